@@ -37,8 +37,8 @@ fn names_and_attempts_per_address_bounded() {
         }
         assert!(site.announcer.heard().count() <= NAMES_MAX + 1);
     }
-    assert!(site.lost.iter().all(|lost| lost.1 != site.found[0].1), "the neighbour stays");
-    let attempts = site.found.len() - 1;
+    assert!(site.lost.iter().all(|lost| lost.1 != site.discovered[0].1), "the neighbour stays");
+    let attempts = site.discovered.len() - 1;
     assert!((1..=4).contains(&attempts), "{attempts} in 65 s");
     // A new honest node is discovered beside them.
     site.world.answer.insert(at("10.0.0.3:4556"));
@@ -50,7 +50,7 @@ fn names_and_attempts_per_address_bounded() {
         site.hear("10.0.0.66:3003", &beacon(&format!("ipn:{}.0", n + 500_000), 5));
         site.until(heard.0 as f64 / 1e9 + n as f64 / 20_000.0);
     }
-    let newcomer = site.found.iter().find(|found| found.2 == "ipn:3.0").expect("it is found");
+    let newcomer = site.discovered.iter().find(|found| found.2 == "ipn:3.0").expect("it is found");
     assert!(newcomer.0.since(heard).as_secs_f64() < 2.0, "and soon");
 }
 
@@ -69,10 +69,10 @@ fn name_flood_spares_honest_neighbours() {
         assert!(site.announcer.heard().count() <= HEARD_MAX + 32);
         site.until(begun.0 as f64 / 1e9 + n as f64 / 2_000.0);
     }
-    assert!(site.lost.iter().all(|lost| lost.1 != site.found[0].1), "the neighbour stays");
+    assert!(site.lost.iter().all(|lost| lost.1 != site.discovered[0].1), "the neighbour stays");
     // Eight attempts in ten seconds, whatever is announced.
     let most = ATTEMPTS_MAX * (65 / 10 + 1) + 1;
-    assert!(site.found.len() <= most && site.links() <= ATTEMPTS_MAX + 1, "{} attempts", site.found.len());
+    assert!(site.discovered.len() <= most && site.links() <= ATTEMPTS_MAX + 1, "{} attempts", site.discovered.len());
     site.world.answer.insert(at("10.0.0.3:4556"));
     let over = site.now;
     let second = |site: &AnnounceSite| site.now.0 as f64 / 1e9;
@@ -81,9 +81,9 @@ fn name_flood_spares_honest_neighbours() {
         let next = second(&site) + 1.0;
         site.until(next);
     }
-    let newcomer = site.found.iter().find(|found| found.2 == "ipn:3.0").expect("it is found");
+    let newcomer = site.discovered.iter().find(|found| found.2 == "ipn:3.0").expect("it is found");
     assert!(newcomer.0.since(over).as_secs() < 30, "{:?}", newcomer.0.since(over));
-    assert_eq!(site.announcer.heard().filter(|(_, heard)| heard.found().is_some()).count(), site.links());
+    assert_eq!(site.announcer.heard().filter(|(_, heard)| heard.link_id().is_some()).count(), site.links());
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn connection_attempts_are_rate_limited() {
         site.until(n as f64 / 100.0);
     }
     let mut knocks: BTreeMap<SocketAddr, Vec<u64>> = BTreeMap::new();
-    for found in &site.found {
+    for found in &site.discovered {
         knocks.entry(found.3).or_default().push(found.0.0 / 1_000_000_000);
     }
     assert_eq!(knocks.len(), 4);
@@ -122,12 +122,12 @@ fn forged_name_or_address_takes_nothing() {
         site.hear(HONEST, &beacon("ipn:2.0", 0));
         site.until(f64::from(second));
     }
-    assert!(site.lost.iter().all(|lost| lost.1 != site.found[0].1), "{:?}", site.lost);
-    let served = site.found.iter().filter(|found| found.3 == at(HONEST_SERVES)).count();
+    assert!(site.lost.iter().all(|lost| lost.1 != site.discovered[0].1), "{:?}", site.lost);
+    let served = site.discovered.iter().filter(|found| found.3 == at(HONEST_SERVES)).count();
     assert_eq!(served, 1, "nobody is reached where a neighbour is already");
-    assert!(site.found.iter().all(|found| found.3 != at("10.0.0.2:666")));
-    let thief = site.found.iter().find(|found| found.3 == at("10.0.0.66:4556"));
-    assert!(thief.is_some_and(|found| found.1 != site.found[0].1), "it is somebody of its own");
+    assert!(site.discovered.iter().all(|found| found.3 != at("10.0.0.2:666")));
+    let thief = site.discovered.iter().find(|found| found.3 == at("10.0.0.66:4556"));
+    assert!(thief.is_some_and(|found| found.1 != site.discovered[0].1), "it is somebody of its own");
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn configured_neighbour_is_never_displaced() {
         site.hear("10.0.0.66:3003", &beacon("ipn:2.0", 5));
         site.until(f64::from(second));
     }
-    assert!(site.found.is_empty());
+    assert!(site.discovered.is_empty());
 }
 
 #[test]
@@ -177,14 +177,14 @@ fn immediate_disconnects_increase_backoff() {
     for tenth in 0..10_000u32 {
         site.hear("10.0.0.66:3003", &beacon("ipn:66.0", 1));
         // Up for a second, then gone.
-        let there = site.found.last().is_some_and(|found| site.now.since(found.0).as_millis() < 1500);
+        let there = site.discovered.last().is_some_and(|found| site.now.since(found.0).as_millis() < 1500);
         site.world.answer.clear();
         if there {
             site.world.answer.insert(at("10.0.0.66:4556"));
         }
         site.until(f64::from(tenth) / 10.0);
     }
-    assert!(site.found.len() <= 9, "{} attempts in 1000 s", site.found.len());
+    assert!(site.discovered.len() <= 9, "{} attempts in 1000 s", site.discovered.len());
 }
 
 #[test]
@@ -204,7 +204,8 @@ fn alternating_neighbour_backs_off() {
         site.until(f64::from(n) + 1.0);
         newcomer = newcomer.or_else(|| site.names().contains(&"ipn:3.0").then_some(n));
     }
-    let knocks: Vec<u64> = site.found.iter().filter(|found| found.2 == "ipn:66.0").map(|found| found.0.0).collect();
+    let knocks: Vec<u64> =
+        site.discovered.iter().filter(|found| found.2 == "ipn:66.0").map(|found| found.0.0).collect();
     let gaps: Vec<u64> = knocks.windows(2).map(|two| (two[1] - two[0]) / 1_000_000_000).collect();
     let doubled = gaps.iter().enumerate().all(|(n, gap)| *gap >= 10 << n.min(6));
     assert!(doubled && (2..=6).contains(&knocks.len()), "{gaps:?}");
@@ -222,7 +223,7 @@ fn non_host_addresses_are_never_dialled() {
         site.until(f64::from(second));
     }
     site.until(10.0);
-    assert!(site.found.is_empty() && site.announcer.heard().count() == 0);
+    assert!(site.discovered.is_empty() && site.announcer.heard().count() == 0);
     assert_eq!(site.announcer.counts().unwanted, nobody.len() as u64);
 }
 
@@ -231,7 +232,7 @@ fn farewell_spares_a_new_session() {
     // Anyone can forge a farewell, so a session that has begun outlives it.
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.hear(HONEST, &beacon("ipn:2.0", 5));
-    while site.found.is_empty() {
+    while site.discovered.is_empty() {
         let next = site.now.0 as f64 / 1e9 + 0.1;
         site.until(next);
     }

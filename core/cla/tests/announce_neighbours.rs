@@ -32,12 +32,12 @@ fn first_beacon_makes_a_link() {
     site.world.answer.insert(at(B_SERVES));
     site.hear(B, &beacon("ipn:2.0", 5));
     site.until(1.0);
-    assert_eq!(site.found.len(), 1);
-    let (when, _, name, address, _) = &site.found[0];
+    assert_eq!(site.discovered.len(), 1);
+    let (when, _, name, address, _) = &site.discovered[0];
     assert_eq!((*when <= s(0.2), &name[..], *address), (true, "ipn:2.0", at(B_SERVES)));
     site.hear(B, &numbered("ipn:2.0", 5, 1));
     site.until(5.0);
-    assert_eq!((site.found.len(), site.lost.len()), (1, 0), "one is enough");
+    assert_eq!((site.discovered.len(), site.lost.len()), (1, 0), "one is enough");
     let (name, heard) = site.announcer.heard().next().unwrap();
     assert_eq!((name.to_string(), heard.beacons, heard.sequence), ("ipn:2.0".into(), 2, Some(1)));
     assert!(matches!(heard.stands, NodeState::Linked { up: Some(_), .. }));
@@ -49,10 +49,10 @@ fn node_with_lesser_name_connects() {
     let mut greater = AnnounceSite::new("ipn:2.0", |_| {});
     greater.hear("10.0.0.1:3003", &beacon("ipn:1.0", 5));
     greater.until(1.5);
-    assert!(greater.found.is_empty(), "it waits for the other");
+    assert!(greater.discovered.is_empty(), "it waits for the other");
     greater.world.known.insert("ipn:1.0".into());
     greater.until(10.0);
-    assert!(greater.found.is_empty(), "the other has connected");
+    assert!(greater.discovered.is_empty(), "the other has connected");
     greater.world.known.clear();
     greater.hear("10.0.0.1:3003", &beacon("ipn:1.0", 5));
     greater.until(12.0);
@@ -73,7 +73,7 @@ fn silence_ends_link_after_three_periods() {
     site.until(5.9);
     assert!(site.lost.is_empty());
     site.until(7.2);
-    let over_mtcp = site.found.iter().find(|found| found.2 == "ipn:3.0").unwrap().1;
+    let over_mtcp = site.discovered.iter().find(|found| found.2 == "ipn:3.0").unwrap().1;
     assert_eq!(
         site.lost.iter().map(|lost| lost.1).collect::<Vec<_>>(),
         [over_mtcp],
@@ -124,7 +124,7 @@ fn farewell_ends_link_without_session() {
     assert_eq!((site.links(), site.announcer.heard().count()), (0, 0));
     site.hear(B, &beacon("ipn:2.0", 0));
     site.until(30.0);
-    assert_eq!((site.found.len(), site.announcer.heard().count()), (2, 0), "a farewell introduces nobody");
+    assert_eq!((site.discovered.len(), site.announcer.heard().count()), (2, 0), "a farewell introduces nobody");
 }
 
 #[test]
@@ -135,11 +135,11 @@ fn unanswered_attempts_back_off() {
         site.hear(B, &numbered("ipn:2.0", 5, second));
         site.until(f64::from(second + 1));
     }
-    let gaps: Vec<u64> = site.found.windows(2).map(|two| two[1].0.since(two[0].0).as_secs()).collect();
+    let gaps: Vec<u64> = site.discovered.windows(2).map(|two| two[1].0.since(two[0].0).as_secs()).collect();
     // An attempt of ten seconds and a doubling wait; links are checked once per second.
     let wanted = [20, 30, 50, 90, 170, 330, 650];
     assert!(gaps.iter().zip(wanted).all(|(gap, wanted)| (wanted..=wanted + 3).contains(gap)), "{gaps:?}");
-    assert!(site.found.len() >= 7 && site.lost.iter().all(|lost| lost.2 == "it does not answer"));
+    assert!(site.discovered.len() >= 7 && site.lost.iter().all(|lost| lost.2 == "it does not answer"));
 }
 
 #[test]
@@ -157,14 +157,14 @@ fn lasting_session_is_redialled_at_once() {
     hear(&mut site, 30);
     site.world.answer.clear();
     hear(&mut site, 33);
-    assert_eq!((site.lost[0].2, site.found.len()), ("its session ended", 2));
+    assert_eq!((site.lost[0].2, site.discovered.len()), ("its session ended", 2));
     site.world.answer.insert(at(B_SERVES));
     hear(&mut site, 35);
     site.world.answer.clear();
     hear(&mut site, 40);
-    assert_eq!(site.found.len(), 2, "that one lasted for a moment: it waits");
+    assert_eq!(site.discovered.len(), 2, "that one lasted for a moment: it waits");
     hear(&mut site, 60);
-    assert_eq!(site.found.len(), 3);
+    assert_eq!(site.discovered.len(), 3);
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn disabled_link_stays_disabled() {
         site.hear(B, &beacon("ipn:2.0", 5));
         site.until(f64::from(second));
     }
-    assert_eq!((site.found.len(), site.lost.len()), (1, 0));
+    assert_eq!((site.discovered.len(), site.lost.len()), (1, 0));
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn own_and_unwanted_beacons_are_ignored() {
     site.hear(B, &serving("ipn:2.0", 5, 0, &[("mtcp", 16162)]));
     site.hear(B, b"no beacon");
     site.until(3.0);
-    assert!(site.found.is_empty() && site.announcer.heard().count() == 0);
+    assert!(site.discovered.is_empty() && site.announcer.heard().count() == 0);
     let counts = site.announcer.counts();
     assert_eq!((counts.wanted, counts.unwanted, counts.unreadable), (0, 3, 1));
     site.hear(B, &beacon("ipn:2.0", 5));
@@ -211,7 +211,7 @@ fn preferred_layer_is_used() {
     site.hear("10.0.0.3:3003", &serving("dtn://three/", 5, 0, &all));
     site.hear("10.0.0.4:3003", &serving("ipn:4.0", 5, 0, &all[..1]));
     site.until(3.0);
-    let mut ways: Vec<_> = site.found.iter().map(|found| (&found.2[..], found.3.port(), found.4)).collect();
+    let mut ways: Vec<_> = site.discovered.iter().map(|found| (&found.2[..], found.3.port(), found.4)).collect();
     ways.sort_unstable();
     assert_eq!(ways, [("dtn://three/", 2, 1), ("ipn:2.0", 3, 0), ("ipn:4.0", 1, 2)], "a name is no engine number");
 }
@@ -223,7 +223,7 @@ fn link_address_keeps_its_interface() {
     site.hear("[fe80::2%7]:3003", &beacon("ipn:2.0", 5));
     site.hear("[::ffff:10.0.0.3]:3003", &beacon("ipn:3.0", 5));
     site.until(3.0);
-    let mut addresses: Vec<String> = site.found.iter().map(|found| found.3.to_string()).collect();
+    let mut addresses: Vec<String> = site.discovered.iter().map(|found| found.3.to_string()).collect();
     addresses.sort();
     assert_eq!(addresses, ["10.0.0.3:4556", "[fe80::2%7]:4556"]);
 }
@@ -236,7 +236,7 @@ fn changed_port_is_tried_next() {
         site.until(f64::from(second));
         site.hear(B, &serving("ipn:2.0", 5, 1, &[("tcpclv4", 4600)]));
     }
-    assert_eq!(site.found[1].3, at("10.0.0.2:4600"));
+    assert_eq!(site.discovered[1].3, at("10.0.0.2:4600"));
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn same_seed_gives_same_outputs() {
             site.hear(&format!("10.0.{}.{}:3003", n / 200, n % 200), &beacon(&format!("ipn:{}.0", n + 2), 5));
             site.until(f64::from(n) / 100.0);
         }
-        (site.said, site.found, site.lost)
+        (site.said, site.discovered, site.lost)
     };
     assert_eq!(run(), run());
 }

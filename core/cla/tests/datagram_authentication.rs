@@ -196,8 +196,8 @@ fn other_links_are_unaffected_by_keys() {
     assert!(b.hear(3, Segment { session, body: any_data(kind::BLOCK_END, 4) }.emit()).is_empty());
     assert_eq!(b.dropped.len(), 1);
     // Authentication by a peer without a configured link is not checked, whatever the key.
-    let mut stranger = bench(3, 2, keys(&[("nobody knows it", 9)]));
-    for datagram in stranger.send(1, bundle(1, 3000), true) {
+    let mut unknown = bench(3, 2, keys(&[("nobody knows it", 9)]));
+    for datagram in unknown.send(1, bundle(1, 3000), true) {
         assert_eq!(suites(&datagram).len(), 1);
         b.hear(3, datagram);
     }

@@ -25,7 +25,7 @@ fn hex(text: &Value) -> Bytes {
 fn peer() -> SocketAddr {
     SocketAddr::from(([10, 0, 0, 1], 1113))
 }
-fn stranger() -> SocketAddr {
+fn unknown_peer() -> SocketAddr {
     SocketAddr::from(([192, 0, 2, 66], 1113))
 }
 
@@ -252,7 +252,7 @@ fn cancels_repeat_until_acknowledged() {
     let mut bench = EngineBench::new(|_, span| span.attempts = 3);
     bench.segment(peer(), 1, 7, data(kind::RED, 0, b"abc", 0, 0));
     assert!(
-        sent(&bench.segment(stranger(), 1, 7, SegmentBody::Cancel { by_sender: true, reason: 0 })).is_empty(),
+        sent(&bench.segment(unknown_peer(), 1, 7, SegmentBody::Cancel { by_sender: true, reason: 0 })).is_empty(),
         "forged"
     );
     assert_eq!(bench.ltp.usage().imports, 1);
@@ -318,18 +318,18 @@ fn faults_cancel_with_their_reason() {
 fn unknown_engines_get_dynamic_links() {
     // Depends on whether unknown engines are accepted.
     let mut bench = EngineBench::new(|_, _| {});
-    let out = bench.segment(stranger(), 77, 1, data(kind::BLOCK_END, 0, b"\0\0\0\x0cabcdefgh", 3, 0));
+    let out = bench.segment(unknown_peer(), 77, 1, data(kind::BLOCK_END, 0, b"\0\0\0\x0cabcdefgh", 3, 0));
     let Some(Output::PeerUp { link, node, .. }) = out.first() else { panic!("{out:?}") };
     assert!(link.is_dynamic());
     assert_eq!(*node, Some(NodeId(77)));
     let offered = offers(&out);
     assert_eq!(offered[0].2, *link);
     let out = bench.input(Input::Accepted { ticket: offered[0].0 });
-    assert_eq!(sent(&out)[0].0, Destination::Address(stranger()));
+    assert_eq!(sent(&out)[0].0, Destination::Address(unknown_peer()));
     assert!(out.iter().all(|o| !matches!(o, Output::PeerUp { .. })));
 
     let mut closed = EngineBench::new(|config, _| config.accept_unknown = false);
-    assert!(closed.segment(stranger(), 77, 1, data(kind::BLOCK_END, 0, b"abc", 3, 0)).is_empty());
+    assert!(closed.segment(unknown_peer(), 77, 1, data(kind::BLOCK_END, 0, b"abc", 3, 0)).is_empty());
     assert_eq!(closed.ltp.usage(), Usage::default());
 }
 
@@ -360,7 +360,7 @@ fn session_flood_leaves_room_for_neighbours() {
     // Sessions and engines of an attacker are bounded below the total.
     let mut bench = EngineBench::new(|config, _| config.sessions = 1000);
     for n in 0..20_000 {
-        bench.segment(stranger(), 100 + n % 3000, n * 7919, data(kind::RED, 1 << 20, b"x", 0, 0));
+        bench.segment(unknown_peer(), 100 + n % 3000, n * 7919, data(kind::RED, 1 << 20, b"x", 0, 0));
     }
     let usage = bench.ltp.usage();
     assert!(usage.imports <= 250, "a quarter: {usage:?}");

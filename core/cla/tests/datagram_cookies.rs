@@ -30,7 +30,7 @@ fn with(segment: &[u8], values: &[&[u8]]) -> Bytes {
     out.into()
 }
 /// Engine 2, and engine 1, which has a link to it but is unknown there.
-fn strangers(ask: AskCookies) -> [LtpBench; 2] {
+fn unknown_peers(ask: AskCookies) -> [LtpBench; 2] {
     let b = LtpBench::new(2, 7, |config: &mut Config, _: &mut SpanConfig| config.cookies = ask);
     [LtpBench::new(1, 2, |_, _| {}), b]
 }
@@ -46,7 +46,7 @@ fn first_segment(number: u64, length: usize) -> Segment {
 fn unknown_sender_must_echo_a_cookie() {
     // One request per session; from then on all segments carry the cookie.
     for length in [100, 20_000] {
-        let [mut a, mut b] = strangers(AskCookies::Always);
+        let [mut a, mut b] = unknown_peers(AskCookies::Always);
         let first = a.send(1, bundle(1, length), true);
         let went = talk([&mut a, &mut b], [1, 2], first, |_, _| false);
         assert_eq!((b.bundles(), a.sent.len()), (vec![bundle(1, length)], 1));
@@ -70,7 +70,7 @@ fn unknown_sender_must_echo_a_cookie() {
 #[test]
 fn missing_cookie_keeps_no_state() {
     // The request is at most as long as the segment, so that it cannot amplify.
-    let [_, mut b] = strangers(AskCookies::Always);
+    let [_, mut b] = unknown_peers(AskCookies::Always);
     for (number, length) in (1..200).zip((4..200).cycle()) {
         let datagram = first_segment(number, length).emit();
         let answers = b.hear(1, datagram.clone());
@@ -92,7 +92,7 @@ fn missing_cookie_keeps_no_state() {
     b.later(3600.0);
     b.hear(1, good.clone());
     assert_eq!(b.arrived.len(), 1);
-    let [_, mut b] = strangers(AskCookies::Always);
+    let [_, mut b] = unknown_peers(AskCookies::Always);
     b.hear(1, first_segment(500, 100).emit());
     b.later(7200.0);
     b.hear(1, good);
@@ -176,7 +176,7 @@ fn receiver_echoes_sender_cookies() {
     assert!(b.hear(1, cancel.emit()).is_empty());
     assert_eq!(cookies(&b.hear(1, with(&cancel.emit(), &[b"theirs"]))[0]), [b"theirs"]);
     // Both ends add a cookie before they see the other's.
-    let [_, mut b] = strangers(AskCookies::Always);
+    let [_, mut b] = unknown_peers(AskCookies::Always);
     let asked = cookies(&b.hear(1, with(&first_segment(9, 100).emit(), &[b"theirs"]))[0]).remove(0);
     let report = b.hear(1, with(&first_segment(9, 100).emit(), &[b"theirs", &asked]));
     assert_eq!(cookies(&report[0]), [b"theirs".to_vec(), asked.clone()]);
@@ -193,7 +193,7 @@ fn receiver_echoes_sender_cookies() {
 /// Keeps 5327-2.2-10.
 #[test]
 fn cookies_end_with_their_session() {
-    let [mut a, mut b] = strangers(AskCookies::Always);
+    let [mut a, mut b] = unknown_peers(AskCookies::Always);
     for id in 1..4 {
         let first = a.send(id, bundle(id as u8, 3000), true);
         assert!(first.iter().all(|datagram| cookies(datagram).is_empty()));

@@ -332,10 +332,10 @@ fn sibling_links_change_in_any_order() {
             bench.input(Input::RemoveLink { link: LinkId(link) });
         }
         let late = bench.segment(address(1), 1, 19, red(3));
-        assert_eq!((links_up(&late), late.len()), (vec![], 0), "what was on its way makes no stranger of it");
+        assert_eq!((links_up(&late), late.len()), (vec![], 0), "what was on its way makes no unknown of it");
         bench.now += Duration::from_secs(61);
         let out = bench.segment(address(1), 1, 20, red(3));
-        assert!(links_up(&out)[0].is_dynamic(), "a stranger now");
+        assert!(links_up(&out)[0].is_dynamic(), "a dynamic peer now");
         let out = bench.add(span(0, 1));
         assert!(
             out.iter().any(|o| matches!(o, Output::PeerDown { link } if link.is_dynamic())),

@@ -80,11 +80,11 @@ fn remote_claim_never_displaces_live_session() {
         assert_eq!(ups(&lone.said()), 1, "it moved: no live session is left");
     }
     // A dynamic link is not taken over, either.
-    let mut stranger = Lone::new(ours(), Vec::new());
-    connects(&mut stranger, 0, "10.0.0.1", &hello());
-    stranger.said();
-    connects(&mut stranger, 1, "10.0.0.2", &hello());
-    assert!(closed(&stranger.said(), stranger.stream));
+    let mut unknown = Lone::new(ours(), Vec::new());
+    connects(&mut unknown, 0, "10.0.0.1", &hello());
+    unknown.said();
+    connects(&mut unknown, 1, "10.0.0.2", &hello());
+    assert!(closed(&unknown.said(), unknown.stream));
 }
 
 #[test]

@@ -36,17 +36,17 @@ fn links_are_assigned_by_peer_address() {
         }
         lone.open(2, "10.9.9.9");
         assert!(lone.said().is_empty(), "nothing can ever be sent to it: it is nobody's way to anywhere");
-        let stranger = link_of(&mut lone);
+        let unknown = link_of(&mut lone);
         lone.open(3, "10.9.9.9");
         let other = link_of(&mut lone);
-        assert!(stranger.is_dynamic() && other.is_dynamic() && other != stranger);
+        assert!(unknown.is_dynamic() && other.is_dynamic() && other != unknown);
         for number in [0, 1, 3] {
             lone.stream = stream(number);
             lone.close(true);
             assert!(downs(&lone.said()).is_empty(), "reported to nobody");
         }
         assert_eq!(lone.layer.usage().links, 2);
-        lone.give(Input::RemoveLink { link: stranger });
+        lone.give(Input::RemoveLink { link: unknown });
         let said = lone.said();
         assert_eq!((downs(&said), closed(&said, stream(2))), (vec![], Some(true)));
         assert_eq!((lone.layer.usage().links, lone.layer.usage().sessions), (1, 0));
@@ -78,13 +78,13 @@ fn located_stream_changes_link_between_bundles() {
         lone.open(0, PLACE);
         let wire = frame(framing, &[1; 100_000]);
         lone.hear(&wire[..70_000]);
-        let [Output::Offer { link: stranger, .. }] = lone.said()[..] else { panic!("one offer") };
-        assert!(stranger.is_dynamic());
+        let [Output::Offer { link: unknown, .. }] = lone.said()[..] else { panic!("one offer") };
+        assert!(unknown.is_dynamic());
         lone.located(&[PLACE]);
         assert!(lone.said().is_empty(), "a bundle does not change its link");
         lone.hear(&wire[70_000..]);
         let said = lone.said();
-        assert!(matches!(said[..], [Output::Offer { link, last: true, .. }] if link == stranger));
+        assert!(matches!(said[..], [Output::Offer { link, last: true, .. }] if link == unknown));
         assert_eq!((link_of(&mut lone), lone.layer.usage().links), (LinkId(0), 1));
         // A link added at run time finds its neighbour's streams in the same way.
         lone.open(1, "10.0.0.2");

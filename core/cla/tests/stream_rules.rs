@@ -222,9 +222,9 @@ fn broken_connection_fails_both_directions() {
         assert!(said.iter().any(|o| matches!(o, Output::OfferAborted { .. })));
         assert!(said.iter().any(|o| matches!(o, Output::PeerDown { .. })));
     }
-    let mut stranger = Lone::passive(ours());
-    stranger.hear(&[message("contact_no_tls"), init_of("ipn:9.0")].concat());
-    stranger.said();
-    stranger.give(Input::Socket(socket::Input::Closed { stream: PASSIVE, error: true }));
-    assert!(stranger.said().iter().any(|o| matches!(o, Output::PeerDown { .. })));
+    let mut unknown = Lone::passive(ours());
+    unknown.hear(&[message("contact_no_tls"), init_of("ipn:9.0")].concat());
+    unknown.said();
+    unknown.give(Input::Socket(socket::Input::Closed { stream: PASSIVE, error: true }));
+    assert!(unknown.said().iter().any(|o| matches!(o, Output::PeerDown { .. })));
 }

@@ -232,16 +232,16 @@ fn configured_peer_uses_its_link() {
         matches!(&said[0], Output::PeerUp { link: LinkId(0), claimed: Some(id), proven: None, .. } if id == "ipn:1.0")
     );
     assert!(matches!(said[1], Output::Ready { link: LinkId(0), ready: true }));
-    let mut stranger = Lone::passive(ours());
-    stranger.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
-    let link = match &stranger.said()[..] {
+    let mut unknown = Lone::passive(ours());
+    unknown.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
+    let link = match &unknown.said()[..] {
         [Output::PeerUp { link, .. }, Output::Ready { ready: true, .. }] => *link,
         other => panic!("{other:?}"),
     };
     assert!(link.is_dynamic());
-    stranger.give(Input::Socket(socket::Input::Closed { stream: PASSIVE, error: true }));
+    unknown.give(Input::Socket(socket::Input::Closed { stream: PASSIVE, error: true }));
     assert!(
-        matches!(&stranger.said()[..], [Output::Ready { ready: false, .. }, Output::PeerDown { link: l }] if *l == link)
+        matches!(&unknown.said()[..], [Output::Ready { ready: false, .. }, Output::PeerDown { link: l }] if *l == link)
     );
 }
 

@@ -9,7 +9,7 @@ use farlink_cla::udpcl::packet::{Extensions, Probe, announcement, confirmation_p
 use farlink_cla::udpcl::{Config, LinkParams, Udpcl, Usage};
 use std::net::SocketAddr;
 
-fn stranger() -> SocketAddr {
+fn unknown_peer() -> SocketAddr {
     SocketAddr::from(([192, 0, 2, 66], 50_000))
 }
 fn nonce_of(packet: &Bytes) -> u64 {
@@ -37,13 +37,13 @@ fn gone(out: &[Output], link: LinkId) -> bool {
 #[test]
 fn confirmed_dynamic_peer_gets_bundles() {
     let mut bench = UdpclBench::new(|_, _| {});
-    let link = meet(&mut bench, stranger(), 10_000, "ipn:77.0").unwrap();
+    let link = meet(&mut bench, unknown_peer(), 10_000, "ipn:77.0").unwrap();
     assert!(link.is_dynamic() && bench.layer.usage().dynamic == 1);
-    assert_eq!(offers(&bench.hear(stranger(), bundle(1, 20).to_bytes().unwrap()))[0].0, link);
+    assert_eq!(offers(&bench.hear(unknown_peer(), bundle(1, 20).to_bytes().unwrap()))[0].0, link);
     let out = bench.input(Input::send(link, SendId(1), bundle(2, 100), true));
-    assert_eq!(sent(&out)[0].0, Destination::Address(stranger()));
+    assert_eq!(sent(&out)[0].0, Destination::Address(unknown_peer()));
     assert!(!gone(&bench.later(29.0), link), "three intervals");
-    assert!(sent(&bench.hear(stranger(), announcement(10_000, "ipn:77.0"))).is_empty(), "it is known");
+    assert!(sent(&bench.hear(unknown_peer(), announcement(10_000, "ipn:77.0"))).is_empty(), "it is known");
     assert!(!gone(&bench.later(29.0), link));
     bench.input(Input::send(link, SendId(2), bundle(2, 1_000_000), true));
     let out = bench.later(1.5);
@@ -59,16 +59,16 @@ fn nothing_else_makes_a_link() {
     let mut bench = UdpclBench::new(|_, _| {});
     let other = SocketAddr::from(([192, 0, 2, 67], 50_000));
     let ups = |out: &[Output]| out.iter().filter(|o| matches!(o, Output::PeerUp { .. })).count();
-    assert!(sent(&bench.hear(stranger(), announcement(1000, ""))).is_empty(), "no name");
-    assert!(sent(&bench.hear(stranger(), b"\xa1\x04\x67ipn:7.0".to_vec())).is_empty(), "not listening");
-    let asked = sent(&bench.hear(stranger(), announcement(1000, "ipn:77.0")));
+    assert!(sent(&bench.hear(unknown_peer(), announcement(1000, ""))).is_empty(), "no name");
+    assert!(sent(&bench.hear(unknown_peer(), b"\xa1\x04\x67ipn:7.0".to_vec())).is_empty(), "not listening");
+    let asked = sent(&bench.hear(unknown_peer(), announcement(1000, "ipn:77.0")));
     let nonce = nonce_of(&asked[0].1);
-    assert_eq!(ups(&bench.hear(stranger(), confirmation_packet(nonce ^ 1, 0))), 0, "another number");
+    assert_eq!(ups(&bench.hear(unknown_peer(), confirmation_packet(nonce ^ 1, 0))), 0, "another number");
     assert_eq!(ups(&bench.hear(other, confirmation_packet(nonce, 0))), 0, "from elsewhere");
-    assert_eq!(nonce_of(&sent(&bench.hear(stranger(), announcement(1000, "ipn:77.0")))[0].1), nonce, "asked again");
+    assert_eq!(nonce_of(&sent(&bench.hear(unknown_peer(), announcement(1000, "ipn:77.0")))[0].1), nonce, "asked again");
     assert_ne!(nonce_of(&sent(&bench.hear(other, announcement(1000, "ipn:77.0")))[0].1), nonce);
     bench.later(25.0);
-    assert_eq!(ups(&bench.hear(stranger(), confirmation_packet(nonce, 0))), 0, "too late");
+    assert_eq!(ups(&bench.hear(unknown_peer(), confirmation_packet(nonce, 0))), 0, "too late");
     assert_eq!((bench.layer.usage(), bench.layer.places()), (Usage::default(), 1));
 }
 
@@ -76,12 +76,12 @@ fn nothing_else_makes_a_link() {
 fn dynamic_peer_becomes_configured_neighbour() {
     // The dynamic link ends when a configured one leads to its address.
     let mut bench = UdpclBench::new(|_, _| {});
-    let met = meet(&mut bench, stranger(), 60_000, "ipn:77.0").unwrap();
+    let met = meet(&mut bench, unknown_peer(), 60_000, "ipn:77.0").unwrap();
     let mut out = Vec::new();
     let now = bench.now;
     assert!(bench.layer.add_span(now, LinkParams { link: LinkId(1), ..LinkParams::default() }, &mut out));
-    assert!(gone(&bench.input(located(LinkId(1), stranger())), met));
-    assert_eq!(offers(&bench.hear(stranger(), bundle(1, 20).to_bytes().unwrap()))[0].0, LinkId(1));
+    assert!(gone(&bench.input(located(LinkId(1), unknown_peer())), met));
+    assert_eq!(offers(&bench.hear(unknown_peer(), bundle(1, 20).to_bytes().unwrap()))[0].0, LinkId(1));
     assert_eq!(bench.layer.places(), 3);
 }
 
@@ -91,7 +91,7 @@ fn probe_reply_is_prompt_and_small() {
     // probe.
     let mut bench = UdpclBench::new(|_, _| {});
     let probe = |nonce, sequence, delay_ms| probe_packet(Probe { nonce, sequence, delay_ms });
-    for from in [address(0), stranger()] {
+    for from in [address(0), unknown_peer()] {
         let said = sent(&bench.hear(from, probe(7, 3, 0)));
         assert_eq!(said, [(Destination::Address(from), Bytes::from(confirmation_packet(7, 3)))]);
         assert!(sent(&bench.hear(from, probe(7, 3, 1))).is_empty(), "one that is to wait for others");
@@ -109,13 +109,13 @@ fn repeated_questions_draw_one_small_reply() {
     let probes: Vec<u8> =
         (0..500).flat_map(|n| probe_packet(Probe { nonce: 1, sequence: n % 20, delay_ms: 0 })).collect();
     let names: Vec<u8> = (0..60u8).flat_map(|n| announcement(1000, &format!("ipn:{}.0", 10 + n))).collect();
-    for (from, packet) in [(address(0), &probes), (stranger(), &probes), (stranger(), &names)] {
+    for (from, packet) in [(address(0), &probes), (unknown_peer(), &probes), (unknown_peer(), &names)] {
         let said = sent(&bench.hear(from, packet.clone()));
         let bytes: usize = said.iter().map(|(_, answer)| 28 + answer.len()).sum();
         assert!((1..=2).contains(&said.len()) && bytes <= 28 + packet.len(), "{bytes} B in {} packets", said.len());
     }
     let once = probe_packet(Probe { nonce: 7, sequence: 3, delay_ms: 0 });
-    assert_eq!(sent(&bench.hear(stranger(), once.repeat(2))).len(), 1);
+    assert_eq!(sent(&bench.hear(unknown_peer(), once.repeat(2))).len(), 1);
 }
 
 #[test]

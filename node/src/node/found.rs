@@ -165,7 +165,7 @@ impl Node {
             node: node.clone(),
             layer: discovery.layer(heard.layer).map_or_else(String::new, |at| self.config.layers[at].name.clone()),
             address: heard.address,
-            link: heard.found().and_then(|id| discovery.link(id)).map(|(_, name)| name.clone()),
+            link: heard.link_id().and_then(|id| discovery.link(id)).map(|(_, name)| name.clone()),
             since: now.since(heard.first),
             silent: now.since(heard.last),
             period: heard.period,

@@ -29,6 +29,7 @@ pub struct AnnouncedNode {
     pub sequence: Option<u32>,
     /// Beacons received from it.
     pub beacons: u64,
+    /// State of the link to it.
     pub stands: NodeState,
     /// Failed attempts to connect to it.
     pub failed: u32,
@@ -67,7 +68,7 @@ impl AnnouncedNode {
         self.last + self.period.clamp(Duration::from_secs(1), PERIOD_MAX) * periods
     }
     /// Number of its link, if it has one.
-    pub fn found(&self) -> Option<DiscoveredId> {
+    pub fn link_id(&self) -> Option<DiscoveredId> {
         match self.stands {
             NodeState::Linked { id, .. } => Some(id),
             NodeState::Waiting { .. } => None,
@@ -79,14 +80,14 @@ impl AnnouncedNode {
 #[derive(Debug)]
 pub(super) struct AnnouncedNodes {
     all: BTreeMap<AnnouncerKey, AnnouncedNode>,
-    found: usize,
+    linked: usize,
     rng: Rng,
 }
 
 impl AnnouncedNodes {
     /// Creates an empty table.
     pub fn new(seed: u64) -> AnnouncedNodes {
-        AnnouncedNodes { all: BTreeMap::new(), found: 0, rng: Rng::stream(seed, 1) }
+        AnnouncedNodes { all: BTreeMap::new(), linked: 0, rng: Rng::stream(seed, 1) }
     }
     /// Entry of one node. Its state may be changed only by [`AnnouncedNodes::stand`], which keeps the count of links.
     pub fn get_mut(&mut self, key: &AnnouncerKey) -> Option<&mut AnnouncedNode> {
@@ -97,8 +98,8 @@ impl AnnouncedNodes {
         self.all.iter()
     }
     /// Number of entries with a link.
-    pub fn found(&self) -> usize {
-        self.found
+    pub fn linked(&self) -> usize {
+        self.linked
     }
     /// Whether the table is empty.
     pub fn is_empty(&self) -> bool {
@@ -107,13 +108,13 @@ impl AnnouncedNodes {
     /// Changes the link state of a node.
     pub fn stand(&mut self, key: &AnnouncerKey, stands: NodeState) {
         let Some(heard) = self.all.get_mut(key) else { return };
-        self.found -= usize::from(heard.found().is_some());
+        self.linked -= usize::from(heard.link_id().is_some());
         heard.stands = stands;
-        self.found += usize::from(heard.found().is_some());
+        self.linked += usize::from(heard.link_id().is_some());
     }
     pub fn remove(&mut self, key: &AnnouncerKey) {
         if let Some(heard) = self.all.remove(key) {
-            self.found -= usize::from(heard.found().is_some());
+            self.linked -= usize::from(heard.link_id().is_some());
         }
     }
     /// Inserts a node without a link. At the bound for its address, or in total, a random node without a link is
@@ -122,9 +123,9 @@ impl AnnouncedNodes {
         let first = (key.0, EndpointId::Null);
         let of_host = || self.all.range(&first..).take_while(|(other, _)| other.0 == key.0);
         let crowded = of_host().take(NAMES_MAX).count() >= NAMES_MAX;
-        let waits = |(_, heard): &(&AnnouncerKey, &AnnouncedNode)| heard.found().is_none();
-        if crowded || self.all.len() - self.found >= HEARD_MAX {
-            let waiting = if crowded { of_host().filter(waits).count() } else { self.all.len() - self.found };
+        let waits = |(_, heard): &(&AnnouncerKey, &AnnouncedNode)| heard.link_id().is_none();
+        if crowded || self.all.len() - self.linked >= HEARD_MAX {
+            let waiting = if crowded { of_host().filter(waits).count() } else { self.all.len() - self.linked };
             // A random victim: whoever floods the table cannot predict which entry it displaces.
             let place = self.rng.below(waiting as u64) as usize;
             let gives_way = match crowded {

@@ -153,7 +153,7 @@ impl Announcer {
         }
         known.period = period;
         // The address of a link in use does not follow beacons, which anyone can forge.
-        if known.found().is_none() {
+        if known.link_id().is_none() {
             (known.layer, known.address) = (layer, address);
         }
     }
@@ -275,7 +275,7 @@ impl Announcer {
     /// Starts attempts to nodes that are due, one per address. Order: fewest failed ports of the host, fewest
     /// failures of the node, nodes with a second beacon, nodes known longest.
     fn reach(&mut self, now: Instant, around: &impl Around, out: &mut impl Sink<Output>) {
-        if self.heard.found() >= self.config.neighbours_max || self.tried.full_until(now).is_some() {
+        if self.heard.linked() >= self.config.neighbours_max || self.tried.full_until(now).is_some() {
             return;
         }
         let tried = &self.tried;
@@ -289,10 +289,10 @@ impl Announcer {
         };
         let mut all: Vec<_> = all.map(|(key, heard)| (rank(key, heard), key.clone())).collect();
         all.sort();
-        let taken = self.heard.iter().filter(|(_, heard)| heard.found().is_some());
+        let taken = self.heard.iter().filter(|(_, heard)| heard.link_id().is_some());
         let mut taken: BTreeSet<SocketAddr> = taken.map(|(_, heard)| heard.address).collect();
         for (_, key) in all {
-            if self.heard.found() >= self.config.neighbours_max || self.tried.full_until(now).is_some() {
+            if self.heard.linked() >= self.config.neighbours_max || self.tried.full_until(now).is_some() {
                 return;
             }
             let Some(heard) = self.heard.get_mut(&key) else { continue };

@@ -1,11 +1,11 @@
 //! The engine's state machine: tables, deadlines, and dispatch of inputs.
 
+use super::block_bundles::BlockBundle;
 use super::ending::SessionEnd;
 use super::export::Export;
 use super::guard::ClosedSessions;
 use super::guests::Guests;
 use super::import::Import;
-use super::riders::Rider;
 use super::segment::SessionId;
 use super::span::{ControlSegment, LtpSpan};
 use super::timers::Wait;
@@ -336,7 +336,7 @@ impl ConvergenceLayer for Ltp {
             }
             Input::Link { link, state } => self.link(now, link, state, out),
             Input::Send { link, id, total, part, reliable, leaving } => {
-                self.send(now, link, (Rider::new(id, part, leaving), total), reliable, out);
+                self.send(now, link, (BlockBundle::new(id, part, leaving), total), reliable, out);
             }
             Input::SendMore { id, from, part, .. } => self.send_more(id, from, part),
             Input::SendBroken { id, .. } => self.send_broken(id, out),

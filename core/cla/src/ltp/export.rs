@@ -1,10 +1,10 @@
 //! Export session: sender of one block (RFC 5326 6.7, 6.12, 6.13, 8.1). Chooses the next segment and processes
 //! reports. Pure state: the engine owns timers and queues.
 
+use super::block_bundles::BlockBundles;
 use super::cookies::Cookies;
 use super::pace::Mark;
 use super::ranges::RangeSet;
-use super::riders::Riders;
 use super::segment::{Data, SERVICE_BUNDLE, SessionId, kind};
 use super::source::BlockSource;
 use crate::sdnv;
@@ -75,7 +75,7 @@ pub(super) enum Reported {
 #[derive(Debug)]
 pub(super) struct Export {
     pub(super) span: usize,
-    pub(super) riders: Riders,
+    pub(super) bundles: BlockBundles,
     pub(super) source: BlockSource,
     /// Length of the red part, which comes first, bytes.
     red: u64,
@@ -125,7 +125,7 @@ impl Export {
     pub(super) fn new(
         id: SessionId,
         span: usize,
-        (riders, source): (Riders, BlockSource),
+        (bundles, source): (BlockBundles, BlockSource),
         red: u64,
         first_serial: u64,
         cutting: Cutting,
@@ -133,7 +133,7 @@ impl Export {
         let block_bytes = source.len();
         Export {
             span,
-            riders,
+            bundles,
             source,
             red: red.min(block_bytes),
             service: SERVICE_BUNDLE,
@@ -167,14 +167,14 @@ impl Export {
     }
     /// Whether the next segment may contain bundles whose age has not been updated.
     pub(super) fn begins_next(&self) -> bool {
-        self.riders.are_to_begin() && self.source.end() < self.sent + self.datagram
+        self.bundles.are_to_begin() && self.source.end() < self.sent + self.datagram
     }
     /// Updates the age of bundles in the next segment for departure at `now`. Expired bundles are removed and
     /// returned.
     pub(super) fn begin(&mut self, now: Instant) -> Vec<SendId> {
         // Growth by age updates must not turn the end of a red block green.
         let all_red = self.red == self.source.len();
-        let late = self.riders.begin(now, self.sent + self.datagram, &mut self.source);
+        let late = self.bundles.begin(now, self.sent + self.datagram, &mut self.source);
         self.red = if all_red { self.source.len() } else { self.red.min(self.source.len()) };
         if self.unsent() == 0 && self.begun() {
             // The last segment sent is the end of the block now, and is sent again to mark it.
@@ -521,7 +521,7 @@ mod tests {
 
     const ID: SessionId = SessionId { engine: 17, number: 5_000_000 };
     fn export(len: u64, datagram_bytes: u32) -> Export {
-        let block = (Riders::new(Vec::new(), false), BlockSource::whole(Payload::fill(1, len)));
+        let block = (BlockBundles::new(Vec::new(), false), BlockSource::whole(Payload::fill(1, len)));
         Export::new(ID, 0, block, u64::MAX, 100, Cutting { datagram_bytes, copies: 1 })
     }
     fn drain(export: &mut Export) -> Vec<Data> {
@@ -656,7 +656,7 @@ mod tests {
     #[test]
     fn checkpoints_are_doubled_after_loss() {
         // A lost checkpoint costs a round trip, a copy only a datagram.
-        let block = (Riders::new(Vec::new(), false), BlockSource::whole(Payload::fill(1, 5000)));
+        let block = (BlockBundles::new(Vec::new(), false), BlockSource::whole(Payload::fill(1, 5000)));
         let cutting = Cutting { datagram_bytes: 1360, copies: 2 };
         let mut export = Export::new(ID, 0, block, u64::MAX, 100, cutting);
         assert_eq!(drain(&mut export).iter().filter(|d| d.is_checkpoint()).count(), 1);

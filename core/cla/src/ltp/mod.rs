@@ -11,6 +11,7 @@
 mod adapting;
 mod assembly;
 mod authentication;
+mod block_bundles;
 mod cookies;
 mod ending;
 mod engine;
@@ -28,7 +29,6 @@ mod ranges;
 mod receiving;
 mod report;
 mod reported;
-mod riders;
 pub mod segment;
 mod sending;
 mod source;

@@ -2,10 +2,10 @@
 
 use super::SpanConfig;
 use super::authentication::{Authentication, Seal};
+use super::block_bundles::BlockBundle;
 use super::cookies::with_cookies;
 use super::ending::SessionEnd;
 use super::engine::{Ltp, Parted};
-use super::riders::Rider;
 use super::segment::{Segment, SegmentBody, SessionId, reason};
 use super::span::LtpSpan;
 use crate::batches::BatchBuilder;
@@ -235,7 +235,7 @@ impl Ltp {
         if core::mem::take(&mut span.ready) {
             out.push(Output::Ready { link, ready: false });
         }
-        for Rider { id, .. } in core::mem::take(&mut span.traffic.pending).bundles {
+        for BlockBundle { id, .. } in core::mem::take(&mut span.traffic.pending).bundles {
             out.push(Output::SendFailed { id, link, refused: None });
         }
         let engine = span.engine;

@@ -27,7 +27,7 @@ const HEAD_BYTES: u64 = 512;
 /// Contiguous bytes of an incomplete red part from which on they are offered.
 const PART_BYTES: u64 = 1 << 20;
 /// Most unacknowledged reports to a peer whose address may be forged.
-const STRANGER_REPORTS: usize = 2;
+const UNPROVEN_REPORTS: usize = 2;
 
 /// A data segment that may be the first of its session.
 struct FirstSegment<'a> {
@@ -383,7 +383,7 @@ impl Ltp {
     // 5326-6.8-1, 5326-6.11-1
     fn checkpoint(&mut self, id: SessionId, asked: ReportRequest, out: &mut impl Sink<Output>) {
         let Some(import) = self.sessions.imports.get_mut(&id) else { return };
-        let most = if self.spans[import.span].is_stranger() { STRANGER_REPORTS } else { REPORTS_OPEN_MAX };
+        let most = if self.spans[import.span].is_unproven() { UNPROVEN_REPORTS } else { REPORTS_OPEN_MAX };
         if import.asks(asked, most) {
             self.issue_reports(id, asked);
             return;
@@ -430,7 +430,7 @@ impl Ltp {
         let (report, cookies) = import.report_with_cookies(serial);
         let Some(report) = report else { return };
         // A peer that is not proven repeats its checkpoints, and gets one answer to each.
-        if span.is_stranger() {
+        if span.is_unproven() {
             return;
         }
         span.unanswered(now);

@@ -1,13 +1,13 @@
 //! Sender of the engine: blocks, transmission, timeouts, cancelling (RFC 5326 6.1 to 6.7, 6.12, 6.13, 6.15 to 6.19).
 
 use super::authentication::Seal;
+use super::block_bundles::{BlockBundle, BlockBundles, MARK};
 use super::cookies::{Cookies, with_cookies};
 use super::ending::SessionEnd;
 use super::engine::{Cancelled, Ltp};
 use super::export::{Cutting, Export};
 use super::import::{is_as_good_as_kept, is_final};
 use super::pace::Mark;
-use super::riders::{MARK, Rider, Riders};
 use super::segment::{Data, HeaderBuffer, SERVICE_AGGREGATE, SERVICE_BUNDLE, Segment, SegmentBody, SessionId, reason};
 use super::source::{BlockSource, Given};
 use super::span::{ControlSegment, LtpSpan, Pending, tell};
@@ -51,7 +51,7 @@ impl Ltp {
         &mut self,
         now: Instant,
         link: LinkId,
-        (bundle, total): (Rider, u64),
+        (bundle, total): (BlockBundle, u64),
         reliable: bool,
         out: &mut impl Sink<Output>,
     ) {
@@ -94,10 +94,10 @@ impl Ltp {
         self.open_export(index, (bundles, bytes + marks as u64), true, service);
     }
     // 5326-4.1-1, 5326-4.1-2
-    fn open_export(&mut self, index: usize, (bundles, len): (Vec<Rider>, u64), reliable: bool, service: u64) {
+    fn open_export(&mut self, index: usize, (bundles, len): (Vec<BlockBundle>, u64), reliable: bool, service: u64) {
         let streamed = bundles.first().filter(|first| bundles.len() == 1 && first.bytes.len() < len);
         let source = BlockSource::new(len, streamed.map(|first| first.id));
-        let block = (Riders::new(bundles, service == SERVICE_AGGREGATE), source);
+        let block = (BlockBundles::new(bundles, service == SERVICE_AGGREGATE), source);
         let number = self.session_number(index);
         let session = SessionId { engine: self.config.engine, number };
         let serial = self.first_serial(session);
@@ -112,7 +112,7 @@ impl Ltp {
         let mut export = Export::new(session, index, block, red, serial, cutting);
         export.in_fresh = true;
         export.service = service;
-        self.sessions.by_send.extend(export.riders.ids().map(|id| (id, number)));
+        self.sessions.by_send.extend(export.bundles.ids().map(|id| (id, number)));
         self.sessions.exports.insert(number, export);
     }
     /// Next free session number. Numbers count up from a start known only to the span's peer, so that other peers
@@ -138,7 +138,7 @@ impl Ltp {
     // 5326-6.19-1, 5326-6.20-1
     fn remove_export(&mut self, number: u64, end: SessionEnd, out: &mut impl Sink<Output>) -> Option<Export> {
         let export = self.sessions.exports.remove(&number)?;
-        for id in export.riders.ids() {
+        for id in export.bundles.ids() {
             self.sessions.by_send.remove(&id);
         }
         let span = &mut self.spans[export.span];
@@ -164,7 +164,7 @@ impl Ltp {
         let Some(export) = self.remove_export(number, SessionEnd::Complete, out) else { return };
         self.spans[export.span].completed();
         let link = self.spans[export.span].link;
-        for id in export.riders.ids() {
+        for id in export.bundles.ids() {
             out.push(Output::Sent { id, link });
         }
     }
@@ -176,7 +176,7 @@ impl Ltp {
     ) -> Option<usize> {
         let export = self.remove_export(number, end, out)?;
         let link = self.spans[export.span].link;
-        for id in export.riders.ids() {
+        for id in export.bundles.ids() {
             out.push(Output::SendFailed { id, link, refused });
         }
         Some(export.span)
@@ -535,7 +535,7 @@ impl Ltp {
         let Some(export) = self.remove_export(number, SessionEnd::Peer(why), out) else { return };
         let link = self.spans[export.span].link;
         let kept = |id: &SendId| parts.iter().any(|part| part.id == *id);
-        for id in export.riders.ids().filter(|id| !kept(id)) {
+        for id in export.bundles.ids().filter(|id| !kept(id)) {
             out.push(Output::SendFailed { id, link, refused: None });
         }
         for part in parts {
@@ -545,9 +545,9 @@ impl Ltp {
         self.touch(export.span);
     }
     /// Bundles of a block; `None` for a single one, or if they cannot be separated.
-    fn apart(&self, number: u64) -> Option<Vec<Rider>> {
-        let export = self.sessions.exports.get(&number).filter(|export| export.riders.len() > 1 && !self.closing)?;
-        export.riders.apart(export.source.block()?, |block| (self.config.split)(block).ok().flatten())
+    fn apart(&self, number: u64) -> Option<Vec<BlockBundle>> {
+        let export = self.sessions.exports.get(&number).filter(|export| export.bundles.len() > 1 && !self.closing)?;
+        export.bundles.apart(export.source.block()?, |block| (self.config.split)(block).ok().flatten())
     }
 
     /// Withdraws a bundle. If it waits to share a block it is just removed. The session of a single bundle is
@@ -567,7 +567,7 @@ impl Ltp {
         }
         let Some(number) = self.sessions.by_send.get(&id).copied() else { return };
         let Some(export) = self.sessions.exports.get_mut(&number).filter(|export| export.span == index) else { return };
-        if export.riders.take_back(id) {
+        if export.bundles.take_back(id) {
             return;
         }
         match export.begun() {

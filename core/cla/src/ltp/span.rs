@@ -2,8 +2,8 @@
 
 use super::SpanConfig;
 use super::authentication::Seal;
+use super::block_bundles::BlockBundle;
 use super::pace::PaceControl;
-use super::riders::Rider;
 use super::segment::SessionId;
 use super::timers::{Timers, Wait};
 use crate::batches::BATCH_BYTES;
@@ -35,7 +35,7 @@ pub(super) struct ControlSegment {
 /// Bundles waiting to share a block.
 #[derive(Default, Debug)]
 pub(super) struct Pending {
-    pub(super) bundles: Vec<Rider>,
+    pub(super) bundles: Vec<BlockBundle>,
     pub(super) bytes: u64,
     pub(super) until: Option<Instant>,
 }
@@ -323,10 +323,10 @@ impl LtpSpan {
     }
     /// Most transmissions of a control segment: to a peer whose address may be forged, one per segment received.
     pub(super) fn attempts(&self) -> u32 {
-        if self.is_stranger() { 1 } else { self.rules.attempts() }
+        if self.is_unproven() { 1 } else { self.rules.attempts() }
     }
     /// Whether the peer is dynamic and has not proved that it receives at its address.
-    pub(super) fn is_stranger(&self) -> bool {
+    pub(super) fn is_unproven(&self) -> bool {
         self.link.is_dynamic() && !self.traffic.proven
     }
     /// Releases spare capacity.

@@ -1,7 +1,7 @@
 //! Admission of incoming streams: neighbours are identified by address, other peers leave room for them.
 
 use super::layer::OneWay;
-use crate::streams::links::{configured, stranger_room};
+use crate::streams::links::{configured, dynamic_room};
 use core::net::IpAddr;
 use farlink_base::layer::Output;
 use farlink_base::{Duration, Instant, LinkId, Sink, StreamId};
@@ -38,7 +38,7 @@ impl OneWay {
                 link
             }
             None => {
-                self.admit_stranger(now, out).map_err(|why| (None, why))?;
+                self.admit_dynamic(now, out).map_err(|why| (None, why))?;
                 self.dynamic_link()
             }
         };
@@ -72,17 +72,17 @@ impl OneWay {
         }
         // Even at the session limit, each configured neighbour may still connect once.
         let most = self.config.sessions as usize + configured(&self.links);
-        if self.is_full() && !self.drop_stranger(now, out) && self.sessions() >= most {
+        if self.is_full() && !self.drop_dynamic(now, out) && self.sessions() >= most {
             return Err("no room for more streams");
         }
         Ok(())
     }
-    fn admit_stranger(&mut self, now: Instant, out: &mut impl Sink<Output>) -> Result<(), &'static str> {
+    fn admit_dynamic(&mut self, now: Instant, out: &mut impl Sink<Output>) -> Result<(), &'static str> {
         if !self.config.accept_unknown {
             return Err("an unknown node");
         }
-        let full = self.is_full() || self.strangers() >= stranger_room(&self.links, self.config.sessions);
-        if full && !self.drop_stranger(now, out) {
+        let full = self.is_full() || self.dynamic_streams() >= dynamic_room(&self.links, self.config.sessions);
+        if full && !self.drop_dynamic(now, out) {
             return Err("no room for more unknown nodes");
         }
         Ok(())
@@ -94,7 +94,7 @@ impl OneWay {
     fn is_full(&self) -> bool {
         self.sessions() >= self.config.sessions as usize
     }
-    fn strangers(&self) -> usize {
+    fn dynamic_streams(&self) -> usize {
         self.links.values().filter(|link| !link.configured).map(|link| link.by.receiving.len()).sum()
     }
     /// The matching stream without bundles in progress that never received anything, or has been silent for longest.
@@ -106,9 +106,9 @@ impl OneWay {
         });
         silent.min_by_key(|found| (found.heard, found.last_received)).map(|found| found.stream)
     }
-    fn drop_stranger(&mut self, now: Instant, out: &mut impl Sink<Output>) -> bool {
-        let stranger = |stream: &StreamId| self.receiving.get(stream).is_some_and(|found| found.link.is_dynamic());
-        let longest = self.longest_silent(now, SILENT, stranger);
+    fn drop_dynamic(&mut self, now: Instant, out: &mut impl Sink<Output>) -> bool {
+        let dynamic = |stream: &StreamId| self.receiving.get(stream).is_some_and(|found| found.link.is_dynamic());
+        let longest = self.longest_silent(now, SILENT, dynamic);
         longest.is_some_and(|stream| {
             self.drop_one(now, stream, out);
             true

@@ -13,12 +13,12 @@ const REST_MAX: Duration = Duration::from_secs(16);
 #[derive(Debug)]
 pub(super) struct CopyMemory {
     used: u64,
-    strangers: u64,
+    dynamic_used: u64,
     most: u64,
 }
 impl CopyMemory {
     pub const fn new(most: u64) -> Self {
-        CopyMemory { used: 0, strangers: 0, most }
+        CopyMemory { used: 0, dynamic_used: 0, most }
     }
     /// Whether a copy of one more bundle fits, whoever sends it.
     pub const fn has_some(&self) -> bool {
@@ -28,18 +28,18 @@ impl CopyMemory {
     pub const fn used(&self) -> u64 {
         self.used
     }
-    fn take(&mut self, bytes: u64, stranger: bool) -> bool {
+    fn take(&mut self, bytes: u64, dynamic: bool) -> bool {
         let within = |used: u64, most: u64| bytes <= most.saturating_sub(used);
-        let fits = within(self.used, self.most) && (!stranger || within(self.strangers, self.most / 2));
+        let fits = within(self.used, self.most) && (!dynamic || within(self.dynamic_used, self.most / 2));
         if fits {
             self.used += bytes;
-            self.strangers += if stranger { bytes } else { 0 };
+            self.dynamic_used += if dynamic { bytes } else { 0 };
         }
         fits
     }
-    fn give_back(&mut self, bytes: u64, stranger: bool) {
+    fn give_back(&mut self, bytes: u64, dynamic: bool) {
         self.used = self.used.saturating_sub(bytes);
-        self.strangers = self.strangers.saturating_sub(if stranger { bytes } else { 0 });
+        self.dynamic_used = self.dynamic_used.saturating_sub(if dynamic { bytes } else { 0 });
     }
 }
 
@@ -47,17 +47,17 @@ impl CopyMemory {
 #[derive(Debug)]
 pub(super) struct BundleCopy {
     kept: Option<Payload>,
-    stranger: bool,
+    dynamic: bool,
 }
 impl BundleCopy {
-    /// Creates an empty copy; `stranger`: its sender has no configured link.
-    pub fn new(stranger: bool) -> Self {
-        BundleCopy { kept: Some(Payload::new()), stranger }
+    /// Creates an empty copy; `dynamic`: its sender has no configured link.
+    pub fn new(dynamic: bool) -> Self {
+        BundleCopy { kept: Some(Payload::new()), dynamic }
     }
     /// Appends the next bytes.
     pub fn add(&mut self, part: &Payload, room: &mut CopyMemory) {
         let Some(kept) = &mut self.kept else { return };
-        if kept.len() + part.len() <= BUNDLE_MAX && room.take(part.len(), self.stranger) {
+        if kept.len() + part.len() <= BUNDLE_MAX && room.take(part.len(), self.dynamic) {
             kept.append(part.clone());
         } else {
             self.forget(room);
@@ -70,7 +70,7 @@ impl BundleCopy {
     /// Drops the copy and frees its memory.
     pub fn forget(&mut self, room: &mut CopyMemory) {
         if let Some(kept) = self.kept.take() {
-            room.give_back(kept.len(), self.stranger);
+            room.give_back(kept.len(), self.dynamic);
         }
     }
     /// Copies the bytes out of buffers that are shared with others.
@@ -132,13 +132,13 @@ mod tests {
     #[test]
     fn dynamic_streams_leave_half_to_neighbours() {
         let mut room = CopyMemory::new(100);
-        let (mut stranger, mut other, mut neighbour) =
+        let (mut dynamic, mut other, mut neighbour) =
             (BundleCopy::new(true), BundleCopy::new(true), BundleCopy::new(false));
-        stranger.add(&Payload::fill(1, 50), &mut room);
+        dynamic.add(&Payload::fill(1, 50), &mut room);
         other.add(&Payload::fill(1, 1), &mut room);
         neighbour.add(&Payload::fill(1, 50), &mut room);
         assert_eq!((other.whole(), room.used()), (None, 100));
-        stranger.forget(&mut room);
+        dynamic.forget(&mut room);
         other = BundleCopy::new(true);
         other.add(&Payload::fill(1, 50), &mut room);
         assert!(other.whole().is_some() && neighbour.whole().is_some());

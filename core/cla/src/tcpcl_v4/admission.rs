@@ -37,7 +37,7 @@ impl TcpclV4 {
     }
 
     /// Number of sessions on dynamic links.
-    pub(super) fn strangers(&self) -> usize {
+    pub(super) fn dynamic_sessions(&self) -> usize {
         let met = self.links.values().filter(|link| !link.configured);
         met.map(|link| link.by.sessions.len()).sum()
     }

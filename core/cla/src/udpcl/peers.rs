@@ -18,7 +18,7 @@ pub(super) struct Who {
     /// Whether a configured link leads to the address or its host.
     pub known: bool,
     /// Whether the source is not the exact address of a neighbour, so that others may send from there.
-    pub stranger: bool,
+    pub unauthenticated: bool,
 }
 
 /// Addresses of the peers of links.
@@ -57,10 +57,10 @@ impl Udpcl {
         let is_up = |link: &LinkId| self.by_link.get(link).is_some_and(|index| self.spans[*index].state.receive);
         let home = self.homes.at(from).find(is_up).or_else(|| self.homes.at(from).next());
         if home.is_some() {
-            return Who { link: home, known: true, stranger: false };
+            return Who { link: home, known: true, unauthenticated: false };
         }
         let link = self.homes.on(from.ip());
-        Who { link: link.or_else(|| self.dynamic.link_at(from)), known: link.is_some(), stranger: true }
+        Who { link: link.or_else(|| self.dynamic.link_at(from)), known: link.is_some(), unauthenticated: true }
     }
     /// Index of the configured link a datagram came over.
     pub(super) fn configured(&self, who: Who) -> Option<usize> {
@@ -124,7 +124,7 @@ impl Udpcl {
     pub(super) fn claims(&mut self, index: usize, name: &str, who: Who, out: &mut impl Sink<Output>) {
         let span = &mut self.spans[index];
         let expected = span.claimed.as_deref().unwrap_or(&span.config.node_id);
-        if who.stranger || !(expected.is_empty() || same_node(expected, name)) {
+        if who.unauthenticated || !(expected.is_empty() || same_node(expected, name)) {
             return self.malformed(who, "a node ID other than the configured one", out);
         }
         if span.claimed.is_none() && !name.is_empty() {

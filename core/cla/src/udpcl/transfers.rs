@@ -13,8 +13,8 @@ const TRANSFER_BYTES: u64 = 256;
 const RUN_BYTES: u64 = 192;
 /// Divisors of the bounds: for all peers without a configured link together, for one of these within that share, and
 /// for one neighbour.
-const STRANGERS_PART: u64 = 4;
-const STRANGER_PART: u64 = 4;
+const UNAUTHENTICATED_PART: u64 = 4;
+const UNAUTHENTICATED_PEER_PART: u64 = 4;
 const NEIGHBOUR_PART: u64 = 2;
 
 /// Bounds on transfers being received.
@@ -50,7 +50,7 @@ struct PartialTransfer {
     runs: BTreeMap<u64, Payload>,
     have: u64,
     weight: u64,
-    stranger: bool,
+    unauthenticated: bool,
     dies: Instant,
     timer: TimerKey,
 }
@@ -138,8 +138,8 @@ impl Transfers {
         self.all.bytes
     }
     pub(super) fn next_timeout(&self) -> Option<Instant> {
-        let [neighbours, strangers] = &self.finished;
-        Instant::earliest([self.timers.next_deadline(), neighbours.due(), strangers.due()])
+        let [neighbours, others] = &self.finished;
+        Instant::earliest([self.timers.next_deadline(), neighbours.due(), others.due()])
     }
     /// Drops transfers that have been idle too long.
     pub(super) fn expire(&mut self, now: Instant) {
@@ -161,11 +161,11 @@ impl Transfers {
         &mut self,
         now: Instant,
         from: SocketAddr,
-        stranger: bool,
+        unauthenticated: bool,
         segment: TransferSegment,
     ) -> SegmentOutcome {
         let id = (from, segment.id);
-        let finished = &mut self.finished[usize::from(stranger)];
+        let finished = &mut self.finished[usize::from(unauthenticated)];
         finished.expire(now);
         // A late or repeated segment of a finished transfer.
         if segment.data.is_empty() || finished.contains(&id) {
@@ -191,22 +191,22 @@ impl Transfers {
             Some(_) => {}
             None if total > self.bounds.longest => return SegmentOutcome::Refused(Refusal::TooLarge),
             None => {
-                if !self.may(&id, stranger, 1, TRANSFER_BYTES + RUN_BYTES + segment.data.len()) {
+                if !self.may(&id, unauthenticated, 1, TRANSFER_BYTES + RUN_BYTES + segment.data.len()) {
                     return SegmentOutcome::Refused(Refusal::NoResources);
                 }
-                self.begin(now, id, total, stranger);
+                self.begin(now, id, total, unauthenticated);
             }
         }
         self.add(now, id, &segment)
     }
-    fn may(&self, id: &TransferId, stranger: bool, transfers: u64, bytes: u64) -> bool {
+    fn may(&self, id: &TransferId, unauthenticated: bool, transfers: u64, bytes: u64) -> bool {
         let one = self.of.get(&id.0).copied().unwrap_or_default();
-        let part = if stranger { STRANGERS_PART * STRANGER_PART } else { NEIGHBOUR_PART };
+        let part = if unauthenticated { UNAUTHENTICATED_PART * UNAUTHENTICATED_PEER_PART } else { NEIGHBOUR_PART };
         one.may(transfers, bytes, &self.bounds, part)
             && self.all.may(transfers, bytes, &self.bounds, 1)
-            && (!stranger || self.dynamic.may(transfers, bytes, &self.bounds, STRANGERS_PART))
+            && (!unauthenticated || self.dynamic.may(transfers, bytes, &self.bounds, UNAUTHENTICATED_PART))
     }
-    fn begin(&mut self, now: Instant, id: TransferId, total: u64, stranger: bool) {
+    fn begin(&mut self, now: Instant, id: TransferId, total: u64, unauthenticated: bool) {
         let dies = now + self.bounds.idle;
         let weight = TRANSFER_BYTES;
         let transfer = PartialTransfer {
@@ -214,22 +214,22 @@ impl Transfers {
             runs: BTreeMap::new(),
             have: 0,
             weight,
-            stranger,
+            unauthenticated,
             dies,
             timer: self.timers.arm(dies, id),
         };
         self.open.insert(id, transfer);
         self.all.take(1, weight);
         self.of.entry(id.0).or_default().take(1, weight);
-        if stranger {
+        if unauthenticated {
             self.dynamic.take(1, weight);
         }
     }
     fn add(&mut self, now: Instant, id: TransferId, segment: &TransferSegment) -> SegmentOutcome {
-        let Some(stranger) = self.open.get(&id).map(|transfer| transfer.stranger) else {
+        let Some(unauthenticated) = self.open.get(&id).map(|transfer| transfer.unauthenticated) else {
             return SegmentOutcome::Nothing;
         };
-        if !self.may(&id, stranger, 0, RUN_BYTES + segment.data.len()) {
+        if !self.may(&id, unauthenticated, 0, RUN_BYTES + segment.data.len()) {
             return SegmentOutcome::Refused(Refusal::NoResources);
         }
         let Some(transfer) = self.open.get_mut(&id) else { return SegmentOutcome::Nothing };
@@ -241,21 +241,21 @@ impl Transfers {
         let complete = transfer.have == transfer.total;
         let (before, after) = (transfer.weight, transfer.weight());
         transfer.weight = after;
-        let shares = [Some(&mut self.all), self.of.get_mut(&id.0), stranger.then_some(&mut self.dynamic)];
+        let shares = [Some(&mut self.all), self.of.get_mut(&id.0), unauthenticated.then_some(&mut self.dynamic)];
         for share in shares.into_iter().flatten() {
             share.bytes = share.bytes + after - before;
         }
         if !complete {
             return SegmentOutcome::Nothing;
         }
-        self.finished[usize::from(stranger)].insert(now, id);
+        self.finished[usize::from(unauthenticated)].insert(now, id);
         let bundle = self.close(id).map(PartialTransfer::join);
         bundle.map_or(SegmentOutcome::Nothing, whole)
     }
     /// Ends a transfer that broke a rule; its later segments are ignored.
     fn malformed(&mut self, now: Instant, id: TransferId, why: &'static str) -> SegmentOutcome {
         if let Some(transfer) = self.close(id) {
-            self.finished[usize::from(transfer.stranger)].insert(now, id);
+            self.finished[usize::from(transfer.unauthenticated)].insert(now, id);
         }
         SegmentOutcome::Malformed(why)
     }
@@ -263,7 +263,7 @@ impl Transfers {
         let transfer = self.open.remove(&id)?;
         self.timers.cancel(transfer.timer);
         self.all.give(1, transfer.weight);
-        if transfer.stranger {
+        if transfer.unauthenticated {
             self.dynamic.give(1, transfer.weight);
         }
         if let Some(one) = self.of.get_mut(&id.0) {

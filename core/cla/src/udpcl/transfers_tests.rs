@@ -32,7 +32,7 @@ impl TransferBench {
     fn hear(&mut self, port: u16, segment: TransferSegment) -> SegmentOutcome {
         self.transfers.hear(self.now, at(port), false, segment)
     }
-    fn stranger(&mut self, port: u16, segment: TransferSegment) -> SegmentOutcome {
+    fn hear_unauthenticated(&mut self, port: u16, segment: TransferSegment) -> SegmentOutcome {
         self.transfers.hear(self.now, at(port), true, segment)
     }
     fn later(&mut self, seconds: u64) {
@@ -180,7 +180,7 @@ fn dynamic_peers_get_a_quarter_of_memory() {
     let mut taken = [0; 100];
     for port in 0..100 {
         for id in 0..100 {
-            let heard = bench.stranger(port, cut(&whole, id, 0, 1));
+            let heard = bench.hear_unauthenticated(port, cut(&whole, id, 0, 1));
             taken[usize::from(port)] += usize::from(heard == SegmentOutcome::Nothing);
         }
     }
@@ -200,8 +200,9 @@ fn dynamic_peers_get_a_quarter_of_memory() {
 fn tiny_segments_weigh_what_they_cost() {
     let mut bench = TransferBench::new();
     let whole = bundle(200_000);
-    let refused =
-        (0..100_000).filter(|n| bench.stranger(1, cut(&whole, 5, 2 * n, 1)) != SegmentOutcome::Nothing).count();
+    let refused = (0..100_000)
+        .filter(|n| bench.hear_unauthenticated(1, cut(&whole, 5, 2 * n, 1)) != SegmentOutcome::Nothing)
+        .count();
     assert!(bench.transfers.bytes() <= BOUNDS.memory / 16, "{} B", bench.transfers.bytes());
     assert!(refused > 99_000, "runs are charged for: {refused} refused");
     assert!(

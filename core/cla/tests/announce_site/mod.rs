@@ -64,7 +64,7 @@ pub struct AnnounceSite {
     /// Beacons sent, with their times.
     pub said: Vec<(Instant, Vec<u8>)>,
     /// Links made: time, number, node, address, layer.
-    pub found: Vec<(Instant, DiscoveredId, String, SocketAddr, usize)>,
+    pub discovered: Vec<(Instant, DiscoveredId, String, SocketAddr, usize)>,
     /// Links ended: time, number, reason.
     pub lost: Vec<(Instant, DiscoveredId, &'static str)>,
 }
@@ -83,7 +83,7 @@ impl AnnounceSite {
         change(&mut config);
         let announcer = Announcer::new(config, Instant::ZERO);
         let (world, now) = (SiteWorld::default(), Instant::ZERO);
-        AnnounceSite { announcer, world, now, said: Vec::new(), found: Vec::new(), lost: Vec::new() }
+        AnnounceSite { announcer, world, now, said: Vec::new(), discovered: Vec::new(), lost: Vec::new() }
     }
     fn give(&mut self, input: Input<'_>) {
         let mut out = Vec::new();
@@ -93,7 +93,7 @@ impl AnnounceSite {
                 Output::Announce(bytes) => self.said.push((self.now, bytes)),
                 Output::Discovered { id, node, layer, address } => {
                     self.world.links.borrow_mut().insert(id, address);
-                    self.found.push((self.now, id, node.to_string(), address, layer));
+                    self.discovered.push((self.now, id, node.to_string(), address, layer));
                 }
                 Output::Lost { id, why } => {
                     assert!(self.world.links.borrow_mut().remove(&id).is_some(), "it was there");
@@ -127,6 +127,6 @@ impl AnnounceSite {
     }
     /// Names of all nodes discovered so far, in order.
     pub fn names(&self) -> Vec<&str> {
-        self.found.iter().map(|found| &found.2[..]).collect()
+        self.discovered.iter().map(|found| &found.2[..]).collect()
     }
 }

@@ -118,7 +118,7 @@ fn absurd_lengths_and_nesting_rejected() {
         assert!(Beacon::parse(&hex(text)).is_err(), "{text}");
     }
     let long = Beacon::parse(&hex(&format!("85 07 05 82 01 64 2f2f672f 00 {huge}"))).unwrap();
-    assert_eq!(long.period, Some(Duration::from_secs(u64::MAX)), "who hears it bounds it");
+    assert_eq!(long.period, Some(Duration::from_secs(u64::MAX)), "the receiver bounds it");
 }
 
 #[test]

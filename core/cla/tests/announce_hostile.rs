@@ -124,10 +124,10 @@ fn forged_name_or_address_takes_nothing() {
     }
     assert!(site.lost.iter().all(|lost| lost.1 != site.discovered[0].1), "{:?}", site.lost);
     let served = site.discovered.iter().filter(|found| found.3 == at(HONEST_SERVES)).count();
-    assert_eq!(served, 1, "nobody is reached where a neighbour is already");
+    assert_eq!(served, 1, "no attempt to the address of a neighbour");
     assert!(site.discovered.iter().all(|found| found.3 != at("10.0.0.2:666")));
     let thief = site.discovered.iter().find(|found| found.3 == at("10.0.0.66:4556"));
-    assert!(thief.is_some_and(|found| found.1 != site.discovered[0].1), "it is somebody of its own");
+    assert!(thief.is_some_and(|found| found.1 != site.discovered[0].1), "a neighbour of its own");
 }
 
 #[test]

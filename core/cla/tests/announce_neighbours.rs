@@ -162,7 +162,7 @@ fn lasting_session_is_redialled_at_once() {
     hear(&mut site, 35);
     site.world.answer.clear();
     hear(&mut site, 40);
-    assert_eq!(site.discovered.len(), 2, "that one lasted for a moment: it waits");
+    assert_eq!(site.discovered.len(), 2, "that session lasted for a moment: backoff");
     hear(&mut site, 60);
     assert_eq!(site.discovered.len(), 3);
 }

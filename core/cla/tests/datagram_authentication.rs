@@ -292,7 +292,7 @@ fn keys_change_during_sessions() {
     assert!(b.ltp.rekey(LINK, &new) && !b.ltp.rekey(LINK, &Authentication::None));
     assert!(!b.ltp.rekey(farlink_base::LinkId(9), &new));
     let mut plain = bench(1, 2, Authentication::None);
-    assert!(!plain.ltp.rekey(LINK, &new), "it begins anew");
+    assert!(!plain.ltp.rekey(LINK, &new), "the bundle starts again");
 }
 
 #[test]

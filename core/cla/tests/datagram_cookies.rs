@@ -100,7 +100,7 @@ fn missing_cookie_keeps_no_state() {
 }
 
 #[test]
-fn cookies_only_from_dynamic_peers_under_load() {
+fn dynamic_peers_need_cookies_under_load() {
     // Configured neighbours are never asked.
     let [mut a, mut b] = [LtpBench::new(1, 2, |_, _| {}), LtpBench::new(2, 1, |c, _| c.cookies = AskCookies::Always)];
     let first = a.send(1, bundle(1, 5000), true);

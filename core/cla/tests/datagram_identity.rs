@@ -258,7 +258,7 @@ fn every_report_is_acknowledged() {
         (9, 5000, session.number, "new"),
         (9, 5000, session.number, "repeated"),
         (10, 9000, session.number, "of more than was sent"),
-        (11, 5000, 5, "of a session that is no more"),
+        (11, 5000, 5, "of a closed session"),
     ] {
         bench.now = Instant(bench.now.0 + 20_000_000);
         let out = bench.segment(home(), 2, number, report(serial, upper));
@@ -303,10 +303,10 @@ fn closed_session_cancels_are_rate_limited() {
     for number in [7, 8] {
         bench.later(1);
         assert_eq!(said(bench.segment(elsewhere(), 1, number, whole())), []);
-        assert_eq!(said(bench.segment(home(), 1, number, data(kind::RED, 0, b"abc", 0))), [], "nobody waits");
+        assert_eq!(said(bench.segment(home(), 1, number, data(kind::RED, 0, b"abc", 0))), [], "no timer is left");
         assert_eq!(said(bench.segment(home(), 1, number, whole())), [cancel()]);
         assert_eq!(said(bench.segment(home(), 1, number, whole())), [], "a copy of it");
-        assert_eq!(said(bench.later(60)), [], "and it is not sent again unasked");
+        assert_eq!(said(bench.later(60)), [], "not repeated without a checkpoint");
         assert_eq!(said(bench.segment(home(), 1, number, whole())), [cancel()]);
         bench.segment(home(), 1, number, SegmentBody::CancelAck { by_sender: false });
     }

@@ -37,6 +37,7 @@ fn slow() -> Channel {
 
 #[test]
 fn link_readded_mid_transfer_loses_nothing() {
+    // Unsent bundles return to the agent, and sessions under way are cancelled.
     for side in [0, 1] {
         for loss in [0.0, 0.2] {
             let mut world = world(1, Channel { loss: [loss; 2], ..slow() }, SpanConfig::default());
@@ -239,7 +240,7 @@ fn checkpoint_may_follow_last_byte() {
     for (offset, kind) in [(0, kind::BLOCK_END), (12, kind::RED)] {
         let nothing = Data { kind, offset, ..end };
         let out = bench.segment(address(1), 1, 9, SegmentBody::Data(nothing, Bytes::new()));
-        assert!(sent(&out).is_empty() && bench.ltp.usage().imports == 1, "it says nothing");
+        assert!(sent(&out).is_empty() && bench.ltp.usage().imports == 1, "the segment is invalid");
     }
 }
 
@@ -332,7 +333,7 @@ fn sibling_links_change_in_any_order() {
             bench.input(Input::RemoveLink { link: LinkId(link) });
         }
         let late = bench.segment(address(1), 1, 19, red(3));
-        assert_eq!((links_up(&late), late.len()), (vec![], 0), "what was on its way makes no unknown of it");
+        assert_eq!((links_up(&late), late.len()), (vec![], 0), "late segments make no dynamic link");
         bench.now += Duration::from_secs(61);
         let out = bench.segment(address(1), 1, 20, red(3));
         assert!(links_up(&out)[0].is_dynamic(), "a dynamic peer now");
@@ -351,6 +352,7 @@ fn sibling_links_change_in_any_order() {
 
 #[test]
 fn nobody_else_is_this_engine() {
+    // Segments that claim this engine's number as sender open nothing.
     let mut bench = SpansBench::new(&[(0, 1)]);
     assert_eq!(links_up(&bench.segment(address(9), 2, 1, red(3))), []);
     assert!(links_up(&bench.segment(address(9), 9, 1, red(3)))[0].is_dynamic());
@@ -404,7 +406,7 @@ fn aggregated_bundle_goes_along() {
     world.input(0, Input::CancelSend { link: LINK, id: SendId(0) });
     assert_eq!(world.sides[0].failed, 0);
     world.run(10_000);
-    assert!(world.sides[1].accepted.contains(&0) && world.sides[0].done.contains(&0), "and is answered Sent");
+    assert!(world.sides[1].accepted.contains(&0) && world.sides[0].done.contains(&0), "reported as sent");
     world.settle();
 }
 

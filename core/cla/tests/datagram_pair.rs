@@ -103,6 +103,7 @@ fn known_gaps_spare_retry_budget() {
 
 #[test]
 fn unknown_gaps_are_outlived() {
+    // The engines do not know the outages, so their retry limits must outlast them.
     for told in [false, true] {
         let down = (0..50).map(|i| (f64::from(i) * 5.0 + 0.001, f64::from(i) * 5.0 + 4.0)).collect();
         let channel = Channel { loss: both(0.2), down, told, ..Channel::default() };
@@ -112,6 +113,7 @@ fn unknown_gaps_are_outlived() {
 
 #[test]
 fn restarts_of_either_side_lose_nothing() {
+    // A restarted engine has lost its sessions; the agents keep their bundles.
     for seed in 0..12 {
         let channel = Channel { loss: both(0.1), rate: Some(DataRate(10_000_000)), ..Channel::default() };
         let span = SpanConfig { attempts: 6, idle: Duration::from_secs(100), ..SpanConfig::default() };
@@ -149,6 +151,7 @@ fn small_limits_still_deliver_everything() {
 
 #[test]
 fn little_memory_delays_but_loses_nothing() {
+    // Data beyond the memory limit is dropped unclaimed, and retransmitted.
     let channel = Channel { loss: both(0.1), ..Channel::default() };
     let world = EnginePair::with(1, channel, SpanConfig { attempts: 200, ..SpanConfig::default() }, |_, config| {
         config.memory_bytes = 200_000;

@@ -148,7 +148,7 @@ fn acknowledgments_nobody_reads_are_bounded() {
         busy.hear(&empty.repeat(100));
         busy.said().iter().any(closes)
     });
-    assert!(dropped, "whoever never reads is dropped in the end");
+    assert!(dropped, "a peer that never reads is dropped");
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn announced_name_blocks_no_other_address() {
     let dynamic = |o: &Output| matches!(o, Output::PeerUp { link, .. } if link.is_dynamic());
     assert!(said.iter().any(dynamic));
     connects(&mut lone, 1, "10.0.0.1", &hello());
-    assert_eq!(ups(&lone.said()), 1, "who is where it was announced is the one that was");
+    assert_eq!(ups(&lone.said()), 1, "the peer at the announced address is the neighbour");
     assert!(lone.layer.serves("ipn:1.0", "10.0.0.2".parse().unwrap()));
     assert!(lone.layer.serves("ipn:1.0", "10.0.0.1".parse().unwrap()));
     assert!(!lone.layer.serves("ipn:1.0", "10.0.0.3".parse().unwrap()));

@@ -93,6 +93,6 @@ fn header_name_proves_no_identity() {
             Output::PeerUp { claimed, proven, node, .. } => Some((claimed.clone(), proven.clone(), *node)),
             _ => None,
         });
-        assert_eq!(met, Some((Some(name.to_string()), None, None)), "it is claimed, and no more");
+        assert_eq!(met, Some((Some(name.to_string()), None, None)), "claimed, not proven");
     }
 }

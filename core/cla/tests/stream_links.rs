@@ -41,7 +41,7 @@ fn removed_link_returns_bundles_and_terminates() {
     assert_eq!(count(&said, |o| matches!(o, Output::OfferAborted { .. })), 1);
     assert_eq!(count(&said, |o| matches!(o, Output::Ready { ready: false, .. })), 1);
     assert_eq!(count(&said, |o| matches!(o, Output::PeerDown { link: LinkId(0) })), 1);
-    assert_eq!(lone.layer.usage(), Usage { links: 0, sessions: 1, timers: 1 }, "what is written still leaves");
+    assert_eq!(lone.layer.usage(), Usage { links: 0, sessions: 1, timers: 1 }, "written bytes still leave");
     lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 1000 }));
     let rest = lone.wrote();
     assert!(rest.ends_with(&[5, 0, 0]), "SESS_TERM, not inside a segment: {begun:?} {rest:?}");
@@ -124,7 +124,7 @@ fn early_peer_is_asked_to_reconnect() {
     lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
     assert_eq!(lone.wrote(), [5, 0, 0]);
     lone.give(Input::Accepted { ticket });
-    assert_eq!(lone.wrote()[0], 2, "what is under way is finished");
+    assert_eq!(lone.wrote()[0], 2, "transfers in progress are finished");
     lone.hear(&[5, 1, 0]);
     assert_eq!(lone.closed(), Some(false));
     lone.stream = StreamId(PASSIVE.0 + 1);
@@ -238,7 +238,7 @@ fn only_waiting_streamed_bundle_is_withdrawn() {
     assert_eq!(failed(&lone.said()), [82]);
     lone.give(more(82));
     lone.give(cancel(81));
-    assert!(lone.said().is_empty() && !lone.wrote().contains(&83), "nothing overtakes a transfer begun");
+    assert!(lone.said().is_empty() && !lone.wrote().contains(&83), "no bundle overtakes a transfer in progress");
     lone.give(more(81));
     let wrote = lone.wrote();
     assert_eq!(wrote.iter().filter(|byte| **byte == 81).count(), 50, "its rest");
@@ -358,7 +358,7 @@ fn disabled_dynamic_link_keeps_its_session() {
     let said = lone.said();
     let up = said.iter().find_map(|o| if let Output::PeerUp { link, .. } = o { Some(*link) } else { None });
     lone.give(Input::CloseLink { link: up.expect("a dynamic link") });
-    assert!(lone.said().is_empty(), "else the link were gone, and came back turned on");
+    assert!(lone.said().is_empty(), "otherwise the link would be removed, and made anew as enabled");
 }
 
 #[test]

@@ -31,11 +31,11 @@ fn links_are_assigned_by_peer_address() {
         lone.located(&["10.0.0.7", PLACE]);
         for number in 0..2 {
             lone.open(number, PLACE);
-            assert!(ups(&lone.said()).is_empty(), "nothing can be sent to it that way");
+            assert!(ups(&lone.said()).is_empty(), "bundles cannot be sent over this stream");
             assert_eq!(link_of(&mut lone), LinkId(0));
         }
         lone.open(2, "10.9.9.9");
-        assert!(lone.said().is_empty(), "nothing can ever be sent to it: it is nobody's way to anywhere");
+        assert!(lone.said().is_empty(), "bundles cannot be sent over this stream");
         let unknown = link_of(&mut lone);
         lone.open(3, "10.9.9.9");
         let other = link_of(&mut lone);
@@ -195,7 +195,7 @@ fn neighbours_at_one_address_share_streams() {
     lone.open(4, "127.0.0.1");
     let said = lone.said();
     assert!(ups(&said).is_empty() && closed(&said, stream(3)).is_none() && closed(&said, stream(4)).is_none());
-    assert_ne!(link_of(&mut lone), LinkId(1), "that one is turned off");
+    assert_ne!(link_of(&mut lone), LinkId(1), "that link is disabled");
 }
 
 #[test]
@@ -280,5 +280,5 @@ fn unknown_streams_and_links_are_ignored() {
     assert!(lone.said().is_empty() && lone.layer.usage() == before);
     let from = "10.9.9.9:1".parse().unwrap();
     lone.give(Input::Socket(socket::Input::Opened { stream, from }));
-    assert_eq!(closed(&lone.said(), stream), Some(true), "nobody asked for it");
+    assert_eq!(closed(&lone.said(), stream), Some(true), "an unexpected stream");
 }

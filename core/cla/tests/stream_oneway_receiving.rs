@@ -100,7 +100,7 @@ fn idle_timeout_within_and_between_bundles() {
             let said = lone.said();
             assert_eq!((closed(&said, PASSIVE), lone.layer.usage().sessions), (Some(true), 0), "{cut}");
             let aborted = said.iter().filter(|o| matches!(o, Output::OfferAborted { .. })).count();
-            assert_eq!(aborted, usize::from(cut == 70_000), "what was offered is called off");
+            assert_eq!(aborted, usize::from(cut == 70_000), "the offer is aborted");
         }
         let mut lone = passive(framing);
         lone.wait(SECOND * 1_000_000);
@@ -146,10 +146,10 @@ fn complete_bundles_before_reset_are_offered() {
             .collect();
         assert_eq!(lasts.len(), 2, "{said:?}");
         assert_eq!(closed(&said, PASSIVE), (!error).then_some(false));
-        assert!(!said.iter().any(|o| matches!(o, Output::OfferAborted { .. })), "of the third nothing was offered");
+        assert!(!said.iter().any(|o| matches!(o, Output::OfferAborted { .. })), "nothing of the third was offered");
         assert_eq!(lone.layer.usage().sessions, 1, "verdicts are awaited");
         lone.hear(&[0; 100]);
-        assert!(lone.said().is_empty(), "nothing is heard any more");
+        assert!(lone.said().is_empty(), "later input is ignored");
         let tickets = said
             .iter()
             .filter_map(|o| if let Output::Offer { ticket, last: true, .. } = o { Some(*ticket) } else { None });
@@ -174,7 +174,7 @@ fn bundle_without_room_is_offered_again() {
             lone.give(Input::Refused { ticket, reason });
             assert!(lone.said().is_empty());
             lone.wait(Duration::from_millis(wait - 1));
-            assert!(lone.said().is_empty(), "it rests");
+            assert!(lone.said().is_empty(), "it waits");
             lone.wait(Duration::from_millis(1));
             let offers = lone.offers();
             assert!(matches!(&offers[..], [(again, part, true)] if *again != ticket && part == b"first"), "{offers:?}");
@@ -191,7 +191,7 @@ fn bundle_without_room_is_offered_again() {
         let ticket = lone.offers()[0].0;
         lone.refuse(ticket);
         lone.wait(Duration::from_millis(250));
-        assert_eq!(lone.offers().len(), 1, "there was room: the first rest is short again");
+        assert_eq!(lone.offers().len(), 1, "there was room: the first wait is short again");
     }
 }
 
@@ -297,7 +297,7 @@ fn unstorable_bundle_resets_long_transfer() {
         lone.refuse(ticket);
         assert!(lone.said().is_empty());
         lone.wait(SECOND * 1000);
-        assert!(lone.said().is_empty() && lone.layer.usage().kept == 0, "nobody has it any more");
+        assert!(lone.said().is_empty() && lone.layer.usage().kept == 0, "the bundle is lost");
         lone.hear_bundle(b"next");
         assert_eq!(lone.offers().len(), 1);
     }
@@ -537,7 +537,7 @@ fn scarce_memory_releases_receive_buffers() {
     assert_eq!(counter, 1);
     layer.handle(now, Input::Socket(socket::Input::Data { stream: PASSIVE, data: Payload::from(whole) }), &mut out);
     out.clear();
-    assert_eq!(COUNT.load(std::sync::atomic::Ordering::SeqCst), 1, "what was offered and what was not read share it");
+    assert_eq!(COUNT.load(std::sync::atomic::Ordering::SeqCst), 1, "the offer and the unparsed input share it");
     layer.handle(now, Input::Unshare, &mut out);
     assert_eq!(COUNT.load(std::sync::atomic::Ordering::SeqCst), 0);
 }

@@ -69,7 +69,7 @@ fn bundle_is_sent_once_host_confirms() {
         assert_eq!(sent(&lone.said()), [1]);
         lone.confirm(ends[0] - 50);
         lone.confirm(ends[0]);
-        assert!(lone.said().is_empty(), "said again it is no news");
+        assert!(lone.said().is_empty(), "a repeated confirmation changes nothing");
         lone.confirm(ends[2] + 3);
         assert_eq!(sent(&lone.said()), [2, 3]);
         lone.close(error);
@@ -154,7 +154,7 @@ fn keepalives_never_split_a_bundle() {
         assert!(lone.wrote().is_empty(), "not what was asked for");
         lone.give(Input::SendMore { link, id, from: 1000, part: Payload::from(vec![1; 2500]) });
         let rest = lone.wrote();
-        assert_eq!([begun, rest].concat(), frame(framing, &[1; 3000]), "and no more than was announced");
+        assert_eq!([begun, rest].concat(), frame(framing, &[1; 3000]), "never more than announced");
         lone.said();
         for total in [0, 1 << 32, u64::MAX].into_iter().filter(|total| framing == Framing::Stcp || *total != 1 << 32) {
             let part = Payload::from(vec![1; total.min(10) as usize]);
@@ -185,7 +185,7 @@ fn read_failure_ends_stream_once_begun() {
         lone.give(send(3, vec![3; 10]));
         lone.give(Input::CancelSend { link, id: SendId(1) });
         lone.give(Input::CancelSend { link, id: SendId(3) });
-        assert_eq!(failed(&lone.said()), [3], "what has begun goes on");
+        assert_eq!(failed(&lone.said()), [3], "a bundle that has begun continues");
         lone.give(Input::SendBroken { link, id: SendId(1) });
         let said = lone.said();
         assert_eq!((failed(&said), closed(&said, lone.stream)), (vec![1], Some(false)));
@@ -274,7 +274,7 @@ fn reconnect_backoff_resets_at_contact_start() {
     lone.said();
     lone.give(Input::Link { link: LinkId(0), state: LinkState::DOWN });
     lone.wait(SECOND * 10);
-    assert_eq!(closed(&lone.said(), farlink_base::StreamId(lone.stream.0 + 1)), Some(true), "it stops connecting");
+    assert_eq!(closed(&lone.said(), farlink_base::StreamId(lone.stream.0 + 1)), Some(true), "the attempt is given up");
     lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
     lone.connects(100);
     lone.give(Input::Link { link: LinkId(0), state: LinkState::DOWN });
@@ -395,5 +395,5 @@ fn unconnected_link_only_receives() {
     lone.give(send(1, vec![1; 10]));
     assert_eq!(failed(&lone.said()), [1]);
     lone.wait(SECOND * 1000);
-    assert!(lone.wrote().is_empty(), "who accepted says nothing, not even keepalives");
+    assert!(lone.wrote().is_empty(), "the accepting side sends nothing, not even keepalives");
 }

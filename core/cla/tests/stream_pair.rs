@@ -111,6 +111,7 @@ fn dual_version_node_meets_either() {
 /// Keeps 9174-6.1-8.
 #[test]
 fn reset_at_any_byte_loses_nothing() {
+    // Bundles without a confirmation are sent again, and duplicates are recognised.
     let plan = |reset| StreamPlan { bundles: [vec![40, 90], vec![60]], chunk: 30, reset, ..StreamPlan::default() };
     fn each_byte<L: farlink_base::layer::ConvergenceLayer>(
         plan: impl Fn(Option<(usize, u64)>) -> StreamPlan,
@@ -136,7 +137,7 @@ fn unacknowledged_reset_loses_nothing() {
         let make = one_way(framing, 100);
         let whole = run(&plan(None), &make).first;
         let side = usize::from(whole[0] == 0);
-        assert!(whole[side] > 60 && whole[1 - side] == 0, "who accepted says nothing: {whole:?}");
+        assert!(whole[side] > 60 && whole[1 - side] == 0, "the accepting side sends nothing: {whole:?}");
         for at in 1..=whole[side] {
             let outcome = run(&plan(Some((side, at))), &make);
             assert!(outcome.repeated <= 2, "{outcome:?}");
@@ -170,6 +171,7 @@ fn tls_is_negotiated_and_proves_identity() {
 
 #[test]
 fn reset_around_handshake_is_survived() {
+    // A reset between the headers and SESS_INIT loses nothing, either.
     let plan = |reset| StreamPlan {
         bundles: [vec![40, 90], vec![60]],
         chunk: 30,

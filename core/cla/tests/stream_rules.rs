@@ -86,7 +86,7 @@ fn reserved_bits_are_zero_and_ignored() {
     lone.give(send(1, vec![1; 60]));
     let wrote = lone.wrote();
     let second = 1 + 1 + 8 + 4 + 13 + 8 + 28;
-    assert_eq!((wrote[1], wrote[second + 1]), (START, 0), "of segments in turn");
+    assert_eq!((wrote[1], wrote[second + 1]), (START, 0), "flags of each segment");
     lone.said();
     lone.hear(&ack(RESERVED | END, 0, 60));
     assert!(matches!(lone.said()[..], [Output::Sent { id: SendId(1), .. }, ..]));

@@ -54,7 +54,7 @@ fn outgoing_v3_bundles_match_vectors() {
     assert_eq!(lone.sent(), [7, 8]);
     let mut lone = active(ALL & !8);
     lone.give(send(8, bundle));
-    assert_eq!(lone.wrote()[..2], [0x12, 28], "nobody asked for lengths");
+    assert_eq!(lone.wrote()[..2], [0x12, 28], "lengths were not requested");
 }
 
 /// Keeps 7242-4.1-2, 7242-4.2-2, 7242-5.3-1.
@@ -195,7 +195,7 @@ fn unacknowledged_bundle_awaits_host_confirmation() {
     assert_eq!(confirm(u64::MAX), [2]);
     lone.give(send(3, vec![3; 20]));
     lone.give(Input::Socket(socket::Input::Closed { stream, error: true }));
-    assert_eq!(lone.failed(), [(3, None)], "what was not confirmed comes back");
+    assert_eq!(lone.failed(), [(3, None)], "unconfirmed bundles are returned");
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn unrefusable_peer_is_dropped_without_room() {
         let acks = [ack(3), ack(2)].concat();
         assert_eq!(lone.wrote(), if flags == SILENT { acks } else { vec![] });
         lone.give(Input::Refused { ticket: tickets[1], reason: Refusal::NoResources });
-        assert_eq!(lone.wrote(), old_message("shutdown_busy"), "it comes again with a new session");
+        assert_eq!(lone.wrote(), old_message("shutdown_busy"), "sent again in a new session");
         let said = lone.said();
         assert!(!said.iter().any(|o| matches!(o, Output::OfferAborted { .. })), "the node has given it up already");
         assert!(said.iter().any(|o| matches!(o, Output::Socket(socket::Output::Close { abort: false, .. }))));
@@ -253,7 +253,10 @@ fn termination_waits_for_active_transfers() {
     lone.give(Input::Accepted { ticket });
     assert_eq!(lone.wrote(), [ack(5), old_message("shutdown_plain")].concat());
     lone.hear(&segment(START | END, b"late"));
-    assert!(lone.wrote().is_empty() && lone.tickets().is_empty(), "what crossed it is neither taken nor answered");
+    assert!(
+        lone.wrote().is_empty() && lone.tickets().is_empty(),
+        "crossing segments are neither accepted nor answered"
+    );
     lone.hear(&[0x50]);
     assert_eq!((lone.wrote(), lone.closed()), (vec![], Some(false)));
     lone.wait(Duration::from_secs(1000));
@@ -284,7 +287,10 @@ fn peer_termination_returns_unacknowledged_bundles() {
     lone.hear(&[0x50]);
     let said = lone.said();
     assert!(said.iter().any(|o| matches!(o, Output::OfferAborted { .. })), "the rest of the second never comes");
-    assert!(said.iter().any(|o| matches!(o, Output::SendFailed { refused: None, .. })), "it acknowledges no more");
+    assert!(
+        said.iter().any(|o| matches!(o, Output::SendFailed { refused: None, .. })),
+        "the peer acknowledges nothing more"
+    );
     assert!(said.iter().any(|o| matches!(o, Output::PeerDown { .. })));
     assert!(lone.wrote().is_empty());
     lone.give(Input::Accepted { ticket: tickets[0] });
@@ -308,7 +314,7 @@ fn termination_in_any_state_ends_session() {
     let mut lone = passive(ALL);
     lone.hear(&[segment(START, b"abc"), vec![0x50, 0x50]].concat());
     assert!(lone.said().iter().any(|o| matches!(o, Output::OfferAborted { .. })));
-    assert_eq!(lone.wrote(), [0x50], "of half a bundle nothing is kept");
+    assert_eq!(lone.wrote(), [0x50], "nothing of half a bundle is kept");
     let mut lone = passive(ALL);
     lone.give(Input::Shutdown);
     assert_eq!(lone.wrote(), [0x50]);
@@ -319,6 +325,7 @@ fn termination_in_any_state_ends_session() {
 /// Keeps 7242-6.1-3.
 #[test]
 fn requested_reconnect_delay_is_obeyed() {
+    // RFC 7242 6.1: SHUTDOWN may carry a reconnection delay.
     for (goodbye, waits) in [
         (old_message("shutdown_idle_delay_60"), Some(60)),
         (vec![0x51, 0], None),

@@ -237,7 +237,7 @@ fn oversized_bundle_is_refused_early() {
         assert!(lone.wrote().ends_with(&[0x32]));
         let mut deaf = passive(SILENT);
         deaf.hear(&bytes);
-        is_over(&mut deaf, "it cannot be told so");
+        is_over(&mut deaf, "the peer knows no refusals");
     }
 }
 
@@ -328,7 +328,7 @@ fn unanswered_termination_ends_session() {
             ended |= lone.closed() == Some(true);
         }
         assert!(ended, "lives: {lives}");
-        assert!(lone.wrote().is_empty(), "nothing follows a goodbye");
+        assert!(lone.wrote().is_empty(), "nothing follows SHUTDOWN");
     }
 }
 

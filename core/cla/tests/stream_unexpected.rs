@@ -59,7 +59,7 @@ fn nested_transfer_ends_the_outer() {
     assert!(lone.said().iter().any(|o| matches!(o, Output::OfferAborted { .. })));
     assert_eq!(lone.wrote(), [vec![6, 3, 1], refuse(3, 0), ack(START, 1, 3)].concat());
     lone.hear(&segment(END, 0, b"more of the first"));
-    assert_eq!(lone.wrote(), [6, 3, 1], "which is no more");
+    assert_eq!(lone.wrote(), [6, 3, 1], "the transfer has ended");
     lone.hear(&segment(END, 1, b"ghi"));
     let ticket = lone.tickets()[0];
     lone.give(Input::Accepted { ticket });

@@ -14,7 +14,7 @@ fn both() -> Config {
 #[test]
 fn incoming_version_is_answered_in_kind() {
     let mut lone = Lone::passive(both());
-    assert!(lone.wrote().is_empty(), "what it speaks is not known yet");
+    assert!(lone.wrote().is_empty(), "its version is not known yet");
     for byte in contact(ALL, 30, "ipn:1.0") {
         lone.hear(&[byte]);
     }
@@ -98,7 +98,7 @@ fn stalled_header_falls_back_to_v3() {
     assert_eq!(lone.wrote(), contact(ALL, 60, "ipn:2.0"));
     lone.wait(Duration::from_secs(10));
     again(&mut lone);
-    assert_eq!(lone.wrote(), message("contact_no_tls"), "and so on, in turn");
+    assert_eq!(lone.wrote(), message("contact_no_tls"), "alternating further on");
 }
 
 #[test]

@@ -150,7 +150,7 @@ fn removed_udpcl_link_returns_all() {
     assert!(bench.input(Input::RemoveLink { link: LINK }).is_empty());
     assert!(bench.later(1000.0).is_empty());
     let from_there = offers(&bench.hear(address(0), bundle(1, 20).to_bytes().unwrap()));
-    assert!(from_there[0].0.is_dynamic(), "nobody in particular");
+    assert!(from_there[0].0.is_dynamic(), "an unattributed address");
     let mut out = Vec::new();
     let span = LinkParams { link: LINK, ..LinkParams::default() };
     assert!(bench.layer.add_span(bench.now, span.clone(), &mut out));
@@ -198,7 +198,7 @@ fn neighbour_matches_address_then_sole_host() {
     let mut out = Vec::new();
     assert!(bench.layer.add_span(bench.now, LinkParams { link: LinkId(1), ..LinkParams::default() }, &mut out));
     bench.input(located(LinkId(1), SocketAddr::from(([10, 0, 0, 1], 4557))));
-    assert!(from(&mut bench, beside).is_dynamic(), "it may be either's");
+    assert!(from(&mut bench, beside).is_dynamic(), "the host is ambiguous");
     assert_eq!(from(&mut bench, SocketAddr::from(([10, 0, 0, 1], 4557))), LinkId(1));
     bench.input(located(LINK, address(5)));
     assert_eq!([from(&mut bench, address(5)), from(&mut bench, beside)], [LINK, LinkId(1)], "it moved");
@@ -237,7 +237,7 @@ fn name_claim_binds_only_its_address() {
     assert_eq!(peers(&bench.hear(address(0), name("ipn:3.0"))), [(LINK, Some("ipn:3.0".into()))]);
     for other in 4..100 {
         let out = bench.hear(address(0), name(&format!("ipn:{other}.0")));
-        assert_eq!((peers(&out), malformed(&out).len()), (vec![], 1), "it has one name");
+        assert_eq!((peers(&out), malformed(&out).len()), (vec![], 1), "it has one node ID");
     }
 }
 
@@ -293,6 +293,7 @@ fn backlog_halves_before_more_is_accepted() {
 
 #[test]
 fn rate_change_is_obeyed_at_once() {
+    // The time on the wire was computed at the old rate.
     let mut bench = UdpclBench::new(|_, _| {});
     let state = |rate| Input::Link { link: LINK, state: LinkState { rate: Some(DataRate(rate)), ..LinkState::UP } };
     bench.input(state(100));
@@ -300,7 +301,10 @@ fn rate_change_is_obeyed_at_once() {
     bench.send(2, bundle(2, 1000));
     assert!(sent(&bench.later(60.0)).is_empty(), "a datagram takes 82 s");
     bench.input(state(0));
-    assert!(sent(&bench.later(1000.0)).is_empty() && bench.layer.next_timeout().is_none(), "nothing leaves at no rate");
+    assert!(
+        sent(&bench.later(1000.0)).is_empty() && bench.layer.next_timeout().is_none(),
+        "nothing leaves at rate zero"
+    );
     let out = bench.input(state(1_000_000));
     assert_eq!(outcomes(&out), [(2, Ok(()))]);
     assert!(bench.now < seconds(2000.0));

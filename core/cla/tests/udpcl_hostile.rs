@@ -83,6 +83,7 @@ fn bad_datagrams_do_not_hide_good() {
 
 #[test]
 fn lengths_nobody_has_cost_nothing() {
+    // A claimed length allocates nothing by itself.
     let mut bench = UdpclBench::new(|_, _| {});
     let huge = [
         &b"\xa1\x02\x82\x05\x5b\xff\xff\xff\xff\xff\xff\xff\xffab"[..],
@@ -137,7 +138,7 @@ fn address_flood_stays_within_quarter() {
         let usage = bench.layer.usage();
         assert!(usage.transfers <= 250 && usage.arriving_bytes <= 1 << 18, "{usage:?}");
     }
-    assert_eq!((peer_ups, bench.layer.places()), (0, 1), "nobody showed to be where it says");
+    assert_eq!((peer_ups, bench.layer.places()), (0, 1), "no address was confirmed");
     let whole = bundle(7, 5000).to_bytes().unwrap();
     for (at, end) in [(0, 2500), (2500, 5000)] {
         let out = bench.hear(address(0), segment(3, 5000, at as u32, &whole[at..end]));

@@ -62,7 +62,7 @@ fn segment_loss_drops_whole_bundle() {
             let (arrived, twice) = arrived(&world, side);
             assert!((200..300).contains(&arrived) && twice == 0, "{arrived} of 300");
         }
-        assert!(world.now > Instant(60_000_000_000), "what was not complete was waited for");
+        assert!(world.now > Instant(60_000_000_000), "incomplete transfers were waited for");
     }
 }
 

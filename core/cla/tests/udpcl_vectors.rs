@@ -105,6 +105,6 @@ fn keepalives_match_vectors() {
         out.extend(bench.later(95.0));
         let said = sent(&out);
         assert!(said.iter().all(|(_, bytes)| *bytes == v[packet]), "version {version}: {said:?}");
-        assert_eq!(said.len(), if version == 1 { 3 } else { 4 }, "of version 2 the first at once");
+        assert_eq!(said.len(), if version == 1 { 3 } else { 4 }, "version 2 sends the first at once");
     }
 }

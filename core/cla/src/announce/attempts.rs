@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_kept_while_attempts_are_few() {
+    fn addresses_outlast_their_backoff() {
         // The rate limit on attempts bounds the table, so no address loses its backoff early.
         let mut tried = Attempts::default();
         let victim = at(7, 80);

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn cancelling_peer_gets_smaller_window_until_trusted() {
+    fn cancels_raise_caution_until_trust() {
         let mut span = span();
         span.state.rate = Some(DataRate(8_000_000));
         let (rate, margin, gather) = (span.rate().0, span.margin(), span.gather());

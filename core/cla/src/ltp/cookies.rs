@@ -208,7 +208,7 @@ mod tests {
 
     /// Keeps 5327-2.2-2, 5327-2.2-4, 5327-2.2-8.
     #[test]
-    fn seen_cookie_is_required_and_may_grow() {
+    fn known_cookie_is_required() {
         let mut had = None;
         assert!(takes(&mut had, &[]) && had.is_none());
         assert!(takes(&mut had, &[b"abc"]));

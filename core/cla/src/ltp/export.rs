@@ -640,7 +640,7 @@ mod tests {
 
     /// Keeps 5326-6.13-5.
     #[test]
-    fn report_flood_ends_session_with_bounded_queue() {
+    fn report_flood_ends_session() {
         let mut export = export(10_000, 1360);
         drain(&mut export);
         let mut last = Reported::Nothing;

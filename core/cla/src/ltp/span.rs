@@ -468,7 +468,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn measured_rate_charges_data_configured_rate_everything() {
+    fn measured_rate_charges_data_only() {
         let charged = |rate| {
             let state = LinkState { rate, ..LinkState::UP };
             let mut span = LtpSpan::new(&SpanConfig::default(), &[], Destination::Link(LinkId(1)), state, 1);

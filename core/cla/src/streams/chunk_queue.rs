@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn short_chunks_merge_and_long_are_shared() {
+    fn short_chunks_are_merged() {
         let mut queue = ChunkQueue::default();
         let mut all = alloc::vec::Vec::new();
         for n in 0..100u8 {

@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(waits[..4], [100, 200, 400, 800]);
         assert_eq!(waits[9], 30_000);
         link.on_stream_end(Instant::ZERO, Instant(1_000_000_000));
-        assert_eq!(link.next_backoff(), Duration::from_secs(30), "it lived too short to be good");
+        assert_eq!(link.next_backoff(), Duration::from_secs(30), "the session was too short");
         link.on_stream_end(Instant::ZERO, Instant(60_000_000_000));
         assert_eq!(link.next_backoff(), Duration::from_millis(100));
     }

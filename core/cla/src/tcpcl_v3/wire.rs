@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn v3_messages_round_trip_and_prefixes_wait() {
+    fn v3_messages_round_trip() {
         let long = u64::MAX;
         let put = |write: &dyn Fn(&mut Vec<u8>)| {
             let mut out = Vec::new();

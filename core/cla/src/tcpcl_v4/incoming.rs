@@ -450,7 +450,7 @@ mod tests {
 
     /// Keeps 9174-5.2.4-6.
     #[test]
-    fn refused_transfer_is_discarded_to_its_end() {
+    fn refused_transfer_is_discarded() {
         for ends in [false, true] {
             let mut incoming = IncomingTransfers::new(0, 1000, 10_000);
             let mut out = Vec::new();

@@ -338,7 +338,7 @@ mod tests {
 
     /// Keeps 9174-2.1-1, 9174-4.6-4, 9174-5.2.2-3.
     #[test]
-    fn v4_messages_round_trip_and_prefixes_wait() {
+    fn v4_messages_round_trip() {
         let init = SessionInit {
             keepalive_s: 30,
             segment_mru: 1 << 16,

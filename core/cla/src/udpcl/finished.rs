@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn finished_transfer_is_remembered_one_to_two_minutes() {
+    fn finished_transfer_is_remembered_a_minute() {
         let mut finished = Finished::new(1);
         assert_eq!(finished.due(), None);
         finished.insert(s(100), id(1));

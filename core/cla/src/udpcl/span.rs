@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn long_datagram_is_charged_per_ip_fragment() {
+    fn long_datagram_is_charged_per_packet() {
         // Each IP packet has headers of its own.
         let span = span(1000);
         let wire = [100, 1472, 1473, 65_507].map(|len| span.wire_bytes(len));
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn streamed_bundle_is_read_window_by_window() {
+    fn streamed_bundle_is_read_in_windows() {
         let whole = Payload::fill(1, 5 * WINDOW + 10);
         let mut job = OutgoingBundle::new(SendId(1), whole.len(), whole.slice(0, 100), Leaving::AS_IT_IS);
         let (mut sent, mut asked) = (Payload::new(), 100);

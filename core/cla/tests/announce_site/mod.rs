@@ -114,7 +114,7 @@ impl AnnounceSite {
             assert!(next >= self.now, "time does not go back");
             self.now = next;
             self.give(Input::Wake);
-            assert!(self.announcer.next_timeout().is_none_or(|after| after > next), "it does not spin");
+            assert!(self.announcer.next_timeout().is_none_or(|after| after > next), "no endless loop");
         }
         self.now = end;
     }

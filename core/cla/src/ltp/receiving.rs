@@ -289,8 +289,8 @@ impl Ltp {
 
     /// Answers a checkpoint of a closed session by a cancel. Its sender may have restarted and reused the number, and
     /// would otherwise repeat the checkpoint up to its limit. The cancel harms no sender (6.19): a completed session
-    /// was closed only when reports on all of it were acknowledged, so it was over for its sender too, which ignores
-    /// a cancel of an unknown session (6.17).
+    /// was closed only when reports on all of it were acknowledged, so it was over for its sender too, for which the
+    /// cancel has no effect (6.17).
     // 5327-2.2-2
     fn refuse_closed(&mut self, from: SocketAddr, id: SessionId, header: &Extensions<'_>) {
         if let Some(index) = self.span_from(id.engine, from).filter(|index| self.spans[*index].is_at(from)) {

@@ -20,7 +20,7 @@ use farlink_base::layer::{Output, SendId};
 use farlink_base::{EventClass, Instant, LinkId, Payload, Refusal, Rng, Sink};
 
 /// Most batches sent per call, so that the driver can read in between.
-const TRAINS_PER_CALL: u32 = 16;
+const BATCHES_PER_CALL: u32 = 16;
 /// Most cancelled sessions awaiting acknowledgment; further ones end without a cancel.
 const CANCELLED_MAX: usize = 4096;
 /// Largest session number: 32 bits (CCSDS 734.1).
@@ -226,7 +226,7 @@ impl Ltp {
         let horizon = span.begin_burst(now);
         let mut batches = BatchBuilder::new(span.to);
         let mut left: Vec<u64> = Vec::new();
-        while batches.flushed < TRAINS_PER_CALL && self.spans[index].traffic.busy_until <= horizon {
+        while batches.flushed < BATCHES_PER_CALL && self.spans[index].traffic.busy_until <= horizon {
             if let Some(control) = self.spans[index].traffic.control.pop_front() {
                 self.transmit_control(index, now, control, &mut batches, wanted, out);
             } else if !self.transmit_data(index, now, &mut batches, &mut left, wanted, out) {

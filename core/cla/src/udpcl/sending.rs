@@ -10,7 +10,7 @@ use farlink_base::layer::{DatagramBatch, Output, SendId};
 use farlink_base::{Bytes, Instant, Leaving, LinkId, Payload, Refusal, Sink, socket};
 
 /// Most batches sent per call, so that the driver can read in between.
-const TRAINS_PER_CALL: u32 = 16;
+const BATCHES_PER_CALL: u32 = 16;
 
 impl Udpcl {
     /// Queues a bundle for sending.
@@ -89,7 +89,7 @@ impl Udpcl {
         let horizon = span.begin_burst(now);
         let mut batches = BatchBuilder::new(span.to);
         let mut left: Vec<SendId> = Vec::new();
-        while batches.flushed < TRAINS_PER_CALL && self.spans[index].busy_until <= horizon {
+        while batches.flushed < BATCHES_PER_CALL && self.spans[index].busy_until <= horizon {
             self.begin(index, now, out);
             if !self.spans[index].has_work() {
                 break;

@@ -68,7 +68,9 @@ impl KeyPath {
             }
         }
         if text == "seed" {
-            return Err("`seed` belongs to each repetition: set `seed` and `repetitions` of the campaign instead".into());
+            return Err(
+                "`seed` belongs to each repetition: set `seed` and `repetitions` of the campaign instead".into()
+            );
         }
         if steps.last().is_some_and(|step| step.pick.is_some()) {
             return Err(format!("`{text}` names tables and no key in them; write e.g. `{text}.delay`"));

@@ -166,7 +166,12 @@ pub const PAPER: Section = Section { name: "figure.paper", help: "Values that a 
 
 const SMOKE_KEYS: &[Key] = &[
     key("repetitions", Count(1, REPETITIONS_MAX), Is("2"), "In place of the campaign's."),
-    key("set", SETS, Absent, "Additional assignments, made before those of the axes, in each scenario that has these tables."),
+    key(
+        "set",
+        SETS,
+        Absent,
+        "Additional assignments, made before those of the axes, in each scenario that has these tables.",
+    ),
     key("values", SEVERAL, Absent, "Labels that are kept; other axes keep all."),
     key("figures", other("name, or list of them", "[\"ratio\"]"), Absent, "Figures that are kept; without it, all."),
 ];

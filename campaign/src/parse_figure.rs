@@ -119,7 +119,7 @@ fn against(reader: &Reader<'_>, series: Option<usize>, axes: &[Axis]) -> usize {
             0
         }
         (None, _) => 0,
-    // Without `against` the first series is the reference.
+        // Without `against` the first series is the reference.
     }
 }
 

@@ -189,7 +189,10 @@ fn results_are_listed_per_traffic() {
     let names: Vec<&str> = lines.iter().filter_map(|line| line.trim().split(':').next()).collect();
     assert_eq!(names, ["t", "u", "echo"], "in the order of the file");
     let (_, printed, _) = farlink(&folder, "compare run run");
-    assert!(printed.contains("u: mean latency") && printed.contains("mean hop count of delivered bundles"), "{printed}");
+    assert!(
+        printed.contains("u: mean latency") && printed.contains("mean hop count of delivered bundles"),
+        "{printed}"
+    );
     assert_eq!(farlink(&folder, "report run").0, Some(0));
     std::fs::remove_dir_all(&folder).unwrap();
 }

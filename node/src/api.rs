@@ -19,7 +19,7 @@ use axum::routing::{delete, get, post, put};
 use farlink_base::DtnTime;
 use farlink_bpa::app::{AdminInput, LinkStatus, QuotaStatus, Status};
 use farlink_bundle::EndpointId;
-use farlink_cla::announce::Counts;
+use farlink_cla::announce::BeaconCounts;
 use farlink_routing::{Contact, ContactPlan, PlanTime};
 use farlink_stack::Input;
 use futures_util::future::join_all;
@@ -182,7 +182,7 @@ fn texts(endpoints: &[EndpointId]) -> Vec<String> {
     endpoints.iter().map(ToString::to_string).collect()
 }
 /// Those heard, and how many beacons.
-type Heard = (Vec<Announced>, Counts);
+type Heard = (Vec<Announced>, BeaconCounts);
 fn announcements((heard, counts): &Heard) -> Value {
     json!({
         "wanted": counts.wanted,

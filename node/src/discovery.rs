@@ -5,7 +5,9 @@ use crate::config::{DiscoverySettings, LayerSettings};
 use anyhow::{Context, anyhow};
 use farlink_base::{EndpointId, Instant, LayerId, LinkId};
 use farlink_cla::announce::beacon::BEACON_MAX;
-use farlink_cla::announce::{Announcer, Around, Config, Counts, FoundId, Heard, Input, Output, Service};
+use farlink_cla::announce::{
+    AnnouncedNode, AnnouncedService, Announcer, Around, BeaconCounts, Config, DiscoveredId, Input, Output,
+};
 use farlink_os::multicast;
 use farlink_os::poll::Poller;
 use farlink_stack::LayerConfig;
@@ -40,7 +42,7 @@ pub struct Discovery {
     layers: Vec<usize>,
     sockets: Vec<Place>,
     /// Links made, by the names they have here and there.
-    links: BTreeMap<FoundId, (LinkId, String)>,
+    links: BTreeMap<DiscoveredId, (LinkId, String)>,
 }
 
 struct Place {
@@ -74,7 +76,7 @@ impl Discovery {
             let bound = own.addresses.iter().find(|(layer, _)| usize::from(layer.0) == *place);
             // Who listens nowhere is reached by nobody.
             bound.filter(|_| own.settings.get(*place).is_some_and(|layer| !layer.listen.is_empty()))?;
-            bound.map(|(_, address)| Service { layer: info, port: address.port() })
+            bound.map(|(_, address)| AnnouncedService { layer: info, port: address.port() })
         });
         let config = Config {
             node_ids: own.node_ids.to_vec(),
@@ -162,27 +164,27 @@ impl Discovery {
         rest
     }
     /// A link was made for one that was found.
-    pub fn made(&mut self, id: FoundId, link: LinkId, name: String) {
+    pub fn made(&mut self, id: DiscoveredId, link: LinkId, name: String) {
         self.links.insert(id, (link, name));
     }
     /// One was lost; the link that was made for it.
-    pub fn ended(&mut self, id: FoundId) -> Option<(LinkId, String)> {
+    pub fn ended(&mut self, id: DiscoveredId) -> Option<(LinkId, String)> {
         self.links.remove(&id)
     }
     /// The link made for one that was found.
-    pub fn link(&self, id: FoundId) -> Option<&(LinkId, String)> {
+    pub fn link(&self, id: DiscoveredId) -> Option<&(LinkId, String)> {
         self.links.get(&id)
     }
     /// All links made.
-    pub fn links(&self) -> &BTreeMap<FoundId, (LinkId, String)> {
+    pub fn links(&self) -> &BTreeMap<DiscoveredId, (LinkId, String)> {
         &self.links
     }
     /// Who is heard.
-    pub fn heard(&self) -> impl Iterator<Item = (&EndpointId, &Heard)> {
+    pub fn heard(&self) -> impl Iterator<Item = (&EndpointId, &AnnouncedNode)> {
         self.announcer.heard()
     }
     /// What was heard so far.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> BeaconCounts {
         self.announcer.counts()
     }
 }

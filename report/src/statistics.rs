@@ -383,7 +383,11 @@ pub(crate) mod tests {
         assert_eq!(s.goodput_bit_s, Some(3000.0));
         assert_eq!(s.overhead, Some(4.0));
         assert_eq!(s.overhead_text().as_deref(), Some("4 bytes on links per byte delivered, over 1 hop"));
-        assert_eq!((s.relayed, s.overhead_ratio), (4, Some(1.0 / 3.0)), "a copy of the undelivered bundle reached one node");
+        assert_eq!(
+            (s.relayed, s.overhead_ratio),
+            (4, Some(1.0 / 3.0)),
+            "a copy of the undelivered bundle reached one node"
+        );
         let unmeasured = Statistics::of(&bundles, &[]);
         assert_eq!(unmeasured.overhead_text().as_deref(), Some("0.333 extra transfers per delivery"));
         assert_eq!((s.links[0].loss, s.links[0].utilisation), (Some(0.1), Some(0.75)));

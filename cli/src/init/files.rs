@@ -68,9 +68,7 @@ level = "info"                 # "debug" shows a line per bundle event
             "udpcl" if args.custody => {
                 "version = 2                    # segments, as bundles in custody are not fragmented\nrate = \"10 Mbit/s\"             # rate of the path: UDPCL has no congestion control\n"
             }
-            "udpcl" => {
-                "rate = \"10 Mbit/s\"             # rate of the path: UDPCL has no congestion control\n"
-            }
+            "udpcl" => "rate = \"10 Mbit/s\"             # rate of the path: UDPCL has no congestion control\n",
             _ => "",
         };
         format!(

@@ -1,16 +1,16 @@
-//! Datagrams of equal length that leave in one call of the driver.
+//! Builder of datagram batches: equal lengths, sent by one call of the driver (GSO).
 
 use bytes::BytesMut;
 use farlink_base::layer::{DatagramBatch, Destination, Output};
 use farlink_base::{Payload, Sink, socket};
 
-/// Largest train, in bytes and in datagrams: what segmentation offload takes in one call.
-pub(crate) const TRAIN_BYTES: u64 = 65_000;
-const TRAIN_DATAGRAMS: u64 = 64;
+/// Largest batch, in bytes and in datagrams: the limits of UDP segmentation offload for one call.
+pub(crate) const BATCH_BYTES: u64 = 65_000;
+const BATCH_DATAGRAMS: u64 = 64;
 
-/// Collects datagrams into trains: equal lengths, the last may be shorter.
+/// Collects datagrams into batches of equal length; the last may be shorter.
 #[derive(Debug)]
-pub(crate) struct Trains {
+pub(crate) struct BatchBuilder {
     to: Destination,
     pub(crate) rope: Payload,
     stride: u64,
@@ -19,13 +19,22 @@ pub(crate) struct Trains {
     pub(crate) flushed: u32,
     heads: BytesMut,
 }
-impl Trains {
-    pub(crate) fn new(to: Destination) -> Trains {
-        Trains { to, rope: Payload::new(), stride: 0, count: 0, closed: false, flushed: 0, heads: BytesMut::new() }
+impl BatchBuilder {
+    pub(crate) fn new(to: Destination) -> BatchBuilder {
+        BatchBuilder {
+            to,
+            rope: Payload::new(),
+            stride: 0,
+            count: 0,
+            closed: false,
+            flushed: 0,
+            heads: BytesMut::new(),
+        }
     }
-    /// Makes room for a datagram of `len` bytes; its bytes must be appended to the rope next.
+    /// Starts a datagram of `len` bytes; the caller appends its bytes to the rope next.
     pub(crate) fn begin(&mut self, len: u64, out: &mut impl Sink<Output>) {
-        let full = self.closed || self.count == TRAIN_DATAGRAMS || self.rope.len() + len > TRAIN_BYTES;
+        // A shorter datagram ends its batch: with segmentation offload only the last may be shorter.
+        let full = self.closed || self.count == BATCH_DATAGRAMS || self.rope.len() + len > BATCH_BYTES;
         if full || len > self.stride {
             self.flush(out);
             self.stride = len;
@@ -33,9 +42,10 @@ impl Trains {
         self.closed = len < self.stride;
         self.count += 1;
     }
-    /// Appends a header; the headers of a train share one buffer.
+    /// Appends a header; the headers of a batch share one buffer.
     pub(crate) fn head(&mut self, bytes: &[u8]) {
         if self.heads.capacity() < bytes.len() {
+            // One allocation serves the headers of many datagrams.
             self.heads = BytesMut::with_capacity(2048);
         }
         self.heads.extend_from_slice(bytes);
@@ -59,16 +69,16 @@ mod tests {
     use farlink_base::LinkId;
 
     #[test]
-    fn trains_hold_equal_lengths_and_one_shorter_last() {
+    fn batches_hold_equal_lengths() {
         let mut out = Vec::new();
-        let mut trains = Trains::new(Destination::Link(LinkId(1)));
+        let mut batches = BatchBuilder::new(Destination::Link(LinkId(1)));
         for len in [12usize, 12, 1360, 1360, 500, 1360, 7] {
-            trains.begin(len as u64, &mut out);
-            trains.head(&alloc::vec![1; len.min(40)]);
-            trains.rope.push_bytes(Bytes::from(alloc::vec![2; len - len.min(40)]));
+            batches.begin(len as u64, &mut out);
+            batches.head(&alloc::vec![1; len.min(40)]);
+            batches.rope.push_bytes(Bytes::from(alloc::vec![2; len - len.min(40)]));
         }
-        trains.flush(&mut out);
-        trains.flush(&mut out);
+        batches.flush(&mut out);
+        batches.flush(&mut out);
         let shapes: Vec<_> = out
             .iter()
             .map(|o| match o {
@@ -82,18 +92,18 @@ mod tests {
     }
 
     #[test]
-    fn trains_stay_within_what_the_kernel_takes() {
+    fn batches_respect_kernel_limits() {
         for len in [10u64, 1360, 9000] {
             let mut out = Vec::new();
-            let mut trains = Trains::new(Destination::Link(LinkId(1)));
+            let mut batches = BatchBuilder::new(Destination::Link(LinkId(1)));
             for _ in 0..300 {
-                trains.begin(len, &mut out);
-                trains.rope.push_bytes(Bytes::from(alloc::vec![0; len as usize]));
+                batches.begin(len, &mut out);
+                batches.rope.push_bytes(Bytes::from(alloc::vec![0; len as usize]));
             }
-            trains.flush(&mut out);
+            batches.flush(&mut out);
             for o in &out {
                 let Output::Socket(socket::Output::Datagrams { train, .. }) = o else { panic!() };
-                assert!(train.data.len() <= TRAIN_BYTES && train.count() <= TRAIN_DATAGRAMS);
+                assert!(train.data.len() <= BATCH_BYTES && train.count() <= BATCH_DATAGRAMS);
             }
         }
     }

@@ -1,38 +1,33 @@
-//! The little of CBOR (RFC 8949) that extension maps and announcements need, read from ropes: nothing is allocated,
-//! nesting is bounded, what is stepped over costs no more steps than it has bytes.
+//! Subset of CBOR (RFC 8949) for extension maps and announcements, read from ropes. Nothing is allocated, nesting is
+//! bounded, and skipping an item takes no more steps than it has bytes.
 
 use alloc::vec::Vec;
 use farlink_base::{Payload, PayloadReader};
 
-/// Unsigned integer.
 pub(crate) const UINT: u8 = 0;
 /// Negative integer: -1 less the value of its head.
 pub(crate) const NEGATIVE: u8 = 1;
-/// Byte string.
 pub(crate) const BYTES: u8 = 2;
-/// Text string.
 pub(crate) const TEXT: u8 = 3;
-/// Array.
 pub(crate) const ARRAY: u8 = 4;
-/// Map.
 pub(crate) const MAP: u8 = 5;
 /// Simple values and floating-point numbers.
 const SIMPLE: u8 = 7;
-/// Ends an item of indefinite length.
+/// Break code: ends an item of indefinite length.
 const BREAK: u8 = 0xff;
-/// Deepest nesting stepped over.
+/// Deepest nesting that is skipped.
 const DEPTH_MAX: usize = 16;
 
-/// The beginning of an item: its major type, and its value; `None`: of indefinite length.
-pub(crate) type Head = (u8, Option<u64>);
+/// Head of an item: its major type, and its value; `None` for an indefinite length.
+pub(crate) type ItemHead = (u8, Option<u64>);
 
-/// The next byte, without reading it.
+/// Peeks at the next byte.
 pub(crate) fn peek(reader: &PayloadReader<'_>) -> Option<u8> {
     reader.clone().read_u8()
 }
 
-/// The next head; `None`: the bytes end, or it is none.
-pub(crate) fn head(reader: &mut PayloadReader<'_>) -> Option<Head> {
+/// Reads a head; `None` if the bytes end or it is malformed.
+pub(crate) fn head(reader: &mut PayloadReader<'_>) -> Option<ItemHead> {
     let first = reader.read_u8()?;
     let (major, info) = (first >> 5, first & 0x1f);
     let value = match info {
@@ -51,7 +46,7 @@ pub(crate) fn head(reader: &mut PayloadReader<'_>) -> Option<Head> {
     Some((major, Some(value)))
 }
 
-/// The next item, an unsigned integer; `None`: it is another one.
+/// Reads an unsigned integer; `None` for any other item.
 pub(crate) fn uint(reader: &mut PayloadReader<'_>) -> Option<u64> {
     match head(reader)? {
         (UINT, value) => value,
@@ -59,7 +54,7 @@ pub(crate) fn uint(reader: &mut PayloadReader<'_>) -> Option<u64> {
     }
 }
 
-/// The next item, a string of this major type; `None`: it is another one, or not all here.
+/// Reads a string of this major type; `None` for any other item, or if it is truncated.
 pub(crate) fn string(reader: &mut PayloadReader<'_>, major: u8) -> Option<Payload> {
     match head(reader)? {
         (found, Some(len)) if found == major => reader.take(len),
@@ -67,7 +62,7 @@ pub(crate) fn string(reader: &mut PayloadReader<'_>, major: u8) -> Option<Payloa
     }
 }
 
-/// Whether what is next ends an item of indefinite length; then it is read.
+/// Whether the next byte is a break code, which is then consumed.
 pub(crate) fn is_break(reader: &mut PayloadReader<'_>) -> bool {
     let found = peek(reader) == Some(BREAK);
     if found {
@@ -76,20 +71,23 @@ pub(crate) fn is_break(reader: &mut PayloadReader<'_>) -> bool {
     found
 }
 
-/// Steps over an item; `None`: it is not all here, or none.
+/// Skips an item; `None` if it is truncated or malformed.
 pub(crate) fn skip(reader: &mut PayloadReader<'_>) -> Option<()> {
     skip_within(reader, DEPTH_MAX)
 }
 
 fn skip_within(reader: &mut PayloadReader<'_>, depth: usize) -> Option<()> {
+    // Bounded nesting keeps hostile input from exhausting the stack.
     let depth = depth.checked_sub(1)?;
     match head(reader)? {
         (BYTES | TEXT, Some(len)) => {
+            // Checked before skipping: a claimed length costs nothing.
             if len > reader.remaining() {
                 return None;
             }
             reader.skip(len);
         }
+        // Chunks of an indefinite string are definite strings of the same type (RFC 8949 3.2.3).
         (major @ (BYTES | TEXT), None) => {
             while !is_break(reader) {
                 string(reader, major)?;
@@ -115,14 +113,14 @@ fn skip_within(reader: &mut PayloadReader<'_>, depth: usize) -> Option<()> {
             }
         }
         (UINT | NEGATIVE | SIMPLE, Some(_)) => {}
-        // A tag, and what it is on.
+        // A tag is followed by the item it applies to.
         (_, Some(_)) => skip_within(reader, depth)?,
         _ => return None,
     }
     Some(())
 }
 
-/// Bytes of a head of this value.
+/// Length of a head with this value, bytes.
 pub(crate) const fn head_len(value: u64) -> usize {
     match value {
         0..=23 => 1,
@@ -153,7 +151,7 @@ mod tests {
     use super::*;
 
     fn rope(bytes: &[u8]) -> Payload {
-        // In pieces of a byte each: nothing may depend on where a rope is cut.
+        // One-byte chunks: nothing may depend on where a rope is cut.
         let mut rope = Payload::new();
         bytes.iter().for_each(|byte| rope.append(Payload::from(alloc::vec![*byte])));
         rope
@@ -165,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_read_back_and_are_as_long_as_they_say() {
+    fn heads_round_trip() {
         for value in [0, 23, 24, 255, 256, 65_535, 65_536, u64::from(u32::MAX), 1 << 32, u64::MAX] {
             let mut bytes = Vec::new();
             put(&mut bytes, ARRAY, value);
@@ -182,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_item_is_stepped_over_and_nothing_beyond_it() {
+    fn skip_steps_over_one_item() {
         let items: &[&[u8]] = &[
             b"\x00",
             b"\x18\xff",
@@ -214,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_nobody_can_hold_and_deep_nesting_end_at_once() {
+    fn absurd_lengths_and_nesting_rejected() {
         assert_eq!(skipped(b"\x5b\xff\xff\xff\xff\xff\xff\xff\xff"), None);
         assert_eq!(skipped(b"\x9b\xff\xff\xff\xff\xff\xff\xff\xff\x01\x02"), None);
         assert_eq!(skipped(b"\xbb\xff\xff\xff\xff\xff\xff\xff\xff\x01\x02"), None);

@@ -1,5 +1,5 @@
-//! The convergence layers by name, with what configuration files, references and forms need to know
-//! of each. Their parameters are the tables beside them.
+//! Registry of the convergence layers, with the facts that configuration files, references and forms need. Their
+//! parameters are in the tables of each layer.
 
 use crate::protocol::Protocol;
 use alloc::vec::Vec;
@@ -8,25 +8,25 @@ use farlink_base::{Duration, Refusal, Setting};
 
 pub use farlink_base::layer::Medium;
 
-/// How a layer's peers say who they are.
+/// How peers of a layer identify themselves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Introduction {
-    /// By an engine number (LTP).
+    /// Engine number (LTP).
     Engine,
-    /// By a node ID (TCPCL).
+    /// Node ID (TCPCL).
     NodeId,
-    /// Not at all: they are known by their addresses.
+    /// No identification: peers are known by their addresses.
     None,
 }
 
-/// One convergence layer.
+/// Registry entry of one convergence layer.
 #[derive(Clone, Copy)]
 pub struct LayerInfo {
-    /// As files call it.
+    /// Name in configuration files.
     pub name: &'static str,
-    /// As people call it.
+    /// Name for people.
     pub short: &'static str,
-    /// The same, with its standard.
+    /// Name with its standard.
     pub title: &'static str,
     /// One line for whoever chooses a layer.
     pub summary: &'static str,
@@ -34,24 +34,24 @@ pub struct LayerInfo {
     pub announced: &'static str,
     /// Number in announcements of dtn7, where it has one.
     pub announced_number: Option<u64>,
-    /// What carries it.
+    /// Transport below the layer.
     pub medium: Medium,
-    /// How its peers say who they are.
+    /// How its peers identify themselves.
     pub introduction: Introduction,
-    /// The port it is assigned, or commonly used where it is assigned none.
+    /// Assigned port; where none is assigned, the one commonly used.
     pub port: u16,
     pub(crate) settings: fn() -> Vec<Setting>,
     pub(crate) link_settings: fn() -> Vec<Setting>,
     pub(crate) told: fn(Refusal) -> Result<(), Refusal>,
-    /// How long its link may be down until what was under way begins anew.
+    /// Longest link outage that transfers in progress survive.
     pub outlives: Duration,
-    /// Bytes of its own headers in a typical full packet.
+    /// Bytes of the layer's own headers in a typical full packet.
     pub header_bytes: u64,
-    /// Whether a sender can stop what is under way.
+    /// Whether a sender can abort a transfer in progress.
     pub stops: bool,
-    /// Whether it, or what carries it, repairs losses.
+    /// Whether the layer, or its transport, retransmits lost data.
     pub repairs: bool,
-    /// Whether a connection carries bundles one way only: each end that sends connects.
+    /// Whether each connection carries bundles one way only, so that each sender connects.
     pub one_way: bool,
     /// Whether a neighbour is there only while a session with it is; such a layer has the setting `sessions`.
     pub sessions: bool,
@@ -79,10 +79,10 @@ macro_rules! rows {
 }
 crate::each_protocol!(rows);
 
-/// All layers: the rows of every protocol.
+/// All convergence layers: the rows of every protocol.
 pub const LAYERS: &[LayerInfo] = &ALL;
 
-/// Names of all layers.
+/// Names of all layers, in the order of [`LAYERS`].
 pub const NAMES: &[&str] = &{
     let mut names = [""; LAYERS.len()];
     let mut i = 0;
@@ -94,26 +94,28 @@ pub const NAMES: &[&str] = &{
 };
 
 impl LayerInfo {
-    /// The layer of this name.
+    /// Finds a layer by its name.
     pub fn named(name: &str) -> Option<&'static LayerInfo> {
         LAYERS.iter().find(|layer| layer.name == name)
     }
-    /// Its settings of the whole layer.
+    /// Settings of the whole layer.
     pub fn settings(&self) -> Vec<Setting> {
         (self.settings)()
     }
-    /// Whether its sessions can be secured by TLS: then its settings say whether they are.
+    /// Whether the layer can secure its sessions by TLS, as its settings show.
     pub fn knows_tls(&self) -> bool {
         self.settings().iter().any(|setting| setting.name == "tls")
     }
-    /// Its settings of one link.
+    /// Settings of one link.
     pub fn link_settings(&self) -> Vec<Setting> {
         (self.link_settings)()
     }
-    /// What a sender hears when its neighbour refuses a bundle for this reason; `Ok`: as good as kept.
+    /// Result that a sender sees when its neighbour refuses a bundle for this reason; `Ok` if the sender may treat
+    /// the bundle as kept.
     ///
     /// # Errors
-    /// The reason that the layer's words stand for.
+    ///
+    /// The reason as the layer's codes convey it.
     pub fn told(&self, why: Refusal) -> Result<(), Refusal> {
         (self.told)(why)
     }
@@ -136,7 +138,7 @@ mod tests {
     use crate::{ltp, oneway, tcpcl_v3, tcpcl_v4, udpcl};
     use farlink_base::LayerParam;
 
-    /// Every row sets and gets its own field, over its whole range, and nothing else's.
+    /// Asserts that each row sets and gets its own field over its whole range, and no other field.
     fn check<C: Default + 'static>(table: &[LayerParam<C>]) {
         for row in table {
             let setting = row.setting();
@@ -157,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_of_every_table_holds_what_it_is_given() {
+    fn every_parameter_holds_its_value() {
         check(ltp::PARAMS);
         check(ltp::LINK_PARAMS);
         check(tcpcl_v3::PARAMS);
@@ -170,12 +172,12 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_is_told_that_a_bundle_is_kept_or_a_reason_and_the_reason_stays_what_it_is() {
+    fn sender_learns_refusal_reason() {
         use Refusal as R;
-        // Of UDPCL a sender hears nothing.
+        // UDPCL conveys no refusal.
         for layer in LAYERS.iter().filter(|layer| layer.name != "udpcl") {
             assert_eq!(layer.told(R::NoResources), Err(R::NoResources), "{}", layer.name);
-            // Without acknowledgments nothing is heard; for want of room a sender is held back.
+            // Layers without acknowledgments convey no refusal; for lack of room they stop reading instead.
             let silent = layer.told(R::NotAcceptable).is_ok();
             assert_eq!(silent, ["stcp", "mtcp"].contains(&layer.name), "{}", layer.name);
             assert!(silent || layer.told(R::NotAcceptable) == Err(R::NotAcceptable), "{}", layer.name);
@@ -189,13 +191,13 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_over_datagrams_alone_hears_of_no_refusal() {
+    fn datagram_sender_sees_no_refusal() {
         let udpcl = LayerInfo::named("udpcl").unwrap();
         assert_eq!([Refusal::NoResources, Refusal::TooLarge].map(|why| udpcl.told(why)), [Ok(()); 2]);
     }
 
     #[test]
-    fn stcp_sends_keepalives_and_mtcp_does_not_unless_told_to() {
+    fn keepalives_default_to_stcp_only() {
         let keepalive = |name: &str| {
             let settings = LayerInfo::named(name).unwrap().settings();
             settings.into_iter().find(|setting| setting.name == "keepalive").unwrap()

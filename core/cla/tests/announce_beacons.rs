@@ -1,16 +1,16 @@
-//! Beacons as bytes: what others write is read, what is written is read back, and nothing else is believed.
+//! Encoding of beacons: those of other programs are read, ours are read back, and anything else is rejected.
 
 use farlink_base::{Duration, EndpointId, Rng};
 use farlink_cla::announce::beacon::BEACON_MAX;
-use farlink_cla::announce::{Beacon, Service};
+use farlink_cla::announce::{AnnouncedService, Beacon};
 use farlink_cla::registry::{LAYERS, LayerInfo};
 use proptest::prelude::*;
 
 fn layer(name: &str) -> &'static LayerInfo {
     LayerInfo::named(name).unwrap()
 }
-fn service(name: &str, port: u16) -> Service {
-    Service { layer: layer(name), port }
+fn service(name: &str, port: u16) -> AnnouncedService {
+    AnnouncedService { layer: layer(name), port }
 }
 fn node(text: &str) -> EndpointId {
     text.parse().unwrap()
@@ -20,7 +20,7 @@ fn hex(text: &str) -> Vec<u8> {
     digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
 }
 
-/// As dtn7-rs 0.21 writes them: without and with layers, a tag, a period.
+/// Beacons as dtn7-rs 0.21 writes them: without and with layers, a tag, a period.
 const BARE: &str = "84 07 01 82 01 68 2f2f6e6f6465312f 00";
 const WHOLE: &str = "86 07 07 82 02 82 18 20 00 05 \
     82 82 82 64 6d746370 19 3f22 82 63 746370 19 11dc a1 18 3f 82 18 68 18 69 02";
@@ -28,7 +28,7 @@ const PERIOD: &str = "85 07 05 82 01 68 2f2f6e6f6465312f 01 0a";
 const SERVICES: &str = "85 07 03 82 01 68 2f2f6e6f6465312f 01 82 81 82 63 746370 f6 a0";
 
 #[test]
-fn what_dtn7_rs_says_is_read() {
+fn dtn7_rs_beacons_are_read() {
     let bare = Beacon::parse(&hex(BARE)).unwrap();
     assert_eq!(bare, Beacon { node: node("dtn://node1/"), sequence: Some(0), services: vec![], period: None });
     let whole = Beacon::parse(&hex(WHOLE)).unwrap();
@@ -40,13 +40,14 @@ fn what_dtn7_rs_says_is_read() {
 }
 
 #[test]
-fn the_order_of_its_description_is_read_as_well() {
+fn described_field_order_is_accepted() {
+    // The description of dtn7-rs has the sequence number before the node ID.
     let described = Beacon::parse(&hex("85 07 05 01 82 01 68 2f2f6e6f6465312f 0a")).unwrap();
     assert_eq!(described, Beacon::parse(&hex(PERIOD)).unwrap());
 }
 
 #[test]
-fn what_dtn7_go_says_is_read() {
+fn dtn7_go_announcements_are_read() {
     let said = "83 83 00 82 01 64 2f2f672f 19 11dc 83 0a 82 01 64 2f2f672f 19 3f22 83 0a 82 01 64 2f2f682f 09";
     let beacon = Beacon::parse(&hex(said)).unwrap();
     assert_eq!((beacon.node, beacon.sequence, beacon.period), (node("dtn://g/"), None, None));
@@ -56,7 +57,7 @@ fn what_dtn7_go_says_is_read() {
 }
 
 #[test]
-fn what_is_written_is_what_dtn7_rs_writes() {
+fn beacons_match_dtn7_rs_bytes() {
     let beacon = |text: &str| Beacon::parse(&hex(text)).unwrap();
     for text in [BARE, PERIOD] {
         assert_eq!(beacon(text).emit(), hex(text));
@@ -68,7 +69,7 @@ fn what_is_written_is_what_dtn7_rs_writes() {
 }
 
 #[test]
-fn nothing_cut_short_or_followed_by_more_is_a_beacon() {
+fn truncated_or_extended_beacon_is_rejected() {
     for text in [BARE, WHOLE, PERIOD, SERVICES, "81 83 00 82 01 64 2f2f672f 19 11dc"] {
         let bytes = hex(text);
         for cut in 0..bytes.len() {
@@ -80,7 +81,7 @@ fn nothing_cut_short_or_followed_by_more_is_a_beacon() {
 
 /// Keeps 9758-5.4-6.
 #[test]
-fn what_is_no_beacon_is_refused_for_its_reason() {
+fn malformed_beacon_reports_its_reason() {
     let why = |text: &str| Beacon::parse(&hex(text)).unwrap_err();
     assert_eq!(why("84 04 01 82 01 68 2f2f6e6f6465312f 00"), "another version");
     assert_eq!(why("84 07 00 82 01 68 2f2f6e6f6465312f 00"), "no node ID");
@@ -100,7 +101,8 @@ fn what_is_no_beacon_is_refused_for_its_reason() {
 }
 
 #[test]
-fn lengths_nobody_can_hold_and_deep_nesting_end_at_once() {
+fn absurd_lengths_and_nesting_rejected() {
+    // Claimed lengths beyond the datagram must neither allocate nor loop.
     let huge = "1b ffffffffffffffff";
     let nested = format!("85 07 03 82 01 64 2f2f672f 00 82 80 {}", "a101".repeat(600));
     let tagged = format!("85 07 05 82 01 64 2f2f672f 00 c0 {huge}");
@@ -116,11 +118,12 @@ fn lengths_nobody_can_hold_and_deep_nesting_end_at_once() {
         assert!(Beacon::parse(&hex(text)).is_err(), "{text}");
     }
     let long = Beacon::parse(&hex(&format!("85 07 05 82 01 64 2f2f672f 00 {huge}"))).unwrap();
-    assert_eq!(long.period, Some(Duration::from_secs(u64::MAX)), "who hears it bounds it");
+    assert_eq!(long.period, Some(Duration::from_secs(u64::MAX)), "the receiver bounds it");
 }
 
 #[test]
-fn of_many_layers_sixteen_are_kept_and_of_ports_those_there_are() {
+fn layers_are_capped_at_sixteen() {
+    // Of more layers the first sixteen are kept; a layer at port 0 is not.
     let mut text = String::from("85 07 03 82 01 64 2f2f672f 00 82 98 24");
     text.push_str(&"82 63 746370 01".repeat(30));
     text.push_str("82 63 746370 00");
@@ -134,7 +137,7 @@ fn of_many_layers_sixteen_are_kept_and_of_ports_those_there_are() {
 }
 
 #[test]
-fn arbitrary_bytes_and_changed_beacons_are_survived() {
+fn fuzzed_beacons_do_not_panic() {
     let mut rng = Rng::new(3003);
     for _ in 0..100_000 {
         let mut bytes = hex([BARE, WHOLE, PERIOD, SERVICES][rng.below(4) as usize]);
@@ -157,13 +160,13 @@ fn names() -> impl Strategy<Value = EndpointId> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_back(
+    fn beacons_round_trip(
         node in names(),
         sequence: u32,
         services in prop::collection::vec((0..LAYERS.len(), 1u16..), 0..10),
         period in prop::option::of(0u64..=u64::MAX),
     ) {
-        let services = services.into_iter().map(|(place, port)| Service { layer: &LAYERS[place], port }).collect();
+        let services = services.into_iter().map(|(place, port)| AnnouncedService { layer: &LAYERS[place], port }).collect();
         let period = period.map(Duration::from_secs);
         let beacon = Beacon { node, sequence: Some(sequence), services, period };
         let bytes = beacon.emit();

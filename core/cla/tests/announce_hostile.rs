@@ -1,6 +1,6 @@
-//! Announcements of those who mean no good: what they say costs little, and honest neighbours nothing.
+//! Hostile announcements: they cost little, and harm no honest neighbour.
 
-use crate::announce_site::{Site, at, beacon, numbered, s, serving};
+use crate::announce_site::{AnnounceSite, at, beacon, numbered, s, serving};
 use farlink_base::Rng;
 use farlink_cla::announce::{ATTEMPTS_MAX, HEARD_MAX, NAMES_MAX};
 use std::collections::BTreeMap;
@@ -8,12 +8,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 const HONEST: &str = "10.0.0.2:3003";
 const HONEST_SERVES: &str = "10.0.0.2:4556";
-/// Names that nobody has.
+/// Invented node IDs.
 const NAMES: u64 = 130_000;
 
-/// A site with an honest neighbour that is there, and says so every 5 s.
-fn met() -> Site {
-    let mut site = Site::new("ipn:1.0", |_| {});
+/// A site with an honest neighbour that has a session and announces itself every 5 s.
+fn met() -> AnnounceSite {
+    let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.world.answer.insert(at(HONEST_SERVES));
     site.hear(HONEST, &beacon("ipn:2.0", 5));
     site.until(3.0);
@@ -25,7 +25,8 @@ fn anywhere(rng: &mut Rng) -> SocketAddr {
 }
 
 #[test]
-fn names_from_one_address_are_four_at_most_and_one_attempt_at_a_time() {
+fn names_and_attempts_per_address_bounded() {
+    // One address may claim four names, and gets one connection attempt at a time.
     let mut site = met();
     for n in 0..NAMES {
         site.hear("10.0.0.66:3003", &beacon(&format!("ipn:{}.0", n + 100), 5));
@@ -36,10 +37,10 @@ fn names_from_one_address_are_four_at_most_and_one_attempt_at_a_time() {
         }
         assert!(site.announcer.heard().count() <= NAMES_MAX + 1);
     }
-    assert!(site.lost.iter().all(|lost| lost.1 != site.found[0].1), "the neighbour stays");
-    let attempts = site.found.len() - 1;
+    assert!(site.lost.iter().all(|lost| lost.1 != site.discovered[0].1), "the neighbour stays");
+    let attempts = site.discovered.len() - 1;
     assert!((1..=4).contains(&attempts), "{attempts} in 65 s");
-    // A newcomer is found beside them.
+    // A new honest node is discovered beside them.
     site.world.answer.insert(at("10.0.0.3:4556"));
     let heard = site.now;
     for n in 0..NAMES {
@@ -49,12 +50,13 @@ fn names_from_one_address_are_four_at_most_and_one_attempt_at_a_time() {
         site.hear("10.0.0.66:3003", &beacon(&format!("ipn:{}.0", n + 500_000), 5));
         site.until(heard.0 as f64 / 1e9 + n as f64 / 20_000.0);
     }
-    let newcomer = site.found.iter().find(|found| found.2 == "ipn:3.0").expect("it is found");
+    let newcomer = site.discovered.iter().find(|found| found.2 == "ipn:3.0").expect("it is found");
     assert!(newcomer.0.since(heard).as_secs_f64() < 2.0, "and soon");
 }
 
 #[test]
-fn names_from_as_many_addresses_hurt_nobody_who_is_there_and_newcomers_are_found_after_them() {
+fn name_flood_spares_honest_neighbours() {
+    // The flood comes from as many addresses as it has names.
     let mut site = met();
     let mut rng = Rng::new(1);
     let begun = site.now;
@@ -67,28 +69,29 @@ fn names_from_as_many_addresses_hurt_nobody_who_is_there_and_newcomers_are_found
         assert!(site.announcer.heard().count() <= HEARD_MAX + 32);
         site.until(begun.0 as f64 / 1e9 + n as f64 / 2_000.0);
     }
-    assert!(site.lost.iter().all(|lost| lost.1 != site.found[0].1), "the neighbour stays");
-    // Eight attempts in ten seconds, whoever is named.
+    assert!(site.lost.iter().all(|lost| lost.1 != site.discovered[0].1), "the neighbour stays");
+    // Eight attempts in ten seconds, whatever is announced.
     let most = ATTEMPTS_MAX * (65 / 10 + 1) + 1;
-    assert!(site.found.len() <= most && site.links() <= ATTEMPTS_MAX + 1, "{} attempts", site.found.len());
+    assert!(site.discovered.len() <= most && site.links() <= ATTEMPTS_MAX + 1, "{} attempts", site.discovered.len());
     site.world.answer.insert(at("10.0.0.3:4556"));
     let over = site.now;
-    let second = |site: &Site| site.now.0 as f64 / 1e9;
+    let second = |site: &AnnounceSite| site.now.0 as f64 / 1e9;
     while site.now.since(over).as_secs() < 60 {
         site.hear("10.0.0.3:3003", &beacon("ipn:3.0", 5));
         let next = second(&site) + 1.0;
         site.until(next);
     }
-    let newcomer = site.found.iter().find(|found| found.2 == "ipn:3.0").expect("it is found");
+    let newcomer = site.discovered.iter().find(|found| found.2 == "ipn:3.0").expect("it is found");
     assert!(newcomer.0.since(over).as_secs() < 30, "{:?}", newcomer.0.since(over));
-    assert_eq!(site.announcer.heard().filter(|(_, heard)| heard.found().is_some()).count(), site.links());
+    assert_eq!(site.announcer.heard().filter(|(_, heard)| heard.link_id().is_some()).count(), site.links());
 }
 
 #[test]
-fn nobody_is_made_to_knock_at_a_door_more_often_than_attempts_may_be_repeated() {
-    let mut site = Site::new("ipn:1.0", |_| {});
+fn connection_attempts_are_rate_limited() {
+    // An attacker must not be able to direct repeated connections at a third party.
+    let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     let mut rng = Rng::new(2);
-    // A victim's address, with other names and other ports each time.
+    // A victim's address, with different names and ports.
     for n in 0..60_000u64 {
         let port = 1 + rng.below(4) as u16;
         let said = serving(&format!("ipn:{}.0", rng.below(1 << 40) + 2), 5, n as u32, &[("tcpclv4", port)]);
@@ -96,7 +99,7 @@ fn nobody_is_made_to_knock_at_a_door_more_often_than_attempts_may_be_repeated() 
         site.until(n as f64 / 100.0);
     }
     let mut knocks: BTreeMap<SocketAddr, Vec<u64>> = BTreeMap::new();
-    for found in &site.found {
+    for found in &site.discovered {
         knocks.entry(found.3).or_default().push(found.0.0 / 1_000_000_000);
     }
     assert_eq!(knocks.len(), 4);
@@ -108,9 +111,10 @@ fn nobody_is_made_to_knock_at_a_door_more_often_than_attempts_may_be_repeated() 
 }
 
 #[test]
-fn who_says_anothers_name_or_comes_from_its_address_takes_nothing_of_it() {
+fn forged_name_or_address_takes_nothing() {
+    // Neither another's node ID nor its address gains a forger anything.
     let mut site = met();
-    // Its name from elsewhere; another name, another port, and its end from its own address.
+    // Its name from elsewhere; another name, another port and a farewell from its own address.
     for second in 3..60 {
         site.hear("10.0.0.66:3003", &numbered("ipn:2.0", 5, 99));
         site.hear(HONEST, &beacon("ipn:77.0", 5));
@@ -118,28 +122,30 @@ fn who_says_anothers_name_or_comes_from_its_address_takes_nothing_of_it() {
         site.hear(HONEST, &beacon("ipn:2.0", 0));
         site.until(f64::from(second));
     }
-    assert!(site.lost.iter().all(|lost| lost.1 != site.found[0].1), "{:?}", site.lost);
-    let served = site.found.iter().filter(|found| found.3 == at(HONEST_SERVES)).count();
-    assert_eq!(served, 1, "nobody is reached where a neighbour is already");
-    assert!(site.found.iter().all(|found| found.3 != at("10.0.0.2:666")));
-    let thief = site.found.iter().find(|found| found.3 == at("10.0.0.66:4556"));
-    assert!(thief.is_some_and(|found| found.1 != site.found[0].1), "it is somebody of its own");
+    assert!(site.lost.iter().all(|lost| lost.1 != site.discovered[0].1), "{:?}", site.lost);
+    let served = site.discovered.iter().filter(|found| found.3 == at(HONEST_SERVES)).count();
+    assert_eq!(served, 1, "no attempt to the address of a neighbour");
+    assert!(site.discovered.iter().all(|found| found.3 != at("10.0.0.2:666")));
+    let thief = site.discovered.iter().find(|found| found.3 == at("10.0.0.66:4556"));
+    assert!(thief.is_some_and(|found| found.1 != site.discovered[0].1), "a neighbour of its own");
 }
 
 #[test]
-fn who_was_configured_is_never_displaced() {
-    let mut site = Site::new("ipn:1.0", |_| {});
+fn configured_neighbour_is_never_displaced() {
+    // The node needs no beacon to reach it, whatever is announced.
+    let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.world.known.insert("ipn:2.0".into());
     for second in 0..100 {
         site.hear("10.0.0.66:3003", &beacon("ipn:2.0", 5));
         site.until(f64::from(second));
     }
-    assert!(site.found.is_empty());
+    assert!(site.discovered.is_empty());
 }
 
 #[test]
-fn neighbours_are_as_many_as_may_be_and_stay_when_others_come() {
-    let mut site = Site::new("ipn:1.0", |config| config.neighbours_max = 5);
+fn neighbour_limit_keeps_present_neighbours() {
+    // At the limit, present neighbours keep their places.
+    let mut site = AnnounceSite::new("ipn:1.0", |config| config.neighbours_max = 5);
     let address = |n: u64| format!("10.0.0.{n}:3003");
     for n in 2..7 {
         site.world.answer.insert(at(&format!("10.0.0.{n}:4556")));
@@ -152,7 +158,7 @@ fn neighbours_are_as_many_as_may_be_and_stay_when_others_come() {
         assert!(site.links() <= 5);
     }
     assert_eq!((site.links(), site.lost.len()), (5, 0));
-    // One goes, and there is room for one that came later.
+    // When one leaves, a node that announced itself later takes its place.
     site.world.answer.insert(at("10.0.0.9:4556"));
     site.world.answer.remove(&at("10.0.0.4:4556"));
     for second in 300..500u64 {
@@ -165,24 +171,26 @@ fn neighbours_are_as_many_as_may_be_and_stay_when_others_come() {
 }
 
 #[test]
-fn who_answers_and_goes_at_once_is_answered_ever_later() {
-    let mut site = Site::new("ipn:1.0", |_| {});
+fn immediate_disconnects_increase_backoff() {
+    // A peer that accepts and closes at once counts as failed, so its backoff grows.
+    let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     for tenth in 0..10_000u32 {
         site.hear("10.0.0.66:3003", &beacon("ipn:66.0", 1));
-        // There for a second, then gone.
-        let there = site.found.last().is_some_and(|found| site.now.since(found.0).as_millis() < 1500);
+        // Up for a second, then gone.
+        let there = site.discovered.last().is_some_and(|found| site.now.since(found.0).as_millis() < 1500);
         site.world.answer.clear();
         if there {
             site.world.answer.insert(at("10.0.0.66:4556"));
         }
         site.until(f64::from(tenth) / 10.0);
     }
-    assert!(site.found.len() <= 9, "{} attempts in 1000 s", site.found.len());
+    assert!(site.discovered.len() <= 9, "{} attempts in 1000 s", site.discovered.len());
 }
 
 #[test]
-fn who_comes_and_leaves_by_turns_is_not_knocked_at_each_time() {
-    let mut site = Site::new("ipn:1.0", |_| {});
+fn alternating_neighbour_backs_off() {
+    // A node that alternates announcements and farewells must not cause an attempt each time.
+    let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     let mut newcomer = None;
     for n in 0..600u32 {
         // A victim that answers nobody, or late.
@@ -196,16 +204,18 @@ fn who_comes_and_leaves_by_turns_is_not_knocked_at_each_time() {
         site.until(f64::from(n) + 1.0);
         newcomer = newcomer.or_else(|| site.names().contains(&"ipn:3.0").then_some(n));
     }
-    let knocks: Vec<u64> = site.found.iter().filter(|found| found.2 == "ipn:66.0").map(|found| found.0.0).collect();
+    let knocks: Vec<u64> =
+        site.discovered.iter().filter(|found| found.2 == "ipn:66.0").map(|found| found.0.0).collect();
     let gaps: Vec<u64> = knocks.windows(2).map(|two| (two[1] - two[0]) / 1_000_000_000).collect();
     let doubled = gaps.iter().enumerate().all(|(n, gap)| *gap >= 10 << n.min(6));
     assert!(doubled && (2..=6).contains(&knocks.len()), "{gaps:?}");
-    assert_eq!(newcomer, Some(300), "nor does it keep others waiting");
+    assert_eq!(newcomer, Some(300), "nor does it delay others");
 }
 
 #[test]
-fn nobody_is_looked_for_at_an_address_that_is_no_hosts() {
-    let mut site = Site::new("ipn:1.0", |_| {});
+fn non_host_addresses_are_never_dialled() {
+    // Connecting to the unspecified address, for one, would reach this node itself.
+    let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     let nobody =
         ["0.0.0.0", "[::]", "[::ffff:0.0.0.0]", "255.255.255.255", "224.0.0.26", "[ff02::1]", "[::ffff:224.0.0.1]"];
     for (second, address) in (0u32..).zip(nobody) {
@@ -213,15 +223,16 @@ fn nobody_is_looked_for_at_an_address_that_is_no_hosts() {
         site.until(f64::from(second));
     }
     site.until(10.0);
-    assert!(site.found.is_empty() && site.announcer.heard().count() == 0);
+    assert!(site.discovered.is_empty() && site.announcer.heard().count() == 0);
     assert_eq!(site.announcer.counts().unwanted, nobody.len() as u64);
 }
 
 #[test]
-fn a_farewell_ends_no_session_that_just_began() {
-    let mut site = Site::new("ipn:1.0", |_| {});
+fn farewell_spares_a_new_session() {
+    // Anyone can forge a farewell, so a session that has begun outlives it.
+    let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.hear(HONEST, &beacon("ipn:2.0", 5));
-    while site.found.is_empty() {
+    while site.discovered.is_empty() {
         let next = site.now.0 as f64 / 1e9 + 0.1;
         site.until(next);
     }

@@ -1,15 +1,16 @@
-//! Neighbours found by announcements: when they come, how they end, whom policy keeps away.
+//! Neighbour discovery: when neighbours are found and lost, and which are excluded by policy.
 
-use crate::announce_site::{Site, at, beacon, layer, numbered, s, serving};
+use crate::announce_site::{AnnounceSite, at, beacon, layer, numbered, s, serving};
 use farlink_base::Duration;
-use farlink_cla::announce::{Beacon, FoundId, Stands};
+use farlink_cla::announce::{Beacon, DiscoveredId, NodeState};
 
 const B: &str = "10.0.0.2:3003";
 const B_SERVES: &str = "10.0.0.2:4556";
 
 #[test]
-fn beacons_leave_at_the_interval_give_or_take_a_tenth_and_are_numbered() {
-    let mut site = Site::new("ipn:1.0", |_| {});
+fn beacons_leave_at_jittered_interval() {
+    // The interval varies by 10 % either way, and the beacons are numbered.
+    let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.until(1000.0);
     let times: Vec<f64> = site.said.iter().map(|(at, _)| at.0 as f64 / 1e9).collect();
     assert!(times[0] <= 0.5 && (180..=222).contains(&times.len()), "{}", times.len());
@@ -25,51 +26,54 @@ fn beacons_leave_at_the_interval_give_or_take_a_tenth_and_are_numbered() {
 }
 
 #[test]
-fn the_first_beacon_makes_a_link_to_where_it_came_from_at_the_port_it_tells() {
-    let mut site = Site::new("ipn:1.0", |_| {});
+fn first_beacon_makes_a_link() {
+    // The link leads to the source address of the beacon, at the port it announces.
+    let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.world.answer.insert(at(B_SERVES));
     site.hear(B, &beacon("ipn:2.0", 5));
     site.until(1.0);
-    assert_eq!(site.found.len(), 1);
-    let (when, _, name, address, _) = &site.found[0];
+    assert_eq!(site.discovered.len(), 1);
+    let (when, _, name, address, _) = &site.discovered[0];
     assert_eq!((*when <= s(0.2), &name[..], *address), (true, "ipn:2.0", at(B_SERVES)));
     site.hear(B, &numbered("ipn:2.0", 5, 1));
     site.until(5.0);
-    assert_eq!((site.found.len(), site.lost.len()), (1, 0), "one is enough");
+    assert_eq!((site.discovered.len(), site.lost.len()), (1, 0), "one is enough");
     let (name, heard) = site.announcer.heard().next().unwrap();
     assert_eq!((name.to_string(), heard.beacons, heard.sequence), ("ipn:2.0".into(), 2, Some(1)));
-    assert!(matches!(heard.stands, Stands::Found { up: Some(_), .. }));
+    assert!(matches!(heard.stands, NodeState::Linked { up: Some(_), .. }));
 }
 
 #[test]
-fn of_two_that_hear_each_other_the_one_with_the_lesser_name_connects() {
-    let mut greater = Site::new("ipn:2.0", |_| {});
+fn node_with_lesser_name_connects() {
+    // Both nodes hear each other; one connection suffices.
+    let mut greater = AnnounceSite::new("ipn:2.0", |_| {});
     greater.hear("10.0.0.1:3003", &beacon("ipn:1.0", 5));
     greater.until(1.5);
-    assert!(greater.found.is_empty(), "it waits for the other");
+    assert!(greater.discovered.is_empty(), "it waits for the other");
     greater.world.known.insert("ipn:1.0".into());
     greater.until(10.0);
-    assert!(greater.found.is_empty(), "which came");
+    assert!(greater.discovered.is_empty(), "the other has connected");
     greater.world.known.clear();
     greater.hear("10.0.0.1:3003", &beacon("ipn:1.0", 5));
     greater.until(12.0);
-    assert_eq!(greater.names(), ["ipn:1.0"], "and went");
-    let mut alone = Site::new("ipn:2.0", |_| {});
+    assert_eq!(greater.names(), ["ipn:1.0"], "the other has left");
+    let mut alone = AnnounceSite::new("ipn:2.0", |_| {});
     alone.hear("10.0.0.1:3003", &beacon("ipn:1.0", 5));
     alone.until(3.5);
     assert_eq!(alone.names(), ["ipn:1.0"], "the other never came");
 }
 
 #[test]
-fn silence_for_three_periods_ends_a_link_and_for_twelve_one_that_answers() {
-    let mut site = Site::new("ipn:1.0", |config| config.reach = vec![layer("tcpclv4"), layer("mtcp")]);
+fn silence_ends_link_after_three_periods() {
+    // Three periods end a link whose peer may be gone, twelve one whose session has keepalives.
+    let mut site = AnnounceSite::new("ipn:1.0", |config| config.reach = vec![layer("tcpclv4"), layer("mtcp")]);
     site.world.answer.extend([at(B_SERVES), at("10.0.0.3:9")]);
     site.hear(B, &beacon("ipn:2.0", 2));
     site.hear("10.0.0.3:3003", &serving("ipn:3.0", 2, 0, &[("mtcp", 9)]));
     site.until(5.9);
     assert!(site.lost.is_empty());
     site.until(7.2);
-    let over_mtcp = site.found.iter().find(|found| found.2 == "ipn:3.0").unwrap().1;
+    let over_mtcp = site.discovered.iter().find(|found| found.2 == "ipn:3.0").unwrap().1;
     assert_eq!(
         site.lost.iter().map(|lost| lost.1).collect::<Vec<_>>(),
         [over_mtcp],
@@ -85,10 +89,10 @@ fn silence_for_three_periods_ends_a_link_and_for_twelve_one_that_answers() {
 }
 
 #[test]
-fn the_period_is_the_neighbours_word_within_bounds_and_may_change() {
-    let mut site = Site::new("ipn:1.0", |_| {});
+fn beacon_period_is_bounded_and_adjustable() {
+    let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.world.answer.insert(at("10.0.0.3:9"));
-    // For ever.
+    // Longer than any clock reaches.
     site.hear(B, &beacon("ipn:2.0", u64::MAX));
     site.until(1800.0 - 1.0);
     assert_eq!(site.announcer.heard().count(), 1);
@@ -104,8 +108,9 @@ fn the_period_is_the_neighbours_word_within_bounds_and_may_change() {
 }
 
 #[test]
-fn who_leaves_is_let_go_unless_its_session_is_there() {
-    let mut site = Site::new("ipn:1.0", |_| {});
+fn farewell_ends_link_without_session() {
+    // While the session is up the farewell is ignored: anyone can send one.
+    let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.world.answer.insert(at(B_SERVES));
     site.hear(B, &beacon("ipn:2.0", 5));
     site.hear("10.0.0.3:3003", &beacon("ipn:3.0", 5));
@@ -119,28 +124,30 @@ fn who_leaves_is_let_go_unless_its_session_is_there() {
     assert_eq!((site.links(), site.announcer.heard().count()), (0, 0));
     site.hear(B, &beacon("ipn:2.0", 0));
     site.until(30.0);
-    assert_eq!((site.found.len(), site.announcer.heard().count()), (2, 0), "leaving is no way to come");
+    assert_eq!((site.discovered.len(), site.announcer.heard().count()), (2, 0), "a farewell introduces nobody");
 }
 
 #[test]
-fn who_does_not_answer_is_tried_again_ever_later() {
-    let mut site = Site::new("ipn:1.0", |_| {});
+fn unanswered_attempts_back_off() {
+    // Each attempt may last ten seconds, then the address rests twice as long as before.
+    let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     for second in 0..2000 {
         site.hear(B, &numbered("ipn:2.0", 5, second));
         site.until(f64::from(second + 1));
     }
-    let gaps: Vec<u64> = site.found.windows(2).map(|two| two[1].0.since(two[0].0).as_secs()).collect();
-    // An attempt of ten seconds, and a wait that doubles; links are looked after once a second.
+    let gaps: Vec<u64> = site.discovered.windows(2).map(|two| two[1].0.since(two[0].0).as_secs()).collect();
+    // An attempt of ten seconds and a doubling wait; links are checked once per second.
     let wanted = [20, 30, 50, 90, 170, 330, 650];
     assert!(gaps.iter().zip(wanted).all(|(gap, wanted)| (wanted..=wanted + 3).contains(gap)), "{gaps:?}");
-    assert!(site.found.len() >= 7 && site.lost.iter().all(|lost| lost.2 == "it does not answer"));
+    assert!(site.discovered.len() >= 7 && site.lost.iter().all(|lost| lost.2 == "it does not answer"));
 }
 
 #[test]
-fn a_session_that_ends_ends_the_link_and_one_that_lasted_is_made_again_at_once() {
-    let mut site = Site::new("ipn:1.0", |_| {});
+fn lasting_session_is_redialled_at_once() {
+    // A session of a moment is followed by a wait instead.
+    let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.world.answer.insert(at(B_SERVES));
-    let hear = |site: &mut Site, until: u64| {
+    let hear = |site: &mut AnnounceSite, until: u64| {
         while site.now < s(until as f64) {
             site.hear(B, &beacon("ipn:2.0", 5));
             let next = site.now.0 as f64 / 1e9 + 1.0;
@@ -150,30 +157,32 @@ fn a_session_that_ends_ends_the_link_and_one_that_lasted_is_made_again_at_once()
     hear(&mut site, 30);
     site.world.answer.clear();
     hear(&mut site, 33);
-    assert_eq!((site.lost[0].2, site.found.len()), ("its session ended", 2));
+    assert_eq!((site.lost[0].2, site.discovered.len()), ("its session ended", 2));
     site.world.answer.insert(at(B_SERVES));
     hear(&mut site, 35);
     site.world.answer.clear();
     hear(&mut site, 40);
-    assert_eq!(site.found.len(), 2, "that one lasted for a moment: it waits");
+    assert_eq!(site.discovered.len(), 2, "that session lasted for a moment: backoff");
     hear(&mut site, 60);
-    assert_eq!(site.found.len(), 3);
+    assert_eq!(site.discovered.len(), 3);
 }
 
 #[test]
-fn a_link_an_operator_turned_off_stays_off() {
-    let mut site = Site::new("ipn:1.0", |_| {});
-    site.world.off.insert(FoundId(0));
+fn disabled_link_stays_disabled() {
+    // The link is an operator's decision, which announcements do not override.
+    let mut site = AnnounceSite::new("ipn:1.0", |_| {});
+    site.world.off.insert(DiscoveredId(0));
     for second in 0..100 {
         site.hear(B, &beacon("ipn:2.0", 5));
         site.until(f64::from(second));
     }
-    assert_eq!((site.found.len(), site.lost.len()), (1, 0));
+    assert_eq!((site.discovered.len(), site.lost.len()), (1, 0));
 }
 
 #[test]
-fn own_beacons_those_of_unwanted_nodes_and_of_unknown_layers_are_let_be() {
-    let mut site = Site::new("ipn:1.0", |config| {
+fn own_and_unwanted_beacons_are_ignored() {
+    // Also ignored: beacons that share no layer with this node.
+    let mut site = AnnounceSite::new("ipn:1.0", |config| {
         config.node_ids.push("dtn://one/".parse().unwrap());
         config.accept = vec!["ipn:2.*".into(), "dtn://*".into()];
     });
@@ -183,7 +192,7 @@ fn own_beacons_those_of_unwanted_nodes_and_of_unknown_layers_are_let_be() {
     site.hear(B, &serving("ipn:2.0", 5, 0, &[("mtcp", 16162)]));
     site.hear(B, b"no beacon");
     site.until(3.0);
-    assert!(site.found.is_empty() && site.announcer.heard().count() == 0);
+    assert!(site.discovered.is_empty() && site.announcer.heard().count() == 0);
     let counts = site.announcer.counts();
     assert_eq!((counts.wanted, counts.unwanted, counts.unreadable), (0, 3, 1));
     site.hear(B, &beacon("ipn:2.0", 5));
@@ -195,43 +204,45 @@ fn own_beacons_those_of_unwanted_nodes_and_of_unknown_layers_are_let_be() {
 }
 
 #[test]
-fn the_layer_preferred_here_is_taken() {
-    let mut site = Site::new("ipn:1.0", |config| config.reach = ["ltp", "mtcp", "tcpclv4"].map(layer).to_vec());
+fn preferred_layer_is_used() {
+    let mut site = AnnounceSite::new("ipn:1.0", |config| config.reach = ["ltp", "mtcp", "tcpclv4"].map(layer).to_vec());
     let all = [("tcpclv4", 1), ("mtcp", 2), ("ltp", 3)];
     site.hear("10.0.0.2:3003", &serving("ipn:2.0", 5, 0, &all));
     site.hear("10.0.0.3:3003", &serving("dtn://three/", 5, 0, &all));
     site.hear("10.0.0.4:3003", &serving("ipn:4.0", 5, 0, &all[..1]));
     site.until(3.0);
-    let mut ways: Vec<_> = site.found.iter().map(|found| (&found.2[..], found.3.port(), found.4)).collect();
+    let mut ways: Vec<_> = site.discovered.iter().map(|found| (&found.2[..], found.3.port(), found.4)).collect();
     ways.sort_unstable();
     assert_eq!(ways, [("dtn://three/", 2, 1), ("ipn:2.0", 3, 0), ("ipn:4.0", 1, 2)], "a name is no engine number");
 }
 
 #[test]
-fn an_address_of_a_link_keeps_its_interface_and_one_of_the_old_family_is_itself() {
-    let mut site = Site::new("ipn:1.0", |_| {});
+fn link_address_keeps_its_interface() {
+    // A link-local IPv6 address needs the interface; an IPv4-mapped address becomes IPv4.
+    let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.hear("[fe80::2%7]:3003", &beacon("ipn:2.0", 5));
     site.hear("[::ffff:10.0.0.3]:3003", &beacon("ipn:3.0", 5));
     site.until(3.0);
-    let mut addresses: Vec<String> = site.found.iter().map(|found| found.3.to_string()).collect();
+    let mut addresses: Vec<String> = site.discovered.iter().map(|found| found.3.to_string()).collect();
     addresses.sort();
     assert_eq!(addresses, ["10.0.0.3:4556", "[fe80::2%7]:4556"]);
 }
 
 #[test]
-fn a_port_that_changed_is_the_one_tried_next() {
-    let mut site = Site::new("ipn:1.0", |_| {});
+fn changed_port_is_tried_next() {
+    let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.hear(B, &beacon("ipn:2.0", 5));
     for second in 1..=30 {
         site.until(f64::from(second));
         site.hear(B, &serving("ipn:2.0", 5, 1, &[("tcpclv4", 4600)]));
     }
-    assert_eq!(site.found[1].3, at("10.0.0.2:4600"));
+    assert_eq!(site.discovered[1].3, at("10.0.0.2:4600"));
 }
 
 #[test]
-fn who_ends_says_so_and_says_nothing_more() {
-    let mut site = Site::new("ipn:1.0", |_| {});
+fn shutdown_sends_one_farewell() {
+    // A beacon with period zero; nothing is sent afterwards.
+    let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.until(2.0);
     site.leave();
     let last = Beacon::parse(&site.said.last().unwrap().1).unwrap();
@@ -242,14 +253,14 @@ fn who_ends_says_so_and_says_nothing_more() {
 }
 
 #[test]
-fn the_same_seed_makes_the_same_of_the_same() {
+fn same_seed_gives_same_outputs() {
     let run = || {
-        let mut site = Site::new("ipn:1.0", |_| {});
+        let mut site = AnnounceSite::new("ipn:1.0", |_| {});
         for n in 0..2000u32 {
             site.hear(&format!("10.0.{}.{}:3003", n / 200, n % 200), &beacon(&format!("ipn:{}.0", n + 2), 5));
             site.until(f64::from(n) / 100.0);
         }
-        (site.said, site.found, site.lost)
+        (site.said, site.discovered, site.lost)
     };
     assert_eq!(run(), run());
 }

@@ -2,26 +2,28 @@
 
 use crate::datagram_common;
 
-use crate::datagram_common::{Channel, World};
-use crate::ltp_bench::{Bench, LINK, bundle, segments, talk};
+use crate::datagram_common::{Channel, EnginePair};
+use crate::ltp_bench::{LINK, LtpBench, bundle, segments, talk};
 use farlink_base::layer::{Input, LinkState, SendId};
 use farlink_base::{Bytes, DataRate, Duration, Payload};
-use farlink_cla::ltp::segment::{Body, Data, SERVICE_AGGREGATE, SERVICE_BUNDLE, Segment, SessionId, kind, reason};
+use farlink_cla::ltp::segment::{
+    Data, SERVICE_AGGREGATE, SERVICE_BUNDLE, Segment, SegmentBody, SessionId, kind, reason,
+};
 use farlink_cla::ltp::{SpanConfig, Usage};
 
 fn data(segment: &Segment) -> Option<(Data, Bytes)> {
-    if let Body::Data(data, bytes) = &segment.body { Some((*data, bytes.clone())) } else { None }
+    if let SegmentBody::Data(data, bytes) = &segment.body { Some((*data, bytes.clone())) } else { None }
 }
-/// The block that segments carry, and its client service.
+/// Block carried by these segments, and its client service.
 fn block(segments: &[Segment]) -> (Vec<u8>, u64) {
     let parts: Vec<_> = segments.iter().filter_map(data).collect();
     (parts.iter().flat_map(|(_, bytes)| bytes.to_vec()).collect(), parts[0].0.service)
 }
-/// A whole block of engine 1 in one segment.
+/// A block of engine 1 in a single segment.
 fn one(number: u64, service: u64, bytes: &[u8]) -> Bytes {
     let length = bytes.len() as u64;
     let data = Data { kind: kind::BLOCK_END, service, offset: 0, length, checkpoint: 5, report: 0 };
-    let body = Body::Data(data, Bytes::copy_from_slice(bytes));
+    let body = SegmentBody::Data(data, Bytes::copy_from_slice(bytes));
     Segment { session: SessionId { engine: 1, number }, body }.emit()
 }
 fn gathers(span: &mut SpanConfig) {
@@ -31,8 +33,9 @@ fn gathers(span: &mut SpanConfig) {
 }
 
 #[test]
-fn bundles_that_share_a_block_are_marked_and_one_alone_is_not() {
-    let mut a = Bench::new(1, 2, |_, span| gathers(span));
+fn only_shared_blocks_are_marked() {
+    // A single bundle is sent as client service 1, so that any peer can read it.
+    let mut a = LtpBench::new(1, 2, |_, span| gathers(span));
     let bundles = [bundle(1, 100), bundle(2, 3000), bundle(3, 50)];
     for (id, payload) in bundles.iter().enumerate() {
         assert!(a.send(id as u64, payload.clone(), true).is_empty(), "it waits");
@@ -41,20 +44,21 @@ fn bundles_that_share_a_block_are_marked_and_one_alone_is_not() {
     let (bytes, service) = block(&segments(&left));
     let marked: Vec<u8> = bundles.iter().flat_map(|b| [&[1][..], &b.to_bytes().unwrap()].concat()).collect();
     assert_eq!((bytes == marked, service), (true, SERVICE_AGGREGATE));
-    let mut b = Bench::new(2, 1, |_, _| {});
+    let mut b = LtpBench::new(2, 1, |_, _| {});
     talk([&mut a, &mut b], [1, 2], left, |_, _| false);
-    assert!(b.bundles() == bundles && a.sent == [0, 1, 2].map(SendId), "taken by who was told nothing");
+    assert!(b.bundles() == bundles && a.sent == [0, 1, 2].map(SendId), "accepted without any setting");
     a.send(9, bundle(9, 70), true);
     let alone = segments(&a.later(0.05));
     assert_eq!(block(&alone), (bundle(9, 70).to_bytes().unwrap().to_vec(), SERVICE_BUNDLE));
 }
 
 #[test]
-fn a_peer_without_the_service_gets_each_bundle_alone() {
-    let mut a = Bench::new(1, 2, |_, span| gathers(span));
+fn bundles_go_alone_without_peer_support() {
+    // A peer that does not know client service 2 cancels the block.
+    let mut a = LtpBench::new(1, 2, |_, span| gathers(span));
     (1..4).for_each(|id| drop(a.send(id, bundle(id as u8, 200), true)));
     let session = segments(&a.later(0.05))[0].session;
-    let cancel = Segment { session, body: Body::Cancel { by_sender: false, reason: reason::UNREACHABLE } };
+    let cancel = Segment { session, body: SegmentBody::Cancel { by_sender: false, reason: reason::UNREACHABLE } };
     let again = segments(&a.hear(2, cancel.emit()));
     let alone: Vec<_> = again.iter().filter_map(data).collect();
     assert!(alone.iter().all(|(data, _)| data.service == SERVICE_BUNDLE && data.offset == 0));
@@ -64,44 +68,45 @@ fn a_peer_without_the_service_gets_each_bundle_alone() {
 }
 
 #[test]
-fn a_broken_aggregate_costs_what_cannot_be_read_and_no_more() {
+fn broken_aggregate_loses_only_its_remainder() {
+    // A mark for an unknown service hides where its item ends, so the rest of the block is lost.
     let item = |mark: &[u8], number| [mark, &bundle(number, 40).to_bytes().unwrap()].concat();
-    let mut b = Bench::new(2, 1, |_, _| {});
-    // The second is for a service nobody is here for: nobody knows where it ends.
+    let mut b = LtpBench::new(2, 1, |_, _| {});
+    // The second item is for an unknown service, so its end is unknown.
     let report = b.hear(1, one(1, SERVICE_AGGREGATE, &[item(&[1], 1), item(&[3], 2), item(&[1], 3)].concat()));
     assert_eq!(b.bundles(), [bundle(1, 40)]);
     assert_eq!((segments(&report)[0].kind(), b.dropped.len()), (kind::REPORT, 1));
-    // None can be read: its sender is told.
+    // No item can be read, so the block is cancelled.
     for broken in [item(&[7], 1), vec![0xff; 20], vec![1], vec![0x81]] {
-        let mut b = Bench::new(2, 1, |_, _| {});
+        let mut b = LtpBench::new(2, 1, |_, _| {});
         let answer = segments(&b.hear(1, one(2, SERVICE_AGGREGATE, &broken)));
-        assert_eq!(answer[0].body, Body::Cancel { by_sender: false, reason: reason::USER }, "{broken:?}");
+        assert_eq!(answer[0].body, SegmentBody::Cancel { by_sender: false, reason: reason::USER }, "{broken:?}");
         assert!(b.arrived.is_empty());
     }
-    // An unknown service as before.
+    // An unknown service, as before.
     let answer = segments(&b.hear(1, one(3, 3, &item(&[1], 1))));
-    assert_eq!(answer[0].body, Body::Cancel { by_sender: false, reason: reason::UNREACHABLE });
-    // Green aggregates are read alike.
+    assert_eq!(answer[0].body, SegmentBody::Cancel { by_sender: false, reason: reason::UNREACHABLE });
+    // Green aggregates are read in the same way.
     let bytes = [item(&[1], 5), item(&[0x80, 1], 6)].concat();
     let length = bytes.len() as u64;
     let data = Data { kind: kind::GREEN_END, service: 2, offset: 0, length, checkpoint: 0, report: 0 };
-    let body = Body::Data(data, bytes.into());
+    let body = SegmentBody::Data(data, bytes.into());
     b.hear(1, Segment { session: SessionId { engine: 1, number: 8 }, body }.emit());
     assert_eq!(b.bundles()[1..], [bundle(5, 40), bundle(6, 40)]);
 }
 
 #[test]
-fn marked_blocks_arrive_over_a_lossy_link_with_restarts() {
+fn marked_blocks_survive_loss_and_restarts() {
     for seed in 0..20 {
         let mut span = SpanConfig::default();
         gathers(&mut span);
         let rate = Some(DataRate(20_000_000));
         let channel = Channel { loss: [0.1; 2], jitter: Duration::from_millis(2), rate, ..Channel::default() };
-        let mut world = World::new(seed, channel, span);
+        let mut world = EnginePair::new(seed, channel, span);
         for number in 0..60 {
             world.offer(0, number, datagram_common::bundle(number, 20 + number as usize * 97), true);
         }
-        // One that is refused is told from the others of its block.
+        // A refused bundle must not affect the others in its block.
         world.refuse.insert(7, farlink_base::Refusal::Duplicate);
         world.sides[1].accepted.insert(7);
         if seed % 2 == 0 {
@@ -115,37 +120,38 @@ fn marked_blocks_arrive_over_a_lossy_link_with_restarts() {
 
 /// Keeps 5326-4.1-2, 5326-4.1-4, 5326-4.1-5, 5326-6.12-1.
 #[test]
-fn a_block_is_red_up_to_where_it_was_told_and_green_behind() {
+fn block_is_red_then_green() {
     for (len, wanted) in [
         (5000, vec![kind::RED_END, kind::GREEN, kind::GREEN, kind::GREEN, kind::GREEN_END]),
         (301, vec![kind::RED_END, kind::GREEN_END]),
         (300, vec![kind::BLOCK_END]),
         (80, vec![kind::BLOCK_END]),
     ] {
-        let mut a = Bench::new(1, 2, |_, span| span.green_from = 300);
+        let mut a = LtpBench::new(1, 2, |_, span| span.green_from = 300);
         let left = segments(&a.send(1, bundle(1, len), true));
         let parts: Vec<Data> = left.iter().filter_map(data).map(|(data, _)| data).collect();
         let kinds: Vec<u8> = parts.iter().map(|data| data.kind).collect();
         assert_eq!(kinds, wanted, "{len}");
         let red: u64 = parts.iter().filter(|data| data.is_red()).map(|data| data.length).sum();
         assert_eq!((red, a.ltp.usage().exports), (300.min(len as u64), 1));
-        // What is claimed of the red part is all there is to wait for.
+        // Only the claims on the red part are waited for.
         let claims = vec![(0, red)];
-        let report = Body::Report { serial: 9, checkpoint: parts[0].checkpoint, lower: 0, upper: red, claims };
+        let report = SegmentBody::Report { serial: 9, checkpoint: parts[0].checkpoint, lower: 0, upper: red, claims };
         a.hear(2, Segment { session: left[0].session, body: report }.emit());
         assert_eq!((a.sent.len(), a.ltp.usage()), (1, Usage::default()));
     }
-    // What need not arrive is green from its first byte.
-    let mut a = Bench::new(1, 2, |_, span| span.green_from = 300);
+    // Unreliable bundles are green from their first byte.
+    let mut a = LtpBench::new(1, 2, |_, span| span.green_from = 300);
     let left = segments(&a.send(1, bundle(1, 2000), false));
     assert!(left.iter().filter_map(data).all(|(data, _)| !data.is_red()) && a.sent.len() == 1);
 }
 
 #[test]
-fn a_bundle_across_the_border_arrives_whole_and_its_red_part_is_repaired() {
+fn red_part_across_border_is_repaired() {
+    // The bundle straddles the border, and its red part must be retransmitted.
     for (len, lose) in [(300, usize::MAX), (5000, usize::MAX), (5000, 0), (200_000, 1), (3_000_000, 2)] {
-        let mut a = Bench::new(1, 2, |_, span| span.green_from = if len > 100_000 { 150_000 } else { 250 });
-        let mut b = Bench::new(2, 1, |config, _| config.memory_bytes = 16 << 20);
+        let mut a = LtpBench::new(1, 2, |_, span| span.green_from = if len > 100_000 { 150_000 } else { 250 });
+        let mut b = LtpBench::new(2, 1, |config, _| config.memory_bytes = 16 << 20);
         let first = a.send(1, bundle(1, len), true);
         let mut at = 0;
         talk([&mut a, &mut b], [1, 2], first, |side, _| {
@@ -159,11 +165,12 @@ fn a_bundle_across_the_border_arrives_whole_and_its_red_part_is_repaired() {
 }
 
 #[test]
-fn lost_green_data_cost_their_bundle_and_nothing_waits_for_them_long() {
+fn lost_green_data_cost_one_bundle() {
+    // The session ends soon, because lost green data is not retransmitted.
     for len in [5000, 900_000] {
-        let mut a = Bench::new(1, 2, |_, span| span.green_from = if len > 5000 { 800_000 } else { 250 });
-        // Long red parts are handed on while they arrive.
-        let mut b = Bench::new(2, 1, |config, _| config.memory_bytes = 2 << 20);
+        let mut a = LtpBench::new(1, 2, |_, span| span.green_from = if len > 5000 { 800_000 } else { 250 });
+        // Long red parts are offered while they arrive.
+        let mut b = LtpBench::new(2, 1, |config, _| config.memory_bytes = 2 << 20);
         let first = a.send(1, bundle(1, len), true);
         let mut lost = 0;
         talk([&mut a, &mut b], [1, 2], first, |_, datagram| {
@@ -175,18 +182,19 @@ fn lost_green_data_cost_their_bundle_and_nothing_waits_for_them_long() {
         assert_eq!(a.ltp.usage(), Usage::default());
         b.later(60.0);
         assert_eq!((b.ltp.usage(), b.aborted), (Usage::default(), usize::from(len > 5000)));
-        // What comes of it later opens nothing.
+        // Late green data must not open the session again.
         let session = SessionId { engine: 1, number: segments(&a.send(2, bundle(2, 50), true))[0].session.number - 1 };
         let data = Data { kind: kind::GREEN, service: 1, offset: 250, length: 3, checkpoint: 0, report: 0 };
-        b.hear(1, Segment { session, body: Body::Data(data, Bytes::from_static(b"abc")) }.emit());
+        b.hear(1, Segment { session, body: SegmentBody::Data(data, Bytes::from_static(b"abc")) }.emit());
         assert_eq!(b.ltp.usage(), Usage::default());
     }
 }
 
 #[test]
-fn green_data_that_overtake_the_red_part_wait_for_it() {
-    let mut a = Bench::new(1, 2, |_, span| span.green_from = 3000);
-    let mut b = Bench::new(2, 1, |_, _| {});
+fn early_green_data_wait_for_red() {
+    // Green data overtakes the red part when red data is lost.
+    let mut a = LtpBench::new(1, 2, |_, span| span.green_from = 3000);
+    let mut b = LtpBench::new(2, 1, |_, _| {});
     let mut left = a.send(1, bundle(1, 6000), true);
     left.reverse();
     for datagram in &left {
@@ -197,11 +205,12 @@ fn green_data_that_overtake_the_red_part_wait_for_it() {
 }
 
 #[test]
-fn bundles_with_green_parts_are_whole_over_links_that_lose_nothing() {
+fn green_bundles_arrive_whole_without_loss() {
+    // The jitter mixes red and green data.
     for seed in 0..10 {
         let span = SpanConfig { green_from: 400, aggregate_bytes: 50_000, ..SpanConfig::default() };
         let channel = Channel { jitter: Duration::from_millis(4), duplicate: 0.1, ..Channel::default() };
-        let mut world = World::new(seed, channel, span);
+        let mut world = EnginePair::new(seed, channel, span);
         world.keep = Duration::from_millis(3);
         for number in 0..40 {
             world.offer(0, number, datagram_common::bundle(number, 20 + number as usize * 211), number % 5 != 0);
@@ -214,7 +223,8 @@ fn bundles_with_green_parts_are_whole_over_links_that_lose_nothing() {
 
 /// Keeps 5326-6.2-2, 5326-6.4-1, 5326-6.5-1, 5326-6.6-1.
 #[test]
-fn while_a_contact_is_over_timers_stand_still_and_nothing_is_tried_in_vain() {
+fn timers_pause_between_contacts() {
+    // Nothing may be sent, nor a retry counted, while the peer cannot answer.
     let state = |up| LinkState {
         transmit: up,
         receive: up,
@@ -222,7 +232,7 @@ fn while_a_contact_is_over_timers_stand_still_and_nothing_is_tried_in_vain() {
         delay_out: Duration::from_secs(10),
         delay_in: Duration::from_secs(10),
     };
-    let mut a = Bench::new(1, 2, |_, span| span.attempts = 3);
+    let mut a = LtpBench::new(1, 2, |_, span| span.attempts = 3);
     a.input(Input::Link { link: LINK, state: state(true) });
     assert_eq!(a.send(1, bundle(1, 100), true).len(), 1);
     a.later(1.0);
@@ -231,7 +241,7 @@ fn while_a_contact_is_over_timers_stand_still_and_nothing_is_tried_in_vain() {
     for _ in 0..365 {
         assert!(a.later(86_400.0).is_empty() && a.failed.is_empty());
     }
-    // In the next contact the answer has its whole time again, and then the checkpoint goes out anew.
+    // In the next contact the answer has its whole time again, then the checkpoint is repeated.
     assert!(a.input(Input::Link { link: LINK, state: state(true) }).is_empty());
     assert!(a.later(9.9).is_empty());
     let again = a.later(1.0);

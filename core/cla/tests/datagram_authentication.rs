@@ -1,24 +1,25 @@
-//! Links whose segments are authenticated (RFC 5327 2.1): what is shown, what is dropped, and that all still arrives.
+//! Links with authenticated segments (RFC 5327 2.1): contents of segments, which of them are dropped, and that
+//! everything still arrives.
 
 use crate::datagram_common;
 
-use crate::datagram_common::{Channel, World};
-use crate::ltp_bench::{Bench, LINK, bundle, segments, talk, view};
+use crate::datagram_common::{Channel, EnginePair};
+use crate::ltp_bench::{LINK, LtpBench, bundle, segments, talk, view};
 use farlink_base::layer::{Input, LinkState};
 use farlink_base::security::Secret;
 use farlink_base::{Bytes, DataRate, Duration, Payload};
-use farlink_cla::ltp::segment::{Body, Data, Segment, SessionId, kind, reason};
+use farlink_cla::ltp::segment::{Data, Segment, SegmentBody, SessionId, kind, reason};
 use farlink_cla::ltp::{Authentication, LinkKey, SpanConfig, Usage, extension};
 
 fn keys(keys: &[(&str, u8)]) -> Authentication {
     let key = |(id, byte): &(&str, u8)| LinkKey { id: id.as_bytes().to_vec(), secret: Secret::new(vec![*byte; 32]) };
     Authentication::HmacSha1(keys.iter().map(key).collect())
 }
-fn bench(own: u64, peer: u64, authentication: Authentication) -> Bench {
-    Bench::new(own, peer, |_, span| span.authentication = authentication.clone())
+fn bench(own: u64, peer: u64, authentication: Authentication) -> LtpBench {
+    LtpBench::new(own, peer, |_, span| span.authentication = authentication.clone())
 }
-/// Two neighbours with one key.
-fn pair() -> [Bench; 2] {
+/// Two neighbours that share a key.
+fn pair() -> [LtpBench; 2] {
     [bench(1, 2, keys(&[("moon", 7)])), bench(2, 1, keys(&[("moon", 7)]))]
 }
 fn suites(datagram: &[u8]) -> Vec<Vec<u8>> {
@@ -27,7 +28,7 @@ fn suites(datagram: &[u8]) -> Vec<Vec<u8>> {
 
 /// Keeps 5327-2.1-2, 5327-2.1-4, 5327-2.1-5, 5327-2.1-6.
 #[test]
-fn every_segment_of_either_end_shows_it_and_none_is_longer_than_a_datagram() {
+fn every_segment_is_authenticated_and_fits() {
     let [mut a, mut b] = pair();
     let first = a.send(1, bundle(1, 20_000), true);
     assert!(first.iter().rev().skip(2).all(|datagram| datagram.len() == 1360), "full but for the last ones");
@@ -51,7 +52,8 @@ fn every_segment_of_either_end_shows_it_and_none_is_longer_than_a_datagram() {
 }
 
 #[test]
-fn cancels_and_farewells_show_it_too() {
+fn cancels_are_authenticated() {
+    // Control segments need authentication as much as data.
     let [mut a, mut b] = pair();
     let number = segments(&a.send(1, bundle(1, 3000), true))[0].session.number;
     let cancel = a.input(Input::CancelSend { link: LINK, id: farlink_base::layer::SendId(1) });
@@ -66,28 +68,29 @@ fn cancels_and_farewells_show_it_too() {
     assert!(b.hear(1, farewell[0].clone()).len() == 1 && b.dropped.is_empty() && a.dropped.is_empty());
 }
 
-fn any_data(kind: u8, serial: u64) -> Body {
+fn any_data(kind: u8, serial: u64) -> SegmentBody {
     let checkpoint = if (1..=3).contains(&kind) { serial } else { 0 };
     let data = Data { kind, service: 1, offset: 0, length: 8, checkpoint, report: 0 };
-    Body::Data(data, Bytes::from_static(b"\0\0\0\x08abcd"))
+    SegmentBody::Data(data, Bytes::from_static(b"\0\0\0\x08abcd"))
 }
-/// One segment of each kind, of a session of engine 1.
+/// One segment of each kind, in a session of engine 1.
 fn every_kind(number: u64) -> Vec<Segment> {
     let session = SessionId { engine: 1, number };
-    let report = Body::Report { serial: 77, checkpoint: 0, lower: 0, upper: 3000, claims: vec![(0, 3000)] };
-    let mut bodies = vec![report, Body::ReportAck { serial: 1 }];
+    let report = SegmentBody::Report { serial: 77, checkpoint: 0, lower: 0, upper: 3000, claims: vec![(0, 3000)] };
+    let mut bodies = vec![report, SegmentBody::ReportAck { serial: 1 }];
     bodies.extend([0, 1, 2, 3, 4, 7].map(|kind| any_data(kind, 9)));
     for by_sender in [false, true] {
-        bodies.push(Body::Cancel { by_sender, reason: reason::USER });
-        bodies.push(Body::CancelAck { by_sender });
+        bodies.push(SegmentBody::Cancel { by_sender, reason: reason::USER });
+        bodies.push(SegmentBody::CancelAck { by_sender });
     }
     bodies.into_iter().map(|body| Segment { session, body }).collect()
 }
 
 #[test]
-fn what_is_forged_is_dropped_before_it_touches_a_session_and_nobody_is_answered() {
+fn forged_segment_is_dropped_silently() {
+    // The check comes before any state changes, and forgeries are not answered.
     let forger = |authentication| bench(1, 2, authentication);
-    // The sender has a session; the receiver has half of it.
+    // The sender has a session, half of which the receiver has.
     let [mut a, mut b] = pair();
     let first = a.send(1, bundle(1, 3000), true);
     let number = segments(&first)[0].session.number;
@@ -99,7 +102,7 @@ fn what_is_forged_is_dropped_before_it_touches_a_session_and_nobody_is_answered(
     for session in [number, number + 1] {
         for segment in every_kind(session) {
             let bare = segment.emit();
-            // As another neighbour of engine 2 would seal it: by the answer of an engine that has nothing open.
+            // A segment that another engine with the same key would sign: an answer of an idle engine.
             for datagram in [bare.clone(), [&bare[..], &[0, 0]].concat().into()] {
                 assert!(a.hear(2, datagram.clone()).is_empty() && b.hear(1, datagram).is_empty(), "{segment:?}");
             }
@@ -114,7 +117,7 @@ fn what_is_forged_is_dropped_before_it_touches_a_session_and_nobody_is_answered(
     assert_eq!([a.ltp.usage(), b.ltp.usage()], before, "nothing changed");
     assert!(b.dropped.len() >= said && b.dropped.iter().any(|why| why.contains("wrong")), "{:?}", b.dropped);
     assert!(b.dropped.iter().any(|why| why.contains("without")) && b.dropped.iter().any(|why| why.contains("way")));
-    // What is not forged goes on.
+    // Genuine segments continue.
     for datagram in &first[1..] {
         b.hear(1, datagram.clone());
     }
@@ -122,7 +125,7 @@ fn what_is_forged_is_dropped_before_it_touches_a_session_and_nobody_is_answered(
 }
 
 #[test]
-fn every_changed_bit_of_a_session_is_dropped() {
+fn every_bit_flip_is_dropped() {
     let [mut a, mut b] = pair();
     let first = a.send(1, bundle(1, 100), true);
     let report = b.hear(1, first[0].clone());
@@ -139,13 +142,15 @@ fn every_changed_bit_of_a_session_is_dropped() {
 
 /// Keeps 5327-2.1-7.
 #[test]
-fn a_key_is_changed_one_end_after_the_other_while_bundles_go() {
+fn keys_rotate_during_traffic() {
+    // Both ends accept old and new keys for a while, so that bundles keep flowing.
     let (old, both, new) = (keys(&[("1", 1)]), keys(&[("2", 2), ("1", 1)]), keys(&[("2", 2)]));
     for ends in [[&old, &old], [&both, &old], [&both, &both], [&new, &both], [&new, &new]] {
         let [mut a, mut b] = [bench(1, 2, ends[0].clone()), bench(2, 1, ends[1].clone())];
         let first = a.send(1, bundle(1, 5000), true);
         let there = talk([&mut a, &mut b], [1, 2], first, |_, _| false);
-        // An end that seals with what the other does not have yet is not understood: new keys go to all ends first.
+        // A segment signed with a key unknown to the other end is dropped: new keys must be installed at all ends
+        // first.
         let understood = ends != [&both, &old];
         assert_eq!((b.arrived.len(), a.sent.len()), (usize::from(understood), usize::from(understood)), "{ends:?}");
         assert!(understood || there.len() > 3, "it is tried again");
@@ -154,7 +159,8 @@ fn a_key_is_changed_one_end_after_the_other_while_bundles_go() {
 
 /// Keeps 5327-2.1-1.
 #[test]
-fn a_link_that_asks_for_nothing_does_not_look_at_it() {
+fn optional_authentication_is_not_checked() {
+    // A link without authentication ignores the extension.
     let (mut a, mut b) = (bench(1, 2, keys(&[("moon", 7)])), bench(2, 1, Authentication::None));
     for datagram in a.send(1, bundle(1, 5000), true) {
         b.hear(1, datagram);
@@ -163,7 +169,8 @@ fn a_link_that_asks_for_nothing_does_not_look_at_it() {
 }
 
 #[test]
-fn an_acknowledgment_is_sealed_for_a_neighbour_that_was_not_heard_since_the_start() {
+fn acknowledgment_is_sealed_for_unheard_neighbour() {
+    // The neighbour's address is known, although no segment of it has arrived since the start.
     let [mut a, mut b] = pair();
     let report = {
         let first = a.send(1, bundle(1, 100), true);
@@ -178,9 +185,9 @@ fn an_acknowledgment_is_sealed_for_a_neighbour_that_was_not_heard_since_the_star
 
 /// Keeps 5327-2.1-1.
 #[test]
-fn other_links_of_the_same_engine_number_and_strangers_are_as_before() {
+fn other_links_are_unaffected_by_keys() {
     let mut b = bench(2, 1, keys(&[("moon", 7)]));
-    // Engine 3 has no link; nobody asks it for anything.
+    // Engine 3 has no link, so nothing is required of it.
     let session = SessionId { engine: 3, number: 5 };
     let report = b.hear(3, Segment { session, body: any_data(kind::BLOCK_END, 4) }.emit());
     assert!(b.arrived.len() == 1 && suites(&report[0]).is_empty());
@@ -188,21 +195,22 @@ fn other_links_of_the_same_engine_number_and_strangers_are_as_before() {
     let session = SessionId { engine: 1, number: 5 };
     assert!(b.hear(3, Segment { session, body: any_data(kind::BLOCK_END, 4) }.emit()).is_empty());
     assert_eq!(b.dropped.len(), 1);
-    // What a stranger shows of it, by whatever key, is not looked at.
-    let mut stranger = bench(3, 2, keys(&[("nobody knows it", 9)]));
-    for datagram in stranger.send(1, bundle(1, 3000), true) {
+    // Authentication by a peer without a configured link is not checked, whatever the key.
+    let mut unknown = bench(3, 2, keys(&[("nobody knows it", 9)]));
+    for datagram in unknown.send(1, bundle(1, 3000), true) {
         assert_eq!(suites(&datagram).len(), 1);
         b.hear(3, datagram);
     }
     assert!(b.bundles().last() == Some(&bundle(1, 3000)) && b.dropped.len() == 1, "{:?}", b.dropped);
-    // The link that asks for it still does.
+    // The authenticated link still requires it.
     let session = SessionId { engine: 1, number: 6 };
     assert!(b.hear(1, Segment { session, body: any_data(kind::BLOCK_END, 4) }.emit()).is_empty());
     assert!(b.dropped.len() == 2 && b.dropped[1].contains("without"), "{:?}", b.dropped);
 }
 
 #[test]
-fn over_a_lossy_link_with_restarts_everything_arrives_once_and_the_smallest_datagrams_do() {
+fn authenticated_bundles_survive_loss_and_restarts() {
+    // Also with the smallest datagrams, in which the extensions leave little room.
     for (seed, datagram) in (0..30).zip([64, 90, 200, 1360].into_iter().cycle()) {
         let channel = Channel {
             loss: [0.15; 2],
@@ -213,7 +221,7 @@ fn over_a_lossy_link_with_restarts_everything_arrives_once_and_the_smallest_data
         };
         let authentication = keys(&[("a key with a name", seed as u8)]);
         let span = SpanConfig { datagram_bytes: datagram, authentication, ..SpanConfig::default() };
-        let mut world = World::new(seed, channel, span);
+        let mut world = EnginePair::new(seed, channel, span);
         for number in 0..20 {
             world.offer(0, number, datagram_common::bundle(number, 50 + number as usize * 700), true);
         }
@@ -228,20 +236,22 @@ fn over_a_lossy_link_with_restarts_everything_arrives_once_and_the_smallest_data
 }
 
 #[test]
-fn patterns_of_simulations_are_authenticated_as_the_bytes_they_stand_for() {
+fn simulated_patterns_authenticate_as_bytes() {
+    // A simulated payload is a fill; it must hash like the bytes that a real node sends.
     let span = SpanConfig { authentication: keys(&[("", 3)]), ..SpanConfig::default() };
-    let mut world = World::new(3, Channel::default(), span);
+    let mut world = EnginePair::new(3, Channel::default(), span);
     world.offer(0, 9, Payload::fill(9, 300_000), true);
     world.run(100_000);
     assert!(world.sides[1].offers[&9] == 1 && world.sides[1].malformed == 0);
-    // The bytes on the link are those of all segments, with what they show.
+    // The bytes on the link are those of all segments, with their extensions.
     let segments = 300_000u64.div_ceil(1360 - 17 - 20);
     let bytes = world.sides[0].sent_bytes;
     assert!(bytes > 300_000 + segments * (17 + 28) && bytes < 300_000 + (segments + 9) * (17 + 28 + 22), "{bytes}");
 }
 
 #[test]
-fn a_link_that_lacks_its_key_carries_nothing() {
+fn link_without_its_key_carries_nothing() {
+    // A required but missing key must never fall back to no authentication.
     let [mut a, mut b] = [bench(1, 2, keys(&[])), bench(2, 1, keys(&[]))];
     let first = a.send(1, bundle(1, 500), true);
     talk([&mut a, &mut b], [1, 2], first, |_, _| false);
@@ -250,8 +260,9 @@ fn a_link_that_lacks_its_key_carries_nothing() {
 }
 
 #[test]
-fn an_authenticated_neighbour_at_another_port_is_asked_for_nothing_more() {
-    let mut b = Bench::new(2, 1, |config, span| {
+fn authenticated_neighbour_may_change_port() {
+    // Proven by its key, the neighbour needs neither its port nor a cookie.
+    let mut b = LtpBench::new(2, 1, |config, span| {
         config.cookies = farlink_cla::ltp::AskCookies::Always;
         span.authentication = keys(&[("moon", 7)]);
     });
@@ -264,7 +275,7 @@ fn an_authenticated_neighbour_at_another_port_is_asked_for_nothing_more() {
 }
 
 #[test]
-fn a_running_link_gets_other_keys_and_its_sessions_go_on() {
+fn keys_change_during_sessions() {
     let (old, both, new) = (keys(&[("1", 1)]), keys(&[("2", 2), ("1", 1)]), keys(&[("2", 2)]));
     let [mut a, mut b] = [bench(1, 2, old.clone()), bench(2, 1, old)];
     let first = a.send(1, bundle(1, 30_000), true);
@@ -273,7 +284,7 @@ fn a_running_link_gets_other_keys_and_its_sessions_go_on() {
     for bench in [&mut a, &mut b] {
         assert!(bench.ltp.replace_keys(LINK, &both));
     }
-    // What was on its way has the old key, what is sent again the new one.
+    // Segments under way carry the old key, retransmissions the new one.
     let went = talk([&mut a, &mut b], [1, 2], rest.to_vec(), |_, _| false);
     assert!(suites(&went.last().unwrap().1) == [b"\x002"] && suites(&went[0].1) == [b"\x001"]);
     assert!(b.bundles() == [bundle(1, 30_000)] && a.sent.len() == 1 && a.failed.is_empty());
@@ -281,21 +292,22 @@ fn a_running_link_gets_other_keys_and_its_sessions_go_on() {
     assert!(b.ltp.replace_keys(LINK, &new) && !b.ltp.replace_keys(LINK, &Authentication::None));
     assert!(!b.ltp.replace_keys(farlink_base::LinkId(9), &new));
     let mut plain = bench(1, 2, Authentication::None);
-    assert!(!plain.ltp.replace_keys(LINK, &new), "it begins anew");
+    assert!(!plain.ltp.replace_keys(LINK, &new), "the bundle starts again");
 }
 
 #[test]
-fn a_longer_name_of_a_key_fits_the_smallest_datagrams_of_a_running_link() {
+fn longer_key_name_fits_smallest_datagrams() {
+    // Segments of blocks cut before the change exceed the limit by the longer name only.
     let long = keys(&[("a name of a key as long as can be", 2), ("", 1)]);
     let [mut a, mut b] = [1, 2].map(|own| {
-        Bench::new(own, 3 - own, |_, span| {
+        LtpBench::new(own, 3 - own, |_, span| {
             (span.datagram_bytes, span.authentication) = (64, keys(&[("", 1)]));
         })
     });
     let mut first = a.send(1, bundle(1, 900), true);
     assert!(a.ltp.replace_keys(LINK, &long) && b.ltp.replace_keys(LINK, &long));
     first.extend(a.send(2, bundle(2, 900), true));
-    // Some are lost, so that reports claim parts and parts are sent again.
+    // Some are lost, so that reports claim parts, which are then retransmitted.
     let mut count = 0;
     let went = talk([&mut a, &mut b], [1, 2], first, |_, _| {
         count += 1;

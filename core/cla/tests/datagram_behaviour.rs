@@ -1,11 +1,11 @@
-//! What an LTP engine answers, segment by segment: the shared vectors, the withheld report, refusals,
-//! cancelling, strangers and hostile datagrams.
+//! Answers of an LTP engine, segment by segment: shared vectors, the withheld report, refusals, cancelling, unknown
+//! engines and hostile datagrams.
 
-use crate::datagram_common::{Channel, LINK, World, bundle, split};
+use crate::datagram_common::{Channel, EnginePair, LINK, bundle, split};
 use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Destination, Input, LinkState, Output, SendId, Ticket};
 use farlink_base::socket;
 use farlink_base::{Bytes, DataRate, Duration, Event, Instant, LinkId, NodeId, Payload, Refusal};
-use farlink_cla::ltp::segment::{Body, Segment, SessionId, kind, reason};
+use farlink_cla::ltp::segment::{Segment, SegmentBody, SessionId, kind, reason};
 use farlink_cla::ltp::{Config, Ltp, SpanConfig, Usage};
 use farlink_cla::sdnv;
 use proptest::prelude::*;
@@ -25,21 +25,21 @@ fn hex(text: &Value) -> Bytes {
 fn peer() -> SocketAddr {
     SocketAddr::from(([10, 0, 0, 1], 1113))
 }
-fn stranger() -> SocketAddr {
+fn unknown_peer() -> SocketAddr {
     SocketAddr::from(([192, 0, 2, 66], 1113))
 }
 
-/// One engine driven by hand; engine 2, its neighbour is engine 1.
-struct Bench {
+/// Engine 2, driven by hand; its neighbour is engine 1.
+struct EngineBench {
     ltp: Ltp,
     now: Instant,
 }
-impl Bench {
-    fn new(tune: impl Fn(&mut Config, &mut SpanConfig)) -> Bench {
+impl EngineBench {
+    fn new(tune: impl Fn(&mut Config, &mut SpanConfig)) -> EngineBench {
         let mut config = Config { engine: 2, seed: 5, split, ..Config::default() };
         let mut span = SpanConfig { link: LINK, engine: 1, node: NodeId(1), ..SpanConfig::default() };
         tune(&mut config, &mut span);
-        let mut bench = Bench { ltp: Ltp::new(config, vec![span]), now: Instant(1_000_000_000) };
+        let mut bench = EngineBench { ltp: Ltp::new(config, vec![span]), now: Instant(1_000_000_000) };
         bench.input(Input::Link { link: LINK, state: LinkState::UP });
         bench
     }
@@ -57,7 +57,7 @@ impl Bench {
             train: DatagramBatch::single(Payload::from(bytes.into())),
         }))
     }
-    fn segment(&mut self, from: SocketAddr, engine: u64, number: u64, body: Body) -> Vec<Output> {
+    fn segment(&mut self, from: SocketAddr, engine: u64, number: u64, body: SegmentBody) -> Vec<Output> {
         self.datagram(from, Segment { session: SessionId { engine, number }, body }.emit())
     }
     fn send(&mut self, id: u64, payload: Payload) -> Vec<Output> {
@@ -68,12 +68,12 @@ impl Bench {
         self.input(Input::Wake)
     }
 }
-fn data(kind: u8, offset: u64, bytes: &'static [u8], checkpoint: u64, report: u64) -> Body {
+fn data(kind: u8, offset: u64, bytes: &'static [u8], checkpoint: u64, report: u64) -> SegmentBody {
     let length = bytes.len() as u64;
     let data = farlink_cla::ltp::segment::Data { kind, service: 1, offset, length, checkpoint, report };
-    Body::Data(data, Bytes::from_static(bytes))
+    SegmentBody::Data(data, Bytes::from_static(bytes))
 }
-/// The segments that left, with where to.
+/// Segments sent, with their destinations.
 fn sent(out: &[Output]) -> Vec<(Destination, Segment)> {
     let mut segments = Vec::new();
     for output in out {
@@ -94,7 +94,7 @@ fn offers(out: &[Output]) -> Vec<(Ticket, Payload, LinkId)> {
 
 /// Keeps 5326-3.1-1, 5326-3.1.4-1, 5326-3.2.1-1, 5326-3.2.1-2, 5326-3.2.1-6, 5326-3.2.1-8, 5326-9.3-1.
 #[test]
-fn every_segment_vector_reads_and_writes_back() {
+fn segment_vectors_round_trip() {
     let ltp = vectors("ltp");
     for vector in ltp["segments"].as_array().unwrap() {
         let bytes = hex(&vector["hex"]);
@@ -107,7 +107,9 @@ fn every_segment_vector_reads_and_writes_back() {
         assert!(Segment::parse(&hex(&vector["hex"])).is_err(), "{}", vector["want"]);
     }
     let gap = ltp["segments"].as_array().unwrap().iter().find(|v| v["id"] == "report_gap").unwrap();
-    let Body::Report { lower, upper, claims, .. } = Segment::parse(&hex(&gap["hex"])).unwrap().body else { panic!() };
+    let SegmentBody::Report { lower, upper, claims, .. } = Segment::parse(&hex(&gap["hex"])).unwrap().body else {
+        panic!()
+    };
     assert_eq!((lower, upper), (1000, 6000), "the example of RFC 5326 3.2.2");
     assert_eq!(claims, [(1000, 3000), (4000, 4500)]);
 }
@@ -132,19 +134,19 @@ fn every_sdnv_vector() {
     }
 }
 
-/// The report fields of the vector, which has its own serial number.
-fn report_fields(body: &Body) -> (u64, u64, u64, Vec<(u64, u64)>) {
-    let Body::Report { checkpoint, lower, upper, claims, .. } = body else { panic!("{body:?}") };
+/// Fields of the vector's report, except for the serial number.
+fn report_fields(body: &SegmentBody) -> (u64, u64, u64, Vec<(u64, u64)>) {
+    let SegmentBody::Report { checkpoint, lower, upper, claims, .. } = body else { panic!("{body:?}") };
     (*checkpoint, *lower, *upper, claims.clone())
 }
 
 /// Keeps 5326-3.2.2-3, 5326-3.2.2-6, 5326-4.1-1, 5326-6.3-1, 5326-6.8-1, 5326-6.9-1, 5326-6.11-1.
 /// Keeps 5326-6.12-1, 5326-6.20-1.
 #[test]
-fn the_session_of_the_vectors_with_its_report_withheld_until_accepted() {
+fn vector_session_withholds_report_until_accepted() {
     let v = vectors("ltp");
     let session = &v["session_bundle"];
-    let mut bench = Bench::new(|config, _| config.split = farlink_cla::ltp::whole_block);
+    let mut bench = EngineBench::new(|config, _| config.split = farlink_cla::ltp::whole_block);
     assert!(offers(&bench.datagram(peer(), hex(&session["sender"][0]))).is_empty());
     let out = bench.datagram(peer(), hex(&session["sender"][1]));
     let offered = offers(&out);
@@ -159,10 +161,10 @@ fn the_session_of_the_vectors_with_its_report_withheld_until_accepted() {
     let want = Segment::parse(&hex(&session["receiver"][0])).unwrap();
     assert_eq!(reports[0].1.session, want.session);
     assert_eq!(report_fields(&reports[0].1.body), report_fields(&want.body));
-    let Body::Report { serial, .. } = reports[0].1.body else { panic!() };
-    // Without an acknowledgment it is sent again; with one the session is over.
+    let SegmentBody::Report { serial, .. } = reports[0].1.body else { panic!() };
+    // Without an acknowledgment the report is repeated; with one the session is over.
     assert_eq!(sent(&bench.later(1))[0].1, reports[0].1);
-    bench.segment(peer(), 1, 7, Body::ReportAck { serial });
+    bench.segment(peer(), 1, 7, SegmentBody::ReportAck { serial });
     assert_eq!(bench.ltp.usage(), Usage::default());
     assert!(offers(&bench.datagram(peer(), hex(&session["sender"][0]))).is_empty(), "late data opens nothing");
     assert_eq!(bench.ltp.usage(), Usage::default());
@@ -170,37 +172,38 @@ fn the_session_of_the_vectors_with_its_report_withheld_until_accepted() {
 
 /// Keeps 5326-3.2.2-2, 5326-3.2.2-6, 5326-6.11-1, 5326-6.14-1.
 #[test]
-fn the_lossy_session_of_the_vectors() {
+fn lossy_session_matches_vectors() {
     let v = vectors("ltp");
-    let mut bench = Bench::new(|config, span| {
+    let mut bench = EngineBench::new(|config, span| {
         config.split = farlink_cla::ltp::whole_block;
         span.copies = 1;
     });
     let reports = sent(&bench.datagram(peer(), hex(&v["session_bundle"]["sender"][1])));
     let want = Segment::parse(&hex(&v["session_loss"]["receiver_report"])).unwrap();
     assert_eq!(report_fields(&reports[0].1.body), report_fields(&want.body));
-    let Body::Report { serial: first, .. } = reports[0].1.body else { panic!() };
-    // The vector's retransmission names the vector's report serial: put ours in.
+    let SegmentBody::Report { serial: first, .. } = reports[0].1.body else { panic!() };
+    // The vector's retransmission names the vector's serial number: replaced by ours.
     let mut again = Segment::parse(&hex(&v["session_loss"]["sender_retransmit"])).unwrap();
-    let Body::Data(fields, _) = &mut again.body else { panic!() };
+    let SegmentBody::Data(fields, _) = &mut again.body else { panic!() };
     fields.report = first;
     let out = bench.datagram(peer(), again.emit());
     assert!(sent(&out).is_empty());
     let out = bench.input(Input::Accepted { ticket: offers(&out)[0].0 });
     let want = Segment::parse(&hex(&v["session_loss"]["receiver_report_2"])).unwrap();
-    let Body::Report { serial, .. } = sent(&out)[0].1.body else { panic!() };
+    let SegmentBody::Report { serial, .. } = sent(&out)[0].1.body else { panic!() };
     assert_eq!(serial, first + 1);
     assert_eq!(report_fields(&sent(&out)[0].1.body), report_fields(&want.body));
     assert_eq!(bench.ltp.usage().imports, 1, "the first report is not acknowledged");
-    bench.segment(peer(), 1, 7, Body::ReportAck { serial });
-    bench.segment(peer(), 1, 7, Body::ReportAck { serial: first });
+    bench.segment(peer(), 1, 7, SegmentBody::ReportAck { serial });
+    bench.segment(peer(), 1, 7, SegmentBody::ReportAck { serial: first });
     assert_eq!(bench.ltp.usage(), Usage::default());
 }
 
 #[test]
-fn slow_storage_delays_only_the_last_report() {
+fn slow_storage_delays_only_final_report() {
+    // Reports before the last may leave at once, because they do not complete the red part.
     let span = SpanConfig { checkpoint_every: 20_000, ..SpanConfig::default() };
-    let mut world = World::new(3, Channel::default(), span);
+    let mut world = EnginePair::new(3, Channel::default(), span);
     world.keep = Duration::from_secs(2);
     world.record = true;
     world.offer(0, 1, bundle(1, 100_000), true);
@@ -214,11 +217,12 @@ fn slow_storage_delays_only_the_last_report() {
 
 /// Keeps 5326-4.2-3, 5326-6.19-1, 5326-6.22-1.
 #[test]
-fn a_block_that_is_not_kept_is_cancelled_and_comes_back() {
+fn refused_block_is_cancelled_and_retried() {
+    // The sender's agent learns of the refusal and sends the bundle again.
     for (refusal, want) in
         [(Refusal::NoResources, Refusal::NoResources), (Refusal::NotAcceptable, Refusal::NotAcceptable)]
     {
-        let mut world = World::new(3, Channel::default(), SpanConfig::default());
+        let mut world = EnginePair::new(3, Channel::default(), SpanConfig::default());
         world.refuse.insert(1, refusal);
         world.offer(0, 1, bundle(1, 5000), true);
         world.input(0, Input::Wake);
@@ -230,9 +234,9 @@ fn a_block_that_is_not_kept_is_cancelled_and_comes_back() {
         world.run(10_000);
         world.settle();
     }
-    // Several bundles, one refused as already received: nothing to repeat.
+    // Several bundles, one refused as a duplicate: nothing must be repeated.
     let span = SpanConfig { aggregate_bytes: 3000, ..SpanConfig::default() };
-    let mut world = World::new(3, Channel::default(), span);
+    let mut world = EnginePair::new(3, Channel::default(), span);
     world.refuse.insert(2, Refusal::Duplicate);
     world.sides[1].accepted.insert(2);
     (1..=3).for_each(|n| world.offer(0, n, bundle(n, 1000), true));
@@ -243,15 +247,19 @@ fn a_block_that_is_not_kept_is_cancelled_and_comes_back() {
 
 /// Keeps 5326-6.7-1, 5326-6.15-1, 5326-6.16-1, 5326-6.17-1, 5326-6.17-2, 5326-6.19-1.
 #[test]
-fn cancelling_by_either_side_is_acknowledged_and_repeated_until_it_is() {
-    let mut bench = Bench::new(|_, span| span.attempts = 3);
+fn cancels_repeat_until_acknowledged() {
+    // Acknowledged even when the session is unknown.
+    let mut bench = EngineBench::new(|_, span| span.attempts = 3);
     bench.segment(peer(), 1, 7, data(kind::RED, 0, b"abc", 0, 0));
-    assert!(sent(&bench.segment(stranger(), 1, 7, Body::Cancel { by_sender: true, reason: 0 })).is_empty(), "forged");
+    assert!(
+        sent(&bench.segment(unknown_peer(), 1, 7, SegmentBody::Cancel { by_sender: true, reason: 0 })).is_empty(),
+        "forged"
+    );
     assert_eq!(bench.ltp.usage().imports, 1);
-    let out = bench.segment(peer(), 1, 7, Body::Cancel { by_sender: true, reason: 0 });
-    assert_eq!(sent(&out)[0].1.body, Body::CancelAck { by_sender: true });
+    let out = bench.segment(peer(), 1, 7, SegmentBody::Cancel { by_sender: true, reason: 0 });
+    assert_eq!(sent(&out)[0].1.body, SegmentBody::CancelAck { by_sender: true });
     assert_eq!(bench.ltp.usage(), Usage::default());
-    let again = bench.segment(peer(), 1, 7, Body::Cancel { by_sender: true, reason: 0 });
+    let again = bench.segment(peer(), 1, 7, SegmentBody::Cancel { by_sender: true, reason: 0 });
     assert_eq!(sent(&again).len(), 1, "also when nothing is known of the session");
 
     // Ours is never answered: it ends cancelled, the cancel is repeated, then nothing is left.
@@ -268,68 +276,70 @@ fn cancelling_by_either_side_is_acknowledged_and_repeated_until_it_is() {
     assert_eq!((checkpoints, failed), (2, 1), "two more attempts");
     assert_eq!(kinds.iter().filter(|k| **k == kind::CANCEL_SENDER).count(), 3);
     assert_eq!(bench.ltp.usage(), Usage::default());
-    assert!(bench.segment(peer(), 2, number, Body::CancelAck { by_sender: true }).is_empty());
+    assert!(bench.segment(peer(), 2, number, SegmentBody::CancelAck { by_sender: true }).is_empty());
 
-    // The receiver cancels ours.
+    // The receiver cancels our session.
     let out = bench.send(10, bundle(10, 100));
     let number = sent(&out)[0].1.session.number;
-    let out = bench.segment(peer(), 2, number, Body::Cancel { by_sender: false, reason: reason::SYSTEM });
-    assert_eq!(sent(&out)[0].1.body, Body::CancelAck { by_sender: false });
+    let out = bench.segment(peer(), 2, number, SegmentBody::Cancel { by_sender: false, reason: reason::SYSTEM });
+    assert_eq!(sent(&out)[0].1.body, SegmentBody::CancelAck { by_sender: false });
     assert!(out.iter().any(|o| matches!(o, Output::SendFailed { refused: Some(Refusal::NoResources), .. })));
     assert_eq!(bench.ltp.usage(), Usage::default());
 }
 
 /// Keeps 5326-6-2, 5326-6.18-1, 5326-6.21-1, 5326-6.22-1.
 #[test]
-fn miscoloured_data_unknown_services_and_lost_memory_are_cancelled_with_their_reason() {
+fn faults_cancel_with_their_reason() {
     let why = |out: &[Output]| match sent(out)[..] {
-        [(_, Segment { body: Body::Cancel { by_sender: false, reason }, .. })] => Some(reason),
+        [(_, Segment { body: SegmentBody::Cancel { by_sender: false, reason }, .. })] => Some(reason),
         _ => None,
     };
-    let mut bench = Bench::new(|_, _| {});
+    let mut bench = EngineBench::new(|_, _| {});
     bench.segment(peer(), 1, 7, data(kind::GREEN, 10, b"abc", 0, 0));
     assert_eq!(why(&bench.segment(peer(), 1, 7, data(kind::RED, 12, b"abc", 0, 0))), Some(reason::MISCOLORED));
-    // Two ends of one red part are of no colour (RFC 5326 6.21).
+    // Two ends of one red part are neither red nor green (RFC 5326 6.21).
     bench.segment(peer(), 1, 6, data(kind::RED_END, 40, b"abc", 3, 0));
     assert_eq!(why(&bench.segment(peer(), 1, 6, data(kind::RED_END, 30, b"abc", 4, 0))), Some(reason::SYSTEM));
     let service =
         farlink_cla::ltp::segment::Data { kind: 0, service: 3, offset: 0, length: 1, checkpoint: 0, report: 0 };
-    let body = Body::Data(service, Bytes::from_static(b"x"));
+    let body = SegmentBody::Data(service, Bytes::from_static(b"x"));
     assert_eq!(why(&bench.segment(peer(), 1, 8, body)), Some(reason::UNREACHABLE));
     let far = data(kind::RED, 1 << 60, b"x", 0, 0);
     assert_eq!(why(&bench.segment(peer(), 1, 10, far)), Some(reason::SYSTEM), "longer than any block");
-    // It answers a report of before we started anew: what was claimed then is gone.
+    // The segment answers a report from before a restart, whose claims are lost.
     assert_eq!(why(&bench.segment(peer(), 1, 9, data(1, 0, b"abc", 5, 77))), Some(reason::SYSTEM));
     for number in 6..11 {
-        bench.segment(peer(), 1, number, Body::CancelAck { by_sender: false });
+        bench.segment(peer(), 1, number, SegmentBody::CancelAck { by_sender: false });
     }
     assert_eq!(bench.ltp.usage(), Usage::default());
 }
 
 #[test]
-fn strangers_get_a_link_of_their_own_or_nothing() {
-    let mut bench = Bench::new(|_, _| {});
-    let out = bench.segment(stranger(), 77, 1, data(kind::BLOCK_END, 0, b"\0\0\0\x0cabcdefgh", 3, 0));
+fn unknown_engines_get_dynamic_links() {
+    // Depends on whether unknown engines are accepted.
+    let mut bench = EngineBench::new(|_, _| {});
+    let out = bench.segment(unknown_peer(), 77, 1, data(kind::BLOCK_END, 0, b"\0\0\0\x0cabcdefgh", 3, 0));
     let Some(Output::PeerUp { link, node, .. }) = out.first() else { panic!("{out:?}") };
     assert!(link.is_dynamic());
     assert_eq!(*node, Some(NodeId(77)));
     let offered = offers(&out);
     assert_eq!(offered[0].2, *link);
     let out = bench.input(Input::Accepted { ticket: offered[0].0 });
-    assert_eq!(sent(&out)[0].0, Destination::Address(stranger()));
+    assert_eq!(sent(&out)[0].0, Destination::Address(unknown_peer()));
     assert!(out.iter().all(|o| !matches!(o, Output::PeerUp { .. })));
 
-    let mut closed = Bench::new(|config, _| config.accept_unknown = false);
-    assert!(closed.segment(stranger(), 77, 1, data(kind::BLOCK_END, 0, b"abc", 3, 0)).is_empty());
+    let mut closed = EngineBench::new(|config, _| config.accept_unknown = false);
+    assert!(closed.segment(unknown_peer(), 77, 1, data(kind::BLOCK_END, 0, b"abc", 3, 0)).is_empty());
     assert_eq!(closed.ltp.usage(), Usage::default());
 }
 
 #[test]
-fn sessions_that_come_free_are_offered_to_every_link() {
+fn freed_session_readies_every_link() {
+    // The limit on sessions holds for all links together.
     let mut config = Config { engine: 2, sessions: 1, ..Config::default() };
     config.split = split;
     let span = |link, engine| SpanConfig { link: LinkId(link), engine, node: NodeId(engine), ..SpanConfig::default() };
-    let mut bench = Bench { ltp: Ltp::new(config, vec![span(0, 1), span(1, 3)]), now: Instant(1) };
+    let mut bench = EngineBench { ltp: Ltp::new(config, vec![span(0, 1), span(1, 3)]), now: Instant(1) };
     bench.input(Input::Link { link: LinkId(0), state: LinkState::UP });
     bench.input(Input::Link { link: LinkId(1), state: LinkState::UP });
     let ready = |out: &[Output], link| {
@@ -341,15 +351,16 @@ fn sessions_that_come_free_are_offered_to_every_link() {
     let out = bench.send(1, bundle(1, 100));
     assert_eq!(ready(&out, 1), Some(false), "the only session is taken");
     let number = sent(&out)[0].1.session.number;
-    let out = bench.segment(peer(), 2, number, Body::Cancel { by_sender: false, reason: 0 });
+    let out = bench.segment(peer(), 2, number, SegmentBody::Cancel { by_sender: false, reason: 0 });
     assert_eq!((ready(&out, 0), ready(&out, 1)), (Some(true), Some(true)));
 }
 
 #[test]
-fn a_flood_of_new_sessions_and_engines_is_bounded_and_leaves_room_for_neighbours() {
-    let mut bench = Bench::new(|config, _| config.sessions = 1000);
+fn session_flood_leaves_room_for_neighbours() {
+    // Sessions and engines of an attacker are bounded below the total.
+    let mut bench = EngineBench::new(|config, _| config.sessions = 1000);
     for n in 0..20_000 {
-        bench.segment(stranger(), 100 + n % 3000, n * 7919, data(kind::RED, 1 << 20, b"x", 0, 0));
+        bench.segment(unknown_peer(), 100 + n % 3000, n * 7919, data(kind::RED, 1 << 20, b"x", 0, 0));
     }
     let usage = bench.ltp.usage();
     assert!(usage.imports <= 250, "a quarter: {usage:?}");
@@ -363,8 +374,9 @@ fn a_flood_of_new_sessions_and_engines_is_bounded_and_leaves_room_for_neighbours
 
 /// Keeps 5326-5-2, 7122-3.3-1, 5326-6-1.
 #[test]
-fn one_malformed_datagram_harms_no_other_in_its_train() {
-    let mut bench = Bench::new(|_, _| {});
+fn malformed_datagram_spares_its_batch() {
+    // A batch is whatever the driver received at once: its datagrams are independent.
+    let mut bench = EngineBench::new(|_, _| {});
     let good = |number| {
         let body = data(kind::BLOCK_END, 0, b"\0\0\0\x0cabcdefgh", 3, 0);
         Segment { session: SessionId { engine: 1, number }, body }.emit()
@@ -382,20 +394,22 @@ fn one_malformed_datagram_harms_no_other_in_its_train() {
 }
 
 #[test]
-fn a_small_bundle_waits_for_no_other_unless_it_is_told_to_and_then_for_milliseconds() {
-    let mut bench = Bench::new(|_, _| {});
+fn small_bundle_waits_aggregation_time_only() {
+    // By default it leaves at once; with aggregation it waits a few milliseconds.
+    let mut bench = EngineBench::new(|_, _| {});
     assert_eq!(sent(&bench.send(1, bundle(1, 100))).len(), 1, "by default it leaves at once");
     let span = SpanConfig::default();
     assert!(span.aggregate_bytes == 0 && span.aggregate_wait <= Duration::from_millis(2));
-    let mut bench = Bench::new(|_, span| span.aggregate_bytes = 10_000);
+    let mut bench = EngineBench::new(|_, span| span.aggregate_bytes = 10_000);
     assert!(sent(&bench.send(1, bundle(1, 100))).is_empty(), "told to, it waits");
     assert_eq!(sent(&bench.later(2)).len(), 1);
 }
 
 /// Keeps 5326-4.2-1.
 #[test]
-fn bundles_not_begun_are_taken_back_and_shutdown_starts_none() {
-    let mut bench = Bench::new(|_, span| span.aggregate_bytes = 10_000);
+fn shutdown_returns_unstarted_bundles() {
+    // Sessions that have begun are finished.
+    let mut bench = EngineBench::new(|_, span| span.aggregate_bytes = 10_000);
     bench.input(Input::Link { link: LINK, state: LinkState { rate: Some(DataRate(8000)), ..LinkState::UP } });
     let failed =
         |out: &[Output], id| out.iter().any(|o| matches!(o, Output::SendFailed { id: i, .. } if *i == SendId(id)));
@@ -413,9 +427,10 @@ fn bundles_not_begun_are_taken_back_and_shutdown_starts_none() {
 
 /// Keeps 9171-7.2-1, 5326-5-4.
 #[test]
-fn a_link_takes_bundles_only_as_fast_as_it_carries_them() {
+fn link_accepts_bundles_at_its_rate() {
+    // About 50 ms of the link's rate are queued; the rest stays with the agent.
     let mut world =
-        World::new(1, Channel { rate: Some(DataRate(1_000_000)), ..Channel::default() }, SpanConfig::default());
+        EnginePair::new(1, Channel { rate: Some(DataRate(1_000_000)), ..Channel::default() }, SpanConfig::default());
     (0..100).for_each(|n| world.offer(0, n, bundle(n, 1000), true));
     world.input(0, Input::Wake);
     let queued = world.usage()[0].in_flight_bytes;
@@ -423,7 +438,7 @@ fn a_link_takes_bundles_only_as_fast_as_it_carries_them() {
     world.run(100_000);
     let rate = world.sides[0].sent_bytes as f64 * 8.0 / (world.now.as_secs_f64() - 0.02);
     assert!((0.93e6..1.02e6).contains(&rate), "{rate}");
-    let mut down = World::new(1, Channel { down: vec![(0.0, 5.0)], ..Channel::default() }, SpanConfig::default());
+    let mut down = EnginePair::new(1, Channel { down: vec![(0.0, 5.0)], ..Channel::default() }, SpanConfig::default());
     down.offer(0, 1, bundle(1, 1000), true);
     down.input(0, Input::Wake);
     assert!(!down.sides[0].ready, "not ready while the contact is down");
@@ -431,15 +446,15 @@ fn a_link_takes_bundles_only_as_fast_as_it_carries_them() {
     assert!(down.now.as_secs_f64() > 5.0);
 }
 
-/// On a lossless link the segments of each session follow from seed and bundles alone.
 #[test]
-fn the_set_of_segments_does_not_depend_on_timing_or_trains() {
+fn segments_are_independent_of_timing() {
+    // Without loss, the segments of each session depend on seed and bundles alone, not on timing or batches.
     let run = |rate: Option<u64>, delay_ms: u64, join: usize, keep: u64| {
         let channel =
             Channel { rate: rate.map(DataRate), delay: [Duration::from_millis(delay_ms); 2], ..Channel::default() };
         let span = SpanConfig { checkpoint_every: 30_000, aggregate_bytes: 4000, ..SpanConfig::default() };
         let span = SpanConfig { aggregate_wait: Duration::from_secs(9), ..span };
-        let mut world = World::new(11, channel, span);
+        let mut world = EnginePair::new(11, channel, span);
         (world.join, world.keep, world.record) = (join, Duration::from_millis(keep), true);
         for number in 0..40 {
             world.offer(0, number, bundle(number, [300, 1500, 9000, 100_000][number as usize % 4]), true);
@@ -465,11 +480,11 @@ fn the_set_of_segments_does_not_depend_on_timing_or_trains() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn nothing_a_peer_sends_breaks_the_engine(
+    fn arbitrary_segments_do_not_break_engine(
         datagrams in proptest::collection::vec(
             (0u8..16, 0u64..3, 0u64..4, proptest::collection::vec(any::<u8>(), 0..40), any::<bool>()), 1..200),
     ) {
-        let mut bench = Bench::new(|config, _| config.sessions = 50);
+        let mut bench = EngineBench::new(|config, _| config.sessions = 50);
         let out = bench.send(1, bundle(1, 3000));
         let own = sent(&out)[0].1.session.number;
         for (kind, engine, session, tail, raw) in datagrams {

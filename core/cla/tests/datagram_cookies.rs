@@ -1,10 +1,10 @@
-//! Cookies (RFC 5327 2.2): ours, which ask a stranger to show that it receives where it sends from, and those of peers.
+//! Cookies (RFC 5327 2.2): ours, by which unknown peers prove that they receive at their address, and those of peers.
 
-use crate::ltp_bench::{Bench, LINK, bundle, segments, talk, view};
+use crate::ltp_bench::{LINK, LtpBench, bundle, segments, talk, view};
 use farlink_base::Bytes;
 use farlink_base::layer::Input;
 use farlink_cla::ltp::extension::{self, tag};
-use farlink_cla::ltp::segment::{Body, Content, Data, Segment, SessionId, kind};
+use farlink_cla::ltp::segment::{Data, Segment, SegmentBody, SegmentContent, SessionId, kind};
 use farlink_cla::ltp::{AskCookies, Config, SpanConfig, Usage};
 
 fn cookies(datagram: &[u8]) -> Vec<Vec<u8>> {
@@ -15,7 +15,7 @@ fn with(segment: &[u8], values: &[&[u8]]) -> Bytes {
     assert_eq!(segment[0] >> 4, 0);
     let view = view(segment);
     assert!(view.header.is_empty());
-    // The counts stand behind the session.
+    // The counts follow the session ID.
     let mut at = 1;
     for _ in 0..2 {
         at += segment[at..].iter().position(|byte| byte & 0x80 == 0).unwrap() + 1;
@@ -29,23 +29,24 @@ fn with(segment: &[u8], values: &[&[u8]]) -> Bytes {
     out.extend_from_slice(&segment[at + 1..]);
     out.into()
 }
-/// Engine 2, to which engine 1 is a stranger that has a link to it.
-fn strangers(ask: AskCookies) -> [Bench; 2] {
-    let b = Bench::new(2, 7, |config: &mut Config, _: &mut SpanConfig| config.cookies = ask);
-    [Bench::new(1, 2, |_, _| {}), b]
+/// Engine 2, and engine 1, which has a link to it but is unknown there.
+fn unknown_peers(ask: AskCookies) -> [LtpBench; 2] {
+    let b = LtpBench::new(2, 7, |config: &mut Config, _: &mut SpanConfig| config.cookies = ask);
+    [LtpBench::new(1, 2, |_, _| {}), b]
 }
 fn first_segment(number: u64, length: usize) -> Segment {
     let length = length as u64;
     let data = Data { kind: kind::BLOCK_END, service: 1, offset: 0, length, checkpoint: 5, report: 0 };
     let bytes = bundle(1, length as usize).to_bytes().unwrap();
-    Segment { session: SessionId { engine: 1, number }, body: Body::Data(data, bytes) }
+    Segment { session: SessionId { engine: 1, number }, body: SegmentBody::Data(data, bytes) }
 }
 
 /// Keeps 5327-2.2-1, 5327-2.2-2, 5327-2.2-9.
 #[test]
-fn a_stranger_is_asked_once_and_carries_the_cookie_from_then_on() {
+fn unknown_sender_must_echo_a_cookie() {
+    // One request per session; from then on all segments carry the cookie.
     for length in [100, 20_000] {
-        let [mut a, mut b] = strangers(AskCookies::Always);
+        let [mut a, mut b] = unknown_peers(AskCookies::Always);
         let first = a.send(1, bundle(1, length), true);
         let went = talk([&mut a, &mut b], [1, 2], first, |_, _| false);
         assert_eq!((b.bundles(), a.sent.len()), (vec![bundle(1, length)], 1));
@@ -53,7 +54,9 @@ fn a_stranger_is_asked_once_and_carries_the_cookie_from_then_on() {
         let asked = went.iter().position(|(side, _)| *side == 1).unwrap();
         let before: Vec<u8> = went[..asked].iter().map(|(_, datagram)| view(datagram).kind).collect();
         assert!(before.split_last() == Some((&kind::BLOCK_END, &vec![kind::RED; asked - 1][..])), "{before:?}");
-        let Content::Report { claims, lower, upper, .. } = view(&went[asked].1).content else { panic!("no report") };
+        let SegmentContent::Report { claims, lower, upper, .. } = view(&went[asked].1).content else {
+            panic!("no report")
+        };
         assert_eq!((claims.runs().count(), lower, upper), (0, 0, length as u64));
         let cookie = cookies(&went[asked].1);
         assert!(cookie.len() == 1 && cookie[0].len() == 16);
@@ -65,8 +68,9 @@ fn a_stranger_is_asked_once_and_carries_the_cookie_from_then_on() {
 
 /// Keeps 5327-2.2-3, 5327-2.2-8.
 #[test]
-fn nothing_is_kept_of_who_does_not_show_it_and_an_answer_is_no_longer_than_its_question() {
-    let [_, mut b] = strangers(AskCookies::Always);
+fn missing_cookie_keeps_no_state() {
+    // The request is at most as long as the segment, so that it cannot amplify.
+    let [_, mut b] = unknown_peers(AskCookies::Always);
     for (number, length) in (1..200).zip((4..200).cycle()) {
         let datagram = first_segment(number, length).emit();
         let answers = b.hear(1, datagram.clone());
@@ -84,11 +88,11 @@ fn nothing_is_kept_of_who_does_not_show_it_and_an_answer_is_no_longer_than_its_q
     b.hear(1, with(&first_segment(500, 100).emit(), &[&[7; 16]]));
     b.hear(1, with(&first_segment(500, 100).emit(), &[&asked[..15]]));
     assert_eq!((b.ltp.usage(), b.arrived.len()), (Usage::default(), 0));
-    // Good for an hour at least, and for two at most.
+    // Valid for at least one hour and at most two.
     b.later(3600.0);
     b.hear(1, good.clone());
     assert_eq!(b.arrived.len(), 1);
-    let [_, mut b] = strangers(AskCookies::Always);
+    let [_, mut b] = unknown_peers(AskCookies::Always);
     b.hear(1, first_segment(500, 100).emit());
     b.later(7200.0);
     b.hear(1, good);
@@ -96,18 +100,19 @@ fn nothing_is_kept_of_who_does_not_show_it_and_an_answer_is_no_longer_than_its_q
 }
 
 #[test]
-fn neighbours_are_never_asked_and_strangers_only_when_there_are_many() {
-    let [mut a, mut b] = [Bench::new(1, 2, |_, _| {}), Bench::new(2, 1, |c, _| c.cookies = AskCookies::Always)];
+fn dynamic_peers_need_cookies_under_load() {
+    // Configured neighbours are never asked.
+    let [mut a, mut b] = [LtpBench::new(1, 2, |_, _| {}), LtpBench::new(2, 1, |c, _| c.cookies = AskCookies::Always)];
     let first = a.send(1, bundle(1, 5000), true);
     assert!(talk([&mut a, &mut b], [1, 2], first, |_, _| false).iter().all(|(_, d)| cookies(d).is_empty()));
     assert_eq!(b.arrived.len(), 1);
-    // Of 64 sessions strangers have 16, one address 4: those beyond half are asked.
+    // Of 64 sessions dynamic peers get 16, one address 4: requests begin at half of that.
     for (ask, asked) in [(AskCookies::Pressed, 4), (AskCookies::Never, 0)] {
-        let mut b = Bench::new(2, 7, |config, _| (config.sessions, config.cookies) = (64, ask));
+        let mut b = LtpBench::new(2, 7, |config, _| (config.sessions, config.cookies) = (64, ask));
         let mut questions = 0;
         for address in 20..32 {
             let data = Data { kind: kind::CHECKPOINT, service: 1, offset: 0, length: 90, checkpoint: 5, report: 0 };
-            let body = Body::Data(data, Bytes::from(vec![1; 90]));
+            let body = SegmentBody::Data(data, Bytes::from(vec![1; 90]));
             let session = SessionId { engine: address, number: 1 };
             let answers = b.hear(address, Segment { session, body }.emit());
             questions += answers.iter().filter(|answer| !cookies(answer).is_empty()).count();
@@ -118,18 +123,18 @@ fn neighbours_are_never_asked_and_strangers_only_when_there_are_many() {
 
 /// Keeps 5327-2.2-2, 5327-2.2-4, 5327-2.2-8, 5327-2.2-9, 5327-2.2-10.
 #[test]
-fn as_sender_the_cookies_of_a_peer_are_echoed_in_all_that_follows() {
-    let mut a = Bench::new(1, 2, |_, _| {});
+fn sender_echoes_peer_cookies() {
+    let mut a = LtpBench::new(1, 2, |_, _| {});
     let first = segments(&a.send(1, bundle(1, 4000), true));
     let session = first[0].session;
     let report = |serial, claims: &[(u64, u64)]| {
-        let body = Body::Report { serial, checkpoint: 0, lower: 0, upper: 4000, claims: claims.to_vec() };
+        let body = SegmentBody::Report { serial, checkpoint: 0, lower: 0, upper: 4000, claims: claims.to_vec() };
         Segment { session, body }.emit()
     };
     let mut left = a.hear(2, with(&report(9, &[(0, 1000), (2000, 4000)]), &[b"abc"]));
     left.extend(a.later(1.0));
     assert!(left.len() >= 2 && left.iter().all(|datagram| cookies(datagram) == [b"abc"]), "the gap too");
-    // Its checkpoints that are sent again carry it.
+    // Its repeated checkpoints carry the cookie.
     let again = a.later(5.0);
     assert!(!again.is_empty() && again.iter().all(|datagram| cookies(datagram) == [b"abc"]));
     // Without it, or with another, a report changes nothing and is not answered.
@@ -137,25 +142,25 @@ fn as_sender_the_cookies_of_a_peer_are_echoed_in_all_that_follows() {
         assert!(a.hear(2, wrong).is_empty() && a.sent.is_empty());
     }
     assert_eq!(a.dropped.len(), 2);
-    // It may grow; what it was is no longer good.
+    // The cookie may be extended; the shorter value is no longer valid.
     let longer = a.hear(2, with(&report(10, &[(0, 500)]), &[b"abcdef"]));
     assert_eq!(cookies(&longer[0]), [b"abcdef"]);
     assert!(a.hear(2, with(&report(11, &[(0, 4000)]), &[b"abc"])).is_empty());
     let done = a.hear(2, with(&report(12, &[(0, 4000)]), &[b"abcdef!"]));
     assert!(cookies(&done[0]) == [b"abcdef!"] && a.sent.len() == 1);
-    // Of a session that is over, the answer carries what the question does.
+    // The answer for a closed session echoes the cookies of the segment.
     let late = a.hear(2, with(&report(13, &[(0, 4000)]), &[b"any"]));
     assert_eq!((view(&late[0]).kind, cookies(&late[0])), (kind::REPORT_ACK, vec![b"any".to_vec()]));
 }
 
 /// Keeps 5327-2.2-2, 5327-2.2-5, 5327-2.2-6, 5327-2.2-8.
 #[test]
-fn as_receiver_those_of_a_sender_are_echoed_also_beside_our_own() {
-    let mut b = Bench::new(2, 1, |_, _| {});
+fn receiver_echoes_sender_cookies() {
+    let mut b = LtpBench::new(2, 1, |_, _| {});
     let data = |kind, offset, checkpoint| {
         let data = Data { kind, service: 1, offset, length: 50, checkpoint, report: 0 };
         let whole = bundle(1, 100).to_bytes().unwrap();
-        let body = Body::Data(data, whole.slice(offset as usize..offset as usize + 50));
+        let body = SegmentBody::Data(data, whole.slice(offset as usize..offset as usize + 50));
         Segment { session: SessionId { engine: 1, number: 4 }, body }.emit()
     };
     b.hear(1, with(&data(kind::RED, 0, 0), &[b"theirs"]));
@@ -163,18 +168,22 @@ fn as_receiver_those_of_a_sender_are_echoed_also_beside_our_own() {
     let report = b.hear(1, with(&data(kind::BLOCK_END, 50, 5), &[b"theirs"]));
     assert!(cookies(&report[0]) == [b"theirs"] && b.arrived.len() == 1);
     assert!(b.later(5.0).iter().all(|again| cookies(again) == [b"theirs"]));
-    // A cancel of it needs the cookie, too, and its acknowledgment has it.
-    let cancel =
-        Segment { session: SessionId { engine: 1, number: 4 }, body: Body::Cancel { by_sender: true, reason: 0 } };
+    // A cancel of the session needs the cookie too, and its acknowledgment carries it.
+    let cancel = Segment {
+        session: SessionId { engine: 1, number: 4 },
+        body: SegmentBody::Cancel { by_sender: true, reason: 0 },
+    };
     assert!(b.hear(1, cancel.emit()).is_empty());
     assert_eq!(cookies(&b.hear(1, with(&cancel.emit(), &[b"theirs"]))[0]), [b"theirs"]);
-    // Both ends had one before they heard of the other's.
-    let [_, mut b] = strangers(AskCookies::Always);
+    // Both ends add a cookie before they see the other's.
+    let [_, mut b] = unknown_peers(AskCookies::Always);
     let asked = cookies(&b.hear(1, with(&first_segment(9, 100).emit(), &[b"theirs"]))[0]).remove(0);
     let report = b.hear(1, with(&first_segment(9, 100).emit(), &[b"theirs", &asked]));
     assert_eq!(cookies(&report[0]), [b"theirs".to_vec(), asked.clone()]);
-    let ack = |serial| Segment { session: SessionId { engine: 1, number: 9 }, body: Body::ReportAck { serial } }.emit();
-    let Content::Report { serial, .. } = view(&report[0]).content else { panic!("no report") };
+    let ack = |serial| {
+        Segment { session: SessionId { engine: 1, number: 9 }, body: SegmentBody::ReportAck { serial } }.emit()
+    };
+    let SegmentContent::Report { serial, .. } = view(&report[0]).content else { panic!("no report") };
     b.hear(1, with(&ack(serial), &[&asked]));
     assert_eq!(b.ltp.usage().imports, 1, "one of two is missing");
     b.hear(1, with(&ack(serial), &[&asked, b"theirs"]));
@@ -184,7 +193,7 @@ fn as_receiver_those_of_a_sender_are_echoed_also_beside_our_own() {
 /// Keeps 5327-2.2-10.
 #[test]
 fn cookies_end_with_their_session() {
-    let [mut a, mut b] = strangers(AskCookies::Always);
+    let [mut a, mut b] = unknown_peers(AskCookies::Always);
     for id in 1..4 {
         let first = a.send(id, bundle(id as u8, 3000), true);
         assert!(first.iter().all(|datagram| cookies(datagram).is_empty()));
@@ -194,11 +203,12 @@ fn cookies_end_with_their_session() {
 }
 
 #[test]
-fn a_cookie_from_elsewhere_locks_nobody_out() {
-    let mut a = Bench::new(1, 2, |_, _| {});
+fn foreign_cookie_locks_nobody_out() {
+    // A forger must not be able to make a session require an unknown cookie.
+    let mut a = LtpBench::new(1, 2, |_, _| {});
     let session = segments(&a.send(1, bundle(1, 100), true))[0].session;
     let report = |serial| {
-        let body = Body::Report { serial, checkpoint: 0, lower: 0, upper: 100, claims: vec![(0, 100)] };
+        let body = SegmentBody::Report { serial, checkpoint: 0, lower: 0, upper: 100, claims: vec![(0, 100)] };
         Segment { session, body }.emit()
     };
     a.hear(9, with(&report(5), &[b"forged"]));
@@ -207,8 +217,9 @@ fn a_cookie_from_elsewhere_locks_nobody_out() {
 }
 
 #[test]
-fn more_or_longer_cookies_than_are_kept_are_not_taken() {
-    let mut b = Bench::new(2, 1, |_, _| {});
+fn excess_cookies_are_rejected() {
+    // More or longer cookies than are kept are not accepted.
+    let mut b = LtpBench::new(2, 1, |_, _| {});
     let long = [7; 65];
     for values in [&[&long[..]][..], &[b"a", b"b", b"c"], &[b""]] {
         let answer = b.hear(1, with(&first_segment(3, 100).emit(), values));
@@ -219,29 +230,29 @@ fn more_or_longer_cookies_than_are_kept_are_not_taken() {
 
 /// Keeps 5327-2.2-2.
 #[test]
-fn what_is_said_of_a_session_that_is_over_carries_its_cookies() {
-    let mut b = Bench::new(2, 1, |_, _| {});
+fn closed_session_replies_carry_cookies() {
+    let mut b = LtpBench::new(2, 1, |_, _| {});
     let question = with(&first_segment(3, 100).emit(), &[b"theirs"]);
     let report = b.hear(1, question.clone());
-    let Content::Report { serial, .. } = view(&report[0]).content else { panic!("no report") };
-    let ack = Segment { session: SessionId { engine: 1, number: 3 }, body: Body::ReportAck { serial } }.emit();
+    let SegmentContent::Report { serial, .. } = view(&report[0]).content else { panic!("no report") };
+    let ack = Segment { session: SessionId { engine: 1, number: 3 }, body: SegmentBody::ReportAck { serial } }.emit();
     b.hear(1, with(&ack, &[b"theirs"]));
     assert_eq!((b.arrived.len(), b.ltp.usage()), (1, Usage::default()));
-    // Its sender asks again: it believes no answer without the cookie.
+    // The sender repeats its checkpoint, and ignores answers without the cookie.
     let cancel = b.hear(1, question);
     assert_eq!((view(&cancel[0]).kind, cookies(&cancel[0])), (kind::CANCEL_RECEIVER, vec![b"theirs".to_vec()]));
 }
 
 /// Keeps 5327-2.2-2.
 #[test]
-fn the_farewell_of_a_link_carries_the_cookies_of_its_sessions() {
-    // A session of ours and one of the peer's, both with a cookie of the peer.
-    let mut b = Bench::new(2, 1, |_, _| {});
+fn link_removal_cancels_carry_cookies() {
+    // An export and an import session, both with a cookie of the peer.
+    let mut b = LtpBench::new(2, 1, |_, _| {});
     let session = segments(&b.send(1, bundle(1, 4000), true))[0].session;
-    let body = Body::Report { serial: 9, checkpoint: 0, lower: 0, upper: 4000, claims: vec![(0, 1000)] };
+    let body = SegmentBody::Report { serial: 9, checkpoint: 0, lower: 0, upper: 4000, claims: vec![(0, 1000)] };
     b.hear(1, with(&Segment { session, body }.emit(), &[b"ours"]));
     let data = Data { kind: kind::RED, service: 1, offset: 0, length: 50, checkpoint: 0, report: 0 };
-    let body = Body::Data(data, bundle(1, 100).to_bytes().unwrap().slice(..50));
+    let body = SegmentBody::Data(data, bundle(1, 100).to_bytes().unwrap().slice(..50));
     b.hear(1, with(&Segment { session: SessionId { engine: 1, number: 4 }, body }.emit(), &[b"theirs"]));
     let left = b.input(Input::RemoveLink { link: LINK });
     let said: Vec<_> = left.iter().map(|datagram| (view(datagram).kind, cookies(datagram))).collect();

@@ -1,9 +1,9 @@
-//! The goodput of LTP by loss and delay, as a text table that is checked in: a regression is a
-//! readable diff. `BLESS=1 cargo test -p farlink-cla --test all datagram_goodput` rewrites it.
+//! Goodput of LTP by loss and delay, as a checked-in text table: a regression is a readable diff. `BLESS=1 cargo test
+//! -p farlink-cla --test all datagram_goodput` rewrites it.
 
 #![allow(clippy::disallowed_methods, reason = "the table is a file")]
 
-use crate::datagram_common::{Channel, World};
+use crate::datagram_common::{Channel, EnginePair};
 use farlink_base::{DataRate, Duration, Payload, format_duration};
 use farlink_cla::ltp::{SpanConfig, whole_block};
 use std::fmt::Write;
@@ -11,12 +11,12 @@ use std::fmt::Write;
 const BUNDLES: u64 = 50;
 const BUNDLE_BYTES: u64 = 100_000;
 
-/// Seconds until the last bundle was confirmed, and bytes sent per byte of bundles, in percent more.
+/// Time until the last bundle was confirmed, s, and overhead of bytes sent over bytes of bundles, percent.
 fn transfer(loss: f64, delay: Duration) -> (f64, f64) {
     let channel =
         Channel { loss: [loss; 2], delay: [delay; 2], rate: Some(DataRate(100_000_000)), ..Channel::default() };
     let span = SpanConfig { attempts: 60, ..SpanConfig::default() };
-    let mut world = World::with(1, channel, span, |_, config| config.split = whole_block);
+    let mut world = EnginePair::with(1, channel, span, |_, config| config.split = whole_block);
     for number in 0..BUNDLES {
         world.offer(0, number, Payload::fill(number, BUNDLE_BYTES), true);
     }

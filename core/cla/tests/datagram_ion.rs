@@ -1,15 +1,15 @@
-//! Our engine sends to ION's receiver, as a model of its rules: what is lost on the way costs some round
-//! trips, and no session is begun again because of what we do ourselves.
+//! This engine sending to a model of ION's receiver: loss costs some round trips, and no session fails because of our
+//! own behaviour.
 
-use crate::ion_model::{Outcome, Setting, run};
+use crate::ion_model::{IonOutcome, IonSetup, run};
 use farlink_base::{DataRate, Duration};
 use farlink_cla::ltp::SpanConfig;
 
-/// 10 % loss both ways and half a second to and fro.
-fn far() -> Setting {
-    Setting { loss: 0.1, delay: Duration::from_millis(250), rate: Some(DataRate(20_000_000)), ..Setting::default() }
+/// 10 % loss in both directions, and half a second of delay round trip.
+fn far() -> IonSetup {
+    IonSetup { loss: 0.1, delay: Duration::from_millis(250), rate: Some(DataRate(20_000_000)), ..IonSetup::default() }
 }
-fn all_arrive(setting: &Setting, seconds: f64) -> Outcome {
+fn all_arrive(setting: &IonSetup, seconds: f64) -> IonOutcome {
     let outcome = run(setting);
     println!("{outcome:?}");
     assert_eq!(outcome.sent, setting.bundles, "{outcome:?}");
@@ -18,9 +18,9 @@ fn all_arrive(setting: &Setting, seconds: f64) -> Outcome {
 }
 
 #[test]
-fn ten_percent_loss_and_half_a_second_cost_seconds_and_no_session() {
+fn ten_percent_loss_ends_no_session() {
     for seed in 1..6 {
-        let outcome = all_arrive(&Setting { seed, ..far() }, 15.0);
+        let outcome = all_arrive(&IonSetup { seed, ..far() }, 15.0);
         assert_eq!((outcome.cancelled, outcome.delivered), (0, 60), "{outcome:?}");
         assert!(outcome.datagrams < 7500, "{outcome:?}");
         assert!(outcome.malformed > 0, "bytes after its secondary reports are counted, and the reports read");
@@ -28,25 +28,26 @@ fn ten_percent_loss_and_half_a_second_cost_seconds_and_no_session() {
 }
 
 #[test]
-fn three_hundred_bundles_take_well_under_two_minutes() {
-    let outcome = all_arrive(&Setting { bundles: 300, ..far() }, 40.0);
+fn three_hundred_bundles_within_two_minutes() {
+    let outcome = all_arrive(&IonSetup { bundles: 300, ..far() }, 40.0);
     assert_eq!(outcome.cancelled, 0);
 }
 
 #[test]
-fn ten_percent_loss_without_a_rate() {
+fn unrated_link_survives_loss() {
     for seed in 1..6 {
-        let outcome = all_arrive(&Setting { seed, rate: None, ..far() }, 25.0);
+        let outcome = all_arrive(&IonSetup { seed, rate: None, ..far() }, 25.0);
         assert!(outcome.cancelled <= 1, "{outcome:?}");
     }
 }
 
 #[test]
-fn without_a_rate_a_small_socket_is_not_overrun_for_long() {
+fn unrated_link_spares_small_socket_buffer() {
+    // Without a configured rate, congestion control must find the speed at which the socket is drained.
     for (socket, drain) in [(64 << 10, 5_000_000), (212_992, 40_000_000)] {
         for delay in [0, 5, 100] {
             let delay = Duration::from_millis(delay);
-            let setting = Setting { socket, drain, delay, reports: 6, bundles: 40, ..Setting::default() };
+            let setting = IonSetup { socket, drain, delay, reports: 6, bundles: 40, ..IonSetup::default() };
             let outcome = all_arrive(&setting, 90.0);
             assert!(outcome.cancelled <= 6, "{outcome:?}");
             assert!(outcome.overrun * 3 < outcome.datagrams, "{outcome:?}");
@@ -54,12 +55,12 @@ fn without_a_rate_a_small_socket_is_not_overrun_for_long() {
     }
 }
 
-/// Who copies checkpoints to a peer that answers each copy is told to stop: what is sent after a cancel
-/// is not the same again.
 #[test]
-fn after_a_cancel_there_are_fewer_checkpoints_and_everything_arrives() {
+fn checkpoints_thin_out_after_cancel() {
+    // A peer that answers each copy of a checkpoint cancels at its limit: afterwards the sender must behave
+    // differently.
     let span = SpanConfig { copies: 3, checkpoint_every: 20_000, ..SpanConfig::default() };
-    let outcome = all_arrive(&Setting { reports: 6, span, bundles: 60, ..far() }, 60.0);
+    let outcome = all_arrive(&IonSetup { reports: 6, span, bundles: 60, ..far() }, 60.0);
     assert!((1..90).contains(&outcome.cancelled), "{outcome:?}");
     assert!(outcome.reasons.contains("cancelled by the peer: RLEXC (retransmission limit)"));
 }

@@ -1,14 +1,14 @@
-//! Links of LTP that come and go while sessions are open, and bundles that are taken back.
+//! LTP links added and removed while sessions are open, and bundles withdrawn.
 
-use crate::datagram_common::{Channel, LINK, World, bundle, split};
+use crate::datagram_common::{Channel, EnginePair, LINK, bundle, split};
 use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Input, LinkState, Output, SendId};
 use farlink_base::socket;
 use farlink_base::{Bytes, DataRate, Duration, Instant, LinkId, NodeId, Payload};
-use farlink_cla::ltp::segment::{Body, Data, Segment, SessionId, kind, reason};
+use farlink_cla::ltp::segment::{Data, Segment, SegmentBody, SessionId, kind, reason};
 use farlink_cla::ltp::{Config, Ltp, SpanConfig, Usage};
 use std::net::SocketAddr;
 
-fn add(world: &mut World, side: usize) {
+fn add(world: &mut EnginePair, side: usize) {
     let span = world.sides[side].span.clone();
     let mut out = Vec::new();
     let now = world.now;
@@ -16,17 +16,17 @@ fn add(world: &mut World, side: usize) {
     world.carry_out(side, out);
     world.tell_links();
 }
-fn remove(world: &mut World, side: usize) {
+fn remove(world: &mut EnginePair, side: usize) {
     world.input(side, Input::RemoveLink { link: LINK });
     assert!(!world.sides[side].ready && world.sides[side].open.is_empty(), "everything was given back");
     let usage = world.usage()[side];
     assert_eq!((usage.exports, usage.imports, usage.cancelled, usage.in_flight_bytes), (0, 0, 0, 0));
 }
-/// Without links for strangers: the agents of the world know one link.
-fn world(seed: u64, channel: Channel, span: SpanConfig) -> World {
-    World::with(seed, channel, span, |_, config| config.accept_unknown = false)
+/// Two engines that accept no unknown peers: their agents know one link.
+fn world(seed: u64, channel: Channel, span: SpanConfig) -> EnginePair {
+    EnginePair::with(seed, channel, span, |_, config| config.accept_unknown = false)
 }
-fn steps(world: &mut World, steps: u64) {
+fn steps(world: &mut EnginePair, steps: u64) {
     for _ in 0..steps {
         world.step();
     }
@@ -36,7 +36,8 @@ fn slow() -> Channel {
 }
 
 #[test]
-fn a_link_removed_mid_transfer_and_added_again_loses_nothing() {
+fn link_readded_mid_transfer_loses_nothing() {
+    // Unsent bundles return to the agent, and sessions under way are cancelled.
     for side in [0, 1] {
         for loss in [0.0, 0.2] {
             let mut world = world(1, Channel { loss: [loss; 2], ..slow() }, SpanConfig::default());
@@ -60,7 +61,7 @@ fn a_link_removed_mid_transfer_and_added_again_loses_nothing() {
 }
 
 #[test]
-fn a_thousand_flaps_leave_nothing_behind() {
+fn thousand_flaps_leave_nothing() {
     let mut world = world(3, Channel::default(), SpanConfig { aggregate_bytes: 2500, ..SpanConfig::default() });
     for flap in 0..1000u64 {
         let side = (flap % 2) as usize;
@@ -84,15 +85,15 @@ fn span(link: u32, engine: u64) -> SpanConfig {
     SpanConfig { link: LinkId(link), engine, node: NodeId(engine), ..SpanConfig::default() }
 }
 /// Engine 2 with spans (link, engine), driven by hand.
-struct Bench {
+struct SpansBench {
     ltp: Ltp,
     now: Instant,
 }
-impl Bench {
-    fn new(spans: &[(u32, u64)]) -> Bench {
+impl SpansBench {
+    fn new(spans: &[(u32, u64)]) -> SpansBench {
         let config = Config { engine: 2, seed: 5, split, ..Config::default() };
         let ltp = Ltp::new(config, spans.iter().map(|(link, engine)| span(*link, *engine)).collect());
-        let mut bench = Bench { ltp, now: Instant(1_000_000_000) };
+        let mut bench = SpansBench { ltp, now: Instant(1_000_000_000) };
         spans.iter().for_each(|(link, _)| drop(bench.up(*link)));
         bench
     }
@@ -114,7 +115,7 @@ impl Bench {
     fn cancel(&mut self, link: u32, id: u64) -> Vec<Output> {
         self.input(Input::CancelSend { link: LinkId(link), id: SendId(id) })
     }
-    fn segment(&mut self, from: SocketAddr, engine: u64, number: u64, body: Body) -> Vec<Output> {
+    fn segment(&mut self, from: SocketAddr, engine: u64, number: u64, body: SegmentBody) -> Vec<Output> {
         let bytes = Segment { session: SessionId { engine, number }, body }.emit();
         self.input(Input::Socket(socket::Input::Datagrams { from, train: DatagramBatch::single(Payload::from(bytes)) }))
     }
@@ -124,10 +125,10 @@ impl Bench {
         out
     }
 }
-fn red(checkpoint: u64) -> Body {
+fn red(checkpoint: u64) -> SegmentBody {
     let kind = if checkpoint == 0 { kind::RED } else { kind::BLOCK_END };
     let bytes = Bytes::from_static(b"\0\0\0\x0cabcdefgh");
-    Body::Data(Data { kind, service: 1, offset: 0, length: 12, checkpoint, report: 0 }, bytes)
+    SegmentBody::Data(Data { kind, service: 1, offset: 0, length: 12, checkpoint, report: 0 }, bytes)
 }
 fn sent(out: &[Output]) -> Vec<Segment> {
     let trains = out.iter().filter_map(|o| {
@@ -147,16 +148,17 @@ fn links_up(out: &[Output]) -> Vec<LinkId> {
 }
 
 #[test]
-fn the_peer_is_told_and_other_links_never_notice() {
-    let mut bench = Bench::new(&[(0, 1), (1, 3)]);
+fn link_removal_cancels_at_peer_only() {
+    // Sessions of other links continue.
+    let mut bench = SpansBench::new(&[(0, 1), (1, 3)]);
     bench.segment(address(1), 1, 7, red(0));
     bench.segment(address(3), 3, 7, red(0));
     bench.send(0, 1, 100);
     let kept = sent(&bench.send(1, 2, 100))[0].session.number;
     let out = bench.input(Input::RemoveLink { link: LinkId(0) });
     assert_eq!(failed(&out), [1]);
-    let farewells: Vec<Body> = sent(&out).into_iter().map(|segment| segment.body).collect();
-    let cancel = |by_sender, reason| Body::Cancel { by_sender, reason };
+    let farewells: Vec<SegmentBody> = sent(&out).into_iter().map(|segment| segment.body).collect();
+    let cancel = |by_sender, reason| SegmentBody::Cancel { by_sender, reason };
     assert_eq!(farewells, [cancel(true, reason::USER), cancel(false, reason::SYSTEM)]);
     let words: Vec<bool> = out
         .iter()
@@ -170,11 +172,11 @@ fn the_peer_is_told_and_other_links_never_notice() {
     let usage = bench.ltp.usage();
     assert_eq!((usage.exports, usage.imports), (1, 1), "those of the other link");
     assert_eq!(failed(&bench.send(0, 3, 10)), [3], "there is no such link");
-    let report = Body::Report { serial: 9, checkpoint: 0, lower: 0, upper: 100, claims: vec![(0, 100)] };
+    let report = SegmentBody::Report { serial: 9, checkpoint: 0, lower: 0, upper: 100, claims: vec![(0, 100)] };
     let out = bench.segment(address(3), 2, kept, report);
     assert!(out.iter().any(|o| matches!(o, Output::Sent { id: SendId(2), link: LinkId(1) })));
     assert!(bench.input(Input::RemoveLink { link: LinkId(0) }).is_empty());
-    // The place is used again, by another neighbour under another number.
+    // The vacant entry is reused by another neighbour under another number.
     bench.add(span(5, 4));
     bench.up(5);
     assert_eq!(bench.ltp.places(), 2);
@@ -183,8 +185,9 @@ fn the_peer_is_told_and_other_links_never_notice() {
 }
 
 #[test]
-fn a_link_that_begins_anew_tells_of_the_old_sessions_until_the_peer_says_so() {
-    let mut bench = Bench::new(&[(0, 1)]);
+fn restarted_link_cancels_old_sessions() {
+    // The old sessions are cancelled until the peer acknowledges.
+    let mut bench = SpansBench::new(&[(0, 1)]);
     let state = LinkState { rate: Some(DataRate(10_000_000_000)), ..LinkState::UP };
     bench.input(Input::Link { link: LinkId(0), state });
     let begin = |id| {
@@ -193,7 +196,7 @@ fn a_link_that_begins_anew_tells_of_the_old_sessions_until_the_peer_says_so() {
     };
     let begun: Vec<u64> = (0..100).map(begin).collect();
     bench.segment(address(1), 1, 7, red(0));
-    // One was cancelled before, and that was not acknowledged yet.
+    // One was cancelled before, and not acknowledged yet.
     bench.cancel(0, 0);
     let told = sent(&bench.input(Input::RemoveLink { link: LinkId(0) }));
     assert_eq!(told.len(), 101, "all of them hear once");
@@ -202,11 +205,11 @@ fn a_link_that_begins_anew_tells_of_the_old_sessions_until_the_peer_says_so() {
     let mut heard: Vec<SessionId> = Vec::new();
     let out = bench.input(Input::Link { link: LinkId(0), state });
     heard.extend(sent(&out).iter().map(|segment| segment.session));
-    // Half of them are acknowledged; the others are told again.
+    // Half of them are acknowledged; the others are repeated.
     for number in &begun[..50] {
-        bench.segment(address(1), 2, *number, Body::CancelAck { by_sender: true });
+        bench.segment(address(1), 2, *number, SegmentBody::CancelAck { by_sender: true });
     }
-    bench.segment(address(1), 1, 7, Body::CancelAck { by_sender: false });
+    bench.segment(address(1), 1, 7, SegmentBody::CancelAck { by_sender: false });
     heard.sort_unstable_by_key(|id| (id.engine, id.number));
     heard.dedup();
     assert_eq!(heard.len(), 101);
@@ -215,7 +218,7 @@ fn a_link_that_begins_anew_tells_of_the_old_sessions_until_the_peer_says_so() {
     let numbers: Vec<u64> = again.iter().map(|segment| segment.session.number).collect();
     assert_eq!(numbers.len(), 50);
     assert!(begun[50..].iter().all(|number| numbers.contains(number)));
-    // For ever no more than for any cancel.
+    // No longer than any cancel is repeated.
     for _ in 0..50 {
         bench.now += Duration::from_secs(10);
         bench.input(Input::Wake);
@@ -225,38 +228,39 @@ fn a_link_that_begins_anew_tells_of_the_old_sessions_until_the_peer_says_so() {
 }
 
 #[test]
-fn a_block_may_end_with_a_checkpoint_behind_its_last_byte() {
-    let mut bench = Bench::new(&[(0, 1)]);
+fn checkpoint_may_follow_last_byte() {
+    // Such a segment has no data of its own.
+    let mut bench = SpansBench::new(&[(0, 1)]);
     bench.segment(address(1), 1, 5, red(0));
     let end = Data { kind: kind::BLOCK_END, service: 1, offset: 12, length: 0, checkpoint: 3, report: 0 };
-    let out = bench.segment(address(1), 1, 5, Body::Data(end, Bytes::new()));
+    let out = bench.segment(address(1), 1, 5, SegmentBody::Data(end, Bytes::new()));
     let ticket = out.iter().find_map(|o| if let Output::Offer { ticket, .. } = o { Some(*ticket) } else { None });
     let out = bench.input(Input::Accepted { ticket: ticket.expect("all of it is here") });
-    assert!(matches!(&sent(&out)[0].body, Body::Report { checkpoint: 3, upper: 12, .. }), "{out:?}");
+    assert!(matches!(&sent(&out)[0].body, SegmentBody::Report { checkpoint: 3, upper: 12, .. }), "{out:?}");
     for (offset, kind) in [(0, kind::BLOCK_END), (12, kind::RED)] {
         let nothing = Data { kind, offset, ..end };
-        let out = bench.segment(address(1), 1, 9, Body::Data(nothing, Bytes::new()));
-        assert!(sent(&out).is_empty() && bench.ltp.usage().imports == 1, "it says nothing");
+        let out = bench.segment(address(1), 1, 9, SegmentBody::Data(nothing, Bytes::new()));
+        assert!(sent(&out).is_empty() && bench.ltp.usage().imports == 1, "the segment is invalid");
     }
 }
 
 /// Keeps 5326-3.1-2.
 #[test]
-fn the_greatest_session_number_is_one_like_others() {
-    let mut bench = Bench::new(&[(0, 1)]);
+fn greatest_session_number_works() {
+    let mut bench = SpansBench::new(&[(0, 1)]);
     bench.segment(address(1), 1, 5, red(3));
-    bench.segment(address(1), 1, 5, Body::Cancel { by_sender: true, reason: 0 });
+    bench.segment(address(1), 1, 5, SegmentBody::Cancel { by_sender: true, reason: 0 });
     let out = bench.segment(address(1), 1, u64::MAX, red(3));
     assert!(out.iter().any(|o| matches!(o, Output::Offer { .. })), "{out:?}");
 }
 
-/// A link that only sessions and bytes in flight hold back.
-fn fast(bench: &mut Bench, link: u32) -> Vec<Output> {
+/// Brings up a link limited only by sessions and bytes in flight.
+fn fast(bench: &mut SpansBench, link: u32) -> Vec<Output> {
     let state = LinkState { rate: Some(DataRate(10_000_000_000)), ..LinkState::UP };
     bench.input(Input::Link { link: LinkId(link), state })
 }
-/// Hands bundles to links that welcome them, until none does.
-fn fill(bench: &mut Bench, ready: &mut [bool; 2], next: &mut u64, len: usize) -> Vec<Segment> {
+/// Hands bundles to all ready links until none is.
+fn fill(bench: &mut SpansBench, ready: &mut [bool; 2], next: &mut u64, len: usize) -> Vec<Segment> {
     let mut segments = Vec::new();
     while let Some(link) = ready.iter().position(|ready| *ready) {
         *next += 1;
@@ -275,11 +279,12 @@ fn note(ready: &mut [bool; 2], out: &[Output]) {
 }
 
 #[test]
-fn what_all_links_have_in_flight_is_bounded_and_a_dead_peer_leaves_some_to_others() {
+fn total_flight_is_bounded() {
+    // A peer that never answers must leave room for other links.
     const BOUND: u64 = 400_000;
     let config = Config { engine: 2, seed: 5, split, in_flight_bytes: BOUND, ..Config::default() };
     let ltp = Ltp::new(config, vec![span(0, 1), span(1, 3)]);
-    let mut bench = Bench { ltp, now: Instant(1_000_000_000) };
+    let mut bench = SpansBench { ltp, now: Instant(1_000_000_000) };
     let (mut ready, mut next) = ([false; 2], 0);
     note(&mut ready, &fast(&mut bench, 0));
     fill(&mut bench, &mut ready, &mut next, 10_000);
@@ -295,12 +300,13 @@ fn what_all_links_have_in_flight_is_bounded_and_a_dead_peer_leaves_some_to_other
         let segments = fill(&mut bench, &mut ready, &mut next, 10_000);
         assert_eq!(bench.ltp.usage().in_flight_bytes, BOUND / 4 * 3 + 10_000, "one block of the other link");
         let session = segments.last().expect("it leaves").session.number;
-        let report = Body::Report { serial: 9, checkpoint: 0, lower: 0, upper: 10_000, claims: vec![(0, 10_000)] };
+        let report =
+            SegmentBody::Report { serial: 9, checkpoint: 0, lower: 0, upper: 10_000, claims: vec![(0, 10_000)] };
         out = bench.segment(address(3), 2, session, report);
         bench.now += Duration::from_millis(1);
         assert!(out.iter().any(|o| matches!(o, Output::Sent { link: LinkId(1), .. })));
     }
-    // One longer than the bound goes alone; nothing else then, until room comes back.
+    // One block longer than the bound is accepted, then nothing until room is freed.
     note(&mut ready, &out);
     let long = fill(&mut bench, &mut ready, &mut next, BOUND as usize * 2);
     assert_eq!(ready, [false; 2]);
@@ -317,19 +323,20 @@ fn what_all_links_have_in_flight_is_bounded_and_a_dead_peer_leaves_some_to_other
 }
 
 #[test]
-fn siblings_to_one_engine_come_and_go_in_any_order() {
+fn sibling_links_change_in_any_order() {
+    // Several links to one engine form a chain, whose head may be removed first.
     for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2], [1, 2, 0]] {
-        let mut bench = Bench::new(&[(0, 1), (1, 1), (2, 1)]);
+        let mut bench = SpansBench::new(&[(0, 1), (1, 1), (2, 1)]);
         for (n, link) in order.into_iter().enumerate() {
             let out = bench.segment(address(1), 1, 10 + n as u64, red(3));
             assert!(out.iter().any(|o| matches!(o, Output::Offer { link, .. } if !link.is_dynamic())));
             bench.input(Input::RemoveLink { link: LinkId(link) });
         }
         let late = bench.segment(address(1), 1, 19, red(3));
-        assert_eq!((links_up(&late), late.len()), (vec![], 0), "what was on its way makes no stranger of it");
+        assert_eq!((links_up(&late), late.len()), (vec![], 0), "late segments make no dynamic link");
         bench.now += Duration::from_secs(61);
         let out = bench.segment(address(1), 1, 20, red(3));
-        assert!(links_up(&out)[0].is_dynamic(), "a stranger now");
+        assert!(links_up(&out)[0].is_dynamic(), "a dynamic peer now");
         let out = bench.add(span(0, 1));
         assert!(
             out.iter().any(|o| matches!(o, Output::PeerDown { link } if link.is_dynamic())),
@@ -339,25 +346,27 @@ fn siblings_to_one_engine_come_and_go_in_any_order() {
         let out = bench.segment(address(1), 1, 21, red(3));
         assert!(out.iter().any(|o| matches!(o, Output::Offer { link: LinkId(0), .. })), "{out:?}");
     }
-    let mut bench = Bench::new(&[(0, 1)]);
+    let mut bench = SpansBench::new(&[(0, 1)]);
     assert!(!bench.ltp.add_span(bench.now, span(0, 9), &mut Vec::new()), "the number is taken");
 }
 
 #[test]
 fn nobody_else_is_this_engine() {
-    let mut bench = Bench::new(&[(0, 1)]);
+    // Segments that claim this engine's number as sender open nothing.
+    let mut bench = SpansBench::new(&[(0, 1)]);
     assert_eq!(links_up(&bench.segment(address(9), 2, 1, red(3))), []);
     assert!(links_up(&bench.segment(address(9), 9, 1, red(3)))[0].is_dynamic());
 }
 
 #[test]
-fn strangers_that_come_and_go_take_no_more_places_than_they_may() {
-    let mut bench = Bench::new(&[(0, 1)]);
+fn churning_dynamic_links_stay_bounded() {
+    // Entries of removed links are reused.
+    let mut bench = SpansBench::new(&[(0, 1)]);
     let (mut up, mut down) = (0, 0);
     for engine in 100..4000u64 {
         let from = SocketAddr::from(([10, 9, (engine / 250) as u8, (engine % 250) as u8], 1113));
         let mut out = bench.segment(from, engine, 1, red(0));
-        out.extend(bench.segment(from, engine, 1, Body::Cancel { by_sender: true, reason: 0 }));
+        out.extend(bench.segment(from, engine, 1, SegmentBody::Cancel { by_sender: true, reason: 0 }));
         up += links_up(&out).len();
         down += out.iter().filter(|o| matches!(o, Output::PeerDown { .. })).count();
     }
@@ -368,15 +377,16 @@ fn strangers_that_come_and_go_take_no_more_places_than_they_may() {
 
 /// Keeps 5326-4.2-1, 5326-4.2-2.
 #[test]
-fn a_session_under_way_is_cancelled_by_its_sender_and_one_not_begun_just_forgotten() {
-    let mut bench = Bench::new(&[(0, 1)]);
+fn only_begun_sessions_are_cancelled() {
+    // A bundle that has not begun is only removed.
+    let mut bench = SpansBench::new(&[(0, 1)]);
     let begun = sent(&bench.send(0, 1, 100))[0].session;
     let out = bench.cancel(0, 1);
     assert_eq!(failed(&out), [1]);
-    let cancel = Body::Cancel { by_sender: true, reason: reason::USER };
+    let cancel = SegmentBody::Cancel { by_sender: true, reason: reason::USER };
     assert_eq!(sent(&out), [Segment { session: begun, body: cancel }]);
     assert!(bench.cancel(0, 1).is_empty(), "answered once");
-    bench.segment(address(1), 2, begun.number, Body::CancelAck { by_sender: true });
+    bench.segment(address(1), 2, begun.number, SegmentBody::CancelAck { by_sender: true });
     assert_eq!((bench.ltp.usage(), bench.ltp.next_timeout()), (Usage::default(), None));
     bench.input(Input::Link { link: LinkId(0), state: LinkState::DOWN });
     bench.send(0, 2, 100);
@@ -387,26 +397,27 @@ fn a_session_under_way_is_cancelled_by_its_sender_and_one_not_begun_just_forgott
 }
 
 #[test]
-fn in_a_block_with_others_a_bundle_goes_along() {
-    let mut world = World::new(1, slow(), SpanConfig { aggregate_bytes: 4000, ..SpanConfig::default() });
+fn aggregated_bundle_goes_along() {
+    // A bundle in a shared block cannot be cut out of it, so it is sent.
+    let mut world = EnginePair::new(1, slow(), SpanConfig { aggregate_bytes: 4000, ..SpanConfig::default() });
     (0..3).for_each(|n| world.offer(0, n, bundle(n, 1500), true));
     world.input(0, Input::Wake);
     assert_eq!(world.usage()[0].exports, 1);
     world.input(0, Input::CancelSend { link: LINK, id: SendId(0) });
     assert_eq!(world.sides[0].failed, 0);
     world.run(10_000);
-    assert!(world.sides[1].accepted.contains(&0) && world.sides[0].done.contains(&0), "and is answered Sent");
+    assert!(world.sides[1].accepted.contains(&0) && world.sides[0].done.contains(&0), "reported as sent");
     world.settle();
 }
 
-/// A block that gathers is filled up to its size, however little the link carries meanwhile.
 #[test]
-fn bundles_share_a_block_whatever_the_rate() {
+fn blocks_are_shared_at_any_rate() {
+    // A gathering block is filled up to its size, however slow the link.
     for rate in [None, Some(1_000_000), Some(100_000_000)] {
         let channel = Channel { rate: rate.map(DataRate), ..Channel::default() };
         let span =
             SpanConfig { aggregate_bytes: 400_000, aggregate_wait: Duration::from_secs(2), ..SpanConfig::default() };
-        let mut world = World::new(1, channel, span);
+        let mut world = EnginePair::new(1, channel, span);
         (0..3).for_each(|n| world.offer(0, n, bundle(n, 100_000), true));
         world.input(0, Input::Wake);
         assert_eq!(world.usage()[0].in_flight_bytes, 300_000, "{rate:?}: all wait for one block");
@@ -418,8 +429,9 @@ fn bundles_share_a_block_whatever_the_rate() {
 }
 
 #[test]
-fn what_is_taken_back_and_sent_again_arrives_once() {
-    let mut world = World::new(1, Channel { loss: [0.1; 2], ..slow() }, SpanConfig::default());
+fn withdrawn_and_resent_bundle_arrives_once() {
+    // The receiver may have kept the bundle before the withdrawal.
+    let mut world = EnginePair::new(1, Channel { loss: [0.1; 2], ..slow() }, SpanConfig::default());
     (0..30).for_each(|n| world.offer(0, n, bundle(n, 3000), true));
     world.input(0, Input::Wake);
     for _ in 0..20 {
@@ -433,20 +445,21 @@ fn what_is_taken_back_and_sent_again_arrives_once() {
     world.settle();
 }
 
-/// Engines with little memory, and bundles given in parts.
-fn long_bundles(seed: u64, loss: f64, sizes: &[usize]) -> World {
+/// Two engines with little memory, and bundles sent in parts.
+fn long_bundles(seed: u64, loss: f64, sizes: &[usize]) -> EnginePair {
     let channel =
         Channel { loss: [loss; 2], delay: [Duration::from_millis(50); 2], rate: Some(DataRate(100_000_000)), ..slow() };
-    let mut world = World::with(seed, channel, SpanConfig { attempts: 60, ..SpanConfig::default() }, |_, config| {
-        config.accept_unknown = false;
-        config.memory_bytes = 4 << 20;
-    });
+    let mut world =
+        EnginePair::with(seed, channel, SpanConfig { attempts: 60, ..SpanConfig::default() }, |_, config| {
+            config.accept_unknown = false;
+            config.memory_bytes = 4 << 20;
+        });
     world.stream_from = 100_000;
     sizes.iter().enumerate().for_each(|(n, len)| world.offer(n % 2, n as u64, bundle(n as u64, *len), true));
     (0..2).for_each(|side| world.input(side, Input::Wake));
     world
 }
-fn all_arrive(world: &mut World, count: u64) {
+fn all_arrive(world: &mut EnginePair, count: u64) {
     world.run(1_000_000);
     let accepted = |n: u64| world.sides[1 - (n % 2) as usize].accepted.contains(&n);
     assert!((0..count).all(accepted), "{:?} {:?}", world.sides[0].accepted, world.sides[1].accepted);
@@ -454,7 +467,8 @@ fn all_arrive(world: &mut World, count: u64) {
 }
 
 #[test]
-fn bundles_sent_in_parts_survive_a_link_that_goes_while_they_leave_and_are_held() {
+fn streamed_bundles_survive_link_removal() {
+    // The link goes while bundles are leaving and while they are held.
     for side in [0, 1] {
         for loss in [0.0, 0.05] {
             let mut world = long_bundles(5, loss, &[2_500_000, 1_700_000, 900_000, 400]);
@@ -464,7 +478,7 @@ fn bundles_sent_in_parts_survive_a_link_that_goes_while_they_leave_and_are_held(
                 steps(&mut world, 1200);
                 remove(&mut world, side);
                 aborted += world.sides[side].aborted;
-                // What was asked for before and comes now, and a late word to go on, mean nothing.
+                // Parts requested before and a late resume have no effect.
                 steps(&mut world, 20);
                 add(&mut world, side);
             }
@@ -475,7 +489,7 @@ fn bundles_sent_in_parts_survive_a_link_that_goes_while_they_leave_and_are_held(
 }
 
 #[test]
-fn bundles_sent_in_parts_can_be_taken_back_at_any_moment() {
+fn streamed_bundles_can_be_withdrawn_anytime() {
     let mut world = long_bundles(6, 0.02, &[1_500_000, 700_000, 300_000, 1_100_000, 200_000, 5000]);
     for round in 0..12 {
         steps(&mut world, 500);

@@ -1,7 +1,7 @@
-//! Two LTP engines through every kind of bad channel: whatever is reported as sent was accepted,
-//! exactly once, with the right bytes; no session is stuck; all memory is given back.
+//! Two LTP engines over impaired channels: every bundle reported as sent was accepted exactly once and intact; no
+//! session hangs; all memory is released.
 
-use crate::datagram_common::{Channel, World, bundle};
+use crate::datagram_common::{Channel, EnginePair, bundle};
 use farlink_base::{DataRate, Duration, Rng};
 use farlink_cla::ltp::SpanConfig;
 
@@ -11,17 +11,17 @@ fn both(loss: f64) -> [f64; 2] {
 fn delays(delay: Duration) -> [Duration; 2] {
     [delay; 2]
 }
-/// Sizes around the segment and train borders.
+/// Sizes around the limits of segments and batches.
 const SIZES: [usize; 10] = [12, 100, 1330, 1338, 1340, 1345, 5000, 30_000, 70_000, 130_000];
 
-fn fill(world: &mut World, count: u64) {
+fn fill(world: &mut EnginePair, count: u64) {
     for number in 0..count {
         let size = SIZES[number as usize % SIZES.len()];
         world.offer(0, number, bundle(number, size), true);
         world.offer(1, 1000 + number, bundle(1000 + number, size / 2), true);
     }
 }
-fn run(mut world: World, count: u64) -> World {
+fn run(mut world: EnginePair, count: u64) -> EnginePair {
     fill(&mut world, count);
     world.run(3_000_000);
     for side in 0..2 {
@@ -39,7 +39,7 @@ fn loss_up_to_half_both_ways() {
         for delay in [Duration::ZERO, Duration::from_millis(600), Duration::from_secs(1200)] {
             let channel = Channel { loss: both(loss), delay: delays(delay), ..Channel::default() };
             let span = SpanConfig { attempts: 60, ..SpanConfig::default() };
-            let world = run(World::new(7, channel, span), 20);
+            let world = run(EnginePair::new(7, channel, span), 20);
             for side in &world.sides {
                 assert_eq!(side.failed, 0, "no session given up at loss {loss}");
                 assert!(side.offers.values().all(|n| *n == 1), "no bundle came twice");
@@ -48,11 +48,12 @@ fn loss_up_to_half_both_ways() {
     }
 }
 
-/// Data, a checkpoint, a report, its acknowledgment: the loss of each is made good at once, and leaves no session behind.
 #[test]
-fn whichever_datagram_is_lost_alone_no_session_hangs() {
+fn any_single_loss_hangs_no_session() {
+    // Each of data, checkpoint, report and acknowledgment is lost once: the loss is repaired at once, and no session
+    // remains.
     let with = |lose: Option<(usize, u64)>| {
-        let mut world = World::new(5, Channel::default(), SpanConfig::default());
+        let mut world = EnginePair::new(5, Channel::default(), SpanConfig::default());
         world.lose = lose;
         fill(&mut world, 8);
         world.run(100_000);
@@ -84,38 +85,39 @@ fn reordering_and_duplication() {
             ..Channel::default()
         };
         let span = SpanConfig { checkpoint_every: 10_000, report_every: 20_000, attempts: 60, ..SpanConfig::default() };
-        let world = run(World::new(seed, channel, span), 20);
+        let world = run(EnginePair::new(seed, channel, span), 20);
         assert!(world.sides.iter().all(|s| s.failed == 0 && s.offers.values().all(|n| *n == 1)));
     }
 }
 
 /// Keeps 5326-5-4, 5326-6.1-1, 5326-6.2-1, 5326-6.2-2, 5326-6.5-1.
 #[test]
-fn known_gaps_do_not_use_up_attempts() {
-    // Contacts of 3 s every 100 s, the peer 30 s away: a timer that ran through the gap would fire
-    // again and again.
+fn known_gaps_spare_retry_budget() {
+    // Contacts of 3 s every 100 s, the peer 30 s away: a timer running through the gap would expire again and again.
     let down = (0..400).map(|i| (f64::from(i) * 100.0 + 3.0, f64::from(i) * 100.0 + 100.0)).collect();
     let channel = Channel { loss: both(0.1), delay: delays(Duration::from_secs(30)), down, ..Channel::default() };
     let span = SpanConfig { attempts: 10, ..SpanConfig::default() };
-    let world = run(World::new(3, channel, span), 20);
+    let world = run(EnginePair::new(3, channel, span), 20);
     assert!(world.sides.iter().all(|s| s.failed == 0));
 }
 
 #[test]
 fn unknown_gaps_are_outlived() {
+    // The engines do not know the outages, so their retry limits must outlast them.
     for told in [false, true] {
         let down = (0..50).map(|i| (f64::from(i) * 5.0 + 0.001, f64::from(i) * 5.0 + 4.0)).collect();
         let channel = Channel { loss: both(0.2), down, told, ..Channel::default() };
-        run(World::new(5, channel, SpanConfig::default()), 20);
+        run(EnginePair::new(5, channel, SpanConfig::default()), 20);
     }
 }
 
 #[test]
 fn restarts_of_either_side_lose_nothing() {
+    // A restarted engine has lost its sessions; the agents keep their bundles.
     for seed in 0..12 {
         let channel = Channel { loss: both(0.1), rate: Some(DataRate(10_000_000)), ..Channel::default() };
         let span = SpanConfig { attempts: 6, idle: Duration::from_secs(100), ..SpanConfig::default() };
-        let mut world = World::new(seed, channel, span);
+        let mut world = EnginePair::new(seed, channel, span);
         for i in 0..4 {
             world.keep = Duration::from_millis(seed * 3);
             world.restart_at(0.05 + 0.11 * f64::from(i) + 0.013 * seed as f64, (i as usize + seed as usize) % 2);
@@ -125,40 +127,44 @@ fn restarts_of_either_side_lose_nothing() {
 }
 
 #[test]
-fn trains_of_any_size_arrive_alike() {
+fn batch_size_changes_nothing() {
+    // The driver may coalesce received datagrams in any way.
     for join in [1, 3, 64] {
-        let mut world = World::new(9, Channel { loss: both(0.02), ..Channel::default() }, SpanConfig::default());
+        let mut world = EnginePair::new(9, Channel { loss: both(0.02), ..Channel::default() }, SpanConfig::default());
         world.join = join;
         run(world, 20);
     }
 }
 
 #[test]
-fn a_fast_link_without_a_rate() {
+fn unrated_fast_link_is_filled() {
     let channel = Channel { rate: None, delay: delays(Duration::ZERO), ..Channel::default() };
-    run(World::new(1, channel, SpanConfig::default()), 60);
+    run(EnginePair::new(1, channel, SpanConfig::default()), 60);
 }
 
 #[test]
-fn small_windows_and_few_sessions_still_pass_everything() {
+fn small_limits_still_deliver_everything() {
+    // Small windows and few sessions cost time, not bundles.
     let span = SpanConfig { sessions: 2, window_bytes: 10_000, ..SpanConfig::default() };
-    run(World::new(1, Channel { loss: both(0.1), ..Channel::default() }, span), 20);
+    run(EnginePair::new(1, Channel { loss: both(0.1), ..Channel::default() }, span), 20);
 }
 
 #[test]
 fn little_memory_delays_but_loses_nothing() {
+    // Data beyond the memory limit is dropped unclaimed, and retransmitted.
     let channel = Channel { loss: both(0.1), ..Channel::default() };
-    let world = World::with(1, channel, SpanConfig { attempts: 200, ..SpanConfig::default() }, |_, config| {
+    let world = EnginePair::with(1, channel, SpanConfig { attempts: 200, ..SpanConfig::default() }, |_, config| {
         config.memory_bytes = 200_000;
     });
     run(world, 20);
 }
 
 #[test]
-fn bundles_share_blocks_and_a_lone_one_does_not_wait_long() {
+fn bundles_aggregate_without_delaying_lone_ones() {
+    // A lone bundle leaves after the aggregation time.
     let span =
         SpanConfig { aggregate_bytes: 50_000, aggregate_wait: Duration::from_millis(3), ..SpanConfig::default() };
-    let mut world = World::new(4, Channel { loss: both(0.1), ..Channel::default() }, span);
+    let mut world = EnginePair::new(4, Channel { loss: both(0.1), ..Channel::default() }, span);
     world.record = true;
     for number in 0..200 {
         world.offer(0, number, bundle(number, 1000), true);
@@ -173,15 +179,16 @@ fn bundles_share_blocks_and_a_lone_one_does_not_wait_long() {
     let quiet = Channel { delay: delays(Duration::ZERO), rate: None, ..Channel::default() };
     let span =
         SpanConfig { aggregate_bytes: 50_000, aggregate_wait: Duration::from_millis(3), ..SpanConfig::default() };
-    let mut world = World::new(4, quiet, span);
+    let mut world = EnginePair::new(4, quiet, span);
     world.offer(0, 1, bundle(1, 100), true);
     world.run(1000);
     assert_eq!(world.now.as_nanos(), 3_000_000);
 }
 
 #[test]
-fn green_blocks_arrive_whole_or_not_at_all() {
-    let mut world = World::new(8, Channel { loss: both(0.05), ..Channel::default() }, SpanConfig::default());
+fn green_blocks_arrive_whole_or_never() {
+    // They count as sent when they have left.
+    let mut world = EnginePair::new(8, Channel { loss: both(0.05), ..Channel::default() }, SpanConfig::default());
     for number in 0..100 {
         world.offer(0, number, bundle(number, 20_000), false);
     }
@@ -192,9 +199,9 @@ fn green_blocks_arrive_whole_or_not_at_all() {
     assert!((10..90).contains(&arrived), "{arrived} of 100 survive 15 datagrams at 5 % loss");
 }
 
-/// Loss, delay, reordering, duplication, windows, restarts, rates, parameters: all drawn from a seed.
 #[test]
 fn a_random_mix_of_everything() {
+    // Loss, delay, reordering, duplication, windows, restarts, rates and parameters are all drawn from a seed.
     for seed in 0..16 {
         println!("seed {seed}");
         let mut r = Rng::new(seed);
@@ -219,7 +226,7 @@ fn a_random_mix_of_everything() {
             copies: 1 + r.below(2) as u32,
             ..SpanConfig::default()
         };
-        let mut world = World::new(seed * 10_000, channel, span);
+        let mut world = EnginePair::new(seed * 10_000, channel, span);
         world.join = 1 + r.below(20) as usize;
         world.keep = millis(&mut r, 100);
         for i in 0..r.below(8) {

@@ -1,33 +1,33 @@
-//! Rules of RFC 5326 about single fields and steps, one test for each.
+//! Rules of RFC 5326 on single fields and steps, one test for each.
 
 use crate::datagram_common::{LINK, bundle, split};
 use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Input, LinkState, Output, SendId, Ticket};
 use farlink_base::socket;
 use farlink_base::{Bytes, Event, Instant, NodeId, Payload, Refusal};
-use farlink_cla::ltp::segment::{Body, Data, Segment, SessionId, kind, reason};
+use farlink_cla::ltp::segment::{Data, Segment, SegmentBody, SessionId, kind, reason};
 use farlink_cla::ltp::{Config, Ltp, SpanConfig, Usage};
 use farlink_cla::sdnv;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 /// Engine 2; its neighbour is engine 1, at [`peer`].
-struct Bench {
+struct RulesBench {
     ltp: Ltp,
     now: Instant,
     malformed: usize,
-    /// Reasons of sends that failed.
+    /// Reasons of failed sends.
     failed: Vec<Option<Refusal>>,
 }
 fn peer() -> SocketAddr {
     SocketAddr::from(([10, 0, 0, 1], 1113))
 }
-impl Bench {
-    fn new(tune: impl Fn(&mut Config, &mut SpanConfig)) -> Bench {
+impl RulesBench {
+    fn new(tune: impl Fn(&mut Config, &mut SpanConfig)) -> RulesBench {
         let mut config = Config { engine: 2, seed: 5, split, ..Config::default() };
         let mut span = SpanConfig { link: LINK, engine: 1, node: NodeId(1), ..SpanConfig::default() };
         tune(&mut config, &mut span);
         let ltp = Ltp::new(config, vec![span]);
-        let mut bench = Bench { ltp, now: Instant(1_000_000_000), malformed: 0, failed: Vec::new() };
+        let mut bench = RulesBench { ltp, now: Instant(1_000_000_000), malformed: 0, failed: Vec::new() };
         bench.link(LinkState::UP);
         bench.input(Input::Socket(socket::Input::Located { link: LINK, addresses: vec![peer()] }));
         bench
@@ -54,10 +54,10 @@ impl Bench {
         let train = DatagramBatch::single(Payload::from(bytes.into()));
         self.input(Input::Socket(socket::Input::Datagrams { from: peer(), train }))
     }
-    fn hear(&mut self, engine: u64, number: u64, body: Body) -> Vec<Output> {
+    fn hear(&mut self, engine: u64, number: u64, body: SegmentBody) -> Vec<Output> {
         self.datagram(Segment { session: SessionId { engine, number }, body }.emit())
     }
-    /// Sends a bundle of this length; the segments that leave at once.
+    /// Sends a bundle of this length; returns the segments that leave at once.
     fn send(&mut self, id: u64, len: usize, red: bool) -> Vec<Segment> {
         sent(&self.input(Input::send(LINK, SendId(id), bundle(id, len), red)))
     }
@@ -66,9 +66,9 @@ impl Bench {
         sent(&self.input(Input::Wake))
     }
 }
-fn data(kind: u8, offset: u64, bytes: &'static [u8], checkpoint: u64) -> Body {
+fn data(kind: u8, offset: u64, bytes: &'static [u8], checkpoint: u64) -> SegmentBody {
     let data = Data { kind, service: 1, offset, length: bytes.len() as u64, checkpoint, report: 0 };
-    Body::Data(data, Bytes::from_static(bytes))
+    SegmentBody::Data(data, Bytes::from_static(bytes))
 }
 const WHOLE: &[u8] = b"\0\0\0\x0cabcdefgh";
 fn sent(out: &[Output]) -> Vec<Segment> {
@@ -79,14 +79,14 @@ fn sent(out: &[Output]) -> Vec<Segment> {
     trains.flat_map(|train| train.datagrams().map(|d| Segment::parse(&d.to_bytes().unwrap()).unwrap())).collect()
 }
 fn fields(segments: &[Segment]) -> Vec<Data> {
-    let data = |segment: &Segment| if let Body::Data(data, _) = &segment.body { Some(*data) } else { None };
+    let data = |segment: &Segment| if let SegmentBody::Data(data, _) = &segment.body { Some(*data) } else { None };
     segments.iter().filter_map(data).collect()
 }
 fn kinds(segments: &[Segment]) -> Vec<u8> {
     segments.iter().map(Segment::kind).collect()
 }
 fn report_serials(segments: &[Segment]) -> Vec<u64> {
-    let serial = |s: &Segment| if let Body::Report { serial, .. } = &s.body { Some(*serial) } else { None };
+    let serial = |s: &Segment| if let SegmentBody::Report { serial, .. } = &s.body { Some(*serial) } else { None };
     segments.iter().filter_map(serial).collect()
 }
 fn tickets(out: &[Output]) -> Vec<Ticket> {
@@ -96,10 +96,10 @@ fn tickets(out: &[Output]) -> Vec<Ticket> {
 /// Keeps 5326-3.2.1-3, 5326-3.2.1-4, 5326-3.2.1-5, 5326-3.2.1-6, 5326-3.2.1-8, 5326-3.2.2-1, 5326-3.2.2-3.
 /// Keeps 5326-3.2.2-4, 5326-9.1-1, 5326-9.3-2, 5326-9.3-3.
 #[test]
-fn serial_numbers_begin_at_random_count_up_and_stay_when_a_segment_is_sent_again() {
+fn serial_numbers_start_random_then_count() {
     let (mut checkpoints, mut reports) = (BTreeSet::new(), BTreeSet::new());
     for seed in 0..20 {
-        let mut bench = Bench::new(|config, span| (config.seed, span.checkpoint_every) = (seed, 2000));
+        let mut bench = RulesBench::new(|config, span| (config.seed, span.checkpoint_every) = (seed, 2000));
         let out = fields(&bench.send(1, 10_000, true));
         let serials: Vec<u64> = out.iter().filter(|data| data.is_checkpoint()).map(|data| data.checkpoint).collect();
         let first = serials[0];
@@ -108,7 +108,7 @@ fn serial_numbers_begin_at_random_count_up_and_stay_when_a_segment_is_sent_again
         let again = fields(&bench.later(60));
         assert!(!again.is_empty() && again.iter().all(|data| serials.contains(&data.checkpoint)), "{again:?}");
         checkpoints.insert(first);
-        // As a receiver: two checkpoints, two reports, each sent again.
+        // As receiver: two checkpoints, two reports, each repeated.
         let first = report_serials(&sent(&bench.hear(1, 7, data(kind::CHECKPOINT, 0, b"abc", 3))))[0];
         let second = report_serials(&sent(&bench.hear(1, 7, data(kind::CHECKPOINT, 3, b"abc", 4))));
         assert_eq!((first > 0, second), (true, vec![first + 1]));
@@ -117,8 +117,8 @@ fn serial_numbers_begin_at_random_count_up_and_stay_when_a_segment_is_sent_again
         reports.insert(first);
     }
     assert!(checkpoints.len() > 15 && reports.len() > 15, "{checkpoints:?} {reports:?}");
-    // Each session begins anew, though it is of the same node.
-    let mut bench = Bench::new(|_, _| {});
+    // Each session has its own start, even to the same node.
+    let mut bench = RulesBench::new(|_, _| {});
     let (mut checkpoints, mut reports) = (BTreeSet::new(), BTreeSet::new());
     for number in 1..=20 {
         checkpoints.extend(fields(&bench.send(number, 100, true)).iter().map(|data| data.checkpoint));
@@ -130,9 +130,9 @@ fn serial_numbers_begin_at_random_count_up_and_stay_when_a_segment_is_sent_again
 
 /// Keeps 5326-4.1-1, 5326-4.1-2, 5326-4.1-3, 5326-4.1-4, 5326-4.1-5.
 #[test]
-fn only_the_last_segment_of_a_block_is_its_end() {
+fn only_last_segment_ends_block() {
     for (red, inner, last) in [(true, kind::RED, kind::BLOCK_END), (false, kind::GREEN, kind::GREEN_END)] {
-        let mut bench = Bench::new(|_, _| {});
+        let mut bench = RulesBench::new(|_, _| {});
         let out = bench.send(1, 5000, red);
         let mut wanted = vec![inner; out.len() - 1];
         wanted.push(last);
@@ -148,8 +148,8 @@ fn only_the_last_segment_of_a_block_is_its_end() {
 
 /// Keeps 5326-3.1-1, 5326-3.1.2-1, 5326-6-1.
 #[test]
-fn segments_of_another_version_or_an_undefined_type_are_dropped() {
-    let mut bench = Bench::new(|_, _| {});
+fn undefined_versions_and_types_are_dropped() {
+    let mut bench = RulesBench::new(|_, _| {});
     let good = Segment { session: SessionId { engine: 1, number: 7 }, body: data(kind::BLOCK_END, 0, WHOLE, 3) }.emit();
     let controls = (1..16).map(|version| version << 4 | kind::BLOCK_END).chain([5, 6, 10, 11]);
     for (count, control) in controls.enumerate() {
@@ -164,7 +164,7 @@ fn segments_of_another_version_or_an_undefined_type_are_dropped() {
 /// Keeps 5326-5-2, 7122-3.3-1.
 #[test]
 fn a_datagram_is_one_segment() {
-    let mut bench = Bench::new(|_, span| span.datagram_bytes = 500);
+    let mut bench = RulesBench::new(|_, span| span.datagram_bytes = 500);
     let out = bench.input(Input::send(LINK, SendId(1), bundle(1, 5000), true));
     let mut lengths = Vec::new();
     for output in &out {
@@ -173,7 +173,7 @@ fn a_datagram_is_one_segment() {
         }
     }
     assert!(lengths.len() > 9 && lengths.iter().all(|len| *len <= 500), "{lengths:?}");
-    // Two in one are none.
+    // Two segments in one datagram are invalid.
     let segment = |offset, bytes| {
         let body = data(kind::RED, offset, bytes, 0);
         Segment { session: SessionId { engine: 1, number: 7 }, body }.emit()
@@ -184,13 +184,13 @@ fn a_datagram_is_one_segment() {
 
 /// Keeps 5326-3.2.2-4, 5326-3.2.2-7, 5326-3.2.2-8, 5326-3.2.2-9, 5326-3.2.2-10, 5326-9.3-1.
 #[test]
-fn a_report_that_breaks_the_rules_of_claims_is_dropped() {
-    let mut bench = Bench::new(|_, _| {});
+fn report_with_invalid_claims_is_dropped() {
+    let mut bench = RulesBench::new(|_, _| {});
     let number = bench.send(1, 100, true)[0].session.number;
     let report = |fields: &[u64]| {
         let mut bytes = vec![kind::REPORT];
         for (place, field) in [2, number, 0].iter().chain(fields).enumerate() {
-            // The count of extensions is a byte, and 0.
+            // The extension count is one byte, 0.
             let mut sdnv = [0; sdnv::LEN_MAX];
             let len = sdnv::encode(*field, &mut sdnv);
             assert!(place != 2 || sdnv[..len] == [0]);
@@ -198,7 +198,7 @@ fn a_report_that_breaks_the_rules_of_claims_is_dropped() {
         }
         bytes
     };
-    // Serial, checkpoint, upper, lower, count of claims; offset and length of each.
+    // Serial, checkpoint, upper, lower, number of claims; offset and length of each.
     let wrong: [(&[u64], &str); 9] = [
         (&[0, 0, 100, 0, 1, 0, 100], "no serial number"),
         (&[9, 0, 50, 50, 1, 0, 0], "nothing in its scope"),
@@ -222,27 +222,29 @@ fn a_report_that_breaks_the_rules_of_claims_is_dropped() {
 
 /// Keeps 5326-6.13-1.
 #[test]
-fn the_answer_to_a_report_comes_before_what_it_asks_for() {
-    let mut bench = Bench::new(|_, _| {});
+fn report_acknowledgment_precedes_retransmission() {
+    // RFC 5326 6.13: first the acknowledgment, then the requested data.
+    let mut bench = RulesBench::new(|_, _| {});
     let number = bench.send(1, 5000, true)[0].session.number;
     let claims = vec![(0, 1000), (2000, 5000)];
     let mut left =
-        sent(&bench.hear(2, number, Body::Report { serial: 9, checkpoint: 0, lower: 0, upper: 5000, claims }));
+        sent(&bench.hear(2, number, SegmentBody::Report { serial: 9, checkpoint: 0, lower: 0, upper: 5000, claims }));
     left.extend(bench.later(1));
-    assert_eq!((left[0].kind(), &left[0].body), (kind::REPORT_ACK, &Body::ReportAck { serial: 9 }));
+    assert_eq!((left[0].kind(), &left[0].body), (kind::REPORT_ACK, &SegmentBody::ReportAck { serial: 9 }));
     let again = fields(&left[1..]);
     assert_eq!((again[0].offset, again[0].end(), again[0].report), (1000, 2000, 9), "{again:?}");
 }
 
 /// Keeps 5326-6.13-5, 5326-6.22-2.
 #[test]
-fn too_many_reports_end_the_session_with_their_reason() {
-    let mut bench = Bench::new(|_, _| {});
+fn report_limit_ends_session_with_reason() {
+    // RFC 5326 6.13: the reason is RXMTCYCEXC.
+    let mut bench = RulesBench::new(|_, _| {});
     let number = bench.send(1, 100, true)[0].session.number;
     let mut left = Vec::new();
     for serial in 1..50_000 {
         let claims = vec![(0, 50)];
-        let report = Body::Report { serial, checkpoint: 0, lower: 0, upper: 100, claims };
+        let report = SegmentBody::Report { serial, checkpoint: 0, lower: 0, upper: 100, claims };
         left = sent(&bench.hear(2, number, report));
         if bench.ltp.usage().exports == 0 {
             break;
@@ -250,14 +252,15 @@ fn too_many_reports_end_the_session_with_their_reason() {
     }
     assert_eq!((bench.failed.len(), bench.ltp.usage().exports), (1, 0), "a session without end");
     left.extend(bench.later(1));
-    assert!(left.iter().any(|s| s.body == Body::Cancel { by_sender: true, reason: reason::CYCLES }), "{left:?}");
+    assert!(left.iter().any(|s| s.body == SegmentBody::Cancel { by_sender: true, reason: reason::CYCLES }), "{left:?}");
 }
 
 /// Keeps 5326-6.1-1, 5326-6.4-1.
 #[test]
-fn nothing_leaves_while_the_link_does_not_transmit() {
+fn down_link_sends_nothing() {
+    // Retries are not counted meanwhile, either.
     let silent = LinkState { transmit: false, ..LinkState::UP };
-    let mut bench = Bench::new(|_, _| {});
+    let mut bench = RulesBench::new(|_, _| {});
     assert!(bench.link(silent).is_empty());
     assert!(bench.send(1, 5000, true).is_empty());
     assert!(sent(&bench.hear(1, 7, data(kind::CHECKPOINT, 0, b"abc", 3))).is_empty(), "no report");
@@ -271,23 +274,23 @@ fn nothing_leaves_while_the_link_does_not_transmit() {
 
 /// Keeps 5326-6.18-1.
 #[test]
-fn an_acknowledged_cancel_is_not_sent_again() {
+fn acknowledged_cancel_is_not_resent() {
     for acknowledged in [false, true] {
-        let mut bench = Bench::new(|_, span| span.attempts = 2);
+        let mut bench = RulesBench::new(|_, span| span.attempts = 2);
         let unknown = Data { kind: kind::RED, service: 3, offset: 0, length: 1, checkpoint: 0, report: 0 };
-        let left = sent(&bench.hear(1, 7, Body::Data(unknown, Bytes::from_static(b"x"))));
-        assert_eq!(left[0].body, Body::Cancel { by_sender: false, reason: reason::UNREACHABLE });
+        let left = sent(&bench.hear(1, 7, SegmentBody::Data(unknown, Bytes::from_static(b"x"))));
+        assert_eq!(left[0].body, SegmentBody::Cancel { by_sender: false, reason: reason::UNREACHABLE });
         if acknowledged {
-            bench.hear(1, 7, Body::CancelAck { by_sender: false });
+            bench.hear(1, 7, SegmentBody::CancelAck { by_sender: false });
         }
         assert_eq!(bench.later(60).len(), usize::from(!acknowledged), "of a receiver");
-        let mut bench = Bench::new(|_, span| span.attempts = 2);
+        let mut bench = RulesBench::new(|_, span| span.attempts = 2);
         let number = bench.send(1, 100, true)[0].session.number;
         let left: Vec<Segment> = (0..2).flat_map(|_| bench.later(2)).collect();
-        let cancel = Body::Cancel { by_sender: true, reason: reason::LIMIT };
+        let cancel = SegmentBody::Cancel { by_sender: true, reason: reason::LIMIT };
         assert_eq!(left.iter().filter(|segment| segment.body == cancel).count(), 1, "{left:?}");
         if acknowledged {
-            bench.hear(2, number, Body::CancelAck { by_sender: true });
+            bench.hear(2, number, SegmentBody::CancelAck { by_sender: true });
         }
         assert_eq!(bench.later(60).len(), usize::from(!acknowledged), "of a sender");
     }
@@ -295,19 +298,20 @@ fn an_acknowledged_cancel_is_not_sent_again() {
 
 /// Keeps 5326-4.2-3.
 #[test]
-fn a_receiver_says_why_it_does_not_want_a_block() {
+fn receiver_cancel_carries_reason() {
+    // The sender's agent decides by the reason whether to retry.
     for (refusal, why) in [
         (Refusal::NoResources, reason::SYSTEM),
         (Refusal::StoreFailed, reason::SYSTEM),
         (Refusal::NotAcceptable, reason::USER),
         (Refusal::TooLarge, reason::USER),
     ] {
-        let mut bench = Bench::new(|_, _| {});
+        let mut bench = RulesBench::new(|_, _| {});
         let ticket = tickets(&bench.hear(1, 7, data(kind::BLOCK_END, 0, WHOLE, 3)))[0];
         let left = sent(&bench.input(Input::Refused { ticket, reason: refusal }));
         let cancel = Segment {
             session: SessionId { engine: 1, number: 7 },
-            body: Body::Cancel { by_sender: false, reason: why },
+            body: SegmentBody::Cancel { by_sender: false, reason: why },
         };
         assert_eq!(left, [cancel], "{refusal:?}");
     }
@@ -315,19 +319,25 @@ fn a_receiver_says_why_it_does_not_want_a_block() {
 
 /// Keeps 5326-6.13-3.
 #[test]
-fn a_report_stops_the_timer_of_the_checkpoint_it_names_and_of_no_other() {
-    let mut bench = Bench::new(|_, span| span.checkpoint_every = 2000);
+fn report_stops_only_its_checkpoints_timer() {
+    // Timers of other checkpoints go on.
+    let mut bench = RulesBench::new(|_, span| span.checkpoint_every = 2000);
     let out = bench.send(1, 10_000, true);
     let (number, all) = (out[0].session.number, fields(&out));
     let checkpoints: Vec<&Data> = all.iter().filter(|data| data.is_checkpoint()).collect();
-    let timers = |bench: &Bench| bench.ltp.usage().timers;
+    let timers = |bench: &RulesBench| bench.ltp.usage().timers;
     let before = timers(&bench);
     assert!(before >= checkpoints.len() && checkpoints.len() > 3, "{before}");
-    let report =
-        |serial, checkpoint, upper| Body::Report { serial, checkpoint, lower: 0, upper, claims: vec![(0, upper)] };
+    let report = |serial, checkpoint, upper| SegmentBody::Report {
+        serial,
+        checkpoint,
+        lower: 0,
+        upper,
+        claims: vec![(0, upper)],
+    };
     bench.hear(2, number, report(5, checkpoints[0].checkpoint, checkpoints[0].end()));
     assert_eq!(timers(&bench), before - 1);
-    // One that names none stops none.
+    // A report without a checkpoint number stops none.
     bench.hear(2, number, report(6, 0, checkpoints[1].end()));
     assert_eq!(timers(&bench), before - 1);
     let again: BTreeSet<u64> = fields(&bench.later(60)).iter().map(|data| data.checkpoint).collect();

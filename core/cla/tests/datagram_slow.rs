@@ -1,6 +1,5 @@
-//! Nodes in a row that pass small bundles on over LTP, in virtual time: slow ones, ones that stand still for a while, a
-//! way that gets longer. What is counted is how often data leave that are there already, for a slow node has to take
-//! each of those copies too.
+//! A row of nodes that relay small bundles over LTP, in virtual time: slow ones, stalling ones, growing delay. The
+//! tests count unnecessary retransmissions, because a slow node must process each of them too.
 
 use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Destination, Input, LinkState, Output, SendId, Ticket};
 use farlink_base::socket;
@@ -9,34 +8,32 @@ use farlink_cla::ltp::{Config, Ltp, SpanConfig};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
-/// Time between two looks at every node.
+/// Step of virtual time.
 const TICK: Duration = Duration::from_micros(100);
 const BUNDLE: u64 = 1000;
 
-struct Node {
+struct RelayNode {
     ltp: Ltp,
-    /// Datagrams that come, by when they are there, and from whom.
+    /// Datagrams under way, by arrival time, with their sender.
     inbox: BTreeMap<(Instant, u64), (usize, Payload)>,
-    /// Bundles to send on.
     queue: VecDeque<u64>,
     ready: bool,
-    /// Datagrams it can take in a tick.
+    /// Datagrams that it can process per tick.
     speed: usize,
-    /// It does nothing until then.
+    /// Stalled until then.
     still_until: Instant,
     next_send: u64,
-    /// Data segments it sent.
     data: u64,
-    /// Bundles that came, and those the next node has.
+    /// Bundles received, and those confirmed by the next node.
     came: u64,
     sent: u64,
-    /// Most bundles that waited to be sent on.
+    /// Most bundles that waited to be relayed.
     waiting_max: usize,
 }
 
-struct Row {
+struct RelayRow {
     now: Instant,
-    nodes: Vec<Node>,
+    nodes: Vec<RelayNode>,
     delay: Duration,
     jitter: Duration,
     loss: f64,
@@ -48,9 +45,9 @@ fn address(node: usize) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, node as u8 + 1], 1113))
 }
 
-impl Row {
-    /// Nodes that take so many datagrams a tick; the first has `bundles` for the last.
-    fn new(speeds: &[usize], bundles: u64) -> Row {
+impl RelayRow {
+    /// Nodes that process so many datagrams per tick; the first has `bundles` for the last.
+    fn new(speeds: &[usize], bundles: u64) -> RelayRow {
         let node = |(at, speed): (usize, &usize)| {
             let engine = at as u64 + 1;
             let span = |to: usize| SpanConfig {
@@ -62,7 +59,7 @@ impl Row {
             };
             let peers = [at.checked_sub(1), Some(at + 1).filter(|to| *to < speeds.len())];
             let spans = peers.into_iter().flatten().map(span).collect();
-            Node {
+            RelayNode {
                 ltp: Ltp::new(Config { engine, seed: engine, ..Config::default() }, spans),
                 inbox: BTreeMap::new(),
                 queue: if at == 0 { (0..bundles).collect() } else { VecDeque::new() },
@@ -78,7 +75,7 @@ impl Row {
         };
         let nodes = speeds.iter().enumerate().map(node).collect();
         let (now, delay, jitter) = (Instant(1_000_000_000), Duration::from_micros(200), Duration::ZERO);
-        let mut row = Row { now, nodes, delay, jitter, loss: 0.0, rng: Rng::new(1), order: 0 };
+        let mut row = RelayRow { now, nodes, delay, jitter, loss: 0.0, rng: Rng::new(1), order: 0 };
         for at in 0..speeds.len() {
             for to in 0..speeds.len() {
                 let state = LinkState::UP;
@@ -159,7 +156,7 @@ impl Row {
             self.tell(at, Input::send(LinkId(at as u32 + 1), id, payload, true));
         }
     }
-    /// Goes on until the last has all, or for so many seconds; seconds it took.
+    /// Runs until the last node has all bundles, or for `seconds`; returns the time taken, s.
     fn run(&mut self, bundles: u64, seconds: u64) -> f64 {
         let begun = self.now;
         let before_last = self.nodes.len() - 2;
@@ -173,7 +170,7 @@ impl Row {
         }
         (self.now - begun).as_secs_f64()
     }
-    /// Copies of data that a node sent, of each bundle.
+    /// Retransmissions of a node per bundle.
     fn copies(&self, at: usize) -> f64 {
         let node = &self.nodes[at];
         (node.data - node.next_send) as f64 / node.next_send as f64
@@ -181,17 +178,19 @@ impl Row {
 }
 
 #[test]
-fn a_slow_receiver_is_not_sent_copies() {
-    let mut row = Row::new(&[100, 1], 6_000);
+fn slow_receiver_gets_no_duplicates() {
+    // Unnecessary copies would slow it down further.
+    let mut row = RelayRow::new(&[100, 1], 6_000);
     let took = row.run(6_000, 20);
     assert!(row.copies(0) < 0.01, "{} copies of each", row.copies(0));
-    // A datagram with data and an acknowledgment each: no faster than 5,000 a second.
+    // Each bundle is two datagrams, data and acknowledgment: at most 5,000 bundles per second.
     assert!(took < 2.0, "{took} s");
 }
 
 #[test]
-fn who_stands_still_for_a_while_is_asked_once_for_all() {
-    let mut row = Row::new(&[100, 20], 20_000);
+fn stalled_peer_gets_one_checkpoint() {
+    // While the peer stalls, one repeated checkpoint serves for all sessions.
+    let mut row = RelayRow::new(&[100, 20], 20_000);
     for pause in 0..4 {
         (0..1_500).for_each(|_| row.tick());
         let node = pause % 2;
@@ -202,8 +201,9 @@ fn who_stands_still_for_a_while_is_asked_once_for_all() {
 }
 
 #[test]
-fn timers_follow_a_way_that_gets_longer() {
-    let mut row = Row::new(&[100, 100], 20_000);
+fn timers_follow_growing_delay() {
+    // A longer delay must not look like loss.
+    let mut row = RelayRow::new(&[100, 100], 20_000);
     (0..2_000).for_each(|_| row.tick());
     row.delay = Duration::from_millis(150);
     row.run(20_000, 120);
@@ -211,17 +211,18 @@ fn timers_follow_a_way_that_gets_longer() {
 }
 
 #[test]
-fn what_comes_in_another_order_does_not_go_again() {
-    let mut row = Row::new(&[100, 100], 15_000);
+fn reordering_causes_no_retransmission() {
+    // Later segments arriving first are no sign of loss.
+    let mut row = RelayRow::new(&[100, 100], 15_000);
     row.jitter = Duration::from_millis(5);
     row.run(15_000, 60);
     assert!(row.copies(0) < 0.001, "{} copies of each", row.copies(0));
 }
 
 #[test]
-fn what_is_lost_goes_again_soon() {
+fn lost_data_are_resent_soon() {
     for loss in [0.001, 0.05] {
-        let mut row = Row::new(&[100, 100], 10_000);
+        let mut row = RelayRow::new(&[100, 100], 10_000);
         row.loss = loss;
         let took = row.run(10_000, 60);
         assert!(row.copies(0) < 4.0 * loss + 0.01, "loss {loss}: {} copies of each", row.copies(0));
@@ -230,11 +231,11 @@ fn what_is_lost_goes_again_soon() {
 }
 
 #[test]
-fn a_node_that_has_much_to_pass_on_keeps_up_and_no_copies_come_or_go() {
-    let mut row = Row::new(&[100, 3, 100], 8_000);
+fn relaying_node_keeps_up_without_duplicates() {
+    let mut row = RelayRow::new(&[100, 3, 100], 8_000);
     let took = row.run(8_000, 30);
     assert!(row.copies(0) < 0.02 && row.copies(1) < 0.02, "{} and {} copies", row.copies(0), row.copies(1));
-    // Four datagrams come for each bundle: 7,500 a second.
+    // Four datagrams per bundle: 7,500 bundles per second.
     assert!(took < 2.5, "{took} s");
     assert!(row.nodes[1].waiting_max < 8_000, "{} wait", row.nodes[1].waiting_max);
 }

@@ -1,16 +1,16 @@
-//! Long bundles over LTP: sent from ranges asked for as they leave (again where they were lost),
-//! handed on while they arrive. Neither engine ever holds more than a few megabytes.
+//! Long bundles over LTP: sent from ranges requested as they leave (and again if lost), offered while they arrive.
+//! Neither engine holds more than a few megabytes.
 
-use crate::datagram_common::{Channel, World, bundle};
+use crate::datagram_common::{Channel, EnginePair, bundle};
 use farlink_base::{DataRate, Duration, Refusal};
 use farlink_cla::ltp::SpanConfig;
 
 const MIB: usize = 1 << 20;
 
 /// Two engines with little memory.
-fn world(seed: u64, channel: Channel, memory: u64) -> World {
+fn world(seed: u64, channel: Channel, memory: u64) -> EnginePair {
     let span = SpanConfig { attempts: 60, checkpoint_every: 500_000, ..SpanConfig::default() };
-    let mut world = World::with(seed, channel, span, |_, config| config.memory_bytes = memory);
+    let mut world = EnginePair::with(seed, channel, span, |_, config| config.memory_bytes = memory);
     world.stream_from = 100_000;
     world.keep = Duration::from_millis(20);
     world
@@ -18,7 +18,7 @@ fn world(seed: u64, channel: Channel, memory: u64) -> World {
 fn channel(loss: f64) -> Channel {
     Channel { loss: [loss; 2], rate: Some(DataRate(1_000_000_000)), ..Channel::default() }
 }
-fn run(world: &mut World, sizes: &[usize]) {
+fn run(world: &mut EnginePair, sizes: &[usize]) {
     for (number, size) in sizes.iter().enumerate() {
         world.offer(0, number as u64, bundle(number as u64, *size), true);
     }
@@ -28,7 +28,7 @@ fn run(world: &mut World, sizes: &[usize]) {
 }
 
 #[test]
-fn a_long_bundle_passes_two_engines_with_little_memory() {
+fn long_bundle_streams_with_little_memory() {
     for (seed, loss) in [0.0, 0.01, 0.2].into_iter().enumerate() {
         let mut world = world(seed as u64, channel(loss), 4 << 20);
         run(&mut world, &[5 * MIB + 5, 200, 3 * MIB, 130_000]);
@@ -36,13 +36,14 @@ fn a_long_bundle_passes_two_engines_with_little_memory() {
         assert!(to.most_arriving <= 6 << 20, "{} bytes held", to.most_arriving);
         assert!(loss > 0.0 || to.most_arriving <= 2 << 20, "{} bytes held without loss", to.most_arriving);
         assert!((from.failed, to.aborted) == (0, 0) && to.offers.values().all(|n| *n == 1));
-        // Without loss every byte is asked for once at most.
+        // Without loss every byte is requested at most once.
         assert!(loss > 0.0 || from.asked <= 8 * MIB as u64 + 200_000, "{} asked for", from.asked);
     }
 }
 
 #[test]
-fn reordering_duplication_and_a_first_segment_lost_again_and_again() {
+fn streaming_survives_reordering_and_repeated_loss() {
+    // The first segment is lost repeatedly.
     for seed in 0..2 {
         let jitter = Duration::from_millis(30);
         let channel = Channel { jitter, duplicate: 0.1, ..channel(0.05) };
@@ -54,7 +55,8 @@ fn reordering_duplication_and_a_first_segment_lost_again_and_again() {
 }
 
 #[test]
-fn a_read_that_fails_cancels_the_session_and_the_bundle_comes_whole_later() {
+fn read_failure_cancels_then_retries_whole() {
+    // After the failure the bundle is sent again completely.
     let mut world = world(1, channel(0.0), 4 << 20);
     world.broken.insert(0);
     run(&mut world, &[6 * MIB, 5 * MIB]);
@@ -62,7 +64,7 @@ fn a_read_that_fails_cancels_the_session_and_the_bundle_comes_whole_later() {
 }
 
 #[test]
-fn a_slow_agent_holds_and_resumes() {
+fn slow_agent_holds_and_resumes() {
     let mut world = world(2, channel(0.01), 4 << 20);
     world.hold = (0.5, Duration::from_millis(700));
     run(&mut world, &[9 * MIB, 2 * MIB]);
@@ -71,7 +73,8 @@ fn a_slow_agent_holds_and_resumes() {
 }
 
 #[test]
-fn a_bundle_refused_at_its_first_part_is_not_sent_to_its_end() {
+fn refusal_of_first_part_stops_sending() {
+    // The refusal of the first part makes the rest useless.
     for (reason, failed) in [(Refusal::NoResources, 1), (Refusal::TooLarge, 1), (Refusal::Duplicate, 0)] {
         let mut world = world(3, channel(0.0), 4 << 20);
         world.refuse.insert(0, reason);
@@ -90,7 +93,8 @@ fn a_bundle_refused_at_its_first_part_is_not_sent_to_its_end() {
 }
 
 #[test]
-fn both_sides_may_start_anew_in_the_middle() {
+fn either_side_may_restart_mid_bundle() {
+    // The session is lost, and the bundle starts again.
     for side in 0..2 {
         let mut world = world(4, channel(0.02), 4 << 20);
         world.restart_at(0.05, side);

@@ -1,4 +1,4 @@
-//! The tests of the convergence layers, in one program: it is linked once.
+//! Tests of the convergence layers, in one program, so that it is linked once.
 
 mod announce_beacons;
 mod announce_hostile;
@@ -20,11 +20,11 @@ mod datagram_streaming;
 mod ion_model;
 mod ltp_bench;
 mod oneway_script;
+mod stream_admission;
 mod stream_common;
 mod stream_contact_v3;
-mod stream_doorkeeper;
 mod stream_links;
-mod stream_oneway_doorkeeper;
+mod stream_oneway_admission;
 mod stream_oneway_receiving;
 mod stream_oneway_sending;
 mod stream_pair;
@@ -41,7 +41,7 @@ mod tcpcl_v3_script;
 mod tcpcl_v4_script;
 mod udpcl_behaviour;
 mod udpcl_common;
+mod udpcl_dynamic;
 mod udpcl_hostile;
 mod udpcl_pair;
-mod udpcl_strangers;
 mod udpcl_vectors;

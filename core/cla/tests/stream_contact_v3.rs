@@ -1,4 +1,4 @@
-//! The contact header of TCPCLv3, field by field (RFC 7242 4.1 and 4.2).
+//! Contact header of TCPCLv3, field by field (RFC 7242 4.1 and 4.2).
 
 use crate::tcpcl_v3_script::{ALL, END, NONE, SILENT, START, ack, contact, old_ours, passive, segment};
 use crate::tcpcl_v4_script::{Lone, span};
@@ -6,7 +6,8 @@ use farlink_base::layer::Output;
 use farlink_base::socket;
 use farlink_cla::tcpcl_v4::Config;
 
-/// Whether a session begins with this from the side that connected, and whether the connection was closed.
+/// Whether a session is established after these bytes from the connecting side, and whether the connection was
+/// closed.
 fn met(bytes: &[u8]) -> (bool, bool) {
     let mut lone = Lone::passive(old_ours());
     lone.hear(bytes);
@@ -29,7 +30,7 @@ fn another_magic_ends_the_connection() {
 
 /// Keeps 7242-4.2-2.
 #[test]
-fn a_contact_header_of_another_version_begins_no_session_of_this_one() {
+fn other_header_version_starts_no_session() {
     let header = contact(ALL, 30, "ipn:1.0");
     for version in (0..=255).filter(|version| ![3, 4].contains(version)) {
         let mut other = header.clone();
@@ -41,21 +42,21 @@ fn a_contact_header_of_another_version_begins_no_session_of_this_one() {
 
 /// Keeps 7242-4.1-1, 7242-4.2-2.
 #[test]
-fn a_session_begins_once_the_last_byte_of_the_name_is_there() {
+fn session_waits_for_complete_name() {
     let header = contact(ALL, 30, "ipn:1.0");
     for cut in 0..header.len() {
         assert_eq!(met(&header[..cut]), (false, false), "{cut} bytes");
     }
-    // The length of the name says how far it goes.
+    // The length of the name delimits it.
     let (length, mut longer) = (8, header.clone());
     assert_eq!(header[length], 7);
     longer[length] = 8;
     assert_eq!(met(&longer), (false, false), "a byte of the name is still to come");
-    // A name that is no endpoint ID at all, or no text.
+    // A name that is not an endpoint ID, or not UTF-8.
     let mut broken = header.clone();
     broken[length + 1] = 0xff;
     assert_eq!(met(&broken), (false, true));
-    // The four unused bits say nothing.
+    // The four unused bits are ignored.
     for bit in 4..8 {
         assert_eq!(met(&contact(ALL | 1 << bit, 30, "ipn:1.0")), (true, false), "bit {bit}");
     }
@@ -83,7 +84,7 @@ fn other_parameters_take_a_new_connection() {
 
 /// Keeps 7242-7-1.
 #[test]
-fn the_name_in_a_contact_header_proves_nobody() {
+fn header_name_proves_no_identity() {
     for name in ["ipn:1.0", "dtn://moon/", "whatever"] {
         let mut lone = Lone::passive(old_ours());
         lone.hear(&contact(ALL, 30, name));
@@ -92,6 +93,6 @@ fn the_name_in_a_contact_header_proves_nobody() {
             Output::PeerUp { claimed, proven, node, .. } => Some((claimed.clone(), proven.clone(), *node)),
             _ => None,
         });
-        assert_eq!(met, Some((Some(name.to_string()), None, None)), "it is claimed, and no more");
+        assert_eq!(met, Some((Some(name.to_string()), None, None)), "claimed, not proven");
     }
 }

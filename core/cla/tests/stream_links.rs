@@ -1,4 +1,4 @@
-//! Links of TCPCLv4 that come and go while sessions are open, and bundles that are taken back.
+//! TCPCLv4 links added and removed while sessions are open, and bundles withdrawn.
 
 use crate::tcpcl_v4_script::{Lone, PASSIVE, message, ours, send, span};
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId};
@@ -26,7 +26,8 @@ fn count(said: &[Output], wanted: impl Fn(&Output) -> bool) -> usize {
 }
 
 #[test]
-fn a_removed_link_gives_everything_back_and_says_goodbye() {
+fn removed_link_returns_bundles_and_terminates() {
+    // Written bytes leave before the session is terminated.
     let mut lone = Lone::active(span()).greet(30);
     lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 60 }));
     lone.give(send(1, vec![1; 90]));
@@ -40,7 +41,7 @@ fn a_removed_link_gives_everything_back_and_says_goodbye() {
     assert_eq!(count(&said, |o| matches!(o, Output::OfferAborted { .. })), 1);
     assert_eq!(count(&said, |o| matches!(o, Output::Ready { ready: false, .. })), 1);
     assert_eq!(count(&said, |o| matches!(o, Output::PeerDown { link: LinkId(0) })), 1);
-    assert_eq!(lone.layer.usage(), Usage { links: 0, sessions: 1, timers: 1 }, "what is written still leaves");
+    assert_eq!(lone.layer.usage(), Usage { links: 0, sessions: 1, timers: 1 }, "written bytes still leave");
     lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 1000 }));
     let rest = lone.wrote();
     assert!(rest.ends_with(&[5, 0, 0]), "SESS_TERM, not inside a segment: {begun:?} {rest:?}");
@@ -54,8 +55,8 @@ fn a_removed_link_gives_everything_back_and_says_goodbye() {
 }
 
 #[test]
-fn links_not_yet_or_no_longer_connected_are_removed_too() {
-    // Connecting, waiting for the peer's words, waiting to connect again, down and about to give up.
+fn unconnected_links_are_removed_too() {
+    // Connecting, waiting for the peer's header, waiting to reconnect, down and about to be parked.
     for stage in 0..4 {
         let mut lone = Lone::new(ours(), vec![span()]);
         lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
@@ -78,7 +79,8 @@ fn links_not_yet_or_no_longer_connected_are_removed_too() {
 }
 
 #[test]
-fn a_link_added_again_works_and_others_never_notice() {
+fn readded_link_works_beside_others() {
+    // Sessions of other links must be unaffected by removal and addition.
     let other = LinkParams { link: LinkId(1), node_id: "ipn:3.0".into(), connect: false, ..span() };
     let mut lone = Lone::new(ours(), vec![other]);
     lone.give(Input::Link { link: LinkId(1), state: LinkState::UP });
@@ -113,7 +115,8 @@ fn a_link_added_again_works_and_others_never_notice() {
 }
 
 #[test]
-fn a_peer_met_before_its_link_was_added_is_asked_to_come_again() {
+fn early_peer_is_asked_to_reconnect() {
+    // The peer was met on a dynamic link before its link was added.
     let mut lone = Lone::passive(ours()).greet(30);
     lone.hear(&message("xfer_single"));
     let ticket = lone.tickets()[0];
@@ -121,7 +124,7 @@ fn a_peer_met_before_its_link_was_added_is_asked_to_come_again() {
     lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
     assert_eq!(lone.wrote(), [5, 0, 0]);
     lone.give(Input::Accepted { ticket });
-    assert_eq!(lone.wrote()[0], 2, "what is under way is finished");
+    assert_eq!(lone.wrote()[0], 2, "transfers in progress are finished");
     lone.hear(&[5, 1, 0]);
     assert_eq!(lone.closed(), Some(false));
     lone.stream = StreamId(PASSIVE.0 + 1);
@@ -145,7 +148,7 @@ fn dynamic_links_can_be_removed() {
 }
 
 #[test]
-fn a_thousand_flaps_leave_nothing_behind() {
+fn thousand_flaps_leave_nothing() {
     let mut lone = Lone::new(ours(), Vec::new());
     for flap in 0..1000u64 {
         assert!(add(&mut lone, span()));
@@ -154,7 +157,7 @@ fn a_thousand_flaps_leave_nothing_behind() {
             panic!("it connects")
         };
         lone.stream = stream;
-        // Every flap gets a little further than the one before.
+        // Every flap gets further than the one before.
         if flap % 5 > 0 {
             lone.open();
         }
@@ -180,7 +183,8 @@ fn a_thousand_flaps_leave_nothing_behind() {
 }
 
 #[test]
-fn a_bundle_not_begun_is_taken_back_and_one_under_way_goes_to_its_end() {
+fn only_unstarted_bundle_is_withdrawn() {
+    // RFC 9174 has no message to abort a transfer in progress.
     let cancel = |id| Input::CancelSend { link: LinkId(0), id: SendId(id) };
     let mut lone = Lone::active(span()).greet(30);
     lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 60 }));
@@ -205,7 +209,7 @@ fn a_bundle_not_begun_is_taken_back_and_one_under_way_goes_to_its_end() {
     assert!(lone.said().is_empty(), "too late, or no such link");
 }
 
-/// The first 40 bytes of a bundle of 90, number `id`.
+/// The first 40 bytes of bundle `id`, which has 90.
 fn begin(id: u64) -> Input {
     let part = Payload::from(vec![id as u8; 40]);
     Input::Send { link: LinkId(0), id: SendId(id), total: 90, part, reliable: true, leaving: Leaving::AS_IT_IS }
@@ -222,7 +226,8 @@ fn wants(said: &[Output]) -> Vec<u64> {
 }
 
 #[test]
-fn of_bundles_given_in_parts_what_waits_is_taken_back_and_what_leaves_goes_on() {
+fn only_waiting_streamed_bundle_is_withdrawn() {
+    // Also for bundles sent in parts.
     let cancel = |id| Input::CancelSend { link: LinkId(0), id: SendId(id) };
     let mut lone = Lone::active(span()).greet(30);
     lone.give(begin(81));
@@ -233,7 +238,7 @@ fn of_bundles_given_in_parts_what_waits_is_taken_back_and_what_leaves_goes_on() 
     assert_eq!(failed(&lone.said()), [82]);
     lone.give(more(82));
     lone.give(cancel(81));
-    assert!(lone.said().is_empty() && !lone.wrote().contains(&83), "nothing overtakes a transfer begun");
+    assert!(lone.said().is_empty() && !lone.wrote().contains(&83), "no bundle overtakes a transfer in progress");
     lone.give(more(81));
     let wrote = lone.wrote();
     assert_eq!(wrote.iter().filter(|byte| **byte == 81).count(), 50, "its rest");
@@ -243,7 +248,8 @@ fn of_bundles_given_in_parts_what_waits_is_taken_back_and_what_leaves_goes_on() 
 }
 
 #[test]
-fn a_removed_link_forgets_what_it_had_in_part() {
+fn removed_link_forgets_partial_transfer() {
+    // Its offer is aborted, because the rest will never arrive.
     for late in 0..3 {
         let mut lone = Lone::active(span()).greet(30);
         lone.give(begin(1));
@@ -262,7 +268,8 @@ fn a_removed_link_forgets_what_it_had_in_part() {
 }
 
 #[test]
-fn bytes_that_cannot_be_had_end_the_session_only_where_some_have_left() {
+fn read_failure_ends_only_begun_transfer() {
+    // Once bytes have left, only the end of the session shows the peer that they are incomplete.
     let broken = |id| Input::SendBroken { link: LinkId(0), id: SendId(id) };
     let mut lone = Lone::active(span()).greet(30);
     lone.give(begin(1));
@@ -277,7 +284,8 @@ fn bytes_that_cannot_be_had_end_the_session_only_where_some_have_left() {
 }
 
 #[test]
-fn a_link_removed_while_the_peer_is_held_back_reads_its_goodbye() {
+fn paused_peer_still_reads_termination() {
+    // The peer's input is paused, which must not delay the end of the session.
     let mut lone = Lone::active(span()).greet(30);
     lone.hear(&message("xfer_first_with_length"));
     let ticket = match lone.said()[..] {
@@ -286,7 +294,7 @@ fn a_link_removed_while_the_peer_is_held_back_reads_its_goodbye() {
     };
     lone.give(Input::Hold { ticket });
     assert!(matches!(lone.said()[..], [Output::Socket(socket::Output::Pause { .. })]));
-    // With no room, the session stays until its goodbye is written.
+    // Without room in the socket, the session stays until SESS_TERM is written.
     lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 0 }));
     lone.give(REMOVE);
     let said = lone.said();
@@ -301,7 +309,8 @@ fn a_link_removed_while_the_peer_is_held_back_reads_its_goodbye() {
 }
 
 #[test]
-fn a_link_turned_off_ends_its_session_and_takes_none_until_it_is_up_again() {
+fn disabled_link_ends_and_blocks_sessions() {
+    // Incoming sessions are rejected until the link is up again.
     let (link, close) = (LinkId(0), Input::CloseLink { link: LinkId(0) });
     for told_first in [true, false] {
         let mut lone = Lone::active(span()).greet(30);
@@ -310,7 +319,7 @@ fn a_link_turned_off_ends_its_session_and_takes_none_until_it_is_up_again() {
         lone.hear(&message("xfer_first_with_length"));
         lone.said();
         lone.wrote();
-        // The agent says both; the peer must hear of it although the link is down.
+        // The agent disables the link and reports it down; SESS_TERM must leave all the same.
         if told_first {
             lone.give(Input::Link { link, state: LinkState::DOWN });
         }
@@ -323,14 +332,14 @@ fn a_link_turned_off_ends_its_session_and_takes_none_until_it_is_up_again() {
         assert!(lone.wrote().ends_with(&[5, 0, 0]), "SESS_TERM");
         lone.wait(Duration::from_secs(600));
         assert_eq!(count(&lone.said(), |o| matches!(o, Output::Socket(socket::Output::Connect { .. }))), 0);
-        // The peer comes by itself: not now.
+        // The peer connects: rejected.
         lone.stream = PASSIVE;
         lone.open();
         lone.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
         let said = lone.said();
         assert_eq!(count(&said, |o| matches!(o, Output::PeerUp { .. })), 0, "{said:?}");
         assert!(lone.wrote().ends_with(&[5, 0, 0]), "SESS_TERM: nothing about what it said");
-        // Turned on, it connects.
+        // Enabled again, this side connects.
         lone.give(Input::Link { link, state: LinkState::UP });
         let said = lone.said();
         let Some(Output::Socket(socket::Output::Connect { stream, .. })) = said.last() else { panic!("{said:?}") };
@@ -342,17 +351,19 @@ fn a_link_turned_off_ends_its_session_and_takes_none_until_it_is_up_again() {
 }
 
 #[test]
-fn a_dynamic_link_keeps_its_session_when_it_is_turned_off() {
+fn disabled_dynamic_link_keeps_its_session() {
+    // Without its session the link would be removed, and made anew as enabled.
     let mut lone = Lone::passive(ours());
     lone.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
     let said = lone.said();
     let up = said.iter().find_map(|o| if let Output::PeerUp { link, .. } = o { Some(*link) } else { None });
     lone.give(Input::CloseLink { link: up.expect("a dynamic link") });
-    assert!(lone.said().is_empty(), "else the link were gone, and came back turned on");
+    assert!(lone.said().is_empty(), "otherwise the link would be removed, and made anew as enabled");
 }
 
 #[test]
-fn a_node_that_connects_is_served_on_the_link_to_it_that_is_not_turned_off() {
+fn connection_is_matched_to_enabled_link() {
+    // Of two links to the node, one is disabled.
     let passive = |link| LinkParams { link: LinkId(link), connect: false, ..span() };
     let mut lone = Lone::new(ours(), vec![passive(0), passive(1)]);
     for link in [0, 1] {

@@ -1,4 +1,4 @@
-//! STCP and MTCP as they receive: byte for byte, hostile bytes, and what a node without room does.
+//! Receiving over STCP and MTCP: byte for byte, hostile input, and a node without room.
 
 use crate::oneway_script;
 
@@ -15,7 +15,7 @@ fn passive(framing: Framing) -> Lone {
 }
 
 #[test]
-fn frames_of_other_nodes_are_read_and_hostile_ones_end_the_stream() {
+fn hostile_frames_end_stream() {
     for framing in FRAMINGS {
         for (what, bytes) in vectors(framing) {
             for step in [1, 3, 1000] {
@@ -23,7 +23,7 @@ fn frames_of_other_nodes_are_read_and_hostile_ones_end_the_stream() {
                 bytes.chunks(step).for_each(|chunk| lone.hear(chunk));
                 if what.starts_with("hostile") {
                     assert_eq!(closed(&lone.said(), PASSIVE), Some(true), "{what}");
-                    assert_eq!(lone.reasons(), ["a bundle longer than this node takes"], "{what}");
+                    assert_eq!(lone.reasons(), ["a bundle longer than this node accepts"], "{what}");
                     assert_eq!(lone.layer.usage(), Usage { links: 1, ..Usage::default() }, "{what}");
                 } else if what.starts_with("keepalive") {
                     assert!(lone.said().is_empty() && lone.reasons().is_empty(), "{what}");
@@ -41,7 +41,8 @@ fn frames_of_other_nodes_are_read_and_hostile_ones_end_the_stream() {
 }
 
 #[test]
-fn a_frame_longer_than_the_limit_ends_the_stream_at_its_head_and_one_as_long_is_taken() {
+fn oversized_frame_ends_stream_at_head() {
+    // A bundle as long as the limit is accepted.
     for framing in FRAMINGS {
         let config = Config { transfer_mru: 300, ..ours() };
         let mut lone = Lone::passive(framing, config.clone());
@@ -61,11 +62,11 @@ fn a_frame_longer_than_the_limit_ends_the_stream_at_its_head_and_one_as_long_is_
     assert_eq!(lone.reasons(), ["a byte string of indefinite length"]);
     let mut lone = passive(Framing::Mtcp);
     lone.hear(&[0x9f]);
-    assert_eq!(lone.reasons(), ["what should be a byte string is none"], "a bundle without its frame");
+    assert_eq!(lone.reasons(), ["not a CBOR byte string"], "a bundle without its frame");
 }
 
 #[test]
-fn a_trickle_costs_no_more_than_it_brings_and_a_long_bundle_comes_in_parts() {
+fn trickled_long_bundle_costs_its_length() {
     for framing in FRAMINGS {
         let mut lone = passive(framing);
         let bundle: Vec<u8> = (0..200_000u32).map(|n| (n % 251) as u8).collect();
@@ -83,7 +84,8 @@ fn a_trickle_costs_no_more_than_it_brings_and_a_long_bundle_comes_in_parts() {
 }
 
 #[test]
-fn silence_within_a_bundle_ends_the_stream_and_between_bundles_only_where_that_is_wanted() {
+fn idle_timeout_within_and_between_bundles() {
+    // Silence between bundles ends a stream only if configured.
     for framing in FRAMINGS {
         let whole = frame(framing, &[1; 100_000]);
         for cut in [1, 5, 70_000] {
@@ -98,7 +100,7 @@ fn silence_within_a_bundle_ends_the_stream_and_between_bundles_only_where_that_i
             let said = lone.said();
             assert_eq!((closed(&said, PASSIVE), lone.layer.usage().sessions), (Some(true), 0), "{cut}");
             let aborted = said.iter().filter(|o| matches!(o, Output::OfferAborted { .. })).count();
-            assert_eq!(aborted, usize::from(cut == 70_000), "what was offered is called off");
+            assert_eq!(aborted, usize::from(cut == 70_000), "the offer is aborted");
         }
         let mut lone = passive(framing);
         lone.wait(SECOND * 1_000_000);
@@ -111,7 +113,7 @@ fn silence_within_a_bundle_ends_the_stream_and_between_bundles_only_where_that_i
         assert_eq!(closed(&lone.said(), PASSIVE), None, "keepalives keep it");
         lone.wait(SECOND * 40);
         assert_eq!(closed(&lone.said(), PASSIVE), Some(true));
-        // While the link does not carry anything it says nothing about the peer.
+        // While the link is down, silence of the peer means nothing.
         let mut lone = passive(framing);
         lone.hear(&whole[..70_000]);
         lone.give(Input::Link { link: LinkId(0), state: LinkState::DOWN });
@@ -123,14 +125,15 @@ fn silence_within_a_bundle_ends_the_stream_and_between_bundles_only_where_that_i
 }
 
 #[test]
-fn what_came_whole_before_an_end_or_a_reset_is_offered_and_the_rest_is_called_off() {
+fn complete_bundles_before_reset_are_offered() {
+    // The incomplete bundle is aborted.
     for (framing, error) in FRAMINGS.into_iter().flat_map(|framing| [(framing, true), (framing, false)]) {
         let mut lone = passive(framing);
         lone.hear(&frame(framing, &[1; 100_000])[..80_000]);
         let held = lone.offers()[0].0;
         lone.give(Input::Hold { ticket: held });
         assert_eq!(paused(&lone.said()), [true]);
-        // The driver had read more before it heard of that.
+        // The driver had read more before it noticed the reset.
         let rest =
             [&frame(framing, &[1; 100_000])[80_000..], &frame(framing, &[2; 50]), &frame(framing, &[3; 50])[..20]];
         lone.hear(&rest.concat());
@@ -143,10 +146,10 @@ fn what_came_whole_before_an_end_or_a_reset_is_offered_and_the_rest_is_called_of
             .collect();
         assert_eq!(lasts.len(), 2, "{said:?}");
         assert_eq!(closed(&said, PASSIVE), (!error).then_some(false));
-        assert!(!said.iter().any(|o| matches!(o, Output::OfferAborted { .. })), "of the third nothing was offered");
+        assert!(!said.iter().any(|o| matches!(o, Output::OfferAborted { .. })), "nothing of the third was offered");
         assert_eq!(lone.layer.usage().sessions, 1, "verdicts are awaited");
         lone.hear(&[0; 100]);
-        assert!(lone.said().is_empty(), "nothing is heard any more");
+        assert!(lone.said().is_empty(), "later input is ignored");
         let tickets = said
             .iter()
             .filter_map(|o| if let Output::Offer { ticket, last: true, .. } = o { Some(*ticket) } else { None });
@@ -158,7 +161,8 @@ fn what_came_whole_before_an_end_or_a_reset_is_offered_and_the_rest_is_called_of
 }
 
 #[test]
-fn a_bundle_refused_for_want_of_room_is_offered_again_until_there_is_some() {
+fn bundle_without_room_is_offered_again() {
+    // Refusals are not conveyed to the sender, so the bundle is kept and offered again.
     for (framing, reason) in FRAMINGS
         .into_iter()
         .flat_map(|framing| [Refusal::NoResources, Refusal::NotOpen, Refusal::StoreFailed].map(|why| (framing, why)))
@@ -170,7 +174,7 @@ fn a_bundle_refused_for_want_of_room_is_offered_again_until_there_is_some() {
             lone.give(Input::Refused { ticket, reason });
             assert!(lone.said().is_empty());
             lone.wait(Duration::from_millis(wait - 1));
-            assert!(lone.said().is_empty(), "it rests");
+            assert!(lone.said().is_empty(), "it waits");
             lone.wait(Duration::from_millis(1));
             let offers = lone.offers();
             assert!(matches!(&offers[..], [(again, part, true)] if *again != ticket && part == b"first"), "{offers:?}");
@@ -187,12 +191,13 @@ fn a_bundle_refused_for_want_of_room_is_offered_again_until_there_is_some() {
         let ticket = lone.offers()[0].0;
         lone.refuse(ticket);
         lone.wait(Duration::from_millis(250));
-        assert_eq!(lone.offers().len(), 1, "there was room: the first rest is short again");
+        assert_eq!(lone.offers().len(), 1, "there was room: the first wait is short again");
     }
 }
 
 #[test]
-fn what_is_refused_for_other_reasons_is_gone_and_the_rest_of_it_is_read_over() {
+fn otherwise_refused_bundle_is_skipped() {
+    // Rejected for another reason than lack of room, the bundle is gone.
     for framing in FRAMINGS {
         for reason in [Refusal::NotAcceptable, Refusal::Duplicate, Refusal::Expired, Refusal::TooLarge] {
             let mut lone = passive(framing);
@@ -213,7 +218,8 @@ fn what_is_refused_for_other_reasons_is_gone_and_the_rest_of_it_is_read_over() {
 }
 
 #[test]
-fn a_long_bundle_refused_on_its_way_stops_the_reading_and_goes_on_where_it_was() {
+fn refused_long_bundle_pauses_and_resumes() {
+    // The bundle is longer than the copy kept of it, so its rest must stay in the socket.
     for framing in FRAMINGS {
         let mut lone = passive(framing);
         let bundle: Vec<u8> = (0..1_200_000u32).map(|n| (n % 253) as u8).collect();
@@ -241,7 +247,8 @@ fn a_long_bundle_refused_on_its_way_stops_the_reading_and_goes_on_where_it_was()
 }
 
 #[test]
-fn a_short_bundle_refused_on_its_way_comes_to_its_end_and_is_offered_whole() {
+fn refused_short_bundle_completes_then_retries() {
+    // All of it can be kept, so the stream need not wait.
     for (framing, ends) in FRAMINGS.into_iter().flat_map(|framing| [(framing, true), (framing, false)]) {
         let mut lone = passive(framing);
         let bundle: Vec<u8> = (0..300_000u32).map(|n| (n % 253) as u8).collect();
@@ -263,7 +270,8 @@ fn a_short_bundle_refused_on_its_way_comes_to_its_end_and_is_offered_whole() {
 }
 
 #[test]
-fn what_cannot_be_kept_ends_the_stream_while_it_comes_and_is_lost_once_it_came() {
+fn unstorable_bundle_resets_long_transfer() {
+    // Only a reset shows the sender that the bundle was lost, which helps if its end was not confirmed yet.
     for framing in FRAMINGS {
         let mut lone = Lone::passive(framing, Config { kept: 150_000, ..ours() });
         let mut head = Vec::new();
@@ -278,7 +286,7 @@ fn what_cannot_be_kept_ends_the_stream_while_it_comes_and_is_lost_once_it_came()
         assert_eq!(lone.layer.usage(), Usage { links: 1, ..Usage::default() });
         lone.open(1, oneway_script::PLACE);
         lone.said();
-        // What follows a shorter one may be here already: it is read over.
+        // Data after a shorter bundle may have arrived already, so the bundle is skipped.
         let wire = frame(framing, &[1; 400_000]);
         lone.hear(&wire[..200_000]);
         let ticket = lone.offers()[0].0;
@@ -289,14 +297,14 @@ fn what_cannot_be_kept_ends_the_stream_while_it_comes_and_is_lost_once_it_came()
         lone.refuse(ticket);
         assert!(lone.said().is_empty());
         lone.wait(SECOND * 1000);
-        assert!(lone.said().is_empty() && lone.layer.usage().kept == 0, "nobody has it any more");
+        assert!(lone.said().is_empty() && lone.layer.usage().kept == 0, "the bundle is lost");
         lone.hear_bundle(b"next");
         assert_eq!(lone.offers().len(), 1);
     }
 }
 
 #[test]
-fn a_full_node_stops_reading_at_a_bound_and_reads_on_as_room_comes() {
+fn full_node_pauses_then_resumes_reading() {
     for framing in FRAMINGS {
         let mut lone = passive(framing);
         let (mut refused, mut sent) = (Vec::new(), 0u32);
@@ -316,18 +324,19 @@ fn a_full_node_stops_reading_at_a_bound_and_reads_on_as_room_comes() {
             assert!(sent < 200, "1 MiB is enough");
         }
         assert!(lone.layer.usage().kept > 1 << 20);
-        // For a minute there is none: it asks again, more and more rarely, and loses nothing.
+        // For a minute there is no room: bundles are offered at growing intervals, and none is lost.
         let mut tried = 0;
         for _ in 0..60 {
             lone.wait(SECOND);
-            // After each rest one more may come, which tells whether the node is full; here none does.
+            // After each wait one more bundle may be read, whose verdict shows whether the node is full: here none is
+            // accepted.
             let offer = |o: Output| if let Output::Offer { ticket, .. } = o { Some(ticket) } else { None };
             let offers: Vec<_> = lone.said().into_iter().filter_map(offer).collect();
             tried += offers.len();
             offers.into_iter().for_each(|ticket| lone.refuse(ticket));
         }
         assert!((3 * sent..10 * sent).contains(&(tried as u32)), "{tried} of {sent}");
-        // Then there is: all of them come, each once, and the stream is read again.
+        // Then there is room: all of them arrive once, and the stream is read again.
         lone.wait(SECOND * 16);
         let mut numbers = Vec::new();
         for output in lone.said() {
@@ -349,10 +358,11 @@ fn a_full_node_stops_reading_at_a_bound_and_reads_on_as_room_comes() {
 }
 
 #[test]
-fn what_never_fits_gives_way_where_it_stops_others_also_after_a_burst_of_it() {
+fn bundle_that_never_fits_unblocks_others() {
+    // Also after a burst of such bundles.
     for (framing, burst) in FRAMINGS.into_iter().flat_map(|framing| [(framing, 0), (framing, 300)]) {
         let mut lone = passive(framing);
-        // A source that has filled its share: its bundles are refused for ever, those of others are taken.
+        // One source exceeds its quota: its bundles are refused forever, others are accepted.
         let mut wire = std::collections::VecDeque::new();
         (0..burst).for_each(|_| wire.push_back(10_000));
         (0..300).for_each(|_| wire.extend([10, 10_000, 10_000]));
@@ -386,7 +396,8 @@ fn what_never_fits_gives_way_where_it_stops_others_also_after_a_burst_of_it() {
 }
 
 #[test]
-fn verdicts_that_are_late_stop_the_reading_too() {
+fn late_verdicts_pause_reading() {
+    // Bundles with the agent are bounded as well.
     let mut lone = passive(Framing::Stcp);
     let mut heard = 0;
     while paused(&lone.said()).is_empty() {
@@ -395,7 +406,7 @@ fn verdicts_that_are_late_stop_the_reading_too() {
         assert!(heard < 2000);
     }
     assert_eq!(heard, 1025);
-    // What comes all the same waits unread.
+    // Data beyond the bound stays unparsed.
     lone.hear_bundle(b"small");
     assert!(lone.said().is_empty());
     let mut resumed = 0;
@@ -408,13 +419,13 @@ fn verdicts_that_are_late_stop_the_reading_too() {
     assert_eq!(lone.layer.usage().kept, 0);
 }
 
-/// Bytes that the driver read at once may be a hundred thousand bundles of nothing much.
 #[test]
-fn tiny_bundles_are_read_as_others_are_decided() {
+fn tiny_bundles_are_read_as_decided() {
+    // A buffer that the driver read at once may hold a hundred thousand tiny bundles.
     const ALL: usize = 50_000;
     for (framing, ends) in FRAMINGS.into_iter().flat_map(|framing| [(framing, false), (framing, true)]) {
         let mut lone = passive(framing);
-        // A bundle that is held keeps what follows in the buffer until the end.
+        // A held bundle keeps later data in the buffer until the end.
         lone.hear(&frame(framing, &[1; 100_000])[..80_000]);
         let held = lone.offers()[0].0;
         lone.give(Input::Hold { ticket: held });
@@ -454,7 +465,8 @@ fn tiny_bundles_are_read_as_others_are_decided() {
 }
 
 #[test]
-fn what_was_refused_survives_its_stream_for_as_long_as_it_lives() {
+fn refused_bundle_outlives_its_stream() {
+    // Bundles are offered until they are accepted, even when their stream has ended.
     for (framing, room) in FRAMINGS.into_iter().flat_map(|framing| [(framing, true), (framing, false)]) {
         let mut lone = passive(framing);
         lone.hear_bundle(b"precious");
@@ -478,7 +490,8 @@ fn what_was_refused_survives_its_stream_for_as_long_as_it_lives() {
 }
 
 #[test]
-fn shutdown_and_links_that_end_take_incoming_streams_with_them() {
+fn shutdown_and_removed_links_close_streams() {
+    // Incoming streams are reset, so that their senders notice.
     for (framing, how) in FRAMINGS.into_iter().flat_map(|framing| (0..3).map(move |how| (framing, how))) {
         let mut lone = passive(framing);
         lone.hear_bundle(b"undecided");
@@ -498,7 +511,7 @@ fn shutdown_and_links_that_end_take_incoming_streams_with_them() {
         lone.wait(SECOND * 1000);
         assert!(lone.said().is_empty());
         lone.open(1, oneway_script::PLACE);
-        let reason = ["the node is shutting down", "its link is turned off"].get(how);
+        let reason = ["the node is shutting down", "its link is disabled"].get(how);
         assert_eq!(lone.reasons().first(), reason);
         if how == 1 {
             lone.give(Input::Link { link, state: LinkState::UP });
@@ -510,7 +523,8 @@ fn shutdown_and_links_that_end_take_incoming_streams_with_them() {
 }
 
 #[test]
-fn when_memory_is_scarce_what_waits_lets_go_of_the_buffers_it_came_in() {
+fn scarce_memory_releases_receive_buffers() {
+    // The agent asks for it by `Input::Unshare`.
     let mut layer = OneWay::new(Config { framing: Framing::Mtcp, ..ours() }, Vec::new());
     let mut out = Vec::new();
     let from = "10.0.0.1:40000".parse().unwrap();
@@ -518,19 +532,19 @@ fn when_memory_is_scarce_what_waits_lets_go_of_the_buffers_it_came_in() {
     layer.handle(now, Input::Socket(socket::Input::Opened { stream: PASSIVE, from }), &mut out);
     let mut buffer = frame(Framing::Mtcp, &[1; 5000]);
     buffer.extend_from_slice(&frame(Framing::Mtcp, &[2; 50_000])[..40_000]);
-    let whole = farlink_base::Bytes::from_owner(Shared(buffer.into()));
+    let whole = farlink_base::Bytes::from_owner(CountedBuffer(buffer.into()));
     let counter = COUNT.load(std::sync::atomic::Ordering::SeqCst);
     assert_eq!(counter, 1);
     layer.handle(now, Input::Socket(socket::Input::Data { stream: PASSIVE, data: Payload::from(whole) }), &mut out);
     out.clear();
-    assert_eq!(COUNT.load(std::sync::atomic::Ordering::SeqCst), 1, "what was offered and what was not read share it");
+    assert_eq!(COUNT.load(std::sync::atomic::Ordering::SeqCst), 1, "the offer and the unparsed input share it");
     layer.handle(now, Input::Unshare, &mut out);
     assert_eq!(COUNT.load(std::sync::atomic::Ordering::SeqCst), 0);
 }
 static COUNT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
-/// Counts the buffers there are.
-struct Shared(Box<[u8]>);
-impl AsRef<[u8]> for Shared {
+/// Counts the existing buffers.
+struct CountedBuffer(Box<[u8]>);
+impl AsRef<[u8]> for CountedBuffer {
     fn as_ref(&self) -> &[u8] {
         if COUNT.load(std::sync::atomic::Ordering::SeqCst) == 0 {
             COUNT.store(1, std::sync::atomic::Ordering::SeqCst);
@@ -538,7 +552,7 @@ impl AsRef<[u8]> for Shared {
         &self.0
     }
 }
-impl Drop for Shared {
+impl Drop for CountedBuffer {
     fn drop(&mut self) {
         COUNT.store(0, std::sync::atomic::Ordering::SeqCst);
     }

@@ -1,4 +1,4 @@
-//! STCP and MTCP as they send: byte for byte, and what counts as sent.
+//! Sending over STCP and MTCP: byte for byte, and when a bundle counts as sent.
 
 use crate::oneway_script;
 
@@ -15,7 +15,7 @@ fn active(framing: Framing) -> Lone {
 }
 
 #[test]
-fn a_bundle_and_a_keepalive_are_the_bytes_other_nodes_send() {
+fn bundle_and_keepalive_match_known_bytes() {
     for framing in FRAMINGS {
         let vectors = vectors(framing);
         let of = |what: &str| vectors.iter().find(|(name, _)| name.starts_with(what)).unwrap().1.clone();
@@ -37,9 +37,9 @@ fn a_bundle_and_a_keepalive_are_the_bytes_other_nodes_send() {
     }
 }
 
-/// dtn7-rs 0.21 and pyD3TN 0.15 take an empty byte string for an error: the bundle behind it is lost.
 #[test]
-fn mtcp_says_nothing_in_silence_unless_it_is_told_to() {
+fn mtcp_keepalives_are_off_by_default() {
+    // dtn7-rs 0.21 and pyD3TN 0.15 treat an empty byte string as an error, and lose the bundle after it.
     for (framing, says) in [(Framing::Stcp, true), (Framing::Mtcp, false)] {
         let mut lone = Lone::active(framing, Config { layer: ours().layer, ..Config::of(framing) }, span());
         lone.wait(SECOND * 1000);
@@ -52,7 +52,8 @@ fn mtcp_says_nothing_in_silence_unless_it_is_told_to() {
 }
 
 #[test]
-fn a_bundle_is_sent_when_the_peers_host_has_its_last_byte_and_failed_when_the_stream_dies_before() {
+fn bundle_is_sent_once_host_confirms() {
+    // A bundle fails if the stream ends before the confirmation.
     for (framing, error) in FRAMINGS.into_iter().flat_map(|framing| [(framing, true), (framing, false)]) {
         let mut lone = Lone::new(framing, ours(), vec![span()]);
         lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
@@ -68,13 +69,13 @@ fn a_bundle_is_sent_when_the_peers_host_has_its_last_byte_and_failed_when_the_st
         assert_eq!(sent(&lone.said()), [1]);
         lone.confirm(ends[0] - 50);
         lone.confirm(ends[0]);
-        assert!(lone.said().is_empty(), "said again it is no news");
+        assert!(lone.said().is_empty(), "a repeated confirmation changes nothing");
         lone.confirm(ends[2] + 3);
         assert_eq!(sent(&lone.said()), [2, 3]);
         lone.close(error);
         let said = lone.said();
         assert_eq!((failed(&said), downs(&said)), (vec![4], vec![LinkId(0)]));
-        // Who closes its half may have closed both: nothing is sent that might reach nobody.
+        // A peer that closes its half may have closed both: data sent from now on might reach nobody.
         assert_eq!(closed(&said, lone.stream), (!error).then_some(true));
         lone.confirm(ends[3]);
         assert!(lone.said().is_empty(), "too late");
@@ -82,12 +83,13 @@ fn a_bundle_is_sent_when_the_peers_host_has_its_last_byte_and_failed_when_the_st
         lone.connects(1 << 20);
         lone.give(send(5, vec![7; 100]));
         lone.confirm(u64::MAX);
-        assert_eq!(sent(&lone.said()), [5], "counted anew; more than was written is all");
+        assert_eq!(sent(&lone.said()), [5], "counted per stream; more than was written counts as everything");
     }
 }
 
 #[test]
-fn no_more_than_the_window_leaves_unconfirmed_and_a_longer_bundle_passes_too() {
+fn unconfirmed_data_stay_within_window() {
+    // A bundle longer than the window passes as well.
     for framing in FRAMINGS {
         let mut lone = Lone::active(framing, ours(), LinkParams { window_bytes: 1000, ..span() });
         lone.give(send(1, vec![1; 5000]));
@@ -109,14 +111,15 @@ fn no_more_than_the_window_leaves_unconfirmed_and_a_longer_bundle_passes_too() {
 }
 
 #[test]
-fn a_bundle_that_waits_for_the_window_stands_in_for_keepalives() {
+fn window_blocked_bundle_suppresses_keepalives() {
+    // Unconfirmed data probes the peer as well as a keepalive.
     for framing in FRAMINGS {
         let quiet = Config { progress: Duration::ZERO, ..ours() };
         let mut lone = Lone::active(framing, quiet, LinkParams { window_bytes: 100, ..span() });
         lone.give(send(1, vec![1; 98]));
         lone.give(send(2, vec![2; 10]));
         assert_eq!(lone.wrote().len(), 100);
-        // Time passes, also for a machine that asks itself what is due.
+        // Time passes, also if the driver wakes the layer without need.
         lone.wait(SECOND * 100);
         assert!(lone.wrote().is_empty());
         lone.confirm(50);
@@ -125,7 +128,8 @@ fn a_bundle_that_waits_for_the_window_stands_in_for_keepalives() {
 }
 
 #[test]
-fn keepalives_never_fall_into_a_bundle_and_what_is_too_long_for_a_frame_is_not_begun() {
+fn keepalives_never_split_a_bundle() {
+    // A bundle too long for a frame fails at once.
     for framing in FRAMINGS {
         let mut lone = active(framing);
         let (link, id, total) = (LinkId(0), SendId(1), 3000);
@@ -150,7 +154,7 @@ fn keepalives_never_fall_into_a_bundle_and_what_is_too_long_for_a_frame_is_not_b
         assert!(lone.wrote().is_empty(), "not what was asked for");
         lone.give(Input::SendMore { link, id, from: 1000, part: Payload::from(vec![1; 2500]) });
         let rest = lone.wrote();
-        assert_eq!([begun, rest].concat(), frame(framing, &[1; 3000]), "and no more than was announced");
+        assert_eq!([begun, rest].concat(), frame(framing, &[1; 3000]), "never more than announced");
         lone.said();
         for total in [0, 1 << 32, u64::MAX].into_iter().filter(|total| framing == Framing::Stcp || *total != 1 << 32) {
             let part = Payload::from(vec![1; total.min(10) as usize]);
@@ -164,7 +168,8 @@ fn keepalives_never_fall_into_a_bundle_and_what_is_too_long_for_a_frame_is_not_b
 }
 
 #[test]
-fn a_bundle_whose_bytes_cannot_be_had_ends_the_stream_once_it_has_begun() {
+fn read_failure_ends_stream_once_begun() {
+    // Only the end of the stream shows the peer that the bundle is incomplete.
     for framing in FRAMINGS {
         let mut lone = active(framing);
         lone.room(50);
@@ -180,7 +185,7 @@ fn a_bundle_whose_bytes_cannot_be_had_ends_the_stream_once_it_has_begun() {
         lone.give(send(3, vec![3; 10]));
         lone.give(Input::CancelSend { link, id: SendId(1) });
         lone.give(Input::CancelSend { link, id: SendId(3) });
-        assert_eq!(failed(&lone.said()), [3], "what has begun goes on");
+        assert_eq!(failed(&lone.said()), [3], "a bundle that has begun continues");
         lone.give(Input::SendBroken { link, id: SendId(1) });
         let said = lone.said();
         assert_eq!((failed(&said), closed(&said, lone.stream)), (vec![1], Some(false)));
@@ -188,7 +193,8 @@ fn a_bundle_whose_bytes_cannot_be_had_ends_the_stream_once_it_has_begun() {
 }
 
 #[test]
-fn what_a_peer_says_on_our_stream_ends_it_unless_it_is_a_keepalive() {
+fn unexpected_input_ends_stream_except_keepalive() {
+    // Peers do not send bundles on this stream.
     for framing in FRAMINGS {
         let mut lone = active(framing);
         let keepalive = frame(framing, &[]);
@@ -199,13 +205,14 @@ fn what_a_peer_says_on_our_stream_ends_it_unless_it_is_a_keepalive() {
         lone.hear(&[&keepalive[..], &frame(framing, &[9; 10])[..5]].concat());
         let said = lone.said();
         assert_eq!((closed(&said, lone.stream), failed(&said)), (Some(true), vec![1]));
-        assert_eq!(lone.reasons(), ["a bundle on a stream that only this side sends on"]);
+        assert_eq!(lone.reasons(), ["a bundle on a stream for sending only"]);
         assert!(!said.iter().any(|o| matches!(o, Output::Offer { .. })));
     }
 }
 
 #[test]
-fn a_peer_that_takes_nothing_is_given_up_but_not_for_time_without_link() {
+fn stalled_peer_is_dropped_outages_excluded() {
+    // While the link is down, the peer's answers cannot arrive.
     for framing in FRAMINGS {
         // Its window is closed from the start, or its host acknowledges nothing.
         for room in [0, 1 << 20] {
@@ -226,13 +233,13 @@ fn a_peer_that_takes_nothing_is_given_up_but_not_for_time_without_link() {
             let said = lone.said();
             assert_eq!((failed(&said), closed(&said, lone.stream)), (vec![1], Some(true)));
         }
-        // Keepalives that are never confirmed show that nobody is there.
+        // Unconfirmed keepalives show that the peer is gone.
         let mut lone = active(framing);
         lone.wait(SECOND * 134);
         assert_eq!(closed(&lone.said(), lone.stream), None);
         lone.wait(SECOND);
         assert_eq!(closed(&lone.said(), lone.stream), Some(true), "2 min after the first");
-        // One that takes a little now and then is not given up.
+        // A peer that accepts a little now and then is kept.
         let mut lone = active(framing);
         lone.give(send(1, vec![1; 100]));
         for bytes in 1..100 {
@@ -244,7 +251,8 @@ fn a_peer_that_takes_nothing_is_given_up_but_not_for_time_without_link() {
 }
 
 #[test]
-fn it_connects_again_with_growing_waits_and_at_once_when_contact_begins() {
+fn reconnect_backoff_resets_at_contact_start() {
+    // Failures before the contact say nothing about the peer.
     let mut lone = Lone::new(Framing::Stcp, ours(), vec![span()]);
     assert_eq!(lone.layer.usage(), Usage { links: 1, ..Usage::default() });
     lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
@@ -266,7 +274,7 @@ fn it_connects_again_with_growing_waits_and_at_once_when_contact_begins() {
     lone.said();
     lone.give(Input::Link { link: LinkId(0), state: LinkState::DOWN });
     lone.wait(SECOND * 10);
-    assert_eq!(closed(&lone.said(), farlink_base::StreamId(lone.stream.0 + 1)), Some(true), "it stops connecting");
+    assert_eq!(closed(&lone.said(), farlink_base::StreamId(lone.stream.0 + 1)), Some(true), "the attempt is given up");
     lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
     lone.connects(100);
     lone.give(Input::Link { link: LinkId(0), state: LinkState::DOWN });
@@ -274,11 +282,12 @@ fn it_connects_again_with_growing_waits_and_at_once_when_contact_begins() {
     assert!(!lone.said().iter().any(|o| matches!(o, Output::Socket(_))), "a stream with nothing under way stays open");
     assert!(lone.wrote().is_empty(), "and silent");
     lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
-    assert_eq!(lone.wrote(), [0; 4], "it shows at once whether somebody is there");
+    assert_eq!(lone.wrote(), [0; 4], "it probes the peer at once");
 }
 
 #[test]
-fn what_is_under_way_when_a_link_falls_waits_a_little_and_then_begins_anew() {
+fn interrupted_bundle_restarts_after_grace() {
+    // An outage shorter than `PARK` is survived, one of `PARK` ends the stream.
     let mut lone = active(Framing::Mtcp);
     lone.give(send(1, vec![1; 100]));
     lone.give(Input::Link { link: LinkId(0), state: LinkState::DOWN });
@@ -297,7 +306,8 @@ fn what_is_under_way_when_a_link_falls_waits_a_little_and_then_begins_anew() {
 }
 
 #[test]
-fn shutdown_finishes_what_was_begun_and_waits_for_its_confirmation() {
+fn shutdown_finishes_begun_bundles() {
+    // The shutdown waits for their confirmation, too.
     for framing in FRAMINGS {
         let mut lone = active(framing);
         lone.room(50);
@@ -318,14 +328,14 @@ fn shutdown_finishes_what_was_begun_and_waits_for_its_confirmation() {
         lone.wait(SECOND * 1000);
         assert!(lone.said().is_empty(), "nothing is opened again");
         assert_eq!(lone.layer.usage(), Usage { links: 1, ..Usage::default() });
-        // A peer that confirms nothing is not waited for for ever.
+        // A peer that confirms nothing does not delay the shutdown forever.
         let mut lone = active(framing);
         lone.give(send(1, vec![1; 100]));
         lone.give(Input::Shutdown);
         lone.wait(SECOND * 10);
         let said = lone.said();
         assert_eq!((failed(&said), closed(&said, lone.stream)), (vec![1], Some(true)));
-        // One with nothing under way goes at once.
+        // A stream without bundles in progress closes at once.
         let mut lone = active(framing);
         lone.give(Input::Shutdown);
         assert_eq!(closed(&lone.said(), lone.stream), Some(false));
@@ -333,7 +343,8 @@ fn shutdown_finishes_what_was_begun_and_waits_for_its_confirmation() {
 }
 
 #[test]
-fn a_link_turned_off_or_removed_gives_everything_back_and_leaves_nothing() {
+fn removed_link_returns_all_bundles() {
+    // At whatever stage the link is removed.
     for (framing, removed) in FRAMINGS.into_iter().flat_map(|framing| [(framing, true), (framing, false)]) {
         for stage in 0..5 {
             let link = LinkId(0);
@@ -374,7 +385,8 @@ fn a_link_turned_off_or_removed_gives_everything_back_and_leaves_nothing() {
 }
 
 #[test]
-fn a_link_that_does_not_connect_only_receives() {
+fn unconnected_link_only_receives() {
+    // Bundles leave only by a stream that this side has opened.
     let mut lone = Lone::waiting(Framing::Stcp, ours());
     lone.open(0, oneway_script::PLACE);
     let said = lone.said();
@@ -383,5 +395,5 @@ fn a_link_that_does_not_connect_only_receives() {
     lone.give(send(1, vec![1; 10]));
     assert_eq!(failed(&lone.said()), [1]);
     lone.wait(SECOND * 1000);
-    assert!(lone.wrote().is_empty(), "who accepted says nothing, not even keepalives");
+    assert!(lone.wrote().is_empty(), "the accepting side sends nothing, not even keepalives");
 }

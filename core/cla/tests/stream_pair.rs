@@ -1,16 +1,16 @@
-//! Every stream layer against itself, over streams that do to it what networks do.
+//! Every stream layer against itself, over streams with the impairments of real networks.
 
-use crate::stream_common::{LINK, Plan, run};
+use crate::stream_common::{LINK, StreamPlan, run};
 use farlink_base::{Duration, LayerId};
 use farlink_cla::oneway::{self, Framing, OneWay};
 use farlink_cla::tcpcl_v4::{Config, LinkParams, TcpclV4, Tls, Versions};
 use proptest::prelude::*;
 
-/// TCPCLv4 with segments of this size; the sides that connect.
+/// TCPCLv4 with segments of this size; `connect`: the sides that connect.
 fn tcpcl_v4(segment_bytes: u64, connect: [bool; 2]) -> impl Fn(usize) -> TcpclV4 {
     with_tls(segment_bytes, connect, [Tls::Forbid; 2])
 }
-/// The same, speaking version 3; or one side does, and the other both versions.
+/// The same in version 3, or with one side in version 3 and the other in both.
 fn tcpcl_v3(segment_bytes: u64, connect: [bool; 2]) -> impl Fn(usize) -> TcpclV4 {
     versions(segment_bytes, connect, [Tls::Forbid; 2], [Versions::Three; 2])
 }
@@ -46,7 +46,7 @@ fn versions(
     }
 }
 
-/// STCP or MTCP; who connects sends.
+/// STCP or MTCP; the sides that connect send.
 fn one_way(framing: Framing, window_bytes: u64) -> impl Fn(usize) -> OneWay {
     move |_| {
         let config = oneway::Config { layer: LayerId(3), framing, ..oneway::Config::default() };
@@ -57,25 +57,25 @@ fn one_way(framing: Framing, window_bytes: u64) -> impl Fn(usize) -> OneWay {
 const FRAMINGS: [Framing; 2] = [Framing::Stcp, Framing::Mtcp];
 
 #[test]
-fn without_faults_each_bundle_crosses_once() {
-    let outcome = run(&Plan::default(), &tcpcl_v4(100, [true, false]));
+fn faultless_transfer_crosses_once() {
+    let outcome = run(&StreamPlan::default(), &tcpcl_v4(100, [true, false]));
     assert_eq!((outcome.repeated, outcome.streams), (0, 1));
-    let outcome = run(&Plan::default(), &tcpcl_v3(100, [true, false]));
+    let outcome = run(&StreamPlan::default(), &tcpcl_v3(100, [true, false]));
     assert_eq!((outcome.repeated, outcome.streams), (0, 1));
     for framing in FRAMINGS {
-        let outcome = run(&Plan::default(), &one_way(framing, 20_000));
+        let outcome = run(&StreamPlan::default(), &one_way(framing, 20_000));
         assert_eq!((outcome.repeated, outcome.streams), (0, 2), "one stream each way");
-        // One stream has 20 bundles of 200 bytes, the other 20 of 300: nothing but heads is added, nothing answered.
+        // One stream carries 20 bundles of 200 bytes, the other 20 of 300, plus heads; nothing is answered.
         let frames = if framing == Framing::Stcp { [20 * 204, 20 * 304] } else { [20 * 202, 20 * 303] };
         assert!(frames.iter().any(|bytes| outcome.first == [*bytes, 0] || outcome.first == [0, *bytes]), "{outcome:?}");
     }
 }
 
-/// µD3TN's reader of MTCP loses a bundle where what it reads at once ends within the first bytes of it.
 #[test]
-fn bundles_come_whole_wherever_what_is_read_at_once_ends() {
+fn bundles_survive_any_read_boundary() {
+    // µD3TN's reader of MTCP loses a bundle if a read ends within its first bytes.
     for chunk in [1, 2, 3, 7] {
-        let plan = Plan { bundles: [vec![40, 90, 300], vec![60, 12]], chunk, ..Plan::default() };
+        let plan = StreamPlan { bundles: [vec![40, 90, 300], vec![60, 12]], chunk, ..StreamPlan::default() };
         for framing in FRAMINGS {
             assert_eq!(run(&plan, &one_way(framing, 20_000)).repeated, 0, "{framing:?}, {chunk}");
         }
@@ -87,8 +87,9 @@ fn bundles_come_whole_wherever_what_is_read_at_once_ends() {
 
 #[test]
 fn both_sides_may_connect() {
+    // Two sessions may serve the link at once.
     for seed in 0..20 {
-        let plan = Plan { seed, ..Plan::default() };
+        let plan = StreamPlan { seed, ..StreamPlan::default() };
         let old = run(&plan, &tcpcl_v3(100, [true, true]));
         for outcome in [run(&plan, &tcpcl_v4(100, [true, true])), old] {
             assert_eq!(outcome.repeated, 0);
@@ -98,21 +99,22 @@ fn both_sides_may_connect() {
 }
 
 #[test]
-fn a_node_of_both_versions_meets_nodes_of_either() {
+fn dual_version_node_meets_either() {
     use Versions::{Both, Four, Three};
     for (speak, streams) in [([Both, Three], 2), ([Both, Four], 1), ([Both, Both], 1), ([Three, Both], 1)] {
-        // Who knows both asks in version 4 first.
-        let outcome = run(&Plan::default(), &versions(100, [true, false], [Tls::Forbid; 2], speak));
+        // A side with both versions connects in version 4 first.
+        let outcome = run(&StreamPlan::default(), &versions(100, [true, false], [Tls::Forbid; 2], speak));
         assert_eq!((outcome.repeated, outcome.streams), (0, streams), "{speak:?}");
     }
 }
 
 /// Keeps 9174-6.1-8.
 #[test]
-fn a_reset_at_any_byte_loses_and_doubles_nothing() {
-    let plan = |reset| Plan { bundles: [vec![40, 90], vec![60]], chunk: 30, reset, ..Plan::default() };
+fn reset_at_any_byte_loses_nothing() {
+    // Bundles without a confirmation are sent again, and duplicates are recognised.
+    let plan = |reset| StreamPlan { bundles: [vec![40, 90], vec![60]], chunk: 30, reset, ..StreamPlan::default() };
     fn each_byte<L: farlink_base::layer::ConvergenceLayer>(
-        plan: impl Fn(Option<(usize, u64)>) -> Plan,
+        plan: impl Fn(Option<(usize, u64)>) -> StreamPlan,
         make: &dyn Fn(usize) -> L,
     ) {
         let whole = run(&plan(None), make).first;
@@ -129,13 +131,13 @@ fn a_reset_at_any_byte_loses_and_doubles_nothing() {
 }
 
 #[test]
-fn a_reset_at_any_byte_loses_nothing_without_acknowledgments_either() {
+fn unacknowledged_reset_loses_nothing() {
     for framing in FRAMINGS {
-        let plan = |reset| Plan { bundles: [vec![40, 90], vec![60]], chunk: 30, reset, ..Plan::default() };
+        let plan = |reset| StreamPlan { bundles: [vec![40, 90], vec![60]], chunk: 30, reset, ..StreamPlan::default() };
         let make = one_way(framing, 100);
         let whole = run(&plan(None), &make).first;
         let side = usize::from(whole[0] == 0);
-        assert!(whole[side] > 60 && whole[1 - side] == 0, "who accepted says nothing: {whole:?}");
+        assert!(whole[side] > 60 && whole[1 - side] == 0, "the accepting side sends nothing: {whole:?}");
         for at in 1..=whole[side] {
             let outcome = run(&plan(Some((side, at))), &make);
             assert!(outcome.repeated <= 2, "{outcome:?}");
@@ -148,7 +150,8 @@ fn names() -> [Vec<String>; 2] {
 }
 
 #[test]
-fn tls_is_used_where_both_can_and_tells_claims_from_proofs() {
+fn tls_is_negotiated_and_proves_identity() {
+    // Claimed and proven node IDs are reported separately.
     for (tls, secured) in [
         ([Tls::Require, Tls::Require], true),
         ([Tls::Allow, Tls::Require], true),
@@ -156,7 +159,7 @@ fn tls_is_used_where_both_can_and_tells_claims_from_proofs() {
         ([Tls::Forbid, Tls::Allow], false),
         ([Tls::Allow, Tls::Forbid], false),
     ] {
-        let plan = Plan { certificates: Some(names()), ..Plan::default() };
+        let plan = StreamPlan { certificates: Some(names()), ..StreamPlan::default() };
         let outcome = run(&plan, &with_tls(100, [true, false], tls));
         assert_eq!((outcome.repeated, outcome.streams), (0, 1), "{tls:?}");
         for (side, peer) in [(0, "ipn:2.0"), (1, "ipn:1.0")] {
@@ -167,13 +170,14 @@ fn tls_is_used_where_both_can_and_tells_claims_from_proofs() {
 }
 
 #[test]
-fn a_reset_at_any_byte_around_the_handshake_is_survived() {
-    let plan = |reset| Plan {
+fn reset_around_handshake_is_survived() {
+    // A reset between the headers and SESS_INIT loses nothing, either.
+    let plan = |reset| StreamPlan {
         bundles: [vec![40, 90], vec![60]],
         chunk: 30,
         reset,
         certificates: Some(names()),
-        ..Plan::default()
+        ..StreamPlan::default()
     };
     let make = with_tls(50, [true, true], [Tls::Require; 2]);
     for side in 0..2 {
@@ -184,13 +188,15 @@ fn a_reset_at_any_byte_around_the_handshake_is_survived() {
 }
 
 #[test]
-fn gaps_shorter_and_longer_than_patience_are_survived() {
+fn link_gaps_around_timeout_are_survived() {
+    // Some outages are shorter than `PARK`, others longer.
     for gap in [1, 4, 7, 60, 600] {
         let gaps = (0..3).map(|i| {
             let down = Duration::from_millis(30) + Duration::from_secs(i * (gap + 3));
             (down, down + Duration::from_secs(gap))
         });
-        let plan = Plan { bundles: [vec![2000; 30], vec![5000; 10]], gaps: gaps.collect(), ..Plan::default() };
+        let plan =
+            StreamPlan { bundles: [vec![2000; 30], vec![5000; 10]], gaps: gaps.collect(), ..StreamPlan::default() };
         run(&plan, &tcpcl_v4(700, [true, false]));
         run(&plan, &tcpcl_v3(700, [true, false]));
         for framing in FRAMINGS {
@@ -200,19 +206,25 @@ fn gaps_shorter_and_longer_than_patience_are_survived() {
 }
 
 #[test]
-fn refusals_on_the_way_and_at_the_end_are_sent_again() {
-    let plan = Plan { bundles: [vec![3000; 20], vec![100; 50]], refused: 300, ..Plan::default() };
+fn refused_bundles_are_sent_again() {
+    // Some are refused at their first part, some at the last.
+    let plan = StreamPlan { bundles: [vec![3000; 20], vec![100; 50]], refused: 300, ..StreamPlan::default() };
     run(&plan, &tcpcl_v4(256, [true, false]));
     run(&plan, &tcpcl_v3(256, [true, false]));
-    // Nobody is told: what was refused is kept and offered again.
+    // Refusals are not conveyed: refused bundles are kept and offered again.
     for framing in FRAMINGS {
         assert_eq!(run(&plan, &one_way(framing, 20_000)).repeated, 0);
     }
 }
 
 #[test]
-fn a_slow_verdict_pushes_back_and_nothing_sticks() {
-    let plan = Plan { bundles: [vec![5000; 40], vec![5000; 40]], verdict: Duration::from_secs(20), ..Plan::default() };
+fn slow_verdict_applies_backpressure() {
+    // The sender's window fills up, and nothing hangs.
+    let plan = StreamPlan {
+        bundles: [vec![5000; 40], vec![5000; 40]],
+        verdict: Duration::from_secs(20),
+        ..StreamPlan::default()
+    };
     run(&plan, &tcpcl_v4(2000, [true, true]));
     run(&plan, &tcpcl_v3(2000, [true, true]));
     for framing in FRAMINGS {
@@ -221,21 +233,21 @@ fn a_slow_verdict_pushes_back_and_nothing_sticks() {
 }
 
 #[test]
-fn long_bundles_pass_in_parts_whatever_happens() {
-    let long = Plan {
+fn long_bundles_stream_under_any_faults() {
+    let long = StreamPlan {
         bundles: [vec![2_300_000, 50, 1_300_000], vec![2_100_000]],
         chunk: 60_000,
         capacity: 200_000,
         stream_from: 1000,
-        ..Plan::default()
+        ..StreamPlan::default()
     };
     for speaks in [Versions::Four, Versions::Three] {
         let make = versions(30_000, [true, false], [Tls::Forbid; 2], [speaks; 2]);
         assert_eq!(run(&long, &make).repeated, 0);
         for seed in 0..3 {
-            let plan = Plan { seed, held: 300, refused: 5, verdict: Duration::from_secs(1), ..long.clone() };
+            let plan = StreamPlan { seed, held: 300, refused: 5, verdict: Duration::from_secs(1), ..long.clone() };
             run(&plan, &make);
-            let plan = Plan { seed, broken: 100, reset: Some((0, 500_000 * (seed + 1))), ..long.clone() };
+            let plan = StreamPlan { seed, broken: 100, reset: Some((0, 500_000 * (seed + 1))), ..long.clone() };
             run(&plan, &make);
         }
     }
@@ -243,9 +255,9 @@ fn long_bundles_pass_in_parts_whatever_happens() {
         let make = one_way(framing, 500_000);
         assert_eq!(run(&long, &make).repeated, 0);
         for seed in 0..3 {
-            run(&Plan { seed, held: 300, verdict: Duration::from_secs(1), ..long.clone() }, &make);
+            run(&StreamPlan { seed, held: 300, verdict: Duration::from_secs(1), ..long.clone() }, &make);
             let reset = Some((seed as usize % 2, 500_000 * (seed + 1)));
-            run(&Plan { seed, broken: 100, reset, ..long.clone() }, &make);
+            run(&StreamPlan { seed, broken: 100, reset, ..long.clone() }, &make);
         }
     }
 }
@@ -253,7 +265,7 @@ fn long_bundles_pass_in_parts_whatever_happens() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(120))]
     #[test]
-    fn whatever_happens_what_is_confirmed_was_accepted_and_all_is_confirmed(
+    fn confirmed_bundles_were_all_accepted(
         seed in any::<u64>(),
         bundles in prop::array::uniform2(prop::collection::vec(8usize..3000, 0..25)),
         capacity in 1u64..20_000,
@@ -274,6 +286,7 @@ proptest! {
         gaps in prop::collection::vec((1u64..2000, 1u64..20_000), 0..3),
         restarts in prop::collection::vec((1u64..3000, 0usize..2), 0..3),
     ) {
+        // All faults at once, drawn from a seed.
         let ms = Duration::from_millis;
         let mut at = 0;
         let gaps = gaps.into_iter().map(|(wait, len)| {
@@ -281,8 +294,8 @@ proptest! {
             (ms(at - len), ms(at))
         }).collect();
         let restarts = restarts.into_iter().map(|(at, side)| (ms(at), side)).collect();
-        let plan = Plan { seed, bundles, capacity, chunk, refused, stream_from, broken, held, reset, gaps, restarts, ..Plan::default() };
-        // Byte-sized segments and chunks only for short bundles: the point is the cuts.
+        let plan = StreamPlan { seed, bundles, capacity, chunk, refused, stream_from, broken, held, reset, gaps, restarts, ..StreamPlan::default() };
+        // Segments and chunks of single bytes only for short bundles: the boundaries matter.
         let segment = segment.max(plan.bundles.iter().flatten().sum::<usize>() as u64 / 2000);
         let outcome = run(&plan, &versions(segment, connect, [Tls::Forbid; 2], speak));
         prop_assert!(outcome.took < Duration::from_secs(36_000));
@@ -292,7 +305,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
     #[test]
-    fn without_acknowledgments_whatever_happens_what_is_sent_was_offered_and_all_is_sent(
+    fn unacknowledged_bundles_sent_were_all_offered(
         seed in any::<u64>(),
         bundles in prop::array::uniform2(prop::collection::vec(8usize..3000, 0..25)),
         capacity in 1u64..20_000,
@@ -314,9 +327,9 @@ proptest! {
             (ms(at - len), ms(at))
         }).collect();
         let restarts = restarts.into_iter().map(|(at, side)| (ms(at), side)).collect();
-        let plan = Plan { seed, bundles, capacity, chunk, refused, stream_from, broken, held, reset, gaps, restarts,
-            forgetful: true, ..Plan::default() };
-        // A byte at a time only for short bundles: the point is the cuts.
+        let plan = StreamPlan { seed, bundles, capacity, chunk, refused, stream_from, broken, held, reset, gaps, restarts,
+            forgetful: true, ..StreamPlan::default() };
+        // Chunks of single bytes only for short bundles: the boundaries matter.
         let least = plan.bundles.iter().flatten().sum::<usize>() as u64 / 2000;
         let outcome = run(&plan, &one_way(framing, window.max(least)));
         prop_assert!(outcome.took < Duration::from_secs(36_000));

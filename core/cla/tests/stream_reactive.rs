@@ -1,5 +1,5 @@
-//! Transfers that break, where both sides keep what was acknowledged (RFC 9174 3.3, RFC 7242 4.1): of a sender the node
-//! hears how much that is, and a receiver acknowledges no more than is kept.
+//! Broken transfers with partial storage on both sides (RFC 9174 3.3, RFC 7242 4.1): the sender's agent learns how
+//! much was kept, and a receiver acknowledges only kept bytes.
 
 use crate::tcpcl_v3_script::{ack, contact, old_ours, sdnv, segment};
 use crate::tcpcl_v4_script::{Lone, init_of, message, ours, span};
@@ -9,7 +9,7 @@ use farlink_base::{LinkId, Payload, Refusal};
 use farlink_cla::tcpcl_v4::{Config, LinkParams};
 
 const LEAST: u64 = 1000;
-/// The extension by which a node says so in version 4.
+/// Session extension that announces partial storage in version 4.
 const ITEM: &[u8] = b"\0\xfa\x71\0\x0dfarlink parts";
 
 fn reactive(config: Config) -> Config {
@@ -50,7 +50,7 @@ fn breaks(lone: &mut Lone) -> Vec<Output> {
     lone.give(Input::Socket(socket::Input::Closed { stream: lone.stream, error: true }));
     lone.said()
 }
-/// What was kept of sends that failed, in the order told.
+/// Kept bytes of failed sends, in order.
 fn told(said: &[Output]) -> Vec<(u64, Option<u64>)> {
     let pick = |o: &Output| match o {
         Output::SentInPart { id, bytes, link: LinkId(0) } => Some((id.0, Some(*bytes))),
@@ -65,7 +65,7 @@ fn bundle(id: u64, len: usize) -> Input {
 
 /// Keeps 9174-4.8-2.
 #[test]
-fn a_node_says_in_its_introduction_that_it_keeps_parts_where_it_is_told_to() {
+fn partial_storage_is_announced_when_enabled() {
     for (config, item) in [(ours(), &[][..]), (reactive(ours()), ITEM)] {
         let mut lone = Lone::passive(config);
         lone.hear(&message("contact_no_tls"));
@@ -80,7 +80,8 @@ fn a_node_says_in_its_introduction_that_it_keeps_parts_where_it_is_told_to() {
 }
 
 #[test]
-fn what_was_acknowledged_counts_where_both_sides_said_so_and_nowhere_else() {
+fn acknowledged_parts_count_only_when_negotiated() {
+    // Both sides must have announced partial storage.
     let other = b"\0\xfa\x71\0\x0dsomebody else";
     for (ours_too, item, counts) in
         [(true, ITEM, true), (false, ITEM, false), (true, &other[..], false), (true, &[], false)]
@@ -109,7 +110,8 @@ fn what_was_acknowledged_counts_where_both_sides_said_so_and_nowhere_else() {
 }
 
 #[test]
-fn what_is_refused_was_kept_by_nobody() {
+fn refused_transfer_counts_nothing_kept() {
+    // A refusal voids earlier acknowledgments.
     let mut lone = four(Lone::connecting(reactive(ours()), short_segments()), ITEM);
     lone.give(bundle(1, 350));
     lone.hear(&ack4(2, 0, 100));
@@ -121,7 +123,8 @@ fn what_is_refused_was_kept_by_nobody() {
 }
 
 #[test]
-fn nothing_is_acknowledged_before_it_is_kept_and_all_of_it_when_the_whole_is() {
+fn acknowledgments_wait_for_storage() {
+    // The final acknowledgment waits for the whole bundle.
     let mut lone = four(Lone::passive(reactive(ours())), ITEM);
     lone.hear(&segment4(2, 0, &[1; 100]));
     let said = lone.said();
@@ -134,7 +137,7 @@ fn nothing_is_acknowledged_before_it_is_kept_and_all_of_it_when_the_whole_is() {
     lone.give(Input::Kept { ticket, bytes: 150 });
     assert_eq!(lone.wrote(), ack4(2, 0, 100), "segments are acknowledged whole");
     lone.give(Input::Kept { ticket, bytes: 120 });
-    assert!(lone.wrote().is_empty(), "less than before says nothing");
+    assert!(lone.wrote().is_empty(), "a smaller value is ignored");
     lone.give(Input::Kept { ticket, bytes: 300 });
     assert_eq!(lone.wrote(), [ack4(0, 0, 200), ack4(0, 0, 300)].concat());
     lone.hear(&segment4(0, 0, &[1; 100]));
@@ -149,7 +152,7 @@ fn nothing_is_acknowledged_before_it_is_kept_and_all_of_it_when_the_whole_is() {
 }
 
 #[test]
-fn a_peer_of_version_3_hears_of_what_is_kept_in_its_words() {
+fn v3_peer_learns_kept_length() {
     let mut lone = three(Lone::passive(reactive(old_ours())), 0x0f);
     lone.hear(&[vec![0x60], sdnv(300), segment(2, &[1; 100]), segment(0, &[1; 100])].concat());
     let said = lone.said();
@@ -163,7 +166,8 @@ fn a_peer_of_version_3_hears_of_what_is_kept_in_its_words() {
 }
 
 #[test]
-fn without_the_word_of_both_acknowledgments_flow_as_they_did() {
+fn unnegotiated_acknowledgments_flow_as_before() {
+    // Intermediate acknowledgments then promise nothing and need not wait.
     let mut lone = four(Lone::passive(reactive(ours())), &[]);
     lone.hear(&segment4(2, 0, &[1; 100]));
     assert_eq!(lone.wrote(), ack4(2, 0, 100));

@@ -1,4 +1,4 @@
-//! Rules of RFC 9174 about single fields and messages, one test for each.
+//! Rules of RFC 9174 on single fields and messages, one test for each.
 
 use crate::tcpcl_v4_script::{Lone, PASSIVE, init_of, message, ours, send, span};
 use farlink_base::layer::{Input, Output, SendId};
@@ -6,7 +6,7 @@ use farlink_base::{Refusal, socket};
 
 const START: u8 = 2;
 const END: u8 = 1;
-/// The bits of flags that mean nothing.
+/// Reserved bits of flags.
 const RESERVED: u8 = 0xfc;
 
 fn segment(flags: u8, id: u64, data: &[u8]) -> Vec<u8> {
@@ -16,7 +16,7 @@ fn segment(flags: u8, id: u64, data: &[u8]) -> Vec<u8> {
 fn ack(flags: u8, id: u64, len: u64) -> Vec<u8> {
     [&[2, flags][..], &id.to_be_bytes(), &len.to_be_bytes()].concat()
 }
-/// A SESS_INIT with these limits of what its sender takes and these extension items.
+/// A SESS_INIT with these limits and extension items.
 fn init(segment_mru: u64, transfer_mru: u64, node_id: &[u8], items: &[u8]) -> Vec<u8> {
     let mut init = [&[7, 0, 30][..], &segment_mru.to_be_bytes(), &transfer_mru.to_be_bytes()].concat();
     init.extend((node_id.len() as u16).to_be_bytes());
@@ -25,8 +25,8 @@ fn init(segment_mru: u64, transfer_mru: u64, node_id: &[u8], items: &[u8]) -> Ve
     init.extend_from_slice(items);
     init
 }
-/// What becomes of a session to which the script says this instead of SESS_INIT: what is written, whether it closes,
-/// and whether the peer is there.
+/// Introduces the script by these bytes instead of a regular SESS_INIT; returns the bytes written, whether the
+/// session closes, and whether the peer is up.
 fn introduced(mut lone: Lone, init: &[u8]) -> (Vec<u8>, Option<bool>, bool) {
     lone.hear(&message("contact_no_tls"));
     lone.wrote();
@@ -40,7 +40,7 @@ fn introduced(mut lone: Lone, init: &[u8]) -> (Vec<u8>, Option<bool>, bool) {
 
 /// Keeps 9174-4.1-1, 9174-4.1-4, 9174-4.1-5, 9174-4.1-6.
 #[test]
-fn the_active_side_speaks_first_and_the_passive_side_answers() {
+fn active_side_sends_header_first() {
     let mut active = Lone::active(span());
     assert_eq!(active.wrote(), message("contact_no_tls"), "at once");
     active.hear(&message("contact_no_tls"));
@@ -57,13 +57,17 @@ fn the_active_side_speaks_first_and_the_passive_side_answers() {
 
 /// Keeps 9174-4.3-3, 9174-4.3-4, 9174-6.1-11.
 #[test]
-fn each_side_meets_another_version_as_it_should() {
+fn each_side_handles_version_mismatch() {
     for version in [2, 5, 255] {
         let other = [&b"dtn!"[..], &[version, 0]].concat();
         let mut active = Lone::active(span());
         active.wrote();
         active.hear(&other);
-        assert_eq!((active.wrote(), active.closed()), (vec![], Some(false)), "{version}: the active side says no more");
+        assert_eq!(
+            (active.wrote(), active.closed()),
+            (vec![], Some(false)),
+            "{version}: the active side sends nothing more"
+        );
         let mut passive = Lone::passive(ours());
         passive.hear(&other);
         assert_eq!(passive.wrote(), [message("contact_no_tls"), vec![5, 0, 2]].concat(), "{version}");
@@ -73,7 +77,7 @@ fn each_side_meets_another_version_as_it_should() {
 
 /// Keeps 9174-4.2-2, 9174-4.2-3, 9174-5.2.2-1, 9174-5.2.2-2, 9174-5.2.3-2, 9174-6.1-10.
 #[test]
-fn reserved_bits_are_sent_as_zero_and_ignored() {
+fn reserved_bits_are_zero_and_ignored() {
     let mut lone = Lone::active(span());
     assert_eq!(lone.wrote(), b"dtn!\x04\x00");
     lone.hear(b"dtn!\x04\xfe");
@@ -82,7 +86,7 @@ fn reserved_bits_are_sent_as_zero_and_ignored() {
     lone.give(send(1, vec![1; 60]));
     let wrote = lone.wrote();
     let second = 1 + 1 + 8 + 4 + 13 + 8 + 28;
-    assert_eq!((wrote[1], wrote[second + 1]), (START, 0), "of segments in turn");
+    assert_eq!((wrote[1], wrote[second + 1]), (START, 0), "flags of each segment");
     lone.said();
     lone.hear(&ack(RESERVED | END, 0, 60));
     assert!(matches!(lone.said()[..], [Output::Sent { id: SendId(1), .. }, ..]));
@@ -95,7 +99,8 @@ fn reserved_bits_are_sent_as_zero_and_ignored() {
 
 /// Keeps 9174-4.8-1, 9174-4.8-3, 9174-4.8-4, 9174-4.8-5.
 #[test]
-fn session_extensions_nobody_knows_are_stepped_over_unless_critical() {
+fn unknown_critical_session_extension_terminates() {
+    // Other unknown extensions are skipped.
     let session = |items: &[u8]| introduced(Lone::passive(ours()), &init(4096, 1 << 20, b"ipn:1.0", items));
     for items in [&[0, 0, 9, 0, 2, 1, 1][..], &[0xfe, 0xff, 0xff, 0, 0], &[0, 0, 9, 0, 1, 1, 0xfe, 0, 9, 0, 1, 1]] {
         assert_eq!(session(items), (vec![], None, true), "{items:02x?}");
@@ -110,7 +115,7 @@ fn session_extensions_nobody_knows_are_stepped_over_unless_critical() {
 
 /// Keeps 9174-4.7-1.
 #[test]
-fn a_peer_that_takes_no_segment_is_told_contact_failure() {
+fn zero_segment_mru_gets_contact_failure() {
     let met = introduced(Lone::passive(ours()), &init(0, 1 << 20, b"ipn:1.0", &[]));
     assert_eq!(met, (vec![5, 0, 4], Some(false), false));
     let met = introduced(Lone::passive(ours()), &init(1, 1, b"ipn:1.0", &[]));
@@ -119,7 +124,7 @@ fn a_peer_that_takes_no_segment_is_told_contact_failure() {
 
 /// Keeps 9174-4.6-4.
 #[test]
-fn a_node_id_that_is_no_text_ends_the_session() {
+fn non_text_node_id_ends_session() {
     for name in [&b"ipn:\xff.0"[..], b"\xc3", b"\xed\xa0\x80"] {
         let met = introduced(Lone::passive(ours()), &init(4096, 1 << 20, name, &[]));
         assert_eq!(met, (vec![5, 0, 4], Some(false), false), "{name:02x?}");
@@ -128,7 +133,8 @@ fn a_node_id_that_is_no_text_ends_the_session() {
 
 /// Keeps 9174-4.6-1, 9174-5.2-1.
 #[test]
-fn segments_and_transfers_keep_to_what_the_peer_takes() {
+fn segments_and_transfers_respect_peer_limits() {
+    // The limits are those in the peer's SESS_INIT.
     let mut lone = Lone::active(span());
     lone.hear(&message("contact_no_tls"));
     lone.hear(&init(10, 40, b"ipn:1.0", &[]));
@@ -145,10 +151,10 @@ fn segments_and_transfers_keep_to_what_the_peer_takes() {
     assert_eq!(wrote, [&first[..], &10u64.to_be_bytes(), &[2; 10], &rest.concat()].concat());
 }
 
-/// RFC 9174 5.2.3: whoever sent it may know more than this node.
 /// Keeps 9174-5.2.2-2, 9174-5.2.3-4.
 #[test]
-fn an_acknowledgment_says_the_flags_of_its_segment_whatever_they_mean() {
+fn acknowledgment_echoes_segment_flags() {
+    // RFC 9174 5.2.3: the flags are echoed, because their meaning is the segment sender's.
     let mut lone = Lone::passive(ours()).greet(30);
     for (flags, so_far) in [(RESERVED | START, 3), (0x80, 6), (0, 9)] {
         lone.hear(&segment(flags, 0, b"abc"));
@@ -162,7 +168,7 @@ fn an_acknowledgment_says_the_flags_of_its_segment_whatever_they_mean() {
 
 /// Keeps 9174-6.1-4.
 #[test]
-fn a_goodbye_is_answered_with_its_own_reason() {
+fn termination_reply_echoes_reason() {
     for reason in [0, 1, 2, 3, 4, 5, 6, 255] {
         let mut lone = Lone::passive(ours()).greet(30);
         lone.hear(&[5, 0, reason]);
@@ -177,11 +183,11 @@ fn a_goodbye_is_answered_with_its_own_reason() {
 
 /// Keeps 9174-6.1-3.
 #[test]
-fn a_goodbye_in_place_of_an_introduction_is_answered() {
+fn termination_before_initialization_is_answered() {
     for lone in [Lone::passive(ours()), Lone::active(span())] {
         assert_eq!(introduced(lone, &[5, 0, 3]), (vec![5, 1, 3], Some(false), false), "busy");
     }
-    // Before the contact headers it is no message at all.
+    // Before the contact headers it is not a message at all.
     let mut lone = Lone::passive(ours());
     lone.hear(&[5, 0, 3]);
     assert_eq!((lone.wrote(), lone.closed()), (vec![], Some(false)));
@@ -189,7 +195,7 @@ fn a_goodbye_in_place_of_an_introduction_is_answered() {
 
 /// Keeps 9174-6.1-1, 9174-6.1-13.
 #[test]
-fn a_goodbye_never_stands_inside_a_segment() {
+fn termination_never_splits_a_segment() {
     for room in 1..40 {
         let mut lone = Lone::active(span()).greet(30);
         lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room }));
@@ -203,7 +209,8 @@ fn a_goodbye_never_stands_inside_a_segment() {
 
 /// Keeps 9174-6.1-8.
 #[test]
-fn a_connection_that_breaks_fails_what_was_under_way_in_both_directions() {
+fn broken_connection_fails_both_directions() {
+    // Outgoing bundles fail, and the incoming offer is aborted.
     for error in [true, false] {
         let mut lone = Lone::active(span()).greet(30);
         lone.give(send(1, vec![1; 100]));
@@ -215,9 +222,9 @@ fn a_connection_that_breaks_fails_what_was_under_way_in_both_directions() {
         assert!(said.iter().any(|o| matches!(o, Output::OfferAborted { .. })));
         assert!(said.iter().any(|o| matches!(o, Output::PeerDown { .. })));
     }
-    let mut stranger = Lone::passive(ours());
-    stranger.hear(&[message("contact_no_tls"), init_of("ipn:9.0")].concat());
-    stranger.said();
-    stranger.give(Input::Socket(socket::Input::Closed { stream: PASSIVE, error: true }));
-    assert!(stranger.said().iter().any(|o| matches!(o, Output::PeerDown { .. })));
+    let mut unknown = Lone::passive(ours());
+    unknown.hear(&[message("contact_no_tls"), init_of("ipn:9.0")].concat());
+    unknown.said();
+    unknown.give(Input::Socket(socket::Input::Closed { stream: PASSIVE, error: true }));
+    assert!(unknown.said().iter().any(|o| matches!(o, Output::PeerDown { .. })));
 }

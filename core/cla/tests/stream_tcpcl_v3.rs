@@ -1,4 +1,4 @@
-//! TCPCLv3 byte by byte: the vectors, what both sides agree on, and how a session ends (RFC 7242).
+//! TCPCLv3 byte by byte: vectors, negotiation, and the end of a session (RFC 7242).
 
 use crate::tcpcl_v3_script::{
     ALL, END, NONE, SILENT, START, ack, active, contact, old_message, old_ours, passive, segment,
@@ -12,11 +12,11 @@ const UNACKED: u8 = NONE;
 
 /// Keeps 7242-4-3, 7242-4.1-2.
 #[test]
-fn the_session_of_the_vectors_is_answered_byte_for_byte() {
+fn vector_session_matches_byte_for_byte() {
     let file = file("tcpclv3.json");
     let hear = hex(file["session"]["active_to_passive_hex"].as_str().unwrap());
     let mut want = hex(file["session"]["passive_to_active_hex"].as_str().unwrap());
-    // This side offers refusals and asks for lengths, and no reactive fragmentation; it answers a goodbye.
+    // This side offers refusals, asks for lengths and offers no reactive fragmentation; it answers SHUTDOWN.
     want[5] = ALL;
     want.push(0x50);
     for chunk in [1, 2, 3, 100] {
@@ -40,7 +40,7 @@ fn the_session_of_the_vectors_is_answered_byte_for_byte() {
 
 /// Keeps 7242-3-1, 7242-5.2-1, 7242-5.2-2, 7242-5.2-3, 7242-5.2-4, 7242-5.2-5, 7242-5.5-1, 7242-5.5-2.
 #[test]
-fn bundles_leave_as_the_vectors_show() {
+fn outgoing_v3_bundles_match_vectors() {
     let mut lone = active(ALL);
     let single = old_message("data_single");
     let bundle = single[2..].to_vec();
@@ -54,12 +54,12 @@ fn bundles_leave_as_the_vectors_show() {
     assert_eq!(lone.sent(), [7, 8]);
     let mut lone = active(ALL & !8);
     lone.give(send(8, bundle));
-    assert_eq!(lone.wrote()[..2], [0x12, 28], "nobody asked for lengths");
+    assert_eq!(lone.wrote()[..2], [0x12, 28], "lengths were not requested");
 }
 
 /// Keeps 7242-4.1-2, 7242-4.2-2, 7242-5.3-1.
 #[test]
-fn what_is_agreed_on_is_what_both_can() {
+fn negotiation_takes_common_features() {
     for (flags, acked, refused) in
         [(ALL, true, true), (SILENT, true, false), (UNACKED, false, false), (4, false, false)]
     {
@@ -76,7 +76,7 @@ fn what_is_agreed_on_is_what_both_can() {
 
 /// Keeps 7242-4.2-2.
 #[test]
-fn keepalives_flow_and_a_silent_peer_is_told_goodbye_after_two_intervals() {
+fn silent_peer_is_terminated() {
     let mut lone = active(ALL);
     lone.wait(Duration::from_secs(31));
     assert_eq!(lone.wrote(), old_message("keepalive"), "the smaller interval of both");
@@ -95,7 +95,8 @@ fn keepalives_flow_and_a_silent_peer_is_told_goodbye_after_two_intervals() {
 
 /// Keeps 7242-4.2-2.
 #[test]
-fn keepalives_of_less_than_a_second_are_told_and_kept_as_one() {
+fn subsecond_keepalive_becomes_one_second() {
+    // An interval of 0 would disable keepalives.
     let often = Config { keepalive: Duration::from_millis(400), ..old_ours() };
     let mut lone = Lone::connecting(often, span());
     assert_eq!(lone.wrote()[6..8], [0, 1], "0 would be none at all");
@@ -112,7 +113,7 @@ fn keepalives_of_less_than_a_second_are_told_and_kept_as_one() {
 
 /// Keeps 7242-5.3-1, 7242-5.3-2, 7242-5.4-1.
 #[test]
-fn a_last_acknowledgment_waits_for_the_node_and_all_leave_in_order() {
+fn final_acknowledgments_wait_and_keep_order() {
     let mut lone = passive(ALL);
     lone.hear(&[segment(START, b"ab"), segment(END, b"c"), segment(START | END, b"defg")].concat());
     assert_eq!(lone.wrote(), ack(2), "intermediate ones do not wait");
@@ -124,7 +125,8 @@ fn a_last_acknowledgment_waits_for_the_node_and_all_leave_in_order() {
 }
 
 #[test]
-fn reasons_have_the_words_of_version_3_both_ways() {
+fn refusal_reasons_map_both_ways() {
+    // Version 3 has fewer codes than version 4.
     for (reason, word) in [
         (Refusal::Duplicate, 1),
         (Refusal::NoResources, 2),
@@ -154,7 +156,7 @@ fn reasons_have_the_words_of_version_3_both_ways() {
 
 /// Keeps 7242-3-1, 7242-5.2-5, 7242-5.4-2, 7242-5.4-3, 7242-5.5-3.
 #[test]
-fn a_refusal_amid_a_bundle_stops_it_between_segments_and_the_next_one_begins() {
+fn refused_bundle_stops_between_segments() {
     let mut lone = active(ALL);
     lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 30 }));
     lone.give(send(1, vec![1; 100]));
@@ -170,7 +172,8 @@ fn a_refusal_amid_a_bundle_stops_it_between_segments_and_the_next_one_begins() {
 }
 
 #[test]
-fn without_acknowledgments_a_bundle_is_sent_when_the_peers_host_has_it() {
+fn unacknowledged_bundle_awaits_host_confirmation() {
+    // Without acknowledgments TCP's are the best evidence.
     let mut lone = Lone::connecting(old_ours(), span());
     let hello = lone.wrote().len() as u64;
     lone.hear(&contact(UNACKED, 30, "ipn:1.0"));
@@ -192,11 +195,12 @@ fn without_acknowledgments_a_bundle_is_sent_when_the_peers_host_has_it() {
     assert_eq!(confirm(u64::MAX), [2]);
     lone.give(send(3, vec![3; 20]));
     lone.give(Input::Socket(socket::Input::Closed { stream, error: true }));
-    assert_eq!(lone.failed(), [(3, None)], "what was not confirmed comes back");
+    assert_eq!(lone.failed(), [(3, None)], "unconfirmed bundles are returned");
 }
 
 #[test]
-fn a_peer_that_cannot_be_refused_is_left_where_there_is_no_room_and_else_thinks_it_was_taken() {
+fn unrefusable_peer_is_dropped_without_room() {
+    // Without refusals, lack of room cannot be conveyed; for any other reason the bundle is acknowledged.
     for flags in [SILENT, UNACKED] {
         let mut lone = passive(flags);
         lone.hear(&[segment(START | END, b"abc"), segment(START, b"de")].concat());
@@ -210,7 +214,7 @@ fn a_peer_that_cannot_be_refused_is_left_where_there_is_no_room_and_else_thinks_
         let acks = [ack(3), ack(2)].concat();
         assert_eq!(lone.wrote(), if flags == SILENT { acks } else { vec![] });
         lone.give(Input::Refused { ticket: tickets[1], reason: Refusal::NoResources });
-        assert_eq!(lone.wrote(), old_message("shutdown_busy"), "it comes again with a new session");
+        assert_eq!(lone.wrote(), old_message("shutdown_busy"), "sent again in a new session");
         let said = lone.said();
         assert!(!said.iter().any(|o| matches!(o, Output::OfferAborted { .. })), "the node has given it up already");
         assert!(said.iter().any(|o| matches!(o, Output::Socket(socket::Output::Close { abort: false, .. }))));
@@ -220,7 +224,7 @@ fn a_peer_that_cannot_be_refused_is_left_where_there_is_no_room_and_else_thinks_
 }
 
 #[test]
-fn an_idle_session_ends_in_good_order() {
+fn idle_session_terminates_in_order() {
     let mut lone = Lone::passive(Config { idle: Duration::from_secs(50), ..old_ours() });
     lone.hear(&contact(ALL, 30, "ipn:1.0"));
     lone.wrote();
@@ -237,7 +241,8 @@ fn an_idle_session_ends_in_good_order() {
 
 /// Keeps 7242-6.1-1, 7242-6.1-6.
 #[test]
-fn a_goodbye_waits_for_what_is_under_way_and_is_the_last_word() {
+fn termination_waits_for_active_transfers() {
+    // SHUTDOWN must be the last message.
     let mut lone = passive(ALL);
     lone.hear(&segment(START, b"abc"));
     lone.wrote();
@@ -248,7 +253,10 @@ fn a_goodbye_waits_for_what_is_under_way_and_is_the_last_word() {
     lone.give(Input::Accepted { ticket });
     assert_eq!(lone.wrote(), [ack(5), old_message("shutdown_plain")].concat());
     lone.hear(&segment(START | END, b"late"));
-    assert!(lone.wrote().is_empty() && lone.tickets().is_empty(), "what crossed it is neither taken nor answered");
+    assert!(
+        lone.wrote().is_empty() && lone.tickets().is_empty(),
+        "crossing segments are neither accepted nor answered"
+    );
     lone.hear(&[0x50]);
     assert_eq!((lone.wrote(), lone.closed()), (vec![], Some(false)));
     lone.wait(Duration::from_secs(1000));
@@ -256,7 +264,8 @@ fn a_goodbye_waits_for_what_is_under_way_and_is_the_last_word() {
 }
 
 #[test]
-fn a_bundle_that_begins_while_this_side_leaves_is_refused() {
+fn new_bundle_during_termination_is_refused() {
+    // Its refusal leaves before SHUTDOWN.
     let mut lone = passive(ALL);
     lone.hear(&segment(START | END, b"abc"));
     let ticket = lone.tickets()[0];
@@ -268,7 +277,8 @@ fn a_bundle_that_begins_while_this_side_leaves_is_refused() {
 }
 
 #[test]
-fn a_peers_goodbye_gives_back_what_it_has_not_acknowledged_and_is_answered_last() {
+fn peer_termination_returns_unacknowledged_bundles() {
+    // The peer acknowledges nothing after its SHUTDOWN.
     let mut lone = active(ALL);
     lone.give(send(1, vec![1; 10]));
     lone.hear(&[segment(START | END, b"abc"), segment(START, b"d")].concat());
@@ -277,7 +287,10 @@ fn a_peers_goodbye_gives_back_what_it_has_not_acknowledged_and_is_answered_last(
     lone.hear(&[0x50]);
     let said = lone.said();
     assert!(said.iter().any(|o| matches!(o, Output::OfferAborted { .. })), "the rest of the second never comes");
-    assert!(said.iter().any(|o| matches!(o, Output::SendFailed { refused: None, .. })), "it acknowledges no more");
+    assert!(
+        said.iter().any(|o| matches!(o, Output::SendFailed { refused: None, .. })),
+        "the peer acknowledges nothing more"
+    );
     assert!(said.iter().any(|o| matches!(o, Output::PeerDown { .. })));
     assert!(lone.wrote().is_empty());
     lone.give(Input::Accepted { ticket: tickets[0] });
@@ -287,13 +300,13 @@ fn a_peers_goodbye_gives_back_what_it_has_not_acknowledged_and_is_answered_last(
 
 /// Keeps 7242-4.2-1, 7242-6.1-4, 7242-6.1-5.
 #[test]
-fn a_goodbye_in_every_state_ends_the_session() {
-    // Right behind the contact header, in one piece with it.
+fn termination_in_any_state_ends_session() {
+    // Directly after the contact header, in one piece with it.
     let mut lone = Lone::passive(old_ours());
     lone.hear(&[contact(ALL, 30, "ipn:1.0"), vec![0x52, 2]].concat());
     assert!(lone.wrote().ends_with(&[0x50]));
     assert_eq!(lone.closed(), Some(false));
-    // In place of it.
+    // Instead of it.
     let mut lone = Lone::passive(old_ours());
     lone.hear(&[0x50; 20]);
     assert_eq!(lone.closed(), Some(false), "no magic bytes");
@@ -301,7 +314,7 @@ fn a_goodbye_in_every_state_ends_the_session() {
     let mut lone = passive(ALL);
     lone.hear(&[segment(START, b"abc"), vec![0x50, 0x50]].concat());
     assert!(lone.said().iter().any(|o| matches!(o, Output::OfferAborted { .. })));
-    assert_eq!(lone.wrote(), [0x50], "of half a bundle nothing is kept");
+    assert_eq!(lone.wrote(), [0x50], "nothing of half a bundle is kept");
     let mut lone = passive(ALL);
     lone.give(Input::Shutdown);
     assert_eq!(lone.wrote(), [0x50]);
@@ -311,7 +324,8 @@ fn a_goodbye_in_every_state_ends_the_session() {
 
 /// Keeps 7242-6.1-3.
 #[test]
-fn a_peer_that_wants_rest_gets_it_and_one_that_wants_none_back_is_left_alone() {
+fn requested_reconnect_delay_is_obeyed() {
+    // RFC 7242 6.1: SHUTDOWN may carry a reconnection delay.
     for (goodbye, waits) in [
         (old_message("shutdown_idle_delay_60"), Some(60)),
         (vec![0x51, 0], None),
@@ -327,7 +341,7 @@ fn a_peer_that_wants_rest_gets_it_and_one_that_wants_none_back_is_left_alone() {
         assert!(!connects(&mut lone), "{goodbye:x?}");
         lone.wait(Duration::from_secs(2));
         assert_eq!(connects(&mut lone), waits.is_some(), "{goodbye:x?}");
-        // Contact begins anew: that is another matter.
+        // A new contact cancels the delay.
         for state in [farlink_base::layer::LinkState::DOWN, farlink_base::layer::LinkState::UP] {
             lone.give(Input::Link { link: LinkId(0), state });
         }
@@ -337,7 +351,7 @@ fn a_peer_that_wants_rest_gets_it_and_one_that_wants_none_back_is_left_alone() {
 
 /// Keeps 7242-4-4, 7242-6.1-2, 7242-6.1-5.
 #[test]
-fn a_peer_that_is_someone_else_gets_no_bundles_and_hears_why() {
+fn wrong_peer_is_terminated_with_reason() {
     let mut lone = Lone::connecting(old_ours(), LinkParams { node_id: "ipn:9.0".into(), ..span() });
     lone.wrote();
     lone.hear(&contact(ALL, 30, "ipn:1.0"));

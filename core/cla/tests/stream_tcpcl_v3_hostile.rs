@@ -1,5 +1,5 @@
-//! TCPCLv3 against peers that lie, stall or miscount: without numbers for transfers both sides must count alike
-//! (RFC 7242 5.3, 5.4).
+//! TCPCLv3 against peers that lie, stall or miscount: without transfer numbers both sides must count alike (RFC 7242
+//! 5.3, 5.4).
 
 use crate::tcpcl_v3_script::{ALL, END, NONE, SILENT, START, ack, active, contact, old_ours, passive, sdnv, segment};
 use crate::tcpcl_v4_script::{Lone, send};
@@ -7,7 +7,7 @@ use farlink_base::layer::{Input, Output};
 use farlink_base::{Duration, Refusal, socket};
 use farlink_cla::tcpcl_v4::Config;
 
-/// It says goodbye and closes; nothing of what it heard is taken.
+/// Asserts that the session has ended with SHUTDOWN, and that nothing received was accepted.
 fn is_over(lone: &mut Lone, why: &str) {
     let (wrote, said) = (lone.wrote(), lone.said());
     assert!(wrote.ends_with(&[0x50]) || wrote.ends_with(&[0x52, 2]), "{why}: {wrote:x?}");
@@ -18,7 +18,7 @@ fn is_over(lone: &mut Lone, why: &str) {
 
 /// Keeps 7242-5.5-2.
 #[test]
-fn after_a_fault_nothing_that_follows_is_believed() {
+fn input_after_fault_is_ignored() {
     let whole = segment(START | END, b"a bundle");
     for (bytes, why) in [
         (segment(0, b"abc"), "a segment of no bundle"),
@@ -40,7 +40,7 @@ fn after_a_fault_nothing_that_follows_is_believed() {
 }
 
 #[test]
-fn an_acknowledgment_out_of_turn_gives_everything_back() {
+fn out_of_turn_acknowledgment_fails_all() {
     for (bytes, why) in [
         (ack(61), "more than was sent"),
         (ack(0), "none"),
@@ -69,8 +69,8 @@ fn an_acknowledgment_out_of_turn_gives_everything_back() {
 }
 
 #[test]
-fn segments_that_crossed_a_refusal_may_be_refused_too() {
-    // RFC 7242 5.4: they SHOULD be; most peers say it once.
+fn segments_crossing_refusal_may_be_refused() {
+    // RFC 7242 5.4: they SHOULD be refused; most peers refuse once.
     for again in 0..3 {
         let mut lone = active(ALL);
         lone.give(send(1, vec![1; 60]));
@@ -87,8 +87,8 @@ fn segments_that_crossed_a_refusal_may_be_refused_too() {
 
 /// Keeps 7242-5.5-3.
 #[test]
-fn a_bundle_refused_as_its_length_comes_may_be_refused_for_each_segment_besides() {
-    // Its length and the first of three segments have left.
+fn length_refusal_allows_one_per_segment() {
+    // The LENGTH message and the first of three segments have left.
     let begun = || {
         let mut lone = active(ALL);
         lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 32 }));
@@ -103,14 +103,14 @@ fn a_bundle_refused_as_its_length_comes_may_be_refused_for_each_segment_besides(
     lone.give(send(2, vec![2; 20]));
     lone.hear(&ack(20));
     assert_eq!(lone.sent(), [2]);
-    // Whether the second refusal is of the first segment or of the second bundle nobody can tell.
+    // The second refusal may be of the first segment or of the second bundle: it is ambiguous.
     let mut lone = begun();
     lone.hear(&[0x32]);
     assert_eq!(lone.failed(), [(1, Some(Refusal::NoResources))]);
     lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 1 << 20 }));
     lone.give(send(2, vec![2; 20]));
     lone.hear(&[0x32]);
-    assert_eq!(lone.failed(), [(2, None)], "it comes again");
+    assert_eq!(lone.failed(), [(2, None)], "sent again");
     // A peer that acknowledges a segment has not refused the length.
     let mut lone = begun();
     lone.hear(&ack(28));
@@ -122,7 +122,7 @@ fn a_bundle_refused_as_its_length_comes_may_be_refused_for_each_segment_besides(
     assert_eq!(lone.failed(), [(2, Some(Refusal::NotAcceptable))]);
 }
 
-/// Accepts whatever is offered whole, until nothing more is; how many, and how many at once at most.
+/// Accepts all complete offers until there are no more; returns their number, and the most at once.
 fn accept_all(lone: &mut Lone) -> (usize, usize) {
     let (mut accepted, mut most) = (0, 0);
     loop {
@@ -136,7 +136,8 @@ fn accept_all(lone: &mut Lone) -> (usize, usize) {
 }
 
 #[test]
-fn crowds_of_tiny_bundles_in_one_piece_are_read_as_they_are_answered() {
+fn tiny_bundle_flood_is_paced() {
+    // One read may bring thousands of bundles; parsing waits for their answers.
     let crowd = segment(START | END, b"x").repeat(20_000);
     let mut lone = passive(ALL);
     lone.hear(&crowd);
@@ -144,7 +145,7 @@ fn crowds_of_tiny_bundles_in_one_piece_are_read_as_they_are_answered() {
     assert_eq!(accepted, 20_000);
     assert!(most < 1100, "{most} held at once");
     assert_eq!(lone.wrote(), ack(1).repeat(20_000));
-    // What came before the end of the stream was sent, whoever still has to say so.
+    // Data received before the end of the stream counts, even if answers are pending.
     let mut lone = passive(NONE);
     lone.hear(&crowd);
     lone.give(Input::Socket(socket::Input::Closed { stream: lone.stream, error: false }));
@@ -152,12 +153,13 @@ fn crowds_of_tiny_bundles_in_one_piece_are_read_as_they_are_answered() {
 }
 
 #[test]
-fn bundles_and_segments_of_nothing_cost_no_more_than_they_are_answered_with() {
+fn empty_bundles_and_segments_stay_cheap() {
+    // Their answers must be bounded, too.
     let mut lone = passive(ALL);
     lone.hear(&segment(START | END, b"").repeat(20_000));
     assert_eq!(lone.wrote(), vec![0x30; 20_000]);
     assert!(lone.closed().is_none());
-    // Behind a bundle that nobody has decided about.
+    // Behind a bundle without a verdict.
     let mut lone = passive(ALL);
     lone.hear(&[segment(START | END, b"first"), segment(START, b"a")].concat());
     let first = lone.tickets();
@@ -179,7 +181,7 @@ fn bundles_and_segments_of_nothing_cost_no_more_than_they_are_answered_with() {
 
 /// Keeps 7242-5.5-3.
 #[test]
-fn a_refusal_that_may_mean_either_of_two_bundles_means_neither() {
+fn ambiguous_refusal_refuses_neither() {
     let mut lone = active(ALL);
     lone.give(send(1, vec![1; 60]));
     lone.give(send(2, vec![2; 20]));
@@ -187,7 +189,7 @@ fn a_refusal_that_may_mean_either_of_two_bundles_means_neither() {
     lone.hear(&[0x32, 0x32]);
     assert_eq!(lone.failed(), [(1, Some(Refusal::NoResources)), (2, None)], "the second comes again");
     assert_eq!(lone.wrote(), [0x50]);
-    // Of one segment each there is no doubt.
+    // With one segment each there is no ambiguity.
     let mut lone = active(ALL);
     lone.give(send(1, vec![1; 20]));
     lone.give(send(2, vec![2; 20]));
@@ -196,7 +198,8 @@ fn a_refusal_that_may_mean_either_of_two_bundles_means_neither() {
 }
 
 #[test]
-fn what_this_side_refused_is_refused_once_and_read_over() {
+fn refused_bundle_is_refused_once() {
+    // The rest of it is skipped.
     let mut lone = passive(ALL);
     lone.hear(&segment(START, b"abc"));
     let said = lone.said();
@@ -210,7 +213,8 @@ fn what_this_side_refused_is_refused_once_and_read_over() {
 }
 
 #[test]
-fn bundles_longer_than_this_node_takes_are_refused_as_soon_as_that_is_known() {
+fn oversized_bundle_is_refused_early() {
+    // At the latest when a segment exceeds the limit.
     let mru = old_ours().transfer_mru;
     for (bytes, offered) in [
         ([vec![0x60], sdnv(mru + 1), segment(START, b"a")].concat(), 0),
@@ -233,12 +237,12 @@ fn bundles_longer_than_this_node_takes_are_refused_as_soon_as_that_is_known() {
         assert!(lone.wrote().ends_with(&[0x32]));
         let mut deaf = passive(SILENT);
         deaf.hear(&bytes);
-        is_over(&mut deaf, "it cannot be told so");
+        is_over(&mut deaf, "the peer knows no refusals");
     }
 }
 
 #[test]
-fn a_length_that_is_not_kept_to_and_a_bundle_of_nothing_are_refused() {
+fn false_length_is_refused() {
     for bytes in [
         [vec![0x60, 2], segment(START | END, b"abc")].concat(),
         [vec![0x60, 4], segment(START | END, b"abc")].concat(),
@@ -257,7 +261,7 @@ fn a_length_that_is_not_kept_to_and_a_bundle_of_nothing_are_refused() {
 }
 
 #[test]
-fn whoever_does_not_introduce_itself_in_time_is_dropped() {
+fn silent_connection_is_dropped() {
     let trickle = [b"dtn!\x03\x0d\x00\x1e".to_vec(), sdnv(2000), vec![b'x'; 100]].concat();
     let mut lone = Lone::passive(old_ours());
     for byte in trickle {
@@ -273,7 +277,7 @@ fn whoever_does_not_introduce_itself_in_time_is_dropped() {
 }
 
 #[test]
-fn a_bundle_that_never_ends_ends_the_session() {
+fn endless_bundle_ends_session() {
     let mut lone = passive(ALL);
     lone.hear(&[0x12, 100, 1, 2, 3]);
     let mut waited = 0;
@@ -282,18 +286,19 @@ fn a_bundle_that_never_ends_ends_the_session() {
         waited += 20;
         assert!(waited < 200, "for ever");
     }
-    // Keepalives inside a segment are data; after it they are none.
+    // Keepalives within a segment are data; after it they are none.
     let mut lone = passive(ALL);
     lone.hear(&segment(START, b"abc"));
     for _ in 0..13 {
         lone.wait(Duration::from_secs(10));
         lone.hear(&[0x40]);
     }
-    assert_eq!(lone.closed(), Some(false), "signs of life are no progress");
+    assert_eq!(lone.closed(), Some(false), "keepalives are no progress");
 }
 
 #[test]
-fn an_acknowledgment_that_never_comes_gives_the_bundle_back() {
+fn missing_acknowledgment_returns_bundle() {
+    // The progress timer ends the session although the peer sends keepalives.
     for flags in [ALL, NONE] {
         let mut lone = active(flags);
         lone.give(send(1, vec![1; 60]));
@@ -309,7 +314,7 @@ fn an_acknowledgment_that_never_comes_gives_the_bundle_back() {
 }
 
 #[test]
-fn a_goodbye_that_is_not_answered_ends_the_session_all_the_same() {
+fn unanswered_termination_ends_session() {
     for lives in [false, true] {
         let mut lone = active(ALL);
         lone.give(Input::Shutdown);
@@ -323,13 +328,13 @@ fn a_goodbye_that_is_not_answered_ends_the_session_all_the_same() {
             ended |= lone.closed() == Some(true);
         }
         assert!(ended, "lives: {lives}");
-        assert!(lone.wrote().is_empty(), "nothing follows a goodbye");
+        assert!(lone.wrote().is_empty(), "nothing follows SHUTDOWN");
     }
 }
 
 /// Keeps 7242-6.1-6.
 #[test]
-fn what_must_be_known_before_an_end_is_not_said_within_a_segment() {
+fn length_message_never_splits_a_segment() {
     let mut lone = active(ALL);
     lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 10 }));
     lone.give(send(1, vec![1; 28]));
@@ -340,7 +345,8 @@ fn what_must_be_known_before_an_end_is_not_said_within_a_segment() {
 }
 
 #[test]
-fn contact_headers_of_strangers_are_held_to_the_bounds() {
+fn unknown_peers_headers_are_bounded() {
+    // A header may claim a node ID of any length.
     let mut lone = Lone::new(Config { sessions: 4, ..old_ours() }, Vec::new());
     for n in 0..20u64 {
         lone.stream.0 = farlink_base::StreamId::PASSIVE | n;

@@ -1,4 +1,4 @@
-//! TCPCLv4 byte by byte: the vectors, and how a session meets peers that break the rules (RFC 9174).
+//! TCPCLv4 byte by byte: vectors, and sessions with peers that break the rules (RFC 9174).
 
 use crate::tcpcl_v4_script::{Lone, PASSIVE, hex, init_of, message, ours, send, span, vectors};
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId};
@@ -8,7 +8,7 @@ use farlink_cla::tcpcl_v4::{Config, LinkParams};
 
 /// Keeps 9174-2.1-1, 9174-4.1-6, 9174-4.6-5, 9174-5.2.3-3, 9174-5.2.3-4, 9174-5.2.5.1-2.
 #[test]
-fn the_session_of_the_vectors_is_answered_byte_for_byte() {
+fn vector_session_matches_byte_for_byte() {
     let file = vectors();
     let hear = hex(file["session"]["active_to_passive_hex"].as_str().unwrap());
     let want = hex(file["session"]["passive_to_active_hex"].as_str().unwrap());
@@ -28,7 +28,8 @@ fn the_session_of_the_vectors_is_answered_byte_for_byte() {
 /// Keeps 9174-5.2.2-3, 9174-5.2.2-4, 9174-5.2.2-5, 9174-5.2.2-6, 9174-5.2.2-7, 9174-5.2.3-2, 9174-5.2.5-1.
 /// Keeps 9174-5.2.5-2, 9174-5.2.5.1-1, 9174-5.2.5.1-3.
 #[test]
-fn bundles_leave_as_the_vectors_show_and_answers_with_flags_zero_count() {
+fn outgoing_bundles_match_vectors() {
+    // Some peers send acknowledgments with flags 0 only, which count as well.
     let mut lone = Lone::active(span());
     assert_eq!(lone.wrote(), message("contact_no_tls"));
     let mut lone = lone.greet(30);
@@ -57,7 +58,7 @@ fn bundles_leave_as_the_vectors_show_and_answers_with_flags_zero_count() {
 
 /// Keeps 9174-4.3-1, 9174-4.3-4, 9174-4.8-4, 9174-5.1.2-1, 9174-6.1-11, 9174-6.1-12.
 #[test]
-fn strangers_and_other_versions_are_turned_away_as_the_vectors_say() {
+fn unknown_peers_and_versions_are_rejected() {
     for case in vectors()["negative"].as_array().unwrap() {
         let (bytes, want) = (hex(case["hex"].as_str().unwrap()), case["want"].as_str().unwrap());
         let mut lone = Lone::passive(ours());
@@ -90,7 +91,7 @@ fn strangers_and_other_versions_are_turned_away_as_the_vectors_say() {
 
 /// Keeps 9174-4.1-7.
 #[test]
-fn whoever_does_not_introduce_itself_in_time_is_dropped() {
+fn silent_connection_is_dropped() {
     let mut lone = Lone::passive(ours());
     for byte in message("contact_no_tls") {
         lone.wait(Duration::from_secs(3));
@@ -106,7 +107,7 @@ fn whoever_does_not_introduce_itself_in_time_is_dropped() {
 
 /// Keeps 9174-5.1.1-1, 9174-5.1.1-2.
 #[test]
-fn keepalives_flow_and_a_silent_peer_is_told_goodbye_after_two_intervals() {
+fn silent_peer_is_terminated() {
     let mut lone = Lone::active(span()).greet(30);
     lone.give(send(1, vec![1; 10]));
     lone.wrote();
@@ -132,7 +133,8 @@ fn keepalives_flow_and_a_silent_peer_is_told_goodbye_after_two_intervals() {
 }
 
 #[test]
-fn a_dead_peer_whose_goodbye_cannot_leave_is_given_up() {
+fn dead_peer_is_dropped_without_termination() {
+    // Its socket is full, so SESS_TERM cannot leave.
     let mut lone = Lone::active(span()).greet(30);
     lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 0 }));
     let mut ends = Vec::new();
@@ -154,7 +156,7 @@ fn a_dead_peer_whose_goodbye_cannot_leave_is_given_up() {
 
 /// Keeps 9174-6.1-2.
 #[test]
-fn an_idle_session_ends_in_good_order() {
+fn idle_session_terminates_in_order() {
     let mut lone = Lone::passive(Config { idle: Duration::from_secs(50), ..ours() }).greet(30);
     for _ in 0..4 {
         lone.wait(Duration::from_secs(10));
@@ -169,7 +171,8 @@ fn an_idle_session_ends_in_good_order() {
 
 /// Keeps 9174-6.1-3, 9174-6.1-4, 9174-6.1-5, 9174-6.1-6, 9174-6.1-7.
 #[test]
-fn an_ending_session_finishes_what_is_under_way_and_begins_nothing() {
+fn ending_session_finishes_but_starts_nothing() {
+    // RFC 9174 6.1: transfers in progress are finished in both directions.
     let mut lone = Lone::active(span()).greet(30);
     lone.give(send(1, vec![1; 10]));
     lone.hear(&[&message("xfer_first_with_length")[..], &message("sess_term_idle")].concat());
@@ -191,7 +194,7 @@ fn an_ending_session_finishes_what_is_under_way_and_begins_nothing() {
 
 /// Keeps 9174-6.1-1, 9174-6.1-2, 9174-6.1-9.
 #[test]
-fn shutdown_says_goodbye_and_takes_no_one_new() {
+fn shutdown_terminates_and_rejects_connections() {
     let mut lone = Lone::active(span()).greet(30);
     lone.give(Input::Shutdown);
     assert_eq!(lone.wrote(), [5, 0, 0]);
@@ -206,7 +209,7 @@ fn shutdown_says_goodbye_and_takes_no_one_new() {
 
 /// Keeps 9174-4.6-6.
 #[test]
-fn a_peer_that_is_someone_else_gets_no_bundles() {
+fn wrong_peer_gets_no_bundles() {
     let mut lone = Lone::active(LinkParams { node_id: "ipn:9.0".into(), ..span() });
     lone.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
     assert!(lone.wrote().ends_with(&[5, 0, 4]));
@@ -218,7 +221,8 @@ fn a_peer_that_is_someone_else_gets_no_bundles() {
 
 /// Keeps 9174-4.6-6.
 #[test]
-fn a_peer_that_connects_serves_its_configured_link_and_others_a_dynamic_one() {
+fn configured_peer_uses_its_link() {
+    // Any other peer gets a dynamic link.
     let mut lone = Lone::new(ours(), vec![LinkParams { connect: false, ..span() }]);
     lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
     lone.open();
@@ -228,23 +232,23 @@ fn a_peer_that_connects_serves_its_configured_link_and_others_a_dynamic_one() {
         matches!(&said[0], Output::PeerUp { link: LinkId(0), claimed: Some(id), proven: None, .. } if id == "ipn:1.0")
     );
     assert!(matches!(said[1], Output::Ready { link: LinkId(0), ready: true }));
-    let mut stranger = Lone::passive(ours());
-    stranger.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
-    let link = match &stranger.said()[..] {
+    let mut unknown = Lone::passive(ours());
+    unknown.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
+    let link = match &unknown.said()[..] {
         [Output::PeerUp { link, .. }, Output::Ready { ready: true, .. }] => *link,
         other => panic!("{other:?}"),
     };
     assert!(link.is_dynamic());
-    stranger.give(Input::Socket(socket::Input::Closed { stream: PASSIVE, error: true }));
+    unknown.give(Input::Socket(socket::Input::Closed { stream: PASSIVE, error: true }));
     assert!(
-        matches!(&stranger.said()[..], [Output::Ready { ready: false, .. }, Output::PeerDown { link: l }] if *l == link)
+        matches!(&unknown.said()[..], [Output::Ready { ready: false, .. }, Output::PeerDown { link: l }] if *l == link)
     );
 }
 
-/// RFC 9758: one node number, two texts.
 /// Keeps 9174-4.4.1-2.
 #[test]
-fn a_node_is_the_same_by_either_text_of_its_number() {
+fn equivalent_node_id_texts_match() {
+    // RFC 9758: one node number has two texts.
     let span = LinkParams { node_id: "ipn:977000.1.0".into(), ..span() };
     let hello = [message("contact_no_tls"), init_of("ipn:4196183048192001.0")].concat();
     let mut active = Lone::active(span.clone());
@@ -258,7 +262,7 @@ fn a_node_is_the_same_by_either_text_of_its_number() {
 
 /// Keeps 9174-5.2.4-1, 9174-5.2.4-2.
 #[test]
-fn refusals_say_why_in_both_directions() {
+fn refusal_codes_map_both_ways() {
     for (reason, code) in [(Refusal::NoResources, 2), (Refusal::Duplicate, 1), (Refusal::NotAcceptable, 4)] {
         for transfer in [0u64, 7, u64::MAX] {
             let mut lone = Lone::passive(ours()).greet(30);
@@ -283,7 +287,7 @@ fn refusals_say_why_in_both_directions() {
 
 /// Keeps 9174-5.1.2-3.
 #[test]
-fn lies_about_transfers_end_the_session_or_are_rejected() {
+fn false_transfer_claims_are_rejected() {
     let ack = |id: u64, len: u64| [&[2, 0][..], &id.to_be_bytes(), &len.to_be_bytes()].concat();
     let mut sender = Lone::active(span()).greet(30);
     sender.give(send(5, vec![1; 20]));
@@ -307,7 +311,7 @@ fn lies_about_transfers_end_the_session_or_are_rejected() {
 
 /// Keeps 9174-4.6-2.
 #[test]
-fn a_bundle_too_large_for_the_peer_is_not_sent() {
+fn oversized_bundle_is_not_sent() {
     let mut lone = Lone::active(span()).greet(30);
     lone.said();
     let bundle = Payload::fill(0, (1 << 32) + 1);

@@ -1,5 +1,5 @@
-//! TLS as TCPCLv4 asks for it (RFC 9174 4.3, 4.4): when it begins, what it may not be talked out of,
-//! and that who a peer claims to be is not who it proves to be.
+//! TLS in TCPCLv4 (RFC 9174 4.3, 4.4): when it starts, that it cannot be suppressed, and that a claimed identity
+//! differs from a proven one.
 
 use crate::tcpcl_v4_script::{Lone, PASSIVE, message, ours, send, span};
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output};
@@ -30,14 +30,14 @@ fn peers(said: &[Output]) -> Vec<(Option<&str>, Option<&str>)> {
     }
     said.iter().filter_map(peer).collect()
 }
-/// A node with a link to `ipn:1.0`, which connects to it.
+/// A node with a link to `ipn:1.0`, to which it connects.
 fn visited(tls: Tls) -> Lone {
     let mut lone = Lone::new(config(tls), vec![LinkParams { connect: false, ..span() }]);
     lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
     lone.open();
     lone
 }
-/// The same, after TLS with a certificate for these names.
+/// The same after TLS, with a certificate for these node IDs.
 fn secured_visit(tls: Tls, proven: &[&str]) -> Lone {
     let mut lone = visited(tls);
     lone.hear(&message("contact_tls"));
@@ -48,7 +48,7 @@ fn secured_visit(tls: Tls, proven: &[&str]) -> Lone {
 
 /// Keeps 9174-4.2-1, 9174-4.4.3-1.
 #[test]
-fn whether_tls_begins_follows_from_both_headers() {
+fn tls_use_follows_both_headers() {
     for (tls, header, begins) in [
         (Tls::Forbid, "contact_tls", false),
         (Tls::Allow, "contact_no_tls", false),
@@ -68,7 +68,7 @@ fn whether_tls_begins_follows_from_both_headers() {
 
 /// Keeps 9174-4.3-5, 9174-6.1-11.
 #[test]
-fn a_peer_that_cannot_is_turned_away_where_tls_is_required() {
+fn required_tls_rejects_incapable_peer() {
     let mut lone = Lone::new(config(Tls::Require), Vec::new());
     lone.open();
     lone.hear(&message("contact_no_tls"));
@@ -78,7 +78,7 @@ fn a_peer_that_cannot_is_turned_away_where_tls_is_required() {
 
 /// Keeps 9174-4.4.3-1, 9174-4.4.3-3, 9174-4.4.3-10.
 #[test]
-fn the_side_that_connects_is_the_client_and_asks_once_its_header_has_left() {
+fn connecting_side_starts_tls_once() {
     let span = LinkParams { tls_name: Some("moon.example".into()), ..span() };
     let mut lone = Lone::new(config(Tls::Require), vec![span]);
     lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
@@ -104,7 +104,8 @@ fn the_side_that_connects_is_the_client_and_asks_once_its_header_has_left() {
 
 /// Keeps 9174-4.4.3-1.
 #[test]
-fn what_is_said_in_the_clear_before_the_handshake_ends_the_session() {
+fn plaintext_before_handshake_ends_session() {
+    // An attacker in between could have inserted it.
     let header = message("contact_tls");
     for bytes in [vec![[&header[..], &[4]].concat()], vec![header.clone(), vec![4]]] {
         let mut lone = visited(Tls::Allow);
@@ -120,7 +121,8 @@ fn what_is_said_in_the_clear_before_the_handshake_ends_the_session() {
 
 /// Keeps 9174-4.4.3-9.
 #[test]
-fn a_handshake_that_fails_or_never_ends_leaves_nothing() {
+fn failed_or_endless_handshake_leaves_nothing() {
+    // RFC 9174 4.4.3: no SESS_TERM after a failed handshake.
     let mut lone = visited(Tls::Require);
     lone.hear(&message("contact_tls"));
     lone.wrote();
@@ -136,7 +138,8 @@ fn a_handshake_that_fails_or_never_ends_leaves_nothing() {
 
 /// Keeps 9174-4.4.4.3-1, 9174-4.4.4.3-2, 9174-4.6-3.
 #[test]
-fn a_certificate_for_another_node_ends_the_session_and_one_for_none_proves_nothing() {
+fn certificate_for_other_node_ends_session() {
+    // A certificate without node IDs proves nothing.
     let claimed = Some("ipn:1.0");
     for (proven, want) in [
         (&["ipn:1.0"][..], Some((claimed, claimed))),
@@ -154,7 +157,7 @@ fn a_certificate_for_another_node_ends_the_session_and_one_for_none_proves_nothi
             assert!(said.iter().any(|o| matches!(o, Output::Socket(socket::Output::Close { abort: false, .. }))));
         }
     }
-    // Who claims nothing is who it proves to be.
+    // A peer without a claim gets its proven identity.
     let mut lone = secured_visit(Tls::Require, &["ipn:1.0"]);
     let mut silent = message("sess_init_ipn");
     let at = silent.len() - 4 - "ipn:1.0".len();
@@ -166,10 +169,10 @@ fn a_certificate_for_another_node_ends_the_session_and_one_for_none_proves_nothi
     assert!(said.iter().any(|o| matches!(o, Output::PeerUp { link: LinkId(0), .. })), "the link of that name");
 }
 
-/// RFC 9174 4.4.4.2: who is told why can mend it.
 /// Keeps 9174-4.4.4.2-4.
 #[test]
-fn a_certificate_for_another_host_ends_the_session_with_contact_failure() {
+fn certificate_for_other_host_ends_session() {
+    // RFC 9174 4.4.4.2: the operator of the peer can correct a reported problem.
     for tls in [Tls::Allow, Tls::Require] {
         let mut lone = visited(tls);
         lone.hear(&message("contact_tls"));
@@ -185,7 +188,8 @@ fn a_certificate_for_another_host_ends_the_session_with_contact_failure() {
 }
 
 #[test]
-fn a_claim_never_takes_the_link_from_a_proof_but_a_proof_takes_it_from_a_claim() {
+fn only_proof_takes_link_from_claim() {
+    // A proof does take the link from a claim.
     let mut lone = secured_visit(Tls::Allow, &["ipn:1.0"]);
     lone.hear(&message("sess_init_ipn"));
     lone.said();

@@ -1,4 +1,4 @@
-//! What a driver has at hand at once is written together, and is what would be written one by one.
+//! Messages handed over together are written together, with the same bytes as one by one.
 
 use crate::tcpcl_v4_script::{Lone, send, span};
 use farlink_base::layer::{Input, Output};
@@ -10,7 +10,7 @@ const BUNDLES: u64 = 100;
 fn established() -> Lone {
     Lone::active(LinkParams { segment_bytes: 4096, ..span() }).greet(30)
 }
-/// Tells a layer all of it and has it write what waits for that; how many writes that came to.
+/// Passes all inputs to a layer, lets it write accumulated output, and returns the number of writes.
 fn tell_together(lone: &mut Lone, inputs: impl IntoIterator<Item = Input>) -> usize {
     let (mut out, mut streams) = (Vec::new(), Vec::new());
     for input in inputs {
@@ -27,7 +27,7 @@ fn bundle(number: u64) -> Vec<u8> {
 }
 
 #[test]
-fn many_short_bundles_leave_in_one_write() {
+fn short_bundles_share_one_write() {
     let (mut apart, mut together) = (established(), established());
     (0..BUNDLES).for_each(|number| apart.give(send(number, bundle(number))));
     assert_eq!(tell_together(&mut together, (0..BUNDLES).map(|number| send(number, bundle(number)))), 1);
@@ -53,7 +53,7 @@ fn many_acknowledgments_leave_in_one_write() {
 }
 
 #[test]
-fn what_waits_when_a_stream_ends_is_given_back_and_nothing_is_written() {
+fn stream_end_returns_waiting_bundles() {
     let mut lone = established();
     let mut out = Vec::new();
     assert_eq!(lone.layer.handle_soon(lone.now, send(7, bundle(7)), &mut out), Some(lone.stream));

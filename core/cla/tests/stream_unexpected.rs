@@ -1,5 +1,5 @@
-//! What a TCPCLv4 session survives of a peer that breaks the rules, and how long it waits for one that does not
-//! answer (RFC 9174 5.1.2, 5.2, 6.1).
+//! TCPCLv4 sessions with peers that break the rules, and timeouts for peers that do not answer (RFC 9174 5.1.2, 5.2,
+//! 6.1).
 
 use crate::tcpcl_v4_script::{Lone, PASSIVE, message, ours, send, span};
 use farlink_base::layer::{Input, Output, SendId};
@@ -19,7 +19,7 @@ fn ack(flags: u8, id: u64, len: u64) -> Vec<u8> {
 fn refuse(code: u8, id: u64) -> Vec<u8> {
     [&[3, code][..], &id.to_be_bytes()].concat()
 }
-/// The session is as good as new: a transfer is offered and acknowledged.
+/// Asserts that the session still works: a transfer is offered and acknowledged.
 fn goes_on(lone: &mut Lone, id: u64) {
     lone.wrote();
     lone.hear(&segment(START | END, id, b"abc"));
@@ -31,7 +31,7 @@ fn goes_on(lone: &mut Lone, id: u64) {
 
 /// Keeps 9174-4-1, 9174-4.7-3, 9174-5.1.2-3.
 #[test]
-fn a_message_out_of_place_is_rejected_and_the_session_goes_on() {
+fn misplaced_message_is_rejected_session_continues() {
     let rejected = |kind: u8| vec![6, 3, kind];
     let mut lone = Lone::passive(ours()).greet(30);
     lone.hear(&message("sess_init_ipn"));
@@ -42,7 +42,7 @@ fn a_message_out_of_place_is_rejected_and_the_session_goes_on() {
     lone.hear(&refuse(2, 7));
     assert_eq!(lone.wrote(), rejected(3), "a refusal of nothing");
     lone.hear(&segment(END, 9, b"of no transfer"));
-    assert_eq!(lone.wrote(), rejected(1), "a segment of no transfer");
+    assert_eq!(lone.wrote(), rejected(1), "a segment without a transfer");
     goes_on(&mut lone, 1);
     lone.hear(&[6, 3, 4]);
     assert!(lone.wrote().is_empty(), "a rejection is not answered");
@@ -51,7 +51,7 @@ fn a_message_out_of_place_is_rejected_and_the_session_goes_on() {
 
 /// Keeps 9174-5.2.2-7.
 #[test]
-fn a_transfer_that_begins_inside_another_ends_that_one() {
+fn nested_transfer_ends_the_outer() {
     let mut lone = Lone::passive(ours()).greet(30);
     lone.hear(&segment(START, 0, b"abc"));
     assert_eq!(lone.wrote(), ack(START, 0, 3));
@@ -59,7 +59,7 @@ fn a_transfer_that_begins_inside_another_ends_that_one() {
     assert!(lone.said().iter().any(|o| matches!(o, Output::OfferAborted { .. })));
     assert_eq!(lone.wrote(), [vec![6, 3, 1], refuse(3, 0), ack(START, 1, 3)].concat());
     lone.hear(&segment(END, 0, b"more of the first"));
-    assert_eq!(lone.wrote(), [6, 3, 1], "which is no more");
+    assert_eq!(lone.wrote(), [6, 3, 1], "the transfer has ended");
     lone.hear(&segment(END, 1, b"ghi"));
     let ticket = lone.tickets()[0];
     lone.give(Input::Accepted { ticket });
@@ -68,7 +68,7 @@ fn a_transfer_that_begins_inside_another_ends_that_one() {
 
 /// Keeps 9174-5.2.4-1, 9174-5.2.4-6.
 #[test]
-fn each_segment_after_a_refusal_is_refused_again() {
+fn every_segment_after_refusal_is_refused() {
     let mut lone = Lone::passive(ours()).greet(30);
     lone.hear(&segment(START, 5, b"abc"));
     let said = lone.said();
@@ -80,7 +80,7 @@ fn each_segment_after_a_refusal_is_refused_again() {
         assert_eq!(lone.wrote(), refuse(2, 5), "RFC 9174 5.2.4");
     }
     goes_on(&mut lone, 1);
-    // Refused is done with: a goodbye does not wait for the rest of it.
+    // A refused transfer is finished: termination does not wait for its rest.
     lone.hear(&segment(START, 2, b"abc"));
     let said = lone.said();
     let Some(Output::Offer { ticket, .. }) = said.last() else { panic!("{said:?}") };
@@ -89,10 +89,10 @@ fn each_segment_after_a_refusal_is_refused_again() {
     assert_eq!(lone.closed(), Some(false));
 }
 
-/// RFC 9174 5.2.4: the peer refuses each segment that crossed its refusal.
 /// Keeps 9174-4.5-1, 9174-5.1.2-3, 9174-5.2.4-2, 9174-5.2.4-5.
 #[test]
-fn what_is_said_of_a_transfer_that_is_over_is_no_nonsense() {
+fn messages_about_finished_transfer_are_tolerated() {
+    // RFC 9174 5.2.4: the peer refuses each segment that crossed its refusal.
     let mut lone = Lone::active(span()).greet(30);
     lone.give(send(1, vec![1; 100]));
     lone.hear(&refuse(2, 0));
@@ -108,7 +108,7 @@ fn what_is_said_of_a_transfer_that_is_over_is_no_nonsense() {
 
 /// Keeps 9174-5.2.1-1.
 #[test]
-fn a_transfer_id_used_before_is_refused() {
+fn reused_transfer_id_is_refused() {
     let mut lone = Lone::passive(ours()).greet(30);
     for id in [5, 0, 1, 2, 900, 899] {
         goes_on(&mut lone, id);
@@ -123,7 +123,8 @@ fn a_transfer_id_used_before_is_refused() {
 }
 
 #[test]
-fn a_last_acknowledgment_of_too_little_gives_the_bundle_back() {
+fn short_final_acknowledgment_returns_bundle() {
+    // The peer marks an acknowledgment as final that does not cover the transfer.
     let mut lone = Lone::active(span()).greet(30);
     for id in [1, 2] {
         lone.give(send(id, vec![1; 60]));
@@ -138,11 +139,12 @@ fn a_last_acknowledgment_of_too_little_gives_the_bundle_back() {
 }
 
 #[test]
-fn a_session_that_cannot_go_on_says_goodbye() {
+fn exhausted_session_terminates() {
+    // Faults that cannot be confined to one transfer.
     let mut lone = Lone::passive(ours()).greet(30);
     let longer = (ours().segment_mru + 1).to_be_bytes();
     lone.hear(&[&[1, START][..], &[0; 8], &[0; 4], &longer].concat());
-    assert_eq!(lone.wrote(), [6, 3, 1, 5, 0, 5], "a segment longer than this node takes");
+    assert_eq!(lone.wrote(), [6, 3, 1, 5, 0, 5], "a segment longer than this node accepts");
     assert_eq!(lone.closed(), Some(false));
     let mut lone = Lone::active(span()).greet(30);
     lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 10 }));
@@ -153,28 +155,29 @@ fn a_session_that_cannot_go_on_says_goodbye() {
     assert_eq!(lone.closed(), Some(false));
 }
 
-/// RFC 9174 6.1: one SESS_TERM a direction.
 /// Keeps 9174-6.1-3.
 #[test]
 fn goodbye_is_said_once() {
+    // RFC 9174 6.1: one SESS_TERM per direction.
     let mut lone = Lone::active(span()).greet(30);
     lone.give(send(1, vec![1; 10]));
     lone.hear(&[5, 0, 0]);
     assert!(lone.wrote().ends_with(&[5, 1, 0]));
-    // The transfer keeps the session; then comes a list of extensions longer than this node reads.
+    // The transfer keeps the session open; then follows a list of extensions longer than this node reads.
     lone.hear(&[&[1, START][..], &[0; 8], &[0xff; 4]].concat());
     assert_eq!((lone.wrote(), lone.closed()), (vec![], Some(false)));
 }
 
 #[test]
-fn what_is_never_acknowledged_is_given_back_although_the_peer_lives() {
+fn unacknowledged_bundle_times_out_despite_keepalives() {
+    // A live peer that never acknowledges must not hold bundles forever.
     let mut lone = Lone::active(span()).greet(30);
     lone.give(send(1, vec![1; 60]));
     lone.said();
     for seconds in (0..150).step_by(10) {
         assert!(seconds <= 130, "still in flight");
         lone.wait(Duration::from_secs(10));
-        // Neither a keepalive nor an acknowledgment of what was acknowledged brings it on.
+        // Neither a keepalive nor a repeated acknowledgment is progress.
         lone.hear(&[&[4][..], &ack(0, 0, 0)].concat());
         if lone.said().iter().any(|o| matches!(o, Output::SendFailed { id: SendId(1), refused: None, .. })) {
             assert!(seconds >= 100, "not before its time");
@@ -185,7 +188,8 @@ fn what_is_never_acknowledged_is_given_back_although_the_peer_lives() {
 }
 
 #[test]
-fn a_bundle_after_a_long_silence_has_all_its_time() {
+fn bundle_after_silence_gets_full_timeout() {
+    // The progress timer starts with the bundle.
     let mut lone = Lone::active(span()).greet(0);
     lone.wait(Duration::from_secs(100_000));
     lone.give(send(1, vec![1; 60]));
@@ -196,8 +200,8 @@ fn a_bundle_after_a_long_silence_has_all_its_time() {
 }
 
 #[test]
-fn a_goodbye_that_is_not_answered_ends_the_session_all_the_same() {
-    // Dead, or alive and deaf to it.
+fn unanswered_termination_ends_session() {
+    // The peer is dead, or alive but ignores SESS_TERM.
     for lives in [false, true] {
         let mut lone = Lone::active(span()).greet(30);
         lone.give(Input::Shutdown);
@@ -215,7 +219,8 @@ fn a_goodbye_that_is_not_answered_ends_the_session_all_the_same() {
 }
 
 #[test]
-fn a_peer_that_has_nothing_more_to_say_still_hears_its_acknowledgments() {
+fn half_closed_peer_still_gets_acknowledgments() {
+    // A peer that has closed its half still reads.
     let mut lone = Lone::passive(ours()).greet(30);
     lone.hear(&[segment(START | END, 0, b"abc"), segment(START | END, 1, b"de"), segment(START, 2, b"f")].concat());
     let tickets = lone.tickets();
@@ -232,7 +237,8 @@ fn a_peer_that_has_nothing_more_to_say_still_hears_its_acknowledgments() {
 }
 
 #[test]
-fn a_half_closed_session_without_verdicts_ends_in_bounded_time() {
+fn half_closed_session_without_verdicts_ends() {
+    // The peer waits for answers that never come.
     let mut lone = Lone::passive(ours()).greet(30);
     lone.hear(&segment(START | END, 0, b"abc"));
     let ticket = lone.tickets()[0];

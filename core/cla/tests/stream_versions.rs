@@ -1,5 +1,4 @@
-//! Two versions of TCPCL at one port, and what each is told by a layer that speaks the other only (RFC 7242 4.2, RFC
-//! 9174 4.3).
+//! Two TCPCL versions at one port, and the answers of a layer with a single version (RFC 7242 4.2, RFC 9174 4.3).
 
 use crate::tcpcl_v3_script::{ALL, START, ack, contact, old_ours, segment};
 use crate::tcpcl_v4_script::{Lone, init_of, message, ours, send, span};
@@ -13,9 +12,9 @@ fn both() -> Config {
 }
 
 #[test]
-fn whoever_connects_is_answered_in_its_version() {
+fn incoming_version_is_answered_in_kind() {
     let mut lone = Lone::passive(both());
-    assert!(lone.wrote().is_empty(), "what it speaks is not known yet");
+    assert!(lone.wrote().is_empty(), "its version is not known yet");
     for byte in contact(ALL, 30, "ipn:1.0") {
         lone.hear(&[byte]);
     }
@@ -34,7 +33,8 @@ fn whoever_connects_is_answered_in_its_version() {
 
 /// Keeps 7242-6.1-5.
 #[test]
-fn a_layer_of_one_version_says_so() {
+fn single_version_layer_reports_it() {
+    // The log must tell the operator which version the peer uses.
     let mut lone = Lone::passive(ours());
     lone.hear(&contact(ALL, 30, "ipn:1.0"));
     assert_eq!(lone.wrote(), [message("contact_no_tls"), vec![5, 0, 2]].concat(), "RFC 9174 4.3");
@@ -58,7 +58,7 @@ fn a_layer_of_one_version_says_so() {
     }
 }
 
-/// The next stream it opens, after a while.
+/// Lets the layer open its next stream, after a while.
 fn again(lone: &mut Lone) {
     lone.said();
     lone.wait(Duration::from_secs(1));
@@ -66,7 +66,7 @@ fn again(lone: &mut Lone) {
 }
 
 #[test]
-fn a_neighbour_that_answers_in_version_3_is_asked_in_version_3_from_then_on() {
+fn downgraded_neighbour_is_dialled_in_v3() {
     let mut lone = Lone::connecting(both(), span());
     assert_eq!(lone.wrote(), message("contact_no_tls"), "the highest first");
     lone.hear(&contact(ALL, 30, "ipn:1.0"));
@@ -77,7 +77,7 @@ fn a_neighbour_that_answers_in_version_3_is_asked_in_version_3_from_then_on() {
     assert!(lone.said().iter().any(|o| matches!(o, Output::PeerUp { link: LinkId(0), .. })));
     lone.give(send(1, b"abc".to_vec()));
     assert_eq!(lone.wrote(), segment(3, b"abc"));
-    // It was replaced by one of version 4.
+    // The peer was replaced by one of version 4.
     lone.give(Input::Socket(socket::Input::Closed { stream: lone.stream, error: true }));
     again(&mut lone);
     assert_eq!(lone.wrote(), contact(ALL, 60, "ipn:2.0"));
@@ -89,7 +89,8 @@ fn a_neighbour_that_answers_in_version_3_is_asked_in_version_3_from_then_on() {
 }
 
 #[test]
-fn a_neighbour_that_waits_for_the_rest_of_a_header_is_asked_in_version_3() {
+fn stalled_header_falls_back_to_v3() {
+    // A node of version 3 may wait for the rest of a longer header.
     let mut lone = Lone::connecting(both(), span());
     assert_eq!(lone.wrote(), message("contact_no_tls"));
     lone.wait(Duration::from_secs(10));
@@ -97,11 +98,12 @@ fn a_neighbour_that_waits_for_the_rest_of_a_header_is_asked_in_version_3() {
     assert_eq!(lone.wrote(), contact(ALL, 60, "ipn:2.0"));
     lone.wait(Duration::from_secs(10));
     again(&mut lone);
-    assert_eq!(lone.wrote(), message("contact_no_tls"), "and so on, in turn");
+    assert_eq!(lone.wrote(), message("contact_no_tls"), "alternating further on");
 }
 
 #[test]
-fn what_must_be_secured_is_never_of_version_3() {
+fn tls_required_never_uses_v3() {
+    // Version 3 has no TLS.
     let secure = Config { tls: Tls::Require, ..both() };
     let mut lone = Lone::passive(secure.clone());
     lone.hear(&contact(ALL, 30, "ipn:1.0"));
@@ -110,11 +112,12 @@ fn what_must_be_secured_is_never_of_version_3() {
     assert_eq!(lone.wrote(), message("contact_tls"));
     lone.hear(&contact(ALL, 30, "ipn:1.0"));
     again(&mut lone);
-    assert_eq!(lone.wrote(), message("contact_tls"), "nobody in between can talk it down");
+    assert_eq!(lone.wrote(), message("contact_tls"), "no downgrade by an attacker in between");
 }
 
 #[test]
-fn a_link_of_both_versions_connects_in_the_one_it_knows_when_contact_begins_again() {
+fn known_version_is_reused_next_contact() {
+    // A learnt version saves a failed connection.
     let mut lone = Lone::connecting(both(), span());
     lone.hear(&contact(ALL, 30, "ipn:1.0"));
     again(&mut lone);

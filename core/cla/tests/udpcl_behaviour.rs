@@ -1,13 +1,13 @@
-//! Links of UDPCL: what they take, how they come and go, and who is believed to be at their ends.
+//! UDPCL links: accepted bundles, additions and removals, and attribution of datagrams.
 
-use crate::udpcl_common::{Bench, LINK, address, bundle, datagram, located, malformed, offers, seconds, sent};
+use crate::udpcl_common::{LINK, UdpclBench, address, bundle, datagram, located, malformed, offers, seconds, sent};
 use farlink_base::layer::{ConvergenceLayer, Destination, Input, LinkState, Output, SendId};
 use farlink_base::{Chunk, DataRate, Duration, Extent, Leaving, LinkId, Payload, Refusal};
 use farlink_cla::udpcl::packet::announcement;
 use farlink_cla::udpcl::{LinkParams, Usage};
 use std::net::SocketAddr;
 
-/// What became of bundles: sent, or failed with what.
+/// Outcomes of bundles: sent, or failed with this reason.
 fn outcomes(out: &[Output]) -> Vec<(u64, Result<(), Option<Refusal>>)> {
     let outcome = |o: &Output| match o {
         Output::Sent { id, .. } => Some((id.0, Ok(()))),
@@ -31,15 +31,16 @@ fn slow(span: &mut LinkParams) {
 
 /// Keeps 7122-3.2-1.
 #[test]
-fn version_1_takes_what_fits_a_datagram_and_version_2_any() {
-    let mut bench = Bench::new(|_, _| {});
+fn v1_bundles_fit_one_datagram() {
+    // Version 2 sends longer ones in segments.
+    let mut bench = UdpclBench::new(|_, _| {});
     let out = bench.send(1, bundle(1, 65_507));
     assert_eq!((sent(&out).len(), outcomes(&out)), (1, vec![(1, Ok(()))]));
     assert_eq!(sent(&out)[0].0, Destination::Link(LINK));
     bench.later(10.0);
     assert_eq!(outcomes(&bench.send(2, bundle(2, 65_508))), [(2, Err(Some(Refusal::TooLarge)))]);
     assert_eq!(LinkParams::default().largest(), Some(1400));
-    let mut bench = Bench::new(|_, span| span.version = 2);
+    let mut bench = UdpclBench::new(|_, span| span.version = 2);
     let mut out = bench.send(1, bundle(1, 200_000));
     out.extend(bench.later(10.0));
     assert!(sent(&out).len() > 140 && sent(&out).iter().all(|(_, bytes)| bytes.len() <= 1400));
@@ -48,8 +49,8 @@ fn version_1_takes_what_fits_a_datagram_and_version_2_any() {
 }
 
 #[test]
-fn what_cannot_be_sent_fails_at_once() {
-    let mut bench = Bench::new(|_, _| {});
+fn unsendable_bundle_fails_at_once() {
+    let mut bench = UdpclBench::new(|_, _| {});
     let mut stored = Payload::new();
     stored.push(Chunk::Stored { extent: Extent { record: 1, offset: 0 }, len: 20 });
     for (id, bad) in [(1, Payload::new()), (2, stored)] {
@@ -71,8 +72,9 @@ fn what_cannot_be_sent_fails_at_once() {
 }
 
 #[test]
-fn a_link_that_goes_down_gives_back_what_has_not_left_and_goes_on_with_others() {
-    let mut bench = Bench::new(|_, span| slow(span));
+fn link_down_returns_unsent_bundles() {
+    // Other bundles follow when the link is up again.
+    let mut bench = UdpclBench::new(|_, span| slow(span));
     bench.send(1, bundle(1, 5000));
     bench.send(2, bundle(2, 5000));
     let before = sent(&bench.later(2.0)).len();
@@ -91,13 +93,14 @@ fn a_link_that_goes_down_gives_back_what_has_not_left_and_goes_on_with_others() 
 }
 
 #[test]
-fn a_bundle_is_taken_back_before_and_while_it_leaves_and_answered_once() {
-    let mut bench = Bench::new(|_, span| slow(span));
+fn withdrawal_is_answered_once() {
+    // Whether the bundle waits or is leaving.
+    let mut bench = UdpclBench::new(|_, span| slow(span));
     bench.send(1, bundle(1, 5000));
     bench.send(2, bundle(2, 5000));
     bench.send(3, bundle(3, 100));
     bench.later(2.0);
-    let cancel = |bench: &mut Bench, id| outcomes(&bench.input(Input::CancelSend { link: LINK, id: SendId(id) }));
+    let cancel = |bench: &mut UdpclBench, id| outcomes(&bench.input(Input::CancelSend { link: LINK, id: SendId(id) }));
     assert_eq!(cancel(&mut bench, 2), [(2, Err(None))], "not begun");
     assert_eq!(cancel(&mut bench, 1), [(1, Err(None))], "under way");
     assert_eq!((cancel(&mut bench, 1), cancel(&mut bench, 9)), (vec![], vec![]));
@@ -108,8 +111,9 @@ fn a_bundle_is_taken_back_before_and_while_it_leaves_and_answered_once() {
 }
 
 #[test]
-fn a_bundle_that_cannot_be_read_on_ends_and_the_next_leaves() {
-    let mut bench = Bench::new(|_, span| slow(span));
+fn read_failure_yields_to_next_bundle() {
+    // The bundle was being read in parts.
+    let mut bench = UdpclBench::new(|_, span| slow(span));
     let (link, whole) = (LINK, bundle(1, 9000));
     let first = Input::Send {
         link,
@@ -130,8 +134,9 @@ fn a_bundle_that_cannot_be_read_on_ends_and_the_next_leaves() {
 }
 
 #[test]
-fn a_link_removed_gives_everything_back_and_its_number_may_be_given_anew() {
-    let mut bench = Bench::new(|_, span| slow(span));
+fn removed_udpcl_link_returns_all() {
+    // The number may then be used for another link.
+    let mut bench = UdpclBench::new(|_, span| slow(span));
     bench.hear(address(0), announcement(30_000, "ipn:1.0"));
     bench.send(1, bundle(1, 5000));
     let segment = sent(&bench.later(0.0)).first().cloned();
@@ -145,7 +150,7 @@ fn a_link_removed_gives_everything_back_and_its_number_may_be_given_anew() {
     assert!(bench.input(Input::RemoveLink { link: LINK }).is_empty());
     assert!(bench.later(1000.0).is_empty());
     let from_there = offers(&bench.hear(address(0), bundle(1, 20).to_bytes().unwrap()));
-    assert!(from_there[0].0.is_dynamic(), "nobody in particular");
+    assert!(from_there[0].0.is_dynamic(), "an unattributed address");
     let mut out = Vec::new();
     let span = LinkParams { link: LINK, ..LinkParams::default() };
     assert!(bench.layer.add_span(bench.now, span.clone(), &mut out));
@@ -162,8 +167,8 @@ fn a_link_removed_gives_everything_back_and_its_number_may_be_given_anew() {
 }
 
 #[test]
-fn a_thousand_flaps_leave_nothing_behind() {
-    let mut bench = Bench::new(|_, span| slow(span));
+fn thousand_flaps_leave_nothing() {
+    let mut bench = UdpclBench::new(|_, span| slow(span));
     for flap in 0..1000u64 {
         bench.send(flap, bundle(flap, 3000));
         bench.hear(
@@ -181,26 +186,28 @@ fn a_thousand_flaps_leave_nothing_behind() {
 }
 
 #[test]
-fn a_neighbour_is_known_by_its_address_and_by_its_host_where_nobody_else_is_there() {
-    let mut bench = Bench::new(|_, _| {});
+fn neighbour_matches_address_then_sole_host() {
+    // A host is enough if no other link leads there.
+    let mut bench = UdpclBench::new(|_, _| {});
     let whole = bundle(1, 20).to_bytes().unwrap();
     let beside = SocketAddr::from(([10, 0, 0, 1], 40_000));
-    let from = |bench: &mut Bench, at| offers(&bench.hear(at, whole.clone()))[0].0;
+    let from = |bench: &mut UdpclBench, at| offers(&bench.hear(at, whole.clone()))[0].0;
     assert_eq!(from(&mut bench, address(0)), LINK);
     assert_eq!(from(&mut bench, beside), LINK, "ION sends from a socket of its own");
     assert!(from(&mut bench, address(9)).is_dynamic());
     let mut out = Vec::new();
     assert!(bench.layer.add_span(bench.now, LinkParams { link: LinkId(1), ..LinkParams::default() }, &mut out));
     bench.input(located(LinkId(1), SocketAddr::from(([10, 0, 0, 1], 4557))));
-    assert!(from(&mut bench, beside).is_dynamic(), "it may be either's");
+    assert!(from(&mut bench, beside).is_dynamic(), "the host is ambiguous");
     assert_eq!(from(&mut bench, SocketAddr::from(([10, 0, 0, 1], 4557))), LinkId(1));
     bench.input(located(LINK, address(5)));
     assert_eq!([from(&mut bench, address(5)), from(&mut bench, beside)], [LINK, LinkId(1)], "it moved");
 }
 
 #[test]
-fn of_two_links_to_one_address_the_one_that_is_up_is_it() {
-    let mut bench = Bench::new(|_, _| {});
+fn enabled_link_wins_shared_address() {
+    // Of two links to one address, datagrams belong to the one that is up.
+    let mut bench = UdpclBench::new(|_, _| {});
     let mut out = Vec::new();
     assert!(bench.layer.add_span(bench.now, LinkParams { link: LinkId(1), ..LinkParams::default() }, &mut out));
     bench.input(located(LinkId(1), address(0)));
@@ -214,8 +221,9 @@ fn of_two_links_to_one_address_the_one_that_is_up_is_it() {
 }
 
 #[test]
-fn a_name_is_a_claim_of_its_own_address_only_and_of_no_other_node() {
-    let mut bench = Bench::new(|_, _| {});
+fn name_claim_binds_only_its_address() {
+    // Nor may it name another node than the configured one.
+    let mut bench = UdpclBench::new(|_, _| {});
     let name = |text: &str| announcement(30_000, text);
     assert_eq!(peers(&bench.hear(address(0), name("ipn:1.0"))), [(LINK, Some("ipn:1.0".into()))]);
     assert_eq!(peers(&bench.hear(address(0), name("ipn:1.0"))), [], "said once");
@@ -225,19 +233,20 @@ fn a_name_is_a_claim_of_its_own_address_only_and_of_no_other_node() {
     }
     assert_eq!(peers(&bench.hear(address(9), name("ipn:1.0"))), [], "another address");
     assert_eq!(peers(&bench.hear(address(0), name(""))), [], "no name");
-    let mut bench = Bench::new(|_, span| span.node_id = String::new());
+    let mut bench = UdpclBench::new(|_, span| span.node_id = String::new());
     assert_eq!(peers(&bench.hear(address(0), name("ipn:3.0"))), [(LINK, Some("ipn:3.0".into()))]);
     for other in 4..100 {
         let out = bench.hear(address(0), name(&format!("ipn:{other}.0")));
-        assert_eq!((peers(&out), malformed(&out).len()), (vec![], 1), "it has one name");
+        assert_eq!((peers(&out), malformed(&out).len()), (vec![], 1), "it has one node ID");
     }
 }
 
 /// Keeps 7122-3.4-2.
 #[test]
-fn keepalives_are_not_sent_more_often_than_every_15_seconds_nor_while_bundles_leave() {
-    let mut bench = Bench::new(|_, span| span.keepalive = Duration::from_secs(1));
-    let times = |bench: &mut Bench, after: f64| sent(&bench.later(after)).len();
+fn keepalives_are_spaced_and_idle_only() {
+    // RFC 7122 3.4: at least 15 s apart, and none while bundles leave.
+    let mut bench = UdpclBench::new(|_, span| span.keepalive = Duration::from_secs(1));
+    let times = |bench: &mut UdpclBench, after: f64| sent(&bench.later(after)).len();
     assert_eq!(times(&mut bench, 100.0), 6);
     for id in 0..10 {
         bench.send(id, bundle(id, 100));
@@ -252,10 +261,11 @@ fn keepalives_are_not_sent_more_often_than_every_15_seconds_nor_while_bundles_le
     assert_eq!(bench.layer.next_timeout(), None);
 }
 
-/// Draft section 3.5.3: an interval is no longer than a minute.
 #[test]
-fn a_node_of_version_2_says_that_it_listens_once_a_minute_at_least_also_while_bundles_leave() {
-    let mut bench = Bench::new(|_, span| (span.version, span.keepalive) = (2, Duration::from_secs(3600)));
+fn v2_node_announces_listening_each_minute() {
+    // Draft section 3.5.3: the interval is at most a minute.
+    // Also while bundles leave.
+    let mut bench = UdpclBench::new(|_, span| (span.version, span.keepalive) = (2, Duration::from_secs(3600)));
     let mut said = Vec::new();
     for id in 0..100 {
         said.extend(sent(&bench.send(id, bundle(id, 100))));
@@ -266,8 +276,9 @@ fn a_node_of_version_2_says_that_it_listens_once_a_minute_at_least_also_while_bu
 }
 
 #[test]
-fn once_enough_waits_half_of_it_leaves_before_more_is_welcome() {
-    let mut bench = Bench::new(|_, span| span.pace_bytes = 200_000);
+fn backlog_halves_before_more_is_accepted() {
+    // The hysteresis keeps readiness from alternating with every bundle.
+    let mut bench = UdpclBench::new(|_, span| span.pace_bytes = 200_000);
     let ready =
         |out: &[Output]| out.iter().find_map(|o| if let Output::Ready { ready, .. } = o { Some(*ready) } else { None });
     let mut sent = 0;
@@ -281,24 +292,29 @@ fn once_enough_waits_half_of_it_leaves_before_more_is_welcome() {
 }
 
 #[test]
-fn a_rate_that_changes_is_obeyed_at_once() {
-    let mut bench = Bench::new(|_, _| {});
+fn rate_change_is_obeyed_at_once() {
+    // The time on the wire was computed at the old rate.
+    let mut bench = UdpclBench::new(|_, _| {});
     let state = |rate| Input::Link { link: LINK, state: LinkState { rate: Some(DataRate(rate)), ..LinkState::UP } };
     bench.input(state(100));
     bench.send(1, bundle(1, 1000));
     bench.send(2, bundle(2, 1000));
     assert!(sent(&bench.later(60.0)).is_empty(), "a datagram takes 82 s");
     bench.input(state(0));
-    assert!(sent(&bench.later(1000.0)).is_empty() && bench.layer.next_timeout().is_none(), "nothing leaves at no rate");
+    assert!(
+        sent(&bench.later(1000.0)).is_empty() && bench.layer.next_timeout().is_none(),
+        "nothing leaves at rate zero"
+    );
     let out = bench.input(state(1_000_000));
     assert_eq!(outcomes(&out), [(2, Ok(()))]);
     assert!(bench.now < seconds(2000.0));
 }
 
 #[test]
-fn verdicts_holds_and_the_like_change_nothing() {
+fn verdicts_and_holds_change_nothing() {
+    // UDPCL conveys neither.
     use farlink_base::layer::Ticket;
-    let mut bench = Bench::new(|_, _| {});
+    let mut bench = UdpclBench::new(|_, _| {});
     assert_eq!(offers(&bench.input(datagram(address(0), bundle(1, 30).to_bytes().unwrap()))).len(), 1);
     let ticket = Ticket(1);
     for input in [

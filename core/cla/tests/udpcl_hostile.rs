@@ -1,16 +1,16 @@
-//! What a UDPCL entity makes of datagrams that nobody should send, and what they may cost it.
+//! UDPCL entities and hostile datagrams: handling and cost.
 
-use crate::udpcl_common::{Bench, LINK, address, bundle, malformed, offers, refused, sent, split};
+use crate::udpcl_common::{LINK, UdpclBench, address, bundle, malformed, offers, refused, sent, split};
 use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Destination, Input, Output};
 use farlink_base::{Payload, Refusal, Rng, socket};
-use farlink_cla::udpcl::packet::{Kind, announcement};
+use farlink_cla::udpcl::packet::{MessageKind, announcement};
 use farlink_cla::udpcl::{Config, LinkParams, Udpcl, Usage};
 use std::net::SocketAddr;
 
 fn elsewhere(n: u32) -> SocketAddr {
     SocketAddr::from(([192, (n >> 16) as u8, (n >> 8) as u8, n as u8], 4556))
 }
-/// A packet of one segment.
+/// A packet with one segment.
 fn segment(id: u16, total: u32, offset: u32, data: &[u8]) -> Vec<u8> {
     let mut packet = vec![0xa1, 0x02, 0x84, 0x19];
     packet.extend(id.to_be_bytes());
@@ -26,19 +26,22 @@ fn segment(id: u16, total: u32, offset: u32, data: &[u8]) -> Vec<u8> {
 
 /// Keeps 7122-3.4-1.
 #[test]
-fn every_first_octet_is_dealt_with_alone_and_before_anything() {
+fn every_first_octet_is_handled() {
+    // The first octet alone determines the type of a message.
     for first in 0..=255u8 {
         for tail in [&b""[..], b"\0\0\0", b"\xff\xff\xff\xff", &[0x9f; 70]] {
-            let mut bench = Bench::new(|_, _| {});
+            let mut bench = UdpclBench::new(|_, _| {});
             let packet = [&[first][..], tail].concat();
             let out = bench.hear(address(0), packet.clone());
             let (bundles, complaints) = (offers(&out), malformed(&out).len());
-            match Kind::of(first) {
-                Kind::Padding => assert_eq!((bundles.len(), complaints), (0, 0), "{packet:02x?}"),
-                // The agent says what it is.
-                Kind::Bundle => assert_eq!((bundles[0].1.len(), complaints), (packet.len() as u64, 0)),
-                Kind::Dtls | Kind::Unused => assert_eq!((bundles.len(), complaints), (0, 1), "{packet:02x?}"),
-                Kind::Map => assert!(complaints <= 1 && bundles.len() <= 1, "{packet:02x?}"),
+            match MessageKind::of(first) {
+                MessageKind::Padding => assert_eq!((bundles.len(), complaints), (0, 0), "{packet:02x?}"),
+                // The agent parses it.
+                MessageKind::Bundle => assert_eq!((bundles[0].1.len(), complaints), (packet.len() as u64, 0)),
+                MessageKind::Dtls | MessageKind::Unused => {
+                    assert_eq!((bundles.len(), complaints), (0, 1), "{packet:02x?}")
+                }
+                MessageKind::Map => assert!(complaints <= 1 && bundles.len() <= 1, "{packet:02x?}"),
             }
             assert!(sent(&out).is_empty());
             assert_eq!(bench.layer.usage(), Usage::default());
@@ -47,8 +50,8 @@ fn every_first_octet_is_dealt_with_alone_and_before_anything() {
 }
 
 #[test]
-fn messages_side_by_side_are_read_one_after_the_other() {
-    let mut bench = Bench::new(|_, _| {});
+fn adjacent_messages_are_read_in_order() {
+    let mut bench = UdpclBench::new(|_, _| {});
     let (one, two) = (bundle(1, 50).to_bytes().unwrap(), bundle(2, 60).to_bytes().unwrap());
     let lengths = |out: Vec<Output>| offers(&out).iter().map(|(_, b)| b.len()).collect::<Vec<u64>>();
     assert_eq!(lengths(bench.hear(address(0), [&one[..], &two, &one].concat())), [50, 60, 50]);
@@ -62,15 +65,15 @@ fn messages_side_by_side_are_read_one_after_the_other() {
     );
     let out = bench.hear(address(0), [&one[..], b"\x42", &two].concat());
     assert_eq!((offers(&out).len(), malformed(&out).len()), (1, 1), "after what is no message nothing is read");
-    // A datagram of the shortest bundles there are.
-    let mut bench = Bench::new(|config, _| config.split = |_| Ok(Some(2)));
+    // A datagram of the shortest possible bundles.
+    let mut bench = UdpclBench::new(|config, _| config.split = |_| Ok(Some(2)));
     let out = bench.hear(address(0), [0x9f, 0xff].repeat(32_000));
     assert_eq!((offers(&out).len(), malformed(&out).len()), (512, 1));
 }
 
 #[test]
-fn a_train_of_bad_datagrams_does_not_hide_the_good_ones() {
-    let mut bench = Bench::new(|_, _| {});
+fn bad_datagrams_do_not_hide_good() {
+    let mut bench = UdpclBench::new(|_, _| {});
     let good = bundle(1, 50).to_bytes().unwrap();
     let data = [&[0x42; 50][..], &good, &[0xa1; 50], &good, &[0x16; 50], &good[..20]].concat();
     let train = DatagramBatch { stride: 50, data: Payload::from(data) };
@@ -80,7 +83,8 @@ fn a_train_of_bad_datagrams_does_not_hide_the_good_ones() {
 
 #[test]
 fn lengths_nobody_has_cost_nothing() {
-    let mut bench = Bench::new(|_, _| {});
+    // A claimed length allocates nothing by itself.
+    let mut bench = UdpclBench::new(|_, _| {});
     let huge = [
         &b"\xa1\x02\x82\x05\x5b\xff\xff\xff\xff\xff\xff\xff\xffab"[..],
         b"\xa1\x02\x9b\xff\xff\xff\xff\xff\xff\xff\xff\x05",
@@ -102,8 +106,9 @@ fn lengths_nobody_has_cost_nothing() {
 }
 
 #[test]
-fn a_flood_of_overlaps_holds_nothing_and_hides_no_bundle() {
-    let mut bench = Bench::new(|_, _| {});
+fn overlap_flood_holds_nothing() {
+    // Overlapping segments must not hide a bundle sent properly.
+    let mut bench = UdpclBench::new(|_, _| {});
     let whole = bundle(7, 60_000).to_bytes().unwrap();
     let mut rng = Rng::new(1);
     assert!(offers(&bench.hear(address(0), segment(9, 60_000, 0, &whole[..30_000]))).is_empty());
@@ -119,8 +124,9 @@ fn a_flood_of_overlaps_holds_nothing_and_hides_no_bundle() {
 }
 
 #[test]
-fn a_hundred_thousand_strangers_hold_a_quarter_and_the_neighbour_is_heard() {
-    let mut bench = Bench::new(|config, _| (config.transfers, config.memory_bytes) = (1000, 1 << 20));
+fn address_flood_stays_within_quarter() {
+    // A hundred thousand addresses are used.
+    let mut bench = UdpclBench::new(|config, _| (config.transfers, config.memory_bytes) = (1000, 1 << 20));
     let piece = vec![0x9f; 1000];
     let mut peer_ups = 0;
     for n in 0..100_000 {
@@ -132,7 +138,7 @@ fn a_hundred_thousand_strangers_hold_a_quarter_and_the_neighbour_is_heard() {
         let usage = bench.layer.usage();
         assert!(usage.transfers <= 250 && usage.arriving_bytes <= 1 << 18, "{usage:?}");
     }
-    assert_eq!((peer_ups, bench.layer.places()), (0, 1), "nobody showed to be where it says");
+    assert_eq!((peer_ups, bench.layer.places()), (0, 1), "no address was confirmed");
     let whole = bundle(7, 5000).to_bytes().unwrap();
     for (at, end) in [(0, 2500), (2500, 5000)] {
         let out = bench.hear(address(0), segment(3, 5000, at as u32, &whole[at..end]));
@@ -143,8 +149,8 @@ fn a_hundred_thousand_strangers_hold_a_quarter_and_the_neighbour_is_heard() {
 }
 
 #[test]
-fn strangers_are_not_heard_where_they_are_not_wanted() {
-    let mut bench = Bench::new(|config, _| config.accept_unknown = false);
+fn unwanted_dynamic_peers_are_ignored() {
+    let mut bench = UdpclBench::new(|config, _| config.accept_unknown = false);
     for packet in
         [bundle(1, 20).to_bytes().unwrap().to_vec(), segment(1, 50, 0, b"\x9fab"), announcement(1000, "ipn:9.0")]
     {
@@ -156,8 +162,9 @@ fn strangers_are_not_heard_where_they_are_not_wanted() {
 }
 
 #[test]
-fn nobody_is_sent_more_than_was_heard_from_there() {
-    let mut bench = Bench::new(|_, _| {});
+fn replies_never_exceed_input() {
+    // Source addresses may be forged.
+    let mut bench = UdpclBench::new(|_, _| {});
     let mut rng = Rng::new(3);
     let (mut heard, mut said) = (0, 0);
     for n in 0..20_000u32 {
@@ -180,17 +187,17 @@ fn nobody_is_sent_more_than_was_heard_from_there() {
     assert!(said < heard, "{said} B in answer to {heard} B");
 }
 
-/// Bytes by chance, and packets with some bits turned: nothing panics, nothing is held for ever, and all
-/// that is offered was heard.
 #[test]
 fn arbitrary_datagrams_are_survived() {
+    // Random bytes and packets with flipped bits: nothing panics, nothing is held forever, and everything offered was
+    // received.
     let mut rng = Rng::new(11);
     let whole = bundle(7, 300).to_bytes().unwrap();
     let templates =
         [segment(4, 300, 0, &whole[..150]), segment(4, 300, 150, &whole[150..]), announcement(5000, "ipn:1.0")];
     for _ in 0..200 {
         let config = Config { seed: rng.next_u64(), split, memory_bytes: 1 << 18, ..Config::default() };
-        let mut layer = Bench::new(|_, _| {});
+        let mut layer = UdpclBench::new(|_, _| {});
         layer.layer = Udpcl::new(config, vec![LinkParams { link: LINK, ..LinkParams::default() }]);
         let (mut heard, mut offered) = (0, 0);
         for _ in 0..100 {

@@ -1,19 +1,19 @@
-//! Two UDPCL entities through bad channels: what arrives is right, and once for each copy of its
-//! datagram; what was given has left; no transfer is stuck, and all memory is given back.
+//! Two UDPCL entities over impaired channels: bundles arrive intact, once per copy of their datagram; everything
+//! handed over has left; no transfer hangs and all memory is released.
 
-use crate::udpcl_common::{Channel, World};
+use crate::udpcl_common::{Channel, UdpclPair};
 use farlink_base::layer::{Input, LinkState};
 use farlink_base::{DataRate, Duration, Instant};
 use farlink_cla::udpcl::LinkParams;
 
-/// Sizes around the borders of segments, datagrams and trains.
+/// Sizes around the limits of segments, datagrams and batches.
 const SIZES: [usize; 10] = [13, 100, 1370, 1384, 1400, 1401, 2760, 5000, 30_000, 65_507];
 
 fn version(version: u8) -> LinkParams {
     LinkParams { version, pace_bytes: 12_500_000, ..LinkParams::default() }
 }
-fn filled(seed: u64, channel: Channel, span: LinkParams, count: u64) -> World {
-    let mut world = World::new(seed, channel, span);
+fn filled(seed: u64, channel: Channel, span: LinkParams, count: u64) -> UdpclPair {
+    let mut world = UdpclPair::new(seed, channel, span);
     for number in 0..count {
         world.give(0, number, SIZES[number as usize % SIZES.len()]);
         world.give(1, 1000 + number, SIZES[(number as usize + 3) % SIZES.len()] / 2);
@@ -25,14 +25,14 @@ fn filled(seed: u64, channel: Channel, span: LinkParams, count: u64) -> World {
     }
     world
 }
-/// How many bundles arrived at a side, and how many of them more than once.
-fn arrived(world: &World, side: usize) -> (usize, usize) {
+/// Number of bundles that arrived at a side, and of those that arrived more than once.
+fn arrived(world: &UdpclPair, side: usize) -> (usize, usize) {
     let offers = &world.agents[side].offers;
     (offers.len(), offers.values().filter(|n| **n > 1).count())
 }
 
 #[test]
-fn over_a_clean_channel_everything_arrives_once() {
+fn clean_channel_delivers_everything_once() {
     for v in [1, 2] {
         let world = filled(1, Channel { delay: Duration::from_millis(600), ..Channel::default() }, version(v), 40);
         assert_eq!([arrived(&world, 0), arrived(&world, 1)], [(40, 0); 2], "version {v}");
@@ -40,7 +40,8 @@ fn over_a_clean_channel_everything_arrives_once() {
 }
 
 #[test]
-fn of_one_datagram_each_as_many_arrive_as_are_not_lost() {
+fn single_datagram_delivery_equals_channel_survival() {
+    // As many arrive as the channel delivers.
     for seed in 0..5 {
         let channel = Channel { loss: 0.3, jitter: Duration::from_millis(50), ..Channel::default() };
         let world = filled(seed, channel, version(1), 300);
@@ -52,7 +53,8 @@ fn of_one_datagram_each_as_many_arrive_as_are_not_lost() {
 }
 
 #[test]
-fn of_many_segments_a_bundle_with_one_lost_never_arrives_and_is_dropped() {
+fn segment_loss_drops_whole_bundle() {
+    // UDPCL retransmits nothing.
     for seed in 0..5 {
         let channel = Channel { loss: 0.02, jitter: Duration::from_millis(50), ..Channel::default() };
         let world = filled(seed, channel, version(2), 300);
@@ -60,18 +62,19 @@ fn of_many_segments_a_bundle_with_one_lost_never_arrives_and_is_dropped() {
             let (arrived, twice) = arrived(&world, side);
             assert!((200..300).contains(&arrived) && twice == 0, "{arrived} of 300");
         }
-        assert!(world.now > Instant(60_000_000_000), "what was not complete was waited for");
+        assert!(world.now > Instant(60_000_000_000), "incomplete transfers were waited for");
     }
 }
 
 #[test]
-fn reordered_and_copied_segments_join_once_and_copied_datagrams_count_as_often_as_they_come() {
+fn reordered_copies_join_once() {
+    // Copies of single datagrams arrive as often as they are copied.
     for seed in 0..5 {
         let channel = || Channel { duplicate: 0.3, jitter: Duration::from_millis(500), ..Channel::default() };
         let world = filled(seed, channel(), version(2), 100);
         for side in 0..2 {
             let (arrived, twice) = arrived(&world, side);
-            // Short ones leave without a number, as in version 1.
+            // Short bundles leave without a transfer number, as in version 1.
             let short = world.agents[side].offers.iter().filter(|(_, n)| **n > 1).count();
             assert_eq!((arrived, twice), (100, short));
             let long = |number: u64, shift: usize, halves: usize| {
@@ -82,15 +85,15 @@ fn reordered_and_copied_segments_join_once_and_copied_datagrams_count_as_often_a
             assert!(copied.clone().count() >= 30 && copied.into_iter().all(|(_, times)| *times == 1));
         }
         let world = filled(seed, channel(), version(1), 100);
-        assert!(arrived(&world, 1).1 > 10, "in one datagram each, the agent is who knows a copy");
+        assert!(arrived(&world, 1).1 > 10, "single datagrams are deduplicated by the agent");
         assert!(world.agents[1].offers.values().all(|n| *n <= 2));
     }
 }
 
 #[test]
-fn long_bundles_leave_in_segments_as_they_are_read() {
+fn long_bundles_are_segmented_while_read() {
     for v in [1, 2] {
-        let mut world = World::new(4, Channel::default(), LinkParams { pace_bytes: 50_000_000, ..version(v) });
+        let mut world = UdpclPair::new(4, Channel::default(), LinkParams { pace_bytes: 50_000_000, ..version(v) });
         world.stream_from = 20_000;
         let sizes = if v == 1 { [65_507, 30_000, 65_000] } else { [5_000_000, 30_000, 2_100_000] };
         for (number, len) in (0..).zip(sizes) {
@@ -103,12 +106,12 @@ fn long_bundles_leave_in_segments_as_they_are_read() {
     }
 }
 
-/// The rate is that of the link, headers counted; without one, the pace of the configuration.
 /// Keeps 9171-7.2-1.
 #[test]
-fn no_more_leaves_than_the_rate_allows_whatever_the_time() {
+fn rate_limit_holds_at_any_time() {
+    // The rate is that of the link, headers included; without one, the configured pace.
     let paced = |state: Option<LinkState>, span: LinkParams, bytes_per_second: f64, burst: f64| {
-        let mut world = World::new(7, Channel { state, ..Channel::default() }, span);
+        let mut world = UdpclPair::new(7, Channel { state, ..Channel::default() }, span);
         let len = 1360;
         for number in 0..400 {
             world.give(0, number, len);
@@ -121,7 +124,7 @@ fn no_more_leaves_than_the_rate_allows_whatever_the_time() {
         let datagram = (len + 28) as f64;
         let due = (total as f64 - datagram) / bytes_per_second;
         assert!(took <= due * 1.001 + 0.002, "not slower: {took} s, {due} s at the rate");
-        // From whenever to whenever.
+        // Over every interval between two datagrams.
         for (first, (from, _)) in wire.iter().enumerate().step_by(7) {
             let mut sum = 0;
             for (at, bytes) in &wire[first..] {
@@ -131,7 +134,7 @@ fn no_more_leaves_than_the_rate_allows_whatever_the_time() {
             }
         }
     };
-    // At a low rate exactly; at a high one what 2 ms are worth may leave at once.
+    // Exactly at a low rate; at a high rate a burst of 2 ms may leave at once.
     for (rate, burst) in [(64_000, 0.0), (1_000_000, 0.0), (5_000_000, 0.0), (100_000_000, 0.002)] {
         let state = LinkState { rate: Some(DataRate(rate)), ..LinkState::UP };
         paced(Some(state), LinkParams::default(), rate as f64 / 8.0, burst);
@@ -141,9 +144,10 @@ fn no_more_leaves_than_the_rate_allows_whatever_the_time() {
 }
 
 #[test]
-fn a_slow_link_keeps_little_so_that_the_agent_decides() {
+fn slow_link_keeps_short_backlog() {
+    // More stays with the agent, which can still reorder the bundles.
     let state = Some(LinkState { rate: Some(DataRate(1_000_000)), ..LinkState::UP });
-    let mut world = World::new(2, Channel { state, ..Channel::default() }, LinkParams::default());
+    let mut world = UdpclPair::new(2, Channel { state, ..Channel::default() }, LinkParams::default());
     for number in 0..100 {
         world.give(0, number, 1000);
     }

@@ -1,10 +1,9 @@
-//! The packets of draft-ietf-dtn-udpcl-04, byte for byte: read, and where this entity says such a thing,
-//! written.
+//! Packets of draft-ietf-dtn-udpcl-04, byte for byte: parsed, and written where this entity sends the like.
 
-use crate::udpcl_common::{Bench, LINK, address, malformed, offers, sent};
+use crate::udpcl_common::{LINK, UdpclBench, address, malformed, offers, sent};
 use farlink_base::layer::{Input, LinkState, Output};
 use farlink_base::{Duration, Malformed, Payload};
-use farlink_cla::udpcl::packet::{Extensions, KEEPALIVE, Kind, Probe, announcement, confirmation_packet};
+use farlink_cla::udpcl::packet::{Extensions, KEEPALIVE, MessageKind, Probe, announcement, confirmation_packet};
 use farlink_cla::udpcl::packet::{probe_packet, segment_head};
 use std::collections::BTreeMap;
 
@@ -19,14 +18,14 @@ fn vectors() -> BTreeMap<String, Vec<u8>> {
     file["packets"].as_array().unwrap().iter().map(packet).collect()
 }
 fn read(packet: &[u8]) -> Extensions {
-    assert_eq!(Kind::of(packet[0]), Kind::Map);
+    assert_eq!(MessageKind::of(packet[0]), MessageKind::Map);
     let rope = Payload::from(packet.to_vec());
     let mut reader = rope.reader();
     let known = Extensions::read(&mut reader).unwrap();
     assert!(packet[reader.position() as usize..].iter().all(|byte| *byte == 0), "the rest is padding");
     known
 }
-/// The bundle of the vectors, of which a walk over its CBOR is not tried here.
+/// Takes the whole datagram for one bundle; splitting by CBOR is not tested here.
 fn whole(_: &Payload) -> Result<Option<u64>, Malformed> {
     Ok(None)
 }
@@ -50,7 +49,7 @@ fn transfers_are_read_and_segments_written() {
 }
 
 #[test]
-fn what_is_said_of_oneself_is_read_and_written() {
+fn announcements_round_trip() {
     let v = vectors();
     let known = read(&v["sender_listen_30s_node"]);
     assert_eq!((known.listens_ms, known.node_id.as_deref()), (Some(30_000), Some("ipn:1.0")));
@@ -67,10 +66,10 @@ fn what_is_said_of_oneself_is_read_and_written() {
 }
 
 #[test]
-fn an_entity_takes_every_packet_of_the_vectors() {
+fn all_vector_packets_are_accepted() {
     let v = vectors();
     for (name, packet) in &v {
-        let mut bench = Bench::new(|config, _| config.split = whole);
+        let mut bench = UdpclBench::new(|config, _| config.split = whole);
         let out = bench.hear(address(0), packet.clone());
         assert_eq!(malformed(&out), [""; 0], "{name}");
         let bundles = offers(&out);
@@ -84,20 +83,20 @@ fn an_entity_takes_every_packet_of_the_vectors() {
         }
     }
     for order in [["transfer_seg0", "transfer_seg1"], ["transfer_seg1", "transfer_seg0"]] {
-        let mut bench = Bench::new(|config, _| config.split = whole);
+        let mut bench = UdpclBench::new(|config, _| config.split = whole);
         assert!(offers(&bench.hear(address(0), v[order[0]].clone())).is_empty());
         let bundles = offers(&bench.hear(address(0), v[order[1]].clone()));
         assert_eq!(bundles[0].1.to_bytes().unwrap(), v["unframed_bpv7"][..]);
     }
 }
 
-/// RFC 7122 3.4, and draft section 3.5.3: the neighbour is told its name, and who is there.
 /// Keeps 7122-3.4-1.
 #[test]
-fn signs_of_life_are_those_of_the_vectors() {
+fn keepalives_match_vectors() {
+    // RFC 7122 3.4, and draft section 3.5.3: the neighbour learns this node's ID and address.
     let v = vectors();
     for (version, packet) in [(1, "keepalive"), (2, "sender_listen_30s_node")] {
-        let mut bench = Bench::new(|config, span| {
+        let mut bench = UdpclBench::new(|config, span| {
             config.node_id = "ipn:1.0".into();
             (span.version, span.keepalive) = (version, Duration::from_secs(30));
         });
@@ -106,6 +105,6 @@ fn signs_of_life_are_those_of_the_vectors() {
         out.extend(bench.later(95.0));
         let said = sent(&out);
         assert!(said.iter().all(|(_, bytes)| *bytes == v[packet]), "version {version}: {said:?}");
-        assert_eq!(said.len(), if version == 1 { 3 } else { 4 }, "of version 2 the first at once");
+        assert_eq!(said.len(), if version == 1 { 3 } else { 4 }, "version 2 sends the first at once");
     }
 }

@@ -6,7 +6,7 @@ use farlink_base::socket;
 use farlink_base::{Bytes, Clock, DtnTime, Instant, LayerId, Payload, StreamId};
 use farlink_bpa::Pressure;
 use farlink_bundle::EndpointId;
-use farlink_cla::ltp::segment::{Body, Data, Segment, SessionId, kind};
+use farlink_cla::ltp::segment::{Data, Segment, SegmentBody, SessionId, kind};
 use farlink_cla::oneway::{self, Framing};
 use farlink_cla::{ltp, tcpcl_v4};
 use farlink_stack::{Config, Input, LayerConfig, LayerKind, Output, Stack};
@@ -48,8 +48,8 @@ fn datagrams_are_answered_by_the_layer_that_got_them() {
     let data = Data { kind: kind::RED, service: 1, offset: 0, length: 3, checkpoint: 0, report: 0 };
     for (heard, layer) in [1, 0, 1].into_iter().enumerate() {
         let session = SessionId { engine: 7, number: 5 };
-        let begin = Segment { session, body: Body::Data(data, Bytes::from_static(b"abc")) }.emit();
-        let cancel = Segment { session, body: Body::Cancel { by_sender: true, reason: 0 } }.emit();
+        let begin = Segment { session, body: SegmentBody::Data(data, Bytes::from_static(b"abc")) }.emit();
+        let cancel = Segment { session, body: SegmentBody::Cancel { by_sender: true, reason: 0 } }.emit();
         let datagrams = |bytes: Bytes| {
             Input::Socket(
                 LayerId(layer),

@@ -6,7 +6,7 @@ use crate::clock;
 use crate::config::{DiscoverySettings, LinkSettings};
 use crate::discovery::{Discovery, Own};
 use farlink_base::{Duration, EndpointId, Instant, LayerId, NodeId};
-use farlink_cla::announce::{ATTEMPT, Around, Counts, FoundId, LinkNow, Output};
+use farlink_cla::announce::{ATTEMPT, Around, BeaconCounts, DiscoveredId, LinkNow, Output};
 use farlink_stack::{Identity, LinkConfig, Neighbour, Stack};
 use std::net::SocketAddr;
 
@@ -39,7 +39,7 @@ struct Known<'a> {
     stack: &'a Stack,
     links: &'a Links,
     own: &'a [(LayerId, SocketAddr)],
-    discovery: &'a dyn Fn(FoundId) -> Option<(farlink_base::LinkId, String)>,
+    discovery: &'a dyn Fn(DiscoveredId) -> Option<(farlink_base::LinkId, String)>,
     layer: &'a dyn Fn(usize) -> Option<usize>,
 }
 impl Around for Known<'_> {
@@ -51,7 +51,7 @@ impl Around for Known<'_> {
             || self.own.contains(&(id, address))
             || self.stack.serves(id, node, address.ip())
     }
-    fn state(&self, id: FoundId) -> LinkNow {
+    fn state(&self, id: DiscoveredId) -> LinkNow {
         let link = (self.discovery)(id).filter(|(link, name)| self.links.named(name) == Some(*link));
         match link.and_then(|(link, _)| self.stack.link_state(self.now, link)) {
             Some("up") => LinkNow::Up,
@@ -93,7 +93,7 @@ impl Node {
         let changed = !outputs.is_empty();
         for output in outputs {
             match output {
-                Output::Found { id, node, layer, address } => self.make_found(id, &node, layer, address),
+                Output::Discovered { id, node, layer, address } => self.make_found(id, &node, layer, address),
                 Output::Lost { id, why } => {
                     let ended = self.discovery.as_mut().and_then(|discovery| discovery.ended(id));
                     if let Some((link, name)) = ended {
@@ -129,7 +129,7 @@ impl Node {
         Some(answer)
     }
 
-    fn make_found(&mut self, id: FoundId, node: &EndpointId, place: usize, address: SocketAddr) {
+    fn make_found(&mut self, id: DiscoveredId, node: &EndpointId, place: usize, address: SocketAddr) {
         let layer = self.discovery.as_ref().and_then(|discovery| discovery.layer(place));
         let Some(layer) = layer.filter(|layer| *layer < self.config.stack.layers.len()) else { return };
         let name = format!("found:{node}@{address}");
@@ -158,14 +158,14 @@ impl Node {
     }
 
     /// Those heard, and what came of it; `None`: this node does not listen.
-    pub fn announced(&self) -> Option<(Vec<Announced>, Counts)> {
+    pub fn announced(&self) -> Option<(Vec<Announced>, BeaconCounts)> {
         let discovery = self.discovery.as_ref()?;
         let now = clock::now();
-        let one = |(node, heard): (&EndpointId, &farlink_cla::announce::Heard)| Announced {
+        let one = |(node, heard): (&EndpointId, &farlink_cla::announce::AnnouncedNode)| Announced {
             node: node.clone(),
             layer: discovery.layer(heard.layer).map_or_else(String::new, |at| self.config.layers[at].name.clone()),
             address: heard.address,
-            link: heard.found().and_then(|id| discovery.link(id)).map(|(_, name)| name.clone()),
+            link: heard.link_id().and_then(|id| discovery.link(id)).map(|(_, name)| name.clone()),
             since: now.since(heard.first),
             silent: now.since(heard.last),
             period: heard.period,

@@ -72,7 +72,12 @@ pub const SATELLITE: Section = Section {
         key("name", Name, Required, "Name in the plan."),
         key("id", ID, Required, "Node ID or node number."),
         key("tle", TLE, Absent, "Two-line elements: a file, or the two lines in `\"\"\"`."),
-        key("catalog", Count(0, 999_999_999), Absent, "Catalogue number that selects one of several satellites in the file."),
+        key(
+            "catalog",
+            Count(0, 999_999_999),
+            Absent,
+            "Catalogue number that selects one of several satellites in the file.",
+        ),
         key("elements", Table("elements"), Absent, "Elements of an ellipse."),
     ],
 };

@@ -108,7 +108,8 @@ impl Page<'_> {
             }
         }
         if names.len() > FLOWS {
-            let _ = write!(out, "<p class=\"caption\">The first {FLOWS} of {} traffic flows are drawn.</p>", names.len());
+            let _ =
+                write!(out, "<p class=\"caption\">The first {FLOWS} of {} traffic flows are drawn.</p>", names.len());
             names.truncate(FLOWS);
         }
         names

@@ -62,7 +62,10 @@ pub fn findings(runs: &[RunData], comparison: &Comparison) -> Vec<Finding> {
                 0 => finding(Level::Good, format!("{}: nothing disturbed the measurement.", run.label)),
                 _ => finding(
                     Level::Bad,
-                    format!("{}: the measurement was disturbed; see \u{201c}Validity: can it be trusted?\u{201d}.", run.label),
+                    format!(
+                        "{}: the measurement was disturbed; see \u{201c}Validity: can it be trusted?\u{201d}.",
+                        run.label
+                    ),
                 ),
             });
         }
@@ -81,8 +84,9 @@ fn outcome(run: &RunData) -> Vec<Finding> {
     all.push(match (s.delivered, s.created) {
         (_, 0) => finding(Level::Note, "no bundles were created."),
         (delivered, created) if delivered == created => {
-            let last =
-                s.last_delivery_s.map_or(String::new(), |t| format!("; the last one after {}", Quantity::Seconds.text(t)));
+            let last = s
+                .last_delivery_s
+                .map_or(String::new(), |t| format!("; the last one after {}", Quantity::Seconds.text(t)));
             finding(Level::Good, format!("all {} bundles arrived{last}.", count(created)))
         }
         (delivered, created) => {

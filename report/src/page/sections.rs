@@ -130,7 +130,8 @@ impl Page<'_> {
 
     pub fn numbers(&self, out: &mut String) {
         let two = self.runs.len() > 1;
-        let caption = if two { "Differences are relative to the first column; those above 10 % are marked." } else { "" };
+        let caption =
+            if two { "Differences are relative to the first column; those above 10 % are marked." } else { "" };
         open(out, "Key numbers", caption);
         // Metrics that no run has are left out; utilisation has a section of its own.
         let told = |m: &&Metric| !m.name.starts_with("utilisation.") && m.values.iter().any(Option::is_some);

@@ -56,8 +56,8 @@ pub const TABLE: &[Mutant] = &[
     plain(
         "a goodbye does not wait",
         "core/cla/src/tcpcl_v4/session.rs",
-        "} else if self.phase == Phase::Established && !self.has_unfinished() {",
-        "} else if self.phase == Phase::Established {",
+        "} else if self.phase == SessionPhase::Established && !self.has_unfinished() {",
+        "} else if self.phase == SessionPhase::Established {",
         &["-p farlink-cla"],
     ),
     plain(
@@ -111,7 +111,7 @@ pub const TABLE: &[Mutant] = &[
     ),
     plain(
         "strangers are sent bundles wherever they say to be",
-        "core/cla/src/udpcl/strangers.rs",
+        "core/cla/src/udpcl/dynamic.rs",
         ".filter(|asked| asked.nonce == nonce)",
         ".filter(|_| nonce > 0)",
         &["-p farlink-cla"],

@@ -78,8 +78,8 @@ pub const TABLE: &[Mutant] = &[
     plain(
         "who was not reached is hardly called again",
         "core/cla/src/tcpcl_v4/layer.rs",
-        "self.timers.arm(now + wait, Timer::Connect(link_id))",
-        "self.timers.arm(now + wait * 100_000, Timer::Connect(link_id))",
+        "self.timers.arm(now + wait, SessionTimer::Connect(link_id))",
+        "self.timers.arm(now + wait * 100_000, SessionTimer::Connect(link_id))",
         &["-p farlink-cla"],
     ),
     plain(

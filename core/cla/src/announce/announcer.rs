@@ -1,9 +1,9 @@
-//! When to speak, and whom of those heard to reach.
+//! Schedules beacons and chooses which announced nodes to connect to.
 
+use super::announced::{AnnouncedNode, AnnouncedNodes, AnnouncerKey, NodeState};
+use super::attempts::Attempts;
 use super::beacon::Beacon;
-use super::heard::{All, Heard, Key, Stands};
-use super::tried::Tried;
-use super::{ATTEMPT, Around, Config, FoundId, Input, LinkNow, Output};
+use super::{ATTEMPT, Around, Config, DiscoveredId, Input, LinkNow, Output};
 use crate::registry::Introduction;
 use alloc::collections::BTreeSet;
 use alloc::string::{String, ToString};
@@ -11,50 +11,51 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use farlink_base::{Duration, EndpointId, Instant, Rng, Sink, pattern_rank};
 
-/// How often links are looked after.
+/// Interval of checks on the links made.
 const LOOK: Duration = Duration::from_secs(1);
-/// How soon after somebody new was heard: others may be heard by then.
+/// Delay from the first beacon of a new node to the next check, so that beacons of others can arrive first.
 const SOON: Duration = Duration::from_millis(100);
-/// How long the one of two that has the greater name waits at most for the other to connect.
+/// Longest wait of the node with the greater name for the other to connect.
 const POLITE: Duration = Duration::from_secs(2);
 
-/// What was heard so far.
+/// Counts of datagrams received by the announcer.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Counts {
-    /// Beacons of nodes that are wanted.
+pub struct BeaconCounts {
+    /// Beacons of accepted nodes that share a layer with this node.
     pub wanted: u64,
-    /// Of nodes that are not, or cannot be reached by any layer of ours.
+    /// Beacons of other nodes.
     pub unwanted: u64,
-    /// Datagrams that are no beacons.
+    /// Datagrams that are not beacons.
     pub unreadable: u64,
 }
 
-/// Says at intervals who this node is, and hears who others are.
+/// Sends beacons at intervals and tracks the nodes whose beacons arrive.
 #[derive(Debug)]
 pub struct Announcer {
     config: Config,
     own_name: String,
-    heard: All,
-    tried: Tried,
-    counts: Counts,
+    heard: AnnouncedNodes,
+    tried: Attempts,
+    counts: BeaconCounts,
     rng: Rng,
     sequence: u32,
     next_id: u32,
-    /// When to speak next; `None`: the node has left.
+    /// Time of the next beacon; `None` after [`Input::Leave`].
     speaks: Option<Instant>,
     looks: Option<Instant>,
 }
 
 impl Announcer {
-    /// One that speaks soon after it begins.
+    /// Creates an announcer whose first beacon leaves within half a second.
     pub fn new(config: Config, now: Instant) -> Announcer {
         let mut rng = Rng::stream(config.seed, 0);
+        // A random start, so that nodes booted together do not send together.
         let soon = config.interval.min(Duration::from_millis(500)).mul_f64(rng.unit());
         Announcer {
             own_name: config.node_ids.first().map(ToString::to_string).unwrap_or_default(),
-            heard: All::new(config.seed),
-            tried: Tried::default(),
-            counts: Counts::default(),
+            heard: AnnouncedNodes::new(config.seed),
+            tried: Attempts::default(),
+            counts: BeaconCounts::default(),
             rng,
             sequence: 0,
             next_id: 0,
@@ -63,29 +64,30 @@ impl Announcer {
             config,
         }
     }
-    /// What it was told.
+    /// Its configuration.
     pub fn config(&self) -> &Config {
         &self.config
     }
-    /// Who is heard: name and what is known of it, by address and name.
-    pub fn heard(&self) -> impl Iterator<Item = (&EndpointId, &Heard)> {
+    /// Announced nodes with their state, ordered by address and node ID.
+    pub fn heard(&self) -> impl Iterator<Item = (&EndpointId, &AnnouncedNode)> {
         self.heard.iter().map(|(key, heard)| (&key.1, heard))
     }
-    /// What was heard so far.
-    pub fn counts(&self) -> Counts {
+    /// Counts of datagrams received.
+    pub fn counts(&self) -> BeaconCounts {
         self.counts
     }
-    /// When to call with [`Input::Wake`] at the latest.
+    /// Latest time for the next [`Input::Wake`].
     pub fn next_timeout(&self) -> Option<Instant> {
         Instant::earliest([self.speaks, self.looks])
     }
 
-    /// Takes one input at `now`; pushes what follows from it.
+    /// Processes one input at `now` and pushes the outputs.
     pub fn handle(&mut self, now: Instant, input: Input<'_>, around: &impl Around, out: &mut impl Sink<Output>) {
         match input {
             Input::Wake => {
                 if self.speaks.is_some_and(|at| at <= now) {
                     self.speak(self.config.interval, out);
+                    // A jitter of 10 % keeps nodes that started together from sending at the same moment.
                     let jitter = 0.9 + 0.2 * self.rng.unit();
                     self.speaks = Some(now + self.config.interval.mul_f64(jitter));
                 }
@@ -95,6 +97,7 @@ impl Announcer {
             }
             Input::Heard { from, bytes } => self.hear(now, (from, bytes), around, out),
             Input::Leave => {
+                // A period of zero announces the departure.
                 self.speaks = None;
                 self.speak(Duration::ZERO, out);
             }
@@ -124,6 +127,7 @@ impl Announcer {
             self.counts.unreadable += 1;
             return;
         };
+        // Multicast loops our own beacons back.
         if self.config.node_ids.iter().any(|own| own.node() == beacon.node.node()) {
             return;
         }
@@ -148,20 +152,22 @@ impl Announcer {
             return self.leave(now, &key, around, out);
         }
         known.period = period;
-        if known.found().is_none() {
+        // The address of a link in use does not follow beacons, which anyone can forge.
+        if known.link_id().is_none() {
             (known.layer, known.address) = (layer, address);
         }
     }
 
-    /// The layer it is reached by, and where.
+    /// Preferred common layer, and the address at which the node serves it.
     fn way_to(&self, beacon: &Beacon, from: SocketAddr) -> Option<(usize, SocketAddr)> {
         self.config.reach.iter().enumerate().find_map(|(place, layer)| {
             let service = beacon.services.iter().find(|service| service.layer == *layer)?;
-            // Its engine number is that of its node.
+            // LTP addresses its peer by engine number, which is the ipn node number: other names have none.
             if layer.introduction == Introduction::Engine && beacon.node.ipn_node().is_none() {
                 return None;
             }
             let mut address = SocketAddr::new(from.ip().to_canonical(), service.port);
+            // A link-local address is reachable only through the interface the beacon arrived on.
             if let (SocketAddr::V6(address), SocketAddr::V6(from)) = (&mut address, from) {
                 address.set_scope_id(from.scope_id());
             }
@@ -173,12 +179,21 @@ impl Announcer {
         self.config.accept.iter().any(|pattern| pattern_rank(pattern, node, &text).is_some())
     }
 
-    /// Somebody new. Of two that hear each other the one with the lesser name connects; the other waits a little, for
-    /// the first may hear nothing or never connect.
-    fn meet(&mut self, now: Instant, key: Key, layer: usize, address: SocketAddr, beacon: &Beacon, period: Duration) {
+    /// Adds a new node. Of two nodes that receive each other's beacons the one with the lesser name connects.
+    fn meet(
+        &mut self,
+        now: Instant,
+        key: AnnouncerKey,
+        layer: usize,
+        address: SocketAddr,
+        beacon: &Beacon,
+        period: Duration,
+    ) {
+        // Both nodes apply the same rule, so one of them connects at once.
         let polite = self.own_name > key.1.to_string();
+        // The node with the greater name waits a little only: the other may receive no beacons, or never connect.
         let wait = if polite { self.config.interval.min(POLITE) } else { Duration::ZERO };
-        let heard = Heard {
+        let heard = AnnouncedNode {
             address,
             layer,
             first: now,
@@ -186,7 +201,7 @@ impl Announcer {
             period,
             sequence: beacon.sequence,
             beacons: 1,
-            stands: Stands::Waits { until: now + wait },
+            stands: NodeState::Waiting { until: now + wait },
             failed: 0,
             leaves: false,
         };
@@ -195,55 +210,59 @@ impl Announcer {
         }
     }
 
-    /// One says that it leaves. While its session is there, it is: whoever can send a beacon can send this one. An attempt
-    /// that ends so has failed: who says both by turns is not knocked at each time.
-    fn leave(&mut self, now: Instant, key: &Key, around: &impl Around, out: &mut impl Sink<Output>) {
+    /// Handles a beacon that announces departure.
+    fn leave(&mut self, now: Instant, key: &AnnouncerKey, around: &impl Around, out: &mut impl Sink<Output>) {
         match self.heard.get_mut(key).map(|heard| (heard.stands, heard.address)) {
-            Some((Stands::Found { id, up: None, .. }, address)) if around.state(id) != LinkNow::Up => {
+            // Anyone can forge this beacon, so a link with a live session stays. An attempt that ends this way counts
+            // as
+            // failed: otherwise alternating arrivals and departures would cause a connection attempt each time.
+            Some((NodeState::Linked { id, up: None, .. }, address)) if around.state(id) != LinkNow::Up => {
                 out.push(Output::Lost { id, why: "it leaves" });
                 self.tried.end(now, address, None);
             }
-            Some((Stands::Found { .. }, _)) => return,
+            Some((NodeState::Linked { .. }, _)) => return,
             _ => {}
         }
         self.heard.remove(key);
     }
 
-    /// Looks after links, and reaches for more.
+    /// Checks all links, then starts new attempts.
     fn look(&mut self, now: Instant, around: &impl Around, out: &mut impl Sink<Output>) {
         for key in self.heard.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>() {
             self.look_after(now, &key, around, out);
         }
         self.reach(now, around, out);
+        // Without announced nodes no timer runs.
         self.looks = (!self.heard.is_empty()).then_some(now + LOOK);
     }
 
-    fn look_after(&mut self, now: Instant, key: &Key, around: &impl Around, out: &mut impl Sink<Output>) {
+    fn look_after(&mut self, now: Instant, key: &AnnouncerKey, around: &impl Around, out: &mut impl Sink<Output>) {
         let reach = &self.config.reach;
         let Some(heard) = self.heard.get_mut(key) else { return };
         let (address, leaves) = (heard.address, heard.leaves);
-        if let Stands::Found { id, since, up } = heard.stands {
+        if let NodeState::Linked { id, since, up } = heard.stands {
             let link = around.state(id);
             if link == LinkNow::Up && up.is_none() {
-                heard.stands = Stands::Found { id, since, up: Some(now) };
+                heard.stands = NodeState::Linked { id, since, up: Some(now) };
             }
             if link == LinkNow::Down && (up.is_some() || now >= since + ATTEMPT) {
                 out.push(Output::Lost {
                     id,
                     why: if up.is_some() { "its session ended" } else { "it does not answer" },
                 });
+                // A session that lasted clears the backoff, so that its link is made again at once.
                 self.tried.end(now, address, up.map(|up| now.since(up)));
                 heard.failed += u32::from(up.is_none());
                 if leaves {
                     return self.heard.remove(key);
                 }
                 let until = self.tried.until(address);
-                return self.heard.stand(key, Stands::Waits { until });
+                return self.heard.stand(key, NodeState::Waiting { until });
             }
         }
         let silent = reach.get(heard.layer).is_none_or(|layer| heard.silent_at(layer) <= now);
         if silent {
-            if let Stands::Found { id, up, .. } = heard.stands {
+            if let NodeState::Linked { id, up, .. } = heard.stands {
                 out.push(Output::Lost { id, why: "it announces itself no more" });
                 if up.is_none() {
                     self.tried.end(now, address, None);
@@ -253,44 +272,47 @@ impl Announcer {
         }
     }
 
-    /// Tries those that may be tried, one at an address: first those of hosts where nothing failed, those that did not
-    /// fail, who were heard twice, who waited longest.
+    /// Starts attempts to nodes that are due, one per address. Order: fewest failed ports of the host, fewest
+    /// failures of the node, nodes with a second beacon, nodes known longest.
     fn reach(&mut self, now: Instant, around: &impl Around, out: &mut impl Sink<Output>) {
-        if self.heard.found() >= self.config.neighbours_max || self.tried.full_until(now).is_some() {
+        if self.heard.linked() >= self.config.neighbours_max || self.tried.full_until(now).is_some() {
             return;
         }
         let tried = &self.tried;
-        let due = |heard: &Heard| match heard.stands {
-            Stands::Waits { until } => until.max(tried.until(heard.address)) <= now,
-            Stands::Found { .. } => false,
+        let due = |heard: &AnnouncedNode| match heard.stands {
+            NodeState::Waiting { until } => until.max(tried.until(heard.address)) <= now,
+            NodeState::Linked { .. } => false,
         };
         let all = self.heard.iter().filter(|(_, heard)| due(heard));
-        let rank = |key: &Key, heard: &Heard| (tried.of_host(key.0), heard.failed, heard.beacons < 2, heard.first);
+        let rank = |key: &AnnouncerKey, heard: &AnnouncedNode| {
+            (tried.of_host(key.0), heard.failed, heard.beacons < 2, heard.first)
+        };
         let mut all: Vec<_> = all.map(|(key, heard)| (rank(key, heard), key.clone())).collect();
         all.sort();
-        let taken = self.heard.iter().filter(|(_, heard)| heard.found().is_some());
+        let taken = self.heard.iter().filter(|(_, heard)| heard.link_id().is_some());
         let mut taken: BTreeSet<SocketAddr> = taken.map(|(_, heard)| heard.address).collect();
         for (_, key) in all {
-            if self.heard.found() >= self.config.neighbours_max || self.tried.full_until(now).is_some() {
+            if self.heard.linked() >= self.config.neighbours_max || self.tried.full_until(now).is_some() {
                 return;
             }
             let Some(heard) = self.heard.get_mut(&key) else { continue };
             let (layer, address) = (heard.layer, heard.address);
+            // One link per address: further node IDs claimed there must wait.
             if taken.contains(&address) || around.is_known(&key.1, layer, address) {
                 continue;
             }
             taken.insert(address);
-            let id = FoundId(self.next_id);
+            let id = DiscoveredId(self.next_id);
             self.next_id = self.next_id.wrapping_add(1);
             self.tried.begin(now);
-            self.heard.stand(&key, Stands::Found { id, since: now, up: None });
-            out.push(Output::Found { id, node: key.1, layer, address });
+            self.heard.stand(&key, NodeState::Linked { id, since: now, up: None });
+            out.push(Output::Discovered { id, node: key.1, layer, address });
         }
     }
 }
 
-/// Whether an address is that of one host. A connection to the address of none would lead to this one (RFC 1122
-/// 3.2.1.3; RFC 4291 2.5.2), and datagrams may come in its name.
+/// Whether an address names one host. Connecting to an unspecified address would reach this host (RFC 1122 3.2.1.3;
+/// RFC 4291 2.5.2), and a datagram may carry it as its source.
 fn is_host(ip: IpAddr) -> bool {
     let ip = ip.to_canonical();
     !ip.is_unspecified() && !ip.is_multicast() && ip != IpAddr::V4(Ipv4Addr::BROADCAST)

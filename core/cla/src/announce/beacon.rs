@@ -1,6 +1,6 @@
-//! Beacons as bytes: what a node says of itself to whoever hears it. The format is that of dtn7-rs ("IPND-ng": the
-//! Internet draft draft-irtf-dtnrg-ipnd with BPv7's endpoint IDs, in CBOR); dtn7-go's is heard, too. What follows is
-//! read from the program, which differs from its own description in the order of two fields:
+//! Encoding of beacons. The format is that of dtn7-rs ("IPND-ng": the Internet draft draft-irtf-dtnrg-ipnd with
+//! BPv7's endpoint IDs, in CBOR); dtn7-go's format is read, too. The layout below follows the program dtn7-rs, which
+//! differs from its own description in the order of two fields:
 //!
 //! ```text
 //! [7, flags, node ID, sequence number, ? [[* [layer, port]], {* tag => value}], ? period in seconds]
@@ -13,46 +13,46 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use farlink_base::{Bytes, Duration, EndpointId, Payload, PayloadReader};
 
-/// Longest beacon that is read: a datagram that no network cuts.
+/// Longest beacon that is read, bytes: fits the smallest IPv6 MTU, so no network fragments it.
 pub const BEACON_MAX: usize = 1280;
-/// Layers kept of one beacon.
+/// Most layers kept from one beacon.
 const SERVICES_MAX: usize = 16;
-/// Longest scheme-specific part of a node ID that is read: that of a name of 255 characters.
+/// Longest scheme-specific part of a node ID that is read, bytes: a name of 255 characters with its slashes.
 const NAME_MAX: u64 = 258;
 
-/// The version of this format (of draft-irtf-dtnrg-ipnd: 4).
+/// Version of this format; draft-irtf-dtnrg-ipnd has version 4.
 const VERSION: u64 = 7;
-/// Flag: the node ID is there. It always is.
+/// Flag: the beacon has a node ID. Always set.
 const HAS_NODE_ID: u64 = 1;
-/// Flag: layers are there.
+/// Flag: the beacon lists layers.
 const HAS_SERVICES: u64 = 1 << 1;
-/// Flag: the period is there.
+/// Flag: the beacon has a period.
 const HAS_PERIOD: u64 = 1 << 2;
 
-/// A layer that a node serves.
+/// A convergence layer that a node serves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Service {
-    /// Which.
+pub struct AnnouncedService {
+    /// The layer.
     pub layer: &'static LayerInfo,
-    /// At which port of the address the beacon comes from.
+    /// Port, at the source address of the beacon.
     pub port: u16,
 }
 
-/// What a node says of itself.
+/// One beacon: a node ID, its layers and the beacon period.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Beacon {
-    /// Its node ID.
+    /// Node ID of the sender.
     pub node: EndpointId,
-    /// Counts its beacons; `None` where the format has no number.
+    /// Sequence number; `None` in dtn7-go's format.
     pub sequence: Option<u32>,
-    /// Layers it serves, of those this node knows; at most 16.
-    pub services: Vec<Service>,
-    /// How often it says so; zero: it is leaving.
+    /// Layers that this node knows, too; at most 16.
+    pub services: Vec<AnnouncedService>,
+    /// Beacon period; zero if the node is leaving.
     pub period: Option<Duration>,
 }
 
 impl Beacon {
-    /// The bytes of a beacon; a period is said in whole seconds, rounded up.
+    /// Encodes the beacon; the period is rounded up to whole seconds.
     pub fn emit(&self) -> Vec<u8> {
         let (services, period) = (!self.services.is_empty(), self.period.is_some());
         let mut out = Vec::new();
@@ -73,17 +73,18 @@ impl Beacon {
             cbor::put(&mut out, MAP, 0);
         }
         if let Some(period) = self.period {
+            // Rounded up, because zero would announce a departure.
             let more = u64::from(period.subsec_nanos() > 0);
             cbor::put(&mut out, UINT, period.as_secs().saturating_add(more));
         }
         out
     }
 
-    /// Reads a beacon: one of dtn7-rs, with the first fields in the order of the program or of its description, or one
-    /// of dtn7-go.
+    /// Decodes a beacon of dtn7-rs, with its first fields in either order, or of dtn7-go.
     ///
     /// # Errors
-    /// Why it is none that can be used.
+    ///
+    /// The reason why the datagram is not a usable beacon.
     pub fn parse(bytes: &[u8]) -> Result<Beacon, &'static str> {
         if bytes.len() > BEACON_MAX {
             return Err("longer than a beacon");
@@ -96,6 +97,7 @@ impl Beacon {
             Some(ARRAY) => announcements(&mut reader, count),
             _ => Err("neither a version nor an announcement"),
         }?;
+        // A datagram holds exactly one beacon.
         if reader.remaining() > 0 {
             return Err("bytes after its end");
         }
@@ -108,7 +110,7 @@ fn announced(name: &str) -> Option<&'static LayerInfo> {
     LAYERS.iter().find(|layer| layer.announced == name).or_else(|| LayerInfo::named(name))
 }
 
-/// A beacon of dtn7-rs.
+/// Decodes a beacon of dtn7-rs.
 fn beacon(reader: &mut PayloadReader<'_>, count: u64) -> Result<Beacon, &'static str> {
     if !(4..=6).contains(&count) {
         return Err("not as long as a beacon");
@@ -123,6 +125,7 @@ fn beacon(reader: &mut PayloadReader<'_>, count: u64) -> Result<Beacon, &'static
     const NO_SEQUENCE: &str = "no sequence number";
     let sequence = |reader: &mut PayloadReader<'_>| u32::try_from(cbor::uint(reader)?).ok();
     let (node, sequence) = match cbor::peek(reader).map(|byte| byte >> 5) {
+        // The documented order puts the sequence number before the node ID, the program after it.
         Some(UINT) => {
             let sequence = sequence(reader).ok_or(NO_SEQUENCE)?;
             (node_id(reader)?, sequence)
@@ -130,6 +133,7 @@ fn beacon(reader: &mut PayloadReader<'_>, count: u64) -> Result<Beacon, &'static
         _ => (node_id(reader)?, sequence(reader).ok_or(NO_SEQUENCE)?),
     };
     let (services, period) = match count {
+        // Without layers the fifth item is the period; the flags tell which of the two is there.
         4 => (false, false),
         5 => (flags & HAS_SERVICES != 0, flags & HAS_SERVICES == 0),
         _ => (true, true),
@@ -142,8 +146,8 @@ fn beacon(reader: &mut PayloadReader<'_>, count: u64) -> Result<Beacon, &'static
     Ok(Beacon { node, sequence: Some(sequence), services, period })
 }
 
-/// The layers; whatever else the node says of itself is stepped over.
-fn service_block(reader: &mut PayloadReader<'_>) -> Option<Vec<Service>> {
+/// Decodes the layers; other properties of the node are skipped.
+fn service_block(reader: &mut PayloadReader<'_>) -> Option<Vec<AnnouncedService>> {
     let mut services = Vec::new();
     match cbor::head(reader)? {
         (ARRAY, Some(0)) => return Some(services),
@@ -154,7 +158,7 @@ fn service_block(reader: &mut PayloadReader<'_>) -> Option<Vec<Service>> {
     for _ in 0..count {
         let (ARRAY, Some(2)) = cbor::head(reader)? else { return None };
         let layer = announced(&text(reader)?);
-        // Without a port: `null`.
+        // A service without a port holds `null` here.
         let port = match cbor::peek(reader)? >> 5 {
             UINT => Some(cbor::uint(reader)?),
             _ => cbor::skip(reader).map(|()| None)?,
@@ -168,16 +172,16 @@ fn service_block(reader: &mut PayloadReader<'_>) -> Option<Vec<Service>> {
     Some(services)
 }
 
-/// Keeps a layer this node knows, at a port there is.
-fn push(services: &mut Vec<Service>, layer: Option<&'static LayerInfo>, port: Option<u64>) {
+/// Adds a layer if this node knows it and its port is valid.
+fn push(services: &mut Vec<AnnouncedService>, layer: Option<&'static LayerInfo>, port: Option<u64>) {
     let Some(layer) = layer.filter(|_| services.len() < SERVICES_MAX) else { return };
     match port.map_or(Ok(layer.port), u16::try_from) {
-        Ok(port) if port > 0 => services.push(Service { layer, port }),
+        Ok(port) if port > 0 => services.push(AnnouncedService { layer, port }),
         _ => {}
     }
 }
 
-/// What dtn7-go says: `[* [layer, node ID, port]]`; those of the first node in it count.
+/// Decodes dtn7-go's format, `[* [layer, node ID, port]]`. Only entries of the first node in it are used.
 fn announcements(reader: &mut PayloadReader<'_>, count: u64) -> Result<Beacon, &'static str> {
     let mut said: Option<Beacon> = None;
     for _ in 0..count {
@@ -204,7 +208,7 @@ fn put_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// An endpoint ID as in RFC 9171 4.2.5.1; ipn in two numbers (RFC 9758 5).
+/// Encodes an endpoint ID as in RFC 9171 4.2.5.1, ipn in two numbers (RFC 9758 5).
 fn put_node_id(out: &mut Vec<u8>, node: &EndpointId) {
     cbor::put(out, ARRAY, 2);
     match node {
@@ -221,7 +225,7 @@ fn put_node_id(out: &mut Vec<u8>, node: &EndpointId) {
     }
 }
 
-/// A node ID: of a node that can be named by it, and of another than "this".
+/// Decodes a node ID. Other endpoint IDs, and the local node (`ipn:!`), are errors.
 fn node_id(reader: &mut PayloadReader<'_>) -> Result<EndpointId, &'static str> {
     const NONE: &str = "a node ID that cannot be read";
     let Some((ARRAY, Some(2))) = cbor::head(reader) else { return Err(NONE) };
@@ -252,7 +256,7 @@ fn ipn(reader: &mut PayloadReader<'_>) -> Option<EndpointId> {
     Some(EndpointId::ipn(node, service))
 }
 
-/// A text no longer than a name.
+/// Decodes a text of at most [`NAME_MAX`] bytes.
 fn text(reader: &mut PayloadReader<'_>) -> Option<String> {
     let text = cbor::string(reader, TEXT).filter(|text| text.len() <= NAME_MAX)?;
     String::from_utf8(text.to_bytes()?.to_vec()).ok()

@@ -1,23 +1,22 @@
-//! Neighbours found by announcements: a node says at intervals who it is and where it can be reached, and hears others
-//! do so.
+//! Neighbour discovery: nodes announce at intervals who they are and where they can be reached.
 //!
-//! [`Announcer`] decides what to say and when, and whom of those it hears to reach; it has no socket and makes no link.
-//! Its driver sends what it says to every group, asks [`Around`] what it knows of the node, makes a link for each
-//! [`Output::Found`] and ends it at its [`Output::Lost`]. It is no convergence layer: no bundle passes it. Read
-//! [`beacon`] for the wire, then [`Announcer::handle`].
+//! [`Announcer`] decides when to send a beacon and which announced nodes to connect to; it has no socket and makes no
+//! link. Its driver sends each beacon to every multicast group, answers the queries of [`Around`], makes a link for
+//! each [`Output::Discovered`] and removes it at its [`Output::Lost`]. It is not a convergence layer: no bundle
+//! passes through it. Read [`beacon`] for the encoding, then [`Announcer::handle`].
 //!
-//! What a beacon says anybody can say. So one that is heard is worth no more than an attempt to reach who is said to be
-//! there, few at once, and after a failure none to that address for ever longer; what it claims displaces nobody who
-//! was configured, or is there already.
+//! Beacons are unauthenticated. So a beacon earns no more than one attempt to connect to the announced address; few
+//! attempts run at once, and failures back off per address. A claim never displaces a configured neighbour or one
+//! that has a session.
 
+mod announced;
 mod announcer;
+mod attempts;
 pub mod beacon;
-mod heard;
-mod tried;
 
-pub use announcer::{Announcer, Counts};
-pub use beacon::{Beacon, Service};
-pub use heard::{Heard, Stands};
+pub use announced::{AnnouncedNode, NodeState};
+pub use announcer::{Announcer, BeaconCounts};
+pub use beacon::{AnnouncedService, Beacon};
 
 use crate::registry::LayerInfo;
 use alloc::string::String;
@@ -25,106 +24,105 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use farlink_base::{Duration, EndpointId};
 
-/// Periods without a beacon after which a neighbour is taken to be gone.
+/// Beacon periods without a beacon after which a neighbour counts as gone.
 pub const SILENCE: u32 = 3;
-/// The same of one with a session that answers: beacons get lost where much is sent.
+/// The same while a session with keepalives is up: beacons get lost on a busy link.
 pub const SILENCE_ANSWERING: u32 = 12;
-/// How long an attempt to reach somebody may take.
+/// Longest time of one attempt to connect.
 pub const ATTEMPT: Duration = Duration::from_secs(10);
-/// Attempts under way at once.
+/// Most attempts at once.
 pub const ATTEMPTS_MAX: usize = 8;
-/// First wait after a failure until the next attempt at that address; doubles each time.
+/// Backoff of an address after its first failure; doubles with each further one.
 pub const AGAIN_MIN: Duration = Duration::from_secs(10);
-/// The longest that becomes.
+/// Longest backoff of an address.
 pub const AGAIN_MAX: Duration = Duration::from_secs(640);
-/// Names heard from one address of which something is kept.
+/// Most names kept per source address.
 pub const NAMES_MAX: usize = 4;
-/// Nodes heard, beside neighbours, of which something is kept.
+/// Most announced nodes kept, besides neighbours with a link.
 pub const HEARD_MAX: usize = 256;
-/// Longest period that a beacon is believed.
+/// Longest beacon period that is accepted; longer ones count as this.
 pub const PERIOD_MAX: Duration = Duration::from_secs(600);
 
-/// What an announcer is told.
+/// Configuration of an announcer.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
     /// Names of this node; the first is announced.
     pub node_ids: Vec<EndpointId>,
-    /// Layers that it announces.
-    pub services: Vec<Service>,
-    /// Time between its beacons, give or take a tenth; it says so in them.
+    /// Layers announced.
+    pub services: Vec<AnnouncedService>,
+    /// Time between beacons, announced in them; each wait varies by 10 %.
     pub interval: Duration,
-    /// Layers by which neighbours may be reached, those preferred first.
+    /// Layers for connecting to neighbours, in order of preference.
     pub reach: Vec<&'static LayerInfo>,
-    /// Whose beacons are acted upon: patterns ([`EndpointId::is_pattern`]) of node IDs.
+    /// Patterns ([`EndpointId::is_pattern`]) of the node IDs whose beacons are used.
     pub accept: Vec<String>,
-    /// Most neighbours at once, those not yet reached included.
+    /// Most neighbours at once, including those not connected yet.
     pub neighbours_max: usize,
-    /// Seed of what is random.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
-/// Number of a neighbour that was found; never given twice.
+/// Number of a discovered neighbour; never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct FoundId(pub u32);
+pub struct DiscoveredId(pub u32);
 
-/// What an announcer hears.
+/// Input of an announcer.
 #[derive(Clone, Copy, Debug)]
 pub enum Input<'a> {
-    /// Time passed.
+    /// A deadline passed ([`Announcer::next_timeout`]).
     Wake,
-    /// A datagram came.
+    /// A datagram arrived at the discovery port.
     Heard {
-        /// From where.
+        /// Source address.
         from: SocketAddr,
-        /// What it says.
+        /// Payload of the datagram.
         bytes: &'a [u8],
     },
-    /// The node ends.
+    /// The node shuts down: send a last beacon.
     Leave,
 }
 
-/// What an announcer decides.
+/// Output of an announcer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Output {
-    /// Send this to every group.
+    /// Send this datagram to every multicast group.
     Announce(Vec<u8>),
-    /// Make a link to a neighbour; it lasts until it is [`Output::Lost`].
-    Found {
-        /// Its number.
-        id: FoundId,
-        /// Its name, which nobody has proved.
+    /// Make a link to this neighbour; it lasts until [`Output::Lost`].
+    Discovered {
+        /// Number of the neighbour.
+        id: DiscoveredId,
+        /// Claimed node ID, not proved.
         node: EndpointId,
-        /// The layer: its place in [`Config::reach`].
+        /// Index of the layer in [`Config::reach`].
         layer: usize,
-        /// Where it is reached.
+        /// Address to connect to.
         address: SocketAddr,
     },
-    /// End the link to it.
+    /// Remove the neighbour's link.
     Lost {
-        /// Its number.
-        id: FoundId,
-        /// Why, for logs.
+        /// Number of the neighbour.
+        id: DiscoveredId,
+        /// Reason, for logs.
         why: &'static str,
     },
 }
 
-/// What the node's driver knows.
+/// Queries to the node, answered by the driver.
 pub trait Around {
-    /// Whether the node needs no beacon to reach another, by a layer of [`Config::reach`] and at an address: it has a
-    /// link to it already that was configured, it is surer of somebody else of that name, or is served from that
-    /// address.
+    /// Whether a node can be reached without the beacon: a configured link leads to it, a better proved session holds
+    /// its name, or a session to that address is up.
     fn is_known(&self, node: &EndpointId, layer: usize, address: SocketAddr) -> bool;
-    /// What became of the link to a neighbour.
-    fn state(&self, id: FoundId) -> LinkNow;
+    /// State of a neighbour's link.
+    fn state(&self, id: DiscoveredId) -> LinkNow;
 }
 
-/// A link that was made for a neighbour.
+/// State of a link made for a neighbour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinkNow {
     /// Bundles may leave over it.
     Up,
-    /// It does not answer, or there is no such link.
+    /// The link has no session, or does not exist.
     Down,
-    /// An operator keeps bundles off it.
+    /// An operator disabled the link.
     Off,
 }

@@ -1,41 +1,41 @@
-//! What a span learns of its peer: how long answers take, how fast data arrives, and how much it bears
-//! before it gives up.
+//! Adaptation of a span to its peer: answer times, data rate, and the load the peer bears before it cancels sessions.
 
-use super::pace::{Mark, Pace};
-use super::span::Span;
+use super::pace::{Mark, PaceControl};
+use super::span::LtpSpan;
 use alloc::boxed::Box;
 use farlink_base::{DataRate, Duration, Instant};
 
-/// Shortest time answers are given beyond the way there and back, where the configured is not shorter.
+/// Shortest margin on the round trip for answers, unless the configured one is shorter.
 const MARGIN_LEAST: Duration = Duration::from_millis(50);
-/// Timers are doubled this often at most while no answer comes in time.
+/// Most doublings of timers while no answer arrives in time.
 const PATIENCE_MAX: u8 = 4;
-/// How careful a peer that gives up on sessions makes us at most.
+/// Highest level of caution towards a peer that cancels sessions.
 const CAUTION_MAX: u8 = 7;
-/// Sessions that may be open however careful we are.
+/// Sessions that may be open at any level of caution.
 const SESSIONS_LEAST: u32 = 8;
-/// Sessions that must complete for a step back from it.
+/// Completed sessions that lower the caution by one level.
 const TRUST: u8 = 32;
-/// Most answers in the time of one that are told apart.
+/// Most answers per round trip that are averaged separately.
 const SHARES: u64 = 256;
-/// Longest wait for further reports before what is missing is sent again.
+/// Longest wait for further reports before gaps are retransmitted.
 const GATHER: Duration = Duration::from_millis(20);
 
-impl Span {
-    /// The rate to send at: that of the link, or the pace found out; slower for a peer that gives up.
+impl LtpSpan {
+    /// Sending rate: that of the link, or the one found by congestion control; lower for a peer that cancels
+    /// sessions.
     pub(super) fn rate(&self) -> DataRate {
-        let found = || self.traffic.pace.as_ref().map_or_else(|| Pace::new().rate(), |pace| pace.rate());
+        let found = || self.traffic.pace.as_ref().map_or_else(|| PaceControl::new().rate(), |pace| pace.rate());
         let rate = self.state.rate.unwrap_or_else(found);
         DataRate((rate.0 / (1 + u64::from(self.traffic.caution))).max(1))
     }
-    /// The congestion control, where no rate is named.
-    pub(super) fn pace(&mut self) -> Option<&mut Pace> {
+    /// Congestion control, if the link has no configured rate.
+    pub(super) fn pace(&mut self) -> Option<&mut PaceControl> {
         match self.state.rate {
             Some(_) => None,
-            None => Some(self.traffic.pace.get_or_insert_with(|| Box::new(Pace::new()))),
+            None => Some(self.traffic.pace.get_or_insert_with(|| Box::new(PaceControl::new()))),
         }
     }
-    /// After how many bytes a block asks for a report; 0 for only at its end.
+    /// Bytes of a block after which it asks for a report; 0: only at its end.
     pub(super) fn checkpoint_every(&mut self) -> u64 {
         let (every, careful) = (self.rules.checkpoint_every, self.traffic.caution > 0);
         let paced = self.pace().map_or(0, |pace| pace.checkpoint_every());
@@ -45,39 +45,41 @@ impl Span {
             (_, false) => every,
         }
     }
-    /// Times each checkpoint and report leaves at once.
+    /// Number of times that each checkpoint and report is sent at once.
     pub(super) fn copies(&self) -> u32 {
         if self.traffic.caution > 0 { 1 } else { u32::from(self.rules.copies).clamp(1, 8) }
     }
-    /// How long to wait for further reports before what is missing is sent again.
+    /// Wait for further reports before gaps are retransmitted.
     pub(super) fn gather(&self) -> Duration {
         let answer = self.mean();
         let trip = self.state.delay_out + self.state.delay_in + answer;
         (trip / 4).min(GATHER) * (1 + u32::from(self.traffic.caution))
     }
-    /// What answers took lately beyond the way there and back.
+    /// Smoothed answer time beyond the propagation delay.
     fn mean(&self) -> Duration {
         self.traffic.answer.map_or(Duration::ZERO, |(mean, _)| Duration::from_nanos(mean))
     }
-    /// What answers are given beyond the way there and back: the configured margin is only the start.
+    /// Margin for answers beyond the propagation delay: measured, starting from the configured one.
     pub(super) fn margin(&self) -> Duration {
         let (traffic, given) = (&*self.traffic, self.rules.margin);
-        // Where much is lost, that is why no answer came.
+        // On a lossy link, loss explains missing answers.
         let patience = if self.is_lossy() { 0 } else { traffic.patience };
         let patient = given * (1 << patience);
         let margin = match traffic.answer {
             None => patient,
             Some((mean, varies)) => {
+                // Mean plus four deviations, as in RFC 6298 2.
                 let measured = Duration::from_nanos(mean + 4 * varies).max(MARGIN_LEAST.min(given));
-                // ... and late answers are answers sent again, by the peer's timers.
+                // There, late answers are mostly repetitions by the peer's timers, and would inflate the margin.
                 let measured = if self.is_lossy() { measured.min(patient) } else { measured };
                 if patience > 0 { measured.max(patient) } else { measured }
             }
         };
         margin * (1 + u32::from(traffic.caution))
     }
-    /// An answer came to what left only once, at `left` (RFC 6298, of what is beyond the way). Of many in the time of one
-    /// each counts for its share (RFC 7323 G), and one that is late for all of them.
+    /// Updates the answer time by an answer to a segment sent once, at `left` (RFC 6298, applied to the time beyond
+    /// the propagation delay). With several answers per round trip each counts in proportion (RFC 7323 appendix G), a
+    /// late one in full.
     pub(super) fn answered(&mut self, now: Instant, left: Instant) {
         let way = self.state.delay_out + self.state.delay_in;
         let beyond = (now - left).saturating_sub(way);
@@ -90,7 +92,7 @@ impl Span {
         let traffic = &mut *self.traffic;
         traffic.patience = match near {
             false => traffic.patience.saturating_sub(1),
-            // What left before says nothing of how long answers take now (RFC 6298 5.7).
+            // Segments sent before the timers were raised say nothing about the present answer time (RFC 6298 5.7).
             true if left < traffic.patient_at => traffic.patience,
             true => 0,
         };
@@ -103,8 +105,9 @@ impl Span {
             }
         });
     }
-    /// A report came to a checkpoint that left at `left` first, `once` or more often: to which of them it answers then
-    /// nobody can tell (Karn). As long as only such come, twice as many may leave again in the time of an answer as before.
+    /// Handles a report on a checkpoint first sent at `left`; `once`: it was sent once. Otherwise the report may
+    /// answer any of the transmissions (Karn's algorithm): while only such reports arrive, twice as many checkpoints
+    /// as before may be repeated per answer time.
     pub(super) fn reported_on(&mut self, now: Instant, left: Instant, once: bool) {
         if once {
             self.answered(now, left);
@@ -113,13 +116,14 @@ impl Span {
         traffic.news_of = traffic.news_of.max(left);
         traffic.asks_max = if once { 1 } else { traffic.asks_max.saturating_mul(2) };
     }
-    /// Whether silence means a slow peer rather than loss, and costs little to find out.
+    /// Whether silence indicates a slow peer rather than loss, and the propagation delay is short enough to find out.
     fn asks_once(&self) -> bool {
         !self.is_lossy() && (self.state.delay_out + self.state.delay_in) * 2 <= self.rules.margin
     }
-    /// Whether a checkpoint that left at `left` and was not answered in time is to leave again. Where what left later was answered, it
-    /// is lost. Else the peer may be slow or silent, and one question in the time of an answer is enough for all: to ask
-    /// for each would make a slow peer slower. Over a long way that would take long, and loss is more likely.
+    /// Whether to repeat a checkpoint sent at `left` that was not answered in time. If a later one was answered, it
+    /// is lost. Otherwise the peer may be slow or silent: one repeated checkpoint per answer time serves for all,
+    /// because repeating each would slow a slow peer further. Over a long propagation delay loss is more likely, and
+    /// waiting would take long.
     pub(super) fn asks_again(&mut self, now: Instant, left: Instant) -> bool {
         if !self.asks_once() || left < self.traffic.news_of {
             return true;
@@ -132,7 +136,7 @@ impl Span {
         traffic.asked = traffic.asked.saturating_add(1);
         traffic.asked <= traffic.asks_max
     }
-    /// No answer came in time: all timers are longer until one does.
+    /// Handles a missing answer: all timers grow until an answer arrives in time.
     pub(super) fn unanswered(&mut self, now: Instant) {
         let in_time = self.state.delay_out + self.state.delay_in + self.margin();
         if now - self.traffic.patient_at >= in_time {
@@ -143,7 +147,7 @@ impl Span {
             pace.unanswered(now, in_time);
         }
     }
-    /// The peer gave up on a session: fewer checkpoints, longer timers and a slower pace for the next.
+    /// Handles a session cancelled by the peer: fewer checkpoints, longer timers and a lower rate for the next.
     pub(super) fn gave_up(&mut self) {
         self.traffic.caution = (self.traffic.caution + 1).min(CAUTION_MAX);
         self.traffic.trust = 0;
@@ -151,8 +155,8 @@ impl Span {
             pace.slow();
         }
     }
-    /// We gave up on a session, in vain asked for a report as often as may be. A peer that answered in the meantime
-    /// is there, and was sent more than it takes; one that is silent may be away. All that end at once count once.
+    /// Handles a session given up at its retransmission limit. A peer that answered meanwhile is overloaded; one that
+    /// is silent may be absent. Sessions that end at about the same time count once.
     pub(super) fn overtaxed(&mut self, now: Instant) {
         let traffic = &*self.traffic;
         let in_time = self.state.delay_out + self.state.delay_in + self.margin();
@@ -162,12 +166,13 @@ impl Span {
             self.gave_up();
         }
     }
-    /// How many sessions may be open: fewer with each step of carefulness. ION, for one, overlooks new ones while it
-    /// has as many as it was configured for.
+    /// Most open sessions; fewer with each level of caution, because some peers, ION among them, ignore new sessions
+    /// once their configured number is open.
     pub(super) fn sessions_max(&self) -> u32 {
+        // A quarter of the sessions per level.
         (self.rules.sessions >> (2 * u32::from(self.traffic.caution))).max(self.rules.sessions.min(SESSIONS_LEAST))
     }
-    /// A session of ours completed.
+    /// Counts a completed session towards lower caution.
     pub(super) fn completed(&mut self) {
         if self.traffic.caution == 0 {
             return;
@@ -177,7 +182,7 @@ impl Span {
             (self.traffic.caution, self.traffic.trust) = (self.traffic.caution - 1, 0);
         }
     }
-    /// A report came to a checkpoint as marked: of `told` bytes `lost` did not arrive.
+    /// Feeds a report on a marked checkpoint to congestion control: of `told` bytes `lost` did not arrive.
     pub(super) fn told(&mut self, now: Instant, mark: &Mark, told: u64, lost: u64) {
         if let Some(pace) = self.pace() {
             pace.report(now, mark, told, lost);
@@ -192,41 +197,42 @@ mod tests {
     use farlink_base::LinkId;
     use farlink_base::layer::{Destination, LinkState};
 
-    fn span() -> Span {
+    fn span() -> LtpSpan {
         let state = LinkState { delay_out: Duration::from_millis(100), ..LinkState::UP };
-        Span::new(&SpanConfig::default(), &[], Destination::Link(LinkId(1)), state, 1)
+        LtpSpan::new(&SpanConfig::default(), &[], Destination::Link(LinkId(1)), state, 1)
     }
     fn at(ms: u64) -> Instant {
         Instant(ms * 1_000_000)
     }
 
     #[test]
-    fn timers_follow_measured_answers_in_both_directions() {
+    fn timers_follow_round_trips_both_ways() {
         let mut span = span();
-        assert_eq!(span.margin(), Duration::from_millis(200), "the start");
+        assert_eq!(span.margin(), Duration::from_millis(200), "the configured margin");
         (0..50).for_each(|n| span.answered(at(n * 1000 + 103), at(n * 1000)));
-        assert_eq!(span.margin(), MARGIN_LEAST, "3 ms beyond the way");
+        assert_eq!(span.margin(), MARGIN_LEAST, "3 ms beyond the propagation delay");
         (0..50).for_each(|n| span.answered(at(n * 5000 + 2100), at(n * 5000)));
         assert!((1990..2100).contains(&span.margin().as_millis()), "{:?}", span.margin());
     }
 
     #[test]
-    fn without_any_answer_in_time_timers_get_longer_and_with_one_shorter() {
+    fn timers_grow_without_answers_and_recover() {
         let mut span = span();
         (0..100).for_each(|n| span.unanswered(at(n * 10_000)));
         assert_eq!(span.margin(), Duration::from_millis(200 << PATIENCE_MAX));
         (0..20).for_each(|n| span.answered(at(n * 10_000 + 110), at(n * 10_000)));
-        assert_eq!(span.margin(), Duration::from_millis(200 << PATIENCE_MAX), "what left before says nothing");
+        assert_eq!(span.margin(), Duration::from_millis(200 << PATIENCE_MAX), "segments sent earlier do not count");
         (100..120).for_each(|n| span.answered(at(n * 10_000 + 110), at(n * 10_000)));
         assert_eq!(span.margin(), MARGIN_LEAST);
     }
 
     #[test]
-    fn sessions_given_up_make_careful_of_a_peer_that_is_there_and_not_of_one_that_is_silent() {
+    fn only_live_peers_cancels_cause_caution() {
+        // A silent peer may be absent: fewer sessions would not help it.
         let mut span = span();
         span.state.rate = Some(DataRate(8_000_000));
         (0..100).for_each(|n| span.overtaxed(at(n * 1000)));
-        assert_eq!((span.rate().0, span.sessions_max()), (8_000_000, span.rules.sessions), "it may be away");
+        assert_eq!((span.rate().0, span.sessions_max()), (8_000_000, span.rules.sessions), "the peer may be absent");
         span.answered(at(200_110), at(200_000));
         (0..100).for_each(|_| span.overtaxed(at(200_200)));
         assert_eq!((span.rate().0, span.sessions_max()), (4_000_000, span.rules.sessions / 4), "one step for all");
@@ -238,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_gives_up_is_sent_less_until_it_is_trusted_again() {
+    fn cancels_raise_caution_until_trust() {
         let mut span = span();
         span.state.rate = Some(DataRate(8_000_000));
         let (rate, margin, gather) = (span.rate().0, span.margin(), span.gather());

@@ -1,45 +1,43 @@
-//! The bytes of one part of a block while it arrives: ropes of what came in order, joined at the
-//! end. Nothing is allocated for what is missing.
+//! Reassembly of one part of a block: ropes of contiguous data, joined at the end. Missing data takes no memory.
 
-use super::ranges::Ranges;
+use super::ranges::RangeSet;
 use alloc::collections::BTreeMap;
 use farlink_base::{Chunk, Payload};
 
-/// Segments shorter than this are copied to those before them: a piece of a rope would cost about as much.
+/// Segments shorter than this, bytes, are copied to the end of the preceding data: a chunk of a rope would cost about
+/// as much.
 const SHORT: u64 = 128;
-/// What a piece of a rope costs beside its bytes; lists grow ahead.
+/// Memory of a rope's chunk besides its bytes; doubled because lists grow ahead.
 const PIECE_COST: u64 = 2 * size_of::<Chunk>() as u64;
-/// What one run of received bytes costs beside its pieces.
+/// Memory of a run of received data besides its chunks.
 const RUN_COST: u64 = 256;
 
-/// What arrived of one part of a block.
+/// Received data of one part of a block.
 #[derive(Default, Debug)]
 pub(super) struct Assembly {
-    received: Ranges,
-    /// The run that grows now, and where it begins; older runs rest in `runs`.
+    received: RangeSet,
+    /// The growing run and its offset; finished runs are in `runs`.
     run: Payload,
     run_start: u64,
     runs: BTreeMap<u64, Payload>,
     held: u64,
-    /// Pieces of the older runs.
     pieces: usize,
 }
 
 impl Assembly {
-    /// Which positions arrived (also those taken out since).
-    pub(super) fn received(&self) -> &Ranges {
+    /// Received positions, including those taken out since.
+    pub(super) fn received(&self) -> &RangeSet {
         &self.received
     }
-    /// Bytes held.
     pub(super) fn held(&self) -> u64 {
         self.held
     }
-    /// Memory it uses, roughly: the bytes held, and what their being in pieces costs.
+    /// Approximate memory use: the bytes held and the cost of their fragmentation.
     pub(super) fn weight(&self) -> u64 {
         let pieces = (self.pieces + self.run.chunks().len()) as u64;
         self.held + PIECE_COST * pieces + RUN_COST * self.received.runs().len() as u64
     }
-    /// Adds `data` at `offset`; of overlaps the first bytes win. Returns the bytes that were new.
+    /// Adds `data` at `offset`; where it overlaps, the first data wins. Returns the number of new bytes.
     pub(super) fn insert(&mut self, offset: u64, data: Payload) -> u64 {
         let end = offset + data.len();
         if offset >= self.received.end() {
@@ -65,7 +63,7 @@ impl Assembly {
         }
         if data.len() < SHORT { self.run.gather(data) } else { self.run.append(data) }
     }
-    /// The run that grew is an older one from now on.
+    /// Moves the growing run to the finished ones.
     fn rest(&mut self) {
         let run = core::mem::take(&mut self.run);
         if !run.is_empty() {
@@ -73,7 +71,7 @@ impl Assembly {
             self.runs.insert(self.run_start, run);
         }
     }
-    /// Takes the bytes `start..end` out; all of them must have arrived and none be taken before.
+    /// Takes the bytes `start..end`, all of which must have been received and not taken.
     pub(super) fn take(&mut self, start: u64, end: u64) -> Payload {
         self.rest();
         let mut out = Payload::new();
@@ -99,7 +97,7 @@ impl Assembly {
         self.count();
         contiguous(out)
     }
-    /// Lets go of the receive buffers that the bytes held came in.
+    /// Copies held bytes out of the receive buffers.
     pub(super) fn unshare(&mut self) {
         self.run = self.run.own();
         self.runs.values_mut().for_each(|run| *run = run.own());
@@ -116,8 +114,7 @@ impl Assembly {
     }
 }
 
-/// Joins a rope of many small pieces: what is kept no longer pins the receive buffers, and whoever reads
-/// it next walks one chunk.
+/// Joins a rope of many small chunks, so that it pins no receive buffers and readers walk a single chunk.
 fn contiguous(rope: Payload) -> Payload {
     if rope.chunks().len() <= 1 { rope } else { rope.own() }
 }
@@ -130,7 +127,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_order_with_overlaps_gives_the_block(
+        fn overlapping_segments_in_any_order_assemble(
             pieces in proptest::collection::vec((0u64..900, 1u64..300), 0..40),
             cut in 0u64..1000,
         ) {
@@ -154,14 +151,14 @@ mod tests {
     }
 
     #[test]
-    fn segments_of_a_byte_cost_about_what_they_hold_and_runs_more() {
+    fn segment_cost_is_near_data_length() {
         let mut assembly = Assembly::default();
         let buffer = Payload::from(alloc::vec![7; 60_000]);
         (0..20_000).for_each(|at| assert_eq!(assembly.insert(at, buffer.slice(at * 3, 1)), 1));
         assert!(assembly.weight() < 22_000, "{}", assembly.weight());
         let pieces: usize = assembly.run.chunks().len();
         assert!(pieces <= 6, "{pieces}");
-        // Out of order each is a run of its own.
+        // Out of order, each segment is a run of its own.
         (0..100).for_each(|at| assert_eq!(assembly.insert(30_000 + at * 2, buffer.slice(0, 1)), 1));
         assert!(assembly.weight() > 20_000 + 100 * (RUN_COST + PIECE_COST));
         assembly.unshare();
@@ -172,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn fills_pass_through_by_length_and_bytes_are_joined() {
+    fn fills_keep_length_and_bytes_join() {
         let fill = Payload::fill(3, 5000);
         let mut assembly = Assembly::default();
         for i in (0..5).rev() {

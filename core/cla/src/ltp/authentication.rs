@@ -1,5 +1,5 @@
-//! Authentication of segments (RFC 5327 2.1): every segment of a link that asks for it names the way and the key behind
-//! its header, and ends with a keyed hash of all of it.
+//! Authentication of segments (RFC 5327 2.1): if a link requires it, every segment names ciphersuite and key in its
+//! header, and ends with a keyed hash over all of it.
 
 use super::engine::Ltp;
 use super::extension::{self, Extensions, tag};
@@ -11,54 +11,55 @@ use farlink_base::security::Secret;
 use hmac::{Hmac, Mac};
 use sha1::Sha1;
 
-/// Numbers of ciphersuites (RFC 5327 2.1).
+/// Ciphersuite numbers (RFC 5327 2.1).
 pub mod suite {
-    /// HMAC-SHA1, of which the first 80 bits are sent.
+    /// HMAC-SHA1 truncated to 80 bits.
     pub const HMAC_SHA1_80: u8 = 0;
-    /// A signature by RSA with SHA-256, which is not spoken here.
+    /// RSA signature with SHA-256; not supported.
     pub const RSA_SHA256: u8 = 1;
-    /// HMAC-SHA1-80 with a key everybody knows: a strong check sum, no authentication.
+    /// HMAC-SHA1-80 with a public key: a strong checksum, not authentication.
     pub const NULL: u8 = 255;
 }
 
-/// Bytes of a hash.
+/// Length of a truncated hash, bytes.
 const HASH_BYTES: usize = 10;
 /// Longest name of a key on the wire, bytes.
 pub const KEY_ID_MAX: usize = 32;
-/// Most generations of a key: each is tried where a segment does not say which it means.
+/// Most generations of a key: each is tried if a segment does not name one.
 pub const GENERATIONS_MAX: usize = 8;
-/// The key of [`suite::NULL`].
+/// Public key of [`suite::NULL`].
 // 5327-2.1-12
 const NULL_KEY: [u8; 20] = [
     0xc3, 0x7b, 0x7e, 0x64, 0x92, 0x58, 0x43, 0x40, 0xbe, 0xd1, 0x22, 0x07, 0x80, 0x89, 0x41, 0x15, 0x50, 0x68, 0xf7,
     0x38,
 ];
 
-/// One generation of the key that the two ends of a link share.
+/// One generation of the key shared by the two ends of a link.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LinkKey {
-    /// What segments call it, at most [`KEY_ID_MAX`] bytes; empty: they do not say.
+    /// Name of the key in segments, at most [`KEY_ID_MAX`] bytes; empty: not named.
     pub id: Vec<u8>,
-    /// The key.
+    /// Secret key.
     pub secret: Secret,
 }
 
-/// What the segments of a link show.
+/// Authentication of a link's segments.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub enum Authentication {
-    /// Nothing; what peers show is not looked at.
+    /// None; authentication by the peer is ignored.
     #[default]
     None,
-    /// HMAC-SHA1-80 by a key that everybody knows.
+    /// HMAC-SHA1-80 with the public key.
     Null,
-    /// The same by one of these keys, newest first: it makes, all check. Of none, nothing is believed.
+    /// HMAC-SHA1-80 with one of these keys, newest first: the newest signs, all verify. Without keys no segment is
+    /// accepted.
     HmacSha1(Vec<LinkKey>),
 }
 impl Authentication {
-    /// The words for them, in the order of the variants.
+    /// Names in configuration, in the order of the variants.
     pub const WORDS: &'static [&'static str] = &["none", "null", "hmac-sha1-80"];
 
-    /// Its place among the words.
+    /// Index among the names.
     pub(super) fn place(&self) -> u64 {
         match self {
             Authentication::None => 0,
@@ -66,7 +67,7 @@ impl Authentication {
             Authentication::HmacSha1(_) => 2,
         }
     }
-    /// The one of this place, without keys.
+    /// Variant at an index, without keys.
     pub(super) fn at(place: u64) -> Authentication {
         match place {
             1 => Authentication::Null,
@@ -78,13 +79,13 @@ impl Authentication {
     pub fn lacks_key(&self) -> bool {
         matches!(self, Authentication::HmacSha1(keys) if keys.is_empty())
     }
-    /// Bytes it adds to each segment.
+    /// Bytes added to each segment.
     pub fn bytes(&self) -> u64 {
         Seal::new(self).map_or(0, |seal| seal.bytes().into())
     }
 }
 
-/// Makes and checks the authentication of a link's segments.
+/// Signs and verifies the segments of a link.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Seal {
     suite: u8,
@@ -92,13 +93,13 @@ pub(super) struct Seal {
 }
 
 impl Seal {
-    /// `None`: segments show nothing.
+    /// Signer and verifier for this setting; `None` without authentication.
     pub(super) fn new(authentication: &Authentication) -> Option<Seal> {
         match authentication {
             Authentication::None => None,
             Authentication::HmacSha1(keys) => {
                 let mut keys: Vec<LinkKey> = keys.iter().take(GENERATIONS_MAX).cloned().collect();
-                // What is shown of a name is what is compared.
+                // Names are compared as they appear on the wire.
                 keys.iter_mut().for_each(|key| key.id.truncate(KEY_ID_MAX));
                 Some(Seal { suite: suite::HMAC_SHA1_80, keys })
             }
@@ -109,24 +110,24 @@ impl Seal {
             }
         }
     }
-    /// The value of the header extension: the ciphersuite and the name of the key.
+    /// Value of the header extension: ciphersuite and name of the key.
     // 5327-2.1-2, 5327-2.1-3
     fn header(&self) -> Vec<u8> {
         let mut value = Vec::from([self.suite]);
         value.extend_from_slice(self.keys.first().map_or(&[][..], |key| &key.id));
         value
     }
-    /// Bytes it adds to a segment.
+    /// Bytes added to a segment.
     pub(super) fn bytes(&self) -> u32 {
         let header = 1 + self.keys.first().map_or(0, |key| key.id.len());
         (extension::size(header) + extension::size(HASH_BYTES)) as u32
     }
-    /// The beginning of a segment with what says how it is authenticated; [`Seal::end`] follows its end.
+    /// Start of a segment with the authentication header; [`Seal::end`] completes it.
     // 5327-2.1-2, 5327-2.1-4, 5327-2.1-6
     pub(super) fn begin(&self, segment: &[u8]) -> Vec<u8> {
         extension::dress(segment, [(tag::AUTHENTICATION, &self.header()[..])].into_iter(), 1)
     }
-    /// The extension at the end of a segment that begins with `head` and goes on with `data`.
+    /// Authentication trailer of a segment with this head and data.
     // 5327-2.1-5, 5327-2.1-8, 5327-2.1-9
     pub(super) fn end(&self, head: &[u8], data: &Payload) -> Vec<u8> {
         let mut end = Vec::from([tag::AUTHENTICATION, HASH_BYTES as u8]);
@@ -138,17 +139,18 @@ impl Seal {
         end.extend_from_slice(&mac.finalize().into_bytes()[..HASH_BYTES]);
         end
     }
-    /// A whole segment without block data.
+    /// Signs a complete segment without block data.
     pub(super) fn seal(&self, segment: &[u8]) -> Vec<u8> {
         let mut sealed = self.begin(segment);
         let end = self.end(&sealed, &Payload::new());
         sealed.extend_from_slice(&end);
         sealed
     }
-    /// Whether a segment shows what its link asks for.
+    /// Verifies that a segment has the authentication required by its link.
     ///
     /// # Errors
-    /// Why it is not believed.
+    ///
+    /// The reason why the segment is rejected.
     // 5327-2.1-3, 5327-2.1-7, 5327-2.1-8
     pub(super) fn check(&self, segment: &[u8], view: &View<'_>) -> Result<(), &'static str> {
         let hashes = || view.trailer.of(tag::AUTHENTICATION).filter(|hash| hash.len() == HASH_BYTES);
@@ -163,7 +165,7 @@ impl Seal {
         if hashes().next().is_none() {
             return Err("LTP segment without the authentication that its link asks for");
         }
-        // A key is named where all that are shown name one; an unknown name may mean a key that has none here.
+        // A key is selected by name if all headers name one; an unknown name may refer to a key that is unnamed here.
         let named = ours().next().is_some() && ours().all(|value| value.len() > 1);
         let is_meant = |key: &&LinkKey| ours().any(|value| value[1..] == key.id[..]);
         let known = named && self.keys.iter().any(|key| is_meant(&key));
@@ -175,7 +177,7 @@ impl Seal {
         for key in self.keys.iter().filter(may_be) {
             let Ok(mut mac) = Hmac::<Sha1>::new_from_slice(key.secret.bytes()) else { continue };
             covered(&mut mac, segment, view.trailer_at, &view.trailer);
-            // The comparison takes the same time whatever the bytes.
+            // The comparison takes constant time.
             if hashes().any(|hash| mac.clone().verify_truncated_left(hash).is_ok()) {
                 return Ok(());
             }
@@ -185,11 +187,12 @@ impl Seal {
 }
 
 impl Ltp {
-    /// Whether a segment may be believed, before it touches anything: one of a link that asks for authentication must
-    /// show it, and of others it is not looked at. `head` must hold the whole segment of `total` bytes.
+    /// Whether a segment is authentic, checked before it has any effect: required on links with authentication, not
+    /// checked on others. `head` must hold the whole segment of `total` bytes.
     ///
     /// # Errors
-    /// Why not.
+    ///
+    /// The reason why the segment is rejected.
     // 5327-2.1-1
     pub(super) fn is_believed(
         &self,
@@ -197,6 +200,7 @@ impl Ltp {
         view: &View<'_>,
         (head, total): (&[u8], u64),
     ) -> Result<(), &'static str> {
+        // Without authenticated links nothing needs to be looked up.
         if !self.sealed {
             return Ok(());
         }
@@ -208,7 +212,7 @@ impl Ltp {
         }
         seal.check(head, view)
     }
-    /// The span whose peer a segment claims to be from: that of its session, else that of its engine.
+    /// Span of the peer that a segment claims to come from: that of its session, or else of its engine.
     fn span_of(&self, from: SocketAddr, view: &View<'_>) -> Option<usize> {
         let id = view.session;
         let cancelled = || self.sessions.cancelled.get(&id).map(|cancelled| cancelled.span);
@@ -223,7 +227,7 @@ impl Ltp {
     }
 }
 
-/// Feeds all of a segment but the hashes at its end.
+/// Feeds a segment without its hashes.
 // 5327-2.1-8
 fn covered(mac: &mut Hmac<Sha1>, segment: &[u8], trailer_at: usize, trailer: &Extensions<'_>) {
     mac.update(segment.get(..trailer_at).unwrap_or_default());
@@ -236,7 +240,7 @@ fn covered(mac: &mut Hmac<Sha1>, segment: &[u8], trailer_at: usize, trailer: &Ex
     mac.update(segment.get(trailer_at + trailer.len()..).unwrap_or_default());
 }
 
-/// Feeds bytes that may lie in pieces, or be a pattern.
+/// Feeds data that may be in chunks or a fill.
 fn update(mac: &mut Hmac<Sha1>, data: &Payload) {
     let mut at = 0;
     for chunk in data.chunks() {
@@ -253,7 +257,7 @@ fn update(mac: &mut Hmac<Sha1>, data: &Payload) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::segment::{Body, Data, Head, Segment, SessionId, kind, parse};
+    use super::super::segment::{Data, HeaderBuffer, Segment, SegmentBody, SessionId, kind, parse};
     use super::*;
     use core::slice;
 
@@ -265,7 +269,7 @@ mod tests {
     }
     fn report_ack() -> Vec<u8> {
         let session = SessionId { engine: 2, number: 300 };
-        Segment { session, body: Body::ReportAck { serial: 9 } }.emit().to_vec()
+        Segment { session, body: SegmentBody::ReportAck { serial: 9 } }.emit().to_vec()
     }
     fn check(seal: &Seal, segment: &[u8]) -> Result<(), &'static str> {
         seal.check(segment, &parse(segment, segment.len() as u64).unwrap())
@@ -273,13 +277,13 @@ mod tests {
 
     /// Keeps 5327-2.1-2, 5327-2.1-3, 5327-2.1-5, 5327-2.1-8, 5327-2.1-9.
     #[test]
-    fn a_sealed_segment_is_what_the_rfc_draws_and_its_hash_that_of_others() {
-        // The example of 2.1 has key 0x24; the hash was made with Python's hmac module.
+    fn sealed_segment_matches_rfc() {
+        // The example of section 2.1 has key 0x24; the hash was computed with Python's hmac module.
         let seal = seal(&[LinkKey { id: alloc::vec![0x24], secret: Secret::new(alloc::vec![0x0b; 20]) }]);
         let sealed = seal.seal(&report_ack());
         let bare = [0x09, 0x02, 0x82, 0x2c];
         assert_eq!(sealed[..4], bare);
-        assert_eq!(sealed[4..9], [0x11, 0x00, 0x02, 0x00, 0x24], "the drawing of RFC 5327 2.1");
+        assert_eq!(sealed[4..9], [0x11, 0x00, 0x02, 0x00, 0x24], "the figure in RFC 5327 2.1");
         assert_eq!(sealed[9..12], [0x09, 0x00, 0x0a]);
         assert_eq!(sealed[12..], HASH_BY_PYTHON);
         assert_eq!((sealed.len() - report_ack().len()) as u32, seal.bytes());
@@ -290,24 +294,24 @@ mod tests {
 
     /// Keeps 5327-2.1-11, 5327-2.1-12.
     #[test]
-    fn null_is_the_same_with_the_key_everybody_knows() {
+    fn null_suite_uses_public_key() {
         let null = Seal::new(&Authentication::Null).unwrap();
         let sealed = null.seal(&report_ack());
         assert_eq!(sealed[4..8], [0x11, 0x00, 0x01, 0xff]);
         assert_eq!(sealed[sealed.len() - 10..], NULL_HASH_BY_PYTHON);
         assert_eq!(check(&null, &sealed), Ok(()));
         let real = seal(&[key("", 1)]);
-        assert!(check(&real, &sealed).unwrap_err().contains("another way"), "only where it was told");
+        assert!(check(&real, &sealed).unwrap_err().contains("another way"), "only as configured");
         assert!(check(&null, &real.seal(&report_ack())).unwrap_err().contains("another way"));
     }
 
     /// Keeps 5327-2.1-8.
     #[test]
-    fn every_bit_of_a_segment_counts_and_so_does_every_byte_of_its_data() {
+    fn every_changed_bit_is_detected() {
         let seal = seal(&[key("a", 1)]);
         let body = [5u8; 40];
         let data = Data { kind: kind::BLOCK_END, service: 1, offset: 0, length: 40, checkpoint: 3, report: 0 };
-        let head = seal.begin(Head::data(SessionId { engine: 2, number: 3 }, &data).bytes());
+        let head = seal.begin(HeaderBuffer::data(SessionId { engine: 2, number: 3 }, &data).bytes());
         let mut rope = Payload::from(body[..7].to_vec());
         rope.push_bytes(body[7..].to_vec().into());
         let whole = [&head[..], &body, &seal.end(&head, &rope)].concat();
@@ -323,11 +327,12 @@ mod tests {
             assert!(!taken, "cut at {cut}");
         }
         let more = [&seal.seal(&report_ack())[..], &[0]].concat();
-        assert!(check(&seal, &more).is_err(), "bytes behind a segment are part of what is covered");
+        assert!(check(&seal, &more).is_err(), "trailing bytes are covered");
     }
 
     #[test]
-    fn patterns_are_hashed_as_the_bytes_they_stand_for() {
+    fn patterns_hash_as_their_bytes() {
+        // Simulated and real segments must have equal hashes.
         let (seal, fill) = (seal(&[key("", 7)]), Payload::fill(9, 5000).slice(100, 1300));
         let mut bytes = alloc::vec![0; 1300];
         fill.copy_to(0, &mut bytes);
@@ -336,7 +341,7 @@ mod tests {
 
     /// Keeps 5327-2.1-3, 5327-2.1-7.
     #[test]
-    fn the_newest_key_makes_all_check_and_one_correct_hash_is_enough() {
+    fn any_correct_hash_suffices() {
         let (old, new) = (key("2025", 1), key("2026", 2));
         let (before, between, after) =
             (seal(slice::from_ref(&old)), seal(&[new.clone(), old.clone()]), seal(slice::from_ref(&new)));
@@ -344,7 +349,7 @@ mod tests {
         assert_eq!(check(&between, &by_old), Ok(()));
         assert_eq!((check(&between, &by_new), check(&after, &by_new)), (Ok(()), Ok(())));
         assert!(check(&after, &by_old).is_err() && check(&before, &by_new).is_err());
-        // Both at once: two headers, two hashes, each of all but the hashes.
+        // Two headers and two hashes, each over all but the hashes.
         let mut both = extension::dress(&report_ack(), [(0, &b"\x002025"[..]), (0, b"\x002026")].into_iter(), 2);
         let end = both.len();
         for _ in 0..2 {
@@ -361,10 +366,10 @@ mod tests {
 
     /// Keeps 5327-2.1-3.
     #[test]
-    fn names_of_keys_are_bytes_and_say_which_is_tried() {
+    fn key_names_select_the_key() {
         let named = seal(&[key("moon", 1)]).seal(&report_ack());
-        assert!(check(&seal(&[key("sun", 1)]), &named).is_err(), "another key of the same bytes is another");
-        assert_eq!(check(&seal(&[key("sun", 2), key("", 1)]), &named), Ok(()), "one without a name may be meant");
+        assert!(check(&seal(&[key("sun", 1)]), &named).is_err(), "the name is authenticated with the key");
+        assert_eq!(check(&seal(&[key("sun", 2), key("", 1)]), &named), Ok(()), "an unnamed key may match");
         let unnamed = seal(&[key("", 1)]).seal(&report_ack());
         assert_eq!(check(&seal(&[key("sun", 2), key("moon", 1)]), &unnamed), Ok(()));
         let long = LinkKey { id: alloc::vec![200; 300], secret: Secret::new(alloc::vec![1; 20]) };
@@ -375,7 +380,7 @@ mod tests {
 
     /// Keeps 5327-2.1-4.
     #[test]
-    fn a_later_segment_may_leave_the_header_out() {
+    fn later_segments_may_omit_header_field() {
         let seal = seal(&[key("a", 1)]);
         let mut bare = report_ack();
         bare[4] = 0x01;
@@ -385,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_spoken_here_is_said() {
+    fn unsupported_suites_are_reported() {
         let seal = seal(&[key("", 1)]);
         let shows = |value: &[u8], hash: &[u8]| {
             let mut segment = extension::dress(&report_ack(), [(0, value)].into_iter(), 1);
@@ -401,7 +406,8 @@ mod tests {
     }
 
     #[test]
-    fn without_a_key_nothing_is_believed_not_even_ones_own() {
+    fn nothing_verifies_without_a_key() {
+        // Not even segments of this engine.
         let none = seal(&[]);
         assert!(check(&none, &none.seal(&report_ack())).is_err());
         assert!(Authentication::HmacSha1(Vec::new()).lacks_key() && !Authentication::Null.lacks_key());

@@ -1,12 +1,12 @@
-//! Cookies (RFC 5327 2.2): bytes that all segments of a session carry once either end put them there. We echo those of
-//! peers. Our own ask who may have forged its address to show that it receives there: until it does, nothing is kept
-//! of it, as the cookie follows from its address, its session and the hour.
+//! Cookies (RFC 5327 2.2): bytes in all segments of a session once either end has added them. Cookies of peers are
+//! echoed. This engine's own make peers whose address may be forged prove that they receive there; no state is kept
+//! until then, because the cookie is computed from address, session and time.
 
 use super::engine::Ltp;
 use super::extension::{self, Extensions, tag};
-use super::segment::{Body, Data, Segment, SessionId, View, kind};
+use super::segment::{Data, Segment, SegmentBody, SessionId, View, kind};
 use super::sending::blank_event;
-use super::span::{Control, Span};
+use super::span::{ControlSegment, LtpSpan};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -18,17 +18,17 @@ use sha1::Sha1;
 
 /// Longest cookie that is echoed, bytes.
 const COOKIE_MAX: usize = 64;
-/// Most cookies of a session: one of either end.
+/// Most cookies of a session: one from each end.
 const COOKIES_MAX: usize = 2;
-/// Bytes of a cookie of ours.
+/// Length of this engine's cookies, bytes.
 const OURS_BYTES: usize = 16;
-/// How long our cookies begin to count; each is good for as long again.
+/// Lifetime step of this engine's cookies, ns: each is valid in the hour it was made and the next.
 const HOUR_NS: u64 = 3_600_000_000_000;
 
-/// When peers that may have forged their addresses are asked for a cookie.
+/// Policy for requesting cookies from peers that may have forged their addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AskCookies {
-    /// When they have taken half of the sessions there are for them.
+    /// While they hold half of the sessions available to them.
     Pressed,
     /// Always.
     Always,
@@ -36,25 +36,25 @@ pub enum AskCookies {
     Never,
 }
 impl AskCookies {
-    /// The words for them, in the order of the variants.
+    /// Names in configuration, in the order of the variants.
     pub const WORDS: &'static [&'static str] = &["pressed", "always", "never"];
-    /// The one of this place.
+    /// Variant at an index.
     pub(super) fn at(place: u64) -> AskCookies {
         [AskCookies::Pressed, AskCookies::Always, AskCookies::Never][place.min(2) as usize]
     }
 }
 
-/// The cookies of one session.
+/// Cookies of one session.
 #[derive(PartialEq, Debug)]
 pub(super) struct Cookies(Vec<Box<[u8]>>);
 
 impl Cookies {
-    /// Bytes they take of a segment.
+    /// Bytes they add to a segment.
     pub(super) fn bytes(&self) -> u64 {
         self.0.iter().map(|cookie| extension::size(cookie.len()) as u64).sum()
     }
-    /// Whether the cookies that a segment shows are good for a session that has these; what it adds is had from now on.
-    /// All the session has must be there, each as it is or longer, and no other: a cookie is only new where there is none.
+    /// Checks the cookies of a segment against those of its session, and records new ones. All known cookies must be
+    /// present, each unchanged or extended, and no others; new ones are accepted only while there are none.
     // 5327-2.2-2, 5327-2.2-4, 5327-2.2-5, 5327-2.2-6, 5327-2.2-7, 5327-2.2-8
     pub(super) fn take(had: &mut Option<Box<Cookies>>, shown: &Extensions<'_>) -> bool {
         if shown.is_empty() {
@@ -74,7 +74,7 @@ impl Cookies {
         if shown.len() != had.0.len() {
             return false;
         }
-        // Of two there are two ways to match.
+        // Two cookies can be matched in either order.
         let fits = |order: &[usize]| had.0.iter().zip(order).all(|(cookie, at)| shown[*at].starts_with(cookie));
         let orders: [&[usize]; 2] = if shown.len() == 1 { [&[0], &[0]] } else { [&[0, 1], &[1, 0]] };
         let Some(order) = orders.into_iter().find(|order| fits(order)) else { return false };
@@ -90,7 +90,7 @@ impl Cookies {
     }
 }
 
-/// A segment, or its beginning, with the cookies of its session.
+/// Adds the cookies of a session to a segment, or to its head.
 // 5327-2.2-1, 5327-2.2-2
 pub(super) fn with_cookies(segment: Bytes, cookies: Option<&Cookies>) -> Bytes {
     match cookies {
@@ -99,7 +99,7 @@ pub(super) fn with_cookies(segment: Bytes, cookies: Option<&Cookies>) -> Bytes {
     }
 }
 
-/// The answer to a segment carries the cookies that it does: of a session there is, they are those it has.
+/// Adds the cookies of a received segment to its answer: those of its session, if it has one.
 // 5327-2.2-2, 5327-2.2-10
 pub(super) fn echoing(segment: Bytes, shown: &Extensions<'_>) -> Bytes {
     if shown.is_empty() {
@@ -111,9 +111,10 @@ pub(super) fn echoing(segment: Bytes, shown: &Extensions<'_>) -> Bytes {
 }
 
 impl Ltp {
-    /// Whether a segment carries the cookies its session has, if there is one.
+    /// Whether a segment carries the cookies of its session, if the session exists.
     // 5327-2.2-8
     pub(super) fn cookies_are_good(&mut self, from: SocketAddr, view: &View<'_>) -> bool {
+        // The common case needs no lookup.
         if view.header.is_empty() && !self.had_cookies {
             return true;
         }
@@ -127,12 +128,12 @@ impl Ltp {
             let Some(import) = sessions.imports.get_mut(&id) else { return true };
             (import.span, &mut import.cookies)
         };
-        // One from elsewhere is dropped for that, and teaches nothing.
+        // A segment from another address is dropped for that, and must not change the cookies.
         let good = !self.spans[span].is_at(from) || Cookies::take(cookies, &view.header);
         self.had_cookies |= cookies.is_some();
         good
     }
-    /// Whether guests are asked for cookies now.
+    /// Whether new sessions of guests need a cookie now.
     pub(super) fn asks_cookies(&self) -> bool {
         match self.config.cookies {
             AskCookies::Never => false,
@@ -140,9 +141,10 @@ impl Ltp {
             AskCookies::Pressed => self.sessions.guests_press(self.config.sessions),
         }
     }
-    /// The cookie of a session from this address in the hour of this number.
+    /// Cookie for a session from this address in a given hour.
     fn cookie(&self, hour: u64, from: SocketAddr, id: SessionId) -> [u8; OURS_BYTES] {
         let mut cookie = [0; OURS_BYTES];
+        // Keyed by the seed, which only this engine knows.
         let Ok(mut mac) = Hmac::<Sha1>::new_from_slice(&self.config.seed.to_be_bytes()) else { return cookie };
         mac.update(b"farlink LTP cookie");
         match from.ip() {
@@ -153,7 +155,7 @@ impl Ltp {
         cookie.copy_from_slice(&mac.finalize().into_bytes()[..OURS_BYTES]);
         cookie
     }
-    /// Whether a first segment shows the cookie that its sender was asked for, lately.
+    /// Whether a first segment has a recent cookie of this engine.
     // 5327-2.2-3
     pub(super) fn shows_cookie(&self, now: Instant, from: SocketAddr, id: SessionId, shown: &Extensions<'_>) -> bool {
         if shown.is_empty() {
@@ -163,8 +165,9 @@ impl Ltp {
         let good = [hour, hour.saturating_sub(1)].map(|hour| self.cookie(hour, from, id));
         shown.of(tag::COOKIE).any(|value| good.iter().any(|cookie| value.starts_with(cookie)))
     }
-    /// Asks the sender of a block for a cookie, by a report that claims nothing: it sends all again, and the cookie with
-    /// it. The answer is not longer than the question: nobody is sent more by a forged address.
+    /// Requests a cookie from the sender of a block by a report without claims: the sender retransmits everything,
+    /// with the cookie. The request is at most as long as the segment, so a forged address is sent no more than was
+    /// received.
     pub(super) fn ask_cookie(
         &mut self,
         now: Instant,
@@ -177,14 +180,16 @@ impl Ltp {
             return;
         }
         let (serial, checkpoint) = (self.first_serial(id), data.checkpoint);
-        let body = Body::Report { serial, checkpoint, lower: 0, upper: data.end(), claims: Vec::new() };
+        let body = SegmentBody::Report { serial, checkpoint, lower: 0, upper: data.end(), claims: Vec::new() };
         let cookie = self.cookie(now.0 / HOUR_NS, from, id);
         let cookies = Cookies([Box::from(&cookie[..])].into());
         let bytes = with_cookies(Segment { session: id, body }.emit(), Some(&cookies));
+        // An answer longer than its segment would amplify.
         if bytes.len() as u64 > total {
             return;
         }
-        let control = |span: Option<&Span>| Control { event: blank_event(span, id, kind::REPORT), bytes, after: None };
+        let control =
+            |span: Option<&LtpSpan>| ControlSegment { event: blank_event(span, id, kind::REPORT), bytes, after: None };
         self.reply(None, from, control, out);
     }
 }
@@ -195,38 +200,39 @@ mod tests {
     use super::*;
 
     fn takes(had: &mut Option<Box<Cookies>>, shown: &[&[u8]]) -> bool {
-        let bare = Segment { session: SessionId { engine: 1, number: 2 }, body: Body::ReportAck { serial: 9 } }.emit();
+        let bare =
+            Segment { session: SessionId { engine: 1, number: 2 }, body: SegmentBody::ReportAck { serial: 9 } }.emit();
         let segment = extension::dress(&bare, shown.iter().map(|value| (tag::COOKIE, *value)), 0);
         Cookies::take(had, &parse(&segment, segment.len() as u64).unwrap().header)
     }
 
     /// Keeps 5327-2.2-2, 5327-2.2-4, 5327-2.2-8.
     #[test]
-    fn a_cookie_that_was_seen_must_come_again_and_may_grow() {
+    fn known_cookie_is_required() {
         let mut had = None;
         assert!(takes(&mut had, &[]) && had.is_none());
         assert!(takes(&mut had, &[b"abc"]));
         assert!(takes(&mut had, &[b"abc"]) && !takes(&mut had, &[]) && !takes(&mut had, &[b"abd"]));
         assert!(!takes(&mut had, &[b"ab"]) && takes(&mut had, &[b"abcdef"]));
-        assert!(!takes(&mut had, &[b"abc"]), "what it was before it grew is no longer good");
+        assert!(!takes(&mut had, &[b"abc"]), "the shorter value is no longer valid");
         assert_eq!(had.as_ref().unwrap().bytes(), 8);
     }
 
     /// Keeps 5327-2.2-5, 5327-2.2-6, 5327-2.2-7.
     #[test]
-    fn both_ends_may_have_one_but_none_comes_later() {
+    fn late_cookies_are_rejected() {
         let mut had = None;
         assert!(takes(&mut had, &[b"ours", b"theirs"]));
         assert!(takes(&mut had, &[b"theirs", b"ours"]) && takes(&mut had, &[b"ours", b"theirs longer"]));
         assert!(!takes(&mut had, &[b"ours"]) && !takes(&mut had, &[b"ours", b"ours"]));
-        assert!(!takes(&mut had, &[b"theirs", b"ours"]), "it grew");
+        assert!(!takes(&mut had, &[b"theirs", b"ours"]), "the cookie was extended");
         assert!(!takes(&mut had, &[b"ours", b"theirs longer", b"third"]));
         let mut one = None;
         assert!(takes(&mut one, &[b"ours"]) && !takes(&mut one, &[b"ours", b"late"]));
     }
 
     #[test]
-    fn what_is_kept_of_cookies_is_bounded() {
+    fn stored_cookies_are_bounded() {
         for shown in [&[&[7u8; 65][..]][..], &[b""], &[b"a", b"b", b"c"], &[b"a", &[7; 65]]] {
             let mut had = None;
             assert!(!takes(&mut had, shown) && had.is_none());

@@ -1,13 +1,13 @@
-//! The engine: tables, deadlines, and which part answers which input.
+//! The engine's state machine: tables, deadlines, and dispatch of inputs.
 
-use super::ending::End;
+use super::block_bundles::BlockBundle;
+use super::ending::SessionEnd;
 use super::export::Export;
 use super::guard::ClosedSessions;
 use super::guests::Guests;
 use super::import::Import;
-use super::riders::Rider;
 use super::segment::SessionId;
-use super::span::{Control, Span};
+use super::span::{ControlSegment, LtpSpan};
 use super::timers::Wait;
 use super::{Config, SpanConfig};
 use alloc::boxed::Box;
@@ -20,19 +20,19 @@ use farlink_base::{
     Empty, Event, EventClass, Few, Instant, Lazy, LinkId, Map, Payload, Refusal, Rng, Sink, TimerQueue, map,
 };
 
-/// Answers waiting in one span; further ones are dropped (the peer asks again).
+/// Most control segments queued in one span; further ones are dropped, and the peer asks again.
 const CONTROL_MAX: usize = 65_536;
 
-/// What is left for new blocks of all spans together.
+/// Room for new blocks, over all spans.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Room {
+enum FlightRoom {
     None,
-    /// For spans without a session of ours.
+    /// Only for spans without an export session.
     Little,
     Much,
 }
 
-/// A session we cancelled, until the peer acknowledges it.
+/// A session cancelled by this engine, until the peer acknowledges.
 #[derive(Debug)]
 pub(super) struct Cancelled {
     pub(super) span: usize,
@@ -43,45 +43,45 @@ pub(super) struct Cancelled {
 /// An engine whose link was removed.
 #[derive(Debug)]
 pub(super) struct Parted {
-    /// Until then what is still on its way makes no stranger of it.
+    /// Until then late segments of the engine make no dynamic link.
     pub(super) until: Instant,
-    /// Cancel segments a new link to it goes on sending; only of the engine that parted last.
+    /// Cancel segments that a new link to the engine goes on sending; kept only for the engine removed last.
     pub(super) cancels: Vec<(SessionId, Bytes)>,
 }
 
-/// What an engine holds at the moment; all zero when it is idle.
+/// Resources that an engine holds now; all zero when idle.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Usage {
-    /// Sessions it sends.
+    /// Export sessions.
     pub exports: usize,
-    /// Sessions it receives.
+    /// Import sessions.
     pub imports: usize,
-    /// Sessions it cancelled whose acknowledgment has not come.
+    /// Cancelled sessions not acknowledged yet.
     pub cancelled: usize,
-    /// Bytes of arriving blocks (and what their fragmentation costs).
+    /// Bytes of blocks being received, and the cost of their fragmentation.
     pub arriving_bytes: u64,
-    /// Bytes of blocks it sends.
+    /// Bytes of blocks being sent.
     pub in_flight_bytes: u64,
-    /// Timers waiting for a peer.
+    /// Armed timers.
     pub timers: usize,
-    /// Offers without a verdict.
+    /// Offers awaiting a verdict.
     pub offers: usize,
 }
 
-/// The sessions of an engine, and what is remembered of them and of who sent.
+/// Sessions of an engine, and its memory of closed sessions and of senders.
 #[derive(Debug)]
 pub(super) struct Sessions {
-    /// Where peers were last heard from.
+    /// Last link by source address.
     pub(super) by_address: Map<SocketAddr, LinkId>,
     pub(super) exports: Map<u64, Export>,
-    /// Session of each bundle that is in one.
+    /// Session that carries each bundle.
     pub(super) by_send: Map<SendId, u64>,
     pub(super) imports: Map<SessionId, Import>,
     pub(super) tickets: Map<Ticket, SessionId>,
     pub(super) cancelled: Map<SessionId, Cancelled>,
     pub(super) closed: ClosedSessions,
     pub(super) guests: Option<Box<Guests>>,
-    /// When to look whether a session is idle.
+    /// Timers of idle sessions.
     pub(super) idle: TimerQueue<SessionId>,
 }
 impl Sessions {
@@ -100,7 +100,7 @@ impl Sessions {
     }
 }
 impl Sessions {
-    /// Gives back the room of sessions that ended, if all have; what is remembered of them stays.
+    /// Releases spare capacity if no session is open.
     pub(super) fn give_back(&mut self) {
         if self.exports.is_empty() && self.imports.is_empty() {
             self.exports.shrink_to_fit();
@@ -119,48 +119,48 @@ impl Empty for Sessions {
     }
 }
 
-/// One LTP engine.
+/// The LTP engine of one node.
 #[derive(Debug)]
 pub struct Ltp {
     pub(super) config: Config,
-    pub(super) spans: Vec<Span>,
-    /// Places among the spans.
+    pub(super) spans: Vec<LtpSpan>,
+    /// Index into `spans`, by link.
     pub(super) by_link: Few<LinkId, usize>,
     pub(super) by_engine: Few<u64, usize>,
-    /// Places that no link has.
+    /// Unused indices of `spans`.
     pub(super) vacant: Vec<usize>,
     /// Engines whose links were removed.
     pub(super) parted: Few<u64, Parted>,
-    /// Spans of peers that are not configured.
+    /// Number of spans of peers that are not configured.
     pub(super) dynamic: usize,
     pub(super) dynamic_number: u32,
     pub(super) sessions: Lazy<Sessions>,
     pub(super) agenda: TimerQueue<usize>,
-    /// Spans that began to number their sessions, so that none begins where one did before.
+    /// Number of spans that have numbered sessions, so that each starts elsewhere.
     pub(super) numbered: u64,
     pub(super) next_ticket: u64,
     pub(super) arriving_bytes: u64,
-    /// What the blocks of all exports weigh.
+    /// Weight of all export blocks, bytes.
     pub(super) in_flight_bytes: u64,
     pub(super) closing: bool,
-    /// Whether segments of any link are authenticated.
+    /// Whether any link authenticates its segments.
     pub(super) sealed: bool,
     /// Whether any session ever had a cookie.
     pub(super) had_cookies: bool,
-    /// What spans last learned of.
-    had_room: Room,
+    /// Room as last propagated to the spans.
+    had_room: FlightRoom,
     touched: Vec<usize>,
 }
 
 impl Ltp {
-    /// Gives back room that a busy time needed: nothing happens for now.
+    /// Releases spare capacity after a busy time.
     pub fn rest(&mut self) {
-        self.spans.iter_mut().for_each(Span::give_back);
+        self.spans.iter_mut().for_each(LtpSpan::give_back);
         if let Some(sessions) = self.sessions.made() {
             sessions.give_back();
         }
     }
-    /// An engine with its neighbours. Links are down until told otherwise.
+    /// Creates an engine with these neighbours. Links start down.
     pub fn new(config: Config, spans: Vec<SpanConfig>) -> Ltp {
         let seed = config.seed;
         let mut ltp = Ltp {
@@ -180,14 +180,14 @@ impl Ltp {
             closing: false,
             sealed: false,
             had_cookies: false,
-            had_room: Room::Much,
+            had_room: FlightRoom::Much,
             touched: Vec::new(),
             config,
         };
         spans.into_iter().for_each(|span| ltp.place_configured(span));
         ltp
     }
-    /// What the engine holds.
+    /// Resources held now.
     pub fn usage(&self) -> Usage {
         Usage {
             exports: self.sessions.exports.len(),
@@ -199,32 +199,30 @@ impl Ltp {
             offers: self.sessions.tickets.len(),
         }
     }
-    /// Places in its table of spans: those of links, and those that links left.
+    /// Size of the span table, vacant entries included.
     pub fn places(&self) -> usize {
         debug_assert_eq!(self.by_link.len() + self.vacant.len(), self.spans.len());
         self.spans.len()
     }
-    /// The first serial number of a session, 1 to 16383 (ION's limit): the same whatever else
-    /// happened before.
+    /// First serial number of a session, 1 to 16383 (ION's limit), independent of other sessions.
     // 5326-3.2.1-3, 5326-3.2.1-6, 5326-3.2.2-1, 5326-3.2.2-4, 5326-9.1-1, 5326-9.3-2, 5326-9.3-3
     pub(super) fn first_serial(&self, session: SessionId) -> u64 {
         let seed = self.config.seed ^ session.engine.rotate_left(32);
         1 + Rng::stream(seed, session.number).below(16_383)
     }
 
-    /// Notes that a span's deadline and readiness may have changed.
+    /// Marks a span whose deadline or readiness may have changed.
     pub(super) fn touch(&mut self, index: usize) {
         if !core::mem::replace(&mut self.spans[index].touched, true) {
             self.touched.push(index);
         }
     }
-    /// Queues a segment without data; where no span is known it leaves at once, back to where the
-    /// question came from.
+    /// Queues a control segment; without a span it is sent at once to the source address.
     pub(super) fn reply(
         &mut self,
         span: Option<usize>,
         from: SocketAddr,
-        control: impl FnOnce(Option<&Span>) -> Control,
+        control: impl FnOnce(Option<&LtpSpan>) -> ControlSegment,
         out: &mut impl Sink<Output>,
     ) {
         match span {
@@ -277,19 +275,20 @@ impl Ltp {
             self.touch(index);
         }
     }
-    fn room(&self) -> Room {
+    fn room(&self) -> FlightRoom {
         let (held, limit) = (self.in_flight_bytes, self.config.in_flight_bytes);
-        // Once three quarters are taken, an eighth must come free: all spans are told each time.
-        let much = if self.had_room == Room::Much { limit - limit / 4 } else { limit - limit / 8 * 3 };
+        // Hysteresis: once three quarters are taken, an eighth must be freed first, because each change touches all
+        // spans.
+        let much = if self.had_room == FlightRoom::Much { limit - limit / 4 } else { limit - limit / 8 * 3 };
         if self.closing || self.sessions.exports.len() >= self.config.sessions as usize || held >= limit {
-            Room::None
+            FlightRoom::None
         } else if held < much {
-            Room::Much
+            FlightRoom::Much
         } else {
-            Room::Little
+            FlightRoom::Little
         }
     }
-    /// Brings deadline and readiness of every touched span up to date.
+    /// Updates deadline and readiness of every marked span.
     pub(super) fn settle(&mut self, now: Instant, out: &mut impl Sink<Output>) {
         let room = self.room();
         if room != core::mem::replace(&mut self.had_room, room) {
@@ -298,7 +297,7 @@ impl Ltp {
         while let Some(index) = self.touched.pop() {
             let span = &mut self.spans[index];
             span.touched = false;
-            let room = room == Room::Much || (room == Room::Little && span.exports == 0);
+            let room = room == FlightRoom::Much || (room == FlightRoom::Little && span.exports == 0);
             let ready = room && span.wants_more();
             if ready != span.ready {
                 span.ready = ready;
@@ -318,7 +317,7 @@ impl Ltp {
             self.take_back(index, id, out);
         }
     }
-    pub(super) fn session_end(&self, index: usize, session: SessionId, end: End, out: &mut impl Sink<Output>) {
+    pub(super) fn session_end(&self, index: usize, session: SessionId, end: SessionEnd, out: &mut impl Sink<Output>) {
         if out.wants(EventClass::Link) {
             let (link, engine) = (self.spans[index].link, session.engine);
             let (session, cancelled, why) = (session.number, end.is_in_vain(), end.words());
@@ -337,7 +336,7 @@ impl ConvergenceLayer for Ltp {
             }
             Input::Link { link, state } => self.link(now, link, state, out),
             Input::Send { link, id, total, part, reliable, leaving } => {
-                self.send(now, link, (Rider::new(id, part, leaving), total), reliable, out);
+                self.send(now, link, (BlockBundle::new(id, part, leaving), total), reliable, out);
             }
             Input::SendMore { id, from, part, .. } => self.send_more(id, from, part),
             Input::SendBroken { id, .. } => self.send_broken(id, out),
@@ -352,7 +351,7 @@ impl ConvergenceLayer for Ltp {
             Input::Resume { ticket } => self.hold(ticket, false, out),
             Input::Unshare => self.unshare(),
             Input::Shutdown => self.shutdown(out),
-            // LTP has no streams, and no sessions that outlast a block; what of a block is claimed, both sides remember.
+            // LTP has no streams and no sessions beyond a block; claimed data is remembered by both sides.
             Input::CloseLink { .. } | Input::Kept { .. } | Input::Socket(_) => {}
         }
         self.settle(now, out);

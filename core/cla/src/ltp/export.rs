@@ -1,12 +1,12 @@
-//! One session as its sender sees it (RFC 5326 6.7, 6.12, 6.13, 8.1): which segment comes next, and
-//! what a report changes. Pure state: the engine around it owns timers and queues.
+//! Export session: sender of one block (RFC 5326 6.7, 6.12, 6.13, 8.1). Chooses the next segment and processes
+//! reports. Pure state: the engine owns timers and queues.
 
+use super::block_bundles::BlockBundles;
 use super::cookies::Cookies;
 use super::pace::Mark;
-use super::ranges::Ranges;
-use super::riders::Riders;
+use super::ranges::RangeSet;
 use super::segment::{Data, SERVICE_BUNDLE, SessionId, kind};
-use super::source::Source;
+use super::source::BlockSource;
 use crate::sdnv;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -14,109 +14,107 @@ use alloc::vec::Vec;
 use farlink_base::layer::SendId;
 use farlink_base::{Instant, Payload};
 
-/// Reports whose serial numbers are remembered to know repeated ones.
+/// Report serial numbers remembered per session, to recognise repetitions.
 const REPORTS_REMEMBERED: usize = 256;
-/// Serial numbers of reports count up. One this far from those of before comes from a receiver that
-/// started anew, and what its predecessor claimed is lost.
+/// Largest step between report serial numbers, which count up. A number further away comes from a receiver that
+/// restarted and lost what it had claimed.
 const SERIALS_NEAR: u64 = 64;
-/// So far below the least serial number known a report is an older one that was overtaken.
+/// Distance below the lowest known serial number within which a report counts as overtaken.
 const OVERTAKEN: u64 = 16;
-/// Reports a peer may send in one session before it is given up (a flood, or no progress).
+/// Most reports of a session before it is given up as flooded or without progress.
 const REPORTS_MAX: u32 = 20_000;
-/// Each byte may be sent this many times on average before the session is given up.
+/// Most transmissions per byte, on average, before the session is given up.
 const RESENDS_MAX: u64 = 256;
 
-/// A checkpoint without an answer yet.
+/// A checkpoint not answered yet.
 #[derive(Clone, Copy, Debug)]
 struct Checkpoint {
     data: Data,
     attempts: u32,
-    /// Times it was not answered in time and did not leave again.
+    /// Number of timeouts after which it was not retransmitted.
     waited: u32,
-    /// How it left for the first time, and when for the last.
+    /// State at its first transmission, and time of its latest.
     mark: Option<Mark>,
     left: Instant,
 }
 
-/// What must be sent again, oldest request first.
+/// Queued retransmissions, oldest request first.
 #[derive(Debug)]
-enum Job {
-    /// What a report did not claim; the last segment is a checkpoint for that report.
+enum ResendJob {
+    /// Gaps in a report; the last segment is a checkpoint that answers the report.
     Gaps { gaps: VecDeque<(u64, u64)>, report: u64 },
-    /// A checkpoint as it was: its timer ran out, or it is copied against loss.
+    /// An unchanged checkpoint: its timer expired, or it is copied as a precaution.
     Checkpoint { serial: u64, copy: bool },
 }
 
 /// A segment to send now.
 #[derive(Debug)]
-pub(super) struct Cut {
+pub(super) struct CutSegment {
     pub(super) data: Data,
-    /// Whether a timer caused it.
+    /// Whether it is a retransmission by a timer or a copy.
     pub(super) resend: bool,
 }
 
-/// What a report led to.
+/// Outcome of a report.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Reported {
-    /// It claims what was never sent: forged or damaged; say nothing.
+    /// Claims data that was never sent: forged or damaged; not answered.
     Invalid,
-    /// It was seen before: acknowledge only.
+    /// Seen before: only acknowledged.
     Repeated,
-    /// Something must be sent again (or is queued already).
+    /// Data must be retransmitted, or is queued already.
     Gaps,
-    /// Nothing to do but wait.
     Nothing,
-    /// All of the red part is there.
+    /// The whole red part has been received.
     Complete,
-    /// More reports or retransmissions than any real channel needs.
+    /// More reports or retransmissions than a working channel needs.
     TooMany,
 }
 
-/// A session of ours.
+/// A session that this engine sends.
 #[derive(Debug)]
 pub(super) struct Export {
     pub(super) span: usize,
-    pub(super) riders: Riders,
-    pub(super) source: Source,
-    /// Bytes of the block that are red: those before the others.
+    pub(super) bundles: BlockBundles,
+    pub(super) source: BlockSource,
+    /// Length of the red part, which comes first, bytes.
     red: u64,
     /// Client service of the block.
     pub(super) service: u64,
-    /// Cookies that all segments carry.
+    /// Cookies for all segments.
     pub(super) cookies: Option<Box<Cookies>>,
-    /// Whether it waits in the span's queue of new data, of resends.
+    /// Whether the session is in the span's queue of new data, and of retransmissions.
     pub(super) in_fresh: bool,
     pub(super) in_resends: bool,
-    /// Times the session was asked for progress without an answer.
+    /// Stalls in a row: no report although nothing is outstanding.
     pub(super) stalls: u32,
-    /// Bytes sent at least once, and those of them in the last segment.
+    /// Bytes sent at least once, and length of the last segment of new data.
     sent: u64,
     last: u64,
-    /// Bytes of red data that left, each as often as it did, and those of them a report told about.
+    /// Red bytes sent, retransmissions included, and those of them that reports have covered.
     left: u64,
     told: u64,
     /// Bytes sent since the last checkpoint.
     silent: u64,
-    /// Length of all header fields that are the same in each segment.
+    /// Length of the header fields common to all data segments.
     base: usize,
     datagram: u64,
     copies: u32,
     next_serial: u64,
     checkpoints: Vec<Checkpoint>,
-    jobs: VecDeque<Job>,
-    /// What reports of the last moments miss, and the one of them whose scope begins first: its lower
-    /// bound and serial number.
-    gathered: Ranges,
+    jobs: VecDeque<ResendJob>,
+    /// Gaps in recent reports, and lower bound and serial number of the report among these whose scope begins first.
+    gathered: RangeSet,
     gathered_by: (u64, u64),
     resent: u64,
-    claimed: Ranges,
+    claimed: RangeSet,
     reports: u32,
     seen: VecDeque<u64>,
-    /// Least and greatest serial number of this receiver's reports.
+    /// Lowest and highest serial number of the receiver's reports.
     serials: Option<(u64, u64)>,
 }
 
-/// How blocks of a span are cut.
+/// Segmentation parameters of a span's blocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cutting {
     pub(super) datagram_bytes: u32,
@@ -127,7 +125,7 @@ impl Export {
     pub(super) fn new(
         id: SessionId,
         span: usize,
-        (riders, source): (Riders, Source),
+        (bundles, source): (BlockBundles, BlockSource),
         red: u64,
         first_serial: u64,
         cutting: Cutting,
@@ -135,7 +133,7 @@ impl Export {
         let block_bytes = source.len();
         Export {
             span,
-            riders,
+            bundles,
             source,
             red: red.min(block_bytes),
             service: SERVICE_BUNDLE,
@@ -154,30 +152,32 @@ impl Export {
             next_serial: first_serial,
             checkpoints: Vec::new(),
             jobs: VecDeque::new(),
-            gathered: Ranges::new(),
+            gathered: RangeSet::new(),
             gathered_by: (0, 0),
             resent: 0,
-            claimed: Ranges::new(),
+            claimed: RangeSet::new(),
             reports: 0,
             seen: VecDeque::new(),
             serials: None,
         }
     }
-    /// Bytes of the block that were not sent once.
+    /// Bytes of the block not sent yet.
     pub(super) fn unsent(&self) -> u64 {
         self.source.len() - self.sent
     }
-    /// Whether the next segment may hold bytes of bundles that have not begun.
+    /// Whether the next segment may contain bundles whose age has not been updated.
     pub(super) fn begins_next(&self) -> bool {
-        self.riders.are_to_begin() && self.source.end() < self.sent + self.datagram
+        self.bundles.are_to_begin() && self.source.end() < self.sent + self.datagram
     }
-    /// The bundles of the next segment get the age they leave with at `now`; those that expired are left out, and given.
+    /// Updates the age of bundles in the next segment for departure at `now`. Expired bundles are removed and
+    /// returned.
     pub(super) fn begin(&mut self, now: Instant) -> Vec<SendId> {
+        // Growth by age updates must not turn the end of a red block green.
         let all_red = self.red == self.source.len();
-        let late = self.riders.begin(now, self.sent + self.datagram, &mut self.source);
+        let late = self.bundles.begin(now, self.sent + self.datagram, &mut self.source);
         self.red = if all_red { self.source.len() } else { self.red.min(self.source.len()) };
         if self.unsent() == 0 && self.begun() {
-            // What left last is the end of the block now, and leaves again to say so.
+            // The last segment sent is the end of the block now, and is sent again to mark it.
             self.sent -= self.last;
             self.silent = self.silent.saturating_sub(self.last);
         }
@@ -189,37 +189,37 @@ impl Export {
     pub(super) fn has_resends(&self) -> bool {
         !self.jobs.is_empty()
     }
-    /// Whether nothing is on its way that could bring news: no checkpoint out, nothing to send.
+    /// Whether nothing outstanding can bring a report: no open checkpoint, nothing to send.
     pub(super) fn is_stalled(&self) -> bool {
         let idle = self.checkpoints.is_empty() && self.jobs.is_empty() && self.gathered.is_empty();
         self.has_red() && idle && self.unsent() == 0
     }
-    /// Whether any of it is repaired.
+    /// Whether the block has a red part.
     pub(super) fn has_red(&self) -> bool {
         self.red > 0
     }
-    /// Whether what was never sent begins with such.
+    /// Whether the next new data is red.
     pub(super) fn is_red_next(&self) -> bool {
         self.sent < self.red
     }
-    /// Whether nothing more is to come of it: all was sent, and what is red of it is there.
+    /// Whether the session is complete: everything was sent and the red part claimed.
     // 5326-6.12-1
     pub(super) fn is_over(&self) -> bool {
         self.unsent() == 0 && self.claimed.covers(0, self.red)
     }
-    /// Bytes that cookies take of each datagram.
+    /// Bytes of cookies in each datagram.
     fn cookie_bytes(&self) -> u64 {
         self.cookies.as_ref().map_or(0, |cookies| cookies.bytes())
     }
-    /// Whether a block begins with the next segment, or a part of one whose end is its own checkpoint.
+    /// Whether the next segment starts a checkpointed part of the block.
     pub(super) fn is_between_checkpoints(&self) -> bool {
         self.silent == 0
     }
-    /// Bytes that are out and of which no report told.
+    /// Red bytes sent and not covered by a report.
     pub(super) fn out(&self) -> u64 {
         self.left - self.told
     }
-    /// A segment of red data leaves; a checkpoint is marked, for its report to be compared with.
+    /// Records the transmission of red data; a checkpoint keeps its mark for the comparison with its report.
     pub(super) fn leaves(&mut self, data: &Data, mut mark: Mark) {
         self.left += data.length;
         if !data.is_checkpoint() {
@@ -228,33 +228,35 @@ impl Export {
         if let Some(open) = self.checkpoints.iter_mut().find(|c| c.data.checkpoint == data.checkpoint) {
             mark.sent = self.left;
             open.left = mark.left;
+            // The mark is that of the first transmission.
             open.mark.get_or_insert(mark);
         }
     }
-    /// The mark of a checkpoint without an answer, and whether it left once only.
+    /// Mark of an open checkpoint, and whether it was sent once.
     pub(super) fn mark(&self, checkpoint: u64) -> Option<(Mark, bool)> {
         let open = self.checkpoints.iter().find(|c| c.data.checkpoint == checkpoint)?;
         Some((open.mark?, open.attempts == 1))
     }
-    /// When a checkpoint without an answer left last.
+    /// Time of an open checkpoint's latest transmission.
     pub(super) fn left_at(&self, checkpoint: u64) -> Option<Instant> {
         self.checkpoints.iter().find(|c| c.data.checkpoint == checkpoint).map(|open| open.left)
     }
-    /// The bytes that the report on a checkpoint with this mark is the first to tell about.
+    /// Bytes that the report on a checkpoint with this mark is the first to cover.
     pub(super) fn tells(&mut self, mark: &Mark) -> u64 {
         let news = mark.sent.saturating_sub(self.told);
         self.told += news;
         news
     }
-    /// The serial numbers of checkpoints without an answer.
+    /// Serial numbers of open checkpoints.
     pub(super) fn open_checkpoints(&self) -> impl Iterator<Item = u64> + '_ {
         self.checkpoints.iter().map(|c| c.data.checkpoint)
     }
 
-    /// The most data that makes the segment exactly a datagram, with `extra` bytes of serials.
+    /// Most data that fills a datagram, given `extra` bytes of serial numbers.
     fn room(&self, offset: u64, extra: usize) -> u64 {
         let head = (self.base + sdnv::len(offset) + extra) as u64 + self.cookie_bytes();
         let left = self.datagram.saturating_sub(head);
+        // The length field itself has 1 to 5 bytes, depending on the result.
         (1..=5)
             .map(|n| left.saturating_sub(n))
             .find(|l| head + sdnv::len(*l) as u64 + l <= self.datagram)
@@ -274,7 +276,7 @@ impl Export {
     fn serials(&self, report: u64) -> usize {
         sdnv::len(self.next_serial) + sdnv::len(report)
     }
-    /// Cuts the next segment off `start..end`, whose last one is to be a checkpoint for `report`.
+    /// Cuts the next segment of `start..end`, whose last segment is a checkpoint that answers `report`.
     // 5326-2-2, 5326-3.2.1-7, 5326-4.1-3, 5326-4.1-5
     fn cut_closing(&mut self, start: u64, end: u64, report: u64) -> Data {
         if end - start <= self.room(start, self.serials(report)) {
@@ -285,20 +287,20 @@ impl Export {
             };
             return self.checkpoint(kind, start, end - start, report);
         }
-        // At least one byte stays for the checkpoint.
+        // Leaves at least one byte for the checkpoint.
         Self::plain(kind::RED, start, self.room(start, 0).min(end - start - 1))
     }
 
-    /// Queues copies of a checkpoint, to leave next.
+    /// Queues copies of a checkpoint to be sent next.
     pub(super) fn copy_checkpoint(&mut self, serial: u64) {
         for _ in 1..self.copies {
-            self.jobs.push_front(Job::Checkpoint { serial, copy: true });
+            self.jobs.push_front(ResendJob::Checkpoint { serial, copy: true });
         }
     }
 
-    /// The next segment of data never sent before; it is a checkpoint when `every` bytes went without.
+    /// Next segment of new data; a checkpoint after `every` bytes without one.
     // 5326-3.2.1-8, 5326-4.1-3, 5326-4.1-4
-    pub(super) fn next_fresh(&mut self, every: u64) -> Option<Cut> {
+    pub(super) fn next_fresh(&mut self, every: u64) -> Option<CutSegment> {
         let (start, end) = (self.sent, self.source.len());
         if start == end {
             return None;
@@ -316,9 +318,9 @@ impl Export {
         };
         (self.sent, self.last) = (data.end(), data.length);
         self.silent = if data.is_checkpoint() || !data.is_red() { 0 } else { self.silent + data.length };
-        Some(Cut { data, resend: false })
+        Some(CutSegment { data, resend: false })
     }
-    /// Whether the bytes of the next segment are here (or there is none).
+    /// Whether the bytes of the next segment are in memory, or there is none.
     pub(super) fn is_at_hand(&self, again: bool) -> bool {
         if self.source.send().is_none() {
             return true;
@@ -328,43 +330,44 @@ impl Export {
             true => self.next_again().is_none_or(|(from, end)| self.source.has(from, self.datagram.min(end - from))),
         }
     }
-    /// Where the next segment to send again begins, and where the data it belongs to end.
+    /// Start of the next retransmission, and end of the data it belongs to.
     fn next_again(&self) -> Option<(u64, u64)> {
         self.jobs.iter().find_map(|job| match job {
-            Job::Gaps { gaps, .. } => gaps.front().copied(),
-            Job::Checkpoint { serial, .. } => {
+            ResendJob::Gaps { gaps, .. } => gaps.front().copied(),
+            ResendJob::Checkpoint { serial, .. } => {
                 let open = self.checkpoints.iter().find(|c| c.data.checkpoint == *serial)?;
                 Some((open.data.offset, open.data.end()))
             }
         })
     }
-    /// A range to ask for so that the next segments can leave; `None` while it is on its way.
+    /// Range to request for the next segments; `None` while one is outstanding.
     pub(super) fn want(&mut self, again: bool) -> Option<(u64, u64)> {
         if !again {
             return self.source.want_ahead(self.sent);
         }
         let (from, end) = self.next_again()?;
-        // One range for all gaps near.
+        // One request covers all gaps nearby.
         let last = self.jobs.iter().find_map(|job| match job {
-            Job::Gaps { gaps, .. } if gaps.front() == Some(&(from, end)) => gaps.back().map(|gap| gap.1),
+            ResendJob::Gaps { gaps, .. } if gaps.front() == Some(&(from, end)) => gaps.back().map(|gap| gap.1),
             _ => None,
         });
         self.source.want_again(from, last.unwrap_or(end))
     }
-    /// The next segment to send again.
+    /// Next segment to retransmit.
     // 5326-3.2.1-5, 5326-3.2.1-7, 5326-6.13-4
-    pub(super) fn next_resend(&mut self) -> Option<Cut> {
+    pub(super) fn next_resend(&mut self) -> Option<CutSegment> {
         loop {
             match self.jobs.front_mut()? {
-                Job::Checkpoint { serial, copy } => {
+                ResendJob::Checkpoint { serial, copy } => {
                     let (serial, copy) = (*serial, *copy);
                     self.jobs.pop_front();
                     if let Some(open) = self.checkpoints.iter_mut().find(|c| c.data.checkpoint == serial) {
+                        // Copies belong to the same attempt.
                         open.attempts += u32::from(!copy);
-                        return Some(Cut { data: open.data, resend: true });
+                        return Some(CutSegment { data: open.data, resend: true });
                     }
                 }
-                Job::Gaps { gaps, report } => {
+                ResendJob::Gaps { gaps, report } => {
                     let report = *report;
                     let last = gaps.len() == 1;
                     let Some((start, end)) = gaps.pop_front() else {
@@ -377,7 +380,7 @@ impl Export {
                         Self::plain(kind::RED, start, self.room(start, 0).min(end - start))
                     };
                     match self.jobs.front_mut() {
-                        Some(Job::Gaps { gaps, .. }) if data.end() < end => gaps.push_front((data.end(), end)),
+                        Some(ResendJob::Gaps { gaps, .. }) if data.end() < end => gaps.push_front((data.end(), end)),
                         _ if last => drop(self.jobs.pop_front()),
                         _ => {}
                     }
@@ -385,7 +388,7 @@ impl Export {
                     if data.is_checkpoint() {
                         self.copy_checkpoint(data.checkpoint);
                     }
-                    return Some(Cut { data, resend: false });
+                    return Some(CutSegment { data, resend: false });
                 }
             }
         }
@@ -395,36 +398,36 @@ impl Export {
         self.source.copy(data.offset, data.length, out);
     }
 
-    /// A checkpoint's timer ran out. `None`: it was answered meanwhile. `Some(false)`: it was sent
-    /// `limit` times in vain. `Some(true)`: it will be sent again.
+    /// Handles the timeout of a checkpoint. `None`: it was answered. `Some(false)`: it was sent `limit` times.
+    /// `Some(true)`: it is queued again.
     // 5326-3.2.1-5
     pub(super) fn checkpoint_expired(&mut self, serial: u64, limit: u32) -> Option<bool> {
         let open = self.checkpoints.iter().find(|c| c.data.checkpoint == serial)?;
         let again = open.attempts + open.waited < limit;
         if again {
-            (1..self.copies).for_each(|_| self.jobs.push_front(Job::Checkpoint { serial, copy: true }));
-            self.jobs.push_front(Job::Checkpoint { serial, copy: false });
+            (1..self.copies).for_each(|_| self.jobs.push_front(ResendJob::Checkpoint { serial, copy: true }));
+            self.jobs.push_front(ResendJob::Checkpoint { serial, copy: false });
         }
         Some(again)
     }
-    /// The same of one that waits on: others were asked for.
+    /// Handles the timeout of a checkpoint that is not repeated because others were.
     pub(super) fn checkpoint_waits(&mut self, serial: u64, limit: u32) -> Option<bool> {
         let open = self.checkpoints.iter_mut().find(|c| c.data.checkpoint == serial)?;
         open.waited += 1;
         Some(open.attempts + open.waited <= limit)
     }
-    /// Nothing was heard although all checkpoints were answered (reports of a split report lost, or
-    /// a peer that started anew): send what is not claimed again.
+    /// Queues all unclaimed data after a stall, when every checkpoint was answered but reports are missing: segments
+    /// of a split report were lost, or the receiver restarted.
     pub(super) fn ask_again(&mut self) {
         let gaps: VecDeque<_> = self.claimed.gaps(0, self.red).collect();
         if !gaps.is_empty() {
             self.stalls += 1;
-            self.jobs.push_back(Job::Gaps { gaps, report: 0 });
+            self.jobs.push_back(ResendJob::Gaps { gaps, report: 0 });
         }
     }
 
-    /// A report arrived (6.13). The claims of the latest report replace what was claimed in its
-    /// scope before: a receiver that lost its memory is believed, not the one it was.
+    /// Handles a report (6.13). Within its scope its claims replace earlier ones: a receiver that lost data is
+    /// believed.
     // 5326-2-1, 5326-6.12-1, 5326-6.13-2
     pub(super) fn report(
         &mut self,
@@ -445,7 +448,7 @@ impl Export {
         self.reports += 1;
         self.stalls = 0;
         self.checkpoints.retain(|c| c.data.checkpoint != checkpoint);
-        let mut missing = Ranges::new();
+        let mut missing = RangeSet::new();
         missing.insert(lower, upper);
         for (start, end) in claims {
             self.claimed.insert(start, end);
@@ -453,7 +456,7 @@ impl Export {
             self.gathered.remove(start, end);
         }
         if late {
-            // One that was overtaken takes nothing back: its receiver may be done with the session by now.
+            // An overtaken report retracts nothing: its receiver may have completed the session since.
             self.claimed.runs().iter().for_each(|(start, end)| missing.remove(*start, *end));
         } else {
             missing.runs().iter().for_each(|(start, end)| self.claimed.remove(*start, *end));
@@ -476,16 +479,17 @@ impl Export {
         if near.contains(&serial) {
             self.serials = Some((least.min(serial), greatest.max(serial)));
         } else {
-            self.claimed = Ranges::new();
+            // A receiver that restarted has none of the data claimed before.
+            self.claimed = RangeSet::new();
             self.serials = Some((serial, serial));
         }
     }
-    /// Gathers what is missing and not queued yet, however many reports ask for it. The checkpoint that
-    /// will follow answers the report whose scope begins first, and so is reported on from there (6.11).
+    /// Collects gaps that are not queued yet, from all recent reports. The following checkpoint answers the report
+    /// whose scope begins first, so that the next report starts there (6.11).
     // 5326-6.13-4
-    fn gather(&mut self, mut missing: Ranges, by: (u64, u64)) -> Reported {
+    fn gather(&mut self, mut missing: RangeSet, by: (u64, u64)) -> Reported {
         for job in &self.jobs {
-            if let Job::Gaps { gaps, .. } = job {
+            if let ResendJob::Gaps { gaps, .. } = job {
                 gaps.iter().for_each(|(start, end)| missing.remove(*start, *end));
             }
         }
@@ -499,25 +503,25 @@ impl Export {
         missing.runs().iter().for_each(|(start, end)| self.gathered.insert(*start, *end));
         Reported::Gaps
     }
-    /// Queues what was gathered: one checkpoint for all of it.
+    /// Queues the collected gaps, with a single checkpoint.
     pub(super) fn resend_gathered(&mut self) {
         let gathered = core::mem::take(&mut self.gathered);
         if !gathered.is_empty() {
             let gaps = gathered.runs().iter().copied().collect();
-            self.jobs.push_back(Job::Gaps { gaps, report: self.gathered_by.1 });
+            self.jobs.push_back(ResendJob::Gaps { gaps, report: self.gathered_by.1 });
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::segment::Head;
+    use super::super::segment::HeaderBuffer;
     use super::*;
     use proptest::prelude::*;
 
     const ID: SessionId = SessionId { engine: 17, number: 5_000_000 };
     fn export(len: u64, datagram_bytes: u32) -> Export {
-        let block = (Riders::new(Vec::new(), false), Source::whole(Payload::fill(1, len)));
+        let block = (BlockBundles::new(Vec::new(), false), BlockSource::whole(Payload::fill(1, len)));
         Export::new(ID, 0, block, u64::MAX, 100, Cutting { datagram_bytes, copies: 1 })
     }
     fn drain(export: &mut Export) -> Vec<Data> {
@@ -528,13 +532,13 @@ mod tests {
         core::iter::from_fn(|| export.next_fresh(every).or_else(|| export.next_resend())).map(|cut| cut.data).collect()
     }
     fn size(data: &Data) -> u64 {
-        Head::data(ID, data).bytes().len() as u64 + data.length
+        HeaderBuffer::data(ID, data).bytes().len() as u64 + data.length
     }
 
     proptest! {
         /// Keeps 5326-2-2, 5326-4.1-3, 5326-4.1-5.
         #[test]
-        fn every_segment_but_the_last_fills_its_datagram(
+        fn all_but_last_segment_fill_datagrams(
             len in 1u64..200_000, datagram in prop_oneof![64u32..126, 300u32..9000], every in prop_oneof![Just(0u64), 1000u64..50_000],
         ) {
             let mut export = export(len, datagram);
@@ -543,7 +547,7 @@ mod tests {
             for (i, data) in segments.iter().enumerate() {
                 prop_assert_eq!(data.offset, at);
                 at = data.end();
-                // The one before the last may be short by the serials: a byte must stay for the last.
+                // The segment before the last may be shorter by the serial numbers: a byte must remain for the last.
                 let full = size(data) == u64::from(datagram);
                 prop_assert!(full || i + 2 >= segments.len(), "segment {} of {}: {:?}", i, segments.len(), data);
                 prop_assert!(size(data) <= u64::from(datagram));
@@ -554,19 +558,19 @@ mod tests {
 
         /// Keeps 5326-2-1, 5326-2-2, 5326-3.2.1-4, 5326-3.2.1-7, 5326-6.12-1, 5326-6.13-2, 5326-6.13-4.
         #[test]
-        fn gaps_are_resent_exactly_and_only_their_last_segment_is_a_checkpoint(
+        fn gaps_are_resent_ending_in_checkpoint(
             runs in proptest::collection::vec((0u64..50_000, 1u64..9000), 1..12),
         ) {
             let mut export = export(60_000, 1360);
             drain(&mut export);
-            let mut claims = Ranges::new();
+            let mut claims = RangeSet::new();
             runs.iter().for_each(|(at, len)| claims.insert(*at, at + len));
             let want: Vec<_> = claims.gaps(0, 60_000).collect();
             prop_assert_eq!(export.report(7, 100, (0, 60_000), claims.runs().iter().copied()), Reported::Gaps);
             prop_assert_eq!(export.report(7, 100, (0, 60_000), claims.runs().iter().copied()), Reported::Repeated);
             prop_assert_eq!(export.report(8, 0, (0, 60_000), claims.runs().iter().copied()), Reported::Gaps, "queued already");
             let segments = drain(&mut export);
-            let mut resent = Ranges::new();
+            let mut resent = RangeSet::new();
             segments.iter().for_each(|d| { assert!(!resent.contains(d.offset)); resent.insert(d.offset, d.end()) });
             prop_assert_eq!(resent.runs(), &want[..]);
             for (i, data) in segments.iter().enumerate() {
@@ -578,17 +582,18 @@ mod tests {
     }
 
     #[test]
-    fn a_later_report_that_claims_less_is_believed() {
+    fn later_report_claiming_less_is_believed() {
         let mut export = export(10_000, 1360);
         drain_with(&mut export, 5000);
         assert_eq!(export.report(500, 100, (0, 5000), [(0, 5000)].into_iter()), Reported::Nothing);
-        // The receiver started anew: its first report begins at 0 and knows only the tail.
+        // The receiver restarted: its first report begins at 0 and claims only the tail.
         assert_eq!(export.report(3, 101, (0, 10_000), [(6000, 10_000)].into_iter()), Reported::Gaps);
         assert_eq!(drain(&mut export)[0].offset, 0);
     }
 
     #[test]
-    fn a_report_that_was_overtaken_takes_nothing_back() {
+    fn overtaken_report_retracts_nothing() {
+        // Its receiver may have completed the session since.
         let mut export = export(10_000, 1360);
         drain_with(&mut export, 5000);
         assert_eq!(export.report(500, 0, (0, 2000), [(1000, 2000)].into_iter()), Reported::Gaps);
@@ -599,35 +604,35 @@ mod tests {
     }
 
     #[test]
-    fn claims_of_a_receiver_that_started_anew_are_not_mixed_with_those_of_before() {
+    fn claims_before_receiver_restart_are_dropped() {
         let mut export = export(10_000, 1360);
         drain_with(&mut export, 5000);
         assert_eq!(export.report(500, 101, (5000, 10_000), [(5000, 10_000)].into_iter()), Reported::Nothing);
         assert_eq!(export.report(9000, 100, (0, 6000), [(0, 6000)].into_iter()), Reported::Nothing);
-        assert!(export.is_stalled(), "not complete: the one that claimed the tail is gone");
+        assert!(export.is_stalled(), "not complete: the claims of the tail are void");
         export.ask_again();
         assert_eq!(drain(&mut export)[0].offset, 6000);
     }
 
     /// Keeps 5326-6.13-4.
     #[test]
-    fn reports_of_one_moment_are_answered_by_one_checkpoint_that_names_the_first_scope() {
+    fn simultaneous_reports_share_one_checkpoint() {
         let mut export = export(60_000, 1360);
         drain(&mut export);
-        // A report in two segments: ION splits those with more than 20 claims.
+        // A report in two segments: ION splits reports with more than 20 claims.
         assert_eq!(export.report(7, 100, (30_000, 60_000), [(40_000, 60_000)].into_iter()), Reported::Gaps);
-        assert!(!export.has_resends() && !export.is_stalled(), "there may be more to come");
+        assert!(!export.has_resends() && !export.is_stalled(), "further reports may follow");
         assert_eq!(export.report(6, 100, (0, 30_000), [(5000, 30_000)].into_iter()), Reported::Gaps);
         assert_eq!(export.report(8, 0, (0, 3000), [(0, 3000)].into_iter()), Reported::Gaps);
         let again = drain(&mut export);
         assert_eq!((again[0].offset, again.last().unwrap().end()), (3000, 40_000));
         let checkpoints: Vec<_> = again.iter().filter(|d| d.is_checkpoint()).map(|d| d.report).collect();
-        assert_eq!(checkpoints, [6], "from its lower bound on the next report tells");
+        assert_eq!(checkpoints, [6], "the next report starts at its lower bound");
         assert!(again.iter().all(|d| d.end() <= 5000 || d.offset >= 30_000));
     }
 
     #[test]
-    fn claims_beyond_what_was_sent_are_forged() {
+    fn claims_beyond_sent_data_are_forged() {
         let mut export = export(10_000, 1360);
         export.next_fresh(0);
         assert_eq!(export.report(5, 0, (0, 10_000), [(0, 10_000)].into_iter()), Reported::Invalid);
@@ -635,7 +640,7 @@ mod tests {
 
     /// Keeps 5326-6.13-5.
     #[test]
-    fn a_flood_of_reports_ends_the_session_and_queues_no_more_than_the_block() {
+    fn report_flood_ends_session() {
         let mut export = export(10_000, 1360);
         drain(&mut export);
         let mut last = Reported::Nothing;
@@ -649,8 +654,9 @@ mod tests {
     }
 
     #[test]
-    fn where_data_is_lost_checkpoints_leave_twice() {
-        let block = (Riders::new(Vec::new(), false), Source::whole(Payload::fill(1, 5000)));
+    fn checkpoints_are_doubled_after_loss() {
+        // A lost checkpoint costs a round trip, a copy only a datagram.
+        let block = (BlockBundles::new(Vec::new(), false), BlockSource::whole(Payload::fill(1, 5000)));
         let cutting = Cutting { datagram_bytes: 1360, copies: 2 };
         let mut export = Export::new(ID, 0, block, u64::MAX, 100, cutting);
         assert_eq!(drain(&mut export).iter().filter(|d| d.is_checkpoint()).count(), 1);
@@ -662,7 +668,7 @@ mod tests {
 
     /// Keeps 5326-3.2.1-5, 5326-6.2-1, 5326-6.7-1.
     #[test]
-    fn an_expired_checkpoint_goes_out_as_it_was_until_the_limit() {
+    fn expired_checkpoint_is_resent_until_limit() {
         let mut export = export(100, 1360);
         let first = export.next_fresh(0).unwrap().data;
         for _ in 0..2 {

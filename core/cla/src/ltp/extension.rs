@@ -1,4 +1,4 @@
-//! Extensions of segments (RFC 5326 3.1.4): read in place, and put into segments that were written without.
+//! Extensions of segments (RFC 5326 3.1.4): read in place, and inserted into encoded segments.
 
 use crate::sdnv;
 use alloc::vec::Vec;
@@ -11,10 +11,10 @@ pub mod tag {
     pub const COOKIE: u8 = 0x01;
 }
 
-/// Most extensions at either end of a segment: their count is four bits.
+/// Most extensions at either end of a segment: their count has four bits.
 const COUNT_MAX: u8 = 15;
 
-/// The extensions at one end of a segment, as they lie in it; the parser has checked them.
+/// Extensions at one end of a segment, in place; validated by the parser.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Extensions<'a> {
     count: u8,
@@ -24,19 +24,19 @@ pub struct Extensions<'a> {
 /// One extension.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Extension<'a> {
-    /// What it is ([`tag`]).
+    /// Tag ([`tag`]).
     pub tag: u8,
-    /// Its tag and length as they are written.
+    /// Encoded tag and length.
     pub prefix: &'a [u8],
-    /// Its value.
+    /// Value bytes.
     pub value: &'a [u8],
 }
 
 impl<'a> Extensions<'a> {
-    /// None.
+    /// No extensions.
     pub const NONE: Extensions<'static> = Extensions { count: 0, bytes: &[] };
 
-    /// `count` extensions, which fill these bytes.
+    /// Creates a view of `count` extensions, which fill `bytes`.
     pub(super) fn new(count: u8, bytes: &'a [u8]) -> Self {
         Extensions { count, bytes }
     }
@@ -44,11 +44,10 @@ impl<'a> Extensions<'a> {
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
-    /// Bytes they take.
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
     }
-    /// One after the other.
+    /// Iterates over the extensions, in order.
     pub fn iter(&self) -> impl Iterator<Item = Extension<'a>> + use<'a> {
         let mut rest = self.bytes;
         (0..self.count).map_while(move |_| {
@@ -60,18 +59,17 @@ impl<'a> Extensions<'a> {
             Some(Extension { tag: *prefix.first()?, prefix, value })
         })
     }
-    /// The values of those with this tag.
+    /// Values of extensions with this tag.
     pub fn of(&self, tag: u8) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         self.iter().filter(move |extension| extension.tag == tag).map(|extension| extension.value)
     }
 }
 
-/// Bytes an extension with a value this long takes.
+/// Encoded length of an extension with a value of this length.
 pub(super) fn size(value: usize) -> usize {
     1 + sdnv::len(value as u64) + value
 }
 
-/// Appends an extension.
 pub(super) fn put(out: &mut Vec<u8>, tag: u8, value: &[u8]) {
     let mut length = [0; sdnv::LEN_MAX];
     let n = sdnv::encode(value.len() as u64, &mut length);
@@ -80,7 +78,7 @@ pub(super) fn put(out: &mut Vec<u8>, tag: u8, value: &[u8]) {
     out.extend_from_slice(value);
 }
 
-/// Where the counts of a segment's extensions stand: behind the session.
+/// Position of the extension counts in a segment: after the session.
 fn counts_at(segment: &[u8]) -> Option<usize> {
     let mut at = 1;
     for _ in 0..2 {
@@ -89,8 +87,8 @@ fn counts_at(segment: &[u8]) -> Option<usize> {
     (at < segment.len()).then_some(at)
 }
 
-/// Puts header extensions into a segment, or its beginning, before those it has, and counts `trailers` that will follow
-/// its end.
+/// Inserts header extensions into a segment, or its head, before existing ones, and counts `trailers` trailer
+/// extensions that the caller will append.
 // 5326-3.1.4-1
 pub(super) fn dress<'v>(segment: &[u8], extensions: impl Iterator<Item = (u8, &'v [u8])>, trailers: u8) -> Vec<u8> {
     let Some(at) = counts_at(segment) else { return segment.to_vec() };
@@ -110,20 +108,20 @@ pub(super) fn dress<'v>(segment: &[u8], extensions: impl Iterator<Item = (u8, &'
 
 #[cfg(test)]
 mod tests {
-    use super::super::segment::{Body, Content, Segment, SessionId, parse};
+    use super::super::segment::{Segment, SegmentBody, SegmentContent, SessionId, parse};
     use super::*;
 
     #[test]
-    fn what_a_segment_is_dressed_with_is_read_from_it() {
+    fn segment_extensions_round_trip() {
         let session = SessionId { engine: 300, number: 70_000 };
-        let bare = Segment { session, body: Body::ReportAck { serial: 9 } }.emit();
+        let bare = Segment { session, body: SegmentBody::ReportAck { serial: 9 } }.emit();
         let cookie = [7; 200];
         let once = dress(&bare, [(tag::COOKIE, &cookie[..])].into_iter(), 0);
         assert_eq!(once.len(), bare.len() + size(cookie.len()));
         let mut twice = dress(&once, [(tag::AUTHENTICATION, &[0, 0x24][..])].into_iter(), 1);
         put(&mut twice, tag::AUTHENTICATION, &[1; 10]);
         let view = parse(&twice, twice.len() as u64).unwrap();
-        assert!(view.session == session && matches!(view.content, Content::ReportAck { serial: 9 }));
+        assert!(view.session == session && matches!(view.content, SegmentContent::ReportAck { serial: 9 }));
         let headers: Vec<_> = view.header.iter().map(|e| (e.tag, e.value)).collect();
         assert_eq!(headers, [(tag::AUTHENTICATION, &[0, 0x24][..]), (tag::COOKIE, &cookie[..])]);
         assert_eq!(view.trailer.of(tag::AUTHENTICATION).collect::<Vec<_>>(), [[1; 10]]);
@@ -132,8 +130,9 @@ mod tests {
     }
 
     #[test]
-    fn no_more_are_put_than_can_be_counted_and_what_is_no_segment_stays() {
-        let bare = Segment { session: SessionId { engine: 1, number: 2 }, body: Body::CancelAck { by_sender: true } };
+    fn extension_count_is_capped() {
+        let bare =
+            Segment { session: SessionId { engine: 1, number: 2 }, body: SegmentBody::CancelAck { by_sender: true } };
         let many = dress(&bare.emit(), core::iter::repeat_n((tag::COOKIE, &[1][..]), 20), 0);
         assert_eq!(parse(&many, many.len() as u64).unwrap().header.iter().count(), 15);
         for broken in [&b""[..], b"\x08", b"\x08\x01", b"\x08\x81\x81", b"\x08\x01\x01"] {

@@ -1,18 +1,18 @@
-//! The memory of closed sessions, so that late segments do not open them again. Session numbers
-//! mostly count up, so a closed million is a few runs; what does not fit is forgotten, oldest first.
+//! Memory of closed sessions, so that late segments do not reopen them. Session numbers mostly count up, so a million
+//! closed sessions are a few runs; beyond the bounds the oldest are forgotten.
 
-use super::ranges::Ranges;
+use super::ranges::RangeSet;
 use super::segment::SessionId;
 use farlink_base::{Map, map};
 
-/// Sessions remembered per generation, over all engines.
+/// Most sessions remembered per generation, over all engines.
 const SESSIONS_MAX: u64 = 1 << 18;
-/// Runs remembered per generation, over all engines: bounds memory when numbers do not count up.
+/// Most runs remembered per generation, over all engines: bounds memory if numbers do not count up.
 const RUNS_MAX: usize = 4096;
 
 #[derive(Debug)]
 struct Generation {
-    engines: Option<Map<u64, Ranges>>,
+    engines: Option<Map<u64, RangeSet>>,
     sessions: u64,
     runs: usize,
 }
@@ -20,7 +20,7 @@ impl Generation {
     const NONE: Generation = Generation { engines: None, sessions: 0, runs: 0 };
 }
 
-/// Remembers the last sessions that closed: between one and two generations of them.
+/// Two generations of closed sessions.
 #[derive(Debug)]
 pub(super) struct ClosedSessions {
     young: Generation,
@@ -41,7 +41,7 @@ impl ClosedSessions {
         let closed = engines.entry(session.engine).or_default();
         let before = closed.runs().len();
         closed.insert(session.number, session.number.saturating_add(1));
-        // Joining two runs lessens their number, a new one raises it.
+        // Joining two runs lowers their number, a new run raises it.
         self.young.runs = (self.young.runs + closed.runs().len()).saturating_sub(before);
         self.young.sessions += 1;
     }
@@ -60,7 +60,7 @@ mod tests {
 
     /// Keeps 5326-6.20-1.
     #[test]
-    fn counting_up_takes_one_run_and_the_last_are_remembered() {
+    fn consecutive_numbers_take_one_run() {
         let mut closed = ClosedSessions::new(1);
         let id = |number| SessionId { engine: 3, number };
         for number in 0..3 * SESSIONS_MAX {
@@ -68,10 +68,10 @@ mod tests {
             assert!(closed.contains(id(number)));
             assert!(closed.young.runs <= 2);
         }
-        assert!(!closed.contains(id(0)), "long ago");
+        assert!(!closed.contains(id(0)), "forgotten");
         assert!(closed.contains(id(2 * SESSIONS_MAX)));
         assert!(!closed.contains(SessionId { engine: 4, number: 2 * SESSIONS_MAX }));
-        assert!(!closed.contains(id(u64::MAX)), "the greatest number is one like others");
+        assert!(!closed.contains(id(u64::MAX)), "the greatest number is not special");
         closed.insert(id(u64::MAX));
     }
 

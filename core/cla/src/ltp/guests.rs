@@ -1,28 +1,28 @@
-//! Who may speak for a peer, and what those may hold of the engine who cannot be known: peers that are
-//! not configured, and whoever sends from a neighbour's host but not from its socket. All of them
-//! together have a quarter of the sessions and of the memory, one address a quarter of that.
+//! Guests: senders whose identity cannot be known, which are peers without a configured link, and ports of a
+//! neighbour's host other than its own. All guests together get a quarter of the sessions and of the memory, one
+//! address a quarter of that.
 
 use super::engine::{Ltp, Sessions};
-use super::span::Span;
+use super::span::LtpSpan;
 use alloc::boxed::Box;
 use core::net::SocketAddr;
 use farlink_base::layer::Output;
 use farlink_base::{Event, EventClass, LinkId, Map, Sink, map};
 
-/// The part of what there is that guests have, and the part of it that one has.
+/// Divisor for the share of all guests, and of one guest within it.
 const PART: u64 = 4;
 
-/// What guests hold.
+/// Resources held by guests.
 #[derive(Debug)]
 pub(super) struct Guests {
-    /// Sessions by address.
+    /// Sessions by source address.
     sessions: Map<SocketAddr, u32>,
     total: u32,
     bytes: u64,
 }
 
 impl Sessions {
-    /// Whether a session of a guest at this address may begin where there are `sessions` for all.
+    /// Whether a guest at this address may begin a session, given the limit for all.
     fn may_begin(&self, from: SocketAddr, sessions: u32) -> bool {
         let share = (u64::from(sessions) / PART).max(1);
         self.guests.as_ref().is_none_or(|guests| {
@@ -30,19 +30,19 @@ impl Sessions {
             u64::from(guests.total) < share && u64::from(one) < (share / PART).max(1)
         })
     }
-    /// Whether half of the sessions that guests have of `sessions` for all are taken.
+    /// Whether guests hold half of the sessions available to them, given the limit for all.
     pub(super) fn guests_press(&self, sessions: u32) -> bool {
         let share = (u64::from(sessions) / PART).max(1);
         self.guests.as_ref().is_some_and(|guests| u64::from(guests.total) * 2 >= share)
     }
-    /// A guest's session begins.
+    /// Counts a new session of a guest.
     pub(super) fn guest_came(&mut self, from: SocketAddr, seed: u64) {
         let new = || Box::new(Guests { sessions: map(seed), total: 0, bytes: 0 });
         let guests = self.guests.get_or_insert_with(new);
         guests.total += 1;
         *guests.sessions.entry(from).or_default() += 1;
     }
-    /// A guest's session ended.
+    /// Counts the end of a guest's session.
     pub(super) fn guest_left(&mut self, from: SocketAddr) {
         let Some(guests) = &mut self.guests else { return };
         guests.total -= 1;
@@ -56,17 +56,17 @@ impl Sessions {
             self.guests = None;
         }
     }
-    /// What a session of a guest weighs changed.
+    /// Updates the weight of a guest's session.
     pub(super) fn guest_weighs(&mut self, before: u64, after: u64) {
         guests_weigh(&mut self.guests, before, after);
     }
-    /// Whether a guest may add bytes to those that arrive, where there is room for `memory` in all.
+    /// Whether guests may hold `bytes` more, given the memory limit for all.
     pub(super) fn guest_may_hold(&self, bytes: u64, memory: u64) -> bool {
         self.guests.as_ref().is_none_or(|guests| guests.bytes + bytes <= memory / PART)
     }
 }
 
-/// What a session of one of these weighs changed.
+/// Updates the weight of a guest's session, with the table borrowed separately.
 pub(super) fn guests_weigh(guests: &mut Option<Box<Guests>>, before: u64, after: u64) {
     if let Some(guests) = guests {
         guests.bytes = guests.bytes + after - before;
@@ -74,20 +74,20 @@ pub(super) fn guests_weigh(guests: &mut Option<Box<Guests>>, before: u64, after:
 }
 
 impl Ltp {
-    /// The driver tells where the peer of a link is; what is said in its name comes from there.
+    /// Sets the address of a link's peer; only segments from there count as its own.
     pub(super) fn peer_is_at(&mut self, link: LinkId, address: SocketAddr) {
         if let Some(&index) = self.by_link.get(&link) {
             self.spans[index].home = Some(Box::new(address));
         }
     }
-    /// The span over which an engine speaks from this address, one that is up before others. `None`:
-    /// it is known at other addresses only.
+    /// Span over which an engine may send from this address, preferring one that is up; `None` if it is known at
+    /// other addresses only.
     pub(super) fn span_from(&self, engine: u64, from: SocketAddr) -> Option<usize> {
         let mut found = None;
         let mut at = self.by_engine.get(&engine).copied();
         while let Some(index) = at {
             let span = &self.spans[index];
-            // One that was met and has nothing under way may have moved.
+            // A dynamic peer without sessions may have changed its address.
             let moved = span.link.is_dynamic() && span.is_unused();
             if span.is_at(from) || moved {
                 if span.state.transmit && span.state.receive {
@@ -99,7 +99,7 @@ impl Ltp {
         }
         found
     }
-    /// Whether a new session from this address may begin, and whether it is a guest's.
+    /// Whether a new session from this address may begin: `None` if not, else whether it counts as a guest's.
     pub(super) fn admits(&self, known: Option<usize>, from: SocketAddr) -> Option<bool> {
         if self.sessions.imports.len() >= self.config.sessions as usize {
             return None;
@@ -107,7 +107,7 @@ impl Ltp {
         let guest = known.is_none_or(|index| is_guest(&self.spans[index], from));
         (!guest || self.sessions.may_begin(from, self.config.sessions)).then_some(guest)
     }
-    /// Something was said in a peer's name from where it is not: nobody is answered.
+    /// Reports a segment that claims a peer's engine from a foreign address; it is not answered.
     pub(super) fn not_from_there(&self, out: &mut impl Sink<Output>) {
         if out.wants(EventClass::Link) {
             let reason = "LTP segment of a peer from an address that is not its own";
@@ -116,9 +116,9 @@ impl Ltp {
     }
 }
 
-/// Whether what comes from this address over a span cannot be told from what others send: anyone may
-/// call itself an engine, and a host has more sockets than that of its node.
-fn is_guest(span: &Span, from: SocketAddr) -> bool {
+/// Whether segments from this address cannot be attributed to the span's peer: anyone may claim an engine number, and
+/// a host has more sockets than its node's.
+fn is_guest(span: &LtpSpan, from: SocketAddr) -> bool {
     span.link.is_dynamic() || span.home.as_ref().is_some_and(|home| **home != from)
 }
 
@@ -129,7 +129,7 @@ mod tests {
     use farlink_base::Empty;
 
     #[test]
-    fn guests_share_a_quarter_and_give_all_back() {
+    fn guests_share_a_quarter_of_memory() {
         let mut sessions = Sessions::make(1);
         let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
         let mut came = Vec::new();

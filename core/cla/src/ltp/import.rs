@@ -1,13 +1,12 @@
-//! One session as its receiver sees it (RFC 5326 6.8, 6.9, 6.11, 6.14, 8.2): what arrived, what was
-//! reported, and the reports withheld until the bundles are kept. Pure state: the engine around it
-//! owns timers and queues.
+//! Import session: receiver of one block (RFC 5326 6.8, 6.9, 6.11, 6.14, 8.2). Tracks received data and reports, and
+//! withholds reports until the bundles are kept. Pure state: the engine owns timers and queues.
 
 use super::assembly::Assembly;
 use super::cookies::Cookies;
 use super::offering::Offering;
-use super::ranges::Ranges;
+use super::ranges::RangeSet;
 use super::report;
-use super::segment::{Body, Content, Data, SERVICE_AGGREGATE, SessionId, kind, parse};
+use super::segment::{Data, SERVICE_AGGREGATE, SegmentBody, SegmentContent, SessionId, kind, parse};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -15,44 +14,41 @@ use core::net::SocketAddr;
 use farlink_base::layer::Ticket;
 use farlink_base::{Instant, Payload, Refusal, TimerKey};
 
-/// Reports without an acknowledgment at once; checkpoints beyond are answered when their timer asks
-/// again.
+/// Most unacknowledged reports; further checkpoints are answered when their timers repeat them.
 pub(super) const REPORTS_OPEN_MAX: usize = 256;
 /// Answered checkpoints and issued reports remembered per session.
 const REMEMBERED: usize = 1024;
-/// Segments of one report that are made at once: what a checkpoint costs does not depend on how many
-/// holes a block has.
+/// Most segments of a report made at once, so that the cost of a checkpoint does not depend on the number of gaps.
 const SEGMENTS_MAX: usize = 16;
 
-/// How far the red part is.
+/// Progress of the red part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Stage {
-    /// Bytes are missing.
+pub(super) enum RedStage {
     Receiving,
-    /// All is there and offered; the report that says so is withheld.
+    /// Complete and offered; the completing report is withheld.
     Offered,
     /// Kept: everything may be claimed.
     Accepted,
 }
 
-/// Why a data segment ends its session.
+/// Reason why a data segment ends its session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Fault {
-    /// Red after green or green before red (6.21).
+pub(super) enum SegmentFault {
+    /// Red data after green, or green before red (6.21).
     Miscolored,
-    /// Its end of the red part or block contradicts what came before.
+    /// Contradicts the known end of the red part or block.
     Inconsistent,
 }
 
-/// What a checkpoint asks for.
+/// A request for a report, by a checkpoint or asynchronous.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
+pub(super) struct ReportRequest {
     pub(super) checkpoint: u64,
     pub(super) report: u64,
     pub(super) upper: u64,
 }
 
-/// A report on its way, until it is acknowledged.
+/// A report not acknowledged yet.
 #[derive(Debug)]
 pub(super) struct OpenReport {
     pub(super) serial: u64,
@@ -61,15 +57,15 @@ pub(super) struct OpenReport {
     pub(super) upper: u64,
     pub(super) bytes: Bytes,
     pub(super) attempts: u32,
-    /// When it left for the first time.
+    /// Time of its first transmission.
     pub(super) left: Option<Instant>,
-    /// Whether a copy waits in the span's queue.
+    /// Whether a copy is in the span's queue.
     pub(super) queued: bool,
 }
 
-/// A bundle handed to the agent.
+/// A bundle offered to the agent.
 #[derive(Debug)]
-pub(super) struct Offered {
+pub(super) struct OfferedBundle {
     pub(super) ticket: Ticket,
     pub(super) verdict: Option<Result<(), Refusal>>,
 }
@@ -87,40 +83,41 @@ struct Green {
 pub(super) struct Import {
     pub(super) span: usize,
     pub(super) from: SocketAddr,
-    /// Whether it counts as one of a guest.
+    /// Whether the session counts as a guest's.
     pub(super) guest: bool,
     pub(super) active_at: Instant,
     pub(super) idle: TimerKey,
-    pub(super) stage: Stage,
-    pub(super) offered: Vec<Offered>,
+    pub(super) stage: RedStage,
+    pub(super) offered: Vec<OfferedBundle>,
     pub(super) offering: Offering,
-    /// Cookies that all segments carry.
+    /// Cookies for all segments.
     pub(super) cookies: Option<Box<Cookies>>,
-    /// Whether the red part has an end that is not that of the block.
+    /// Whether the red part ends before the block does.
     green_follows: bool,
-    /// The red part was taken out up to here.
+    /// Length of the red part taken out so far.
     taken: u64,
-    /// Its parts are not welcome for now.
+    /// The agent paused the arriving bundle.
     held: bool,
     red: Assembly,
     red_end: Option<u64>,
     green: Option<Box<Green>>,
     open: Vec<OpenReport>,
-    /// (serial, lower bound) of reports issued, for secondary reports.
+    /// Serial number and lower bound of issued reports, for secondary reports.
     issued: Vec<(u64, u64)>,
     answered: Vec<u64>,
-    withheld: Vec<Asked>,
-    /// A report that is longer than one answer: what of its scope is still to be told.
-    owed: Option<(u64, Asked)>,
+    withheld: Vec<ReportRequest>,
+    /// Rest of a report longer than one answer: next position, and the request.
+    owed: Option<(u64, ReportRequest)>,
     first_serial: u64,
     next_serial: u64,
     primary_upper: u64,
-    /// What the peer acknowledged to have been told.
-    told: Ranges,
+    /// Data whose claims the peer has acknowledged.
+    told: RangeSet,
 }
 
 fn push_bounded<T>(list: &mut Vec<T>, item: T) {
     if list.len() == REMEMBERED {
+        // Half at once: removing one by one would cost O(n) each.
         list.drain(..REMEMBERED / 2);
     }
     list.push(item);
@@ -134,7 +131,7 @@ impl Import {
             guest: false,
             active_at: now,
             idle,
-            stage: Stage::Receiving,
+            stage: RedStage::Receiving,
             offered: Vec::new(),
             offering: Offering::default(),
             cookies: None,
@@ -152,25 +149,25 @@ impl Import {
             first_serial,
             next_serial: first_serial,
             primary_upper: 0,
-            told: Ranges::new(),
+            told: RangeSet::new(),
         }
     }
-    /// The block is for this client service.
+    /// Sets the client service of the block.
     pub(super) fn serve(&mut self, service: u64) {
         if service == SERVICE_AGGREGATE {
             self.offering = Offering::marked();
         }
     }
-    /// A report was issued before the session was there: its sender may name it.
+    /// Records that a report was issued before the session existed (a cookie request), which its sender may name.
     pub(super) fn reported_before(&mut self) {
         self.next_serial = self.first_serial + 1;
     }
-    /// Memory it uses, roughly: what is charged to the engine's bound.
+    /// Approximate memory use, charged to the engine's bound.
     pub(super) fn weight(&self) -> u64 {
         let green = self.green.as_ref().map_or(0, |green| green.assembly.weight());
         self.red.weight() + self.offering.held() + green
     }
-    /// Lets go of the receive buffers that what is held came in.
+    /// Copies held bytes out of the receive buffers.
     pub(super) fn unshare(&mut self) {
         self.red.unshare();
         self.offering.unshare();
@@ -178,7 +175,7 @@ impl Import {
             green.assembly.unshare();
         }
     }
-    /// Whether this data is the next of a red part, which lets what is held go.
+    /// Whether this data extends the contiguous start of the red part, which lets held bytes be offered.
     pub(super) fn is_next(&self, data: &Data) -> bool {
         data.is_red() && !self.held && data.offset <= self.red.received().prefix()
     }
@@ -186,50 +183,50 @@ impl Import {
     pub(super) fn held(&self) -> u64 {
         self.red.held()
     }
-    /// Whether we issued a report with this serial number (0 names none).
+    /// Whether this engine issued a report with this serial number; 0 names none.
     pub(super) fn knows_report(&self, serial: u64) -> bool {
         serial == 0 || (self.first_serial..self.next_serial).contains(&serial)
     }
-    /// Whether red data came: such a session is worth a word to its sender when it is dropped.
+    /// Whether red data was received: such a session is cancelled rather than silently dropped.
     pub(super) fn has_red(&self) -> bool {
         !self.red.received().is_empty()
     }
 
-    /// Whether a report on what lies below `upper` has something to claim.
+    /// Whether a report up to `upper` has something to claim.
     pub(super) fn has_any_below(&self, upper: u64) -> bool {
         self.red.received().runs().first().is_some_and(|run| run.0 < upper)
     }
 
-    /// Takes the bytes of a data segment; whether any of them were new.
-    pub(super) fn data(&mut self, data: &Data, bytes: Payload) -> Result<bool, Fault> {
+    /// Takes the bytes of a data segment; returns whether any were new.
+    pub(super) fn data(&mut self, data: &Data, bytes: Payload) -> Result<bool, SegmentFault> {
         if data.is_red() { self.red_data(data, bytes) } else { self.green_data(data, bytes) }
     }
     // 5326-6.21-1
-    fn red_data(&mut self, data: &Data, bytes: Payload) -> Result<bool, Fault> {
+    fn red_data(&mut self, data: &Data, bytes: Payload) -> Result<bool, SegmentFault> {
         let end = data.end();
         if self.green.as_ref().is_some_and(|green| end > green.start) {
-            return Err(Fault::Miscolored);
+            return Err(SegmentFault::Miscolored);
         }
         let limit = self.red_end.unwrap_or(u64::MAX);
         if end > limit
             || (data.ends_red() && (end < self.red.received().end() || self.red_end.is_some_and(|e| e != end)))
         {
-            return Err(Fault::Inconsistent);
+            return Err(SegmentFault::Inconsistent);
         }
         let ends = data.ends_red() && self.red_end.replace(end).is_none();
         self.green_follows |= data.kind == kind::RED_END;
-        Ok(self.stage == Stage::Receiving && (self.red.insert(data.offset, bytes) > 0 || ends))
+        Ok(self.stage == RedStage::Receiving && (self.red.insert(data.offset, bytes) > 0 || ends))
     }
     // 5326-6.21-1
-    fn green_data(&mut self, data: &Data, bytes: Payload) -> Result<bool, Fault> {
+    fn green_data(&mut self, data: &Data, bytes: Payload) -> Result<bool, SegmentFault> {
         if data.offset < self.red.received().end().max(self.red_end.unwrap_or(0)) {
-            return Err(Fault::Miscolored);
+            return Err(SegmentFault::Miscolored);
         }
         let green = self.green.get_or_insert_with(|| Box::new(Green { start: u64::MAX, ..Green::default() }));
         let end = data.end();
         let ends = data.ends_block();
         if green.end.is_some_and(|e| end > e || (ends && e != end)) || (ends && end < green.assembly.received().end()) {
-            return Err(Fault::Inconsistent);
+            return Err(SegmentFault::Inconsistent);
         }
         if ends {
             green.end = Some(end);
@@ -238,41 +235,40 @@ impl Import {
         Ok(!green.delivered && green.assembly.insert(data.offset, bytes) > 0)
     }
 
-    /// The red part, once, when it is there: all of it that was not taken ahead. From then on
-    /// reports are withheld.
+    /// Takes the rest of the red part once it is complete; from then on reports are withheld.
     // 5326-6.9-1
     pub(super) fn take_red(&mut self) -> Option<Payload> {
-        let welcome = self.stage == Stage::Receiving && !self.held;
+        let welcome = self.stage == RedStage::Receiving && !self.held;
         let end = self.red_end.filter(|end| welcome && self.red.received().covers(0, *end))?;
-        self.stage = Stage::Offered;
+        self.stage = RedStage::Offered;
         Some(self.red.take(core::mem::replace(&mut self.taken, end), end))
     }
-    /// At least `least` bytes that came in order, of a red part that is not complete.
+    /// Takes at least `least` contiguous bytes of an incomplete red part.
     pub(super) fn take_ahead(&mut self, least: u64) -> Option<Payload> {
         let end = self.red.received().prefix();
-        if self.stage != Stage::Receiving || self.held || end - self.taken < least {
+        if self.stage != RedStage::Receiving || self.held || end - self.taken < least {
             return None;
         }
         Some(self.red.take(core::mem::replace(&mut self.taken, end), end))
     }
-    /// Whether parts of this bundle are welcome; tells whether that concerns this session now.
+    /// Pauses or resumes a bundle; returns whether that changed anything.
     pub(super) fn hold(&mut self, ticket: Ticket, held: bool) -> bool {
         self.offering.open() == Some(ticket) && core::mem::replace(&mut self.held, held) != held
     }
-    /// Whether parts of this bundle are of no use any more.
+    /// Whether the bundle was refused, so that further parts are useless.
     pub(super) fn is_refused(&self, ticket: Ticket) -> bool {
         self.offered.iter().any(|o| o.ticket == ticket && matches!(o.verdict, Some(Err(_))))
     }
-    /// The bundle of which parts are with the agent, which waits for the rest.
+    /// Bundle that was offered in part and has no verdict.
     pub(super) fn unfinished(&self) -> Option<Ticket> {
         self.offering.open().filter(|ticket| self.offered.iter().any(|o| o.ticket == *ticket && o.verdict.is_none()))
     }
-    /// The whole green part, once, when it is there and known to be whole: it begins at the end of
-    /// the red part, or at 0 when nothing red came.
+    /// Takes the green part once it is complete: it must begin at the end of the red part, or at 0 if nothing red was
+    /// received.
     pub(super) fn take_green(&mut self) -> Option<Payload> {
         let start = self.red_end.unwrap_or(0);
-        // What a bundle begins with in the red part comes first.
-        if self.stage == Stage::Receiving && (self.red_end.is_some() || self.has_red()) {
+        // A bundle that begins in the red part needs that first.
+        if self.stage == RedStage::Receiving && (self.red_end.is_some() || self.has_red()) {
             return None;
         }
         let green = self.green.as_mut().filter(|green| !green.delivered && green.start == start)?;
@@ -281,14 +277,14 @@ impl Import {
         Some(green.assembly.take(start, end))
     }
 
-    /// A checkpoint arrived. `true`: answer it now with [`Import::issue`]. `false`: it was answered
-    /// (see [`Import::repeat`]), or its answer is withheld, or `most` reports are open.
-    pub(super) fn asks(&mut self, asked: Asked, most: usize) -> bool {
+    /// Handles a checkpoint. True: answer it now with [`Import::issue`]. False: it was answered (see
+    /// [`Import::repeat`]), its answer is withheld, or `most` reports are open.
+    pub(super) fn asks(&mut self, asked: ReportRequest, most: usize) -> bool {
         if self.answered.contains(&asked.checkpoint) {
             return false;
         }
         let complete = self.red_end.is_some_and(|end| self.red.received().covers(0, end));
-        if self.stage == Stage::Offered || (self.stage == Stage::Receiving && complete) {
+        if self.stage == RedStage::Offered || (self.stage == RedStage::Receiving && complete) {
             if self.withheld.len() < REPORTS_OPEN_MAX && self.withheld.iter().all(|w| w.checkpoint != asked.checkpoint)
             {
                 self.withheld.push(asked);
@@ -297,27 +293,27 @@ impl Import {
         }
         self.open.len() < most
     }
-    /// The open reports that answered this checkpoint, which came again (6.8).
+    /// Open reports that answered this checkpoint, which arrived again (6.8).
     // 5326-3.2.2-3
     pub(super) fn repeat(&mut self, checkpoint: u64) -> impl Iterator<Item = &mut OpenReport> {
         self.open.iter_mut().filter(move |report| report.checkpoint == checkpoint && !report.queued)
     }
-    /// Whether the scope of what is asked shows, or follows from, loss.
-    pub(super) fn saw_loss(&self, asked: Asked) -> bool {
+    /// Whether the request shows, or follows from, loss.
+    pub(super) fn saw_loss(&self, asked: ReportRequest) -> bool {
         asked.report != 0 || !self.red.received().covers(0, asked.upper)
     }
-    /// Makes the reports that answer a checkpoint (6.11); they are open from now on, and queued.
+    /// Makes the reports that answer a checkpoint (6.11); they are open and queued from now on.
     // 5326-6.11-1, 5326-6.11-2, 5326-6.11-3, 5326-6.11-5
-    pub(super) fn issue(&mut self, id: SessionId, asked: Asked, datagram_bytes: u32) -> &[OpenReport] {
+    pub(super) fn issue(&mut self, id: SessionId, asked: ReportRequest, datagram_bytes: u32) -> &[OpenReport] {
         let lower = if asked.report != 0 {
-            // A report that is forgotten by now: from the start of the block.
+            // The report has been forgotten: start at the beginning of the block.
             self.issued.iter().find(|(serial, _)| *serial == asked.report).map_or(0, |(_, lower)| *lower)
         } else {
             self.primary_upper
         };
-        // RFC 5326 6.11 forbids an empty scope, and leaves the lower bound 0 to us: answering a late
-        // discretionary checkpoint so is better than letting its sender give up. So it is when memory
-        // was full and there is nothing to claim of the scope.
+        // RFC 5326 6.11 forbids an empty scope and leaves the lower bound to the receiver. A lower bound of 0 for a
+        // late discretionary checkpoint is better than letting the sender give up. The same holds if memory was full
+        // and the scope has nothing to claim.
         // 5326-6.11-6
         let any = lower < asked.upper && self.red.received().within(lower, asked.upper).next().is_some();
         let lower = if any { lower } else { 0 };
@@ -329,7 +325,7 @@ impl Import {
         }
         self.tell(id, lower, asked, datagram_bytes)
     }
-    /// Goes on with a report that was longer than one answer, once those before are acknowledged.
+    /// Continues a report longer than one answer, once most earlier segments are acknowledged.
     pub(super) fn go_on(&mut self, id: SessionId, datagram_bytes: u32) -> &[OpenReport] {
         match self.owed.take_if(|_| self.open.len() <= SEGMENTS_MAX) {
             Some((lower, asked)) => self.tell(id, lower, asked, datagram_bytes),
@@ -337,14 +333,14 @@ impl Import {
         }
     }
     // 5326-3.2.2-2, 5326-6.11-7
-    fn tell(&mut self, id: SessionId, lower: u64, asked: Asked, datagram_bytes: u32) -> &[OpenReport] {
+    fn tell(&mut self, id: SessionId, lower: u64, asked: ReportRequest, datagram_bytes: u32) -> &[OpenReport] {
         let first = self.open.len();
         let scope = (lower, asked.upper);
         let limits = (datagram_bytes, SEGMENTS_MAX);
         let mut reached = lower;
         for segment in report::build(id, self.next_serial, asked.checkpoint, scope, self.red.received(), limits) {
             let bytes = segment.emit();
-            let Body::Report { serial, checkpoint, lower, upper, .. } = segment.body else { continue };
+            let SegmentBody::Report { serial, checkpoint, lower, upper, .. } = segment.body else { continue };
             reached = upper;
             push_bounded(&mut self.issued, (serial, scope.0));
             self.open.push(OpenReport {
@@ -361,67 +357,71 @@ impl Import {
         }
         if reached < asked.upper {
             let (from, upper) = self.owed.map_or((reached, 0), |(from, other)| (from.min(reached), other.upper));
-            self.owed = Some((from, Asked { upper: asked.upper.max(upper), ..asked }));
+            self.owed = Some((from, ReportRequest { upper: asked.upper.max(upper), ..asked }));
         }
         &self.open[first..]
     }
-    /// Whether to report without being asked: a gap is visible, the end is not known, and at least
-    /// `every` bytes came since the last report (6.11 "asynchronous").
+    /// Whether to report without a request: there is a gap, the end is unknown, and at least `every` bytes arrived
+    /// since the last report (6.11 "asynchronous").
     // 5326-3.2.2-5, 5326-6.11-4
-    pub(super) fn wants_asynchronous(&self, every: u64) -> Option<Asked> {
+    pub(super) fn wants_asynchronous(&self, every: u64) -> Option<ReportRequest> {
         let upper = self.red.received().end();
         let due = every > 0 && self.red_end.is_none() && upper - self.primary_upper.min(upper) >= every;
         (due && self.open.len() < REPORTS_OPEN_MAX && !self.red.received().covers(self.primary_upper, upper))
-            .then_some(Asked { checkpoint: 0, report: 0, upper })
+            .then_some(ReportRequest { checkpoint: 0, report: 0, upper })
     }
 
-    /// The agent's verdict on one bundle.
-    pub(super) fn verdict(&mut self, ticket: Ticket, verdict: Result<(), Refusal>) -> Option<Result<Vec<Asked>, bool>> {
+    /// Records the agent's verdict on one bundle.
+    pub(super) fn verdict(
+        &mut self,
+        ticket: Ticket,
+        verdict: Result<(), Refusal>,
+    ) -> Option<Result<Vec<ReportRequest>, bool>> {
         let offered = self.offered.iter_mut().find(|o| o.ticket == ticket)?;
         offered.verdict = Some(verdict);
         self.held &= self.offering.open() != Some(ticket);
         self.judge()
     }
-    /// What follows from the verdicts, once they are enough. `Ok`: the red part is kept, and these
-    /// checkpoints can be answered; `Err`: cancel, and whether trying again could help.
-    pub(super) fn judge(&mut self) -> Option<Result<Vec<Asked>, bool>> {
+    /// Result of the verdicts, once they decide. `Ok`: the red part is kept and these checkpoints can be answered.
+    /// `Err`: cancel; the flag tells whether retrying could help.
+    pub(super) fn judge(&mut self) -> Option<Result<Vec<ReportRequest>, bool>> {
         let kept = |v: &Result<(), Refusal>| v.is_ok() || v.is_err_and(is_as_good_as_kept);
         let final_ = |v: &Result<(), Refusal>| v.is_err_and(is_final);
-        // A bundle that goes on in the green part is nothing the red one waits for.
+        // The red part does not wait for a bundle that continues in the green part.
         let open = self.offering.open().filter(|_| self.goes_on_green());
         let decided = self.offered.iter().all(|o| o.verdict.is_some() || Some(o.ticket) == open);
-        let receiving = self.stage == Stage::Receiving;
-        if self.stage == Stage::Accepted {
+        let receiving = self.stage == RedStage::Receiving;
+        if self.stage == RedStage::Accepted {
             return None;
         }
         if !decided && !receiving {
             return None;
         }
-        // A block is worth receiving to its end only while it may be kept.
+        // A block is received to its end only while all of it may be kept.
         let verdicts = || self.offered.iter().filter_map(|o| o.verdict.as_ref());
         if verdicts().any(|v| !kept(v) && !final_(v)) {
             return Some(Err(true));
         }
-        // One among others that is malformed may go; one that is too large here is its sender's to keep.
+        // A malformed bundle among others may be dropped; one too large for this node must stay with its sender.
         let large = |v: &Result<(), Refusal>| *v == Err(Refusal::TooLarge);
         let none = verdicts().next().is_some() && verdicts().all(final_);
         if decided && (none || verdicts().any(large)) {
             return Some(Err(false));
         }
-        if self.stage != Stage::Offered {
+        if self.stage != RedStage::Offered {
             return None;
         }
-        self.stage = Stage::Accepted;
+        self.stage = RedStage::Accepted;
         self.offered.retain(|o| Some(o.ticket) == open);
         Some(Ok(core::mem::take(&mut self.withheld)))
     }
 
-    /// A report was acknowledged (6.14); whether it was open.
+    /// Handles the acknowledgment of a report (6.14); returns whether it was open.
     pub(super) fn acknowledged(&mut self, serial: u64) -> bool {
         let Some(at) = self.open.iter().position(|report| report.serial == serial) else { return false };
         let report = self.open.swap_remove(at);
         if let Ok(view) = parse(&report.bytes, report.bytes.len() as u64)
-            && let Content::Report { claims, .. } = view.content
+            && let SegmentContent::Report { claims, .. } = view.content
         {
             claims.runs().for_each(|(start, end)| self.told.insert(start, end));
         }
@@ -437,26 +437,25 @@ impl Import {
     pub(super) fn open_reports(&self) -> impl Iterator<Item = u64> + '_ {
         self.open.iter().map(|report| report.serial)
     }
-    /// Whether nothing is left to do: the red part is kept and the sender knows it, the green part
-    /// is delivered.
+    /// Whether the session is complete: the red part is kept and its claims acknowledged, and the green part
+    /// delivered.
     // 5326-6.14-1
     pub(super) fn is_done(&self) -> bool {
         let red_done = match self.red_end {
-            Some(end) => self.stage == Stage::Accepted && self.open.is_empty() && self.told.covers(0, end),
+            Some(end) => self.stage == RedStage::Accepted && self.open.is_empty() && self.told.covers(0, end),
             None => !self.has_red(),
         };
         red_done && self.green.as_ref().map_or(!self.goes_on_green(), |green| green.delivered)
     }
-    /// Whether all that is missing is green data, which do not come again.
+    /// Whether only green data is missing, which is not retransmitted.
     pub(super) fn waits_for_green(&self) -> bool {
         let told = self.red_end.is_some_and(|end| self.told.covers(0, end));
-        self.goes_on_green() && self.stage == Stage::Accepted && self.open.is_empty() && told && !self.is_done()
+        self.goes_on_green() && self.stage == RedStage::Accepted && self.open.is_empty() && told && !self.is_done()
     }
-    /// Whether the red part is followed by a green one.
+    /// Whether a green part follows the red one.
     pub(super) fn goes_on_green(&self) -> bool {
         self.green_follows
     }
-    /// Gives the bytes free.
     pub(super) fn clear(&mut self) {
         self.offering = Offering::default();
         self.red.clear();
@@ -464,11 +463,11 @@ impl Import {
     }
 }
 
-/// Refused, and its sender need not keep it.
+/// Whether the sender need not keep a bundle refused for this reason.
 pub(super) fn is_as_good_as_kept(reason: Refusal) -> bool {
     matches!(reason, Refusal::Duplicate | Refusal::Expired)
 }
-/// Refused, and trying again does not help.
+/// Whether retrying a bundle refused for this reason is useless.
 pub(super) fn is_final(reason: Refusal) -> bool {
     matches!(reason, Refusal::NotAcceptable | Refusal::TooLarge)
 }
@@ -487,11 +486,11 @@ mod tests {
     fn data(kind: u8, offset: u64, length: u64) -> Data {
         Data { kind, service: SERVICE_BUNDLE, offset, length, checkpoint: 0, report: 0 }
     }
-    fn put(import: &mut Import, kind: u8, offset: u64, length: u64) -> Result<bool, Fault> {
+    fn put(import: &mut Import, kind: u8, offset: u64, length: u64) -> Result<bool, SegmentFault> {
         import.data(&data(kind, offset, length), Payload::fill(1, offset + length).slice(offset, length))
     }
-    fn asked(checkpoint: u64, report: u64, upper: u64) -> Asked {
-        Asked { checkpoint, report, upper }
+    fn asked(checkpoint: u64, report: u64, upper: u64) -> ReportRequest {
+        ReportRequest { checkpoint, report, upper }
     }
     fn scopes(reports: &[OpenReport]) -> Vec<(u64, u64, u64)> {
         reports.iter().map(|r| (r.serial, r.lower, r.upper)).collect()
@@ -499,7 +498,7 @@ mod tests {
 
     /// Keeps 5326-6.11-2, 5326-6.11-3, 5326-6.11-6.
     #[test]
-    fn bounds_of_primary_secondary_and_late_reports() {
+    fn primary_secondary_and_late_report_bounds() {
         let mut import = import();
         put(&mut import, kind::RED, 0, 10).unwrap();
         put(&mut import, kind::CHECKPOINT, 20, 10).unwrap();
@@ -517,15 +516,15 @@ mod tests {
 
     /// Keeps 5326-6.9-1, 5326-6.14-1.
     #[test]
-    fn the_completing_report_waits_for_the_verdict_and_done_for_its_acknowledgment() {
+    fn completing_report_waits_for_verdict() {
         let mut import = import();
         put(&mut import, kind::BLOCK_END, 10, 10).unwrap();
         assert!(import.take_red().is_none());
         put(&mut import, kind::RED, 0, 10).unwrap();
         assert_eq!(import.take_red().unwrap().len(), 20);
         assert!(import.take_red().is_none(), "delivered once");
-        import.offered.push(Offered { ticket: Ticket(1), verdict: None });
-        import.offered.push(Offered { ticket: Ticket(2), verdict: None });
+        import.offered.push(OfferedBundle { ticket: Ticket(1), verdict: None });
+        import.offered.push(OfferedBundle { ticket: Ticket(2), verdict: None });
         assert!(!import.asks(asked(5, 0, 20), REPORTS_OPEN_MAX));
         assert!(import.verdict(Ticket(1), Ok(())).is_none());
         let released = import.verdict(Ticket(2), Err(Refusal::Duplicate)).unwrap().unwrap();
@@ -538,7 +537,8 @@ mod tests {
     }
 
     #[test]
-    fn refusals_cancel_when_trying_again_may_help_or_nothing_was_kept() {
+    fn refusals_cancel_unless_part_was_kept() {
+        // A malformed bundle among kept ones may be dropped; one too large for this node must stay with its sender.
         for (verdicts, want) in [
             ([Ok(()), Err(Refusal::NoResources)], Some(true)),
             ([Err(Refusal::NotAcceptable), Err(Refusal::TooLarge)], Some(false)),
@@ -550,7 +550,7 @@ mod tests {
             put(&mut import, kind::BLOCK_END, 0, 10).unwrap();
             import.take_red().unwrap();
             for ticket in [Ticket(1), Ticket(2)] {
-                import.offered.push(Offered { ticket, verdict: None });
+                import.offered.push(OfferedBundle { ticket, verdict: None });
             }
             assert!(import.verdict(Ticket(1), verdicts[0]).is_none());
             assert_eq!(import.verdict(Ticket(2), verdicts[1]).unwrap().err(), want);
@@ -559,23 +559,23 @@ mod tests {
 
     /// Keeps 5326-6.21-1.
     #[test]
-    fn colours_and_ends_that_contradict_are_faults() {
+    fn contradicting_colours_and_ends_are_faults() {
         let mut import = import();
         put(&mut import, kind::GREEN, 50, 10).unwrap();
-        assert_eq!(put(&mut import, kind::RED, 45, 10), Err(Fault::Miscolored));
+        assert_eq!(put(&mut import, kind::RED, 45, 10), Err(SegmentFault::Miscolored));
         put(&mut import, kind::RED_END, 40, 10).unwrap();
-        assert_eq!(put(&mut import, kind::GREEN, 45, 1), Err(Fault::Miscolored));
-        assert_eq!(put(&mut import, kind::RED_END, 30, 10), Err(Fault::Inconsistent));
+        assert_eq!(put(&mut import, kind::GREEN, 45, 1), Err(SegmentFault::Miscolored));
+        assert_eq!(put(&mut import, kind::RED_END, 30, 10), Err(SegmentFault::Inconsistent));
         put(&mut import, kind::GREEN_END, 60, 5).unwrap();
-        assert_eq!(put(&mut import, kind::GREEN, 60, 6), Err(Fault::Inconsistent));
-        assert!(import.take_green().is_none(), "what is red comes first");
+        assert_eq!(put(&mut import, kind::GREEN, 60, 6), Err(SegmentFault::Inconsistent));
+        assert!(import.take_green().is_none(), "the red part comes first");
         put(&mut import, kind::RED, 0, 40).unwrap();
         assert_eq!((import.take_red().unwrap().len(), import.take_green().unwrap().len()), (50, 15));
     }
 
     /// Keeps 5326-3.2.2-5, 5326-6.11-4, 5326-6.11-5.
     #[test]
-    fn a_visible_gap_is_reported_unasked_but_only_now_and_then() {
+    fn gaps_draw_rate_limited_unasked_reports() {
         let mut import = import();
         put(&mut import, kind::RED, 0, 100).unwrap();
         assert!(import.wants_asynchronous(100).is_none(), "no gap");

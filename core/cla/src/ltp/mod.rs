@@ -1,16 +1,17 @@
-//! The Licklider Transmission Protocol (RFC 5326, CCSDS 734.1-B-1).
+//! Licklider Transmission Protocol (RFC 5326, CCSDS 734.1-B-1).
 //!
-//! [`Ltp`] is one engine: all its spans, sessions and timers, driven as a
-//! [`farlink_base::layer::ConvergenceLayer`]. It never looks inside a bundle (a function in
-//! [`Config`] tells where one ends) and never reads a clock. Sessions it sends live in `export`,
-//! those it receives in `import`; [`segment`] is the wire.
+//! [`Ltp`] is one engine with all its spans, sessions and timers, driven as a
+//! [`farlink_base::layer::ConvergenceLayer`]. Bundles are not parsed (a function in [`Config`] finds their end).
+//! Export sessions, which this engine sends, are in `export`, import sessions in `import`; [`segment`] is the
+//! encoding.
 //!
-//! Segments leave on `Wake` only (the deadline is *now* when something can leave), so that what one
-//! round of the driver gathers leaves in few long trains.
+//! Segments leave only on `Wake` (the deadline is *now* if something can leave), so that everything gathered in one
+//! round of the driver leaves in few long batches.
 
 mod adapting;
 mod assembly;
 mod authentication;
+mod block_bundles;
 mod cookies;
 mod ending;
 mod engine;
@@ -29,7 +30,6 @@ mod ranges;
 mod receiving;
 mod report;
 mod reported;
-mod riders;
 pub mod segment;
 mod sending;
 mod source;
@@ -47,41 +47,41 @@ pub use sending::told;
 
 use farlink_base::{Duration, LayerId, LinkId, Malformed, NodeId, Payload};
 
-/// Tells the length of the first complete item of a block (a bundle): `Ok(None)` when the bytes end
-/// before the item does, an error when it cannot be read. What cannot be split is offered whole.
+/// Length of the first complete item (a bundle) of a block; `Ok(None)` if the bytes end before the item, an error if
+/// it is malformed. Blocks that cannot be split are offered whole.
 pub type Split = fn(&Payload) -> Result<Option<u64>, Malformed>;
 
-/// The [`Split`] of a block that is one item.
+/// [`Split`] function for blocks of one item.
 pub fn whole_block(_: &Payload) -> Result<Option<u64>, Malformed> {
     Ok(None)
 }
 
-/// One LTP engine.
+/// Configuration of one LTP engine.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// This instance's number in its stack (keeps dynamic link numbers apart).
+    /// This instance's number in its stack: keeps the numbers of dynamic links apart.
     pub layer: LayerId,
-    /// This engine's number; by convention the ipn node number.
+    /// Engine number; by convention the ipn node number.
     pub engine: u64,
-    /// Sessions open at once, in and out, over all spans.
+    /// Most open sessions, export and import, over all spans.
     pub sessions: u32,
-    /// Whether segments from engines without a span are served (their link is dynamic).
+    /// Whether segments of engines without a span are accepted; their link is dynamic.
     pub accept_unknown: bool,
-    /// When who may have forged the address it sends from must echo a cookie first (RFC 5327 2.2).
+    /// Policy for requesting cookies (RFC 5327 2.2) from senders whose address may be forged.
     pub cookies: AskCookies,
-    /// Seed of session and serial numbers. A real node must not reuse one after a restart: its peers
-    /// remember the sessions of before.
+    /// Seed of session and serial numbers. A real node must not reuse one after a restart: its peers remember earlier
+    /// sessions.
     pub seed: u64,
-    /// Bytes of blocks that are still arriving, over all spans; what exceeds it is not taken (and so
-    /// not claimed, and sent again later). Of a long red part only what has not been handed on counts.
+    /// Most bytes of blocks being received, over all spans. Data beyond is dropped unclaimed, and retransmitted
+    /// later. Of a long red part only bytes not offered yet count.
     pub memory_bytes: u64,
-    /// Bytes of blocks in sessions of this engine's own, over all spans, of a bundle sent in parts those in memory;
-    /// beyond it none is welcome. The last quarter is for spans that have no session: peers that never answer do not
-    /// stop the others. What is handed over at once may exceed it, as one block longer than that does.
+    /// Most bytes of blocks in export sessions, over all spans; of a bundle sent in parts those in memory. Beyond it
+    /// no bundle is welcome. The last quarter is reserved for spans without a session, so that peers that never
+    /// answer do not block others. Bundles handed over at once, or one longer block, may exceed it.
     pub in_flight_bytes: u64,
-    /// Longest block taken.
+    /// Longest block accepted, bytes.
     pub block_bytes: u64,
-    /// Where a bundle in a block ends, for blocks of several.
+    /// Finds the end of a bundle in a block of several.
     pub split: Split,
 }
 impl Default for Config {
@@ -101,51 +101,52 @@ impl Default for Config {
     }
 }
 
-/// One neighbour.
+/// Parameters of one neighbour's span.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SpanConfig {
-    /// Which link it is.
+    /// Number of the link.
     pub link: LinkId,
-    /// The neighbour's engine number.
+    /// Engine number of the neighbour.
     pub engine: u64,
-    /// The node it stands for.
+    /// Node that the link leads to.
     pub node: NodeId,
-    /// Bytes of one datagram (LTP segment, headers of LTP included).
+    /// Longest datagram, bytes, LTP headers included.
     pub datagram_bytes: u32,
-    /// Bytes of headers the medium adds to each datagram (IP and UDP: 28); charged to the rate.
+    /// Headers that the medium adds to each datagram, bytes (IP and UDP: 28); charged to the rate.
     pub overhead_bytes: u32,
-    /// Export sessions open at once.
+    /// Most open export sessions.
     pub sessions: u32,
-    /// Bytes in flight at once (all export sessions of the span).
+    /// Most bytes in flight, over all export sessions of the span.
     pub window_bytes: u64,
-    /// Join bundles to blocks up to this size; 0 sends each alone. Only for peers that split.
+    /// Largest block that bundles are aggregated to, bytes; 0: each is sent alone. Only for peers that split blocks.
     pub aggregate_bytes: u64,
-    /// Say of each bundle of a shared block which service it is for (CCSDS 734.1, service data aggregation).
+    /// Whether bundles in a shared block are marked with their client service (CCSDS 734.1, service data
+    /// aggregation).
     pub aggregate_marked: bool,
-    /// Longest a bundle waits for others to join.
+    /// Longest wait of a bundle for others to join its block.
     pub aggregate_wait: Duration,
-    /// Added to the round trip for each timer, for queueing and processing at both ends, until answers
-    /// were measured.
+    /// Added to the round trip for each timer, for queueing and processing at both ends, until answer times are
+    /// measured.
     pub margin: Duration,
-    /// Times a checkpoint, report or cancel is sent before the session is given up.
+    /// Most transmissions of a checkpoint, report or cancel before the session is given up.
     pub attempts: u32,
-    /// Extra checkpoints inside a block, every this many bytes; 0 for only the last.
+    /// Bytes between additional checkpoints in a block; 0: only the last segment is one.
     pub checkpoint_every: u64,
-    /// Times each checkpoint and report leaves at once, where loss was seen. Each that is lost costs a
-    /// round trip; a copy costs a datagram. 1 sends no copies. More only to peers that know a copy of a
-    /// checkpoint by its serial number, as this engine does: ION answers each with a new report, and gives
-    /// the session up when those are too many (RFC 5326 6.11).
+    /// Transmissions of each checkpoint and report at once after loss was seen; 1: no copies. A lost one costs a
+    /// round trip, a copy only a datagram. Values above 1 are for peers that recognise a copy by its serial number,
+    /// as this engine does: ION answers each with a new report, and cancels the session when those exceed its limit
+    /// (RFC 5326 6.11).
     pub copies: u32,
-    /// As receiver, report a visible gap unasked once this many bytes came since the last report and
-    /// the end of the block is not known (RFC 5326 6.11 "asynchronous"); 0 for never.
+    /// Bytes received since the last report after which a receiver reports a gap without a request while the end of
+    /// the block is unknown (RFC 5326 6.11 "asynchronous"); 0: never.
     pub report_every: u64,
-    /// Import sessions idle longer than this are dropped.
+    /// Idle time after which an import session is dropped.
     pub idle: Duration,
-    /// The same for blocks without a red part: what is missing of them does not come again.
+    /// The same for blocks without a red part, whose missing data is not retransmitted.
     pub idle_green: Duration,
-    /// Bytes of a block behind these are green: sent once, and lost if they are; 0: none are.
+    /// Offset at which blocks turn green: data from there on is sent once and not repaired; 0: no green data.
     pub green_from: u64,
-    /// What segments of this link show, both ways.
+    /// Authentication of the link's segments, both ways.
     pub authentication: Authentication,
 }
 impl Default for SpanConfig {

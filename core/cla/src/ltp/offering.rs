@@ -1,6 +1,6 @@
-//! Hands the bytes of an arriving red part on, bundle by bundle: at its end, or, of a long one, while
-//! it arrives. Of a bundle handed on in part only its first bytes are kept: a pattern of the right
-//! length in place of the rest tells where it ends.
+//! Splits a received red part into bundles and offers them, of a long block while it arrives. Of a bundle offered in
+//! part only the first bytes are kept; a fill of the same length replaces the rest, so that its end can still be
+//! found.
 
 use super::Split;
 use super::segment::SERVICE_BUNDLE;
@@ -9,96 +9,94 @@ use alloc::boxed::Box;
 use farlink_base::layer::Ticket;
 use farlink_base::{Bytes, BytesMut, Payload};
 
-/// First bytes kept of a bundle that is handed on in parts; the blocks before a payload are shorter.
+/// First bytes kept of a bundle offered in parts: the blocks before a payload are shorter.
 const HEAD_BYTES: u64 = 64 << 10;
-/// Last bytes held back while the end is not in sight: what follows a payload is shorter.
+/// Last bytes held back while the end is unknown: the blocks after a payload are shorter.
 const BACK_BYTES: u64 = 256;
 
-/// What was handed on of a bundle whose end has not come.
+/// State of a bundle offered in part.
 #[derive(Debug)]
-struct Open {
+struct OpenBundle {
     ticket: Ticket,
-    /// Its first bytes, and a pattern for the others.
+    /// Its first bytes, with a fill for the others.
     shadow: Payload,
     kept: u64,
 }
 
-/// A part to hand on.
+/// A part to offer.
 #[derive(Debug)]
-pub(super) struct Part {
-    /// That of the bundle it belongs to; `None`: it begins one.
+pub(super) struct BundlePart {
+    /// Ticket of its bundle; `None` if it begins one.
     pub(super) ticket: Option<Ticket>,
     pub(super) bytes: Payload,
     pub(super) last: bool,
 }
 
-/// How the items of a block follow each other.
+/// Marks between the items of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-enum Marks {
-    /// Nothing between them.
+enum ServiceMarks {
     #[default]
     None,
-    /// The number of its service is before each, and here before the next (CCSDS 734.1).
+    /// The client service precedes each item; a mark is due next (CCSDS 734.1).
     Ahead,
-    /// That of the item that comes was read.
+    /// The mark of the current item was read.
     Read,
-    /// What comes is for no service here, and nobody knows how long it is.
+    /// The next item is for an unknown service, so its length is unknown.
     Lost,
 }
 
-/// How far the red part of one session was handed on.
+/// Progress of offering the red part of one session.
 #[derive(Default, Debug)]
 pub(super) struct Offering {
     rest: Payload,
-    open: Option<Box<Open>>,
-    marks: Marks,
-    /// Whether something was thrown away since this was asked.
+    open: Option<Box<OpenBundle>>,
+    marks: ServiceMarks,
+    /// Whether data was dropped since the last query.
     lost: bool,
 }
 
 impl Offering {
-    /// That of a block whose items are marked with their services.
+    /// Starts a block whose items are marked with their services.
     pub(super) fn marked() -> Offering {
-        Offering { marks: Marks::Ahead, ..Offering::default() }
+        Offering { marks: ServiceMarks::Ahead, ..Offering::default() }
     }
-    /// Whether something could not be read and was thrown away, since this was last asked.
+    /// Whether unreadable data was dropped since the last query.
     pub(super) fn has_lost(&mut self) -> bool {
         core::mem::take(&mut self.lost)
     }
-    /// Reads the mark of the next item off; false when there is none to hand on.
+    /// Reads the mark of the next item; returns false if there is no item to offer.
     fn read_mark(&mut self, complete: bool) -> bool {
-        if self.marks == Marks::Ahead && !self.rest.is_empty() {
+        if self.marks == ServiceMarks::Ahead && !self.rest.is_empty() {
             let mut head = [0; sdnv::LEN_MAX];
             let n = self.rest.len().min(head.len() as u64);
             self.rest.copy_to(0, &mut head[..n as usize]);
             self.marks = match sdnv::decode(&head[..n as usize]) {
                 Ok((SERVICE_BUNDLE, n)) if self.rest.len() > n as u64 => {
                     drop(self.rest.split_to(n as u64));
-                    Marks::Read
+                    ServiceMarks::Read
                 }
-                Ok((SERVICE_BUNDLE, _)) | Err(sdnv::Error::Truncated) if !complete => Marks::Ahead,
-                _ => Marks::Lost,
+                Ok((SERVICE_BUNDLE, _)) | Err(sdnv::Error::Truncated) if !complete => ServiceMarks::Ahead,
+                _ => ServiceMarks::Lost,
             };
-            self.lost |= self.marks == Marks::Lost;
+            self.lost |= self.marks == ServiceMarks::Lost;
         }
-        if self.marks == Marks::Lost {
+        if self.marks == ServiceMarks::Lost {
             self.rest = Payload::new();
         }
-        matches!(self.marks, Marks::None | Marks::Read)
+        matches!(self.marks, ServiceMarks::None | ServiceMarks::Read)
     }
-    /// The bundle of which parts were handed on and the end was not.
+    /// Bundle that was offered in part.
     pub(super) fn open(&self) -> Option<Ticket> {
         self.open.as_ref().map(|open| open.ticket)
     }
-    /// Bytes it keeps.
     pub(super) fn held(&self) -> u64 {
         self.rest.len() + self.open.as_ref().map_or(0, |open| open.kept)
     }
-    /// Lets go of the receive buffers that what it keeps came in.
+    /// Copies kept bytes out of the receive buffers.
     pub(super) fn unshare(&mut self) {
         self.rest = self.rest.own();
     }
-    /// The next bytes of the block in order; `complete` with the last.
+    /// Appends the next bytes of the block.
     pub(super) fn push(&mut self, bytes: Payload) {
         if self.rest.is_empty() {
             self.rest = bytes;
@@ -106,8 +104,9 @@ impl Offering {
             self.rest.append(bytes);
         }
     }
-    /// The next part; [`Offering::began`] must be told the ticket of one that does not end.
-    pub(super) fn next(&mut self, split: Split, complete: bool) -> Option<Part> {
+    /// Next part to offer. For a first part that does not complete its bundle the caller must call
+    /// [`Offering::began`] with the ticket. `complete`: no more bytes follow.
+    pub(super) fn next(&mut self, split: Split, complete: bool) -> Option<BundlePart> {
         if self.rest.is_empty() || !self.read_mark(complete) {
             return None;
         }
@@ -116,6 +115,7 @@ impl Offering {
             None => split(&self.rest),
             Some(open) => {
                 let mut bundle = open.shadow.clone();
+                // Ropes share their chunks, so this copies no data.
                 bundle.append(self.rest.clone());
                 split(&bundle)
             }
@@ -130,31 +130,31 @@ impl Offering {
         }
         let bytes = if len == self.rest.len() { core::mem::take(&mut self.rest) } else { self.rest.split_to(len) };
         let ticket = self.open();
-        if last && self.marks == Marks::Read {
-            self.marks = Marks::Ahead;
+        if last && self.marks == ServiceMarks::Read {
+            self.marks = ServiceMarks::Ahead;
         }
         match &mut self.open {
             _ if last => self.open = None,
             Some(open) => open.passed(&bytes),
             None => {}
         }
-        Some(Part { ticket, bytes, last })
+        Some(BundlePart { ticket, bytes, last })
     }
-    /// A bundle began with this part, which does not end it.
+    /// Records that a bundle was offered in part.
     pub(super) fn began(&mut self, ticket: Ticket, first: &Payload) {
-        let mut open = Box::new(Open { ticket, shadow: Payload::new(), kept: 0 });
+        let mut open = Box::new(OpenBundle { ticket, shadow: Payload::new(), kept: 0 });
         open.passed(first);
         self.open = Some(open);
     }
 }
 
-impl Open {
-    /// These bytes follow those that were handed on.
+impl OpenBundle {
+    /// Records further bytes that were offered.
     fn passed(&mut self, bytes: &Payload) {
         let mut head = bytes.slice(0, HEAD_BYTES - self.kept);
         let kept = head.len();
         if !head.is_fill() && kept > 0 {
-            // A copy, so that it does not hold the buffers the bytes came in.
+            // Copied, so that the receive buffers are not pinned.
             let mut copy = BytesMut::zeroed(kept as usize);
             bytes.copy_to(0, &mut copy);
             head = Payload::from(Bytes::from(copy));
@@ -165,7 +165,7 @@ impl Open {
     }
 }
 
-/// Stands for bytes that were handed on; neighbours join to one piece.
+/// Fill that replaces offered bytes; adjacent fills join into one chunk.
 fn pattern(at: u64, len: u64) -> Payload {
     Payload::fill(0, at + len).slice(at, len)
 }
@@ -176,7 +176,7 @@ mod tests {
     use alloc::vec::Vec;
     use farlink_base::Malformed;
 
-    /// Bundles of the tests say their length in their first four bytes.
+    /// Bundles of these tests have their length in the first four bytes.
     fn split(block: &Payload) -> Result<Option<u64>, Malformed> {
         let mut head = [0; 4];
         if !block.reader().read_exact(&mut head) {
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn bundles_of_any_length_come_out_whole_whatever_the_steps() {
+    fn bundles_survive_any_chunking() {
         let lengths = [10, 300_000, 4, 200_000, 257, 90_000];
         let bundles: Vec<Vec<u8>> = lengths.iter().enumerate().map(|(i, len)| bundle(*len, i as u8)).collect();
         let block = Payload::from(bundles.concat());
@@ -226,7 +226,7 @@ mod tests {
         }
     }
 
-    /// All that comes out of a marked block that arrives in these steps, and whether something was lost.
+    /// Bundles in a marked block that arrives in steps of this length, and whether data was lost.
     fn unmark(block: &[u8], step: usize) -> (Vec<Vec<u8>>, bool) {
         let (mut offering, mut lost, mut out, mut open) = (Offering::marked(), false, Vec::<Vec<u8>>::new(), false);
         for (at, piece) in block.chunks(step).enumerate() {
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_read_off_whatever_the_steps_and_a_broken_one_costs_what_follows_it() {
+    fn broken_mark_loses_only_later_bundles() {
         let bundles: Vec<Vec<u8>> = [10, 3000, 4, 700].iter().map(|len| bundle(*len, 5)).collect();
         // A number may be padded with zeros (RFC 6256).
         let marked = |marks: [&[u8]; 4]| -> Vec<u8> {

@@ -1,19 +1,18 @@
-//! Offers the bundles of an arriving block to the agent: those of its red part with a verdict to wait for, those of its
-//! green part without.
+//! Offers the bundles of a received block to the agent: those of the red part await a verdict, those of the green
+//! part do not.
 
 use super::Split;
-use super::import::{Import, Offered};
-use super::offering::Part;
+use super::import::{Import, OfferedBundle};
+use super::offering::BundlePart;
 use super::segment::SessionId;
 use farlink_base::layer::{Output, Ticket};
 use farlink_base::{Event, EventClass, LinkId, Map, Refusal, Sink};
 
-/// Offers what came in one session.
+/// Offers the data of one session.
 pub(super) struct Offers<'a> {
     pub(super) id: SessionId,
     pub(super) link: LinkId,
     pub(super) split: Split,
-    /// The next ticket.
     pub(super) next: &'a mut u64,
 }
 impl Offers<'_> {
@@ -21,7 +20,7 @@ impl Offers<'_> {
         *self.next += 1;
         Ticket(*self.next - 1)
     }
-    /// Bundle by bundle what was pushed; `complete` with the last of it.
+    /// Offers the pushed red data bundle by bundle; `complete`: it is the last.
     pub(super) fn red(
         &mut self,
         import: &mut Import,
@@ -30,14 +29,14 @@ impl Offers<'_> {
         out: &mut impl Sink<Output>,
     ) {
         let link = self.link;
-        while let Some(Part { ticket, bytes, last }) = import.offering.next(self.split, complete) {
+        while let Some(BundlePart { ticket, bytes, last }) = import.offering.next(self.split, complete) {
             let total = (last && ticket.is_none()).then_some(bytes.len());
             let ticket = match ticket {
                 Some(ticket) if import.is_refused(ticket) => continue,
                 Some(ticket) => ticket,
                 None => {
                     let ticket = self.ticket();
-                    import.offered.push(Offered { ticket, verdict: None });
+                    import.offered.push(OfferedBundle { ticket, verdict: None });
                     tickets.insert(ticket, self.id);
                     if !last {
                         import.offering.began(ticket, &bytes);
@@ -48,16 +47,16 @@ impl Offers<'_> {
             out.push(Output::Offer { ticket, link, part: bytes, last, total, reliable: true });
         }
         if import.offering.has_lost() {
-            // It counts like a bundle that cannot be read.
+            // Counts as a malformed bundle.
             let verdict = Some(Err(Refusal::NotAcceptable));
-            import.offered.push(Offered { ticket: self.ticket(), verdict });
+            import.offered.push(OfferedBundle { ticket: self.ticket(), verdict });
             self.lost(out);
         }
     }
-    /// The rest of what was pushed, which is green: to a bundle that began in the red part what belongs to it.
+    /// Offers the pushed green data, which may complete a bundle begun in the red part.
     pub(super) fn green(&mut self, import: &mut Import, out: &mut impl Sink<Output>) {
         let link = self.link;
-        while let Some(Part { ticket, bytes, last }) = import.offering.next(self.split, true) {
+        while let Some(BundlePart { ticket, bytes, last }) = import.offering.next(self.split, true) {
             if ticket.is_some_and(|ticket| import.is_refused(ticket)) {
                 continue;
             }
@@ -69,7 +68,7 @@ impl Offers<'_> {
             self.lost(out);
         }
     }
-    /// Tells that an aggregate holds what is for no service here.
+    /// Reports that an aggregate holds items for unknown services.
     fn lost(&self, out: &mut impl Sink<Output>) {
         if out.wants(EventClass::Link) {
             let reason = "LTP service data that are for no service here";

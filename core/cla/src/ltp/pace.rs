@@ -1,42 +1,42 @@
-//! How fast to send where no rate is named. Reports tell how much arrives in a round trip: what is sent
-//! follows the fastest of the last rounds, so that loss by chance costs nothing and a socket that
-//! overruns is found out. A little faster now and then finds more; while starting, twice as fast each round.
+//! Congestion control where no rate is configured. Reports show how much data arrives per round trip, and the rate
+//! follows the fastest of the last rounds: random loss costs nothing, and an overrunning socket buffer is detected.
+//! Periodic probes at a higher rate find more; during the start the rate doubles each round.
 
 use farlink_base::{DataRate, Duration, Instant};
 
-/// Bytes out before the first report, and at least ever: some buffers of receivers hold no more.
+/// Window before the first report, and smallest window, bytes: some receive buffers hold no more.
 const WINDOW_LEAST: u64 = 64 << 10;
-/// Most bytes, and most time, that may wait on the way beyond two round trips' worth. Without loss only
-/// answers that take longer tell of a queue, and other traffic of the peer waits behind it.
+/// Most bytes, and most time, of queueing beyond two round trips. Without loss only growing answer times reveal a
+/// queue, and other traffic of the peer waits behind it.
 const QUEUE_BYTES: u64 = 8 << 20;
 const QUEUE_TIME: Duration = Duration::from_millis(20);
-/// What the first window is spread over.
+/// Time over which the first window is spread.
 const START: Duration = Duration::from_millis(10);
-/// The least and greatest rate, bytes per second. A link that is slower must name its rate.
+/// Lowest and highest rate, bytes per second. A slower link must have a configured rate.
 const RATE: core::ops::RangeInclusive<u64> = 32_000..=100_000_000_000;
-/// Rounds whose fastest counts, and after which a little more is tried again.
+/// Rounds whose fastest counts, and period of the probes.
 const ROUNDS: usize = 8;
-/// Rounds of the start without a quarter more that end it.
+/// Rounds of the start without growth by a quarter that end it.
 const FLAT: u8 = 3;
-/// Bytes told about in a round for its loss to mean anything.
+/// Fewest reported bytes in a round for its loss to be significant.
 const TELLING: u64 = 40_000;
-/// Loss in units of this.
+/// Unit of loss: all data was lost.
 const WHOLE: u64 = 1 << 16;
 
-/// A checkpoint as it left, to be compared with its report.
+/// State at the transmission of a checkpoint, for comparison with its report.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
-    /// When it has left the transmitter.
+    /// Time it left the transmitter.
     pub(super) left: Instant,
-    /// Bytes its session had sent with it, each as often as it was.
+    /// Bytes its session had sent up to it, retransmissions included.
     pub(super) sent: u64,
-    /// Bytes of all sessions that were known to have arrived, and since when no more were.
+    /// Bytes of all sessions known to have arrived, and time of the last arrival.
     delivered: u64,
     since: Instant,
 }
 
 impl Mark {
-    /// That of a span whose rate is known.
+    /// Mark for a span with a configured rate.
     pub(super) const fn at(left: Instant) -> Mark {
         Mark { left, sent: 0, delivered: 0, since: left }
     }
@@ -47,44 +47,44 @@ impl Mark {
 struct Round {
     /// Bytes per second that arrived.
     fastest: u64,
-    /// Of what was told about, the part that was lost.
+    /// Fraction lost of the reported data.
     loss: u64,
 }
 
-/// The congestion control of one span.
+/// Congestion control of one span.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct PaceControl {
     rounds: [Round; ROUNDS],
     round: usize,
-    /// Bytes known to have arrived, since the beginning.
+    /// Bytes known to have arrived since the beginning.
     delivered: u64,
-    /// When the last of them did, or what is out began to leave.
+    /// Time of the last arrival, or when the data in flight began to leave.
     since: Instant,
-    /// The round ends with the report of a checkpoint that left after this many had arrived.
+    /// The round ends with the report on a checkpoint sent after this many bytes had arrived.
     round_from: u64,
     told: u64,
     lost: u64,
-    /// Bytes out of which nothing was told yet.
+    /// Bytes in flight: sent and not covered by a report.
     out: u64,
-    /// Time from a checkpoint to its report, smoothed, and the least, as far as it is known.
+    /// Time from checkpoint to report: smoothed, and the lowest known.
     trip: Duration,
     least: Duration,
-    /// Nothing was out before the data that are out: the next answer waits behind no others.
+    /// The data in flight was sent on an idle link: its answer waits behind no others.
     alone: bool,
-    /// Bytes that may be out.
+    /// Most bytes in flight.
     window: u64,
-    /// The rate the start has reached; 0 after it.
+    /// Rate reached during the start; 0 after it.
     reached: u64,
     flat: u8,
-    /// Whether more would have been sent this round.
+    /// Whether the rate limited the sender this round.
     limited: bool,
-    /// When something was heard last, or slowed down for silence.
+    /// Time of the last report, or of the last reduction for silence.
     heard: Instant,
 }
 
-impl Pace {
-    pub(super) const fn new() -> Pace {
-        Pace {
+impl PaceControl {
+    pub(super) const fn new() -> PaceControl {
+        PaceControl {
             rounds: [Round { fastest: 0, loss: WHOLE }; ROUNDS],
             round: 0,
             delivered: 0,
@@ -106,16 +106,16 @@ impl Pace {
     fn fastest(&self) -> u64 {
         self.rounds.iter().map(|round| round.fastest).max().unwrap_or(0)
     }
-    /// Loss that going slower does not lessen: the least of the last rounds.
+    /// Loss independent of the rate: the lowest of the last rounds.
     fn loss(&self) -> u64 {
         self.rounds.iter().map(|round| round.loss).min().filter(|loss| *loss < WHOLE).unwrap_or(0).min(WHOLE / 2)
     }
-    /// What may leave per second.
     pub(super) fn rate(&self) -> DataRate {
         let fastest = self.fastest();
         let bytes = if fastest == 0 {
             WINDOW_LEAST * 1_000_000_000 / START.as_nanos() as u64
         } else {
+            // Gains: 2 during the start; then one round at 5/4 to probe, one at 3/4 to drain its queue, others at 1.
             let quarters = match (self.reached > 0, self.round) {
                 (true, _) => 8,
                 (false, 0) => 5,
@@ -127,7 +127,7 @@ impl Pace {
         };
         DataRate(bytes.clamp(*RATE.start(), *RATE.end()) * 8)
     }
-    /// Bytes that may be out: two round trips' worth, of which only so much may be a queue.
+    /// Recomputes the window: two round trips' worth of data, with a bound on the queue in it.
     fn widen(&mut self) {
         let fastest = u128::from(self.fastest());
         let in_time = |time: Duration| u64::try_from(fastest * time.as_nanos() / 1_000_000_000).unwrap_or(u64::MAX / 4);
@@ -138,19 +138,19 @@ impl Pace {
     pub(super) fn is_open(&self) -> bool {
         self.out < self.window
     }
-    /// Bytes after which a block asks for a report, so that there is news before all of it has left.
+    /// Bytes after which a block asks for a report, so that reports arrive before all of it has left.
     pub(super) fn checkpoint_every(&self) -> u64 {
         (self.window / 4).max(4 * WINDOW_LEAST)
     }
-    /// The link is another: so is the way there and back.
+    /// Forgets the lowest round trip when the link has changed.
     pub(super) fn moved(&mut self) {
         self.least = Duration::ZERO;
     }
-    /// More waits than may leave.
+    /// Records that the rate limited the sender.
     pub(super) fn hold(&mut self) {
         self.limited = true;
     }
-    /// Bytes of red data have left by `left`.
+    /// Records that red data has left by `left`.
     pub(super) fn sent(&mut self, bytes: u64, left: Instant) {
         if self.out == 0 {
             (self.since, self.alone) = (left, true);
@@ -158,15 +158,15 @@ impl Pace {
         }
         self.out += bytes;
     }
-    /// What a checkpoint that leaves now is marked with.
+    /// Mark for a checkpoint that leaves now.
     pub(super) fn mark(&self, left: Instant) -> Mark {
         Mark { left, sent: 0, delivered: self.delivered, since: self.since }
     }
-    /// Nothing will be told about these bytes.
+    /// Removes bytes from the flight that no report will cover.
     pub(super) fn forget(&mut self, bytes: u64) {
         self.out -= bytes.min(self.out);
     }
-    /// The report of a checkpoint came: of `told` bytes `lost` did not arrive.
+    /// Handles the report on a checkpoint: of `told` bytes `lost` did not arrive.
     pub(super) fn report(&mut self, now: Instant, mark: &Mark, told: u64, lost: u64) {
         self.forget(told);
         self.heard = now;
@@ -197,7 +197,7 @@ impl Pace {
         }
         let much = telling && self.rounds[self.round].loss > self.loss() + WHOLE / 8;
         (self.told, self.lost) = (0, 0);
-        // What an application did not ask for says nothing of the link.
+        // A round limited by the application reveals no capacity.
         if !core::mem::take(&mut self.limited) {
             return;
         }
@@ -205,7 +205,7 @@ impl Pace {
         let before = self.rounds.iter().enumerate().filter(|(at, _)| *at != self.round);
         let before = before.map(|(_, round)| round.fastest).max().unwrap_or(0);
         if self.reached == 0 && telling && fastest > before + before / 8 && !much {
-            // There is more than the end of the start found.
+            // More capacity than at the end of the start: start again.
             (self.reached, self.flat) = (fastest, 0);
         } else if self.reached > 0 {
             let grew = fastest > self.reached + self.reached / 4;
@@ -215,7 +215,7 @@ impl Pace {
         self.round = (self.round + 1) % ROUNDS;
         self.rounds[self.round] = Round { fastest: 0, loss: WHOLE };
     }
-    /// The peer gave up on a session: half as fast.
+    /// Halves the rate after the peer cancelled a session.
     pub(super) fn slow(&mut self) {
         self.reached = 0;
         self.halve();
@@ -224,8 +224,8 @@ impl Pace {
         self.rounds.iter_mut().for_each(|round| round.fastest /= 2);
         self.widen();
     }
-    /// A checkpoint was not answered in time. That is loss, unless nothing at all is heard: then the rate
-    /// is halved, once in the time two answers take.
+    /// Handles an unanswered checkpoint. It indicates loss, unless nothing at all arrives: then the rate is halved,
+    /// once per two answer times.
     pub(super) fn unanswered(&mut self, now: Instant, in_time: Duration) {
         if now - self.heard > in_time * 2 {
             self.heard = now;
@@ -241,17 +241,17 @@ mod tests {
     use alloc::collections::VecDeque;
     use farlink_base::Rng;
 
-    /// A link: bytes per second, one round trip, loss, and the bytes that wait before it at most.
-    struct Link {
+    /// A link: rate in bytes per second, round trip, loss, and buffer in bytes.
+    struct BottleneckLink {
         rate: f64,
         trip: f64,
         loss: f64,
         buffer: f64,
     }
-    /// Sends as much as the pace lets it for some seconds, a block of 20 kB after the other; the rate at
-    /// which data arrived in the last half, and the part of all that was lost beyond the link's own loss.
-    fn run(link: &Link, seconds: f64) -> (f64, f64) {
-        let (mut pace, mut rng) = (Pace::new(), Rng::new(1));
+    /// Sends at the controlled rate for some seconds, in blocks of 20 kB. Returns the arrival rate in the last half,
+    /// and the loss beyond the link's own.
+    fn run(link: &BottleneckLink, seconds: f64) -> (f64, f64) {
+        let (mut pace, mut rng) = (PaceControl::new(), Rng::new(1));
         let mut reports: VecDeque<(f64, Mark, u64, u64)> = VecDeque::new();
         let (mut now, mut free_at, mut arrived, mut sent, mut overrun) = (0.0f64, 0.0f64, 0.0, 0.0, 0.0);
         let at = |seconds: f64| Instant((seconds * 1e9) as u64 + 1_000_000_000);
@@ -289,9 +289,9 @@ mod tests {
     }
 
     #[test]
-    fn a_clean_fast_link_is_filled_within_some_round_trips() {
+    fn clean_link_fills_quickly() {
         for trip in [0.0005, 0.02, 0.5] {
-            let link = Link { rate: 50e6, trip, loss: 0.0, buffer: 50e6 * trip + 200e3 };
+            let link = BottleneckLink { rate: 50e6, trip, loss: 0.0, buffer: 50e6 * trip + 200e3 };
             let (rate, overrun) = run(&link, 40.0 * trip + 0.5);
             assert!(rate > 0.8 * link.rate, "round trip {trip}: {rate}");
             assert!(overrun < 0.15, "round trip {trip}: {overrun}");
@@ -299,26 +299,27 @@ mod tests {
     }
 
     #[test]
-    fn loss_by_chance_does_not_slow_it_down() {
+    fn random_loss_keeps_pace() {
         for loss in [0.01, 0.1, 0.3] {
-            let link = Link { rate: 10e6, trip: 0.1, loss, buffer: 1e6 };
+            let link = BottleneckLink { rate: 10e6, trip: 0.1, loss, buffer: 1e6 };
             let (rate, _) = run(&link, 10.0);
             assert!(rate > 0.6 * link.rate * (1.0 - loss), "loss {loss}: {rate}");
         }
     }
 
     #[test]
-    fn a_small_buffer_is_not_overrun_for_long() {
-        let link = Link { rate: 5e6, trip: 0.05, loss: 0.0, buffer: 64e3 };
+    fn small_buffer_overrun_is_brief() {
+        // The probes for more bandwidth overrun the buffer now and then.
+        let link = BottleneckLink { rate: 5e6, trip: 0.05, loss: 0.0, buffer: 64e3 };
         let (rate, overrun) = run(&link, 20.0);
         assert!(rate > 0.6 * link.rate && overrun < 0.1, "{rate} {overrun}");
     }
 
-    /// A receiver that takes longer for everything shows no loss: what waits for it is bounded all the same.
+    /// A slow receiver shows no loss; its queue must stay bounded all the same.
     #[test]
-    fn without_loss_a_queue_stays_short() {
+    fn lossless_queue_stays_short() {
         for (rate, trip) in [(50e6, 0.0005), (1e9, 0.0001), (50e6, 0.1)] {
-            let mut pace = Pace::new();
+            let mut pace = PaceControl::new();
             let (mut now, mut free_at, mut most) = (1.0f64, 1.0f64, 0);
             let mut reports: VecDeque<(f64, Mark)> = VecDeque::new();
             let at = |seconds: f64| Instant((seconds * 1e9) as u64);
@@ -331,7 +332,7 @@ mod tests {
                 if pace.is_open() {
                     now += 100_000.0 * 8.0 / pace.rate().0 as f64;
                     pace.sent(100_000, at(now));
-                    // Every so often it is twice as fast: what was found then is too much afterwards.
+                    // Periodically the receiver is twice as fast; the rate found then is too high afterwards.
                     let speed = if turn % 50 < 5 { 2.0 * rate } else { rate };
                     free_at = free_at.max(now) + 100_000.0 / speed;
                     let back = free_at + trip;
@@ -348,14 +349,14 @@ mod tests {
 
     #[test]
     fn silence_and_cancels_halve_the_rate() {
-        let mut pace = Pace::new();
+        let mut pace = PaceControl::new();
         pace.sent(100_000, Instant(0));
         let mark = pace.mark(Instant(0));
         pace.report(Instant(10_000_000), &mark, 100_000, 0);
         pace.slow();
         let (rate, second) = (pace.rate().0, Duration::from_millis(500));
         pace.unanswered(Instant(500_000_000), second);
-        assert_eq!(pace.rate().0, rate, "there was a report just now");
+        assert_eq!(pace.rate().0, rate, "a report has just arrived");
         for _ in 0..5 {
             pace.unanswered(Instant(2_000_000_000), second);
         }

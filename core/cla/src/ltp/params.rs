@@ -1,16 +1,16 @@
-//! The parameters of LTP: the one table that node files, scenarios, references and forms are made of.
+//! Parameters of LTP: the one table from which node files, scenarios, references and forms are made.
 
 use super::{AskCookies, Authentication, Config, SpanConfig};
 use farlink_base::{Duration, LayerParam, Unit, nanoseconds};
 
-/// Longest duration: ten years.
+/// Longest duration, ns: ten years.
 const LONGEST: u64 = 3650 * 86_400 * 1_000_000_000;
 
-/// Of the whole engine.
+/// Parameters of the whole engine.
 pub const PARAMS: &[LayerParam<Config>] = &[
     LayerParam {
         name: "sessions",
-        help: "Sessions open at once, in and out, over all links.",
+        help: "Most open sessions, export and import, over all links.",
         unit: Unit::Count,
         min: 1,
         max: 10_000_000,
@@ -19,7 +19,7 @@ pub const PARAMS: &[LayerParam<Config>] = &[
     },
     LayerParam {
         name: "accept_unknown",
-        help: "Whether segments of engines without a link are served.",
+        help: "Whether segments of engines without a link are accepted.",
         unit: Unit::Flag,
         min: 0,
         max: 1,
@@ -28,7 +28,7 @@ pub const PARAMS: &[LayerParam<Config>] = &[
     },
     LayerParam {
         name: "cookies",
-        help: "When peers without a link must first show that they receive where they send from, by a cookie (RFC 5327): always, never, or when half of the room for them is taken. Peers without cookies are not served then.",
+        help: "When peers without a link must prove by a cookie (RFC 5327) that they receive at their address: always, never, or while they hold half of the sessions available to them. Peers that do not support cookies are then rejected.",
         unit: Unit::Choice(AskCookies::WORDS),
         min: 0,
         max: 2,
@@ -37,7 +37,7 @@ pub const PARAMS: &[LayerParam<Config>] = &[
     },
     LayerParam {
         name: "memory",
-        help: "Bytes of blocks that are still arriving, over all links; what exceeds it is sent again later.",
+        help: "Bytes of blocks being received, over all links; data beyond it is retransmitted later.",
         unit: Unit::Bytes,
         min: 1 << 16,
         max: 1 << 50,
@@ -46,7 +46,7 @@ pub const PARAMS: &[LayerParam<Config>] = &[
     },
     LayerParam {
         name: "in_flight",
-        help: "Bytes of blocks in flight, over all links; the last quarter is for links with none.",
+        help: "Bytes of blocks in flight, over all links; the last quarter is reserved for links without any.",
         unit: Unit::Bytes,
         min: 1 << 16,
         max: 1 << 50,
@@ -55,11 +55,11 @@ pub const PARAMS: &[LayerParam<Config>] = &[
     },
 ];
 
-/// Of one link.
+/// Parameters of one link.
 pub const LINK_PARAMS: &[LayerParam<SpanConfig>] = &[
     LayerParam {
         name: "datagram",
-        help: "UDP payload of one segment, headers of LTP included; must fit the MTU less 28 bytes of IP and UDP.",
+        help: "Longest UDP payload of a segment, LTP headers included; must fit the MTU less 28 bytes of IP and UDP.",
         unit: Unit::Bytes,
         min: 64,
         max: 65_507,
@@ -77,7 +77,7 @@ pub const LINK_PARAMS: &[LayerParam<SpanConfig>] = &[
     },
     LayerParam {
         name: "sessions",
-        help: "Export sessions open at once.",
+        help: "Most open export sessions.",
         unit: Unit::Count,
         min: 1,
         max: 1_000_000,
@@ -95,7 +95,7 @@ pub const LINK_PARAMS: &[LayerParam<SpanConfig>] = &[
     },
     LayerParam {
         name: "aggregate",
-        help: "Join bundles to blocks up to this size; 0 B sends each alone. Only for peers that split.",
+        help: "Largest block that bundles are aggregated to; 0 B: each bundle is sent alone. Only for peers that split blocks.",
         unit: Unit::Bytes,
         min: 0,
         max: 1 << 40,
@@ -104,7 +104,7 @@ pub const LINK_PARAMS: &[LayerParam<SpanConfig>] = &[
     },
     LayerParam {
         name: "aggregate_marked",
-        help: "Put before each bundle of a shared block which service it is for (service data aggregation, CCSDS 734.1). Only for peers that know client service 2; what arrives so is always taken.",
+        help: "Mark each bundle of a shared block with its client service (service data aggregation, CCSDS 734.1). Only for peers that know client service 2; marked blocks are always accepted.",
         unit: Unit::Flag,
         min: 0,
         max: 1,
@@ -113,7 +113,7 @@ pub const LINK_PARAMS: &[LayerParam<SpanConfig>] = &[
     },
     LayerParam {
         name: "aggregate_wait",
-        help: "Longest a bundle waits for others to join.",
+        help: "Longest wait of a bundle for others to share its block.",
         unit: Unit::Nanoseconds,
         min: 0,
         max: LONGEST,
@@ -122,7 +122,7 @@ pub const LINK_PARAMS: &[LayerParam<SpanConfig>] = &[
     },
     LayerParam {
         name: "margin",
-        help: "Added to the round trip for each timer, until it is known how long answers take.",
+        help: "Added to the round trip for each timer until answer times are measured.",
         unit: Unit::Nanoseconds,
         min: 0,
         max: LONGEST,
@@ -131,7 +131,7 @@ pub const LINK_PARAMS: &[LayerParam<SpanConfig>] = &[
     },
     LayerParam {
         name: "attempts",
-        help: "Times a checkpoint, report or cancel is sent before the session is given up.",
+        help: "Most transmissions of a checkpoint, report or cancel before the session is given up.",
         unit: Unit::Count,
         min: 1,
         max: 1000,
@@ -140,7 +140,7 @@ pub const LINK_PARAMS: &[LayerParam<SpanConfig>] = &[
     },
     LayerParam {
         name: "checkpoint_every",
-        help: "Extra checkpoints inside a block, every this many bytes; 0 B for only the last.",
+        help: "Bytes between additional checkpoints inside a block; 0 B: only the last segment is one.",
         unit: Unit::Bytes,
         min: 0,
         max: 1 << 40,
@@ -149,7 +149,7 @@ pub const LINK_PARAMS: &[LayerParam<SpanConfig>] = &[
     },
     LayerParam {
         name: "copies",
-        help: "Times each checkpoint and report leaves at once, where loss was seen. More than 1 only to peers that tell copies apart: not to ION.",
+        help: "Transmissions of each checkpoint and report at once after loss was seen. More than 1 only for peers that recognise copies: not for ION.",
         unit: Unit::Count,
         min: 1,
         max: 16,
@@ -158,7 +158,7 @@ pub const LINK_PARAMS: &[LayerParam<SpanConfig>] = &[
     },
     LayerParam {
         name: "report_every",
-        help: "As receiver, report a visible gap unasked once this much came; 0 B for never.",
+        help: "Bytes after which a receiver reports a gap without being asked; 0 B: never.",
         unit: Unit::Bytes,
         min: 0,
         max: 1 << 40,
@@ -167,7 +167,7 @@ pub const LINK_PARAMS: &[LayerParam<SpanConfig>] = &[
     },
     LayerParam {
         name: "idle",
-        help: "Import sessions idle longer are dropped.",
+        help: "Idle time after which an import session is dropped.",
         unit: Unit::Nanoseconds,
         min: 1_000_000,
         max: LONGEST,
@@ -176,7 +176,7 @@ pub const LINK_PARAMS: &[LayerParam<SpanConfig>] = &[
     },
     LayerParam {
         name: "idle_green",
-        help: "The same for blocks without a red part: what is missing of them does not come again.",
+        help: "The same for blocks without a red part, whose missing data is not retransmitted.",
         unit: Unit::Nanoseconds,
         min: 1_000_000,
         max: LONGEST,
@@ -185,7 +185,7 @@ pub const LINK_PARAMS: &[LayerParam<SpanConfig>] = &[
     },
     LayerParam {
         name: "green_from",
-        help: "Bytes of a block behind these are green: sent once, and lost with their bundle if they are; 0 B: none are.",
+        help: "Offset from which a block is green: sent once, and if lost, lost with its bundle; 0 B: all of it is red.",
         unit: Unit::Bytes,
         min: 0,
         max: 1 << 40,
@@ -194,7 +194,7 @@ pub const LINK_PARAMS: &[LayerParam<SpanConfig>] = &[
     },
     LayerParam {
         name: "authentication",
-        help: "What every segment must show, both ways (RFC 5327): a keyed hash, or with `null` a check sum that authenticates nobody. What does not is dropped.",
+        help: "Authentication of every segment, both ways (RFC 5327): a keyed hash, or with `null` a checksum that authenticates nobody. Segments without it are dropped.",
         unit: Unit::Choice(Authentication::WORDS),
         min: 0,
         max: 2,

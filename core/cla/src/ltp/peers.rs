@@ -1,15 +1,14 @@
-//! The spans of an engine: configured ones, those of peers it met, and how they come and go while
-//! sessions are open.
+//! Spans of an engine: configured and dynamic ones, and their addition and removal while sessions are open.
 
 use super::SpanConfig;
 use super::authentication::{Authentication, Seal};
+use super::block_bundles::BlockBundle;
 use super::cookies::with_cookies;
-use super::ending::End;
+use super::ending::SessionEnd;
 use super::engine::{Ltp, Parted};
-use super::riders::Rider;
-use super::segment::{Body, Segment, SessionId, reason};
-use super::span::Span;
-use crate::batches::Trains;
+use super::segment::{Segment, SegmentBody, SessionId, reason};
+use super::span::LtpSpan;
+use crate::batches::BatchBuilder;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -17,19 +16,18 @@ use core::net::SocketAddr;
 use farlink_base::layer::{Destination, LinkState, Output, dynamic_link_base};
 use farlink_base::{Duration, Instant, LinkId, NodeId, Sink};
 
-/// Unconfigured peers served at once.
 const DYNAMIC_MAX: usize = 1024;
-/// Addresses remembered to know which span something came over.
+/// Most source addresses remembered for attributing segments to spans.
 const ADDRESSES_MAX: usize = 4096;
-/// How long an engine whose link was removed is no stranger, beside two round trips of light.
+/// Time after a link's removal, besides two light round trips, during which its engine gets no dynamic link.
 const PARTED: Duration = Duration::from_secs(60);
-/// Cancel segments that leave with a link that is removed, once. What they do not reach ends by the peer's
-/// timers, unless a new link to the same engine goes on.
+/// Most cancel segments sent once when a link is removed. Sessions beyond end by the peer's timers, unless a new link
+/// to the same engine cancels them.
 const FAREWELLS_MAX: usize = 4096;
 
 impl Ltp {
-    /// Adds a neighbour. Its link is down until told otherwise. A peer of that engine number that was
-    /// served on a dynamic link loses that link. False when the link number is taken, or dynamic.
+    /// Adds a neighbour. Its link starts down. A dynamic link to the same engine is removed. Returns false if the
+    /// link number is taken, or dynamic.
     #[must_use]
     pub fn add_span(&mut self, now: Instant, span: SpanConfig, out: &mut impl Sink<Output>) -> bool {
         if self.by_link.contains_key(&span.link) || span.link.is_dynamic() {
@@ -44,8 +42,8 @@ impl Ltp {
         self.settle(now, out);
         true
     }
-    /// Other keys for an authenticated link, from the next segment on; its sessions go on. False where the link is not
-    /// authenticated, or shall not be any more: it must begin anew.
+    /// Changes the keys of an authenticated link from the next segment on; its sessions continue. Returns false if
+    /// authentication would be switched on or off: then the link must be added anew.
     pub fn replace_keys(&mut self, link: LinkId, authentication: &Authentication) -> bool {
         let Some(&index) = self.by_link.get(&link) else { return false };
         let span = &mut self.spans[index];
@@ -59,14 +57,14 @@ impl Ltp {
         span.datagram_bytes = span.datagram_bytes.clamp(64 + authentication, 65_000);
         let to = Destination::Link(span.link);
         let index = self.place(&span, to, LinkState::DOWN);
-        // A link that begins anew: its peer is told of the old sessions until it says so (6.15, 6.16).
+        // A replaced link goes on cancelling the old sessions until the peer acknowledges (6.15, 6.16).
         for (session, bytes) in parted.into_iter().flat_map(|parted| parted.cancels) {
             self.cancel_with(index, session, bytes, 1);
         }
     }
     fn place(&mut self, config: &SpanConfig, to: Destination, state: LinkState) -> usize {
         let (link, engine) = (config.link, config.engine);
-        let mut span = Span::new(config, &self.spans, to, state, self.config.seed);
+        let mut span = LtpSpan::new(config, &self.spans, to, state, self.config.seed);
         let index = self.vacant.pop().unwrap_or(self.spans.len());
         self.by_link.insert(link, index);
         self.dynamic += usize::from(link.is_dynamic());
@@ -84,10 +82,10 @@ impl Ltp {
         }
         index
     }
-    /// Takes a span that holds no session out of all tables.
+    /// Removes a span without sessions from all tables.
     fn vacate(&mut self, index: usize) {
         let nobody = SpanConfig::default();
-        let mut none = Span::new(&nobody, &self.spans, Destination::Link(LinkId(0)), LinkState::DOWN, 0);
+        let mut none = LtpSpan::new(&nobody, &self.spans, Destination::Link(LinkId(0)), LinkState::DOWN, 0);
         none.touched = self.spans[index].touched;
         let old = core::mem::replace(&mut self.spans[index], none);
         self.by_link.remove(&old.link);
@@ -119,7 +117,7 @@ impl Ltp {
         }
     }
 
-    /// The span to an engine, one that is up before others.
+    /// Span to an engine, preferring one that is up.
     pub(super) fn span_to(&self, engine: u64) -> Option<usize> {
         let first = *self.by_engine.get(&engine)?;
         let mut at = Some(first);
@@ -134,15 +132,16 @@ impl Ltp {
     }
     pub(super) fn span_at(&self, from: SocketAddr) -> Option<usize> {
         let heard = self.sessions.by_address.get(&from).and_then(|link| self.by_link.get(link)).copied();
-        // What is answered to a neighbour that was not heard yet shows what its link asks for.
-        let at_home = |span: &Span| span.rules.seal().is_some() && span.home.as_deref() == Some(&from);
+        // A reply to a neighbour that has sent nothing yet must be authenticated as its link requires.
+        let at_home = |span: &LtpSpan| span.rules.seal().is_some() && span.home.as_deref() == Some(&from);
         heard.or_else(|| self.sealed.then(|| self.spans.iter().position(at_home))?)
     }
-    /// Notes where a span's peer sends from.
+    /// Records the address that a span's peer sends from.
     pub(super) fn hear(&mut self, index: usize, from: SocketAddr) {
         if self.spans[index].traffic.heard == Some(from) {
             return;
         }
+        // At the bound the table is rebuilt from the segments that follow.
         if self.sessions.by_address.len() >= ADDRESSES_MAX {
             self.sessions.by_address.clear();
         }
@@ -153,13 +152,13 @@ impl Ltp {
             *to = from;
         }
     }
-    /// Whether an engine that is not configured is served.
+    /// Whether an engine without a configured link is accepted.
     pub(super) fn may_meet(&self, now: Instant, engine: u64) -> bool {
-        // Nobody else is this engine.
+        // This engine's own number is never a peer's.
         let welcome = self.config.accept_unknown && !self.closing && engine != 0 && engine != self.config.engine;
         welcome && self.parted.get(&engine).is_none_or(|parted| parted.until <= now)
     }
-    /// A span for an engine that is not configured; `None` when it is not served.
+    /// Makes a span for an engine without a configured link; `None` if it is not accepted.
     pub(super) fn make_dynamic(
         &mut self,
         now: Instant,
@@ -171,8 +170,9 @@ impl Ltp {
             return None;
         }
         if self.dynamic >= DYNAMIC_MAX {
-            let unused =
-                |s: &&Span| s.is_unused() && !s.has_work() && self.by_link.contains_key(&s.link) && s.link.is_dynamic();
+            let unused = |s: &&LtpSpan| {
+                s.is_unused() && !s.has_work() && self.by_link.contains_key(&s.link) && s.link.is_dynamic()
+            };
             let link = self.spans.iter().find(unused)?.link;
             self.remove_link(link, out);
         }
@@ -191,13 +191,13 @@ impl Ltp {
         Some(index)
     }
 
-    /// What a link can do changed.
+    /// Handles a change of the link's state.
     pub(super) fn link(&mut self, now: Instant, link: LinkId, state: LinkState, out: &mut impl Sink<Output>) {
         let Some(&index) = self.by_link.get(&link) else { return };
         let span = &mut self.spans[index];
         span.set_state(now, state);
         if !state.transmit && !state.receive {
-            // Nothing more comes for now: a node that waits for its next contact is a small one.
+            // Nothing arrives before the next contact: release memory meanwhile.
             span.give_back();
             if let Some(sessions) = self.sessions.made() {
                 sessions.give_back();
@@ -208,8 +208,8 @@ impl Ltp {
         }
         self.touch(index);
     }
-    /// A configured link is about to be removed: its peer is not taken for a stranger as long as what it
-    /// sent may still be on its way.
+    /// Prepares the removal of a configured link: its engine gets no dynamic link while its segments may still be
+    /// under way.
     pub(super) fn part(&mut self, now: Instant, link: LinkId) {
         let Some(&index) = self.by_link.get(&link) else { return };
         if link.is_dynamic() {
@@ -220,13 +220,14 @@ impl Ltp {
         for engine in over {
             self.parted.remove(&engine);
         }
+        // Kept for the latest removal only, which bounds memory.
         self.parted.values_mut().for_each(|parted| parted.cancels = Vec::new());
         if self.parted.len() < DYNAMIC_MAX {
             let until = now + PARTED + (state.delay_out + state.delay_in) * 2;
             self.parted.insert(engine, Parted { until, cancels: Vec::new() });
         }
     }
-    /// The link exists no more: its sessions are cancelled, what it carried is given back.
+    /// Removes a link: its sessions are cancelled and unsent bundles return to the agent.
     pub(super) fn remove_link(&mut self, link: LinkId, out: &mut impl Sink<Output>) {
         let Some(&index) = self.by_link.get(&link) else { return };
         let span = &mut self.spans[index];
@@ -234,7 +235,7 @@ impl Ltp {
         if core::mem::take(&mut span.ready) {
             out.push(Output::Ready { link, ready: false });
         }
-        for Rider { id, .. } in core::mem::take(&mut span.traffic.pending).bundles {
+        for BlockBundle { id, .. } in core::mem::take(&mut span.traffic.pending).bundles {
             out.push(Output::SendFailed { id, link, refused: None });
         }
         let engine = span.engine;
@@ -243,14 +244,14 @@ impl Ltp {
         farewells.extend(given_up);
         farewells.truncate(FAREWELLS_MAX);
         if transmit {
-            let mut trains = Trains::new(to);
+            let mut batches = BatchBuilder::new(to);
             for (_, bytes) in &farewells {
                 let seal = self.spans[index].rules.seal();
                 let bytes = seal.map_or_else(|| bytes.clone(), |seal| seal.seal(bytes).into());
-                trains.begin(bytes.len() as u64, out);
-                trains.rope.push_bytes(bytes);
+                batches.begin(bytes.len() as u64, out);
+                batches.rope.push_bytes(bytes);
             }
-            trains.flush(out);
+            batches.flush(out);
         }
         if let Some(parted) = self.parted.get_mut(&engine).filter(|_| !link.is_dynamic()) {
             parted.cancels = farewells;
@@ -260,44 +261,47 @@ impl Ltp {
         }
         self.vacate(index);
     }
-    /// Takes the cancels of a span that are not acknowledged, by session.
+    /// Takes the unacknowledged cancels of a span, by session.
     fn cancels_of(&mut self, index: usize) -> Vec<(SessionId, Bytes)> {
         let Some(sessions) = self.sessions.made() else { return Vec::new() };
         let of_it = sessions.cancelled.iter().filter(|(_, cancelled)| cancelled.span == index);
         let mut cancels: Vec<_> = of_it.map(|(session, cancelled)| (*session, cancelled.bytes.clone())).collect();
+        // Sorted: the order of a map must not show in outputs.
         cancels.sort_unstable_by_key(|(id, _)| (id.engine, id.number));
         sessions.cancelled.retain(|_, cancelled| cancelled.span != index);
         cancels
     }
-    /// Fails every session of ours on a span; the segments that tell the peer.
+    /// Fails all export sessions of a span; returns their cancel segments.
     // 5327-2.2-2
     fn give_up_exports(&mut self, index: usize, out: &mut impl Sink<Output>) -> Vec<(SessionId, Bytes)> {
         let mut numbers: Vec<u64> =
             self.sessions.exports.iter().filter(|(_, e)| e.span == index).map(|(n, _)| *n).collect();
+        // The order of a map must not show in outputs: same seed, same trace.
         numbers.sort_unstable();
         let mut farewells = Vec::new();
         for number in numbers {
             if let Some(export) = self.sessions.exports.get(&number).filter(|export| export.begun()) {
                 let session = SessionId { engine: self.config.engine, number };
-                let farewell = Segment { session, body: Body::Cancel { by_sender: true, reason: reason::USER } };
+                let farewell = Segment { session, body: SegmentBody::Cancel { by_sender: true, reason: reason::USER } };
                 farewells.push((session, with_cookies(farewell.emit(), export.cookies.as_deref())));
             }
-            self.fail_export(number, (None, End::Here(reason::USER)), out);
+            self.fail_export(number, (None, SessionEnd::Here(reason::USER)), out);
         }
         farewells
     }
-    /// Drops every session of the peer on a span; the segments that tell it.
+    /// Drops all import sessions of a span; returns their cancel segments.
     // 5327-2.2-2
     fn give_up_imports(&mut self, index: usize, out: &mut impl Sink<Output>) -> Vec<(SessionId, Bytes)> {
         let mut sessions: Vec<SessionId> =
             self.sessions.imports.iter().filter(|(_, i)| i.span == index).map(|(id, _)| *id).collect();
+        // Sorted: the order of a map must not show in outputs.
         sessions.sort_unstable_by_key(|id| (id.engine, id.number));
         let mut farewells = Vec::new();
         for session in sessions {
             let cookies = self.sessions.imports.get_mut(&session).and_then(|import| import.cookies.take());
-            self.close_import(session, End::Here(reason::SYSTEM), out);
+            self.close_import(session, SessionEnd::Here(reason::SYSTEM), out);
             self.sessions.closed.insert(session);
-            let farewell = Segment { session, body: Body::Cancel { by_sender: false, reason: reason::SYSTEM } };
+            let farewell = Segment { session, body: SegmentBody::Cancel { by_sender: false, reason: reason::SYSTEM } };
             farewells.push((session, with_cookies(farewell.emit(), cookies.as_deref())));
         }
         farewells

@@ -1,36 +1,36 @@
-//! Sets of byte positions as sorted runs: what arrived, what is claimed, what is missing.
+//! Sets of byte positions as sorted runs: received, claimed or missing data.
 
 use alloc::vec::Vec;
 
-/// A set of numbers kept as half-open runs `start..end`, sorted, never touching. Appending at the
-/// end costs O(1); anything else O(log n) to find and O(n) to make room.
+/// A set of numbers kept as half-open runs `start..end`, sorted and not adjacent. Appending at the end costs O(1),
+/// other insertions O(log n) to find and O(n) to make room.
 #[derive(Clone, Default, Debug, PartialEq, Eq)]
-pub struct Ranges {
+pub struct RangeSet {
     runs: Vec<(u64, u64)>,
 }
 
-impl Ranges {
-    /// The empty set.
+impl RangeSet {
+    /// Creates an empty set.
     pub const fn new() -> Self {
-        Ranges { runs: Vec::new() }
+        RangeSet { runs: Vec::new() }
     }
-    /// The runs in order.
+    /// Runs, in ascending order.
     pub fn runs(&self) -> &[(u64, u64)] {
         &self.runs
     }
-    /// Whether nothing is in it.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
-    /// One past the greatest number in it; 0 when empty.
+    /// One past the greatest number; 0 if empty.
     pub fn end(&self) -> u64 {
         self.runs.last().map_or(0, |run| run.1)
     }
-    /// One past the greatest number that has all below it in the set, from 0 on.
+    /// Length of the contiguous start: one past the last number of the run from 0.
     pub fn prefix(&self) -> u64 {
         self.runs.first().map_or(0, |run| if run.0 == 0 { run.1 } else { 0 })
     }
-    /// How many numbers are in it.
+    /// Count of numbers in the set.
     #[cfg(test)]
     pub fn total(&self) -> u64 {
         self.runs.iter().map(|(start, end)| end - start).sum()
@@ -39,15 +39,14 @@ impl Ranges {
     fn find(&self, position: u64) -> usize {
         self.runs.partition_point(|run| run.1 < position)
     }
-    /// Whether all of `start..end` is in it (true for an empty range).
+    /// Whether all of `start..end` is in the set; true for an empty range.
     pub fn covers(&self, start: u64, end: u64) -> bool {
         start >= end || self.runs.get(self.find(start + 1)).is_some_and(|run| run.0 <= start && end <= run.1)
     }
-    /// Whether `position` is in it. The greatest number of all never is: no range ends behind it.
+    /// Whether `position` is in the set. `u64::MAX` never is, because no range ends behind it.
     pub fn contains(&self, position: u64) -> bool {
         position < u64::MAX && self.covers(position, position + 1)
     }
-    /// Adds `start..end`.
     pub fn insert(&mut self, start: u64, end: u64) {
         if start >= end {
             return;
@@ -72,7 +71,6 @@ impl Ranges {
         }
         self.runs.splice(first..after, [joined]);
     }
-    /// Takes `start..end` out.
     pub fn remove(&mut self, start: u64, end: u64) {
         if start >= end {
             return;
@@ -91,14 +89,14 @@ impl Ranges {
         }
         self.runs.splice(first..after, kept);
     }
-    /// The parts of `start..end` that are in it, in order.
+    /// Parts of `start..end` in the set, in order.
     pub fn within(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.runs[self.find(start.saturating_add(1))..]
             .iter()
             .take_while(move |run| run.0 < end)
             .map(move |run| (run.0.max(start), run.1.min(end)))
     }
-    /// The parts of `start..end` that are not in it, in order.
+    /// Parts of `start..end` not in the set, in order.
     pub fn gaps(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
         let mut at = start;
         let mut runs = self.within(start, end);
@@ -121,14 +119,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn bitmap(set: &Ranges) -> [bool; 64] {
+    fn bitmap(set: &RangeSet) -> [bool; 64] {
         core::array::from_fn(|i| set.runs.iter().any(|r| (r.0..r.1).contains(&(i as u64))))
     }
 
     proptest! {
         #[test]
         fn agrees_with_a_bitmap(steps in proptest::collection::vec((0u8..3, 0u64..64, 0u64..64), 0..40), scope in (0u64..64, 0u64..64)) {
-            let mut set = Ranges::new();
+            let mut set = RangeSet::new();
             let mut oracle = [false; 64];
             for (what, a, b) in steps {
                 let (start, end) = (a.min(b), a.max(b));
@@ -136,7 +134,7 @@ mod tests {
                 oracle[start as usize..end as usize].fill(what != 0);
                 prop_assert_eq!(bitmap(&set), oracle);
                 prop_assert!(set.runs.iter().all(|r| r.0 < r.1), "no empty run");
-                prop_assert!(set.runs.windows(2).all(|w| w[0].1 < w[1].0), "runs are apart");
+                prop_assert!(set.runs.windows(2).all(|w| w[0].1 < w[1].0), "runs are not adjacent");
             }
             let (start, end) = (scope.0.min(scope.1), scope.0.max(scope.1));
             let range = start as usize..end as usize;
@@ -150,8 +148,8 @@ mod tests {
     }
 
     #[test]
-    fn positions_at_the_end_of_the_number_space_do_not_overflow() {
-        let mut set = Ranges::new();
+    fn ranges_do_not_overflow() {
+        let mut set = RangeSet::new();
         set.insert(u64::MAX - 1, u64::MAX);
         assert!(set.covers(u64::MAX - 1, u64::MAX));
         assert!(!set.contains(5));

@@ -1,19 +1,19 @@
-//! The receiver's half of the engine: datagrams, sessions of peers, reports, verdicts (RFC 5326 6.8
-//! to 6.11, 6.14, 6.17, 6.21, 6.22).
+//! Receiver of the engine: datagrams, import sessions, reports, verdicts (RFC 5326 6.8 to 6.11, 6.14, 6.17, 6.21,
+//! 6.22).
 
 use super::cookies::{Cookies, echoing, with_cookies};
-use super::ending::End;
+use super::ending::SessionEnd;
 use super::engine::{Ltp, Sessions};
 use super::extension::Extensions;
 use super::guests::guests_weigh;
-use super::import::{Asked, Fault, Import, OpenReport, REPORTS_OPEN_MAX, Stage};
+use super::import::{Import, OpenReport, REPORTS_OPEN_MAX, RedStage, ReportRequest, SegmentFault};
 use super::offers::Offers;
-use super::reported::Report;
+use super::reported::ReceivedReport;
 use super::segment::{
-    Body, Content, Data, SERVICE_AGGREGATE, SERVICE_BUNDLE, Segment, SessionId, View, kind, parse, reason,
+    Data, SERVICE_AGGREGATE, SERVICE_BUNDLE, Segment, SegmentBody, SegmentContent, SessionId, View, kind, parse, reason,
 };
 use super::sending::blank_event;
-use super::span::{Control, Span, tell};
+use super::span::{ControlSegment, LtpSpan, tell};
 use super::timers::Wait;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -21,31 +21,31 @@ use core::net::SocketAddr;
 use farlink_base::layer::{DatagramBatch, Output, Ticket};
 use farlink_base::{Chunk, Event, EventClass, Instant, Malformed, Payload, Refusal, Sink};
 
-/// Bytes looked at to read the header of a datagram that does not lie in one piece of memory; a
-/// data header is 72 bytes and its extensions.
+/// Bytes copied to parse the header of a datagram that is not contiguous in memory; a data header has 72 bytes
+/// besides extensions.
 const HEAD_BYTES: u64 = 512;
-/// Bytes in order of a long red part that are handed on before it is complete.
+/// Contiguous bytes of an incomplete red part from which on they are offered.
 const PART_BYTES: u64 = 1 << 20;
-/// Reports without an acknowledgment at once to a stranger, whose address may be forged.
-const STRANGER_REPORTS: usize = 2;
+/// Most unacknowledged reports to a peer whose address may be forged.
+const UNPROVEN_REPORTS: usize = 2;
 
 /// A data segment that may be the first of its session.
-struct First<'a> {
+struct FirstSegment<'a> {
     from: SocketAddr,
     id: SessionId,
     data: &'a Data,
     header: Extensions<'a>,
-    /// Bytes of the datagram.
+    /// Length of the datagram, bytes.
     total: u64,
 }
 
-/// The same where there is little memory.
+/// [`PART_BYTES`], or less if memory is small.
 fn part_bytes(memory: u64) -> u64 {
     PART_BYTES.min(memory / 8)
 }
 
 impl Ltp {
-    /// Takes the datagrams of a train; a malformed one affects no other.
+    /// Takes in the datagrams of a batch; a malformed one affects no other.
     pub(super) fn datagrams(
         &mut self,
         now: Instant,
@@ -72,8 +72,7 @@ impl Ltp {
                 [Chunk::Bytes(first), ..] => &first[..],
                 _ => &[],
             };
-            // The header lies across pieces, or something follows the data; a pattern is only written out as far as
-            // needed.
+            // The header spans chunks, or extensions follow the data; a fill is written out only as far as necessary.
             let shorter = if datagram.is_fill() { total.min(HEAD_BYTES) } else { total };
             for length in [shorter, total] {
                 if copied.len() as u64 != length && parse(head, total).is_err() {
@@ -95,7 +94,7 @@ impl Ltp {
         body: impl FnOnce(usize, u64) -> Payload,
         out: &mut impl Sink<Output>,
     ) {
-        // Four zero bytes keep an address translator awake (RFC 7122).
+        // Four zero bytes are a keepalive for address translators (RFC 7122).
         if total == 4 && head == [0; 4] {
             return;
         }
@@ -134,26 +133,26 @@ impl Ltp {
         let id = view.session;
         let ours = id.engine == self.config.engine;
         match view.content {
-            Content::Data { data, at } => {
-                let first = First { from, id, data: &data, header: view.header, total };
+            SegmentContent::Data { data, at } => {
+                let first = FirstSegment { from, id, data: &data, header: view.header, total };
                 self.data(now, &first, |len| body(at, len), out);
             }
-            Content::ReportAck { serial } => self.report_acknowledged(now, from, id, serial, out),
-            Content::Report { serial, checkpoint, lower, upper, claims } if ours => {
+            SegmentContent::ReportAck { serial } => self.report_acknowledged(now, from, id, serial, out),
+            SegmentContent::Report { serial, checkpoint, lower, upper, claims } if ours => {
                 if let Some(index) = self.sessions.exports.get(&id.number).map(|e| e.span) {
                     let mut event = self.spans[index].event(false, id, view.kind);
                     (event.offset, event.length) = (lower, upper - lower);
                     (event.checkpoint, event.report) = (checkpoint, serial);
                     tell(out.wants(EventClass::Segment), event, out);
                 }
-                let report = Report { serial, checkpoint, scope: (lower, upper), claims, header: view.header };
+                let report = ReceivedReport { serial, checkpoint, scope: (lower, upper), claims, header: view.header };
                 self.reported(now, from, id.number, &report, out);
             }
-            Content::Cancel { by_sender, reason } if by_sender || ours => {
+            SegmentContent::Cancel { by_sender, reason } if by_sender || ours => {
                 self.cancel_arrived((from, &view.header), id, by_sender, reason, out);
             }
-            Content::CancelAck { by_sender } if !by_sender || ours => self.cancel_acknowledged(from, id),
-            // A report or cancel of a session that is not ours.
+            SegmentContent::CancelAck { by_sender } if !by_sender || ours => self.cancel_acknowledged(from, id),
+            // A report or cancel for a session of another engine.
             _ => {}
         }
     }
@@ -161,11 +160,11 @@ impl Ltp {
     fn data(
         &mut self,
         now: Instant,
-        first: &First<'_>,
+        first: &FirstSegment<'_>,
         body: impl FnOnce(u64) -> Payload,
         out: &mut impl Sink<Output>,
     ) {
-        let First { from, id, data, .. } = *first;
+        let FirstSegment { from, id, data, .. } = *first;
         if !self.sessions.imports.contains_key(&id) && !self.open_import(now, first, out) {
             return;
         }
@@ -180,27 +179,27 @@ impl Ltp {
             (event.checkpoint, event.report) = (data.checkpoint, data.report);
             tell(true, event, out);
         }
-        // What can never fit is refused (green data are handed on as a whole); what does not fit now is
-        // not taken, so not claimed, and comes again.
+        // A segment that can never fit ends the session (green data is offered as a whole). One that does not fit now
+        // is dropped unclaimed, and retransmitted.
         let memory = self.config.memory_bytes;
         if data.end() > self.config.block_bytes || (!data.is_red() && data.end() > memory) {
             return self.refuse_session(id, reason::SYSTEM, out);
         }
         if !import.knows_report(data.report) {
-            // We answered this session before we started anew; what was claimed then is lost, which
-            // only cancelling can tell (6.22).
+            // The session was answered before this engine restarted. What was claimed then is lost, and only a cancel
+            // conveys that (6.22).
             return self.refuse_session(id, reason::SYSTEM, out);
         }
-        let asked = Asked { checkpoint: data.checkpoint, report: data.report, upper: data.end() };
-        // A quarter of the memory is for what moves a block on, so that none waits for another that
-        // never will.
+        let asked = ReportRequest { checkpoint: data.checkpoint, report: data.report, upper: data.end() };
+        // A quarter of the memory is reserved for data that extends a block's contiguous start: otherwise blocks
+        // could wait for each other forever.
         let next = import.is_next(data);
         let limit = if next { memory } else { memory / 4 * 3 };
         let holds_much = next && import.held() >= 2 * part_bytes(memory);
         let share = !guest || self.sessions.guest_may_hold(data.length, memory);
         let Some(import) = self.sessions.imports.get_mut(&id) else { return };
         if (!share || self.arriving_bytes + data.length > limit) && !holds_much {
-            // The report shows what else is missing; without it the sender would give up.
+            // The report shows other gaps; without it the sender would give up.
             if data.is_checkpoint() && import.has_any_below(data.end()) {
                 import.active_at = now;
                 self.checkpoint(id, asked, out);
@@ -218,8 +217,8 @@ impl Ltp {
         }
         match taken {
             // 5326-6.21-1
-            Err(Fault::Miscolored) => return self.refuse_session(id, reason::MISCOLORED, out),
-            Err(Fault::Inconsistent) => return self.refuse_session(id, reason::SYSTEM, out),
+            Err(SegmentFault::Miscolored) => return self.refuse_session(id, reason::MISCOLORED, out),
+            Err(SegmentFault::Inconsistent) => return self.refuse_session(id, reason::SYSTEM, out),
             Ok(true) => self.offer_parts(id, out),
             Ok(false) => {}
         }
@@ -232,9 +231,10 @@ impl Ltp {
             self.close_if_done(id, out);
         }
     }
-    /// Opens a session for a first segment; false when it is not wanted.
-    fn open_import(&mut self, now: Instant, first: &First<'_>, out: &mut impl Sink<Output>) -> bool {
-        let First { from, id, data, ref header, total } = *first;
+    /// Opens a session for its first segment; returns false if it is not accepted.
+    fn open_import(&mut self, now: Instant, first: &FirstSegment<'_>, out: &mut impl Sink<Output>) -> bool {
+        let FirstSegment { from, id, data, ref header, total } = *first;
+        // Late data must not reopen a session that is being cancelled.
         if self.closing || self.sessions.cancelled.contains_key(&id) {
             return false;
         }
@@ -250,7 +250,7 @@ impl Ltp {
             return false;
         }
         let Some(guest) = self.admits(known, from) else { return false };
-        // Who is authenticated need show no more.
+        // Authenticated peers need no cookie.
         let unknown = guest && known.is_none_or(|index| self.spans[index].rules.seal().is_none());
         let shows = unknown && self.shows_cookie(now, from, id, header);
         if unknown && !shows && self.asks_cookies() && (known.is_some() || self.may_meet(now, id.engine)) {
@@ -276,7 +276,7 @@ impl Ltp {
         import.cookies = cookies;
         import.serve(data.service);
         if shows {
-            // The sender was asked by a report, which it may name.
+            // The cookie was requested by a report, which the sender may name.
             import.reported_before();
         }
         if guest {
@@ -287,10 +287,10 @@ impl Ltp {
         true
     }
 
-    /// A checkpoint of a session that is closed. Its sender may have started anew and given the number again: it would
-    /// ask in vain up to its limit. No sender loses by a cancel (6.19), however the session ended: one that completed
-    /// is closed once reports of all of it were acknowledged, and so was over for its sender before. After a late copy
-    /// of a checkpoint that sender hears of a session it no longer has (6.17).
+    /// Answers a checkpoint of a closed session by a cancel. Its sender may have restarted and reused the number, and
+    /// would otherwise repeat the checkpoint up to its limit. The cancel harms no sender (6.19): a completed session
+    /// was closed only when reports on all of it were acknowledged, so it was over for its sender too, for which the
+    /// cancel has no effect (6.17).
     // 5327-2.2-2
     fn refuse_closed(&mut self, from: SocketAddr, id: SessionId, header: &Extensions<'_>) {
         if let Some(index) = self.span_from(id.engine, from).filter(|index| self.spans[*index].is_at(from)) {
@@ -300,8 +300,7 @@ impl Ltp {
         }
     }
 
-    /// Hands what is complete of a block to the agent, bundle by bundle; of a long red part also what
-    /// came in order so far.
+    /// Offers complete bundles of a block, and of a long red part also its contiguous start.
     fn offer_parts(&mut self, id: SessionId, out: &mut impl Sink<Output>) {
         let Sessions { imports, tickets, guests, .. } = &mut *self.sessions;
         let Some(import) = imports.get_mut(&id) else { return };
@@ -315,7 +314,7 @@ impl Ltp {
         let green = import.take_green();
         if let Some(red) = red {
             import.offering.push(red);
-            // What a bundle begins with may go on in the green part.
+            // A bundle may continue in the green part.
             offers.red(import, complete && !import.goes_on_green(), tickets, out);
         }
         if let Some(green) = green {
@@ -327,20 +326,19 @@ impl Ltp {
         if guest {
             guests_weigh(guests, before, after);
         }
-        // The last bundle may have been decided before its end came.
+        // The last bundle may have got its verdict before its end arrived.
         if complete && let Some(outcome) = import.judge() {
             self.judged(id, outcome, out);
         }
     }
-    /// Parts of an arriving bundle are not welcome for now, or again. Meanwhile what comes is kept
-    /// here, within the memory there is.
+    /// Pauses or resumes an arriving bundle. Meanwhile its data is kept here, within the memory limit.
     pub(super) fn hold(&mut self, ticket: Ticket, held: bool, out: &mut impl Sink<Output>) {
         let Some(id) = self.sessions.tickets.get(&ticket).copied() else { return };
         if self.sessions.imports.get_mut(&id).is_some_and(|import| import.hold(ticket, held)) && !held {
             self.offer_parts(id, out);
         }
     }
-    /// Lets go of the receive buffers that what is held of blocks came in.
+    /// Copies held data out of the receive buffers.
     pub(super) fn unshare(&mut self) {
         let Some(Sessions { imports, guests, .. }) = self.sessions.made() else { return };
         for import in imports.values_mut() {
@@ -353,7 +351,7 @@ impl Ltp {
             }
         }
     }
-    /// The agent's verdict on a bundle of a red part.
+    /// Handles a verdict of the agent on a bundle of a red part.
     pub(super) fn verdict(
         &mut self,
         _now: Instant,
@@ -364,15 +362,15 @@ impl Ltp {
         let Some(id) = self.sessions.tickets.remove(&ticket) else { return };
         let Some(import) = self.sessions.imports.get_mut(&id) else { return };
         let outcome = import.verdict(ticket, verdict);
-        let resumes = import.stage == Stage::Receiving && outcome.is_none();
+        let resumes = import.stage == RedStage::Receiving && outcome.is_none();
         if let Some(outcome) = outcome {
             self.judged(id, outcome, out);
         } else if resumes {
             self.offer_parts(id, out);
         }
     }
-    /// What the verdicts on a block's bundles lead to.
-    fn judged(&mut self, id: SessionId, outcome: Result<Vec<Asked>, bool>, out: &mut impl Sink<Output>) {
+    /// Acts on the verdicts on a block's bundles.
+    fn judged(&mut self, id: SessionId, outcome: Result<Vec<ReportRequest>, bool>, out: &mut impl Sink<Output>) {
         match outcome {
             Err(again) => self.refuse_session(id, if again { reason::SYSTEM } else { reason::USER }, out),
             Ok(released) => {
@@ -383,9 +381,9 @@ impl Ltp {
     }
 
     // 5326-6.8-1, 5326-6.11-1
-    fn checkpoint(&mut self, id: SessionId, asked: Asked, out: &mut impl Sink<Output>) {
+    fn checkpoint(&mut self, id: SessionId, asked: ReportRequest, out: &mut impl Sink<Output>) {
         let Some(import) = self.sessions.imports.get_mut(&id) else { return };
-        let most = if self.spans[import.span].is_stranger() { STRANGER_REPORTS } else { REPORTS_OPEN_MAX };
+        let most = if self.spans[import.span].is_unproven() { UNPROVEN_REPORTS } else { REPORTS_OPEN_MAX };
         if import.asks(asked, most) {
             self.issue_reports(id, asked);
             return;
@@ -395,7 +393,7 @@ impl Ltp {
         let (limit, mut given_up) = (span.rules.attempts(), false);
         let cookies = import.cookies.take();
         for report in import.repeat(asked.checkpoint) {
-            // A report that is asked for again counts like one that is sent again unasked (RFC 5326 6.8).
+            // A repeated report counts as a retransmission (RFC 5326 6.8).
             given_up |= report.attempts >= limit;
             report.attempts += 1;
             report.queued = true;
@@ -409,7 +407,7 @@ impl Ltp {
             self.refuse_session(id, reason::LIMIT, out);
         }
     }
-    fn issue_reports(&mut self, id: SessionId, asked: Asked) {
+    fn issue_reports(&mut self, id: SessionId, asked: ReportRequest) {
         let Some(import) = self.sessions.imports.get_mut(&id) else { return };
         let index = import.span;
         let span = &mut self.spans[index];
@@ -431,8 +429,8 @@ impl Ltp {
         let span = &mut self.spans[index];
         let (report, cookies) = import.report_with_cookies(serial);
         let Some(report) = report else { return };
-        // A stranger asks again; it gets no more than it asks for.
-        if span.is_stranger() {
+        // A peer that is not proven repeats its checkpoints, and gets one answer to each.
+        if span.is_unproven() {
             return;
         }
         span.unanswered(now);
@@ -469,6 +467,7 @@ impl Ltp {
         tell(out.wants(EventClass::Segment), event, out);
         if import.acknowledged(serial) {
             let span = &mut self.spans[index];
+            // Only a receiver of the report knows its serial number.
             span.traffic.proven = true;
             if let Some(left) = left {
                 span.answered(now, left);
@@ -491,13 +490,18 @@ impl Ltp {
 
     fn close_if_done(&mut self, id: SessionId, out: &mut impl Sink<Output>) {
         if self.sessions.imports.get(&id).is_some_and(Import::is_done) {
-            self.close_import(id, End::Complete, out);
+            self.close_import(id, SessionEnd::Complete, out);
             self.sessions.closed.insert(id);
         }
     }
-    /// Forgets a session; its timers stop. Bundles offered whole stay with the agent.
+    /// Closes an import session and its timers. Bundles offered completely stay with the agent.
     // 5326-6.19-1, 5326-6.20-1
-    pub(super) fn close_import(&mut self, id: SessionId, end: End, out: &mut impl Sink<Output>) -> Option<usize> {
+    pub(super) fn close_import(
+        &mut self,
+        id: SessionId,
+        end: SessionEnd,
+        out: &mut impl Sink<Output>,
+    ) -> Option<usize> {
         let mut import = self.sessions.imports.remove(&id)?;
         if let Some(ticket) = import.unfinished() {
             out.push(Output::OfferAborted { ticket });
@@ -522,16 +526,16 @@ impl Ltp {
         self.touch(index);
         Some(index)
     }
-    /// Cancels a session of a peer (6.19).
+    /// Cancels an import session (6.19).
     // 5326-4.2-3, 5326-6.22-1
     fn refuse_session(&mut self, id: SessionId, why: u8, out: &mut impl Sink<Output>) {
         let cookies = self.sessions.imports.get_mut(&id).and_then(|import| import.cookies.take());
-        if let Some(index) = self.close_import(id, End::Here(why), out) {
+        if let Some(index) = self.close_import(id, SessionEnd::Here(why), out) {
             self.sessions.closed.insert(id);
             self.send_cancel(index, (id, cookies.as_deref()), false, why);
         }
     }
-    /// An import's idle time may be over.
+    /// Checks whether an import session has been idle too long.
     pub(super) fn idle_check(&mut self, now: Instant, id: SessionId, out: &mut impl Sink<Output>) {
         let Sessions { imports, idle, .. } = &mut *self.sessions;
         let Some(import) = imports.get_mut(&id) else { return };
@@ -540,20 +544,20 @@ impl Ltp {
         let limit = span.idle_limit(awaits_red);
         // While the peer may not transmit, its silence means nothing.
         let since = if span.state.receive || !awaits_red { import.active_at } else { now };
-        if since + limit > now || import.stage == Stage::Offered {
+        if since + limit > now || import.stage == RedStage::Offered {
             import.idle = idle.arm((since + limit).max(now + limit / 2), id);
-        } else if import.stage == Stage::Receiving && import.has_red() {
+        } else if import.stage == RedStage::Receiving && import.has_red() {
             self.refuse_session(id, reason::SYSTEM, out);
         } else {
-            // Green data that come later still belong to nothing.
+            // Later green data must not open the session again.
             if import.has_red() {
                 self.sessions.closed.insert(id);
             }
-            self.close_import(id, End::Silent, out);
+            self.close_import(id, SessionEnd::Silent, out);
         }
     }
 
-    /// A cancel segment arrived (6.17). It must come from where the session's peer is.
+    /// Handles a cancel segment (6.17), which must come from the host of the session's peer.
     // 5326-6.17-1, 5326-6.17-2
     fn cancel_arrived(
         &mut self,
@@ -579,16 +583,16 @@ impl Ltp {
                 self.spans[index].event(false, id, if by_sender { kind::CANCEL_SENDER } else { kind::CANCEL_RECEIVER });
             tell(out.wants(EventClass::Segment), event, out);
         }
-        let body = Body::CancelAck { by_sender };
+        let body = SegmentBody::CancelAck { by_sender };
         let segment = Segment { session: id, body };
-        let control = |span: Option<&Span>| Control {
+        let control = |span: Option<&LtpSpan>| ControlSegment {
             event: blank_event(span, id, segment.kind()),
             bytes: echoing(segment.emit(), header),
             after: None,
         };
         self.reply(span, from, control, out);
         if by_sender {
-            if self.close_import(id, End::Peer(why), out).is_some() {
+            if self.close_import(id, SessionEnd::Peer(why), out).is_some() {
                 self.sessions.closed.insert(id);
             }
         } else {
@@ -597,23 +601,23 @@ impl Ltp {
     }
 }
 
-/// Bytes of a report of a session with these cookies.
-fn report_bytes(span: &Span, cookies: Option<&Cookies>) -> u32 {
+/// Longest report of a session with these cookies, bytes.
+fn report_bytes(span: &LtpSpan, cookies: Option<&Cookies>) -> u32 {
     let cookies = cookies.map_or(0, |cookies| cookies.bytes() as u32);
-    // One claim must fit.
+    // At least one claim must fit.
     span.rules.segment_bytes().saturating_sub(cookies).max(64)
 }
 
 // 5327-2.2-2, 5327-2.2-9
 fn report_control(
-    span: &Span,
+    span: &LtpSpan,
     id: SessionId,
     (report, cookies): (&OpenReport, Option<&Cookies>),
     resend: bool,
-) -> Control {
+) -> ControlSegment {
     let mut event = span.event(true, id, kind::REPORT);
     (event.offset, event.length) = (report.lower, report.upper - report.lower);
     (event.checkpoint, event.report, event.resend) = (report.checkpoint, report.serial, resend);
     let bytes: Bytes = with_cookies(report.bytes.clone(), cookies);
-    Control { bytes, after: Some(Wait::Report { session: id, serial: report.serial }), event }
+    ControlSegment { bytes, after: Some(Wait::Report { session: id, serial: report.serial }), event }
 }

@@ -1,27 +1,27 @@
-//! Reception reports (RFC 5326 3.2.2, 6.11): what was received of a scope, split into as many report
-//! segments as datagrams are small.
+//! Reception reports (RFC 5326 3.2.2, 6.11): received data of a scope, split into report segments that fit a
+//! datagram.
 
-use super::ranges::Ranges;
-use super::segment::{Body, Segment, SessionId};
+use super::ranges::RangeSet;
+use super::segment::{Segment, SegmentBody, SessionId};
 use crate::sdnv;
 use alloc::vec::Vec;
 
-/// Builds the report segments for the scope `lower..upper` of what was `received`. Each fits
-/// `datagram_bytes`; serial numbers count up from `serial`. The scopes follow each other without a
-/// gap, from `lower` to `upper`, or as far as `most` segments tell.
+/// Builds the report segments for the scope `lower..upper` of `received`. Each fits `datagram_bytes`; serial numbers
+/// count up from `serial`. The scopes are contiguous from `lower` to `upper`, or end early after `most` segments.
 // 5326-3.2.2-2, 5326-3.2.2-6, 5326-3.2.2-7, 5326-6.11-7, 5326-6.11-8, 5326-6.11-9
 pub fn build(
     session: SessionId,
     serial: u64,
     checkpoint: u64,
     (lower, upper): (u64, u64),
-    received: &Ranges,
+    received: &RangeSet,
     (datagram_bytes, most): (u32, usize),
 ) -> Vec<Segment> {
-    // Head of every segment of this report at its largest: type, extension count, claim count (3).
+    // Largest head of these segments: type, extension count, claim count (3).
     let fixed = 5
         + sdnv::len(session.engine)
         + sdnv::len(session.number)
+        // Serial numbers grow with each segment: sized for 65,535 of them.
         + sdnv::len(serial + 0xffff)
         + sdnv::len(checkpoint)
         + 2 * sdnv::len(upper);
@@ -29,7 +29,7 @@ pub fn build(
     let mut segments: Vec<Segment> = Vec::new();
     let mut serial = serial;
     let mut push = |lower, upper, claims: Vec<(u64, u64)>| {
-        segments.push(Segment { session, body: Body::Report { serial, checkpoint, lower, upper, claims } });
+        segments.push(Segment { session, body: SegmentBody::Report { serial, checkpoint, lower, upper, claims } });
         serial += 1;
     };
     let (mut from, mut used, mut claims, mut made) = (lower, 0, Vec::new(), 0);
@@ -60,23 +60,23 @@ mod tests {
         /// Keeps 5326-3.2.2-2, 5326-3.2.2-7, 5326-3.2.2-8, 5326-3.2.2-9, 5326-3.2.2-10, 5326-6.11-7.
         /// Keeps 5326-6.11-8, 5326-6.11-9.
         #[test]
-        fn split_reports_cover_the_scope_and_claim_exactly_what_was_received(
+        fn split_reports_claim_exactly_received_data(
             runs in proptest::collection::vec((0u64..100_000, 1u64..2000), 1..60),
             scope in (0u64..100_000, 1u64..100_000),
             datagram in 40u32..200,
         ) {
-            let mut received = Ranges::new();
+            let mut received = RangeSet::new();
             runs.iter().for_each(|(at, len)| received.insert(*at, at + len));
             let (lower, upper) = (scope.0, scope.0 + scope.1);
             let session = SessionId { engine: 200, number: 70_000 };
             let segments = build(session, 9000, 5, (lower, upper), &received, (datagram, usize::MAX));
-            let mut claimed = Ranges::new();
+            let mut claimed = RangeSet::new();
             let mut at = lower;
             for (i, segment) in segments.iter().enumerate() {
                 let bytes = segment.emit();
                 prop_assert!(bytes.len() <= datagram as usize, "{} bytes", bytes.len());
-                prop_assert_eq!(&Segment::parse(&bytes), &Ok(segment.clone()), "a peer reads it");
-                let Body::Report { serial, checkpoint: 5, lower, upper, claims } = &segment.body else { panic!() };
+                prop_assert_eq!(&Segment::parse(&bytes), &Ok(segment.clone()), "a peer can parse it");
+                let SegmentBody::Report { serial, checkpoint: 5, lower, upper, claims } = &segment.body else { panic!() };
                 prop_assert_eq!((*serial, *lower), (9000 + i as u64, at));
                 at = *upper;
                 claims.iter().for_each(|(start, end)| claimed.insert(*start, *end));

@@ -1,42 +1,40 @@
-//! What reports change for the sender of a block (RFC 5326 6.12, 6.13).
+//! Reception of reports by the sender of a block (RFC 5326 6.12, 6.13).
 
 use super::cookies::echoing;
 use super::engine::Ltp;
 use super::export::Reported;
 use super::extension::Extensions;
-use super::segment::{Body, Claims, Segment, SessionId, kind, reason};
+use super::segment::{Claims, Segment, SegmentBody, SessionId, kind, reason};
 use super::sending::blank_event;
-use super::span::{Control, Span};
+use super::span::{ControlSegment, LtpSpan};
 use super::timers::Wait;
 use core::net::SocketAddr;
 use farlink_base::layer::Output;
 use farlink_base::{Duration, Instant, Sink};
 
-/// A report as it arrived.
-pub(super) struct Report<'a> {
+/// A report as received.
+pub(super) struct ReceivedReport<'a> {
     pub(super) serial: u64,
     pub(super) checkpoint: u64,
     pub(super) scope: (u64, u64),
     pub(super) claims: Claims<'a>,
-    /// Extensions it carries.
     pub(super) header: Extensions<'a>,
 }
-impl Report<'_> {
-    /// Bytes it says have arrived.
+impl ReceivedReport<'_> {
     fn claimed(&self) -> u64 {
         self.claims.runs().map(|(start, end)| end - start).sum()
     }
 }
 
 impl Ltp {
-    /// A report arrived for one of our sessions, or one that is no more (6.13).
+    /// Handles a report on an export session, open or closed (6.13).
     // 5326-6.13-1
     pub(super) fn reported(
         &mut self,
         now: Instant,
         from: SocketAddr,
         number: u64,
-        report: &Report<'_>,
+        report: &ReceivedReport<'_>,
         out: &mut impl Sink<Output>,
     ) {
         let session = SessionId { engine: self.config.engine, number };
@@ -58,6 +56,7 @@ impl Ltp {
             let span = &mut self.spans[index];
             let (claimed, scope) = (report.claimed(), report.scope.1 - report.scope.0);
             span.note_loss(claimed, scope);
+            // Only a receiver of the block's segments knows the session number.
             span.traffic.proven = true;
             if let Some((mark, once, told)) = marked {
                 span.reported_on(now, mark.left, once);
@@ -81,7 +80,7 @@ impl Ltp {
             _ => {}
         }
     }
-    /// What is missing is sent again soon: further reports may come, and one checkpoint is enough for all.
+    /// Schedules retransmission after a short wait: further reports may arrive, and one checkpoint serves for all.
     fn gather(&mut self, now: Instant, number: u64) {
         let Some(index) = self.sessions.exports.get(&number).map(|export| export.span) else { return };
         let (span, wait) = (&mut self.spans[index], Wait::Gather { session: number });
@@ -105,16 +104,16 @@ impl Ltp {
         span: Option<usize>,
         from: SocketAddr,
         session: SessionId,
-        report: &Report<'_>,
+        report: &ReceivedReport<'_>,
         repeated: bool,
         out: &mut impl Sink<Output>,
     ) {
         let serial = report.serial;
-        let bytes = echoing(Segment { session, body: Body::ReportAck { serial } }.emit(), &report.header);
-        let control = |span: Option<&Span>| {
+        let bytes = echoing(Segment { session, body: SegmentBody::ReportAck { serial } }.emit(), &report.header);
+        let control = |span: Option<&LtpSpan>| {
             let mut event = blank_event(span, session, kind::REPORT_ACK);
             (event.report, event.resend) = (serial, repeated);
-            Control { bytes, after: None, event }
+            ControlSegment { bytes, after: None, event }
         };
         self.reply(span, from, control, out);
     }
@@ -130,7 +129,7 @@ mod tests {
     use farlink_base::{LinkId, Payload, socket};
 
     #[test]
-    fn a_report_of_what_was_never_sent_tells_nothing_of_what_was() {
+    fn reports_beyond_sent_data_are_ignored() {
         let link = LinkId(1);
         let mut ltp = Ltp::new(
             Config { engine: 1, ..Config::default() },
@@ -143,7 +142,7 @@ mod tests {
         let (number, export) = ltp.sessions.exports.iter().next().expect("it was sent");
         let (number, checkpoint) = (*number, export.open_checkpoints().next().expect("with a checkpoint"));
         for (serial, upper, out) in [(1, 9000, 5000), (2, 5000, 0)] {
-            let body = Body::Report { serial, checkpoint, lower: 0, upper, claims: vec![(0, 10)] };
+            let body = SegmentBody::Report { serial, checkpoint, lower: 0, upper, claims: vec![(0, 10)] };
             let train =
                 DatagramBatch::single(Payload::from(Segment { session: SessionId { engine: 1, number }, body }.emit()));
             let from = SocketAddr::from(([10, 0, 0, 2], 1113));

@@ -1,5 +1,5 @@
-//! LTP segments on the wire (RFC 5326 3): [`parse`] reads one in place ([`View`]); [`Segment`] is
-//! the form that cannot be wrong, and [`Segment::emit`] writes it.
+//! Encoding of LTP segments (RFC 5326 3): [`parse`] reads one in place ([`View`]); [`Segment`] is an owned, valid
+//! form, which [`Segment::emit`] writes.
 
 use super::extension::Extensions;
 use crate::sdnv;
@@ -9,7 +9,7 @@ use farlink_base::Malformed;
 
 /// Segment type numbers (RFC 5326 3.1, table 2).
 pub mod kind {
-    /// Red data.
+    /// Red data without a checkpoint.
     pub const RED: u8 = 0;
     /// Red data, checkpoint.
     pub const CHECKPOINT: u8 = 1;
@@ -17,21 +17,21 @@ pub mod kind {
     pub const RED_END: u8 = 2;
     /// Red data, checkpoint, end of red part and of block.
     pub const BLOCK_END: u8 = 3;
-    /// Green data.
+    /// Green data inside a block.
     pub const GREEN: u8 = 4;
     /// Green data, end of block.
     pub const GREEN_END: u8 = 7;
-    /// Report.
+    /// Report segment.
     pub const REPORT: u8 = 8;
     /// Report acknowledgment.
     pub const REPORT_ACK: u8 = 9;
     /// Cancel by the block sender.
     pub const CANCEL_SENDER: u8 = 12;
-    /// Its acknowledgment.
+    /// Acknowledgment of a cancel by the block sender.
     pub const CANCEL_SENDER_ACK: u8 = 13;
     /// Cancel by the block receiver.
     pub const CANCEL_RECEIVER: u8 = 14;
-    /// Its acknowledgment.
+    /// Acknowledgment of a cancel by the block receiver.
     pub const CANCEL_RECEIVER_ACK: u8 = 15;
 }
 
@@ -53,37 +53,37 @@ pub mod reason {
 
 /// Client service number of the bundle protocol.
 pub const SERVICE_BUNDLE: u64 = 1;
-/// Client service number of service data aggregation (CCSDS 734.1): a block of items, each behind the number of its own
+/// Client service number of service data aggregation (CCSDS 734.1): a block of items, each preceded by its own client
 /// service.
 pub const SERVICE_AGGREGATE: u64 = 2;
 
-/// A session: the engine that sends the block, and the number it gave.
+/// Session ID: the engine that sends the block, and its session number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SessionId {
-    /// Originating engine.
+    /// Engine number of the sender.
     pub engine: u64,
     /// Session number.
     pub number: u64,
 }
 
-/// The fields of a data segment, without the data.
+/// Fields of a data segment, without the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Data {
     /// Segment type, 0 to 4 or 7.
     pub kind: u8,
-    /// Client service.
+    /// Client service number.
     pub service: u64,
-    /// Place of the data in the block, bytes.
+    /// Offset of the data in the block, bytes.
     pub offset: u64,
-    /// Length of the data, bytes; at least 1, and offset + length does not overflow.
+    /// Length of the data, bytes; at least 1 except in a checkpoint. Offset plus length does not overflow.
     pub length: u64,
-    /// Checkpoint serial number; 0 when the segment is no checkpoint.
+    /// Checkpoint serial number; 0 if the segment is not a checkpoint.
     pub checkpoint: u64,
-    /// The report this checkpoint answers, or 0.
+    /// Serial number of the report that this checkpoint answers, or 0.
     pub report: u64,
 }
 impl Data {
-    /// Whether it is red (will be repaired).
+    /// Whether the data is red: retransmitted if lost.
     pub fn is_red(&self) -> bool {
         self.kind <= kind::BLOCK_END
     }
@@ -91,21 +91,21 @@ impl Data {
     pub fn is_checkpoint(&self) -> bool {
         (kind::CHECKPOINT..=kind::BLOCK_END).contains(&self.kind)
     }
-    /// Whether its end is the end of the red part.
+    /// Whether it ends the red part.
     pub fn ends_red(&self) -> bool {
         matches!(self.kind, kind::RED_END | kind::BLOCK_END)
     }
-    /// Whether its end is the end of the block.
+    /// Whether it ends the block.
     pub fn ends_block(&self) -> bool {
         matches!(self.kind, kind::BLOCK_END | kind::GREEN_END)
     }
-    /// One past its last byte in the block.
+    /// End of the data in the block, exclusive.
     pub fn end(&self) -> u64 {
         self.offset + self.length
     }
 }
 
-/// The claims of a report as they lie in the segment; checked by [`parse`].
+/// Claims of a report, in place; validated by [`parse`].
 #[derive(Clone, Copy, Debug)]
 pub struct Claims<'a> {
     bytes: &'a [u8],
@@ -113,7 +113,7 @@ pub struct Claims<'a> {
     lower: u64,
 }
 impl Claims<'_> {
-    /// The claimed runs `start..end` of the block, in order, apart from each other.
+    /// Claimed runs `start..end` of the block, in order, not adjacent.
     pub fn runs(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let mut rest = self.bytes;
         let lower = self.lower;
@@ -129,42 +129,42 @@ impl Claims<'_> {
     }
 }
 
-/// What a segment says, read in place.
+/// Content of a segment, read in place.
 #[derive(Clone, Copy, Debug)]
-pub enum Content<'a> {
-    /// Data of a block; the bytes begin at `at` of the datagram.
+pub enum SegmentContent<'a> {
+    /// Data of a block.
     Data {
-        /// The fields.
+        /// Header fields.
         data: Data,
-        /// Where the bytes begin.
+        /// Offset of the data in the datagram.
         at: usize,
     },
     /// A report.
     Report {
-        /// Its serial number, not 0.
+        /// Report serial number, not 0.
         serial: u64,
-        /// The checkpoint it answers; 0 when it is asynchronous.
+        /// Serial number of the checkpoint it answers; 0 if asynchronous.
         checkpoint: u64,
-        /// Start of its scope.
+        /// Lower bound of its scope.
         lower: u64,
-        /// End of its scope, greater than `lower`.
+        /// Upper bound of its scope, greater than `lower`.
         upper: u64,
-        /// What was received within the scope.
+        /// Data received within the scope.
         claims: Claims<'a>,
     },
-    /// A report was received.
+    /// Acknowledgment of a report.
     ReportAck {
         /// Serial number of the report.
         serial: u64,
     },
-    /// A session is cancelled.
+    /// Cancellation of a session.
     Cancel {
-        /// By the sender of the block, or by its receiver.
+        /// Whether the block's sender cancels, or its receiver.
         by_sender: bool,
-        /// Why ([`reason`]).
+        /// Reason code ([`reason`]).
         reason: u8,
     },
-    /// A cancellation was received.
+    /// Acknowledgment of a cancellation.
     CancelAck {
         /// Whether it answers a cancellation by the sender.
         by_sender: bool,
@@ -174,28 +174,28 @@ pub enum Content<'a> {
 /// One segment, read in place.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
-    /// Segment type.
+    /// Segment type number.
     pub kind: u8,
-    /// The session.
+    /// Session it belongs to.
     pub session: SessionId,
-    /// What it says.
-    pub content: Content<'a>,
-    /// Extensions behind its header.
+    /// Content by type.
+    pub content: SegmentContent<'a>,
+    /// Header extensions.
     pub header: Extensions<'a>,
-    /// Extensions behind its end.
+    /// Trailer extensions.
     pub trailer: Extensions<'a>,
-    /// Where those begin.
+    /// Offset of the trailer extensions.
     pub trailer_at: usize,
-    /// Bytes after a segment without data. RFC 5326 has no word for them, and ION pads its secondary
-    /// reports with zeros: they change nothing.
+    /// Bytes after a segment without data. RFC 5326 does not provide for them; ION pads its secondary reports with
+    /// zeros, so they are ignored.
     pub trailing: u64,
 }
 
-struct Reader<'a> {
+struct SegmentReader<'a> {
     bytes: &'a [u8],
     at: usize,
 }
-impl<'a> Reader<'a> {
+impl<'a> SegmentReader<'a> {
     fn fail<T>(&self, reason: &'static str) -> Result<T, Malformed> {
         Err(Malformed { offset: self.at as u64, reason })
     }
@@ -219,7 +219,7 @@ impl<'a> Reader<'a> {
     fn rest(&self) -> &'a [u8] {
         &self.bytes[self.at..]
     }
-    /// Steps over extensions (RFC 5326 3.1.4).
+    /// Reads extensions (RFC 5326 3.1.4).
     fn extensions(&mut self, count: u8) -> Result<Extensions<'a>, Malformed> {
         let start = self.at;
         for _ in 0..count {
@@ -234,11 +234,11 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Reads the segment at the front of a datagram of `total` bytes. `head` holds its first bytes: all
-/// of them, or for a data segment without trailer extensions at least all before the data.
+/// Parses the segment in a datagram of `total` bytes. `head` holds its first bytes: all of them, or for a data
+/// segment without trailer extensions at least everything before the data.
 // 5326-3.1.2-1, 5326-6-1
 pub fn parse(head: &[u8], total: u64) -> Result<View<'_>, Malformed> {
-    let mut r = Reader { bytes: head, at: 0 };
+    let mut r = SegmentReader { bytes: head, at: 0 };
     let control = r.u8()?;
     // 5326-3.1-1
     if control >> 4 != 0 {
@@ -261,12 +261,12 @@ pub fn parse(head: &[u8], total: u64) -> Result<View<'_>, Malformed> {
             content
         }
         kind::REPORT => parse_report(&mut r)?,
-        kind::REPORT_ACK => Content::ReportAck { serial: r.sdnv()? },
+        kind::REPORT_ACK => SegmentContent::ReportAck { serial: r.sdnv()? },
         kind::CANCEL_SENDER | kind::CANCEL_RECEIVER => {
-            Content::Cancel { by_sender: kind == kind::CANCEL_SENDER, reason: r.u8()? }
+            SegmentContent::Cancel { by_sender: kind == kind::CANCEL_SENDER, reason: r.u8()? }
         }
         kind::CANCEL_SENDER_ACK | kind::CANCEL_RECEIVER_ACK => {
-            Content::CancelAck { by_sender: kind == kind::CANCEL_SENDER_ACK }
+            SegmentContent::CancelAck { by_sender: kind == kind::CANCEL_SENDER_ACK }
         }
         _ => return r.fail("undefined LTP segment type"),
     };
@@ -280,7 +280,12 @@ pub fn parse(head: &[u8], total: u64) -> Result<View<'_>, Malformed> {
 
 // 5326-3.2.1-1, 5326-3.2.1-2, 5326-3.2.1-6, 5326-9.3-1
 #[inline]
-fn parse_data<'a>(r: &mut Reader<'a>, kind: u8, trailers: u8, total: u64) -> Result<Content<'a>, Malformed> {
+fn parse_data<'a>(
+    r: &mut SegmentReader<'a>,
+    kind: u8,
+    trailers: u8,
+    total: u64,
+) -> Result<SegmentContent<'a>, Malformed> {
     let (service, offset, length) = (r.sdnv()?, r.sdnv()?, r.sdnv()?);
     let mut data = Data { kind, service, offset, length, checkpoint: 0, report: 0 };
     if data.is_checkpoint() {
@@ -291,7 +296,7 @@ fn parse_data<'a>(r: &mut Reader<'a>, kind: u8, trailers: u8, total: u64) -> Res
         }
     }
     let at = r.at;
-    // A checkpoint may follow the last byte; anything else without data says nothing.
+    // A checkpoint may follow the last byte of a block; other segments without data are invalid.
     if length == 0 && (!data.is_checkpoint() || offset == 0) {
         return r.fail("data segment without data");
     }
@@ -311,15 +316,15 @@ fn parse_data<'a>(r: &mut Reader<'a>, kind: u8, trailers: u8, total: u64) -> Res
         }
         r.at += length as usize;
     }
-    Ok(Content::Data { data, at })
+    Ok(SegmentContent::Data { data, at })
 }
 
-fn head_is_partial(r: &Reader<'_>, total: u64) -> bool {
+fn head_is_partial(r: &SegmentReader<'_>, total: u64) -> bool {
     r.bytes.len() as u64 != total
 }
 
 // 5326-3.2.2-4, 5326-3.2.2-7, 5326-3.2.2-8, 5326-3.2.2-9, 5326-3.2.2-10, 5326-9.3-1
-fn parse_report<'a>(r: &mut Reader<'a>) -> Result<Content<'a>, Malformed> {
+fn parse_report<'a>(r: &mut SegmentReader<'a>) -> Result<SegmentContent<'a>, Malformed> {
     let serial = r.sdnv()?;
     let checkpoint = r.sdnv()?;
     let upper = r.sdnv()?;
@@ -331,6 +336,7 @@ fn parse_report<'a>(r: &mut Reader<'a>) -> Result<Content<'a>, Malformed> {
     if lower >= upper {
         return r.fail("report scope is empty");
     }
+    // Each claim has at least two bytes: this bounds the loop below.
     let bytes = r.rest();
     if count > bytes.len() as u64 / 2 {
         return r.fail("more claims than bytes");
@@ -347,7 +353,7 @@ fn parse_report<'a>(r: &mut Reader<'a>) -> Result<Content<'a>, Malformed> {
         };
         claimed_to = Some(end);
     }
-    Ok(Content::Report {
+    Ok(SegmentContent::Report {
         serial,
         checkpoint,
         lower,
@@ -356,31 +362,31 @@ fn parse_report<'a>(r: &mut Reader<'a>) -> Result<Content<'a>, Malformed> {
     })
 }
 
-/// One segment in the form that cannot be wrong on the wire. Extensions are not kept.
+/// One segment in an owned, valid form, without extensions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Segment {
-    /// The session.
+    /// Session it belongs to.
     pub session: SessionId,
-    /// What it says.
-    pub body: Body,
+    /// Content by type.
+    pub body: SegmentBody,
 }
 
-/// What a [`Segment`] says.
+/// Content of a [`Segment`].
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Body {
+pub enum SegmentBody {
     /// Data of a block.
     Data(Data, Bytes),
-    /// A report; `claims` are absolute runs `start..end` within the scope, in order, apart.
+    /// A report; `claims` are absolute runs `start..end` within the scope, in order, not adjacent.
     Report {
-        /// Serial number.
+        /// Report serial number.
         serial: u64,
-        /// Checkpoint it answers, or 0.
+        /// Checkpoint serial number, or 0.
         checkpoint: u64,
-        /// Start of its scope.
+        /// Lower bound of its scope.
         lower: u64,
-        /// End of its scope.
+        /// Upper bound of its scope.
         upper: u64,
-        /// What was received.
+        /// Data received within the scope.
         claims: Vec<(u64, u64)>,
     },
     /// Acknowledgment of a report.
@@ -388,41 +394,41 @@ pub enum Body {
         /// Serial number of the report.
         serial: u64,
     },
-    /// A session is cancelled.
+    /// Cancellation of a session.
     Cancel {
-        /// By the sender of the block, or by its receiver.
+        /// Whether the block's sender cancels, or its receiver.
         by_sender: bool,
-        /// Why ([`reason`]).
+        /// Reason code ([`reason`]).
         reason: u8,
     },
-    /// A cancellation was received.
+    /// Acknowledgment of a cancellation.
     CancelAck {
         /// Whether it answers a cancellation by the sender.
         by_sender: bool,
     },
 }
 
-/// A small buffer for the fields of one segment; the longest data header is 72 bytes.
+/// Buffer for the header of one segment; the longest data header has 72 bytes.
 #[derive(Debug)]
-pub(super) struct Head {
+pub(super) struct HeaderBuffer {
     buffer: [u8; 80],
     len: usize,
 }
-impl Head {
-    /// The common header (RFC 5326 3.1) without extensions.
+impl HeaderBuffer {
+    /// Common header (RFC 5326 3.1) without extensions.
     // 5326-3.1-1, 5326-3.1.4-1
-    pub(super) fn new(kind: u8, session: SessionId) -> Head {
-        let mut head = Head { buffer: [0; 80], len: 0 };
+    pub(super) fn new(kind: u8, session: SessionId) -> HeaderBuffer {
+        let mut head = HeaderBuffer { buffer: [0; 80], len: 0 };
         head.u8(kind);
         head.sdnv(session.engine);
         head.sdnv(session.number);
         head.u8(0);
         head
     }
-    /// Everything of a data segment before the data.
+    /// Header of a data segment.
     // 5326-3.2.1-1, 5326-3.2.1-2
-    pub(super) fn data(session: SessionId, data: &Data) -> Head {
-        let mut head = Head::new(data.kind, session);
+    pub(super) fn data(session: SessionId, data: &Data) -> HeaderBuffer {
+        let mut head = HeaderBuffer::new(data.kind, session);
         head.sdnv(data.service);
         head.sdnv(data.offset);
         head.sdnv(data.length);
@@ -452,28 +458,28 @@ fn put_sdnv(out: &mut BytesMut, value: u64) {
 }
 
 impl Segment {
-    /// Its type number.
+    /// Segment type number.
     pub fn kind(&self) -> u8 {
         match &self.body {
-            Body::Data(data, _) => data.kind,
-            Body::Report { .. } => kind::REPORT,
-            Body::ReportAck { .. } => kind::REPORT_ACK,
-            Body::Cancel { by_sender: true, .. } => kind::CANCEL_SENDER,
-            Body::Cancel { by_sender: false, .. } => kind::CANCEL_RECEIVER,
-            Body::CancelAck { by_sender: true } => kind::CANCEL_SENDER_ACK,
-            Body::CancelAck { by_sender: false } => kind::CANCEL_RECEIVER_ACK,
+            SegmentBody::Data(data, _) => data.kind,
+            SegmentBody::Report { .. } => kind::REPORT,
+            SegmentBody::ReportAck { .. } => kind::REPORT_ACK,
+            SegmentBody::Cancel { by_sender: true, .. } => kind::CANCEL_SENDER,
+            SegmentBody::Cancel { by_sender: false, .. } => kind::CANCEL_RECEIVER,
+            SegmentBody::CancelAck { by_sender: true } => kind::CANCEL_SENDER_ACK,
+            SegmentBody::CancelAck { by_sender: false } => kind::CANCEL_RECEIVER_ACK,
         }
     }
-    /// Its bytes.
+    /// Encodes the segment.
     pub fn emit(&self) -> Bytes {
         let mut out = BytesMut::with_capacity(64);
         match &self.body {
-            Body::Data(data, bytes) => {
-                out.put_slice(Head::data(self.session, data).bytes());
+            SegmentBody::Data(data, bytes) => {
+                out.put_slice(HeaderBuffer::data(self.session, data).bytes());
                 out.put_slice(bytes);
             }
-            Body::Report { serial, checkpoint, lower, upper, claims } => {
-                out.put_slice(Head::new(kind::REPORT, self.session).bytes());
+            SegmentBody::Report { serial, checkpoint, lower, upper, claims } => {
+                out.put_slice(HeaderBuffer::new(kind::REPORT, self.session).bytes());
                 for value in [*serial, *checkpoint, *upper, *lower, claims.len() as u64] {
                     put_sdnv(&mut out, value);
                 }
@@ -482,29 +488,29 @@ impl Segment {
                     put_sdnv(&mut out, end - start);
                 }
             }
-            Body::ReportAck { serial } => {
-                out.put_slice(Head::new(kind::REPORT_ACK, self.session).bytes());
+            SegmentBody::ReportAck { serial } => {
+                out.put_slice(HeaderBuffer::new(kind::REPORT_ACK, self.session).bytes());
                 put_sdnv(&mut out, *serial);
             }
-            Body::Cancel { reason, .. } => {
-                out.put_slice(Head::new(self.kind(), self.session).bytes());
+            SegmentBody::Cancel { reason, .. } => {
+                out.put_slice(HeaderBuffer::new(self.kind(), self.session).bytes());
                 out.put_u8(*reason);
             }
-            Body::CancelAck { .. } => out.put_slice(Head::new(self.kind(), self.session).bytes()),
+            SegmentBody::CancelAck { .. } => out.put_slice(HeaderBuffer::new(self.kind(), self.session).bytes()),
         }
         out.freeze()
     }
-    /// Reads a whole datagram.
+    /// Parses a whole datagram.
     pub fn parse(datagram: &Bytes) -> Result<Segment, Malformed> {
         let view = parse(datagram, datagram.len() as u64)?;
         let body = match view.content {
-            Content::Data { data, at } => Body::Data(data, datagram.slice(at..at + data.length as usize)),
-            Content::Report { serial, checkpoint, lower, upper, claims } => {
-                Body::Report { serial, checkpoint, lower, upper, claims: claims.runs().collect() }
+            SegmentContent::Data { data, at } => SegmentBody::Data(data, datagram.slice(at..at + data.length as usize)),
+            SegmentContent::Report { serial, checkpoint, lower, upper, claims } => {
+                SegmentBody::Report { serial, checkpoint, lower, upper, claims: claims.runs().collect() }
             }
-            Content::ReportAck { serial } => Body::ReportAck { serial },
-            Content::Cancel { by_sender, reason } => Body::Cancel { by_sender, reason },
-            Content::CancelAck { by_sender } => Body::CancelAck { by_sender },
+            SegmentContent::ReportAck { serial } => SegmentBody::ReportAck { serial },
+            SegmentContent::Cancel { by_sender, reason } => SegmentBody::Cancel { by_sender, reason },
+            SegmentContent::CancelAck { by_sender } => SegmentBody::CancelAck { by_sender },
         };
         Ok(Segment { session: view.session, body })
     }
@@ -512,14 +518,14 @@ impl Segment {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ranges::Ranges;
+    use super::super::ranges::RangeSet;
     use super::*;
     use proptest::prelude::*;
 
     fn number() -> impl Strategy<Value = u64> {
         (any::<u64>(), 0u32..64).prop_map(|(v, s)| v >> s)
     }
-    fn body() -> impl Strategy<Value = Body> {
+    fn body() -> impl Strategy<Value = SegmentBody> {
         let data = (
             prop_oneof![0u8..=4, Just(7)],
             number(),
@@ -535,23 +541,23 @@ mod tests {
                 if data.is_checkpoint() {
                     (data.checkpoint, data.report) = (checkpoint, report);
                 }
-                Body::Data(data, Bytes::from(bytes))
+                SegmentBody::Data(data, Bytes::from(bytes))
             });
         let report =
             (1u64..u64::MAX, number(), number(), proptest::collection::vec((0u64..5000, 1u64..5000), 0..20), 0u64..3)
                 .prop_map(|(serial, checkpoint, lower, runs, slack)| {
                     let lower = lower.min(u64::MAX - 20_000);
-                    let mut set = Ranges::new();
+                    let mut set = RangeSet::new();
                     runs.iter().for_each(|(at, len)| set.insert(lower + at, lower + at + len));
                     let upper = set.end().max(lower + 1) + slack;
-                    Body::Report { serial, checkpoint, lower, upper, claims: set.runs().to_vec() }
+                    SegmentBody::Report { serial, checkpoint, lower, upper, claims: set.runs().to_vec() }
                 });
         prop_oneof![
             data,
             report,
-            number().prop_map(|serial| Body::ReportAck { serial }),
-            (any::<bool>(), any::<u8>()).prop_map(|(by_sender, reason)| Body::Cancel { by_sender, reason }),
-            any::<bool>().prop_map(|by_sender| Body::CancelAck { by_sender }),
+            number().prop_map(|serial| SegmentBody::ReportAck { serial }),
+            (any::<bool>(), any::<u8>()).prop_map(|(by_sender, reason)| SegmentBody::Cancel { by_sender, reason }),
+            any::<bool>().prop_map(|by_sender| SegmentBody::CancelAck { by_sender }),
         ]
     }
 
@@ -578,9 +584,11 @@ mod tests {
     }
 
     #[test]
-    fn extensions_are_stepped_over_on_both_ends() {
+    fn header_and_trailer_extensions_are_skipped() {
         let bytes = Bytes::from_static(&[0, 1, 42, 0x12, 0, 2, 9, 9, 1, 0, 2, b'h', b'i', 0xc0, 0, 1, 1, 7]);
-        let Ok(Segment { body: Body::Data(data, content), .. }) = Segment::parse(&bytes) else { panic!("no data") };
+        let Ok(Segment { body: SegmentBody::Data(data, content), .. }) = Segment::parse(&bytes) else {
+            panic!("no data")
+        };
         assert_eq!((data.length, &content[..]), (2, &b"hi"[..]));
         assert!(Segment::parse(&bytes.slice(..17)).is_err());
     }

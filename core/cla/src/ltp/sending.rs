@@ -1,44 +1,43 @@
-//! The sender's half of the engine: blocks, transmission, reports, cancelling (RFC 5326 6.1 to 6.7,
-//! 6.12, 6.13, 6.15 to 6.19).
+//! Sender of the engine: blocks, transmission, timeouts, cancelling (RFC 5326 6.1 to 6.7, 6.12, 6.13, 6.15 to 6.19).
 
 use super::authentication::Seal;
+use super::block_bundles::{BlockBundle, BlockBundles, MARK};
 use super::cookies::{Cookies, with_cookies};
-use super::ending::End;
+use super::ending::SessionEnd;
 use super::engine::{Cancelled, Ltp};
 use super::export::{Cutting, Export};
 use super::import::{is_as_good_as_kept, is_final};
 use super::pace::Mark;
-use super::riders::{MARK, Rider, Riders};
-use super::segment::{Body, Data, Head, SERVICE_AGGREGATE, SERVICE_BUNDLE, Segment, SessionId, reason};
-use super::source::{Given, Source};
-use super::span::{Control, Pending, Span, tell};
+use super::segment::{Data, HeaderBuffer, SERVICE_AGGREGATE, SERVICE_BUNDLE, Segment, SegmentBody, SessionId, reason};
+use super::source::{BlockSource, Given};
+use super::span::{ControlSegment, LtpSpan, Pending, tell};
 use super::timers::Wait;
-use crate::batches::Trains;
+use crate::batches::BatchBuilder;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::net::SocketAddr;
 use farlink_base::layer::{Output, SendId};
 use farlink_base::{EventClass, Instant, LinkId, Payload, Refusal, Rng, Sink};
 
-/// Trains sent per call: the driver gets its turn in between.
-const TRAINS_PER_CALL: u32 = 16;
-/// Cancelled sessions that wait for an acknowledgment; further ones end in silence.
+/// Most batches sent per call, so that the driver can read in between.
+const BATCHES_PER_CALL: u32 = 16;
+/// Most cancelled sessions awaiting acknowledgment; further ones end without a cancel.
 const CANCELLED_MAX: usize = 4096;
-/// Session numbers stay within 32 bits (CCSDS 734.1).
+/// Largest session number: 32 bits (CCSDS 734.1).
 const SESSION_MAX: u64 = u32::MAX as u64;
 
-/// What the peer's reason for cancelling means to the agent.
+/// Refusal for the peer's reason for cancelling.
 fn refusal(cancel_reason: u8) -> Option<Refusal> {
     match cancel_reason {
         reason::SYSTEM => Some(Refusal::NoResources),
         reason::USER => Some(Refusal::NotAcceptable),
-        // RFC 5326 3.2.4: the client service is not there.
+        // RFC 5326 3.2.4: the client service does not exist.
         reason::UNREACHABLE => Some(Refusal::Unknown),
         _ => None,
     }
 }
 
-/// What the sender of a bundle hears when it is refused for this reason: cancel segments have few words.
+/// Result that the sender sees when its bundle is refused for this reason; cancel segments have few codes.
 pub fn told(why: Refusal) -> Result<(), Refusal> {
     if is_as_good_as_kept(why) {
         return Ok(());
@@ -52,7 +51,7 @@ impl Ltp {
         &mut self,
         now: Instant,
         link: LinkId,
-        (bundle, total): (Rider, u64),
+        (bundle, total): (BlockBundle, u64),
         reliable: bool,
         out: &mut impl Sink<Output>,
     ) {
@@ -64,7 +63,7 @@ impl Ltp {
         };
         self.touch(index);
         let limit = self.spans[index].rules.aggregate_bytes;
-        // A bundle with a green part is a block of its own.
+        // A bundle with a green part needs a block of its own.
         let all_red = reliable && self.spans[index].rules.red_of(u64::MAX) == u64::MAX;
         if len < total || !all_red || len >= limit {
             self.close_block(index);
@@ -82,7 +81,7 @@ impl Ltp {
             self.close_block(index);
         }
     }
-    /// Makes a block of the bundles that waited to share one.
+    /// Makes a block of the bundles waiting to share one.
     pub(super) fn close_block(&mut self, index: usize) {
         let Some(traffic) = self.spans[index].traffic.made() else { return };
         let Pending { bundles, bytes, .. } = core::mem::take(&mut traffic.pending);
@@ -95,10 +94,10 @@ impl Ltp {
         self.open_export(index, (bundles, bytes + marks as u64), true, service);
     }
     // 5326-4.1-1, 5326-4.1-2
-    fn open_export(&mut self, index: usize, (bundles, len): (Vec<Rider>, u64), reliable: bool, service: u64) {
+    fn open_export(&mut self, index: usize, (bundles, len): (Vec<BlockBundle>, u64), reliable: bool, service: u64) {
         let streamed = bundles.first().filter(|first| bundles.len() == 1 && first.bytes.len() < len);
-        let source = Source::new(len, streamed.map(|first| first.id));
-        let block = (Riders::new(bundles, service == SERVICE_AGGREGATE), source);
+        let source = BlockSource::new(len, streamed.map(|first| first.id));
+        let block = (BlockBundles::new(bundles, service == SERVICE_AGGREGATE), source);
         let number = self.session_number(index);
         let session = SessionId { engine: self.config.engine, number };
         let serial = self.first_serial(session);
@@ -113,18 +112,18 @@ impl Ltp {
         let mut export = Export::new(session, index, block, red, serial, cutting);
         export.in_fresh = true;
         export.service = service;
-        self.sessions.by_send.extend(export.riders.ids().map(|id| (id, number)));
+        self.sessions.by_send.extend(export.bundles.ids().map(|id| (id, number)));
         self.sessions.exports.insert(number, export);
     }
-    /// A number that no session has. They count up from where nobody but the peer of the span knows:
-    /// what others are told says nothing about it.
+    /// Next free session number. Numbers count up from a start known only to the span's peer, so that other peers
+    /// cannot predict them.
     // 5326-3.1-2, 5326-9.3-3
     fn session_number(&mut self, index: usize) -> u64 {
         let span = &mut self.spans[index];
         if span.traffic.next_session == 0 {
             let seed = self.config.seed ^ self.config.engine.rotate_left(40);
             self.numbered += 1;
-            // 31 bits: an engine that starts anew hardly meets numbers its peers remember.
+            // 31 random bits: after a restart few numbers match those that peers remember.
             span.traffic.next_session = 1 + Rng::stream(seed, self.numbered).below(1 << 31);
         }
         loop {
@@ -135,11 +134,11 @@ impl Ltp {
             }
         }
     }
-    /// Forgets an export; its timers stop.
+    /// Removes an export session and its timers.
     // 5326-6.19-1, 5326-6.20-1
-    fn remove_export(&mut self, number: u64, end: End, out: &mut impl Sink<Output>) -> Option<Export> {
+    fn remove_export(&mut self, number: u64, end: SessionEnd, out: &mut impl Sink<Output>) -> Option<Export> {
         let export = self.sessions.exports.remove(&number)?;
-        for id in export.riders.ids() {
+        for id in export.bundles.ids() {
             self.sessions.by_send.remove(&id);
         }
         let span = &mut self.spans[export.span];
@@ -162,28 +161,28 @@ impl Ltp {
     }
     // 5326-6.12-1
     pub(super) fn complete_export(&mut self, number: u64, out: &mut impl Sink<Output>) {
-        let Some(export) = self.remove_export(number, End::Complete, out) else { return };
+        let Some(export) = self.remove_export(number, SessionEnd::Complete, out) else { return };
         self.spans[export.span].completed();
         let link = self.spans[export.span].link;
-        for id in export.riders.ids() {
+        for id in export.bundles.ids() {
             out.push(Output::Sent { id, link });
         }
     }
     pub(super) fn fail_export(
         &mut self,
         number: u64,
-        (refused, end): (Option<Refusal>, End),
+        (refused, end): (Option<Refusal>, SessionEnd),
         out: &mut impl Sink<Output>,
     ) -> Option<usize> {
         let export = self.remove_export(number, end, out)?;
         let link = self.spans[export.span].link;
-        for id in export.riders.ids() {
+        for id in export.bundles.ids() {
             out.push(Output::SendFailed { id, link, refused });
         }
         Some(export.span)
     }
 
-    /// More of a bundle that is not all here: its session goes on.
+    /// Takes further bytes of a streamed bundle; its session continues.
     pub(super) fn send_more(&mut self, id: SendId, from: u64, part: Payload) {
         let Some(&number) = self.sessions.by_send.get(&id) else { return };
         let Some(export) = self.sessions.exports.get_mut(&number) else { return };
@@ -199,13 +198,13 @@ impl Ltp {
         }
         self.touch(index);
     }
-    /// The rest of a bundle cannot be had: its session is cancelled (6.15).
+    /// Cancels the session of a bundle that cannot be read (6.15).
     pub(super) fn send_broken(&mut self, id: SendId, out: &mut impl Sink<Output>) {
         if let Some(number) = self.sessions.by_send.get(&id).copied() {
             self.cancel_export(number, reason::SYSTEM, out);
         }
     }
-    /// Asks for the bytes a session needs next.
+    /// Requests the bytes that a session needs next.
     fn ask(&mut self, number: u64, again: bool, out: &mut impl Sink<Output>) {
         let Some(export) = self.sessions.exports.get_mut(&number) else { return };
         let Some(id) = export.source.send() else { return };
@@ -215,25 +214,26 @@ impl Ltp {
         }
     }
 
-    /// Sends what may leave now: answers first, then what was lost, then new data.
+    /// Sends as much as the rate allows: control segments first, then retransmissions, then new data.
     // 5326-6.1-1, 5326-6.4-1
     pub(super) fn transmit(&mut self, index: usize, now: Instant, out: &mut impl Sink<Output>) {
         let span = &mut self.spans[index];
         if !span.state.transmit || !span.has_work() || span.next_burst() > now {
             return;
         }
+        // Asked once per burst rather than per segment.
         let wanted = out.wants(EventClass::Segment);
         let horizon = span.begin_burst(now);
-        let mut trains = Trains::new(span.to);
+        let mut batches = BatchBuilder::new(span.to);
         let mut left: Vec<u64> = Vec::new();
-        while trains.flushed < TRAINS_PER_CALL && self.spans[index].traffic.busy_until <= horizon {
+        while batches.flushed < BATCHES_PER_CALL && self.spans[index].traffic.busy_until <= horizon {
             if let Some(control) = self.spans[index].traffic.control.pop_front() {
-                self.transmit_control(index, now, control, &mut trains, wanted, out);
-            } else if !self.transmit_data(index, now, &mut trains, &mut left, wanted, out) {
+                self.transmit_control(index, now, control, &mut batches, wanted, out);
+            } else if !self.transmit_data(index, now, &mut batches, &mut left, wanted, out) {
                 break;
             }
         }
-        trains.flush(out);
+        batches.flush(out);
         self.spans[index].end_burst(horizon);
         for number in left {
             self.complete_export(number, out);
@@ -245,12 +245,12 @@ impl Ltp {
         &mut self,
         index: usize,
         now: Instant,
-        control: Control,
-        trains: &mut Trains,
+        control: ControlSegment,
+        batches: &mut BatchBuilder,
         wanted: bool,
         out: &mut impl Sink<Output>,
     ) {
-        // A report or cancel whose session ended while it waited here is not sent any more.
+        // A report or cancel of a session that has ended is not sent.
         let stale = match control.after {
             Some(Wait::Report { session, serial }) => {
                 let left = self.spans[index].traffic.busy_until.max(now);
@@ -273,16 +273,16 @@ impl Ltp {
         // 5327-2.1-2, 5327-2.1-6
         let bytes = span.rules.seal().map_or(control.bytes.clone(), |seal| seal.seal(&control.bytes).into());
         let len = bytes.len() as u64;
-        trains.begin(len, out);
-        trains.rope.push_bytes(bytes);
+        batches.begin(len, out);
+        batches.rope.push_bytes(bytes);
         span.charge(len, 0);
         if let Some(wait) = control.after {
             span.wait(now, wait);
         }
         tell(wanted, control.event, out);
     }
-    /// The bundles of a block that leave next get their age; one that expired does not leave. Of a block of those alone
-    /// nothing is left.
+    /// Updates the age of a block's bundles that leave next; expired ones fail, and with the last of them the session
+    /// ends.
     fn begin(&mut self, now: Instant, number: u64, out: &mut impl Sink<Output>) {
         let Some(export) = self.sessions.exports.get_mut(&number) else { return };
         let counts = |export: &Export| [export.source.weight(), export.source.len(), export.unsent()];
@@ -299,16 +299,16 @@ impl Ltp {
             out.push(Output::SendFailed { id, link, refused: None });
         }
         if empty {
-            self.remove_export(number, End::Silent, out);
+            self.remove_export(number, SessionEnd::Silent, out);
         }
     }
-    /// Sends the next data segment of the span; false when there is none.
+    /// Sends the next data segment of the span; returns false if there is none.
     // 5326-5-2, 7122-3.3-1, 5326-6.2-1
     fn transmit_data(
         &mut self,
         index: usize,
         now: Instant,
-        trains: &mut Trains,
+        batches: &mut BatchBuilder,
         left: &mut Vec<u64>,
         wanted: bool,
         out: &mut impl Sink<Output>,
@@ -316,8 +316,8 @@ impl Ltp {
         let span = &mut self.spans[index];
         let again = !span.traffic.resends.is_empty();
         let queue =
-            |span: &Span| if again { span.traffic.resends.front() } else { span.traffic.fresh.front() }.copied();
-        let pop = |span: &mut Span| {
+            |span: &LtpSpan| if again { span.traffic.resends.front() } else { span.traffic.fresh.front() }.copied();
+        let pop = |span: &mut LtpSpan| {
             (if again { &mut span.traffic.resends } else { &mut span.traffic.fresh }).pop_front();
         };
         let Some(number) = queue(span) else { return false };
@@ -333,7 +333,7 @@ impl Ltp {
             return true;
         }
         if !export.is_at_hand(again) {
-            // It comes back to its queue with the bytes.
+            // The session is queued again when its bytes arrive.
             pop(span);
             *(if again { &mut export.in_resends } else { &mut export.in_fresh }) = false;
             self.ask(number, again, out);
@@ -347,16 +347,16 @@ impl Ltp {
         };
         let session = SessionId { engine: self.config.engine, number };
         cut.data.service = export.service;
-        let head = Head::data(session, &cut.data);
+        let head = HeaderBuffer::data(session, &cut.data);
         let len = match span.rules.seal() {
             None if export.cookies.is_none() => {
                 let len = head.bytes().len() as u64 + cut.data.length;
-                trains.begin(len, out);
-                trains.head(head.bytes());
-                export.copy(&cut.data, &mut trains.rope);
+                batches.begin(len, out);
+                batches.head(head.bytes());
+                export.copy(&cut.data, &mut batches.rope);
                 len
             }
-            seal => extended(seal, export, (head.bytes(), &cut.data), trains, out),
+            seal => extended(seal, export, (head.bytes(), &cut.data), batches, out),
         };
         span.charge(len, cut.data.length);
         if cut.data.is_red() {
@@ -384,7 +384,7 @@ impl Ltp {
             event.resend = cut.resend;
             tell(true, event, out);
         }
-        // Of what has a red part that is still to be told of, its last report tells.
+        // A session with unclaimed red data completes with its last report instead.
         if !again && export.is_over() {
             left.push(number);
         }
@@ -432,7 +432,7 @@ impl Ltp {
         export.ask_again();
         self.queue_resends(number);
     }
-    /// We give up on a session of ours. A peer that answers others bears no more of them.
+    /// Gives up an export session at its limit. If the peer answers other sessions, it is overloaded.
     // 5326-6.7-1
     fn give_up(&mut self, now: Instant, number: u64, out: &mut impl Sink<Output>) {
         if let Some(export) = self.sessions.exports.get(&number) {
@@ -443,7 +443,7 @@ impl Ltp {
     // 5326-4.2-2
     pub(super) fn cancel_export(&mut self, number: u64, why: u8, out: &mut impl Sink<Output>) {
         let cookies = self.sessions.exports.get_mut(&number).and_then(|export| export.cookies.take());
-        if let Some(index) = self.fail_export(number, (None, End::Here(why)), out) {
+        if let Some(index) = self.fail_export(number, (None, SessionEnd::Here(why)), out) {
             let session = SessionId { engine: self.config.engine, number };
             self.send_cancel(index, (session, cookies.as_deref()), true, why);
         }
@@ -458,8 +458,8 @@ impl Ltp {
     ) {
         self.cancel(index, session, (by_sender, why), 1);
     }
-    /// Cancels a session of the peer's that is closed: once in the time an answer takes, for its sender asks again. Half
-    /// of the room is for cancels that nobody asks for.
+    /// Cancels a closed import session; sent once per answer time, because its sender repeats the checkpoint. Half of
+    /// the table is reserved for other cancels.
     pub(super) fn cancel_closed(&mut self, index: usize, session: (SessionId, Option<&Cookies>)) {
         if self.sessions.cancelled.len() < CANCELLED_MAX / 2 {
             let last = self.spans[index].attempts();
@@ -473,10 +473,11 @@ impl Ltp {
         (by_sender, why): (bool, u8),
         attempts: u32,
     ) {
-        let bytes = with_cookies(Segment { session, body: Body::Cancel { by_sender, reason: why } }.emit(), cookies);
+        let bytes =
+            with_cookies(Segment { session, body: SegmentBody::Cancel { by_sender, reason: why } }.emit(), cookies);
         self.cancel_with(index, session, bytes, attempts);
     }
-    /// Sends these bytes until they are acknowledged.
+    /// Sends this cancel segment until it is acknowledged.
     pub(super) fn cancel_with(&mut self, index: usize, session: SessionId, bytes: Bytes, attempts: u32) {
         if self.sessions.cancelled.len() >= CANCELLED_MAX || self.sessions.cancelled.contains_key(&session) {
             return;
@@ -488,7 +489,11 @@ impl Ltp {
         let kind = bytes.first().map_or(0, |control| control & 0x0f);
         let mut event = self.spans[index].event(true, session, kind);
         event.resend = resend;
-        self.spans[index].traffic.control.push_back(Control { bytes, after: Some(Wait::Cancel { session }), event });
+        self.spans[index].traffic.control.push_back(ControlSegment {
+            bytes,
+            after: Some(Wait::Cancel { session }),
+            event,
+        });
         self.touch(index);
     }
     // 5326-6.16-1
@@ -503,7 +508,7 @@ impl Ltp {
         let bytes = cancelled.bytes.clone();
         self.queue_cancel(index, session, bytes, true);
     }
-    /// Our cancel segment was acknowledged (6.18).
+    /// Handles the acknowledgment of a cancel segment (6.18).
     // 5326-6.18-1
     pub(super) fn cancel_acknowledged(&mut self, from: SocketAddr, session: SessionId) {
         let cancelled = self.sessions.cancelled.get(&session);
@@ -515,8 +520,8 @@ impl Ltp {
             self.touch(cancelled.span);
         }
     }
-    /// The receiver cancelled our session: of a block of several bundles each has a session of its own
-    /// from now on, and so a verdict of its own. One that was alone the agent routes anew.
+    /// Handles a cancel by the receiver. The bundles of a shared block are sent in sessions of their own, so that
+    /// each gets its own verdict; a single bundle returns to the agent.
     // 5326-6.17-2
     pub(super) fn cancelled_by_receiver(&mut self, number: u64, why: u8, out: &mut impl Sink<Output>) {
         let Some(index) = self.sessions.exports.get(&number).map(|export| export.span) else { return };
@@ -524,13 +529,13 @@ impl Ltp {
             self.spans[index].gave_up();
         }
         let Some(parts) = self.apart(number) else {
-            self.fail_export(number, (refusal(why), End::Peer(why)), out);
+            self.fail_export(number, (refusal(why), SessionEnd::Peer(why)), out);
             return;
         };
-        let Some(export) = self.remove_export(number, End::Peer(why), out) else { return };
+        let Some(export) = self.remove_export(number, SessionEnd::Peer(why), out) else { return };
         let link = self.spans[export.span].link;
         let kept = |id: &SendId| parts.iter().any(|part| part.id == *id);
-        for id in export.riders.ids().filter(|id| !kept(id)) {
+        for id in export.bundles.ids().filter(|id| !kept(id)) {
             out.push(Output::SendFailed { id, link, refused: None });
         }
         for part in parts {
@@ -539,15 +544,15 @@ impl Ltp {
         }
         self.touch(export.span);
     }
-    /// The bundles of a block; `None` for one alone, and where they cannot be told apart.
-    fn apart(&self, number: u64) -> Option<Vec<Rider>> {
-        let export = self.sessions.exports.get(&number).filter(|export| export.riders.len() > 1 && !self.closing)?;
-        export.riders.apart(export.source.block()?, |block| (self.config.split)(block).ok().flatten())
+    /// Bundles of a block; `None` for a single one, or if they cannot be separated.
+    fn apart(&self, number: u64) -> Option<Vec<BlockBundle>> {
+        let export = self.sessions.exports.get(&number).filter(|export| export.bundles.len() > 1 && !self.closing)?;
+        export.bundles.apart(export.source.block()?, |block| (self.config.split)(block).ok().flatten())
     }
 
-    /// Takes back a bundle. One that waits to share a block is forgotten; a session of its own is
-    /// cancelled, and the peer told if it has begun (6.19). In a block with others it goes along where its first byte has
-    /// left, until none of them is wanted.
+    /// Withdraws a bundle. If it waits to share a block it is just removed. The session of a single bundle is
+    /// cancelled, with a cancel segment if it has begun (6.19). In a shared block it stays if its first byte has
+    /// left, until no bundle of the block is wanted.
     // 5326-4.2-1, 5326-4.2-2
     pub(super) fn take_back(&mut self, index: usize, id: SendId, out: &mut impl Sink<Output>) {
         let span = &mut self.spans[index];
@@ -562,33 +567,33 @@ impl Ltp {
         }
         let Some(number) = self.sessions.by_send.get(&id).copied() else { return };
         let Some(export) = self.sessions.exports.get_mut(&number).filter(|export| export.span == index) else { return };
-        if export.riders.take_back(id) {
+        if export.bundles.take_back(id) {
             return;
         }
         match export.begun() {
             true => self.cancel_export(number, reason::USER, out),
-            false => drop(self.fail_export(number, (None, End::Silent), out)),
+            false => drop(self.fail_export(number, (None, SessionEnd::Silent), out)),
         }
     }
-    /// Gives back all that has not begun to leave.
+    /// Fails all sessions that have not begun to leave.
     pub(super) fn abandon_unsent(&mut self, index: usize, out: &mut impl Sink<Output>) {
         self.close_block(index);
         let unsent: Vec<u64> = self.spans[index].traffic.fresh.iter().copied().collect();
         for number in unsent {
             if self.sessions.exports.get(&number).is_some_and(|export| !export.begun()) {
-                self.fail_export(number, (None, End::Silent), out);
+                self.fail_export(number, (None, SessionEnd::Silent), out);
             }
         }
     }
 }
 
-/// Appends a data segment with extensions to a train; its length.
+/// Appends a data segment with extensions to a batch; returns its length.
 // 5327-2.1-2, 5327-2.1-6, 5327-2.2-2, 5327-2.2-9
 fn extended(
     seal: Option<&Seal>,
     export: &mut Export,
     (head, data): (&[u8], &Data),
-    trains: &mut Trains,
+    batches: &mut BatchBuilder,
     out: &mut impl Sink<Output>,
 ) -> u64 {
     let mut head = with_cookies(Bytes::copy_from_slice(head), export.cookies.as_deref());
@@ -599,15 +604,15 @@ fn extended(
         end = seal.end(&head, &rope);
     }
     let len = head.len() as u64 + data.length + end.len() as u64;
-    trains.begin(len, out);
-    trains.head(&head);
-    trains.rope.append(rope);
-    trains.rope.push_bytes(end.into());
+    batches.begin(len, out);
+    batches.head(&head);
+    batches.rope.append(rope);
+    batches.rope.push_bytes(end.into());
     len
 }
 
-/// The frame of an event about a segment that is being sent, also where no span is known.
-pub(super) fn blank_event(span: Option<&Span>, session: SessionId, kind: u8) -> farlink_base::LtpSegmentEvent {
+/// Event about a segment being sent, also without a span.
+pub(super) fn blank_event(span: Option<&LtpSpan>, session: SessionId, kind: u8) -> farlink_base::LtpSegmentEvent {
     match span {
         Some(span) => span.event(true, session, kind),
         None => farlink_base::LtpSegmentEvent {

@@ -1,116 +1,113 @@
-//! Where the bytes of a block that is being sent come from: all are here, or, of a long bundle, only
-//! those that leave next. What is lost on the way is then asked for again, so that a session of any
-//! length costs a few megabytes.
+//! Bytes of a block being sent: all in memory, or, of a long bundle, only those that leave next. Lost data is then
+//! requested again, so that a session of any length costs a few megabytes.
 
 use alloc::boxed::Box;
 use farlink_base::layer::{SendId, WINDOW};
 use farlink_base::{Chunk, Payload};
 
-/// How far ahead of what is sent bytes are asked for.
+/// How far ahead of the bytes sent further ones are requested.
 const AHEAD: u64 = 2 * WINDOW;
-/// Bytes of a bundle in memory at most, where not all is: those, what was sent last, and a range sent again.
+/// Most bytes of a streamed bundle in memory: those, the bytes sent last, and a range to retransmit.
 const HELD_MAX: u64 = AHEAD + 3 * WINDOW;
 
-/// The bytes of a block.
+/// Bytes of a block.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(super) struct BlockSource {
     len: u64,
-    /// Bytes in order, the first of them at `start`.
+    /// Contiguous bytes, from offset `start` on.
     run: Payload,
     start: u64,
-    cursor: Cursor,
+    cursor: RopeCursor,
     streamed: Option<Box<Streamed>>,
 }
 
-/// Of a bundle that is not all here.
+/// State of a bundle that is not entirely in memory.
 #[derive(Debug)]
 struct Streamed {
     send: SendId,
-    /// Asked for up to here.
+    /// End of the range requested so far.
     wanted: u64,
-    /// By how many bytes it is longer than the bundle whose ranges are asked for.
+    /// Growth over the stored bundle, bytes: requested ranges refer to the stored one.
     grown: u64,
-    /// What was asked for again, at `again_start`.
+    /// Range requested for retransmission, at `again_start`.
     again: Payload,
     again_start: u64,
-    /// From where on, and from where on it was asked for.
+    /// Start of the range to retransmit, and start of the request for it.
     asked_again: Option<(u64, u64)>,
-    /// Its first bytes as they left: those that are asked for say another age.
+    /// First bytes as sent: requested ones would have another age.
     stamped: Payload,
 }
 
-/// What bytes that came are for.
+/// Use of received bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Given {
     /// To be sent for the first time.
     Fresh,
-    /// To be sent again.
     Again,
-    /// Not what was asked for.
     Nothing,
 }
 
-impl Source {
-    /// Of a block of so many bytes, none of which is here yet. `streamed`: of the bundle that it is, only the first are
-    /// given, others are to be asked for.
-    pub(super) fn new(len: u64, streamed: Option<SendId>) -> Source {
+impl BlockSource {
+    /// Creates the source of a block of `len` bytes, none of which are in memory. `streamed`: the bundle that it
+    /// consists of, whose further bytes must be requested.
+    pub(super) fn new(len: u64, streamed: Option<SendId>) -> BlockSource {
         let streamed = streamed.map(|send| {
             let (again, stamped) = Default::default();
             Box::new(Streamed { send, wanted: 0, grown: 0, again, again_start: 0, asked_again: None, stamped })
         });
-        Source { len, run: Payload::new(), start: 0, cursor: Cursor::default(), streamed }
+        BlockSource { len, run: Payload::new(), start: 0, cursor: RopeCursor::default(), streamed }
     }
-    /// All is here.
+    /// Source with the whole block in memory.
     #[cfg(test)]
-    pub(super) fn whole(block: Payload) -> Source {
-        let mut source = Source::new(block.len(), None);
+    pub(super) fn whole(block: Payload) -> BlockSource {
+        let mut source = BlockSource::new(block.len(), None);
         source.begin(block, 0);
         source
     }
-    /// The next bytes of the block begin to leave, which make it longer by some.
+    /// Appends the bytes of the next bundle, which has grown by `grown`.
     pub(super) fn begin(&mut self, bytes: Payload, grown: u64) {
         self.len += grown;
         if let Some(streamed) = &mut self.streamed {
             (streamed.wanted, streamed.grown) = (bytes.len(), grown);
-            // What is written anew is the first piece.
+            // The age update rewrites the first chunk only.
             if let [first, _, ..] = bytes.chunks() {
                 streamed.stamped.push(first.clone());
             }
         }
         self.run.append(bytes);
     }
-    /// So many bytes that were to come are not in the block.
+    /// Removes bytes of an expired bundle from the length of the block.
     pub(super) fn leave_out(&mut self, bytes: u64) {
-        // Of one that is not all here, nothing else is in it.
+        // A streamed bundle is a block of its own.
         self.len = if self.streamed.is_some() { 0 } else { self.len - bytes };
     }
-    /// Where the bytes end that are here.
+    /// End of the bytes in memory.
     pub(super) fn end(&self) -> u64 {
         self.start + self.run.len()
     }
     pub(super) fn len(&self) -> u64 {
         self.len
     }
-    /// Bytes in memory at most.
+    /// Most bytes in memory.
     pub(super) fn weight(&self) -> u64 {
         if self.streamed.is_some() { self.len.min(HELD_MAX) } else { self.len }
     }
-    /// The bundle it must be asked for, where not all is here.
+    /// Bundle whose bytes must be requested, if it is streamed.
     pub(super) fn send(&self) -> Option<SendId> {
         self.streamed.as_ref().map(|streamed| streamed.send)
     }
-    /// The block, where all of it is here.
+    /// The block, if all of it is in memory.
     pub(super) fn block(&self) -> Option<Payload> {
         self.streamed.is_none().then(|| self.run.clone())
     }
-    /// Whether `from .. from + len`, as far as the block goes, is here.
+    /// Whether `from .. from + len`, limited to the block, is in memory.
     pub(super) fn has(&self, from: u64, len: u64) -> bool {
         let Some(streamed) = &self.streamed else { return true };
         let end = self.len.min(from + len);
         let inside = |start: u64, run: &Payload| start <= from && end <= start + run.len();
         inside(self.start, &self.run) || inside(streamed.again_start, &streamed.again)
     }
-    /// Appends bytes that are here to `out`.
+    /// Appends bytes in memory to `out`.
     pub(super) fn copy(&mut self, from: u64, len: u64, out: &mut Payload) {
         if let Some(streamed) = &self.streamed
             && (from < self.start || from + len > self.start + self.run.len())
@@ -120,17 +117,17 @@ impl Source {
         }
         self.cursor.copy(&self.run, from - self.start, len, out);
     }
-    /// What was sent once up to here is let go; it can be had again.
+    /// Drops bytes sent up to here, which can be requested again.
     pub(super) fn passed(&mut self, sent: u64) {
         let done = sent.saturating_sub(self.start);
-        // A little stays: the last segments are those most often sent twice.
+        // The latest segments are kept, because they are retransmitted most often.
         if self.streamed.is_some() && done >= WINDOW / 4 {
             self.run = self.run.slice(done - WINDOW / 16, u64::MAX);
             self.start = sent - WINDOW / 16;
-            self.cursor = Cursor::default();
+            self.cursor = RopeCursor::default();
         }
     }
-    /// The next range to ask for, when bytes up to `sent` have left: first byte and length.
+    /// Next range to request when bytes up to `sent` have left: first byte and length.
     pub(super) fn want_ahead(&mut self, sent: u64) -> Option<(u64, u64)> {
         let streamed = self.streamed.as_mut()?;
         if streamed.wanted >= self.len.min(sent + AHEAD) {
@@ -140,15 +137,13 @@ impl Source {
         streamed.wanted += len;
         Some((from - streamed.grown, len))
     }
-    /// What to ask for so that bytes from `from` on can be sent again, none beyond `end`; `None`
-    /// while it is on its way.
+    /// Range to request for a retransmission from `from` on, at most to `end`; `None` while one is outstanding.
     pub(super) fn want_again(&mut self, from: u64, end: u64) -> Option<(u64, u64)> {
         let streamed = self.streamed.as_mut().filter(|streamed| streamed.asked_again.is_none())?;
         let asked = from.max(streamed.stamped.len());
         streamed.asked_again = Some((from, asked));
         Some((asked - streamed.grown, WINDOW.min(end.min(self.len).max(asked + 1) - asked)))
     }
-    /// Bytes that were asked for.
     pub(super) fn give(&mut self, from: u64, part: Payload) -> Given {
         let Some(streamed) = &mut self.streamed else { return Given::Nothing };
         let from = from.saturating_add(streamed.grown);
@@ -162,24 +157,23 @@ impl Source {
         (streamed.again, streamed.again_start, streamed.asked_again) = (again, start, None);
         Given::Again
     }
-    /// Bytes in memory.
     #[cfg(test)]
     pub(super) fn held(&self) -> u64 {
         self.run.len() + self.streamed.as_ref().map_or(0, |streamed| streamed.again.len())
     }
 }
 
-/// A place in a rope, so that sending it in order never walks it from the start.
+/// Position in a rope, so that reading in order does not walk it from the start.
 #[derive(Clone, Copy, Default, Debug)]
-struct Cursor {
+struct RopeCursor {
     chunk: usize,
-    /// Position in the rope of the first byte of that chunk.
+    /// Offset of that chunk in the rope.
     start: u64,
 }
-impl Cursor {
+impl RopeCursor {
     fn copy(&mut self, rope: &Payload, offset: u64, length: u64, out: &mut Payload) {
         if offset < self.start {
-            *self = Cursor::default();
+            *self = RopeCursor::default();
         }
         let (mut at, end) = (offset, offset + length);
         while let Some(chunk) = rope.chunks().get(self.chunk) {
@@ -211,8 +205,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_whole_block_is_here_and_asks_for_nothing() {
-        let mut source = Source::whole(Payload::fill(1, 5 * WINDOW));
+    fn whole_block_reads_nothing() {
+        let mut source = BlockSource::whole(Payload::fill(1, 5 * WINDOW));
         assert!(source.has(4 * WINDOW, WINDOW) && source.send().is_none());
         source.passed(3 * WINDOW);
         assert_eq!((source.held(), source.want_ahead(0), source.want_again(0, 9)), (5 * WINDOW, None, None));
@@ -220,10 +214,10 @@ mod tests {
     }
 
     #[test]
-    fn a_streamed_block_holds_what_leaves_next_and_what_leaves_again() {
+    fn streamed_block_keeps_only_needed_data() {
         let total = 9 * WINDOW + 5;
         let whole = Payload::fill(1, total);
-        let mut source = Source::new(total, Some(SendId(1)));
+        let mut source = BlockSource::new(total, Some(SendId(1)));
         source.begin(whole.slice(0, 70_000), 0);
         let (mut sent, mut out) = (0, Payload::new());
         while sent < total {
@@ -240,7 +234,7 @@ mod tests {
         assert_eq!(out, whole);
         assert!(!source.has(5000, 1));
         assert_eq!(source.want_again(5000, 6000), Some((5000, 1000)));
-        assert_eq!(source.want_again(5000, 6000), None, "on its way");
+        assert_eq!(source.want_again(5000, 6000), None, "already requested");
         assert_eq!(source.give(4000, whole.slice(4000, 1000)), Given::Nothing);
         assert_eq!(source.give(5000, whole.slice(5000, 1000)), Given::Again);
         let mut again = Payload::new();

@@ -1,12 +1,12 @@
-//! One neighbour: what the link can do, what waits to be sent over it, and the pacing.
+//! One neighbour: link state, queues, and pacing.
 
 use super::SpanConfig;
 use super::authentication::Seal;
-use super::pace::Pace;
-use super::riders::Rider;
+use super::block_bundles::BlockBundle;
+use super::pace::PaceControl;
 use super::segment::SessionId;
 use super::timers::{Timers, Wait};
-use crate::batches::TRAIN_BYTES;
+use crate::batches::BATCH_BYTES;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -16,76 +16,76 @@ use core::net::SocketAddr;
 use farlink_base::layer::{Destination, LinkState, Output};
 use farlink_base::{DataRate, Duration, Empty, Event, Instant, Lazy, LinkId, LtpSegmentEvent, NodeId, Sink, TimerKey};
 
-/// Longest burst at a configured rate: what one train may hold, and how much a late driver may
-/// catch up.
+/// Longest burst at a configured rate, and most that a late driver may catch up.
 const BURST: Duration = Duration::from_millis(2);
-/// New data waiting without a rate, bytes: beyond it the agent keeps its bundles.
-const QUEUE_BYTES: u64 = 4 * TRAIN_BYTES;
-/// New data waiting at a rate, time.
+/// Most new data queued without a configured rate, bytes: more stays with the agent.
+const QUEUE_BYTES: u64 = 4 * BATCH_BYTES;
+/// Most new data queued at a configured rate, as time.
 const QUEUE_TIME: Duration = Duration::from_millis(50);
 
-/// A segment without block data on its way out.
+/// A queued segment without block data.
 #[derive(Debug)]
-pub(super) struct Control {
+pub(super) struct ControlSegment {
     pub(super) bytes: Bytes,
-    /// The answer to wait for once it has left.
+    /// Answer to wait for once it has left.
     pub(super) after: Option<Wait>,
     pub(super) event: LtpSegmentEvent,
 }
 
-/// Bundles that wait to share a block.
+/// Bundles waiting to share a block.
 #[derive(Default, Debug)]
 pub(super) struct Pending {
-    pub(super) bundles: Vec<Rider>,
+    pub(super) bundles: Vec<BlockBundle>,
     pub(super) bytes: u64,
     pub(super) until: Option<Instant>,
 }
 
-/// What a span has once there was something to send over it.
+/// State of a span that has had something to send.
 #[derive(Debug)]
 pub(super) struct Traffic {
-    /// Where the peer was last heard from.
+    /// Last source address of the peer.
     pub(super) heard: Option<SocketAddr>,
-    pub(super) control: VecDeque<Control>,
+    pub(super) control: VecDeque<ControlSegment>,
     pub(super) resends: VecDeque<u64>,
     pub(super) fresh: VecDeque<u64>,
     pub(super) pending: Pending,
-    /// Bytes of blocks in sessions, and of those the ones never sent.
+    /// Bytes of blocks in sessions, and those of them not sent yet.
     pub(super) in_flight: u64,
     pub(super) unsent: u64,
     pub(super) armed: Option<TimerKey>,
-    /// The next session number (0: none yet).
+    /// Next session number; 0 until the first.
     pub(super) next_session: u64,
-    /// How fast to send, where no rate is named.
-    pub(super) pace: Option<Box<Pace>>,
-    /// New data waits for the pace.
+    /// Congestion control, if no rate is configured.
+    pub(super) pace: Option<Box<PaceControl>>,
+    /// New data waits for congestion control.
     pub(super) held: bool,
-    /// What answers take beyond the way there and back: smoothed, and how much that varies, nanoseconds.
+    /// Answer time beyond the propagation delay: smoothed, and its variation, ns.
     pub(super) answer: Option<(u64, u64)>,
-    /// When the latest left of what was answered, and when something that was not was last asked for again.
+    /// Transmission time of the latest checkpoint that was answered, and time at which unanswered ones were last
+    /// repeated.
     pub(super) news_of: Instant,
     pub(super) asked_at: Instant,
-    /// How often since then, and how often at most.
+    /// Repetitions since then, and their limit.
     pub(super) asked: u32,
     pub(super) asks_max: u32,
-    /// Doublings of all timers, as no answer came in time; and when that was noted.
+    /// Doublings of all timers for missing answers, and time of the latest.
     pub(super) patience: u8,
     pub(super) patient_at: Instant,
-    /// When the last answer came in time, and when we last gave up on a session it might have answered.
+    /// Time of the latest answer, and time at which a session was last given up although the peer answered.
     pub(super) answered_at: Instant,
     pub(super) overtaxed_at: Instant,
-    /// Steps of carefulness, and sessions that completed since the last.
+    /// Level of caution, and sessions completed since it changed.
     pub(super) caution: u8,
     pub(super) trust: u8,
-    /// Whether the peer answered what only one at its address can know.
+    /// Whether the peer proved that it receives at its address.
     pub(super) proven: bool,
-    /// When what was sent has left the transmitter.
+    /// Time at which everything sent has left the transmitter.
     pub(super) busy_until: Instant,
     was_idle: bool,
-    /// The rate that is charged, and the time on the link of a full datagram at it.
+    /// Rate in use, and time of a full datagram at it.
     charged: DataRate,
     full_cost: Duration,
-    /// Part of the data that reports miss, smoothed, in units of 1/65536.
+    /// Fraction of data missing in reports, smoothed, in units of 1/65536.
     loss: u32,
 }
 impl Traffic {
@@ -126,11 +126,11 @@ impl Traffic {
     fn is_empty(&self) -> bool {
         self.control.is_empty() && self.resends.is_empty() && (self.fresh.is_empty() || self.is_held())
     }
-    /// Whether new data waits until reports make room.
+    /// Whether new data waits for reports.
     fn is_held(&self) -> bool {
         self.held && self.pace.as_ref().is_some_and(|pace| !pace.is_open())
     }
-    /// Gives back the room of what has left, if all has.
+    /// Releases queue memory if everything has left.
     fn give_back(&mut self) {
         if self.is_empty() && self.fresh.is_empty() {
             (self.pace, self.held) = (None, false);
@@ -146,7 +146,7 @@ impl Empty for Traffic {
     }
 }
 
-/// How a span is run: all of its configuration but whose it is.
+/// Configuration of a span without its identity, so that similar spans can share it.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Rules {
     pub(super) datagram_bytes: u32,
@@ -162,46 +162,45 @@ pub(super) struct Rules {
     pub(super) report_every: u64,
     pub(super) idle: Duration,
     pub(super) idle_green: Duration,
-    /// What most links have nothing of.
+    /// Settings that few links have.
     rare: Option<Box<Rare>>,
 }
 
-/// The rules that most links do without.
+/// Settings that few links have.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Rare {
-    /// Authentication of segments.
     pub(super) seal: Option<Seal>,
-    /// Marks bundles of a shared block with their service.
+    /// Marks bundles in a shared block with their client service.
     pub(super) marked: bool,
-    /// Bytes of a block behind these are green; 0: none are.
+    /// Offset at which blocks turn green, bytes; 0: no green data.
     pub(super) green_from: u64,
 }
 
 impl Rules {
-    /// Times a checkpoint, report or cancel is sent.
+    /// Most transmissions of a checkpoint, report or cancel.
     pub(super) fn attempts(&self) -> u32 {
         self.attempts.into()
     }
-    /// Authentication of segments, where there is one.
+    /// Authentication of segments, if any.
     pub(super) fn seal(&self) -> Option<&Seal> {
         self.rare.as_ref()?.seal.as_ref()
     }
-    /// The same with other keys; `None` where there were none.
+    /// The same rules with other keys; `None` without authentication.
     pub(super) fn rekeyed(&self, seal: Seal) -> Option<Rules> {
         self.seal()?;
         let mut rules = self.clone();
         rules.rare.as_mut()?.seal = Some(seal);
         Some(rules)
     }
-    /// Bytes of a datagram that are left for a segment without authentication.
+    /// Longest segment without authentication, bytes.
     pub(super) fn segment_bytes(&self) -> u32 {
         self.datagram_bytes - self.seal().map_or(0, Seal::bytes).min(self.datagram_bytes)
     }
-    /// Whether bundles of a shared block are marked with their service.
+    /// Whether bundles in a shared block are marked with their client service.
     pub(super) fn is_marked(&self) -> bool {
         self.rare.as_ref().is_some_and(|rare| rare.marked)
     }
-    /// Bytes of a block of this length that are red.
+    /// Length of the red part of a block of this length.
     pub(super) fn red_of(&self, len: u64) -> u64 {
         let green_from = self.rare.as_ref().map_or(0, |rare| rare.green_from);
         if green_from == 0 { len } else { len.min(green_from) }
@@ -233,20 +232,19 @@ impl From<&SpanConfig> for Rules {
     }
 }
 
-/// A neighbour.
 #[derive(Debug)]
-pub(super) struct Span {
+pub(super) struct LtpSpan {
     pub(super) link: LinkId,
     pub(super) engine: u64,
     pub(super) node: NodeId,
-    /// Shared by spans alike.
+    /// Shared by spans with equal rules.
     pub(super) rules: Arc<Rules>,
     pub(super) to: Destination,
-    /// Where the peer is, as far as the driver knows.
+    /// Address of the peer, if the driver knows it.
     pub(super) home: Option<Box<SocketAddr>>,
     pub(super) state: LinkState,
     pub(super) introduced: bool,
-    /// Another span to the same engine.
+    /// Index of another span to the same engine.
     pub(super) sibling: Option<usize>,
     pub(super) traffic: Lazy<Traffic>,
     pub(super) timers: Timers,
@@ -256,15 +254,21 @@ pub(super) struct Span {
     pub(super) touched: bool,
 }
 
-/// Spans looked at for one of the same rules.
+/// Spans searched for equal rules.
 const ALIKE: usize = 8;
 
-impl Span {
-    /// A span; it shares the rules of one alike among the last of `others`.
-    pub(super) fn new(config: &SpanConfig, others: &[Span], to: Destination, state: LinkState, seed: u64) -> Span {
+impl LtpSpan {
+    /// Creates a span, which shares its rules with a recent one if they are equal.
+    pub(super) fn new(
+        config: &SpanConfig,
+        others: &[LtpSpan],
+        to: Destination,
+        state: LinkState,
+        seed: u64,
+    ) -> LtpSpan {
         let rules = Rules::from(config);
         let alike = others.iter().rev().take(ALIKE).find(|other| *other.rules == rules);
-        let mut span = Span {
+        let mut span = LtpSpan {
             link: config.link,
             engine: config.engine,
             node: config.node,
@@ -284,7 +288,7 @@ impl Span {
         span.set_state(Instant::ZERO, state);
         span
     }
-    /// What the link can do changed.
+    /// Handles a change of the link's state.
     // 5326-5-4
     pub(super) fn set_state(&mut self, now: Instant, state: LinkState) {
         let before = core::mem::replace(&mut self.state, state);
@@ -301,11 +305,11 @@ impl Span {
         if state.rate.is_some()
             && let Some(traffic) = self.traffic.made()
         {
+            // A configured rate replaces congestion control.
             (traffic.pace, traffic.held) = (None, false);
         }
     }
-    /// Whether datagrams from this address may be the peer's: from where it is known to be, or, of one
-    /// that was met, from where it was met.
+    /// Whether a source address may be the peer's: the known host, or that of a dynamic peer's first segment.
     pub(super) fn is_at(&self, from: SocketAddr) -> bool {
         match (&self.home, self.to) {
             (Some(home), _) => home.ip() == from.ip(),
@@ -317,16 +321,15 @@ impl Span {
     pub(super) fn is_unused(&self) -> bool {
         self.exports == 0 && self.imports == 0 && self.timers.len() == 0 && self.traffic.control.is_empty()
     }
-    /// Times a segment without data is sent: a stranger whose address may be forged is answered once for
-    /// each time it asks.
+    /// Most transmissions of a control segment: to a peer whose address may be forged, one per segment received.
     pub(super) fn attempts(&self) -> u32 {
-        if self.is_stranger() { 1 } else { self.rules.attempts() }
+        if self.is_unproven() { 1 } else { self.rules.attempts() }
     }
-    /// Whether the peer is not configured and showed nothing that only one at its address can know.
-    pub(super) fn is_stranger(&self) -> bool {
+    /// Whether the peer is dynamic and has not proved that it receives at its address.
+    pub(super) fn is_unproven(&self) -> bool {
         self.link.is_dynamic() && !self.traffic.proven
     }
-    /// Gives back the room of what is done.
+    /// Releases spare capacity.
     pub(super) fn give_back(&mut self) {
         self.timers.give_back();
         if let Some(traffic) = self.traffic.made() {
@@ -336,8 +339,8 @@ impl Span {
     fn cost(&self, datagram: u64) -> Duration {
         self.traffic.charged.time_for(datagram + u64::from(self.rules.overhead_bytes))
     }
-    /// Charges a datagram to the rate: to that of the link all that is on it, to one found out by the data
-    /// that arrive, only its data.
+    /// Charges a datagram: everything on the wire to a configured rate, only block data to a measured one, which
+    /// counts arriving data.
     // 9171-7.2-1
     pub(super) fn charge(&mut self, datagram: u64, data: u64) {
         let full = datagram == u64::from(self.rules.datagram_bytes);
@@ -348,23 +351,23 @@ impl Span {
         };
         self.traffic.busy_until += cost;
     }
-    /// Learns from a report that claims `claimed` of `scope` bytes.
+    /// Updates the loss estimate by a report that claims `claimed` of `scope` bytes.
     pub(super) fn note_loss(&mut self, claimed: u64, scope: u64) {
         let missing = u128::from(scope - claimed.min(scope)) * 65_536 / u128::from(scope.max(1));
         self.traffic.loss = (self.traffic.loss * 15 + missing as u32) / 16;
     }
-    /// Whether more than about half a percent of the data is lost.
+    /// Whether more than about 0.5 % of the data is lost.
     pub(super) fn is_lossy(&self) -> bool {
         self.traffic.loss > 327
     }
     pub(super) fn has_work(&self) -> bool {
         !self.traffic.is_empty()
     }
-    /// Begins a burst at the rate there is now; it may go on while `busy_until` is not beyond the result.
+    /// Starts a burst at the current rate, which may go on while `busy_until` is not after the result.
     pub(super) fn begin_burst(&mut self, now: Instant) -> Instant {
         let (rate, early) = (self.rate(), self.early());
         let traffic = &mut *self.traffic;
-        // Whether what is next must wait is seen anew: a block that has begun goes on to its checkpoint.
+        // Decided anew in each burst: a block that has begun continues to its checkpoint.
         traffic.held = false;
         if rate != traffic.charged || traffic.full_cost == Duration::ZERO {
             traffic.charged = rate;
@@ -375,11 +378,11 @@ impl Span {
         let catch_up = if traffic.was_idle { Duration::ZERO } else { BURST };
         let earliest = Instant(now.0.saturating_sub(catch_up.as_nanos() as u64));
         traffic.busy_until = traffic.busy_until.max(earliest);
-        // The next datagram may begin while less than a burst is ahead.
+        // The next datagram may start while less than a burst is ahead.
         now + BURST.saturating_sub(traffic.full_cost).max(early)
     }
-    /// When the next burst may begin. Where no rate is named it is half a burst early, so that a few
-    /// small segments never wait for each other.
+    /// Earliest start of the next burst: without a configured rate half a burst early, so that a few small segments
+    /// do not wait for each other.
     pub(super) fn next_burst(&self) -> Instant {
         Instant(self.traffic.busy_until.0.saturating_sub(self.early().as_nanos() as u64))
     }
@@ -393,21 +396,21 @@ impl Span {
             pace.hold();
         }
     }
-    /// Whether no further block may begin for now, as too little is known of those before.
+    /// Whether congestion control forbids a further block now.
     pub(super) fn holds_back(&mut self) -> bool {
         let Some(pace) = self.pace().filter(|pace| !pace.is_open()) else { return false };
         pace.hold();
         self.traffic.held = true;
         true
     }
-    /// Starts waiting for the answer to a segment that leaves by `busy_until`.
+    /// Starts the timer for the answer to a segment that leaves by `busy_until`.
     // 5326-5-4, 5326-6.2-1, 5326-6.3-1
     pub(super) fn wait(&mut self, now: Instant, wait: Wait) {
         let left = self.traffic.busy_until.max(now);
         let half = self.margin() / 2;
         self.timers.start(wait, left + self.state.delay_out + half, self.state.delay_in + half);
     }
-    /// How long an import session may be silent: longer than its sender tries, whatever the delay.
+    /// Longest silence of an import session: longer than its sender repeats, whatever the delay.
     pub(super) fn idle_limit(&self, red: bool) -> Duration {
         let round_trip = self.state.delay_out + self.state.delay_in + self.rules.margin * 2;
         match red {
@@ -415,14 +418,13 @@ impl Span {
             false => self.rules.idle_green,
         }
     }
-    /// When something must be done.
+    /// Time of the next action.
     pub(super) fn deadline(&self, now: Instant) -> Option<Instant> {
         let send = (self.state.transmit && self.has_work()).then(|| self.next_burst().max(now));
         [self.timers.next_deadline(), self.traffic.pending.until, send].into_iter().flatten().min()
     }
-    /// Whether another bundle is welcome: unsent data below the mark, and room in the window. Once
-    /// the mark is reached, half of it must leave first. A block that gathers bundles takes them until it
-    /// is full, however slow the link is.
+    /// Whether another bundle is welcome: unsent data is below the mark, and the window has room. At the mark, half
+    /// of it must leave first. A block that gathers bundles accepts them until it is full, however slow the link.
     pub(super) fn wants_more(&self) -> bool {
         let mark = match self.state.rate {
             Some(rate) => rate.volume_in(QUEUE_TIME).max(1),
@@ -437,7 +439,7 @@ impl Span {
             && self.exports < self.sessions_max()
             && self.traffic.in_flight + gathered < self.rules.window_bytes
     }
-    /// The frame of a segment event.
+    /// Event about a segment, without its fields.
     pub(super) fn event(&self, sent: bool, session: SessionId, kind: u8) -> LtpSegmentEvent {
         LtpSegmentEvent {
             link: self.link,
@@ -454,7 +456,7 @@ impl Span {
     }
 }
 
-/// Pushes a segment event when it is wanted.
+/// Pushes a segment event if events are wanted.
 pub(super) fn tell(wanted: bool, event: LtpSegmentEvent, out: &mut impl Sink<Output>) {
     if wanted {
         out.push(Output::Event(Event::LtpSegment(event)));
@@ -466,10 +468,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_found_out_by_what_arrives_is_charged_by_the_data_and_a_named_one_by_all_that_is_sent() {
+    fn measured_rate_charges_data_only() {
         let charged = |rate| {
             let state = LinkState { rate, ..LinkState::UP };
-            let mut span = Span::new(&SpanConfig::default(), &[], Destination::Link(LinkId(1)), state, 1);
+            let mut span = LtpSpan::new(&SpanConfig::default(), &[], Destination::Link(LinkId(1)), state, 1);
             let mut cost = |datagram, data| {
                 span.begin_burst(Instant(1_000_000_000));
                 let before = span.traffic.busy_until;
@@ -478,15 +480,15 @@ mod tests {
             };
             [cost(20, 0), cost(160, 145), cost(1360, 1340)]
         };
-        assert_eq!(charged(Some(DataRate(100_000_000))), [48, 188, 1388], "headers of the medium count");
-        assert_eq!(charged(None), [0, 145, 1360], "else much that is not data would look like a slow link");
+        assert_eq!(charged(Some(DataRate(100_000_000))), [48, 188, 1388], "headers of the medium are charged");
+        assert_eq!(charged(None), [0, 145, 1360], "otherwise control segments would look like a slow link");
     }
 
     #[test]
-    fn bursts_stay_near_two_milliseconds_and_a_late_driver_catches_up() {
+    fn bursts_stay_near_two_milliseconds() {
         let state = LinkState { rate: Some(DataRate(100_000_000)), ..LinkState::UP };
-        let mut span = Span::new(&SpanConfig::default(), &[], Destination::Link(LinkId(1)), state, 1);
-        let burst = |span: &mut Span, now: u64| {
+        let mut span = LtpSpan::new(&SpanConfig::default(), &[], Destination::Link(LinkId(1)), state, 1);
+        let burst = |span: &mut LtpSpan, now: u64| {
             let horizon = span.begin_burst(Instant(now));
             let mut n = 0;
             while span.traffic.busy_until <= horizon {
@@ -499,9 +501,9 @@ mod tests {
         let now = 1_000_000_000;
         assert_eq!(burst(&mut span, now), 18, "2 ms at 100 Mbit/s");
         let late = span.traffic.busy_until.0 + 1_000_000;
-        assert!((26..=28).contains(&burst(&mut span, late)), "and the millisecond that was lost");
+        assert!((26..=28).contains(&burst(&mut span, late)), "with the lost millisecond");
         span.traffic.was_idle = true;
         let idle = span.traffic.busy_until.0 + 1_000_000_000;
-        assert_eq!(burst(&mut span, idle), 18, "idle time is not saved up");
+        assert_eq!(burst(&mut span, idle), 18, "idle time earns no burst");
     }
 }

@@ -1,47 +1,46 @@
-//! Timers that wait for a peer's answer and stand still while the peer may not transmit (RFC 5326
-//! 6.2, 6.3, 6.5, 6.6, 6.15).
+//! Timers for answers of a peer, which are suspended while the peer may not transmit (RFC 5326 6.2, 6.3, 6.5, 6.6,
+//! 6.15).
 
 use super::segment::SessionId;
 use farlink_base::{Duration, Empty, Instant, Lazy, Map, TimerKey, TimerQueue, map};
 
-/// What is waited for.
+/// Event that a timer waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Wait {
-    /// The report for a checkpoint of our session.
+    /// Report on a checkpoint of an export session.
     Checkpoint { session: u64, serial: u64 },
-    /// Further reports that miss something, before that is sent again.
+    /// Further reports with gaps, before the gaps are retransmitted.
     Gather { session: u64 },
-    /// Any sign of life in our session, all of whose checkpoints were answered.
+    /// Any report in an export session whose checkpoints were all answered.
     Progress { session: u64 },
-    /// The acknowledgment of our report.
+    /// Acknowledgment of a report.
     Report { session: SessionId, serial: u64 },
-    /// The acknowledgment of our cancel segment.
+    /// Acknowledgment of a cancel segment.
     Cancel { session: SessionId },
 }
 
-/// One timer: when the peer answers at the latest, and the time from there to here.
+/// One timer: latest time at which the peer answers, and propagation delay of the answer.
 #[derive(Debug)]
-struct Entry {
-    /// Its place in the queue, or among those that stand still.
+struct AnswerTimer {
+    /// Key in the queue, or among the suspended timers.
     key: TimerKey,
     still: bool,
     answer_at: Instant,
     way_back: Duration,
 }
 
-/// The answer timers of one span.
+/// Answer timers of one span.
 #[derive(Debug)]
 pub(super) struct Timers {
     armed: Lazy<Armed>,
     running: bool,
 }
 
-/// Those there are.
 #[derive(Debug)]
 struct Armed {
     queue: TimerQueue<Wait>,
-    entries: Map<Wait, Entry>,
-    /// Timers that stand still, in the order they stopped (all at instant 0).
+    entries: Map<Wait, AnswerTimer>,
+    /// Suspended timers, in the order of suspension (all at instant 0).
     stopped: TimerQueue<Wait>,
 }
 impl Armed {
@@ -61,8 +60,8 @@ impl Timers {
     pub(super) fn new(seed: u64, running: bool) -> Self {
         Timers { armed: Lazy::new(seed), running }
     }
-    /// Starts a timer: the peer answers by `answer_at`, and its answer is here `way_back` later.
-    /// Stands still at once while the peer may not transmit (6.2).
+    /// Starts a timer: the peer answers by `answer_at`, and the answer arrives `way_back` later. Suspended at once
+    /// while the peer may not transmit (6.2).
     // 5326-6.2-2, 5326-6.15-1
     pub(super) fn start(&mut self, wait: Wait, answer_at: Instant, way_back: Duration) {
         self.stop(wait);
@@ -71,13 +70,12 @@ impl Timers {
             true => armed.queue.arm(answer_at + way_back, wait),
             false => armed.stopped.arm(Instant::ZERO, wait),
         };
-        armed.entries.insert(wait, Entry { key, still: !self.running, answer_at, way_back });
+        armed.entries.insert(wait, AnswerTimer { key, still: !self.running, answer_at, way_back });
     }
-    /// Whether this is waited for.
+    /// Whether this timer is armed.
     pub(super) fn is_waiting(&self, wait: Wait) -> bool {
         self.armed.entries.contains_key(&wait)
     }
-    /// Forgets a timer.
     pub(super) fn stop(&mut self, wait: Wait) {
         let Some(armed) = self.armed.made() else { return };
         if let Some(entry) = armed.entries.remove(&wait) {
@@ -85,7 +83,7 @@ impl Timers {
             queue.cancel(entry.key);
         }
     }
-    /// The peer may not transmit from now on: what it would answer later than `now` waits (6.5).
+    /// Suspends timers when the peer stops transmitting: those it would answer later than `now` (6.5).
     // 5326-6.5-1
     pub(super) fn suspend(&mut self, now: Instant) {
         if !core::mem::replace(&mut self.running, false) {
@@ -95,6 +93,7 @@ impl Timers {
         let mut old = core::mem::take(&mut armed.queue);
         while let Some((deadline, wait)) = old.pop_due(Instant::MAX) {
             let Some(entry) = armed.entries.get_mut(&wait) else { continue };
+            // An answer due before the gap is still under way.
             entry.still = entry.answer_at >= now;
             entry.key = match entry.still {
                 true => armed.stopped.arm(Instant::ZERO, wait),
@@ -102,8 +101,7 @@ impl Timers {
             };
         }
     }
-    /// The peer may transmit again: what stood still goes on, later by as much as the peer could
-    /// not answer (6.6).
+    /// Resumes timers when the peer may transmit again, postponed by the time it could not answer (6.6).
     // 5326-6.6-1
     pub(super) fn resume(&mut self, now: Instant) {
         if core::mem::replace(&mut self.running, true) {
@@ -117,7 +115,7 @@ impl Timers {
             entry.key = armed.queue.arm(entry.answer_at + entry.way_back, wait);
         }
     }
-    /// Gives back the room of timers that ended, if all have.
+    /// Releases memory if no timer is armed.
     pub(super) fn give_back(&mut self) {
         if let Some(armed) = self.armed.made().filter(|armed| armed.entries.is_empty()) {
             armed.entries.shrink_to_fit();
@@ -151,24 +149,24 @@ mod tests {
 
     /// Keeps 5326-6.5-1, 5326-6.6-1.
     #[test]
-    fn only_answers_of_a_silent_peer_are_put_off() {
+    fn only_silent_peers_timers_are_postponed() {
         let mut timers = Timers::new(1, true);
-        // Contact until 10; the peer answers at 5 (before the gap) and at 20 (inside it).
+        // The contact lasts until 10; the peer answers at 5 (before the gap) and at 20 (inside it).
         timers.start(wait(1), at(5), Duration::from_secs(20));
         timers.start(wait(2), at(20), Duration::from_secs(20));
         timers.suspend(at(10));
-        assert_eq!(timers.next_deadline(), Some(at(25)), "answered before the gap: due as before");
+        assert_eq!(timers.next_deadline(), Some(at(25)), "answered before the gap: not postponed");
         assert_eq!(timers.pop_due(at(25)), Some(wait(1)));
         assert_eq!(timers.next_deadline(), None);
         timers.resume(at(60));
-        assert_eq!(timers.next_deadline(), Some(at(80)), "the answer leaves when the peer may send");
+        assert_eq!(timers.next_deadline(), Some(at(80)), "the answer leaves when the peer may transmit");
         assert_eq!(timers.pop_due(at(80)), Some(wait(2)));
         assert_eq!(timers.len(), 0);
     }
 
     /// Keeps 5326-6.6-1.
     #[test]
-    fn a_gap_shorter_than_the_way_there_delays_nothing() {
+    fn short_gap_delays_nothing() {
         let mut timers = Timers::new(1, true);
         timers.start(wait(1), at(100), Duration::from_secs(100));
         timers.suspend(at(10));
@@ -178,7 +176,7 @@ mod tests {
 
     /// Keeps 5326-6.2-2, 5326-6.3-1, 5326-6.15-1.
     #[test]
-    fn started_or_stopped_while_standing_still() {
+    fn timers_start_and_stop_while_suspended() {
         let mut timers = Timers::new(1, false);
         timers.start(wait(1), at(1), Duration::from_secs(1));
         timers.start(wait(2), at(1), Duration::from_secs(1));

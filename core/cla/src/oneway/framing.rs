@@ -1,41 +1,42 @@
-//! How bundles lie on a stream: the one thing in which the layers of this machine differ.
+//! Framing of bundles on a stream: the only difference between STCP and MTCP.
 
 use super::{mtcp, stcp};
 use alloc::vec::Vec;
 use farlink_base::PayloadReader;
 
-/// Which protocol a layer speaks.
+/// Protocol of a layer: how it frames bundles.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Framing {
-    /// A length of 32 bits before each bundle (draft-burleigh-dtn-stcp).
+    /// Each bundle follows its length in 32 bits (draft-burleigh-dtn-stcp).
     Stcp,
-    /// Each bundle a CBOR byte string (draft-ietf-dtn-mtcpcl-01).
+    /// Each bundle is a CBOR byte string (draft-ietf-dtn-mtcpcl-01).
     Mtcp,
 }
 
-/// Most bytes of a head.
+/// Longest head of a frame, bytes.
 pub(super) const HEAD_MAX: u64 = 9;
 
 impl Framing {
-    /// Longest bundle that is sent in a frame, bytes.
+    /// Longest bundle that a frame can carry, bytes.
     pub const fn longest(self) -> u64 {
         match self {
             Framing::Stcp => stcp::LONGEST,
             Framing::Mtcp => mtcp::LONGEST,
         }
     }
-    /// Reads the head of a frame: the length of its bundle, 0 for a keepalive. `None`, and nothing read, where the head
-    /// has not come whole.
+    /// Reads the head of a frame: the length of its bundle, 0 for a keepalive. `None` if the head is truncated;
+    /// nothing is consumed then.
     ///
     /// # Errors
-    /// What is wrong with it.
+    ///
+    /// The reason why the head is malformed.
     pub fn read_head(self, reader: &mut PayloadReader<'_>) -> Result<Option<u64>, &'static str> {
         match self {
             Framing::Stcp => Ok(stcp::read_head(reader)),
             Framing::Mtcp => mtcp::read_head(reader),
         }
     }
-    /// Appends the head of a frame for a bundle of this length, at most [`Framing::longest`]; 0 makes a keepalive.
+    /// Appends the head of a frame for a bundle of `len` bytes, at most [`Framing::longest`]; 0 makes a keepalive.
     pub fn put_head(self, out: &mut Vec<u8>, len: u64) {
         match self {
             Framing::Stcp => stcp::put_head(out, len),
@@ -57,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_nothing_of_a_head_that_has_not_come_whole() {
+    fn frames_round_trip() {
         let lens = [0, 1, 23, 24, 255, 256, 65_535, 65_536, u32::MAX.into()];
         let long = [(1 << 32), u64::MAX].map(|len| (Mtcp, len));
         for (framing, len) in lens.iter().flat_map(|len| [(Stcp, *len), (Mtcp, *len)]).chain(long) {
@@ -74,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_string_may_have_a_longer_head_than_it_needs_but_a_definite_one() {
+    fn longer_definite_heads_are_accepted() {
         for head in [&[0x43][..], &[0x58, 3], &[0x59, 0, 3], &[0x5a, 0, 0, 0, 3], &[0x5b, 0, 0, 0, 0, 0, 0, 0, 3]] {
             assert_eq!(read(Mtcp, head), (Ok(Some(3)), head.len() as u64));
         }

@@ -1,103 +1,103 @@
-//! What arrived is kept until the node has taken it: a sender cannot be told that its bundle was not, so it is offered
-//! again when there is room.
+//! Copies of received bundles, kept until the node accepts them: these protocols cannot refuse a bundle, so one that
+//! finds no room is offered again later.
 
 use farlink_base::{Duration, Instant, Payload};
 
-/// Most bytes kept of one bundle: its beginning is enough for the node to judge it.
+/// Most bytes kept of one bundle: its head is enough for the node to judge it.
 pub(super) const BUNDLE_MAX: u64 = 1 << 20;
-/// How long what was refused rests at first, and at most; the rests between double.
+/// Shortest and longest wait before refused bundles are offered again; waits double.
 const REST_MIN: Duration = Duration::from_millis(250);
 const REST_MAX: Duration = Duration::from_secs(16);
 
-/// Memory of one entity for what is kept, of all streams together; strangers have half of it.
+/// Memory of one entity for copies, shared by all streams; streams of peers without a configured link may use half.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct CopyMemory {
     used: u64,
-    strangers: u64,
+    dynamic_used: u64,
     most: u64,
 }
-impl Room {
+impl CopyMemory {
     pub const fn new(most: u64) -> Self {
-        Room { used: 0, strangers: 0, most }
+        CopyMemory { used: 0, dynamic_used: 0, most }
     }
-    /// Whether one more bundle can be kept, whoever sends it.
+    /// Whether a copy of one more bundle fits, whoever sends it.
     pub const fn has_some(&self) -> bool {
+        // Half, because peers without a configured link may use no more.
         self.used + BUNDLE_MAX <= self.most / 2
     }
-    /// Bytes in use.
     pub const fn used(&self) -> u64 {
         self.used
     }
-    fn take(&mut self, bytes: u64, stranger: bool) -> bool {
+    fn take(&mut self, bytes: u64, dynamic: bool) -> bool {
         let within = |used: u64, most: u64| bytes <= most.saturating_sub(used);
-        let fits = within(self.used, self.most) && (!stranger || within(self.strangers, self.most / 2));
+        let fits = within(self.used, self.most) && (!dynamic || within(self.dynamic_used, self.most / 2));
         if fits {
             self.used += bytes;
-            self.strangers += if stranger { bytes } else { 0 };
+            self.dynamic_used += if dynamic { bytes } else { 0 };
         }
         fits
     }
-    fn give_back(&mut self, bytes: u64, stranger: bool) {
+    fn give_back(&mut self, bytes: u64, dynamic: bool) {
         self.used = self.used.saturating_sub(bytes);
-        self.strangers = self.strangers.saturating_sub(if stranger { bytes } else { 0 });
+        self.dynamic_used = self.dynamic_used.saturating_sub(if dynamic { bytes } else { 0 });
     }
 }
 
-/// The first bytes of a bundle, or all; nothing from the moment on that they do not fit any more.
+/// Copy of a bundle's bytes so far; dropped as soon as they do not fit.
 #[derive(Debug)]
-pub(super) struct Copy {
+pub(super) struct BundleCopy {
     kept: Option<Payload>,
-    stranger: bool,
+    dynamic: bool,
 }
-impl Copy {
-    /// Of a bundle of which nothing has come; whether it comes from a stranger.
-    pub fn new(stranger: bool) -> Self {
-        Copy { kept: Some(Payload::new()), stranger }
+impl BundleCopy {
+    /// Creates an empty copy; `dynamic`: its sender has no configured link.
+    pub fn new(dynamic: bool) -> Self {
+        BundleCopy { kept: Some(Payload::new()), dynamic }
     }
-    /// The next bytes.
-    pub fn add(&mut self, part: &Payload, room: &mut Room) {
+    /// Appends the next bytes.
+    pub fn add(&mut self, part: &Payload, room: &mut CopyMemory) {
         let Some(kept) = &mut self.kept else { return };
-        if kept.len() + part.len() <= BUNDLE_MAX && room.take(part.len(), self.stranger) {
+        if kept.len() + part.len() <= BUNDLE_MAX && room.take(part.len(), self.dynamic) {
             kept.append(part.clone());
         } else {
             self.forget(room);
         }
     }
-    /// All that came, unless it did not fit.
+    /// All bytes received so far, or `None` if they did not fit.
     pub const fn whole(&self) -> Option<&Payload> {
         self.kept.as_ref()
     }
-    /// Gives its memory back.
-    pub fn forget(&mut self, room: &mut Room) {
+    /// Drops the copy and frees its memory.
+    pub fn forget(&mut self, room: &mut CopyMemory) {
         if let Some(kept) = self.kept.take() {
-            room.give_back(kept.len(), self.stranger);
+            room.give_back(kept.len(), self.dynamic);
         }
     }
-    /// Lets go of the buffers it shares with others.
+    /// Copies the bytes out of buffers that are shared with others.
     pub fn unshare(&mut self) {
         self.kept = self.kept.take().map(|kept| kept.own());
     }
 }
 
-/// When what was refused is offered again.
+/// Timer for offering refused bundles again.
 #[derive(Debug)]
-pub(super) struct Rest {
-    /// Then; `None`: nothing rests.
+pub(super) struct RetryWait {
+    /// Time of the next offer; `None` if nothing waits.
     pub until: Option<Instant>,
     next: Duration,
 }
-impl Rest {
+impl RetryWait {
     pub const fn new() -> Self {
-        Rest { until: None, next: REST_MIN }
+        RetryWait { until: None, next: REST_MIN }
     }
-    /// Something was refused. What is refused during a rest waits for its end.
+    /// Starts the wait after a refusal. Refusals during a wait do not extend it.
     pub fn begin(&mut self, now: Instant) {
         if self.until.is_none() {
             self.until = Some(now + self.next);
             self.next = (self.next * 2).min(REST_MAX);
         }
     }
-    /// What had been refused was taken: there is room again.
+    /// Resets the backoff: a refused bundle was accepted, so there is room again.
     pub fn reset(&mut self) {
         self.next = REST_MIN;
     }
@@ -108,18 +108,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn copies_share_one_bound_and_give_back_what_they_took() {
-        let mut room = Room::new(BUNDLE_MAX + 100);
-        let (mut long, mut short, mut late) = (Copy::new(false), Copy::new(false), Copy::new(false));
+    fn copies_share_one_bound() {
+        let mut room = CopyMemory::new(BUNDLE_MAX + 100);
+        let (mut long, mut short, mut late) = (BundleCopy::new(false), BundleCopy::new(false), BundleCopy::new(false));
         for _ in 0..16 {
             long.add(&Payload::fill(1, BUNDLE_MAX / 16), &mut room);
         }
         short.add(&Payload::from(&b"abc"[..]), &mut room);
         late.add(&Payload::fill(1, 98), &mut room);
         assert_eq!(room.used(), BUNDLE_MAX + 3);
-        assert_eq!(late.whole(), None, "there is no room for it");
+        assert_eq!(late.whole(), None, "no room left");
         long.add(&Payload::fill(1, 1), &mut room);
-        assert_eq!((long.whole(), room.used()), (None, 3), "it is too long to be kept");
+        assert_eq!((long.whole(), room.used()), (None, 3), "longer than BUNDLE_MAX");
         late.add(&Payload::fill(1, 1), &mut room);
         assert_eq!((late.whole(), room.used()), (None, 3), "a copy has no gaps");
         short.unshare();
@@ -130,22 +130,23 @@ mod tests {
     }
 
     #[test]
-    fn strangers_leave_half_of_the_room_to_neighbours() {
-        let mut room = Room::new(100);
-        let (mut stranger, mut other, mut neighbour) = (Copy::new(true), Copy::new(true), Copy::new(false));
-        stranger.add(&Payload::fill(1, 50), &mut room);
+    fn dynamic_streams_leave_half_to_neighbours() {
+        let mut room = CopyMemory::new(100);
+        let (mut dynamic, mut other, mut neighbour) =
+            (BundleCopy::new(true), BundleCopy::new(true), BundleCopy::new(false));
+        dynamic.add(&Payload::fill(1, 50), &mut room);
         other.add(&Payload::fill(1, 1), &mut room);
         neighbour.add(&Payload::fill(1, 50), &mut room);
         assert_eq!((other.whole(), room.used()), (None, 100));
-        stranger.forget(&mut room);
-        other = Copy::new(true);
+        dynamic.forget(&mut room);
+        other = BundleCopy::new(true);
         other.add(&Payload::fill(1, 50), &mut room);
         assert!(other.whole().is_some() && neighbour.whole().is_some());
     }
 
     #[test]
     fn rests_double_to_their_limit() {
-        let mut rest = Rest::new();
+        let mut rest = RetryWait::new();
         let mut waits = alloc::vec::Vec::new();
         for n in 0..9u64 {
             let now = Instant(n * 100_000_000_000);
@@ -157,7 +158,7 @@ mod tests {
         rest.begin(Instant::ZERO);
         let first = rest.until;
         rest.begin(Instant(1));
-        assert_eq!(rest.until, first, "what comes during a rest does not make it longer");
+        assert_eq!(rest.until, first, "a refusal does not extend the wait");
         rest.until = None;
         rest.reset();
         rest.begin(Instant::ZERO);

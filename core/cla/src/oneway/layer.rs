@@ -1,13 +1,13 @@
-//! The layer: which stream serves which link, and what time brings.
+//! The layer's state machine: assigns streams to links, and dispatches inputs and timers.
 
 use super::framing::Framing;
-use super::kept::Room;
-use super::links::{Link, Serving};
-use super::receiving::{self, Receiving};
-use super::sending::{self, Phase, Sending};
+use super::kept::CopyMemory;
+use super::links::{OneWayLink, Serving};
+use super::receiving::{self, ReceivingStream};
+use super::sending::{self, SendingStream, StreamPhase};
 use super::{Config, LinkParams};
-use crate::streams::links::Links;
-use crate::streams::waiting::Waiting;
+use crate::streams::links::LinkTable;
+use crate::streams::waiting::WaitingBundle;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -16,28 +16,28 @@ use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Ti
 use farlink_base::socket;
 use farlink_base::{Duration, Event, Instant, LinkId, Payload, Refusal, Sink, StreamId, TimerQueue};
 
-/// Bytes that wait unbegun for a stream: few, so that the agent decides what goes next.
+/// Most bytes of bundles waiting for a stream: few, so that the agent decides which bundle leaves next.
 pub(super) const QUEUE: u64 = 512 << 10;
 
-/// What a timer is for.
+/// Purpose of a timer.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Timer {
+pub(super) enum StreamTimer {
     Sending(StreamId),
     Receiving(StreamId),
     Connect(LinkId),
     Park(LinkId),
 }
 
-/// What an entity holds at the moment.
+/// Resources that an entity holds now.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Usage {
     /// Links, configured and dynamic.
     pub links: usize,
-    /// Streams, from the wish to connect to the last verdict on what came.
+    /// Streams, from the request to connect until the last verdict on a received bundle.
     pub sessions: usize,
-    /// Timers armed.
+    /// Armed timers.
     pub timers: usize,
-    /// Bytes of bundles kept in case the node has no room for them.
+    /// Bytes of received bundles kept until the node accepts them.
     pub kept: u64,
 }
 
@@ -46,13 +46,13 @@ pub struct Usage {
 pub struct OneWay {
     pub(super) framing: Framing,
     pub(super) config: Config,
-    pub(super) links: Links<LinkParams, Serving>,
-    pub(super) sending: BTreeMap<StreamId, Box<Sending>>,
-    pub(super) receiving: BTreeMap<StreamId, Box<Receiving>>,
+    pub(super) links: LinkTable<LinkParams, Serving>,
+    pub(super) sending: BTreeMap<StreamId, Box<SendingStream>>,
+    pub(super) receiving: BTreeMap<StreamId, Box<ReceivingStream>>,
     /// Receiving streams by the number in their tickets.
     pub(super) numbers: BTreeMap<u32, StreamId>,
-    pub(super) room: Room,
-    pub(super) timers: TimerQueue<Timer>,
+    pub(super) room: CopyMemory,
+    pub(super) timers: TimerQueue<StreamTimer>,
     pub(super) next_stream: u64,
     pub(super) next_number: u32,
     pub(super) next_dynamic: u32,
@@ -60,12 +60,12 @@ pub struct OneWay {
 }
 
 impl OneWay {
-    /// An entity that speaks this protocol with these neighbours. Links are down until told otherwise.
+    /// Creates an entity for this protocol and these neighbours. Links start down.
     pub fn new(config: Config, spans: Vec<LinkParams>) -> Self {
-        let link = |span: LinkParams| (span.link, Box::new(Link::configured(span)));
+        let link = |span: LinkParams| (span.link, Box::new(OneWayLink::configured(span)));
         OneWay {
             framing: config.framing,
-            room: Room::new(config.kept),
+            room: CopyMemory::new(config.kept),
             config,
             links: spans.into_iter().map(link).collect(),
             sending: BTreeMap::new(),
@@ -78,7 +78,7 @@ impl OneWay {
             shutdown: false,
         }
     }
-    /// What the entity holds.
+    /// Resources held now.
     pub fn usage(&self) -> Usage {
         debug_assert_eq!(self.numbers.len(), self.receiving.len());
         let sessions = self.sending.len() + self.receiving.len();
@@ -104,7 +104,7 @@ impl OneWay {
 
     fn on_closed(&mut self, now: Instant, stream: StreamId, error: bool, out: &mut impl Sink<Output>) {
         if self.sending.contains_key(&stream) {
-            // Who closes its half may have closed both: what is sent from now on may reach nobody.
+            // A peer that closes its half may have closed both: data sent from now on may be lost.
             if error { self.lose(now, stream, out) } else { self.leave(now, stream, true, out) }
         } else if self.receiving.get(&stream).is_some_and(|receiving| receiving.open) {
             if !error {
@@ -126,13 +126,13 @@ impl OneWay {
         }
     }
 
-    fn sending_of(&mut self, link: LinkId) -> Option<&mut Box<Sending>> {
+    fn sending_of(&mut self, link: LinkId) -> Option<&mut Box<SendingStream>> {
         let stream = self.links.get(&link)?.by.sending?;
         self.sending.get_mut(&stream)
     }
-    fn on_send(&mut self, now: Instant, link: LinkId, bundle: Waiting, out: &mut impl Sink<Output>) {
+    fn on_send(&mut self, now: Instant, link: LinkId, bundle: WaitingBundle, out: &mut impl Sink<Output>) {
         let id = bundle.send;
-        let Some(sending) = self.sending_of(link).filter(|sending| sending.phase == Phase::Open) else {
+        let Some(sending) = self.sending_of(link).filter(|sending| sending.phase == StreamPhase::Open) else {
             return out.push(Output::SendFailed { id, link, refused: None });
         };
         let stream = sending.stream;
@@ -141,14 +141,15 @@ impl OneWay {
         }
         self.settle_sending(now, stream, out);
     }
-    /// A bundle under way goes on: a sender has no word to end it.
+    /// Withdraws a bundle that has not begun. These protocols cannot abort one in progress.
     fn on_cancel(&mut self, link: LinkId, id: SendId, out: &mut impl Sink<Output>) {
         if self.sending_of(link).is_some_and(|sending| sending.cancel(id)) {
             out.push(Output::SendFailed { id, link, refused: None });
             self.update_ready(link, out);
         }
     }
-    /// The rest of a bundle cannot be had: once begun, only a stream that ends keeps the peer from taking it for whole.
+    /// Handles a read failure of a bundle. Once it has begun only the end of the stream shows the peer that it is
+    /// incomplete.
     fn on_broken(&mut self, now: Instant, link: LinkId, id: SendId, out: &mut impl Sink<Output>) {
         self.on_cancel(link, id, out);
         if let Some(stream) = self.sending_of(link).filter(|sending| sending.is_filling(id)).map(|found| found.stream) {
@@ -178,7 +179,7 @@ impl OneWay {
 
     fn on_link(&mut self, now: Instant, link_id: LinkId, state: LinkState, out: &mut impl Sink<Output>) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
-        let resumed = link.on_state(now, state, &mut self.timers, Timer::Park(link_id));
+        let resumed = link.on_state(now, state, &mut self.timers, StreamTimer::Park(link_id));
         let (sending, receiving) = (link.by.sending, link.by.receiving.clone());
         let keepalive = self.config.keepalive > Duration::ZERO;
         if let Some(stream) = sending {
@@ -196,11 +197,12 @@ impl OneWay {
         self.update_ready(link_id, out);
         self.connect(now, link_id, out);
     }
-    /// A link has been down for a while: what is under way would come too late.
+    /// Handles a link outage longer than [`super::PARK`]: transfers in progress are given up.
     fn on_park(&mut self, now: Instant, link_id: LinkId, out: &mut impl Sink<Output>) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
         link.park = None;
-        let under_way = |sending: &&mut Box<Sending>| sending.phase != Phase::Open || sending.has_unfinished();
+        let under_way =
+            |sending: &&mut Box<SendingStream>| sending.phase != StreamPhase::Open || sending.has_unfinished();
         if let Some(stream) = self.sending_of(link_id).filter(under_way).map(|sending| sending.stream) {
             self.leave(now, stream, true, out);
         }
@@ -213,9 +215,9 @@ impl OneWay {
         let (sends, up) = self.carries(link);
         let Some(sending) = self.sending.get_mut(&stream) else { return };
         match sending.due(now, &self.config, sends, up) {
-            sending::Due::Later(_) => {}
-            sending::Due::Keepalive => sending.put_keepalive(),
-            sending::Due::Dead => return self.leave(now, stream, true, out),
+            sending::SendingDue::Later(_) => {}
+            sending::SendingDue::Keepalive => sending.put_keepalive(),
+            sending::SendingDue::Dead => return self.leave(now, stream, true, out),
         }
         self.settle_sending(now, stream, out);
     }
@@ -226,19 +228,19 @@ impl OneWay {
         let (_, up) = self.carries(link);
         let Some(receiving) = self.receiving.get_mut(&stream) else { return };
         match receiving.due(now, &self.config, up) {
-            receiving::Due::Later(_) => {}
-            receiving::Due::Offer => receiving.offer_again(&self.room, out),
-            receiving::Due::Dead => return self.turn_away(now, stream, out),
+            receiving::ReceivingDue::Later(_) => {}
+            receiving::ReceivingDue::Offer => receiving.offer_again(&self.room, out),
+            receiving::ReceivingDue::Dead => return self.turn_away(now, stream, out),
         }
         self.settle_receiving(now, stream, out);
     }
     fn on_wake(&mut self, now: Instant, out: &mut impl Sink<Output>) {
         while let Some((_, timer)) = self.timers.pop_due(now) {
             match timer {
-                Timer::Sending(stream) => self.on_sending_timer(now, stream, out),
-                Timer::Receiving(stream) => self.on_receiving_timer(now, stream, out),
-                Timer::Park(link) => self.on_park(now, link, out),
-                Timer::Connect(link_id) => {
+                StreamTimer::Sending(stream) => self.on_sending_timer(now, stream, out),
+                StreamTimer::Receiving(stream) => self.on_receiving_timer(now, stream, out),
+                StreamTimer::Park(link) => self.on_park(now, link, out),
+                StreamTimer::Connect(link_id) => {
                     if let Some(link) = self.links.get_mut(&link_id) {
                         link.retry = None;
                     }
@@ -247,13 +249,13 @@ impl OneWay {
             }
         }
     }
-    /// What was begun is finished and confirmed, then its stream closes; what peers send is not read any more.
+    /// Finishes and confirms bundles in progress, then closes their streams; incoming streams are dropped at once.
     fn on_shutdown(&mut self, now: Instant, out: &mut impl Sink<Output>) {
         self.shutdown = true;
         let streams: Vec<StreamId> = self.sending.keys().copied().collect();
         for stream in streams {
             let Some(sending) = self.sending.get_mut(&stream) else { continue };
-            if sending.phase == Phase::Opening {
+            if sending.phase == StreamPhase::Opening {
                 self.leave(now, stream, true, out);
                 continue;
             }
@@ -273,7 +275,7 @@ impl OneWay {
     }
 }
 
-/// The number of the stream a ticket belongs to.
+/// Number of the stream that a ticket belongs to: its upper half.
 fn number_of(ticket: Ticket) -> u32 {
     (ticket.0 >> 32) as u32
 }
@@ -301,7 +303,7 @@ impl ConvergenceLayer for OneWay {
             Input::Socket(socket::Input::Closed { stream, error }) => self.on_closed(now, stream, error, out),
             Input::Link { link, state } => self.on_link(now, link, state, out),
             Input::Send { link, id, total, part, leaving, .. } => {
-                self.on_send(now, link, Waiting { send: id, total, part, leaving }, out)
+                self.on_send(now, link, WaitingBundle { send: id, total, part, leaving }, out)
             }
             Input::SendMore { link, id, from, part } => {
                 if let Some(sending) = self.sending_of(link)
@@ -319,7 +321,7 @@ impl ConvergenceLayer for OneWay {
             Input::Refused { ticket, reason } => self.on_verdict(now, ticket, Err(reason), out),
             Input::Hold { ticket } => self.on_hold(now, ticket, true, out),
             Input::Resume { ticket } => self.on_hold(now, ticket, false, out),
-            // Nobody is told how far a bundle came.
+            // These protocols have no message for partial reception.
             Input::Kept { .. } => {}
             Input::Unshare => self.receiving.values_mut().for_each(|receiving| receiving.unshare()),
             Input::Shutdown => self.on_shutdown(now, out),

@@ -1,24 +1,24 @@
-//! The streams that serve a link: one of ours, over which bundles leave, and those of the neighbour.
+//! Streams of a link: one opened by this side, which sends bundles, and those opened by the neighbour.
 
 use super::LinkParams;
-use crate::streams::links::{self, Span};
+use crate::streams::links::{self, StreamLinkParams};
 use alloc::vec::Vec;
 use farlink_base::{Duration, LinkId, StreamId};
 
-/// What a link is served by.
+/// Streams that serve a link.
 #[derive(Debug, Default)]
 pub(super) struct Serving {
-    /// The stream this side opened, or is opening.
+    /// Stream opened by this side, or being opened.
     pub sending: Option<StreamId>,
-    /// The streams the neighbour opened.
+    /// Streams opened by the neighbour.
     pub receiving: Vec<StreamId>,
-    /// Whether the agent was told that the neighbour is there.
+    /// Whether the agent knows the neighbour as up.
     pub up: bool,
 }
-/// One neighbour, configured or met.
-pub(super) type Link = links::Link<LinkParams, Serving>;
+/// A neighbour, configured or dynamic.
+pub(super) type OneWayLink = links::StreamLink<LinkParams, Serving>;
 
-impl Span for LinkParams {
+impl StreamLinkParams for LinkParams {
     fn link(&self) -> LinkId {
         self.link
     }
@@ -30,7 +30,7 @@ impl Span for LinkParams {
     }
 }
 
-impl Link {
+impl OneWayLink {
     /// Whether this side should open a stream now.
     pub(super) fn wants_stream(&self) -> bool {
         self.may_connect() && self.by.sending.is_none()

@@ -1,17 +1,17 @@
-//! Stream layers without acknowledgments: STCP and MTCP, one machine with two framings.
+//! Stream layers without acknowledgments: STCP and MTCP, one state machine with two framings.
 //!
-//! Neither has a standard in force, a handshake or a word for anything but bundles and keepalives. Who connects only
-//! sends, who accepts only receives, so two neighbours that both send have two streams. A sender is known by the
-//! address it comes from, and by nothing else.
+//! Neither has a standard in force or a handshake; their only messages are bundles and keepalives. The side that
+//! connects only sends and the other only receives, so two neighbours that both send use two streams. A sender is
+//! identified by its address alone.
 //!
 //! A bundle counts as sent when the peer's host has its last byte ([`socket::Output::Confirm`]), not when it is
-//! written; what a peer's host has and the peer has not read when it dies is lost all the same. A receiver that has no
-//! room stops reading: what it was refused by its node it keeps, within bounds, and offers again. It does not parse
-//! bundles. Read [`OneWay`], then `sending.rs` and `receiving.rs`, the two kinds of streams.
+//! written; bundles that the host has but the peer has not read when it dies are lost all the same. A receiver
+//! without room stops reading; bundles that its node refused are kept within bounds and offered again. Bundles are
+//! not parsed. Read [`OneWay`], then `sending.rs` and `receiving.rs`, the two kinds of streams.
 //!
 //! [`socket::Output::Confirm`]: farlink_base::socket::Output::Confirm
 
-mod doorkeeper;
+mod admission;
 mod framing;
 mod kept;
 mod layer;
@@ -33,27 +33,27 @@ pub use params::{LINK_PARAMS, PARAMS};
 
 use farlink_base::{Duration, LayerId, LinkId, Refusal};
 
-/// One entity: all streams of one node that speak one of the protocols.
+/// Configuration of one entity: all streams of one node that use one of the protocols.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
-    /// This instance's number in its stack (keeps stream and dynamic link numbers apart).
+    /// This instance's number in its stack: keeps the numbers of streams and dynamic links apart.
     pub layer: LayerId,
     /// Protocol that the entity speaks.
     pub framing: Framing,
-    /// A keepalive leaves when nothing else did for so long; zero: none.
+    /// Time without output after which a keepalive is sent; zero: none.
     pub keepalive: Duration,
     /// Largest bundle accepted, bytes.
     pub transfer_mru: u64,
-    /// Streams at once.
+    /// Most streams at once, both ways.
     pub sessions: u32,
-    /// Whether nodes without a configured link may connect (their link is dynamic).
+    /// Whether peers without a configured link may connect; their link is dynamic.
     pub accept_unknown: bool,
-    /// A stream over which a peer sends nothing for this long, not even keepalives, is closed; zero never.
+    /// Silence of a peer, keepalives included, after which its stream is closed; zero: never.
     pub idle: Duration,
-    /// A stream whose bundle brings nothing for this long, or whose peer takes nothing, is dropped; zero never.
+    /// Longest time without progress of a bundle in either direction before its stream is dropped; zero: never.
     pub progress: Duration,
-    /// Bytes of arriving bundles kept, of all streams together, in case the node has no room for them; strangers have
-    /// half of it.
+    /// Memory for copies of received bundles until the node accepts them, all streams together, bytes; peers without
+    /// a configured link may use half.
     pub kept: u64,
 }
 impl Default for Config {
@@ -61,7 +61,7 @@ impl Default for Config {
         Config {
             layer: LayerId(0),
             framing: Framing::Stcp,
-            // ION: STCP_KEEPALIVE_PERIOD.
+            // STCP_KEEPALIVE_PERIOD of ION.
             keepalive: Duration::from_secs(15),
             transfer_mru: 4 << 30,
             sessions: 1000,
@@ -74,8 +74,8 @@ impl Default for Config {
 }
 
 impl Config {
-    /// What an entity of this protocol begins with. MTCP sends no keepalives: its draft has none, and dtn7-rs and pyD3TN
-    /// take an empty byte string for an error that costs the stream and the bundle behind it.
+    /// Default configuration of a protocol. MTCP sends no keepalives: its draft has none, and dtn7-rs and pyD3TN
+    /// treat an empty byte string as an error that costs the stream and the bundle after it.
     pub fn of(framing: Framing) -> Config {
         let whole = Config::default();
         match framing {
@@ -85,18 +85,18 @@ impl Config {
     }
 }
 
-/// One neighbour.
+/// Parameters of one neighbour's link.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LinkParams {
-    /// Which link it is.
+    /// Number of the link.
     pub link: LinkId,
-    /// Whether this side connects, which it must to send.
+    /// Whether this side connects; required for sending.
     pub connect: bool,
-    /// First wait before connecting again; doubles up to `reconnect_max`.
+    /// First wait before reconnecting; doubles up to `reconnect_max`.
     pub reconnect_min: Duration,
-    /// Longest wait.
+    /// Longest wait before reconnecting.
     pub reconnect_max: Duration,
-    /// Bytes handed to the stream and not confirmed by the peer's host, or waiting, at once.
+    /// Most bytes waiting, or written and not confirmed by the peer's host.
     pub window_bytes: u64,
 }
 impl Default for LinkParams {
@@ -111,16 +111,17 @@ impl Default for LinkParams {
     }
 }
 
-/// Whether a refusal is for want of room: then the bundle is kept and offered again, and its sender pushed back.
+/// Whether a refusal is for lack of room: the bundle is then kept and offered again, and its sender held back.
 pub(crate) const fn wants_room(why: Refusal) -> bool {
     matches!(why, Refusal::NoResources | Refusal::NotOpen | Refusal::StoreFailed)
 }
 
-/// What the sender of a bundle hears when it is refused for this reason: nothing, ever. For want of room it is held
-/// back, as if it had heard so; what is refused for other reasons it takes for sent.
+/// Result that the sender of a refused bundle sees. These protocols convey no refusal: for lack of room the sender is
+/// held back, and otherwise it takes the bundle for sent.
 ///
 /// # Errors
-/// That there is no room.
+///
+/// [`Refusal::NoResources`] if there is no room.
 pub fn told(why: Refusal) -> Result<(), Refusal> {
     if wants_room(why) { Err(Refusal::NoResources) } else { Ok(()) }
 }

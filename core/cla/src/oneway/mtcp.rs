@@ -1,24 +1,25 @@
-//! The frames of MTCP (draft-ietf-dtn-mtcpcl-01, as dtn7-rs, dtn7-go and uD3TN speak it): each bundle a CBOR byte string
-//! (RFC 8949 3.1, major type 2) of definite length. The empty one is a keepalive.
+//! Frames of MTCP (draft-ietf-dtn-mtcpcl-01, as dtn7-rs, dtn7-go and uD3TN implement it): each bundle is a CBOR byte
+//! string (RFC 8949 3.1, major type 2) of definite length; an empty one is a keepalive.
 
 use alloc::vec::Vec;
 use farlink_base::PayloadReader;
 
-/// Longest bundle that is sent in a frame, bytes: heads could say more, no node holds it.
+/// Longest bundle that a frame can carry, bytes. Heads could hold more, but no node holds such a bundle.
 pub(super) const LONGEST: u64 = 1 << 50;
-/// Major type 2, in the upper three bits of a head (RFC 8949 3).
+/// Major type 2 in the upper three bits of a head (RFC 8949 3).
 const BYTE_STRING: u8 = 2 << 5;
 
-/// Reads the head of a frame; `None`, and nothing read, where it has not come whole. Longer heads than needed are
-/// well-formed (RFC 8949 3.1 leaves it to the sender).
+/// Reads the head of a frame; `None` if it is truncated, and nothing is consumed. Heads longer than necessary are
+/// accepted (RFC 8949 3.1 leaves the length to the sender).
 ///
 /// # Errors
-/// What is wrong with it.
+///
+/// The reason why the head is malformed.
 pub(super) fn read_head(reader: &mut PayloadReader<'_>) -> Result<Option<u64>, &'static str> {
     let mut ahead = reader.clone();
     let Some(first) = ahead.read_u8() else { return Ok(None) };
     if first & 0xe0 != BYTE_STRING {
-        return Err("what should be a byte string is none");
+        return Err("not a CBOR byte string");
     }
     let bytes = match first & 0x1f {
         small @ 0..24 => {
@@ -39,7 +40,7 @@ pub(super) fn read_head(reader: &mut PayloadReader<'_>) -> Result<Option<u64>, &
     *reader = ahead;
     Ok(Some(u64::from_be_bytes(len)))
 }
-/// Appends the shortest head of a frame.
+/// Appends the head of a frame in its shortest form.
 pub(super) fn put_head(out: &mut Vec<u8>, len: u64) {
     let bytes = len.to_be_bytes();
     let (more, used) = match len {

@@ -1,45 +1,45 @@
-//! The parameters of STCP and MTCP: the one table that node files, scenarios, references and forms are made of.
+//! Parameters of STCP and MTCP: the one table from which node files, scenarios, references and forms are made.
 
 use super::{Config, LinkParams};
 use crate::streams::params::{LONGEST, bytes, duration, flag, sessions};
 use farlink_base::LayerParam;
 
-/// Of the whole entity.
+/// Parameters of the whole entity.
 pub const PARAMS: &[LayerParam<Config>] = &[
-    duration!(keepalive, 0, LONGEST, "An empty frame leaves when nothing else did for so long; 0 s never."),
+    duration!(keepalive, 0, LONGEST, "Time without output after which an empty frame is sent; 0 s: never."),
     duration!(
         idle,
         0,
         LONGEST,
-        "A stream over which nothing came for so long, not even a keepalive, is closed; 0 s never. Peers may have none."
+        "Silence of the peer, keepalives included, after which a stream is closed; 0 s: never. Some peers send no keepalives."
     ),
     duration!(
         progress,
         0,
         LONGEST,
-        "A stream whose bundle brings nothing for so long, or whose peer takes nothing, is dropped; 0 s never."
+        "Longest time without progress of a bundle in either direction before its stream is dropped; 0 s: never."
     ),
     bytes!("transfer_mru", transfer_mru, 1, 1 << 50, "Largest bundle accepted."),
-    sessions!("Streams at once."),
+    sessions!("Most streams at once."),
     flag!(accept_unknown, "Whether nodes without a link may connect."),
     bytes!(
         "kept",
         kept,
         0,
         1 << 50,
-        "Memory for bundles that came and for which there is no room yet; what does not fit is lost, for its sender cannot be told."
+        "Memory for received bundles that the node has no room for yet; bundles beyond it are lost, because the protocol conveys no refusal."
     ),
 ];
 
-/// Of one link.
+/// Parameters of one link.
 pub const LINK_PARAMS: &[LayerParam<LinkParams>] = &[
     bytes!(
         "window",
         window_bytes,
         1,
         1 << 50,
-        "Bytes waiting, or handed to the stream and not confirmed by the peer's host, at once: lost with the stream, they are sent again."
+        "Most bytes waiting, or written and not confirmed by the peer's host; they are sent again if the stream breaks."
     ),
-    duration!(reconnect_min, 1_000_000, LONGEST, "First wait before connecting again; doubles up to `reconnect_max`."),
-    duration!(reconnect_max, 1_000_000, LONGEST, "Longest wait before connecting again."),
+    duration!(reconnect_min, 1_000_000, LONGEST, "First wait before reconnecting; doubles up to `reconnect_max`."),
+    duration!(reconnect_max, 1_000_000, LONGEST, "Longest wait before reconnecting."),
 ];

@@ -1,9 +1,9 @@
-//! A stream a peer opened: bundles arrive over it. Its sender cannot be told what becomes of them, so what the node has
-//! no room for is kept and offered again, and the stream is not read meanwhile: TCP pushes back.
+//! Streams opened by peers, over which bundles arrive. The sender learns nothing of their fate, so bundles that the
+//! node has no room for are kept and offered again, and the stream is not read meanwhile: TCP pushes back.
 
 use super::Config;
 use super::framing::Framing;
-use super::kept::{BUNDLE_MAX, Copy, Rest, Room};
+use super::kept::{BUNDLE_MAX, BundleCopy, CopyMemory, RetryWait};
 use crate::streams::PART_BYTES;
 use crate::streams::inbox::Inbox;
 use crate::streams::timing::Deadlines;
@@ -12,111 +12,112 @@ use core::net::IpAddr;
 use farlink_base::layer::{Output, Ticket};
 use farlink_base::{Duration, Instant, LinkId, Payload, PayloadReader, Sink, StreamId, TimerKey};
 
-/// Parts of a bundle are shorter where there are so many streams that what waits in them would be more than this in all.
+/// Bound on all data that waits to be offered, and shortest part of a bundle: with many streams each part is shorter.
 const PARTS_BYTES: u64 = 4 << 20;
 const PART_LEAST: u64 = 1 << 10;
-/// Bytes offered at least, of each of so many streams: what is offered counts, what waits to be does not.
+/// Fewest bytes of a bundle offered at once, given the number of streams. Only data not yet offered counts: offered
+/// data is the agent's.
 pub(super) fn least_part(streams: usize) -> u64 {
     (PARTS_BYTES / (streams as u64).max(1)).clamp(PART_LEAST, PART_BYTES)
 }
-/// Bundles, and their bytes, that wait for a verdict, beyond which reading stops.
+/// Bundles awaiting a verdict, and their bytes, beyond which reading stops.
 const UNDECIDED_MAX: usize = 1024;
 const UNDECIDED_BYTES: u64 = 16 << 20;
-/// Bundles, and their bytes, that were refused for want of room and not taken since, beyond which reading stops: up to
-/// there others may fit.
+/// Bundles refused for lack of room and not accepted since, and their bytes, beyond which reading stops. Below the
+/// bound reading goes on, because other bundles may fit.
 const REFUSED_MAX: usize = 256;
 const REFUSED_BYTES: u64 = 1 << 20;
-/// Bundles begun at one moment, beyond which the rest of what came waits for the next: of bundles that are any, a read
-/// buffer holds no more.
+/// Bundles begun at one instant beyond which the rest of the input waits for the next instant; a read buffer holds no
+/// more than this of genuine bundles.
 const BEGUN_MAX: u32 = 4096;
-/// The next moment.
+/// Smallest step of time, for a timer at the next instant.
 const NEXT: Duration = Duration::from_nanos(1);
-/// A bundle that has not come whole.
+/// A bundle that is not complete.
 #[derive(Debug)]
-pub(super) struct Arrival {
+pub(super) struct ArrivingBundle {
     pub total: u64,
     pub received: u64,
-    pub copy: Copy,
+    pub copy: BundleCopy,
     pub offered: Instant,
     pub refused: Option<Instant>,
-    pub state: State,
+    pub state: ArrivalState,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum State {
-    /// It is offered as it comes.
+pub(super) enum ArrivalState {
+    /// Offered to the agent part by part.
     Offered(Ticket),
-    /// There was no room for it: all that came is kept, and is offered again. Of a short one the rest is kept too.
+    /// Refused for lack of room: its copy is offered again later. The rest of a short bundle is still read and kept.
     Refused,
-    /// Nobody wants it: it is read over.
+    /// Rejected by the agent: the rest is read and dropped.
     Unwanted,
 }
-/// A bundle that came whole, and is offered or waits to be offered again.
+/// A complete bundle that awaits a verdict or its next offer.
 #[derive(Debug)]
 pub(super) struct Whole {
     pub total: u64,
-    pub copy: Copy,
-    /// When it was offered first, and when it was first refused for want of room.
+    pub copy: BundleCopy,
+    /// Time of its first offer, and of its first refusal for lack of room.
     pub offered: Instant,
     pub refused: Option<Instant>,
 }
 
-/// What time demands of a stream.
+/// Action that a stream needs at some time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Due {
-    /// Look again then; `None`: nothing to wait for.
+pub(super) enum ReceivingDue {
+    /// Check again at this time; `None`: no deadline.
     Later(Option<Instant>),
-    /// What was refused is to be offered again.
+    /// Offer the refused bundles again.
     Offer,
-    /// The peer says nothing.
+    /// Close the stream: the peer is silent or stalled.
     Dead,
 }
 
-/// One stream of a peer.
+/// A stream opened by a peer.
 #[derive(Debug)]
-pub(super) struct Receiving {
+pub(super) struct ReceivingStream {
     pub stream: StreamId,
     pub link: LinkId,
     pub from: IpAddr,
-    /// Number of the session, the upper half of its tickets.
+    /// Session number: the upper half of its tickets.
     pub number: u32,
     pub timer: Option<TimerKey>,
-    /// It belongs to this link from the next bundle on.
+    /// Link that the stream moves to at its next bundle.
     pub moves_to: Option<LinkId>,
-    /// Whether the stream is still there: afterwards it waits for the verdicts on what came.
+    /// Whether the stream is open; afterwards it only awaits verdicts.
     pub open: bool,
-    /// Whether it is not read from.
+    /// Whether reading is paused.
     pub paused: bool,
     /// Whether the peer ever sent a byte.
     pub heard: bool,
     pub last_received: Instant,
-    /// What came and was not read.
+    /// Received bytes not parsed yet.
     inbox: Inbox,
-    pub arrival: Option<Arrival>,
-    /// The node wants no more of the arriving bundle for now.
+    pub arrival: Option<ArrivingBundle>,
+    /// Whether the agent paused the arriving bundle ([`Input::Hold`](farlink_base::layer::Input::Hold)).
     pub held: bool,
-    /// In the order offered.
+    /// Complete bundles awaiting a verdict, in the order offered.
     pub undecided: VecDeque<(Ticket, Whole)>,
     pub undecided_bytes: u64,
-    /// Waiting to be offered again.
+    /// Bundles waiting to be offered again.
     pub refused: VecDeque<Whole>,
-    /// Bundles, and their bytes, that were refused once and not taken since, whether they are offered at the moment or
+    /// Number and bytes of complete bundles that were refused once and not accepted since, offered at the moment or
     /// not.
     pressing: (usize, u64),
-    /// When what was taken had been offered first, at the latest.
+    /// Latest first offer among accepted bundles.
     pub newest_taken: Option<Instant>,
-    /// One more may come, however many press: whether the node takes that one tells whether it is full.
+    /// Whether one more bundle may be read despite the bounds: its verdict shows whether the node still lacks room.
     pub probing: bool,
-    pub rest: Rest,
-    /// Bundles begun at the moment they were begun last.
+    pub rest: RetryWait,
+    /// Latest instant at which bundles began, and their number.
     begun: (Instant, u32),
     next_ticket: u32,
-    /// When something last came, or could.
+    /// Latest time at which data arrived, or could not arrive.
     progress: Instant,
 }
 
-impl Receiving {
+impl ReceivingStream {
     pub fn new(now: Instant, number: u32, stream: StreamId, link: LinkId, from: IpAddr) -> Self {
-        Receiving {
+        ReceivingStream {
             stream,
             link,
             from,
@@ -136,36 +137,36 @@ impl Receiving {
             pressing: (0, 0),
             newest_taken: None,
             probing: false,
-            rest: Rest::new(),
+            rest: RetryWait::new(),
             begun: (now, 0),
             next_ticket: 0,
             progress: now,
         }
     }
-    /// Bytes came.
+    /// Takes in received bytes.
     pub fn on_data(&mut self, now: Instant, data: Payload) {
         (self.last_received, self.progress, self.heard) = (now, now, true);
         self.inbox.add(data);
     }
-    /// Whether no bundle is half here.
+    /// Whether the stream is between two bundles.
     pub fn is_between(&self) -> bool {
         self.arrival.is_none()
     }
-    /// Whether nothing is lost if it ends now.
+    /// Whether closing the stream now would lose nothing.
     pub fn is_idle(&self) -> bool {
         self.arrival.is_none() && self.inbox.is_empty() && self.undecided.is_empty() && self.refused.is_empty()
     }
-    /// Whether reading should stop; once stopped it goes on at half of what stopped it.
+    /// Whether reading must pause; once paused it resumes at half of each bound.
     pub fn is_full(&self, now: Instant) -> bool {
         let half = u32::from(self.paused);
-        let long = |arrival: &Arrival| arrival.state == State::Refused && arrival.total > BUNDLE_MAX;
+        let long = |arrival: &ArrivingBundle| arrival.state == ArrivalState::Refused && arrival.total > BUNDLE_MAX;
         self.held
             || self.arrival.as_ref().is_some_and(long)
             || self.is_behind(now, half)
-            // A short bundle that has begun comes to its end: nothing is lost if the stream ends then.
+            // A short bundle that has begun is read to its end, so that closing the stream then loses nothing.
             || (self.arrival.is_none() && !self.probing && self.is_pressed(half))
     }
-    /// Whether what follows is read only when something of what was read is decided, or time has passed.
+    /// Whether reading waits for verdicts or for the next instant.
     fn is_behind(&self, now: Instant, half: u32) -> bool {
         self.has_begun_all(now)
             || self.undecided.len() > UNDECIDED_MAX >> half
@@ -174,34 +175,35 @@ impl Receiving {
     fn has_begun_all(&self, now: Instant) -> bool {
         self.begun.0 == now && self.begun.1 >= BEGUN_MAX
     }
-    /// Whether the stream is over, and all that came was read.
+    /// Whether the stream is closed and all its input parsed.
     pub fn is_read_out(&self, now: Instant) -> bool {
         !self.open && !self.is_behind(now, 0)
     }
     pub fn is_pressed(&self, half: u32) -> bool {
         self.pressing.0 > REFUSED_MAX >> half || self.pressing.1 > REFUSED_BYTES >> half
     }
-    /// Whether only the beginning of a bundle is here, and nothing has come for so long.
+    /// Whether the stream holds only the start of a bundle and received nothing for `silent`.
     pub fn is_stalled(&self, now: Instant, silent: Duration) -> bool {
         let nothing_else = self.undecided.is_empty() && self.refused.is_empty();
         nothing_else && !self.paused && now.since(self.last_received) >= silent
     }
-    /// It is read from again: what did not come until now could not.
+    /// Restarts the progress timer when reading resumes: no data could arrive before.
     pub fn on_resumed(&mut self, now: Instant) {
         self.progress = now;
     }
 
-    /// Reads what has come and offers it, of a bundle `part` bytes at least. A stream that is over is read to its end,
-    /// however full the node is, as what came before is decided.
+    /// Parses received bytes and offers at least `part` bytes of a bundle at once. A closed stream is read to its end
+    /// however full the node is, as verdicts on earlier bundles arrive.
     ///
     /// # Errors
-    /// Why the stream must end.
+    ///
+    /// The reason why the stream must end.
     pub fn read(
         &mut self,
         now: Instant,
         framing: Framing,
         (transfer_mru, part): (u64, u64),
-        room: &mut Room,
+        room: &mut CopyMemory,
         out: &mut impl Sink<Output>,
     ) -> Result<(), &'static str> {
         if self.inbox.is_empty() || !self.reads(now) {
@@ -223,7 +225,7 @@ impl Receiving {
         reader: &mut PayloadReader<'_>,
         framing: Framing,
         (transfer_mru, part): (u64, u64),
-        room: &mut Room,
+        room: &mut CopyMemory,
         out: &mut impl Sink<Output>,
     ) -> Result<(), &'static str> {
         while self.reads(now) {
@@ -231,13 +233,14 @@ impl Receiving {
                 match framing.read_head(reader)? {
                     None => break,
                     Some(0) => {}
-                    Some(total) if total > transfer_mru => return Err("a bundle longer than this node takes"),
+                    Some(total) if total > transfer_mru => return Err("a bundle longer than this node accepts"),
                     Some(total) => self.begin(now, total),
                 }
                 continue;
             };
             let (have, left) = (reader.remaining(), arrival.total - arrival.received);
-            let least = if arrival.state == State::Unwanted { 1 } else { left.min(part) };
+            // Skipped data is taken as it comes; offered parts have a minimum length.
+            let least = if arrival.state == ArrivalState::Unwanted { 1 } else { left.min(part) };
             if have < least {
                 break;
             }
@@ -249,8 +252,8 @@ impl Receiving {
     fn begin(&mut self, now: Instant, total: u64) {
         let before = if self.begun.0 == now { self.begun.1 } else { 0 };
         self.begun = (now, before + 1);
-        let (state, copy) = (State::Offered(self.ticket()), Copy::new(self.link.is_dynamic()));
-        self.arrival = Some(Arrival { total, received: 0, copy, offered: now, refused: None, state });
+        let (state, copy) = (ArrivalState::Offered(self.ticket()), BundleCopy::new(self.link.is_dynamic()));
+        self.arrival = Some(ArrivingBundle { total, received: 0, copy, offered: now, refused: None, state });
         self.probing = false;
     }
     pub fn ticket(&mut self) -> Ticket {
@@ -258,18 +261,19 @@ impl Receiving {
         self.next_ticket = self.next_ticket.wrapping_add(1);
         ticket
     }
-    /// The next bytes of the arriving bundle.
-    fn take(&mut self, part: Payload, room: &mut Room, out: &mut impl Sink<Output>) {
+    /// Takes the next bytes of the arriving bundle.
+    fn take(&mut self, part: Payload, room: &mut CopyMemory, out: &mut impl Sink<Output>) {
         let Some(mut arrival) = self.arrival.take() else { return };
         arrival.received += part.len();
-        if arrival.state != State::Unwanted {
+        if arrival.state != ArrivalState::Unwanted {
             arrival.copy.add(&part, room);
         }
-        if arrival.state == State::Refused && arrival.copy.whole().is_none() {
-            arrival.state = State::Unwanted;
+        // Without a copy the bundle cannot be offered again.
+        if arrival.state == ArrivalState::Refused && arrival.copy.whole().is_none() {
+            arrival.state = ArrivalState::Unwanted;
         }
         let (total, last) = (arrival.total, arrival.received == arrival.total);
-        if let State::Offered(ticket) = arrival.state {
+        if let ArrivalState::Offered(ticket) = arrival.state {
             out.push(self.offer(ticket, part, last, total));
         }
         if !last {
@@ -278,13 +282,13 @@ impl Receiving {
         }
         self.held = false;
         let whole = Whole { total, copy: arrival.copy, offered: arrival.offered, refused: arrival.refused };
-        if whole.refused.is_some() && arrival.state != State::Unwanted {
+        if whole.refused.is_some() && arrival.state != ArrivalState::Unwanted {
             self.press(total);
         }
         match arrival.state {
-            State::Offered(ticket) => self.decide(ticket, whole),
-            State::Refused => self.keep(whole),
-            State::Unwanted => {}
+            ArrivalState::Offered(ticket) => self.decide(ticket, whole),
+            ArrivalState::Refused => self.keep(whole),
+            ArrivalState::Unwanted => {}
         }
     }
     pub fn press(&mut self, total: u64) {
@@ -293,7 +297,7 @@ impl Receiving {
     pub fn release(&mut self, total: u64) {
         self.pressing = (self.pressing.0.saturating_sub(1), self.pressing.1.saturating_sub(total));
     }
-    /// Nobody is told the verdict.
+    /// Builds an offer; not reliable, because the sender never learns the verdict.
     pub fn offer(&self, ticket: Ticket, part: Payload, last: bool, total: u64) -> Output {
         Output::Offer { ticket, link: self.link, part, last, total: Some(total), reliable: false }
     }
@@ -301,7 +305,7 @@ impl Receiving {
         self.undecided_bytes += whole.total;
         self.undecided.push_back((ticket, whole));
     }
-    /// It is offered again later, where it could be kept; else it is lost, and the node has said that it refused it.
+    /// Keeps a refused bundle for its next offer. Without a copy it is lost; the node has reported the refusal.
     pub fn keep(&mut self, whole: Whole) {
         if whole.copy.whole().is_some() {
             self.refused.push_back(whole);
@@ -310,20 +314,20 @@ impl Receiving {
         }
     }
 
-    /// The stream is over: what has not come whole never does.
-    pub fn end(&mut self, room: &mut Room, out: &mut impl Sink<Output>) {
+    /// Closes the stream: an incomplete bundle is aborted.
+    pub fn end(&mut self, room: &mut CopyMemory, out: &mut impl Sink<Output>) {
         (self.open, self.inbox, self.held) = (false, Inbox::default(), false);
         if let Some(mut arrival) = self.arrival.take() {
             arrival.copy.forget(room);
-            if let State::Offered(ticket) = arrival.state
+            if let ArrivalState::Offered(ticket) = arrival.state
                 && arrival.received > 0
             {
                 out.push(Output::OfferAborted { ticket });
             }
         }
     }
-    /// Forgets what waits for a verdict or for room.
-    pub fn forget(&mut self, room: &mut Room) {
+    /// Forgets all bundles that await a verdict or room.
+    pub fn forget(&mut self, room: &mut CopyMemory) {
         for (_, mut whole) in self.undecided.drain(..) {
             whole.copy.forget(room);
         }
@@ -332,19 +336,20 @@ impl Receiving {
         }
         (self.undecided_bytes, self.pressing) = (0, (0, 0));
     }
-    /// Lets go of the read buffers it shares.
+    /// Releases read buffers shared with the driver.
     pub fn unshare(&mut self) {
         self.inbox.unshare();
         self.arrival.iter_mut().for_each(|arrival| arrival.copy.unshare());
         self.undecided.iter_mut().for_each(|(_, whole)| whole.copy.unshare());
     }
 
-    /// What is due at `now`. `up`: whether the link carries bytes both ways.
-    pub fn due(&self, now: Instant, config: &Config, up: bool) -> Due {
+    /// Next action due. `up`: whether the link carries bytes both ways.
+    pub fn due(&self, now: Instant, config: &Config, up: bool) -> ReceivingDue {
         let mut deadlines = Deadlines::at(now);
+        // An outage or a pause is no silence of the peer: both timers run only while bytes can arrive.
         let mut at = |deadline: Instant| deadlines.passed(deadline);
         if self.rest.until.is_some_and(&mut at) {
-            return Due::Offer;
+            return ReceivingDue::Offer;
         }
         if self.has_begun_all(now) {
             at(now + NEXT);
@@ -352,12 +357,12 @@ impl Receiving {
         if self.open && up && !self.paused {
             let arriving = self.arrival.is_some() || !self.inbox.is_empty();
             if arriving && config.progress > Duration::ZERO && at(self.progress + config.progress) {
-                return Due::Dead;
+                return ReceivingDue::Dead;
             }
             if config.idle > Duration::ZERO && self.is_idle() && at(self.last_received + config.idle) {
-                return Due::Dead;
+                return ReceivingDue::Dead;
             }
         }
-        Due::Later(deadlines.next)
+        ReceivingDue::Later(deadlines.next)
     }
 }

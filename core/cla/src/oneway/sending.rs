@@ -1,90 +1,88 @@
-//! A stream this side opened: bundles leave over it, and count as sent when the peer's host has them.
+//! Streams opened by this side, over which bundles leave; a bundle counts as sent when the peer's host has confirmed
+//! its last byte.
 
 use super::Config;
 use super::framing::{Framing, HEAD_MAX};
 use crate::streams::chunk_queue::ChunkQueue;
 use crate::streams::timing::Deadlines;
-use crate::streams::waiting::{Filling, OVERHEAD, Queue, Waiting};
+use crate::streams::waiting::{BundleQueue, Filling, OVERHEAD, WaitingBundle};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use farlink_base::layer::{Output, SendId};
 use farlink_base::socket;
 use farlink_base::{Bytes, Duration, Instant, LinkId, Payload, Sink, StreamId, TimerKey};
 
-/// How long a stream that is to end waits for its last bytes to be confirmed.
+/// Longest wait for the confirmation of the last bytes before an ending stream is closed.
 const GOODBYE: Duration = Duration::from_secs(10);
 
-/// A bundle that was begun.
+/// A bundle that has begun to leave.
 #[derive(Debug)]
-struct Flight {
+struct BegunBundle {
     send: SendId,
-    /// Bytes of the stream up to its last.
+    /// Stream offset of the bundle's end.
     end: u64,
 }
 
-/// How far a stream has come.
+/// Phase of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Phase {
-    /// It is being opened.
+pub(super) enum StreamPhase {
     Opening,
-    /// Bundles leave.
     Open,
-    /// What was begun leaves and is confirmed, then it closes.
+    /// Finishes the bundles begun, then closes.
     Ending,
 }
 
-/// What time demands of a stream.
+/// Action that a stream needs at some time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Due {
-    /// Look again then; `None`: nothing to wait for.
+pub(super) enum SendingDue {
+    /// Check again at this time; `None`: no deadline.
     Later(Option<Instant>),
-    /// Say that this side lives.
     Keepalive,
-    /// The peer takes nothing.
+    /// Close the stream: the peer accepts no bytes.
     Dead,
 }
 
-/// One stream of ours.
+/// A stream opened by this side.
 #[derive(Debug)]
-pub(super) struct Sending {
+pub(super) struct SendingStream {
     pub stream: StreamId,
     pub link: LinkId,
-    pub phase: Phase,
-    /// When it was opened.
+    pub phase: StreamPhase,
+    /// Time it was opened.
     pub since: Instant,
     pub timer: Option<TimerKey>,
     framing: Framing,
-    /// Bytes the stream takes now.
+    /// Bytes that the socket accepts now.
     room: u64,
-    waiting: Queue,
-    /// What was begun and is not written.
+    waiting: BundleQueue,
+    /// Framed bytes not written yet.
     pending: ChunkQueue,
-    /// The last that was begun, while some of it is to come.
+    /// The bundle begun last, while part of it is missing.
     filling: Option<Filling>,
-    /// In the order begun.
-    flights: VecDeque<Flight>,
-    /// Bytes of the stream: up to the end of what was begun, written, and known to have reached the peer's host.
+    /// Bundles begun and not confirmed, in order.
+    flights: VecDeque<BegunBundle>,
+    /// Stream offsets: end of all bundles begun, bytes written, bytes confirmed by the peer's host.
     end: u64,
     written: u64,
     confirmed: u64,
-    /// What the peer says, up to the next whole head.
+    /// Input from the peer up to the next complete head.
     heard: Payload,
     last_written: Instant,
-    /// When the peer's host last took something.
+    /// Latest time at which the peer's host accepted bytes, or had none to accept.
     progress: Instant,
 }
 
-impl Sending {
+impl SendingStream {
     pub fn new(now: Instant, stream: StreamId, link: LinkId, framing: Framing) -> Self {
-        Sending {
+        SendingStream {
             stream,
             link,
-            phase: Phase::Opening,
+            phase: StreamPhase::Opening,
             since: now,
             timer: None,
             framing,
             room: 0,
-            waiting: Queue::default(),
+            waiting: BundleQueue::default(),
             pending: ChunkQueue::default(),
             filling: None,
             flights: VecDeque::new(),
@@ -97,12 +95,13 @@ impl Sending {
         }
     }
     pub fn on_opened(&mut self, now: Instant) {
-        (self.phase, self.since, self.last_written, self.progress) = (Phase::Open, now, now, now);
+        (self.phase, self.since, self.last_written, self.progress) = (StreamPhase::Open, now, now, now);
     }
     pub fn on_writable(&mut self, room: u64) {
         self.room = room;
     }
-    /// The peer's host has so many bytes of the stream: says which bundles are sent.
+    /// Handles a confirmation that the peer's host has `bytes` of the stream, and reports the bundles that are
+    /// complete.
     pub fn on_confirmed(&mut self, now: Instant, bytes: u64, out: &mut impl Sink<Output>) {
         let bytes = bytes.min(self.written);
         if bytes <= self.confirmed {
@@ -114,10 +113,11 @@ impl Sending {
             self.flights.pop_front();
         }
     }
-    /// The peer says something. Keepalives are none of our business; bundles have no business here.
+    /// Parses input from the peer: keepalives are ignored, bundles are a protocol error on this stream.
     ///
     /// # Errors
-    /// Why the stream must end.
+    ///
+    /// The reason why the stream must end.
     pub fn on_data(&mut self, data: Payload) -> Result<(), &'static str> {
         self.heard.append(data);
         let heard = core::mem::take(&mut self.heard);
@@ -125,41 +125,42 @@ impl Sending {
         loop {
             match self.framing.read_head(&mut reader)? {
                 Some(0) => {}
-                Some(_) => return Err("a bundle on a stream that only this side sends on"),
+                Some(_) => return Err("a bundle on a stream for sending only"),
                 None => break,
             }
         }
+        // An incomplete head is copied, so that it does not pin a whole read buffer.
         debug_assert!(reader.remaining() < HEAD_MAX);
         self.heard = heard.slice(reader.position(), u64::MAX).own();
         Ok(())
     }
 
-    /// Bytes of bundles not begun.
+    /// Bytes of bundles that have not begun.
     pub fn waiting_bytes(&self) -> u64 {
         self.waiting.bytes()
     }
-    /// Bytes of bundles not begun or not confirmed.
+    /// Bytes of bundles not confirmed, including those that have not begun.
     pub fn held_bytes(&self) -> u64 {
         self.waiting.bytes() + (self.end - self.confirmed) + OVERHEAD * self.flights.len() as u64
     }
-    /// Whether a bundle was begun and is not confirmed.
+    /// Whether a bundle has begun and is not confirmed.
     pub fn has_unfinished(&self) -> bool {
         !self.flights.is_empty()
     }
-    /// Whether it has nothing left to wait for.
+    /// Whether an ending stream has everything confirmed.
     pub fn is_done(&self) -> bool {
-        self.phase == Phase::Ending && self.flights.is_empty()
+        self.phase == StreamPhase::Ending && self.flights.is_empty()
     }
 
-    /// Queues a bundle; false when a frame does not hold it.
-    pub fn push(&mut self, bundle: Waiting) -> bool {
+    /// Queues a bundle; returns false if it does not fit a frame.
+    pub fn push(&mut self, bundle: WaitingBundle) -> bool {
         let fits = (1..=self.framing.longest()).contains(&bundle.total) && bundle.part.len() <= bundle.total;
         if fits {
             self.waiting.push(bundle);
         }
         fits
     }
-    /// More of the bundle that is leaving; whether it was wanted here.
+    /// Takes further bytes of the leaving bundle; returns whether they were expected.
     pub fn give(&mut self, send: SendId, from: u64, part: &Payload) -> bool {
         let Some(filling) = self.filling.as_mut().filter(|filling| filling.lacks(send, from)) else { return false };
         let part = part.slice(0, filling.total - filling.given);
@@ -171,19 +172,19 @@ impl Sending {
         }
         true
     }
-    /// Whether some of this bundle is still to be given.
+    /// Whether this bundle lacks bytes.
     pub fn is_filling(&self, send: SendId) -> bool {
         self.filling.as_ref().is_some_and(|filling| filling.send == send)
     }
-    /// Takes back a bundle that was not begun; whether it was there.
+    /// Withdraws a bundle that has not begun; returns whether it was there.
     pub fn cancel(&mut self, send: SendId) -> bool {
         self.waiting.cancel(send)
     }
-    /// Takes back everything not begun, in order.
+    /// Withdraws all bundles that have not begun, in order.
     pub fn take_waiting(&mut self) -> Vec<SendId> {
         self.waiting.take().into_iter().map(|bundle| bundle.send).collect()
     }
-    /// Takes back everything not confirmed: the stream is over.
+    /// Withdraws all bundles not confirmed, when the stream has ended.
     pub fn take_all(&mut self) -> Vec<SendId> {
         let mut all: Vec<SendId> = self.flights.drain(..).map(|flight| flight.send).collect();
         all.append(&mut self.take_waiting());
@@ -191,12 +192,13 @@ impl Sending {
         all
     }
 
-    /// Begins the next bundle that may leave still; false when there is none, or the last one has not been given whole.
+    /// Begins the next bundle that has not expired. Returns false if there is none, or the bundle begun before is not
+    /// complete.
     fn begin(&mut self, now: Instant, out: &mut impl Sink<Output>) -> bool {
         if self.filling.is_some() {
             return false;
         }
-        let (Waiting { send, total, part, .. }, grown) = loop {
+        let (WaitingBundle { send, total, part, .. }, grown) = loop {
             let Some(first) = self.waiting.pop() else { return false };
             match first.leaves(now, self.framing.longest()) {
                 Ok(leaves) => break leaves,
@@ -205,7 +207,7 @@ impl Sending {
         };
         self.put_head(total);
         self.end += total;
-        self.flights.push_back(Flight { send, end: self.end });
+        self.flights.push_back(BegunBundle { send, end: self.end });
         self.pending.push(&part);
         let given = part.len();
         self.filling = (given < total).then(|| Filling::new(send, total, given, grown));
@@ -217,49 +219,51 @@ impl Sending {
         self.end += head.len() as u64;
         self.pending.push_bytes(Bytes::from(head));
     }
-    /// What to ask for next: bundle, first byte, length.
+    /// Next range to request: bundle, first byte, length.
     fn want(&mut self) -> Option<(SendId, u64, u64)> {
         let here = self.pending.len();
         let filling = self.filling.as_mut()?;
         filling.want(filling.given.saturating_sub(here))
     }
 
-    /// Asks for a keepalive, where no bundle says as much, and it does not fall into one.
+    /// Queues a keepalive unless data is pending, inside of which it would corrupt the bundle.
     pub fn put_keepalive(&mut self) {
-        if self.phase == Phase::Open && self.is_silent() {
+        if self.phase == StreamPhase::Open && self.is_silent() {
             self.put_head(0);
         }
     }
-    /// Whether it has nothing to write.
+    /// Whether there is nothing to write.
     fn is_silent(&self) -> bool {
         self.pending.is_empty() && self.filling.is_none() && self.waiting.is_empty()
     }
-    /// The link is back: silence until now says nothing about the peer.
+    /// Restarts the progress timer when the link is back: silence during the outage proves nothing.
     pub fn on_resumed(&mut self, now: Instant, keepalive: bool) {
         self.progress = now;
         if keepalive {
             self.put_keepalive();
         }
     }
-    /// Ends it once everything begun is confirmed. What was not begun is to be taken back first.
+    /// Ends the stream once all bundles begun are confirmed. The caller withdraws the others first.
     pub fn end_soon(&mut self, now: Instant) {
-        (self.phase, self.progress) = (Phase::Ending, now);
+        (self.phase, self.progress) = (StreamPhase::Ending, now);
     }
 
-    /// Whether the peer's host owes us to take something.
+    /// Whether the peer's host has bytes to accept or to confirm.
     fn is_owed(&self) -> bool {
         let has_more = !self.pending.is_empty() || !self.waiting.is_empty();
         self.written > self.confirmed || (self.room == 0 && has_more)
     }
-    /// Writes what room and window allow, and asks for what is lacking.
+    /// Writes as much as socket and window allow, and requests missing bytes.
     pub fn flush(&mut self, now: Instant, window: u64, out: &mut impl Sink<Output>) {
+        // The progress timer runs only while the peer's host owes something.
         if !self.is_owed() {
             self.progress = now;
         }
-        if self.phase == Phase::Opening {
+        if self.phase == StreamPhase::Opening {
             return;
         }
         let allowed = self.room.min(window.saturating_sub(self.written - self.confirmed));
+        // Bundles begin as late as possible: their age is current then, and until then they can be withdrawn.
         while self.pending.len() < allowed && self.begin(now, out) {}
         let n = allowed.min(self.pending.len());
         if n > 0 {
@@ -274,28 +278,28 @@ impl Sending {
         }
     }
 
-    /// What is due at `now`. `up`: whether the link carries bytes both ways.
-    pub fn due(&self, now: Instant, config: &Config, sends: bool, up: bool) -> Due {
+    /// Next action due. `up`: whether the link carries bytes both ways.
+    pub fn due(&self, now: Instant, config: &Config, sends: bool, up: bool) -> SendingDue {
         let mut deadlines = Deadlines::at(now);
         let mut at = |deadline: Instant| deadlines.passed(deadline);
         match self.phase {
-            Phase::Opening => {}
-            Phase::Ending => {
+            StreamPhase::Opening => {}
+            StreamPhase::Ending => {
                 if at(self.progress + GOODBYE) {
-                    return Due::Dead;
+                    return SendingDue::Dead;
                 }
             }
-            Phase::Open => {
+            StreamPhase::Open => {
                 if up && config.progress > Duration::ZERO && self.is_owed() && at(self.progress + config.progress) {
-                    return Due::Dead;
+                    return SendingDue::Dead;
                 }
                 if sends && self.is_silent() && self.room > 0 && config.keepalive > Duration::ZERO {
                     if at(self.last_written + config.keepalive) {
-                        return Due::Keepalive;
+                        return SendingDue::Keepalive;
                     }
                 }
             }
         }
-        Due::Later(deadlines.next)
+        SendingDue::Later(deadlines.next)
     }
 }

@@ -1,8 +1,8 @@
-//! What follows when something happened to a stream: it is opened, written to, read from, ended, forgotten.
+//! Follow-up after each event of a stream: connect, write, read, close, forget.
 
-use super::layer::{OneWay, QUEUE, Timer};
-use super::receiving::{Due as ReceivingDue, Receiving, least_part};
-use super::sending::{Due as SendingDue, Phase, Sending};
+use super::layer::{OneWay, QUEUE, StreamTimer};
+use super::receiving::{ReceivingDue, ReceivingStream, least_part};
+use super::sending::{SendingDue, SendingStream, StreamPhase};
 use crate::streams::timing::arm;
 use alloc::boxed::Box;
 use core::net::IpAddr;
@@ -11,7 +11,7 @@ use farlink_base::socket;
 use farlink_base::{Event, EventClass, Instant, LinkId, Sink, StreamId};
 
 impl OneWay {
-    /// Whether bytes go out over a link, and both ways.
+    /// Whether the link transmits, and whether it carries bytes both ways.
     pub(super) fn carries(&self, link: LinkId) -> (bool, bool) {
         let state = self.links.get(&link).map_or(LinkState::UP, |link| link.state);
         (state.transmit, state.transmit && state.receive)
@@ -21,18 +21,19 @@ impl OneWay {
             out.push(Output::Event(event));
         }
     }
-    /// The entry of a peer's stream.
+    /// Registers a stream opened by a peer.
     pub(super) fn receive(&mut self, now: Instant, stream: StreamId, link: LinkId, from: IpAddr) {
+        // Numbers wrap around, so one may still be in use.
         while self.numbers.contains_key(&self.next_number) {
             self.next_number = self.next_number.wrapping_add(1);
         }
         let number = self.next_number;
         self.next_number = number.wrapping_add(1);
         self.numbers.insert(number, stream);
-        self.receiving.insert(stream, Box::new(Receiving::new(now, number, stream, link, from)));
+        self.receiving.insert(stream, Box::new(ReceivingStream::new(now, number, stream, link, from)));
     }
 
-    /// Connects to a link's peer if that is due.
+    /// Opens a stream to a link's peer if one is wanted.
     pub(super) fn connect(&mut self, now: Instant, link_id: LinkId, out: &mut impl Sink<Output>) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
         if self.shutdown || !link.wants_stream() {
@@ -41,18 +42,18 @@ impl OneWay {
         let stream = StreamId(stream_base(self.config.layer) | self.next_stream);
         self.next_stream = (self.next_stream + 1) & ((1 << 48) - 1);
         link.by.sending = Some(stream);
-        self.sending.insert(stream, Box::new(Sending::new(now, stream, link_id, self.framing)));
+        self.sending.insert(stream, Box::new(SendingStream::new(now, stream, link_id, self.framing)));
         out.push(Output::Socket(socket::Output::Connect { stream, link: link_id }));
     }
     fn connect_later(&mut self, now: Instant, link_id: LinkId) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
         if !self.shutdown && link.wants_stream() {
             let wait = link.next_backoff();
-            link.retry = Some(self.timers.arm(now + wait, Timer::Connect(link_id)));
+            link.retry = Some(self.timers.arm(now + wait, StreamTimer::Connect(link_id)));
         }
     }
 
-    /// Writes what may leave, and says whether more is welcome.
+    /// Writes output, closes a finished stream, and updates the link's readiness.
     pub(super) fn settle_sending(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
         let Some(sending) = self.sending.get_mut(&stream) else { return };
         let link_id = sending.link;
@@ -69,10 +70,10 @@ impl OneWay {
             SendingDue::Later(at) => at,
             _ => Some(now),
         };
-        arm(&mut self.timers, &mut sending.timer, at, Timer::Sending(stream));
+        arm(&mut self.timers, &mut sending.timer, at, StreamTimer::Sending(stream));
         self.update_ready(link_id, out);
     }
-    /// Reads what has come, pushes back, and forgets a stream that is over.
+    /// Parses input, pauses or resumes reading, and forgets a stream that is finished.
     pub(super) fn settle_receiving(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
         let bounds = (self.config.transfer_mru, least_part(self.receiving.len()));
         let Some(receiving) = self.receiving.get_mut(&stream) else { return };
@@ -86,6 +87,7 @@ impl OneWay {
             self.say(out, Event::Malformed { link, offset: 0, reason });
             return self.turn_away(now, stream, out);
         }
+        // A stream changes its link only between bundles, so that each bundle is offered on one link.
         let moves = receiving.moves_to.filter(|_| receiving.is_between());
         if let Some(link) = moves {
             self.move_to(stream, link, out);
@@ -108,15 +110,15 @@ impl OneWay {
             ReceivingDue::Later(at) => at,
             _ => Some(now),
         };
-        arm(&mut self.timers, &mut receiving.timer, at, Timer::Receiving(stream));
+        arm(&mut self.timers, &mut receiving.timer, at, StreamTimer::Receiving(stream));
     }
 
-    /// Ends a stream of ours; what is not confirmed is given back.
+    /// Closes a stream of this side; unconfirmed bundles return to the agent.
     pub(super) fn leave(&mut self, now: Instant, stream: StreamId, abort: bool, out: &mut impl Sink<Output>) {
         out.push(Output::Socket(socket::Output::Close { stream, abort }));
         self.lose(now, stream, out);
     }
-    /// A stream of ours is gone; what is not confirmed is given back.
+    /// Handles the end of a stream of this side; unconfirmed bundles return to the agent.
     pub(super) fn lose(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
         let Some(mut sending) = self.sending.remove(&stream) else { return };
         if let Some(timer) = sending.timer.take() {
@@ -128,7 +130,8 @@ impl OneWay {
             if core::mem::take(&mut link.ready) {
                 out.push(Output::Ready { link: link_id, ready: false });
             }
-            if sending.phase != Phase::Opening {
+            // A failed attempt to connect must not reset the backoff.
+            if sending.phase != StreamPhase::Opening {
                 link.on_stream_end(sending.since, now);
             }
         }
@@ -138,7 +141,7 @@ impl OneWay {
         self.note_peer(link_id, out);
         self.connect_later(now, link_id);
     }
-    /// Ends a peer's stream at once: a reset tells it that what it sends is not read.
+    /// Resets a peer's stream at once: the reset shows it that its data is not read.
     pub(super) fn turn_away(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
         let Some(receiving) = self.receiving.get_mut(&stream) else { return };
         if receiving.open {
@@ -147,14 +150,14 @@ impl OneWay {
         receiving.end(&mut self.room, out);
         self.settle_receiving(now, stream, out);
     }
-    /// A peer's stream is over: what came whole is offered, and waits for its verdict.
+    /// Handles the end of a peer's stream: complete bundles are still offered and await their verdicts.
     pub(super) fn hang_up(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
         if let Some(receiving) = self.receiving.get_mut(&stream) {
             receiving.open = false;
         }
         self.settle_receiving(now, stream, out);
     }
-    /// Takes a peer's stream from the books.
+    /// Removes a peer's stream from all tables.
     pub(super) fn forget(&mut self, stream: StreamId, out: &mut impl Sink<Output>) {
         let Some(mut receiving) = self.receiving.remove(&stream) else { return };
         receiving.end(&mut self.room, out);
@@ -173,10 +176,10 @@ impl OneWay {
         let Some(link) = self.links.get_mut(&link_id) else { return };
         let sending = link.by.sending.and_then(|stream| self.sending.get(&stream));
         let room = sending.is_some_and(|sending| {
-            // Some slack between full and welcome keeps the two from alternating with every bundle.
+            // The gap between the two bounds keeps readiness from alternating with every bundle.
             let window = link.config.window_bytes;
             let (queue, window) = if link.ready { (QUEUE, window) } else { (QUEUE / 2, window - window / 8) };
-            sending.phase == Phase::Open && sending.waiting_bytes() < queue && sending.held_bytes() < window
+            sending.phase == StreamPhase::Open && sending.waiting_bytes() < queue && sending.held_bytes() < window
         });
         link.say_ready(room && !self.shutdown, out);
     }

@@ -1,54 +1,58 @@
-//! What a node says to what arrived over a stream: taken, unwanted, or no room; and when that is offered again.
+//! Verdicts of the agent on received bundles (accepted, rejected, no room), and repeated offers of those without
+//! room.
 
-use super::kept::Room;
-use super::receiving::{Receiving, State, Whole};
+use super::kept::CopyMemory;
+use super::receiving::{ArrivalState, ReceivingStream, Whole};
 use super::wants_room;
 use alloc::vec::Vec;
 use farlink_base::layer::{Output, Ticket};
 use farlink_base::{Duration, Instant, Refusal, Sink};
 
-/// A bundle that was refused for so long, while others that came later were taken, is given up where it stands in the
-/// way: the node has room, but not for it. Where there is none at all, everything waits.
+/// Age of a refusal after which a bundle is dropped where it blocks others, provided that later bundles were
+/// accepted: the node has room, but not for this one. While nothing is accepted, everything waits.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// More than the buffers of two hosts hold: of a bundle of which so much is to come, the end has not been confirmed.
+/// Capacity of two hosts' socket buffers together: if more of a bundle than this is outstanding, its end was not
+/// confirmed to the sender yet.
 const BUFFERS: u64 = 16 << 20;
 
-impl Receiving {
-    /// The parts of the arriving bundle are not welcome for now, or are again.
+impl ReceivingStream {
+    /// Pauses or resumes the arriving bundle.
     pub fn hold(&mut self, ticket: Ticket, held: bool) {
-        let arriving = self.arrival.as_ref().is_some_and(|arrival| arrival.state == State::Offered(ticket));
+        let arriving = self.arrival.as_ref().is_some_and(|arrival| arrival.state == ArrivalState::Offered(ticket));
         if arriving {
             self.held = held;
         }
     }
-    /// The node decided.
+    /// Handles a verdict of the agent.
     ///
     /// # Errors
-    /// Why the stream must end.
+    ///
+    /// The reason why the stream must end.
     pub fn on_verdict(
         &mut self,
         now: Instant,
         ticket: Ticket,
         verdict: Result<(), Refusal>,
-        room: &mut Room,
+        room: &mut CopyMemory,
     ) -> Result<(), &'static str> {
-        if let Some(arrival) = self.arrival.as_mut().filter(|arrival| arrival.state == State::Offered(ticket)) {
+        if let Some(arrival) = self.arrival.as_mut().filter(|arrival| arrival.state == ArrivalState::Offered(ticket)) {
             self.held = false;
+            // Accepted, or rejected for good: the rest of the bundle is only skipped.
             if !verdict.is_err_and(wants_room) {
                 arrival.copy.forget(room);
-                arrival.state = State::Unwanted;
+                arrival.state = ArrivalState::Unwanted;
                 return Ok(());
             }
             if arrival.copy.whole().is_none() {
-                arrival.state = State::Unwanted;
-                // Where its sender can know that the end of it did not arrive, it is told so. Else what follows it may
-                // be here already, and would be lost with the stream.
+                arrival.state = ArrivalState::Unwanted;
+                // A reset shows the sender that the bundle is lost, if it cannot have its end confirmed yet.
+                // Otherwise later bundles may be in the buffers already, and the reset would lose them.
                 let left = arrival.total - arrival.received;
                 return if left > BUFFERS { Err("no room for a bundle that is arriving") } else { Ok(()) };
             }
             arrival.refused.get_or_insert(now);
             arrival.copy.unshare();
-            arrival.state = State::Refused;
+            arrival.state = ArrivalState::Refused;
             self.rest.begin(now);
             return Ok(());
         }
@@ -66,11 +70,13 @@ impl Receiving {
             self.rest.begin(now);
         } else {
             if verdict.is_ok() {
+                // Shows that the node has room for other bundles, see `give_up`.
                 self.newest_taken = self.newest_taken.max(Some(whole.offered));
             }
             if whole.refused.is_some() {
                 self.release(whole.total);
                 if verdict.is_ok() {
+                    // There is room again, so the next wait is short.
                     self.rest.reset();
                 }
             }
@@ -78,8 +84,8 @@ impl Receiving {
         }
         Ok(())
     }
-    /// What is refused while others are taken goes where it stands in their way.
-    fn give_up(&mut self, now: Instant, room: &mut Room) {
+    /// Drops bundles refused for long while others were accepted, if they block reading.
+    fn give_up(&mut self, now: Instant, room: &mut CopyMemory) {
         if !self.is_pressed(0) {
             return;
         }
@@ -93,14 +99,14 @@ impl Receiving {
         bytes.into_iter().for_each(|bytes| self.release(bytes));
         self.refused.retain(|whole| !gone(whole));
     }
-    /// Offers again what was refused.
-    pub fn offer_again(&mut self, room: &Room, out: &mut impl Sink<Output>) {
+    /// Offers the refused bundles again.
+    pub fn offer_again(&mut self, room: &CopyMemory, out: &mut impl Sink<Output>) {
         self.rest.until = None;
         self.probing = room.has_some();
-        if self.arrival.as_ref().is_some_and(|arrival| arrival.state == State::Refused) {
+        if self.arrival.as_ref().is_some_and(|arrival| arrival.state == ArrivalState::Refused) {
             let ticket = self.ticket();
             if let Some(arrival) = &mut self.arrival {
-                arrival.state = State::Offered(ticket);
+                arrival.state = ArrivalState::Offered(ticket);
                 let (part, total) = (arrival.copy.whole().cloned().unwrap_or_default(), arrival.total);
                 out.push(self.offer(ticket, part, false, total));
             }

@@ -1,32 +1,31 @@
-//! A rope taken from the front: each chunk is touched once, however many there are. What is short is copied, so that
-//! many small messages are one piece.
+//! Rope consumed from the front: each chunk is touched once, however many there are. Short chunks are copied
+//! together, so that many small messages make one chunk.
 
 use alloc::collections::VecDeque;
 use farlink_base::{Bytes, BytesMut, Chunk, Payload};
 
-/// What is shorter is copied: sharing it costs more.
+/// Ropes shorter than this, bytes, are copied: sharing them costs more.
 pub const SHORT: u64 = 4096;
-/// Bytes of one piece that short ones are copied to.
+/// Size of a chunk that short ropes are copied into, bytes.
 const PIECE: usize = 64 << 10;
 
-/// Bytes in order, pushed at the back, taken from the front.
+/// Bytes in order, pushed at the back and taken from the front.
 #[derive(Debug, Default)]
 pub struct ChunkQueue {
     chunks: VecDeque<Chunk>,
-    /// What was copied last, behind all chunks.
+    /// Chunk being filled with copies; it follows all of `chunks`.
     copied: BytesMut,
     len: u64,
 }
 impl ChunkQueue {
-    /// Bytes in it.
     pub fn len(&self) -> u64 {
         self.len
     }
-    /// Whether there are none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
-    /// Appends bytes in memory.
+    /// Appends bytes without copying.
     pub fn push_bytes(&mut self, bytes: Bytes) {
         if !bytes.is_empty() {
             self.end_copy();
@@ -34,7 +33,7 @@ impl ChunkQueue {
             self.chunks.push_back(Chunk::Bytes(bytes));
         }
     }
-    /// Appends a rope.
+    /// Appends a rope without copying.
     pub fn push(&mut self, rope: &Payload) {
         self.end_copy();
         self.len += rope.len();
@@ -44,15 +43,16 @@ impl ChunkQueue {
     pub fn copy(&mut self, bytes: &[u8]) {
         if self.copied.capacity() - self.copied.len() < bytes.len() {
             self.end_copy();
-            // As long as what it is for at first: most queues are short.
+            // Sized after the content at first: most queues are short.
             let room = (2 * self.len as usize).clamp(256, PIECE).max(bytes.len());
             self.copied.reserve(room);
         }
         self.copied.extend_from_slice(bytes);
         self.len += bytes.len() as u64;
     }
-    /// Appends a short rope, by a copy where it is in memory.
+    /// Appends a rope, copied if it is short and in memory.
     pub fn copy_rope(&mut self, rope: &Payload) {
+        // Fills and stored extents cannot be copied.
         if rope.len() >= SHORT || rope.resident_len() < rope.len() {
             return self.push(rope);
         }
@@ -67,11 +67,11 @@ impl ChunkQueue {
             self.chunks.push_back(Chunk::Bytes(self.copied.split().freeze()));
         }
     }
-    /// Takes the first `n` bytes, fewer when there are fewer.
+    /// Takes the first `n` bytes, or all if there are fewer.
     pub fn take(&mut self, n: u64) -> Payload {
         self.end_copy();
         if n >= self.len {
-            // Nothing stays, not even room for more.
+            // An empty queue keeps no memory.
             self.copied = BytesMut::new();
         }
         let mut out = Payload::new();
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn short_ropes_become_one_piece_and_others_are_shared() {
+    fn short_chunks_are_merged() {
         let mut queue = ChunkQueue::default();
         let mut all = alloc::vec::Vec::new();
         for n in 0..100u8 {
@@ -133,6 +133,6 @@ mod tests {
         assert_eq!(back.to_bytes().unwrap(), all);
         assert!(queue.is_empty() && queue.copied.capacity() == 0);
         queue.copy_rope(&Payload::fill(3, 100));
-        assert!(queue.take(100).is_fill(), "a pattern stays one");
+        assert!(queue.take(100).is_fill(), "a fill stays a fill");
     }
 }

@@ -1,28 +1,27 @@
-//! What came over a stream and is not read yet.
+//! Bytes received over a stream and not parsed yet.
 
 use farlink_base::Payload;
 
-/// Pieces in which unread bytes are kept; more are copied into one. What the driver read into a
-/// large buffer for a single byte is then let go.
+/// Most chunks of unread bytes; more are copied into one, which releases large read buffers that hold a byte each.
 const PIECES: usize = 32;
-/// What is left unread of so few bytes does not keep the read buffer it came in.
+/// Unread remainders shorter than this are copied out of the read buffer they came in.
 const LEFTOVER: u64 = 4096;
 
-/// Unread bytes in order.
+/// Unparsed bytes, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox(Payload);
 impl Inbox {
-    /// Whether there are none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-    /// More came.
     pub fn add(&mut self, data: Payload) {
         if self.0.is_empty() {
             self.0 = data;
         } else {
             self.0.gather(data);
         }
+        // Only bytes in memory can be joined, not fills or stored extents.
         if self.0.chunks().len() > PIECES
             && self.0.resident_len() == self.0.len()
             && let Some(bytes) = self.0.to_bytes()
@@ -30,22 +29,22 @@ impl Inbox {
             self.0 = Payload::from(bytes);
         }
     }
-    /// Takes all out, to be read.
+    /// Takes all bytes, to be parsed.
     pub fn take(&mut self) -> Payload {
         core::mem::take(&mut self.0)
     }
-    /// Puts back what was taken and not read: what follows its first `read` bytes.
+    /// Puts the bytes taken back, except for the first `read`.
     pub fn put_back(&mut self, taken: Payload, read: u64) {
         let left = taken.len().saturating_sub(read);
         if left > 0 {
             self.0 = if read == 0 { taken } else { taken.slice(read, u64::MAX) };
-            // The beginning of a message: it may wait for its end for long.
+            // Probably the start of a message, whose end may be long in coming.
             if left < LEFTOVER {
                 self.unshare();
             }
         }
     }
-    /// Lets go of the read buffers it shares.
+    /// Copies the bytes out of buffers shared with the driver.
     pub fn unshare(&mut self) {
         self.0 = self.0.own();
     }
@@ -57,7 +56,8 @@ mod tests {
     use farlink_base::Bytes;
 
     #[test]
-    fn a_trickle_is_kept_in_few_pieces_and_what_is_not_read_comes_first_again() {
+    fn trickle_is_merged() {
+        // Each byte would otherwise pin a read buffer.
         let mut inbox = Inbox::default();
         for n in 0..200u8 {
             inbox.add(Payload::from(Bytes::from(alloc::vec![n; 2]).slice(..1)));

@@ -1,4 +1,4 @@
-//! Links of a stream layer: who connects when, where a neighbour is, and how many strangers there may be.
+//! Links of a stream layer: reconnection, addresses of neighbours, and the limit on dynamic links.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -8,72 +8,71 @@ use farlink_base::{Duration, Few, Instant, LayerId, LinkId, Sink, TimerKey, Time
 
 use super::PARK;
 
-/// Addresses kept of one neighbour.
+/// Most addresses kept per neighbour.
 const ADDRESSES_MAX: usize = 16;
 
-/// What is configured of a link.
-pub(crate) trait Span {
-    /// Which link it is.
+/// Configuration of a link.
+pub(crate) trait StreamLinkParams {
+    /// Number of the link.
     fn link(&self) -> LinkId;
     /// Whether this side connects.
     fn connects(&self) -> bool;
-    /// First and longest wait before connecting again.
+    /// Shortest and longest wait before reconnecting.
     fn reconnect(&self) -> (Duration, Duration);
 }
 
-/// The links of a layer.
-pub(crate) type Links<C, S> = Few<LinkId, Box<Link<C, S>>>;
+/// Links of a layer, by number.
+pub(crate) type LinkTable<C, S> = Few<LinkId, Box<StreamLink<C, S>>>;
 
-/// One neighbour, configured or met, and the streams `S` it is served by.
+/// A neighbour, configured or dynamic, and the streams `S` that serve it.
 #[derive(Debug)]
-pub(crate) struct Link<C, S> {
+pub(crate) struct StreamLink<C, S> {
     pub config: C,
     pub configured: bool,
-    /// It was turned off, and has not been up since.
+    /// Disabled by an operator, and not up since.
     pub closed: bool,
-    /// What the agent was told last.
+    /// Readiness as last reported to the agent.
     pub ready: bool,
     pub state: LinkState,
-    /// Where the peer is, once the driver said so.
+    /// Addresses of the peer, once known.
     pub addresses: Option<Vec<IpAddr>>,
     pub by: S,
-    /// When to connect again.
     pub retry: Option<TimerKey>,
-    /// When a link that is down gives up what is under way.
+    /// Timer for giving up transfers in progress while the link is down.
     pub park: Option<TimerKey>,
     backoff: Duration,
 }
 
-impl<C: Span, S: Default> Link<C, S> {
-    /// A neighbour that files name: its link is down until told otherwise.
+impl<C: StreamLinkParams, S: Default> StreamLink<C, S> {
+    /// Creates the link of a configured neighbour; it starts down.
     pub fn configured(config: C) -> Self {
-        Link::new(config, true, LinkState::DOWN)
+        StreamLink::new(config, true, LinkState::DOWN)
     }
-    /// One that came by itself.
+    /// Creates the dynamic link of a peer that connected.
     pub fn met(config: C) -> Self {
-        Link::new(config, false, LinkState::UP)
+        StreamLink::new(config, false, LinkState::UP)
     }
     fn new(config: C, configured: bool, state: LinkState) -> Self {
         let (backoff, _) = config.reconnect();
         let (closed, ready) = (false, false);
         let by = S::default();
-        Link { config, configured, closed, ready, state, addresses: None, by, retry: None, park: None, backoff }
+        StreamLink { config, configured, closed, ready, state, addresses: None, by, retry: None, park: None, backoff }
     }
 }
-impl<C: Span, S> Link<C, S> {
-    /// Where the peer is from now on.
+impl<C: StreamLinkParams, S> StreamLink<C, S> {
+    /// Sets the addresses of the peer.
     pub fn locate(&mut self, addresses: &[SocketAddr]) {
         self.addresses = Some(addresses.iter().take(ADDRESSES_MAX).map(SocketAddr::ip).collect());
     }
-    /// Whether it is known that the peer is at this address.
+    /// Whether the peer is known to be at this address.
     pub fn is_at(&self, from: IpAddr) -> bool {
         self.addresses.iter().flatten().any(|address| *address == from)
     }
-    /// Whether this side may open a stream now, where none serves the link.
+    /// Whether this side may open a stream now; the caller checks that none serves the link.
     pub fn may_connect(&self) -> bool {
         self.configured && self.config.connects() && self.state.transmit && !self.closed && self.retry.is_none()
     }
-    /// How long to wait before the next attempt; doubles each time.
+    /// Wait before the next attempt to connect; doubles each time.
     // 9174-4.1-2, 9174-4.1-3, 7242-4-1, 7242-4-2
     pub fn next_backoff(&mut self) -> Duration {
         let (min, max) = self.config.reconnect();
@@ -81,22 +80,24 @@ impl<C: Span, S> Link<C, S> {
         self.backoff = (self.backoff * 2).min(max).max(min);
         wait
     }
-    /// A stream that lived longer than the last wait was a good one: begin with the shortest wait.
+    /// Resets the backoff after a stream that outlived the last wait.
     pub fn on_stream_end(&mut self, opened: Instant, now: Instant) {
         if now.since(opened) > self.backoff {
             self.reset_backoff();
         }
     }
-    /// Contact begins: whatever failed before says nothing about it.
+    /// Resets the backoff, also when a contact begins: earlier failures say nothing about it.
     fn reset_backoff(&mut self) {
         (self.backoff, _) = self.config.reconnect();
     }
-    /// What the link can do changed; whether it came back, one way or both. A link that went down is parked after a
-    /// while.
+    /// Handles a change of the link's state; returns whether a direction came back. A link that went down is parked
+    /// after [`PARK`].
     pub fn on_state<T>(&mut self, now: Instant, state: LinkState, timers: &mut TimerQueue<T>, park: T) -> bool {
         let before = core::mem::replace(&mut self.state, state);
+        // Coming up ends the operator's disabling.
         self.closed &= !(state.transmit || state.receive);
         if state.transmit {
+            // A new contact cancels the backoff of the last one.
             let retry = if before.transmit { None } else { self.retry.take() };
             for timer in self.park.take().into_iter().chain(retry) {
                 timers.cancel(timer);
@@ -109,7 +110,7 @@ impl<C: Span, S> Link<C, S> {
         }
         (state.transmit && !before.transmit) || (state.receive && !before.receive)
     }
-    /// It is turned off: no stream follows those that end, and none of them is ready meanwhile.
+    /// Disables the link: no new stream is opened or accepted, and it is not ready.
     pub fn turn_off<T>(&mut self, timers: &mut TimerQueue<T>) {
         self.closed = true;
         self.state = LinkState::DOWN;
@@ -117,7 +118,7 @@ impl<C: Span, S> Link<C, S> {
             timers.cancel(timer);
         }
     }
-    /// Tells the agent whether the link takes another bundle, where that is news.
+    /// Reports to the agent whether the link takes another bundle, if that changed.
     pub fn say_ready(&mut self, ready: bool, out: &mut impl Sink<Output>) {
         let ready = ready && self.state.transmit;
         if ready != self.ready {
@@ -127,20 +128,21 @@ impl<C: Span, S> Link<C, S> {
     }
 }
 
-/// How many links are configured.
-pub(crate) fn configured<C, S>(links: &Links<C, S>) -> usize {
+/// Number of configured links.
+pub(crate) fn configured<C, S>(links: &LinkTable<C, S>) -> usize {
     links.values().filter(|link| link.configured).count()
 }
-/// As many strangers as there may be: each configured neighbour finds room, at least in half of the house.
-pub(crate) fn stranger_room<C, S>(links: &Links<C, S>, sessions: u32) -> usize {
+/// Most dynamic sessions: room for every configured neighbour is reserved, up to half of all sessions.
+pub(crate) fn dynamic_room<C, S>(links: &LinkTable<C, S>, sessions: u32) -> usize {
     let all = sessions as usize;
     all - configured(links).min(all / 2)
 }
-/// A link number for a peer that no link was configured for. `next` counts them.
-pub(crate) fn dynamic_link<C, S>(links: &Links<C, S>, layer: LayerId, next: &mut u32) -> LinkId {
+/// Allocates a number for a dynamic link; `next` is the counter.
+pub(crate) fn dynamic_link<C, S>(links: &LinkTable<C, S>, layer: LayerId, next: &mut u32) -> LinkId {
     let base = dynamic_link_base(layer);
     loop {
         let link = LinkId(base | *next);
+        // 24 bits: the upper ones are the layer's.
         *next = (*next + 1) & 0x00ff_ffff;
         if !links.contains_key(&link) {
             return link;
@@ -152,8 +154,8 @@ pub(crate) fn dynamic_link<C, S>(links: &Links<C, S>, layer: LayerId, next: &mut
 mod tests {
     use super::*;
 
-    struct Config;
-    impl Span for Config {
+    struct TestParams;
+    impl StreamLinkParams for TestParams {
         fn link(&self) -> LinkId {
             LinkId(1)
         }
@@ -167,20 +169,20 @@ mod tests {
 
     /// Keeps 9174-4.1-2, 9174-4.1-3, 7242-4-1, 7242-4-2.
     #[test]
-    fn the_wait_doubles_to_its_limit_and_begins_again_after_a_good_session() {
-        let mut link: Link<Config, ()> = Link::met(Config);
+    fn backoff_resets_after_lasting_session() {
+        let mut link: StreamLink<TestParams, ()> = StreamLink::met(TestParams);
         let waits: Vec<u128> = (0..10).map(|_| link.next_backoff().as_millis()).collect();
         assert_eq!(waits[..4], [100, 200, 400, 800]);
         assert_eq!(waits[9], 30_000);
         link.on_stream_end(Instant::ZERO, Instant(1_000_000_000));
-        assert_eq!(link.next_backoff(), Duration::from_secs(30), "it lived too short to be good");
+        assert_eq!(link.next_backoff(), Duration::from_secs(30), "the session was too short");
         link.on_stream_end(Instant::ZERO, Instant(60_000_000_000));
         assert_eq!(link.next_backoff(), Duration::from_millis(100));
     }
 
     #[test]
-    fn a_link_connects_while_it_is_up_and_waits_for_nothing_and_is_not_turned_off() {
-        let (mut timers, mut link) = (TimerQueue::new(), Link::<Config, ()>::configured(Config));
+    fn link_connects_only_while_wanted() {
+        let (mut timers, mut link) = (TimerQueue::new(), StreamLink::<TestParams, ()>::configured(TestParams));
         assert!(!link.may_connect());
         assert!(link.on_state(Instant::ZERO, LinkState::UP, &mut timers, ()) && link.may_connect());
         assert!(!link.on_state(Instant::ZERO, LinkState::UP, &mut timers, ()), "it was up");
@@ -198,15 +200,15 @@ mod tests {
     }
 
     #[test]
-    fn strangers_leave_room_for_each_neighbour_in_half_of_the_house_at_least() {
-        let mut links: Links<Config, ()> = Links::new();
+    fn dynamic_sessions_leave_room_for_neighbours() {
+        let mut links: LinkTable<TestParams, ()> = LinkTable::new();
         for n in 0..3 {
-            links.insert(LinkId(n), Box::new(Link::configured(Config)));
+            links.insert(LinkId(n), Box::new(StreamLink::configured(TestParams)));
         }
-        assert_eq!([10, 4, 1].map(|sessions| stranger_room(&links, sessions)), [7, 2, 1]);
+        assert_eq!([10, 4, 1].map(|sessions| dynamic_room(&links, sessions)), [7, 2, 1]);
         let (layer, mut next) = (LayerId(2), 0x00ff_ffff);
         let first = dynamic_link(&links, layer, &mut next);
-        links.insert(first, Box::new(Link::met(Config)));
+        links.insert(first, Box::new(StreamLink::met(TestParams)));
         next = 0x00ff_ffff;
         let second = dynamic_link(&links, layer, &mut next);
         assert_eq!((first.0 & 0x00ff_ffff, second.0 & 0x00ff_ffff, configured(&links)), (0x00ff_ffff, 0, 3));

@@ -1,7 +1,7 @@
-//! What layers over byte streams have in common, whatever they say over them: links that connect again and wait longer
-//! each time, bundles that wait, bytes not read yet, deadlines, the room for strangers.
+//! Common parts of layers over byte streams: reconnection with backoff, bundles waiting to leave, unparsed input,
+//! deadlines, and the limit on dynamic links.
 //!
-//! It knows no message of any protocol. Read [`links`] first.
+//! Nothing here knows a message of any protocol. Read [`links`] first.
 
 pub(crate) mod chunk_queue;
 pub(crate) mod inbox;
@@ -12,10 +12,10 @@ pub(crate) mod waiting;
 
 use farlink_base::Duration;
 
-/// A link that is down this long gives up what is under way: TCP would come back from a longer
-/// silence with its timers backed off by as much again.
+/// Link outage after which transfers in progress are given up: after a longer one TCP would resume only after as much
+/// again, because its retransmission timer has backed off.
 pub const PARK: Duration = Duration::from_secs(5);
 /// Bytes of packets for 1,000,000 bytes of a stream: 1448 bytes of data in each packet of 1500.
 pub(crate) const WIRE_BYTES_PER_MILLION: u64 = 1_036_000;
-/// Bytes of a bundle are offered in parts of at least this, so that a trickle does not become as many parts as bytes.
+/// Fewest bytes of an incomplete bundle offered at once, so that a slow stream does not become one part per byte.
 pub(crate) const PART_BYTES: u64 = 64 << 10;

@@ -1,6 +1,6 @@
-//! Rows that tables of stream layers share in form: a field, its words and its range.
+//! Macros for rows of parameter tables that stream layers share: field, help and range.
 
-/// Longest duration: ten years.
+/// Longest duration, ns: ten years.
 pub(crate) const LONGEST: u64 = 3650 * 86_400 * 1_000_000_000;
 
 /// A duration from `$min` to `$max` nanoseconds.
@@ -17,7 +17,7 @@ macro_rules! duration {
         }
     };
 }
-/// So many bytes, from `$min` to `$max`.
+/// A size from `$min` to `$max` bytes.
 macro_rules! bytes {
     ($name:expr, $field:ident, $min:expr, $max:expr, $help:expr) => {
         farlink_base::LayerParam {
@@ -31,7 +31,7 @@ macro_rules! bytes {
         }
     };
 }
-/// Yes or no.
+/// A boolean.
 macro_rules! flag {
     ($field:ident, $help:expr) => {
         farlink_base::LayerParam {
@@ -45,7 +45,7 @@ macro_rules! flag {
         }
     };
 }
-/// How many streams there may be at once.
+/// The limit on streams at once.
 macro_rules! sessions {
     ($help:expr) => {
         farlink_base::LayerParam {

@@ -1,28 +1,29 @@
-//! Deadlines and the timers armed for them.
+//! Deadlines, and the timers armed for them.
 
 use farlink_base::{Instant, TimerKey, TimerQueue};
 
-/// Deadlines looked at one after the other: which have passed, and the next of all.
+/// Compares deadlines with the current time and collects the earliest.
 #[derive(Debug)]
 pub(crate) struct Deadlines {
     now: Instant,
-    /// The earliest of those looked at.
+    /// Earliest deadline compared.
     pub next: Option<Instant>,
 }
 impl Deadlines {
-    /// None looked at.
+    /// Starts without deadlines.
     pub const fn at(now: Instant) -> Self {
         Deadlines { now, next: None }
     }
-    /// Whether this one has passed.
+    /// Whether this deadline has passed.
     pub fn passed(&mut self, deadline: Instant) -> bool {
         self.next = Some(self.next.map_or(deadline, |next| next.min(deadline)));
         deadline <= self.now
     }
 }
 
-/// Arms a timer for `at` where it is not armed for then or earlier.
+/// Arms a timer for `at` unless it is armed for then or earlier.
 pub(crate) fn arm<T>(timers: &mut TimerQueue<T>, slot: &mut Option<TimerKey>, at: Option<Instant>, timer: T) {
+    // A timer that expires too early only causes a check, which arms it again.
     if let Some(at) = at
         && slot.is_none_or(|armed| armed.deadline() > at)
     {
@@ -38,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_next_deadline_is_the_earliest_and_a_timer_only_moves_forward() {
+    fn timers_only_move_forward() {
         let mut deadlines = Deadlines::at(Instant(5));
         assert!(!deadlines.passed(Instant(9)) && deadlines.passed(Instant(5)) && !deadlines.passed(Instant(7)));
         assert_eq!(deadlines.next, Some(Instant(5)));

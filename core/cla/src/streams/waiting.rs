@@ -1,29 +1,30 @@
-//! Bundles that wait to leave over a stream, and the one of which bytes are still to be given.
+//! Bundles waiting to leave over a stream, and the leaving bundle whose bytes are still being read.
 
 use alloc::collections::VecDeque;
 use farlink_base::layer::{SendId, WINDOW};
 use farlink_base::{Instant, Leaving, Payload};
 
-/// What one bundle costs beside its bytes.
+/// Memory that a queued bundle costs besides its bytes.
 pub(crate) const OVERHEAD: u64 = 128;
-/// How far ahead of what left bytes are asked for.
+/// How far ahead of the bytes sent further ones are requested.
 pub(crate) const AHEAD: u64 = 2 * WINDOW;
 
-/// A bundle not begun.
+/// A bundle that has not begun to leave.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingBundle {
     pub send: SendId,
     pub total: u64,
-    /// Its first bytes, or all.
+    /// Its first bytes, possibly all.
     pub part: Payload,
     pub leaving: Leaving,
 }
-impl Waiting {
-    /// The bundle with its age at `now`, when its first byte leaves, and by how many bytes it has grown.
+impl WaitingBundle {
+    /// Returns the bundle with its age updated for `now`, when its first byte leaves, and the growth in bytes.
     ///
     /// # Errors
-    /// The bundle's number where it expired while it waited, or became longer than `longest`.
-    pub fn leaves(mut self, now: Instant, longest: u64) -> Result<(Waiting, u64), SendId> {
+    ///
+    /// The bundle's number if it has expired, or is longer than `longest` now.
+    pub fn leaves(mut self, now: Instant, longest: u64) -> Result<(WaitingBundle, u64), SendId> {
         if self.leaving.is_over(now) {
             return Err(self.send);
         }
@@ -33,25 +34,24 @@ impl Waiting {
     }
 }
 
-/// Bundles not begun, in order.
+/// Bundles that have not begun to leave, in order.
 #[derive(Debug, Default)]
-pub(crate) struct Queue {
-    bundles: VecDeque<Waiting>,
+pub(crate) struct BundleQueue {
+    bundles: VecDeque<WaitingBundle>,
     bytes: u64,
 }
-impl Queue {
-    /// Appends one.
-    pub fn push(&mut self, bundle: Waiting) {
+impl BundleQueue {
+    pub fn push(&mut self, bundle: WaitingBundle) {
         self.bytes += bundle.total + OVERHEAD;
         self.bundles.push_back(bundle);
     }
-    /// Takes the first.
-    pub fn pop(&mut self) -> Option<Waiting> {
+    /// Takes the first bundle.
+    pub fn pop(&mut self) -> Option<WaitingBundle> {
         let bundle = self.bundles.pop_front()?;
         self.bytes -= bundle.total + OVERHEAD;
         Some(bundle)
     }
-    /// Takes one out; whether it was there.
+    /// Withdraws a bundle; returns whether it was there.
     pub fn cancel(&mut self, send: SendId) -> bool {
         let Some(at) = self.bundles.iter().position(|bundle| bundle.send == send) else { return false };
         if let Some(bundle) = self.bundles.remove(at) {
@@ -59,41 +59,41 @@ impl Queue {
         }
         true
     }
-    /// Takes all, in order.
-    pub fn take(&mut self) -> VecDeque<Waiting> {
+    /// Takes all bundles, in order.
+    pub fn take(&mut self) -> VecDeque<WaitingBundle> {
         self.bytes = 0;
         core::mem::take(&mut self.bundles)
     }
-    /// Bytes of all, and what they cost beside.
+    /// Bytes of all bundles, including [`OVERHEAD`].
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
-    /// Whether there is none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.bundles.is_empty()
     }
 }
 
-/// The bundle that is leaving: how far it was given, and asked for.
+/// The leaving bundle: bytes given and requested so far.
 #[derive(Debug)]
 pub(crate) struct Filling {
     pub send: SendId,
     pub total: u64,
     pub given: u64,
     wanted: u64,
-    /// By how many bytes it is longer than the bundle whose ranges are asked for.
+    /// Growth over the stored bundle, bytes: requested ranges refer to the stored one.
     grown: u64,
 }
 impl Filling {
-    /// Of a bundle of which so many bytes are here, and which has grown by some of them.
+    /// Starts with the first `given` bytes, `grown` of which were added by the age update.
     pub const fn new(send: SendId, total: u64, given: u64, grown: u64) -> Self {
         Filling { send, total, given, wanted: given, grown }
     }
-    /// Whether these are the bytes it lacks next.
+    /// Whether these are the next missing bytes.
     pub fn lacks(&self, send: SendId, from: u64) -> bool {
         self.send == send && self.given == from.saturating_add(self.grown)
     }
-    /// What to ask for next, where so many bytes of it have left: bundle, first byte, length.
+    /// Next range to request once `left` bytes have left: bundle, first byte, length.
     pub fn want(&mut self, left: u64) -> Option<(SendId, u64, u64)> {
         if self.wanted >= self.total.min(left.saturating_add(AHEAD)) {
             return None;
@@ -109,10 +109,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_queue_counts_what_it_holds() {
-        let mut queue = Queue::default();
+    fn queue_counts_bytes() {
+        let mut queue = BundleQueue::default();
         for id in 1..=3 {
-            queue.push(Waiting { send: SendId(id), total: id, part: Payload::fill(0, 1), leaving: Leaving::AS_IT_IS });
+            queue.push(WaitingBundle {
+                send: SendId(id),
+                total: id,
+                part: Payload::fill(0, 1),
+                leaving: Leaving::AS_IT_IS,
+            });
         }
         assert_eq!(queue.bytes(), 6 + 3 * OVERHEAD);
         assert!(queue.cancel(SendId(2)) && !queue.cancel(SendId(2)));
@@ -122,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bundle_is_asked_for_a_little_ahead_of_what_left_and_never_beyond_its_end() {
+    fn bundle_data_is_requested_just_ahead() {
         let total = 3 * WINDOW + 5;
         let mut filling = Filling::new(SendId(1), total, 10, 0);
         assert_eq!(filling.want(0), Some((SendId(1), 10, WINDOW)));

@@ -1,26 +1,26 @@
-//! The parameters of TCPCLv3: the one table that node files, scenarios, references and forms are made of. Those of its
+//! Parameters of TCPCLv3: the one table from which node files, scenarios, references and forms are made. Those of its
 //! links are the ones of TCPCLv4.
 
 use crate::streams::params::{LONGEST, bytes, duration, flag, sessions};
 use crate::tcpcl_v4::{Config, REACTIVE};
 use farlink_base::LayerParam;
 
-/// RFC 7242 4.1: the keepalive interval is 16 bits of seconds.
+/// Longest keepalive interval, ns: RFC 7242 4.1 has 16 bits of seconds.
 const KEEPALIVE_MAX: u64 = 65_535 * 1_000_000_000;
 
-/// Of the whole entity.
+/// Parameters of the whole entity.
 pub const PARAMS: &[LayerParam<Config>] = &[
     duration!(keepalive, 0, KEEPALIVE_MAX, "Keepalive interval offered; 0 s disables."),
-    duration!(contact_timeout, 1_000_000, LONGEST, "A peer that has not introduced itself by then is dropped."),
-    duration!(idle, 0, LONGEST, "A session without transfers ends after this; 0 s never."),
+    duration!(contact_timeout, 1_000_000, LONGEST, "Longest time for a peer to introduce itself before it is dropped."),
+    duration!(idle, 0, LONGEST, "Time without transfers after which a session is terminated; 0 s: never."),
     duration!(
         progress,
         0,
         LONGEST,
-        "A session whose transfer brings nothing for so long, or whose peer acknowledges or reads nothing, is dropped; 0 s never."
+        "Longest time without progress of a transfer, or of the peer's acknowledgments or reading, before a session is dropped; 0 s: never."
     ),
     bytes!("transfer_mru", transfer_mru, 1, 1 << 50, "Largest bundle accepted."),
-    sessions!("Sessions at once."),
+    sessions!("Most sessions at once."),
     flag!(accept_unknown, "Whether nodes without a link may connect."),
     bytes!("reactive", reactive, 0, 1 << 50, REACTIVE),
 ];

@@ -1,115 +1,122 @@
-//! What a session of version 3 says and does differently: how it begins, what it reads, how it ends.
+//! Sessions of version 3 where they differ from version 4: contact, messages, termination.
 
-use super::wire::{self, Message, can};
+use super::wire::{self, V3Message, can};
 use crate::tcpcl_v4::Config;
 use crate::tcpcl_v4::incoming::Complaint;
 use crate::tcpcl_v4::outgoing::Nonsense;
-use crate::tcpcl_v4::session::{Phase, Session, Step};
+use crate::tcpcl_v4::session::{ReadStep, SessionPhase, TcpclSession};
 use crate::tcpcl_v4::wire::{NoMessage, START, SegmentHead, SessionInit, term};
 use farlink_base::layer::{Output, SendId};
 use farlink_base::{Duration, Instant, LinkId, Payload, PayloadReader, Refusal, Sink};
 
-/// What this side can and asks for.
+/// Flags of this side's contact header.
 // 7242-4.1-1, 7242-4.1-2
 const fn flags(config: &Config) -> u8 {
     can::ACKS | can::REFUSALS | can::LENGTHS | if config.reactive > 0 { can::PARTS } else { 0 }
 }
-/// What 0 s mean as a delay: never again (RFC 7242 6.1).
+/// Reconnection delay for a value of 0 s: never (RFC 7242 6.1).
 const NEVER: Duration = Duration::from_secs(3650 * 86_400);
 
-/// What both sides agreed on (RFC 7242 4.2).
+/// Features negotiated by the contact headers (RFC 7242 4.2).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Terms {
     /// Segments are acknowledged.
     pub acks: bool,
-    /// Bundles can be refused.
+    /// Bundles may be refused.
     pub refusals: bool,
-    /// The peer wants to be told how long bundles are.
+    /// The peer asks for LENGTH messages.
     pub lengths: bool,
 }
 
-/// What a session of version 3 keeps beside what every session does.
+/// State of a session that only version 3 has.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Old {
+pub(crate) struct V3State {
     pub terms: Terms,
-    /// This side wants to end the session, for this reason; it says so when nothing is under way.
+    /// Reason for ending the session; SHUTDOWN is sent once no transfer is in progress.
     pub leaving: Option<u8>,
-    /// How long the peer does not want to be connected to.
+    /// Time during which the peer does not want to be connected to.
     pub rest: Duration,
-    /// The length that the peer announced of its next bundle.
+    /// Length announced for the peer's next bundle.
     announced: Option<u64>,
-    /// Bundles that the peer began: it gives them no number.
+    /// Number of bundles begun by the peer, which serves as transfer ID: version 3 has none.
     begun: u64,
 }
 
-impl Session {
-    /// The session is one of version 3: this side introduces itself, without waiting for the peer (RFC 7242 4).
+impl TcpclSession {
+    /// Starts a session of version 3 with this side's contact header, sent without waiting for the peer's (RFC 7242
+    /// 4).
     // 7242-4-3, 7242-6.1-4
     pub(crate) fn begin_old(&mut self, config: &Config) {
-        self.old = Some(Old::default());
+        self.old = Some(V3State::default());
         self.incoming.without_segment_limit();
         wire::put_contact(&mut self.control, flags(config), config.keepalive_s(), &config.node_id);
     }
 
-    /// The peer's contact header, from behind its version.
+    /// Reads the peer's contact header after its version.
     // 7242-4.1-1, 7242-4.1-2, 7242-4.2-2
-    pub(crate) fn read_old_contact(&mut self, now: Instant, reader: &mut PayloadReader<'_>, config: &Config) -> Step {
+    pub(crate) fn read_old_contact(
+        &mut self,
+        now: Instant,
+        reader: &mut PayloadReader<'_>,
+        config: &Config,
+    ) -> ReadStep {
         let contact = match wire::read_contact(reader) {
             Ok(contact) => contact,
             Err(NoMessage::Broken(reason)) => {
                 self.terminate(now, term::CONTACT_FAILURE);
-                return Step::Over(reason);
+                return ReadStep::Over(reason);
             }
-            Err(_) => return Step::Wait,
+            Err(_) => return ReadStep::Wait,
         };
+        // A feature is in use only if both sides have it; LENGTH is the exception: the receiver alone asks for it.
         let both = |flag: u8| flags(config) & contact.flags & flag != 0;
         let terms = Terms {
             acks: both(can::ACKS),
             refusals: both(can::ACKS) && both(can::REFUSALS),
             lengths: contact.flags & can::LENGTHS != 0,
         };
-        self.old = self.old.map(|old| Old { terms, ..old });
+        self.old = self.old.map(|old| V3State { terms, ..old });
         self.incoming.says_verdicts(terms.acks);
-        self.phase = Phase::Init;
+        self.phase = SessionPhase::Init;
         let (segment_mru, transfer_mru) = (u64::MAX, u64::MAX);
         let keepalive_s = contact.keepalive;
-        // RFC 7242 5.3: without acknowledgments nobody knows how far a transfer came.
+        // Without acknowledgments the length kept of a broken transfer is unknown (RFC 7242 5.3).
         let (node_id, critical, keeps_parts) = (contact.eid, false, both(can::ACKS) && both(can::PARTS));
         let init = SessionInit { keepalive_s, segment_mru, transfer_mru, node_id, critical, keeps_parts };
-        Step::Established(init)
+        ReadStep::Established(init)
     }
 
-    /// Reads the next message; `None` to read on.
+    /// Reads the next message; `None` to go on reading.
     pub(crate) fn read_old_message(
         &mut self,
         now: Instant,
         reader: &mut PayloadReader<'_>,
         out: &mut impl Sink<Output>,
-    ) -> Option<Step> {
+    ) -> Option<ReadStep> {
         let before = reader.clone();
         let message = match wire::read_message(reader) {
             Ok(message) => message,
             Err(NoMessage::Incomplete) => {
                 *reader = before;
-                return Some(Step::Wait);
+                return Some(ReadStep::Wait);
             }
             Err(NoMessage::UnknownType(_)) => return self.is_lost(now, "a message of unknown type"),
             Err(NoMessage::Broken(reason)) => return self.is_lost(now, reason),
         };
-        if message != Message::Keepalive {
+        if message != V3Message::Keepalive {
             self.last_used = now;
         }
         match message {
-            Message::Keepalive => None,
-            Message::Segment { flags, len } => self.on_old_segment(now, flags, len, out),
-            Message::Length(total) => {
+            V3Message::Keepalive => None,
+            V3Message::Segment { flags, len } => self.on_old_segment(now, flags, len, out),
+            V3Message::Length(total) => {
                 let old = self.old.as_mut()?;
                 let twice = old.announced.replace(total).is_some();
                 // 7242-4.2-3
-                // The beginning of another contact header reads as two lengths.
-                if twice { self.is_lost(now, "a length that no bundle follows") } else { None }
+                // Repetition shows a second contact header: its first bytes parse as two LENGTH messages.
+                if twice { self.is_lost(now, "a LENGTH without a bundle") } else { None }
             }
-            Message::Ack(acked) => {
+            V3Message::Ack(acked) => {
                 let before = self.outgoing.held_bytes();
                 let result = self.outgoing.on_next_ack(acked);
                 if self.outgoing.held_bytes() < before {
@@ -117,35 +124,36 @@ impl Session {
                 }
                 self.on_old_answer(now, result, out, |id, link| Output::Sent { id, link })
             }
-            Message::Refuse(code) => {
+            V3Message::Refuse(code) => {
                 let result = self.outgoing.on_next_refuse();
                 self.progress.answers = now;
                 let refused = wire::refusal_of(code);
                 self.on_old_answer(now, result, out, |id, link| match refused {
-                    // RFC 7242 5.4: the peer has the whole bundle already.
+                    // The peer already has the whole bundle (RFC 7242 5.4).
                     Some(Refusal::Duplicate) => Output::Sent { id, link },
                     _ => Output::SendFailed { id, link, refused },
                 })
             }
-            Message::Shutdown { delay_s, .. } => {
+            V3Message::Shutdown { delay_s, .. } => {
                 // 7242-6.1-3
                 let rest = |s: u64| if s == 0 { NEVER } else { Duration::from_secs(s).min(NEVER) };
                 let leaving = Some(term::UNKNOWN);
-                self.old = self.old.map(|old| Old { rest: delay_s.map_or(old.rest, rest), leaving, ..old });
-                Some(Step::Left)
+                self.old = self.old.map(|old| V3State { rest: delay_s.map_or(old.rest, rest), leaving, ..old });
+                Some(ReadStep::Left)
             }
         }
     }
 
-    /// Without numbers, both sides must count alike: after a fault nothing that follows can be trusted.
+    /// Ends the session after a fault: without transfer numbers both sides must count alike, so nothing that follows
+    /// can be trusted.
     // 7242-6.1-5
-    fn is_lost(&mut self, now: Instant, reason: &'static str) -> Option<Step> {
+    fn is_lost(&mut self, now: Instant, reason: &'static str) -> Option<ReadStep> {
         self.terminate(now, term::UNKNOWN);
-        Some(Step::Over(reason))
+        Some(ReadStep::Over(reason))
     }
 
     // 7242-5.5-2
-    fn on_old_segment(&mut self, now: Instant, flags: u8, len: u64, out: &mut impl Sink<Output>) -> Option<Step> {
+    fn on_old_segment(&mut self, now: Instant, flags: u8, len: u64, out: &mut impl Sink<Output>) -> Option<ReadStep> {
         self.progress.data = now;
         let ending = self.is_ending();
         let old = self.old.as_mut()?;
@@ -153,16 +161,18 @@ impl Session {
         if flags & START != 0 {
             old.begun += 1;
         } else if total.is_some() {
-            return self.is_lost(now, "a length that no bundle follows");
+            return self.is_lost(now, "a LENGTH without a bundle");
         }
         let head = SegmentHead { flags, id: old.begun, total, unacceptable: false, len };
         if let Err(Complaint { reason, .. }) = self.incoming.on_head(head, ending, out) {
             return self.is_lost(now, reason);
         }
+        // The peer would take silence for acceptance, so the session must end.
         if self.incoming.is_refusing() && !refusals {
             self.terminate(now, term::BUSY);
-            return Some(Step::Over("a bundle this node does not take, from a peer that cannot be told so"));
+            return Some(ReadStep::Over("a bundle to refuse, from a peer without refusals"));
         }
+        // No data follows an empty segment, so its effects are due now.
         if len == 0 {
             self.incoming.on_data(Payload::new(), self.link.unwrap_or_default(), out);
         }
@@ -175,18 +185,18 @@ impl Session {
         result: Result<Option<SendId>, Nonsense>,
         out: &mut impl Sink<Output>,
         tell: impl FnOnce(SendId, LinkId) -> Output,
-    ) -> Option<Step> {
+    ) -> Option<ReadStep> {
         match (result, self.link) {
             (Ok(Some(id)), Some(link)) => out.push(tell(id, link)),
             (Ok(_), _) => {}
-            (Err(Nonsense::UnknownTransfer), _) => return self.is_lost(now, "an answer to nothing"),
-            (Err(Nonsense::Miscounted), _) => return self.is_lost(now, "an answer to another bundle than is its turn"),
+            (Err(Nonsense::UnknownTransfer), _) => return self.is_lost(now, "an answer without a bundle"),
+            (Err(Nonsense::Miscounted), _) => return self.is_lost(now, "an answer out of order"),
         }
         None
     }
 
-    /// What the node says of a bundle, in words the peer can be told: `None` where it cannot be told that there is no
-    /// room; where it cannot be told that nobody wants it, it is as good as taken.
+    /// Restricts a verdict to those that the peer can be sent. Without refusals, lack of room has no expression
+    /// (`None`), and any other rejection is acknowledged as if accepted.
     pub(crate) fn sayable(&self, verdict: Result<(), u8>) -> Option<Result<(), u8>> {
         let silent = self.old.is_some_and(|old| !old.terms.refusals);
         match verdict {
@@ -195,11 +205,11 @@ impl Session {
             verdict => Some(verdict),
         }
     }
-    /// Whether it is of version 3, and bundles count as sent when the peer's host has them: the peer acknowledges none.
+    /// Whether the peer of version 3 acknowledges nothing, so that a bundle counts as sent when its host has it.
     pub(crate) fn is_unacknowledged(&self) -> bool {
         self.old.is_some_and(|old| !old.terms.acks)
     }
-    /// The peer's host has so many bytes of the stream.
+    /// Handles a confirmation that the peer's host has `bytes` of the stream.
     pub(crate) fn on_confirmed(&mut self, now: Instant, bytes: u64, out: &mut impl Sink<Output>) {
         let Some(link) = self.link.filter(|_| self.is_unacknowledged()) else { return };
         for id in self.outgoing.on_confirmed(bytes) {
@@ -207,7 +217,7 @@ impl Session {
             out.push(Output::Sent { id, link });
         }
     }
-    /// Says goodbye, where that was wanted and has not been said. Nothing may follow it.
+    /// Queues SHUTDOWN if it is wanted and not sent yet. Nothing may follow it.
     // 7242-6.1-1, 7242-6.1-6
     pub(crate) fn put_goodbye(&mut self) {
         if let Some(reason) = self.old.and_then(|old| old.leaving).filter(|_| !self.term_sent) {
@@ -215,11 +225,11 @@ impl Session {
             wire::put_shutdown(&mut self.control, reason);
         }
     }
-    /// Whether this side of version 3 has said goodbye.
+    /// Whether this side, in version 3, has sent SHUTDOWN.
     pub(crate) fn is_mute(&self) -> bool {
         self.old.is_some() && self.term_sent
     }
-    /// Appends the keepalive of its version.
+    /// The KEEPALIVE message of the session's version.
     pub(crate) fn keepalive_byte(&self) -> u8 {
         if self.old.is_some() { wire::KEEPALIVE } else { crate::tcpcl_v4::wire::kind::KEEPALIVE }
     }

@@ -1,4 +1,4 @@
-//! Messages of version 3 on the wire (RFC 7242 4 and 5): read in place from a rope, written into a small vector.
+//! Messages of version 3 (RFC 7242 4 and 5): parsed in place from a rope, written into a small vector.
 
 use crate::sdnv;
 use crate::tcpcl_v4::wire::{END, MAGIC, NoMessage, START, refuse, term};
@@ -6,23 +6,23 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use farlink_base::{PayloadReader, Refusal};
 
-/// This protocol's version.
+/// Version number in the contact header.
 pub(crate) const VERSION: u8 = 3;
-/// Longest endpoint ID read or written, bytes: more is an attack.
+/// Longest endpoint ID read or written, bytes; bounds the memory for a header.
 const EID_MAX: u64 = 2048;
 
 /// Flags of the contact header (RFC 7242 4.1).
 pub(super) mod can {
-    /// Segments are acknowledged.
+    /// Acknowledges segments.
     pub const ACKS: u8 = 1;
-    /// What is acknowledged of a transfer that breaks is kept (RFC 7242 4.1: reactive fragmentation).
+    /// Keeps the acknowledged part of a broken transfer (RFC 7242 4.1: reactive fragmentation).
     pub const PARTS: u8 = 2;
-    /// Bundles are refused.
+    /// Refuses bundles.
     pub const REFUSALS: u8 = 4;
-    /// Whoever says so wants to be told how long bundles are.
+    /// Asks for LENGTH messages.
     pub const LENGTHS: u8 = 8;
 }
-/// Message types, the upper half of a message's first byte.
+/// Message types: the upper half of a message's first byte.
 mod kind {
     pub const DATA_SEGMENT: u8 = 1;
     pub const ACK_SEGMENT: u8 = 2;
@@ -31,14 +31,14 @@ mod kind {
     pub const SHUTDOWN: u8 = 5;
     pub const LENGTH: u8 = 6;
 }
-/// Flags of SHUTDOWN: a reason follows, and a delay.
+/// Flags of SHUTDOWN: a reason follows, and a reconnection delay.
 const REASON: u8 = 2;
 const DELAY: u8 = 1;
 
-/// The whole message KEEPALIVE.
+/// The complete KEEPALIVE message.
 pub(super) const KEEPALIVE: u8 = kind::KEEPALIVE << 4;
 
-/// REFUSE_BUNDLE's word for a reason of version 4 (RFC 7242 5.4).
+/// REFUSE_BUNDLE code for a reason of version 4 (RFC 7242 5.4).
 pub(super) const fn refusal_code(code: u8) -> u8 {
     match code {
         refuse::COMPLETED => 1,
@@ -47,7 +47,7 @@ pub(super) const fn refusal_code(code: u8) -> u8 {
         _ => 0,
     }
 }
-/// What a reason told by the peer means here; `None`: it is to be sent again.
+/// Refusal for a REFUSE_BUNDLE code; `None` if the bundle shall be retransmitted.
 pub(super) const fn refusal_of(code: u8) -> Option<Refusal> {
     match code {
         0 => Some(Refusal::NotAcceptable),
@@ -56,45 +56,45 @@ pub(super) const fn refusal_of(code: u8) -> Option<Refusal> {
         _ => Some(Refusal::NoResources),
     }
 }
-/// SHUTDOWN's word for a reason of version 4 (RFC 7242 6.1): it has none for a session that ends as it should.
+/// SHUTDOWN code for a reason of version 4 (RFC 7242 6.1); none for a regular end.
 const fn shutdown_code(code: u8) -> Option<u8> {
     match code {
         term::IDLE => Some(0),
         term::VERSION => Some(1),
-        // Who is turned away at the door is told a reason.
+        // A rejected connection always gets a reason.
         term::BUSY | term::CONTACT_FAILURE | term::EXHAUSTED => Some(2),
         _ => None,
     }
 }
 
-/// What a peer says of itself, after the magic bytes and its version (RFC 7242 4.1).
+/// Contact header after the magic bytes and the version (RFC 7242 4.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Contact {
+pub(super) struct ContactHeader {
     pub flags: u8,
-    /// s.
+    /// Offered keepalive interval, s.
     pub keepalive: u16,
     pub eid: String,
 }
 
 /// One message, or the head of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Message {
-    /// Followed by so many bytes of data.
+pub(super) enum V3Message {
+    /// Head of a segment with `len` bytes of data.
     Segment {
         flags: u8,
         len: u64,
     },
-    /// So many bytes of the bundle whose turn it is.
+    /// Bytes acknowledged of the bundle whose turn it is.
     Ack(u64),
-    /// Of that bundle, with this code.
+    /// Refusal of that bundle, with this code.
     Refuse(u8),
     Keepalive,
-    /// With the reason, and with how many seconds not to connect again: 0 for ever.
+    /// Reason, and seconds during which not to reconnect; 0 for ever.
     Shutdown {
         reason: Option<u8>,
         delay_s: Option<u64>,
     },
-    /// Of the next bundle.
+    /// Length of the next bundle, bytes.
     Length(u64),
 }
 
@@ -106,6 +106,7 @@ fn read_sdnv(reader: &mut PayloadReader<'_>) -> Result<u64, NoMessage> {
     for byte in &mut bytes {
         *byte = read_u8(reader)?;
         len += 1;
+        // The last byte of an SDNV has its high bit clear (RFC 6256 2).
         if *byte < 0x80 {
             break;
         }
@@ -118,8 +119,8 @@ fn put_sdnv(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(&bytes[..len]);
 }
 
-/// Reads a contact header from behind its version. The caller keeps its place on any error.
-pub(super) fn read_contact(reader: &mut PayloadReader<'_>) -> Result<Contact, NoMessage> {
+/// Reads a contact header after its version. On any error the caller restores the position.
+pub(super) fn read_contact(reader: &mut PayloadReader<'_>) -> Result<ContactHeader, NoMessage> {
     let mut head = [0; 3];
     if !reader.read_exact(&mut head) {
         return Err(NoMessage::Incomplete);
@@ -136,21 +137,21 @@ pub(super) fn read_contact(reader: &mut PayloadReader<'_>) -> Result<Contact, No
         return Err(NoMessage::Incomplete);
     }
     let eid = String::from_utf8(eid).or(Err(NoMessage::Broken("an endpoint ID that is not UTF-8")))?;
-    Ok(Contact { flags: head[0], keepalive: u16::from_be_bytes([head[1], head[2]]), eid })
+    Ok(ContactHeader { flags: head[0], keepalive: u16::from_be_bytes([head[1], head[2]]), eid })
 }
-/// Reads the next message; of a segment, the head only. The caller keeps its place on any error.
-pub(super) fn read_message(reader: &mut PayloadReader<'_>) -> Result<Message, NoMessage> {
+/// Reads the next message; of a segment only the head. On any error the caller restores the position.
+pub(super) fn read_message(reader: &mut PayloadReader<'_>) -> Result<V3Message, NoMessage> {
     let first = read_u8(reader)?;
     Ok(match first >> 4 {
-        kind::DATA_SEGMENT => Message::Segment { flags: first & (START | END), len: read_sdnv(reader)? },
-        kind::ACK_SEGMENT => Message::Ack(read_sdnv(reader)?),
-        kind::REFUSE_BUNDLE => Message::Refuse(first & 0xf),
-        kind::KEEPALIVE => Message::Keepalive,
-        kind::SHUTDOWN => Message::Shutdown {
+        kind::DATA_SEGMENT => V3Message::Segment { flags: first & (START | END), len: read_sdnv(reader)? },
+        kind::ACK_SEGMENT => V3Message::Ack(read_sdnv(reader)?),
+        kind::REFUSE_BUNDLE => V3Message::Refuse(first & 0xf),
+        kind::KEEPALIVE => V3Message::Keepalive,
+        kind::SHUTDOWN => V3Message::Shutdown {
             reason: if first & REASON == 0 { None } else { Some(read_u8(reader)?) },
             delay_s: if first & DELAY == 0 { None } else { Some(read_sdnv(reader)?) },
         },
-        kind::LENGTH => Message::Length(read_sdnv(reader)?),
+        kind::LENGTH => V3Message::Length(read_sdnv(reader)?),
         _ => return Err(NoMessage::UnknownType(first)),
     })
 }
@@ -164,26 +165,25 @@ pub(super) fn put_contact(out: &mut Vec<u8>, flags: u8, keepalive: u16, eid: &st
     put_sdnv(out, eid.len() as u64);
     out.extend_from_slice(eid);
 }
-/// Appends a DATA_SEGMENT up to its data.
+/// Appends a DATA_SEGMENT without its data.
 pub(crate) fn put_segment(out: &mut Vec<u8>, flags: u8, len: u64) {
     out.push(kind::DATA_SEGMENT << 4 | flags);
     put_sdnv(out, len);
 }
-/// Appends a LENGTH.
+/// Appends a LENGTH message.
 pub(crate) fn put_length(out: &mut Vec<u8>, total: u64) {
     out.push(kind::LENGTH << 4);
     put_sdnv(out, total);
 }
-/// Appends an ACK_SEGMENT.
 pub(crate) fn put_ack(out: &mut Vec<u8>, acked: u64) {
     out.push(kind::ACK_SEGMENT << 4);
     put_sdnv(out, acked);
 }
-/// Appends a REFUSE_BUNDLE, for a reason of version 4.
+/// Appends a REFUSE_BUNDLE for a reason of version 4.
 pub(crate) fn put_refuse(out: &mut Vec<u8>, code: u8) {
     out.push(kind::REFUSE_BUNDLE << 4 | refusal_code(code));
 }
-/// Appends a SHUTDOWN, for a reason of version 4.
+/// Appends a SHUTDOWN for a reason of version 4.
 // 7242-4-4, 7242-6.1-2, 7242-6.1-5
 pub(super) fn put_shutdown(out: &mut Vec<u8>, code: u8) {
     match shutdown_code(code) {
@@ -197,12 +197,12 @@ mod tests {
     use super::*;
     use farlink_base::Payload;
 
-    fn read(bytes: &[u8]) -> Result<Message, NoMessage> {
+    fn read(bytes: &[u8]) -> Result<V3Message, NoMessage> {
         read_message(&mut Payload::from(bytes.to_vec()).reader())
     }
 
     #[test]
-    fn messages_are_read_as_written_and_every_prefix_is_incomplete() {
+    fn v3_messages_round_trip() {
         let long = u64::MAX;
         let put = |write: &dyn Fn(&mut Vec<u8>)| {
             let mut out = Vec::new();
@@ -210,16 +210,16 @@ mod tests {
             out
         };
         let cases = [
-            (put(&|out| put_segment(out, START | END, 300)), Message::Segment { flags: 3, len: 300 }),
-            (put(&|out| put_segment(out, 0, long)), Message::Segment { flags: 0, len: long }),
-            (put(&|out| put_ack(out, 127)), Message::Ack(127)),
-            (put(&|out| put_length(out, 128)), Message::Length(128)),
-            (put(&|out| put_refuse(out, refuse::NO_RESOURCES)), Message::Refuse(2)),
-            (put(&|out| put_shutdown(out, term::UNKNOWN)), Message::Shutdown { reason: None, delay_s: None }),
-            (put(&|out| put_shutdown(out, term::IDLE)), Message::Shutdown { reason: Some(0), delay_s: None }),
-            (alloc::vec![0x53, 0, 0x3c], Message::Shutdown { reason: Some(0), delay_s: Some(60) }),
-            (alloc::vec![0x51, 0x81, 0], Message::Shutdown { reason: None, delay_s: Some(128) }),
-            (alloc::vec![KEEPALIVE], Message::Keepalive),
+            (put(&|out| put_segment(out, START | END, 300)), V3Message::Segment { flags: 3, len: 300 }),
+            (put(&|out| put_segment(out, 0, long)), V3Message::Segment { flags: 0, len: long }),
+            (put(&|out| put_ack(out, 127)), V3Message::Ack(127)),
+            (put(&|out| put_length(out, 128)), V3Message::Length(128)),
+            (put(&|out| put_refuse(out, refuse::NO_RESOURCES)), V3Message::Refuse(2)),
+            (put(&|out| put_shutdown(out, term::UNKNOWN)), V3Message::Shutdown { reason: None, delay_s: None }),
+            (put(&|out| put_shutdown(out, term::IDLE)), V3Message::Shutdown { reason: Some(0), delay_s: None }),
+            (alloc::vec![0x53, 0, 0x3c], V3Message::Shutdown { reason: Some(0), delay_s: Some(60) }),
+            (alloc::vec![0x51, 0x81, 0], V3Message::Shutdown { reason: None, delay_s: Some(128) }),
+            (alloc::vec![KEEPALIVE], V3Message::Keepalive),
         ];
         for (bytes, message) in cases {
             assert_eq!(read(&bytes), Ok(message));
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_ten_bytes_and_64_bits_at_most() {
+    fn numbers_exceeding_64_bits_fail() {
         for first in [0x10, 0x20, 0x51, 0x60] {
             let bomb = [&[first][..], &[0x80; 10], &[1]].concat();
             assert!(matches!(read(&bomb), Err(NoMessage::Broken(_))), "{first:#x}");
@@ -240,11 +240,11 @@ mod tests {
     }
 
     #[test]
-    fn contact_headers_are_read_as_written_and_never_longer_than_they_may_be() {
+    fn contact_headers_round_trip_within_bounds() {
         let mut out = Vec::new();
         put_contact(&mut out, 0x0d, 15, "ipn:1.0");
         let contact = |bytes: &[u8]| read_contact(&mut Payload::from(bytes.to_vec()).reader());
-        assert_eq!(contact(&out[5..]), Ok(Contact { flags: 0x0d, keepalive: 15, eid: "ipn:1.0".into() }));
+        assert_eq!(contact(&out[5..]), Ok(ContactHeader { flags: 0x0d, keepalive: 15, eid: "ipn:1.0".into() }));
         assert!((5..out.len()).all(|cut| contact(&out[5..cut]) == Err(NoMessage::Incomplete)));
         assert!(matches!(contact(&[0, 0, 0, 0x90, 1]), Err(NoMessage::Broken(_))), "2049 bytes");
         assert_eq!(contact(&[0, 0, 0, 0x90, 0]), Err(NoMessage::Incomplete), "2048 bytes");
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_a_refusal_is_heard_as_such() {
+    fn refusal_reasons_round_trip() {
         for (code, heard) in [
             (refuse::COMPLETED, Some(Refusal::Duplicate)),
             (refuse::NO_RESOURCES, Some(Refusal::NoResources)),

@@ -1,6 +1,6 @@
-//! How a session begins: contact headers and the version they agree on, TLS, SESS_INIT (RFC 9174 4.1 to 4.4).
+//! Start of a session: contact headers and version negotiation, TLS, SESS_INIT (RFC 9174 4.1 to 4.4).
 
-use super::session::{Phase, Session, Step};
+use super::session::{ReadStep, SessionPhase, TcpclSession};
 use super::wire::{self, SessionInit, term};
 use super::{Config, Tls, Versions};
 use crate::tcpcl_v3;
@@ -8,43 +8,44 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use farlink_base::{EndpointId, Instant, PayloadReader};
 
-impl Session {
-    /// The stream is open: the active side speaks first (RFC 9174 4.1), in version 3 both at once. `older`: the peer is
-    /// taken to speak version 3.
+impl TcpclSession {
+    /// Handles an opened stream: the active side sends its header first (RFC 9174 4.1), in version 3 both sides at
+    /// once. `older`: the peer is expected to use version 3.
     // 9174-4.1-4, 9174-4.2-1
     pub fn on_opened(&mut self, now: Instant, config: &Config, older: bool) {
-        let active = self.phase == Phase::Connecting;
+        let active = self.phase == SessionPhase::Connecting;
         if config.versions == Versions::Three || (active && older && config.adapts()) {
             self.begin_old(config);
         } else if active {
             wire::put_contact_header(&mut self.control, config.tls != Tls::Forbid);
         }
         if active {
-            (self.phase, self.since) = (Phase::Contact, now);
+            (self.phase, self.since) = (SessionPhase::Contact, now);
         }
     }
 
-    /// The contact header (RFC 9174 4.2); `None` to read on.
+    /// Reads the contact header (RFC 9174 4.2); `None` to go on reading.
     // 9174-4.1-5, 9174-4.2-3, 9174-6.1-11
-    pub fn read_contact(&mut self, now: Instant, reader: &mut PayloadReader<'_>, config: &Config) -> Option<Step> {
+    pub fn read_contact(&mut self, now: Instant, reader: &mut PayloadReader<'_>, config: &Config) -> Option<ReadStep> {
         let before = reader.clone();
         let mut header = [0u8; 5];
         let have = reader.remaining().min(5) as usize;
         if !reader.read_exact(&mut header[..have]) {
-            return Some(Step::Wait);
+            return Some(ReadStep::Wait);
         }
         let magic = have.min(4);
         // 9174-4.3-1, 9174-6.1-12, 7242-4.2-1
         if header[..magic] != wire::MAGIC[..magic] {
-            // RFC 9174 4.3: no SESS_TERM to a stranger.
+            // RFC 9174 4.3: SESS_TERM is not sent to a peer of another protocol.
             self.control.clear();
-            return Some(Step::Over("the contact header does not begin with `dtn!`"));
+            return Some(ReadStep::Over("the contact header does not begin with `dtn!`"));
         }
         if have < 5 {
             *reader = before;
-            return Some(Step::Wait);
+            return Some(ReadStep::Wait);
         }
         let version = header[4];
+        // The passive side adapts to the version of the active one.
         if self.passive && self.old.is_none() && version == tcpcl_v3::VERSION && config.adapts() {
             self.begin_old(config);
         }
@@ -53,14 +54,14 @@ impl Session {
         }
         if self.old.is_some() {
             let step = self.read_old_contact(now, reader, config);
-            if matches!(step, Step::Wait) {
+            if matches!(step, ReadStep::Wait) {
                 *reader = before;
             }
             return Some(step);
         }
         let Some(flags) = reader.read_u8() else {
             *reader = before;
-            return Some(Step::Wait);
+            return Some(ReadStep::Wait);
         };
         // 9174-4.1-6, 9174-4.2-1
         if self.passive {
@@ -68,64 +69,64 @@ impl Session {
         }
         self.agree_on_tls(now, flags & wire::CAN_TLS != 0, config)
     }
-    /// The version this side speaks.
+    /// Version of this session.
     fn version(&self) -> u8 {
         if self.old.is_some() { tcpcl_v3::VERSION } else { wire::VERSION }
     }
-    /// The peer's contact header is of a version that this side does not speak.
+    /// Handles a contact header of a version that this session does not use.
     // 9174-4.3-3, 9174-4.3-4, 7242-6.1-5
-    fn on_other_version(&mut self, now: Instant, version: u8, config: &Config) -> Step {
+    fn on_other_version(&mut self, now: Instant, version: u8, config: &Config) -> ReadStep {
         match (self.passive, self.old.is_some()) {
-            // RFC 9174 4.3: the higher version tells the lower one.
+            // RFC 9174 4.3: the side with the higher version reports the mismatch.
             (true, false) => {
                 wire::put_contact_header(&mut self.control, config.tls != Tls::Forbid);
                 self.terminate(now, term::VERSION);
             }
-            // RFC 7242 4.2 would read a higher version as its own, but the header of version 4 is another.
+            // RFC 7242 4.2 would treat a higher version as its own, but the header of version 4 has another layout.
             (true, true) => self.terminate(now, term::VERSION),
             (false, _) if config.adapts() && [tcpcl_v3::VERSION, wire::VERSION].contains(&version) => {
-                return Step::OtherVersion;
+                return ReadStep::OtherVersion;
             }
-            // RFC 7242 section 6.1: only wrong magic bytes end a connection without a word.
+            // RFC 7242 6.1: only wrong magic bytes close a connection without SHUTDOWN.
             (false, true) => self.terminate(now, term::VERSION),
             (false, false) => {}
         }
         match version {
-            3 => Step::Over("the peer speaks TCPCLv3, which this layer does not"),
-            4 => Step::Over("the peer speaks TCPCLv4, which this layer does not"),
-            _ => Step::Over("the peer speaks another version of the protocol"),
+            3 => ReadStep::Over("the peer speaks TCPCLv3, which this layer does not"),
+            4 => ReadStep::Over("the peer speaks TCPCLv4, which this layer does not"),
+            _ => ReadStep::Over("the peer speaks another version of the protocol"),
         }
     }
 
-    /// TLS is used when both can (RFC 9174 4.3).
+    /// Negotiates TLS: it is used if both sides support it (RFC 9174 4.3).
     // 9174-4.3-5
-    fn agree_on_tls(&mut self, now: Instant, peer_can: bool, config: &Config) -> Option<Step> {
+    fn agree_on_tls(&mut self, now: Instant, peer_can: bool, config: &Config) -> Option<ReadStep> {
         match (config.tls, peer_can) {
             (Tls::Forbid, _) | (Tls::Allow, false) => self.introduce(config),
             (Tls::Require, false) => {
                 self.terminate(now, term::CONTACT_FAILURE);
-                return Some(Step::Over("the peer cannot do TLS, which this node requires"));
+                return Some(ReadStep::Over("the peer cannot do TLS, which this node requires"));
             }
-            (Tls::Allow | Tls::Require, true) => self.phase = Phase::Securing,
+            (Tls::Allow | Tls::Require, true) => self.phase = SessionPhase::Securing,
         }
         None
     }
-    /// What comes in the clear where the handshake belongs was put there by someone in between.
-    pub fn refuse_plain_bytes(&mut self) -> Step {
+    /// Rejects plaintext where the handshake must begin: only an attacker in between sends it.
+    pub fn refuse_plain_bytes(&mut self) -> ReadStep {
         self.control.clear();
-        Step::Over("bytes in the clear where TLS begins")
+        ReadStep::Over("bytes in the clear where TLS begins")
     }
-    /// Whether the driver should be asked for TLS now; true once.
+    /// Whether the driver should start TLS now; true once.
     // 9174-4.4.3-1
     pub fn begins_tls(&mut self) -> bool {
-        let begins = self.phase == Phase::Securing && !self.tls_asked && self.is_written();
+        let begins = self.phase == SessionPhase::Securing && !self.tls_asked && self.is_written();
         self.tls_asked |= begins;
         begins
     }
-    /// The stream is secured: now both sides introduce themselves (RFC 9174 4.4).
+    /// Handles a secured stream: both sides introduce themselves now (RFC 9174 4.4).
     // 9174-4.4.3-10
     pub fn on_secured(&mut self, proven: Vec<String>, config: &Config) {
-        if self.phase == Phase::Securing && self.tls_asked {
+        if self.phase == SessionPhase::Securing && self.tls_asked {
             self.certified = proven;
             self.introduce(config);
         }
@@ -138,12 +139,12 @@ impl Session {
         let (keepalive_s, keeps_parts) = (config.keepalive_s(), config.reactive > 0);
         let init = SessionInit { keepalive_s, segment_mru, transfer_mru, node_id, critical: false, keeps_parts };
         wire::put_init(&mut self.control, &init);
-        self.phase = Phase::Init;
+        self.phase = SessionPhase::Init;
     }
 
-    /// Compares who the peer says it is with what its certificate proves (RFC 9174 4.4.3): false when
-    /// they contradict. A certificate without node IDs, and no TLS, prove nothing; a peer that claims
-    /// nothing is who it proves to be.
+    /// Compares the claimed node ID with the peer's certificate (RFC 9174 4.4.3); returns false if they contradict. A
+    /// certificate without node IDs, or a session without TLS, proves nothing; a peer without a claim gets the
+    /// identity it proves.
     // 9174-4.4.4.3-1, 9174-4.6-3, 7242-7-1
     pub fn authenticate(&mut self, claimed: &str) -> bool {
         let found = self.certified.iter().find(|id| claimed.is_empty() || same_node(id, claimed));
@@ -152,8 +153,8 @@ impl Session {
     }
 }
 
-/// Whether two node IDs are the same: by value (RFC 9758: an ipn number has two texts), or by text, for some peers
-/// leave out the slash that ends a dtn node ID.
+/// Whether two node IDs name the same node: by value (RFC 9758: an ipn number has two texts), or by text, because
+/// some peers omit the final slash of a dtn node ID.
 // 9174-4.4.1-2
 pub fn same_node(a: &str, b: &str) -> bool {
     let parse = |id: &str| id.parse::<EndpointId>().ok();

@@ -1,104 +1,109 @@
-//! What time demands of a session: keepalives, silence, idleness (RFC 9174 5.1.1, 6.2).
+//! Timeouts of a session: keepalives, silence, missing progress, idleness (RFC 9174 5.1.1, 6.2).
 
 use super::Config;
-use super::session::{Phase, Session};
+use super::session::{SessionPhase, TcpclSession};
 use crate::streams::timing::Deadlines;
 use farlink_base::{Duration, Instant};
 
-/// What time demands of a session.
+/// Action that a session needs at some time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Due {
-    /// Look again then; `None`: nothing to wait for.
+pub enum SessionDue {
+    /// Check again at this time; `None`: no deadline.
     Later(Option<Instant>),
-    /// Say that this side lives.
     Keepalive,
-    /// Nothing was transferred for long: end it in good order.
+    /// Terminate in order: no transfer for the idle time.
     Idle,
-    /// The peer is gone, or did not introduce itself or end the session in time.
+    /// Close: the peer is silent, or did not introduce itself or end the session in time.
     Dead,
 }
 
-/// When a peer last brought on what it owes, each kind apart: one does not stand for another.
+/// Latest progress of the peer in each thing it owes; progress in one does not excuse another.
 #[derive(Clone, Copy, Debug)]
-pub struct Progress {
-    /// The rest of a transfer.
+pub struct PeerProgress {
+    /// Sending the rest of a transfer.
     pub data: Instant,
-    /// Acknowledgments.
+    /// Acknowledging transfers.
     pub answers: Instant,
-    /// To read what it was sent.
+    /// Reading from the stream.
     pub reading: Instant,
 }
-impl Progress {
-    /// All at this moment.
+impl PeerProgress {
+    /// Starts with all at `now`.
     pub const fn at(now: Instant) -> Self {
-        Progress { data: now, answers: now, reading: now }
+        PeerProgress { data: now, answers: now, reading: now }
     }
 }
 
-impl Session {
-    /// What the peer owes, and since when it has done nothing for it. Of one that is not read from, only reading is
-    /// expected.
+impl TcpclSession {
+    /// Obligations of the peer: whether each is open, and its latest progress. While reading is paused, only its own
+    /// reading counts.
     fn debts(&self) -> [(bool, Instant); 3] {
         let heard = !self.paused;
-        let Progress { data, answers, reading } = self.progress;
+        let PeerProgress { data, answers, reading } = self.progress;
         [
             (heard && self.incoming.is_arriving(), data),
             (heard && self.outgoing.is_unanswered(), answers),
             (self.unread() > 0, reading),
         ]
     }
-    /// What is not owed now will be owed from now on at the earliest.
+    /// Restarts the timer of each obligation that is not open.
     pub fn note_debts(&mut self, now: Instant) {
         let [data, answers, reading] = self.debts().map(|(owed, since)| if owed { since } else { now });
-        self.progress = Progress { data, answers, reading };
+        self.progress = PeerProgress { data, answers, reading };
     }
 
-    /// What is due at `now`. `sends` and `hears`: whether the link carries bytes out and in.
-    pub fn due(&self, now: Instant, config: &Config, sends: bool, hears: bool) -> Due {
+    /// Next action due. `sends` and `hears`: whether the link carries bytes out and in.
+    pub fn due(&self, now: Instant, config: &Config, sends: bool, hears: bool) -> SessionDue {
         let mut deadlines = Deadlines::at(now);
         let mut at = |deadline: Instant| deadlines.passed(deadline);
         match self.phase {
-            Phase::Connecting => {}
+            SessionPhase::Connecting => {}
             // 9174-4.1-7
-            Phase::Contact | Phase::Securing | Phase::Init | Phase::Answering | Phase::Closing => {
+            SessionPhase::Contact
+            | SessionPhase::Securing
+            | SessionPhase::Init
+            | SessionPhase::Answering
+            | SessionPhase::Closing => {
                 if at(self.since + config.contact_timeout) {
-                    return Due::Dead;
+                    return SessionDue::Dead;
                 }
             }
-            Phase::Established => {
+            SessionPhase::Established => {
                 let silent = if self.keepalive > Duration::ZERO { self.keepalive * 2 } else { Duration::ZERO };
                 // 9174-5.1.1-2
-                // RFC 9174 5.1.1: no message for twice the keepalive interval.
+                // RFC 9174 5.1.1: the peer is gone after twice the keepalive interval without a message.
                 if hears && !self.paused && silent > Duration::ZERO && at(self.last_received + silent) {
-                    return Due::Dead;
+                    return SessionDue::Dead;
                 }
-                // Keepalives alone do not bring a transfer on.
+                // Keepalives alone are no progress of a transfer.
                 let stuck = self.debts().into_iter().filter_map(|(owed, since)| owed.then_some(since)).min();
                 let stuck = stuck.filter(|_| hears && sends && config.progress > Duration::ZERO);
                 if stuck.is_some_and(|since| at(since + config.progress)) {
-                    return Due::Dead;
+                    return SessionDue::Dead;
                 }
-                // Signs of life are enough for what is under way, not for a goodbye that is not answered.
+                // Input keeps an ending session alive while transfers are in progress; an unanswered SESS_TERM does
+                // not last longer for it.
                 let heard = if self.has_unfinished() { self.last_received } else { self.last_used };
                 let lingers = self.last_used.max(heard) + config.contact_timeout;
                 if self.is_ending() && at(lingers) {
-                    return Due::Dead;
+                    return SessionDue::Dead;
                 }
                 if !self.is_ending() && config.idle > Duration::ZERO && !self.has_unfinished() {
                     // RFC 9174 6.2.
                     if at(self.last_used + config.idle) {
-                        return Due::Idle;
+                        return SessionDue::Idle;
                     }
                 }
                 // 9174-5.1.1-1
                 if sends && silent > Duration::ZERO && !self.is_mute() && at(self.last_sent + self.keepalive) {
+                    // Without room in the socket a keepalive would only queue up.
                     if self.room > 0 {
-                        return Due::Keepalive;
+                        return SessionDue::Keepalive;
                     }
-                    return Due::Later(Some(now + self.keepalive));
+                    return SessionDue::Later(Some(now + self.keepalive));
                 }
             }
         }
-        Due::Later(deadlines.next)
+        SessionDue::Later(deadlines.next)
     }
 }

@@ -1,6 +1,6 @@
-//! Transfers this side receives over one session (RFC 9174 5.2): offered while they arrive,
-//! acknowledged in order. The last acknowledgment of a transfer waits for its verdict, and every
-//! later one waits behind it: peers match acknowledgments with what they sent in the order sent.
+//! Receiver of transfers in one session (RFC 9174 5.2): offers them while they arrive and acknowledges them in order.
+//! The final acknowledgment of a transfer waits for its verdict, and every later acknowledgment waits behind it,
+//! because peers match acknowledgments in the order they sent segments.
 
 use super::used::UsedIds;
 use super::wire::{END, START, SegmentHead, put_ack, put_refuse, refuse};
@@ -10,96 +10,94 @@ use alloc::vec::Vec;
 use farlink_base::layer::{Output, Ticket};
 use farlink_base::{LinkId, Payload, Sink};
 
-/// Transfers received and not yet decided, beyond which reading stops.
+/// Transfers without a verdict beyond which reading stops.
 const MAX_UNDECIDED: usize = 1024;
-/// The same of acknowledgments that wait behind a transfer: segments may be empty.
+/// Pending acknowledgments beyond which reading stops: segments may be empty, so their bytes are no bound.
 const MAX_ACKS: usize = 1 << 16;
 
-/// One transfer, until the last word about it is sent.
+/// One transfer, until its last answer is sent.
 #[derive(Debug)]
-struct Transfer {
+struct IncomingTransfer {
     id: u64,
-    /// What it is offered as; tickets in the queue have no gaps.
+    /// Ticket of its offer; tickets in the queue are consecutive.
     ticket: Ticket,
     received: u64,
-    /// Bytes that are kept whatever becomes of the rest.
+    /// Bytes that are kept even if the transfer breaks.
     kept: u64,
     total: Option<u64>,
-    /// Acknowledgments owed: segment flags, bytes so far.
+    /// Pending acknowledgments: flags of the segment, bytes received up to its end.
     acks: VecDeque<(u8, u64)>,
     complete: bool,
-    /// Accepted, or refused with this code.
+    /// Verdict: accepted, or refused with this code.
     verdict: Option<Result<(), u8>>,
 }
 
 /// The segment whose data is arriving.
 #[derive(Debug)]
-struct Segment {
+struct PartialSegment {
     flags: u8,
     left: u64,
     of: Of,
 }
-/// What a segment belongs to.
+/// Transfer that a segment belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Of {
-    /// The transfer that is arriving.
     Transfer,
-    /// One that was refused.
-    Refused(Refused),
-    /// None.
+    Refused(RefusedTransfer),
+    /// No known transfer.
     Nothing,
 }
-/// A refused transfer: its number and the reason it was told.
+/// A refused transfer, with the reason sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Refused {
+struct RefusedTransfer {
     id: u64,
     code: u8,
 }
 
-/// What is wrong with a segment. Its data come all the same.
+/// Fault of a segment. Its data is still read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Complaint {
     pub reason: &'static str,
-    /// Whether the session is over with it.
+    /// Whether the session must end.
     pub fatal: bool,
 }
 const fn unexpected(reason: &'static str) -> Complaint {
     Complaint { reason, fatal: false }
 }
 
-/// The receiving half of a session.
+/// Receiving half of a session.
 #[derive(Debug)]
-pub struct Incoming {
+pub struct IncomingTransfers {
     /// Oldest first; only the last can be incomplete.
-    transfers: VecDeque<Transfer>,
-    segment: Option<Segment>,
-    /// A refused transfer whose segments may still come.
-    discarding: Option<Refused>,
-    /// Refused once more for each segment that came since.
-    again: Vec<Refused>,
+    transfers: VecDeque<IncomingTransfer>,
+    segment: Option<PartialSegment>,
+    /// Refused transfer of which further segments may arrive.
+    discarding: Option<RefusedTransfer>,
+    /// Refusals to repeat, one for each later segment of a refused transfer.
+    again: Vec<RefusedTransfer>,
     undecided_bytes: u64,
-    /// Acknowledgments of all transfers.
+    /// Pending acknowledgments of all transfers.
     acks: usize,
-    /// The peer says nothing more.
+    /// The peer has closed its half of the stream.
     ended: bool,
-    /// The transfer that is arriving is not welcome for now.
+    /// The agent paused the arriving transfer.
     held: bool,
-    /// Whether the peer hears what becomes of its transfers.
+    /// Whether the peer learns the verdicts on its transfers.
     reliable: bool,
-    /// Fewest bytes worth keeping of a transfer that breaks, whose peer counts on what is acknowledged; 0: it does not.
+    /// Fewest bytes worth keeping of a broken transfer, if the peer relies on acknowledged bytes; 0 if it does not.
     parts: u64,
     segment_mru: u64,
     transfer_mru: u64,
-    /// Number of the session, the upper half of its tickets.
+    /// Session number: the upper half of its tickets.
     session: u32,
     next_ticket: u32,
     used: UsedIds,
 }
 
-impl Incoming {
-    /// Nothing received yet. `session` is the upper half of its tickets.
+impl IncomingTransfers {
+    /// Creates the receiving half; `session` is the upper half of its tickets.
     pub fn new(session: u32, segment_mru: u64, transfer_mru: u64) -> Self {
-        Incoming {
+        IncomingTransfers {
             session,
             next_ticket: 0,
             transfers: VecDeque::new(),
@@ -117,55 +115,54 @@ impl Incoming {
             transfer_mru,
         }
     }
-    /// Segments may be as long as bundles: version 3 has no word for how long they may be.
+    /// Lifts the limit on segments: version 3 cannot announce one.
     pub fn without_segment_limit(&mut self) {
         self.segment_mru = u64::MAX;
     }
-    /// Whether the peer hears what becomes of its transfers.
+    /// Sets whether the peer learns the verdicts on its transfers.
     pub fn says_verdicts(&mut self, reliable: bool) {
         self.reliable = reliable;
     }
-    /// The peer counts what is acknowledged as kept, should a transfer break: so no more is, from so many bytes on. 0: it
-    /// does not.
+    /// Makes acknowledgments promise that the bytes survive a broken transfer, from `least` bytes on; 0: no promise.
     pub fn keep_parts(&mut self, least: u64) {
         self.parts = least;
     }
-    /// So many bytes of a transfer are kept; whether that allows an acknowledgment.
+    /// Records how many bytes of a transfer are kept; returns whether that allows an acknowledgment.
     pub fn on_kept(&mut self, ticket: Ticket, bytes: u64) -> bool {
         let Some(transfer) = self.find(ticket).filter(|transfer| transfer.verdict.is_none()) else { return false };
         transfer.kept = transfer.kept.max(bytes);
         transfer.acks.front().is_some_and(|(_, acked)| *acked <= transfer.kept)
     }
-    fn find(&mut self, ticket: Ticket) -> Option<&mut Transfer> {
+    fn find(&mut self, ticket: Ticket) -> Option<&mut IncomingTransfer> {
         let first = self.transfers.front().map_or(0, |transfer| transfer.ticket.0 as u32);
         self.transfers.get_mut((ticket.0 as u32).wrapping_sub(first) as usize)
     }
-    /// Whether the transfer that is arriving was refused.
+    /// Whether the arriving transfer was refused.
     pub fn is_refusing(&self) -> bool {
         self.transfers.back().is_some_and(|transfer| !transfer.complete && matches!(transfer.verdict, Some(Err(_))))
     }
-    /// Data bytes of the current segment still to come.
+    /// Outstanding data of the current segment, bytes.
     pub fn data_left(&self) -> Option<u64> {
         self.segment.as_ref().map(|segment| segment.left)
     }
-    /// Whether more of a transfer is to come.
+    /// Whether a transfer or segment is incomplete.
     pub fn is_arriving(&self) -> bool {
         self.segment.is_some() || self.transfers.back().is_some_and(|transfer| !transfer.complete)
     }
-    /// Whether every transfer is answered. Of one that was refused, more may come or not.
+    /// Whether every transfer is answered. A refused one may have segments still to come.
     pub fn is_idle(&self) -> bool {
         self.transfers.is_empty() && self.segment.is_none() && self.again.is_empty()
     }
-    /// Whether so much waits for verdicts that reading should stop; it may go on at half of it.
+    /// Whether reading must pause because too much awaits verdicts; once paused it resumes at half of each bound.
     pub fn is_full(&self, window_bytes: u64, was_full: bool) -> bool {
         let half = u32::from(was_full);
         self.held || self.undecided_bytes > window_bytes >> half || self.is_beyond(half)
     }
-    /// Whether more is owed than may be, however short what came was: then nothing more is read of it.
+    /// Whether answers exceed their bounds although the input is short: then even received bytes are not parsed.
     pub fn is_crowded(&self) -> bool {
         !self.ended && self.is_beyond(0)
     }
-    /// The peer says nothing more: what came before is read.
+    /// Marks the end of input: everything received before is still parsed.
     pub fn end(&mut self) {
         self.ended = true;
     }
@@ -173,27 +170,27 @@ impl Incoming {
         self.transfers.len() > MAX_UNDECIDED >> half || self.acks > MAX_ACKS >> half
     }
 
-    /// The parts of this transfer are not welcome for now, or are again; whether that changes
-    /// anything.
+    /// Pauses or resumes the arriving transfer; returns whether that changed anything.
     pub fn hold(&mut self, ticket: Ticket, held: bool) -> bool {
-        let arriving =
-            |transfer: &&Transfer| transfer.ticket == ticket && !transfer.complete && transfer.verdict.is_none();
+        let arriving = |transfer: &&IncomingTransfer| {
+            transfer.ticket == ticket && !transfer.complete && transfer.verdict.is_none()
+        };
         let held = held && self.transfers.back().filter(arriving).is_some();
         core::mem::replace(&mut self.held, held) != held
     }
 
-    /// A segment begins; `ending` refuses new transfers.
+    /// Handles the head of a segment; `ending` refuses new transfers.
     pub fn on_head(&mut self, head: SegmentHead, ending: bool, out: &mut impl Sink<Output>) -> Result<(), Complaint> {
         if head.len > self.segment_mru {
-            return Err(Complaint { reason: "a segment longer than this node takes", fatal: true });
+            return Err(Complaint { reason: "a segment longer than this node accepts", fatal: true });
         }
         let begun = if head.flags & START != 0 { self.begin(head, ending, out) } else { Ok(()) };
         let (flags, left) = (head.flags, head.len);
         let open = self.transfers.back_mut().filter(|transfer| !transfer.complete && transfer.id == head.id);
         let Some(transfer) = open else {
             let refused = self.discarding.filter(|refused| refused.id == head.id);
-            self.segment = Some(Segment { flags, left, of: refused.map_or(Of::Nothing, Of::Refused) });
-            return if refused.is_some() { Ok(()) } else { Err(unexpected("a segment of no transfer")) };
+            self.segment = Some(PartialSegment { flags, left, of: refused.map_or(Of::Nothing, Of::Refused) });
+            return if refused.is_some() { Ok(()) } else { Err(unexpected("a segment without a transfer")) };
         };
         if transfer.verdict.is_none() {
             let refusal = transfer.judge(head, self.transfer_mru);
@@ -204,14 +201,15 @@ impl Incoming {
                 }
             }
         }
-        self.segment = Some(Segment { flags, left, of: Of::Transfer });
+        self.segment = Some(PartialSegment { flags, left, of: Of::Transfer });
         begun
     }
 
     // 9174-5.2.2-7, 9174-5.2.5-4, 9174-6.1-6, 9174-6.1-7
     fn begin(&mut self, head: SegmentHead, ending: bool, out: &mut impl Sink<Output>) -> Result<(), Complaint> {
         let mut result = Ok(());
-        // RFC 9174 5.2: a transfer that is not refused ends before the next begins. What there is of it is no bundle.
+        // RFC 9174 5.2: a transfer that is not refused ends before the next begins. The part received is not a
+        // bundle.
         if let Some(last) = self.transfers.back_mut().filter(|transfer| !transfer.complete) {
             if !matches!(last.verdict, Some(Err(_))) {
                 result = Err(unexpected("a transfer that begins before the last one ended"));
@@ -224,6 +222,7 @@ impl Incoming {
             self.held = false;
         }
         self.discarding = None;
+        // RFC 9174 5.2.1: each transfer ID is used once per session.
         let verdict = if !self.used.insert(head.id) {
             Some(Err(refuse::NOT_ACCEPTABLE))
         } else if ending {
@@ -235,7 +234,7 @@ impl Incoming {
         };
         let ticket = Ticket(u64::from(self.session) << 32 | u64::from(self.next_ticket));
         self.next_ticket = self.next_ticket.wrapping_add(1);
-        self.transfers.push_back(Transfer {
+        self.transfers.push_back(IncomingTransfer {
             id: head.id,
             ticket,
             received: 0,
@@ -248,7 +247,7 @@ impl Incoming {
         result
     }
 
-    /// Data of the current segment, at most [`Incoming::data_left`].
+    /// Handles data of the current segment, at most [`IncomingTransfers::data_left`] bytes.
     // 9174-5.2.3-3, 7242-5.3-1, 7242-5.3-2
     pub fn on_data(&mut self, part: Payload, link: LinkId, out: &mut impl Sink<Output>) {
         let Some(segment) = &mut self.segment else { return };
@@ -257,7 +256,7 @@ impl Incoming {
         let (flags, of) = (segment.flags, segment.of);
         if ended {
             self.segment = None;
-            // RFC 9174 5.2.4: segments that crossed the refusal on the wire are refused, too.
+            // RFC 9174 5.2.4: segments that crossed the refusal are refused, too.
             // 9174-5.2.4-6
             if let Of::Refused(refused) = of {
                 self.again.push(refused);
@@ -275,7 +274,7 @@ impl Incoming {
         let first = transfer.received == 0;
         transfer.received += part.len();
         if transfer.verdict.is_none() && (last || !part.is_empty()) {
-            let Transfer { ticket, total, .. } = *transfer;
+            let IncomingTransfer { ticket, total, .. } = *transfer;
             if first && !last && self.parts > 0 {
                 out.push(Output::InParts { ticket, link, least: self.parts });
             }
@@ -294,11 +293,12 @@ impl Incoming {
         }
     }
 
-    /// The agent decided; whether the transfer was waiting for it.
+    /// Records the agent's verdict; returns whether the transfer was waiting for it.
     pub fn on_verdict(&mut self, ticket: Ticket, verdict: Result<(), u8>) -> bool {
         let Some(transfer) = self.find(ticket).filter(|transfer| transfer.verdict.is_none()) else { return false };
         transfer.verdict = Some(verdict);
         let (complete, received) = (transfer.complete, transfer.received);
+        // A verdict on the arriving transfer ends its hold.
         self.held &= complete;
         if complete {
             self.undecided_bytes -= received;
@@ -306,8 +306,8 @@ impl Incoming {
         true
     }
 
-    /// Appends every acknowledgment and refusal that may leave now, in the words of version 3 where terms of it are
-    /// given. There each bundle is refused once: a peer would take a second refusal for that of its next bundle.
+    /// Appends all answers that may leave now, in version 3 if its terms are given. There each bundle is refused only
+    /// once: a peer would apply a second refusal to its next bundle.
     // 9174-5.2.3-3, 9174-5.2.4-1, 9174-5.2.4-3, 7242-5.3-1, 7242-5.4-1
     pub fn put_answers(&mut self, old: Option<Terms>, out: &mut Vec<u8>) {
         let parts = self.parts > 0;
@@ -321,7 +321,7 @@ impl Incoming {
                     Some(_) => {}
                 }
                 // The peer may have sent more of it before it reads the refusal.
-                let refused = Refused { id: transfer.id, code };
+                let refused = RefusedTransfer { id: transfer.id, code };
                 self.discarding = (!transfer.complete).then_some(refused).or(self.discarding);
                 self.acks -= transfer.acks.len();
                 self.transfers.pop_front();
@@ -347,17 +347,16 @@ impl Incoming {
         }
     }
 
-    /// Number of the session.
     pub fn number(&self) -> u32 {
         self.session
     }
-    /// Forgets every transfer: the session is over, verdicts come too late.
+    /// Forgets all transfers when the session has ended: verdicts come too late.
     pub fn forget(&mut self) {
         self.transfers.clear();
         self.forget_unfinished();
         (self.undecided_bytes, self.acks) = (0, 0);
     }
-    /// Forgets the transfer that is arriving: the rest of it never comes.
+    /// Forgets the incomplete transfer, whose rest will not arrive.
     pub fn forget_unfinished(&mut self) {
         if let Some(unfinished) = self.transfers.pop_back_if(|transfer| !transfer.complete) {
             self.acks -= unfinished.acks.len();
@@ -366,7 +365,7 @@ impl Incoming {
         self.discarding = None;
         self.held = false;
     }
-    /// The offer to be called off when the session is over: that of a transfer not complete.
+    /// Ticket of the incomplete transfer's offer, which must be aborted when the session ends.
     pub fn unfinished_offer(&self) -> Option<Ticket> {
         let last = self.transfers.back()?;
         let offered = !last.complete && last.verdict.is_none() && last.received > 0;
@@ -374,13 +373,13 @@ impl Incoming {
     }
 }
 
-/// The session a ticket belongs to.
+/// Session number of a ticket: its upper half.
 pub fn session_of(ticket: Ticket) -> u32 {
     (ticket.0 >> 32) as u32
 }
 
-impl Transfer {
-    /// The code to refuse it with for what this segment announces.
+impl IncomingTransfer {
+    /// Refusal code for a transfer, given the head of a segment.
     // 9174-5.2.5.1-2, 9174-5.2.5.1-4, 9174-5.2.5.1-5
     fn judge(&self, head: SegmentHead, transfer_mru: u64) -> Option<u8> {
         let end = self.received.saturating_add(head.len);
@@ -403,12 +402,12 @@ mod tests {
     fn head(flags: u8, id: u64, len: u64) -> SegmentHead {
         SegmentHead { flags, id, total: None, unacceptable: false, len }
     }
-    fn feed(incoming: &mut Incoming, head: SegmentHead, out: &mut Vec<Output>) -> Result<(), Complaint> {
+    fn feed(incoming: &mut IncomingTransfers, head: SegmentHead, out: &mut Vec<Output>) -> Result<(), Complaint> {
         incoming.on_head(head, false, out)?;
         incoming.on_data(Payload::fill(1, head.len), LINK, out);
         Ok(())
     }
-    fn answers(incoming: &mut Incoming) -> Vec<u8> {
+    fn answers(incoming: &mut IncomingTransfers) -> Vec<u8> {
         let mut out = Vec::new();
         incoming.put_answers(None, &mut out);
         out
@@ -416,11 +415,11 @@ mod tests {
 
     /// Keeps 9174-5.2.3-3, 9174-5.2.4-3.
     #[test]
-    fn last_acknowledgments_wait_for_their_verdicts_and_leave_in_order() {
-        let mut incoming = Incoming::new(0, 1000, 10_000);
+    fn final_acknowledgments_await_verdicts_in_order() {
+        let mut incoming = IncomingTransfers::new(0, 1000, 10_000);
         let mut out = Vec::new();
         feed(&mut incoming, head(START, 0, 10), &mut out).unwrap();
-        assert_eq!(answers(&mut incoming).len(), 18, "intermediate ones do not wait");
+        assert_eq!(answers(&mut incoming).len(), 18, "intermediate acknowledgments do not wait");
         feed(&mut incoming, head(END, 0, 5), &mut out).unwrap();
         feed(&mut incoming, head(START | END, 1, 7), &mut out).unwrap();
         assert!(incoming.on_verdict(Ticket(1), Ok(())));
@@ -436,8 +435,8 @@ mod tests {
 
     /// Keeps 9174-5.2.4-3.
     #[test]
-    fn a_refusal_waits_for_the_answers_to_what_came_before() {
-        let mut incoming = Incoming::new(0, 1000, 10_000);
+    fn refusal_waits_for_earlier_answers() {
+        let mut incoming = IncomingTransfers::new(0, 1000, 10_000);
         for id in 0..3 {
             feed(&mut incoming, head(START | END, id, 7), &mut Vec::new()).unwrap();
         }
@@ -451,16 +450,16 @@ mod tests {
 
     /// Keeps 9174-5.2.4-6.
     #[test]
-    fn a_transfer_refused_on_its_way_is_discarded_to_its_end_or_to_the_next() {
+    fn refused_transfer_is_discarded() {
         for ends in [false, true] {
-            let mut incoming = Incoming::new(0, 1000, 10_000);
+            let mut incoming = IncomingTransfers::new(0, 1000, 10_000);
             let mut out = Vec::new();
             feed(&mut incoming, head(START, 0, 10), &mut out).unwrap();
             assert!(incoming.on_verdict(Ticket(0), Err(refuse::NO_RESOURCES)));
             assert_eq!(answers(&mut incoming), [3, 2, 0, 0, 0, 0, 0, 0, 0, 0]);
             out.clear();
             feed(&mut incoming, head(0, 0, 10), &mut out).unwrap();
-            assert_eq!(answers(&mut incoming), [3, 2, 0, 0, 0, 0, 0, 0, 0, 0], "and each of its segments again");
+            assert_eq!(answers(&mut incoming), [3, 2, 0, 0, 0, 0, 0, 0, 0, 0], "each later segment is refused again");
             if ends {
                 feed(&mut incoming, head(END, 0, 10), &mut out).unwrap();
                 assert_eq!(answers(&mut incoming).len(), 10);
@@ -484,14 +483,14 @@ mod tests {
             (head(START | END, 0, 0), Some(refuse::NOT_ACCEPTABLE)),
             (SegmentHead { unacceptable: true, ..head(START, 0, 5) }, Some(refuse::EXTENSION)),
         ] {
-            let mut incoming = Incoming::new(0, 1000, 10_000);
+            let mut incoming = IncomingTransfers::new(0, 1000, 10_000);
             let mut out = Vec::new();
             let result = feed(&mut incoming, head, &mut out);
             assert_eq!(result.is_ok(), code.is_some());
             assert!(out.is_empty());
             assert_eq!(answers(&mut incoming).get(1).copied(), code, "{head:?}");
         }
-        let mut incoming = Incoming::new(0, 1000, 10_000);
+        let mut incoming = IncomingTransfers::new(0, 1000, 10_000);
         assert!(feed(&mut incoming, head(0, 0, 1), &mut Vec::new()).is_err(), "no START");
         feed(&mut incoming, head(START, 0, 1), &mut Vec::new()).unwrap();
         assert!(feed(&mut incoming, head(START, 1, 1), &mut Vec::new()).is_err(), "interleaved");
@@ -499,8 +498,8 @@ mod tests {
 
     /// Keeps 9174-5.2.5.1-2.
     #[test]
-    fn a_transfer_without_end_stops_at_the_limit() {
-        let mut incoming = Incoming::new(0, 1000, 2500);
+    fn endless_transfer_stops_at_limit() {
+        let mut incoming = IncomingTransfers::new(0, 1000, 2500);
         let mut out = Vec::new();
         feed(&mut incoming, head(START, 0, 1000), &mut out).unwrap();
         feed(&mut incoming, head(0, 0, 1000), &mut out).unwrap();
@@ -512,7 +511,8 @@ mod tests {
 
     #[test]
     fn much_undecided_stops_the_reading() {
-        let mut incoming = Incoming::new(0, 1000, 10_000);
+        // Reading resumes at half of the bound.
+        let mut incoming = IncomingTransfers::new(0, 1000, 10_000);
         for id in 0..3 {
             feed(&mut incoming, head(START | END, id, 1000), &mut Vec::new()).unwrap();
         }
@@ -522,9 +522,9 @@ mod tests {
     }
 
     #[test]
-    fn a_transfer_on_hold_stops_the_reading_until_it_is_resumed_refused_or_over() {
+    fn held_transfer_pauses_reading() {
         for release in 0..3 {
-            let mut incoming = Incoming::new(0, 1000, 10_000);
+            let mut incoming = IncomingTransfers::new(0, 1000, 10_000);
             feed(&mut incoming, head(START, 0, 10), &mut Vec::new()).unwrap();
             assert!(!incoming.hold(Ticket(7), true), "another");
             assert!(incoming.hold(Ticket(0), true) && incoming.is_full(2500, true));

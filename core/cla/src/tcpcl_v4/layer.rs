@@ -1,15 +1,15 @@
-//! The layer: which stream is which session, which session serves which link, and what time brings.
+//! The layer's state machine: assigns streams to sessions and sessions to links, and dispatches inputs and timers.
 
-use super::due::Due;
+use super::due::SessionDue;
 use super::incoming::session_of;
-use super::links::{Link, Serving};
+use super::links::{Serving, TcpclLink};
 use super::peers::Unwelcome;
-use super::session::{Phase, Session, Step};
+use super::session::{ReadStep, SessionPhase, TcpclSession};
 use super::wire::{refuse_code, term};
 use super::{Config, LinkParams};
-use crate::streams::links::Links;
+use crate::streams::links::LinkTable;
 use crate::streams::timing::arm;
-use crate::streams::waiting::Waiting;
+use crate::streams::waiting::WaitingBundle;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -19,36 +19,36 @@ use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Ti
 use farlink_base::socket;
 use farlink_base::{Duration, Event, EventClass, Instant, LinkId, Payload, Sink, StreamId, TimerQueue};
 
-/// What a timer is for.
+/// Purpose of a timer.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Timer {
+pub(super) enum SessionTimer {
     Session(StreamId),
     Connect(LinkId),
     Park(LinkId),
 }
 
-/// What an entity holds at the moment.
+/// Resources that an entity holds now.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Usage {
     /// Links, configured and dynamic.
     pub links: usize,
-    /// Sessions, from the wish to connect to the end of the stream.
+    /// Sessions, from the request to connect until the stream has ended.
     pub sessions: usize,
-    /// Timers armed.
+    /// Armed timers.
     pub timers: usize,
 }
 
-/// The TCPCLv4 entity of one node, or that of both versions, with all its sessions.
+/// The TCPCL entity of one node, for version 4, 3 or both, with all its sessions.
 // 9171-5.4-4
 #[derive(Debug)]
 pub struct TcpclV4 {
     pub(super) config: Config,
-    pub(super) links: Links<LinkParams, Serving>,
-    /// Boxed: a node of the tree holds room for eleven, and most nodes have few sessions.
-    pub(super) sessions: BTreeMap<StreamId, Box<Session>>,
+    pub(super) links: LinkTable<LinkParams, Serving>,
+    /// Boxed: a node of the tree has room for eleven entries, and most nodes have few sessions.
+    pub(super) sessions: BTreeMap<StreamId, Box<TcpclSession>>,
     /// Sessions by the number in their tickets.
     numbers: BTreeMap<u32, StreamId>,
-    pub(super) timers: TimerQueue<Timer>,
+    pub(super) timers: TimerQueue<SessionTimer>,
     next_stream: u32,
     next_session: u32,
     pub(super) next_dynamic: u32,
@@ -56,9 +56,9 @@ pub struct TcpclV4 {
 }
 
 impl TcpclV4 {
-    /// An entity with these neighbours. Links are down until told otherwise.
+    /// Creates an entity with these neighbours. Links start down.
     pub fn new(config: Config, spans: Vec<LinkParams>) -> Self {
-        let links = spans.into_iter().map(|span| (span.link, Box::new(Link::configured(span)))).collect();
+        let links = spans.into_iter().map(|span| (span.link, Box::new(TcpclLink::configured(span)))).collect();
         TcpclV4 {
             config,
             links,
@@ -72,7 +72,7 @@ impl TcpclV4 {
         }
     }
 
-    /// What the entity holds.
+    /// Resources held now.
     pub fn usage(&self) -> Usage {
         debug_assert_eq!(self.numbers.len(), self.sessions.len());
         Usage { links: self.links.len(), sessions: self.sessions.len(), timers: self.timers.len() }
@@ -82,16 +82,17 @@ impl TcpclV4 {
         let number = self.next_session;
         self.next_session = self.next_session.wrapping_add(1);
         self.numbers.insert(number, stream);
-        self.sessions.insert(stream, Box::new(Session::new(now, number, stream, link, &self.config)));
+        self.sessions.insert(stream, Box::new(TcpclSession::new(now, number, stream, link, &self.config)));
     }
 
-    /// Connects to a link's peer if that is due.
+    /// Connects to a link's peer if a session is wanted.
     // 9174-4.1-1
     fn connect(&mut self, now: Instant, link_id: LinkId, out: &mut impl Sink<Output>) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
         if self.shutdown || !link.wants_session() {
             return;
         }
+        // Numbers wrap around, so one may still be in use.
         let stream = loop {
             let stream = StreamId(stream_base(self.config.layer) | u64::from(self.next_stream));
             self.next_stream = self.next_stream.wrapping_add(1);
@@ -115,7 +116,7 @@ impl TcpclV4 {
         }
         if let Some(session) = self.sessions.get_mut(&stream) {
             session.from = Some(from);
-            if session.phase == Phase::Connecting || new {
+            if session.phase == SessionPhase::Connecting || new {
                 let older = session.link.and_then(|id| self.links.get(&id)).is_some_and(|link| link.config.older);
                 session.on_opened(now, &self.config, older);
             }
@@ -123,36 +124,36 @@ impl TcpclV4 {
         self.settle(now, stream, out);
     }
 
-    /// Reads what a session has received, writes what it may, and sees to what follows.
+    /// Parses a session's input, writes its output, and handles the consequences.
     fn settle(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
         while let Some(session) = self.sessions.get_mut(&stream) {
             match session.read(now, &self.config, out) {
-                Step::Wait => break,
-                Step::Crowded => {
+                ReadStep::Wait => break,
+                ReadStep::Crowded => {
                     self.flush(now, stream, out);
                     if self.sessions.get(&stream).is_none_or(|session| session.incoming.is_crowded()) {
                         return;
                     }
                 }
-                Step::Established(init) => {
+                ReadStep::Established(init) => {
                     let welcome = self.introduce(now, stream, &init, out);
                     if let Err(why) = welcome {
                         self.refuse(now, stream, why, out);
                     }
                 }
-                Step::OtherVersion => {
+                ReadStep::OtherVersion => {
                     let link = self.sessions.get(&stream).and_then(|session| session.link);
                     self.try_other_version(stream);
-                    let reason = "the peer speaks another version, in which it is asked next";
+                    let reason = "the peer uses another version, which is tried next";
                     self.fail(now, stream, Event::SessionRefused { link, reason }, out);
                 }
-                Step::Left => {
+                ReadStep::Left => {
                     if let Some(session) = self.sessions.get_mut(&stream) {
                         session.answer_rest(now);
                     }
                     self.detach(now, stream, out);
                 }
-                Step::Over(reason) => {
+                ReadStep::Over(reason) => {
                     let link = self.sessions.get(&stream).and_then(|session| session.link);
                     self.fail(now, stream, Event::Malformed { link, offset: 0, reason }, out);
                 }
@@ -161,8 +162,8 @@ impl TcpclV4 {
         self.flush(now, stream, out);
     }
 
-    /// The next session of a link is one of the other version, where this node speaks both: its peer does not
-    /// understand, or does not answer (RFC 9174 4.3).
+    /// Makes the link's next session use the other version, if both are in use: the peer rejected this one, or did
+    /// not answer (RFC 9174 4.3).
     fn try_other_version(&mut self, stream: StreamId) {
         let session = self.sessions.get(&stream).filter(|session| !session.passive && self.config.adapts());
         let link = session.and_then(|session| session.link).and_then(|id| self.links.get_mut(&id));
@@ -171,7 +172,7 @@ impl TcpclV4 {
         }
     }
 
-    /// A peer that has introduced itself is not wanted.
+    /// Rejects a peer that has introduced itself.
     fn refuse(&mut self, now: Instant, stream: StreamId, (code, reason): Unwelcome, out: &mut impl Sink<Output>) {
         let Some(session) = self.sessions.get_mut(&stream) else { return };
         session.terminate(now, code);
@@ -179,7 +180,7 @@ impl TcpclV4 {
         self.fail(now, stream, Event::SessionRefused { link, reason }, out);
     }
 
-    /// A session is over: what is written may leave, everything else is given back.
+    /// Ends a session: written bytes may leave, all else returns to the agent.
     fn fail(&mut self, now: Instant, stream: StreamId, why: Event, out: &mut impl Sink<Output>) {
         let Some(session) = self.sessions.get_mut(&stream) else { return };
         if out.wants(EventClass::Link) {
@@ -189,14 +190,14 @@ impl TcpclV4 {
         self.detach(now, stream, out);
     }
 
-    /// Takes a session from its link and gives back what it carried.
+    /// Removes a session from its link and returns its bundles to the agent.
     // 9174-6.1-8
     pub(super) fn detach(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
         let Some(session) = self.sessions.get_mut(&stream) else { return };
         if let Some(ticket) = session.incoming.unfinished_offer() {
             out.push(Output::OfferAborted { ticket });
         }
-        if session.phase == Phase::Answering {
+        if session.phase == SessionPhase::Answering {
             session.incoming.forget_unfinished();
         } else {
             session.incoming.forget();
@@ -235,18 +236,18 @@ impl TcpclV4 {
         self.connect_later(now, link_id, rest);
     }
 
-    /// Connects again after a while, and not before `rest`.
+    /// Reconnects after the backoff, and not before `rest`.
     // 9174-4.1-2, 9174-4.1-3, 7242-4-1, 7242-4-2
     fn connect_later(&mut self, now: Instant, link_id: LinkId, rest: Duration) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
         if !self.shutdown && link.wants_session() {
             let wait = link.next_backoff().max(rest);
-            link.retry = Some(self.timers.arm(now + wait, Timer::Connect(link_id)));
+            link.retry = Some(self.timers.arm(now + wait, SessionTimer::Connect(link_id)));
         }
     }
 
-    /// The peer has closed its half of a stream. It may still read (RFC 9174 6.1: what was received "SHOULD" be
-    /// acknowledged before the end).
+    /// Handles the end of the peer's half of a stream. The peer may still read, and received transfers "SHOULD" be
+    /// acknowledged before the end (RFC 9174 6.1).
     fn on_end(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
         let crowded = self.sessions.get_mut(&stream).filter(|session| session.incoming.is_crowded());
         if let Some(session) = crowded {
@@ -262,14 +263,15 @@ impl TcpclV4 {
             self.detach(now, stream, out);
             self.flush(now, stream, out);
         } else {
-            // What the driver still has of this side's words leaves.
-            let abort = !matches!(session.phase, Phase::Established | Phase::Answering | Phase::Closing);
+            // Bytes that the driver still holds may leave.
+            let abort =
+                !matches!(session.phase, SessionPhase::Established | SessionPhase::Answering | SessionPhase::Closing);
             out.push(Output::Socket(socket::Output::Close { stream, abort }));
             self.remove(now, stream, out);
         }
     }
 
-    /// Forgets a session whose stream is gone.
+    /// Forgets a session whose stream has ended.
     pub(super) fn remove(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
         self.detach(now, stream, out);
         if let Some(session) = self.sessions.remove(&stream) {
@@ -279,7 +281,7 @@ impl TcpclV4 {
             }
         }
     }
-    /// Says goodbye and ends a session without waiting for anything: what is written may leave.
+    /// Terminates a session without waiting for the peer; written bytes may leave.
     pub(super) fn leave(&mut self, now: Instant, stream: StreamId, code: u8, out: &mut impl Sink<Output>) {
         let Some(session) = self.sessions.get_mut(&stream) else { return };
         session.terminate(now, code);
@@ -292,7 +294,7 @@ impl TcpclV4 {
         self.remove(now, stream, out);
     }
 
-    /// Writes, pushes back, and says whether more is welcome.
+    /// Writes output, pauses or resumes input, and updates the link's readiness.
     pub(super) fn flush(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
         let Some(session) = self.sessions.get_mut(&stream) else { return };
         let link = session.link.and_then(|id| self.links.get(&id));
@@ -318,14 +320,15 @@ impl TcpclV4 {
             } else {
                 Output::Socket(socket::Output::Resume { stream })
             });
+            // While reading was paused, silence of the peer could not be observed.
             session.on_heard(now);
         }
         let at = match session.due(now, &self.config, sends, hears) {
-            Due::Later(at) => at,
+            SessionDue::Later(at) => at,
             _ => Some(now),
         };
-        arm(&mut self.timers, &mut session.timer, at, Timer::Session(stream));
-        let (ending, closing) = (session.is_ending(), session.phase == Phase::Closing);
+        arm(&mut self.timers, &mut session.timer, at, SessionTimer::Session(stream));
+        let (ending, closing) = (session.is_ending(), session.phase == SessionPhase::Closing);
         if let Some(link) = session.link {
             if ending {
                 self.give_back(link, stream, out);
@@ -340,7 +343,7 @@ impl TcpclV4 {
         }
     }
 
-    /// A session that is ending begins no more transfers: what waits goes elsewhere.
+    /// Returns the waiting bundles of an ending session, which begins no more transfers.
     fn give_back(&mut self, link_id: LinkId, stream: StreamId, out: &mut impl Sink<Output>) {
         let Some(session) = self.sessions.get_mut(&stream) else { return };
         if !session.is_ending() || session.outgoing.waiting_bytes() == 0 {
@@ -355,8 +358,8 @@ impl TcpclV4 {
         let Some(link) = self.links.get_mut(&link_id) else { return };
         let session = link.primary().and_then(|stream| self.sessions.get(&stream));
         let room = session.is_some_and(|session| {
-            // The queue is small, so that the agent decides what goes next; some slack between full
-            // and welcome keeps the two from alternating with every bundle.
+            // The queue is small, so that the agent decides which bundle leaves next. The gap between the two bounds
+            // keeps readiness from alternating with every bundle.
             let (queue, window) = (link.config.segment_bytes.max(1 << 16) * 2, link.config.window_bytes);
             let (queue, window) = if link.ready { (queue, window) } else { (queue / 2, window - window / 8) };
             let outgoing = &session.outgoing;
@@ -365,12 +368,12 @@ impl TcpclV4 {
         link.say_ready(room && !self.shutdown, out);
     }
 
-    /// The same as [`ConvergenceLayer::handle`], but what is to be written may wait for [`TcpclV4::write`] of the stream
-    /// that it names: of many small bundles at once much can be written together.
+    /// Like [`ConvergenceLayer::handle`], but output may wait for [`TcpclV4::write`] of the returned stream, so that
+    /// many small bundles share one write.
     pub fn handle_soon(&mut self, now: Instant, input: Input, out: &mut impl Sink<Output>) -> Option<StreamId> {
         let stream = match input {
             Input::Send { link, id, total, part, leaving, .. } => {
-                self.take_send(link, Waiting { send: id, total, part, leaving }, out)
+                self.take_send(link, WaitingBundle { send: id, total, part, leaving }, out)
             }
             Input::Accepted { ticket } => self.on_verdict(now, ticket, Ok(()), out),
             other => {
@@ -381,7 +384,7 @@ impl TcpclV4 {
         let session = self.sessions.get_mut(&stream)?;
         (!core::mem::replace(&mut session.is_to_write, true)).then_some(stream)
     }
-    /// Writes what waits for it.
+    /// Writes postponed output.
     pub fn write(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
         if let Some(session) = self.sessions.get_mut(&stream) {
             session.is_to_write = false;
@@ -389,13 +392,13 @@ impl TcpclV4 {
         }
     }
 
-    fn on_send(&mut self, now: Instant, link: LinkId, bundle: Waiting, out: &mut impl Sink<Output>) {
+    fn on_send(&mut self, now: Instant, link: LinkId, bundle: WaitingBundle, out: &mut impl Sink<Output>) {
         if let Some(stream) = self.take_send(link, bundle, out) {
             self.flush(now, stream, out);
         }
     }
-    /// Queues a bundle; the stream that is to be written to.
-    fn take_send(&mut self, link: LinkId, bundle: Waiting, out: &mut impl Sink<Output>) -> Option<StreamId> {
+    /// Queues a bundle; returns the stream to write to.
+    fn take_send(&mut self, link: LinkId, bundle: WaitingBundle, out: &mut impl Sink<Output>) -> Option<StreamId> {
         let id = bundle.send;
         let primary = self.links.get(&link).and_then(|link| link.primary());
         let session = primary.and_then(|stream| self.sessions.get_mut(&stream)).filter(|session| !session.is_ending());
@@ -429,8 +432,8 @@ impl TcpclV4 {
         }
     }
 
-    /// The rest of a bundle cannot be had. A sender has no word for that (RFC 9174 5.2.4 is the
-    /// receiver's): once begun, only ending the session keeps the peer from taking it for whole.
+    /// Handles a read failure of a bundle. A sender cannot refuse (RFC 9174 5.2.4 is the receiver's): once the
+    /// transfer has begun, only ending the session shows the peer that it is incomplete.
     fn on_broken(&mut self, now: Instant, link: LinkId, id: SendId, out: &mut impl Sink<Output>) {
         self.on_cancel(link, id, out);
         let Some(found) = self.links.get(&link) else { return };
@@ -453,8 +456,8 @@ impl TcpclV4 {
         }
     }
 
-    /// What waits is taken back. A transfer under way goes on, and its answer is that of the peer: RFC
-    /// 9174 gives its sender no word to end it, and the next one may not begin before it ended (5.2.2).
+    /// Withdraws a bundle that has not begun. A transfer in progress goes on: RFC 9174 gives its sender no message to
+    /// abort it, and the next may not begin before its end (5.2.2).
     fn on_cancel(&mut self, link: LinkId, id: SendId, out: &mut impl Sink<Output>) {
         let Some(found) = self.links.get(&link) else { return };
         let cancelled = found
@@ -473,7 +476,7 @@ impl TcpclV4 {
             self.flush(now, stream, out);
         }
     }
-    /// The agent decided; the stream that is to be written to.
+    /// Handles a verdict of the agent; returns the stream to write to.
     fn on_verdict(
         &mut self,
         now: Instant,
@@ -488,10 +491,10 @@ impl TcpclV4 {
             return None;
         }
         match told {
-            // What came and was not read may be read now.
+            // Input that was left unparsed for lack of room for answers may be parsed now.
             Some(_) if crowded => self.settle(now, stream, out),
             Some(_) => return Some(stream),
-            // It comes again with a new session: by then there may be room.
+            // The peer sends the bundle again in a new session, when there may be room.
             None => self.leave(now, stream, term::BUSY, out),
         }
         None
@@ -499,7 +502,7 @@ impl TcpclV4 {
 
     fn on_link(&mut self, now: Instant, link_id: LinkId, state: LinkState, out: &mut impl Sink<Output>) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
-        let resumed = link.on_state(now, state, &mut self.timers, Timer::Park(link_id));
+        let resumed = link.on_state(now, state, &mut self.timers, SessionTimer::Park(link_id));
         for stream in link.by.sessions.clone() {
             if resumed && let Some(session) = self.sessions.get_mut(&stream) {
                 session.on_resumed(now);
@@ -510,14 +513,14 @@ impl TcpclV4 {
         self.connect(now, link_id, out);
     }
 
-    /// A link has been down for a while: what is under way would come too late.
+    /// Handles a long link outage: transfers in progress are given up.
     fn on_park(&mut self, now: Instant, link_id: LinkId, out: &mut impl Sink<Output>) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
         link.park = None;
         let streams: Vec<StreamId> = link.by.sessions.iter().copied().chain(link.by.opening).collect();
         for stream in streams {
             let session = self.sessions.get(&stream);
-            if session.is_some_and(|session| session.phase != Phase::Established || session.has_unfinished()) {
+            if session.is_some_and(|session| session.phase != SessionPhase::Established || session.has_unfinished()) {
                 self.abort(now, stream, out);
             }
         }
@@ -529,16 +532,17 @@ impl TcpclV4 {
         let link = session.link.and_then(|id| self.links.get(&id));
         let (sends, hears) = link.map_or((true, true), |link| (link.state.transmit, link.state.receive));
         match session.due(now, &self.config, sends, hears) {
-            Due::Later(_) => {}
-            Due::Keepalive => session.put_keepalive(),
-            Due::Idle => session.terminate(now, term::IDLE),
-            // RFC 9174 5.1.1. Whoever was told goodbye before is given up.
+            SessionDue::Later(_) => {}
+            SessionDue::Keepalive => session.put_keepalive(),
+            SessionDue::Idle => session.terminate(now, term::IDLE),
+            // RFC 9174 5.1.1. A session that was terminated before is dropped.
             // 9174-5.1.1-2
-            Due::Dead if session.phase == Phase::Established && !session.term_sent => {
+            SessionDue::Dead if session.phase == SessionPhase::Established && !session.term_sent => {
                 return self.leave(now, stream, term::IDLE, out);
             }
-            Due::Dead => {
-                if session.phase == Phase::Contact {
+            SessionDue::Dead => {
+                // The peer may wait for the rest of a longer header, that of the other version.
+                if session.phase == SessionPhase::Contact {
                     self.try_other_version(stream);
                 }
                 return self.abort(now, stream, out);
@@ -550,9 +554,9 @@ impl TcpclV4 {
     fn on_wake(&mut self, now: Instant, out: &mut impl Sink<Output>) {
         while let Some((_, timer)) = self.timers.pop_due(now) {
             match timer {
-                Timer::Session(stream) => self.on_session_timer(now, stream, out),
-                Timer::Park(link) => self.on_park(now, link, out),
-                Timer::Connect(link_id) => {
+                SessionTimer::Session(stream) => self.on_session_timer(now, stream, out),
+                SessionTimer::Park(link) => self.on_park(now, link, out),
+                SessionTimer::Connect(link_id) => {
                     if let Some(link) = self.links.get_mut(&link_id) {
                         link.retry = None;
                     }
@@ -567,7 +571,7 @@ impl TcpclV4 {
         let streams: Vec<StreamId> = self.sessions.keys().copied().collect();
         for stream in streams {
             let Some(session) = self.sessions.get_mut(&stream) else { continue };
-            if session.phase == Phase::Established {
+            if session.phase == SessionPhase::Established {
                 session.terminate(now, term::UNKNOWN);
                 self.flush(now, stream, out);
             } else {
@@ -605,7 +609,7 @@ impl ConvergenceLayer for TcpclV4 {
             }
             // 9174-4.4.4.2-4
             Input::Socket(socket::Input::Secured { stream, contradicts: true, .. }) => {
-                let why = "the peer's certificate names another host than the peer's, and no node";
+                let why = "the peer's certificate names another host, and no node ID";
                 self.refuse(now, stream, (term::CONTACT_FAILURE, why), out);
                 self.flush(now, stream, out);
             }
@@ -624,7 +628,7 @@ impl ConvergenceLayer for TcpclV4 {
             }
             Input::Link { link, state } => self.on_link(now, link, state, out),
             Input::Send { link, id, total, part, leaving, .. } => {
-                self.on_send(now, link, Waiting { send: id, total, part, leaving }, out)
+                self.on_send(now, link, WaitingBundle { send: id, total, part, leaving }, out)
             }
             Input::SendMore { link, id, from, part } => self.on_more(now, link, id, from, &part, out),
             Input::SendBroken { link, id } => self.on_broken(now, link, id, out),

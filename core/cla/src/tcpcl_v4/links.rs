@@ -1,23 +1,23 @@
-//! The sessions that serve a link: whether it needs one, and over which bundles leave.
+//! Sessions of a link: whether it needs one, and which one sends bundles.
 
 use super::LinkParams;
-use crate::streams::links::{self, Span};
+use crate::streams::links::{self, StreamLinkParams};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use farlink_base::{Duration, LinkId, StreamId};
 
-/// What a link is served by.
+/// Sessions that serve a link.
 #[derive(Debug, Default)]
 pub struct Serving {
-    /// Established sessions in the order they were made.
+    /// Established sessions, oldest first.
     pub sessions: Vec<StreamId>,
-    /// The session this side is opening.
+    /// Session that this side is opening.
     pub opening: Option<StreamId>,
 }
-/// One neighbour, configured or met.
-pub(super) type Link = links::Link<LinkParams, Serving>;
+/// A neighbour, configured or dynamic.
+pub(super) type TcpclLink = links::StreamLink<LinkParams, Serving>;
 
-impl Span for LinkParams {
+impl StreamLinkParams for LinkParams {
     fn link(&self) -> LinkId {
         self.link
     }
@@ -29,14 +29,13 @@ impl Span for LinkParams {
     }
 }
 
-impl Link {
-    /// Whether a peer at this address is taken for the neighbour when it says so: it is where the neighbour is, or
-    /// nobody knows where that is.
+impl TcpclLink {
+    /// Whether a peer at this address may claim to be the neighbour: it is an address of the neighbour, or none is
+    /// known.
     pub(super) fn may_be_at(&self, from: Option<IpAddr>) -> bool {
         self.config.roams || self.addresses.is_none() || from.is_none_or(|from| self.is_at(from))
     }
-    /// The session bundles leave by: the newest, because a peer that comes again has lost the one
-    /// before.
+    /// Session that sends bundles: the newest, because a peer that connects again has lost the older ones.
     pub(super) fn primary(&self) -> Option<StreamId> {
         self.by.sessions.last().copied()
     }

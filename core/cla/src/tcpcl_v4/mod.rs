@@ -1,15 +1,15 @@
-//! The TCP convergence layer, version 4 (RFC 9174). TLS is the driver's; when it begins and whose
-//! identity it must prove is decided here.
+//! TCP convergence layer, version 4 (RFC 9174). TLS itself is the driver's; when it starts, and which identity it
+//! must prove, is decided here.
 //!
-//! A session is a state machine over one byte stream ([`TcpclV4`] holds them all); a link is a
-//! neighbour, served by any number of sessions: bundles leave by the newest and arrive by all.
-//! It does not parse bundles, and it gives a bundle back only when the session that carried it died.
+//! A session is a state machine over one byte stream; [`TcpclV4`] holds them all. A link is a neighbour, served by
+//! any number of sessions: bundles leave by the newest and arrive by all. Bundles are not parsed, and one in transfer
+//! returns to the agent only when its session ends.
 //!
-//! Sessions of version 3 are served by the same machine where [`Versions`] says so: what they say differently is
-//! [`tcpcl_v3`](crate::tcpcl_v3)'s.
+//! The same state machine serves sessions of version 3 if [`Versions`] includes it; the differences are in
+//! [`tcpcl_v3`](crate::tcpcl_v3).
 
+mod admission;
 pub(crate) mod contact;
-mod doorkeeper;
 mod due;
 pub(crate) mod incoming;
 mod layer;
@@ -32,69 +32,69 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use farlink_base::{Duration, LayerId, LinkId};
 
-/// Whether sessions are secured (RFC 9174 4.3, 4.4).
+/// Policy for TLS (RFC 9174 4.3, 4.4).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Tls {
-    /// Never: this side says that it cannot.
+    /// Never used: the contact header offers no TLS.
     #[default]
     Forbid,
-    /// With peers that can.
+    /// Used if the peer supports it.
     Allow,
-    /// Always: a peer that cannot is turned away.
+    /// Required: peers without TLS are rejected.
     Require,
 }
 
-/// Which versions of TCPCL an entity speaks.
+/// TCPCL versions of an entity.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Versions {
-    /// Version 4 alone (RFC 9174): peers of another are told so.
+    /// Version 4 only (RFC 9174); peers of other versions are rejected with the reason.
     #[default]
     Four,
-    /// Version 3 alone (RFC 7242).
+    /// Version 3 only (RFC 7242).
     Three,
-    /// Both at one port: who connects is answered in its version, and neighbours are asked in version 4 until they turn
-    /// out to speak version 3 (RFC 9174 4.3). Sessions that must be secured are of version 4.
+    /// Both at one port. Incoming connections are answered in their version; neighbours are contacted in version 4
+    /// until they turn out to use version 3 (RFC 9174 4.3). Sessions that must be secured use version 4.
     Both,
 }
 
-/// One TCPCL entity.
+/// Configuration of one TCPCL entity.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// This instance's number in its stack (keeps stream and dynamic link numbers apart).
+    /// This instance's number in its stack: keeps the numbers of streams and dynamic links apart.
     pub layer: LayerId,
-    /// Node ID put into SESS_INIT.
+    /// Node ID for SESS_INIT.
     pub node_id: String,
-    /// Keepalive interval offered; zero disables.
+    /// Keepalive interval offered; zero disables keepalives.
     pub keepalive: Duration,
-    /// Largest segment accepted.
+    /// Largest segment accepted, bytes.
     pub segment_mru: u64,
-    /// Largest bundle accepted.
+    /// Largest bundle accepted, bytes.
     pub transfer_mru: u64,
-    /// Sessions at once.
+    /// Most sessions at once.
     pub sessions: u32,
-    /// Whether nodes without a configured link may connect (their link is dynamic).
+    /// Whether peers without a configured link may connect; their link is dynamic.
     pub accept_unknown: bool,
-    /// A peer that has not sent contact header and SESS_INIT by then is dropped.
+    /// Longest time for contact header and SESS_INIT before a peer is dropped.
     pub contact_timeout: Duration,
-    /// A session without transfers ends after this; zero never.
+    /// Time without transfers after which a session is terminated; zero: never.
     pub idle: Duration,
-    /// A session whose transfer brings nothing for this long, or whose peer acknowledges or reads nothing, is dropped;
-    /// zero never.
+    /// Longest time without progress of a transfer in either direction, or of the peer's reading, before a session is
+    /// dropped; zero: never.
     pub progress: Duration,
-    /// Fewest payload bytes of a transfer that broke that are worth keeping, and counting as kept by the peer, where both
-    /// sides offer that; 0: none are.
+    /// Fewest payload bytes of a broken transfer that are worth keeping, and that count as kept by the peer, if both
+    /// sides offer it; 0: none.
     pub reactive: u64,
-    /// Whether sessions are secured.
+    /// Policy for TLS.
     pub tls: Tls,
-    /// Which versions it speaks.
+    /// Versions in use.
     pub versions: Versions,
 }
 impl Config {
-    /// Whether peers of version 3 are served beside others: what must be secured has none.
+    /// Whether peers of version 3 are served beside others: not where TLS is required, which version 3 lacks.
     pub(crate) fn adapts(&self) -> bool {
         self.versions == Versions::Both && self.tls != Tls::Require
     }
-    /// The keepalive interval as peers are told it: whole seconds, of which 0 would be none at all.
+    /// Keepalive interval for SESS_INIT, s: rounded up, because 0 would disable keepalives.
     pub(crate) fn keepalive_s(&self) -> u16 {
         let seconds = self.keepalive.as_nanos().div_ceil(1_000_000_000);
         u16::try_from(seconds).unwrap_or(u16::MAX)
@@ -120,31 +120,31 @@ impl Default for Config {
     }
 }
 
-/// One neighbour.
+/// Parameters of one neighbour's link.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LinkParams {
-    /// Which link it is.
+    /// Number of the link.
     pub link: LinkId,
-    /// The neighbour's node ID as it will say it in SESS_INIT.
+    /// Node ID that the neighbour gives in SESS_INIT.
     pub node_id: String,
-    /// Whether this side connects (both sides may).
+    /// Whether this side connects; both sides may.
     pub connect: bool,
-    /// Whether the neighbour may connect from other addresses than the link's, known by what it claims alone.
+    /// Whether the neighbour may connect from any address, identified by its claim alone.
     pub roams: bool,
-    /// Whether its name is known by announcements alone: it is whoever is at the link's address, and who says that name
-    /// elsewhere, or is there already, is left alone.
+    /// Whether the node ID is known from announcements only: the neighbour is then the peer at the link's address,
+    /// and sessions with that node ID elsewhere, or established before, are left alone.
     pub hearsay: bool,
-    /// Whether it is taken to speak version 3, by an entity that speaks both; learnt from what it answers.
+    /// Whether the neighbour is expected to use version 3; learnt from its answers if both versions are in use.
     pub older: bool,
-    /// Name its TLS server goes by; `None`: the host of the link's address.
+    /// Server name for TLS; `None`: the host of the link's address.
     pub tls_name: Option<Box<str>>,
-    /// First wait before connecting again; doubles up to `reconnect_max`.
+    /// First wait before reconnecting; doubles up to `reconnect_max`.
     pub reconnect_min: Duration,
-    /// Longest wait.
+    /// Longest wait before reconnecting.
     pub reconnect_max: Duration,
-    /// Segment size used when the peer allows.
+    /// Segment size, bytes, unless the peer's limit is smaller.
     pub segment_bytes: u64,
-    /// Bytes handed to the stream or waiting for acknowledgment at once.
+    /// Most bytes waiting or not acknowledged, at once.
     pub window_bytes: u64,
 }
 impl Default for LinkParams {

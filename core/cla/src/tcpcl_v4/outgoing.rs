@@ -1,90 +1,90 @@
-//! Transfers this side sends over one session (RFC 9174 5.2): cut into segments, pipelined, kept
-//! until the peer has acknowledged or refused them. Of a long bundle only the next bytes are here;
-//! more is asked for while it leaves.
+//! Sender of transfers in one session (RFC 9174 5.2): cuts bundles into segments, pipelines them, and keeps track
+//! until the peer acknowledges or refuses. Of a long bundle only the next bytes are in memory; more are requested
+//! while it leaves.
 
 use super::wire::{END, START, put_segment};
 use crate::streams::chunk_queue::{ChunkQueue, SHORT};
-use crate::streams::waiting::{Filling, OVERHEAD, Queue, Waiting};
+use crate::streams::waiting::{BundleQueue, Filling, OVERHEAD, WaitingBundle};
 use crate::tcpcl_v3::{self, Terms};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use farlink_base::layer::SendId;
 use farlink_base::{Bytes, Instant, Payload};
 
-/// The transfer being sent.
+/// Data of the transfer being sent.
 #[derive(Debug)]
-struct Rest {
-    /// What is here of it and not put into segments.
+struct TransferRest {
+    /// Bytes in memory that are not in segments yet.
     queue: ChunkQueue,
     filling: Filling,
 }
 
-/// A bundle of which some bytes were sent.
+/// A bundle that has begun to leave.
 #[derive(Debug)]
-struct Flight {
+struct UnackedTransfer {
     transfer: u64,
     send: SendId,
     total: u64,
-    /// Bytes put into segments so far.
+    /// Bytes put into segments.
     sent: u64,
     acked: u64,
-    /// By how many bytes it is longer than the bundle that was given.
+    /// Growth over the stored bundle by its age update, bytes.
     grown: u64,
-    /// Segments put out and not answered, and the length announced of it in version 3, which may be refused, too.
+    /// Segments sent and not answered; in version 3 also the LENGTH message, which may be refused as well.
     unanswered: u64,
-    /// Whether its length was announced (version 3).
+    /// Whether a LENGTH message was sent (version 3).
     announced: bool,
-    /// Bytes of the stream up to its last.
+    /// Stream offset of the bundle's end.
     end: u64,
 }
 
-/// Why an acknowledgment or refusal makes no sense.
+/// Reason why an acknowledgment or refusal is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Nonsense {
-    /// No transfer has had this number.
+    /// The transfer ID was never used.
     UnknownTransfer,
-    /// It claims more than was sent, or says that less was all of it.
+    /// It acknowledges more than was sent, or less than everything as the end.
     Miscounted,
 }
 
-/// The sending half of a session.
+/// Sending half of a session.
 #[derive(Debug, Default)]
-pub struct Outgoing {
-    waiting: Queue,
-    /// What is here of the transfer being sent, which is the last in `flights`.
-    rest: Option<Rest>,
-    /// By transfer ID, which only grows.
-    flights: VecDeque<Flight>,
-    /// Bytes of them not acknowledged.
+pub struct OutgoingTransfers {
+    waiting: BundleQueue,
+    /// Data of the transfer being sent, which is the last in `flights`.
+    rest: Option<TransferRest>,
+    /// Ordered by transfer ID, which only grows.
+    flights: VecDeque<UnackedTransfer>,
+    /// Unacknowledged bytes of `flights`.
     flight_bytes: u64,
-    /// Bundles whose turn came too late.
+    /// Bundles that expired before their turn.
     late: Vec<SendId>,
     next_transfer: u64,
-    /// Segments of a refused transfer that had left already: a peer of version 3 may refuse each of them.
+    /// Segments of a refused transfer that had left before the refusal: a peer of version 3 may refuse each of them.
     crossing: u64,
-    /// Largest segment: ours and the peer's limit, whichever is smaller.
+    /// Largest segment, bytes: the smaller of both sides' limits.
     pub segment_limit: u64,
-    /// Largest bundle the peer takes.
+    /// Largest bundle that the peer accepts, bytes.
     pub transfer_limit: u64,
-    /// Whether the peer keeps what it acknowledged of a transfer that breaks.
+    /// Whether the peer keeps the acknowledged part of a broken transfer.
     pub keeps_parts: bool,
 }
 
-impl Outgoing {
-    /// Queues a bundle; false when the peer does not take one so large.
+impl OutgoingTransfers {
+    /// Queues a bundle; returns false if it is too large for the peer.
     // 9174-4.6-2
-    pub fn push(&mut self, bundle: Waiting) -> bool {
+    pub fn push(&mut self, bundle: WaitingBundle) -> bool {
         let fits = bundle.total <= self.transfer_limit && bundle.part.len() <= bundle.total;
         if fits {
             self.waiting.push(bundle);
         }
         fits
     }
-    /// Whether this bundle is being sent and needs bytes from here on.
+    /// Whether this bundle is being sent and lacks bytes from `from` on.
     fn lacks(&self, send: SendId, from: u64) -> bool {
         self.rest.as_ref().is_some_and(|rest| rest.filling.lacks(send, from))
     }
-    /// More of the bundle being sent; whether it was wanted here.
+    /// Takes further bytes of the bundle being sent; returns whether they were expected.
     pub fn give(&mut self, send: SendId, from: u64, part: &Payload) -> bool {
         let wanted = self.lacks(send, from);
         if let Some(rest) = self.rest.as_mut().filter(|_| wanted) {
@@ -93,41 +93,41 @@ impl Outgoing {
         }
         wanted
     }
-    /// What to ask for next: bundle, first byte, length.
+    /// Next range to request: bundle, first byte, length.
     pub fn want(&mut self) -> Option<(SendId, u64, u64)> {
         let (rest, flight) = (self.rest.as_mut()?, self.flights.back()?);
         rest.filling.want(flight.sent)
     }
-    /// Whether some of this bundle was sent and the rest is still to come.
+    /// Whether this bundle has begun and lacks bytes.
     pub fn is_sending(&self, send: SendId) -> bool {
         self.rest.as_ref().is_some_and(|rest| rest.filling.send == send)
     }
-    /// Bytes not yet begun.
+    /// Bytes of bundles that have not begun.
     pub fn waiting_bytes(&self) -> u64 {
         self.waiting.bytes()
     }
-    /// Bytes not yet begun or not yet acknowledged.
+    /// Bytes of bundles not acknowledged, including those that have not begun.
     pub fn held_bytes(&self) -> u64 {
         self.waiting.bytes() + self.flight_bytes
     }
-    /// Whether the peer has not acknowledged something it was sent.
+    /// Whether the peer owes an acknowledgment.
     pub fn is_unanswered(&self) -> bool {
-        // Only the last can be acknowledged as far as it was sent and still be here.
+        // All but the last were sent completely, and a fully acknowledged one is removed.
         self.flights.len() > 1 || self.flights.back().is_some_and(|flight| flight.sent > flight.acked)
     }
-    /// Whether a transfer is under way.
+    /// Whether a transfer is in progress.
     pub fn in_flight(&self) -> bool {
         !self.flights.is_empty()
     }
-    /// Takes back a bundle that was not begun; whether it was there.
+    /// Withdraws a bundle that has not begun; returns whether it was there.
     pub fn cancel(&mut self, send: SendId) -> bool {
         self.waiting.cancel(send)
     }
-    /// Takes back everything not begun, in order.
-    pub fn take_waiting(&mut self) -> VecDeque<Waiting> {
+    /// Withdraws all bundles that have not begun, in order.
+    pub fn take_waiting(&mut self) -> VecDeque<WaitingBundle> {
         self.waiting.take()
     }
-    /// Takes back everything: the session is over. Of each bundle, how many bytes the peer keeps.
+    /// Withdraws all bundles when the session has ended, each with the number of bytes that the peer keeps.
     pub fn take_all(&mut self) -> Vec<(SendId, u64)> {
         self.rest = None;
         self.flight_bytes = 0;
@@ -139,12 +139,12 @@ impl Outgoing {
         begun.chain(waiting.into_iter().map(|bundle| (bundle.send, 0))).collect()
     }
 
-    /// Bundles that were to leave and had expired.
+    /// Takes the bundles that expired before their turn.
     pub fn take_late(&mut self) -> Vec<SendId> {
         core::mem::take(&mut self.late)
     }
-    /// Takes the next bundle that may leave at `now`, and by how many bytes it has grown.
-    fn next_bundle(&mut self, now: Instant) -> Option<(Waiting, u64)> {
+    /// Takes the next bundle that has not expired at `now`, and its growth in bytes.
+    fn next_bundle(&mut self, now: Instant) -> Option<(WaitingBundle, u64)> {
         loop {
             match self.waiting.pop()?.leaves(now, self.transfer_limit) {
                 Ok(leaves) => return Some(leaves),
@@ -153,8 +153,8 @@ impl Outgoing {
         }
     }
 
-    /// Appends the next segment; false when there is none, or its bytes are not here yet. `begin`
-    /// is the moment of a new transfer, where one may begin.
+    /// Appends the next segment. Returns false if there is none, or its bytes are not in memory. `begin`: time at
+    /// which a new transfer starts, if one may.
     // 9174-4.6-1, 9174-5.2-1, 9174-5.2-2, 9174-5.2-3, 9174-5.2.1-1, 9174-5.2.1-3, 9174-5.2.2-1
     // 9174-5.2.2-4, 9174-5.2.2-5, 9174-5.2.2-6, 9174-5.2.2-7, 7242-3-1, 7242-5.2-1, 7242-5.2-2, 7242-5.2-3
     // 7242-5.2-4, 7242-5.2-5, 7242-5.5-1, 7242-5.5-2
@@ -162,11 +162,11 @@ impl Outgoing {
         let mut flags = 0;
         if self.rest.is_none() {
             let Some(now) = begin.filter(|_| self.segment_limit > 0) else { return false };
-            let Some((Waiting { send, total, part, .. }, grown)) = self.next_bundle(now) else { return false };
+            let Some((WaitingBundle { send, total, part, .. }, grown)) = self.next_bundle(now) else { return false };
             self.flight_bytes += total + OVERHEAD;
             let transfer = self.next_transfer;
             self.next_transfer += 1;
-            self.flights.push_back(Flight {
+            self.flights.push_back(UnackedTransfer {
                 transfer,
                 send,
                 total,
@@ -177,11 +177,12 @@ impl Outgoing {
                 announced: false,
                 end: 0,
             });
+            // A copy into the queue costs less than sharing a short chunk.
             if part.len() == total && total < SHORT.min(self.segment_limit) && old.is_none() {
                 return self.put_whole(&part, out);
             }
             let filling = Filling::new(send, total, part.len(), grown);
-            let mut rest = Rest { queue: ChunkQueue::default(), filling };
+            let mut rest = TransferRest { queue: ChunkQueue::default(), filling };
             rest.queue.push(&part);
             self.rest = Some(rest);
             flags |= START;
@@ -217,7 +218,7 @@ impl Outgoing {
         true
     }
 
-    /// Appends a short bundle that is all here, as one segment.
+    /// Appends a short bundle, all in memory, as one segment.
     // 9174-5.2.1-1, 9174-5.2.2-5
     fn put_whole(&mut self, part: &Payload, out: &mut ChunkQueue) -> bool {
         let Some(flight) = self.flights.back_mut() else { return false };
@@ -229,20 +230,21 @@ impl Outgoing {
         true
     }
 
-    /// The segment put out last ends there in the stream.
+    /// Records the stream offset at which the latest segment ends.
     pub fn ends_at(&mut self, end: u64) {
         if let Some(flight) = self.flights.back_mut() {
             flight.end = end;
         }
     }
-    /// The peer's host has so many bytes of the stream: the bundles that are in it whole.
+    /// Handles a confirmation that the peer's host has `bytes` of the stream; returns the bundles that are complete
+    /// there.
     pub fn on_confirmed(&mut self, bytes: u64) -> Vec<SendId> {
-        let whole = |flight: &&Flight| flight.sent == flight.total && flight.end <= bytes;
+        let whole = |flight: &&UnackedTransfer| flight.sent == flight.total && flight.end <= bytes;
         let count = self.flights.iter().take_while(whole).count();
         (0..count).filter_map(|_| self.remove(0)).collect()
     }
 
-    /// Where a transfer is; `None` once it is over: what the peer says of it then has crossed what ended it.
+    /// Index of a transfer; `None` once it is finished, when an answer has crossed its end.
     // 9174-5.2.4-2
     fn find(&self, transfer: u64) -> Result<Option<usize>, Nonsense> {
         if transfer >= self.next_transfer {
@@ -255,8 +257,8 @@ impl Outgoing {
         self.flight_bytes -= flight.total - flight.acked + OVERHEAD;
         Some(flight.send)
     }
-    /// The peer has so many bytes; the bundle's number once it has them all. `last`: it calls this its last
-    /// acknowledgment; that of all bytes is the last whatever it calls it, for some peers never say so.
+    /// Handles an acknowledgment; returns the bundle once all its bytes are acknowledged. `last`: the peer marks it
+    /// as final. Acknowledging all bytes is final in any case, because some peers never mark it.
     pub fn on_ack(&mut self, transfer: u64, acked: u64, last: bool) -> Result<Option<SendId>, Nonsense> {
         let Some(at) = self.find(transfer)? else { return Ok(None) };
         let flight = &mut self.flights[at];
@@ -269,22 +271,22 @@ impl Outgoing {
         let complete = flight.acked == flight.total;
         Ok(if complete { self.remove(at) } else { None })
     }
-    /// The peer has so many bytes of the transfer whose turn it is: the first that is not over (RFC 7242 5.3).
+    /// Handles an acknowledgment of version 3, for the first unfinished transfer (RFC 7242 5.3).
     pub fn on_next_ack(&mut self, acked: u64) -> Result<Option<SendId>, Nonsense> {
         let flight = self.flights.front_mut().ok_or(Nonsense::UnknownTransfer)?;
         if acked <= flight.acked {
             return Err(Nonsense::Miscounted);
         }
         self.crossing = 0;
-        // What is acknowledged was not refused as its length came.
+        // An acknowledgment shows that the LENGTH message was not refused.
         let announced = u64::from(flight.announced && flight.acked == 0);
         flight.unanswered = flight.unanswered.saturating_sub(1 + announced);
         let transfer = flight.transfer;
         self.on_ack(transfer, acked, false)
     }
-    /// The peer does not want the transfer whose turn it is. Some peers say so once, some of its length already (RFC
-    /// 7242 5.5), some of each of its segments (5.4): where that could be one of those, or mean the transfer after it,
-    /// nobody can tell which.
+    /// Handles a refusal of version 3, for the first unfinished transfer. Some peers refuse once, some already at the
+    /// LENGTH message (RFC 7242 5.5), some once per segment (5.4). If the refusal could be a repetition or mean the
+    /// next transfer, it is ambiguous: an error.
     // 7242-5.4-2, 7242-5.4-3, 7242-5.5-3
     pub fn on_next_refuse(&mut self) -> Result<Option<SendId>, Nonsense> {
         match self.flights.front() {
@@ -295,20 +297,21 @@ impl Outgoing {
             None => Err(Nonsense::UnknownTransfer),
             Some(_) if self.crossing > 0 => Err(Nonsense::Miscounted),
             Some(flight) => {
+                // This refusal answers one of the segments sent; the peer may refuse each of the others.
                 self.crossing = flight.unanswered.saturating_sub(1);
                 let transfer = flight.transfer;
                 self.on_refuse(transfer)
             }
         }
     }
-    /// Gives up a transfer that was sent whole: nobody knows what the peer has of it. One that is being sent cannot
-    /// be, for a sender has no word to end it.
+    /// Gives up a transfer that was sent completely, when the peer's state of it is unknown. One in progress cannot
+    /// be given up, because a sender has no message to abort it.
     pub fn give_up(&mut self, transfer: u64) -> Option<SendId> {
         let at = self.find(transfer).ok()?.filter(|at| self.flights[*at].sent == self.flights[*at].total)?;
         self.remove(at)
     }
-    /// The peer does not want it; the segment being written is finished, no other follows. It says so of each segment
-    /// that crossed its refusal (RFC 9174 5.2.4).
+    /// Handles a refusal: no further segment follows the one being written. The peer repeats it for each segment that
+    /// crossed the refusal (RFC 9174 5.2.4).
     // 9174-4.5-1, 9174-5.2.4-2, 9174-5.2.4-4, 9174-5.2.4-5
     pub fn on_refuse(&mut self, transfer: u64) -> Result<Option<SendId>, Nonsense> {
         let Some(at) = self.find(transfer)? else { return Ok(None) };
@@ -328,12 +331,12 @@ mod tests {
 
     const NOW: Option<Instant> = Some(Instant(1));
 
-    fn sender(limit: u64) -> Outgoing {
-        Outgoing { segment_limit: limit, transfer_limit: 100, ..Outgoing::default() }
+    fn sender(limit: u64) -> OutgoingTransfers {
+        OutgoingTransfers { segment_limit: limit, transfer_limit: 100, ..OutgoingTransfers::default() }
     }
 
-    fn bundle(send: SendId, part: Payload) -> Waiting {
-        Waiting { send, total: part.len(), part, leaving: Leaving::AS_IT_IS }
+    fn bundle(send: SendId, part: Payload) -> WaitingBundle {
+        WaitingBundle { send, total: part.len(), part, leaving: Leaving::AS_IT_IS }
     }
 
     /// Keeps 9174-4.6-1, 9174-4.6-2, 9174-5.2-1, 9174-5.2-3, 9174-5.2.2-4, 9174-5.2.2-5.
@@ -349,7 +352,7 @@ mod tests {
             segments += 1;
         }
         assert_eq!(segments, 4);
-        // Three heads (the first with the length extension) and one of a bundle alone.
+        // Three heads, the first with the length extension, and one of a bundle in a single segment.
         assert_eq!(wire.len(), 12 + (22 + 13) + 18 + 18 + 22);
         assert_eq!(out.on_ack(1, 2, false), Ok(Some(SendId(2))), "acknowledgments may overtake");
         assert_eq!(out.on_ack(0, 8, false), Ok(None));
@@ -363,7 +366,7 @@ mod tests {
 
     /// Keeps 9174-4.5-1, 9174-5.2.4-4, 9174-5.2.4-5.
     #[test]
-    fn a_refused_transfer_stops_and_the_next_one_begins() {
+    fn refused_transfer_yields_to_next() {
         let mut out = sender(4);
         out.push(bundle(SendId(1), Payload::from(&b"abcdefghij"[..])));
         out.push(bundle(SendId(2), Payload::from(&b"xy"[..])));
@@ -377,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_begun_can_be_taken_back() {
+    fn unstarted_bundle_can_be_withdrawn() {
         let mut out = sender(4);
         out.push(bundle(SendId(1), Payload::from(&b"abcdefghij"[..])));
         out.push(bundle(SendId(2), Payload::from(&b"xy"[..])));
@@ -389,10 +392,16 @@ mod tests {
     }
 
     #[test]
-    fn a_long_bundle_is_asked_for_while_it_leaves() {
+    fn long_bundle_is_read_while_sent() {
         let total = 5 * WINDOW + 7;
-        let mut out = Outgoing { segment_limit: WINDOW / 4, transfer_limit: u64::MAX, ..Outgoing::default() };
-        assert!(out.push(Waiting { send: SendId(1), total, part: Payload::fill(1, 100), leaving: Leaving::AS_IT_IS }));
+        let mut out =
+            OutgoingTransfers { segment_limit: WINDOW / 4, transfer_limit: u64::MAX, ..OutgoingTransfers::default() };
+        assert!(out.push(WaitingBundle {
+            send: SendId(1),
+            total,
+            part: Payload::fill(1, 100),
+            leaving: Leaving::AS_IT_IS
+        }));
         assert!(out.push(bundle(SendId(2), Payload::from(&b"xy"[..]))));
         assert_eq!(out.want(), None, "not begun");
         let (mut wire, mut asked) = (ChunkQueue::default(), VecDeque::new());
@@ -410,9 +419,9 @@ mod tests {
             most_here = most_here.max(out.rest.as_ref().map_or(0, |rest| rest.queue.len()));
         }
         assert!(most_here <= AHEAD + WINDOW, "{most_here} bytes in memory");
-        assert!(!out.is_sending(SendId(1)) && out.flights.len() == 2, "both left whole");
+        assert!(!out.is_sending(SendId(1)) && out.flights.len() == 2, "both left completely");
         assert_eq!(out.on_ack(0, 4 * WINDOW, false), Ok(None));
-        assert!(out.held_bytes() < 2 * WINDOW, "what is acknowledged is not held");
+        assert!(out.held_bytes() < 2 * WINDOW, "acknowledged bytes are released");
         assert_eq!(out.on_ack(0, total, false), Ok(Some(SendId(1))));
     }
 }

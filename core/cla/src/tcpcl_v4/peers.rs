@@ -1,13 +1,12 @@
-//! Who is at the other end: links found or made for peers that introduce themselves, and links added
-//! and removed while the node runs.
+//! Peers: links found or made for peers that introduce themselves, and links added and removed at run time.
 
 use super::LinkParams;
 use super::contact::same_node;
 use super::layer::TcpclV4;
-use super::links::Link;
-use super::session::Phase;
+use super::links::TcpclLink;
+use super::session::SessionPhase;
 use super::wire::{SessionInit, term};
-use crate::streams::links::{dynamic_link, stranger_room};
+use crate::streams::links::{dynamic_link, dynamic_room};
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -16,11 +15,11 @@ use farlink_base::layer::Output;
 use farlink_base::socket;
 use farlink_base::{Instant, LinkId, Refusal, Sink, StreamId};
 
-/// Why a session is not wanted: the code the peer is told (RFC 9174 6.1), and what a log says.
+/// Code sent to a rejected peer (RFC 9174 6.1), and reason for the log.
 pub(super) type Unwelcome = (u8, &'static str);
 
 impl TcpclV4 {
-    /// The peer has said who it is: finds or makes the link (RFC 9174 4.6).
+    /// Handles the introduction of a peer: finds or makes its link (RFC 9174 4.6).
     // 9174-4.4.4.3-2, 9174-4.6-6
     pub(super) fn introduce(
         &mut self,
@@ -31,7 +30,7 @@ impl TcpclV4 {
     ) -> Result<(), Unwelcome> {
         let Some(session) = self.sessions.get_mut(&stream) else { return Ok(()) };
         if !session.authenticate(&peer.node_id) {
-            return Err((term::CONTACT_FAILURE, "the peer's certificate proves another node than it claims to be"));
+            return Err((term::CONTACT_FAILURE, "the peer's certificate proves another node ID than it claims"));
         }
         let name = session.proven.clone().unwrap_or_else(|| peer.node_id.clone());
         let (proven, from) = (session.proven.is_some(), session.from);
@@ -39,6 +38,7 @@ impl TcpclV4 {
             Some(link) => link,
             None => self.link_of(&name, from)?,
         };
+        // A proven identity is welcome from any address.
         if !proven {
             self.judge_claim(stream, link_id)?;
         }
@@ -55,14 +55,15 @@ impl TcpclV4 {
             return Err((term::UNKNOWN, "the node is shutting down"));
         }
         if link.closed {
-            return Err((term::UNKNOWN, "its link is turned off"));
+            return Err((term::UNKNOWN, "its link is disabled"));
         }
         // 9174-4.7-1
         if peer.segment_mru == 0 {
-            return Err((term::CONTACT_FAILURE, "the peer takes no segment at all"));
+            return Err((term::CONTACT_FAILURE, "the peer's segment limit is zero"));
         }
+        // A claim must not displace a proven identity.
         if was_proven && !proven {
-            return Err((term::CONTACT_FAILURE, "its link is served by a session that proved who it is"));
+            return Err((term::CONTACT_FAILURE, "a session with a proven identity serves its link"));
         }
         session.establish(now, link_id, peer, &link.config, &self.config);
         if session.is_unacknowledged() {
@@ -71,6 +72,7 @@ impl TcpclV4 {
         if link.by.opening == Some(stream) {
             link.by.opening = None;
         }
+        // A proof ends the sessions that only claimed the node ID.
         let claimers = if proven && !was_proven { link.by.sessions.clone() } else { Vec::new() };
         link.by.sessions.push(stream);
         if primary.is_none() || (proven && !was_proven) {
@@ -85,39 +87,39 @@ impl TcpclV4 {
         Ok(())
     }
 
-    /// The link of a peer that connected: configured, met before, or new.
+    /// Link of a peer that connected: configured, dynamic, or new.
     // 9174-4.6-3
     fn link_of(&mut self, node_id: &str, from: Option<IpAddr>) -> Result<LinkId, Unwelcome> {
-        let known = |link: &Link| {
+        let known = |link: &TcpclLink| {
             let there = !link.config.hearsay || from.is_some_and(|from| link.is_at(from));
             there && !node_id.is_empty() && same_node(&link.config.node_id, node_id)
         };
-        // Of several to one node, the one that leads there, and one that is not turned off.
-        let fit = |link: &Link| (!link.may_be_at(from), link.closed);
+        // Of several links to one node, prefer one whose addresses match, then one that is enabled.
+        let fit = |link: &TcpclLink| (!link.may_be_at(from), link.closed);
         let known = self.links.iter().filter(|(_, link)| known(link)).min_by_key(|(id, link)| (fit(link), **id));
         if let Some((id, _)) = known {
             return Ok(*id);
         }
         if !self.config.accept_unknown {
-            return Err((term::CONTACT_FAILURE, "a node this one does not know"));
+            return Err((term::CONTACT_FAILURE, "an unknown node"));
         }
-        if self.strangers() >= stranger_room(&self.links, self.config.sessions) {
-            return Err((term::BUSY, "no room for more nodes this one does not know"));
+        if self.dynamic_sessions() >= dynamic_room(&self.links, self.config.sessions) {
+            return Err((term::BUSY, "no room for more unknown nodes"));
         }
         let link = dynamic_link(&self.links, self.config.layer, &mut self.next_dynamic);
         let config = LinkParams { link, node_id: String::from(node_id), connect: false, ..LinkParams::default() };
-        self.links.insert(link, Box::new(Link::met(config)));
+        self.links.insert(link, Box::new(TcpclLink::met(config)));
         Ok(link)
     }
 
-    /// Whether a session is established with a peer of this name at this address.
+    /// Whether a session with a peer of this node ID at this address is established.
     pub fn serves(&self, node_id: &str, at: IpAddr) -> bool {
         let named = self.links.values().filter(|link| same_node(&link.config.node_id, node_id));
         let mut sessions = named.flat_map(|link| &link.by.sessions).filter_map(|stream| self.sessions.get(stream));
         sessions.any(|session| session.from == Some(at))
     }
 
-    /// Bundles not begun move from one session of a link to another.
+    /// Moves bundles that have not begun from one session of a link to another.
     fn hand_over(&mut self, from: StreamId, to: StreamId, link: LinkId, out: &mut impl Sink<Output>) {
         let waiting = self.sessions.get_mut(&from).map(|session| session.outgoing.take_waiting()).unwrap_or_default();
         let Some(session) = self.sessions.get_mut(&to) else { return };
@@ -129,7 +131,7 @@ impl TcpclV4 {
         }
     }
 
-    /// Ends established sessions in good order: what is under way is finished.
+    /// Terminates established sessions in order: transfers in progress are finished.
     fn end(&mut self, now: Instant, streams: &[StreamId], out: &mut impl Sink<Output>) {
         for stream in streams {
             if let Some(session) = self.sessions.get_mut(stream) {
@@ -139,24 +141,24 @@ impl TcpclV4 {
         }
     }
 
-    /// Adds a neighbour. Its link is down until told otherwise. A peer of that name that is connected
-    /// already, on a dynamic link, is asked to come again, where the name is not hearsay. False when the link number is
-    /// taken, or dynamic.
+    /// Adds a neighbour. Its link starts down. A peer of that node ID that is connected on a dynamic link is asked to
+    /// reconnect, unless the node ID is known from announcements only. Returns false if the link number is taken, or
+    /// dynamic.
     #[must_use]
     pub fn add_span(&mut self, now: Instant, span: LinkParams, out: &mut impl Sink<Output>) -> bool {
         if self.links.contains_key(&span.link) || span.link.is_dynamic() {
             return false;
         }
-        let met = |link: &Link| !link.configured && !span.hearsay && same_node(&link.config.node_id, &span.node_id);
+        let met =
+            |link: &TcpclLink| !link.configured && !span.hearsay && same_node(&link.config.node_id, &span.node_id);
         let streams: Vec<StreamId> =
             self.links.values().filter(|link| met(link)).flat_map(|link| link.by.sessions.clone()).collect();
-        self.links.insert(span.link, Box::new(Link::configured(span)));
+        self.links.insert(span.link, Box::new(TcpclLink::configured(span)));
         self.end(now, &streams, out);
         true
     }
 
-    /// The link exists no more: its sessions say so to their peers and close, what they carried is
-    /// given back.
+    /// Removes a link: its sessions are terminated and unsent bundles return to the agent.
     pub(super) fn remove_link(&mut self, now: Instant, link_id: LinkId, out: &mut impl Sink<Output>) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
         link.configured = true;
@@ -164,14 +166,14 @@ impl TcpclV4 {
         self.links.remove(&link_id);
     }
 
-    /// The link is turned off: its sessions say so to their peers and close, what they carried is given
-    /// back. That of a dynamic link stays: with it the link would go, and come back turned on.
+    /// Disables a link: its sessions are terminated and unsent bundles return to the agent. A dynamic link keeps its
+    /// session: without it the link would be removed, and made anew as enabled.
     pub(super) fn close_link(&mut self, now: Instant, link_id: LinkId, out: &mut impl Sink<Output>) {
         let Some(link) = self.links.get_mut(&link_id).filter(|link| link.configured) else { return };
         link.turn_off(&mut self.timers);
         for stream in link.by.opening.into_iter().chain(link.by.sessions.clone()) {
             match self.sessions.get(&stream).map(|session| session.phase) {
-                Some(Phase::Established) => self.leave(now, stream, term::UNKNOWN, out),
+                Some(SessionPhase::Established) => self.leave(now, stream, term::UNKNOWN, out),
                 Some(_) => self.abort(now, stream, out),
                 None => {}
             }

@@ -1,15 +1,14 @@
-//! One session: the order of its messages from contact header to the end of the stream
-//! (RFC 9174 3.3).
+//! One session: the order of its messages from contact header to the end of the stream (RFC 9174 3.3).
 
-use super::due::Progress;
-use super::incoming::{Complaint, Incoming};
-use super::outgoing::{Nonsense, Outgoing};
-use super::wire::{self, Message, NoMessage, SegmentHead, SessionInit, kind, reject, term};
+use super::due::PeerProgress;
+use super::incoming::{Complaint, IncomingTransfers};
+use super::outgoing::{Nonsense, OutgoingTransfers};
+use super::wire::{self, NoMessage, SegmentHead, SessionInit, V4Message, kind, reject, term};
 use super::{Config, LinkParams};
 use crate::streams::PART_BYTES;
 use crate::streams::chunk_queue::ChunkQueue;
 use crate::streams::inbox::Inbox;
-use crate::tcpcl_v3::Old;
+use crate::tcpcl_v3::V3State;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -17,111 +16,110 @@ use farlink_base::layer::Output;
 use farlink_base::socket;
 use farlink_base::{Duration, Event, EventClass, Instant, LinkId, Payload, PayloadReader, Sink, StreamId, TimerKey};
 
-/// Bytes a peer may leave unread before it is not read from.
+/// Unread bytes of the peer beyond which its input is not read.
 const UNREAD_MAX: u64 = 256 << 10;
-/// Bytes of answers (58,000 acknowledgments) that wait for room before a session is given up.
+/// Bytes of waiting answers (58,000 acknowledgments) beyond which a session is given up.
 const ANSWERS_MAX: u64 = 1 << 20;
-/// Room for answers that is kept when they have left.
+/// Capacity of the buffer for answers that is kept once they have left, bytes.
 const CONTROL_KEPT: usize = 256;
-/// Most bytes of a segment before its data (RFC 9174 5.2.2), the length of the transfer among them.
+/// Longest head of a segment, bytes (RFC 9174 5.2.2), including the length extension.
 const SEGMENT_HEAD_MAX: u64 = 64;
-/// So few unread bytes are keepalives.
+/// Unread bytes, at most, that can be keepalives alone.
 const KEEPALIVES: u64 = 64;
 
-/// How far a session has come.
+/// Phase of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Phase {
+pub enum SessionPhase {
     /// The stream is being opened.
     Connecting,
-    /// The peer's contact header is awaited.
+    /// Waiting for the peer's contact header.
     Contact,
-    /// TLS is agreed on; the driver is asked for it once this side's header has left.
+    /// TLS was negotiated; the driver starts it once this side's header has left.
     Securing,
-    /// Its SESS_INIT is awaited.
+    /// Waiting for the peer's SESS_INIT.
     Init,
-    /// Transfers may flow.
     Established,
-    /// The peer says nothing more, but reads: what came whole is answered, then the stream is closed.
+    /// The peer sends nothing more, but reads: complete transfers are answered, then the stream is closed.
     Answering,
-    /// What is written leaves, then the stream is closed.
+    /// Written bytes leave, then the stream is closed.
     Closing,
 }
 
-/// What reading came to.
+/// Result of reading.
 #[derive(Debug)]
-pub enum Step {
+pub enum ReadStep {
     /// More bytes are needed.
     Wait,
-    /// More is owed to the peer than it should be: some of it is said before reading goes on.
+    /// Too many answers are pending: some must be sent before reading goes on.
     Crowded,
     /// The peer introduced itself; reading goes on once the session has a link.
     Established(SessionInit),
-    /// The session is over by a fault of the peer, or because it wants so.
+    /// The session must end, by a fault or wish of the peer.
     Over(&'static str),
-    /// The peer has said goodbye, and says nothing more (version 3).
+    /// The peer sent SHUTDOWN and sends nothing more (version 3).
     Left,
-    /// The peer speaks the other version of the two that this node speaks.
+    /// The peer uses the other version that this node supports.
     OtherVersion,
 }
 
-/// One session.
+/// One TCPCL session, of version 4 or 3.
 #[derive(Debug)]
-pub struct Session {
+pub struct TcpclSession {
     pub stream: StreamId,
     pub passive: bool,
-    /// The link it serves: known from the start when active, from SESS_INIT on when passive.
+    /// Link that the session serves: known at once when active, after SESS_INIT when passive.
     pub link: Option<LinkId>,
-    pub phase: Phase,
-    /// What makes it one of version 3.
-    pub old: Option<Old>,
-    pub outgoing: Outgoing,
-    pub incoming: Incoming,
-    /// Bytes the stream takes now, and the most it took at once: less is what the peer has not read.
+    pub phase: SessionPhase,
+    /// State of version 3; `None` in version 4.
+    pub old: Option<V3State>,
+    pub outgoing: OutgoingTransfers,
+    pub incoming: IncomingTransfers,
+    /// Bytes that the socket accepts now, and the most it accepted at once: the difference is unread by the peer.
     pub room: u64,
     room_max: u64,
-    /// Where the peer is.
+    /// Address of the peer.
     pub from: Option<IpAddr>,
-    /// When it was opened, or began to close.
+    /// Time it was opened, or began to close.
     pub since: Instant,
-    /// When the peer introduced itself.
+    /// Time of the peer's introduction.
     pub established: Instant,
     pub timer: Option<TimerKey>,
     pub term_sent: bool,
     pub term_received: bool,
     pub paused: bool,
-    /// Something is to be written, which waits for more of the kind.
+    /// Writing is postponed so that further messages can join.
     pub is_to_write: bool,
-    /// The driver was asked for TLS.
+    /// The driver was asked to start TLS.
     pub tls_asked: bool,
-    /// What the peer's certificate proves.
+    /// Node IDs that the peer's certificate proves.
     pub certified: Vec<String>,
-    /// The identity that is both claimed and proven.
+    /// Node ID that is both claimed and proven.
     pub proven: Option<String>,
     pub keepalive: Duration,
     inbox: Inbox,
     pub control: Vec<u8>,
     pending: ChunkQueue,
-    /// Bytes of the stream up to what is pending.
+    /// Stream offset of the pending bytes.
     written: u64,
     pub last_received: Instant,
     pub last_sent: Instant,
-    /// Last message other than a keepalive, either way.
+    /// Time of the last message other than a keepalive, either way.
     pub last_used: Instant,
-    /// When the peer last brought on what it owes.
-    pub progress: Progress,
+    /// Latest progress of the peer in each obligation.
+    pub progress: PeerProgress,
 }
 
-impl Session {
+impl TcpclSession {
     pub fn new(now: Instant, number: u32, stream: StreamId, link: Option<LinkId>, config: &Config) -> Self {
         let passive = stream.is_passive();
-        Session {
+        TcpclSession {
             stream,
             passive,
             link,
-            phase: if passive { Phase::Contact } else { Phase::Connecting },
+            phase: if passive { SessionPhase::Contact } else { SessionPhase::Connecting },
             old: None,
-            outgoing: Outgoing::default(),
-            incoming: Incoming::new(number, config.segment_mru, config.transfer_mru),
+            outgoing: OutgoingTransfers::default(),
+            incoming: IncomingTransfers::new(number, config.segment_mru, config.transfer_mru),
             room: 0,
             room_max: 0,
             from: None,
@@ -143,43 +141,43 @@ impl Session {
             last_received: now,
             last_sent: now,
             last_used: now,
-            progress: Progress::at(now),
+            progress: PeerProgress::at(now),
         }
     }
 
-    /// The stream takes so many bytes.
+    /// Handles a change of the socket's room.
     pub fn on_writable(&mut self, now: Instant, room: u64) {
         if room > self.room {
             self.progress.reading = now;
-            // Whoever reads keepalives has not read more of a bundle.
+            // A peer that read only keepalives has read nothing of a bundle.
             if self.unread() > KEEPALIVES {
                 self.progress.answers = now;
             }
         }
-        // Less than was left: not the peer is slow, the stream holds less from now on.
+        // A decrease without a write means that the socket buffer shrank, not that the peer is slow.
         self.room_max = if room < self.room { room } else { self.room_max.max(room) };
         self.room = room;
     }
-    /// Bytes the peer has not read, as far as the stream's room tells.
+    /// Bytes that the peer has not read, estimated from the socket's room.
     pub fn unread(&self) -> u64 {
         self.room_max.saturating_sub(self.room) + self.pending.len()
     }
-    /// Whether the peer lets answers pile up while it sends on: it is not read from until it reads. With bundles
-    /// under way to it that may be our doing, and both sides would wait for each other.
+    /// Whether the peer sends on but does not read its answers, so that its input is paused. Not while bundles are in
+    /// transfer to it: then both sides could wait for each other.
     pub fn is_deaf(&self) -> bool {
         !self.outgoing.in_flight() && self.unread() > UNREAD_MAX
     }
-    /// Whether answers pile up beyond all use, whatever else is under way.
+    /// Whether the pending answers exceed their bound.
     pub fn is_flooded(&self) -> bool {
-        // Of segments no more than one is left over.
+        // At most one segment can be pending beside the answers.
         self.pending.len() > ANSWERS_MAX + self.outgoing.segment_limit + SEGMENT_HEAD_MAX
     }
 
-    /// Bytes came.
+    /// Takes in received bytes.
     pub fn on_data(&mut self, now: Instant, data: Payload) {
         self.last_received = now;
-        // Behind a goodbye comes nothing that is read.
-        if matches!(self.phase, Phase::Answering | Phase::Closing) {
+        // Nothing after a termination is read.
+        if matches!(self.phase, SessionPhase::Answering | SessionPhase::Closing) {
             return;
         }
         if self.incoming.data_left().is_some() {
@@ -187,7 +185,7 @@ impl Session {
         }
         self.inbox.add(data);
     }
-    /// Lets go of the read buffers that what is not read yet came in.
+    /// Releases read buffers that hold unparsed bytes.
     pub fn unshare(&mut self) {
         self.inbox.unshare();
     }
@@ -195,46 +193,55 @@ impl Session {
     // 9174-6.1-5
     pub fn is_ending(&self) -> bool {
         let leaving = self.old.is_some_and(|old| old.leaving.is_some());
-        self.term_sent || self.term_received || leaving || self.phase == Phase::Closing
+        self.term_sent || self.term_received || leaving || self.phase == SessionPhase::Closing
     }
-    /// Whether something is lost if it ends now.
+    /// Whether ending the session now would lose transfers.
     pub fn has_unfinished(&self) -> bool {
         self.outgoing.in_flight() || !self.incoming.is_idle()
     }
 
-    /// Reads what has come, up to the next step the layer must take.
-    pub fn read(&mut self, now: Instant, config: &Config, out: &mut impl Sink<Output>) -> Step {
+    /// Parses received bytes up to the next step that the layer must take.
+    pub fn read(&mut self, now: Instant, config: &Config, out: &mut impl Sink<Output>) -> ReadStep {
         let inbox = self.inbox.take();
         let mut reader = inbox.reader();
         let step = loop {
             let step = match self.phase {
-                Phase::Contact => self.read_contact(now, &mut reader, config),
-                Phase::Established if self.incoming.is_crowded() => Some(Step::Crowded),
-                Phase::Init | Phase::Established => match self.incoming.data_left() {
+                SessionPhase::Contact => self.read_contact(now, &mut reader, config),
+                SessionPhase::Established if self.incoming.is_crowded() => Some(ReadStep::Crowded),
+                SessionPhase::Init | SessionPhase::Established => match self.incoming.data_left() {
                     Some(left) => self.read_data(&mut reader, left, out),
                     None if self.old.is_some() => self.read_old_message(now, &mut reader, out),
                     None => self.read_message(now, &mut reader, out),
                 },
-                Phase::Securing if reader.remaining() > 0 => Some(self.refuse_plain_bytes()),
-                Phase::Connecting | Phase::Securing | Phase::Answering | Phase::Closing => Some(Step::Wait),
+                SessionPhase::Securing if reader.remaining() > 0 => Some(self.refuse_plain_bytes()),
+                SessionPhase::Connecting | SessionPhase::Securing | SessionPhase::Answering | SessionPhase::Closing => {
+                    Some(ReadStep::Wait)
+                }
             };
             if let Some(step) = step {
                 break step;
             }
         };
         let read = reader.position();
-        if self.phase != Phase::Closing {
+        // A closing session has dropped its input.
+        if self.phase != SessionPhase::Closing {
             self.inbox.put_back(inbox, read);
         }
         step
     }
 
-    fn read_data(&mut self, reader: &mut PayloadReader<'_>, left: u64, out: &mut impl Sink<Output>) -> Option<Step> {
+    fn read_data(
+        &mut self,
+        reader: &mut PayloadReader<'_>,
+        left: u64,
+        out: &mut impl Sink<Output>,
+    ) -> Option<ReadStep> {
         let have = reader.remaining();
+        // Slow input must not become one offer per byte.
         if have < left.min(PART_BYTES) {
-            return Some(Step::Wait);
+            return Some(ReadStep::Wait);
         }
-        let (Some(link), Some(part)) = (self.link, reader.take(have.min(left))) else { return Some(Step::Wait) };
+        let (Some(link), Some(part)) = (self.link, reader.take(have.min(left))) else { return Some(ReadStep::Wait) };
         self.incoming.on_data(part, link, out);
         None
     }
@@ -244,38 +251,38 @@ impl Session {
         now: Instant,
         reader: &mut PayloadReader<'_>,
         out: &mut impl Sink<Output>,
-    ) -> Option<Step> {
+    ) -> Option<ReadStep> {
         let before = reader.clone();
         match wire::read_message(reader) {
             Ok(message) => {
-                if message != Message::Keepalive {
+                if message != V4Message::Keepalive {
                     self.last_used = now;
                 }
-                if matches!(message, Message::Segment(_)) {
+                if matches!(message, V4Message::Segment(_)) {
                     self.progress.data = now;
                 }
                 self.on_message(now, message, out)
             }
             Err(NoMessage::Incomplete) => {
                 *reader = before;
-                Some(Step::Wait)
+                Some(ReadStep::Wait)
             }
             // 9174-5.1.2-1
             Err(NoMessage::UnknownType(message)) => {
                 wire::put_reject(&mut self.control, reject::UNKNOWN_TYPE, message);
-                Some(Step::Over("a message of unknown type"))
+                Some(ReadStep::Over("a message of unknown type"))
             }
             Err(NoMessage::Broken(reason)) => {
-                let code = if self.phase == Phase::Init { term::CONTACT_FAILURE } else { term::EXHAUSTED };
+                let code = if self.phase == SessionPhase::Init { term::CONTACT_FAILURE } else { term::EXHAUSTED };
                 self.terminate(now, code);
-                Some(Step::Over(reason))
+                Some(ReadStep::Over(reason))
             }
         }
     }
 
-    /// RFC 9174 5.1.2: what does not fit the state of the session is rejected, and the session goes on.
+    /// Rejects a message that does not fit the session's state; the session goes on (RFC 9174 5.1.2).
     // 9174-4.7-3, 9174-5.1.2-3
-    fn unexpected(&mut self, message: u8, reason: &'static str, out: &mut impl Sink<Output>) -> Option<Step> {
+    fn unexpected(&mut self, message: u8, reason: &'static str, out: &mut impl Sink<Output>) -> Option<ReadStep> {
         wire::put_reject(&mut self.control, reject::UNEXPECTED, message);
         if out.wants(EventClass::Link) {
             out.push(Output::Event(Event::Malformed { link: self.link, offset: 0, reason }));
@@ -283,29 +290,30 @@ impl Session {
         None
     }
 
-    fn on_message(&mut self, now: Instant, message: Message, out: &mut impl Sink<Output>) -> Option<Step> {
-        let established = self.phase == Phase::Established;
+    fn on_message(&mut self, now: Instant, message: V4Message, out: &mut impl Sink<Output>) -> Option<ReadStep> {
+        let established = self.phase == SessionPhase::Established;
         match message {
-            Message::Init(init) if !established => {
+            V4Message::Init(init) if !established => {
                 // 9174-4.8-4
                 if init.critical {
-                    // RFC 9174 4.8: an extension that must be understood is not.
+                    // RFC 9174 4.8: an unknown critical extension ends the session.
                     self.terminate(now, term::CONTACT_FAILURE);
-                    return Some(Step::Over("a critical session extension this node does not know"));
+                    return Some(ReadStep::Over("an unknown critical session extension"));
                 }
-                Some(Step::Established(init))
+                Some(ReadStep::Established(init))
             }
-            Message::Init(_) => self.unexpected(kind::SESS_INIT, "a second SESS_INIT", out),
-            Message::Term { reply, reason } => self.on_term(established, reply, reason),
-            Message::Reject { .. } if !established => Some(Step::Over("the peer rejected the session")),
-            // It aids "in troubleshooting" (RFC 9174 5.1.2); a transfer nobody answers has its own end.
-            Message::Reject { .. } | Message::Keepalive => None,
-            Message::Segment(_) if !established => {
+            V4Message::Init(_) => self.unexpected(kind::SESS_INIT, "a second SESS_INIT", out),
+            V4Message::Term { reply, reason } => self.on_term(established, reply, reason),
+            V4Message::Reject { .. } if !established => Some(ReadStep::Over("the peer rejected the session")),
+            // MSG_REJECT only aids "in troubleshooting" (RFC 9174 5.1.2); an unanswered transfer has a timeout of its
+            // own.
+            V4Message::Reject { .. } | V4Message::Keepalive => None,
+            V4Message::Segment(_) if !established => {
                 self.unexpected(kind::XFER_SEGMENT, "a transfer before SESS_INIT", out);
-                Some(Step::Over("a transfer before SESS_INIT"))
+                Some(ReadStep::Over("a transfer before SESS_INIT"))
             }
-            Message::Segment(head) => self.on_segment(now, head, out),
-            Message::Ack { id, acked, last } => {
+            V4Message::Segment(head) => self.on_segment(now, head, out),
+            V4Message::Ack { id, acked, last } => {
                 let before = self.outgoing.held_bytes();
                 let result = self.outgoing.on_ack(id, acked, last);
                 if self.outgoing.held_bytes() < before {
@@ -313,10 +321,10 @@ impl Session {
                 }
                 self.on_answer(now, kind::XFER_ACK, id, result, out, |id, link| Output::Sent { id, link })
             }
-            Message::Refuse { reason, id } => {
+            V4Message::Refuse { reason, id } => {
                 let result = self.outgoing.on_refuse(id);
                 self.on_answer(now, kind::XFER_REFUSE, id, result, out, |id, link| match reason {
-                    // RFC 9174 5.2.4: the peer has the whole bundle already.
+                    // RFC 9174 5.2.4: the peer already has the whole bundle.
                     wire::refuse::COMPLETED => Output::Sent { id, link },
                     _ => Output::SendFailed { id, link, refused: wire::refusal_of(reason) },
                 })
@@ -324,15 +332,16 @@ impl Session {
         }
     }
 
-    fn on_segment(&mut self, now: Instant, head: SegmentHead, out: &mut impl Sink<Output>) -> Option<Step> {
+    fn on_segment(&mut self, now: Instant, head: SegmentHead, out: &mut impl Sink<Output>) -> Option<ReadStep> {
         let complaint = self.incoming.on_head(head, self.is_ending(), out).err();
         if let Some(Complaint { reason, fatal }) = complaint {
             self.unexpected(kind::XFER_SEGMENT, reason, out);
             if fatal {
                 self.terminate(now, term::EXHAUSTED);
-                return Some(Step::Over(reason));
+                return Some(ReadStep::Over(reason));
             }
         }
+        // No data follows an empty segment, so its effects are due now.
         if head.len == 0 {
             self.incoming.on_data(Payload::new(), self.link.unwrap_or_default(), out);
         }
@@ -348,7 +357,7 @@ impl Session {
         result: Result<Option<farlink_base::layer::SendId>, Nonsense>,
         out: &mut impl Sink<Output>,
         tell: impl FnOnce(farlink_base::layer::SendId, LinkId) -> Output,
-    ) -> Option<Step> {
+    ) -> Option<ReadStep> {
         match (result, self.link) {
             (Ok(Some(id)), Some(link)) => {
                 out.push(tell(id, link));
@@ -360,11 +369,11 @@ impl Session {
                 None
             }
             (Err(Nonsense::Miscounted), link) => {
-                let reason = "an acknowledgment of another number of bytes than was sent";
+                let reason = "an acknowledgment of a wrong number of bytes";
                 self.unexpected(message, reason, out);
                 let (Some(link), Some(id)) = (link, self.outgoing.give_up(transfer)) else {
                     self.terminate(now, term::UNKNOWN);
-                    return Some(Step::Over(reason));
+                    return Some(ReadStep::Over(reason));
                 };
                 out.push(Output::SendFailed { id, link, refused: None });
                 None
@@ -372,23 +381,24 @@ impl Session {
         }
     }
 
-    /// RFC 9174 6.1: answered once, with the same reason, by who awaits a SESS_INIT too; transfers under way are finished.
+    /// Handles SESS_TERM (RFC 9174 6.1): replies once with the same reason, even before SESS_INIT; transfers in
+    /// progress are finished.
     // 9174-6.1-3, 9174-6.1-4
-    fn on_term(&mut self, established: bool, reply: bool, reason: u8) -> Option<Step> {
+    fn on_term(&mut self, established: bool, reply: bool, reason: u8) -> Option<ReadStep> {
         self.term_received = true;
         if !self.term_sent && !reply {
             wire::put_term(&mut self.control, wire::REPLY, reason);
         }
         self.term_sent = true;
-        (!established).then_some(Step::Over("the peer ended the session before it began"))
+        (!established).then_some(ReadStep::Over("the peer ended the session before it began"))
     }
 
-    /// The session has a link from now on; what both sides said becomes the rule
-    /// (RFC 9174 4.7: the smaller keepalive, each other's limits).
+    /// Establishes the session on a link with the negotiated parameters (RFC 9174 4.7: the smaller keepalive
+    /// interval, each side's own limits).
     // 9174-4.6-1, 9174-4.7-3
     pub fn establish(&mut self, now: Instant, link: LinkId, peer: &SessionInit, span: &LinkParams, config: &Config) {
         self.link = Some(link);
-        self.phase = Phase::Established;
+        self.phase = SessionPhase::Established;
         self.established = now;
         self.last_used = now;
         self.keepalive = Duration::from_secs(u64::from(config.keepalive_s().min(peer.keepalive_s)));
@@ -399,8 +409,8 @@ impl Session {
         self.incoming.keep_parts(if parts { config.reactive } else { 0 });
     }
 
-    /// Asks the peer to end the session, once (RFC 9174 6.1). In version 3 that is the last word, and waits for what is
-    /// under way (RFC 7242 6.1).
+    /// Asks the peer to end the session, once (RFC 9174 6.1). In version 3 SHUTDOWN is the last message, and waits
+    /// for transfers in progress (RFC 7242 6.1).
     // 9174-6.1-1, 9174-6.1-2, 9174-6.1-9
     pub fn terminate(&mut self, now: Instant, reason: u8) {
         if let Some(old) = &mut self.old {
@@ -413,63 +423,66 @@ impl Session {
             wire::put_term(&mut self.control, 0, reason);
         }
     }
-    /// The peer says nothing more. Whether this side has something to say still: then it answers what came whole.
+    /// Handles the end of the peer's input. Returns true if answers to complete transfers are pending.
     pub fn end_reading(&mut self, now: Instant) -> bool {
         self.incoming.forget_unfinished();
         if let Some(old) = &mut self.old {
             old.leaving.get_or_insert(term::UNKNOWN);
         }
-        let owing = self.phase == Phase::Established && !(self.incoming.is_idle() && self.is_written());
+        let owing = self.phase == SessionPhase::Established && !(self.incoming.is_idle() && self.is_written());
         if owing {
             self.answer_rest(now);
         }
         owing
     }
-    /// The peer says nothing more and wants to end the session: what came whole is answered, then it ends.
+    /// Stops reading: complete transfers are answered, then the session ends.
     pub fn answer_rest(&mut self, now: Instant) {
-        (self.phase, self.since, self.inbox) = (Phase::Answering, now, Inbox::default());
+        (self.phase, self.since, self.inbox) = (SessionPhase::Answering, now, Inbox::default());
     }
-    /// Nothing is read any more; what is written leaves, then the stream ends.
+    /// Stops reading: written bytes leave, then the stream is closed.
     pub fn close(&mut self, now: Instant) {
         self.put_goodbye();
-        self.phase = Phase::Closing;
+        self.phase = SessionPhase::Closing;
         self.since = now;
         self.inbox = Inbox::default();
     }
-    /// Whether both sides said so and nothing is under way.
+    /// Whether both sides have terminated and nothing is in progress.
     pub fn is_finished(&self) -> bool {
-        self.phase == Phase::Established && self.term_sent && self.term_received && !self.has_unfinished()
+        self.phase == SessionPhase::Established && self.term_sent && self.term_received && !self.has_unfinished()
     }
 
-    /// Whether everything written so far has gone to the stream.
+    /// Whether everything written so far has gone to the socket.
     pub fn is_written(&self) -> bool {
         self.pending.is_empty() && self.control.is_empty()
     }
 
-    /// Writes what the room allows: answers first, then segments. True when a closing session has
-    /// nothing left to write.
+    /// Writes as much as the socket accepts, answers before segments. Returns true if a closing session has nothing
+    /// left to write.
     // 9174-4-1, 9174-6.1-1, 9174-6.1-5, 9174-6.1-13, 7242-6.1-1, 7242-6.1-6
     pub fn flush(&mut self, now: Instant, may_transmit: bool, out: &mut impl Sink<Output>) -> bool {
         self.note_debts(now);
         let terms = self.old.map(|old| old.terms);
+        // After SHUTDOWN nothing may be sent: the answers are dropped.
         if self.is_mute() {
             self.incoming.put_answers(terms, &mut Vec::new());
         } else {
             self.incoming.put_answers(terms, &mut self.control);
         }
-        if self.phase == Phase::Answering && self.incoming.is_idle() {
+        if self.phase == SessionPhase::Answering && self.incoming.is_idle() {
             self.close(now);
-        } else if self.phase == Phase::Established && !self.has_unfinished() {
+        } else if self.phase == SessionPhase::Established && !self.has_unfinished() {
             self.put_goodbye();
         }
         if !self.control.is_empty() {
             self.pending.copy(&self.control);
             self.control.clear();
+            // A burst of answers must not keep its memory.
             self.control.shrink_to(CONTROL_KEPT);
         }
         if may_transmit {
             let begin = (!self.is_ending()).then_some(now);
-            if self.phase == Phase::Established {
+            if self.phase == SessionPhase::Established {
+                // Segments are cut as late as possible, so that answers do not wait behind them.
                 while self.pending.len() < self.room && self.outgoing.next_segment(begin, terms, &mut self.pending) {
                     self.last_used = now;
                     self.outgoing.ends_at(self.written + self.pending.len());
@@ -490,24 +503,24 @@ impl Session {
                 out.push(Output::Socket(socket::Output::Write { stream: self.stream, data }));
             }
         }
-        self.phase == Phase::Closing && self.pending.is_empty()
+        self.phase == SessionPhase::Closing && self.pending.is_empty()
     }
-    /// Asks for a keepalive now (RFC 9174 5.1.1).
+    /// Queues a keepalive (RFC 9174 5.1.1) unless other bytes are pending, which serve as well.
     // 9174-5.1.1-1
     pub fn put_keepalive(&mut self) {
         if self.pending.is_empty() && self.control.is_empty() && !self.is_mute() {
             self.control.push(self.keepalive_byte());
         }
     }
-    /// The peer is taken to live at `now`.
+    /// Restarts the silence timer.
     pub fn on_heard(&mut self, now: Instant) {
         self.last_received = now;
     }
-    /// The link is back: silence until now says nothing about the peer.
+    /// Restarts all timers when the link is back: silence during the outage proves nothing.
     pub fn on_resumed(&mut self, now: Instant) {
         self.on_heard(now);
-        self.progress = Progress::at(now);
-        if self.phase == Phase::Established && self.keepalive > Duration::ZERO {
+        self.progress = PeerProgress::at(now);
+        if self.phase == SessionPhase::Established && self.keepalive > Duration::ZERO {
             self.put_keepalive();
         }
     }
@@ -516,29 +529,29 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::streams::waiting::Waiting;
+    use crate::streams::waiting::WaitingBundle;
     use farlink_base::Leaving;
     use farlink_base::layer::SendId;
 
     #[test]
-    fn of_what_comes_behind_a_goodbye_nothing_is_kept() {
-        let mut session = Session::new(Instant(1), 1, StreamId(1), Some(LinkId(1)), &Config::default());
-        session.phase = Phase::Established;
+    fn data_after_termination_is_dropped() {
+        let mut session = TcpclSession::new(Instant(1), 1, StreamId(1), Some(LinkId(1)), &Config::default());
+        session.phase = SessionPhase::Established;
         session.answer_rest(Instant(2));
         session.on_data(Instant(3), Payload::fill(1, 1 << 30));
         assert!(session.inbox.is_empty());
     }
 
     #[test]
-    fn answers_that_left_do_not_count_as_waiting_however_much_there_is_to_send_and_others_do() {
-        let mut session = Session::new(Instant(1), 1, StreamId(1), Some(LinkId(1)), &Config::default());
-        session.phase = Phase::Established;
+    fn only_unsent_answers_count_as_waiting() {
+        let mut session = TcpclSession::new(Instant(1), 1, StreamId(1), Some(LinkId(1)), &Config::default());
+        session.phase = SessionPhase::Established;
         (session.outgoing.segment_limit, session.outgoing.transfer_limit) = (256 << 10, u64::MAX);
         let (mut out, mut next) = (Vec::new(), 0u64);
-        // The stream takes all it is given; ten bundles came, and are acknowledged.
+        // The socket accepts everything; ten bundles are received and acknowledged.
         for turn in 2..10_000 {
             while session.outgoing.waiting_bytes() < 1 << 20 {
-                session.outgoing.push(Waiting {
+                session.outgoing.push(WaitingBundle {
                     send: SendId(next),
                     total: 100_000,
                     part: Payload::fill(1, 100_000),
@@ -552,7 +565,7 @@ mod tests {
             out.clear();
             assert!(!session.is_flooded(), "{} bytes wait in turn {turn}", session.pending.len());
         }
-        // Now it takes nothing.
+        // From here the socket accepts nothing.
         session.on_writable(Instant(10_000), 0);
         let turns = (1..).take_while(|turn| {
             session.control.extend_from_slice(&[0; 180]);

@@ -1,20 +1,20 @@
-//! Transfer IDs a peer has used in a session: none may come again (RFC 9174 5.2.1).
+//! Transfer IDs that a peer has used in a session: each may be used once (RFC 9174 5.2.1).
 
 use alloc::collections::BTreeMap;
 
-/// Runs of numbers remembered; beyond, the two lowest become one, and what lies between counts as used. Peers count
-/// up: all of theirs are one run.
+/// Most runs remembered. Beyond, the two lowest merge, and the numbers between them count as used. Peers count up, so
+/// genuine ones need a single run.
 const RUNS_MAX: usize = 256;
 
-/// A set of transfer IDs, as runs.
+/// A set of transfer IDs, stored as runs.
 #[derive(Debug, Default)]
 pub struct UsedIds {
-    /// First and last number of each run.
+    /// Last number of each run, by its first.
     runs: BTreeMap<u64, u64>,
 }
 
 impl UsedIds {
-    /// Notes a number; whether it is new.
+    /// Records a number; returns whether it is new.
     // 9174-5.2.1-1
     pub fn insert(&mut self, id: u64) -> bool {
         let below = self.runs.range(..=id).next_back().map(|(first, last)| (*first, *last));
@@ -40,7 +40,7 @@ mod tests {
 
     /// Keeps 9174-5.2.1-1.
     #[test]
-    fn each_number_is_new_once_in_whatever_order() {
+    fn each_transfer_id_is_new_once() {
         let mut used = UsedIds::default();
         for id in [5, 3, 4, u64::MAX, 0, u64::MAX - 1, 7] {
             assert!(used.insert(id), "{id}");
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_at_random_take_bounded_memory_and_none_is_new_twice() {
+    fn random_transfer_ids_use_bounded_memory() {
         let mut used = UsedIds::default();
         let ids = || (0..10_000u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         for id in ids() {

@@ -1,4 +1,4 @@
-//! Messages on the wire (RFC 9174 4 and 5): read in place from a rope, written into a small vector.
+//! Messages on the wire (RFC 9174 4 and 5): parsed in place from a rope, written into a small vector.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -6,11 +6,11 @@ use farlink_base::{PayloadReader, Refusal};
 
 /// First bytes of a contact header.
 pub const MAGIC: [u8; 4] = *b"dtn!";
-/// This protocol's version.
+/// Version number in the contact header.
 pub const VERSION: u8 = 4;
-/// Flag of the contact header: whoever sends it can do TLS.
+/// Contact header flag: the sender supports TLS.
 pub const CAN_TLS: u8 = 1;
-/// Most bytes of extension items of one message, and of a node ID: more is an attack.
+/// Most bytes of extension items in one message, and of a node ID; bounds the memory for a message.
 pub const MAX_EXTENSION_BYTES: u32 = 4096;
 const MAX_NODE_ID_BYTES: u16 = 2048;
 
@@ -24,21 +24,21 @@ pub mod kind {
     pub const MSG_REJECT: u8 = 6;
     pub const SESS_INIT: u8 = 7;
 }
-/// The last segment of a transfer.
+/// Segment flag: last segment of a transfer.
 pub const END: u8 = 1;
-/// The first segment of a transfer.
+/// Segment flag: first segment of a transfer.
 pub const START: u8 = 2;
-/// SESS_TERM in answer to one.
+/// SESS_TERM flag: a reply.
 pub const REPLY: u8 = 1;
-/// Whether whoever does not know an extension item must give up.
+/// Extension flag: a receiver that does not know the item must reject.
 const CRITICAL: u8 = 1;
-/// Transfer extension: length of the whole transfer.
+/// Transfer extension with the length of the whole transfer.
 const TRANSFER_LENGTH: u16 = 1;
-/// Session extension of Farlink's own, of the types for private use (RFC 9174 9.3): whoever says so keeps what it
-/// acknowledges of a transfer that breaks. Its value tells it from others' use of the type.
+/// Session extension of Farlink's own, of a type for private use (RFC 9174 9.3): the sender keeps the acknowledged
+/// part of a broken transfer. The value distinguishes it from others' use of the type.
 const KEEPS_PARTS: (u16, &[u8]) = (0xfa71, b"farlink parts");
 
-/// SESS_TERM reasons.
+/// Reasons of SESS_TERM.
 pub mod term {
     pub const UNKNOWN: u8 = 0;
     pub const IDLE: u8 = 1;
@@ -47,7 +47,7 @@ pub mod term {
     pub const CONTACT_FAILURE: u8 = 4;
     pub const EXHAUSTED: u8 = 5;
 }
-/// XFER_REFUSE reasons.
+/// Reasons of XFER_REFUSE.
 pub mod refuse {
     pub const COMPLETED: u8 = 1;
     pub const NO_RESOURCES: u8 = 2;
@@ -56,13 +56,13 @@ pub mod refuse {
     pub const EXTENSION: u8 = 5;
     pub const TERMINATING: u8 = 6;
 }
-/// MSG_REJECT reasons.
+/// Reasons of MSG_REJECT.
 pub mod reject {
     pub const UNKNOWN_TYPE: u8 = 1;
     pub const UNEXPECTED: u8 = 3;
 }
 
-/// The reason a refusal is told with.
+/// XFER_REFUSE code for a refusal.
 pub fn refuse_code(reason: Refusal) -> u8 {
     match reason {
         Refusal::Duplicate => refuse::COMPLETED,
@@ -72,7 +72,7 @@ pub fn refuse_code(reason: Refusal) -> u8 {
         Refusal::Terminating => refuse::TERMINATING,
     }
 }
-/// What a reason told by the peer means here.
+/// Refusal for an XFER_REFUSE code; `None` if the bundle shall be retransmitted.
 pub fn refusal_of(code: u8) -> Option<Refusal> {
     match code {
         refuse::COMPLETED => Some(Refusal::Duplicate),
@@ -83,53 +83,53 @@ pub fn refusal_of(code: u8) -> Option<Refusal> {
     }
 }
 
-/// What the sender of a bundle hears when it is refused for this reason: XFER_REFUSE has few words.
+/// Result that the sender sees when its bundle is refused for this reason; XFER_REFUSE has few codes.
 pub fn told(why: Refusal) -> Result<(), Refusal> {
     let heard = refusal_of(refuse_code(why)).filter(|heard| *heard != Refusal::Duplicate);
     heard.map_or(Ok(()), Err)
 }
 
-/// What a peer says of itself (RFC 9174 4.6).
+/// Contents of SESS_INIT (RFC 9174 4.6).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionInit {
     /// Keepalive interval, s.
     pub keepalive_s: u16,
-    /// Largest segment it takes.
+    /// Largest segment accepted, bytes.
     pub segment_mru: u64,
-    /// Largest bundle it takes.
+    /// Largest bundle accepted, bytes.
     pub transfer_mru: u64,
-    /// Its node ID.
+    /// Node ID of the sender.
     pub node_id: String,
-    /// Whether it carries a critical extension, none of which this node knows.
+    /// Whether it has an unknown critical extension.
     pub critical: bool,
-    /// Whether it keeps what it acknowledges of a transfer that breaks, and takes the same of this side.
+    /// Whether the sender keeps the acknowledged part of a broken transfer, and relies on the same.
     pub keeps_parts: bool,
 }
 
-/// A transfer segment up to its data (RFC 9174 5.2.2).
+/// Head of a transfer segment (RFC 9174 5.2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentHead {
-    /// [`START`] and [`END`].
+    /// Flags: [`START`] and [`END`].
     pub flags: u8,
     /// Transfer ID.
     pub id: u64,
-    /// Length of the whole transfer, where announced.
+    /// Length of the whole transfer, if announced.
     pub total: Option<u64>,
-    /// Whether an extension makes the transfer unacceptable (unknown and critical, or damaged).
+    /// Whether an extension makes the transfer unacceptable (unknown and critical, or malformed).
     pub unacceptable: bool,
-    /// Bytes of data that follow.
+    /// Length of the data that follows, bytes.
     pub len: u64,
 }
 
 /// One message, or the head of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Message {
-    /// Followed by its data.
+pub enum V4Message {
+    /// Head of a segment; its data follows.
     Segment(SegmentHead),
     Ack {
         id: u64,
         acked: u64,
-        /// Whether the peer calls it the last one of its transfer.
+        /// Whether the peer marks it as the transfer's last.
         last: bool,
     },
     Refuse {
@@ -148,20 +148,20 @@ pub enum Message {
     Init(SessionInit),
 }
 
-/// Why no message could be read.
+/// Reason why no message could be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoMessage {
-    /// Its end has not come yet.
+    /// The message is incomplete.
     Incomplete,
-    /// The message type is none.
+    /// The message type is unassigned.
     UnknownType(u8),
-    /// It is too large or contradicts itself.
+    /// The message is too large or inconsistent.
     Broken(&'static str),
 }
 
 // 9174-2.1-1
-struct Fields<'a, 'b>(&'a mut PayloadReader<'b>);
-impl Fields<'_, '_> {
+struct FieldReader<'a, 'b>(&'a mut PayloadReader<'b>);
+impl FieldReader<'_, '_> {
     fn array<const N: usize>(&mut self) -> Result<[u8; N], NoMessage> {
         let mut bytes = [0; N];
         if self.0.read_exact(&mut bytes) { Ok(bytes) } else { Err(NoMessage::Incomplete) }
@@ -178,8 +178,9 @@ impl Fields<'_, '_> {
     fn u64(&mut self) -> Result<u64, NoMessage> {
         self.array().map(u64::from_be_bytes)
     }
-    /// A bounded run of bytes, copied once it is all there.
+    /// Reads `len` bytes, copied only once all are there.
     fn bytes(&mut self, len: usize) -> Result<Vec<u8>, NoMessage> {
+        // Nothing is allocated for bytes that have not arrived.
         if self.0.remaining() < len as u64 {
             return Err(NoMessage::Incomplete);
         }
@@ -188,27 +189,27 @@ impl Fields<'_, '_> {
     }
 }
 
-/// Reads the next message; of a segment, the head only. The caller keeps its place on any error.
+/// Reads the next message; of a segment only the head. On any error the caller restores the position.
 // 9174-5.2.3-2, 9174-6.1-10
-pub fn read_message(reader: &mut PayloadReader<'_>) -> Result<Message, NoMessage> {
-    let mut fields = Fields(reader);
+pub fn read_message(reader: &mut PayloadReader<'_>) -> Result<V4Message, NoMessage> {
+    let mut fields = FieldReader(reader);
     Ok(match fields.u8()? {
-        kind::XFER_SEGMENT => Message::Segment(read_segment(&mut fields)?),
+        kind::XFER_SEGMENT => V4Message::Segment(read_segment(&mut fields)?),
         kind::XFER_ACK => {
             let last = fields.u8()? & END != 0;
-            Message::Ack { id: fields.u64()?, acked: fields.u64()?, last }
+            V4Message::Ack { id: fields.u64()?, acked: fields.u64()?, last }
         }
-        kind::XFER_REFUSE => Message::Refuse { reason: fields.u8()?, id: fields.u64()? },
-        kind::KEEPALIVE => Message::Keepalive,
-        kind::SESS_TERM => Message::Term { reply: fields.u8()? & REPLY != 0, reason: fields.u8()? },
-        kind::MSG_REJECT => Message::Reject { reason: fields.u8()?, kind: fields.u8()? },
-        kind::SESS_INIT => Message::Init(read_init(&mut fields)?),
+        kind::XFER_REFUSE => V4Message::Refuse { reason: fields.u8()?, id: fields.u64()? },
+        kind::KEEPALIVE => V4Message::Keepalive,
+        kind::SESS_TERM => V4Message::Term { reply: fields.u8()? & REPLY != 0, reason: fields.u8()? },
+        kind::MSG_REJECT => V4Message::Reject { reason: fields.u8()?, kind: fields.u8()? },
+        kind::SESS_INIT => V4Message::Init(read_init(&mut fields)?),
         other => return Err(NoMessage::UnknownType(other)),
     })
 }
 
 // 9174-4.6-4, 9174-4.8-3, 9174-4.8-5
-fn read_init(fields: &mut Fields<'_, '_>) -> Result<SessionInit, NoMessage> {
+fn read_init(fields: &mut FieldReader<'_, '_>) -> Result<SessionInit, NoMessage> {
     let keepalive_s = fields.u16()?;
     let (segment_mru, transfer_mru) = (fields.u64()?, fields.u64()?);
     let len = fields.u16()?;
@@ -228,7 +229,7 @@ fn read_init(fields: &mut Fields<'_, '_>) -> Result<SessionInit, NoMessage> {
 }
 
 // 9174-5.2.2-2, 9174-5.2.2-3, 9174-5.2.5-3, 9174-5.2.5-4, 9174-5.2.5-5, 9174-5.2.5.1-1, 9174-5.2.5.1-3
-fn read_segment(fields: &mut Fields<'_, '_>) -> Result<SegmentHead, NoMessage> {
+fn read_segment(fields: &mut FieldReader<'_, '_>) -> Result<SegmentHead, NoMessage> {
     let flags = fields.u8()?;
     let id = fields.u64()?;
     let (mut total, mut unacceptable) = (None, false);
@@ -244,15 +245,16 @@ fn read_segment(fields: &mut Fields<'_, '_>) -> Result<SegmentHead, NoMessage> {
     Ok(SegmentHead { flags, id, total, unacceptable, len: fields.u64()? })
 }
 
-fn read_extensions(fields: &mut Fields<'_, '_>) -> Result<Vec<u8>, NoMessage> {
+fn read_extensions(fields: &mut FieldReader<'_, '_>) -> Result<Vec<u8>, NoMessage> {
     let len = fields.u32()?;
+    // Checked before anything is allocated.
     if len > MAX_EXTENSION_BYTES {
         return Err(NoMessage::Broken("extension items of more than 4096 bytes"));
     }
     fields.bytes(len as usize)
 }
 
-/// Calls `item(flags, type, value)` for each; `None` when they do not fill the list exactly.
+/// Calls `item(flags, type, value)` for each extension item; `None` if they do not fill the list exactly.
 // 9174-4.8-1, 9174-5.2.5-1
 fn each_extension(mut list: &[u8], mut item: impl FnMut(u8, u16, &[u8])) -> Option<()> {
     while !list.is_empty() {
@@ -270,7 +272,7 @@ pub fn put_contact_header(out: &mut Vec<u8>, can_tls: bool) {
     out.extend_from_slice(&MAGIC);
     out.extend_from_slice(&[VERSION, if can_tls { CAN_TLS } else { 0 }]);
 }
-/// Appends a SESS_INIT, with no extension but that about parts.
+/// Appends a SESS_INIT, whose only extension is [`KEEPS_PARTS`].
 // 9174-4.6-4, 9174-4.8-1, 9174-4.8-2
 pub fn put_init(out: &mut Vec<u8>, init: &SessionInit) {
     out.push(kind::SESS_INIT);
@@ -290,7 +292,7 @@ pub fn put_init(out: &mut Vec<u8>, init: &SessionInit) {
         out.extend_from_slice(value);
     }
 }
-/// Appends a segment up to its data; `total` only in a first segment.
+/// Appends a segment without its data; `total` only in a first segment.
 // 9174-2.1-1, 9174-5.2.2-1, 9174-5.2.2-3, 9174-5.2.5-1, 9174-5.2.5-2, 9174-5.2.5.1-1, 9174-5.2.5.1-3
 pub fn put_segment(out: &mut Vec<u8>, flags: u8, id: u64, total: Option<u64>, len: u64) {
     out.extend_from_slice(&[kind::XFER_SEGMENT, flags]);
@@ -313,17 +315,14 @@ pub fn put_ack(out: &mut Vec<u8>, flags: u8, id: u64, acked: u64) {
     out.extend_from_slice(&id.to_be_bytes());
     out.extend_from_slice(&acked.to_be_bytes());
 }
-/// Appends an XFER_REFUSE.
 pub fn put_refuse(out: &mut Vec<u8>, reason: u8, id: u64) {
     out.extend_from_slice(&[kind::XFER_REFUSE, reason]);
     out.extend_from_slice(&id.to_be_bytes());
 }
-/// Appends a SESS_TERM.
 // 9174-6.1-9
 pub fn put_term(out: &mut Vec<u8>, flags: u8, reason: u8) {
     out.extend_from_slice(&[kind::SESS_TERM, flags, reason]);
 }
-/// Appends a MSG_REJECT.
 pub fn put_reject(out: &mut Vec<u8>, reason: u8, message: u8) {
     out.extend_from_slice(&[kind::MSG_REJECT, reason, message]);
 }
@@ -333,13 +332,13 @@ mod tests {
     use super::*;
     use farlink_base::Payload;
 
-    fn read(bytes: &[u8]) -> Result<Message, NoMessage> {
+    fn read(bytes: &[u8]) -> Result<V4Message, NoMessage> {
         read_message(&mut Payload::from(bytes.to_vec()).reader())
     }
 
     /// Keeps 9174-2.1-1, 9174-4.6-4, 9174-5.2.2-3.
     #[test]
-    fn messages_round_trip_and_every_prefix_is_incomplete() {
+    fn v4_messages_round_trip() {
         let init = SessionInit {
             keepalive_s: 30,
             segment_mru: 1 << 16,
@@ -351,24 +350,24 @@ mod tests {
         let parts = SessionInit { keeps_parts: true, ..init.clone() };
         let segment = SegmentHead { flags: START, id: 7, total: Some(500), unacceptable: false, len: 9 };
         let cases = [
-            Message::Init(init.clone()),
-            Message::Init(parts),
-            Message::Segment(segment),
-            Message::Ack { id: 3, acked: 9, last: true },
-            Message::Refuse { reason: 2, id: 3 },
-            Message::Term { reply: true, reason: 1 },
-            Message::Reject { reason: 1, kind: 0xee },
+            V4Message::Init(init.clone()),
+            V4Message::Init(parts),
+            V4Message::Segment(segment),
+            V4Message::Ack { id: 3, acked: 9, last: true },
+            V4Message::Refuse { reason: 2, id: 3 },
+            V4Message::Term { reply: true, reason: 1 },
+            V4Message::Reject { reason: 1, kind: 0xee },
         ];
         for message in cases {
             let mut out = Vec::new();
             match &message {
-                Message::Init(init) => put_init(&mut out, init),
-                Message::Segment(s) => put_segment(&mut out, s.flags, s.id, s.total, s.len),
-                Message::Ack { id, acked, last } => put_ack(&mut out, u8::from(*last), *id, *acked),
-                Message::Refuse { reason, id } => put_refuse(&mut out, *reason, *id),
-                Message::Term { reason, .. } => put_term(&mut out, REPLY, *reason),
-                Message::Reject { reason, kind } => put_reject(&mut out, *reason, *kind),
-                Message::Keepalive => {}
+                V4Message::Init(init) => put_init(&mut out, init),
+                V4Message::Segment(s) => put_segment(&mut out, s.flags, s.id, s.total, s.len),
+                V4Message::Ack { id, acked, last } => put_ack(&mut out, u8::from(*last), *id, *acked),
+                V4Message::Refuse { reason, id } => put_refuse(&mut out, *reason, *id),
+                V4Message::Term { reason, .. } => put_term(&mut out, REPLY, *reason),
+                V4Message::Reject { reason, kind } => put_reject(&mut out, *reason, *kind),
+                V4Message::Keepalive => {}
             }
             assert_eq!(read(&out), Ok(message));
             assert!((0..out.len()).all(|cut| read(&out[..cut]) == Err(NoMessage::Incomplete)));
@@ -390,16 +389,16 @@ mod tests {
             out.extend_from_slice(&list);
             out.extend_from_slice(&[0; 8]);
             match read(&out) {
-                Ok(Message::Segment(head)) => (head.total, head.unacceptable),
+                Ok(V4Message::Segment(head)) => (head.total, head.unacceptable),
                 other => panic!("{other:?}"),
             }
         };
         let length = item(0, 1, &[0, 0, 0, 0, 0, 0, 1, 0]);
         assert_eq!(with(length.clone()), (Some(256), false));
-        assert_eq!(with([length.clone(), length].concat()), (Some(256), true), "never twice");
+        assert_eq!(with([length.clone(), length].concat()), (Some(256), true), "repeated");
         assert_eq!(with(item(0, 9, &[1])), (None, false));
         assert_eq!(with(item(CRITICAL, 9, &[1])), (None, true));
-        assert_eq!(with(item(0xfe, 9, &[1])), (None, false), "the other bits mean nothing");
+        assert_eq!(with(item(0xfe, 9, &[1])), (None, false), "the other bits are ignored");
         assert_eq!(with(item(0xfe, 1, &[0, 0, 0, 0, 0, 0, 1, 0])), (Some(256), false));
         assert_eq!(with(alloc::vec![0, 0, 9, 0, 200]), (None, true), "does not fill its list");
         let bomb = [&[1, START][..], &[0; 8], &[0xff; 4]].concat();

@@ -1,21 +1,21 @@
-//! The receiver's half: what is in a datagram, and whose it is.
+//! Receiver: parses datagrams, attributes them to links, and offers bundles.
 
+use super::dynamic::AnswerBudget;
 use super::entity::Udpcl;
-use super::packet::{Extensions, Kind};
+use super::packet::{Extensions, MessageKind};
 use super::peers::Who;
-use super::strangers::Room;
-use super::transfers::Heard;
+use super::transfers::SegmentOutcome;
 use core::net::SocketAddr;
 use farlink_base::layer::{DatagramBatch, Output};
 use farlink_base::{Event, EventClass, Instant, Payload, Refusal, Sink};
 
-/// Messages read of one datagram: bundles as short as can be, side by side, are fewer.
+/// Most messages read from one datagram; even the shortest bundles in a row are fewer.
 const MESSAGES_MAX: usize = 512;
-/// Extension maps read of one datagram: all there is to say fits into one.
+/// Most extension maps read from one datagram: one has room for every item.
 const MAPS_MAX: usize = 16;
 
 impl Udpcl {
-    /// Takes the datagrams of a train; a malformed one affects no other.
+    /// Takes in the datagrams of a batch; a malformed one affects no other.
     pub(super) fn datagrams(
         &mut self,
         now: Instant,
@@ -29,7 +29,7 @@ impl Udpcl {
         let who = self.who(from);
         for datagram in train.datagrams() {
             if !who.known && !self.config.accept_unknown {
-                self.malformed(who, "a datagram from an address of no link", out);
+                self.malformed(who, "a datagram from an address without a link", out);
                 continue;
             }
             self.packet(now, who, from, datagram, out);
@@ -42,25 +42,25 @@ impl Udpcl {
     }
     /// Reads the messages of one datagram (draft sections 3.3 and 3.4).
     fn packet(&mut self, now: Instant, who: Who, from: SocketAddr, datagram: Payload, out: &mut impl Sink<Output>) {
-        let mut room = Room::new(datagram.len());
+        let mut room = AnswerBudget::new(datagram.len());
         let mut rest = datagram;
         let mut maps = 0;
         for _ in 0..MESSAGES_MAX {
             let Some(first) = rest.reader().read_u8() else { return };
-            match Kind::of(first) {
-                // To the end of the packet: also four zeros alone, which keep the way open (RFC 7122 3.4).
+            match MessageKind::of(first) {
+                // Padding lasts to the end of the packet. Four zeros alone are a keepalive (RFC 7122 3.4).
                 // 7122-3.4-1
-                Kind::Padding => return,
-                Kind::Bundle => {
-                    // RFC 7122 3.2: one in a datagram. Some send several.
+                MessageKind::Padding => return,
+                MessageKind::Bundle => {
+                    // RFC 7122 3.2 has one bundle per datagram; some implementations send several.
                     let bundle = match (self.config.split)(&rest) {
                         Ok(Some(end)) if end > 0 && end < rest.len() => rest.split_to(end),
                         _ => core::mem::take(&mut rest),
                     };
                     self.offer(who, bundle, out);
                 }
-                Kind::Map if maps == MAPS_MAX => break,
-                Kind::Map => {
+                MessageKind::Map if maps == MAPS_MAX => break,
+                MessageKind::Map => {
                     maps += 1;
                     let mut reader = rest.reader();
                     match Extensions::read(&mut reader) {
@@ -72,21 +72,23 @@ impl Udpcl {
                         Err(reason) => return self.malformed(who, reason, out),
                     }
                 }
-                Kind::Dtls => return self.malformed(who, "a record of DTLS, which this node does not speak", out),
-                Kind::Unused => return self.malformed(who, "no message of UDPCL", out),
+                MessageKind::Dtls => {
+                    return self.malformed(who, "a DTLS record, which this node does not support", out);
+                }
+                MessageKind::Unused => return self.malformed(who, "not a UDPCL message", out),
             }
         }
         if !rest.is_empty() {
-            self.malformed(who, "more messages in a datagram than are read", out);
+            self.malformed(who, "too many messages in a datagram", out);
         }
     }
-    /// Does what the items of a map say; `room` is what the packet it is in may be answered with.
+    /// Processes the items of an extension map. `room` limits the answers to its packet.
     fn extensions(
         &mut self,
         now: Instant,
         (who, from): (Who, SocketAddr),
         extensions: Extensions,
-        room: &mut Room,
+        room: &mut AnswerBudget,
         out: &mut impl Sink<Output>,
     ) {
         let Extensions { transfer, listens_ms, node_id, probe, confirmation } = extensions;
@@ -102,11 +104,11 @@ impl Udpcl {
             None => self.introduces(now, from, (listens_ms, node_id, confirmation), room, out),
         }
         let Some(segment) = transfer else { return };
-        match self.transfers.hear(now, from, who.stranger, segment) {
-            Heard::Nothing => {}
-            Heard::Whole(bundle) => self.offer(who, bundle, out),
-            Heard::Malformed(reason) => self.malformed(who, reason, out),
-            Heard::Refused(reason) => self.lost(who, reason, out),
+        match self.transfers.hear(now, from, who.unauthenticated, segment) {
+            SegmentOutcome::Nothing => {}
+            SegmentOutcome::Whole(bundle) => self.offer(who, bundle, out),
+            SegmentOutcome::Malformed(reason) => self.malformed(who, reason, out),
+            SegmentOutcome::Refused(reason) => self.lost(who, reason, out),
         }
     }
     fn lost(&self, who: Who, reason: Refusal, out: &mut impl Sink<Output>) {
@@ -116,7 +118,7 @@ impl Udpcl {
     }
     fn offer(&mut self, who: Who, bundle: Payload, out: &mut impl Sink<Output>) {
         let (ticket, total) = (self.ticket(), Some(bundle.len()));
-        let link = who.link.unwrap_or(self.strangers.nobody());
+        let link = who.link.unwrap_or(self.dynamic.nobody());
         out.push(Output::Offer { ticket, link, part: bundle, last: true, total, reliable: false });
     }
 }

@@ -1,41 +1,41 @@
-//! The entity: its links, deadlines, and which part answers which input.
+//! The entity's state machine: links, deadlines, and dispatch of inputs.
 
+use super::dynamic::DynamicPeers;
 use super::peers::Homes;
-use super::span::Span;
-use super::strangers::Strangers;
-use super::transfers::{Bounds, Transfers};
+use super::span::UdpclSpan;
+use super::transfers::{TransferBounds, Transfers};
 use super::{Config, LinkParams};
 use alloc::vec::Vec;
 use farlink_base::layer::{ConvergenceLayer, Input, Output, Ticket};
 use farlink_base::socket;
 use farlink_base::{Few, Instant, LinkId, Rng, Sink, TimerQueue};
 
-/// What an entity holds at the moment; all zero when it is idle.
+/// Resources that an entity holds now; all zero when idle.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Usage {
-    /// Bundles that arrive in segments and are not complete.
+    /// Incomplete transfers being received.
     pub transfers: usize,
-    /// Bytes of them (and what their fragmentation costs).
+    /// Their bytes, and the memory that their fragmentation costs.
     pub arriving_bytes: u64,
-    /// Bundles that wait to be sent.
+    /// Bundles waiting to be sent.
     pub queued: usize,
-    /// Bytes of them that have not left.
+    /// Their bytes not sent yet.
     pub queued_bytes: u64,
-    /// Peers that are not configured and said where they listen.
-    pub strangers: usize,
+    /// Peers without a configured link that confirmed where they listen.
+    pub dynamic: usize,
 }
 
-/// One UDPCL entity.
+/// The UDPCL entity of one node.
 #[derive(Debug)]
 pub struct Udpcl {
     pub(super) config: Config,
-    pub(super) spans: Vec<Span>,
-    /// Places among the spans.
+    pub(super) spans: Vec<UdpclSpan>,
+    /// Index into `spans`, by link.
     pub(super) by_link: Few<LinkId, usize>,
-    /// Places that no link has.
+    /// Unused indices of `spans`.
     pub(super) vacant: Vec<usize>,
     pub(super) homes: Homes,
-    pub(super) strangers: Strangers,
+    pub(super) dynamic: DynamicPeers,
     pub(super) transfers: Transfers,
     pub(super) agenda: TimerQueue<usize>,
     pub(super) next_transfer: u64,
@@ -45,9 +45,9 @@ pub struct Udpcl {
 }
 
 impl Udpcl {
-    /// An entity with its neighbours. Links are down until told otherwise.
+    /// Creates an entity with these neighbours. Links start down.
     pub fn new(config: Config, spans: Vec<LinkParams>) -> Udpcl {
-        let bounds = Bounds {
+        let bounds = TransferBounds {
             transfers: config.transfers.into(),
             memory: config.memory_bytes,
             longest: config.transfer_bytes,
@@ -58,10 +58,10 @@ impl Udpcl {
             by_link: Few::new(),
             vacant: Vec::new(),
             homes: Homes::new(),
-            strangers: Strangers::new(config.layer, config.seed),
+            dynamic: DynamicPeers::new(config.layer, config.seed),
             transfers: Transfers::new(bounds, config.seed),
             agenda: TimerQueue::new(),
-            // An entity that starts anew hardly meets numbers its peers remember.
+            // A random start: after a restart few numbers match those that peers remember.
             next_transfer: Rng::stream(config.seed, 0x0d9c).below(1 << 31),
             next_ticket: 1,
             closing: false,
@@ -73,17 +73,17 @@ impl Udpcl {
         }
         entity
     }
-    /// What the entity holds.
+    /// Resources held now.
     pub fn usage(&self) -> Usage {
         Usage {
             transfers: self.transfers.len(),
             arriving_bytes: self.transfers.bytes(),
             queued: self.spans.iter().map(|span| span.queue.len()).sum(),
             queued_bytes: self.spans.iter().map(|span| span.unsent).sum(),
-            strangers: self.strangers.met(),
+            dynamic: self.dynamic.met(),
         }
     }
-    /// Places in its table of links: those of links, and those that links left.
+    /// Size of the link table, vacant entries included.
     pub fn places(&self) -> usize {
         debug_assert_eq!(self.by_link.len() + self.vacant.len(), self.spans.len());
         self.spans.len()
@@ -93,7 +93,7 @@ impl Udpcl {
         Ticket(self.next_ticket - 1)
     }
 
-    /// Notes that a span's deadline and readiness may have changed.
+    /// Marks a span whose deadline or readiness may have changed.
     pub(super) fn touch(&mut self, index: usize) {
         if !core::mem::replace(&mut self.spans[index].touched, true) {
             self.touched.push(index);
@@ -108,6 +108,7 @@ impl Udpcl {
         for index in due {
             self.touch(index);
             if self.spans[index].until.is_some_and(|until| until <= now) {
+                // The dynamic peer has not announced itself in time.
                 self.remove_link(self.spans[index].config.link, out);
                 continue;
             }
@@ -115,7 +116,7 @@ impl Udpcl {
             self.transmit(index, now, out);
         }
         self.transfers.expire(now);
-        self.strangers.expire(now);
+        self.dynamic.expire(now);
     }
     fn shutdown(&mut self, out: &mut impl Sink<Output>) {
         self.closing = true;
@@ -125,7 +126,7 @@ impl Udpcl {
             self.touch(index);
         }
     }
-    /// Brings deadline and readiness of every touched span up to date.
+    /// Updates deadline and readiness of every marked span.
     pub(super) fn settle(&mut self, now: Instant, out: &mut impl Sink<Output>) {
         while let Some(index) = self.touched.pop() {
             let span = &mut self.spans[index];
@@ -143,6 +144,7 @@ impl Udpcl {
                 span.armed = deadline.map(|deadline| self.agenda.arm(deadline, index));
             }
         }
+        // A burst over many links must not keep its memory.
         if self.touched.capacity() > 64 {
             self.touched = Vec::new();
         }
@@ -165,8 +167,8 @@ impl ConvergenceLayer for Udpcl {
             Input::SendBroken { link, id } | Input::CancelSend { link, id } => self.take_back(link, id, out),
             Input::RemoveLink { link } => self.remove_link(link, out),
             Input::Shutdown => self.shutdown(out),
-            // Nobody is told what became of a bundle, and none is offered in parts. There are no sessions, and
-            // what waits here has memory of its own.
+            // UDPCL conveys no verdicts and offers complete bundles only; it has no sessions, and its partial
+            // transfers own their memory.
             Input::Accepted { .. }
             | Input::Refused { .. }
             | Input::Hold { .. }
@@ -179,6 +181,6 @@ impl ConvergenceLayer for Udpcl {
         self.settle(now, out);
     }
     fn next_timeout(&self) -> Option<Instant> {
-        Instant::earliest([self.agenda.next_deadline(), self.transfers.next_timeout(), self.strangers.next_timeout()])
+        Instant::earliest([self.agenda.next_deadline(), self.transfers.next_timeout(), self.dynamic.next_timeout()])
     }
 }

@@ -1,24 +1,24 @@
-//! Transfers that are over, so that what comes of them once more is known: copies that a network or
-//! a careful sender made.
+//! Memory of finished transfers, so that late copies of their segments, duplicated by the network or the sender, are
+//! recognised.
 
 use core::net::SocketAddr;
 use farlink_base::{Duration, Instant, Set, set};
 
-/// The sender of a transfer, and its number.
+/// Source address and transfer number.
 pub(super) type TransferId = (SocketAddr, u64);
 
-/// How long one is remembered at least: as long as a copy may come behind (draft section 3.3.1).
+/// Shortest time that a transfer is remembered: as long as a copy may be delayed (draft section 3.3.1).
 const REMEMBERED: Duration = Duration::from_secs(60);
-/// Transfers remembered per generation.
+/// Most transfers per generation.
 const MOST: usize = 16_384;
 
-/// Remembers transfers that ended: between one and two minutes of them, and between one and two
-/// generations.
+/// Two generations of finished transfers: each transfer is remembered for one to two minutes, unless more than
+/// [`MOST`] follow.
 #[derive(Debug)]
 pub(super) struct Finished {
     young: Set<TransferId>,
     old: Set<TransferId>,
-    /// When the young ones become old.
+    /// Time at which the young generation becomes the old one.
     until: Instant,
     seed: u64,
 }
@@ -26,14 +26,14 @@ impl Finished {
     pub(super) const fn new(seed: u64) -> Finished {
         Finished { young: set(seed), old: set(seed), until: Instant::ZERO, seed }
     }
-    /// Forgets what is long over.
+    /// Drops generations that have expired.
     pub(super) fn expire(&mut self, now: Instant) {
         while self.until <= now && !(self.young.is_empty() && self.old.is_empty()) {
             self.old = core::mem::replace(&mut self.young, set(self.seed));
             self.until += REMEMBERED;
         }
     }
-    /// When [`Finished::expire`] has something to forget.
+    /// Time of the next expiry.
     pub(super) fn due(&self) -> Option<Instant> {
         (!self.young.is_empty() || !self.old.is_empty()).then_some(self.until)
     }
@@ -42,6 +42,7 @@ impl Finished {
         if self.young.is_empty() && self.old.is_empty() {
             self.until = now + REMEMBERED;
         }
+        // A burst shortens the memory instead of growing it.
         if self.young.len() >= MOST {
             self.old = core::mem::replace(&mut self.young, set(self.seed));
             self.until = now + REMEMBERED;
@@ -65,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn one_is_known_for_a_minute_and_forgotten_after_two() {
+    fn finished_transfer_is_remembered_a_minute() {
         let mut finished = Finished::new(1);
         assert_eq!(finished.due(), None);
         finished.insert(s(100), id(1));
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn very_many_push_the_oldest_out() {
+    fn oldest_generation_is_evicted() {
         let mut finished = Finished::new(1);
         for number in 0..10 * MOST as u64 {
             finished.insert(s(5), id(number));
@@ -90,7 +91,8 @@ mod tests {
     }
 
     #[test]
-    fn a_long_silence_costs_no_steps() {
+    fn long_silence_expires_at_once() {
+        // The number of steps must not depend on the time passed.
         let mut finished = Finished::new(1);
         finished.insert(s(1), id(1));
         finished.expire(Instant::MAX);

@@ -1,16 +1,17 @@
-//! Bundles in datagrams: the UDP convergence layer (RFC 7122 3.2), and what UDPCLv2 adds to it
+//! UDP convergence layer: bundles in datagrams (RFC 7122 3.2), and the extensions of UDPCLv2
 //! (draft-ietf-dtn-udpcl-04).
 //!
-//! [`Udpcl`] is one entity, driven as a [`farlink_base::layer::ConvergenceLayer`]. A bundle leaves as
-//! one datagram, or, to a peer that speaks version 2, in segments; nobody confirms it, so it counts as
-//! sent when it has left, at a pace that is kept. What arrives is heard in both versions, without DTLS.
-//! [`packet`] is the wire. It never looks inside a bundle: a function in [`Config`] tells where one ends.
+//! [`Udpcl`] is one entity, driven as a [`farlink_base::layer::ConvergenceLayer`]. A bundle leaves as one datagram
+//! or, to a peer of version 2, in segments. There are no acknowledgments: a bundle counts as sent when it has left,
+//! at the link's rate. Both versions are received, without DTLS. [`packet`] is the encoding. Bundles are not parsed:
+//! a function in [`Config`] finds their end.
 //!
-//! A peer is known by its address. What comes from elsewhere is taken too, where [`Config`] says so,
-//! but nothing is sent there until whoever is there says its name, that it listens, and what only one
-//! at that address can know.
+//! A peer is identified by its address. Bundles from unknown addresses are accepted if [`Config`] allows, but nothing
+//! is sent there until the peer has announced its node ID and that it listens, and has proved by a nonce that it
+//! receives at that address.
 
 mod arriving;
+mod dynamic;
 mod entity;
 mod finished;
 pub mod packet;
@@ -19,7 +20,6 @@ mod peers;
 mod protocol;
 mod sending;
 mod span;
-mod strangers;
 mod transfers;
 
 pub use crate::ltp::{Split, whole_block};
@@ -29,38 +29,37 @@ pub use params::{LINK_PARAMS, PARAMS};
 use alloc::string::String;
 use farlink_base::{Duration, LayerId, LinkId, Refusal};
 
-/// Longest bundle that fits one datagram of IPv4.
+/// Longest bundle in one datagram of IPv4, bytes.
 pub const DATAGRAM_MAX: u64 = 65_507;
-/// Shortest interval of keepalives (RFC 7122 3.4).
+/// Shortest keepalive interval (RFC 7122 3.4).
 pub const KEEPALIVE_MIN: Duration = Duration::from_secs(15);
 
-/// What the sender of a bundle hears when it is refused for this reason: nothing. For it, the bundle is
-/// as good as kept.
+/// Result that the sender of a refused bundle sees: always success, because UDPCL conveys no refusal.
 pub fn told(_: Refusal) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// One entity.
+/// Configuration of one entity.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// This instance's number in its stack (keeps dynamic link numbers apart).
+    /// This instance's number in its stack: keeps the numbers of dynamic links apart.
     pub layer: LayerId,
-    /// The node ID this entity says it is, to peers of version 2; empty: it says none.
+    /// Node ID announced to peers of version 2; empty: none.
     pub node_id: String,
-    /// Whether datagrams from addresses without a link are taken.
+    /// Whether datagrams from addresses without a link are accepted.
     pub accept_unknown: bool,
-    /// Seed of transfer numbers and probes. A real node must not reuse one after a restart: its peers
-    /// remember the transfers of before.
+    /// Seed of transfer numbers and nonces. A real node must not reuse one after a restart: its peers remember
+    /// earlier transfers.
     pub seed: u64,
-    /// Transfers that arrive at once, over all links; of strangers a quarter.
+    /// Most transfers being received at once; peers without a configured link get a quarter.
     pub transfers: u32,
-    /// Bytes of transfers that are still arriving, over all links; of strangers a quarter.
+    /// Most bytes of transfers being received; peers without a configured link get a quarter.
     pub memory_bytes: u64,
-    /// Longest transfer taken.
+    /// Longest transfer accepted, bytes.
     pub transfer_bytes: u64,
-    /// A transfer that gets no segment for so long is dropped.
+    /// Time without a new segment after which a transfer is dropped.
     pub idle: Duration,
-    /// Where a bundle in a datagram ends, for datagrams of several.
+    /// Finds the end of a bundle in a datagram that holds several.
     pub split: Split,
 }
 impl Default for Config {
@@ -79,24 +78,24 @@ impl Default for Config {
     }
 }
 
-/// One neighbour.
+/// Parameters of one neighbour's link.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LinkParams {
-    /// Which link it is.
+    /// Number of the link.
     pub link: LinkId,
-    /// The neighbour's node ID; of another name it claims nothing is believed. Empty: any.
+    /// Node ID of the neighbour: claims of other node IDs are rejected. Empty: any.
     pub node_id: String,
-    /// Version of the protocol it is sent: 1 (RFC 7122) or 2 (draft-ietf-dtn-udpcl).
+    /// Protocol version for sending: 1 (RFC 7122) or 2 (draft-ietf-dtn-udpcl).
     pub version: u8,
-    /// Bytes of one datagram: longer bundles go in segments with version 2, and as fragments with version 1
+    /// Longest datagram, bytes. Longer bundles leave in segments with version 2, and as fragments with version 1
     /// ([`LinkParams::largest`]).
     pub datagram_bytes: u32,
-    /// Bytes of headers the medium adds to each datagram (IP and UDP: 28); charged to the rate.
+    /// Headers that the medium adds to each datagram, bytes (IP and UDP: 28); charged to the rate.
     pub overhead_bytes: u32,
-    /// Bytes per second, headers counted, where no rate of the link is known.
+    /// Bytes per second including headers, while the link has no known rate.
     pub pace_bytes: u64,
-    /// Something is sent this often at least, so that address translators on the way remember the
-    /// neighbour; zero: nothing is. At least [`KEEPALIVE_MIN`].
+    /// Longest silence before a keepalive is sent, so that address translators keep the path open; zero: none. At
+    /// least [`KEEPALIVE_MIN`].
     pub keepalive: Duration,
 }
 impl Default for LinkParams {
@@ -113,7 +112,7 @@ impl Default for LinkParams {
     }
 }
 impl LinkParams {
-    /// Longest bundle it takes, in bytes; `None`: any.
+    /// Longest bundle that the link takes, bytes; `None`: no limit.
     pub fn largest(&self) -> Option<u64> {
         (self.version < 2).then_some(u64::from(self.datagram_bytes).min(DATAGRAM_MAX))
     }

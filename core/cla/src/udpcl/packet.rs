@@ -1,16 +1,15 @@
-//! What a datagram holds: messages told apart by their first octet, and the extension maps of
-//! UDPCLv2 (draft-ietf-dtn-udpcl-04).
+//! Encoding of datagrams: messages, distinguished by their first octet, and the extension maps of UDPCLv2
+//! (draft-ietf-dtn-udpcl-04).
 
 use crate::cbor::{self, ARRAY, BYTES, MAP, NEGATIVE, TEXT, UINT};
 use alloc::string::String;
 use alloc::vec::Vec;
 use farlink_base::{Payload, PayloadReader};
 
-/// Four zero octets: nothing is in it, but address translators see that somebody is there
-/// (RFC 7122 3.4).
+/// Keepalive: four zero octets, which refresh address translators (RFC 7122 3.4).
 pub const KEEPALIVE: [u8; 4] = [0; 4];
 
-/// Longest node ID read.
+/// Longest node ID read, bytes.
 const NODE_ID_MAX: u64 = 255;
 
 /// Keys of extension items (draft section 3.5).
@@ -20,84 +19,84 @@ mod key {
     pub const SENDER_NODE_ID: u64 = 4;
     pub const PEER_PROBE: u64 = 6;
     pub const PEER_CONFIRMATION: u64 = 7;
-    /// The greatest and the least, as heads say them: 16 bits with a sign.
+    /// Largest absolute value in a key's head: keys are 16-bit signed integers.
     pub const GREATEST: u64 = 0x7fff;
 }
 
-/// What the first octet of a message says it is.
+/// Message type, as its first octet shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// Zeros, to the end of the packet.
+pub enum MessageKind {
+    /// Zeros up to the end of the packet.
     Padding,
-    /// A bundle: of version 6, or the CBOR array of version 7.
+    /// A bundle of version 6, or the CBOR array of version 7.
     Bundle,
-    /// A record of DTLS.
+    /// A DTLS record.
     Dtls,
     /// An extension map.
     Map,
-    /// Nothing this protocol has.
+    /// An unassigned first octet.
     Unused,
 }
-impl Kind {
-    /// That of a message with this first octet.
-    pub fn of(first: u8) -> Kind {
+impl MessageKind {
+    /// Type of the message that starts with this octet.
+    pub fn of(first: u8) -> MessageKind {
         match first {
-            0x00 => Kind::Padding,
-            0x06 | 0x80..=0x9f => Kind::Bundle,
-            0x14..=0x1a | 0x20..=0x3f => Kind::Dtls,
-            0xa0..=0xbf => Kind::Map,
-            _ => Kind::Unused,
+            0x00 => MessageKind::Padding,
+            0x06 | 0x80..=0x9f => MessageKind::Bundle,
+            0x14..=0x1a | 0x20..=0x3f => MessageKind::Dtls,
+            0xa0..=0xbf => MessageKind::Map,
+            _ => MessageKind::Unused,
         }
     }
 }
 
 /// One segment of a transfer.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Segment {
-    /// The sender's number for the transfer.
+pub struct TransferSegment {
+    /// Transfer number, chosen by the sender.
     pub id: u64,
-    /// Length of the whole, where it is not all here.
+    /// Length of the whole transfer, bytes; `None` if this is its only segment.
     pub total: Option<u64>,
-    /// Place of its first byte in the whole.
+    /// Offset of its data in the transfer, bytes.
     pub offset: u64,
-    /// Its bytes.
+    /// Data of the segment.
     pub data: Payload,
 }
 
-/// A question for a sign of life.
+/// Probe that asks whether a peer receives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Probe {
-    /// Which series it belongs to.
+    /// Number of the series of probes.
     pub nonce: u64,
-    /// Its number in the series.
+    /// Number within the series.
     pub sequence: u64,
-    /// How long to wait for others before it is answered, ms.
+    /// Time to wait for further probes before answering, ms.
     pub delay_ms: u64,
 }
 
-/// The items of one extension map that this entity knows; the others are ignored.
+/// Known items of one extension map; others are ignored.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Extensions {
-    /// Part of a bundle.
-    pub transfer: Option<Segment>,
-    /// The sender hears what is sent back to where this came from, for so many ms.
+    /// Segment of a transfer.
+    pub transfer: Option<TransferSegment>,
+    /// Time during which the sender listens at its source address, ms.
     pub listens_ms: Option<u64>,
-    /// What the sender says it is called.
+    /// Node ID of the sender.
     pub node_id: Option<String>,
-    /// It asks for a sign of life.
+    /// Request for a confirmation.
     pub probe: Option<Probe>,
-    /// It answers such a question of this nonce.
+    /// Nonce of the probe that is confirmed.
     pub confirmation: Option<u64>,
 }
 
 impl Extensions {
-    /// Reads a map from its first octet on, and nothing beyond it. An item that is not of the type it
-    /// should be is ignored.
+    /// Reads a map and nothing beyond it. An item of the wrong type is ignored.
     ///
     /// # Errors
-    /// What is no map, or not all of one: the rest of the packet cannot be read.
+    ///
+    /// The reason why the map is malformed or truncated: the rest of the packet cannot be read then.
     pub fn read(reader: &mut PayloadReader<'_>) -> Result<Extensions, &'static str> {
-        const NO_MAP: &str = "an extension map that cannot be read";
+        const NO_MAP: &str = "a malformed extension map";
         let Some((MAP, count)) = cbor::head(reader) else { return Err(NO_MAP) };
         let (mut known, mut seen, mut left) = (Extensions::default(), 0u32, count);
         loop {
@@ -110,6 +109,7 @@ impl Extensions {
             let key = match cbor::head(reader) {
                 Some((UINT | NEGATIVE, Some(key))) if key > key::GREATEST => return Err("an extension key too large"),
                 Some((UINT, Some(key))) => key,
+                // All known keys are positive.
                 Some((NEGATIVE, Some(_))) => u64::MAX,
                 _ => return Err(NO_MAP),
             };
@@ -136,18 +136,18 @@ impl Extensions {
     }
 }
 
-/// The items of an array, which must be one of these numbers of them.
+/// Reads the head of an array whose length must be in `counts`.
 fn array(value: &mut PayloadReader<'_>, counts: &[u64]) -> Option<u64> {
     match cbor::head(value)? {
         (ARRAY, Some(count)) if counts.contains(&count) => Some(count),
         _ => None,
     }
 }
-fn segment(value: &mut PayloadReader<'_>) -> Option<Segment> {
+fn segment(value: &mut PayloadReader<'_>) -> Option<TransferSegment> {
     let count = array(value, &[2, 4])?;
     let id = cbor::uint(value)?;
     let (total, offset) = if count == 4 { (Some(cbor::uint(value)?), cbor::uint(value)?) } else { (None, 0) };
-    Some(Segment { id, total, offset, data: cbor::string(value, BYTES)? })
+    Some(TransferSegment { id, total, offset, data: cbor::string(value, BYTES)? })
 }
 fn text(value: &mut PayloadReader<'_>) -> Option<String> {
     let text = cbor::string(value, TEXT).filter(|text| text.len() <= NODE_ID_MAX)?;
@@ -162,8 +162,8 @@ fn confirmation(value: &mut PayloadReader<'_>) -> Option<u64> {
     cbor::uint(value)
 }
 
-/// A packet that holds a segment of a transfer; its data follows, and ends it. `room` is the longest a
-/// packet may be; the length of the data comes with the head.
+/// Head of a packet with one segment, and the length of the data that follows and ends the packet. `room`: longest
+/// packet, bytes.
 pub fn segment_head(id: u64, total: u64, offset: u64, room: u64) -> (Vec<u8>, u64) {
     let mut head = Vec::with_capacity(40);
     cbor::put(&mut head, MAP, 1);
@@ -174,13 +174,13 @@ pub fn segment_head(id: u64, total: u64, offset: u64, room: u64) -> (Vec<u8>, u6
     cbor::put(&mut head, UINT, offset);
     let room = room.saturating_sub(head.len() as u64);
     let fits = room.saturating_sub(cbor::head_len(room) as u64).max(1);
-    // A shorter string may have a shorter head.
+    // A shorter data string can have a shorter head, which leaves room for one more byte.
     let fits = if fits + 1 + cbor::head_len(fits + 1) as u64 <= room { fits + 1 } else { fits };
     let len = fits.min(total.saturating_sub(offset));
     cbor::put(&mut head, BYTES, len);
     (head, len)
 }
-/// A packet that says that its sender hears what is sent to where it comes from, and its name.
+/// Packet that announces that its sender listens for `listens_ms`, and its node ID.
 pub fn announcement(listens_ms: u64, node_id: &str) -> Vec<u8> {
     let mut packet = Vec::with_capacity(16 + node_id.len());
     cbor::put(&mut packet, MAP, if node_id.is_empty() { 1 } else { 2 });
@@ -193,7 +193,7 @@ pub fn announcement(listens_ms: u64, node_id: &str) -> Vec<u8> {
     }
     packet
 }
-/// A packet that asks for a sign of life.
+/// Packet with a probe.
 pub fn probe_packet(probe: Probe) -> Vec<u8> {
     let mut packet = Vec::with_capacity(32);
     cbor::put(&mut packet, MAP, 1);
@@ -202,7 +202,7 @@ pub fn probe_packet(probe: Probe) -> Vec<u8> {
     [probe.nonce, probe.sequence, probe.delay_ms].into_iter().for_each(|value| cbor::put(&mut packet, UINT, value));
     packet
 }
-/// A packet that answers a probe: the range of this one sequence number.
+/// Packet that confirms the probe of one sequence number.
 pub fn confirmation_packet(nonce: u64, sequence: u64) -> Vec<u8> {
     let mut packet = Vec::with_capacity(32);
     cbor::put(&mut packet, MAP, 1);
@@ -227,20 +227,20 @@ mod tests {
 
     #[test]
     fn every_first_octet_has_its_class() {
-        let of = |kind| (0..=255u8).filter(|first| Kind::of(*first) == kind).collect::<Vec<u8>>();
-        assert_eq!(of(Kind::Padding), [0]);
-        assert_eq!(of(Kind::Bundle), [6].into_iter().chain(0x80..=0x9f).collect::<Vec<u8>>());
-        assert_eq!(of(Kind::Dtls), (0x14..=0x1a).chain(0x20..=0x3f).collect::<Vec<u8>>());
-        assert_eq!(of(Kind::Map), (0xa0..=0xbf).collect::<Vec<u8>>());
-        assert_eq!(of(Kind::Unused).len(), 256 - 1 - 33 - 39 - 32);
+        let of = |kind| (0..=255u8).filter(|first| MessageKind::of(*first) == kind).collect::<Vec<u8>>();
+        assert_eq!(of(MessageKind::Padding), [0]);
+        assert_eq!(of(MessageKind::Bundle), [6].into_iter().chain(0x80..=0x9f).collect::<Vec<u8>>());
+        assert_eq!(of(MessageKind::Dtls), (0x14..=0x1a).chain(0x20..=0x3f).collect::<Vec<u8>>());
+        assert_eq!(of(MessageKind::Map), (0xa0..=0xbf).collect::<Vec<u8>>());
+        assert_eq!(of(MessageKind::Unused).len(), 256 - 1 - 33 - 39 - 32);
     }
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn extension_packets_round_trip() {
         let whole = b"\xa1\x02\x82\x19\x01\x2c\x45hello";
         let (known, used) = read(whole).unwrap();
         let data = Payload::from(&b"hello"[..]);
-        assert_eq!(known.transfer, Some(Segment { id: 300, total: None, offset: 0, data }));
+        assert_eq!(known.transfer, Some(TransferSegment { id: 300, total: None, offset: 0, data }));
         assert_eq!(used, whole.len() as u64);
         let (known, _) = read(&announcement(15_000, "ipn:1.0")).unwrap();
         assert_eq!((known.listens_ms, known.node_id.as_deref()), (Some(15_000), Some("ipn:1.0")));
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_fill_their_packets_and_join_to_the_whole() {
+    fn segments_fill_packets_and_rejoin() {
         for room in 64u64..700 {
             let (total, id) = (70_000, 1 << 40);
             let mut at = 0;
@@ -271,23 +271,27 @@ mod tests {
     }
 
     #[test]
-    fn unknown_items_and_those_of_other_types_are_ignored_and_the_others_heard() {
+    fn unknown_extension_items_are_ignored() {
         let heard = |bytes: &[u8]| read(bytes).unwrap().0;
-        // Unknown keys: 0, 100, -32768; a value of every shape.
+        // Unknown keys 0, 100 and -32768, with values of every type.
         assert_eq!(heard(b"\xa4\x00\x81\xf6\x18\x64\xa1\x01\x02\x39\x7f\xff\x7f\x61a\xff\x03\x05").listens_ms, Some(5));
-        // Transfers: no array, three items, a text for data, a negative number, a tag.
+        // Malformed transfers: no array, three items, text for data, a negative number, a tag.
         for wrong in [&b"\x05"[..], b"\x83\x01\x02\x41a", b"\x82\x01\x61a", b"\x82\x20\x41a", b"\xc1\x82\x01\x41a"] {
             let known = heard(&[b"\xa2\x02", wrong, b"\x03\x05"].concat());
             assert_eq!((known.transfer, known.listens_ms), (None, Some(5)), "{wrong:02x?}");
         }
-        assert_eq!(heard(b"\xa1\x04\x62\xff\xff").node_id, None, "not a text");
-        assert_eq!(heard(&[b"\xa1\x04\x79\x01\x00", &[b'a'; 256][..]].concat()).node_id, None, "longer than a name");
+        assert_eq!(heard(b"\xa1\x04\x62\xff\xff").node_id, None, "not UTF-8");
+        assert_eq!(
+            heard(&[b"\xa1\x04\x79\x01\x00", &[b'a'; 256][..]].concat()).node_id,
+            None,
+            "longer than NODE_ID_MAX"
+        );
         assert_eq!(heard(b"\xbf\x03\x05\xff").listens_ms, Some(5), "a map of indefinite length");
         assert_eq!(heard(b"\xa0"), Extensions::default());
     }
 
     #[test]
-    fn what_is_no_map_is_an_error_wherever_it_is_cut() {
+    fn malformed_map_is_an_error() {
         let map = b"\xa3\x02\x82\x05\x43abc\x03\x19\x75\x30\x04\x67ipn:1.0";
         assert!(read(map).is_ok());
         for cut in 0..map.len() {

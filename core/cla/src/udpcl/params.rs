@@ -1,16 +1,16 @@
-//! The parameters of UDPCL: the one table that node files, scenarios, references and forms are made of.
+//! Parameters of UDPCL: the one table from which node files, scenarios, references and forms are made.
 
 use super::{Config, LinkParams};
 use farlink_base::{Duration, LayerParam, Unit, nanoseconds};
 
-/// Longest duration: ten years.
+/// Longest duration, ns: ten years.
 const LONGEST: u64 = 3650 * 86_400 * 1_000_000_000;
 
-/// Of the whole entity.
+/// Parameters of the whole entity.
 pub const PARAMS: &[LayerParam<Config>] = &[
     LayerParam {
         name: "accept_unknown",
-        help: "Whether bundles from addresses without a link are taken.",
+        help: "Whether bundles from addresses without a link are accepted.",
         unit: Unit::Flag,
         min: 0,
         max: 1,
@@ -28,7 +28,7 @@ pub const PARAMS: &[LayerParam<Config>] = &[
     },
     LayerParam {
         name: "memory",
-        help: "Bytes of bundles arriving in segments, over all links; what exceeds it is lost.",
+        help: "Memory for bundles arriving in segments, over all links; segments beyond it are lost.",
         unit: Unit::Bytes,
         min: 1 << 16,
         max: 1 << 50,
@@ -37,7 +37,7 @@ pub const PARAMS: &[LayerParam<Config>] = &[
     },
     LayerParam {
         name: "largest_transfer",
-        help: "Longest bundle taken in segments.",
+        help: "Longest bundle accepted in segments.",
         unit: Unit::Bytes,
         min: 1024,
         max: 1 << 50,
@@ -46,7 +46,7 @@ pub const PARAMS: &[LayerParam<Config>] = &[
     },
     LayerParam {
         name: "idle",
-        help: "A bundle of which no segment came for so long is dropped.",
+        help: "Time without a new segment after which an incomplete bundle is dropped.",
         unit: Unit::Nanoseconds,
         min: 1_000_000,
         max: 60_000_000_000,
@@ -55,11 +55,11 @@ pub const PARAMS: &[LayerParam<Config>] = &[
     },
 ];
 
-/// Of one link.
+/// Parameters of one link.
 pub const LINK_PARAMS: &[LayerParam<LinkParams>] = &[
     LayerParam {
         name: "version",
-        help: "What the peer is sent: 1, each bundle or fragment in one datagram (RFC 7122), or 2, long ones in segments (draft-ietf-dtn-udpcl). What it sends is read in both.",
+        help: "Protocol version for sending: 1, each bundle or fragment in one datagram (RFC 7122), or 2, long ones in segments (draft-ietf-dtn-udpcl). Both are received.",
         unit: Unit::Count,
         min: 1,
         max: 2,
@@ -68,7 +68,7 @@ pub const LINK_PARAMS: &[LayerParam<LinkParams>] = &[
     },
     LayerParam {
         name: "datagram",
-        help: "Longest UDP payload: the MTU less 28 bytes of IP and UDP. Longer bundles leave as fragments, with version 2 in segments; more than the MTU is for peers that put no fragments together, and for bundles that must not be cut.",
+        help: "Longest UDP payload: the MTU less 28 bytes of IP and UDP. Longer bundles leave as fragments, with version 2 in segments; more than the MTU is for peers that do not reassemble fragments, and for bundles that must not be fragmented.",
         unit: Unit::Bytes,
         min: 64,
         max: 65_507,
@@ -86,7 +86,7 @@ pub const LINK_PARAMS: &[LayerParam<LinkParams>] = &[
     },
     LayerParam {
         name: "pace",
-        help: "Sent per second where no rate of the link is known. Nothing tells this layer of congestion: more only where the path carries it.",
+        help: "Sent per second while the link has no known rate. There is no congestion control: raise it only if the path carries more.",
         unit: Unit::Bytes,
         min: 100,
         max: 1 << 40,
@@ -95,7 +95,7 @@ pub const LINK_PARAMS: &[LayerParam<LinkParams>] = &[
     },
     LayerParam {
         name: "keepalive",
-        help: "Something is sent this often at least, so that firewalls on the way stay open: with version 2 the name of this node, once a minute at least; 0 s never. Less than 15 s counts as 15 s.",
+        help: "Longest silence before a keepalive is sent, which keeps firewalls open; with version 2 it announces this node's ID, at least once a minute; 0 s: never. Less than 15 s counts as 15 s.",
         unit: Unit::Nanoseconds,
         min: 0,
         max: LONGEST,

@@ -1,8 +1,8 @@
-//! Who is at which address, and how links come and go.
+//! Peers: attribution of datagrams by address, and links added and removed at run time.
 
 use super::LinkParams;
 use super::entity::Udpcl;
-use super::span::Span;
+use super::span::UdpclSpan;
 use crate::tcpcl_v4::contact::same_node;
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -10,18 +10,18 @@ use core::net::{IpAddr, SocketAddr};
 use farlink_base::layer::{Destination, LinkState, Output};
 use farlink_base::{Instant, LinkId, Sink};
 
-/// Whose a datagram is.
+/// Attribution of a datagram.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Who {
-    /// The link it came over; `None`: that of nobody in particular.
+    /// Link it came over; `None` for an unknown address.
     pub link: Option<LinkId>,
-    /// Whether a link is known to lead there.
+    /// Whether a configured link leads to the address or its host.
     pub known: bool,
-    /// Whether anyone may send from there: not the socket of a neighbour.
-    pub stranger: bool,
+    /// Whether the source is not the exact address of a neighbour, so that others may send from there.
+    pub unauthenticated: bool,
 }
 
-/// Where the peers of links are.
+/// Addresses of the peers of links.
 #[derive(Debug)]
 pub(super) struct Homes {
     homes: BTreeSet<(IpAddr, u16, LinkId)>,
@@ -41,7 +41,7 @@ impl Homes {
         let place = |link| (address.ip(), address.port(), link);
         self.homes.range(place(LinkId(0))..=place(LinkId(u32::MAX))).map(|(_, _, link)| *link)
     }
-    /// The link that leads to this host, where there is only one.
+    /// The link that leads to this host, if it is the only one.
     fn on(&self, host: IpAddr) -> Option<LinkId> {
         let mut links = self.homes.range((host, 0, LinkId(0))..=(host, u16::MAX, LinkId(u32::MAX)));
         let first = links.next()?.2;
@@ -50,24 +50,24 @@ impl Homes {
 }
 
 impl Udpcl {
-    /// Whose a datagram from this address is. Some send from another socket than they listen on: where one
-    /// link leads to their host, they are taken for its peer.
+    /// Attributes a datagram by its source address. Some peers send from another port than they listen on: they are
+    /// recognised by their host if one link alone leads there.
     pub(super) fn who(&self, from: SocketAddr) -> Who {
+        // Several links may share an address: prefer one that can receive now.
         let is_up = |link: &LinkId| self.by_link.get(link).is_some_and(|index| self.spans[*index].state.receive);
         let home = self.homes.at(from).find(is_up).or_else(|| self.homes.at(from).next());
         if home.is_some() {
-            return Who { link: home, known: true, stranger: false };
+            return Who { link: home, known: true, unauthenticated: false };
         }
         let link = self.homes.on(from.ip());
-        Who { link: link.or_else(|| self.strangers.link_at(from)), known: link.is_some(), stranger: true }
+        Who { link: link.or_else(|| self.dynamic.link_at(from)), known: link.is_some(), unauthenticated: true }
     }
-    /// The place of the configured link a datagram came over.
+    /// Index of the configured link a datagram came over.
     pub(super) fn configured(&self, who: Who) -> Option<usize> {
         who.link.filter(|link| !link.is_dynamic()).and_then(|link| self.by_link.get(&link).copied())
     }
 
-    /// Adds a neighbour. Its link is down until told otherwise. False when the link number is taken, or
-    /// dynamic.
+    /// Adds a neighbour. Its link starts down. Returns false if the link number is taken, or dynamic.
     #[must_use]
     pub fn add_span(&mut self, now: Instant, span: LinkParams, out: &mut impl Sink<Output>) -> bool {
         if self.by_link.contains_key(&span.link) || span.link.is_dynamic() {
@@ -79,9 +79,9 @@ impl Udpcl {
     }
     pub(super) fn place_configured(&mut self, span: LinkParams) -> usize {
         let to = Destination::Link(span.link);
-        self.place(Span::new(span, to))
+        self.place(UdpclSpan::new(span, to))
     }
-    pub(super) fn place(&mut self, mut span: Span) -> usize {
+    pub(super) fn place(&mut self, mut span: UdpclSpan) -> usize {
         let index = self.vacant.pop().unwrap_or(self.spans.len());
         self.by_link.insert(span.config.link, index);
         match self.spans.get_mut(index) {
@@ -93,7 +93,7 @@ impl Udpcl {
         }
         index
     }
-    /// The driver tells where the peer of a link is; what it says comes from there.
+    /// Sets the address of a link's peer; datagrams from there are attributed to the link.
     pub(super) fn peer_is_at(&mut self, link: LinkId, address: Option<SocketAddr>, out: &mut impl Sink<Output>) {
         let Some(&index) = self.by_link.get(&link) else { return };
         if let Some(before) = core::mem::replace(&mut self.spans[index].home, address) {
@@ -101,12 +101,12 @@ impl Udpcl {
         }
         let Some(home) = address else { return };
         self.homes.insert(home, link);
-        // One that was met is a neighbour now.
-        if let Some(met) = self.strangers.link_at(home) {
+        // A dynamic peer at this address becomes the configured neighbour.
+        if let Some(met) = self.dynamic.link_at(home) {
             self.remove_link(met, out);
         }
     }
-    /// What a link can do changed.
+    /// Handles a change of the link's state.
     pub(super) fn link(&mut self, now: Instant, link: LinkId, state: LinkState, out: &mut impl Sink<Output>) {
         let Some(&index) = self.by_link.get(&link) else { return };
         self.spans[index].set_state(now, state);
@@ -114,17 +114,18 @@ impl Udpcl {
             self.spans[index].alive_at = None;
         }
         if !state.transmit {
-            // A transfer that goes on much later nobody waits for; and other ways may be open.
+            // A transfer resumed much later would have timed out at the receiver, and the agent may have other
+            // routes.
             self.give_back(index, out);
         }
         self.touch(index);
     }
-    /// A neighbour says what it is called: the name it is known by, or the first it gives.
+    /// Checks a node ID announced by a neighbour: it must be the configured one, or else the first announced.
     pub(super) fn claims(&mut self, index: usize, name: &str, who: Who, out: &mut impl Sink<Output>) {
         let span = &mut self.spans[index];
         let expected = span.claimed.as_deref().unwrap_or(&span.config.node_id);
-        if who.stranger || !(expected.is_empty() || same_node(expected, name)) {
-            return self.malformed(who, "a node ID that is not that of the link's neighbour", out);
+        if who.unauthenticated || !(expected.is_empty() || same_node(expected, name)) {
+            return self.malformed(who, "a node ID other than the configured one", out);
         }
         if span.claimed.is_none() && !name.is_empty() {
             span.claimed = Some(Box::from(name));
@@ -132,7 +133,7 @@ impl Udpcl {
             out.push(Output::PeerUp { link, claimed, proven: None, node: None });
         }
     }
-    /// The link exists no more: what it carried is given back.
+    /// Removes a link; unsent bundles return to the agent.
     pub(super) fn remove_link(&mut self, link: LinkId, out: &mut impl Sink<Output>) {
         let Some(&index) = self.by_link.get(&link) else { return };
         let span = &mut self.spans[index];
@@ -148,19 +149,21 @@ impl Udpcl {
             self.agenda.cancel(key);
         }
         self.by_link.remove(&link);
+        // Transfers from an address end only if no other link leads there.
         let left = match (home, to) {
             (Some(home), _) => {
                 self.homes.remove(home, link);
                 self.homes.at(home).next().is_none().then_some(home)
             }
             (None, Destination::Address(met)) => {
-                self.strangers.forget(met);
+                self.dynamic.forget(met);
                 Some(met)
             }
             (None, Destination::Link(_)) => None,
         };
         left.into_iter().for_each(|address| self.transfers.forget(address));
-        let mut nobody = Span::new(LinkParams::default(), Destination::Link(LinkId(0)));
+        // The entry keeps its `touched` flag, because its index may still be in the list of marked spans.
+        let mut nobody = UdpclSpan::new(LinkParams::default(), Destination::Link(LinkId(0)));
         nobody.touched = self.spans[index].touched;
         self.spans[index] = nobody;
         self.vacant.push(index);
@@ -176,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_found_by_address_and_by_a_host_that_only_one_leads_to() {
+    fn links_match_address_then_unique_host() {
         let mut homes = Homes::new();
         homes.insert(at(1, 4556), LinkId(3));
         homes.insert(at(1, 4556), LinkId(2));

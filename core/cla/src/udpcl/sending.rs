@@ -1,19 +1,19 @@
-//! The sender's half: bundles as datagrams or in segments, and signs of life.
+//! Sender: bundles as datagrams or in segments, and keepalives.
 
 use super::DATAGRAM_MAX;
 use super::entity::Udpcl;
 use super::packet::{KEEPALIVE, announcement, segment_head};
-use super::span::Job;
-use crate::batches::Trains;
+use super::span::OutgoingBundle;
+use crate::batches::BatchBuilder;
 use alloc::vec::Vec;
 use farlink_base::layer::{DatagramBatch, Output, SendId};
 use farlink_base::{Bytes, Instant, Leaving, LinkId, Payload, Refusal, Sink, socket};
 
-/// Trains sent per call: the driver gets its turn in between.
-const TRAINS_PER_CALL: u32 = 16;
+/// Most batches sent per call, so that the driver can read in between.
+const BATCHES_PER_CALL: u32 = 16;
 
 impl Udpcl {
-    /// Takes a bundle to send.
+    /// Queues a bundle for sending.
     pub(super) fn send(
         &mut self,
         link: LinkId,
@@ -31,11 +31,11 @@ impl Udpcl {
             return out.push(Output::SendFailed { id, link, refused: Some(Refusal::TooLarge) });
         }
         span.unsent += total;
-        span.queue.push_back(Job::new(id, total, part, leaving));
+        span.queue.push_back(OutgoingBundle::new(id, total, part, leaving));
         self.ask(index, out);
         self.touch(index);
     }
-    /// Asks for what is missing of the bundle that leaves next.
+    /// Requests missing bytes of the bundle that leaves next.
     fn ask(&mut self, index: usize, out: &mut impl Sink<Output>) {
         let span = &mut self.spans[index];
         let link = span.config.link;
@@ -45,7 +45,7 @@ impl Udpcl {
             out.push(Output::Want { link, id: job.id, from, len });
         }
     }
-    /// More of a bundle of which not all is here.
+    /// Takes further bytes of a bundle.
     pub(super) fn send_more(
         &mut self,
         link: LinkId,
@@ -61,8 +61,7 @@ impl Udpcl {
         }
         self.touch(index);
     }
-    /// A bundle is not to be sent any more, or cannot be. Of one whose first segments have left the others
-    /// never come: whoever waits for them gives it up.
+    /// Withdraws a bundle. If some segments have left, the receiver drops the transfer after its timeout.
     pub(super) fn take_back(&mut self, link: LinkId, id: SendId, out: &mut impl Sink<Output>) {
         let Some(&index) = self.by_link.get(&link) else { return };
         if self.spans[index].take_back(id).is_some() {
@@ -71,7 +70,7 @@ impl Udpcl {
         }
         self.touch(index);
     }
-    /// Gives everything back that waits to be sent.
+    /// Returns all queued bundles to the agent.
     pub(super) fn give_back(&mut self, index: usize, out: &mut impl Sink<Output>) {
         let span = &mut self.spans[index];
         span.unsent = 0;
@@ -81,32 +80,32 @@ impl Udpcl {
         }
     }
 
-    /// Sends what may leave now.
+    /// Sends as much as the rate allows now.
     pub(super) fn transmit(&mut self, index: usize, now: Instant, out: &mut impl Sink<Output>) {
         let span = &mut self.spans[index];
         if !span.may_send() || !span.has_work() || span.busy_until > now {
             return;
         }
         let horizon = span.begin_burst(now);
-        let mut trains = Trains::new(span.to);
+        let mut batches = BatchBuilder::new(span.to);
         let mut left: Vec<SendId> = Vec::new();
-        while trains.flushed < TRAINS_PER_CALL && self.spans[index].busy_until <= horizon {
+        while batches.flushed < BATCHES_PER_CALL && self.spans[index].busy_until <= horizon {
             self.begin(index, now, out);
             if !self.spans[index].has_work() {
                 break;
             }
-            self.transmit_one(index, &mut trains, &mut left, out);
+            self.transmit_one(index, &mut batches, &mut left, out);
             self.ask(index, out);
         }
-        trains.flush(out);
+        batches.flush(out);
         let span = &mut self.spans[index];
         span.end_burst();
         let link = span.config.link;
-        // Nobody says whether it arrived.
+        // Without acknowledgments, sent is all that is known.
         left.into_iter().for_each(|id| out.push(Output::Sent { id, link }));
         self.touch(index);
     }
-    /// The bundle in front gets the age it leaves with, where none of it has left; those that expired do not leave.
+    /// Updates the age of the first bundle if none of it has left; expired bundles fail.
     fn begin(&mut self, index: usize, now: Instant, out: &mut impl Sink<Output>) {
         let span = &mut self.spans[index];
         let link = span.config.link;
@@ -123,9 +122,15 @@ impl Udpcl {
             out.push(Output::SendFailed { id, link, refused: leaves.then_some(Refusal::TooLarge) });
         }
     }
-    /// Sends the next datagram of the bundle in front, all of which is here.
+    /// Sends the next datagram of the first bundle, which is in memory.
     // 7122-3.2-1
-    fn transmit_one(&mut self, index: usize, trains: &mut Trains, left: &mut Vec<SendId>, out: &mut impl Sink<Output>) {
+    fn transmit_one(
+        &mut self,
+        index: usize,
+        batches: &mut BatchBuilder,
+        left: &mut Vec<SendId>,
+        out: &mut impl Sink<Output>,
+    ) {
         let span = &mut self.spans[index];
         let room = u64::from(span.config.datagram_bytes);
         let Some(total) = span.queue.front().map(|job| job.total) else { return };
@@ -143,11 +148,11 @@ impl Udpcl {
         let data = job.take(len);
         let done = job.is_done();
         let datagram = head.len() as u64 + len;
-        trains.begin(datagram, out);
+        batches.begin(datagram, out);
         if !head.is_empty() {
-            trains.head(&head);
+            batches.head(&head);
         }
-        trains.rope.append(data);
+        batches.rope.append(data);
         if done {
             left.extend(span.queue.pop_front().map(|job| job.id));
         }
@@ -155,8 +160,8 @@ impl Udpcl {
         span.charge(datagram);
     }
 
-    /// Says something to a neighbour to whom nothing was said for long (RFC 7122 3.4); to one that speaks
-    /// version 2, that it is heard at this address, and who is there (draft section 3.5.3).
+    /// Sends a keepalive to a silent neighbour (RFC 7122 3.4); with version 2 an announcement of this node's ID and
+    /// listening time (draft section 3.5.3).
     pub(super) fn say_alive(&mut self, index: usize, now: Instant, out: &mut impl Sink<Output>) {
         let span = &mut self.spans[index];
         if !span.may_send() || span.alive_at.is_none_or(|at| at > now) {
@@ -168,6 +173,7 @@ impl Udpcl {
         } else {
             Bytes::from_static(&KEEPALIVE)
         };
+        // Keepalives are charged to the rate like data.
         span.busy_until = span.busy_until.max(now);
         span.charge(packet.len() as u64);
         span.alive_at = Some(now + every);

@@ -1,62 +1,61 @@
-//! Bundles that arrive in segments (draft-ietf-dtn-udpcl-04, section 3.6.2). What is not complete is
-//! dropped some time after its last segment; nobody asks for what is missing.
+//! Transfers being received (draft-ietf-dtn-udpcl-04, section 3.6.2). An incomplete one is dropped some time after
+//! its last segment; nothing is retransmitted.
 
 use super::finished::{Finished, TransferId};
-use super::packet::{Kind, Segment};
+use super::packet::{MessageKind, TransferSegment};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use farlink_base::{Duration, Instant, Map, Payload, Refusal, TimerKey, TimerQueue, map};
 
-/// What a transfer costs beside its bytes, and what a run of them does.
+/// Memory that a transfer costs besides its data, and that each run of data costs.
 const TRANSFER_BYTES: u64 = 256;
 const RUN_BYTES: u64 = 192;
-/// The part of all there is that strangers have, the part of that one of them has, and the part of
-/// all that one neighbour has.
-const STRANGERS_PART: u64 = 4;
-const STRANGER_PART: u64 = 4;
+/// Divisors of the bounds: for all peers without a configured link together, for one of these within that share, and
+/// for one neighbour.
+const UNAUTHENTICATED_PART: u64 = 4;
+const UNAUTHENTICATED_PEER_PART: u64 = 4;
 const NEIGHBOUR_PART: u64 = 2;
 
-/// What bounds transfers.
+/// Bounds on transfers being received.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
-    /// At once.
+pub(super) struct TransferBounds {
+    /// Transfers at once.
     pub transfers: u64,
-    /// Bytes of all.
+    /// Bytes of all transfers.
     pub memory: u64,
-    /// Bytes of one.
+    /// Bytes of one transfer.
     pub longest: u64,
-    /// One that gets no segment for so long is dropped.
+    /// Time without a new segment after which a transfer is dropped.
     pub idle: Duration,
 }
 
-/// What a segment led to.
+/// Outcome of a segment.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Heard {
-    /// More is to come, or it was heard before.
+pub(super) enum SegmentOutcome {
+    /// Incomplete, or a repetition.
     Nothing,
-    /// All is here.
+    /// The transfer is complete.
     Whole(Payload),
-    /// It breaks a rule; which.
+    /// A rule was violated; the reason.
     Malformed(&'static str),
-    /// It is not taken.
+    /// The transfer exceeds a bound.
     Refused(Refusal),
 }
 
-/// One that is not complete.
 #[derive(Debug)]
-struct Transfer {
+struct PartialTransfer {
     total: u64,
-    /// What is here, by the place of its first byte.
+    /// Contiguous data, by offset.
     runs: BTreeMap<u64, Payload>,
     have: u64,
     weight: u64,
-    stranger: bool,
+    unauthenticated: bool,
     dies: Instant,
     timer: TimerKey,
 }
-impl Transfer {
-    /// Adds bytes that are not here yet; false: some of them are.
+impl PartialTransfer {
+    /// Adds data; returns false if some of it is here already.
     fn add(&mut self, offset: u64, data: &Payload) -> bool {
         let end = offset + data.len();
         let before = self.runs.range(..=offset).next_back().map(|(start, run)| (*start, start + run.len()));
@@ -65,14 +64,15 @@ impl Transfer {
             return false;
         }
         self.have += data.len();
-        // A copy: the buffer it came in may be much larger.
+        // Copied, because the receive buffer may be much larger.
         let data = data.own();
-        // Only what follows is joined: many runs cost what they weigh.
+        // Only data that follows a run is appended to it: joining on both sides would copy repeatedly, and runs are
+        // charged for.
         let start = before.filter(|(_, ends)| *ends == offset).map_or(offset, |(start, _)| start);
         self.runs.entry(start).or_default().gather(data);
         true
     }
-    /// All of it, as one rope of few pieces.
+    /// Joins all runs into one rope of few chunks.
     fn join(self) -> Payload {
         let many = self.runs.len() > 1;
         let mut whole = Payload::new();
@@ -84,14 +84,14 @@ impl Transfer {
     }
 }
 
-/// What some of them hold.
+/// Transfers and bytes held by one group of senders.
 #[derive(Clone, Copy, Default, Debug)]
-struct Share {
+struct TransferShare {
     transfers: u64,
     bytes: u64,
 }
-impl Share {
-    fn may(&self, transfers: u64, bytes: u64, bounds: &Bounds, part: u64) -> bool {
+impl TransferShare {
+    fn may(&self, transfers: u64, bytes: u64, bounds: &TransferBounds, part: u64) -> bool {
         self.transfers + transfers <= (bounds.transfers / part).max(1) && self.bytes + bytes <= bounds.memory / part
     }
     fn take(&mut self, transfers: u64, bytes: u64) {
@@ -104,28 +104,28 @@ impl Share {
     }
 }
 
-/// All transfers that arrive, by who sends them.
+/// All transfers being received, with the shares of their senders.
 #[derive(Debug)]
 pub(super) struct Transfers {
-    bounds: Bounds,
-    open: Map<TransferId, Transfer>,
-    of: Map<SocketAddr, Share>,
-    all: Share,
-    strangers: Share,
-    /// When to look whether one is too old.
+    bounds: TransferBounds,
+    open: Map<TransferId, PartialTransfer>,
+    of: Map<SocketAddr, TransferShare>,
+    all: TransferShare,
+    dynamic: TransferShare,
+    /// Timers of idle transfers.
     timers: TimerQueue<TransferId>,
-    /// Of neighbours, and of strangers: these do not push those out.
+    /// Finished transfers of neighbours and of other peers, apart so that neither evicts the other's.
     finished: [Finished; 2],
 }
 
 impl Transfers {
-    pub(super) const fn new(bounds: Bounds, seed: u64) -> Transfers {
+    pub(super) const fn new(bounds: TransferBounds, seed: u64) -> Transfers {
         Transfers {
             bounds,
             open: map(seed),
             of: map(seed),
-            all: Share { transfers: 0, bytes: 0 },
-            strangers: Share { transfers: 0, bytes: 0 },
+            all: TransferShare { transfers: 0, bytes: 0 },
+            dynamic: TransferShare { transfers: 0, bytes: 0 },
             timers: TimerQueue::new(),
             finished: [Finished::new(seed), Finished::new(seed)],
         }
@@ -133,19 +133,20 @@ impl Transfers {
     pub(super) fn len(&self) -> usize {
         self.open.len()
     }
-    /// Bytes that are here, and what their fragmentation costs.
+    /// Bytes held, including the memory that fragmentation costs.
     pub(super) fn bytes(&self) -> u64 {
         self.all.bytes
     }
     pub(super) fn next_timeout(&self) -> Option<Instant> {
-        let [neighbours, strangers] = &self.finished;
-        Instant::earliest([self.timers.next_deadline(), neighbours.due(), strangers.due()])
+        let [neighbours, others] = &self.finished;
+        Instant::earliest([self.timers.next_deadline(), neighbours.due(), others.due()])
     }
-    /// Drops what got no segment for too long.
+    /// Drops transfers that have been idle too long.
     pub(super) fn expire(&mut self, now: Instant) {
         self.finished.iter_mut().for_each(|finished| finished.expire(now));
         while let Some((_, id)) = self.timers.pop_due(now) {
             match self.open.get_mut(&id) {
+                // A segment only moves `dies`; the timer is rearmed here, once per timeout.
                 Some(transfer) if transfer.dies > now => transfer.timer = self.timers.arm(transfer.dies, id),
                 _ => drop(self.close(id)),
             }
@@ -155,17 +156,23 @@ impl Transfers {
             self.of.shrink_to_fit();
         }
     }
-    /// A segment came.
-    pub(super) fn hear(&mut self, now: Instant, from: SocketAddr, stranger: bool, segment: Segment) -> Heard {
+    /// Takes in a segment.
+    pub(super) fn hear(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        unauthenticated: bool,
+        segment: TransferSegment,
+    ) -> SegmentOutcome {
         let id = (from, segment.id);
-        let finished = &mut self.finished[usize::from(stranger)];
+        let finished = &mut self.finished[usize::from(unauthenticated)];
         finished.expire(now);
-        // Of a transfer that is over, and copies of what came whole.
+        // A late or repeated segment of a finished transfer.
         if segment.data.is_empty() || finished.contains(&id) {
-            return Heard::Nothing;
+            return SegmentOutcome::Nothing;
         }
         let Some(total) = segment.total else {
-            // All of it is in one segment; what is open under the number cannot be of it.
+            // This segment is a whole transfer, so an open one with the same number contradicts it.
             let known = self.open.contains_key(&id);
             if known {
                 return self.malformed(now, id, "a transfer in one segment that has others");
@@ -173,88 +180,91 @@ impl Transfers {
             finished.insert(now, id);
             return whole(segment.data);
         };
+        // Checked before the transfer is looked up: a forged offset must not end a genuine one.
         if segment.offset.checked_add(segment.data.len()).is_none_or(|end| end > total) {
-            return Heard::Malformed("a segment beyond the end of its transfer");
+            return SegmentOutcome::Malformed("a segment beyond the end of its transfer");
         }
         match self.open.get(&id).map(|transfer| transfer.total) {
             Some(before) if before != total => {
                 return self.malformed(now, id, "segments that differ in the length of their transfer");
             }
             Some(_) => {}
-            None if total > self.bounds.longest => return Heard::Refused(Refusal::TooLarge),
+            None if total > self.bounds.longest => return SegmentOutcome::Refused(Refusal::TooLarge),
             None => {
-                if !self.may(&id, stranger, 1, TRANSFER_BYTES + RUN_BYTES + segment.data.len()) {
-                    return Heard::Refused(Refusal::NoResources);
+                if !self.may(&id, unauthenticated, 1, TRANSFER_BYTES + RUN_BYTES + segment.data.len()) {
+                    return SegmentOutcome::Refused(Refusal::NoResources);
                 }
-                self.begin(now, id, total, stranger);
+                self.begin(now, id, total, unauthenticated);
             }
         }
         self.add(now, id, &segment)
     }
-    fn may(&self, id: &TransferId, stranger: bool, transfers: u64, bytes: u64) -> bool {
+    fn may(&self, id: &TransferId, unauthenticated: bool, transfers: u64, bytes: u64) -> bool {
         let one = self.of.get(&id.0).copied().unwrap_or_default();
-        let part = if stranger { STRANGERS_PART * STRANGER_PART } else { NEIGHBOUR_PART };
+        let part = if unauthenticated { UNAUTHENTICATED_PART * UNAUTHENTICATED_PEER_PART } else { NEIGHBOUR_PART };
         one.may(transfers, bytes, &self.bounds, part)
             && self.all.may(transfers, bytes, &self.bounds, 1)
-            && (!stranger || self.strangers.may(transfers, bytes, &self.bounds, STRANGERS_PART))
+            && (!unauthenticated || self.dynamic.may(transfers, bytes, &self.bounds, UNAUTHENTICATED_PART))
     }
-    fn begin(&mut self, now: Instant, id: TransferId, total: u64, stranger: bool) {
+    fn begin(&mut self, now: Instant, id: TransferId, total: u64, unauthenticated: bool) {
         let dies = now + self.bounds.idle;
         let weight = TRANSFER_BYTES;
-        let transfer = Transfer {
+        let transfer = PartialTransfer {
             total,
             runs: BTreeMap::new(),
             have: 0,
             weight,
-            stranger,
+            unauthenticated,
             dies,
             timer: self.timers.arm(dies, id),
         };
         self.open.insert(id, transfer);
         self.all.take(1, weight);
         self.of.entry(id.0).or_default().take(1, weight);
-        if stranger {
-            self.strangers.take(1, weight);
+        if unauthenticated {
+            self.dynamic.take(1, weight);
         }
     }
-    fn add(&mut self, now: Instant, id: TransferId, segment: &Segment) -> Heard {
-        let Some(stranger) = self.open.get(&id).map(|transfer| transfer.stranger) else { return Heard::Nothing };
-        if !self.may(&id, stranger, 0, RUN_BYTES + segment.data.len()) {
-            return Heard::Refused(Refusal::NoResources);
+    fn add(&mut self, now: Instant, id: TransferId, segment: &TransferSegment) -> SegmentOutcome {
+        let Some(unauthenticated) = self.open.get(&id).map(|transfer| transfer.unauthenticated) else {
+            return SegmentOutcome::Nothing;
+        };
+        if !self.may(&id, unauthenticated, 0, RUN_BYTES + segment.data.len()) {
+            return SegmentOutcome::Refused(Refusal::NoResources);
         }
-        let Some(transfer) = self.open.get_mut(&id) else { return Heard::Nothing };
+        let Some(transfer) = self.open.get_mut(&id) else { return SegmentOutcome::Nothing };
         if !transfer.add(segment.offset, &segment.data) {
-            // Also a copy of one that is here overlaps it (draft section 3.6.2).
-            return Heard::Nothing;
+            // A repeated segment overlaps as well (draft section 3.6.2).
+            return SegmentOutcome::Nothing;
         }
         transfer.dies = now + self.bounds.idle;
         let complete = transfer.have == transfer.total;
         let (before, after) = (transfer.weight, transfer.weight());
         transfer.weight = after;
-        let shares = [Some(&mut self.all), self.of.get_mut(&id.0), stranger.then_some(&mut self.strangers)];
+        let shares = [Some(&mut self.all), self.of.get_mut(&id.0), unauthenticated.then_some(&mut self.dynamic)];
         for share in shares.into_iter().flatten() {
             share.bytes = share.bytes + after - before;
         }
         if !complete {
-            return Heard::Nothing;
+            return SegmentOutcome::Nothing;
         }
-        self.finished[usize::from(stranger)].insert(now, id);
-        let bundle = self.close(id).map(Transfer::join);
-        bundle.map_or(Heard::Nothing, whole)
+        self.finished[usize::from(unauthenticated)].insert(now, id);
+        let bundle = self.close(id).map(PartialTransfer::join);
+        bundle.map_or(SegmentOutcome::Nothing, whole)
     }
-    /// Nothing more is heard of this transfer.
-    fn malformed(&mut self, now: Instant, id: TransferId, why: &'static str) -> Heard {
+    /// Ends a transfer that broke a rule; its later segments are ignored.
+    fn malformed(&mut self, now: Instant, id: TransferId, why: &'static str) -> SegmentOutcome {
         if let Some(transfer) = self.close(id) {
-            self.finished[usize::from(transfer.stranger)].insert(now, id);
+            self.finished[usize::from(transfer.unauthenticated)].insert(now, id);
         }
-        Heard::Malformed(why)
+        SegmentOutcome::Malformed(why)
     }
-    fn close(&mut self, id: TransferId) -> Option<Transfer> {
+    fn close(&mut self, id: TransferId) -> Option<PartialTransfer> {
         let transfer = self.open.remove(&id)?;
         self.timers.cancel(transfer.timer);
         self.all.give(1, transfer.weight);
-        if transfer.stranger {
-            self.strangers.give(1, transfer.weight);
+        if transfer.unauthenticated {
+            self.dynamic.give(1, transfer.weight);
         }
         if let Some(one) = self.of.get_mut(&id.0) {
             one.give(1, transfer.weight);
@@ -264,7 +274,7 @@ impl Transfers {
         }
         Some(transfer)
     }
-    /// Whoever is at an address is not listened to any more: what it began is dropped.
+    /// Drops the transfers of an address that is not a peer any more.
     pub(super) fn forget(&mut self, from: SocketAddr) {
         if self.of.contains_key(&from) {
             let of_it: Vec<TransferId> = self.open.keys().filter(|id| id.0 == from).copied().collect();
@@ -273,11 +283,11 @@ impl Transfers {
     }
 }
 
-/// What was transferred must begin as bundles do.
-fn whole(bundle: Payload) -> Heard {
-    match bundle.reader().read_u8().map(Kind::of) {
-        Some(Kind::Bundle) => Heard::Whole(bundle),
-        _ => Heard::Malformed("a transfer that is no bundle"),
+/// Checks that a completed transfer starts like a bundle.
+fn whole(bundle: Payload) -> SegmentOutcome {
+    match bundle.reader().read_u8().map(MessageKind::of) {
+        Some(MessageKind::Bundle) => SegmentOutcome::Whole(bundle),
+        _ => SegmentOutcome::Malformed("a transfer that is not a bundle"),
     }
 }
 

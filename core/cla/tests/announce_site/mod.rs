@@ -1,8 +1,10 @@
-//! A node that announces itself and hears others, in virtual time, with links that come up as a test says.
+//! A node that announces itself and receives beacons, in virtual time; links come up as a test decides.
 #![allow(dead_code)]
 
 use farlink_base::{Duration, EndpointId, Instant};
-use farlink_cla::announce::{Announcer, Around, Beacon, Config, FoundId, Input, LinkNow, Output, Service};
+use farlink_cla::announce::{
+    AnnouncedService, Announcer, Around, Beacon, Config, DiscoveredId, Input, LinkNow, Output,
+};
 use farlink_cla::registry::LayerInfo;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +19,7 @@ pub fn at(address: &str) -> SocketAddr {
 pub fn s(seconds: f64) -> Instant {
     Instant((seconds * 1e9) as u64)
 }
-/// A beacon of a node that serves TCPCLv4 at 4556.
+/// Beacon of a node that serves TCPCLv4 at port 4556.
 pub fn beacon(node: &str, period: u64) -> Vec<u8> {
     numbered(node, period, 0)
 }
@@ -25,27 +27,27 @@ pub fn numbered(node: &str, period: u64, sequence: u32) -> Vec<u8> {
     serving(node, period, sequence, &[("tcpclv4", 4556)])
 }
 pub fn serving(node: &str, period: u64, sequence: u32, services: &[(&str, u16)]) -> Vec<u8> {
-    let services = services.iter().map(|(name, port)| Service { layer: layer(name), port: *port }).collect();
+    let services = services.iter().map(|(name, port)| AnnouncedService { layer: layer(name), port: *port }).collect();
     let period = Some(Duration::from_secs(period));
     Beacon { node: node.parse().unwrap(), sequence: Some(sequence), services, period }.emit()
 }
 
-/// What the node knows besides.
+/// Answers of the node to the announcer's queries.
 #[derive(Default)]
-pub struct World {
-    /// Nodes it needs no beacon of.
+pub struct SiteWorld {
+    /// Nodes that are reachable without a beacon.
     pub known: BTreeSet<String>,
-    /// Addresses that answer.
+    /// Addresses that accept connections.
     pub answer: BTreeSet<SocketAddr>,
-    /// Links an operator turned off.
-    pub off: BTreeSet<FoundId>,
-    links: RefCell<BTreeMap<FoundId, SocketAddr>>,
+    /// Links disabled by an operator.
+    pub off: BTreeSet<DiscoveredId>,
+    links: RefCell<BTreeMap<DiscoveredId, SocketAddr>>,
 }
-impl Around for World {
+impl Around for SiteWorld {
     fn is_known(&self, node: &EndpointId, _: usize, _: SocketAddr) -> bool {
         self.known.contains(&node.to_string())
     }
-    fn state(&self, id: FoundId) -> LinkNow {
+    fn state(&self, id: DiscoveredId) -> LinkNow {
         let links = self.links.borrow();
         match links.get(&id) {
             _ if self.off.contains(&id) => LinkNow::Off,
@@ -55,23 +57,23 @@ impl Around for World {
     }
 }
 
-pub struct Site {
+pub struct AnnounceSite {
     pub announcer: Announcer,
-    pub world: World,
+    pub world: SiteWorld,
     pub now: Instant,
-    /// Everything said, and when.
+    /// Beacons sent, with their times.
     pub said: Vec<(Instant, Vec<u8>)>,
-    /// Links made: when, to whom, where, by which layer.
-    pub found: Vec<(Instant, FoundId, String, SocketAddr, usize)>,
-    /// Links ended: when, which, why.
-    pub lost: Vec<(Instant, FoundId, &'static str)>,
+    /// Links made: time, number, node, address, layer.
+    pub discovered: Vec<(Instant, DiscoveredId, String, SocketAddr, usize)>,
+    /// Links ended: time, number, reason.
+    pub lost: Vec<(Instant, DiscoveredId, &'static str)>,
 }
-impl Site {
-    /// Of this name, with an interval of 5 s, reaching by TCPCLv4.
-    pub fn new(name: &str, change: impl FnOnce(&mut Config)) -> Site {
+impl AnnounceSite {
+    /// A site of this name, with an interval of 5 s, that connects by TCPCLv4.
+    pub fn new(name: &str, change: impl FnOnce(&mut Config)) -> AnnounceSite {
         let mut config = Config {
             node_ids: vec![name.parse().unwrap()],
-            services: vec![Service { layer: layer("tcpclv4"), port: 4556 }],
+            services: vec![AnnouncedService { layer: layer("tcpclv4"), port: 4556 }],
             interval: Duration::from_secs(5),
             reach: vec![layer("tcpclv4")],
             accept: vec!["*".into()],
@@ -80,8 +82,8 @@ impl Site {
         };
         change(&mut config);
         let announcer = Announcer::new(config, Instant::ZERO);
-        let (world, now) = (World::default(), Instant::ZERO);
-        Site { announcer, world, now, said: Vec::new(), found: Vec::new(), lost: Vec::new() }
+        let (world, now) = (SiteWorld::default(), Instant::ZERO);
+        AnnounceSite { announcer, world, now, said: Vec::new(), discovered: Vec::new(), lost: Vec::new() }
     }
     fn give(&mut self, input: Input<'_>) {
         let mut out = Vec::new();
@@ -89,9 +91,9 @@ impl Site {
         for output in out {
             match output {
                 Output::Announce(bytes) => self.said.push((self.now, bytes)),
-                Output::Found { id, node, layer, address } => {
+                Output::Discovered { id, node, layer, address } => {
                     self.world.links.borrow_mut().insert(id, address);
-                    self.found.push((self.now, id, node.to_string(), address, layer));
+                    self.discovered.push((self.now, id, node.to_string(), address, layer));
                 }
                 Output::Lost { id, why } => {
                     assert!(self.world.links.borrow_mut().remove(&id).is_some(), "it was there");
@@ -100,33 +102,31 @@ impl Site {
             }
         }
     }
-    /// Hears a datagram.
     pub fn hear(&mut self, from: &str, bytes: &[u8]) {
         self.hear_at(at(from), bytes);
     }
     pub fn hear_at(&mut self, from: SocketAddr, bytes: &[u8]) {
         self.give(Input::Heard { from, bytes });
     }
-    /// Lets time pass.
     pub fn until(&mut self, end: f64) {
         let end = s(end);
         while let Some(next) = self.announcer.next_timeout().filter(|next| *next <= end) {
             assert!(next >= self.now, "time does not go back");
             self.now = next;
             self.give(Input::Wake);
-            assert!(self.announcer.next_timeout().is_none_or(|after| after > next), "it does not spin");
+            assert!(self.announcer.next_timeout().is_none_or(|after| after > next), "no endless loop");
         }
         self.now = end;
     }
     pub fn leave(&mut self) {
         self.give(Input::Leave);
     }
-    /// Links there are now.
+    /// Number of present links.
     pub fn links(&self) -> usize {
         self.world.links.borrow().len()
     }
-    /// Names of those found so far, in order.
+    /// Names of all nodes discovered so far, in order.
     pub fn names(&self) -> Vec<&str> {
-        self.found.iter().map(|found| &found.2[..]).collect()
+        self.discovered.iter().map(|found| &found.2[..]).collect()
     }
 }

@@ -1,5 +1,5 @@
-//! The world of the datagram suite: two engines, a lossy channel and two simple agents, in virtual
-//! time. Every run follows from its seed.
+//! World of the datagram suite: two engines, a lossy channel and two simple agents, in virtual time. Every run is
+//! determined by its seed.
 #![allow(dead_code, reason = "each test file uses another part")]
 
 use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Destination, Input, LinkState, Output, SendId, Ticket};
@@ -14,18 +14,18 @@ use std::net::SocketAddr;
 
 pub const LINK: LinkId = LinkId(0);
 
-/// What the channel does to datagrams, each way.
+/// Impairments of the channel, per direction.
 #[derive(Clone, Debug)]
 pub struct Channel {
     pub loss: [f64; 2],
     pub delay: [Duration; 2],
-    /// Each datagram is late by up to this: reordering.
+    /// Largest random delay of a datagram, which causes reordering.
     pub jitter: Duration,
     pub duplicate: f64,
     pub rate: Option<DataRate>,
-    /// Nothing passes while down; seconds.
+    /// Outages, s.
     pub down: Vec<(f64, f64)>,
-    /// Whether the engines are told of the windows.
+    /// Whether the engines know the outages.
     pub told: bool,
 }
 impl Default for Channel {
@@ -47,7 +47,7 @@ impl Channel {
     }
 }
 
-/// One bundle of the tests: length (4 bytes), number (8 bytes), then bytes that follow from it.
+/// A bundle of the tests: length (4 bytes), number (8 bytes), then bytes that depend on the number.
 pub fn bundle(number: u64, len: usize) -> Payload {
     let mut bytes = Vec::with_capacity(len.max(12));
     bytes.extend((len.max(12) as u32).to_be_bytes());
@@ -60,7 +60,7 @@ pub fn number_of(bundle: &Payload) -> u64 {
     bundle.copy_to(0, &mut head);
     u64::from_be_bytes(head[4..].try_into().unwrap())
 }
-/// Where the first bundle of a block ends.
+/// End of the first bundle in a block.
 pub fn split(block: &Payload) -> Result<Option<u64>, Malformed> {
     let mut head = [0; 4];
     if !block.reader().read_exact(&mut head) {
@@ -70,17 +70,17 @@ pub fn split(block: &Payload) -> Result<Option<u64>, Malformed> {
     Ok((len <= block.len()).then_some(len))
 }
 
-/// One node: an engine, and an agent with a durable memory.
-pub struct Side {
+/// One node: an engine, and an agent with durable memory.
+pub struct EngineSide {
     pub ltp: Ltp,
     pub config: Config,
     pub span: SpanConfig,
     pub waiting: VecDeque<(u64, Payload, bool)>,
     pub open: BTreeMap<SendId, (u64, Payload, bool)>,
     pub done: BTreeSet<u64>,
-    /// Numbers of bundles offered since the last start, or kept before it.
+    /// Bundles offered since the last start, or kept before.
     pub known: BTreeSet<u64>,
-    /// Numbers of bundles kept, and how often each was offered.
+    /// Bundles kept, with the number of offers of each.
     pub accepted: BTreeSet<u64>,
     pub offers: BTreeMap<u64, u32>,
     pub failed: u32,
@@ -90,20 +90,20 @@ pub struct Side {
     pub peers: Vec<LinkId>,
     pub sent_bytes: u64,
     pub malformed: u32,
-    /// How sessions ended, and how many did so.
+    /// Ends of sessions, counted.
     pub ends: BTreeMap<&'static str, u32>,
-    /// Bundles of which parts have come.
+    /// Bundles offered in part.
     arriving: BTreeMap<Ticket, Payload>,
     pub aborted: u32,
-    /// Bytes a layer asked for.
+    /// Bytes requested by the layer.
     pub asked: u64,
-    /// Most bytes an engine held of what arrives.
+    /// Most bytes that an engine held of incoming blocks.
     pub most_arriving: u64,
     held: BTreeSet<Ticket>,
     next_send: u64,
 }
 
-enum Happening {
+enum PairEvent {
     Arrive(usize, DatagramBatch),
     Verdict { side: usize, ticket: Ticket, number: u64, verdict: Result<(), Refusal>, generation: u32 },
     More { side: usize, id: SendId, from: u64, len: u64, generation: u32 },
@@ -112,27 +112,27 @@ enum Happening {
     Restart(usize),
 }
 
-pub struct World {
+pub struct EnginePair {
     pub now: Instant,
-    pub sides: [Side; 2],
+    pub sides: [EngineSide; 2],
     pub channel: Channel,
     rng: Rng,
-    queue: BTreeMap<(Instant, u64), Happening>,
+    queue: BTreeMap<(Instant, u64), PairEvent>,
     order: u64,
-    /// How long the agents take to keep a bundle.
+    /// Time that the agents take to keep a bundle.
     pub keep: Duration,
-    /// What the agent of side 1 refuses, by bundle number.
+    /// Refusals by the agent of side 1, by bundle.
     pub refuse: BTreeMap<u64, Refusal>,
     pub record: bool,
-    /// Largest number of datagrams joined to one arriving train (1: none).
+    /// Most datagrams joined to one arriving batch; 1: none.
     pub join: usize,
-    /// Bundles longer than this are given in parts.
+    /// Bundles longer than this are sent in parts.
     pub stream_from: u64,
-    /// Bundles, by number, that once cannot be read to their end.
+    /// Bundles whose reading fails once.
     pub broken: BTreeSet<u64>,
-    /// Chance that a part is answered with a hold, and how long that lasts.
+    /// Probability that a part is answered by a hold, and its duration.
     pub hold: (f64, Duration),
-    /// Datagrams sent by each side until now, and one that is lost: of which side, and which of its datagrams.
+    /// Datagrams sent per side, and the one to lose: side and index.
     pub datagrams: [u64; 2],
     pub lose: Option<(usize, u64)>,
     generation: [u32; 2],
@@ -145,17 +145,17 @@ fn address(side: usize) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, side as u8 + 1], 1113))
 }
 
-impl World {
-    pub fn new(seed: u64, channel: Channel, span: SpanConfig) -> World {
-        World::with(seed, channel, span, |_, _| {})
+impl EnginePair {
+    pub fn new(seed: u64, channel: Channel, span: SpanConfig) -> EnginePair {
+        EnginePair::with(seed, channel, span, |_, _| {})
     }
-    pub fn with(seed: u64, channel: Channel, span: SpanConfig, tune: impl Fn(usize, &mut Config)) -> World {
+    pub fn with(seed: u64, channel: Channel, span: SpanConfig, tune: impl Fn(usize, &mut Config)) -> EnginePair {
         let side = |index: usize| {
             let mut config = Config { engine: index as u64 + 1, seed: seed + index as u64, split, ..Config::default() };
             tune(index, &mut config);
             let peer = 2 - index as u64;
             let span = SpanConfig { link: LINK, engine: peer, node: NodeId(peer), ..span.clone() };
-            Side {
+            EngineSide {
                 ltp: Ltp::new(config.clone(), vec![span.clone()]),
                 config,
                 span,
@@ -181,7 +181,7 @@ impl World {
                 next_send: 0,
             }
         };
-        let mut world = World {
+        let mut world = EnginePair {
             now: Instant::ZERO,
             sides: [side(0), side(1)],
             channel,
@@ -201,19 +201,19 @@ impl World {
         };
         let edges: Vec<f64> = world.channel.down.iter().flat_map(|(a, b)| [*a, *b]).collect();
         for edge in edges {
-            world.at(instant(edge), Happening::Window);
+            world.at(instant(edge), PairEvent::Window);
         }
         world.tell_links();
         world
     }
-    fn at(&mut self, when: Instant, what: Happening) {
+    fn at(&mut self, when: Instant, what: PairEvent) {
         self.order += 1;
         self.queue.insert((when, self.order), what);
     }
     pub fn restart_at(&mut self, seconds: f64, side: usize) {
-        self.at(instant(seconds), Happening::Restart(side));
+        self.at(instant(seconds), PairEvent::Restart(side));
     }
-    /// Queues a bundle at side 0 or 1.
+    /// Queues a bundle at a side.
     pub fn offer(&mut self, side: usize, number: u64, payload: Payload, reliable: bool) {
         self.sides[side].waiting.push_back((number, payload, reliable));
     }
@@ -233,7 +233,7 @@ impl World {
             self.input(side, Input::Link { link: LINK, state });
         }
     }
-    /// Gives one input to a side and carries out what follows, and sends what is ready.
+    /// Passes one input to a side, and processes all that follows.
     pub fn input(&mut self, side: usize, input: Input) {
         let mut out = Vec::new();
         let s = &mut self.sides[side];
@@ -285,7 +285,7 @@ impl World {
                 Output::Want { id, from, len, .. } => {
                     s.asked += len;
                     let (when, generation) = (self.now + Duration::from_millis(1), self.generation[side]);
-                    self.at(when, Happening::More { side, id, from, len, generation });
+                    self.at(when, PairEvent::More { side, id, from, len, generation });
                 }
                 Output::Sent { id, .. } => {
                     let (number, _, reliable) = s.open.remove(&id).expect("sent once");
@@ -319,7 +319,7 @@ impl World {
             }
         }
     }
-    /// More of a bundle came: now and then that is too fast, or unwelcome.
+    /// Handles a received part: some are answered by a hold, or a refusal.
     fn part(&mut self, side: usize, ticket: Ticket) {
         let s = &mut self.sides[side];
         let number = number_of(&s.arriving[&ticket]);
@@ -329,7 +329,7 @@ impl World {
         }
         if self.rng.chance(self.hold.0) && self.sides[side].held.insert(ticket) {
             let (when, generation) = (self.now + self.hold.1, self.generation[side]);
-            self.at(when, Happening::Resume { side, ticket, generation });
+            self.at(when, PairEvent::Resume { side, ticket, generation });
             self.input(side, Input::Hold { ticket });
         }
     }
@@ -344,7 +344,7 @@ impl World {
         };
         self.input(side, input);
     }
-    /// The agent: keeps a bundle once, refuses repeats.
+    /// The agent: keeps a bundle once, refuses repetitions.
     fn agent(&mut self, side: usize, ticket: Ticket, part: &Payload, reliable: bool) {
         let s = &mut self.sides[side];
         if let [Chunk::Fill { seed, .. }] = part.chunks() {
@@ -367,7 +367,7 @@ impl World {
     }
     fn answer(&mut self, side: usize, ticket: Ticket, number: u64, verdict: Result<(), Refusal>) {
         let (when, generation) = (self.now + self.keep, self.generation[side]);
-        self.at(when, Happening::Verdict { side, ticket, number, verdict, generation });
+        self.at(when, PairEvent::Verdict { side, ticket, number, verdict, generation });
     }
     fn transmit(&mut self, side: usize, train: &DatagramBatch) {
         let mut joined: Vec<Payload> = Vec::new();
@@ -400,7 +400,7 @@ impl World {
             while let Some(next) = rest.next_if(|next| next.len() == u64::from(stride)) {
                 data.append(next);
             }
-            self.at(when, Happening::Arrive(1 - side, DatagramBatch { stride, data }));
+            self.at(when, PairEvent::Arrive(1 - side, DatagramBatch { stride, data }));
         }
     }
     fn restart(&mut self, side: usize) {
@@ -422,17 +422,17 @@ impl World {
         let first = self.queue.first_key_value().map(|((at, _), _)| *at);
         [first, self.sides[0].ltp.next_timeout(), self.sides[1].ltp.next_timeout()].into_iter().flatten().min()
     }
-    /// Does what is next; false when nothing is.
+    /// Processes the next event; returns false if there is none.
     pub fn step(&mut self) -> bool {
         let Some(next) = self.next() else { return false };
         self.now = self.now.max(next);
         if self.queue.first_key_value().is_some_and(|((at, _), _)| *at <= self.now) {
             let (_, what) = self.queue.pop_first().unwrap();
             match what {
-                Happening::Arrive(side, train) => {
+                PairEvent::Arrive(side, train) => {
                     self.input(side, Input::Socket(socket::Input::Datagrams { from: address(1 - side), train }));
                 }
-                Happening::Verdict { side, ticket, number, verdict, generation }
+                PairEvent::Verdict { side, ticket, number, verdict, generation }
                     if generation == self.generation[side] =>
                 {
                     let input = match verdict {
@@ -444,17 +444,17 @@ impl World {
                     };
                     self.input(side, input);
                 }
-                Happening::More { side, id, from, len, generation } if generation == self.generation[side] => {
+                PairEvent::More { side, id, from, len, generation } if generation == self.generation[side] => {
                     self.more(side, id, from, len);
                 }
-                Happening::Resume { side, ticket, generation } if generation == self.generation[side] => {
+                PairEvent::Resume { side, ticket, generation } if generation == self.generation[side] => {
                     self.sides[side].held.remove(&ticket);
                     self.input(side, Input::Resume { ticket });
                 }
-                Happening::Verdict { .. } | Happening::More { .. } | Happening::Resume { .. } => {}
-                Happening::Window if self.channel.told => self.tell_links(),
-                Happening::Window => {}
-                Happening::Restart(side) => self.restart(side),
+                PairEvent::Verdict { .. } | PairEvent::More { .. } | PairEvent::Resume { .. } => {}
+                PairEvent::Window if self.channel.told => self.tell_links(),
+                PairEvent::Window => {}
+                PairEvent::Restart(side) => self.restart(side),
             }
             return true;
         }
@@ -465,7 +465,7 @@ impl World {
         }
         true
     }
-    /// Runs until all bundles are done; panics when that takes more than `steps`.
+    /// Runs until all bundles are done; panics after `steps`.
     pub fn run(&mut self, steps: usize) {
         // The first input lets the agents send.
         for side in 0..2 {
@@ -485,7 +485,7 @@ impl World {
     pub fn usage(&self) -> [Usage; 2] {
         [self.sides[0].ltp.usage(), self.sides[1].ltp.usage()]
     }
-    /// Lets what is on its way settle; then nothing may be held any more.
+    /// Runs until nothing is under way; then nothing may be held.
     pub fn settle(&mut self) {
         for _ in 0..2_000_000 {
             if self.usage() == [Usage::default(); 2] && self.queue.is_empty() {

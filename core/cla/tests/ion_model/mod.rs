@@ -1,41 +1,40 @@
-//! A model of ION's LTP receiver, of the rules that make it another peer than our own engine: each
-//! checkpoint that arrives, also a copy, gets a new report; reports are limited per session, beyond it is
-//! cancelled (RFC 5326 6.11, RLEXC); a report has at most 20 claims; secondary reports carry trailing
-//! zeros; its socket holds little and is drained at its own speed.
+//! Model of ION's LTP receiver, with the rules in which it differs from this engine: each checkpoint received, copies
+//! included, gets a new report; beyond a number of reports the session is cancelled (RFC 5326 6.11, RLEXC); a report
+//! has at most 20 claims; secondary reports have trailing zeros; its socket is small and drained at a fixed rate.
 #![allow(dead_code, reason = "each test uses another part")]
 
 use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Input, LinkState, Output, SendId};
 use farlink_base::socket;
 use farlink_base::{Bytes, DataRate, Duration, Event, Instant, LinkId, NodeId, Payload, Rng};
-use farlink_cla::ltp::segment::{Body, Data, Segment, SessionId, kind, reason};
+use farlink_cla::ltp::segment::{Data, Segment, SegmentBody, SessionId, kind, reason};
 use farlink_cla::ltp::{Config, Ltp, SpanConfig, whole_block};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
 const LINK: LinkId = LinkId(0);
-/// Claims of one report segment.
+/// Most claims in a report segment.
 const CLAIMS: usize = 20;
 
-/// What lies between, and how ION is tuned.
+/// Channel, and configuration of ION.
 #[derive(Clone)]
-pub struct Setting {
+pub struct IonSetup {
     pub seed: u64,
     pub loss: f64,
     pub delay: Duration,
-    /// What our side is told the link carries.
+    /// Rate configured for this side's link.
     pub rate: Option<DataRate>,
-    /// Reports of one session beyond which it is cancelled.
+    /// Reports after which a session is cancelled.
     pub reports: u32,
-    /// Bytes ION's socket holds, and how many of them it takes per second.
+    /// Capacity of ION's socket, bytes, and its drain rate, bytes per second.
     pub socket: u64,
     pub drain: u64,
     pub span: SpanConfig,
     pub bundles: u64,
     pub bytes: u64,
 }
-impl Default for Setting {
+impl Default for IonSetup {
     fn default() -> Self {
-        Setting {
+        IonSetup {
             seed: 1,
             loss: 0.0,
             delay: Duration::ZERO,
@@ -58,15 +57,15 @@ struct OpenReport {
 }
 
 #[derive(Default)]
-struct Session {
-    /// Runs that arrived, by their start.
+struct IonSession {
+    /// Received runs, by their start.
     runs: BTreeMap<u64, u64>,
     end: Option<u64>,
     reports: u32,
     next_serial: u64,
     lower: BTreeMap<u64, u64>,
 }
-impl Session {
+impl IonSession {
     fn insert(&mut self, mut start: u64, mut end: u64) {
         let touching = |(s, e): (&u64, &u64)| (*s <= end && *e >= start).then_some((*s, *e));
         let joined: Vec<_> = self.runs.iter().filter_map(touching).collect();
@@ -81,33 +80,32 @@ impl Session {
     }
 }
 
-/// The receiver.
 #[derive(Default)]
-pub struct Ion {
-    sessions: BTreeMap<u64, Session>,
+pub struct IonReceiver {
+    sessions: BTreeMap<u64, IonSession>,
     closed: BTreeSet<u64>,
     open: BTreeMap<(u64, u64), OpenReport>,
     pub delivered: u32,
     pub cancelled: u32,
 }
-impl Ion {
-    fn take(&mut self, now: Instant, setting: &Setting, segment: &Segment) -> Vec<Bytes> {
+impl IonReceiver {
+    fn take(&mut self, now: Instant, setting: &IonSetup, segment: &Segment) -> Vec<Bytes> {
         let SessionId { number, .. } = segment.session;
         match &segment.body {
-            Body::Data(data, bytes) => self.data(now, setting, segment.session, data, bytes),
-            Body::ReportAck { serial } => {
+            SegmentBody::Data(data, bytes) => self.data(now, setting, segment.session, data, bytes),
+            SegmentBody::ReportAck { serial } => {
                 self.open.remove(&(number, *serial));
                 Vec::new()
             }
-            Body::Cancel { by_sender: true, .. } => {
+            SegmentBody::Cancel { by_sender: true, .. } => {
                 self.sessions.remove(&number);
                 self.closed.insert(number);
-                vec![Segment { session: segment.session, body: Body::CancelAck { by_sender: true } }.emit()]
+                vec![Segment { session: segment.session, body: SegmentBody::CancelAck { by_sender: true } }.emit()]
             }
             _ => Vec::new(),
         }
     }
-    fn data(&mut self, now: Instant, setting: &Setting, id: SessionId, data: &Data, bytes: &Bytes) -> Vec<Bytes> {
+    fn data(&mut self, now: Instant, setting: &IonSetup, id: SessionId, data: &Data, bytes: &Bytes) -> Vec<Bytes> {
         if self.closed.contains(&id.number) {
             return Vec::new();
         }
@@ -126,7 +124,7 @@ impl Ion {
             self.open.retain(|(number, _), _| *number != id.number);
             self.cancelled += 1;
             return vec![
-                Segment { session: id, body: Body::Cancel { by_sender: false, reason: reason::LIMIT } }.emit(),
+                Segment { session: id, body: SegmentBody::Cancel { by_sender: false, reason: reason::LIMIT } }.emit(),
             ];
         }
         let lower = session.lower.get(&data.report).copied().unwrap_or(0);
@@ -144,7 +142,8 @@ impl Ion {
             session.next_serial += 1;
             let serial = session.next_serial;
             session.lower.insert(serial, lower);
-            let body = Body::Report { serial, checkpoint: data.checkpoint, lower: from, upper, claims: part.to_vec() };
+            let body =
+                SegmentBody::Report { serial, checkpoint: data.checkpoint, lower: from, upper, claims: part.to_vec() };
             let zeros = if data.report != 0 { 4 } else { 0 };
             let segment = Segment { session: id, body };
             out.push(padded(&segment, zeros));
@@ -159,7 +158,7 @@ impl Ion {
         }
         out
     }
-    fn timers(&mut self, now: Instant, setting: &Setting) -> Vec<Bytes> {
+    fn timers(&mut self, now: Instant, setting: &IonSetup) -> Vec<Bytes> {
         let mut out = Vec::new();
         self.open.retain(|_, report| {
             if report.due > now {
@@ -179,38 +178,38 @@ fn padded(segment: &Segment, zeros: usize) -> Bytes {
     bytes.into()
 }
 
-/// How it went.
+/// Result of a run.
 #[derive(Debug)]
-pub struct Outcome {
-    /// Blocks ION has delivered, and bundles our side knows to have arrived.
+pub struct IonOutcome {
+    /// Blocks delivered by ION, and bundles confirmed to this side.
     pub delivered: u32,
     pub sent: u64,
     pub seconds: f64,
     pub cancelled: u32,
     pub datagrams: u64,
-    /// Datagrams ION's socket had no room for.
+    /// Datagrams dropped at ION's socket.
     pub overrun: u64,
-    /// Datagrams our side complained about.
+    /// Datagrams that this side reported as malformed.
     pub malformed: u64,
     pub reasons: BTreeSet<&'static str>,
 }
 
-/// Sends bundles to the model until all have arrived, or an hour has passed.
-pub fn run(setting: &Setting) -> Outcome {
+/// Sends bundles to the model until all have arrived, or for an hour.
+pub fn run(setting: &IonSetup) -> IonOutcome {
     let config = Config { engine: 1, seed: setting.seed, split: whole_block, ..Config::default() };
     let span = SpanConfig { link: LINK, engine: 2, node: NodeId(2), ..setting.span.clone() };
     let mut ltp = Ltp::new(config, vec![span]);
-    let mut ion = Ion::default();
+    let mut ion = IonReceiver::default();
     let mut rng = Rng::new(setting.seed);
     let mut now = Instant(1_000_000_000);
     let start = now;
-    // (when, number, whether to ION, bytes)
+    // Time, sequence number, whether to ION, bytes.
     let mut queue: BTreeMap<(Instant, u64), (bool, Bytes)> = BTreeMap::new();
     let mut order = 0;
     let mut free_at = now;
     let mut waiting: VecDeque<u64> = (0..setting.bundles).collect();
     let mut ready = false;
-    let mut outcome = Outcome {
+    let mut outcome = IonOutcome {
         delivered: 0,
         sent: 0,
         seconds: 0.0,

@@ -1,4 +1,4 @@
-//! LTP engines driven by hand, in virtual time: what they say is told in datagrams, and anything can be said to them.
+//! LTP engines driven by hand in virtual time: tests see and feed single datagrams.
 #![allow(dead_code, reason = "each test file uses another part")]
 
 use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Input, LinkState, Output, SendId, Ticket};
@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 
 pub const LINK: LinkId = LinkId(0);
 
-/// A bundle of the tests: its length (4 bytes), then bytes that follow from its number.
+/// A bundle of the tests: length (4 bytes), then bytes that depend on its number.
 pub fn bundle(number: u8, len: usize) -> Payload {
     let mut bytes = (len as u32).to_be_bytes().to_vec();
     bytes.resize(len, number);
@@ -25,33 +25,32 @@ fn split(block: &Payload) -> Result<Option<u64>, Malformed> {
     Ok((len <= block.len() && len > 0).then_some(len))
 }
 
-/// The address of the engine of this number.
+/// Address of an engine.
 pub fn at(engine: u64) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, engine as u8], 1113))
 }
 
-/// One engine.
-pub struct Bench {
+pub struct LtpBench {
     pub ltp: Ltp,
     pub now: Instant,
-    /// Why datagrams were thrown away.
+    /// Reasons of dropped datagrams.
     pub dropped: Vec<&'static str>,
-    /// What arrived, and whether whole.
+    /// Bundles received, and whether completely.
     pub arrived: Vec<(Payload, bool)>,
     pub sent: Vec<SendId>,
     pub failed: Vec<SendId>,
     pub aborted: usize,
-    /// Whether what arrives is kept at once.
+    /// Whether received bundles are accepted at once.
     pub keeps: bool,
     open: Vec<(Ticket, Payload)>,
 }
-impl Bench {
-    /// Engine `own`; its neighbour is engine `peer`, and known to be at its address.
-    pub fn new(own: u64, peer: u64, tune: impl Fn(&mut Config, &mut SpanConfig)) -> Bench {
+impl LtpBench {
+    /// Engine `own`, whose neighbour is engine `peer` at its known address.
+    pub fn new(own: u64, peer: u64, tune: impl Fn(&mut Config, &mut SpanConfig)) -> LtpBench {
         let mut config = Config { engine: own, seed: 5 + own, split, ..Config::default() };
         let mut span = SpanConfig { link: LINK, engine: peer, node: NodeId(peer), ..SpanConfig::default() };
         tune(&mut config, &mut span);
-        let mut bench = Bench {
+        let mut bench = LtpBench {
             ltp: Ltp::new(config, vec![span]),
             now: Instant(1_000_000_000),
             dropped: Vec::new(),
@@ -66,7 +65,7 @@ impl Bench {
         bench.input(Input::Socket(socket::Input::Located { link: LINK, addresses: vec![at(peer)] }));
         bench
     }
-    /// The datagrams that follow from an input.
+    /// Datagrams sent after an input.
     pub fn input(&mut self, input: Input) -> Vec<Bytes> {
         let mut datagrams = Vec::new();
         let mut inputs = vec![input];
@@ -114,7 +113,7 @@ impl Bench {
         let train = DatagramBatch::single(Payload::from(datagram.into()));
         self.input(Input::Socket(socket::Input::Datagrams { from, train }))
     }
-    /// A datagram of the engine of this number.
+    /// Receives a datagram from an engine.
     pub fn hear(&mut self, engine: u64, datagram: impl Into<Bytes>) -> Vec<Bytes> {
         self.hear_from(at(engine), datagram)
     }
@@ -125,7 +124,6 @@ impl Bench {
         self.now = Instant(self.now.0 + (seconds * 1e9) as u64);
         self.input(Input::Wake)
     }
-    /// Bundles that arrived.
     pub fn bundles(&self) -> Vec<Payload> {
         self.arrived.iter().map(|(bundle, _)| bundle.clone()).collect()
     }
@@ -141,10 +139,10 @@ pub fn segments(datagrams: &[Bytes]) -> Vec<Segment> {
     datagrams.iter().map(segment).collect()
 }
 
-/// Carries datagrams between two engines, of which the first has just sent these, until both are silent; what does not
-/// pass `lost` is lost. All that went, with who sent it.
+/// Exchanges datagrams between two engines until both are silent, starting with these from the first. Those for which
+/// `lost` holds are dropped. Returns all datagrams with their senders.
 pub fn talk(
-    benches: [&mut Bench; 2],
+    benches: [&mut LtpBench; 2],
     engines: [u64; 2],
     first: Vec<Bytes>,
     mut lost: impl FnMut(usize, &Bytes) -> bool,

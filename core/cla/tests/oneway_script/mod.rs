@@ -1,4 +1,4 @@
-//! One STCP or MTCP layer with a script in place of its peers.
+//! An STCP or MTCP layer whose peers are scripted.
 #![allow(dead_code, reason = "each test file uses another part")]
 
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Ticket};
@@ -7,19 +7,19 @@ use farlink_base::{Duration, Event, Instant, LayerId, LinkId, Payload, Refusal, 
 use farlink_cla::oneway::{Config, Framing, LinkParams, OneWay};
 
 pub const FRAMINGS: [Framing; 2] = [Framing::Stcp, Framing::Mtcp];
-/// A stream a peer opened.
+/// Stream opened by a peer.
 pub const PASSIVE: StreamId = StreamId(StreamId::PASSIVE);
-/// Where the neighbour of link 0 is.
+/// Address of the neighbour of link 0.
 pub const PLACE: &str = "10.0.0.1";
 
-/// A bundle as it lies on the wire.
+/// Encoded frame of a bundle.
 pub fn frame(framing: Framing, bundle: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     framing.put_head(&mut out, bundle.len() as u64);
     out.extend_from_slice(bundle);
     out
 }
-/// The cases of the file of vectors, by what they are.
+/// Cases in the file of vectors: description and bytes.
 pub fn vectors(framing: Framing) -> Vec<(String, Vec<u8>)> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors/stcp_mtcp.json");
     let file: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
@@ -36,22 +36,22 @@ pub fn span() -> LinkParams {
 pub fn ours() -> Config {
     Config { layer: LayerId(2), ..Config::default() }
 }
-/// A bundle sent over link 0 by number.
+/// Sends a bundle over link 0.
 pub fn send(id: u64, bundle: Vec<u8>) -> Input {
     Input::send(LinkId(0), SendId(id), Payload::from(bundle), true)
 }
 
-/// One layer with a script in place of its peers.
+/// One layer whose peers are scripted.
 pub struct Lone {
     pub layer: OneWay,
     pub framing: Framing,
     pub now: Instant,
     pub stream: StreamId,
-    /// What it wrote since last asked.
+    /// Bytes written since the last query.
     pub written: Vec<u8>,
-    /// Why it complained since last asked.
+    /// Reasons of its complaints since the last query.
     pub reasons: Vec<&'static str>,
-    /// Whatever else it said.
+    /// Other outputs.
     pub said: Vec<Output>,
 }
 impl Lone {
@@ -60,28 +60,28 @@ impl Lone {
         let (written, reasons, said) = (Vec::new(), Vec::new(), Vec::new());
         Lone { layer, framing, now: Instant::ZERO, stream: PASSIVE, written, reasons, said }
     }
-    /// A layer that nobody has to connect for, and to which a neighbour is known.
+    /// A layer that does not connect, with a known neighbour.
     pub fn waiting(framing: Framing, config: Config) -> Lone {
         let mut lone = Lone::new(framing, config, vec![LinkParams { connect: false, ..span() }]);
         lone.located(&[PLACE]);
         lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
         lone
     }
-    /// A layer to which its neighbour connected.
+    /// A layer to which its neighbour has connected.
     pub fn passive(framing: Framing, config: Config) -> Lone {
         let mut lone = Lone::waiting(framing, config);
         lone.open(0, PLACE);
         lone.said();
         lone
     }
-    /// A layer that connected to its neighbour.
+    /// A layer that has connected to its neighbour.
     pub fn active(framing: Framing, config: Config, span: LinkParams) -> Lone {
         let mut lone = Lone::new(framing, config, vec![span]);
         lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
         lone.connects(1 << 20);
         lone
     }
-    /// The layer wants to connect: it gets its stream, with this room; what it says to that.
+    /// Opens the stream that the layer asked for, with this room; returns its outputs.
     pub fn connects(&mut self, room: u64) -> Vec<Output> {
         match self.said().pop() {
             Some(Output::Socket(socket::Output::Connect { stream, link: LinkId(0) })) => self.stream = stream,
@@ -129,7 +129,7 @@ impl Lone {
     pub fn hear(&mut self, bytes: &[u8]) {
         self.give(Input::Socket(socket::Input::Data { stream: self.stream, data: Payload::from(bytes.to_vec()) }));
     }
-    /// Hears a whole frame.
+    /// Receives a complete frame.
     pub fn hear_bundle(&mut self, bundle: &[u8]) {
         self.hear(&frame(self.framing, bundle));
     }
@@ -156,7 +156,7 @@ impl Lone {
     pub fn reasons(&mut self) -> Vec<&'static str> {
         std::mem::take(&mut self.reasons)
     }
-    /// What was offered since last asked, part by part; nothing else may have been said.
+    /// Offers since the last query, part by part; asserts that there were no other outputs.
     pub fn offers(&mut self) -> Vec<(Ticket, Vec<u8>, bool)> {
         let offer = |o: Output| match o {
             Output::Offer { ticket, part, last, .. } => (ticket, part.to_bytes().unwrap().to_vec(), last),
@@ -165,7 +165,7 @@ impl Lone {
         self.said().into_iter().map(offer).collect()
     }
 }
-/// How the stream in question was closed: whether by a reset.
+/// Whether a stream was closed, and if so by a reset.
 pub fn closed(said: &[Output], stream: StreamId) -> Option<bool> {
     said.iter().find_map(|o| match o {
         Output::Socket(socket::Output::Close { stream: s, abort }) if *s == stream => Some(*abort),

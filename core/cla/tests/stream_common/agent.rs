@@ -1,11 +1,11 @@
-//! What stands in for the agent: sends each bundle until it is confirmed, accepts each once.
+//! Stand-in for the agent: sends each bundle until it is confirmed, accepts each once.
 
-use super::{LINK, Plan};
+use super::{LINK, StreamPlan};
 use farlink_base::layer::{Input, Output, SendId, Ticket};
 use farlink_base::{Leaving, Payload, Refusal};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-pub struct Agent {
+pub struct StreamAgent {
     side: usize,
     lengths: Vec<usize>,
     queue: VecDeque<usize>,
@@ -21,18 +21,18 @@ pub struct Agent {
     finished: BTreeSet<Ticket>,
     accepted: BTreeMap<usize, usize>,
     pub repeated: u64,
-    /// What was said about peers.
+    /// Reports about peers.
     pub met: Vec<(Option<String>, Option<String>)>,
 }
 
-impl std::fmt::Debug for Agent {
+impl std::fmt::Debug for StreamAgent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Agent { side, queue, sending, ready, confirmed, .. } = self;
+        let StreamAgent { side, queue, sending, ready, confirmed, .. } = self;
         write!(f, "side {side}: {queue:?} waiting, {sending:?} under way, ready {ready}, confirmed {confirmed:?}")
     }
 }
 
-/// Byte `at` of bundle `index` of a side: tells any two apart, however they are mixed up.
+/// Contents of bundle `index` of a side: any two differ, however they are mixed.
 fn content(side: usize, index: usize, len: usize) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..len).map(|at| (at as u8).wrapping_mul(31).wrapping_add(index as u8)).collect();
     let name = [&[side as u8][..], &(index as u32).to_be_bytes()].concat();
@@ -40,10 +40,10 @@ fn content(side: usize, index: usize, len: usize) -> Vec<u8> {
     bytes
 }
 
-impl Agent {
-    pub fn new(side: usize, plan: &Plan) -> Self {
+impl StreamAgent {
+    pub fn new(side: usize, plan: &StreamPlan) -> Self {
         let lengths = plan.bundles[side].clone();
-        Agent {
+        StreamAgent {
             side,
             queue: (0..lengths.len()).collect(),
             lengths,
@@ -65,7 +65,7 @@ impl Agent {
     pub fn is_done(&self) -> bool {
         self.confirmed.len() == self.lengths.len()
     }
-    /// Bundles of the other side that are here.
+    /// Bundles accepted from the other side.
     pub fn accepted(&self) -> usize {
         self.accepted.len()
     }
@@ -79,7 +79,7 @@ impl Agent {
         let part = if len > self.stream_from { bundle.slice(0, 1 + id.0 * 7919 % total) } else { bundle };
         Some(Input::Send { link: LINK, id, total, part, reliable: true, leaving: Leaving::AS_IT_IS })
     }
-    /// The answer to a want.
+    /// Answers a request for bytes.
     pub fn more(&self, id: SendId, from: u64, len: u64, broken: bool) -> Input {
         let index = self.sending[&id];
         let part = Payload::from(content(self.side, index, self.lengths[index])).slice(from, len);
@@ -93,7 +93,7 @@ impl Agent {
     pub fn retry(&mut self) {
         self.queue.extend(self.failed.drain(..));
     }
-    /// Everything but what is kept on disk is lost: what was not confirmed is sent again.
+    /// Loses everything but bundles on disk; unconfirmed bundles are sent again.
     pub fn restart(&mut self) {
         let lost = std::mem::take(&mut self.sending);
         self.queue.extend(lost.into_values());
@@ -103,7 +103,7 @@ impl Agent {
         self.ready = false;
         self.peers = 0;
     }
-    /// The verdict, once there is one: at the last part, or for a refusal at the first.
+    /// Verdict, if it is due: at the last part, or for a refusal at the first.
     pub fn on_offer(&mut self, ticket: Ticket, part: Payload, last: bool, refuse: bool) -> Option<Input> {
         assert!(!self.finished.contains(&ticket), "{ticket:?} goes on after its end");
         if last {
@@ -125,7 +125,7 @@ impl Agent {
         let bytes = self.offers.remove(&ticket)?.to_bytes().unwrap();
         let index = u32::from_be_bytes(bytes[1..5].try_into().unwrap()) as usize;
         assert_eq!(&bytes[..], content(1 - self.side, index, bytes.len()), "bundle {index} came damaged");
-        // Accepted: on disk from now on, whatever becomes of the answer.
+        // Accepted: on disk from now on, even if the answer is lost.
         if self.accepted.insert(index, bytes.len()).is_some() {
             self.repeated += 1;
             return Some(Input::Refused { ticket, reason: Refusal::Duplicate });
@@ -155,8 +155,9 @@ impl Agent {
         }
         assert!((0..=1).contains(&self.peers), "peer up and down do not alternate");
     }
-    /// Every bundle of the other side is here, whole, once; or every one that is here is, where some may be lost.
-    pub fn check_accepted(&self, lengths: &[usize], plan: &Plan) {
+    /// Asserts that every bundle of the other side was accepted once and intact, or, if some may be lost, that the
+    /// accepted ones were.
+    pub fn check_accepted(&self, lengths: &[usize], plan: &StreamPlan) {
         let came = |index: &usize| !plan.may_lose() || self.accepted.contains_key(index);
         let want: BTreeMap<usize, usize> = lengths.iter().copied().enumerate().filter(|(at, _)| came(at)).collect();
         assert_eq!(self.accepted, want, "{plan:?}");

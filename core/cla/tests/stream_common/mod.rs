@@ -1,58 +1,58 @@
-//! Two layers joined by byte streams in virtual time, with everything a network does to them:
-//! arbitrary chunks, stalls, resets at any byte, gaps, restarts. A small agent at each end sends
-//! until every bundle is confirmed and keeps what it accepts.
+//! Two layers joined by byte streams in virtual time, with the impairments of networks: arbitrary chunks, stalls,
+//! resets at any byte, outages, restarts. An agent at each end sends until every bundle is confirmed, and keeps
+//! accepted ones.
 
 mod agent;
 mod wire;
 
-use agent::Agent;
+use agent::StreamAgent;
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output};
 use farlink_base::socket;
 use farlink_base::{Duration, Instant, LinkId, Rng, StreamId};
 use std::collections::BTreeMap;
-use wire::Connection;
+use wire::StreamPipe;
 
-/// Where both sides are.
+/// Address of both sides.
 const PLACE: &str = "127.0.0.1:4556";
-/// The link between the two, by the same number at both.
+/// Link between the two, with the same number at both.
 pub const LINK: LinkId = LinkId(0);
 
-/// What happens in one run.
+/// Parameters of one run.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct StreamPlan {
     pub seed: u64,
-    /// Bundles each side sends, by length.
+    /// Lengths of the bundles that each side sends.
     pub bundles: [Vec<usize>; 2],
-    /// Bytes a stream holds in one direction.
+    /// Capacity of a stream per direction, bytes.
     pub capacity: u64,
-    /// Largest chunk delivered at once.
+    /// Largest chunk delivered at once, bytes.
     pub chunk: u64,
     /// Longest delay of a chunk.
     pub delay: Duration,
-    /// Longest wait for a verdict.
+    /// Longest delay of a verdict.
     pub verdict: Duration,
-    /// Of 1000 offers, how many are refused for want of resources.
+    /// Refusals for lack of room, per 1000 offers.
     pub refused: u64,
-    /// Bundles longer than this are given in parts.
+    /// Bundles longer than this are sent in parts.
     pub stream_from: usize,
-    /// Of 1000 wants, how many cannot be met.
+    /// Read failures per 1000 requests.
     pub broken: u64,
-    /// Of 1000 parts, how many are answered with a hold.
+    /// Holds per 1000 parts.
     pub held: u64,
-    /// Resets the first stream when so many bytes came from this side.
+    /// Resets the first stream after so many bytes from this side.
     pub reset: Option<(usize, u64)>,
-    /// Times between which the link is down.
+    /// Start and end of link outages.
     pub gaps: Vec<(Duration, Duration)>,
-    /// When a side loses all but what its agent keeps.
+    /// Times at which a side loses everything but bundles on disk.
     pub restarts: Vec<(Duration, usize)>,
-    /// Whether a layer cannot tell its peer what it was refused: a restart loses what it keeps to offer it again.
+    /// Whether the layer cannot convey refusals: then a restart loses bundles kept for another offer.
     pub forgetful: bool,
-    /// The node IDs each side's certificate proves; `None`: there is no TLS.
+    /// Node IDs that each side's certificate proves; `None`: no TLS.
     pub certificates: Option<[Vec<String>; 2]>,
 }
-impl Default for Plan {
+impl Default for StreamPlan {
     fn default() -> Self {
-        Plan {
+        StreamPlan {
             seed: 1,
             bundles: [vec![200; 20], vec![300; 20]],
             capacity: 4096,
@@ -71,25 +71,24 @@ impl Default for Plan {
         }
     }
 }
-impl Plan {
-    /// Whether a bundle may be lost that its sender takes for sent.
+impl StreamPlan {
+    /// Whether a bundle that counts as sent may be lost.
     fn may_lose(&self) -> bool {
         self.forgetful && !self.restarts.is_empty() && self.refused + self.held > 0
     }
 }
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Debug)]
-pub struct Outcome {
-    /// When the last bundle was confirmed.
+pub struct StreamOutcome {
+    /// Time of the last confirmation.
     pub took: Duration,
-    /// Bundles offered a second time (their confirmation was lost).
+    /// Bundles offered again because their confirmation was lost.
     pub repeated: u64,
-    /// Streams opened.
     pub streams: usize,
-    /// Bytes delivered over the first stream from each side.
+    /// Bytes delivered over the first stream, per sending side.
     pub first: [u64; 2],
-    /// What each side was told about its peer, in order: claimed and proven.
+    /// Identities of the peer reported to each side, in order: claimed and proven.
     pub peers: [Vec<(Option<String>, Option<String>)>; 2],
 }
 
@@ -97,11 +96,11 @@ enum Todo {
     Opened(usize),
     Refused(usize, StreamId),
     Deliver(usize, usize),
-    /// So many bytes from this side are known to have arrived.
+    /// Bytes from this side confirmed to have arrived.
     Confirmed(usize, usize, u64),
-    /// With how often the side was restarted when it was given.
+    /// Input, with the number of restarts of the side when it was scheduled.
     Verdict(usize, usize, Input),
-    /// The same: an answer to a want, or a resume.
+    /// The same for the answer to a request, or a resume.
     Tell(usize, usize, Input),
     Retry(usize),
     Link(LinkState),
@@ -109,24 +108,23 @@ enum Todo {
     Secured(usize),
 }
 
-struct World<'a, L> {
-    plan: &'a Plan,
+struct StreamWorld<'a, L> {
+    plan: &'a StreamPlan,
     make: &'a dyn Fn(usize) -> L,
     rng: Rng,
     now: Instant,
     order: u64,
     todo: BTreeMap<(Instant, u64), Todo>,
     layers: [L; 2],
-    agents: [Agent; 2],
-    connections: Vec<Connection>,
+    agents: [StreamAgent; 2],
+    connections: Vec<StreamPipe>,
     up: bool,
     lives: [usize; 2],
 }
 
-/// Runs the plan until both sides are done; panics with the plan if something is lost, doubled or
-/// stuck.
-pub fn run<L: ConvergenceLayer>(plan: &Plan, make: &dyn Fn(usize) -> L) -> Outcome {
-    let mut world = World {
+/// Runs the plan until both sides are done; panics with the plan if a bundle is lost, duplicated or stuck.
+pub fn run<L: ConvergenceLayer>(plan: &StreamPlan, make: &dyn Fn(usize) -> L) -> StreamOutcome {
+    let mut world = StreamWorld {
         plan,
         make,
         rng: Rng::new(plan.seed),
@@ -134,7 +132,7 @@ pub fn run<L: ConvergenceLayer>(plan: &Plan, make: &dyn Fn(usize) -> L) -> Outco
         order: 0,
         todo: BTreeMap::new(),
         layers: [make(0), make(1)],
-        agents: [0, 1].map(|side| Agent::new(side, plan)),
+        agents: [0, 1].map(|side| StreamAgent::new(side, plan)),
         connections: Vec::new(),
         up: true,
         lives: [0; 2],
@@ -158,16 +156,16 @@ pub fn run<L: ConvergenceLayer>(plan: &Plan, make: &dyn Fn(usize) -> L) -> Outco
     let first = world.connections.first().map_or([0; 2], |connection| connection.delivered);
     let peers = world.agents.each_mut().map(|agent| std::mem::take(&mut agent.met));
     let repeated = world.agents.iter().map(|agent| agent.repeated).sum();
-    Outcome { took: world.now.since(Instant::ZERO), repeated, streams: world.connections.len(), first, peers }
+    StreamOutcome { took: world.now.since(Instant::ZERO), repeated, streams: world.connections.len(), first, peers }
 }
 
-impl<L: ConvergenceLayer> World<'_, L> {
+impl<L: ConvergenceLayer> StreamWorld<'_, L> {
     fn is_done(&self) -> bool {
         let here =
             |side: usize| self.plan.may_lose() || self.agents[side].accepted() == self.plan.bundles[1 - side].len();
-        self.agents.iter().all(Agent::is_done) && (0..2).all(here)
+        self.agents.iter().all(StreamAgent::is_done) && (0..2).all(here)
     }
-    /// Both are where their streams come from.
+    /// Sets the addresses of both sides.
     fn locate(&mut self, side: usize) {
         let addresses = vec![PLACE.parse().unwrap()];
         self.give(side, Input::Socket(socket::Input::Located { link: LINK, addresses }));
@@ -180,7 +178,7 @@ impl<L: ConvergenceLayer> World<'_, L> {
         Duration::from_micros(1 + self.rng.below(longest.as_micros().max(1) as u64))
     }
 
-    /// Does what is due next, be it a timer of a layer or an event of the network.
+    /// Processes the next event: a timer of a layer, or an event of the network.
     fn step(&mut self) -> bool {
         let timer = (0..2).filter_map(|side| self.layers[side].next_timeout().map(|at| (at, side))).min();
         let event = self.todo.first_key_value().map(|((at, _), _)| *at);
@@ -262,7 +260,7 @@ impl<L: ConvergenceLayer> World<'_, L> {
         }
     }
 
-    /// Books the next delivery of a direction, if there is something to deliver.
+    /// Schedules the next delivery of a direction, if there is data.
     fn schedule(&mut self, index: usize, from: usize) {
         let ready = self.up && self.connections[index].may_deliver(from);
         if ready {
@@ -304,7 +302,7 @@ impl<L: ConvergenceLayer> World<'_, L> {
         self.schedule(index, from);
     }
 
-    /// Breaks a stream; the side that caused it is not told.
+    /// Breaks a stream; the side that caused it is not notified.
     fn reset(&mut self, index: usize, silent: Option<usize>) {
         for side in 0..2 {
             if let Some(stream) = self.connections[index].drop_side(side)
@@ -324,7 +322,7 @@ impl<L: ConvergenceLayer> World<'_, L> {
         self.send(side);
     }
 
-    /// Sends while the layer says it is ready.
+    /// Sends bundles while the layer is ready.
     fn send(&mut self, side: usize) {
         while let Some(input) = self.agents[side].next_send() {
             let mut outputs = Vec::new();
@@ -344,7 +342,7 @@ impl<L: ConvergenceLayer> World<'_, L> {
                     return self.at(wait, Todo::Refused(side, stream));
                 }
                 let index = self.connections.len();
-                self.connections.push(Connection::new(side, stream, index));
+                self.connections.push(StreamPipe::new(side, stream, index));
                 self.at(wait, Todo::Opened(index));
             }
             Output::Socket(socket::Output::Write { stream, data }) => {
@@ -402,7 +400,7 @@ impl<L: ConvergenceLayer> World<'_, L> {
             Output::Want { id, from, len, .. } => {
                 let broken = self.rng.below(1000) < self.plan.broken;
                 let (input, life) = (self.agents[side].more(id, from, len, broken), self.lives[side]);
-                // Answers come in the order they were asked for.
+                // Answers arrive in the order of the requests.
                 self.at(Duration::from_millis(1), Todo::Tell(side, life, input));
             }
             Output::SendFailed { id, .. } => {

@@ -2,32 +2,32 @@
 
 use farlink_base::{Payload, StreamId};
 
-pub struct Connection {
-    /// The side that connected.
+pub struct StreamPipe {
+    /// Side that connected.
     pub active: usize,
     streams: [Option<StreamId>; 2],
-    /// Whether a side was told that it is open.
+    /// Whether each side knows that the stream is open.
     pub open: [bool; 2],
-    /// Bytes each side wrote that did not arrive yet.
+    /// Bytes written by each side and not delivered.
     pub buffers: [Payload; 2],
     pub delivered: [u64; 2],
-    /// Whether a delivery from this side is booked.
+    /// Whether a delivery from this side is scheduled.
     pub booked: [bool; 2],
-    /// Whether this side does not read.
+    /// Whether this side has paused reading.
     pub paused: [bool; 2],
     closed: [bool; 2],
-    /// Whether this side was told that nothing more comes; it may still write.
+    /// Whether this side knows that no more input follows; it may still write.
     ended: [bool; 2],
     /// Whether this side waits for the end of the TLS handshake.
     pub in_tls: [bool; 2],
-    /// Whether this side wants to know what arrived.
+    /// Whether this side asked for confirmations.
     pub confirms: [bool; 2],
 }
-impl Connection {
+impl StreamPipe {
     pub fn new(active: usize, stream: StreamId, index: usize) -> Self {
         let passive = StreamId(StreamId::PASSIVE | index as u64);
         let streams = if active == 0 { [Some(stream), Some(passive)] } else { [Some(passive), Some(stream)] };
-        Connection {
+        StreamPipe {
             active,
             streams,
             open: [false; 2],
@@ -41,7 +41,7 @@ impl Connection {
             confirms: [false; 2],
         }
     }
-    /// The stream's number at this side, while this side has it.
+    /// Stream number at this side, while it is open there.
     pub fn stream(&self, side: usize) -> Option<StreamId> {
         self.streams[side]
     }
@@ -68,18 +68,18 @@ impl Connection {
         self.delivered[from] += data.len();
         data
     }
-    /// This side writes no more and hears no more; what it wrote still arrives.
+    /// Closes the stream at this side; bytes written before still arrive.
     pub fn close(&mut self, side: usize) {
         self.closed[side] = true;
         self.streams[side] = None;
         self.buffers[1 - side] = Payload::new();
     }
-    /// The other end's stream, once, when everything of a closed side has arrived.
+    /// The other side's stream, once, when everything from a closed side has arrived.
     pub fn finished(&mut self, from: usize) -> Option<StreamId> {
         let over = self.closed[from] && self.buffers[from].is_empty();
         if over && !core::mem::replace(&mut self.ended[1 - from], over) { self.streams[1 - from] } else { None }
     }
-    /// This side's stream is gone with everything in it.
+    /// Drops this side's stream with everything in it.
     pub fn drop_side(&mut self, side: usize) -> Option<StreamId> {
         self.buffers = [Payload::new(), Payload::new()];
         self.streams[side].take()

@@ -1,4 +1,4 @@
-//! What a peer of version 3 says.
+//! Messages of a scripted peer of version 3.
 #![allow(dead_code, reason = "each test file uses another part")]
 
 use crate::tcpcl_v4_script::{Lone, file, message_of, ours, span};
@@ -6,7 +6,7 @@ use farlink_base::layer::{Input, Output};
 use farlink_base::socket;
 use farlink_cla::tcpcl_v4::{Config, Versions};
 
-/// Flags of the contact header: acknowledgments, refusals and lengths; acknowledgments alone (ION); nothing.
+/// Contact header flags: acknowledgments, refusals and lengths; acknowledgments only (ION); none.
 pub const ALL: u8 = 0x0d;
 pub const SILENT: u8 = 0x01;
 pub const NONE: u8 = 0x00;
@@ -34,11 +34,11 @@ pub fn ack(bytes: u64) -> Vec<u8> {
 pub fn old_ours() -> Config {
     Config { versions: Versions::Three, ..ours() }
 }
-/// A layer that the script, which can do so much, has connected to; nothing written or said yet.
+/// A layer to which the script, with these features, has connected; outputs cleared.
 pub fn passive(flags: u8) -> Lone {
     introduced(Lone::passive(old_ours()), flags)
 }
-/// One that has connected to the script.
+/// A layer that has connected to the script.
 pub fn active(flags: u8) -> Lone {
     introduced(Lone::connecting(old_ours(), span()), flags)
 }

@@ -1,4 +1,4 @@
-//! One TCPCLv4 layer with a script in place of its peer.
+//! A TCPCLv4 layer whose peer is scripted.
 #![allow(dead_code, reason = "each test file uses another part")]
 
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Ticket};
@@ -26,23 +26,23 @@ pub fn message_of(file: &serde_json::Value, id: &str) -> Vec<u8> {
     hex(found["hex"].as_str().unwrap())
 }
 
-/// A SESS_INIT of a node that calls itself so.
+/// A SESS_INIT with this node ID.
 pub fn init_of(id: &str) -> Vec<u8> {
     let mru = (1u64 << 20).to_be_bytes();
     [&[7, 0, 30][..], &mru, &mru, &(id.len() as u16).to_be_bytes(), id.as_bytes(), &[0; 4]].concat()
 }
 
-/// What a stream takes at once: so little that its peer is never taken for one that does not read.
+/// Room of a stream: small enough that the peer never seems not to read.
 const ROOM: u64 = 1 << 17;
 
-/// One layer with a script in place of its peer.
+/// One layer whose peer is scripted.
 pub struct Lone {
     pub layer: TcpclV4,
     pub now: Instant,
     pub stream: StreamId,
-    /// What it wrote to the stream since last asked.
+    /// Bytes written since the last query.
     pub written: Vec<u8>,
-    /// Whatever else it said.
+    /// Other outputs.
     pub said: Vec<Output>,
 }
 impl Lone {
@@ -60,7 +60,7 @@ impl Lone {
     pub fn active(span: LinkParams) -> Lone {
         Lone::connecting(ours(), span)
     }
-    /// The same with settings of its own.
+    /// The same with its own configuration.
     pub fn connecting(config: Config, span: LinkParams) -> Lone {
         let config = Config { layer: LayerId(2), ..config };
         let mut lone = Lone::new(config, vec![span]);
@@ -68,7 +68,7 @@ impl Lone {
         lone.connect();
         lone
     }
-    /// The stream it asked for last is open.
+    /// Opens the stream that the layer asked for.
     pub fn connect(&mut self) {
         match self.said.pop() {
             Some(Output::Socket(socket::Output::Connect { stream, link: LinkId(0) })) => self.stream = stream,
@@ -100,7 +100,7 @@ impl Lone {
     pub fn hear(&mut self, bytes: &[u8]) {
         self.give(Input::Socket(socket::Input::Data { stream: self.stream, data: Payload::from(bytes.to_vec()) }));
     }
-    /// The script has read what was written; then time passes.
+    /// The script reads everything written; then time passes.
     pub fn wait(&mut self, time: Duration) {
         self.give(Input::Socket(socket::Input::Writable { stream: self.stream, room: ROOM }));
         let end = self.now + time;
@@ -116,7 +116,7 @@ impl Lone {
     pub fn said(&mut self) -> Vec<Output> {
         std::mem::take(&mut self.said)
     }
-    /// Introduces the script and forgets what was written and said until then.
+    /// Introduces the script, and clears all outputs.
     pub fn greet(mut self, keepalive: u16) -> Lone {
         self.hear(&message("contact_no_tls"));
         let mut init = message("sess_init_ipn");
@@ -127,12 +127,12 @@ impl Lone {
         self.give(Input::Socket(socket::Input::Writable { stream: self.stream, room: 1 << 20 }));
         self
     }
-    /// Bundles the peer has.
+    /// Bundles confirmed by the peer.
     pub fn sent(&mut self) -> Vec<u64> {
         let sent = |o: &Output| if let Output::Sent { id, .. } = o { Some(id.0) } else { None };
         self.said().iter().filter_map(sent).collect()
     }
-    /// Bundles given back, and what the peer said of them.
+    /// Bundles returned, with the peer's reasons.
     pub fn failed(&mut self) -> Vec<(u64, Option<Refusal>)> {
         let failed =
             |o: &Output| if let Output::SendFailed { id, refused, .. } = o { Some((id.0, *refused)) } else { None };
@@ -160,7 +160,7 @@ pub fn ours() -> Config {
 pub fn span() -> LinkParams {
     LinkParams { node_id: "ipn:1.0".into(), segment_bytes: 28, ..LinkParams::default() }
 }
-/// A bundle sent over link 0 by number.
+/// Sends a bundle over link 0.
 pub fn send(id: u64, bundle: Vec<u8>) -> Input {
     Input::send(LinkId(0), SendId(id), Payload::from(bundle), true)
 }

@@ -1,5 +1,5 @@
-//! The world of the UDPCL suite: two entities and a channel that loses, delays, reorders and copies
-//! datagrams, in virtual time. Every run follows from its seed.
+//! World of the UDPCL suite: two entities and a channel that loses, delays, reorders and duplicates datagrams, in
+//! virtual time. Every run is determined by its seed.
 #![allow(dead_code, reason = "each test file uses another part")]
 
 use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Destination, Input, LinkState, Output, SendId};
@@ -10,8 +10,7 @@ use std::net::SocketAddr;
 
 pub const LINK: LinkId = LinkId(0);
 
-/// Bundles of the tests: the octet of an array, length (4 bytes), number (8 bytes), then bytes that
-/// follow from it.
+/// A bundle of the tests: head of an array, length (4 bytes), number (8 bytes), then bytes that depend on the number.
 pub fn bundle(number: u64, len: usize) -> Payload {
     let mut bytes = vec![0x9f];
     bytes.extend((len.max(13) as u32).to_be_bytes());
@@ -24,7 +23,7 @@ pub fn number_of(bundle: &Payload) -> u64 {
     bundle.copy_to(0, &mut head);
     u64::from_be_bytes(head[5..].try_into().unwrap())
 }
-/// Where the first bundle of a datagram ends.
+/// End of the first bundle in a datagram.
 pub fn split(datagram: &Payload) -> Result<Option<u64>, Malformed> {
     let mut head = [0; 5];
     if !datagram.reader().read_exact(&mut head) {
@@ -49,7 +48,7 @@ pub fn datagram(from: SocketAddr, bytes: impl Into<Bytes>) -> Input {
     let train = DatagramBatch::single(Payload::from(bytes.into()));
     Input::Socket(socket::Input::Datagrams { from, train })
 }
-/// Every datagram an entity asked to be sent, and where to.
+/// Datagrams sent by an entity, with their destinations.
 pub fn sent(out: &[Output]) -> Vec<(Destination, Bytes)> {
     let trains = out.iter().filter_map(|o| match o {
         Output::Socket(socket::Output::Datagrams { to, train }) => Some((*to, train)),
@@ -57,7 +56,7 @@ pub fn sent(out: &[Output]) -> Vec<(Destination, Bytes)> {
     });
     trains.flat_map(|(to, train)| train.datagrams().map(move |d| (to, d.to_bytes().unwrap()))).collect()
 }
-/// What was offered, and over which link.
+/// Offered bundles, with their links.
 pub fn offers(out: &[Output]) -> Vec<(LinkId, Payload)> {
     let offer = |o: &Output| match o {
         Output::Offer { link, part, last: true, reliable: false, total, .. } => {
@@ -84,17 +83,17 @@ pub fn refused(out: &[Output]) -> Vec<Refusal> {
     out.iter().filter_map(reason).collect()
 }
 
-/// One entity, driven by hand; its neighbour over link 0 is at [`address`] 0.
-pub struct Bench {
+/// One entity driven by hand; its neighbour over link 0 is at [`address`] 0.
+pub struct UdpclBench {
     pub layer: Udpcl,
     pub now: Instant,
 }
-impl Bench {
-    pub fn new(tune: impl Fn(&mut Config, &mut LinkParams)) -> Bench {
+impl UdpclBench {
+    pub fn new(tune: impl Fn(&mut Config, &mut LinkParams)) -> UdpclBench {
         let mut config = Config { node_id: "ipn:2.0".into(), seed: 5, split, ..Config::default() };
         let mut span = LinkParams { link: LINK, node_id: "ipn:1.0".into(), ..LinkParams::default() };
         tune(&mut config, &mut span);
-        let mut bench = Bench { layer: Udpcl::new(config, vec![span]), now: seconds(1.0) };
+        let mut bench = UdpclBench { layer: Udpcl::new(config, vec![span]), now: seconds(1.0) };
         bench.input(located(LINK, address(0)));
         bench.input(Input::Link { link: LINK, state: LinkState::UP });
         bench
@@ -116,7 +115,7 @@ impl Bench {
     pub fn send(&mut self, id: u64, bundle: Payload) -> Vec<Output> {
         self.input(Input::send(LINK, SendId(id), bundle, false))
     }
-    /// Lets time pass, and everything happen in it when it is due.
+    /// Advances time, handling all deadlines.
     pub fn later(&mut self, after: f64) -> Vec<Output> {
         let until = Instant(self.now.0 + (after * 1e9) as u64);
         let mut out = Vec::new();
@@ -129,60 +128,60 @@ impl Bench {
     }
 }
 
-/// What the channel does to datagrams.
+/// Impairments of the channel.
 #[derive(Clone, Default)]
 pub struct Channel {
     pub loss: f64,
     pub delay: Duration,
-    /// Each datagram is late by up to this: reordering.
+    /// Largest random delay of a datagram, which causes reordering.
     pub jitter: Duration,
     pub duplicate: f64,
     pub state: Option<LinkState>,
 }
 
 #[derive(Default)]
-pub struct Agent {
+pub struct UdpclAgent {
     pub waiting: VecDeque<(u64, Payload)>,
     pub open: BTreeMap<SendId, (u64, Payload)>,
     pub sent: BTreeSet<u64>,
     pub failed: u32,
     pub ready: bool,
-    /// How often each bundle was offered.
+    /// Number of offers per bundle.
     pub offers: BTreeMap<u64, u32>,
     pub malformed: Vec<&'static str>,
-    /// When how much was put on the wire, headers counted.
+    /// Bytes put on the wire, headers included, with their times.
     pub wire: Vec<(Instant, u64)>,
     pub datagrams: u64,
     pub asked: u64,
     next_send: u64,
 }
 
-enum Happening {
+enum UdpclEvent {
     Arrive(usize, Payload),
     More { side: usize, id: SendId, from: u64, len: u64 },
 }
 
-pub struct World {
+pub struct UdpclPair {
     pub now: Instant,
     pub layers: [Udpcl; 2],
-    pub agents: [Agent; 2],
+    pub agents: [UdpclAgent; 2],
     pub channel: Channel,
     pub span: LinkParams,
-    /// Bundles longer than this are given in parts.
+    /// Bundles longer than this are sent in parts.
     pub stream_from: u64,
     rng: Rng,
-    queue: BTreeMap<(Instant, u64), Happening>,
+    queue: BTreeMap<(Instant, u64), UdpclEvent>,
     order: u64,
 }
 
-impl World {
-    pub fn new(seed: u64, channel: Channel, span: LinkParams) -> World {
+impl UdpclPair {
+    pub fn new(seed: u64, channel: Channel, span: LinkParams) -> UdpclPair {
         let layer = |side: u64| {
             let config =
                 Config { node_id: format!("ipn:{}.0", side + 1), seed: seed + side, split, ..Config::default() };
             Udpcl::new(config, vec![LinkParams { link: LINK, ..span.clone() }])
         };
-        let mut world = World {
+        let mut world = UdpclPair {
             now: Instant::ZERO,
             layers: [layer(0), layer(1)],
             agents: Default::default(),
@@ -203,7 +202,7 @@ impl World {
     pub fn give(&mut self, side: usize, number: u64, len: usize) {
         self.agents[side].waiting.push_back((number, bundle(number, len)));
     }
-    fn at(&mut self, when: Instant, what: Happening) {
+    fn at(&mut self, when: Instant, what: UdpclEvent) {
         self.order += 1;
         self.queue.insert((when, self.order), what);
     }
@@ -264,7 +263,7 @@ impl World {
                 Output::Want { id, from, len, .. } => {
                     agent.asked += len;
                     let when = self.now + Duration::from_micros(300);
-                    self.at(when, Happening::More { side, id, from, len });
+                    self.at(when, UdpclEvent::More { side, id, from, len });
                 }
                 Output::Offer { .. } | Output::Event(_) | Output::PeerUp { .. } => {}
                 other => panic!("unexpected {other:?}"),
@@ -279,10 +278,10 @@ impl World {
         for _ in 0..copies {
             let late = Duration::from_nanos(self.rng.below(self.channel.jitter.as_nanos() as u64 + 1));
             let when = self.now + self.channel.delay + late;
-            self.at(when, Happening::Arrive(1 - side, datagram.clone()));
+            self.at(when, UdpclEvent::Arrive(1 - side, datagram.clone()));
         }
     }
-    /// Does what is next; false when nothing is.
+    /// Processes the next event; returns false if there is none.
     pub fn step(&mut self) -> bool {
         let first = self.queue.first_key_value().map(|((at, _), _)| *at);
         let due = Instant::earliest([first, self.layers[0].next_timeout(), self.layers[1].next_timeout()]);
@@ -290,12 +289,12 @@ impl World {
         self.now = self.now.max(due);
         if first.is_some_and(|at| at <= self.now) {
             match self.queue.pop_first().unwrap().1 {
-                Happening::Arrive(side, data) => {
+                UdpclEvent::Arrive(side, data) => {
                     let from = address(1 - side);
                     let train = DatagramBatch::single(data);
                     self.input(side, Input::Socket(socket::Input::Datagrams { from, train }));
                 }
-                Happening::More { side, id, from, len } => {
+                UdpclEvent::More { side, id, from, len } => {
                     if let Some((_, bundle)) = self.agents[side].open.get(&id) {
                         let part = bundle.slice(from, len);
                         assert_eq!(part.len(), len, "asked for beyond the end");
@@ -312,7 +311,8 @@ impl World {
         }
         true
     }
-    /// Runs until nothing will happen any more: everything given has left, and all memory is given back.
+    /// Runs until nothing is left to do; asserts that everything handed over has left, and that all memory is
+    /// released.
     pub fn run(&mut self) {
         (0..2).for_each(|side| self.input(side, Input::Wake));
         for _ in 0..5_000_000 {

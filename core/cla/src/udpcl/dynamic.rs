@@ -1,53 +1,52 @@
-//! Peers that are not configured. What they send is taken; nothing is sent to them until they said
-//! their name and that they listen (draft sections 3.5.3 and 3.5.4), and answered a number that only one at their
-//! address can know: an address may be forged, and a bundle is much longer than a claim.
+//! Peers without a configured link. Bundles from them are accepted; none are sent to them until they have announced a
+//! node ID and that they listen (draft sections 3.5.3 and 3.5.4), and have echoed a nonce sent to their address:
+//! source addresses can be forged, and a bundle is much longer than an announcement.
 
 use super::LinkParams;
 use super::entity::Udpcl;
 use super::packet::{Probe, confirmation_packet, probe_packet};
-use super::span::Span;
+use super::span::UdpclSpan;
 use alloc::boxed::Box;
 use alloc::string::String;
 use core::net::SocketAddr;
 use farlink_base::layer::{DatagramBatch, Destination, LinkState, Output, dynamic_link_base};
 use farlink_base::{Bytes, Duration, Instant, LayerId, LinkId, Map, Payload, Rng, Sink, map, socket};
 
-/// Strangers met at once, and those asked at once.
+/// Most dynamic peers, and most peers being probed.
 const MET_MAX: usize = 1024;
 const ASKED_MAX: usize = 1024;
-/// An answer of so many bytes is given to the shortest question.
+/// Length that the shortest packet is credited with, bytes: enough for one answer.
 const SHORT: u64 = 16;
-/// Headers of IP and UDP around each answer: the question had them once.
+/// IP and UDP headers of each further answer; the packet paid for one.
 const HEADERS: u64 = 28;
-/// How long an answer is waited for.
+/// Longest wait for the answer to a probe.
 const ANSWER: Duration = Duration::from_secs(10);
-/// How long a stranger that says that it listens is believed to, in the intervals it names, and their
-/// bounds.
+/// Announced intervals without an announcement after which a dynamic peer is dropped, and bounds of the interval.
 const INTERVALS: u32 = 3;
 const INTERVAL: core::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(60);
 
-/// One that was asked whether it is there.
+/// A peer that was sent a probe.
 #[derive(Debug)]
-struct Asked {
+struct PendingProbe {
     nonce: u64,
     name: String,
     listens: Duration,
     until: Instant,
 }
 
-/// What may be said in answer to one packet, however much it asks: a sign of life and a question, and hardly more bytes
-/// than it had, for its address may be forged.
+/// Budget for answers to one packet: at most two, and hardly more bytes than the packet had, so that forged source
+/// addresses gain no amplification.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct AnswerBudget {
     bytes: u64,
     answers: u32,
 }
-impl Room {
-    /// For a packet of this length.
-    pub const fn new(len: u64) -> Room {
-        Room { bytes: if len < SHORT { SHORT } else { len }, answers: 2 }
+impl AnswerBudget {
+    /// Budget for a packet of `len` bytes.
+    pub const fn new(len: u64) -> AnswerBudget {
+        AnswerBudget { bytes: if len < SHORT { SHORT } else { len }, answers: 2 }
     }
-    /// Whether an answer of this length may be given; then less is left for the next one.
+    /// Takes an answer of `len` bytes from the budget; returns false if it does not fit.
     fn take(&mut self, len: u64) -> bool {
         let fits = len <= self.bytes && self.answers > 0;
         if fits {
@@ -58,25 +57,25 @@ impl Room {
     }
 }
 
-/// Those that were asked and those that answered.
+/// Dynamic peers, and peers being probed.
 #[derive(Debug)]
-pub(super) struct Strangers {
+pub(super) struct DynamicPeers {
     base: u32,
     number: u32,
     seed: u64,
     asked_ever: u64,
-    asked: Map<SocketAddr, Asked>,
-    /// When to look who did not answer.
+    asked: Map<SocketAddr, PendingProbe>,
+    /// Time of the next check for unanswered probes.
     look: Option<Instant>,
     met: Map<SocketAddr, LinkId>,
 }
 
-impl Strangers {
-    pub(super) const fn new(layer: LayerId, seed: u64) -> Strangers {
+impl DynamicPeers {
+    pub(super) const fn new(layer: LayerId, seed: u64) -> DynamicPeers {
         let base = dynamic_link_base(layer);
-        Strangers { base, number: 0, seed, asked_ever: 0, asked: map(seed), look: None, met: map(seed) }
+        DynamicPeers { base, number: 0, seed, asked_ever: 0, asked: map(seed), look: None, met: map(seed) }
     }
-    /// The link of what comes from those of whom nothing is known: nothing is ever sent over it.
+    /// Link for bundles from unknown addresses; nothing is ever sent over it.
     pub(super) const fn nobody(&self) -> LinkId {
         LinkId(self.base | 0x00ff_ffff)
     }
@@ -92,95 +91,104 @@ impl Strangers {
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         self.look
     }
-    /// Forgets who did not answer.
+    /// Forgets unanswered probes.
     pub(super) fn expire(&mut self, now: Instant) {
+        // One timer serves all probes, each of which lasts between one and two times `ANSWER`.
         if self.look.is_some_and(|at| at <= now) {
             self.asked.retain(|_, asked| asked.until > now);
             self.asked.shrink_to_fit();
             self.look = (!self.asked.is_empty()).then(|| now + ANSWER);
         }
     }
-    /// The number to ask a stranger for.
+    /// Nonce to probe a peer with; a pending one is reused.
     fn ask(&mut self, now: Instant, from: SocketAddr, name: String, listens: Duration) -> u64 {
         if let Some(asked) = self.asked.get(&from).filter(|asked| asked.name == name) {
             return asked.nonce;
         }
+        // A flood of addresses empties the table instead of growing it: genuine peers announce themselves again.
         if self.asked.len() >= ASKED_MAX {
             self.asked.clear();
         }
         self.asked_ever += 1;
         let nonce = Rng::stream(self.seed ^ 0x9a5e, self.asked_ever).next_u64();
         let until = now + ANSWER;
-        self.asked.insert(from, Asked { nonce, name, listens, until });
+        self.asked.insert(from, PendingProbe { nonce, name, listens, until });
         self.look.get_or_insert(until);
         nonce
     }
-    /// A stranger answered; what it said, if that is what it was asked.
-    fn answers(&mut self, from: SocketAddr, nonce: u64) -> Option<Asked> {
+    /// Removes and returns the pending probe that this nonce answers.
+    fn answers(&mut self, from: SocketAddr, nonce: u64) -> Option<PendingProbe> {
         self.asked.get(&from).filter(|asked| asked.nonce == nonce)?;
         self.asked.remove(&from)
     }
 }
 
 impl Udpcl {
-    /// What a stranger says of itself.
+    /// Processes an announcement or confirmation of a peer without a configured link.
     pub(super) fn introduces(
         &mut self,
         now: Instant,
         from: SocketAddr,
         (listens_ms, name, confirmation): (Option<u64>, Option<String>, Option<u64>),
-        room: &mut Room,
+        room: &mut AnswerBudget,
         out: &mut impl Sink<Output>,
     ) {
-        if let Some(asked) = confirmation.and_then(|nonce| self.strangers.answers(from, nonce)) {
+        if let Some(asked) = confirmation.and_then(|nonce| self.dynamic.answers(from, nonce)) {
             self.meet(now, from, asked, out);
         }
         let Some(listens) = listens_ms.map(|ms| Duration::from_millis(ms).clamp(*INTERVAL.start(), *INTERVAL.end()))
         else {
             return;
         };
-        if let Some(index) = self.strangers.link_at(from).and_then(|link| self.by_link.get(&link)).copied() {
+        if let Some(index) = self.dynamic.link_at(from).and_then(|link| self.by_link.get(&link)).copied() {
             self.spans[index].until = Some(now + listens * INTERVALS);
             return self.touch(index);
         }
         let Some(name) = name.filter(|name| !name.is_empty()) else { return };
-        let nonce = self.strangers.ask(now, from, name, listens);
+        let nonce = self.dynamic.ask(now, from, name, listens);
         let packet = probe_packet(Probe { nonce, sequence: 0, delay_ms: 0 });
         self.answer(from, packet.into(), room, out);
     }
-    /// Answers a probe that wants it at once; others are not answered.
-    pub(super) fn probed(&mut self, from: SocketAddr, probe: Probe, room: &mut Room, out: &mut impl Sink<Output>) {
+    /// Answers a probe that asks for an immediate answer; others are ignored.
+    pub(super) fn probed(
+        &mut self,
+        from: SocketAddr,
+        probe: Probe,
+        room: &mut AnswerBudget,
+        out: &mut impl Sink<Output>,
+    ) {
         if probe.delay_ms == 0 {
             let packet = confirmation_packet(probe.nonce, probe.sequence);
             self.answer(from, packet.into(), room, out);
         }
     }
-    /// Says something in answer to a packet, as far as there is room for it.
-    fn answer(&self, from: SocketAddr, packet: Bytes, room: &mut Room, out: &mut impl Sink<Output>) {
+    /// Sends an answer if the budget allows.
+    fn answer(&self, from: SocketAddr, packet: Bytes, room: &mut AnswerBudget, out: &mut impl Sink<Output>) {
         if room.take(packet.len() as u64) {
             let train = DatagramBatch::single(Payload::from(packet));
             out.push(Output::Socket(socket::Output::Datagrams { to: Destination::Address(from), train }));
         }
     }
-    /// A stranger is where it says: it has a link as long as it listens.
-    fn meet(&mut self, now: Instant, from: SocketAddr, asked: Asked, out: &mut impl Sink<Output>) {
-        if self.strangers.met.len() >= MET_MAX || self.strangers.met.contains_key(&from) {
+    /// Makes a link for a peer that confirmed its address; it lasts while the peer announces that it listens.
+    fn meet(&mut self, now: Instant, from: SocketAddr, asked: PendingProbe, out: &mut impl Sink<Output>) {
+        if self.dynamic.met.len() >= MET_MAX || self.dynamic.met.contains_key(&from) {
             return;
         }
         let numbers = 0x00ff_ffff;
-        let mut link = LinkId(self.strangers.base | self.strangers.number);
+        let mut link = LinkId(self.dynamic.base | self.dynamic.number);
+        // Numbers wrap around, so one may still be in use.
         while self.by_link.contains_key(&link) {
-            self.strangers.number = (self.strangers.number + 1) % numbers;
-            link = LinkId(self.strangers.base | self.strangers.number);
+            self.dynamic.number = (self.dynamic.number + 1) % numbers;
+            link = LinkId(self.dynamic.base | self.dynamic.number);
         }
-        self.strangers.number = (self.strangers.number + 1) % numbers;
+        self.dynamic.number = (self.dynamic.number + 1) % numbers;
         let config = LinkParams { link, version: 2, ..LinkParams::default() };
-        let mut span = Span::new(config, Destination::Address(from));
+        let mut span = UdpclSpan::new(config, Destination::Address(from));
         span.set_state(now, LinkState::UP);
         span.until = Some(now + asked.listens * INTERVALS);
         span.claimed = Some(Box::from(asked.name.as_str()));
         let index = self.place(span);
-        self.strangers.met.insert(from, link);
+        self.dynamic.met.insert(from, link);
         out.push(Output::PeerUp { link, claimed: Some(asked.name), proven: None, node: None });
         self.touch(index);
     }

@@ -1,4 +1,5 @@
-//! Whom to let in: a neighbour is known by where it is, not by what it says; strangers leave room for neighbours.
+//! Admission of incoming sessions: neighbours are identified by address, not by their claims; other peers leave room
+//! for them.
 
 use super::layer::TcpclV4;
 use super::peers::Unwelcome;
@@ -10,25 +11,23 @@ use farlink_base::layer::Output;
 use farlink_base::{Instant, LinkId, Sink, StreamId};
 
 impl TcpclV4 {
-    /// Where the peer of a configured link is.
+    /// Sets the addresses of a configured link's peer.
     pub(super) fn on_located(&mut self, link: LinkId, addresses: &[SocketAddr]) {
         if let Some(link) = self.links.get_mut(&link) {
             link.locate(addresses);
         }
     }
 
-    /// Whether this session may serve the link it claims, without proof of who is there: from an address of the
-    /// neighbour, and never beside a living session from elsewhere. Who moved waits until that one is dead.
+    /// Whether this session may serve the link it claims without proof of identity: it must come from an address of
+    /// the neighbour, and no live session from elsewhere may serve the link. A neighbour that moved waits until the
+    /// old session is dead.
     pub(super) fn judge_claim(&self, stream: StreamId, link: LinkId) -> Result<(), Unwelcome> {
         let (Some(session), Some(link)) = (self.sessions.get(&stream), self.links.get(&link)) else { return Ok(()) };
         if !session.passive {
             return Ok(());
         }
         if !link.may_be_at(session.from) {
-            return Err((
-                term::CONTACT_FAILURE,
-                "a neighbour's name, said from an address that is not the neighbour's",
-            ));
+            return Err((term::CONTACT_FAILURE, "a neighbour's node ID, claimed from another address"));
         }
         let living = link.by.sessions.iter().filter_map(|other| self.sessions.get(other));
         if living.into_iter().any(|other| other.from != session.from && !other.is_ending()) {
@@ -37,14 +36,14 @@ impl TcpclV4 {
         Ok(())
     }
 
-    /// Sessions of peers no link was configured for, as far as they said who they are.
-    pub(super) fn strangers(&self) -> usize {
+    /// Number of sessions on dynamic links.
+    pub(super) fn dynamic_sessions(&self) -> usize {
         let met = self.links.values().filter(|link| !link.configured);
         met.map(|link| link.by.sessions.len()).sum()
     }
 
-    /// Room for one more peer that connects. Where all is taken, the one that has said nothing for longest goes, of
-    /// those at no neighbour's address first; false when everybody there has introduced itself.
+    /// Makes room for one more incoming session. At the limit the oldest session that has not introduced itself is
+    /// dropped, those at no neighbour's address first; returns false if all have introduced themselves.
     pub(super) fn make_room(&mut self, now: Instant, from: IpAddr, out: &mut impl Sink<Output>) -> bool {
         if self.sessions.len() < self.config.sessions as usize {
             return true;
@@ -60,7 +59,7 @@ impl TcpclV4 {
                 self.abort(now, stream, out);
                 true
             }
-            // As many neighbours as there are can come on top of a full house.
+            // Even at the session limit, each configured neighbour may still connect once.
             None => is_neighbour(from) && self.sessions.len() < self.config.sessions as usize + configured(&self.links),
         }
     }

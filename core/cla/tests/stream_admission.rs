@@ -1,5 +1,5 @@
-//! Who is let in over TCPCLv4: neighbours are known by where they are, strangers leave room, and whoever takes
-//! without giving is bounded.
+//! Admission over TCPCLv4: neighbours are identified by address, other peers leave room for them, and peers that take
+//! without giving are bounded.
 
 use crate::tcpcl_v4_script::{Lone, PASSIVE, init_of, message, ours, send, span};
 use farlink_base::layer::{Input, LinkState, Output};
@@ -10,7 +10,7 @@ use farlink_cla::tcpcl_v4::{Config, LinkParams};
 fn hello() -> Vec<u8> {
     [message("contact_no_tls"), message("sess_init_ipn")].concat()
 }
-/// A peer at this address connects as stream `number` and says what it has to say.
+/// A peer at this address connects as stream `number` and sends these bytes.
 fn connects(lone: &mut Lone, number: u64, address: &str, says: &[u8]) {
     lone.stream = StreamId(PASSIVE.0 + number);
     let from = format!("{address}:4556").parse().unwrap();
@@ -35,7 +35,7 @@ fn closed(said: &[Output], stream: StreamId) -> bool {
 }
 
 #[test]
-fn a_neighbour_is_known_by_its_address_and_not_by_what_anyone_says() {
+fn neighbour_is_identified_by_address_only() {
     let mut lone = waiting(span());
     located(&mut lone, &["10.0.0.1", "10.0.0.2"]);
     connects(&mut lone, 0, "10.9.9.9", &hello());
@@ -55,20 +55,21 @@ fn a_neighbour_is_known_by_its_address_and_not_by_what_anyone_says() {
 }
 
 #[test]
-fn a_claim_from_elsewhere_never_displaces_a_living_session() {
-    // The link has no address: whoever comes first is the neighbour as long as its session lives.
+fn remote_claim_never_displaces_live_session() {
+    // Without proof of identity, a claim counts only if no live session serves the link.
+    // The link has no address, so the first claimant is the neighbour while its session lives.
     for place in [None, Some("10.0.0.1")] {
         let mut lone = waiting(LinkParams { roams: place.is_some(), ..span() });
         place.iter().for_each(|place| located(&mut lone, &[place]));
         connects(&mut lone, 0, "10.0.0.1", &hello());
         assert_eq!(ups(&lone.said()), 1);
         connects(&mut lone, 1, "10.9.9.9", &hello());
-        assert!(closed(&lone.said(), lone.stream), "the stranger is turned away");
+        assert!(closed(&lone.said(), lone.stream), "the forger is rejected");
         lone.wrote();
         lone.give(send(1, vec![1; 10]));
         let to = |o: &Output| matches!(o, Output::SendFailed { .. });
         assert!(!lone.said().iter().any(to) && !lone.wrote().is_empty(), "bundles leave by the session that was there");
-        // The neighbour itself comes again from where it is: it lost the session before.
+        // The neighbour connects again from its address: it has lost the older session.
         connects(&mut lone, 2, "10.0.0.1", &hello());
         assert!(!closed(&lone.said(), lone.stream));
         for stream in [0, 2] {
@@ -76,18 +77,19 @@ fn a_claim_from_elsewhere_never_displaces_a_living_session() {
             lone.give(Input::Socket(socket::Input::Closed { stream, error: true }));
         }
         connects(&mut lone, 3, "10.9.9.9", &hello());
-        assert_eq!(ups(&lone.said()), 1, "it moved: nobody is in its place any more");
+        assert_eq!(ups(&lone.said()), 1, "it moved: no live session is left");
     }
-    // One dynamic link is not taken over either.
-    let mut stranger = Lone::new(ours(), Vec::new());
-    connects(&mut stranger, 0, "10.0.0.1", &hello());
-    stranger.said();
-    connects(&mut stranger, 1, "10.0.0.2", &hello());
-    assert!(closed(&stranger.said(), stranger.stream));
+    // A dynamic link is not taken over, either.
+    let mut unknown = Lone::new(ours(), Vec::new());
+    connects(&mut unknown, 0, "10.0.0.1", &hello());
+    unknown.said();
+    connects(&mut unknown, 1, "10.0.0.2", &hello());
+    assert!(closed(&unknown.said(), unknown.stream));
 }
 
 #[test]
-fn silent_sessions_make_room_and_strangers_leave_some() {
+fn silent_sessions_are_evicted_first() {
+    // Other peers leave room for the neighbours.
     let mut lone = Lone::new(Config { sessions: 20, ..ours() }, vec![LinkParams { connect: false, ..span() }]);
     lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
     located(&mut lone, &["10.0.0.1"]);
@@ -98,7 +100,7 @@ fn silent_sessions_make_room_and_strangers_leave_some() {
     lone.said();
     connects(&mut lone, 2000, "10.0.0.1", &hello());
     assert_eq!(ups(&lone.said()), 1, "the neighbour comes in");
-    // Strangers that introduce themselves, each as another node.
+    // Unknown peers that introduce themselves, each as another node.
     for number in 3000..3100u64 {
         let mut init = message("sess_init_ipn");
         let at = init.len() - 4 - 7;
@@ -110,12 +112,12 @@ fn silent_sessions_make_room_and_strangers_leave_some() {
     lone.said();
     assert!(lone.layer.usage().sessions <= 20);
     connects(&mut lone, 4000, "10.0.0.1", &hello());
-    assert_eq!(ups(&lone.said()), 1, "and comes in again");
+    assert_eq!(ups(&lone.said()), 1, "and is admitted again");
 }
 
-/// RFC 9174 6.1: what finds no room now may come again, unlike what was not understood.
 #[test]
-fn whoever_finds_no_room_is_told_busy() {
+fn full_listener_answers_busy() {
+    // RFC 9174 6.1: a peer that is refused for lack of room may connect again, unlike after a contact failure.
     let mut lone = Lone::new(Config { sessions: 2, ..ours() }, vec![LinkParams { connect: false, ..span() }]);
     for (number, id) in [(0, "ipn:71.0"), (1, "ipn:72.0")] {
         connects(&mut lone, number, "10.9.9.9", &[message("contact_no_tls"), init_of(id)].concat());
@@ -131,13 +133,13 @@ fn acknowledgments_nobody_reads_are_bounded() {
     let mut lone = Lone::passive(ours()).greet(30);
     lone.hear(&begin);
     let mut fed = 0;
-    // The driver reads on until it is told not to.
+    // The driver reads on until it is paused.
     while !lone.said().iter().any(|o| matches!(o, Output::Socket(socket::Output::Pause { .. }))) {
         lone.hear(&empty.repeat(100));
         fed += 100;
         assert!(fed < 200_000, "{fed} empty segments and still welcome");
     }
-    // One who sends on nevertheless costs no more than a megabyte, even with bundles under way to it.
+    // A peer that sends nevertheless costs at most a megabyte, even with bundles in transfer to it.
     let mut busy = Lone::active(span()).greet(30);
     busy.give(send(1, vec![1; 100]));
     busy.hear(&begin);
@@ -146,11 +148,12 @@ fn acknowledgments_nobody_reads_are_bounded() {
         busy.hear(&empty.repeat(100));
         busy.said().iter().any(closes)
     });
-    assert!(dropped, "whoever never reads is dropped in the end");
+    assert!(dropped, "a peer that never reads is dropped");
 }
 
 #[test]
-fn a_half_finished_transfer_must_go_on_whatever_keepalives_come() {
+fn stalled_transfer_ends_despite_keepalives() {
+    // Keepalives are no progress.
     let mut lone = Lone::passive(Config { progress: Duration::from_secs(100), ..ours() }).greet(30);
     lone.hear(&message("xfer_first_with_length"));
     for _ in 0..9 {
@@ -164,7 +167,7 @@ fn a_half_finished_transfer_must_go_on_whatever_keepalives_come() {
     let said = lone.said();
     assert!(said.iter().any(|o| matches!(o, Output::Socket(socket::Output::Close { .. }))), "{said:?}");
     assert!(said.iter().any(|o| matches!(o, Output::OfferAborted { .. })));
-    // One that goes on stays, and so does an idle one.
+    // A transfer in progress keeps its session, and so does an idle one.
     let mut slow = Lone::passive(Config { progress: Duration::from_secs(100), ..ours() }).greet(30);
     let head = [&[1u8, 2][..], &0u64.to_be_bytes(), &0u32.to_be_bytes(), &50u64.to_be_bytes()].concat();
     slow.hear(&head);
@@ -183,7 +186,8 @@ fn announced() -> Lone {
 }
 
 #[test]
-fn an_announced_name_keeps_nobody_out_who_says_it_from_elsewhere() {
+fn announced_name_blocks_no_other_address() {
+    // A node ID that is only announced binds nobody at other addresses.
     let mut lone = announced();
     connects(&mut lone, 0, "10.0.0.2", &hello());
     let said = lone.said();
@@ -191,7 +195,7 @@ fn an_announced_name_keeps_nobody_out_who_says_it_from_elsewhere() {
     let dynamic = |o: &Output| matches!(o, Output::PeerUp { link, .. } if link.is_dynamic());
     assert!(said.iter().any(dynamic));
     connects(&mut lone, 1, "10.0.0.1", &hello());
-    assert_eq!(ups(&lone.said()), 1, "who is where it was announced is the one that was");
+    assert_eq!(ups(&lone.said()), 1, "the peer at the announced address is the neighbour");
     assert!(lone.layer.serves("ipn:1.0", "10.0.0.2".parse().unwrap()));
     assert!(lone.layer.serves("ipn:1.0", "10.0.0.1".parse().unwrap()));
     assert!(!lone.layer.serves("ipn:1.0", "10.0.0.3".parse().unwrap()));
@@ -199,7 +203,8 @@ fn an_announced_name_keeps_nobody_out_who_says_it_from_elsewhere() {
 }
 
 #[test]
-fn an_announcement_ends_no_session_and_a_configured_link_does() {
+fn announcement_spares_existing_sessions() {
+    // Unlike a configured link, which makes the peer reconnect on it.
     for hearsay in [true, false] {
         let mut lone = Lone::new(ours(), Vec::new());
         connects(&mut lone, 0, "10.0.0.2", &hello());

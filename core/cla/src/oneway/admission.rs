@@ -1,23 +1,24 @@
-//! Whom to let in: a neighbour is known by where it is; strangers leave room for neighbours.
+//! Admission of incoming streams: neighbours are identified by address, other peers leave room for them.
 
 use super::layer::OneWay;
-use crate::streams::links::{configured, stranger_room};
+use crate::streams::links::{configured, dynamic_room};
 use core::net::IpAddr;
 use farlink_base::layer::Output;
 use farlink_base::{Duration, Instant, LinkId, Sink, StreamId};
 
-/// Streams of one neighbour: of those it lost it may not know, and opens new ones.
+/// Most streams of one neighbour: it may open new ones while those it lost still look open here.
 const STREAMS_OF_ONE: usize = 8;
-/// A stranger that has sent something and was silent for so long gives way to another.
+/// Silence after which a peer without a configured link is dropped for another.
 const SILENT: Duration = Duration::from_secs(60);
-/// A bundle that has not gone on for so long gives way to a new stream of the same neighbour, that has lost this one.
+/// Silence within a bundle after which a stream is dropped for a new one of the same neighbour, which has probably
+/// lost the old.
 const STALLED: Duration = Duration::from_secs(10);
 
-/// For which link a stream is not wanted, and why.
+/// Link concerned, if known, and reason why a stream is rejected.
 type Unwelcome = (Option<LinkId>, &'static str);
 
 impl OneWay {
-    /// A peer connected: finds or makes its link.
+    /// Admits a peer that connected: finds or makes its link.
     pub(super) fn admit(
         &mut self,
         now: Instant,
@@ -26,7 +27,7 @@ impl OneWay {
         out: &mut impl Sink<Output>,
     ) -> Result<(), Unwelcome> {
         if !stream.is_passive() || self.receiving.contains_key(&stream) {
-            return Err((None, "a stream nobody asked for"));
+            return Err((None, "an unexpected stream"));
         }
         if self.shutdown {
             return Err((None, "the node is shutting down"));
@@ -37,7 +38,7 @@ impl OneWay {
                 link
             }
             None => {
-                self.admit_stranger(now, out).map_err(|why| (None, why))?;
+                self.admit_dynamic(now, out).map_err(|why| (None, why))?;
                 self.dynamic_link()
             }
         };
@@ -57,31 +58,32 @@ impl OneWay {
     ) -> Result<(), &'static str> {
         let Some(link) = self.links.get(&link_id) else { return Ok(()) };
         if link.closed {
-            return Err("its link is turned off");
+            return Err("its link is disabled");
         }
         let open = link.by.receiving.iter().filter_map(|stream| self.receiving.get(stream)).filter(|found| found.open);
         if open.clone().count() >= STREAMS_OF_ONE {
             let stalled = || open.clone().filter(|found| found.is_stalled(now, STALLED));
             let of_it = |stream: &StreamId| link.by.receiving.contains(stream);
             let idle = self.longest_silent(now, Duration::ZERO, of_it);
+            // Prefer a stream without a bundle in progress: dropping it loses nothing.
             let longest = idle.or_else(|| stalled().min_by_key(|found| found.last_received).map(|found| found.stream));
             let Some(longest) = longest else { return Err("a neighbour with too many streams") };
             self.drop_one(now, longest, out);
         }
-        // As many neighbours as there are can come on top of a full house.
+        // Even at the session limit, each configured neighbour may still connect once.
         let most = self.config.sessions as usize + configured(&self.links);
-        if self.is_full() && !self.drop_stranger(now, out) && self.sessions() >= most {
+        if self.is_full() && !self.drop_dynamic(now, out) && self.sessions() >= most {
             return Err("no room for more streams");
         }
         Ok(())
     }
-    fn admit_stranger(&mut self, now: Instant, out: &mut impl Sink<Output>) -> Result<(), &'static str> {
+    fn admit_dynamic(&mut self, now: Instant, out: &mut impl Sink<Output>) -> Result<(), &'static str> {
         if !self.config.accept_unknown {
-            return Err("a node this one does not know");
+            return Err("an unknown node");
         }
-        let full = self.is_full() || self.strangers() >= stranger_room(&self.links, self.config.sessions);
-        if full && !self.drop_stranger(now, out) {
-            return Err("no room for more nodes this one does not know");
+        let full = self.is_full() || self.dynamic_streams() >= dynamic_room(&self.links, self.config.sessions);
+        if full && !self.drop_dynamic(now, out) {
+            return Err("no room for more unknown nodes");
         }
         Ok(())
     }
@@ -92,10 +94,10 @@ impl OneWay {
     fn is_full(&self) -> bool {
         self.sessions() >= self.config.sessions as usize
     }
-    fn strangers(&self) -> usize {
+    fn dynamic_streams(&self) -> usize {
         self.links.values().filter(|link| !link.configured).map(|link| link.by.receiving.len()).sum()
     }
-    /// Of some streams with nothing under way, one over which nothing ever came, or that was silent for longest.
+    /// The matching stream without bundles in progress that never received anything, or has been silent for longest.
     fn longest_silent(&self, now: Instant, least: Duration, among: impl Fn(&StreamId) -> bool) -> Option<StreamId> {
         let silent = self.receiving.values().filter(|found| {
             (found.is_idle() || !found.open)
@@ -104,9 +106,9 @@ impl OneWay {
         });
         silent.min_by_key(|found| (found.heard, found.last_received)).map(|found| found.stream)
     }
-    fn drop_stranger(&mut self, now: Instant, out: &mut impl Sink<Output>) -> bool {
-        let stranger = |stream: &StreamId| self.receiving.get(stream).is_some_and(|found| found.link.is_dynamic());
-        let longest = self.longest_silent(now, SILENT, stranger);
+    fn drop_dynamic(&mut self, now: Instant, out: &mut impl Sink<Output>) -> bool {
+        let dynamic = |stream: &StreamId| self.receiving.get(stream).is_some_and(|found| found.link.is_dynamic());
+        let longest = self.longest_silent(now, SILENT, dynamic);
         longest.is_some_and(|stream| {
             self.drop_one(now, stream, out);
             true

@@ -1,4 +1,4 @@
-//! Who is let in over STCP and MTCP, which link a stream belongs to, and what a crowd costs.
+//! Admission over STCP and MTCP: the link of a stream, and the cost of many peers.
 
 use crate::oneway_script::{FRAMINGS, Lone, PASSIVE, PLACE, closed, downs, frame, ours, span, ups};
 use farlink_base::layer::{Input, LinkState, Output};
@@ -14,7 +14,7 @@ fn waiting(config: Config) -> Lone {
 fn stream(number: u64) -> StreamId {
     StreamId(PASSIVE.0 + number)
 }
-/// Which link what is heard now belongs to.
+/// Link of the next bundle received.
 fn link_of(lone: &mut Lone) -> LinkId {
     lone.hear_bundle(b"whose?");
     let offer = |o: &Output| if let Output::Offer { link, ticket, .. } = o { Some((*link, *ticket)) } else { None };
@@ -24,28 +24,29 @@ fn link_of(lone: &mut Lone) -> LinkId {
 }
 
 #[test]
-fn a_neighbour_is_known_by_its_address_and_a_stranger_gets_a_link_of_its_own() {
+fn links_are_assigned_by_peer_address() {
+    // These protocols convey no identity other than the source address.
     for framing in FRAMINGS {
         let mut lone = Lone::waiting(framing, ours());
         lone.located(&["10.0.0.7", PLACE]);
         for number in 0..2 {
             lone.open(number, PLACE);
-            assert!(ups(&lone.said()).is_empty(), "nothing can be sent to it that way");
+            assert!(ups(&lone.said()).is_empty(), "bundles cannot be sent over this stream");
             assert_eq!(link_of(&mut lone), LinkId(0));
         }
         lone.open(2, "10.9.9.9");
-        assert!(lone.said().is_empty(), "nothing can ever be sent to it: it is nobody's way to anywhere");
-        let stranger = link_of(&mut lone);
+        assert!(lone.said().is_empty(), "bundles cannot be sent over this stream");
+        let unknown = link_of(&mut lone);
         lone.open(3, "10.9.9.9");
         let other = link_of(&mut lone);
-        assert!(stranger.is_dynamic() && other.is_dynamic() && other != stranger);
+        assert!(unknown.is_dynamic() && other.is_dynamic() && other != unknown);
         for number in [0, 1, 3] {
             lone.stream = stream(number);
             lone.close(true);
-            assert!(downs(&lone.said()).is_empty(), "nobody heard of it");
+            assert!(downs(&lone.said()).is_empty(), "reported to nobody");
         }
         assert_eq!(lone.layer.usage().links, 2);
-        lone.give(Input::RemoveLink { link: stranger });
+        lone.give(Input::RemoveLink { link: unknown });
         let said = lone.said();
         assert_eq!((downs(&said), closed(&said, stream(2))), (vec![], Some(true)));
         assert_eq!((lone.layer.usage().links, lone.layer.usage().sessions), (1, 0));
@@ -53,11 +54,12 @@ fn a_neighbour_is_known_by_its_address_and_a_stranger_gets_a_link_of_its_own() {
 }
 
 #[test]
-fn strangers_are_turned_away_where_they_are_not_wanted() {
+fn unknown_peers_are_rejected_by_default() {
+    // This holds with `accept_unknown` off.
     let mut lone = waiting(Config { accept_unknown: false, ..ours() });
     lone.open(0, "10.9.9.9");
     assert_eq!(closed(&lone.said(), PASSIVE), Some(true));
-    assert_eq!(lone.reasons(), ["a node this one does not know"]);
+    assert_eq!(lone.reasons(), ["an unknown node"]);
     lone.open(1, PLACE);
     assert_eq!(closed(&lone.said(), stream(1)), None);
     lone.located(&[]);
@@ -68,22 +70,23 @@ fn strangers_are_turned_away_where_they_are_not_wanted() {
 }
 
 #[test]
-fn who_came_before_its_place_was_known_is_the_neighbour_from_its_next_bundle_on() {
+fn located_stream_changes_link_between_bundles() {
+    // The stream was there before the driver knew the neighbour's address.
     for framing in FRAMINGS {
         let mut lone = Lone::new(framing, ours(), vec![LinkParams { connect: false, ..span() }]);
         lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
         lone.open(0, PLACE);
         let wire = frame(framing, &[1; 100_000]);
         lone.hear(&wire[..70_000]);
-        let [Output::Offer { link: stranger, .. }] = lone.said()[..] else { panic!("one offer") };
-        assert!(stranger.is_dynamic());
+        let [Output::Offer { link: unknown, .. }] = lone.said()[..] else { panic!("one offer") };
+        assert!(unknown.is_dynamic());
         lone.located(&[PLACE]);
         assert!(lone.said().is_empty(), "a bundle does not change its link");
         lone.hear(&wire[70_000..]);
         let said = lone.said();
-        assert!(matches!(said[..], [Output::Offer { link, last: true, .. }] if link == stranger));
+        assert!(matches!(said[..], [Output::Offer { link, last: true, .. }] if link == unknown));
         assert_eq!((link_of(&mut lone), lone.layer.usage().links), (LinkId(0), 1));
-        // A link that comes while the node runs finds its neighbour in the same way.
+        // A link added at run time finds its neighbour's streams in the same way.
         lone.open(1, "10.0.0.2");
         assert!(link_of(&mut lone).is_dynamic());
         assert!(lone.layer.add_span(lone.now, LinkParams { link: LinkId(1), ..span() }, &mut Vec::new()));
@@ -95,7 +98,8 @@ fn who_came_before_its_place_was_known_is_the_neighbour_from_its_next_bundle_on(
 }
 
 #[test]
-fn a_crowd_of_strangers_leaves_room_for_neighbours_and_the_silent_ones_go_first() {
+fn silent_streams_are_evicted_before_neighbours() {
+    // Neighbours are admitted beyond the limit on sessions.
     let spans = (0..4).map(|n| LinkParams { link: LinkId(n), connect: false, ..span() }).collect();
     let mut lone = Lone::new(Framing::Stcp, Config { sessions: 10, ..ours() }, spans);
     for n in 0..4u8 {
@@ -109,7 +113,7 @@ fn a_crowd_of_strangers_leaves_room_for_neighbours_and_the_silent_ones_go_first(
     }
     lone.said();
     lone.open(6, "10.9.9.9");
-    assert_eq!(lone.reasons(), ["no room for more nodes this one does not know"]);
+    assert_eq!(lone.reasons(), ["no room for more unknown nodes"]);
     lone.wait(SECOND * 61);
     lone.stream = stream(0);
     lone.hear(&[0; 4]);
@@ -117,10 +121,10 @@ fn a_crowd_of_strangers_leaves_room_for_neighbours_and_the_silent_ones_go_first(
     lone.open(7, "10.8.8.8");
     let said = lone.said();
     assert_eq!(closed(&said, stream(1)), Some(true), "the one that was silent for longest");
-    // It says nothing: it is the next to go, long before a minute has passed.
+    // It has sent nothing, so it is dropped next, long before a minute has passed.
     lone.open(8, "10.8.8.8");
     assert_eq!(closed(&lone.said(), stream(7)), Some(true));
-    // Whoever is sending stays.
+    // A stream within a bundle stays.
     for n in [0, 2, 3, 4, 5, 8] {
         lone.stream = stream(n);
         lone.hear(&[0, 0, 1, 0, 7]);
@@ -133,7 +137,7 @@ fn a_crowd_of_strangers_leaves_room_for_neighbours_and_the_silent_ones_go_first(
         lone.open(20 + n, &format!("10.0.0.{n}"));
         assert_eq!(link_of(&mut lone), LinkId(n as u32));
     }
-    // A full house takes as many again of neighbours.
+    // Above the limit, each neighbour is admitted once more.
     for n in 0..4 {
         lone.open(30 + n, &format!("10.0.0.{n}"));
         assert_eq!(closed(&lone.said(), stream(30 + n)), None);
@@ -144,7 +148,8 @@ fn a_crowd_of_strangers_leaves_room_for_neighbours_and_the_silent_ones_go_first(
 }
 
 #[test]
-fn a_neighbour_that_lost_its_streams_comes_again_and_never_has_more_than_a_few() {
+fn reconnecting_neighbour_keeps_few_streams() {
+    // It may have lost streams that still look open here.
     let mut lone = waiting(ours());
     for n in 0..100 {
         lone.open(n, PLACE);
@@ -152,7 +157,7 @@ fn a_neighbour_that_lost_its_streams_comes_again_and_never_has_more_than_a_few()
     }
     assert_eq!(lone.layer.usage().sessions, 8);
     assert_eq!(lone.said().iter().filter(|o| matches!(o, Output::Socket(socket::Output::Close { .. }))).count(), 92);
-    // Those that still bring something stay, and it is the new one that waits.
+    // Streams that still bring data stay, and the new one waits.
     for n in 92..100 {
         lone.stream = stream(n);
         lone.hear(&[0, 0, 1, 0, 7]);
@@ -160,7 +165,7 @@ fn a_neighbour_that_lost_its_streams_comes_again_and_never_has_more_than_a_few()
     lone.open(100, PLACE);
     assert_eq!(closed(&lone.said(), stream(100)), Some(true));
     assert_eq!(lone.reasons(), ["a neighbour with too many streams"]);
-    // It lost them in the middle of bundles: none goes on.
+    // They were lost within bundles, none of which continues.
     for n in 101..200 {
         lone.wait(SECOND * 10);
         lone.open(n, PLACE);
@@ -173,7 +178,7 @@ fn a_neighbour_that_lost_its_streams_comes_again_and_never_has_more_than_a_few()
 }
 
 #[test]
-fn neighbours_at_one_address_share_its_streams() {
+fn neighbours_at_one_address_share_streams() {
     let spans = (0..3).map(|n| LinkParams { link: LinkId(n), connect: false, ..span() }).collect();
     let mut lone = Lone::new(Framing::Mtcp, ours(), spans);
     for link in (0..3).map(LinkId) {
@@ -190,11 +195,12 @@ fn neighbours_at_one_address_share_its_streams() {
     lone.open(4, "127.0.0.1");
     let said = lone.said();
     assert!(ups(&said).is_empty() && closed(&said, stream(3)).is_none() && closed(&said, stream(4)).is_none());
-    assert_ne!(link_of(&mut lone), LinkId(1), "that one is turned off");
+    assert_ne!(link_of(&mut lone), LinkId(1), "that link is disabled");
 }
 
 #[test]
-fn a_flood_of_long_beginnings_takes_no_more_memory_than_is_set_aside() {
+fn long_frame_flood_stays_within_memory() {
+    // Each stream begins a long bundle and stops.
     for framing in FRAMINGS {
         let mut lone = Lone::waiting(framing, Config { kept: 1 << 20, ..ours() });
         let beginning = &frame(framing, &[1; 1 << 20])[..200_000];
@@ -213,7 +219,7 @@ fn a_flood_of_long_beginnings_takes_no_more_memory_than_is_set_aside() {
         lone.open(2000, PLACE);
         lone.hear(beginning);
         assert!(lone.layer.usage().kept > 1 << 19);
-        // All at once with a length of gigabytes and nothing behind it.
+        // All at once announce gigabytes and send nothing.
         let mut lone = Lone::waiting(framing, ours());
         let mut head = Vec::new();
         framing.put_head(&mut head, 4_000_000_000);
@@ -231,9 +237,9 @@ fn a_flood_of_long_beginnings_takes_no_more_memory_than_is_set_aside() {
     }
 }
 
-/// What waits for more of its part to come is counted nowhere: where there are many streams it must be little.
 #[test]
-fn beginnings_of_many_bundles_are_offered_as_they_come() {
+fn interleaved_long_bundles_are_offered_early() {
+    // Data that waits for a complete part is charged to nobody, so with many streams it must be little.
     for framing in FRAMINGS {
         let mut lone = Lone::waiting(framing, ours());
         let beginning = &frame(framing, &[1; 1 << 20])[..63_000];
@@ -250,7 +256,8 @@ fn beginnings_of_many_bundles_are_offered_as_they_come() {
 }
 
 #[test]
-fn words_about_streams_and_links_that_are_not_there_change_nothing() {
+fn unknown_streams_and_links_are_ignored() {
+    // The driver's events may be late: the stream or link may be gone.
     let mut lone = waiting(ours());
     let (stream, link) = (StreamId(77), LinkId(9));
     let inputs = [
@@ -273,5 +280,5 @@ fn words_about_streams_and_links_that_are_not_there_change_nothing() {
     assert!(lone.said().is_empty() && lone.layer.usage() == before);
     let from = "10.9.9.9:1".parse().unwrap();
     lone.give(Input::Socket(socket::Input::Opened { stream, from }));
-    assert_eq!(closed(&lone.said(), stream), Some(true), "nobody asked for it");
+    assert_eq!(closed(&lone.said(), stream), Some(true), "an unexpected stream");
 }

@@ -1,12 +1,12 @@
-//! Where attempts failed, and when some began: nobody is tried again before its time, whatever is announced of it.
+//! Recent and failed connection attempts: limits their rate and backs off per address, whatever beacons claim.
 
 use super::{AGAIN_MAX, AGAIN_MIN, ATTEMPT, ATTEMPTS_MAX};
 use alloc::collections::{BTreeMap, VecDeque};
 use core::net::{IpAddr, SocketAddr};
 use farlink_base::{Duration, Instant};
 
-/// Addresses remembered: those that may fail until the longest wait is over, and as long again. None is forgotten
-/// before for want of room.
+/// Most addresses remembered: every attempt that can fail within twice the longest backoff. So no address is evicted
+/// before its backoff has ended.
 const TRIED_MAX: usize = (2 * AGAIN_MAX.as_secs() / ATTEMPT.as_secs()) as usize * ATTEMPTS_MAX;
 
 #[derive(Clone, Copy, Debug)]
@@ -15,39 +15,39 @@ struct Failed {
     times: u32,
 }
 
-/// Attempts of late.
+/// Rate limit and backoff of connection attempts.
 #[derive(Debug, Default)]
-pub(super) struct Tried {
-    /// Addresses at which they failed.
+pub(super) struct Attempts {
     failed: BTreeMap<SocketAddr, Failed>,
-    /// When the last of them began.
+    /// Start times of the most recent attempts.
     begun: VecDeque<Instant>,
 }
 
-impl Tried {
-    /// When one more attempt may begin, wherever it goes; `None`: now.
+impl Attempts {
+    /// Time at which one more attempt may start, anywhere; `None` if it may start now.
     pub fn full_until(&self, now: Instant) -> Option<Instant> {
         let first = self.begun.front().filter(|_| self.begun.len() >= ATTEMPTS_MAX);
         first.map(|first| *first + ATTEMPT).filter(|until| *until > now)
     }
-    /// One begins.
+    /// Records the start of an attempt.
     pub fn begin(&mut self, now: Instant) {
         if self.begun.len() >= ATTEMPTS_MAX {
             self.begun.pop_front();
         }
         self.begun.push_back(now);
     }
-    /// When an address may be tried again; zero for one that did not fail.
+    /// End of an address's backoff; zero if its last attempt succeeded.
     pub fn until(&self, address: SocketAddr) -> Instant {
         self.failed.get(&address).map_or(Instant::ZERO, |failed| failed.until)
     }
-    /// How many ports of a host have failed.
+    /// Number of a host's ports with a failed attempt.
     pub fn of_host(&self, host: IpAddr) -> usize {
         self.failed.range(SocketAddr::new(host, 0)..=SocketAddr::new(host, u16::MAX)).count()
     }
-    /// Who was reached at an address for so long, or never, is not there any more. One that left at once counts as one
-    /// that never came.
+    /// Records that an attempt failed (`lasted` is `None`) or that a session ended after `lasted`.
     pub fn end(&mut self, now: Instant, address: SocketAddr, lasted: Option<Duration>) {
+        // A session that ended at once counts as a failure: otherwise a peer that accepts and closes would be
+        // connected to again without pause.
         if lasted.is_some_and(|lasted| lasted >= AGAIN_MIN) {
             self.failed.remove(&address);
             return;
@@ -55,6 +55,7 @@ impl Tried {
         let times = self.failed.get(&address).map_or(0, |failed| failed.times);
         let wait = AGAIN_MIN.saturating_mul(1 << times.min(16)).min(AGAIN_MAX);
         self.failed.insert(address, Failed { until: now + wait, times: times.saturating_add(1) });
+        // An entry outlives its backoff by the longest one, so that a repeated failure still counts up.
         self.failed.retain(|_, failed| failed.until + AGAIN_MAX > now);
         if self.failed.len() > TRIED_MAX {
             let oldest = self.failed.iter().min_by_key(|(_, failed)| failed.until).map(|(address, _)| *address);
@@ -75,8 +76,8 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_doubles_up_to_its_limit_and_begins_anew_after_a_success() {
-        let mut tried = Tried::default();
+    fn backoff_resets_after_success() {
+        let mut tried = Attempts::default();
         let mut now = s(0);
         let mut waits = alloc::vec::Vec::new();
         for _ in 0..8 {
@@ -93,8 +94,8 @@ mod tests {
     }
 
     #[test]
-    fn attempts_are_few_in_a_time_however_they_end() {
-        let mut tried = Tried::default();
+    fn attempts_are_bounded_whatever_their_end() {
+        let mut tried = Attempts::default();
         for n in 0..ATTEMPTS_MAX as u64 {
             assert_eq!(tried.full_until(s(n)), None);
             tried.begin(s(n));
@@ -106,8 +107,9 @@ mod tests {
     }
 
     #[test]
-    fn no_address_is_forgotten_before_its_time_while_attempts_are_few() {
-        let mut tried = Tried::default();
+    fn addresses_outlast_their_backoff() {
+        // The rate limit on attempts bounds the table, so no address loses its backoff early.
+        let mut tried = Attempts::default();
         let victim = at(7, 80);
         for _ in 0..7 {
             tried.end(s(0), victim, None);

@@ -1,23 +1,23 @@
-//! Peers nobody configured: what has to be shown before anything is sent to them, and for how long.
+//! Peers without a configured link: the conditions for sending to them, and for how long.
 
 use crate::udpcl_common;
 
-use crate::udpcl_common::{Bench, LINK, address, bundle, located, offers, sent, split};
+use crate::udpcl_common::{LINK, UdpclBench, address, bundle, located, offers, sent, split};
 use farlink_base::layer::{ConvergenceLayer, Destination, Input, LinkState, Output, SendId};
 use farlink_base::{Bytes, Duration, Instant, LinkId};
 use farlink_cla::udpcl::packet::{Extensions, Probe, announcement, confirmation_packet, probe_packet};
 use farlink_cla::udpcl::{Config, LinkParams, Udpcl, Usage};
 use std::net::SocketAddr;
 
-fn stranger() -> SocketAddr {
+fn unknown_peer() -> SocketAddr {
     SocketAddr::from(([192, 0, 2, 66], 50_000))
 }
 fn nonce_of(packet: &Bytes) -> u64 {
     let rope = packet.clone().into();
     Extensions::read(&mut farlink_base::Payload::reader(&rope)).unwrap().probe.unwrap().nonce
 }
-/// A stranger says its name and answers what it is asked; its link.
-fn meet(bench: &mut Bench, from: SocketAddr, listens_ms: u64, name: &str) -> Option<LinkId> {
+/// Lets an unknown peer announce itself and answer the probe; returns its link.
+fn meet(bench: &mut UdpclBench, from: SocketAddr, listens_ms: u64, name: &str) -> Option<LinkId> {
     let asked = sent(&bench.hear(from, announcement(listens_ms, name)));
     let [(Destination::Address(to), probe)] = &asked[..] else { return None };
     assert_eq!(*to, from);
@@ -35,15 +35,15 @@ fn gone(out: &[Output], link: LinkId) -> bool {
 }
 
 #[test]
-fn one_that_says_its_name_and_is_where_it_says_is_sent_bundles_while_it_listens() {
-    let mut bench = Bench::new(|_, _| {});
-    let link = meet(&mut bench, stranger(), 10_000, "ipn:77.0").unwrap();
-    assert!(link.is_dynamic() && bench.layer.usage().strangers == 1);
-    assert_eq!(offers(&bench.hear(stranger(), bundle(1, 20).to_bytes().unwrap()))[0].0, link);
+fn confirmed_dynamic_peer_gets_bundles() {
+    let mut bench = UdpclBench::new(|_, _| {});
+    let link = meet(&mut bench, unknown_peer(), 10_000, "ipn:77.0").unwrap();
+    assert!(link.is_dynamic() && bench.layer.usage().dynamic == 1);
+    assert_eq!(offers(&bench.hear(unknown_peer(), bundle(1, 20).to_bytes().unwrap()))[0].0, link);
     let out = bench.input(Input::send(link, SendId(1), bundle(2, 100), true));
-    assert_eq!(sent(&out)[0].0, Destination::Address(stranger()));
+    assert_eq!(sent(&out)[0].0, Destination::Address(unknown_peer()));
     assert!(!gone(&bench.later(29.0), link), "three intervals");
-    assert!(sent(&bench.hear(stranger(), announcement(10_000, "ipn:77.0"))).is_empty(), "it is known");
+    assert!(sent(&bench.hear(unknown_peer(), announcement(10_000, "ipn:77.0"))).is_empty(), "it is known");
     assert!(!gone(&bench.later(29.0), link));
     bench.input(Input::send(link, SendId(2), bundle(2, 1_000_000), true));
     let out = bench.later(1.5);
@@ -56,40 +56,42 @@ fn one_that_says_its_name_and_is_where_it_says_is_sent_bundles_while_it_listens(
 
 #[test]
 fn nothing_else_makes_a_link() {
-    let mut bench = Bench::new(|_, _| {});
+    let mut bench = UdpclBench::new(|_, _| {});
     let other = SocketAddr::from(([192, 0, 2, 67], 50_000));
     let ups = |out: &[Output]| out.iter().filter(|o| matches!(o, Output::PeerUp { .. })).count();
-    assert!(sent(&bench.hear(stranger(), announcement(1000, ""))).is_empty(), "no name");
-    assert!(sent(&bench.hear(stranger(), b"\xa1\x04\x67ipn:7.0".to_vec())).is_empty(), "not listening");
-    let asked = sent(&bench.hear(stranger(), announcement(1000, "ipn:77.0")));
+    assert!(sent(&bench.hear(unknown_peer(), announcement(1000, ""))).is_empty(), "no name");
+    assert!(sent(&bench.hear(unknown_peer(), b"\xa1\x04\x67ipn:7.0".to_vec())).is_empty(), "not listening");
+    let asked = sent(&bench.hear(unknown_peer(), announcement(1000, "ipn:77.0")));
     let nonce = nonce_of(&asked[0].1);
-    assert_eq!(ups(&bench.hear(stranger(), confirmation_packet(nonce ^ 1, 0))), 0, "another number");
+    assert_eq!(ups(&bench.hear(unknown_peer(), confirmation_packet(nonce ^ 1, 0))), 0, "another number");
     assert_eq!(ups(&bench.hear(other, confirmation_packet(nonce, 0))), 0, "from elsewhere");
-    assert_eq!(nonce_of(&sent(&bench.hear(stranger(), announcement(1000, "ipn:77.0")))[0].1), nonce, "asked again");
+    assert_eq!(nonce_of(&sent(&bench.hear(unknown_peer(), announcement(1000, "ipn:77.0")))[0].1), nonce, "asked again");
     assert_ne!(nonce_of(&sent(&bench.hear(other, announcement(1000, "ipn:77.0")))[0].1), nonce);
     bench.later(25.0);
-    assert_eq!(ups(&bench.hear(stranger(), confirmation_packet(nonce, 0))), 0, "too late");
+    assert_eq!(ups(&bench.hear(unknown_peer(), confirmation_packet(nonce, 0))), 0, "too late");
     assert_eq!((bench.layer.usage(), bench.layer.places()), (Usage::default(), 1));
 }
 
 #[test]
-fn one_that_was_met_is_a_neighbour_once_a_link_leads_there() {
-    let mut bench = Bench::new(|_, _| {});
-    let met = meet(&mut bench, stranger(), 60_000, "ipn:77.0").unwrap();
+fn dynamic_peer_becomes_configured_neighbour() {
+    // The dynamic link ends when a configured one leads to its address.
+    let mut bench = UdpclBench::new(|_, _| {});
+    let met = meet(&mut bench, unknown_peer(), 60_000, "ipn:77.0").unwrap();
     let mut out = Vec::new();
     let now = bench.now;
     assert!(bench.layer.add_span(now, LinkParams { link: LinkId(1), ..LinkParams::default() }, &mut out));
-    assert!(gone(&bench.input(located(LinkId(1), stranger())), met));
-    assert_eq!(offers(&bench.hear(stranger(), bundle(1, 20).to_bytes().unwrap()))[0].0, LinkId(1));
+    assert!(gone(&bench.input(located(LinkId(1), unknown_peer())), met));
+    assert_eq!(offers(&bench.hear(unknown_peer(), bundle(1, 20).to_bytes().unwrap()))[0].0, LinkId(1));
     assert_eq!(bench.layer.places(), 3);
 }
 
-/// Draft sections 3.5.6 and 3.5.7; its address may be forged.
 #[test]
-fn a_probe_is_answered_at_once_or_not_at_all_and_with_hardly_more_than_it_is_long() {
-    let mut bench = Bench::new(|_, _| {});
+fn probe_reply_is_prompt_and_small() {
+    // Draft sections 3.5.6 and 3.5.7. The source address may be forged, so the answer is hardly longer than the
+    // probe.
+    let mut bench = UdpclBench::new(|_, _| {});
     let probe = |nonce, sequence, delay_ms| probe_packet(Probe { nonce, sequence, delay_ms });
-    for from in [address(0), stranger()] {
+    for from in [address(0), unknown_peer()] {
         let said = sent(&bench.hear(from, probe(7, 3, 0)));
         assert_eq!(said, [(Destination::Address(from), Bytes::from(confirmation_packet(7, 3)))]);
         assert!(sent(&bench.hear(from, probe(7, 3, 1))).is_empty(), "one that is to wait for others");
@@ -100,41 +102,42 @@ fn a_probe_is_answered_at_once_or_not_at_all_and_with_hardly_more_than_it_is_lon
     assert_eq!((sent(&bench.later(200.0)).len(), bench.layer.next_timeout()), (0, None));
 }
 
-/// One small packet of a forged address, with hundreds of questions in it, would be a flood at whoever has that address.
 #[test]
-fn many_questions_in_one_packet_are_answered_with_hardly_more_than_it_held() {
-    let mut bench = Bench::new(|_, _| {});
+fn repeated_questions_draw_one_small_reply() {
+    // A small packet with a forged address and hundreds of questions must not cause a flood at that address.
+    let mut bench = UdpclBench::new(|_, _| {});
     let probes: Vec<u8> =
         (0..500).flat_map(|n| probe_packet(Probe { nonce: 1, sequence: n % 20, delay_ms: 0 })).collect();
     let names: Vec<u8> = (0..60u8).flat_map(|n| announcement(1000, &format!("ipn:{}.0", 10 + n))).collect();
-    for (from, packet) in [(address(0), &probes), (stranger(), &probes), (stranger(), &names)] {
+    for (from, packet) in [(address(0), &probes), (unknown_peer(), &probes), (unknown_peer(), &names)] {
         let said = sent(&bench.hear(from, packet.clone()));
         let bytes: usize = said.iter().map(|(_, answer)| 28 + answer.len()).sum();
         assert!((1..=2).contains(&said.len()) && bytes <= 28 + packet.len(), "{bytes} B in {} packets", said.len());
     }
     let once = probe_packet(Probe { nonce: 7, sequence: 3, delay_ms: 0 });
-    assert_eq!(sent(&bench.hear(stranger(), once.repeat(2))).len(), 1);
+    assert_eq!(sent(&bench.hear(unknown_peer(), once.repeat(2))).len(), 1);
 }
 
 #[test]
-fn those_who_were_asked_are_bounded() {
-    let mut bench = Bench::new(|_, _| {});
+fn pending_probes_are_bounded() {
+    // A flood of addresses displaces pending probes instead of growing the table.
+    let mut bench = UdpclBench::new(|_, _| {});
     let at = |n: u32| SocketAddr::from(([192, 0, (n >> 8) as u8, n as u8], 4556));
-    let asked = |bench: &mut Bench, n| nonce_of(&sent(&bench.hear(at(n), announcement(60_000, "ipn:77.0")))[0].1);
+    let asked = |bench: &mut UdpclBench, n| nonce_of(&sent(&bench.hear(at(n), announcement(60_000, "ipn:77.0")))[0].1);
     let nonces: Vec<u64> = (0..1025).map(|n| asked(&mut bench, n)).collect();
-    let answers = |bench: &mut Bench, n: u32| {
+    let answers = |bench: &mut UdpclBench, n: u32| {
         bench.hear(at(n), confirmation_packet(nonces[n as usize], 0));
-        bench.layer.usage().strangers
+        bench.layer.usage().dynamic
     };
     assert_eq!([answers(&mut bench, 0), answers(&mut bench, 1024)], [0, 1], "the first are forgotten for the last");
 }
 
 #[test]
-fn strangers_met_are_bounded_and_their_places_used_again() {
-    let mut bench = Bench::new(|_, _| {});
+fn dynamic_peers_are_bounded_and_reused() {
+    let mut bench = UdpclBench::new(|_, _| {});
     let at = |n: u32| SocketAddr::from(([192, 0, (n >> 8) as u8, n as u8], 4556));
     let met = (0..1200).filter(|n| meet(&mut bench, at(*n), 60_000, "ipn:77.0").is_some()).count();
-    assert_eq!((met, bench.layer.usage().strangers, bench.layer.places()), (1024, 1024, 1025));
+    assert_eq!((met, bench.layer.usage().dynamic, bench.layer.places()), (1024, 1024, 1025));
     bench.later(200.0);
     assert_eq!(bench.layer.usage(), Usage::default());
     for n in 0..100 {
@@ -143,9 +146,9 @@ fn strangers_met_are_bounded_and_their_places_used_again() {
     assert_eq!(bench.layer.places(), 1025);
 }
 
-/// One that announces itself to its neighbour, which has no link to it.
 #[test]
-fn two_entities_of_which_one_knows_the_other_exchange_bundles_both_ways() {
+fn one_sided_configuration_exchanges_both_ways() {
+    // One entity announces itself to its neighbour, which has no link to it.
     let config = |node: u64| Config { node_id: format!("ipn:{node}.0"), seed: node, split, ..Config::default() };
     let span = LinkParams { link: LINK, version: 2, keepalive: Duration::from_secs(20), ..LinkParams::default() };
     let mut layers = [Udpcl::new(config(1), vec![span]), Udpcl::new(config(2), Vec::new())];

@@ -1,0 +1,114 @@
+//! Bundles of a block being sent. Each has its age updated when its first byte leaves, and is dropped if it has
+//! expired by then. Retransmissions repeat the bytes first sent.
+
+use super::segment::SERVICE_BUNDLE;
+use super::source::BlockSource;
+use alloc::vec::Vec;
+use bytes::Bytes;
+use farlink_base::layer::SendId;
+use farlink_base::{Instant, Leaving, Payload};
+
+/// Mark before a bundle in a marked block: its client service as an SDNV.
+pub(super) const MARK: &[u8] = &[SERVICE_BUNDLE as u8];
+
+/// A bundle of a block.
+#[derive(Debug)]
+pub(super) struct BlockBundle {
+    pub(super) id: SendId,
+    /// The bundle, or its first bytes, until it begins to leave.
+    pub(super) bytes: Payload,
+    pub(super) leaving: Leaving,
+    /// Whether the bundle was not withdrawn.
+    wanted: bool,
+}
+impl BlockBundle {
+    pub(super) fn new(id: SendId, bytes: Payload, leaving: Leaving) -> BlockBundle {
+        BlockBundle { id, bytes, leaving, wanted: true }
+    }
+}
+
+/// Bundles of a block, in order.
+#[derive(Debug)]
+pub(super) struct BlockBundles {
+    all: Vec<BlockBundle>,
+    /// Number of bundles that have begun to leave.
+    begun: usize,
+    marked: bool,
+}
+impl BlockBundles {
+    /// Creates the list; `marked`: a mark precedes each bundle.
+    pub(super) fn new(all: Vec<BlockBundle>, marked: bool) -> BlockBundles {
+        BlockBundles { all, begun: 0, marked }
+    }
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+    pub(super) fn ids(&self) -> impl Iterator<Item = SendId> + '_ {
+        self.all.iter().map(|bundle| bundle.id)
+    }
+    /// Whether a bundle has not begun to leave.
+    pub(super) fn are_to_begin(&self) -> bool {
+        self.begun < self.all.len()
+    }
+    /// Length of the next bundle with its mark, as far as it is in memory.
+    fn next_len(&self) -> u64 {
+        let mark = if self.marked { MARK.len() as u64 } else { 0 };
+        self.all.get(self.begun).map_or(0, |bundle| mark + bundle.bytes.len())
+    }
+    /// Begins all bundles whose first byte is before `until`; returns those that have expired instead.
+    pub(super) fn begin(&mut self, now: Instant, until: u64, source: &mut BlockSource) -> Vec<SendId> {
+        let mut late = Vec::new();
+        while source.end() < until {
+            let len = self.next_len();
+            let Some(bundle) = self.all.get_mut(self.begun) else { break };
+            if bundle.leaving.is_over(now) {
+                source.leave_out(len);
+                late.push(self.all.remove(self.begun).id);
+                continue;
+            }
+            if self.marked {
+                source.begin(Payload::from(Bytes::from_static(MARK)), 0);
+            }
+            let mut bytes = core::mem::take(&mut bundle.bytes);
+            let grown = bundle.leaving.stamp(now, &mut bytes);
+            source.begin(bytes, grown);
+            self.begun += 1;
+        }
+        late
+    }
+    /// Withdraws a bundle, which will not leave unless it has begun; returns whether any bundle is still wanted.
+    pub(super) fn take_back(&mut self, id: SendId) -> bool {
+        if let Some(at) = self.all.iter().position(|bundle| bundle.id == id) {
+            let bundle = &mut self.all[at];
+            bundle.wanted = false;
+            if at >= self.begun {
+                // Dropped as expired when its turn comes.
+                bundle.leaving.expires = Instant::ZERO;
+            }
+        }
+        self.all.iter().any(|bundle| bundle.wanted)
+    }
+    /// The bundles with their bytes: those begun are cut out of the block by `split`, which finds the length of the
+    /// first; `None` if that fails.
+    pub(super) fn apart(
+        &self,
+        mut block: Payload,
+        split: impl Fn(&Payload) -> Option<u64>,
+    ) -> Option<Vec<BlockBundle>> {
+        let mut bytes_of = |(at, bundle): (usize, &BlockBundle)| {
+            if at >= self.begun {
+                return Some(bundle.bytes.clone());
+            }
+            if self.marked && block.len() >= MARK.len() as u64 {
+                drop(block.split_to(MARK.len() as u64));
+            }
+            let len = split(&block).filter(|len| (1..=block.len()).contains(len))?;
+            Some(block.split_to(len))
+        };
+        let bytes = self.all.iter().enumerate().map(&mut bytes_of).collect::<Option<Vec<_>>>()?;
+        let bundles = self.all.iter().zip(bytes).filter(|(bundle, _)| bundle.wanted);
+        block
+            .is_empty()
+            .then(|| bundles.map(|(bundle, bytes)| BlockBundle::new(bundle.id, bytes, bundle.leaving)).collect())
+    }
+}

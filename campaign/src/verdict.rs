@@ -38,6 +38,7 @@ impl Verdict {
 /// A verdict with its reasons.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Judgement {
+    /// Overall verdict.
     pub verdict: Verdict,
     /// Number of comparisons in favour.
     pub favour: usize,

@@ -144,7 +144,7 @@ pub fn beacon(data: &[u8]) {
         );
         announcer.handle(Instant(u64::from(second) * 1_000_000_000), announce::Input::Wake, &Nowhere, &mut out);
     }
-    let found = out.iter().filter(|output| matches!(output, announce::Output::Found { .. })).count();
+    let found = out.iter().filter(|output| matches!(output, announce::Output::Discovered { .. })).count();
     assert!(found <= 6 && announcer.heard().count() <= 3);
 }
 /// Where nobody is known, and nobody answers.
@@ -153,7 +153,7 @@ impl announce::Around for Nowhere {
     fn is_known(&self, _: &EndpointId, _: usize, _: std::net::SocketAddr) -> bool {
         false
     }
-    fn state(&self, _: announce::FoundId) -> announce::LinkNow {
+    fn state(&self, _: announce::DiscoveredId) -> announce::LinkNow {
         announce::LinkNow::Down
     }
 }
@@ -161,11 +161,11 @@ impl announce::Around for Nowhere {
 /// One CBOR item is stepped over or found wanting.
 pub fn cbor_item(data: &[u8]) {
     for strict in [false, true] {
-        let mut reader = cbor::Reader::new(data, 0, strict);
+        let mut reader = cbor::CborReader::new(data, 0, strict);
         while let Ok(item) = reader.item() {
             assert!(!item.is_empty());
         }
-        let mut reader = cbor::Reader::new(data, 0, strict);
+        let mut reader = cbor::CborReader::new(data, 0, strict);
         while reader.head().is_ok() {}
     }
 }
@@ -209,7 +209,7 @@ pub fn administrative_record(data: &[u8]) {
 fn custody_signal(kind: u64, content: &[u8]) {
     use farlink_bundle::v7::custody::{put_signal, read_signal};
     let Ok(said) = read_signal(content) else { return };
-    let runs = || said.iter().flat_map(|said| &said.of).flat_map(|sequence| &sequence.runs);
+    let runs = || said.iter().flat_map(|said| &said.sequences).flat_map(|sequence| &sequence.runs);
     assert!(runs().count() <= content.len() && runs().all(|run| run.first <= run.last));
     let again = AdministrativeRecord::decode(&put_signal(kind, &said));
     let Ok(AdministrativeRecord::Unknown { content, .. }) = again else { panic!("a record") };

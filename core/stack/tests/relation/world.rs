@@ -6,7 +6,7 @@
 use super::forgery::{Honest, LENGTH, STRANGE, forge};
 use super::history::{Setup, Step};
 use super::ledger::{Ledger, Sent, Violation};
-use super::sim_disk::Disk;
+use super::sim_disk::SimDisk;
 use farlink_base::layer::{DatagramBatch, Destination, SendId, Ticket};
 use farlink_base::store::{DiskDone, DiskOp};
 use farlink_base::{
@@ -52,7 +52,7 @@ pub struct World {
     rng: Rng,
     runs: u64,
     nodes: Vec<Stack>,
-    disks: Vec<Disk>,
+    disks: Vec<SimDisk>,
     outstanding: Vec<Vec<DiskOp>>,
     up: Vec<bool>,
     packets: BTreeMap<(u8, u8), VecDeque<Packet>>,
@@ -84,7 +84,7 @@ impl World {
             rng: Rng::stream(1, 26),
             runs: 0,
             nodes: Vec::new(),
-            disks: vec![Disk::default(); setup.nodes],
+            disks: vec![SimDisk::default(); setup.nodes],
             outstanding: vec![Vec::new(); setup.nodes],
             up: vec![true; setup.nodes - 1],
             packets: BTreeMap::new(),

@@ -3,8 +3,8 @@
 //! became of it. `--seed N` goes before the scenarios that are to have it; `--one N` before settings of The ONE, run
 //! as that simulator runs them. `cargo xtask bench sim` runs it.
 
+use farlink_one::{Setup, Values};
 use farlink_scenario::Scenario;
-use farlink_sim::one_exact::{self, Setup, Values};
 use farlink_sim::{Silent, World};
 use std::path::{Path, PathBuf};
 
@@ -109,7 +109,7 @@ fn as_the_one(file: &str, seed: u64) -> Result<(), String> {
     let values = Values::read(&[PathBuf::from(file)], &overrides).map_err(|mistake| mistake.to_string())?;
     let setup = Setup::of(&values.of_run(0)).map_err(|mistake| mistake.to_string())?;
     let folder = Path::new(file).parent().unwrap_or(Path::new(""));
-    let outcome = one_exact::run(&setup, Some(folder), &mut |_| ()).map_err(|failure| format!("{failure:?}"))?;
+    let outcome = farlink_one::run(&setup, Some(folder), &mut |_| ()).map_err(|failure| format!("{failure:?}"))?;
     let figure = |name: &str| outcome.figures.values().find(|(known, _)| *known == name).map_or(0.0, |(_, v)| v);
     println!(
         "{{\"run_s\": {:.3}, \"memory_mb\": {:.1}, \"created\": {}, \"delivered\": {}, \"arrived\": {}, \"latency_s\": {}}}",

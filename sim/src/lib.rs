@@ -24,8 +24,6 @@
 //! | `liar.rs` | what nodes that lie tell their neighbours |
 //! | `radio/` | a radio that nodes share: whose turn it is, what crosses |
 //! | `record.rs`, `samples.rs`, `playback.rs`, `inputs.rs` | the run directory |
-//!
-//! `one_exact/` is apart: another simulator's world, imitated to the byte, to compare with; nothing here uses it.
 #![forbid(unsafe_code)]
 
 mod build;
@@ -39,7 +37,6 @@ pub mod messages;
 pub mod mobility;
 mod node;
 mod observe;
-pub mod one_exact;
 mod oracle;
 mod own;
 mod playback;

@@ -91,11 +91,16 @@ const RULES: &[Rule] = &[
         &["core/base", "os", "aap2"],
         "applications and clients speak to a node over AAP2 and HTTP, as anyone's would, and link nothing of it",
     ),
-    rule(
-        "sim",
-        &[ENGINE, "scenario", "report", "orbits"],
-        "the simulator makes no system call and links no node: it drives stacks",
-    ),
+    Rule {
+        // An example measures what both worlds cost.
+        tests_may_use: &["one"],
+        ..rule(
+            "sim",
+            &[ENGINE, "scenario", "report", "orbits"],
+            "the simulator makes no system call and links no node: it drives stacks",
+        )
+    },
+    rule("one", &["core/base"], "another simulator's world, an oracle: it holds nothing of the engine nor of sim"),
     rule(
         "lab",
         &["scenario", "report", "events", "os", "core/base", "core/bundle", "core/routing", "core/link", "core/cla"],
@@ -252,6 +257,8 @@ mod tests {
             ("core/base", "core/bundle", "stands on"),
             ("lab", "node", "home advantage"),
             ("sim", "os", "no system call"),
+            ("sim", "one", "no system call"),
+            ("one", "sim", "an oracle"),
             ("node", "scenario", "no testbed"),
             ("apps", "node", "as anyone's would"),
             ("node", "apps", "no client of its own"),

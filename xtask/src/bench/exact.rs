@@ -1,4 +1,4 @@
-//! Our own world beside The ONE's, which `one_exact` imitates to the byte: the same people, radios and messages in
+//! Our own world beside The ONE's, which `one/` imitates to the byte: the same people, radios and messages in
 //! kind, with several seeds each. Where an exact permutation test tells the two apart, the model is another.
 
 use super::cells::{Cell, scenario};

@@ -10,12 +10,12 @@ pub struct Event {
     /// Seconds.
     pub time: f64,
     /// What.
-    pub what: Happening,
+    pub what: EventKind,
 }
 
 /// What happens.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Happening {
+pub enum EventKind {
     /// Two hosts come into contact, or part.
     Contact {
         /// The host named first.
@@ -67,12 +67,12 @@ fn event(line: &str, hosts: u32) -> Result<Event, Wrong> {
     let what = match words[1..] {
         ["CONN", a, b, state @ ("up" | "down")] => {
             let (a, b) = (host(a, hosts)?, host(b, hosts)?);
-            Happening::Contact { a, b, up: state == "up" }
+            EventKind::Contact { a, b, up: state == "up" }
         }
         ["C", id, from, to, size] | ["C", id, from, to, size, "0"] => {
             let size = size.parse::<i32>().ok().filter(|&size| size > 0);
             let size = size.ok_or_else(|| ("no size in bytes".to_string(), "write a whole number from 1"))?;
-            Happening::Message { id: id.into(), from: host(from, hosts)?, to: host(to, hosts)?, size }
+            EventKind::Message { id: id.into(), from: host(from, hosts)?, to: host(to, hosts)?, size }
         }
         _ => {
             let hint = "covered are `TIME CONN HOST HOST up|down` and `TIME C MESSAGE FROM TO SIZE`";
@@ -114,7 +114,7 @@ impl Drawing {
         let interval = draw(&mut self.random, self.settings.interval);
         self.made += 1;
         let id = format!("{}{}", self.settings.prefix, self.made);
-        let event = Event { time: self.next, what: Happening::Message { id, from: from as u32, to: to as u32, size } };
+        let event = Event { time: self.next, what: EventKind::Message { id, from: from as u32, to: to as u32, size } };
         self.next += f64::from(interval);
         if self.settings.time.is_some_and(|[_, end]| self.next > end) {
             self.next = f64::INFINITY;
@@ -185,8 +185,8 @@ mod tests {
         // 40.0 C n7 A1, 63.0 C n11 A2, 109.0 C n8 A3, 166.0 C n3 A4 in the log of The ONE.
         let made: Vec<(f64, String, u32)> = std::iter::from_fn(|| queues.next(170.0))
             .map(|event| match event.what {
-                Happening::Message { id, from, .. } => (event.time, id, from),
-                Happening::Contact { .. } => (event.time, String::new(), 0),
+                EventKind::Message { id, from, .. } => (event.time, id, from),
+                EventKind::Contact { .. } => (event.time, String::new(), 0),
             })
             .collect();
         let known = [(40.0, "A1", 7), (63.0, "A2", 11), (109.0, "A3", 8), (166.0, "A4", 3)];

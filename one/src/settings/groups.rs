@@ -3,7 +3,7 @@
 use super::mistake::Mistake;
 use super::setup::{Group, Model, RadioKind, Router, Setup, above_zero, at_least_one, not_covered, parts, refuse};
 use super::values::{Value, Values};
-use crate::one_exact::map::Town;
+use crate::map::Town;
 use std::sync::Arc;
 
 /// Most hosts of a run.

@@ -153,7 +153,7 @@ fn whole_steps(length: f64, metres: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::one_exact::java::Random;
+    use crate::java::Random;
 
     #[test]
     fn a_host_is_entered_last_in_the_cell_it_moves_to() {
@@ -194,7 +194,7 @@ mod tests {
                 quiet.fill(0);
             }
             for host in 0..points.len() {
-                let far = |other: usize| crate::one_exact::map::distance(points[host], points[other]);
+                let far = |other: usize| crate::map::distance(points[host], points[other]);
                 let now: Vec<bool> = (0..points.len()).map(|other| far(other) <= RANGE).collect();
                 if quiet[host] > step {
                     assert_eq!(before[host], now, "host {host} in step {step}");

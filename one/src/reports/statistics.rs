@@ -1,7 +1,7 @@
 //! `MessageStatsReport`: counts, means and medians.
 
 use super::{Happened, Names, Out};
-use crate::one_exact::java::fixed;
+use crate::java::fixed;
 use std::io::Write as _;
 
 /// Counts what happens.
@@ -147,7 +147,7 @@ impl Figures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::one_exact::reports::Message;
+    use crate::reports::Message;
 
     fn names() -> Names {
         let message = |created: f64| Message { id: "A1".into(), from: 0, to: 1, created, lifetime: None };

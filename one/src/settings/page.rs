@@ -5,7 +5,7 @@ use super::keys;
 /// Before the tables.
 const WORDS: &str = "# Settings files of The ONE
 
-<!-- Made from sim/src/one_exact/settings/. Change that, then: FARLINK_BLESS=1 cargo test -p farlink-sim --lib -->
+<!-- Made from one/src/settings/. Change that, then: FARLINK_BLESS=1 cargo test -p farlink-one --lib -->
 
 `farlink one` runs settings files of The ONE, version 1.6, as they are, in that simulator's own world: all hosts move by equal
 steps, are updated in shuffled order, and take part in one transfer at a time. The reports are the same byte for byte. It is there

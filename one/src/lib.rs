@@ -1,10 +1,10 @@
 //! The world of The ONE, version 1.6, to the last byte of its reports: an oracle, kept apart.
 //!
 //! It imitates a simulator that moves all hosts by equal steps and updates them in shuffled order,
-//! because results depend on both. It holds nothing of the engine and uses nothing of the rest of the
-//! simulator: claims about Farlink come from [`crate::World`]. Written from a description of what
-//! The ONE does and from its reports, not from its source. Read [`Setup`] first, which is what a
-//! settings file says, then [`World`], whose `run` is the whole loop.
+//! because results depend on both. It holds nothing of the engine and uses nothing of Farlink's own
+//! simulator, from which claims about Farlink come. Written from a description of what The ONE does
+//! and from its reports, not from its source. Read [`Setup`] first, which is what a settings file
+//! says, then [`World`], whose `run` is the whole loop.
 //!
 //! | file | what |
 //! |---|---|
@@ -15,6 +15,7 @@
 //! | `world.rs`, `transfers.rs`, `buffer.rs` | steps, transfers, what is held |
 //! | `routers/` | who gets what |
 //! | `reports/` | what is written of it |
+#![forbid(unsafe_code)]
 
 mod buffer;
 mod contacts;
@@ -29,7 +30,7 @@ pub mod settings;
 mod transfers;
 mod world;
 
-pub use events::{Event, Happening};
+pub use events::{Event, EventKind};
 pub use reports::Figures;
 pub use settings::{Mistake, Setup, Values};
 pub use world::World;

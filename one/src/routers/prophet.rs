@@ -1,9 +1,9 @@
 //! PRoPHET (Lindgren, Doria and Schelén, 2003), with the encounter probability 0.75, as The ONE has it:
 //! predictabilities age when they are read.
 
-use crate::one_exact::settings::Router;
-use crate::one_exact::transfers::Answer;
-use crate::one_exact::world::{Link, World};
+use crate::settings::Router;
+use crate::transfers::Answer;
+use crate::world::{Link, World};
 
 /// What an encounter adds to a predictability.
 const ENCOUNTER: f64 = 0.75;

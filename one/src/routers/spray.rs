@@ -1,7 +1,7 @@
 //! Spray and wait (Spyropoulos, Psounis and Raghavendra, 2005): copies are handed on while there is
 //! more than one.
 
-use crate::one_exact::world::{Link, World};
+use crate::world::{Link, World};
 
 impl World<'_> {
     pub(super) fn spray(&mut self, host: u32, links: &[Link]) {

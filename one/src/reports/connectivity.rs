@@ -1,7 +1,7 @@
 //! `ConnectivityONEReport`: contacts, as a file of events has them.
 
 use super::{Happened, Lines, Names, Out};
-use crate::one_exact::java::fixed;
+use crate::java::fixed;
 use std::io::Write as _;
 
 /// The report.

@@ -1,7 +1,7 @@
 //! Settings files of The ONE against what it wrote: reports of its own whole, event logs by their
 //! length and hash; all of them byte for byte where FARLINK_ONE_REFERENCE names a folder of references.
 
-use farlink_sim::one_exact::{self, Mistake, Outcome, Setup, Values};
+use farlink_one::{Failure, Mistake, Outcome, Setup, Values};
 use std::path::{Path, PathBuf};
 
 /// Name, settings, what is set besides; bytes of the event log of The ONE, and their FNV-1a hash.
@@ -41,7 +41,7 @@ const RUNS: [Run; 6] = [
 ];
 
 fn data(file: &str) -> PathBuf {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/one")).join(file)
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data")).join(file)
 }
 
 fn hash(bytes: &[u8]) -> u64 {
@@ -56,7 +56,7 @@ fn setup(files: &[&str], sets: &[&str]) -> Result<Setup, Mistake> {
 
 fn run(files: &[&str], sets: &[&str], out: &Path) -> Outcome {
     let setup = setup(files, sets).unwrap_or_else(|mistake| panic!("{mistake}"));
-    one_exact::run(&setup, Some(out), &mut |_| {}).expect("it runs")
+    farlink_one::run(&setup, Some(out), &mut |_| {}).expect("it runs")
 }
 
 fn value(outcome: &Outcome, name: &str) -> f64 {
@@ -276,14 +276,14 @@ fn a_run_that_meets_a_mistake_says_so() {
     std::fs::write(&file, "10 C M1 0 1 100\n20 C M1 1 0 100\n").expect("it is written");
     let path = format!("Events1.filePath={}", file.display());
     let again = setup(&["terrestrial.txt", "tiny.txt"], &[&path]).expect("a setup");
-    match one_exact::run(&again, Some(out.path()), &mut |_| {}) {
-        Err(one_exact::Failure::Mistake(mistake)) => assert!(mistake.what.contains("M1"), "{mistake}"),
+    match farlink_one::run(&again, Some(out.path()), &mut |_| {}) {
+        Err(Failure::Mistake(mistake)) => assert!(mistake.what.contains("M1"), "{mistake}"),
         other => panic!("{other:?}"),
     }
     std::fs::write(&file, "10 CONN 0 1 up\n").expect("it is written");
     let without = setup(&["terrestrial.txt", "tiny.txt"], &[&path, "Group.nrofInterfaces=0"]).expect("a setup");
-    let failed = one_exact::run(&without, Some(out.path()), &mut |_| {});
-    assert!(matches!(failed, Err(one_exact::Failure::Mistake(_))), "{failed:?}");
-    let nowhere = one_exact::run(&without, Some(&file.join("x")), &mut |_| {});
-    assert!(matches!(nowhere, Err(one_exact::Failure::Write(..))), "{nowhere:?}");
+    let failed = farlink_one::run(&without, Some(out.path()), &mut |_| {});
+    assert!(matches!(failed, Err(Failure::Mistake(_))), "{failed:?}");
+    let nowhere = farlink_one::run(&without, Some(&file.join("x")), &mut |_| {});
+    assert!(matches!(nowhere, Err(Failure::Write(..))), "{nowhere:?}");
 }

@@ -3,7 +3,7 @@
 use super::mistake::Mistake;
 use super::setup::{parts, refuse};
 use super::values::{Value, Values};
-use crate::one_exact::events::{self, Event};
+use crate::events::{self, Event};
 
 /// Longest file of events.
 const LONGEST_EVENTS: u64 = 1 << 30;

@@ -1,7 +1,7 @@
 //! `EventLogReport`: everything that happened, a line each.
 
 use super::{Happened, Lines, Names, Out};
-use crate::one_exact::java::double;
+use crate::java::double;
 use std::io::Write as _;
 
 /// The report.

@@ -2,7 +2,7 @@
 
 use super::buffer::{Buffer, Held, Knowledge};
 use super::contacts::{Grid, Nearness};
-use super::events::{Event, Happening, Queues};
+use super::events::{Event, EventKind, Queues};
 use super::java::{Draws, round, spread, string_hash};
 use super::movement::Movers;
 use super::reports::{Happened, Message, Names, Reports};
@@ -216,7 +216,7 @@ impl<'a> World<'a> {
 
     fn happen(&mut self, event: Event) -> Result<(), Mistake> {
         match event.what {
-            Happening::Contact { a, b, up } => {
+            EventKind::Contact { a, b, up } => {
                 let radio = |host: u32| {
                     let [first, end] = [0, 1].map(|more| self.first_radio[host as usize + more]);
                     (first < end).then_some(first)
@@ -236,7 +236,7 @@ impl<'a> World<'a> {
                 self.pulses[a as usize].quiet = 0;
                 self.pulses[b as usize].quiet = 0;
             }
-            Happening::Message { id, from, to, size } => {
+            EventKind::Message { id, from, to, size } => {
                 if !self.taken.insert(id.clone()) {
                     let what = format!("a second message of the name {id}, at {} s", event.time);
                     return Err(Mistake::new(what, "give sources of events prefixes of which none begins another"));

@@ -4,7 +4,7 @@ use super::keys::REFUSED;
 use super::mistake::Mistake;
 use super::sources::{self, Source};
 use super::values::{Value, Values};
-use crate::one_exact::map::Town;
+use crate::map::Town;
 use std::path::PathBuf;
 use std::sync::Arc;
 

@@ -20,6 +20,7 @@
 mod buffer;
 mod contacts;
 mod events;
+mod failure;
 mod java;
 mod links;
 mod map;
@@ -31,20 +32,12 @@ mod transfers;
 mod world;
 
 pub use events::{Event, EventKind};
+pub use failure::Failure;
 pub use reports::Figures;
 pub use settings::{Mistake, Setup, Values};
 pub use world::World;
 
 use std::path::{Path, PathBuf};
-
-/// How a run ends without its reports.
-#[derive(Debug)]
-pub enum Failure {
-    /// Something in a file that settings name.
-    Mistake(Mistake),
-    /// A report that cannot be written.
-    Write(PathBuf, std::io::Error),
-}
 
 /// What came of a run.
 #[derive(Debug)]

@@ -259,7 +259,10 @@ impl<'a> World<'a> {
     ///
     /// # Errors
     /// One that cannot be written; `files` are their names.
-    pub(super) fn finish(mut self, files: &[std::path::PathBuf]) -> Result<super::reports::Figures, super::Failure> {
+    pub(super) fn finish(
+        mut self,
+        files: &[std::path::PathBuf],
+    ) -> Result<super::reports::Figures, crate::failure::Failure> {
         self.reports.finish(self.clock, files)
     }
 }

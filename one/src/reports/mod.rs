@@ -6,8 +6,8 @@ mod statistics;
 
 pub use statistics::{Figures, Statistics};
 
-use super::Failure;
 use super::settings::{ReportClass, Setup};
+use crate::failure::Failure;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};

@@ -24,6 +24,15 @@ enum Socket {
     Unix(UnixStream),
     Tcp(TcpStream),
 }
+impl Socket {
+    /// Ends both directions; an error means that the other side was first.
+    fn shutdown(&self) {
+        let _ = match self {
+            Socket::Unix(socket) => socket.shutdown(std::net::Shutdown::Both),
+            Socket::Tcp(socket) => socket.shutdown(std::net::Shutdown::Both),
+        };
+    }
+}
 impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
@@ -393,10 +402,7 @@ impl Client {
     }
     /// Ends the connection: a reader in another thread returns.
     pub fn shutdown(&self) {
-        let _ = match &self.writer {
-            Socket::Unix(socket) => socket.shutdown(std::net::Shutdown::Both),
-            Socket::Tcp(socket) => socket.shutdown(std::net::Shutdown::Both),
-        };
+        self.writer.shutdown();
     }
     /// A second handle: one thread sends, another reads answers.
     ///
@@ -426,5 +432,9 @@ impl Sender {
         proto::frame(&AapMessage::new(Body::Adu(adu)), &mut out);
         out.extend_from_slice(payload);
         self.writer.write_all(&out)
+    }
+    /// Ends the connection: the other half returns from what it waits for.
+    pub fn shutdown(&self) {
+        self.writer.shutdown();
     }
 }

@@ -91,15 +91,11 @@ const RULES: &[Rule] = &[
         &["core/base", "os", "aap2"],
         "applications and clients speak to a node over AAP2 and HTTP, as anyone's would, and link nothing of it",
     ),
-    Rule {
-        // An example measures what both worlds cost.
-        tests_may_use: &["one"],
-        ..rule(
-            "sim",
-            &[ENGINE, "scenario", "report", "orbits"],
-            "the simulator makes no system call and links no node: it drives stacks",
-        )
-    },
+    rule(
+        "sim",
+        &[ENGINE, "scenario", "report", "orbits"],
+        "the simulator makes no system call and links no node: it drives stacks",
+    ),
     rule("one", &["core/base"], "another simulator's world, an oracle: it holds nothing of the engine nor of sim"),
     rule(
         "lab",
@@ -130,7 +126,16 @@ const RULES: &[Rule] = &[
     rule("cli", EVERYTHING, ""),
     rule("python", EVERYTHING, ""),
     rule("tests", EVERYTHING, ""),
-    rule("xtask", &[], "chores start what they need as programs"),
+    Rule {
+        // An example measures what both worlds of simulation cost.
+        tests_may_use: &["one", "scenario", "sim"],
+        ..rule(
+            "trials",
+            &["aap2", "apps"],
+            "what tries the node starts it as a program, and attaches as any application does",
+        )
+    },
+    rule("xtask", &["trials"], "chores start what they need as programs"),
 ];
 
 const fn rule(folder: &'static str, may_use: &'static [&'static str], because: &'static str) -> Rule {
@@ -259,6 +264,7 @@ mod tests {
             ("sim", "os", "no system call"),
             ("sim", "one", "no system call"),
             ("one", "sim", "an oracle"),
+            ("trials", "node", "as a program"),
             ("node", "scenario", "no testbed"),
             ("apps", "node", "as anyone's would"),
             ("node", "apps", "no client of its own"),

@@ -47,7 +47,7 @@ impl Crossed {
 }
 
 /// Who lies, and what it knows.
-pub(crate) struct Liar<'a> {
+pub(crate) struct ByzantineNode<'a> {
     pub lies: Lies,
     pub me: NodeId,
     /// Names of its policies.
@@ -78,7 +78,7 @@ impl Numbers<'_> {
     }
 }
 
-impl Liar<'_> {
+impl ByzantineNode<'_> {
     /// A hello as it says it: version, flags, free bytes, capacity, count of identities and these, the length of what
     /// its router says, this, and what its control says.
     pub fn hello(&self, content: &[u8]) -> Option<Vec<u8>> {
@@ -218,7 +218,7 @@ mod tests {
         let mut crossed = Crossed::default();
         [5, 1 << 64 | 6].into_iter().for_each(|id| crossed.note(id));
         let nodes = [NodeId(1), NodeId(2), NodeId(3)];
-        Liar { lies, me: NodeId(2), router, control, nodes: &nodes, crossed: &crossed }.hello(content)
+        ByzantineNode { lies, me: NodeId(2), router, control, nodes: &nodes, crossed: &crossed }.hello(content)
     }
     fn words(numbers: &[u64]) -> Vec<u8> {
         let mut message = Vec::new();

@@ -24,6 +24,15 @@ enum Socket {
     Unix(UnixStream),
     Tcp(TcpStream),
 }
+impl Socket {
+    /// Ends both directions; an error means that the other side was first.
+    fn shutdown(&self) {
+        let _ = match self {
+            Socket::Unix(socket) => socket.shutdown(std::net::Shutdown::Both),
+            Socket::Tcp(socket) => socket.shutdown(std::net::Shutdown::Both),
+        };
+    }
+}
 impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
@@ -400,10 +409,7 @@ impl Client {
     }
     /// Closes the connection; a read in another thread returns.
     pub fn shutdown(&self) {
-        let _ = match &self.writer {
-            Socket::Unix(socket) => socket.shutdown(std::net::Shutdown::Both),
-            Socket::Tcp(socket) => socket.shutdown(std::net::Shutdown::Both),
-        };
+        self.writer.shutdown();
     }
     /// Splits the client: one thread sends, another reads responses.
     ///
@@ -433,5 +439,9 @@ impl ClientSender {
         proto::frame(&AapMessage::new(AapBody::Adu(adu)), &mut out);
         out.extend_from_slice(payload);
         self.writer.write_all(&out)
+    }
+    /// Ends the connection: the other half returns from what it waits for.
+    pub fn shutdown(&self) {
+        self.writer.shutdown();
     }
 }

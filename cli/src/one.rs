@@ -4,8 +4,8 @@ use crate::one_fast::{self, Translation};
 use crate::progress::RunProgress;
 use crate::{CliError, values};
 use clap::ValueEnum;
-use farlink_sim::one_exact::settings::keys;
-use farlink_sim::one_exact::{self, Mistake, Outcome, Setup, Values};
+use farlink_one::settings::keys;
+use farlink_one::{Mistake, Outcome, Setup, Values};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -215,15 +215,15 @@ fn simulate(setup: &Setup, folder: Option<&Path>, number: usize, count: usize) -
     let length = Duration::try_from_secs_f64(setup.end).unwrap_or(Duration::MAX);
     let mut progress = RunProgress::new(length, "simulating");
     let what = if count > 1 { format!("run {} of {count}, {}", number + 1, setup.name) } else { setup.name.clone() };
-    let outcome = one_exact::run(setup, folder, &mut |at_s| progress.show(at_s, &what));
+    let outcome = farlink_one::run(setup, folder, &mut |at_s| progress.show(at_s, &what));
     progress.finish();
     outcome.map_err(|failure| match failure {
-        one_exact::Failure::Mistake(mistake) => bad(mistake),
+        farlink_one::Failure::Mistake(mistake) => bad(mistake),
         // A full disk is a failure at run time; any other error means that --out was wrong.
-        one_exact::Failure::Write(file, why) if why.kind() == std::io::ErrorKind::StorageFull => {
+        farlink_one::Failure::Write(file, why) if why.kind() == std::io::ErrorKind::StorageFull => {
             CliError::Run(anyhow::Error::from(why).context(format!("{} cannot be written", file.display())))
         }
-        one_exact::Failure::Write(file, why) => crate::cannot_write(&file, &why, "--out"),
+        farlink_one::Failure::Write(file, why) => crate::cannot_write(&file, &why, "--out"),
     })
 }
 

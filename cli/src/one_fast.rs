@@ -4,8 +4,8 @@
 //! Farlink's. [`DIFFERENCES`] is printed with every run.
 
 use crate::CliError;
-use farlink_sim::one_exact::settings::{Generator, Group, Model, Router, Source};
-use farlink_sim::one_exact::{Happening, Setup};
+use farlink_one::settings::{Generator, Group, Model, Router, Source};
+use farlink_one::{EventKind, Setup};
 use std::fmt::Write as _;
 use std::ops::Range;
 
@@ -98,7 +98,7 @@ pub fn translate(setup: &Setup) -> Result<Translation, CliError> {
         match source {
             Source::Generator(generator) => traffic(w, setup, generator, &places)?,
             Source::File(events) => {
-                if events.iter().any(|event| matches!(event.what, Happening::Message { .. })) {
+                if events.iter().any(|event| matches!(event.what, EventKind::Message { .. })) {
                     return Err(cannot("messages from a file", "leave its `C` lines out, or use --mode exact"));
                 }
             }
@@ -119,7 +119,7 @@ fn contacts(setup: &Setup) -> Option<String> {
         Source::Generator(_) => None,
     }) {
         for event in event {
-            if let Happening::Contact { a, b, up } = event.what {
+            if let EventKind::Contact { a, b, up } = event.what {
                 let _ = writeln!(lines, "{} CONN {a} {b} {}", event.time, if up { "up" } else { "down" });
             }
         }
@@ -282,12 +282,12 @@ pub fn differences() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use farlink_one::Values;
     use farlink_scenario::Scenario;
-    use farlink_sim::one_exact::Values;
     use std::path::PathBuf;
 
     fn setup(files: &[&str], sets: &[&str]) -> Setup {
-        let data = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../sim/tests/one"));
+        let data = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../one/tests/data"));
         let files: Vec<PathBuf> = files.iter().map(|file| data.join(file)).collect();
         let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
         Setup::of(&Values::read(&files, &sets).expect("settings").translated()).expect("a setup")

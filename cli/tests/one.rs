@@ -5,7 +5,7 @@ use std::process::Command;
 
 /// Exit status, standard output and standard error of a run.
 fn one(out: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
-    let data = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../sim/tests/one"));
+    let data = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../one/tests/data"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_farlink"));
     command.current_dir(data).args(["one", "terrestrial.txt", "tiny.txt", "--mode", "fast", "--out"]).arg(out);
     let output = command.args(["--set", "Scenario.endTime=300"]).args(arguments).output().unwrap();

@@ -1,82 +1,8 @@
 //! Faults: what goes wrong in a run, and when. The contact plan knows nothing of them.
 
-use crate::types::Scenario;
+use crate::types::{Fault, FaultKind, Scenario};
 use farlink_base::{ConfigError, Duration, Instant};
 use farlink_link::ContactWindow;
-
-/// Something goes wrong, once or again and again.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Fault {
-    /// What.
-    pub kind: FaultKind,
-    /// When first, from the start of the run.
-    pub at: Duration,
-    /// How long it stays so; without meaning for clocks, which stay wrong.
-    pub lasts: Duration,
-    /// From one beginning to the next; `None`: it comes once.
-    pub every: Option<Duration>,
-}
-
-/// What goes wrong.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum FaultKind {
-    /// A node is killed, and started again from what its disk has.
-    Restart {
-        /// Index of the node in [`Scenario::nodes`].
-        node: usize,
-    },
-    /// A link transmits nothing, either way.
-    LinkDown {
-        /// Index of the link in [`Scenario::links`].
-        link: usize,
-    },
-    /// Two nodes hear each other by no radio.
-    Unheard {
-        /// Indices of the nodes, the smaller first.
-        between: [usize; 2],
-    },
-    /// A node's clock is set wrong.
-    ClockJump {
-        /// By how much, in nanoseconds; negative: back.
-        by_ns: i64,
-        /// Index of the node.
-        node: usize,
-    },
-    /// A node's clock runs wrong from then on.
-    ClockDrift {
-        /// How much too fast, in parts of a million; negative: too slow.
-        ppm: f64,
-        /// Index of the node.
-        node: usize,
-    },
-    /// A node tells its neighbours from then on what is not so.
-    Lie {
-        /// What it says.
-        says: Lie,
-        /// Index of the node.
-        node: usize,
-    },
-}
-
-/// What a node says of itself and of others that is not so.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Lie {
-    /// That it meets every node, at once and always.
-    Met,
-    /// That every bundle arrived.
-    Arrived,
-    /// That it has every bundle.
-    Has,
-}
-
-impl Fault {
-    /// Beginnings within a run of this length.
-    pub fn beginnings(&self, duration: Duration) -> impl Iterator<Item = Duration> + use<> {
-        let every = self.every;
-        let next = move |at: &Duration| at.checked_add(every?).filter(|at| *at < duration);
-        std::iter::successors(Some(self.at).filter(|at| *at < duration), next)
-    }
-}
 
 fn instant(at: Duration) -> Instant {
     Instant(u64::try_from(at.as_nanos()).unwrap_or(u64::MAX))

@@ -2,11 +2,8 @@
 //! defaults, and that `docs/reference/scenario.md` is generated from. Parameters of convergence layers
 //! come from the layers' own tables (`core/cla`).
 
-use crate::keys_moving::{CITY, GROUP, MOBILITY, RADIO, WALKER};
-use crate::parse_fault::FAULT;
 use farlink_cla::registry::{LAYERS, LayerInfo, Medium, NAMES};
 use farlink_config::{Fallback, Key, Kind, Section, key, other, quota, reports, setting_keys};
-use farlink_link::stream::Congestion;
 use std::sync::LazyLock;
 
 const NODE_NAME: Kind = other("name of a node", "\"ground\"");
@@ -195,10 +192,6 @@ pub const REPORTS: Section = Section {
     help: "Compressed reporting at a node, as in `[compressed_reports]` of a node's file: who is told of bundles by numbers, and which bundles made here ask for it.",
     keys: reports::RULES,
 };
-
-/// Congestion controls of TCP, in the order of the key's words, and what Linux calls them.
-pub const TCP_CONTROLS: [(Congestion, &str); 3] =
-    [(Congestion::NewReno, "reno"), (Congestion::Cubic, "cubic"), (Congestion::Hybla, "hybla")];
 
 /// `[node.tcp]`.
 pub const TCP: Section = Section {
@@ -594,16 +587,3 @@ pub const EXPECT: Section = Section {
         key("wall_time_lab", Kind::Duration, Absent, "Real time a run in the testbed takes at most, set-up included."),
     ],
 };
-
-/// All sections in the order of the reference.
-pub fn sections() -> Vec<&'static Section> {
-    let mut sections: Vec<&'static Section> = vec![&SCENARIO, &NODE];
-    sections.extend([&*CUSTODY, &REPORTS, &TCP]);
-    sections.extend(LAYER_SECTIONS.iter().map(|layer| &layer.node));
-    sections.extend([&*LINK, &DIRECTION, &BURST, &OUTAGES]);
-    sections.extend(LAYER_SECTIONS.iter().map(|layer| &layer.link));
-    sections.extend([&*GROUP, &MOBILITY, &CITY, &WALKER, &RADIO]);
-    sections.extend([&CONTACT, &TRAFFIC, &TRAFFIC_FILE, &TRAFFIC_BUNDLES, &TRAFFIC_PING]);
-    sections.extend([&TUNNEL, &*SECURITY, &*QUOTA, &FAULT, &MEASURE, &EXPECT]);
-    sections
-}

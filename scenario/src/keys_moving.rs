@@ -1,12 +1,10 @@
 //! Keys of nodes that move: groups, mobility, radios.
 
-use crate::keys::NODE;
 use crate::motion::sky::NEIGHBOURS;
 use farlink_cla::registry::NAMES;
 use farlink_config::Fallback::{Absent, Is, Required};
 use farlink_config::Kind::{Choice, Count, Flag, Share};
 use farlink_config::{Key, Kind, Section, key, other};
-use std::sync::LazyLock;
 
 const LENGTH: Kind = other("length", "\"150 m\"");
 const AREA: Kind = other("length of a square's side, or [width, height]", "[\"1 km\", \"500 m\"]");
@@ -26,22 +24,6 @@ const RADIO_NAMES: Kind = other("name of a radio, or list of them", "\"wifi\"");
 pub const NODE_KEYS: &[Key] = &[
     key("mobility", MOBILITY_NAME, Absent, "How it moves; a radio with a range needs to know."),
     key("radio", RADIO_NAMES, Absent, "Radios it has: it gets a link to each node with the same one that it hears."),
-];
-
-/// `[[group]]`.
-pub static GROUP: LazyLock<Section> = LazyLock::new(|| {
-    let own = GROUP_KEYS.iter().chain(NODE.keys.iter().filter(|key| !matches!(key.name, "name" | "id" | "position")));
-    Section {
-        name: "group",
-        help: "Nodes that differ in nothing but their names and IDs: `[[group]]` for each, with the keys of a node. [[traffic]] may go from and to a group.",
-        keys: own.copied().collect::<Vec<_>>().leak(),
-    }
-});
-
-const GROUP_KEYS: &[Key] = &[
-    key("name", Kind::Name, Required, "Its name; its nodes are called so, with their numbers from 1."),
-    key("count", Count(1, 100_000), Required, "How many nodes."),
-    key("first_id", Count(1, 1 << 40), Required, "Number of its first node: `ipn:NUMBER.0`; the others follow."),
 ];
 
 /// Words of `model`.

@@ -6,11 +6,13 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod defaults;
 mod docs;
 mod doubts;
 mod draw;
 mod fault;
 pub mod keys;
+mod keys_group;
 pub mod keys_moving;
 mod layers;
 pub mod motion;
@@ -29,6 +31,7 @@ mod parse_traffic;
 mod parse_tunnel;
 mod plan;
 mod radios;
+mod shared;
 mod topology;
 mod types;
 
@@ -41,10 +44,11 @@ pub use farlink_config::custody::CustodyRules;
 pub use farlink_config::quota::Quota;
 pub use farlink_config::reports::ReportRules;
 pub use farlink_link::{DirectionSpec, LinkSpec};
-pub use fault::{Down, Fault, FaultKind, Lie};
+pub use fault::Down;
 pub use layers::NodeLayer;
+pub use shared::{ConnectSide, Layer, Settings, SizeRange};
 pub use topology::{first_delay, first_rate};
 pub use types::{
-    ConnectSide, Contact, Crc, Custody, Expect, Fidelity, Layer, Link, LinkChange, Measure, Node, Pace, Policy, Route,
-    SENDER_SERVICE, Scenario, Settings, SizeRange, StoreKind, Table, Tcp, Traffic, TrafficKind, Tunnel,
+    Contact, Crc, Custody, Expect, Fault, FaultKind, Fidelity, Lie, Link, LinkChange, Measure, Node, Pace, Policy,
+    Route, SENDER_SERVICE, Scenario, StoreKind, Table, Tcp, Traffic, TrafficKind, Tunnel,
 };

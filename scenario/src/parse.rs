@@ -5,7 +5,7 @@ use crate::names::Names;
 use crate::parse_moving::Equipment;
 use crate::types::{Expect, Fidelity, Measure, Scenario, Table};
 use farlink_base::{ConfigError, Duration};
-use farlink_config::{Errors, Reader, Section};
+use farlink_config::{Errors, Reader};
 use std::path::Path;
 use toml::de::DeTable;
 
@@ -160,13 +160,6 @@ fn expect(top: &Reader<'_>) -> Expect {
         finished_within: reader.duration("finished_within"),
         wall_time_lab: reader.duration("wall_time_lab"),
     }
-}
-
-/// A table of `<what>_defaults`, with its keys checked.
-pub fn defaults<'a>(top: &Reader<'a>, key: &str, sections: &[&'static Section]) -> Option<(String, &'a DeTable<'a>)> {
-    let (path, table) = top.raw_table(key)?;
-    Reader::check_keys(top.errors, &path, table, sections);
-    Some((path, table))
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! `[[fault]]`: what goes wrong, and when.
 
-use crate::fault::{Fault, FaultKind, Lie};
 use crate::names::Names;
-use crate::types::Scenario;
+use crate::types::{Fault, FaultKind, Lie, Scenario};
 use farlink_base::Duration;
 use farlink_config::{Fallback, Kind, Reader, Section, key, other};
 

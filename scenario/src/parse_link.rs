@@ -1,8 +1,8 @@
 //! Links: the model of each direction and the parameters of the convergence layer.
 
+use crate::defaults::defaults;
 use crate::keys::{self, LayerSections};
 use crate::names::Names;
-use crate::parse::defaults;
 use crate::types::{ConnectSide, Layer, Link};
 use farlink_base::{Duration, exact_volume, parse_duration};
 use farlink_cla::registry::{LAYERS, LayerInfo, Medium};

@@ -1,12 +1,12 @@
 //! Nodes: names and IDs, store, policies, parameters of layers.
 
+use crate::defaults::defaults;
 use crate::keys::{self, LayerSections};
-use crate::keys_moving::GROUP;
+use crate::keys_group::GROUP;
 use crate::motion::Group;
 use crate::names::Names;
-use crate::parse::defaults;
 use crate::parse_moving::Equipment;
-use crate::types::{Crc, Custody, Node, Policy, Route, Settings, StoreKind, Tcp};
+use crate::types::{Crc, Custody, Node, Policy, Route, Settings, StoreKind, TCP_CONTROLS, Tcp};
 use farlink_base::{Duration, EndpointId, NodeId, Priority};
 use farlink_cla::registry::{LAYERS, LayerInfo};
 use farlink_config::custody::CustodyRules;
@@ -220,7 +220,7 @@ fn tcp(reader: &Reader<'_>) -> Tcp {
         volume
     };
     Tcp {
-        congestion: keys::TCP_CONTROLS[table.choice("congestion").unwrap_or(0)].0,
+        congestion: TCP_CONTROLS[table.choice("congestion").unwrap_or(0)].0,
         send_buffer: buffer("send_buffer"),
         receive_buffer: buffer("receive_buffer"),
     }

@@ -1,7 +1,7 @@
 //! What a scenario says, as plain data. Every quantity has its unit in its type or its name.
 
-use crate::fault::Fault;
 use crate::motion::{Group, GroupTraffic, Mobility, Radio};
+pub use crate::shared::{ConnectSide, Layer, Settings, SizeRange};
 use farlink_base::security::Rule;
 use farlink_base::{DataRate, DataVolume, DtnTime, Duration, Facts, NodeId, Priority, apply_settings};
 use farlink_cla::registry::LayerInfo;
@@ -9,8 +9,8 @@ use farlink_cla::tcpcl_v4::{self, Tls};
 use farlink_config::custody::CustodyRules;
 use farlink_config::quota::Quota;
 use farlink_config::reports::ReportRules;
+use farlink_link::DirectionSpec;
 use farlink_link::stream::Congestion;
-use farlink_link::{DirectionSpec, UDP_IPV4_HEADERS};
 use std::path::PathBuf;
 
 /// One scenario, checked: every name in it refers to something, every index is in range.
@@ -143,10 +143,14 @@ pub struct Tcp {
     pub receive_buffer: DataVolume,
 }
 
+/// Congestion controls of TCP, in the order of the key's words, and what Linux calls them.
+pub const TCP_CONTROLS: [(Congestion, &str); 3] =
+    [(Congestion::NewReno, "reno"), (Congestion::Cubic, "cubic"), (Congestion::Hybla, "hybla")];
+
 impl Tcp {
     /// What Linux calls the congestion control.
     pub fn control_in_linux(&self) -> &'static str {
-        let known = crate::keys::TCP_CONTROLS.iter().find(|(congestion, _)| *congestion == self.congestion);
+        let known = TCP_CONTROLS.iter().find(|(congestion, _)| *congestion == self.congestion);
         known.map_or("reno", |(_, name)| name)
     }
 }
@@ -291,65 +295,6 @@ pub struct LinkChange {
     pub appears: bool,
 }
 
-/// Values of a layer's settings by name (its tables in `core/cla` list them), as the scenario gives
-/// them; what is not here has its default.
-pub type Settings = Vec<(&'static str, u64)>;
-
-/// Convergence layer of a link, with its parameters; both ends use the same.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Layer {
-    /// Which one.
-    pub kind: &'static LayerInfo,
-    /// Which end opens the connection, of a layer over streams.
-    pub connect: ConnectSide,
-    /// Parameters on this link.
-    pub settings: Settings,
-}
-impl Layer {
-    /// The value of a parameter on this link, its default where the scenario gives none; `None` when
-    /// the layer has no such parameter.
-    pub fn value(&self, name: &str) -> Option<u64> {
-        let known = self.kind.link_settings().into_iter().find(|setting| setting.name == name)?;
-        Some(value_in(&self.settings, name).unwrap_or(known.default))
-    }
-    /// The parameters an end of the link is given: those of the scenario, and what its direction adds to
-    /// each datagram where nothing is said of it.
-    pub fn settings_towards(&self, direction: &DirectionSpec) -> Settings {
-        let mut settings = self.settings.clone();
-        let counts = self.kind.link_settings().iter().any(|setting| setting.name == "overhead");
-        if counts && value_in(&settings, "overhead").is_none() {
-            settings.push(("overhead", UDP_IPV4_HEADERS + u64::from(direction.overhead)));
-        }
-        settings
-    }
-}
-
-/// A value the scenario gives.
-pub(crate) fn value_in(settings: &Settings, name: &str) -> Option<u64> {
-    settings.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
-}
-
-/// Which end of a stream link opens the connection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ConnectSide {
-    /// The first node of `between`.
-    First,
-    /// The second node of `between`.
-    Second,
-    /// Both try.
-    Both,
-}
-impl ConnectSide {
-    /// Whether this end of the link connects.
-    pub fn connects(self, first: bool) -> bool {
-        match self {
-            ConnectSide::First => first,
-            ConnectSide::Second => !first,
-            ConnectSide::Both => true,
-        }
-    }
-}
-
 /// A time in which one direction of a link is up.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Contact {
@@ -454,15 +399,6 @@ pub enum TrafficKind {
     },
 }
 
-/// Uniformly drawn size; both the same for a fixed one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SizeRange {
-    /// Smallest.
-    pub min: DataVolume,
-    /// Largest.
-    pub max: DataVolume,
-}
-
 /// How fast bundles are created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pace {
@@ -513,4 +449,78 @@ pub struct Expect {
     pub finished_within: Option<Duration>,
     /// Real time a run in the testbed takes, set-up included.
     pub wall_time_lab: Option<Duration>,
+}
+
+/// Something goes wrong, once or again and again.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Fault {
+    /// What.
+    pub kind: FaultKind,
+    /// When first, from the start of the run.
+    pub at: Duration,
+    /// How long it stays so; without meaning for clocks, which stay wrong.
+    pub lasts: Duration,
+    /// From one beginning to the next; `None`: it comes once.
+    pub every: Option<Duration>,
+}
+
+/// What goes wrong.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum FaultKind {
+    /// A node is killed, and started again from what its disk has.
+    Restart {
+        /// Index of the node in [`Scenario::nodes`].
+        node: usize,
+    },
+    /// A link transmits nothing, either way.
+    LinkDown {
+        /// Index of the link in [`Scenario::links`].
+        link: usize,
+    },
+    /// Two nodes hear each other by no radio.
+    Unheard {
+        /// Indices of the nodes, the smaller first.
+        between: [usize; 2],
+    },
+    /// A node's clock is set wrong.
+    ClockJump {
+        /// By how much, in nanoseconds; negative: back.
+        by_ns: i64,
+        /// Index of the node.
+        node: usize,
+    },
+    /// A node's clock runs wrong from then on.
+    ClockDrift {
+        /// How much too fast, in parts of a million; negative: too slow.
+        ppm: f64,
+        /// Index of the node.
+        node: usize,
+    },
+    /// A node tells its neighbours from then on what is not so.
+    Lie {
+        /// What it says.
+        says: Lie,
+        /// Index of the node.
+        node: usize,
+    },
+}
+
+/// What a node says of itself and of others that is not so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lie {
+    /// That it meets every node, at once and always.
+    Met,
+    /// That every bundle arrived.
+    Arrived,
+    /// That it has every bundle.
+    Has,
+}
+
+impl Fault {
+    /// Beginnings within a run of this length.
+    pub fn beginnings(&self, duration: Duration) -> impl Iterator<Item = Duration> + use<> {
+        let every = self.every;
+        let next = move |at: &Duration| at.checked_add(every?).filter(|at| *at < duration);
+        std::iter::successors(Some(self.at).filter(|at| *at < duration), next)
+    }
 }

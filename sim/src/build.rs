@@ -1,23 +1,22 @@
 //! From a scenario to nodes and links: what the node's configuration file says in the testbed.
 
 use crate::cable::Cable;
-use crate::contacts::sky::Heavens;
-use crate::crossing;
-use crate::messages::Framing;
+use crate::contacts::sky::Ephemeris;
+use crate::naming::{DEFAULT_EPOCH, node_id, parse_id};
 use crate::node::{NodeLink, SimulatedNode};
 use crate::oracle::Network;
 use crate::own::OwnPolicies;
 use crate::shared_routes::Shared;
-use crate::tls;
-use crate::world::End;
-use farlink_base::{Clock, ConfigError, DataVolume, DtnTime, Instant, LayerId, LinkId, NodeId, Rng};
-use farlink_bundle::{CrcType, EndpointId};
+use crate::sim_event::End;
+use crate::weights::{framing, message_span};
+use farlink_base::{Clock, ConfigError, DataVolume, Instant, LayerId, LinkId, NodeId, Rng};
+use farlink_bundle::CrcType;
 use farlink_cla::ltp::{Authentication, LinkKey};
-use farlink_link::{DirectionSpec, LinkDirection, UDP_IPV4_HEADERS, direction_seed, stream};
+use farlink_link::{DirectionSpec, LinkDirection, direction_seed, stream};
 use farlink_routing::PlanIndex;
 use farlink_scenario::{
-    Crc, Custody, Fidelity, Layer, Link, LinkChange, LinkEnd, Medium, Node, NodeLayer, ReportRules, Scenario,
-    StoreKind, first_delay, first_rate,
+    Crc, Custody, Fidelity, Link, LinkChange, LinkEnd, Node, NodeLayer, ReportRules, Scenario, StoreKind, first_delay,
+    first_rate,
 };
 use farlink_stack::{
     CompressedConfig, CompressedSettings, Config, CustodyConfig, CustodySettings, Identity, KeyRing, LayerConfig,
@@ -25,22 +24,18 @@ use farlink_stack::{
 };
 use std::sync::Arc;
 
-/// Wall time at the start of a run whose scenario names none: 2026-01-01T00:00:00Z. Fixed, so that
-/// a seed replays.
-pub const DEFAULT_EPOCH: DtnTime = DtnTime(820_540_800_000);
-
 /// The clock of every node: trusted, and right.
 pub(crate) fn clock(scenario: &Scenario) -> Clock {
     Clock { at: Instant::ZERO, utc: Some(scenario.epoch.unwrap_or(DEFAULT_EPOCH)), error_ms: 0 }
 }
 
 /// The contact plan that all nodes share; what satellites and stations see is in it where a router goes by it.
-pub(crate) fn plan(scenario: &Scenario, heavens: Option<&Heavens>) -> Arc<PlanIndex> {
+pub(crate) fn plan(scenario: &Scenario, ephemeris: Option<&Ephemeris>) -> Arc<PlanIndex> {
     let mut plan = scenario.contact_plan();
     let goes_by_it = |node: &Node| farlink_routing::make_router(&node.router.name, &node.router.params, &[], 0);
     let goes_by_it = |node: &Node| goes_by_it(node).is_ok_and(|router| router.uses_plan());
-    if let Some(heavens) = heavens.filter(|_| scenario.nodes.iter().any(goes_by_it)) {
-        plan.contacts.extend(heavens.plan(scenario));
+    if let Some(ephemeris) = ephemeris.filter(|_| scenario.nodes.iter().any(goes_by_it)) {
+        plan.contacts.extend(ephemeris.plan(scenario));
     }
     plan.epoch = clock(scenario).utc;
     Arc::new(PlanIndex::new(plan))
@@ -135,32 +130,6 @@ pub(crate) fn directions(scenario: &Scenario, index: usize) -> [LinkDirection; 2
     [direction(spec.forward, true), direction(spec.reverse, false)]
 }
 
-/// What whole bundles weigh on a link: the packets its layer would cut them into.
-pub(crate) fn framing(scenario: &Scenario, link: usize) -> Framing {
-    weight(&scenario.links[link].layer, scenario.is_secured(link).unwrap_or_default())
-}
-
-/// The same over a layer, whose sessions are secured or not.
-pub(crate) fn weight(layer: &Layer, secured: bool) -> Framing {
-    let headers = UDP_IPV4_HEADERS;
-    match layer.kind.medium {
-        Medium::Datagrams => {
-            let datagram = layer.value("datagram").unwrap_or(TCP_SEGMENT);
-            // Cheap and once a link: what authentication adds follows from the layer's own parameters.
-            let known = LayerKind::new(layer.kind, Identity::default(), &[]);
-            let span = known.map(|kind| kind.link(Neighbour::default(), &layer.settings));
-            let shown = if let Some(LinkParams::Ltp(span)) = span { span.authentication.bytes() } else { 0 };
-            let own = layer.kind.header_bytes + shown;
-            crossing::framing(layer.kind, datagram.max(64 + shown) - own, headers + own)
-        }
-        Medium::Streams => {
-            // What records add is taken from each segment.
-            let records = if secured { (TCP_SEGMENT * tls::RECORD_BYTES).div_ceil(tls::RECORD_MAX) } else { 0 };
-            crossing::framing(layer.kind, TCP_SEGMENT - records, TCP_HEADERS + records)
-        }
-    }
-}
-
 /// Two nodes get a link, or lose it.
 pub(crate) struct Change {
     pub at: Instant,
@@ -189,10 +158,6 @@ pub(crate) fn changes(scenario: &Scenario) -> Result<Vec<Change>, ConfigError> {
     scenario.link_changes().into_iter().map(change).collect()
 }
 
-/// Bytes of data in a full TCP segment on Ethernet, and of the headers around it.
-const TCP_SEGMENT: u64 = 1448;
-const TCP_HEADERS: u64 = 52;
-
 /// A node of a simulation of messages has no convergence layers: its links carry whole bundles.
 fn by_messages(config: &mut Config, scenario: &Scenario, ends: &[LinkEnd]) {
     config.layers = vec![LayerConfig { name: "messages".into(), kind: LayerKind::Message }];
@@ -205,29 +170,6 @@ fn by_message(config: &mut LinkConfig, scenario: &Scenario, end: &LinkEnd) {
     let overhead = u64::from(if end.first { link.forward.overhead } else { link.reverse.overhead });
     config.layer = 0;
     config.params = message_span(&weight, overhead);
-}
-
-/// How a node reckons with what bundles weigh.
-pub(crate) fn message_span(weight: &Framing, overhead: u64) -> LinkParams {
-    let packet = weight.payload_bytes + weight.header_bytes + overhead;
-    LinkParams::Message { wire_bytes_per_million: packet * 1_000_000 / weight.payload_bytes }
-}
-
-/// The endpoint of a service at a node.
-pub(crate) fn endpoint(node: &Node, service: u32) -> Result<EndpointId, ConfigError> {
-    Ok(node_id(node)?.at_service(service))
-}
-
-pub(crate) fn node_id(node: &Node) -> Result<EndpointId, ConfigError> {
-    parse_id(node, node.ids.first().map_or("", String::as_str))
-}
-
-fn parse_id(node: &Node, text: &str) -> Result<EndpointId, ConfigError> {
-    text.parse().map_err(|error| ConfigError {
-        path: format!("node.{}.id", node.name),
-        expected: format!("a node ID, not `{text}`: {error}"),
-        hint: "write e.g. \"ipn:1.0\"".into(),
-    })
 }
 
 /// The configuration of one node as it starts, and all its link ends in the order of its link numbers:

@@ -1,6 +1,6 @@
 //! What joins two nodes: the two directions of a link, with IP and UDP over them.
 
-use crate::world::End;
+use crate::sim_event::End;
 use farlink_base::Instant;
 use farlink_base::layer::DatagramBatch;
 use farlink_link::stream::{Config, Segment};

@@ -2,8 +2,9 @@
 //! link, when it arrives, and the answer on its way back. The bundle itself is shared, never copied.
 
 use crate::build;
-use crate::messages::{Framing, Messages, Output, Place, Token};
-use crate::world::{Happening, Queue};
+use crate::messages::{Messages, Output, Place, Token};
+use crate::sim_event::{Queue, SimEvent};
+use crate::weights;
 use farlink_base::layer::{SendId, Ticket};
 use farlink_base::{BundleMeta, Duration, HopState, Instant, LinkId, Refusal, TimerKey};
 use farlink_scenario::{LayerInfo, Scenario};
@@ -55,7 +56,7 @@ pub(crate) struct Crossings {
 impl Crossings {
     /// The links of a scenario, at rest.
     pub fn new(scenario: &Scenario) -> Crossings {
-        let link = |index: usize| (build::directions(scenario, index), build::framing(scenario, index));
+        let link = |index: usize| (build::directions(scenario, index), weights::framing(scenario, index));
         let messages = Messages::new((0..scenario.links.len()).map(link));
         let places = scenario.places();
         let at = |index: usize| {
@@ -182,7 +183,7 @@ impl Crossings {
                 if let Some(flight) = self.flights[place.link].get_mut(&token.0) {
                     (flight.left, flight.light) = (now, at.since(now));
                 }
-                queue.arm(at, Happening::Message(place, token));
+                queue.arm(at, SimEvent::Message(place, token));
             }
             // Confirmed when its answer is back; one that is lost the sender cannot know of.
             Output::Sent(place, token) => {
@@ -221,7 +222,7 @@ impl Crossings {
         let done = Input::MessageDone { id: flight.id, result: result.map_err(Some) };
         queue.arm(
             now + flight.light,
-            Happening::Reply { node: flight.from as u32, life: flight.life, says: Box::new(done) },
+            SimEvent::Reply { node: flight.from as u32, life: flight.life, says: Box::new(done) },
         );
     }
     fn set_alarm(&mut self, place: Place, queue: &mut Queue) {
@@ -233,17 +234,12 @@ impl Crossings {
         if let Some(old) = alarm.take() {
             queue.cancel(old);
         }
-        *alarm = wanted.map(|at| queue.arm(at, Happening::MessageWake(place)));
+        *alarm = wanted.map(|at| queue.arm(at, SimEvent::MessageWake(place)));
     }
     /// Counters of a link: forward, reverse.
     pub fn statistics(&self, link: usize) -> [farlink_link::Statistics; 2] {
         [0, 1].map(|end| *self.messages.statistics(Place { link, end }))
     }
-}
-
-/// What bundles weigh on a link: the packets a layer would cut them into.
-pub(crate) const fn framing(layer: &LayerInfo, payload_bytes: u64, header_bytes: u64) -> Framing {
-    Framing { payload_bytes, header_bytes, losses: !layer.repairs, outlives: layer.outlives, stops: layer.stops }
 }
 
 #[cfg(test)]
@@ -318,11 +314,11 @@ mod tests {
                 let Some((at, what)) = self.queue.pop_due(Instant(until_ms * MS)) else { return heard };
                 now = at;
                 match what {
-                    Happening::MessageWake(place) => {
+                    SimEvent::MessageWake(place) => {
                         self.crossings.wake(now, place, &mut self.queue, &mut self.todo);
                     }
-                    Happening::Message(place, token) => self.crossings.arrive(place, token, &mut self.todo),
-                    Happening::Reply { node, says, .. } => self.todo.push_back((node as usize, *says)),
+                    SimEvent::Message(place, token) => self.crossings.arrive(place, token, &mut self.todo),
+                    SimEvent::Reply { node, says, .. } => self.todo.push_back((node as usize, *says)),
                     _ => {}
                 }
             }

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `build.rs` | the node's configuration file |
 //! | `world.rs` | time, and what follows from what |
+//! | `sim_event.rs` | what can happen, and the queue of it |
 //! | `node.rs` | one machine: a stack, its disk, its alarm clock |
 //! | `cable.rs` | the radio or cable of a link, and UDP over it |
 //! | `streams.rs` | TCP |
@@ -19,27 +20,27 @@
 //! | `oracle.rs` | what no node can know |
 //! | `own.rs` | routers and controls of whoever drives a simulation |
 //! | `shared_routes.rs` | routes that thousands of satellites find once for all |
+//! | `naming.rs`, `weights.rs` | what nodes are called, and what bundles weigh on a link |
 //! | `traffic/` | the applications |
-//! | `world/faults.rs` | what goes wrong: kills, wrong clocks, deaf radios |
-//! | `liar.rs` | what nodes that lie tell their neighbours |
+//! | `faults.rs`, `world/faults.rs` | what goes wrong: kills, wrong clocks, deaf radios |
+//! | `byzantine.rs` | what nodes that lie tell their neighbours |
 //! | `radio/` | a radio that nodes share: whose turn it is, what crosses |
 //! | `record.rs`, `samples.rs`, `playback.rs`, `inputs.rs` | the run directory |
-//!
-//! `one_exact/` is apart: another simulator's world, imitated to the byte, to compare with; nothing here uses it.
 #![forbid(unsafe_code)]
 
 mod build;
+mod byzantine;
 mod cable;
 pub mod contacts;
 mod crossing;
 mod disk;
+mod faults;
 mod inputs;
-mod liar;
 pub mod messages;
 pub mod mobility;
+mod naming;
 mod node;
 mod observe;
-pub mod one_exact;
 mod oracle;
 mod own;
 mod playback;
@@ -47,14 +48,18 @@ mod radio;
 mod record;
 mod samples;
 mod shared_routes;
+mod sim_event;
 mod streams;
 pub mod tls;
 mod traffic;
+mod weights;
 mod world;
 
-pub use build::{DEFAULT_EPOCH, node_config};
+pub use build::node_config;
+pub use naming::DEFAULT_EPOCH;
 pub use observe::{Nodes, Observer, Silent, Trace};
 pub use own::{OwnPolicies, Registered};
+pub use radio::radios::RadioOutcome;
 pub use record::{Options, Progress, run, run_watched, run_with};
 pub use traffic::TrafficOutcome;
-pub use world::{Outcome, RadioOutcome, World};
+pub use world::{Outcome, World};

@@ -1,7 +1,7 @@
 //! One simulated machine: a stack, its disk and its alarm clock.
 
 use crate::disk::Disk;
-use crate::world::{Address, Happening, Queue};
+use crate::sim_event::{Address, Queue, SimEvent};
 use farlink_base::socket;
 use farlink_base::store::Usage;
 use farlink_base::{BundleHandle, ConfigError, EventClass, Instant, LayerId, LinkId, Sink, TimerKey};
@@ -162,7 +162,7 @@ impl SimulatedNode {
         if let Some(old) = self.alarm.take() {
             queue.cancel(old);
         }
-        self.alarm = wanted.filter(|at| *at < Instant::MAX).map(|at| queue.arm(at, Happening::Wake(index)));
+        self.alarm = wanted.filter(|at| *at < Instant::MAX).map(|at| queue.arm(at, SimEvent::Wake(index)));
     }
 
     /// The cables at this node: its number for the link, cable, and which end of it.

@@ -1,15 +1,16 @@
 //! A run as a directory: what the simulator saw, in the schema every world writes.
 
-use crate::build::DEFAULT_EPOCH;
 use crate::contacts::ContactEdge;
 use crate::inputs;
 use crate::mobility::ways::Ways;
+use crate::naming::DEFAULT_EPOCH;
 use crate::observe::{Nodes, Observer};
 use crate::own::{OwnPolicies, Registered};
 use crate::playback::{Meetings, Pair, legs};
+use crate::radio::radios::RadioOutcome;
 use crate::samples::Changes;
 use crate::traffic::TrafficOutcome;
-use crate::world::{Outcome, RadioOutcome, World};
+use crate::world::{Outcome, World};
 use anyhow::Result;
 use farlink_base::store::Usage;
 use farlink_base::{Event, EventClass, Instant, LinkId};

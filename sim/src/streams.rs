@@ -1,8 +1,8 @@
 //! TCP between the nodes: connections of two [`StreamEnd`]s each, the operating system's part of
 //! the stream inputs and outputs of a stack, and a node's part where they are secured.
 
+use crate::sim_event::{Address, Queue, SimEvent};
 use crate::tls::Tls;
-use crate::world::{Address, Happening, Queue};
 use farlink_base::socket;
 use farlink_base::{Instant, LayerId, Map, Payload, Sink, StreamId, TimerKey, map};
 use farlink_link::stream::{Config, Input as EndInput, Output as EndOutput, Segment, StreamEnd};
@@ -311,7 +311,7 @@ impl Streams {
                 if let Some(old) = side.alarm.take() {
                     queue.cancel(old);
                 }
-                side.alarm = wanted.map(|at| queue.arm(at, Happening::StreamWake(index, number)));
+                side.alarm = wanted.map(|at| queue.arm(at, SimEvent::StreamWake(index, number)));
             }
         }
         let over = |side: &Side| side.end.is_over() || side.end.is_idle();

@@ -1,70 +1,31 @@
-//! The whole loop: take the earliest happening, let it act on one node, carry what the node says to
+//! The whole loop: take the earliest event, let it act on one node, carry what the node says to
 //! where it goes, until nothing happens any more.
 
 use crate::build::{self, Change};
 use crate::cable::{Arrival, Cable};
-use crate::contacts::sky::Heavens;
+use crate::contacts::sky::Ephemeris;
 use crate::crossing::Crossings;
-use crate::messages::{Place, Token};
+use crate::faults::Faults;
+use crate::messages::Place;
 use crate::node::{Said, SimulatedNode, Wanted, wanted};
 use crate::observe::{Nodes, Observer, Trace};
 use crate::own::{OwnPolicies, Registered};
+use crate::radio::radios::{Offered, RadioOutcome, Radios};
 use crate::radio::transfers::Transfers;
+use crate::sim_event::{Queue, SimEvent};
 use crate::streams::{StreamSignal, Streams};
 use crate::traffic::{Applications, TrafficOutcome};
 use farlink_base::layer::{DatagramBatch, Destination};
 use farlink_base::socket;
-use farlink_base::{ConfigError, EventClass, Instant, LayerId, LinkId, TimerQueue};
+use farlink_base::{ConfigError, EventClass, Instant, LayerId};
 use farlink_link::Statistics;
-use farlink_link::stream::Segment;
 use farlink_scenario::{Fidelity, Scenario};
 use farlink_stack::{Input, Output};
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 
 mod faults;
 mod radio;
 mod transfer;
-
-pub use radio::RadioOutcome;
-
-/// What can happen next.
-pub(crate) enum Happening {
-    /// A node's own deadline.
-    Wake(usize),
-    /// A node is told something (datagrams). In a box, so that the many small happenings are
-    /// small.
-    Tell(usize, Box<Input>),
-    /// What a node asked for is done, if it still lives the life in which it asked.
-    Reply { node: u32, life: u32, says: Box<Input> },
-    /// A fault of the scenario begins, or ends.
-    Fault { index: usize, ends: bool },
-    /// A stream segment reaches one end of a connection.
-    Segment(usize, usize, Box<Segment>),
-    /// A deadline of one end of a connection.
-    StreamWake(usize, usize),
-    /// A deadline of one end of a link of messages.
-    MessageWake(Place),
-    /// A whole bundle reaches one end of a link.
-    Message(Place, Token),
-    /// The last bit of a bundle leaves by radio.
-    Transfer(u64),
-    /// It is there.
-    Arrival(u64),
-    /// What its receiver said of it is back.
-    Answer(u64),
-    /// A link may have come up or gone down.
-    Carrier(usize),
-    /// Two nodes get a link or lose it.
-    Change(usize),
-    /// An application may have something to send.
-    Traffic(usize),
-    /// Time to look at stores and links.
-    Sample,
-}
-
-/// The event queue: (time, insertion) order.
-pub(crate) type Queue = TimerQueue<Happening>;
 
 /// How a run ended.
 #[derive(Clone, PartialEq, Debug)]
@@ -99,10 +60,10 @@ pub struct World<O> {
     /// Links of a simulation of messages.
     crossings: Option<Crossings>,
     /// Who hears whom, and the links that follow.
-    radios: radio::Radios,
+    radios: Radios,
     applications: Applications,
     /// What goes wrong.
-    faults: Option<Box<faults::Faults>>,
+    faults: Option<Box<Faults>>,
     injected: u64,
     /// What nodes are to be told at this very moment.
     todo: VecDeque<(usize, Input)>,
@@ -136,8 +97,8 @@ impl<O: Observer> World<O> {
         if let Some(error) = scenario.needs_messages() {
             return Err(error);
         }
-        let heavens = Heavens::of(scenario)?;
-        let plan = build::plan(scenario, heavens.as_deref());
+        let ephemeris = Ephemeris::of(scenario)?;
+        let plan = build::plan(scenario, ephemeris.as_deref());
         let mut world = World {
             now: Instant::ZERO,
             end: Instant::ZERO + scenario.duration,
@@ -147,9 +108,9 @@ impl<O: Observer> World<O> {
             changes: build::changes(scenario)?,
             streams: Streams::new(scenario.nodes.iter().map(|node| node.ids.clone()).collect()),
             crossings: (scenario.fidelity == Fidelity::Message).then(|| Crossings::new(scenario)),
-            radios: radio::Radios::new(scenario, heavens)?,
+            radios: Radios::new(scenario, ephemeris)?,
             applications: Applications::new(scenario)?,
-            faults: faults::Faults::new(scenario, &plan, own)?,
+            faults: Faults::new(scenario, &plan, own)?,
             injected: 0,
             todo: VecDeque::new(),
             said: Vec::new(),
@@ -175,10 +136,10 @@ impl<O: Observer> World<O> {
             places.into_iter().for_each(|place| self.tell(node, place));
         }
         for link in 0..self.cables.len() {
-            self.queue.arm(Instant::ZERO, Happening::Carrier(link));
+            self.queue.arm(Instant::ZERO, SimEvent::Carrier(link));
         }
         for (index, change) in self.changes.iter().enumerate() {
-            self.queue.arm(change.at, Happening::Change(index));
+            self.queue.arm(change.at, SimEvent::Change(index));
         }
         if let Some(crossings) = &mut self.crossings {
             crossings.start(self.now, &mut self.queue, &mut self.todo);
@@ -187,7 +148,7 @@ impl<O: Observer> World<O> {
         self.todo.extend(self.applications.registrations());
         self.applications.start(&mut self.queue);
         if !self.sample_every.is_zero() {
-            self.queue.arm(Instant::ZERO, Happening::Sample);
+            self.queue.arm(Instant::ZERO, SimEvent::Sample);
         }
         self.settle();
     }
@@ -253,56 +214,56 @@ impl<O: Observer> World<O> {
         }
     }
 
-    fn happen(&mut self, happening: Happening) {
+    fn happen(&mut self, happening: SimEvent) {
         self.happenings += 1;
         match happening {
-            Happening::Wake(node) => {
+            SimEvent::Wake(node) => {
                 self.nodes[node].woke();
                 self.tell(node, Input::Wake);
             }
-            Happening::Tell(node, input) => self.tell(node, *input),
-            Happening::Reply { node, life, says } => {
+            SimEvent::Tell(node, input) => self.tell(node, *input),
+            SimEvent::Reply { node, life, says } => {
                 if self.nodes[node as usize].life == life {
                     self.tell(node as usize, *says);
                 }
             }
-            Happening::Fault { index, ends } => self.fault(index, ends),
-            Happening::Segment(connection, end, segment) => {
+            SimEvent::Fault { index, ends } => self.fault(index, ends),
+            SimEvent::Segment(connection, end, segment) => {
                 self.trace.add(&[self.now.0, 1, connection as u64, end as u64, segment.sequence]);
                 self.streams.segment(self.now, connection, end, segment);
                 self.settle_streams(connection);
             }
-            Happening::StreamWake(connection, end) => {
+            SimEvent::StreamWake(connection, end) => {
                 self.streams.wake(self.now, connection, end);
                 self.settle_streams(connection);
             }
-            Happening::MessageWake(place) => {
+            SimEvent::MessageWake(place) => {
                 if let Some(crossings) = &mut self.crossings {
                     crossings.wake(self.now, place, &mut self.queue, &mut self.todo);
                 }
             }
-            Happening::Message(place, token) => {
+            SimEvent::Message(place, token) => {
                 self.trace.add(&[self.now.0, 3, place.link as u64, place.end as u64]);
                 if let Some(crossings) = &mut self.crossings {
                     crossings.arrive(place, token, &mut self.todo);
                 }
             }
-            Happening::Transfer(number) => self.left(number),
-            Happening::Arrival(number) => self.arrive(number),
-            Happening::Answer(number) => self.answered(number),
-            Happening::Carrier(link) => self.carrier(link),
-            Happening::Change(index) => self.change(index),
-            Happening::Traffic(traffic) if self.nodes[self.applications.sender(traffic)].stopped => {
+            SimEvent::Transfer(number) => self.left(number),
+            SimEvent::Arrival(number) => self.arrive(number),
+            SimEvent::Answer(number) => self.answered(number),
+            SimEvent::Carrier(link) => self.carrier(link),
+            SimEvent::Change(index) => self.change(index),
+            SimEvent::Traffic(traffic) if self.nodes[self.applications.sender(traffic)].stopped => {
                 self.applications.pass(traffic);
             }
-            Happening::Traffic(traffic) => {
+            SimEvent::Traffic(traffic) => {
                 let room = self.nodes[self.applications.sender(traffic)].room();
                 self.applications.tick(self.now, traffic, room, &mut self.queue, &mut self.todo);
             }
-            Happening::Sample => {
+            SimEvent::Sample => {
                 self.sample();
                 self.observer.progress(self.now, self.applications.delivered());
-                self.queue.arm(self.now + self.sample_every, Happening::Sample);
+                self.queue.arm(self.now + self.sample_every, SimEvent::Sample);
             }
         }
     }
@@ -343,7 +304,7 @@ impl<O: Observer> World<O> {
             Output::Disk(op) => {
                 let (at, done) = self.nodes[node].disk.perform(self.now, op);
                 let (life, says) = (self.nodes[node].life, Box::new(Input::DiskDone(done)));
-                self.queue.arm(at, Happening::Reply { node: node as u32, life, says });
+                self.queue.arm(at, SimEvent::Reply { node: node as u32, life, says });
             }
             Output::App(output) => {
                 let (now, sender) = (self.now, &mut self.nodes[node]);
@@ -361,7 +322,7 @@ impl<O: Observer> World<O> {
                 let (bundle, size) = self.said_in(node, bundle, size);
                 if let Some(place) = self.radios.place(cable) {
                     let end = (place, end as u8);
-                    self.offer(node, radio::Offered { end, id, bundle, hop, size });
+                    self.offer(node, Offered { end, id, bundle, hop, size });
                 } else if let Some(crossings) = &mut self.crossings {
                     let (queue, todo) = (&mut self.queue, &mut self.todo);
                     let (place, node) = (Place { link: cable, end }, (node, self.nodes[node].life));
@@ -443,7 +404,7 @@ impl<O: Observer> World<O> {
         for Arrival { at, train } in self.arrivals.drain(..) {
             self.trace.add(&[self.now.0, 2, peer_node as u64, at.0, train.data.len()]);
             let input = Input::Socket(peer_layer, socket::Input::Datagrams { from, train });
-            self.queue.arm(at, Happening::Tell(peer_node, Box::new(input)));
+            self.queue.arm(at, SimEvent::Tell(peer_node, Box::new(input)));
         }
     }
 
@@ -462,7 +423,7 @@ impl<O: Observer> World<O> {
             let (first, again) = self.cables[cable].send_segment(self.now, end, &segment);
             let again = again.map(|at| (at, segment.clone()));
             for (at, segment) in first.map(|at| (at, segment)).into_iter().chain(again) {
-                self.queue.arm(at, Happening::Segment(connection, to, segment));
+                self.queue.arm(at, SimEvent::Segment(connection, to, segment));
             }
         }
         self.streams.departures = departures;
@@ -479,7 +440,7 @@ impl<O: Observer> World<O> {
         }
         let next = cable.next_carrier_change(self.now);
         if next < Instant::MAX {
-            self.queue.arm(next, Happening::Carrier(link));
+            self.queue.arm(next, SimEvent::Carrier(link));
         }
     }
 
@@ -537,29 +498,5 @@ impl<O: Observer> World<O> {
                 self.observer.link_sample(self.now, index, forward, queued, &counted[usize::from(!forward)]);
             }
         }
-    }
-}
-
-/// The address a peer's datagrams and connections come from.
-pub(crate) type Address = SocketAddr;
-
-/// One end of a link as its node knows it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct End {
-    /// Index of the node.
-    pub node: usize,
-    /// The link's number in that node.
-    pub link: LinkId,
-    /// Its address on this link.
-    pub address: Address,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_happening_is_small() {
-        assert!(size_of::<Happening>() <= 32, "{} B", size_of::<Happening>());
     }
 }

@@ -3,10 +3,10 @@
 use farlink_scenario::Scenario;
 use farlink_sim::{Outcome, Silent, World};
 
-#[path = "../../xtask/src/bench/cells.rs"]
+#[path = "../../trials/src/bench/cells.rs"]
 #[allow(dead_code, reason = "marks are for the table")]
 mod cells;
-#[path = "../../xtask/src/bench/sky.rs"]
+#[path = "../../trials/src/bench/sky.rs"]
 #[allow(dead_code, reason = "marks are for the table")]
 mod sky;
 

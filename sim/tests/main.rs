@@ -10,7 +10,6 @@ mod lies;
 mod link_life;
 mod ltp_links;
 mod moving;
-mod one_exact;
 mod one_way;
 mod oracle;
 mod own_policies;

@@ -3,7 +3,7 @@
 use farlink_base::{DtnTime, Duration};
 use farlink_scenario::Scenario;
 use farlink_sim::contacts::as_lines;
-use farlink_sim::contacts::sky::{Heavens, Pass};
+use farlink_sim::contacts::sky::{Ephemeris, Pass};
 use farlink_sim::{Outcome, Silent, TrafficOutcome, World};
 
 /// A constellation of this shape, two stations, and bundles from one to the other and back.
@@ -88,7 +88,7 @@ fn latency_of_last(traffic: &TrafficOutcome) -> f64 {
     traffic.complete_at.expect("all arrived").0 as f64 / 1e9 - 570.0
 }
 fn passes(scenario: &Scenario) -> Vec<Pass> {
-    Heavens::of(scenario).unwrap().expect("a sky").passes().to_vec()
+    Ephemeris::of(scenario).unwrap().expect("a sky").passes().to_vec()
 }
 
 #[test]
@@ -187,10 +187,10 @@ fn contacts_are_those_of_the_mask_and_the_range_and_the_beams() {
 #[test]
 fn light_takes_as_long_as_the_way_is() {
     let scenario = parse(&scenario("10 min", IRIDIUM, 66, BOTH));
-    let heavens = Heavens::of(&scenario).unwrap().unwrap();
+    let ephemeris = Ephemeris::of(&scenario).unwrap().unwrap();
     // Two that follow each other in a plane: a chord of an eleventh of a turn at 7,158 km.
     let chord_km = 2.0 * (6378.137 + 780.0) * (std::f64::consts::PI / 11.0).sin();
-    let light = heavens.light([0, 1], farlink_base::Instant::ZERO).as_secs_f64();
+    let light = ephemeris.light([0, 1], farlink_base::Instant::ZERO).as_secs_f64();
     assert!((light - chord_km / 299_792.458).abs() < 1e-9, "{light}");
     // A radio's own delay goes before the light's.
     let slow = BOTH.replace("rate = \"50 Mbit/s\"", "rate = \"50 Mbit/s\"\ndelay = \"1 s\"");

@@ -28,7 +28,7 @@ const STEPS: &[Step] = &[
     ("lints of core/", || clippy(&tools::root())),
     ("core/ without an operating system", bare_metal),
     ("tests", || tools::run(tools::cargo().args(["test", "--workspace"]))),
-    ("random networks with faults", crate::simfuzz::check),
+    ("random networks with faults", farlink_trials::simfuzz_check),
     ("bundles to and from others", || (crate::interop::CHORE.run)(&["--smoke".into()])),
 ];
 

@@ -5,7 +5,6 @@
 //! line that keeps them; a test by a line of its doc comment (`/// Keeps 9171-4.1-2.`). The page
 //! `docs/reference/conformance.md` is made of both.
 
-pub mod marks;
 mod mutants;
 mod page;
 mod quotes;
@@ -13,6 +12,7 @@ mod table;
 
 use crate::{Chore, tools};
 use anyhow::{Context, Result, bail, ensure};
+use farlink_trials::marks;
 use std::path::Path;
 
 /// The chore.

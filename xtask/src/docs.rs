@@ -13,7 +13,7 @@ pub const CHORE: Chore =
 
 /// Crates with pages.
 const CRATES: [&str; 6] =
-    ["farlink-scenario", "farlink-report", "farlink-node", "farlink-orbits", "farlink-campaign", "farlink-sim"];
+    ["farlink-scenario", "farlink-report", "farlink-node", "farlink-orbits", "farlink-campaign", "farlink-one"];
 
 fn run() -> Result<()> {
     let mut command = tools::cargo();

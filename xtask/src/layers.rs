@@ -96,6 +96,7 @@ const RULES: &[Rule] = &[
         &[ENGINE, "scenario", "report", "orbits"],
         "the simulator makes no system call and links no node: it drives stacks",
     ),
+    rule("one", &["core/base"], "another simulator's world, an oracle: it holds nothing of the engine nor of sim"),
     rule(
         "lab",
         &["scenario", "report", "events", "os", "core/base", "core/bundle", "core/routing", "core/link", "core/cla"],
@@ -125,7 +126,16 @@ const RULES: &[Rule] = &[
     rule("cli", EVERYTHING, ""),
     rule("python", EVERYTHING, ""),
     rule("tests", EVERYTHING, ""),
-    rule("xtask", &[], "chores start what they need as programs"),
+    Rule {
+        // An example measures what both worlds of simulation cost.
+        tests_may_use: &["one", "scenario", "sim"],
+        ..rule(
+            "trials",
+            &["aap2", "apps"],
+            "what tries the node starts it as a program, and attaches as any application does",
+        )
+    },
+    rule("xtask", &["trials"], "chores start what they need as programs"),
 ];
 
 const fn rule(folder: &'static str, may_use: &'static [&'static str], because: &'static str) -> Rule {
@@ -252,6 +262,9 @@ mod tests {
             ("core/base", "core/bundle", "stands on"),
             ("lab", "node", "home advantage"),
             ("sim", "os", "no system call"),
+            ("sim", "one", "no system call"),
+            ("one", "sim", "an oracle"),
+            ("trials", "node", "as a program"),
             ("node", "scenario", "no testbed"),
             ("apps", "node", "as anyone's would"),
             ("node", "apps", "no client of its own"),

@@ -1,67 +1,44 @@
 //! Chores of the project: `cargo xtask <chore>`, one file each.
 //!
 //! It contains nothing the product needs at run time. To add a chore, write `src/<name>.rs` with a
-//! `pub const CHORE`, and add one line to [`CHORES`]; `layers.rs` is a good model.
+//! `pub const CHORE`, and add one line to [`CHORES`]; `layers.rs` is a good model. Those that try the product are in
+//! `trials/`.
 #![forbid(unsafe_code)]
 
-mod agreement;
-mod attack;
-mod bench;
 mod ci;
 mod conformance;
-mod crash;
 mod docs;
 mod fuzz;
 mod interop;
 mod layers;
-mod mutants;
 mod new;
-mod one_reference;
-mod overload;
-mod profile;
 mod python;
 mod relation;
-mod sim_speed;
-mod simfuzz;
-mod soak;
 mod sources;
-mod tools;
 mod words;
 
-use anyhow::Result;
+use farlink_trials::{self as trials, Chore, tools};
 use std::process::ExitCode;
-
-/// One chore.
-pub struct Chore {
-    /// Its name on the command line.
-    pub name: &'static str,
-    /// Its arguments, for people.
-    pub usage: &'static str,
-    /// One sentence: what it does; further lines are shown by `--help` only.
-    pub help: &'static str,
-    /// Does it.
-    pub run: fn(&[String]) -> Result<()>,
-}
 
 /// Every chore, in the order `cargo xtask help` lists them.
 const CHORES: &[Chore] = &[
     ci::CHORE,
     layers::CHORE,
     fuzz::CHORE,
-    crash::CHORE,
-    simfuzz::CHORE,
-    mutants::CHORE,
-    attack::CHORE,
-    soak::CHORE,
-    overload::CHORE,
+    trials::CRASH,
+    trials::SIMFUZZ,
+    trials::MUTANTS,
+    trials::ATTACK,
+    trials::SOAK,
+    trials::OVERLOAD,
     interop::CHORE,
     python::CHORE,
     relation::CHORE,
-    agreement::CHORE,
-    bench::CHORE,
-    profile::CHORE,
-    sim_speed::CHORE,
-    one_reference::CHORE,
+    trials::AGREEMENT,
+    trials::BENCH,
+    trials::PROFILE,
+    trials::SIM_SPEED,
+    trials::ONE_REFERENCE,
     docs::CHORE,
     conformance::CHORE,
     words::CHORE,
@@ -82,7 +59,7 @@ fn main() -> ExitCode {
     if rest.iter().any(|argument| argument == "--help" || argument == "-h") {
         match (name, rest[0].as_str()) {
             ("mutants", "every") => {
-                println!("cargo xtask mutants {}\n\n{}", mutants::every::USAGE, mutants::every::HELP)
+                println!("cargo xtask mutants {}\n\n{}", trials::mutants::every::USAGE, trials::mutants::every::HELP)
             }
             _ => println!("cargo xtask {} {}\n\n{}", chore.name, chore.usage, chore.help),
         }

@@ -2,6 +2,7 @@
 //! the agent does not know, and that every file of tests is in a program.
 
 use anyhow::{Context, Result};
+use farlink_trials::sources::each_source;
 use std::path::{Path, PathBuf};
 
 /// How every crate under core/ begins, each law in the forms it may take. The last one makes clippy
@@ -100,29 +101,6 @@ pub fn unsafe_outside_os(root: &Path) -> Result<Vec<String>> {
     })?;
     found.sort();
     Ok(found)
-}
-
-/// Calls for every Rust file beneath a folder, except in folders that are not entered.
-///
-/// # Errors
-/// When a folder cannot be read, or what `found` says.
-pub fn each_source(
-    root: &Path,
-    enter: &dyn Fn(&Path) -> bool,
-    found: &mut dyn FnMut(&PathBuf) -> Result<()>,
-) -> Result<()> {
-    let mut folders = vec![root.to_path_buf()];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))? {
-            let path = entry?.path();
-            if path.is_dir() && !path.is_symlink() {
-                folders.extend(enter(&path).then_some(path));
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                found(&path)?;
-            }
-        }
-    }
-    Ok(())
 }
 
 fn unsafe_in(path: &PathBuf, root: &Path) -> Result<Vec<String>> {

@@ -3,7 +3,7 @@
 //! looked at), and tables `one other start end`, as data sets of CRAWDAD have them. Times are seconds;
 //! further columns are not looked at.
 
-use super::{Mistake, lines, number};
+use super::text::{Mistake, lines, number};
 use farlink_base::Duration;
 use std::collections::HashMap;
 

@@ -2,7 +2,7 @@
 //! looked at. The files of the ONE simulator begin with a line of least and largest values (time, x, y,
 //! z), which has other columns than the rest; the least are taken away then, as it does.
 
-use super::{Mistake, Point, lines, number};
+use super::text::{Mistake, Point, lines, number};
 use std::collections::HashMap;
 
 /// Where one node was.

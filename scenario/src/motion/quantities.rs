@@ -1,6 +1,6 @@
 //! Lengths and speeds with their units, and spans of them.
 
-use super::Point;
+use super::text::Point;
 use farlink_base::parse_duration;
 use farlink_config::Input;
 use toml::de::DeValue;

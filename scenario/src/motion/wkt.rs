@@ -1,7 +1,7 @@
 //! Streets as well-known text: `LINESTRING (x y, x y, ...)` and `MULTILINESTRING ((...), (...))`, with
 //! coordinates in metres. Points with the same coordinates are one crossing.
 
-use super::{Mistake, Point, number};
+use super::text::{Mistake, Point, number};
 use std::collections::HashMap;
 
 /// Points and the straight streets between them.

@@ -8,8 +8,8 @@
 //! looks at all nine around it and at whom it hears. Everything that decides is computed from the legs
 //! alone, and ties are broken by the nodes: the edges are the same for every size of the cells.
 
+use super::edge::{ContactEdge, Contacts, instant};
 use super::grid::{Cell, Grid};
-use super::{ContactEdge, Contacts, instant};
 use crate::mobility::{Leg, Mobility, Point, advance};
 use farlink_base::Instant;
 use std::cmp::Reverse;

@@ -1,6 +1,6 @@
 //! Several sources of contacts as one.
 
-use super::{ContactEdge, Contacts};
+use super::edge::{ContactEdge, Contacts};
 use farlink_base::Instant;
 
 /// A source, and the edge it gave that was not passed on yet.

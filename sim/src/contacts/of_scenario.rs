@@ -1,10 +1,10 @@
 //! The contacts of a scenario: of each radio a source, by its range and the ways of its nodes, or by
 //! what was recorded.
 
-use super::Contacts;
+use super::edge::Contacts;
 use super::kinetic::Kinetic;
 use super::merge::Merge;
-use super::sky::Heavens;
+use super::sky::Ephemeris;
 use super::trace::{Encounter, Recorded};
 use crate::mobility::city::City;
 use crate::mobility::map::{OnMap, Roads};
@@ -22,8 +22,8 @@ use std::sync::Arc;
 const CITY: u64 = 18;
 
 /// All contacts of a scenario's radios in order of time, computed as they are asked for. They follow from
-/// the scenario and its seed alone; `heavens` are its own.
-pub fn of_scenario(scenario: &Scenario, heavens: Option<&Heavens>) -> Merge {
+/// the scenario and its seed alone; `ephemeris` are its own.
+pub fn of_scenario(scenario: &Scenario, ephemeris: Option<&Ephemeris>) -> Merge {
     let motions = Motions::new(scenario);
     let source = |(place, radio): (usize, &motion::Radio)| -> Box<dyn Contacts> {
         match &radio.reach {
@@ -31,8 +31,8 @@ pub fn of_scenario(scenario: &Scenario, heavens: Option<&Heavens>) -> Merge {
                 let nodes = radio.nodes.iter().filter_map(|node| Some((*node as u32, motions.of(*node)?)));
                 Box::new(Kinetic::new(place as u16, *range, nodes.collect()))
             }
-            Reach::Sight(_) => match heavens {
-                Some(heavens) => Box::new(heavens.contacts(place as u16)),
+            Reach::Sight(_) => match ephemeris {
+                Some(ephemeris) => Box::new(ephemeris.contacts(place as u16)),
                 None => Box::new(Recorded::new(place as u16, [])),
             },
             Reach::Recorded(meetings) => {
@@ -118,8 +118,8 @@ fn wander_of(wander: &motion::Wander) -> Wander {
 /// # Errors
 /// Orbits that are none.
 pub fn as_lines(scenario: &Scenario) -> Result<impl Iterator<Item = String> + '_, ConfigError> {
-    let heavens = Heavens::of(scenario)?;
-    let mut contacts = of_scenario(scenario, heavens.as_deref());
+    let ephemeris = Ephemeris::of(scenario)?;
+    let mut contacts = of_scenario(scenario, ephemeris.as_deref());
     let end = Instant::ZERO + scenario.duration;
     Ok(std::iter::from_fn(move || {
         let edge = contacts.next(end)?;

@@ -44,7 +44,7 @@ pub struct Pass {
 }
 
 /// The satellites and stations of a scenario, and every pass in its time.
-pub struct Heavens {
+pub struct Ephemeris {
     sky: Sky,
     /// By their places in the scenario.
     places: Vec<Option<Place>>,
@@ -52,38 +52,38 @@ pub struct Heavens {
     passes: Vec<Pass>,
 }
 
-impl Heavens {
+impl Ephemeris {
     /// Those of a scenario; `None`: no radio of it needs to see.
     ///
     /// # Errors
     /// An orbit that is none, or more than can be kept.
-    pub fn of(scenario: &Scenario) -> Result<Option<Arc<Heavens>>, ConfigError> {
+    pub fn of(scenario: &Scenario) -> Result<Option<Arc<Ephemeris>>, ConfigError> {
         if !scenario.radios.iter().any(|radio| matches!(radio.reach, Reach::Sight(_))) {
             return Ok(None);
         }
-        let sky = Sky::new(scenario.epoch.unwrap_or(crate::build::DEFAULT_EPOCH));
+        let sky = Sky::new(scenario.epoch.unwrap_or(crate::naming::DEFAULT_EPOCH));
         let mut places = vec![None; scenario.nodes.len()];
         for mobility in &scenario.mobilities {
             let found = of_mobility(&sky, mobility).map_err(|why| error("mobility", &mobility.name, why))?;
             mobility.nodes.iter().zip(found).for_each(|(node, place)| places[*node] = Some(place));
         }
-        let mut heavens = Heavens { sky, places, passes: Vec::new() };
+        let mut ephemeris = Ephemeris { sky, places, passes: Vec::new() };
         for (index, radio) in scenario.radios.iter().enumerate() {
             if let Reach::Sight(sight) = &radio.reach {
-                let found = heavens.of_radio(scenario, radio, sight);
+                let found = ephemeris.of_radio(scenario, radio, sight);
                 let found = found.map_err(|why| error("radio", &radio.name, why))?;
-                heavens.passes.extend(found.into_iter().map(|(nodes, window)| Pass {
+                ephemeris.passes.extend(found.into_iter().map(|(nodes, window)| Pass {
                     radio: index as u16,
                     nodes,
                     start: instant(window.start),
                     end: instant(window.end),
                 }));
-                if heavens.passes.len() > PASSES_MAX {
+                if ephemeris.passes.len() > PASSES_MAX {
                     return Err(error("radio", &radio.name, format!("more than {PASSES_MAX} contacts")));
                 }
             }
         }
-        Ok(Some(Arc::new(heavens)))
+        Ok(Some(Arc::new(ephemeris)))
     }
 
     /// Every pass, by radio and pair, and those of a pair in order of time.

@@ -1,6 +1,6 @@
 //! Contacts that were recorded.
 
-use super::{ContactEdge, Contacts};
+use super::edge::{ContactEdge, Contacts};
 use farlink_base::Instant;
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! One traffic entry: what its sender sends when, and what its receiver makes of what arrives.
 
-use crate::world::{Happening, Queue};
+use crate::sim_event::{Queue, SimEvent};
 use farlink_base::{Chunk, ConfigError, DataVolume, Duration, Instant, Payload, Rng, TimerKey, fill_byte};
 use farlink_bpa::app::{RequestId, SendRequest};
 use farlink_bundle::EndpointId;
@@ -156,7 +156,7 @@ impl Entry {
         if let Some(later) = self.alarm.take() {
             queue.cancel(later);
         }
-        self.alarm = Some(queue.arm(at, Happening::Traffic(index)));
+        self.alarm = Some(queue.arm(at, SimEvent::Traffic(index)));
     }
     /// The alarm rang.
     pub fn woke(&mut self) {

@@ -11,7 +11,7 @@ mod entry;
 
 pub use entry::TrafficOutcome;
 
-use crate::world::Queue;
+use crate::sim_event::Queue;
 use entry::Entry;
 use farlink_base::{ConfigError, Instant, Refusal};
 use farlink_bpa::app::{AppInput, AppOutput, Delivery, RegistrationId, RequestId, SendRequest};
@@ -50,7 +50,7 @@ impl Applications {
         let (mut registered, mut known) = (Vec::new(), HashSet::new());
         for (index, traffic) in scenario.traffic.iter().enumerate() {
             let service = SENDER_SERVICE + index as u32;
-            let endpoint = |node: usize, service: u32| crate::build::endpoint(&scenario.nodes[node], service);
+            let endpoint = |node: usize, service: u32| crate::naming::endpoint(&scenario.nodes[node], service);
             let (source, destination) = (endpoint(traffic.from, service)?, endpoint(traffic.to, traffic.service)?);
             if known.insert((traffic.to, destination.clone())) {
                 registered.push((traffic.to, destination.clone()));
@@ -231,7 +231,7 @@ impl Applications {
 mod tests {
     use super::entry::RETRY;
     use super::*;
-    use crate::world::Happening;
+    use crate::sim_event::SimEvent;
     use farlink_base::Payload;
 
     fn applications(traffic: &str) -> Applications {
@@ -267,7 +267,7 @@ mod tests {
         let (mut queue, mut sent) = (Queue::new(), Vec::new());
         applications.start(&mut queue);
         while let Some((at, happening)) = queue.pop_due(Instant(until)) {
-            let Happening::Traffic(index) = happening else { continue };
+            let SimEvent::Traffic(index) = happening else { continue };
             let mut todo = VecDeque::new();
             applications.tick(at, index, None, &mut queue, &mut todo);
             for (_, input) in todo {
@@ -439,7 +439,7 @@ mod tests {
         apps.lose(1);
         apps.lose(0);
         todo.clear();
-        assert!(matches!(queue.pop_due(Instant::MAX), Some((_, Happening::Traffic(0)))));
+        assert!(matches!(queue.pop_due(Instant::MAX), Some((_, SimEvent::Traffic(0)))));
         apps.pass(0);
         assert!(apps.begin_again(Instant(7), 1, &mut queue).len() == 1 && queue.is_empty(), "the receiver");
         assert_eq!(apps.begin_again(Instant(9), 0, &mut queue).len(), 0);

@@ -4,114 +4,22 @@
 //! A killed node keeps its disk, and of that what was synced. Its operating system resets its streams; datagrams to
 //! it are lost, and so is what was on its way to or from it in whole bundles. Nobody is told that it is down.
 
-use super::{Happening, World};
+use super::World;
 use crate::build;
 use crate::contacts::ContactEdge;
-use crate::liar::{Crossed, Liar, Lies};
 use crate::node::SimulatedNode;
 use crate::observe::Observer;
-use crate::own::{OwnPolicies, Registered};
-use farlink_base::{BundleMeta, Clock, ConfigError, Duration, Event, Instant, LinkId, NodeId};
-use farlink_routing::PlanIndex;
-use farlink_scenario::{Fault, FaultKind, Lie, Scenario};
+use crate::own::Registered;
+use crate::sim_event::SimEvent;
+use farlink_base::{BundleMeta, ConfigError, Duration, Event, Instant, LinkId};
+use farlink_scenario::{FaultKind, Lie};
 use farlink_stack::Input;
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A clock that drifts is told anew each time it is this much further off,
 const DRIFT_STEP_S: f64 = 0.001;
 /// and not more often than so.
 const DRIFT_EVERY: Duration = Duration::from_secs(1);
-
-/// A scenario with faults, and what is wrong now.
-pub(super) struct Faults {
-    scenario: Scenario,
-    plan: Arc<PlanIndex>,
-    /// Per node, by how many faults it is down.
-    down: Vec<u32>,
-    /// Per node, how far its clock is off by jumps, in nanoseconds, and by drifts: how fast, and since when.
-    jumped_ns: Vec<i64>,
-    drifts: Vec<Vec<(f64, Instant)>>,
-    /// Who is near enough to hear whom: radio, smaller node, larger node.
-    near: BTreeSet<(u16, u32, u32)>,
-    /// Who hears each other by no radio, by how many faults.
-    deaf: BTreeMap<(u32, u32), u32>,
-    /// Where somebody will lie: who does, what of, and whom there is to speak of.
-    lies: Option<Lying>,
-}
-
-struct Lying {
-    nodes: Vec<Lies>,
-    names: Vec<NodeId>,
-    crossed: Crossed,
-}
-
-impl Faults {
-    /// Those of a scenario, if it has any.
-    ///
-    /// # Errors
-    /// When policies that know the whole network would have to be told what a killed node no longer has, or those of a
-    /// killed node are not in the registry, to be made again.
-    pub fn new(
-        scenario: &Scenario,
-        plan: &Arc<PlanIndex>,
-        own: &dyn OwnPolicies,
-    ) -> Result<Option<Box<Faults>>, ConfigError> {
-        if scenario.faults.is_empty() {
-            return Ok(None);
-        }
-        let restarts = |fault: &Fault| matches!(fault.kind, FaultKind::Restart { .. });
-        let refused = |why: &str| ConfigError {
-            path: "fault".into(),
-            expected: why.into(),
-            hint: "take the restarts out, or choose another router and control".into(),
-        };
-        if scenario.faults.iter().any(restarts) {
-            if scenario.needs_oracle().is_some() {
-                return Err(refused("a policy knows the whole network, and a node that restarts forgets"));
-            }
-            if own.any() {
-                return Err(refused("a node that restarts has the router and control of the scenario, not its own"));
-            }
-        }
-        let nodes = scenario.nodes.len();
-        Ok(Some(Box::new(Faults {
-            scenario: scenario.clone(),
-            plan: plan.clone(),
-            down: vec![0; nodes],
-            jumped_ns: vec![0; nodes],
-            drifts: vec![Vec::new(); nodes],
-            near: BTreeSet::new(),
-            deaf: BTreeMap::new(),
-            lies: scenario.faults.iter().any(|fault| matches!(fault.kind, FaultKind::Lie { .. })).then(|| Lying {
-                nodes: vec![Lies::default(); nodes],
-                names: scenario.nodes.iter().map(|node| node.number).collect(),
-                crossed: Crossed::default(),
-            }),
-        })))
-    }
-    /// What a node's clock shows.
-    fn clock(&self, node: usize, now: Instant) -> Clock {
-        let right = build::clock(&self.scenario);
-        let drifted: f64 =
-            self.drifts[node].iter().map(|(ppm, since)| ppm * 1e-6 * now.since(*since).as_secs_f64()).sum();
-        let off_ms = self.jumped_ns[node] / 1_000_000 + (drifted * 1e3) as i64;
-        let utc = right.utc.map(|utc| farlink_base::DtnTime(utc.0.saturating_add_signed(off_ms).max(1)));
-        Clock { utc, ..right }
-    }
-    /// Who this node is when it speaks, if it lies.
-    fn liar(&self, node: usize) -> Option<Liar<'_>> {
-        let Lying { nodes, names, crossed } = self.lies.as_ref()?;
-        let own = &self.scenario.nodes[node];
-        let lies = nodes[node];
-        let (router, control) = (own.router.name.as_str(), own.control.name.as_str());
-        (lies != Lies::default()).then_some(Liar { lies, me: own.number, router, control, nodes: names, crossed })
-    }
-    fn hear(&self, edge: &(u16, u32, u32)) -> bool {
-        let (_, a, b) = *edge;
-        [a, b].iter().all(|node| self.down[*node as usize] == 0) && !self.deaf.contains_key(&(a, b))
-    }
-}
 
 fn edge(now: Instant, (radio, a, b): (u16, u32, u32), up: bool) -> ContactEdge {
     ContactEdge { at: now, a, b, radio, up }
@@ -125,7 +33,7 @@ impl<O: Observer> World<O> {
             if let FaultKind::Restart { node } = fault.kind {
                 self.nodes[node].disk.may_forget();
             }
-            self.queue.arm(Instant::ZERO + fault.at, Happening::Fault { index, ends: false });
+            self.queue.arm(Instant::ZERO + fault.at, SimEvent::Fault { index, ends: false });
         }
     }
 
@@ -135,10 +43,10 @@ impl<O: Observer> World<O> {
         let drifts = matches!(fault.kind, FaultKind::ClockDrift { .. });
         if !ends {
             if let Some(every) = fault.every {
-                self.queue.arm(self.now + every, Happening::Fault { index, ends: false });
+                self.queue.arm(self.now + every, SimEvent::Fault { index, ends: false });
             }
             if !fault.lasts.is_zero() {
-                self.queue.arm(self.now + fault.lasts, Happening::Fault { index, ends: true });
+                self.queue.arm(self.now + fault.lasts, SimEvent::Fault { index, ends: true });
             }
         }
         if !(ends && drifts) {
@@ -182,7 +90,7 @@ impl<O: Observer> World<O> {
                 if ppm != 0.0 {
                     let step = Duration::try_from_secs_f64(DRIFT_STEP_S / (ppm.abs() * 1e-6)).unwrap_or(Duration::MAX);
                     let next = self.now.saturating_add(step.max(DRIFT_EVERY));
-                    self.queue.arm(next, Happening::Fault { index, ends: true });
+                    self.queue.arm(next, SimEvent::Fault { index, ends: true });
                 }
             }
         }
@@ -190,8 +98,8 @@ impl<O: Observer> World<O> {
 
     /// What a node tells its neighbour of itself, as it says it: in place of words that leave freely.
     pub(super) fn said_of_itself(&self, node: usize, content: Vec<u8>) -> Vec<u8> {
-        let liar = self.faults.as_ref().and_then(|faults| faults.liar(node));
-        liar.and_then(|liar| liar.hello(&content)).unwrap_or(content)
+        let byzantine = self.faults.as_ref().and_then(|faults| faults.byzantine(node));
+        byzantine.and_then(|byzantine| byzantine.hello(&content)).unwrap_or(content)
     }
     /// The same in a bundle of so many bytes; other bundles leave as they are.
     pub(super) fn said_in(&mut self, node: usize, bundle: Arc<BundleMeta>, size: u64) -> (Arc<BundleMeta>, u64) {
@@ -200,7 +108,8 @@ impl<O: Observer> World<O> {
             faults.lies.iter_mut().for_each(|lies| lies.crossed.note(bundle.id));
             return (bundle, size);
         }
-        let told = faults.liar(node).and_then(|liar| liar.payload(bundle.version, &bundle.payload.to_bytes()?));
+        let told =
+            faults.byzantine(node).and_then(|byzantine| byzantine.payload(bundle.version, &bundle.payload.to_bytes()?));
         let Some(told) = told else { return (bundle, size) };
         let size = size.saturating_sub(bundle.payload.len()) + told.len() as u64;
         let mut lie = BundleMeta::clone(&bundle);

@@ -1,11 +1,12 @@
 //! Bundles that cross by radio, in turns: who is asked for one, who is asked whether it would take it, and what
 //! becomes of it.
 
-use super::radio::Offered;
-use super::{Happening, World};
+use super::World;
 use crate::observe::Observer;
+use crate::radio::radios::Offered;
 use crate::radio::transfers::{Stage, Transfer};
 use crate::radio::turns::End;
+use crate::sim_event::SimEvent;
 use farlink_base::layer::{SendId, Ticket};
 use farlink_base::{Duration, Instant, Refusal};
 use farlink_link::DropReason;
@@ -74,7 +75,7 @@ impl<O: Observer> World<O> {
         let way = if kind.waits_for_arrival { delay } else { Duration::ZERO };
         let until = rounded_up(now.saturating_add(lasts).saturating_add(way), kind.quantum);
         self.trace.add(&[now.0, 5, u64::from(end.0) << 1 | u64::from(end.1), until.0]);
-        self.queue.arm(until, Happening::Transfer(number));
+        self.queue.arm(until, SimEvent::Transfer(number));
     }
 
     /// The last bit of a bundle left; where its sender waits for that, it arrived.
@@ -97,7 +98,7 @@ impl<O: Observer> World<O> {
         transfer.stage = Stage::Flying;
         let began = transfer.began;
         self.radios.free(self.now, end, began);
-        self.queue.arm(self.now.saturating_add(delay), Happening::Arrival(number));
+        self.queue.arm(self.now.saturating_add(delay), SimEvent::Arrival(number));
     }
 
     /// A bundle is at its receiver.
@@ -142,7 +143,7 @@ impl<O: Observer> World<O> {
                 if let Some(transfer) = self.radios.transfers.get(number) {
                     transfer.stage = Stage::Judged(told);
                 }
-                self.queue.arm(self.now.saturating_add(back), Happening::Answer(number));
+                self.queue.arm(self.now.saturating_add(back), SimEvent::Answer(number));
             }
             _ => {}
         }

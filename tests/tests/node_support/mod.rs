@@ -5,58 +5,31 @@
 use farlink_aap2::proto::{AapStatus, BundleAdu};
 use farlink_apps::client::Client;
 use farlink_apps::http;
+use farlink_trials::harness::{self, Process};
 use serde_json::Value;
 use std::io::Write;
-use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// The `farlink` binary: `FARLINK_BIN`, or the one of this build, built now if it is absent.
 pub fn farlink() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
-    BINARY.get_or_init(|| {
-        if let Some(given) = std::env::var_os("FARLINK_BIN") {
-            return given.into();
-        }
-        let mut folder = std::env::current_exe().expect("this test has a path");
-        folder.pop();
-        if folder.ends_with("deps") {
-            folder.pop();
-        }
-        let binary = folder.join("farlink");
-        if !binary.exists() {
-            let mut build = Command::new(env!("CARGO"));
-            build.args(["build", "--quiet", "--package", "farlink"]);
-            match folder.file_name().and_then(|name| name.to_str()) {
-                Some("debug") | None => {}
-                Some(profile) => drop(build.args(["--profile", profile])),
-            }
-            assert!(build.status().expect("cargo runs").success(), "cargo build -p farlink");
-        }
-        binary
-    })
+    BINARY.get_or_init(|| harness::beside_tests().expect("a program to test"))
 }
+
+/// Longest a node may take to end in good order.
+const END_MAX: Duration = Duration::from_secs(60);
 
 /// Runs `farlink` with arguments until it ends.
 pub fn run(arguments: &[&str]) -> Output {
     Command::new(farlink()).args(arguments).output().expect("farlink runs")
 }
 
-/// A port free for TCP and UDP, below those the system gives to outgoing connections, and each only
-/// once: what was free a moment ago stays free until the node binds it.
+/// A port free for TCP and UDP, each only once.
 pub fn port() -> u16 {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    loop {
-        let step = NEXT.fetch_add(1, Ordering::Relaxed);
-        let port = 10_000 + (std::process::id().wrapping_mul(61).wrapping_add(step) % 20_000) as u16;
-        let free = TcpListener::bind(("127.0.0.1", port)).is_ok() && UdpSocket::bind(("127.0.0.1", port)).is_ok();
-        if free {
-            return port;
-        }
-    }
+    harness::free_port().expect("a free port")
 }
 
 /// Waits until something is so.
@@ -117,10 +90,9 @@ impl Pair {
 
 /// A running node.
 pub struct Node {
-    child: Child,
+    process: Process,
     /// Its application socket.
     pub socket: String,
-    log: PathBuf,
 }
 impl Node {
     /// Starts a node from its configuration; `socket` is the application socket named there.
@@ -149,32 +121,19 @@ impl Node {
         })
     }
     fn start_as(mut command: Command, file: &Path, socket: PathBuf) -> Node {
-        let log = file.with_extension("log");
-        let errors = std::fs::OpenOptions::new().create(true).append(true).open(&log).expect("a log");
-        let child = command
-            .args(["node", "--config"])
-            .arg(file)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(errors)
-            .spawn()
-            .expect("the node starts");
-        let mut node = Node { child, socket: socket.display().to_string(), log };
-        until("the node's application socket", || {
-            if let Some(status) = node.child.try_wait().expect("a status") {
-                panic!("the node ended with {status}: {}", node.log());
-            }
-            Client::connect(&node.socket).is_ok()
-        });
-        node
+        let (place, log) = (socket.display().to_string(), file.with_extension("log"));
+        command.args(["node", "--config"]).arg(file);
+        let mut process = Process::start(&mut command, "under test", socket, log).expect("the node starts");
+        process.wait_ready().unwrap_or_else(|why| panic!("{why:#}"));
+        Node { process, socket: place }
     }
     /// Its process.
     pub fn id(&self) -> u32 {
-        self.child.id()
+        self.process.id()
     }
     /// What it logged.
     pub fn log(&self) -> String {
-        std::fs::read_to_string(&self.log).unwrap_or_default()
+        self.process.log()
     }
     /// A client at an endpoint: `window` 0 sends, else receives.
     pub fn client(&self, service: &str, window: u32) -> Client {
@@ -186,26 +145,19 @@ impl Node {
     }
     /// Kills it as a power cut would.
     pub fn kill(mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = self.process.kill();
     }
     /// Sends SIGTERM; gives the exit code.
     pub fn terminate(mut self) -> Option<i32> {
-        let pid = self.child.id().to_string();
-        let sent = Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs");
-        assert!(sent.success());
-        self.child.wait().expect("it ends").code()
+        self.process.end(END_MAX).expect("it ends").code()
     }
     /// Sends SIGHUP.
     pub fn hang_up(&self) {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-HUP", &pid]).status().expect("kill runs").success());
+        self.process.hang_up().expect("it runs");
     }
 }
 impl Drop for Node {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
         if std::thread::panicking() {
             let _ = writeln!(std::io::stderr(), "log of the node:\n{}", self.log());
         }

@@ -5,9 +5,9 @@
 //! in [`FILE`] and on the page.
 
 use super::{Standing, marks, standings, table};
-use crate::mutants::every::{sites, tree, trial};
 use crate::tools;
 use anyhow::{Context, Result, bail};
+use farlink_trials::mutants::every::{sites, tree, trial};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Mutex;

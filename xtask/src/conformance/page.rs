@@ -1,9 +1,9 @@
 //! The page that people read.
 
-use super::marks::Place;
 use super::mutants::Noticed;
 use super::table::{Rule, Table};
 use super::{PAGE, Standing};
+use farlink_trials::marks::Place;
 use std::collections::BTreeMap;
 
 const INTRODUCTION: &str = "# Conformance

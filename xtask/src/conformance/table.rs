@@ -1,6 +1,7 @@
 //! Tables of rules: one file a standard.
 
 use anyhow::{Context, Result, bail, ensure};
+use farlink_trials::marks::is_id;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -103,27 +104,9 @@ fn word(table: &mut toml::Table, key: &str) -> Result<String> {
     }
 }
 
-/// Whether this is the number of a rule: of a standard, of a section, and within it.
-pub fn is_id(text: &str) -> bool {
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let mut parts = text.split('-');
-    let (rfc, section, number) = (parts.next(), parts.next(), parts.next());
-    rfc.is_some_and(|rfc| rfc.len() == 4 && digits(rfc))
-        && section.is_some_and(|section| section.split('.').all(digits))
-        && number.is_some_and(digits)
-        && parts.next().is_none()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_of_rules_are_told_from_dates_and_words() {
-        assert!(["9171-4-1", "5326-3.2.2-10"].into_iter().all(is_id));
-        let others = ["2026-11", "9171-4.1", "9171-4..1-1", "171-4-1", "9171-4-1-1", "9171-4-x", "", "9171--1"];
-        assert!(!others.into_iter().any(is_id));
-    }
 
     #[test]
     fn a_table_says_what_is_wrong_with_it() {

@@ -5,8 +5,8 @@ use super::load::Load;
 use super::matrix::Row;
 use super::process::finish;
 use super::trial::Size;
-use crate::crash::node::{Node, free_port};
 use anyhow::{Context, Result, ensure};
+use farlink_trials::harness::{Node, free_port};
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -62,7 +62,7 @@ fn attached(dir: &Path, binary: &Path, tools: &Path, version: u8, size: Size) ->
     }
     let load = Load::mixed(pings.min(4), 100_000);
     let sent = |from: &Node, to: &Node, service: u32| -> Result<Vec<String>> {
-        let endpoint = format!("ipn:{}.{service}", if to.name == "a" { 1 } else { 2 });
+        let endpoint = format!("ipn:{}.{service}", if to.name() == "a" { 1 } else { 2 });
         for at in 0..load.len() {
             let (file, got) = (dir.join("sent"), dir.join("got"));
             let payload = load.payload(at);

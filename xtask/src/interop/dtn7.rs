@@ -8,9 +8,9 @@ use super::peer::{Can, Peer};
 use super::process::{Process, finish};
 use super::trial::{Pair, Size};
 use super::{cbor, install};
-use crate::crash::aap2::Client;
-use crate::crash::node::free_port;
 use anyhow::{Context, Result, bail, ensure};
+use farlink_trials::harness::client::{attach, is_taken, to};
+use farlink_trials::harness::free_port;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
@@ -286,9 +286,9 @@ fn there_and_back(dir: &Path, ours: &Ours, dtnd: &Dtnd, payload: &[u8], patience
     let (file, got) = (dir.join("sent"), dir.join("got"));
     fs::write(&file, payload)?;
     let _ = fs::remove_file(&got);
-    let mut client = Client::attach(&ours.socket(), "ipn:1.65", false)?;
-    client.send("ipn:2.42", payload)?;
-    ensure!(client.response()?, "our node refused the bundle");
+    let mut client = attach(&ours.socket(), "ipn:1.65", 0)?;
+    client.send(to("ipn:2.42"), payload)?;
+    ensure!(is_taken(&mut client)?, "our node refused the bundle");
     let begun = Instant::now();
     while !got.exists() {
         ensure!(begun.elapsed() < patience, "dtnd has no bundle after {patience:?}");
@@ -304,7 +304,7 @@ fn there_and_back(dir: &Path, ours: &Ours, dtnd: &Dtnd, payload: &[u8], patience
     let mut client = ours.receiver("ipn:1.64", patience)?;
     finish(tool("dtnsend").args(["--receiver", "ipn:1.64"]).arg(file), &dir.join("dtnsend.log"), patience)?;
     let delivered = client.delivery().context("no bundle of dtnsend came")?;
-    client.taken()?;
+    client.taken(true)?;
     ensure!(delivered.payload == payload, "other bytes than dtnsend sent");
     Ok(())
 }

@@ -4,8 +4,8 @@ use super::load::Load;
 use super::matrix::Row;
 use super::node::{Ours, RECEIVES, SENDS};
 use super::peer::Peer;
-use crate::crash::aap2::Client;
 use anyhow::{Context, Result, ensure};
+use farlink_trials::harness::client::{attach, is_taken, to};
 use std::time::{Duration, Instant};
 
 /// What it is called in the table.
@@ -51,16 +51,16 @@ impl Found<'_> {
         ours.start()?;
         peer.start()?;
         let mut receiver = ours.receiver(RECEIVES, patience)?;
-        let mut sender = Client::attach(&ours.socket(), SENDS, false)?;
+        let mut sender = attach(&ours.socket(), SENDS, 0)?;
         for at in 0..load.len() {
             let payload = load.payload(at);
-            sender.send(self.endpoint, &payload)?;
-            ensure!(sender.response()?, "our node refused the bundle");
+            sender.send(to(self.endpoint), &payload)?;
+            ensure!(is_taken(&mut sender)?, "our node refused the bundle");
             let came = peer.take(patience)?.with_context(|| format!("{} has no bundle", self.name))?;
             ensure!(came == payload, "{} has other bytes", self.name);
             peer.send(RECEIVES, &payload)?;
             let delivered = receiver.delivery().with_context(|| format!("no bundle of {} came", self.name))?;
-            receiver.taken()?;
+            receiver.taken(true)?;
             ensure!(delivered.payload == payload, "other bytes than {} sent", self.name);
         }
         let begun = Instant::now();

@@ -8,9 +8,9 @@ use super::matrix::Row;
 use super::node::{Ours, RECEIVES, SENDS};
 use super::peer::Peer;
 use super::trial::Size;
-use crate::crash::aap2::Client;
-use crate::crash::node::free_port;
 use anyhow::{Context, Result, ensure};
+use farlink_trials::harness::client::{attach, is_taken, to};
+use farlink_trials::harness::free_port;
 use std::fs;
 use std::path::Path;
 use std::thread::sleep;
@@ -76,11 +76,11 @@ fn both(mut ours: Ours, mut ion: Ion, name: &str, layer: &str, patience: Duratio
 
 /// ION takes custody of all of them, and says so.
 fn ours_to_it(ours: &Ours, ion: &mut Ion, load: &Load, patience: Duration) -> Result<String> {
-    let mut sender = Client::attach(&ours.socket(), SENDS, false)?;
+    let mut sender = attach(&ours.socket(), SENDS, 0)?;
     let mut ledger = Ledger::of(load);
     for at in 0..load.len() {
-        sender.send("ipn:2.42", &load.payload(at))?;
-        ensure!(sender.response()?, "our node refused bundle {at}");
+        sender.send(to("ipn:2.42"), &load.payload(at))?;
+        ensure!(is_taken(&mut sender)?, "our node refused bundle {at}");
     }
     while ledger.missing() > 0 {
         let payload = ion.take(patience)?.with_context(|| format!("{} did not arrive", ledger.missing()))?;
@@ -108,7 +108,7 @@ fn it_to_ours(ours: &Ours, ion: &mut Ion, load: &Load, patience: Duration) -> Re
     while ledger.missing() > 0 {
         let delivered = receiver.delivery().with_context(|| format!("{} did not arrive", ledger.missing()))?;
         ledger.came(&delivered.payload)?;
-        receiver.taken()?;
+        receiver.taken(true)?;
     }
     let begun = Instant::now();
     loop {

@@ -120,8 +120,10 @@ mod tests {
             faults.split('`').filter(|word| word.matches('_').count() > 2).map(|name| format!("fn {name}()")).collect();
         assert!(named.len() >= 12, "{named:?}");
         let mut missing = named;
-        let mut folders: Vec<std::path::PathBuf> =
-            ["core", "node", "os", "sim", "tests", "xtask"].iter().map(|folder| tools::root().join(folder)).collect();
+        let mut folders: Vec<std::path::PathBuf> = ["core", "node", "os", "sim", "tests", "trials", "xtask"]
+            .iter()
+            .map(|folder| tools::root().join(folder))
+            .collect();
         while let Some(folder) = folders.pop() {
             for entry in std::fs::read_dir(folder).unwrap() {
                 let path = entry.unwrap().path();

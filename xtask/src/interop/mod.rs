@@ -29,9 +29,9 @@ mod trial;
 mod ud3tn;
 mod wireshark;
 
-use crate::crash::build;
 use crate::{Chore, tools};
 use anyhow::{Context, Result, bail};
+use farlink_trials::harness::build;
 use matrix::Row;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! Our node beside a peer, and the applications attached to it.
 
-use crate::crash::aap2::Client;
-use crate::crash::node::Node;
 use anyhow::Result;
+use farlink_trials::harness::Node;
+use farlink_trials::harness::client::{Client, attach};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -55,8 +55,8 @@ impl Ours {
     }
     /// An application that is sent to, as long as it is told of something within this time.
     pub fn receiver(&self, endpoint: &str, patience: Duration) -> Result<Client> {
-        let client = Client::attach(&self.socket(), endpoint, true)?;
-        client.set_timeout(patience)?;
+        let client = attach(&self.socket(), endpoint, 1)?;
+        client.set_read_timeout(Some(patience))?;
         Ok(client)
     }
     /// How often this happened since it began, as its events file says by now.

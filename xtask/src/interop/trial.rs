@@ -5,8 +5,8 @@ use super::load::{Ledger, Load};
 use super::matrix::Row;
 use super::node::{HEARS, Ours, RECEIVES, SENDS};
 use super::peer::{Can, Peer};
-use crate::crash::aap2::Client;
 use anyhow::{Context, Result, bail, ensure};
+use farlink_trials::harness::client::{BundleAdu, Client, attach, is_taken, to};
 use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -145,15 +145,15 @@ impl Pair<'_> {
     fn we_ping(&mut self, echo: &str, load: &Load) -> Result<Came> {
         let mut ledger = Ledger::of(load);
         let mut answers = self.ours.receiver(SENDS, self.size.patience)?;
-        let mut sender = Client::attach(&self.ours.socket(), SENDS, false)?;
+        let mut sender = attach(&self.ours.socket(), SENDS, 0)?;
         let mut times = Vec::new();
         for at in 0..load.len() {
             let begun = Instant::now();
-            sender.send(echo, &load.payload(at))?;
-            ensure!(sender.response()?, "our node refused a ping");
+            sender.send(to(echo), &load.payload(at))?;
+            ensure!(is_taken(&mut sender)?, "our node refused a ping");
             let answer = answers.delivery().context("no answer")?;
             times.push(begun.elapsed());
-            answers.taken()?;
+            answers.taken(true)?;
             ledger.came(&answer.payload)?;
         }
         ledger.settled()?;
@@ -241,7 +241,7 @@ impl Pair<'_> {
                 // An error is the end of our patience.
                 let Ok(delivered) = receiver.delivery() else { break };
                 ledger.came(&delivered.payload)?;
-                receiver.taken()?;
+                receiver.taken(true)?;
             }
             sending.join().unwrap_or_else(|_| bail!("the sender panicked"))
         })?;
@@ -289,16 +289,18 @@ fn forgiven(lost: usize, of: usize, killed: Killed, gone: usize, datagrams: bool
 }
 
 /// Sends a load through a node that may be killed meanwhile; what it did not confirm is sent again.
-fn send_all(socket: &Path, to: &str, load: &Load, reports: bool, patience: Duration) -> Result<()> {
+fn send_all(socket: &Path, destination: &str, load: &Load, reports: bool, patience: Duration) -> Result<()> {
     let mut attached: Option<Client> = None;
     for at in 0..load.len() {
         let (payload, begun) = (load.payload(at), Instant::now());
         loop {
             let sent = match &mut attached {
-                Some(client) => client
-                    .send_reported(to, &payload, if reports { HEARS } else { "" })
-                    .and_then(|()| client.response()),
-                None => Client::attach(socket, SENDS, false).map(|client| {
+                Some(client) => {
+                    let report_to_eid = if reports { HEARS.into() } else { String::new() };
+                    let adu = BundleAdu { report_to_eid, ..to(destination) };
+                    client.send(adu, &payload).and_then(|()| is_taken(client))
+                }
+                None => attach(socket, SENDS, 0).map(|client| {
                     attached = Some(client);
                     false
                 }),
@@ -321,7 +323,7 @@ fn delivery_reports(mut client: Client, wanted: usize) -> Result<usize> {
     let mut heard = 0;
     while heard < wanted {
         let record = client.delivery().with_context(|| format!("only {heard} of {wanted} deliveries were reported"))?;
-        client.taken()?;
+        client.taken(true)?;
         heard += usize::from(cbor::reports_delivery(&record.payload));
     }
     Ok(heard)

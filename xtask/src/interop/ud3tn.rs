@@ -7,9 +7,9 @@ use super::peer::{Can, Peer};
 use super::places;
 use super::process::{Process, last_lines};
 use super::trial::{Pair, Size};
-use crate::crash::aap2::Client;
-use crate::crash::node::free_port;
 use anyhow::{Context, Result, bail, ensure};
+use farlink_trials::harness::client::{self, Client, Sender, attach, is_taken, to};
+use farlink_trials::harness::free_port;
 use std::fs;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -121,7 +121,7 @@ struct Ud3tn {
 
 struct Running {
     sender: Client,
-    receiver: Client,
+    receiver: Sender,
     payloads: Receiver<Vec<u8>>,
     /// Ends after the clients.
     _daemon: Process,
@@ -132,7 +132,7 @@ impl Ud3tn {
         self.dir.join("ud3tn.log")
     }
     fn attached(&self, subscriber: bool) -> Result<Client> {
-        let client = Client::attach(&self.dir.join("aap2.sock"), APPLICATION, subscriber);
+        let client = attach(&self.dir.join("aap2.sock"), APPLICATION, subscriber.into());
         client.with_context(|| format!("cannot attach to µD3TN:\n{}", last_lines(&self.log())))
     }
     fn running(&mut self) -> Result<&mut Running> {
@@ -173,14 +173,14 @@ impl Peer for Ud3tn {
         // What came before goes to whoever attaches first, and is lost where that one only sends.
         let (receiver, mut sender) = (self.attached(true)?, self.attached(false)?);
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_secs().saturating_sub(DTN_EPOCH);
-        sender.send(CONTACTS, contact(self.cla, self.ports.0, now).as_bytes())?;
-        ensure!(sender.response()?, "µD3TN does not take its contacts:\n{}", last_lines(&log));
-        receiver.set_timeout(FOREVER)?;
+        sender.send(to(CONTACTS), contact(self.cla, self.ports.0, now).as_bytes())?;
+        ensure!(is_taken(&mut sender)?, "µD3TN does not take its contacts:\n{}", last_lines(&log));
+        receiver.set_read_timeout(Some(FOREVER))?;
         let (payload, payloads) = channel();
-        let mut reader = receiver.try_clone()?;
+        let (receiver, mut reader) = receiver.split()?;
         std::thread::spawn(move || {
             while let Ok(delivered) = reader.delivery() {
-                if reader.taken().is_err() || payload.send(delivered.payload).is_err() {
+                if reader.taken(true).is_err() || payload.send(delivered.payload).is_err() {
                     break;
                 }
             }
@@ -195,8 +195,8 @@ impl Peer for Ud3tn {
     }
     fn send(&mut self, to: &str, payload: &[u8]) -> Result<()> {
         let sender = &mut self.running()?.sender;
-        sender.send(to, payload)?;
-        ensure!(sender.response()?, "µD3TN refused the bundle");
+        sender.send(client::to(to), payload)?;
+        ensure!(is_taken(sender)?, "µD3TN refused the bundle");
         Ok(())
     }
     fn take(&mut self, wait: Duration) -> Result<Option<Vec<u8>>> {

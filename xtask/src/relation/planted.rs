@@ -1,9 +1,9 @@
 //! Defects planted one by one in a copy of the tree, which all histories of a few events have to find. Prints the table of
 //! docs/decisions/0037-random-histories.md.
 
-use crate::mutants::{self, Tree};
 use crate::tools;
 use anyhow::{Context, Result, bail};
+use farlink_trials::mutants::{self, Tree};
 use std::process::Command;
 
 /// Worlds of two neighbours: stores in memory, on disk, where a crash is a power cut, and a link that cuts bundles.

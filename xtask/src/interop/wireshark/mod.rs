@@ -8,10 +8,10 @@ use super::load::{Ledger, Load};
 use super::matrix::Row;
 use super::node::{Ours, SENDS};
 use super::trial::Size;
-use crate::crash::aap2::Client;
-use crate::crash::node::free_port;
 use crate::tools;
 use anyhow::{Context, Result, ensure};
+use farlink_trials::harness::client::{attach, is_taken, to};
+use farlink_trials::harness::free_port;
 use std::fs;
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
@@ -109,12 +109,12 @@ fn sent(dir: &Path, binary: &Path, version: u8, load: &Load, size: Size) -> Resu
     );
     let mut ours = Ours::new(dir, binary, &layer, 40, version)?;
     ours.start()?;
-    let mut client = Client::attach(&ours.socket(), SENDS, false)?;
+    let mut client = attach(&ours.socket(), SENDS, 0)?;
     let mut datagrams = Vec::new();
     let mut buffer = vec![0; 65_536];
     for at in 0..load.len() {
-        client.send("ipn:40.42", &load.payload(at))?;
-        ensure!(client.response()?, "our node refused bundle {at}");
+        client.send(to("ipn:40.42"), &load.payload(at))?;
+        ensure!(is_taken(&mut client)?, "our node refused bundle {at}");
         let length = socket.recv(&mut buffer).with_context(|| format!("no datagram for bundle {at}"))?;
         datagrams.push(buffer[..length].to_vec());
     }

@@ -6,9 +6,9 @@ use super::super::node::{Ours, RECEIVES, SENDS};
 use super::super::relay::Relay;
 use super::super::trial::Size;
 use super::Reader;
-use crate::crash::aap2::Client;
-use crate::crash::node::{Node, free_port};
 use anyhow::{Context, Result, ensure};
+use farlink_trials::harness::client::{self, Client, attach, is_taken};
+use farlink_trials::harness::{Node, free_port};
 use std::fs;
 use std::path::Path;
 
@@ -41,7 +41,7 @@ pub fn session(reader: &Reader, dir: &Path, binary: &Path, kind: &str, load: &Lo
     other.start()?;
     other.wait_ready()?;
     ours.start()?;
-    let there = Client::attach(&other.socket(), "ipn:2.42", true)?;
+    let there = attach(&other.socket(), "ipn:2.42", 1)?;
     pass(&ours.socket(), SENDS, "ipn:2.42", there, load)?;
     pass(&other.socket(), "ipn:2.43", RECEIVES, ours.receiver(RECEIVES, size.patience)?, load)?;
     let passed = relay.passed_at_last();
@@ -60,12 +60,12 @@ pub fn session(reader: &Reader, dir: &Path, binary: &Path, kind: &str, load: &Lo
 /// Sends a load from one node to an application at the other.
 fn pass(socket: &Path, from: &str, to: &str, mut receiver: Client, load: &Load) -> Result<()> {
     let mut ledger = Ledger::of(load);
-    let mut sender = Client::attach(socket, from, false)?;
+    let mut sender = attach(socket, from, 0)?;
     for at in 0..load.len() {
-        sender.send(to, &load.payload(at))?;
-        ensure!(sender.response()?, "our node refused bundle {at}");
+        sender.send(client::to(to), &load.payload(at))?;
+        ensure!(is_taken(&mut sender)?, "our node refused bundle {at}");
         let delivered = receiver.delivery().with_context(|| format!("bundle {at} for {to} did not come"))?;
-        receiver.taken()?;
+        receiver.taken(true)?;
         ledger.came(&delivered.payload)?;
     }
     ledger.settled()

@@ -1,0 +1,268 @@
+//! The loop: events, movement, updates of hosts in shuffled order; and contacts.
+
+use super::buffer::{Buffer, Held, Knowledge};
+use super::contacts::{Grid, Nearness};
+use super::events::{Event, EventKind, Queues};
+use super::java::{Draws, round, spread, string_hash};
+use super::movement::Movers;
+use super::reports::{Happened, Message, Names, Reports};
+use super::routers::Predictions;
+use super::settings::{Mistake, Router, Setup};
+use super::transfers::Wire;
+use std::collections::HashSet;
+
+/// A contact, as one end sees it.
+#[derive(Clone, Copy)]
+pub(super) struct Link {
+    /// The host at the other end.
+    pub peer: u32,
+    /// Its interface.
+    pub radio: u32,
+    /// The connection.
+    pub wire: u32,
+}
+
+/// One interface of a host.
+pub(super) struct Radio {
+    pub host: u32,
+    pub kind: u32,
+    /// In the order in which they came.
+    pub links: Vec<Link>,
+}
+
+/// What a host's group says of it.
+pub(super) struct Rules {
+    pub fifo: bool,
+    pub delete_delivered: bool,
+    lifetime: Option<i32>,
+}
+
+/// What is asked of every host at every update.
+#[derive(Clone)]
+pub(super) struct Pulse {
+    /// Up to this step neither its contacts nor its cell change.
+    pub quiet: u64,
+    /// When it last looked for messages that are too old, seconds.
+    pub checked: f64,
+    /// How many reasons keep it from beginning a transfer; one of them is that it sends.
+    pub engaged: u8,
+    /// Something changed since it last looked in vain for a transfer to begin.
+    pub awake: bool,
+}
+
+/// Hosts, contacts, messages, and the time.
+pub struct World<'a> {
+    pub(super) setup: &'a Setup,
+    pub(super) clock: f64,
+    pub(super) step: u64,
+    queues: Queues,
+    pub(super) movers: Movers,
+    pub(super) rules: Vec<Rules>,
+    pub(super) radios: Vec<Radio>,
+    /// Of host `h`: interfaces `first_radio[h]` to `first_radio[h + 1]`.
+    pub(super) first_radio: Vec<u32>,
+    pub(super) grids: Vec<Grid>,
+    pub(super) nearness: Nearness,
+    order: Vec<u32>,
+    pub(super) draws: Draws,
+    pub(super) wires: Vec<Wire>,
+    pub(super) free_wires: Vec<u32>,
+    pub(super) buffers: Vec<Buffer>,
+    /// What each host holds, or got as the one it was for.
+    pub(super) known: Knowledge,
+    pub(super) pulses: Vec<Pulse>,
+    /// The connection over which each host sends.
+    pub(super) sending: Vec<Option<u32>>,
+    pub(super) predictions: Predictions,
+    pub(super) names: Names,
+    taken: HashSet<String>,
+    reports: Reports,
+    pub(super) found: Vec<u32>,
+    pub(super) links: Vec<Link>,
+    pub(super) listed: Vec<Held>,
+    pub(super) queue: Vec<Held>,
+    pub(super) ranked: Vec<(f64, Held, Link)>,
+}
+
+impl<'a> World<'a> {
+    /// All hosts where they begin, before the first step.
+    pub fn new(setup: &'a Setup, reports: Reports) -> World<'a> {
+        let mut movers = Movers::new(setup.seed, setup.area);
+        let (mut rules, mut radios, mut first_radio) = (Vec::new(), Vec::new(), vec![0]);
+        let (mut buffers, mut hosts) = (Vec::new(), Vec::new());
+        for group in &setup.groups {
+            for _ in 0..group.hosts {
+                let host = movers.len() as u32;
+                movers.add(group, -setup.warmup);
+                let kinds = group.radios.iter().map(|&kind| Radio { host, kind: kind as u32, links: Vec::new() });
+                radios.extend(kinds);
+                first_radio.push(radios.len() as u32);
+                let (fifo, delete_delivered, lifetime) = (group.fifo, group.delete_delivered, group.lifetime);
+                rules.push(Rules { fifo, delete_delivered, lifetime });
+                buffers.push(Buffer::new(group.buffer));
+                hosts.push(format!("{}{host}", group.id));
+            }
+        }
+        let side = |range: f64| (range * f64::from(setup.cell_factor)).ceil();
+        let mut grids: Vec<Grid> = setup.radios.iter().map(|kind| Grid::new(side(kind.range), radios.len())).collect();
+        for (number, radio) in radios.iter().enumerate() {
+            grids[radio.kind as usize].enter(number as u32);
+        }
+        let range = setup.radios.iter().map(|kind| kind.range).fold(0.0, f64::max);
+        let fastest = movers.fastest() * setup.step;
+        let count = movers.len();
+        World {
+            clock: -setup.warmup,
+            step: 0,
+            queues: Queues::new(&setup.sources),
+            rules,
+            nearness: Nearness::new(range, fastest),
+            radios,
+            first_radio,
+            grids,
+            order: (0..count as u32).collect(),
+            draws: Draws::new(),
+            wires: Vec::new(),
+            free_wires: Vec::new(),
+            buffers,
+            known: Knowledge::new(count),
+            sending: vec![None; count],
+            pulses: vec![Pulse { quiet: 0, checked: 0.0, engaged: 0, awake: true }; count],
+            predictions: match setup.router {
+                Router::Prophet { .. } => Predictions::new(count),
+                _ => Predictions::default(),
+            },
+            names: Names { hosts, messages: Vec::new() },
+            taken: HashSet::new(),
+            movers,
+            reports,
+            found: Vec::new(),
+            links: Vec::new(),
+            listed: Vec::new(),
+            queue: Vec::new(),
+            ranked: Vec::new(),
+            setup,
+        }
+    }
+
+    /// Runs to the end.
+    ///
+    /// # Errors
+    /// A message's name that comes twice.
+    pub fn run(&mut self, progress: &mut dyn FnMut(f64)) -> Result<(), Mistake> {
+        self.warm_up();
+        let every = (self.setup.end / self.setup.step / 200.0) as u64 + 1;
+        while self.clock < self.setup.end {
+            let until = self.clock + self.setup.step;
+            self.begin_step();
+            while let Some(event) = self.queues.next(until) {
+                self.clock = event.time;
+                self.happen(event)?;
+                self.update_hosts();
+            }
+            self.move_hosts(self.setup.step);
+            self.clock = until;
+            self.step += 1;
+            self.begin_step();
+            self.update_hosts();
+            if self.step.is_multiple_of(every) {
+                progress(self.clock);
+            }
+        }
+        Ok(())
+    }
+
+    /// Movement before the run, without contacts.
+    fn warm_up(&mut self) {
+        while self.clock < -self.setup.step {
+            self.move_hosts(self.setup.step);
+            self.clock += self.setup.step;
+        }
+        if self.clock < 0.0 {
+            self.move_hosts(-self.clock);
+        }
+        self.clock = 0.0;
+    }
+
+    fn begin_step(&mut self) {
+        if self.setup.simulate {
+            let (movers, radios) = (&self.movers, &self.radios);
+            if self.nearness.begin(self.step, radios.len(), |radio| movers.at(radios[radio as usize].host)) {
+                self.pulses.iter_mut().for_each(|pulse| pulse.quiet = 0);
+            }
+        }
+    }
+
+    fn move_hosts(&mut self, seconds: f64) {
+        self.movers.advance(seconds, self.clock);
+    }
+
+    fn update_hosts(&mut self) {
+        let mut order = std::mem::take(&mut self.order);
+        if self.setup.shuffle {
+            let from = self.draws.swaps(round(self.clock), order.len());
+            for (place, &other) in from.iter().enumerate().rev() {
+                order.swap(place + 1, other as usize);
+            }
+        }
+        for &host in &order {
+            if self.setup.simulate && self.pulses[host as usize].quiet <= self.step {
+                self.look_around(host);
+            }
+            self.update_router(host);
+        }
+        self.order = order;
+    }
+
+    fn happen(&mut self, event: Event) -> Result<(), Mistake> {
+        match event.what {
+            EventKind::Contact { a, b, up } => {
+                let radio = |host: u32| {
+                    let [first, end] = [0, 1].map(|more| self.first_radio[host as usize + more]);
+                    (first < end).then_some(first)
+                };
+                let (Some(mine), Some(theirs)) = (radio(a), radio(b)) else {
+                    let name = &self.names.hosts[if radio(a).is_none() { a } else { b } as usize];
+                    let what = format!("a contact of host {name}, which has no interface");
+                    return Err(Mistake::new(what, "give its group nrofInterfaces and interface1"));
+                };
+                let linked = self.linked(mine, theirs);
+                if up && linked.is_none() && mine != theirs {
+                    self.connect(mine, theirs);
+                }
+                if let (false, Some(place)) = (up, linked) {
+                    self.disconnect(mine, place);
+                }
+                self.pulses[a as usize].quiet = 0;
+                self.pulses[b as usize].quiet = 0;
+            }
+            EventKind::Message { id, from, to, size } => {
+                if !self.taken.insert(id.clone()) {
+                    let what = format!("a second message of the name {id}, at {} s", event.time);
+                    return Err(Mistake::new(what, "give sources of events prefixes of which none begins another"));
+                }
+                let (message, hash) = (self.names.messages.len() as u32, spread(string_hash(&id)));
+                let lifetime = self.rules[from as usize].lifetime;
+                self.names.messages.push(Message { id, from, to, created: self.clock, lifetime });
+                let (received, created, hops) = (self.clock, self.clock, 0);
+                self.create(from, Held { message, hash, size, to, received, created, hops, copies: 1 });
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn tell(&mut self, happened: Happened) {
+        self.reports.tell(self.clock, &happened, &self.names);
+    }
+
+    /// Ends the reports.
+    ///
+    /// # Errors
+    /// One that cannot be written; `files` are their names.
+    pub(super) fn finish(
+        mut self,
+        files: &[std::path::PathBuf],
+    ) -> Result<super::reports::Figures, crate::failure::Failure> {
+        self.reports.finish(self.clock, files)
+    }
+}

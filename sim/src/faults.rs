@@ -1,0 +1,108 @@
+//! A scenario's faults, and what is wrong now; what follows for nodes and links is `world/faults.rs`.
+
+use crate::build;
+use crate::byzantine::{ByzantineNode, Crossed, Lies};
+use crate::own::OwnPolicies;
+use farlink_base::{Clock, ConfigError, Instant, NodeId};
+use farlink_routing::PlanIndex;
+use farlink_scenario::{Fault, FaultKind, Scenario};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A scenario with faults, and what is wrong now.
+pub(crate) struct Faults {
+    pub scenario: Scenario,
+    pub plan: Arc<PlanIndex>,
+    /// Per node, by how many faults it is down.
+    pub down: Vec<u32>,
+    /// Per node, how far its clock is off by jumps, in nanoseconds, and by drifts: how fast, and since when.
+    pub jumped_ns: Vec<i64>,
+    pub drifts: Vec<Vec<(f64, Instant)>>,
+    /// Who is near enough to hear whom: radio, smaller node, larger node.
+    pub near: BTreeSet<(u16, u32, u32)>,
+    /// Who hears each other by no radio, by how many faults.
+    pub deaf: BTreeMap<(u32, u32), u32>,
+    /// Where somebody will lie: who does, what of, and whom there is to speak of.
+    pub lies: Option<Lying>,
+}
+
+/// Who lies, and what of.
+pub(crate) struct Lying {
+    pub nodes: Vec<Lies>,
+    pub names: Vec<NodeId>,
+    pub crossed: Crossed,
+}
+
+impl Faults {
+    /// Those of a scenario, if it has any.
+    ///
+    /// # Errors
+    /// When policies that know the whole network would have to be told what a killed node no longer has, or those of a
+    /// killed node are not in the registry, to be made again.
+    pub fn new(
+        scenario: &Scenario,
+        plan: &Arc<PlanIndex>,
+        own: &dyn OwnPolicies,
+    ) -> Result<Option<Box<Faults>>, ConfigError> {
+        if scenario.faults.is_empty() {
+            return Ok(None);
+        }
+        let restarts = |fault: &Fault| matches!(fault.kind, FaultKind::Restart { .. });
+        let refused = |why: &str| ConfigError {
+            path: "fault".into(),
+            expected: why.into(),
+            hint: "take the restarts out, or choose another router and control".into(),
+        };
+        if scenario.faults.iter().any(restarts) {
+            if scenario.needs_oracle().is_some() {
+                return Err(refused("a policy knows the whole network, and a node that restarts forgets"));
+            }
+            if own.any() {
+                return Err(refused("a node that restarts has the router and control of the scenario, not its own"));
+            }
+        }
+        let nodes = scenario.nodes.len();
+        Ok(Some(Box::new(Faults {
+            scenario: scenario.clone(),
+            plan: plan.clone(),
+            down: vec![0; nodes],
+            jumped_ns: vec![0; nodes],
+            drifts: vec![Vec::new(); nodes],
+            near: BTreeSet::new(),
+            deaf: BTreeMap::new(),
+            lies: scenario.faults.iter().any(|fault| matches!(fault.kind, FaultKind::Lie { .. })).then(|| Lying {
+                nodes: vec![Lies::default(); nodes],
+                names: scenario.nodes.iter().map(|node| node.number).collect(),
+                crossed: Crossed::default(),
+            }),
+        })))
+    }
+    /// What a node's clock shows.
+    pub fn clock(&self, node: usize, now: Instant) -> Clock {
+        let right = build::clock(&self.scenario);
+        let drifted: f64 =
+            self.drifts[node].iter().map(|(ppm, since)| ppm * 1e-6 * now.since(*since).as_secs_f64()).sum();
+        let off_ms = self.jumped_ns[node] / 1_000_000 + (drifted * 1e3) as i64;
+        let utc = right.utc.map(|utc| farlink_base::DtnTime(utc.0.saturating_add_signed(off_ms).max(1)));
+        Clock { utc, ..right }
+    }
+    /// Who this node is when it speaks, if it lies.
+    pub fn byzantine(&self, node: usize) -> Option<ByzantineNode<'_>> {
+        let Lying { nodes, names, crossed } = self.lies.as_ref()?;
+        let own = &self.scenario.nodes[node];
+        let lies = nodes[node];
+        let (router, control) = (own.router.name.as_str(), own.control.name.as_str());
+        (lies != Lies::default()).then_some(ByzantineNode {
+            lies,
+            me: own.number,
+            router,
+            control,
+            nodes: names,
+            crossed,
+        })
+    }
+    pub fn hear(&self, edge: &(u16, u32, u32)) -> bool {
+        let (_, a, b) = *edge;
+        [a, b].iter().all(|node| self.down[*node as usize] == 0) && !self.deaf.contains_key(&(a, b))
+    }
+}

@@ -1,0 +1,30 @@
+//! Blocks of which one byte comes.
+
+use super::{Case, Outcome, Target};
+use crate::attack::wire::{datagrams, ltp, stranger};
+use crate::random::Random;
+use anyhow::Result;
+
+/// In the neighbour's name.
+pub const HONEST_ENGINE: Case = Case {
+    name: "ltp-one-byte",
+    what: "130,000 one-byte LTP segments of as many sessions from a wrong address, with the neighbour's engine number.",
+    run: |target| run(target, |_| 3),
+};
+/// In many names.
+pub const OTHER_ENGINES: Case = Case {
+    name: "ltp-one-byte-engines",
+    what: "The same with 130,000 other engine numbers.",
+    run: |target| run(target, |number| 1000 + number),
+};
+
+fn run(target: &Target, engine: fn(u64) -> u64) -> Result<Outcome> {
+    let (socket, mut random) = (datagrams(stranger(1))?, Random::new(1));
+    let mut sent = 0u64;
+    for number in target.paced(130_000) {
+        let segment = ltp::data(engine(number), random.next() >> 34, 0, b"x");
+        sent += u64::from(socket.send_to(&segment, target.ltp).is_ok());
+    }
+    target.hold();
+    Ok(Outcome::of(format!("{sent} segments")))
+}

@@ -1,0 +1,327 @@
+//! Honest applications at the node under attack and at its neighbours: bundles both ways over both
+//! layers, each counted and compared byte by byte.
+
+use super::stage::Stage;
+use crate::crash::load::{id_of, payload};
+use crate::harness::client::{Client, ClientSender, attach_with, is_taken, to};
+use anyhow::{Result, bail};
+use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The directions, as the node under attack sees them.
+pub const NAMES: [&str; 4] = ["TCPCL out", "TCPCL in", "LTP out", "LTP in"];
+/// Deliveries a receiver takes before it answers the first: enough for the disk to be the limit.
+const WINDOW: u32 = 256;
+/// Bytes of a payload.
+pub const PAYLOAD: usize = 5_000;
+/// Sent in one go at most.
+const BATCH: u64 = 64;
+/// Longest an application waits for an answer before it attaches anew.
+const ANSWER_MAX: Duration = Duration::from_secs(20);
+/// Longest until the first bundles arrive.
+const FLOWING_MAX: Duration = Duration::from_secs(30);
+/// What the applications show to keep their endpoints.
+const SECRET: &str = "honest";
+
+/// What one direction saw.
+#[derive(Default)]
+struct Seen {
+    /// Sent, and not both acknowledged and delivered yet: whether it was acknowledged, was delivered.
+    open: HashMap<u64, (bool, bool)>,
+    acknowledged: u64,
+    refused: u64,
+    corrupt: u64,
+}
+
+/// One direction.
+pub struct Flow {
+    source: (PathBuf, String),
+    destination: (PathBuf, String),
+    /// Bundles offered per second; 0 offers as many as go.
+    rate: u64,
+    /// Acknowledged and not delivered at most, where as many are offered as go.
+    backlog: usize,
+    seen: Mutex<Seen>,
+    delivered: AtomicU64,
+    paused: AtomicBool,
+    sending_over: AtomicBool,
+    over: AtomicBool,
+}
+
+/// All directions, running.
+pub struct Honest {
+    flows: Vec<Arc<Flow>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// What became of the honest bundles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// Acknowledged to an application.
+    pub acknowledged: u64,
+    /// Acknowledged and not delivered.
+    pub missing: u64,
+    /// Not taken, with an answer that said so.
+    pub refused: u64,
+    /// Delivered with other bytes than were sent.
+    pub corrupt: u64,
+}
+
+impl Honest {
+    /// Starts sending and receiving: bundles per second for each of [`NAMES`], 0 for as many as go.
+    pub fn start(stage: &Stage, rates: [u64; 4]) -> Honest {
+        let end = |node: usize, service: u64| (stage.socket(node), format!("ipn:{node}.{service}"));
+        let flow = |rate, source, destination| {
+            Arc::new(Flow {
+                source,
+                destination,
+                rate,
+                backlog: 1000,
+                seen: Mutex::default(),
+                delivered: AtomicU64::new(0),
+                paused: AtomicBool::new(false),
+                sending_over: AtomicBool::new(false),
+                over: AtomicBool::new(false),
+            })
+        };
+        let flows = vec![
+            flow(rates[0], end(1, 11), end(2, 21)),
+            flow(rates[1], end(2, 12), end(1, 22)),
+            flow(rates[2], end(1, 13), end(3, 23)),
+            flow(rates[3], end(3, 14), end(1, 24)),
+        ];
+        let mut threads = Vec::new();
+        for flow in &flows {
+            let (sender, receiver) = (flow.clone(), flow.clone());
+            threads.push(std::thread::spawn(move || sender.send()));
+            threads.push(std::thread::spawn(move || receiver.receive()));
+        }
+        Honest { flows, threads }
+    }
+    /// Waits until every direction delivers, and half a second more.
+    ///
+    /// # Errors
+    /// When one does not within half a minute.
+    pub fn wait_flowing(&self) -> Result<()> {
+        let begun = Instant::now();
+        while self.delivered().contains(&0) {
+            if begun.elapsed() > FLOWING_MAX {
+                let silent = NAMES.into_iter().zip(self.delivered()).filter(|(_, delivered)| *delivered == 0);
+                let silent: Vec<&str> = silent.map(|(name, _)| name).collect();
+                bail!("nothing arrives undisturbed: {}", silent.join(", "));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        std::thread::sleep(Duration::from_millis(500));
+        Ok(())
+    }
+    /// Bundles delivered so far, by direction.
+    pub fn delivered(&self) -> Vec<u64> {
+        self.flows.iter().map(|flow| flow.delivered.load(Ordering::Relaxed)).collect()
+    }
+    /// What became of the bundles so far.
+    pub fn account(&self) -> Account {
+        self.flows.iter().fold(Account::default(), |sum, flow| {
+            let seen = flow.seen();
+            Account {
+                acknowledged: sum.acknowledged + seen.acknowledged,
+                missing: sum.missing + seen.missing() as u64,
+                refused: sum.refused + seen.refused,
+                corrupt: sum.corrupt + seen.corrupt,
+            }
+        })
+    }
+    /// Sends no more and waits until everything acknowledged has arrived, so long at most.
+    pub fn drain(&self, patience: Duration) -> Account {
+        self.flows.iter().for_each(|flow| flow.sending_over.store(true, Ordering::Relaxed));
+        self.settle(patience);
+        self.account()
+    }
+    /// Sends nothing while `look` looks: everything sent before has arrived by then, or `patience` is over.
+    pub fn pause<T>(&self, patience: Duration, look: impl FnOnce() -> T) -> T {
+        let pause = |on| self.flows.iter().for_each(|flow| flow.paused.store(on, Ordering::Relaxed));
+        pause(true);
+        self.settle(patience);
+        let seen = look();
+        pause(false);
+        seen
+    }
+    fn settle(&self, patience: Duration) {
+        let begun = Instant::now();
+        // Answers that are still owed count too.
+        while begun.elapsed() < patience && self.flows.iter().any(|flow| !flow.seen().open.is_empty()) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+    /// Ends everything; to be called when the nodes have ended, since applications wait for them.
+    pub fn end(self) {
+        for flow in &self.flows {
+            flow.sending_over.store(true, Ordering::Relaxed);
+            flow.over.store(true, Ordering::Relaxed);
+        }
+        for thread in self.threads {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Seen {
+    fn missing(&self) -> usize {
+        self.open.values().filter(|(acknowledged, _)| *acknowledged).count()
+    }
+    fn answered(&mut self, id: u64, taken: bool) {
+        if !taken {
+            self.refused += 1;
+            self.open.remove(&id);
+            return;
+        }
+        self.acknowledged += 1;
+        match self.open.get_mut(&id) {
+            Some((_, true)) => {
+                self.open.remove(&id);
+            }
+            Some((acknowledged, _)) => *acknowledged = true,
+            None => {}
+        }
+    }
+    fn delivered(&mut self, bytes: &[u8]) {
+        let id = id_of(bytes);
+        if bytes != expected(id) {
+            self.corrupt += 1;
+            return;
+        }
+        match self.open.get_mut(&id) {
+            Some((true, _)) => {
+                self.open.remove(&id);
+            }
+            Some((_, delivered)) => *delivered = true,
+            None => {}
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn expected(id: u64) -> Vec<u8> {
+    payload(id, PAYLOAD)
+}
+
+impl Flow {
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        lock(&self.seen)
+    }
+    fn send(&self) {
+        let mut next = 0;
+        while !self.sending_over.load(Ordering::Relaxed) {
+            match attach_with(&self.source.0, &self.source.1, SECRET, 0) {
+                Ok(client) => self.send_over(client, &mut next),
+                Err(_) => std::thread::sleep(Duration::from_millis(20)),
+            }
+        }
+    }
+    /// Sends over one connection and reads the answers beside, until that connection or all sending is over.
+    fn send_over(&self, client: Client, next: &mut u64) {
+        let _ = client.set_read_timeout(Some(ANSWER_MAX));
+        let Ok((mut sender, answers)) = client.split() else { return };
+        let waiting = Mutex::default();
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| self.read_answers(answers, &waiting));
+            self.offer(&mut sender, next, &waiting, || reader.is_finished());
+            let begun = Instant::now();
+            while !reader.is_finished() && !lock(&waiting).is_empty() && begun.elapsed() < ANSWER_MAX {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            sender.shutdown();
+        });
+        // What was not answered may have been taken or not: nobody promised.
+        let mut seen = self.seen();
+        lock(&waiting).drain(..).for_each(|id| {
+            seen.open.remove(&id);
+        });
+    }
+    fn read_answers(&self, mut answers: Client, waiting: &Mutex<VecDeque<u64>>) {
+        while let Ok(taken) = is_taken(&mut answers) {
+            let Some(id) = lock(waiting).pop_front() else { return };
+            self.seen().answered(id, taken);
+        }
+    }
+    /// Sends what is due; what could not be sent in time is not made up for.
+    fn offer(
+        &self,
+        sender: &mut ClientSender,
+        next: &mut u64,
+        waiting: &Mutex<VecDeque<u64>>,
+        broken: impl Fn() -> bool,
+    ) {
+        let (begun, mut due_before) = (Instant::now(), 0);
+        while !self.sending_over.load(Ordering::Relaxed) && !broken() {
+            let due = (begun.elapsed().as_secs_f64() * self.rate as f64) as u64;
+            let open = self.seen().open.len();
+            let batch = match self.rate {
+                _ if self.paused.load(Ordering::Relaxed) => 0,
+                0 if open < self.backlog => BATCH,
+                0 => 0,
+                _ => (due - due_before).min(BATCH),
+            };
+            due_before = due;
+            for _ in 0..batch {
+                let id = *next;
+                *next += 1;
+                self.seen().open.insert(id, (false, false));
+                lock(waiting).push_back(id);
+                if sender.send(to(&self.destination.1), &expected(id)).is_err() {
+                    return;
+                }
+            }
+            if batch < BATCH {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+    }
+    fn receive(&self) {
+        while !self.over.load(Ordering::Relaxed) {
+            let Ok(mut client) = attach_with(&self.destination.0, &self.destination.1, SECRET, WINDOW) else {
+                std::thread::sleep(Duration::from_millis(20));
+                continue;
+            };
+            let _ = client.set_read_timeout(Some(Duration::from_secs(3600)));
+            while let Ok(delivered) = client.delivery() {
+                self.seen().delivered(&delivered.payload);
+                self.delivered.fetch_add(1, Ordering::Relaxed);
+                if client.taken(true).is_err() {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bundle_is_missing_from_its_acknowledgment_to_its_delivery() {
+        let mut seen = Seen::default();
+        for id in 0..4 {
+            seen.open.insert(id, (false, false));
+        }
+        seen.answered(0, true);
+        seen.answered(1, false);
+        seen.delivered(&expected(2));
+        assert_eq!((seen.missing(), seen.refused), (1, 1), "0 is owed, 1 was refused, 2 was not promised");
+        seen.delivered(&expected(0));
+        seen.answered(2, true);
+        assert_eq!((seen.missing(), seen.open.len()), (0, 1), "3 was neither answered nor delivered");
+        let mut wrong = expected(3);
+        wrong[100] ^= 1;
+        seen.delivered(&wrong);
+        assert_eq!(seen.corrupt, 1);
+    }
+}

@@ -1,0 +1,40 @@
+//! `cargo xtask bench`: measures everything on this machine and writes the table of the README.
+
+mod cells;
+mod exact;
+mod sim;
+mod sky;
+
+use crate::{Chore, tools};
+use anyhow::{Result, bail};
+use std::process::Command;
+
+/// The chore.
+pub const CHORE: Chore = Chore {
+    name: "bench",
+    usage: "[--runs N] | sim [--only NAME] [--all] [--limit SECONDS] [--seeds N]",
+    help: "Runs `farlink bench suite` and writes the table of the README.\n\
+           \n\
+           `sim` prints what simulations of whole bundles cost instead, beside the marks that are aimed at and what\n\
+           The ONE needs, and those of 50 nodes beside its own world with so many seeds (5; 0: not at all). Those that\n\
+           take minutes are run with `--all` only, or by name; one that takes more than so many seconds of a processor\n\
+           (300) is given up, and its row says so. Builds `trials/examples/cost.rs` with `--profile quick`, or runs the\n\
+           one FARLINK_COST names.\n\
+           \n\
+           Builds with `--profile quick` (what `make demo` runs) first; FARLINK_BIN names a ready binary instead.",
+    run,
+};
+
+fn run(arguments: &[String]) -> Result<()> {
+    if let Some((_, rest)) = arguments.split_first().filter(|(first, _)| *first == "sim") {
+        return sim::run(rest);
+    }
+    let mut arguments = tools::Arguments::new(arguments);
+    let runs = arguments.number("--runs", 3)?;
+    if let Some(extra) = arguments.rest()?.first() {
+        bail!("`{extra}` is not an argument of bench");
+    }
+    let mut suite = Command::new(tools::farlink()?);
+    suite.args(["bench", "suite", "--runs", &runs.to_string(), "--write"]).arg(tools::root().join("README.md"));
+    tools::run(&mut suite)
+}

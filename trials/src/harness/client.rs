@@ -1,0 +1,55 @@
+//! Applications attached to a node, over Farlink's own AAP2 client; what speaks AAP2 besides are the tools of µD3TN
+//! (`cargo xtask interop`).
+
+use farlink_aap2::proto::{AapStatus, frame};
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+pub use farlink_aap2::proto::{AapBody, AapMessage, BundleAdu, ConnectionConfig};
+pub use farlink_apps::client::{Client, ClientSender, DeliveredBundle};
+
+/// Secret of applications that give none of their own.
+const SECRET: &str = "trial";
+/// Longest wait for an answer, unless the application sets another.
+const ANSWER_MAX: Duration = Duration::from_secs(20);
+
+/// Attaches at `endpoint`: as a subscriber that has up to `window` deliveries in flight, or, with a window of 0, as a
+/// sender.
+///
+/// # Errors
+/// When there is no node, or it refuses the endpoint.
+pub fn attach(socket: &Path, endpoint: &str, window: u32) -> io::Result<Client> {
+    attach_with(socket, endpoint, SECRET, window)
+}
+
+/// The same with a secret of its own.
+///
+/// # Errors
+/// When there is no node, or it refuses the endpoint.
+pub fn attach_with(socket: &Path, endpoint: &str, secret: &str, window: u32) -> io::Result<Client> {
+    let mut client = Client::connect(&socket.display().to_string())?;
+    client.set_read_timeout(Some(ANSWER_MAX))?;
+    client.configure(endpoint, secret, window)?;
+    Ok(client)
+}
+
+/// Head of a bundle to this endpoint.
+pub fn to(destination: &str) -> BundleAdu {
+    BundleAdu { dst_eid: destination.into(), ..BundleAdu::default() }
+}
+
+/// Reads the next answer; whether the node took the bundle.
+///
+/// # Errors
+/// When the connection is gone, or nothing comes in time.
+pub fn is_taken(client: &mut Client) -> io::Result<bool> {
+    Ok(client.response()?.response_status() == AapStatus::Success)
+}
+
+/// Bytes of a message, for applications that break off in the middle.
+pub fn framed(body: AapBody) -> Vec<u8> {
+    let mut out = bytes::BytesMut::new();
+    frame(&AapMessage::new(body), &mut out);
+    out.to_vec()
+}

@@ -1,0 +1,164 @@
+//! A node with a folder of its own, which can be killed and started again.
+
+use super::process::{Process, log_tail};
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// Longest a node may take to end in good order: twice its own `shutdown_timeout`.
+const END_MAX: Duration = Duration::from_secs(20);
+
+/// One node: its folder, configuration and, while it runs, its process.
+pub struct Node {
+    name: &'static str,
+    pub(super) dir: PathBuf,
+    pub(super) binary: PathBuf,
+    pub(super) process: Option<Process>,
+    store: PathBuf,
+    keys: String,
+    /// Soft limit of descriptors, which it may raise; that of whoever starts it where there is none.
+    descriptors: Option<u32>,
+    /// Added to the clock of the process started next, in words; empty for nothing.
+    pub clock_offset: String,
+    /// Its control API, as `farlink node status --at` wants it; empty without one.
+    pub control: String,
+}
+
+impl Node {
+    /// A node with these keys, in this folder; its application socket there is called `app.sock`.
+    ///
+    /// # Errors
+    /// When the folder cannot be made.
+    pub fn configured(dir: PathBuf, binary: &Path, name: &'static str, keys: String) -> Result<Node> {
+        fs::create_dir_all(&dir)?;
+        Ok(Node {
+            name,
+            store: dir.join("store"),
+            dir,
+            binary: binary.to_path_buf(),
+            process: None,
+            keys,
+            descriptors: None,
+            clock_offset: String::new(),
+            control: String::new(),
+        })
+    }
+    /// The same, started with a soft limit of descriptors, in a folder of its name.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn started(dir: &Path, name: &'static str, binary: &Path, keys: &str, descriptors: u32) -> Result<Node> {
+        let mut node = Node::configured(dir.join(name), binary, name, keys.to_string())?;
+        node.descriptors = Some(descriptors);
+        node.start()?;
+        Ok(node)
+    }
+    /// With its store in this folder, as its keys say.
+    pub fn with_store(mut self, store: PathBuf) -> Node {
+        self.store = store;
+        self
+    }
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+    /// Its folder.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+    /// Where applications attach.
+    pub fn socket(&self) -> PathBuf {
+        self.dir.join("app.sock")
+    }
+    /// Its store's folder.
+    pub fn store(&self) -> PathBuf {
+        self.store.clone()
+    }
+    pub(super) fn log(&self) -> PathBuf {
+        self.dir.join("log.txt")
+    }
+    fn write(&self) -> Result<()> {
+        let keys = match self.clock_offset.as_str() {
+            "" => self.keys.clone(),
+            offset => format!("clock_offset = \"{offset}\"\n{}", self.keys),
+        };
+        Ok(fs::write(self.dir.join("node.toml"), keys)?)
+    }
+    /// What `--check` says of its configuration.
+    ///
+    /// # Errors
+    /// When the program cannot be started.
+    pub fn check(&self) -> Result<String> {
+        self.write()?;
+        let mut check = Command::new(&self.binary);
+        let said = check.args(["node", "--check", "--config", "node.toml"]).current_dir(&self.dir).output()?;
+        Ok(String::from_utf8_lossy(&said.stderr).into_owned())
+    }
+    /// Starts the process.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start(&mut self) -> Result<()> {
+        self.write()?;
+        let mut command = match self.descriptors {
+            Some(limit) => {
+                let mut shell = Command::new("sh");
+                shell.args(["-c", &format!("ulimit -Sn {limit}; exec \"$0\" \"$@\"")]).arg(&self.binary);
+                shell
+            }
+            None => Command::new(&self.binary),
+        };
+        command.args(["node", "--config", "node.toml"]).current_dir(&self.dir);
+        self.process = Some(Process::start(&mut command, self.name, self.socket(), self.log())?);
+        Ok(())
+    }
+    /// Waits until applications can attach; gives how long it took.
+    ///
+    /// # Errors
+    /// When it ends, or takes too long.
+    pub fn wait_ready(&mut self) -> Result<Duration> {
+        self.process.as_mut().context("the node was not started")?.wait_ready()
+    }
+    /// Whether it runs.
+    pub fn alive(&mut self) -> bool {
+        self.process.as_mut().is_some_and(Process::alive)
+    }
+    /// `kill -9`.
+    ///
+    /// # Errors
+    /// When it had ended by itself before.
+    pub fn kill(&mut self) -> Result<()> {
+        let Some(mut process) = self.process.take() else { return Ok(()) };
+        process.kill()?;
+        // So that nobody takes the dead node's socket for a live one.
+        let _ = fs::remove_file(self.socket());
+        Ok(())
+    }
+    /// Sends SIGTERM and waits; kills it when that takes too long.
+    ///
+    /// # Errors
+    /// When it had ended by itself before, or had to be killed.
+    pub fn end(&mut self) -> Result<()> {
+        self.process.as_mut().context("the node was not started")?.end(END_MAX).map(|_| ())
+    }
+    /// What it says its store did in this run: files written over, and commits that began while another was under way.
+    /// Nothing, where it does not answer.
+    pub fn store_work(&self) -> (u64, u64) {
+        let told = Command::new(&self.binary).args(["node", "status", "--json"]).current_dir(&self.dir).output();
+        let status: serde_json::Value =
+            told.ok().and_then(|told| serde_json::from_slice(&told.stdout).ok()).unwrap_or_default();
+        let number = |name: &str| status["store"][name].as_u64().unwrap_or(0);
+        (number("files_written_over"), number("commits_overlapped"))
+    }
+    /// What it says of the bundles it holds.
+    pub fn holds(&self) -> String {
+        let told = Command::new(&self.binary).args(["node", "bundles"]).current_dir(&self.dir).output();
+        told.map_or_else(|why| why.to_string(), |told| String::from_utf8_lossy(&told.stdout).into_owned())
+    }
+    /// The last lines of its log.
+    pub fn log_tail(&self) -> String {
+        log_tail(&self.log())
+    }
+}

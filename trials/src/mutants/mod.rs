@@ -1,0 +1,296 @@
+//! `cargo xtask mutants`: mistakes are planted one by one, and the tests must notice each.
+//!
+//! A mutation is a text of a file and what stands there instead. It is made in a copy of the tree,
+//! `target/mutants`, which has builds of its own; its tests are run there until one fails: it is killed.
+//! What nobody notices survives, and a durable mutation must not: whoever plants one by accident would
+//! lose bundles in silence. A text that is not found exactly once is an error: the table follows the code.
+
+mod agent;
+pub mod every;
+mod identity;
+mod layers;
+mod networks;
+mod promises;
+mod storage;
+mod system;
+
+use crate::{Chore, tools};
+use anyhow::{Context, Result, bail};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The chore.
+pub const CHORE: Chore = Chore {
+    name: "mutants",
+    usage: "[every ...] [--only WORDS] [--durable] [--list]",
+    help: "Plants mistakes one by one and says which of them no test notices.\n\n\
+           Builds in target/mutants, or where CARGO_TARGET_DIR says: there what is built before need not be built again.\n\
+           --only: those with these words in their name. --durable: those that would lose what was acknowledged.\n\n\
+           `mutants every` plants one at each call statement; see `cargo xtask mutants every --help`.",
+    run,
+};
+
+/// Stands for `cargo xtask crash --forgetting` among the tests of a mutation.
+const FORGETTING: &str = "forgetting";
+/// Power cuts tried for it.
+const STATES: &str = "45";
+/// Tests that take longer hang, which is noticed too.
+const TEST_MAX: Duration = Duration::from_secs(600);
+
+/// A mistake.
+#[derive(Clone, Copy, Debug)]
+pub struct Mutant {
+    /// What is wrong, in words.
+    name: &'static str,
+    /// Where.
+    file: &'static str,
+    /// What stands there once.
+    text: &'static str,
+    /// What is to stand there.
+    replacement: &'static str,
+    /// Arguments of `cargo test`, or [`FORGETTING`]: what is to notice.
+    tests: &'static [&'static str],
+    /// Whether it would lose what was acknowledged.
+    durable: bool,
+}
+const fn plain(
+    name: &'static str,
+    file: &'static str,
+    text: &'static str,
+    replacement: &'static str,
+    tests: &'static [&'static str],
+) -> Mutant {
+    Mutant { name, file, text, replacement, tests, durable: false }
+}
+const fn durable(
+    name: &'static str,
+    file: &'static str,
+    text: &'static str,
+    replacement: &'static str,
+    tests: &'static [&'static str],
+) -> Mutant {
+    Mutant { durable: true, ..plain(name, file, text, replacement, tests) }
+}
+
+fn all() -> impl Iterator<Item = &'static Mutant> {
+    [storage::TABLE, system::TABLE, agent::TABLE, identity::TABLE, promises::TABLE, layers::TABLE, networks::TABLE]
+        .into_iter()
+        .flatten()
+}
+
+/// The one of this name.
+pub fn named(name: &str) -> Option<&'static Mutant> {
+    all().find(|mutant| mutant.name == name)
+}
+
+/// The names of those that make an identity of a content.
+pub fn of_identity() -> impl Iterator<Item = &'static str> {
+    identity::TABLE.iter().map(|mutant| mutant.name)
+}
+/// The names of those that were made for networks to find.
+#[cfg(test)]
+pub fn networks() -> impl Iterator<Item = &'static str> {
+    networks::TABLE.iter().map(|mutant| mutant.name)
+}
+
+fn run(arguments: &[String]) -> Result<()> {
+    if let Some(("every", rest)) = arguments.split_first().map(|(word, rest)| (word.as_str(), rest)) {
+        return every::run(rest);
+    }
+    let mut arguments = tools::Arguments::new(arguments);
+    let (only, durable, list) =
+        (arguments.word("--only")?.unwrap_or(""), arguments.flag("--durable"), arguments.flag("--list"));
+    if let Some(word) = arguments.rest()?.first() {
+        bail!("`{word}` is not an option of mutants");
+    }
+    let mut chosen: Vec<&Mutant> =
+        all().filter(|mutant| mutant.name.contains(only) && (mutant.durable || !durable)).collect();
+    // What only the forgetting disk can notice has the longest way to a verdict.
+    chosen.sort_by_key(|mutant| mutant.tests == [FORGETTING]);
+    if list {
+        chosen.iter().for_each(|mutant| println!("{:<60} {}", mutant.name, mutant.file));
+        return Ok(());
+    }
+    let root = tools::root();
+    for mutant in &chosen {
+        mutant.planted(&root)?;
+    }
+    let tree = Tree::new(&root)?;
+    let (mut survived, mut lost) = (0, Vec::new());
+    for mutant in &chosen {
+        let begun = Instant::now();
+        let outcome = tree.try_one(mutant)?;
+        if outcome != Outcome::Killed {
+            survived += 1;
+            lost.extend((mutant.durable || outcome == Outcome::Unbuilt).then_some(mutant.name));
+        }
+        println!("{:<10} {:<60} {} ({:.0} s)", outcome.word(), mutant.name, mutant.file, begun.elapsed().as_secs_f64());
+    }
+    println!("\n{} mutations, {} noticed, {survived} not", chosen.len(), chosen.len() - survived);
+    if lost.is_empty() { Ok(()) } else { bail!("nobody notices: {}", lost.join("; ")) }
+}
+
+impl Mutant {
+    /// The file with the mistake in it.
+    fn planted(&self, root: &Path) -> Result<String> {
+        let file = root.join(self.file);
+        let text = std::fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
+        match text.matches(self.text).count() {
+            1 => Ok(text.replacen(self.text, self.replacement, 1)),
+            found => bail!(
+                "`{}`: its text is {found} times in {}\nhint: the code changed; change the table in trials/src/mutants",
+                self.name,
+                self.file
+            ),
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Outcome {
+    Killed,
+    /// Nothing was proved: it does not compile.
+    Unbuilt,
+    Survived,
+}
+impl Outcome {
+    fn word(self) -> &'static str {
+        match self {
+            Outcome::Killed => "killed",
+            Outcome::Unbuilt => "UNBUILT",
+            Outcome::Survived => "SURVIVED",
+        }
+    }
+}
+
+/// Brings a copy of the tree up to date, with these texts in it instead of or beside its own; what is the
+/// same is left alone, so that builds go on where they were.
+fn copied(from: &Path, root: &Path, changed: &BTreeMap<String, String>) -> Result<()> {
+    let listed = Command::new("git")
+        .current_dir(from)
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .output()
+        .context("git ls-files")?;
+    let listed = String::from_utf8(listed.stdout)?;
+    let names: BTreeSet<&str> = listed.split_terminator('\0').chain(changed.keys().map(String::as_str)).collect();
+    for name in names {
+        let (source, target) = (from.join(name), root.join(name));
+        let bytes = match changed.get(name) {
+            Some(text) => text.clone().into_bytes(),
+            None => match std::fs::read(&source) {
+                Ok(bytes) => bytes,
+                Err(_) => continue,
+            },
+        };
+        if std::fs::read(&target).is_ok_and(|there| there == bytes) {
+            continue;
+        }
+        std::fs::create_dir_all(target.parent().unwrap_or(root))?;
+        // Cargo goes by times: what is written now is newer than what was built.
+        std::fs::write(&target, bytes)?;
+        if let Ok(about) = std::fs::metadata(&source) {
+            std::fs::set_permissions(&target, about.permissions())?;
+        }
+    }
+    Ok(())
+}
+
+/// A copy of the tree, with builds of its own.
+pub struct Tree {
+    root: PathBuf,
+}
+impl Tree {
+    /// Brings the copy up to date.
+    pub fn new(from: &Path) -> Result<Tree> {
+        let root = tools::target().join("mutants/tree");
+        copied(from, &root, &BTreeMap::new())?;
+        Ok(Tree { root })
+    }
+    fn try_one(&self, mutant: &Mutant) -> Result<Outcome> {
+        self.with(mutant, |tree| tree.tests(mutant))
+    }
+    /// Does something with the copy while the mistake is in it.
+    pub fn with<T>(&self, mutant: &Mutant, something: impl FnOnce(&Tree) -> Result<T>) -> Result<T> {
+        let file = self.root.join(mutant.file);
+        let (before, planted) = (std::fs::read_to_string(&file)?, mutant.planted(&self.root)?);
+        std::fs::write(&file, planted)?;
+        let outcome = something(self);
+        std::fs::write(&file, before)?;
+        outcome
+    }
+    /// Where its builds go.
+    pub fn target(&self) -> PathBuf {
+        let own = || self.root.parent().unwrap_or(&self.root).join("target");
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(own, PathBuf::from)
+    }
+    fn tests(&self, mutant: &Mutant) -> Result<Outcome> {
+        for test in mutant.tests {
+            let (build, run): (Vec<&str>, Vec<&str>) = match *test {
+                FORGETTING => (
+                    vec!["build", "-p", "farlink", "-p", "xtask"],
+                    vec!["run", "-p", "xtask", "--", "crash", "--forgetting", "--states", STATES, "--seed", "7"],
+                ),
+                test => {
+                    let words: Vec<&str> = test.split_whitespace().collect();
+                    let build = [&["test", "--no-run"][..], &words].concat();
+                    (build, [&["test"][..], &words].concat())
+                }
+            };
+            if !self.cargo(&["build", "-p", "farlink"], test.contains("farlink-tests"))? || !self.cargo(&build, true)? {
+                return Ok(Outcome::Unbuilt);
+            }
+            if !self.cargo(&run, true)? {
+                return Ok(Outcome::Killed);
+            }
+        }
+        Ok(Outcome::Survived)
+    }
+    /// Whether cargo says yes to it; `needed` or not done at all. What hangs is ended, and says no.
+    pub fn cargo(&self, arguments: &[&str], needed: bool) -> Result<bool> {
+        if !needed {
+            return Ok(true);
+        }
+        let target = self.target();
+        let mut child = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+            .current_dir(&self.root)
+            .env("CARGO_TARGET_DIR", &target)
+            .env("FARLINK_BIN", target.join("debug/farlink"))
+            .args(arguments)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("starting cargo")?;
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = child.try_wait()? {
+                return Ok(status.success());
+            }
+            // A build takes as long as it takes.
+            if begun.elapsed() > TEST_MAX && arguments[0] != "build" && !arguments.contains(&"--no-run") {
+                child.kill()?;
+                child.wait()?;
+                return Ok(false);
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_mutation_has_its_place_and_is_one() {
+        let (root, mut names) = (tools::root(), BTreeSet::new());
+        for mutant in all() {
+            let planted = mutant.planted(&root).unwrap();
+            assert_ne!(planted, std::fs::read_to_string(root.join(mutant.file)).unwrap(), "{}", mutant.name);
+            assert!(names.insert(mutant.name), "{}", mutant.name);
+            assert!(!mutant.tests.is_empty(), "{}", mutant.name);
+        }
+        assert!(names.len() >= 60 && all().filter(|mutant| mutant.durable).count() >= 30);
+    }
+}

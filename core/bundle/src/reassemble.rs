@@ -122,6 +122,7 @@ impl<K: Clone + Ord> Reassembler<K> {
         self.next += 1;
         self.bytes += fresh;
         assembly.covered += fresh;
+        // Only the pieces hold payload: blocks of the first fragment are kept without it.
         let payload = core::mem::take(&mut fragment.payload);
         for (start, len) in gaps {
             assembly.pieces.insert(start, (number, payload.slice(start - info.offset, len)));
@@ -178,6 +179,7 @@ impl<K: Clone + Ord> Reassembler<K> {
 
     /// Removes a fragment that was deleted, with its bytes. Returns whether it was held.
     pub fn remove(&mut self, id: &BundleId, key: &K) -> bool {
+        // The claimed total is not part of the identity: look through all totals.
         let low = (id.source.clone(), id.creation, 0);
         let high = (id.source.clone(), id.creation, u64::MAX);
         let found = self.index.range(low..=high).find_map(|(_, assembly)| {

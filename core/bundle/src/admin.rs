@@ -158,6 +158,7 @@ fn encode_report(report: &StatusReport, out: &mut Vec<u8>) {
     put_head(out, ARRAY, if report.fragment.is_some() { 6 } else { 4 });
     put_head(out, ARRAY, 4);
     for item in [report.received, report.forwarded, report.delivered, report.deleted] {
+        // RFC 9171 6.1.1: an item without assertion has no time.
         let time = item.time.filter(|_| item.asserted);
         put_head(out, ARRAY, 1 + u64::from(time.is_some()));
         out.push(if item.asserted { 0xf5 } else { 0xf4 });
@@ -201,6 +202,7 @@ fn read_items(reader: &mut CborReader<'_>) -> Result<[StatusItem; 4], Malformed>
         }
         let mut items = [StatusItem::default(); 4];
         items.iter_mut().try_for_each(|item| read_item(reader).map(|read| *item = read))?;
+        // Assertions of later standards are skipped.
         (4..count).try_for_each(|_| reader.item().map(drop))?;
         Ok(items)
     })
@@ -285,6 +287,7 @@ mod tests {
     fn unknown_records_round_trip_truncation_fails() {
         let record = AdministrativeRecord::Unknown { kind: 64_512, content: Bytes::from_static(&[0x82, 1, 2]) };
         assert_eq!(AdministrativeRecord::decode(&record.encode()), Ok(record.clone()));
+        // An array that claims 2^64 - 1 assertions.
         let bomb = [0x82, 1, 0x84, 0x9b, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
         assert!(AdministrativeRecord::decode(&bomb).is_err());
         let whole = record.encode();

@@ -44,6 +44,7 @@ impl Bundle {
 impl BundleBuilder {
     /// Sets the bundle processing control flags ([`BundleFlags`]).
     pub fn flags(mut self, bits: u64) -> Self {
+        // The fragment flag follows from the position, never from the caller.
         self.bundle.primary.flags = BundleFlags(bits & !BundleFlags::FRAGMENT);
         self
     }

@@ -376,6 +376,7 @@ mod tests {
             let mut reader = CborReader::new(&out, 0, true);
             assert_eq!(reader.uint(), Ok(value));
             assert!(reader.is_at_end());
+            // Every prefix is an incomplete head.
             for cut in 0..out.len() {
                 let mut short = CborReader::new(&out[..cut], 0, true);
                 assert!(short.uint().is_err() && short.ran_short());

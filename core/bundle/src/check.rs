@@ -106,6 +106,7 @@ impl PayloadCheck {
             return Ok(0);
         }
         let found = reader.bytes()?;
+        // A longer head than needed would make the tail another length than the block's.
         if reader.take_lax() || found.len() != width {
             return reader.error_at(0, CRC_WIDTH);
         }

@@ -88,6 +88,7 @@ pub(crate) fn put_crc(out: &mut impl ByteSink, crc: CrcType, value: u32) {
 /// Appends the CRC of the block that begins at `start` and ends at the end of `out`.
 // 9171-4.3.1-14, 9171-4.3.1-15, 9171-4.3.2-5
 pub(crate) fn close_block(out: &mut impl ByteSink, start: usize, crc: CrcType, accel: &Accel) {
+    // The value counts as zero while the CRC is computed.
     put_crc(out, crc, 0);
     let (block, width) = (out.since(start), crc.width());
     if block.is_empty() || width == 0 {

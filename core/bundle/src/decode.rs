@@ -31,6 +31,7 @@ pub fn decode(rope: &Payload, profile: Profile, accel: &Accel) -> Result<Bundle,
             extensions,
             payload_flags: head.payload_flags,
             payload_crc: head.payload_crc,
+            // A head in another encoding will be written in the shortest one: the received CRC would not match.
             payload_crc_value: (head.canonical && head.payload_crc != CrcType::None).then_some(value),
             payload,
         })

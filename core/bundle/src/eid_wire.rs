@@ -113,6 +113,7 @@ fn read_dtn(reader: &mut CborReader<'_>, profile: Profile) -> Result<EndpointId,
     }
     let text = reader.text()?;
     let lenient = profile == Profile::Permissive;
+    // Old peers write the null endpoint as text.
     if lenient && text == "none" {
         return Ok(EndpointId::Null);
     }
@@ -121,6 +122,7 @@ fn read_dtn(reader: &mut CborReader<'_>, profile: Profile) -> Result<EndpointId,
     };
     let (node, demux) = match rest.split_once('/') {
         Some(parts) => parts,
+        // Some peers leave out the slash after the node name.
         None if lenient => (rest, ""),
         None => return reader.error_at(start, "a dtn endpoint ID has a `/` after its node name"),
     };

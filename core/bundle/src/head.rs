@@ -59,9 +59,11 @@ pub(crate) fn with_head<T>(
         Err(HeadError::Short(error)) if first.len() == MAX_HEAD_BYTES => return Err(too_long(error)),
         other => return other,
     }
+    // The head is spread over several chunks: copy it once and parse again.
     let gathered = gather(rope);
     match read(&gathered) {
         Err(HeadError::Short(error)) if gathered.len() == MAX_HEAD_BYTES => Err(too_long(error)),
+        // The rest of the head is not in memory: more bytes cannot help.
         Err(HeadError::Short(error)) if (gathered.len() as u64) < rope.len() => Err(HeadError::Bad(error)),
         other => other,
     }
@@ -243,6 +245,7 @@ impl<'a> HeadWalk<'a, '_> {
             if self.reader.peek() == Some(BREAK) {
                 return self.reader.error("the bundle has no payload block");
             }
+            // Forget longer heads of earlier blocks: only the payload block's matter below.
             self.reader.take_lax();
             let fields = read_block_start(&mut self.reader, self.profile)?;
             self.reports |= fields.flags.has(BlockFlags::REPORT);
@@ -251,6 +254,7 @@ impl<'a> HeadWalk<'a, '_> {
                 continue;
             }
             let data_len = self.reader.bytes_head()?;
+            // Hop-written bytes do not count, so that the limit stays the same from node to node.
             if start - self.hop_bytes > MAX_HEAD_BYTES - HOP_BYTES {
                 return self.reader.error_at(start, "the blocks before the payload leave no room for hops in 64 KiB");
             }

@@ -215,6 +215,7 @@ fn flipped_protected_bit_is_detected() {
     }
     // With the full scope, the primary block must not change either.
     let bundle = wire(&examples.bundle(3));
+    // The primary block follows the one byte that opens the bundle.
     let primary = 1..1 + examples.bytes("primary_block_hex").len();
     for bit in primary.start * 8..primary.end * 8 {
         let mut changed = bundle.to_vec();

@@ -134,6 +134,7 @@ fn read_targets(reader: &mut CborReader<'_>) -> Result<Vec<u64>, Malformed> {
         if count == 0 || count > TARGETS_MAX {
             return reader.error_at(at, "a security block has a target, and no more than a bundle has blocks");
         }
+        // Grows with what is read: the count is a claim of the peer.
         let mut targets = Vec::new();
         for _ in 0..count {
             let at = reader.position();
@@ -250,6 +251,7 @@ mod tests {
         assert!(err(&[0x80, 1, 0, 0x82, 1, 0, 0x80]).contains("has a target"), "RFC 9172 3.6: at least one");
         assert!(err(&[0x82, 1, 1, 1, 0, 0x82, 1, 0, 0x80]).contains("twice"));
         assert!(err(&[0x81, 1, 1, 0, 0x82, 1, 0, 0x82, 0x80, 0x80]).contains("as many sets"));
+        // An array that claims 2^64 - 1 items.
         let bomb = [0x9b, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
         assert!(err(&bomb).contains("no more than"));
         let pairs = [&[0x81, 1, 1, 1, 0x82, 1, 0][..], &bomb].concat();

@@ -262,6 +262,7 @@ pub fn open(
                 continue;
             }
         };
+        // A key of the other variant may be meant for another block: try the next.
         // 9173-4.5-1
         if key.bytes().len() != aes.key_len() {
             continue;

@@ -183,6 +183,7 @@ pub fn check(
     let Some(SecurityValue::Bytes(expected)) = block.result(target, HASH) else {
         return Err(SecurityFault::Parameters);
     };
+    // A truncated hash would be easier to guess.
     if expected.len() != sha.len() {
         return Err(SecurityFault::Parameters);
     }

@@ -84,6 +84,7 @@ fn has_block(head: &[u8], is: impl Fn(u64, &[u8]) -> bool) -> bool {
         if is(fields.kind, data) {
             return true;
         }
+        // The head was checked when it was received: its CRC is only skipped.
         let rest = match fields.crc {
             CrcType::None => Ok(()),
             _ => reader.bytes().map(drop),

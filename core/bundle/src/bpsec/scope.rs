@@ -76,6 +76,7 @@ impl Header {
 pub(super) fn preface(bundle: &Bundle, target: u64, own: Header, scope: Scope) -> Result<Vec<u8>, SecurityFault> {
     let mut out = Vec::new();
     put_uint(&mut out, u64::from(scope.0 & Scope::ALL.0));
+    // RFC 9173 3.7: of the primary block as a target, only the security header can be in scope.
     if target != PRIMARY {
         let header = Header::find(bundle, target)?;
         if scope.has(Scope::PRIMARY) {
@@ -102,6 +103,7 @@ pub(super) fn primary(bundle: &Bundle) -> Vec<u8> {
     let mut out = Vec::with_capacity(raw.len());
     match canonical(&mut CborReader::new(raw, 0, false), &mut out, 8) {
         Ok(()) => out,
+        // A primary block nested too deeply is covered as received.
         Err(_) => raw.to_vec(),
     }
 }

@@ -113,6 +113,7 @@ impl<'a> References<'a> {
     fn read(reader: &mut FieldReader<'a>, bytes: &'a [u8], names: NameTable<'_>) -> Result<Self, HeadError> {
         let count = reader.sdnv()?;
         let start = reader.position();
+        // The count is a claim of the peer: nothing is allocated for it.
         for _ in 0..count {
             let at = reader.position();
             let pair = (reader.sdnv()?, reader.sdnv()?);
@@ -251,6 +252,7 @@ pub(super) fn custody_data(number: u64, custodian: &EndpointId) -> Vec<u8> {
 /// Appends an extension block without endpoint ID references.
 pub(super) fn put_block(kind: u8, flags: u64, data: &[u8], out: &mut impl ByteSink) {
     out.byte(kind);
+    // The block moves in front of the payload and has no references.
     put_sdnv(out, flags & !(REFERENCES | LAST));
     put_sdnv(out, data.len() as u64);
     out.put(data);
@@ -258,6 +260,7 @@ pub(super) fn put_block(kind: u8, flags: u64, data: &[u8], out: &mut impl ByteSi
 /// Encodes the data of an age block; the age is in ms.
 pub(super) fn age_data(age_ms: u64) -> Vec<u8> {
     let mut data = Vec::with_capacity(sdnv::LEN_MAX);
+    // ION's block counts microseconds.
     put_sdnv(&mut data, age_ms.saturating_mul(1000));
     data
 }

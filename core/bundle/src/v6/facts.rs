@@ -100,6 +100,7 @@ impl BlockSummary {
                 true
             }
             Meaning::Age(age_us) => {
+                // Only the first age block counts.
                 if self.facts & Facts::AGE == 0 {
                     self.hop.age_ms = age_us / 1000;
                 }

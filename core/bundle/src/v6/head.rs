@@ -51,6 +51,7 @@ impl BundleHead {
                 if start.flags & block_flags::LAST != 0 {
                     return reader.bad_at(start.at, "the last block comes before the payload");
                 }
+                // Checked before the data arrives, or a peer could make a node wait for it.
                 if start.len > MAX_HEAD_BYTES as u64 {
                     return reader.bad_at(start.at, "the blocks before the payload are longer than 64 KiB");
                 }

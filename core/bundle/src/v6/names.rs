@@ -33,6 +33,7 @@ impl<'a> NameTable<'a> {
     fn place(&self, offset: u64) -> Result<usize, &'static str> {
         let at = usize::try_from(offset).ok().filter(|at| *at < self.dictionary.len());
         let Some(at) = at else { return Err("an endpoint ID beyond the dictionary") };
+        // Strings may share a suffix; a strict reader wants whole strings.
         if self.profile == Profile::Strict && at > 0 && self.dictionary[at - 1] != 0 {
             return Err("an endpoint ID inside a string of the dictionary");
         }
@@ -163,6 +164,7 @@ impl Dictionary {
     fn offset(&mut self, text: &str) -> u64 {
         let mut at = 0;
         for string in self.bytes.split(|byte| *byte == 0) {
+            // `split` yields an empty string behind the last terminator, which is not in the dictionary.
             if string == text.as_bytes() && at < self.bytes.len() {
                 return at as u64;
             }

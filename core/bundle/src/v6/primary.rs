@@ -100,6 +100,7 @@ pub(super) fn read_primary(reader: &mut FieldReader<'_>, profile: Profile) -> Re
     if len > MAX_HEAD_BYTES as u64 {
         return reader.bad("the primary block is longer than 64 KiB");
     }
+    // Positions in the layout are offsets into the bundle, not into the block.
     let base = reader.offset();
     let mut part = FieldReader::closed(reader.take(len)?, base, "the primary block is shorter than its fields");
     let at = |part: &FieldReader<'_>| part.offset() as usize;

@@ -84,6 +84,7 @@ impl<'a> Rewrite<'a> {
             }
         };
         self.add_missing(out);
+        // Before the payload's header is written: whether it is the last block depends on them.
         let rest = self.after(after, names)?;
         let last = if rest.is_empty() { block_flags::LAST } else { 0 };
         if self.shape.is_none() && payload.flags & block_flags::LAST == last {
@@ -143,6 +144,7 @@ impl<'a> Rewrite<'a> {
     // 5050-5.8-4, 5050-5.8-5, 5050-5.8-6
     fn change(&mut self, block: &Block<'_>, after: bool) -> BlockChange {
         let replicate = block.start.flags & block_flags::REPLICATE != 0;
+        // Without creation time every fragment needs the age to expire by.
         let ages = block.of_hops() == AGE && self.meta.created_ms == 0;
         let takes = self.shape.is_none_or(|shape| match after {
             false => shape.first || replicate || ages,

@@ -228,6 +228,7 @@ fn read_runs(reader: &mut CborReader<'_>, first: u64) -> Result<Vec<NumberRun>, 
         return Ok(Vec::from([run(reader, first, len)?]));
     }
     reader.list(|reader, items| {
+        // Ranges and gaps alternate, beginning and ending with a range.
         if items % 2 == 0 || items > RUNS_MAX {
             return reader.error("lengths of ranges and gaps begin and end with a range");
         }
@@ -304,6 +305,7 @@ pub fn read_signal(content: &[u8]) -> Result<Vec<SignalEntry>, Malformed> {
             (NEGATIVE, Some(code)) => -1 - code,
             _ => return reader.error_at(at, "the code of a compressed signal is an integer"),
         };
+        // A map with two equal keys is invalid (RFC 8949 5.6).
         if said.iter().any(|before| before.code == what) {
             return reader.error_at(at, "a compressed signal with a repeated code");
         }

@@ -67,6 +67,7 @@ pub fn make(
     crc: CrcType,
     accel: &Accel,
 ) -> BundleMeta {
+    // Without identity, and for records, there is neither custody nor a report.
     let signs = !draft.source.is_null() && !draft.facts.has(Facts::ADMIN);
     let asks = draft.custody > 0 && signs;
     let reports = draft.reporting.as_ref().filter(|_| signs);

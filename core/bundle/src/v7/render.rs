@@ -163,6 +163,7 @@ pub fn append(meta: &BundleMeta, hop: &HopState, cut: Option<Range<u64>>, accel:
     let value = put(meta, payload, hop, cut.as_ref(), accel, &mut head);
     put_tail(value, len_of_tail(meta, cut.as_ref()), &mut tail);
     let (head, tail) = (head.bytes(), tail.bytes());
+    // One allocation instead of one per chunk.
     out.reserve(head.len() + payload.len() as usize + tail.len());
     out.extend_from_slice(head);
     for chunk in payload.chunks() {

@@ -124,6 +124,7 @@ impl<O: ByteSink> Rewrite<'_, O> {
     fn primary(&mut self, reader: &mut CborReader<'_>, shape: Option<&PayloadShape>) -> Result<(), Malformed> {
         let mut fields = reader.clone();
         match self.primary_end.checked_sub(reader.position()) {
+            // The stored end saves parsing the primary block on every hop.
             Some(rest) => drop(reader.take(rest as u64)?),
             None => drop(reader.item()?),
         }
@@ -192,6 +193,7 @@ impl<O: ByteSink> Rewrite<'_, O> {
     }
 
     fn change_labels(&mut self, new: Option<[u32; 2]>, old: [u32; 2]) -> BlockChange {
+        // Only the first labels block is ours to change.
         let first = !core::mem::replace(&mut self.labels, true);
         match new {
             None => BlockChange::Remove,

@@ -116,6 +116,7 @@ fn equivalent_previous_node_stays_verbatim() {
     let (meta, hop) = through(&bundle);
     assert_eq!(hop.previous, EndpointId::ipn(1 << 32 | 7, 0));
     let again = render(&meta, &hop, None, &accel(), &mut BytesMut::new());
+    // The three-element form stays, though this node writes two elements.
     assert_eq!(again, bundle.encode(&accel()));
 }
 

@@ -73,6 +73,7 @@ impl Carried {
         }
         let (number, due, len) = (reader.uint()?, reader.uint()?, reader.bytes_head()?);
         let from = reader.position() as u64;
+        // Also refuses a length that would reach beyond the record.
         if payload.len().checked_sub(from) != Some(len) {
             return reader.error("an encapsulated bundle must end with its record");
         }
@@ -94,6 +95,7 @@ pub fn depth(payload: &Payload, kind: u64, most: usize) -> usize {
         let Ok(Some(begun)) = super::begin(&carried.bundle, Profile::Permissive, &Accel::default()) else {
             return depth + 1;
         };
+        // An encrypted record cannot be looked into.
         if !begun.meta.is_administrative() || begun.meta.facts.has(Facts::SEALED) {
             return depth + 1;
         }

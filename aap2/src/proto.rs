@@ -237,6 +237,7 @@ pub fn deframe(input: &mut BytesMut) -> Result<Option<Bytes>, &'static str> {
             if input.len() < i + 1 + length {
                 return Ok(None);
             }
+            // Drops the length itself.
             let _ = input.split_to(i + 1);
             return Ok(Some(input.split_to(length).freeze()));
         }

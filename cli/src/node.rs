@@ -482,7 +482,7 @@ fn print_status(status: &Value) {
     println!("version        {}", plain(&status["version"]));
     println!("bundles        {} ({} of {} B)", status["bundles"], status["bytes"], status["capacity_bytes"]);
     let strangers = &status["strangers"];
-    println!("unauthenticated {} ({} B)", strangers["bundles"], strangers["bytes"]);
+    println!("  of them      {} ({} B) unauthenticated", strangers["bundles"], strangers["bytes"]);
     for quota in status["quotas"].as_array().into_iter().flatten() {
         print_quota(quota);
     }
@@ -542,7 +542,7 @@ fn print_quota(quota: &Value) {
 }
 
 fn print_memory(memory: &Value) {
-    // Null where the kernel gives no number.
+    // Null means unknown.
     let bytes = |value: &Value| value.as_u64().map_or_else(|| "-".into(), |n| DataVolume(n).to_string());
     let pressure = match plain(&memory["pressure"]).as_str() {
         "high" => "; scarce: unauthenticated bundles are refused",

@@ -81,6 +81,7 @@ impl Decoder {
         loop {
             if let Some(coming) = &mut self.adu {
                 let missing = coming.missing();
+                // Bytes beyond the payload belong to the next message.
                 let n = missing.min(data.len() as u64) as usize;
                 coming.payload.gather(Payload::from(data.split_to(n)));
                 if n as u64 == missing {

@@ -18,7 +18,7 @@ pub struct AapMessage {
     #[prost(oneof = "AapBody", tags = "1, 2, 3, 5, 6")]
     pub body: Option<AapBody>,
 }
-/// Kinds of messages.
+/// Kinds of messages, with their contents.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub enum AapBody {
     /// First message, from server to client.
@@ -84,7 +84,7 @@ pub struct BundleAdu {
     /// Payload bytes that follow this message.
     #[prost(uint64, tag = "5")]
     pub payload_length: u64,
-    /// Values of [`adu_flag`].
+    /// Flags of the bundle, see [`adu_flag`].
     #[prost(int32, repeated, tag = "6")]
     pub adu_flags: Vec<i32>,
     /// Report-to endpoint ID; requests status reports.
@@ -106,7 +106,7 @@ pub struct BundleAdu {
     #[prost(bool, tag = "1004")]
     pub custody: bool,
 }
-/// Values of `adu_flags`.
+/// Values of the field `adu_flags`.
 pub mod adu_flag {
     /// The payload is an encapsulated bundle (BIBE).
     pub const BPDU: i32 = 1;
@@ -139,7 +139,7 @@ pub struct Keepalive {}
 /// Response to a message.
 #[derive(Clone, PartialEq, Message)]
 pub struct AapResponse {
-    /// One of [`AapStatus`].
+    /// Result, one of [`AapStatus`].
     #[prost(enumeration = "AapStatus", tag = "1")]
     pub response_status: i32,
     /// Identity of the bundle that was sent.
@@ -178,7 +178,7 @@ pub struct BundleHeaders {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
 #[repr(i32)]
 pub enum AapStatus {
-    /// Absent or unspecified.
+    /// No status was given.
     Unspecified = 0,
     /// The request was carried out.
     Success = 1,
@@ -237,6 +237,7 @@ pub fn deframe(input: &mut BytesMut) -> Result<Option<Bytes>, &'static str> {
             if input.len() < i + 1 + length {
                 return Ok(None);
             }
+            // Drops the length itself.
             let _ = input.split_to(i + 1);
             return Ok(Some(input.split_to(length).freeze()));
         }

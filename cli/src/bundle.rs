@@ -300,6 +300,7 @@ fn offsets(bundle: &Bundle, skipped: usize) -> Vec<(u64, u64)> {
             (at - length, length)
         })
         .collect();
+    // The payload block fills the rest.
     let end = bundle.encoded_len() + skipped as u64 - 1;
     out.push((at, end.saturating_sub(at)));
     out

@@ -64,6 +64,7 @@ fn meaning(custody: bool, what: i64) -> &'static str {
         (false, 3) => "deleted",
         (false, 4) => "custody accepted",
         (false, 5) => "custody refused",
+        // The standard leaves other codes open.
         _ => "reserved",
     }
 }

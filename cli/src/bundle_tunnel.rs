@@ -28,6 +28,7 @@ fn carried(payload: &Payload, kind: u64) -> Option<(Vec<String>, Value)> {
         (_, 0) => format!("transmission {number}"),
         (_, due) => format!("transmission {number}, retransmitted at {}", crate::bundle::time_text(time(due))),
     };
+    // The inner bundle is the last item of the record.
     let at = payload.len() - bundle.len();
     let lines = vec![
         "  record       encapsulated bundle (BIBE)".to_string(),

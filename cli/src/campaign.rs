@@ -206,9 +206,11 @@ fn begin(args: &RunArgs) -> Result<(), CliError> {
     let plan = plan_of(&args.campaign, args.smoke, &args.only, args.repetitions, world)?;
     let folder = args.out.clone().unwrap_or_else(|| {
         let name = &plan.campaign.name;
+        // Results of the small size are kept apart from those of the study.
         let base = if args.smoke { format!("{name}-smoke") } else { name.clone() };
         fresh(Path::new("runs"), &base)
     });
+    // The Python package then does all of the work, including the report.
     if args.how.on == Some(On::Ray) {
         return campaign_ray::run(&args.words(&folder));
     }

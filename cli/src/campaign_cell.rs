@@ -155,7 +155,7 @@ impl Runner for OnLab {
             stop: self.stop.clone(),
         };
         farlink_lab::run::run(&scenario, &options, &mut |_| {})?;
-        // A stopped testbed run also returns success: its manifest tells.
+        // A stopped testbed run also returns success: only its manifest shows the difference.
         let whole = RunReader::open(job.folder)?.manifest().finished;
         Ok(if whole { Ended::Done } else { Ended::Stopped })
     }

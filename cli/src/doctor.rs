@@ -25,6 +25,7 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<(), CliError> {
+    // Some checks start this program again inside a namespace.
     let program = std::env::current_exe().context("the path of this program")?;
     let findings = examine(&program, &args.dir.unwrap_or_else(|| ".".into()));
     if args.json {

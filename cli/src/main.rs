@@ -143,6 +143,7 @@ fn not_an_endpoint(text: &str) -> CliError {
 /// Creates a folder that an option names, with its parents.
 fn make_folder(folder: &std::path::Path, option: &str) -> Result<(), CliError> {
     std::fs::create_dir_all(folder).map_err(|why| {
+        // `create_dir_all` fails on a file of that name with a misleading error.
         let why = if folder.exists() { "is not a folder".into() } else { format!("cannot be created: {why}") };
         CliError::Input(format!(
             "{} {why}\nhint: {option} names a folder that exists or can be created",

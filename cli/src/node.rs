@@ -143,6 +143,7 @@ impl ControlArgs {
         let (code, answer) = http::request_with(method, &place, token.as_deref().map(str::trim), path, body)?;
         let value: Value = serde_json::from_str(&answer).unwrap_or(Value::Null);
         if code == 200 {
+            // All answers of the API are JSON; an empty one becomes null.
             return Ok(value);
         }
         let error = value["error"].as_str().unwrap_or("the node refused the request");
@@ -481,7 +482,7 @@ fn print_status(status: &Value) {
     println!("version        {}", plain(&status["version"]));
     println!("bundles        {} ({} of {} B)", status["bundles"], status["bytes"], status["capacity_bytes"]);
     let strangers = &status["strangers"];
-    println!("unauthenticated {} ({} B)", strangers["bundles"], strangers["bytes"]);
+    println!("  of them      {} ({} B) unauthenticated", strangers["bundles"], strangers["bytes"]);
     for quota in status["quotas"].as_array().into_iter().flatten() {
         print_quota(quota);
     }
@@ -541,6 +542,7 @@ fn print_quota(quota: &Value) {
 }
 
 fn print_memory(memory: &Value) {
+    // Null means unknown.
     let bytes = |value: &Value| value.as_u64().map_or_else(|| "-".into(), |n| DataVolume(n).to_string());
     let pressure = match plain(&memory["pressure"]).as_str() {
         "high" => "; scarce: unauthenticated bundles are refused",

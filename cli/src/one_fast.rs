@@ -14,7 +14,7 @@ pub const DIFFERENCES: &[(&str, &str, &str)] = &[
     ("", "Farlink", "The ONE"),
     ("time", "from event to event", "in steps of updateInterval"),
     ("transfers", "one bundle at a time by each radio", "one transfer a host at a time"),
-    ("neighbours' bundles", "announced in bundles", "known at once"),
+    ("others' bundles", "announced in bundles", "known at once"),
     ("next message", "by priority and age", "random, or first in, first out"),
     ("PRoPHET", "version 2 (RFC 6693)", "version 1"),
     ("lifetimes", "exact", "end one minute early"),

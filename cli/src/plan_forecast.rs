@@ -90,6 +90,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         }
     }
     let seen = |node: &NodeId| forecast(plans.get(node).unwrap_or(&nobody), &question(*node));
+    // A node without contacts still gets its own production and consumption.
     let asked: Vec<_> = nodes.iter().map(|node| (*node, seen(node))).collect();
     if args.json {
         let nodes: Vec<Value> = asked.iter().map(|(node, seen)| node_document(&parsed, *node, seen)).collect();

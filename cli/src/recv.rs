@@ -105,6 +105,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
                     if redelivered && !std::mem::replace(&mut said, true) {
                         bar.suspend(|| eprintln!("{AGAIN}"));
                     }
+                    // Printed once, not for every piece.
                     if let Some(name) = piece_of.filter(|_| !std::mem::replace(&mut told, true)) {
                         bar.suspend(|| eprintln!("{}", unverified(&name)));
                     }

@@ -56,6 +56,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
 pub fn show(path: &Path) -> bool {
     let openers: &[&str] = if cfg!(target_os = "macos") { &["open"] } else { &["xdg-open", "sensible-browser"] };
     openers.iter().any(|opener| {
+        // The browser's messages do not belong in this terminal.
         let quiet =
             Command::new(opener).arg(path).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         quiet.is_ok()

@@ -64,6 +64,7 @@ pub struct CustodyRules {
 
 /// Reads the rules of custody.
 pub fn custody(reader: &Reader<'_>) -> CustodyRules {
+    // Absent patterns match everything; an empty list matches nothing.
     let all = || vec!["*".to_string()];
     CustodyRules {
         from: patterns(reader, "from").unwrap_or_else(all),

@@ -109,6 +109,7 @@ fn fallback(key: &Key) -> String {
     match key.default {
         Fallback::Required => "**required**".into(),
         Fallback::Absent => "".into(),
+        // Two backquotes would render as nothing.
         Fallback::Is("") => "empty".into(),
         Fallback::Is(text) => format!("`{text}`"),
     }

@@ -75,7 +75,7 @@ impl<'a> Errors<'a> {
         let mut list = self.list.borrow_mut();
         let (at, path, expected, hint) = match list.len().cmp(&MISTAKES_MAX) {
             Ordering::Less => (at, path.into(), expected.into(), hint.into()),
-            // The entry after the last one tells that the list was cut.
+            // The entry after the last one reports that the list was cut.
             Ordering::Equal => {
                 let first = self.file.unwrap_or("the text").into();
                 (usize::MAX, first, format!("there are more than {MISTAKES_MAX} mistakes"), String::new())

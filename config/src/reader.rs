@@ -247,6 +247,7 @@ impl<'a> Reader<'a> {
     }
     /// Nested table, or an empty one if absent.
     pub fn table_or_empty(&self, name: &str, section: &'static Section) -> Reader<'a> {
+        // Without tables every key has its default, and required ones are reported.
         let empty = || Reader::new(self.errors, section, Vec::new());
         self.table(name, section).unwrap_or_else(empty)
     }
@@ -313,6 +314,7 @@ impl<'a> Reader<'a> {
             self.errors.count();
             match item.get_ref() {
                 DeValue::Table(table) => {
+                    // A name finds the table faster than a count.
                     let label = table.get("name").and_then(|v| v.get_ref().as_str().map(str::to_string));
                     let place = format!("{name}[{}]", label.unwrap_or_else(|| (index + 1).to_string()));
                     let path = joined(outer, &place);

@@ -77,6 +77,7 @@ pub const RULE: &[Key] = &[
 pub fn rule(reader: &Reader<'_>) -> Option<Rule> {
     let role = Role::ALL[reader.choice("role")?];
     let service = Service::ALL[reader.choice("service")?];
+    // Without the key the payload is the target, which a default text cannot express.
     let targets = match reader.given("targets") {
         true => reader.custom("targets", targets)?,
         false => vec![PAYLOAD],
@@ -174,6 +175,7 @@ pub fn is_shadowed<'a>(rule: &Rule, earlier: impl Iterator<Item = &'a Rule> + Cl
                 && pattern_covers(&earlier.to, &rule.to)
         })
     };
+    // A rule without targets has been reported already.
     !rule.targets.is_empty() && rule.targets.iter().all(taken)
 }
 

@@ -84,7 +84,8 @@ pub fn interned(text: &str) -> &'static str {
         return found;
     }
     if known.len() >= REASONS {
-        return "one reason more than are kept";
+        // Still a valid event: only its reason is lost.
+        return "(reason not kept: too many)";
     }
     // Leaks are bounded by `REASONS`: a hostile file cannot fill memory.
     let kept: &'static str = Box::leak(text.to_string().into_boxed_str());

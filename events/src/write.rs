@@ -27,6 +27,7 @@ impl<'a> FieldWriter<'a> {
     pub fn raw(&mut self, name: &str, value: impl Display) {
         // Writing to a string cannot fail.
         let _ = match (self.is_json, self.text.len()) {
+            // Length 1: only the opening brace, so no comma.
             (true, 1) => write!(self.text, "\"{name}\":{value}"),
             (true, _) => write!(self.text, ",\"{name}\":{value}"),
             (false, _) => write!(self.text, " {name}={value}"),

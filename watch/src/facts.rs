@@ -26,6 +26,7 @@ pub struct Facts {
 
 impl Facts {
     pub fn new(scenario: &Scenario) -> Facts {
+        // Events name links by the node's own numbers, in this order.
         let ends_of = |node: usize| scenario.ends_of(node).iter().map(|end| (end.link, end.first)).collect();
         let mut names = HashMap::new();
         for (place, node) in scenario.nodes.iter().enumerate() {
@@ -40,6 +41,7 @@ impl Facts {
         Facts {
             name: scenario.name.clone(),
             seed: scenario.seed,
+            // The words that the head of the picture shows.
             fidelity: if scenario.fidelity == Fidelity::Message { "bundles" } else { "packets" },
             end: Instant::ZERO + scenario.duration,
             epoch_ms: scenario.epoch.unwrap_or(farlink_sim::DEFAULT_EPOCH).0,

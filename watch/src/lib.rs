@@ -21,6 +21,7 @@ fn clock(seconds: f64, tenths: bool) -> String {
     if tenths {
         return format!("{seconds:.1} s");
     }
+    // The clock never shows a time before the start.
     let whole = seconds.max(0.0) as u64;
     let (days, hours, minutes, rest) = (whole / 86_400, whole / 3600 % 24, whole / 60 % 60, whole % 60);
     let days = if days > 0 { format!("{days} d ") } else { String::new() };

@@ -29,6 +29,7 @@ impl RunPace {
     pub fn new(duration: Duration) -> RunPace {
         let whole = duration.as_secs_f64();
         let speed = (whole / FIRST.as_secs_f64()).max(SLOWEST);
+        // Ten doublings up to the fastest limit.
         RunPace { speed, fastest: speed * 1024.0, free: false, paused: false, origin: (Duration::ZERO, Instant::ZERO) }
     }
     /// Virtual time at a real time, if the simulation keeps up.
@@ -70,6 +71,7 @@ impl RunPace {
     pub fn change(&mut self, real: Duration, at: Instant, faster: bool) {
         self.origin = (real, at);
         if faster {
+            // One step beyond the fastest limit removes it.
             self.free = self.free || self.speed * STEP > self.fastest;
             self.speed = (self.speed * STEP).min(self.fastest);
         // Slowing an unlimited run restores the last limit.

@@ -108,6 +108,7 @@ impl Drop for TerminalScreen {
 fn give_back() {
     // A lost terminal needs no restoring: errors are ignored.
     let _ = ratatui::try_restore();
+    // Drawing hides the cursor.
     let _ = execute!(io::stdout(), Show);
 }
 

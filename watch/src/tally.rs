@@ -88,6 +88,7 @@ impl WatchTally {
     pub fn event(&mut self, facts: &Facts, at: Instant, node: usize, event: &Event) {
         match event {
             Event::Seen { bundle, key, size, .. } => {
+                // A repeated event must not count a copy twice.
                 let before = self.known.insert((node, *bundle), (*key, *size));
                 self.copies += u64::from(before.is_none());
             }
@@ -98,6 +99,7 @@ impl WatchTally {
             }
             Event::Delivered { bundle } => {
                 if let Some((key, _)) = self.known.get(&(node, *bundle)) {
+                    // Several copies of a bundle may be delivered: it counts once.
                     self.delivered += u64::from(self.arrived.insert(*key));
                 }
             }

@@ -114,6 +114,7 @@ fn secured(layer: &LayerInfo, folder: &Path) -> Result<[String; 3], CliError> {
         let made = certificate::of_node(&authority, &[format!("ipn:{node}.0")], &["localhost".into()], day)?;
         std::fs::write(folder.join(format!("node-{node}.pem")), made.certificate)?;
         std::fs::write(folder.join(format!("node-{node}.key")), made.key)?;
+        // `require`: a session without TLS would be measured unnoticed.
         *lines = format!(
             "tls = \"require\"\ncertificate = \"node-{node}.pem\"\nkey = \"node-{node}.key\"\n\
              authorities = \"authority.pem\"\n"

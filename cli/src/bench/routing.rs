@@ -74,6 +74,7 @@ pub fn measure(nodes: u64, contacts: u64) -> Value {
         times.push(took.as_nanos() as f64 / 1e3);
     }
     let p50 = median(&times);
+    // `median` sorts a copy; the quantiles need the order, too.
     times.sort_by(f64::total_cmp);
     // Nearest rank, rounded down.
     let at = |share: f64| times.get((share * (times.len() - 1) as f64) as usize).copied();

@@ -42,6 +42,7 @@ fn print(result: &Value) {
     let size = DataVolume(result["bundle_size"].as_u64().unwrap_or(0));
     let crossing = if result["cross"] == true { ", each bundle from one shard to another" } else { "" };
     println!("{} pairs over {} with {size} bundles, {} store{crossing}", result["pairs"], text("cla"), text("store"));
+    // One shard first, as the reference of the speedup.
     for key in ["one", "more"] {
         let run = &result[key];
         let number = |key: &str| run[key].as_f64().unwrap_or(0.0);

@@ -26,6 +26,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, picture: &Picture<'_>) {
             let (Some(a), Some(b)) = (place(*a as usize), place(*b as usize)) else { continue };
             pen.draw(&Stroke { x1: a[0], y1: a[1], x2: b[0], y2: b[1], color: colour(Color::DarkGray) });
         }
+        // Signs of nodes must not be overwritten by lines.
         pen.layer();
         if crowd.is_empty() {
             for node in 0..picture.places.len() {

@@ -20,6 +20,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, picture: &Picture<'_>) {
     order.sort_by_key(|place| !of_chosen(&lanes[*place]));
     let longest = lanes.iter().map(|lane| lane.name.chars().count()).max().unwrap_or(0);
     let names = longest.min(width / 3).max(4);
+    // The last row is needed for the number of further lanes.
     let room = rows.saturating_sub(usize::from(lanes.len() > rows));
     let mut lines: Vec<Line<'_>> = order.iter().take(room).map(|place| lane(picture, *place, names, width)).collect();
     if lanes.len() > rows {

@@ -39,6 +39,7 @@ mod tests {
         if std::env::var_os("FARLINK_BLESS").is_some() {
             std::fs::write(path, super::reference()).unwrap();
         }
+        // A missing page counts as outdated.
         let found = std::fs::read_to_string(path).unwrap_or_default();
         assert!(found == super::reference(), "{path} is old: FARLINK_BLESS=1 cargo test -p farlink-campaign");
     }

@@ -32,6 +32,7 @@ impl Results<'_> {
             let label = self.label(figure.series, series);
             Series {
                 label: if label.is_empty() { figure.metric.title.to_string() } else { label.to_string() },
+                // Colour 0 is grey, which suits a reference series but not a single one.
                 colour: series.unwrap_or(1),
                 points: xs.iter().map(|x| self.interval(figure, spot(x)).map(|found| found.estimate())).collect(),
                 paper: xs.iter().map(|x| self.paper(figure, spot(x))).collect(),

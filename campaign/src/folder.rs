@@ -9,8 +9,8 @@
 //!
 //! A cell's folder gets its name when it is complete, so every named cell is done.
 
-use crate::plan::{Cell, Plan};
-use crate::types::World;
+use crate::plan::{CampaignPlan, PlanCell};
+use crate::types::CellWorld;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,7 +38,7 @@ pub struct About {
     pub repetitions: u64,
     /// World in which cells run; absent in folders of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub world: Option<World>,
+    pub world: Option<CellWorld>,
     /// Whether the run directories of cells are kept.
     pub keep_runs: bool,
     /// Number of cells in the plan.
@@ -49,7 +49,7 @@ pub struct About {
 
 /// Metrics of one cell, stored as `cell.json`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Record {
+pub struct CellRecord {
     /// Name of the cell.
     pub cell: String,
     /// Path of the scenario file, relative to the campaign.
@@ -66,15 +66,21 @@ pub struct Record {
     pub version: String,
 }
 
-impl Record {
+impl CellRecord {
     /// Creates the record of a cell from its metrics.
-    pub fn of(plan: &Plan, cell: Cell, metrics: BTreeMap<String, Option<f64>>, wall_s: f64, version: &str) -> Record {
+    pub fn of(
+        plan: &CampaignPlan,
+        cell: PlanCell,
+        metrics: BTreeMap<String, Option<f64>>,
+        wall_s: f64,
+        version: &str,
+    ) -> CellRecord {
         let configuration = &plan.configurations[cell.configuration];
         let labels = configuration.values.iter().map(|(axis, value)| {
             let axis = &plan.campaign.axes[*axis];
             (axis.name.clone(), axis.values[*value].label.clone())
         });
-        Record {
+        CellRecord {
             cell: plan.name(cell),
             scenario: configuration.scenario.display().to_string(),
             values: labels.collect(),
@@ -88,7 +94,7 @@ impl Record {
 
 /// Progress of a campaign, as found in its folder.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Status {
+pub struct CampaignStatus {
     /// Description of the campaign.
     pub about: About,
     /// Number of cells that ended.
@@ -109,19 +115,26 @@ pub struct Status {
 
 /// An open campaign folder.
 #[derive(Debug)]
-pub struct Folder {
+pub struct CampaignFolder {
     path: PathBuf,
     about: About,
 }
 
-impl Folder {
+impl CampaignFolder {
     /// Creates the folder of a new campaign.
     ///
     /// # Errors
     /// When the folder exists and is not empty, or cannot be created.
-    pub fn create(path: &Path, plan: &Plan, figures: &[String], keep_runs: bool, version: &str) -> Result<Folder> {
+    pub fn create(
+        path: &Path,
+        plan: &CampaignPlan,
+        figures: &[String],
+        keep_runs: bool,
+        version: &str,
+    ) -> Result<CampaignFolder> {
         if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) {
-            let hint = match Folder::open(path) {
+            // An interrupted campaign is the most likely content.
+            let hint = match CampaignFolder::open(path) {
                 Ok(_) => format!("`farlink campaign resume {}` goes on with it", path.display()),
                 Err(_) => "--out names a folder that is not there, or empty".into(),
             };
@@ -147,14 +160,14 @@ impl Folder {
                 .with_context(|| format!("cannot make {}", path.join(part).display()))?;
         }
         whole(&path.join(ABOUT), &serde_json::to_string_pretty(&about)?)?;
-        Ok(Folder { path: path.to_path_buf(), about })
+        Ok(CampaignFolder { path: path.to_path_buf(), about })
     }
 
     /// Opens the folder of an existing campaign.
     ///
     /// # Errors
     /// When it holds no campaign, or one of a newer program.
-    pub fn open(path: &Path) -> Result<Folder> {
+    pub fn open(path: &Path) -> Result<CampaignFolder> {
         let file = path.join(ABOUT);
         for part in [ABOUT, "cells", "failed", "lock"] {
             no_link(&path.join(part))?;
@@ -168,10 +181,11 @@ impl Folder {
             Ok(about) => about,
             Err(why) => bail!("{} is no campaign that ran: {ABOUT}: {why}\n{hint}", path.display()),
         };
+        // Fields of a newer version could change the meaning of the known ones.
         if about.schema > SCHEMA {
             bail!("{} is of a newer farlink\nhint: use that one", file.display());
         }
-        Ok(Folder { path: path.to_path_buf(), about })
+        Ok(CampaignFolder { path: path.to_path_buf(), about })
     }
 
     /// Changes the path of the campaign file or the number of repetitions, and stores the change.
@@ -179,6 +193,7 @@ impl Folder {
     /// # Errors
     /// When another process holds the lock, or the folder cannot be written.
     pub fn change(&mut self, campaign: Option<&Path>, repetitions: Option<u64>) -> Result<()> {
+        // A running campaign must not be changed under its runner.
         let _lock = self.lock()?;
         if let Some(campaign) = campaign {
             self.about.campaign = fs::canonicalize(campaign).unwrap_or_else(|_| campaign.to_path_buf());
@@ -240,13 +255,14 @@ impl Folder {
     /// Creates an empty folder for a cell that starts.
     pub(crate) fn begin(&self, name: &str) -> Result<PathBuf> {
         let path = self.path.join("cells").join(format!(".{name}"));
+        // Remains of an interrupted run of the same cell.
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
         Ok(path)
     }
     /// Completes a cell: writes its record, deletes its run unless it is to be kept, and renames the folder to its
     /// final name.
-    pub(crate) fn end(&self, running: &Path, record: &Record) -> Result<()> {
+    pub(crate) fn end(&self, running: &Path, record: &CellRecord) -> Result<()> {
         if !self.about.keep_runs {
             fs::remove_dir_all(running).and_then(|()| fs::create_dir_all(running))?;
         }
@@ -259,7 +275,7 @@ impl Folder {
     ///
     /// # Errors
     /// When the record cannot be written.
-    pub fn put(&self, record: &Record) -> Result<()> {
+    pub fn put(&self, record: &CellRecord) -> Result<()> {
         let running = self.begin(&record.cell)?;
         self.end(&running, record)
     }
@@ -291,15 +307,16 @@ impl Folder {
     ///
     /// # Errors
     /// When the file is damaged, or belongs to another cell.
-    pub fn record(&self, name: &str) -> Result<Option<Record>> {
+    pub fn record(&self, name: &str) -> Result<Option<CellRecord>> {
         let folder = self.path.join("cells").join(name);
         let path = folder.join("cell.json");
         no_link(&folder)?;
         no_link(&path)?;
         let Ok(text) = fs::read_to_string(&path) else { return Ok(None) };
-        let record: Record = serde_json::from_str(&text).map_err(|why| {
+        let record: CellRecord = serde_json::from_str(&text).map_err(|why| {
             anyhow::anyhow!("{} is damaged: {why}\nhint: remove {}, and resume", path.display(), folder.display())
         })?;
+        // A copied folder would otherwise count as the result of another cell.
         if record.cell != name {
             bail!("{} is of {}\nhint: remove {}, and resume", path.display(), record.cell, folder.display());
         }
@@ -309,7 +326,7 @@ impl Folder {
     ///
     /// # Errors
     /// When a file is damaged.
-    pub fn records(&self, plan: &Plan) -> Result<Vec<(Cell, Record)>> {
+    pub fn records(&self, plan: &CampaignPlan) -> Result<Vec<(PlanCell, CellRecord)>> {
         let mut records = Vec::new();
         for cell in plan.cells() {
             records.extend(self.record(&plan.name(cell))?.map(|record| (cell, record)));
@@ -321,7 +338,7 @@ impl Folder {
     ///
     /// # Errors
     /// When a file is damaged or unreadable.
-    pub fn status(&self, plan: &Plan, version: &str) -> Result<Status> {
+    pub fn status(&self, plan: &CampaignPlan, version: &str) -> Result<CampaignStatus> {
         let names: BTreeSet<String> = plan.cells().into_iter().map(|cell| plan.name(cell)).collect();
         let records = self.records(plan)?;
         let there = self.names("cells")?.into_iter().filter(|name| !name.starts_with('.'));
@@ -330,7 +347,7 @@ impl Folder {
             .names("failed")?
             .into_iter()
             .map(|name| (name.trim_end_matches(".txt").to_string(), why(&name).trim_end().to_string()));
-        Ok(Status {
+        Ok(CampaignStatus {
             about: self.about.clone(),
             done: records.len(),
             failed: failed.collect(),
@@ -367,6 +384,7 @@ pub(crate) fn whole(path: &Path, text: &str) -> Result<()> {
         }
         let mut file = File::create_new(&beside)?;
         file.write_all(text.as_bytes())?;
+        // The rename must not reach the disk before the contents.
         file.sync_all()?;
         fs::rename(&beside, path)
     };

@@ -4,7 +4,7 @@ use farlink_config::{FILE_MAX, nearest};
 use std::fmt;
 use toml::{Table, Value};
 
-/// Longest path in bytes: errors repeat the path, and nested tables cost the square of their number.
+// Longest path in bytes: errors repeat the path, and nested tables cost the square of their number.
 const PATH_MAX: usize = 1000;
 
 /// Selection among the tables of an array.
@@ -16,7 +16,7 @@ enum Pick {
 
 /// One component of a path: a key, with a selection if the key is an array of tables.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Step {
+struct PathComponent {
     key: String,
     pick: Option<Pick>,
 }
@@ -24,7 +24,7 @@ struct Step {
 /// Parsed path of a scenario key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeyPath {
-    steps: Vec<Step>,
+    steps: Vec<PathComponent>,
     text: String,
 }
 
@@ -60,13 +60,14 @@ impl KeyPath {
                 pick = Some(if chosen == "*" { Pick::All } else { named()? });
                 rest = after;
             }
-            steps.push(Step { key, pick });
+            steps.push(PathComponent { key, pick });
             match rest.strip_prefix('.') {
                 Some(after) => rest = after,
                 None if rest.is_empty() => break,
                 None => return Err(wrong()),
             }
         }
+        // The seed distinguishes repetitions, so an axis over it would defeat pairing by seed.
         if text == "seed" {
             return Err(
                 "`seed` belongs to each repetition: set `seed` and `repetitions` of the campaign instead".into()
@@ -97,6 +98,7 @@ impl KeyPath {
             return Err(format!("`{}` set to this is a scenario of more than 256 MiB", self.text));
         }
         for table in tables {
+            // Replacing an array of tables by one value is almost certainly a mistake.
             if let Some(Value::Array(items)) = table.get(&last.key)
                 && items.iter().any(Value::is_table)
                 && !value.is_array()
@@ -120,7 +122,7 @@ fn weight(value: &Value) -> u64 {
 }
 
 /// Collects the tables selected by one component.
-fn follow<'t>(table: &'t mut Table, step: &Step, found: &mut Vec<&'t mut Table>) -> Result<(), String> {
+fn follow<'t>(table: &'t mut Table, step: &PathComponent, found: &mut Vec<&'t mut Table>) -> Result<(), String> {
     let key = &step.key;
     let Some(pick) = &step.pick else {
         let entry = table.entry(key.clone()).or_insert_with(|| Value::Table(Table::new()));
@@ -210,10 +212,10 @@ mod tests {
     #[test]
     fn bad_path_error_names_failing_part() {
         for (path, says) in [
-            ("", "no key"),
-            ("a..b", "no key"),
-            ("link[", "no key"),
-            ("link[]x", "no key"),
+            ("", "not a key path"),
+            ("a..b", "not a key path"),
+            ("link[", "not a key path"),
+            ("link[]x", "not a key path"),
             ("link[up]", "names tables"),
             ("link[upp].delay", "did you mean `up`?"),
             ("link[3].delay", "there are: up, down"),

@@ -50,6 +50,7 @@ const TOP: &[Key] = &[
     ),
     key("smoke", Table("smoke"), Absent, "The small size (`--smoke`), which takes seconds."),
 ];
+/// Keys above the first table.
 pub const CAMPAIGN: Section = Section {
     name: "campaign",
     help: "`campaign.toml`: a scenario, its varied parameters, the number of repetitions, and the figures.",
@@ -84,6 +85,7 @@ const AXIS_KEYS: &[Key] = &[
         "In place of `keys` and `values`: values that each set keys of their own.",
     ),
 ];
+/// Keys of an `[[axis]]` table.
 pub const AXIS: Section = Section {
     name: "axis",
     help: "One varied parameter: `[[axis]]` for each. An axis that a figure does not name keeps the scenario's value.",
@@ -94,6 +96,7 @@ const VALUE_KEYS: &[Key] = &[
     key("label", Text, Required, "Label in figures and tables."),
     key("set", SETS, Required, "Scenario keys with their values; `{}` changes nothing."),
 ];
+/// Keys of an `[[axis.value]]` table.
 pub const VALUE: Section = Section {
     name: "axis.value",
     help: "A value that sets several keys: `[[axis.value]]` for each.",
@@ -119,6 +122,7 @@ const FIGURE_KEYS: &[Key] = &[
     key("claim", Tables("figure.claim"), Absent, "Claims about the figure, each with the rule that judges it."),
     key("paper", Tables("figure.paper"), Absent, "Values that a paper gives, drawn beside ours."),
 ];
+/// Keys of a `[[figure]]` table.
 pub const FIGURE: Section = Section {
     name: "figure",
     help: "One figure: `[[figure]]` for each. Its points are all values of its axes, each repeated with every seed.",
@@ -131,7 +135,7 @@ const CLAIM_KEYS: &[Key] = &[
         "rule",
         Choice(RULES),
         Required,
-        "Condition of the claim: `above` and `below`: each of `series` against each of `than`; `similar`: they differ by less than `margin`; `rises` and `falls`: from the first place of the horizontal axis to the last; `between`: within `range`.",
+        "Condition of the claim: `above` and `below`: each of `series` against each of `than`; `similar`: they differ by less than `margin`; `rises` and `falls`: from the first position of the horizontal axis to the last; `between`: within `range`.",
     ),
     key("series", LABELS, Absent, "Series the claim is about; without it, all but those of `than`."),
     key("than", LABELS, Absent, "Series they are compared with; without it, the one of `against`."),
@@ -145,6 +149,7 @@ const CLAIM_KEYS: &[Key] = &[
     key("margin", Share, Is("0.1"), "For `similar`: largest difference, as a fraction of the reference series' mean."),
     key("range", other("[least, most]", "[0.0, 0.4]"), Absent, "For `between`: least and largest value of the mean."),
 ];
+/// Keys of a `[[figure.claim]]` table.
 pub const CLAIM: Section = Section {
     name: "figure.claim",
     help: "A claim is a set of comparisons, each of 95 % intervals of differences between runs with the same seed. It is \
@@ -162,6 +167,7 @@ const PAPER_KEYS: &[Key] = &[
         "One for each value of the horizontal axis, from the left; surplus values are not drawn.",
     ),
 ];
+/// Keys of a `[[figure.paper]]` table.
 pub const PAPER: Section = Section { name: "figure.paper", help: "Values that a paper gives.", keys: PAPER_KEYS };
 
 const SMOKE_KEYS: &[Key] = &[
@@ -175,6 +181,7 @@ const SMOKE_KEYS: &[Key] = &[
     key("values", SEVERAL, Absent, "Labels that are kept; other axes keep all."),
     key("figures", other("name, or list of them", "[\"ratio\"]"), Absent, "Figures that are kept; without it, all."),
 ];
+/// Keys of the `[smoke]` table, which defines the small size.
 pub const SMOKE: Section = Section {
     name: "smoke",
     help: "The size of `--smoke`, for tests and for a first look: `[smoke]`.",

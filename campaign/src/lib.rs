@@ -2,7 +2,7 @@
 //!
 //! This crate contains no world: the caller of [`run`] provides a [`Runner`] that runs one cell, in this process or as
 //! a child. Results do not depend on the order in which cells end, so a campaign that was killed and resumed gives
-//! byte-identical tables. Read [`Campaign`] and [`Plan`] first, then `verdict.rs`, which defines when a claim is
+//! byte-identical tables. Read [`Campaign`] and [`CampaignPlan`] first, then `verdict.rs`, which defines when a claim is
 //! confirmed or contradicted.
 #![forbid(unsafe_code)]
 
@@ -27,13 +27,13 @@ mod types;
 mod verdict;
 
 pub use docs::reference;
-pub use folder::{Folder, Record, Status};
+pub use folder::{CampaignFolder, CampaignStatus, CellRecord};
 pub use keypath::KeyPath;
 pub use keys::REPETITIONS_MAX;
 pub use metrics::{METRICS, Metric, measure};
 pub use numbers::{Interval, student_t};
-pub use plan::{Cell, Configuration, Plan};
+pub use plan::{CampaignPlan, Configuration, PlanCell};
 pub use results::Results;
-pub use run::{Ended, Job, Options, Progress, Runner, Summary, run};
-pub use types::{Axis, AxisValue, Campaign, Claim, Figure, Paper, Rule, Smoke, World};
-pub use verdict::{Judgement, Verdict};
+pub use run::{CampaignOptions, CampaignProgress, CellEnd, CellJob, Runner, Summary, run};
+pub use types::{Axis, AxisValue, Campaign, CellWorld, Claim, ClaimRule, Figure, Paper, Smoke};
+pub use verdict::{ClaimVerdict, Judgement};

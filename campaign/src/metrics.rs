@@ -90,6 +90,7 @@ pub fn measure(scenario: &Scenario, folder: &Path) -> Result<BTreeMap<String, Op
 pub(crate) fn offered(scenario: &Scenario) -> u64 {
     let begins = |start: Duration| start < scenario.duration;
     let of = |traffic: &Traffic| match &traffic.kind {
+        // Traffic that starts after the end offers nothing.
         _ if !begins(traffic.start) => 0,
         TrafficKind::File { size, bundle_size, .. } => size.bytes().div_ceil(bundle_size.bytes().max(1)),
         TrafficKind::Bundles { count, pace: Pace::Interval(interval), .. } => {
@@ -120,7 +121,7 @@ pub(crate) fn all(ran: &Ran<'_>) -> Vec<(&'static str, Option<f64>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use farlink_report::World;
+    use farlink_report::RunWorld;
 
     fn bundle(hops: u64, delivered_ns: Option<u64>) -> farlink_report::BundleRow {
         farlink_report::BundleRow {
@@ -147,7 +148,7 @@ mod tests {
     #[test]
     fn overhead_matches_hand_computation() {
         let bundles = [bundle(4, Some(2_000_000_000)), bundle(2, Some(4_000_000_000)), bundle(3, None)];
-        let mut manifest = Manifest::new(World::Sim, "x", "", None);
+        let mut manifest = Manifest::new(RunWorld::Sim, "x", "", None);
         manifest.given_up = [("depleted_storage".to_string(), 5), ("expired".to_string(), 2)].into();
         let ran = Ran { manifest: &manifest, statistics: &Statistics::of(&bundles, &[]), offered: 4 };
         // Two of three bundles delivered, and nine copies received in all.
@@ -186,7 +187,7 @@ mod tests {
     #[test]
     fn no_delivery_has_no_latency() {
         let bundles = [bundle(3, None)];
-        let manifest = Manifest::new(World::Sim, "x", "", None);
+        let manifest = Manifest::new(RunWorld::Sim, "x", "", None);
         let ran = Ran { manifest: &manifest, statistics: &Statistics::of(&bundles, &[]), offered: 4 };
         let absent: Vec<&str> = all(&ran).into_iter().filter(|(_, v)| v.is_none()).map(|(name, _)| name).collect();
         assert_eq!(

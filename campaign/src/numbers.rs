@@ -52,12 +52,12 @@ impl Interval {
 
 /// The 0.975 quantile of Student's t distribution.
 pub fn student_t(freedom: usize) -> f64 {
-    /// NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2, from 1 degree of freedom.
+    // NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2, from 1 degree of freedom.
     const TABLE: [f64; 30] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
         2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
     ];
-    /// The 0.975 quantile of the normal distribution.
+    // The 0.975 quantile of the normal distribution.
     const Z: f64 = 1.959_964;
     match freedom.checked_sub(1).map(|place| TABLE.get(place)) {
         None => f64::INFINITY,
@@ -89,8 +89,9 @@ fn beta_share(x: f64, a: f64, b: f64) -> f64 {
 
 /// Evaluates the continued fraction 8.17.22, from its first numerator on, by Lentz's method.
 fn fraction(x: f64, a: f64, b: f64) -> f64 {
-    /// Replacement for a denominator of zero.
+    // Replacement for a denominator of zero.
     const LEAST: f64 = 1e-300;
+    // Lentz's method replaces denominators of zero by a tiny number.
     let held = |value: f64| if value.abs() < LEAST { LEAST } else { value };
     let (mut c, mut d) = (1.0, 1.0 / held(1.0 - (a + b) * x / (a + 1.0)));
     let mut found = d;
@@ -147,7 +148,7 @@ mod tests {
         }
     }
 
-    /// Samples with the p-values of their tests.
+    // Samples with the p-values of their tests.
     const CHANCES: [(&[f64], f64); 6] = [
         (&[1.0, 2.0], 0.20483276469913345),
         (&[0.1, -0.2, 0.3], 0.6913933000758161),

@@ -1,10 +1,10 @@
 //! Results as an HTML page, and as files in the campaign's folder.
 
-use crate::folder::Folder;
+use crate::folder::CampaignFolder;
 use crate::results::{Results, Spot};
 use crate::text::titled;
 use crate::types::Figure;
-use crate::verdict::Verdict;
+use crate::verdict::ClaimVerdict;
 use anyhow::{Context, Result};
 use farlink_report::plot::Plot;
 use farlink_report::{escape, shell};
@@ -13,7 +13,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::PathBuf;
 
-/// Width of a plot on a narrow screen, where text keeps its size.
+// Width of a plot on a narrow screen, where text keeps its size.
 const NARROW: f64 = 360.0;
 
 impl Results<'_> {
@@ -22,7 +22,7 @@ impl Results<'_> {
     ///
     /// # Errors
     /// When a file cannot be written.
-    pub fn write(&self, folder: &Folder) -> Result<PathBuf> {
+    pub fn write(&self, folder: &CampaignFolder) -> Result<PathBuf> {
         let path = folder.path();
         let write = |name: &str, text: &str| {
             let file = path.join(name);
@@ -53,7 +53,7 @@ impl Results<'_> {
     }
 
     /// Renders the report as one HTML document.
-    pub fn html(&self, folder: &Folder) -> String {
+    pub fn html(&self, folder: &CampaignFolder) -> String {
         let campaign = &self.plan.campaign;
         let mut out = format!("<header><h1>{}</h1>", escape(&campaign.name));
         if !campaign.description.is_empty() {
@@ -94,16 +94,17 @@ impl Results<'_> {
         if figures.iter().all(|figure| figure.claims.is_empty()) {
             return;
         }
+        // Every claim is judged once for the counts and again for its row, which is cheap.
         let judged =
             |figure: &Figure| figure.claims.iter().map(|claim| self.judge(figure, claim).verdict).collect::<Vec<_>>();
-        let verdicts: Vec<Verdict> = figures.iter().flat_map(judged).collect();
-        let count = |wanted: Verdict| verdicts.iter().filter(|verdict| **verdict == wanted).count();
+        let verdicts: Vec<ClaimVerdict> = figures.iter().flat_map(judged).collect();
+        let count = |wanted: ClaimVerdict| verdicts.iter().filter(|verdict| **verdict == wanted).count();
         let _ = write!(
             out,
             "<section><h2>Claims and verdicts</h2><p class=\"caption\">{} claims confirmed, {} contradicted, {} undecidable.</p>",
-            count(Verdict::Confirmed),
-            count(Verdict::Contradicted),
-            count(Verdict::Undecidable)
+            count(ClaimVerdict::Confirmed),
+            count(ClaimVerdict::Contradicted),
+            count(ClaimVerdict::Undecidable)
         );
         out.push_str("<div class=\"scroll\"><table><thead><tr><th>figure</th><th class=\"claim\">claim</th><th>verdict</th></tr></thead><tbody>");
         for figure in figures {
@@ -129,11 +130,13 @@ impl Results<'_> {
         let _ = write!(out, "<p class=\"caption\">{}; {scenario}", escape(&titled(figure)));
         let _ = if fixed.is_empty() { write!(out, "</p>") } else { write!(out, "; {}</p>", escape(&fixed)) };
         let plots = self.plots(figure);
+        // One legend serves all facets, so it comes from the facet with most series.
         if let Some((_, plot)) =
             plots.iter().max_by_key(|(_, plot)| plot.series.len()).filter(|(_, p)| p.series.len() > 1)
         {
             out.push_str(&plot.legend());
         }
+        // Two facets fit side by side on a wide page.
         let wide = if plots.len() > 1 { 500.0 } else { 1000.0 };
         out.push_str("<div class=\"runs\">");
         for (facet, plot) in &plots {

@@ -3,14 +3,14 @@
 use crate::keypath::KeyPath;
 use crate::keys::{self, REPETITIONS_MAX};
 use crate::metrics::METRICS;
-use crate::types::{Axis, AxisValue, Campaign, Set, Smoke, World};
+use crate::types::{Axis, AxisValue, Campaign, CellWorld, Set, Smoke};
 use farlink_base::ConfigError;
 use farlink_config::{Errors, Input, Reader, nearest};
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 use toml::{Spanned, Table};
 
-/// Name of the campaign file in its folder.
+// Name of the campaign file in its folder.
 const FILE: &str = "campaign.toml";
 
 impl Campaign {
@@ -62,6 +62,7 @@ fn read(
     let figures = crate::parse_figure::figures(&top, &axes, &scenario, folder);
     let known: Vec<&str> = figures.iter().map(|figure| figure.name.as_str()).collect();
     let smoke = smoke(&top, &axes, &known, plain);
+    // Earlier mistakes may be the reason for the missing figures.
     if figures.is_empty() && errors.is_empty() {
         top.fail("figure", "there is none", "add a `[[figure]]`: its points are what is run");
     }
@@ -70,7 +71,7 @@ fn read(
         description: top.text("description").unwrap_or_default(),
         file: PathBuf::from(name_of_file),
         folder: folder.to_path_buf(),
-        world: if top.choice("world") == Some(1) { World::Lab } else { World::Sim },
+        world: if top.choice("world") == Some(1) { CellWorld::Lab } else { CellWorld::Sim },
         repetitions: top.count("repetitions").unwrap_or(1),
         first_seed: first_seed(&top),
         set: Vec::new(),
@@ -162,6 +163,7 @@ fn short(reader: &Reader<'_>, table: &DeTable<'_>, plain: &Table) -> Vec<AxisVal
         Some(DeValue::Array(items)) => items.iter().map(|item| item.span().start).collect(),
         _ => Vec::new(),
     };
+    // Mismatched labels were reported above; pairing them anyway would mislead.
     let (Some(paths), true) = (paths, labels.as_ref().is_none_or(|labels| labels.len() == values.len())) else {
         return Vec::new();
     };
@@ -263,6 +265,7 @@ pub fn chosen(reader: &Reader<'_>, key: &str, table: &DeTable<'_>, axes: &[Axis]
         let values: Vec<usize> = labels.iter().filter_map(|label| value(reader, key, label, &axes[axis])).collect();
         chosen.push((axis, values));
     }
+    // Points are compared by their values, so the order of axes must be fixed.
     chosen.sort_unstable();
     chosen
 }

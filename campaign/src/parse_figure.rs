@@ -3,9 +3,9 @@
 use crate::keys;
 use crate::metrics::{METRICS, metric};
 use crate::parse::{axis, chosen, file, value};
-use crate::types::{At, Axis, Claim, Figure, Paper, Rule};
+use crate::types::{Axis, Claim, ClaimPositions, ClaimRule, Figure, Paper};
 use farlink_config::{Input, Reader};
-use farlink_report::plot::Shape;
+use farlink_report::plot::PlotShape;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -39,6 +39,7 @@ fn one(reader: &Reader<'_>, name: String, axes: &[Axis], scenario: &Path, folder
     let fixed = fixed(reader, axes, &[x, series, facet]);
     let named: Vec<usize> =
         [x, series, facet].into_iter().flatten().chain(fixed.iter().map(|(axis, _)| *axis)).collect();
+    // Checked per figure, because axes that never meet may set the same key.
     both_set(reader, axes, &named);
     let other = if reader.given("scenario") { file(reader, "scenario", folder) } else { Some(scenario.to_path_buf()) };
     let against = against(reader, series, axes);
@@ -51,7 +52,7 @@ fn one(reader: &Reader<'_>, name: String, axes: &[Axis], scenario: &Path, folder
         series,
         facet,
         fixed,
-        shape: if reader.choice("shape") == Some(1) { Shape::Bars } else { Shape::Lines },
+        shape: if reader.choice("shape") == Some(1) { PlotShape::Bars } else { PlotShape::Lines },
         against,
         claims: Vec::new(),
         paper: Vec::new(),
@@ -118,6 +119,7 @@ fn against(reader: &Reader<'_>, series: Option<usize>, axes: &[Axis]) -> usize {
             );
             0
         }
+        // Without `against` the first series is the reference.
         (None, _) => 0,
         // Without `against` the first series is the reference.
     }
@@ -138,7 +140,7 @@ fn claim(reader: &Reader<'_>, figure: &Figure, axes: &[Axis]) -> Option<Claim> {
     let all = |of: Option<usize>| of.map_or(vec![0], |axis| (0..axes[axis].values.len()).collect());
     let text = reader.text("text");
     let rule = reader.choice("rule").and_then(|word| rule(reader, keys::RULES[word]));
-    let compares = matches!(rule, Some(Rule::Above | Rule::Below | Rule::Similar(_)));
+    let compares = matches!(rule, Some(ClaimRule::Above | ClaimRule::Below | ClaimRule::Similar(_)));
     if compares && figure.series.is_none() {
         reader.fail("rule", "it compares series, and the figure has none", "choose `rises`, `falls` or `between`");
         return None;
@@ -146,6 +148,7 @@ fn claim(reader: &Reader<'_>, figure: &Figure, axes: &[Axis]) -> Option<Claim> {
     if reader.given("than") && rule.is_some() && !compares {
         reader.fail("than", "this rule compares no series", "take it out");
     }
+    // By default a claim compares with the figure's reference series.
     let than = labels(reader, "than", figure.series, axes).unwrap_or_else(|| vec![figure.against]);
     let series = labels(reader, "series", figure.series, axes).unwrap_or_else(|| {
         let others = all(figure.series).into_iter();
@@ -157,17 +160,18 @@ fn claim(reader: &Reader<'_>, figure: &Figure, axes: &[Axis]) -> Option<Claim> {
     }
     let facets = labels(reader, "facet", figure.facet, axes).unwrap_or_else(|| all(figure.facet));
     let at = match reader.texts("at").as_deref() {
-        None => At::Mean,
-        Some([star]) if star == "*" => At::Each(all(Some(figure.x))),
-        Some(_) => At::Each(labels(reader, "at", Some(figure.x), axes)?),
+        None => ClaimPositions::Mean,
+        Some([star]) if star == "*" => ClaimPositions::Each(all(Some(figure.x))),
+        Some(_) => ClaimPositions::Each(labels(reader, "at", Some(figure.x), axes)?),
     };
-    if matches!(rule, Some(Rule::Rises | Rule::Falls)) && at != At::Mean {
+    // These rules already name the positions they compare.
+    if matches!(rule, Some(ClaimRule::Rises | ClaimRule::Falls)) && at != ClaimPositions::Mean {
         reader.fail("at", "`rises` and `falls` are from the first place to the last", "take it out");
     }
     Some(Claim { text: text?, rule: rule?, series, than, facets, at })
 }
 
-fn rule(reader: &Reader<'_>, word: &str) -> Option<Rule> {
+fn rule(reader: &Reader<'_>, word: &str) -> Option<ClaimRule> {
     if reader.given("range") && word != "between" {
         reader.fail("range", format!("a key of `between`, not of `{word}`"), "take it out");
     }
@@ -175,18 +179,18 @@ fn rule(reader: &Reader<'_>, word: &str) -> Option<Rule> {
         reader.fail("margin", format!("a key of `similar`, not of `{word}`"), "take it out");
     }
     Some(match word {
-        "above" => Rule::Above,
-        "below" => Rule::Below,
-        "similar" => Rule::Similar(reader.share("margin")?),
-        "rises" => Rule::Rises,
-        "falls" => Rule::Falls,
+        "above" => ClaimRule::Above,
+        "below" => ClaimRule::Below,
+        "similar" => ClaimRule::Similar(reader.share("margin")?),
+        "rises" => ClaimRule::Rises,
+        "falls" => ClaimRule::Falls,
         _ => {
             if !reader.given("range") {
                 reader.fail("range", "missing", "add `range = [0.0, 0.4]`");
             }
             let ends = reader.custom("range", numbers)?;
             match ends[..] {
-                [least, most] if least <= most => Rule::Between(least, most),
+                [least, most] if least <= most => ClaimRule::Between(least, most),
                 _ => {
                     reader.fail("range", "expected two numbers, the smaller first", "write e.g. `range = [0.0, 0.4]`");
                     return None;

@@ -1,6 +1,6 @@
 //! Plans: the points of all figures, each once, with the scenario of each.
 
-use crate::types::{Campaign, Figure, Set, World};
+use crate::types::{Campaign, CellWorld, Figure, Set};
 use farlink_base::ConfigError;
 use farlink_config::Errors;
 use farlink_scenario::Scenario;
@@ -9,7 +9,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use toml::Table;
 
-/// Most cells of a campaign.
+// Most cells of a campaign.
 const CELLS_MAX: usize = 100_000;
 
 /// A point: a scenario with a value for each axis. All its repetitions share one scenario text.
@@ -29,8 +29,8 @@ pub struct Configuration {
 
 /// One run: a point with a seed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Cell {
-    /// Index into [`Plan::configurations`].
+pub struct PlanCell {
+    /// Index into [`CampaignPlan::configurations`].
     pub configuration: usize,
     /// Seed of the run.
     pub seed: u64,
@@ -38,27 +38,27 @@ pub struct Cell {
 
 /// All cells of a campaign, with their checked scenarios.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Plan {
+pub struct CampaignPlan {
     /// The campaign that is planned.
     pub campaign: Campaign,
     /// Points of all figures, each once.
     pub configurations: Vec<Configuration>,
-    places: BTreeMap<Point, usize>,
+    places: BTreeMap<PointKey, usize>,
 }
 
 /// Key of a point: the scenario file, and pairs of axis and value indices.
-type Point = (PathBuf, Vec<(usize, usize)>);
+type PointKey = (PathBuf, Vec<(usize, usize)>);
 
-impl Plan {
+impl CampaignPlan {
     /// Plans a campaign; every resulting scenario is parsed and checked.
     ///
     /// # Errors
     /// The mistakes in scenarios, and in the values of axes with their lines.
-    pub fn new(campaign: Campaign) -> Result<Plan, Vec<ConfigError>> {
+    pub fn new(campaign: Campaign) -> Result<CampaignPlan, Vec<ConfigError>> {
         let text = campaign.text.clone();
         let file = campaign.file.display().to_string();
         let errors = Errors::new(Some(&file), &text);
-        let mut points: BTreeMap<Point, usize> = BTreeMap::new();
+        let mut points: BTreeMap<PointKey, usize> = BTreeMap::new();
         for figure in &campaign.figures {
             let count = campaign.count(figure);
             if points.len().saturating_add(count) > CELLS_MAX / campaign.repetitions.max(1) as usize {
@@ -96,6 +96,8 @@ impl Plan {
             let sets = sets_of(&campaign, &point.1);
             match text_of(&bases[&point.0], sets).and_then(|text| check(&text, &campaign).map(|()| text)) {
                 Ok(text) => {
+                    // The hash makes cells of a changed scenario distinct, so that stale results
+                    // are not reused.
                     let hash = hash(&text, &campaign.folder);
                     let mut name = name(&campaign, &point);
                     // Long labels are cut, so two points with the same text could get the same
@@ -109,7 +111,7 @@ impl Plan {
                 Err(why) => blame(&campaign, &bases[&point.0], (&point.1, place), why, &errors),
             }
         }
-        if errors.is_empty() { Ok(Plan { campaign, configurations, places }) } else { Err(errors.into_list()) }
+        if errors.is_empty() { Ok(CampaignPlan { campaign, configurations, places }) } else { Err(errors.into_list()) }
     }
 
     /// Index of the configuration at a point of a figure; `None` if this size leaves it out.
@@ -118,25 +120,25 @@ impl Plan {
         self.places.get(&point).copied()
     }
     /// All cells: every configuration with every seed.
-    pub fn cells(&self) -> Vec<Cell> {
+    pub fn cells(&self) -> Vec<PlanCell> {
         let seeds = self.campaign.seeds();
-        let of = |configuration| seeds.iter().map(move |seed| Cell { configuration, seed: *seed });
+        let of = |configuration| seeds.iter().map(move |seed| PlanCell { configuration, seed: *seed });
         (0..self.configurations.len()).flat_map(of).collect()
     }
     /// Name of a cell's folder. A changed scenario text or file changes the name.
-    pub fn name(&self, cell: Cell) -> String {
+    pub fn name(&self, cell: PlanCell) -> String {
         let configuration = &self.configurations[cell.configuration];
         format!("{}_s{}_{:08x}", configuration.name, cell.seed, configuration.hash as u32)
     }
     /// Paths of the files that a cell's scenario names, relative to the campaign's folder.
-    pub fn files(&self, cell: Cell) -> Vec<String> {
+    pub fn files(&self, cell: PlanCell) -> Vec<String> {
         files_of(&self.configurations[cell.configuration].text, &self.campaign.folder)
     }
     /// Parses the scenario of a cell and sets its seed.
     ///
     /// # Errors
     /// The mistakes, if a file it names has changed since the plan was made.
-    pub fn scenario(&self, cell: Cell) -> Result<Scenario, Vec<ConfigError>> {
+    pub fn scenario(&self, cell: PlanCell) -> Result<Scenario, Vec<ConfigError>> {
         let text = &self.configurations[cell.configuration].text;
         let mut scenario = Scenario::parse_in(text, &self.campaign.folder)?;
         scenario.set_seed(cell.seed);
@@ -151,6 +153,7 @@ impl Campaign {
         values.push((figure.x, x));
         values.extend(figure.series.zip(series));
         values.extend(figure.facet.zip(facet));
+        // Figures that share a point must produce equal keys.
         values.sort_unstable();
         values
     }
@@ -159,7 +162,7 @@ impl Campaign {
         let of = |axis: Option<usize>| axis.map_or(1, |axis| self.axes[axis].kept().count());
         of(Some(figure.x)).saturating_mul(of(figure.series)).saturating_mul(of(figure.facet))
     }
-    fn points(&self, figure: &Figure) -> Vec<Point> {
+    fn points(&self, figure: &Figure) -> Vec<PointKey> {
         let of = |axis: Option<usize>| -> Vec<Option<usize>> {
             axis.map_or(vec![None], |axis| self.axes[axis].kept().map(Some).collect())
         };
@@ -214,6 +217,7 @@ fn bases<'p>(
         bases.insert(file.to_path_buf(), base);
     }
     // Scenarios of figures that are left out may have the tables that these lack.
+    // Every table was found, or some scenarios were not loaded.
     if sets.is_empty() || campaign.part {
         return Ok(bases);
     }
@@ -279,8 +283,12 @@ fn check(text: &str, campaign: &Campaign) -> Result<(), ConfigError> {
         })
     });
     let (other, hint) = match campaign.world {
-        World::Sim => (scenario.as_ref().ok().and_then(Scenario::needs_messages), "write fidelity = \"message\" in it"),
-        World::Lab => (scenario.as_ref().ok().and_then(Scenario::needs_simulation), "run it in simulation: `--in sim`"),
+        CellWorld::Sim => {
+            (scenario.as_ref().ok().and_then(Scenario::needs_messages), "write fidelity = \"message\" in it")
+        }
+        CellWorld::Lab => {
+            (scenario.as_ref().ok().and_then(Scenario::needs_simulation), "run it in simulation: `--in sim`")
+        }
     };
     let other = other.map(|why| ConfigError { hint: hint.into(), ..why });
     match scenario.err().or(other) {
@@ -294,11 +302,12 @@ fn check(text: &str, campaign: &Campaign) -> Result<(), ConfigError> {
 }
 
 /// Name for folders, made of the scenario's name and the labels.
-fn name(campaign: &Campaign, (scenario, values): &Point) -> String {
-    /// Longer names are cut; the hash keeps them distinct.
+fn name(campaign: &Campaign, (scenario, values): &PointKey) -> String {
+    // Longer names are cut; the hash keeps them distinct.
     const LONGEST: usize = 100;
     let stem = scenario.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     let labels = values.iter().map(|(axis, value)| campaign.axes[*axis].values[*value].label.clone());
+    // Other characters are unsafe or awkward in file names.
     let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '-') { c } else { '-' };
     let parts: Vec<String> =
         std::iter::once(stem).chain(labels).map(|part| part.chars().map(plain).collect()).collect();
@@ -319,6 +328,7 @@ fn files_of(text: &str, folder: &Path) -> Vec<String> {
     }
     let mut files = Vec::new();
     text.parse::<Table>().unwrap_or_default().values().for_each(|value| named(value, &mut files));
+    // Strings that name no file are ordinary values.
     files.retain(|file| folder.join(file).is_file());
     files
 }

@@ -1,22 +1,23 @@
 //! Order of the cells: first one of each point, to measure how long it takes, then those of the slowest points.
 
-use crate::plan::Cell;
+use crate::plan::PlanCell;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Waiting cells of one point.
 #[derive(Default)]
-struct Point {
+struct QueuedPoint {
     waiting: VecDeque<u64>,
     started: bool,
     /// Total seconds of the measured cells, and their number.
     measured: (f64, u32),
 }
 
-impl Point {
+impl QueuedPoint {
     /// Estimated seconds per cell. Unmeasured points sort first, those with a cell already running behind the others.
     fn estimate(&self) -> f64 {
         match self.measured {
             (seconds, count) if count > 0 => seconds / f64::from(count),
+            // One run is enough for a measurement; other points come first.
             _ if self.started => f64::MAX,
             _ => f64::INFINITY,
         }
@@ -25,30 +26,30 @@ impl Point {
 
 /// Queue of the cells still to be run.
 #[derive(Default)]
-pub(crate) struct Queue {
-    points: BTreeMap<usize, Point>,
+pub(crate) struct CellQueue {
+    points: BTreeMap<usize, QueuedPoint>,
     waiting: usize,
 }
 
-impl Queue {
-    pub fn push(&mut self, cell: Cell) {
+impl CellQueue {
+    pub fn push(&mut self, cell: PlanCell) {
         self.points.entry(cell.configuration).or_default().waiting.push_back(cell.seed);
         self.waiting += 1;
     }
     /// Records the time that a cell took.
-    pub fn took(&mut self, cell: Cell, seconds: f64) {
+    pub fn took(&mut self, cell: PlanCell, seconds: f64) {
         let measured = &mut self.points.entry(cell.configuration).or_default().measured;
         *measured = (measured.0 + seconds, measured.1 + 1);
     }
     /// Takes the next cell; of equal estimates, that of the first point.
-    pub fn pop(&mut self) -> Option<Cell> {
+    pub fn pop(&mut self) -> Option<PlanCell> {
         let waiting = self.points.iter_mut().filter(|(_, point)| !point.waiting.is_empty());
         // `max_by` returns the last of equal elements, so the order is reversed.
         let longest = waiting.rev().max_by(|(_, a), (_, b)| a.estimate().total_cmp(&b.estimate()));
         let (configuration, point) = longest?;
         point.started = true;
         self.waiting -= 1;
-        point.waiting.pop_front().map(|seed| Cell { configuration: *configuration, seed })
+        point.waiting.pop_front().map(|seed| PlanCell { configuration: *configuration, seed })
     }
     /// Seconds of work that wait. Unmeasured points count with the mean of the measured ones; `None` if nothing was
     /// measured.
@@ -56,7 +57,7 @@ impl Queue {
         let known = self.points.values().map(|point| point.measured).filter(|(_, count)| *count > 0);
         let (seconds, count) = known.fold((0.0, 0), |(s, n), (seconds, count)| (s + seconds, n + count));
         let mean = (count > 0).then(|| seconds / f64::from(count))?;
-        let of = |point: &Point| {
+        let of = |point: &QueuedPoint| {
             point.waiting.len() as f64 * Some(point.estimate()).filter(|e| *e < f64::MAX).unwrap_or(mean)
         };
         Some(self.points.values().map(of).sum())
@@ -73,10 +74,10 @@ mod tests {
 
     #[test]
     fn queue_starts_each_point_then_longest() {
-        let mut queue = Queue::default();
+        let mut queue = CellQueue::default();
         for configuration in 0..3 {
             for seed in 1..=2 {
-                queue.push(Cell { configuration, seed });
+                queue.push(PlanCell { configuration, seed });
             }
         }
         assert_eq!((queue.len(), queue.work_s()), (6, None));
@@ -91,8 +92,8 @@ mod tests {
 
     #[test]
     fn remaining_work_uses_measured_times() {
-        let mut queue = Queue::default();
-        (0..2).for_each(|configuration| (1..=3).for_each(|seed| queue.push(Cell { configuration, seed })));
+        let mut queue = CellQueue::default();
+        (0..2).for_each(|configuration| (1..=3).for_each(|seed| queue.push(PlanCell { configuration, seed })));
         let first = queue.pop().unwrap();
         queue.took(first, 4.0);
         // Two waiting cells of the measured point and three of the other, at 4 s each.

@@ -1,8 +1,8 @@
 //! Results of all cells, by the points of figures.
 
-use crate::folder::Record;
+use crate::folder::CellRecord;
 use crate::numbers::Interval;
-use crate::plan::{Cell, Plan};
+use crate::plan::{CampaignPlan, PlanCell};
 use crate::types::Figure;
 use std::collections::BTreeMap;
 
@@ -18,18 +18,18 @@ pub(crate) struct Spot {
 #[derive(Debug)]
 pub struct Results<'p> {
     /// Plan that the records belong to.
-    pub plan: &'p Plan,
-    records: BTreeMap<(usize, u64), Record>,
+    pub plan: &'p CampaignPlan,
+    records: BTreeMap<(usize, u64), CellRecord>,
 }
 
 impl<'p> Results<'p> {
     /// Indexes the records by point and seed.
-    pub fn new(plan: &'p Plan, records: Vec<(Cell, Record)>) -> Results<'p> {
+    pub fn new(plan: &'p CampaignPlan, records: Vec<(PlanCell, CellRecord)>) -> Results<'p> {
         let records = records.into_iter().map(|(cell, record)| ((cell.configuration, cell.seed), record)).collect();
         Results { plan, records }
     }
     /// Iterates over the records in order of points and seeds.
-    pub(crate) fn records(&self) -> impl Iterator<Item = (usize, &Record)> {
+    pub(crate) fn records(&self) -> impl Iterator<Item = (usize, &CellRecord)> {
         self.records.iter().map(|((configuration, _), record)| (*configuration, record))
     }
     /// Whether every cell ended.
@@ -50,6 +50,7 @@ impl<'p> Results<'p> {
             let record = self.records.get(&(configuration, seed))?;
             record.metrics.get(figure.metric.name).copied().flatten().map(|value| (seed, value))
         };
+        // In order of seeds, so that sums are rounded equally in every process.
         self.plan.campaign.seeds().into_iter().filter_map(of).collect()
     }
     /// Mean and interval of the metric over all seeds.
@@ -58,6 +59,7 @@ impl<'p> Results<'p> {
     }
     /// Paired difference from the figure's reference series; `None` for the reference itself.
     pub(crate) fn difference(&self, figure: &Figure, spot: Spot) -> Option<Interval> {
+        // The reference series at the same position and facet.
         let other = Spot { series: spot.series.map(|_| figure.against), ..spot };
         if spot.series.is_none_or(|series| series == figure.against) {
             return None;

@@ -1,9 +1,9 @@
 //! Execution of a plan's cells, several at once; cells that ended survive any interruption.
 
-use crate::folder::{Folder, Record};
+use crate::folder::{CampaignFolder, CellRecord};
 use crate::metrics;
-use crate::plan::{Cell, Plan};
-use crate::queue::Queue;
+use crate::plan::{CampaignPlan, PlanCell};
+use crate::queue::CellQueue;
 use anyhow::Result;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 
 /// Input of a runner: the cell to run, and its folder.
 #[derive(Clone, Copy, Debug)]
-pub struct Job<'a> {
+pub struct CellJob<'a> {
     /// Plan that the cell belongs to.
-    pub plan: &'a Plan,
+    pub plan: &'a CampaignPlan,
     /// Cell to run.
-    pub cell: Cell,
+    pub cell: PlanCell,
     /// Empty folder for the run directory.
     pub folder: &'a Path,
     /// Set from outside when the cell should stop.
@@ -27,7 +27,7 @@ pub struct Job<'a> {
 
 /// Outcome of a cell that did not fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ended {
+pub enum CellEnd {
     /// The run finished; its folder is complete.
     Done,
     /// The run was stopped early.
@@ -40,12 +40,12 @@ pub trait Runner: Sync {
     ///
     /// # Errors
     /// The reason of the failure; the campaign continues with other cells.
-    fn run(&self, job: &Job<'_>) -> Result<Ended>;
+    fn run(&self, job: &CellJob<'_>) -> Result<CellEnd>;
 }
 
 /// Options of [`run`].
 #[derive(Clone, Copy, Debug)]
-pub struct Options<'a> {
+pub struct CampaignOptions<'a> {
     /// Number of cells at once, at least 1.
     pub jobs: usize,
     /// Set from outside to stop: finished cells stay, running ones are discarded.
@@ -56,7 +56,7 @@ pub struct Options<'a> {
 
 /// Progress of a running campaign.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Progress {
+pub struct CampaignProgress {
     /// Number of cells that ended, earlier ones included.
     pub done: usize,
     /// Number of cells that failed.
@@ -85,15 +85,15 @@ pub struct Summary {
 /// # Errors
 /// When another process holds the folder's lock, or the folder cannot be read.
 pub fn run(
-    plan: &Plan,
-    folder: &Folder,
-    options: Options<'_>,
+    plan: &CampaignPlan,
+    folder: &CampaignFolder,
+    options: CampaignOptions<'_>,
     runner: &dyn Runner,
-    progress: &mut dyn FnMut(&Progress),
+    progress: &mut dyn FnMut(&CampaignProgress),
 ) -> Result<Summary> {
     let _lock = folder.lock()?;
     folder.clean()?;
-    let mut queue = Queue::default();
+    let mut queue = CellQueue::default();
     let mut summary = Summary::default();
     for cell in plan.cells() {
         match folder.record(&plan.name(cell))? {
@@ -106,6 +106,7 @@ pub fn run(
         }
     }
     let total = plan.cells().len();
+    // More threads than cells would have nothing to do.
     let jobs = options.jobs.clamp(1, queue.len().max(1));
     let queue = Mutex::new(queue);
     let (tell, hear) = channel();
@@ -114,21 +115,22 @@ pub fn run(
             let (tell, queue) = (tell.clone(), &queue);
             scope.spawn(move || work(plan, folder, options, runner, queue, &tell));
         }
+        // The channel must disconnect when the last worker ends.
         drop(tell);
         loop {
             // The timeout bounds the delay of progress reports while cells take long.
             match hear.recv_timeout(Duration::from_millis(200)) {
-                Ok((_, Ok(Ended::Done))) => {
+                Ok((_, Ok(CellEnd::Done))) => {
                     summary.done += 1;
                     summary.ran += 1;
                 }
-                Ok((_, Ok(Ended::Stopped))) => {}
+                Ok((_, Ok(CellEnd::Stopped))) => {}
                 Ok((name, Err(why))) => summary.failed.push((name, why)),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             let left_s = guarded(&queue).work_s().map(|work| work / jobs as f64);
-            progress(&Progress { done: summary.done, failed: summary.failed.len(), total, left_s });
+            progress(&CampaignProgress { done: summary.done, failed: summary.failed.len(), total, left_s });
         }
     });
     summary.failed.sort();
@@ -137,19 +139,19 @@ pub fn run(
 }
 
 /// The queue changes in single steps, so a panic of another thread leaves it consistent.
-fn guarded(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
+fn guarded(queue: &Mutex<CellQueue>) -> MutexGuard<'_, CellQueue> {
     queue.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-type Told = (String, std::result::Result<Ended, String>);
+type CellOutcome = (String, std::result::Result<CellEnd, String>);
 
 fn work(
-    plan: &Plan,
-    folder: &Folder,
-    options: Options<'_>,
+    plan: &CampaignPlan,
+    folder: &CampaignFolder,
+    options: CampaignOptions<'_>,
     runner: &dyn Runner,
-    queue: &Mutex<Queue>,
-    tell: &Sender<Told>,
+    queue: &Mutex<CellQueue>,
+    tell: &Sender<CellOutcome>,
 ) {
     while !options.stop.load(Ordering::Relaxed) {
         let Some(cell) = guarded(queue).pop() else { return };
@@ -162,7 +164,7 @@ fn work(
             folder.fail(&name, &why);
             why
         });
-        if ended == Ok(Ended::Done) {
+        if ended == Ok(CellEnd::Done) {
             guarded(queue).took(cell, begun.elapsed().as_secs_f64());
         }
         let _ = tell.send((name, ended));
@@ -174,12 +176,18 @@ fn words(panic: &(dyn std::any::Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string())).unwrap_or_default()
 }
 
-fn one(plan: &Plan, folder: &Folder, options: Options<'_>, runner: &dyn Runner, cell: Cell) -> Result<Ended> {
+fn one(
+    plan: &CampaignPlan,
+    folder: &CampaignFolder,
+    options: CampaignOptions<'_>,
+    runner: &dyn Runner,
+    cell: PlanCell,
+) -> Result<CellEnd> {
     let (name, begun) = (plan.name(cell), Instant::now());
     let running = folder.begin(&name)?;
-    let ended = runner.run(&Job { plan, cell, folder: &running, stop: options.stop });
+    let ended = runner.run(&CellJob { plan, cell, folder: &running, stop: options.stop });
     // The folder of an unfinished run is removed, so that a later call starts it again.
-    if !matches!(ended, Ok(Ended::Done)) {
+    if !matches!(ended, Ok(CellEnd::Done)) {
         folder.drop_cell(&running);
         return ended;
     }
@@ -187,7 +195,7 @@ fn one(plan: &Plan, folder: &Folder, options: Options<'_>, runner: &dyn Runner, 
         .scenario(cell)
         .map_err(|list| anyhow::anyhow!(list.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")))?;
     let numbers = metrics::measure(&scenario, &running)?;
-    let record = Record::of(plan, cell, numbers, begun.elapsed().as_secs_f64(), options.version);
+    let record = CellRecord::of(plan, cell, numbers, begun.elapsed().as_secs_f64(), options.version);
     folder.end(&running, &record)?;
-    Ok(Ended::Done)
+    Ok(CellEnd::Done)
 }

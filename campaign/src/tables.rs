@@ -2,14 +2,14 @@
 
 use crate::metrics::METRICS;
 use crate::results::{Results, Spot};
-use farlink_report::sheet::{Sheet, Values};
+use farlink_report::sheet::{ColumnValues, Sheet};
 
 impl Results<'_> {
     /// Table with a row for each cell that ended: scenario, axis labels, seed, and all metrics.
     pub fn cells(&self) -> Sheet {
         let records: Vec<_> = self.records().map(|(_, record)| record).collect();
-        let texts = |of: &dyn Fn(&crate::folder::Record) -> Option<String>| {
-            Values::Text(records.iter().map(|record| of(record)).collect())
+        let texts = |of: &dyn Fn(&crate::folder::CellRecord) -> Option<String>| {
+            ColumnValues::Text(records.iter().map(|record| of(record)).collect())
         };
         let mut columns = vec![
             ("cell".to_string(), texts(&|record| Some(record.cell.clone()))),
@@ -18,10 +18,11 @@ impl Results<'_> {
         for axis in &self.plan.campaign.axes {
             columns.push((axis.name.clone(), texts(&|record| record.values.get(&axis.name).cloned())));
         }
-        columns.push(("seed".to_string(), Values::Integer(records.iter().map(|r| Some(r.seed as i64)).collect())));
+        columns
+            .push(("seed".to_string(), ColumnValues::Integer(records.iter().map(|r| Some(r.seed as i64)).collect())));
         for metric in METRICS {
-            let of = |record: &&crate::folder::Record| record.metrics.get(metric.name).copied().flatten();
-            columns.push((metric.name.to_string(), Values::Real(records.iter().map(of).collect())));
+            let of = |record: &&crate::folder::CellRecord| record.metrics.get(metric.name).copied().flatten();
+            columns.push((metric.name.to_string(), ColumnValues::Real(records.iter().map(of).collect())));
         }
         Sheet { columns }
     }
@@ -30,6 +31,7 @@ impl Results<'_> {
     /// from the reference series with half of its interval and the p-value of the paired t-test, and the value that a
     /// paper gives.
     pub fn points(&self) -> Sheet {
+        // Columns are collected side by side, because the tables are stored by column.
         let mut texts: [Vec<Option<String>>; 5] = Default::default();
         let mut reals: [Vec<Option<f64>>; 7] = Default::default();
         let mut counts = Vec::new();
@@ -51,6 +53,7 @@ impl Results<'_> {
                         ];
                         texts.iter_mut().zip(words).for_each(|(column, word)| column.push(word));
                         let (mean, less) = (self.interval(figure, spot), self.difference(figure, spot));
+                        // A point without runs is listed with a count of zero.
                         counts.push(Some(mean.map_or(0, |mean| mean.count as i64)));
                         let numbers = [
                             mean.map(|i| i.mean),
@@ -69,10 +72,10 @@ impl Results<'_> {
         let words = ["figure", "metric", "facet", "series", "x"];
         let less = ["difference", "difference_half_interval", "difference_p"];
         let numbers = ["mean", "deviation", "half_interval"].into_iter().chain(less).chain(["paper"]);
-        let mut columns: Vec<(String, Values)> =
-            words.into_iter().zip(texts).map(|(name, column)| (name.to_string(), Values::Text(column))).collect();
-        columns.push(("runs".to_string(), Values::Integer(counts)));
-        columns.extend(numbers.zip(reals).map(|(name, column)| (name.to_string(), Values::Real(column))));
+        let mut columns: Vec<(String, ColumnValues)> =
+            words.into_iter().zip(texts).map(|(name, column)| (name.to_string(), ColumnValues::Text(column))).collect();
+        columns.push(("runs".to_string(), ColumnValues::Integer(counts)));
+        columns.extend(numbers.zip(reals).map(|(name, column)| (name.to_string(), ColumnValues::Real(column))));
         Sheet { columns }
     }
 }

@@ -56,6 +56,7 @@ impl Results<'_> {
             lines.push(head);
             let against = self.label(figure.series, figure.series.map(|_| figure.against)).to_string();
             for less in [false, true] {
+                // Without a second series there is nothing to compare.
                 if less && series.len() < 2 {
                     continue;
                 }
@@ -92,6 +93,7 @@ fn columns(out: &mut String, lines: &[Vec<String>]) {
     let count = lines.iter().map(Vec::len).max().unwrap_or(0);
     let width =
         |column: usize| lines.iter().filter_map(|line| line.get(column)).map(|c| c.chars().count()).max().unwrap_or(0);
+    // Widths count characters, so that signs such as ± align.
     let widths: Vec<usize> = (0..count).map(width).collect();
     for line in lines {
         let mut text = String::from("   ");

@@ -2,25 +2,25 @@
 
 use crate::keypath::KeyPath;
 use crate::metrics::Metric;
-use farlink_report::plot::Shape;
+use farlink_report::plot::PlotShape;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// World in which cells run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum World {
+pub enum CellWorld {
     /// The simulator.
     Sim,
     /// The testbed on this machine.
     Lab,
 }
-impl World {
+impl CellWorld {
     /// Name on the command line and in files.
     pub const fn name(self) -> &'static str {
         match self {
-            World::Sim => "sim",
-            World::Lab => "lab",
+            CellWorld::Sim => "sim",
+            CellWorld::Lab => "lab",
         }
     }
 }
@@ -40,7 +40,7 @@ pub struct Campaign {
     /// Folder of the file, to which paths in it are relative.
     pub folder: PathBuf,
     /// World in which its cells run.
-    pub world: World,
+    pub world: CellWorld,
     /// Number of runs of each point, each with its own seed.
     pub repetitions: u64,
     /// Seed of the first repetition; the following ones count up.
@@ -122,7 +122,7 @@ pub struct Figure {
     /// Values fixed for other axes, as pairs of axis and value indices.
     pub fixed: Vec<(usize, usize)>,
     /// Drawing style of the series.
-    pub shape: Shape,
+    pub shape: PlotShape,
     /// Index of the reference series that others are compared with.
     pub against: usize,
     /// Claims about the figure.
@@ -135,7 +135,7 @@ pub struct Figure {
 
 /// Condition under which a claim holds.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Rule {
+pub enum ClaimRule {
     /// Each series is above each reference.
     Above,
     /// Each series is below each reference.
@@ -152,7 +152,7 @@ pub enum Rule {
 
 /// Positions on the horizontal axis that a claim is about.
 #[derive(Clone, PartialEq, Debug)]
-pub enum At {
+pub enum ClaimPositions {
     /// The mean over all positions.
     Mean,
     /// Each of these positions separately.
@@ -165,7 +165,7 @@ pub struct Claim {
     /// The claim in the words of its author.
     pub text: String,
     /// Condition under which it holds.
-    pub rule: Rule,
+    pub rule: ClaimRule,
     /// Indices of the series it is about; 0 if the figure has no series.
     pub series: Vec<usize>,
     /// Indices of the series compared with.
@@ -173,7 +173,7 @@ pub struct Claim {
     /// Indices of the facets it is about; 0 if the figure has no facets.
     pub facets: Vec<usize>,
     /// Positions on the horizontal axis.
-    pub at: At,
+    pub at: ClaimPositions,
 }
 
 /// Values that a paper gives, by position on the horizontal axis.
@@ -206,6 +206,7 @@ impl Campaign {
         self.small = true;
         self.asked += " --smoke";
         let Some(smoke) = self.smoke.clone() else {
+            // Two seeds are the fewest that give an interval.
             self.repetitions = self.repetitions.min(2);
             return self;
         };
@@ -218,6 +219,7 @@ impl Campaign {
         }
         if !smoke.figures.is_empty() {
             self.part = true;
+            // Remembered, so that `only` can explain why a figure is missing.
             self.left_out = self.figures.iter().map(|figure| figure.name.clone()).collect();
             self.left_out.retain(|name| !smoke.figures.contains(name));
             self.figures.retain(|figure| smoke.figures.contains(&figure.name));
@@ -247,8 +249,9 @@ impl Campaign {
         Ok(self)
     }
     /// Changes the world, whatever the file names.
-    pub fn inside(mut self, world: World) -> Campaign {
+    pub fn inside(mut self, world: CellWorld) -> Campaign {
         if world != self.world {
+            // Only deviations from the file belong to the command that repeats the campaign.
             self.asked += &format!(" --in {}", world.name());
         }
         self.world = world;

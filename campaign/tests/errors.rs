@@ -21,7 +21,7 @@ fn campaign_errors_name_line_and_hint() {
         ("repetitions = 3", "repetitions = 0", 3, "is not between 1 and 1000", "write e.g."),
         ("seed = 10", "seed = 9223372036854775000", 4, "more than 2^63", "a smaller one"),
         ("link[l].delay", "link[m].delay", 8, "the scenario has no link `m`; there are: l", "mend"),
-        ("link[l].delay", "link[l.delay", 7, "is no key", "write e.g."),
+        ("link[l].delay", "link[l.delay", 7, "is not a key path", "write e.g."),
         ("\"2 s\"", "\"2 sec\"", 8, "`2 sec`: link[l].delay", "write e.g."),
         ("\"2 s\"", "\"1 s\"", 8, "two values labelled `1 s`", "labels"),
         ("labels = [\"small\", \"large\"]", "labels = [\"small\"]", 13, "1 labels of 2 values", "one for each"),
@@ -90,19 +90,19 @@ fn smoke_only_and_skip_reduce_plan() {
     let whole = plan(source.path()).unwrap();
     assert_eq!(whole.configurations.len(), 4);
     let campaign = Campaign::load(source.path()).unwrap();
-    let small = farlink_campaign::Plan::new(campaign.clone().smaller()).unwrap();
+    let small = farlink_campaign::CampaignPlan::new(campaign.clone().smaller()).unwrap();
     assert_eq!((small.configurations.len(), small.cells().len()), (3, 3));
     assert!(small.configurations.iter().all(|one| one.text.contains("duration = \"5 s\"")));
     assert_ne!(small.name(small.cells()[0]), whole.name(whole.cells()[0]), "another text, another cell");
-    let only = farlink_campaign::Plan::new(campaign.clone().only(&["latency".into()]).unwrap()).unwrap();
+    let only = farlink_campaign::CampaignPlan::new(campaign.clone().only(&["latency".into()]).unwrap()).unwrap();
     assert_eq!(only.configurations.len(), 3);
     let both = "[smoke]\nset = { \"link[l].delay\" = \"9 s\", \"group[x].count\" = 1 }\n";
     let part = folder(&format!("{CAMPAIGN}{both}"));
     let part = Campaign::load(part.path()).unwrap().smaller().only(&["ratio".into()]).unwrap();
-    farlink_campaign::Plan::new(part).expect("what other figures' scenarios have is no mistake");
+    farlink_campaign::CampaignPlan::new(part).expect("what other figures' scenarios have is no mistake");
     let source = folder(&format!("{CAMPAIGN}[smoke]\nset = {{ \"group[x].count\" = 1 }}\n"));
-    let said =
-        farlink_campaign::Plan::new(Campaign::load(source.path()).unwrap().smaller()).unwrap_err()[0].to_string();
+    let said = farlink_campaign::CampaignPlan::new(Campaign::load(source.path()).unwrap().smaller()).unwrap_err()[0]
+        .to_string();
     assert!(said.contains("smoke.set: no scenario has `group[x].count`"), "{said}");
     assert!(campaign.only(&["x".into()]).unwrap_err().contains("hint: its figures are ratio, latency"));
 }
@@ -112,13 +112,15 @@ fn campaign_without_points_is_refused() {
     let said = |more: &str, small: bool| {
         let source = folder(&format!("{CAMPAIGN}{more}"));
         let campaign = Campaign::load(source.path());
-        let plan = campaign.and_then(|one| farlink_campaign::Plan::new(if small { one.smaller() } else { one }));
+        let plan =
+            campaign.and_then(|one| farlink_campaign::CampaignPlan::new(if small { one.smaller() } else { one }));
         plan.map(|_| ()).expect_err(more).iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
     };
     let skip = "[[skip]]\nsize = [\"small\", \"large\"]\n";
     let all = said(skip, false);
     assert!(all.contains(":14: figure[ratio]: all its points are skipped") && all.contains("figure[latency]"), "{all}");
     assert!(said(skip, true).contains("no point of any figure is left"));
+    // An axis without values would leave every figure empty.
     let none = said("[smoke]\nvalues = { delay = [] }\n", true);
     assert!(none.contains("smoke.values: no value of axis `delay` is kept"), "{none}");
 }

@@ -3,7 +3,7 @@
 use crate::support;
 
 use crate::support::{CAMPAIGN, Pretend, folder, plan, run, written};
-use farlink_campaign::{Campaign, Folder, Plan, Record, Results, World};
+use farlink_campaign::{Campaign, CampaignFolder, CampaignPlan, CellRecord, CellWorld, Results};
 use std::fs;
 
 #[test]
@@ -11,7 +11,7 @@ fn shared_points_run_once() {
     let source = folder(CAMPAIGN);
     let plan = plan(source.path()).unwrap();
     assert_eq!((plan.configurations.len(), plan.cells().len()), (6, 18), "three delays by two sizes, three seeds");
-    let out = Folder::create(&source.path().join("out"), &plan, &[], false, "test").unwrap();
+    let out = CampaignFolder::create(&source.path().join("out"), &plan, &[], false, "test").unwrap();
     let runner = Pretend::default();
     let summary = run(&plan, &out, 4, &runner).unwrap();
     assert_eq!((summary.done, summary.ran, summary.left, summary.failed.len()), (18, 18, 0, 0));
@@ -51,7 +51,7 @@ fn resumed_campaign_gives_identical_results() {
     let source = folder(CAMPAIGN);
     // Byte-identical results are the reference for every interruption below.
     let plan = plan(source.path()).unwrap();
-    let create = |name: &str| Folder::create(&source.path().join(name), &plan, &[], false, "test").unwrap();
+    let create = |name: &str| CampaignFolder::create(&source.path().join(name), &plan, &[], false, "test").unwrap();
     let whole = create("whole");
     run(&plan, &whole, 3, &Pretend::default()).unwrap();
     let expected = written(&plan, &whole);
@@ -63,7 +63,7 @@ fn resumed_campaign_gives_identical_results() {
         let half = out.path().join("cells/.half");
         fs::create_dir_all(&half).unwrap();
         fs::write(half.join("manifest.json"), "{").unwrap();
-        let again = Folder::open(out.path()).unwrap();
+        let again = CampaignFolder::open(out.path()).unwrap();
         let runner = Pretend::default();
         let summary = run(&plan, &again, 2, &runner).unwrap();
         assert_eq!((summary.done, summary.ran), (18, 18 - after), "nothing is run twice");
@@ -76,7 +76,7 @@ fn resumed_campaign_gives_identical_results() {
 fn failed_cell_is_isolated_and_retried() {
     let source = folder(CAMPAIGN);
     let plan = plan(source.path()).unwrap();
-    let out = Folder::create(&source.path().join("out"), &plan, &[], true, "test").unwrap();
+    let out = CampaignFolder::create(&source.path().join("out"), &plan, &[], true, "test").unwrap();
     let bad = Pretend { fail: Some("2-s_large_s11"), panic: Some("3-s_small_s12"), ..Pretend::default() };
     let summary = run(&plan, &out, 2, &bad).unwrap();
     assert_eq!((summary.done, summary.failed.len(), summary.left), (16, 2, 0));
@@ -103,20 +103,21 @@ fn folder_is_locked_and_foreign_refused() {
     let source = folder(CAMPAIGN);
     let plan = plan(source.path()).unwrap();
     let path = source.path().join("out");
-    let out = Folder::create(&path, &plan, &[], false, "test").unwrap();
+    let out = CampaignFolder::create(&path, &plan, &[], false, "test").unwrap();
+    // Stands for another process, which would hold the same lock.
     let lock = out.lock().unwrap();
     let error = run(&plan, &out, 1, &Pretend::default()).unwrap_err().to_string();
     assert!(error.contains("another farlink is at work") && error.contains("hint: "), "{error}");
     assert!(out.status(&plan, "test").unwrap().running);
     drop(lock);
     run(&plan, &out, 1, &Pretend::default()).unwrap();
-    let error = format!("{:#}", Folder::create(&path, &plan, &[], false, "test").unwrap_err());
+    let error = format!("{:#}", CampaignFolder::create(&path, &plan, &[], false, "test").unwrap_err());
     assert!(error.contains("is not empty") && error.contains("campaign resume"), "{error}");
     for (name, text) in [("nothing", None), ("damaged", Some("{")), ("foreign", Some("{\"name\": 7}"))] {
         let path = source.path().join(name);
         fs::create_dir(&path).unwrap();
         text.into_iter().for_each(|text| fs::write(path.join("campaign.json"), text).unwrap());
-        let error = format!("{:#}", Folder::open(&path).unwrap_err());
+        let error = format!("{:#}", CampaignFolder::open(&path).unwrap_err());
         assert!(error.contains("is no campaign that ran") && error.contains("hint: "), "{error}");
     }
 }
@@ -124,22 +125,22 @@ fn folder_is_locked_and_foreign_refused() {
 #[test]
 fn campaign_resumes_in_its_world() {
     let source = folder(CAMPAIGN);
-    let campaign = Campaign::load(source.path()).unwrap().inside(World::Lab);
-    assert_eq!((campaign.world, campaign.asked.as_str()), (World::Lab, " --in lab"));
-    let plan = Plan::new(campaign).unwrap();
+    let campaign = Campaign::load(source.path()).unwrap().inside(CellWorld::Lab);
+    assert_eq!((campaign.world, campaign.asked.as_str()), (CellWorld::Lab, " --in lab"));
+    let plan = CampaignPlan::new(campaign).unwrap();
     let path = source.path().join("out");
-    Folder::create(&path, &plan, &[], false, "test").unwrap();
-    assert_eq!(Folder::open(&path).unwrap().about().world, Some(World::Lab));
+    CampaignFolder::create(&path, &plan, &[], false, "test").unwrap();
+    assert_eq!(CampaignFolder::open(&path).unwrap().about().world, Some(CellWorld::Lab));
     let text = fs::read_to_string(path.join("campaign.json")).unwrap();
     fs::write(path.join("campaign.json"), text.replace("\"world\": \"lab\",", "")).unwrap();
-    assert_eq!(Folder::open(&path).unwrap().about().world, None, "a folder of an older version");
+    assert_eq!(CampaignFolder::open(&path).unwrap().about().world, None, "a folder of an older version");
 }
 
 #[test]
 fn changed_scenario_is_run_again() {
     let source = folder(CAMPAIGN);
     let before = plan(source.path()).unwrap();
-    let out = Folder::create(&source.path().join("out"), &before, &[], false, "test").unwrap();
+    let out = CampaignFolder::create(&source.path().join("out"), &before, &[], false, "test").unwrap();
     run(&before, &out, 2, &Pretend::default()).unwrap();
     fs::write(source.path().join("scenario.toml"), support::SCENARIO.replace("20 s", "30 s")).unwrap();
     let after = plan(source.path()).unwrap();
@@ -154,7 +155,7 @@ fn changed_scenario_is_run_again() {
 fn record_of_other_cell_is_refused() {
     let source = folder(CAMPAIGN);
     let plan = plan(source.path()).unwrap();
-    let out = Folder::create(&source.path().join("out"), &plan, &[], false, "test").unwrap();
+    let out = CampaignFolder::create(&source.path().join("out"), &plan, &[], false, "test").unwrap();
     run(&plan, &out, 2, &Pretend::default()).unwrap();
     let file = |cell: usize| out.path().join("cells").join(plan.name(plan.cells()[cell])).join("cell.json");
     fs::copy(file(0), file(7)).unwrap();
@@ -179,13 +180,13 @@ fn named_file_changes_cell_name() {
 fn imported_cells_give_identical_results() {
     let source = folder(CAMPAIGN);
     let plan = plan(source.path()).unwrap();
-    let create = |name: &str| Folder::create(&source.path().join(name), &plan, &[], false, "test").unwrap();
+    let create = |name: &str| CampaignFolder::create(&source.path().join(name), &plan, &[], false, "test").unwrap();
     let here = create("here");
     run(&plan, &here, 2, &Pretend::default()).unwrap();
     let there = create("there");
     let lock = there.lock().unwrap();
     for (cell, record) in here.records(&plan).unwrap() {
-        let again = Record::of(&plan, cell, record.metrics.clone(), record.wall_s, "test");
+        let again = CellRecord::of(&plan, cell, record.metrics.clone(), record.wall_s, "test");
         assert_eq!(again, record);
         there.put(&again).unwrap();
         assert!(there.put(&again).is_err(), "a finished cell is not overwritten");
@@ -210,7 +211,7 @@ fn symbolic_links_are_never_followed() {
     let source = folder(CAMPAIGN);
     let plan = plan(source.path()).unwrap();
     let path = source.path().join("out");
-    let out = Folder::create(&path, &plan, &[], false, "test").unwrap();
+    let out = CampaignFolder::create(&path, &plan, &[], false, "test").unwrap();
     run(&plan, &out, 1, &Pretend::default()).unwrap();
     let home = source.path().join("home");
     fs::create_dir_all(home.join(".keys")).unwrap();
@@ -221,7 +222,7 @@ fn symbolic_links_are_never_followed() {
         std::os::unix::fs::symlink(home.join(to), &part).unwrap();
         let refused =
             |error: Option<anyhow::Error>| error.is_some_and(|why| format!("{why:#}").contains("symbolic link"));
-        let looked = Folder::open(&path).and_then(|open| open.clean().and_then(|()| open.records(&plan)));
+        let looked = CampaignFolder::open(&path).and_then(|open| open.clean().and_then(|()| open.records(&plan)));
         assert!(refused(looked.err()), "{} is followed", part.display());
         fs::remove_file(&part).unwrap();
         if there {
@@ -236,7 +237,7 @@ fn symbolic_links_are_never_followed() {
     link(&format!("cells/{cell}/cell.json"), "dear");
     // The temporary file beside a file that is being replaced.
     std::os::unix::fs::symlink(home.join("dear"), path.join("campaign.new")).unwrap();
-    Folder::open(&path).unwrap().change(None, Some(3)).unwrap();
+    CampaignFolder::open(&path).unwrap().change(None, Some(3)).unwrap();
     assert_eq!(fs::read_to_string(home.join("dear")).unwrap(), "dear");
     assert!(home.join(".keys").is_dir());
 }

@@ -5,7 +5,9 @@ use crate::campaign_bar::Bar;
 use crate::campaign_cell::{self, CellArgs, InThreads, OnLab, WithChildren};
 use crate::campaign_ray::{self, On};
 use crate::values;
-use farlink_campaign::{Campaign, Folder, Options, Plan, Results, Runner, Summary, World, run as run_cells};
+use farlink_campaign::{
+    Campaign, CampaignFolder, CampaignOptions, CampaignPlan, CellWorld, Results, Runner, Summary, run as run_cells,
+};
 use farlink_report::Quantity;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -82,11 +84,11 @@ enum Where {
     Lab,
 }
 
-impl From<Where> for World {
-    fn from(place: Where) -> World {
+impl From<Where> for CellWorld {
+    fn from(place: Where) -> CellWorld {
         match place {
-            Where::Sim => World::Sim,
-            Where::Lab => World::Lab,
+            Where::Sim => CellWorld::Sim,
+            Where::Lab => CellWorld::Lab,
         }
     }
 }
@@ -202,7 +204,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
 }
 
 fn begin(args: &RunArgs) -> Result<(), CliError> {
-    let world = args.world.map(World::from);
+    let world = args.world.map(CellWorld::from);
     let plan = plan_of(&args.campaign, args.smoke, &args.only, args.repetitions, world)?;
     let folder = args.out.clone().unwrap_or_else(|| {
         let name = &plan.campaign.name;
@@ -214,7 +216,7 @@ fn begin(args: &RunArgs) -> Result<(), CliError> {
     if args.how.on == Some(On::Ray) {
         return campaign_ray::run(&args.words(&folder));
     }
-    let folder = Folder::create(&folder, &plan, &args.only, args.keep_runs, crate::VERSION)
+    let folder = CampaignFolder::create(&folder, &plan, &args.only, args.keep_runs, crate::VERSION)
         .map_err(|why| CliError::Input(format!("{why:#}")))?;
     go(&folder, &plan, &args.how)
 }
@@ -246,8 +248,8 @@ fn plan_of(
     small: bool,
     only: &[String],
     repetitions: Option<u64>,
-    world: Option<World>,
-) -> Result<Plan, CliError> {
+    world: Option<CellWorld>,
+) -> Result<CampaignPlan, CliError> {
     let campaign = Campaign::load(path).map_err(|list| CliError::mistakes(path, &list))?;
     // The order matters: [smoke] may remove figures that --only then cannot find.
     let campaign = if small { campaign.smaller() } else { campaign };
@@ -265,12 +267,12 @@ fn plan_of(
             "no figure is left to run\nhint: `--only` must not name a figure that [smoke] leaves out".into(),
         ));
     }
-    Plan::new(campaign).map_err(|list| CliError::mistakes(path, &list))
+    CampaignPlan::new(campaign).map_err(|list| CliError::mistakes(path, &list))
 }
 
 /// Opens the results of a campaign and its current plan, with this number of repetitions instead of the recorded one.
-fn open(of: &Of, repetitions: Option<u64>) -> Result<(Folder, Plan), CliError> {
-    let folder = Folder::open(&of.folder).map_err(|why| CliError::Input(format!("{why:#}")))?;
+fn open(of: &Of, repetitions: Option<u64>) -> Result<(CampaignFolder, CampaignPlan), CliError> {
+    let folder = CampaignFolder::open(&of.folder).map_err(|why| CliError::Input(format!("{why:#}")))?;
     let about = folder.about().clone();
     let campaign = of.campaign.as_ref().unwrap_or(&about.campaign);
     if !campaign.exists() {
@@ -286,7 +288,7 @@ fn open(of: &Of, repetitions: Option<u64>) -> Result<(Folder, Plan), CliError> {
     Ok((folder, plan))
 }
 
-fn go(folder: &Folder, plan: &Plan, how: &How) -> Result<(), CliError> {
+fn go(folder: &CampaignFolder, plan: &CampaignPlan, how: &How) -> Result<(), CliError> {
     let stop = farlink_os::process::watch_termination()?;
     let status = folder.status(plan, crate::VERSION)?;
     for warning in warnings(&status) {
@@ -295,12 +297,12 @@ fn go(folder: &Folder, plan: &Plan, how: &How) -> Result<(), CliError> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     // Real-time cells would disturb each other's measurements: one at a time.
     let jobs = match plan.campaign.world {
-        World::Sim => how.jobs.map_or(processors, |jobs| usize::try_from(jobs).unwrap_or(processors)),
-        World::Lab => 1,
+        CellWorld::Sim => how.jobs.map_or(processors, |jobs| usize::try_from(jobs).unwrap_or(processors)),
+        CellWorld::Lab => 1,
     };
     let runner = runner(plan.campaign.world, how.isolate, folder.about().keep_runs, &stop)?;
     let mut bar = Bar::new(plan.cells().len());
-    let options = Options { jobs, stop: &stop, version: crate::VERSION };
+    let options = CampaignOptions { jobs, stop: &stop, version: crate::VERSION };
     let summary = run_cells(plan, folder, options, &*runner, &mut |progress| bar.show(progress));
     bar.finish();
     // The bar is removed first: an error must start on a line of its own.
@@ -308,17 +310,17 @@ fn go(folder: &Folder, plan: &Plan, how: &How) -> Result<(), CliError> {
     tell(folder, plan, &summary, how.json, stop.load(Ordering::Relaxed))
 }
 
-fn runner(world: World, isolate: bool, keep: bool, stop: &Arc<AtomicBool>) -> Result<Box<dyn Runner>, CliError> {
+fn runner(world: CellWorld, isolate: bool, keep: bool, stop: &Arc<AtomicBool>) -> Result<Box<dyn Runner>, CliError> {
     let program = std::env::current_exe()?;
     Ok(match (world, isolate) {
-        (World::Sim, false) => Box::new(InThreads { stop: stop.clone(), keep }),
-        (World::Sim, true) => Box::new(WithChildren { program, keep }),
+        (CellWorld::Sim, false) => Box::new(InThreads { stop: stop.clone(), keep }),
+        (CellWorld::Sim, true) => Box::new(WithChildren { program, keep }),
         // The testbed's nodes are separate processes in any case.
-        (World::Lab, _) => Box::new(OnLab { program, stop: stop.clone() }),
+        (CellWorld::Lab, _) => Box::new(OnLab { program, stop: stop.clone() }),
     })
 }
 
-fn warnings(status: &farlink_campaign::Status) -> Vec<String> {
+fn warnings(status: &farlink_campaign::CampaignStatus) -> Vec<String> {
     let mut warnings = Vec::new();
     if status.strangers > 0 {
         warnings.push(format!(
@@ -337,7 +339,13 @@ fn warnings(status: &farlink_campaign::Status) -> Vec<String> {
 }
 
 /// Writes the report and prints the results.
-fn tell(folder: &Folder, plan: &Plan, summary: &Summary, json: bool, stopped: bool) -> Result<(), CliError> {
+fn tell(
+    folder: &CampaignFolder,
+    plan: &CampaignPlan,
+    summary: &Summary,
+    json: bool,
+    stopped: bool,
+) -> Result<(), CliError> {
     let results = Results::new(plan, folder.records(plan)?);
     let page = results.write(folder)?;
     if json {
@@ -366,7 +374,13 @@ fn tell(folder: &Folder, plan: &Plan, summary: &Summary, json: bool, stopped: bo
     Ok(())
 }
 
-fn to_json(folder: &Folder, plan: &Plan, results: &Results<'_>, summary: &Summary, page: &Path) -> serde_json::Value {
+fn to_json(
+    folder: &CampaignFolder,
+    plan: &CampaignPlan,
+    results: &Results<'_>,
+    summary: &Summary,
+    page: &Path,
+) -> serde_json::Value {
     let claims: Vec<serde_json::Value> = plan
         .campaign
         .figures

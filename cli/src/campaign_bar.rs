@@ -1,6 +1,6 @@
 //! Progress of a campaign on stderr.
 
-use farlink_campaign::Progress;
+use farlink_campaign::CampaignProgress;
 use farlink_report::Quantity;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
@@ -25,7 +25,7 @@ impl Bar {
         Bar { bar, said: Instant::now() }
     }
     /// Updates the display.
-    pub fn show(&mut self, progress: &Progress) {
+    pub fn show(&mut self, progress: &CampaignProgress) {
         let words = words(progress);
         if let Some(bar) = &self.bar {
             // Failed cells count as processed, or the bar would never fill.
@@ -45,7 +45,7 @@ impl Bar {
     }
 }
 
-fn words(progress: &Progress) -> String {
+fn words(progress: &CampaignProgress) -> String {
     let failed = if progress.failed > 0 { format!(", {} failed", progress.failed) } else { String::new() };
     // No estimate once the last cell is done.
     let left = progress.left_s.filter(|_| progress.done < progress.total);
@@ -59,9 +59,9 @@ mod tests {
 
     #[test]
     fn progress_shows_failures_and_remaining_time() {
-        let progress = |failed, left_s| Progress { done: 3, failed, total: 9, left_s };
+        let progress = |failed, left_s| CampaignProgress { done: 3, failed, total: 9, left_s };
         assert_eq!(words(&progress(0, None)), "");
         assert_eq!(words(&progress(2, Some(599.2))), ", 2 failed, about 10 min to go");
-        assert_eq!(words(&Progress { done: 9, ..progress(0, Some(5.0)) }), "", "nothing is left");
+        assert_eq!(words(&CampaignProgress { done: 9, ..progress(0, Some(5.0)) }), "", "nothing is left");
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::CliError;
 use anyhow::{Context as _, Result, bail};
-use farlink_campaign::{Ended, Job, Runner};
+use farlink_campaign::{CellEnd, CellJob, Runner};
 use farlink_report::RunReader;
 use farlink_scenario::{Scenario, Table};
 use std::path::{Path, PathBuf};
@@ -40,19 +40,19 @@ pub fn run(args: &CellArgs) -> Result<(), CliError> {
     scenario.set_seed(args.seed);
     let stop = farlink_os::process::watch_termination()?;
     match simulate(scenario, &args.out, args.keep, &stop)? {
-        Ended::Done => Ok(()),
-        Ended::Stopped => Err(CliError::Run(anyhow::anyhow!("stopped"))),
+        CellEnd::Done => Ok(()),
+        CellEnd::Stopped => Err(CliError::Run(anyhow::anyhow!("stopped"))),
     }
 }
 
-fn scenario_of(job: &Job<'_>) -> Result<Scenario> {
+fn scenario_of(job: &CellJob<'_>) -> Result<Scenario> {
     let said = |list: Vec<farlink_base::ConfigError>| {
         anyhow::anyhow!(list.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
     };
     job.plan.scenario(job.cell).map_err(said)
 }
 
-fn simulate(mut scenario: Scenario, folder: &Path, keep: bool, stop: &Arc<AtomicBool>) -> Result<Ended> {
+fn simulate(mut scenario: Scenario, folder: &Path, keep: bool, stop: &Arc<AtomicBool>) -> Result<CellEnd> {
     if !keep {
         // The campaign's metrics read only these two tables.
         scenario.measure.tables = vec![Table::Bundles, Table::Links];
@@ -61,7 +61,7 @@ fn simulate(mut scenario: Scenario, folder: &Path, keep: bool, stop: &Arc<Atomic
     let command = "a cell of a campaign".to_string();
     let options = farlink_sim::Options { folder: folder.to_path_buf(), command, stop: stop.clone() };
     let (_, outcome) = farlink_sim::run(&scenario, &options, &mut |_| {})?;
-    Ok(if outcome.stopped { Ended::Stopped } else { Ended::Done })
+    Ok(if outcome.stopped { CellEnd::Stopped } else { CellEnd::Done })
 }
 
 /// Runs cells in threads of this process.
@@ -72,7 +72,7 @@ pub struct InThreads {
     pub keep: bool,
 }
 impl Runner for InThreads {
-    fn run(&self, job: &Job<'_>) -> Result<Ended> {
+    fn run(&self, job: &CellJob<'_>) -> Result<CellEnd> {
         simulate(scenario_of(job)?, job.folder, self.keep, &self.stop)
     }
 }
@@ -85,7 +85,7 @@ pub struct WithChildren {
     pub keep: bool,
 }
 impl Runner for WithChildren {
-    fn run(&self, job: &Job<'_>) -> Result<Ended> {
+    fn run(&self, job: &CellJob<'_>) -> Result<CellEnd> {
         let text = job.folder.join("scenario.toml");
         std::fs::write(&text, &job.plan.configurations[job.cell.configuration].text)?;
         let mut command = Command::new(&self.program);
@@ -108,14 +108,14 @@ impl Runner for WithChildren {
         let said = std::fs::read_to_string(&log).unwrap_or_default();
         match ended {
             // Killed by `wait` after a stop was requested.
-            None => Ok(Ended::Stopped),
+            None => Ok(CellEnd::Stopped),
             Some(status) if status.success() => {
                 // The log is kept only if the cell failed.
                 let _ = std::fs::remove_file(&log);
-                Ok(Ended::Done)
+                Ok(CellEnd::Done)
             }
             // Control-C reaches the child too: it may end before it is killed.
-            Some(_) if job.stop.load(Ordering::Relaxed) => Ok(Ended::Stopped),
+            Some(_) if job.stop.load(Ordering::Relaxed) => Ok(CellEnd::Stopped),
             Some(status) => bail!("the cell's process ended with {status}: {}", said.trim()),
         }
     }
@@ -145,9 +145,9 @@ pub struct OnLab {
     pub stop: Arc<AtomicBool>,
 }
 impl Runner for OnLab {
-    fn run(&self, job: &Job<'_>) -> Result<Ended> {
+    fn run(&self, job: &CellJob<'_>) -> Result<CellEnd> {
         let scenario = scenario_of(job)?;
-        let options = farlink_lab::run::Options {
+        let options = farlink_lab::run::LabOptions {
             folder: job.folder.to_path_buf(),
             command: "a cell of a campaign".into(),
             program: self.program.clone(),
@@ -157,6 +157,6 @@ impl Runner for OnLab {
         farlink_lab::run::run(&scenario, &options, &mut |_| {})?;
         // A stopped testbed run also returns success: only its manifest shows the difference.
         let whole = RunReader::open(job.folder)?.manifest().finished;
-        Ok(if whole { Ended::Done } else { Ended::Stopped })
+        Ok(if whole { CellEnd::Done } else { CellEnd::Stopped })
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::CliError;
 use anyhow::Context;
-use farlink_lab::doctor::{Findings, Outcome, examine};
+use farlink_lab::doctor::{CheckOutcome, Findings, examine};
 use std::path::PathBuf;
 
 /// Arguments of `farlink doctor`.
@@ -41,9 +41,9 @@ fn print(findings: &Findings) {
     for check in &findings.checks {
         let mark = match check.outcome {
             // Padded to equal width; failures stand out in capitals.
-            Outcome::Yes => "yes   ",
-            Outcome::Partly => "partly",
-            Outcome::No => "NO    ",
+            CheckOutcome::Yes => "yes   ",
+            CheckOutcome::Partly => "partly",
+            CheckOutcome::No => "NO    ",
         };
         println!("  {mark}  {:<22}{}", check.name, check.found);
         if let Some(hint) = &check.hint {

@@ -3,7 +3,7 @@
 use crate::{CliError, values};
 use anyhow::Context;
 use farlink_lab::cable::Method;
-use farlink_lab::emulate::{Options, Summary, emulate};
+use farlink_lab::emulate::{EmulateOptions, Summary, emulate};
 use std::time::Duration;
 
 /// Arguments of `farlink emulate`.
@@ -57,7 +57,7 @@ fn mtu(text: &str) -> Result<u32, String> {
 pub fn run(args: Args) -> Result<(), CliError> {
     // Checked here: a wrong specification is bad input, not a failure of the emulator.
     farlink_link::LinkSpec::parse(&args.link).map_err(|e| CliError::Input(e.to_string()))?;
-    let options = Options {
+    let options = EmulateOptions {
         link: args.link,
         mtu: args.mtu,
         seed: args.seed,

@@ -254,9 +254,14 @@ fn in_testbed(scenario: &Scenario, folder: &Path, command: String, interface: Op
     let mut shown = RunProgress::new(scenario.duration, "testbed");
     let program = std::env::current_exe().context("the path of this program")?;
     let method = interface.map(|kind| if kind == "tap" { Method::Tap } else { Method::Packet });
-    let options =
-        farlink_lab::run::Options { folder: folder.to_path_buf(), command, program, method, stop: stop_when_asked()? };
-    let show = &mut |progress: farlink_lab::run::Progress| {
+    let options = farlink_lab::run::LabOptions {
+        folder: folder.to_path_buf(),
+        command,
+        program,
+        method,
+        stop: stop_when_asked()?,
+    };
+    let show = &mut |progress: farlink_lab::run::LabProgress| {
         let what = format!("{}: {} of {} bundles delivered", progress.phase, progress.delivered, progress.created);
         shown.show(progress.elapsed_s, &what);
     };

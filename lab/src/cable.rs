@@ -11,9 +11,9 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 
-/// Bytes of frames that may wait for the emulator, per port.
+// Bytes of frames that may wait for the emulator, per port.
 const RECEIVE_BUFFER: usize = 64 << 20;
-/// Packets that may wait in a TAP interface.
+// Packets that may wait in a TAP interface.
 const TAP_QUEUE: u32 = 8192;
 
 /// Kind of interface that joins hosts to the emulator.
@@ -47,7 +47,7 @@ impl Method {
 
 /// One end of a cable.
 #[derive(Debug)]
-pub struct End<'a> {
+pub struct CableEnd<'a> {
     /// Host into which the end is plugged.
     pub host: &'a NetworkNamespace,
     /// Addresses of the interface, with prefix lengths.
@@ -58,7 +58,7 @@ pub struct End<'a> {
 
 /// Plugs a cable into two hosts; call it in the emulator's network namespace. `name` is at most 13 bytes long and names
 /// the interface in both hosts.
-pub fn plug(method: Method, name: &str, ends: [&End<'_>; 2], mtu: u32) -> io::Result<[Port; 2]> {
+pub fn plug(method: Method, name: &str, ends: [&CableEnd<'_>; 2], mtu: u32) -> io::Result<[Port; 2]> {
     let macs = [mac(name, 1), mac(name, 2)];
     let make = |index: usize| {
         let unique = format!("{name}{}", ['a', 'b'][index]);
@@ -77,6 +77,7 @@ fn make_tap(name: &str, host: &NetworkNamespace, _mtu: u32) -> io::Result<Port> 
     let tap = Tap::create(name)?;
     let mut netlink = Netlink::open()?;
     let index = index_of(&mut netlink, name)?;
+    // Packets wait here while the emulator is not scheduled.
     netlink.set_queue_length(index, TAP_QUEUE)?;
     netlink.move_to_namespace(index, host.as_fd())?;
     Ok(Port::Tap(tap))
@@ -100,7 +101,7 @@ fn set_up(
     name: &str,
     mac: Mac,
     mtu: u32,
-    end: &End<'_>,
+    end: &CableEnd<'_>,
     neighbours: impl Iterator<Item = IpAddr>,
     neighbour_mac: Mac,
 ) -> io::Result<()> {
@@ -149,6 +150,7 @@ fn index_of(netlink: &mut Netlink, name: &str) -> io::Result<u32> {
 
 /// Locally administered MAC address derived from the name, so that captures of two runs agree.
 fn mac(name: &str, end: u8) -> Mac {
+    // FNV-1a; the first byte 02 marks a locally administered address.
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
     let [a, b, c, d, ..] = hash.to_be_bytes();
     [0x02, a, b, c, d, end]
@@ -157,7 +159,7 @@ fn mac(name: &str, end: u8) -> Mac {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::emulator::{Emulator, Sample};
+    use crate::emulator::{DirectionSample, Emulator};
     use farlink_base::Duration;
     use farlink_link::LinkSpec;
     use farlink_os::namespace;
@@ -165,7 +167,7 @@ mod tests {
     use std::net::UdpSocket;
 
     /// Two hosts joined by a link; `None` if the kernel refuses.
-    struct Bench {
+    struct CableBench {
         hosts: [NetworkNamespace; 2],
         emulator: Emulator,
     }
@@ -173,14 +175,14 @@ mod tests {
     const A: &str = "10.0.0.1:4000";
     const B: &str = "10.0.0.2:4000";
 
-    fn bench(method: Option<Method>, spec: &str, seed: u64) -> Option<Bench> {
-        let build = || -> io::Result<Bench> {
+    fn bench(method: Option<Method>, spec: &str, seed: u64) -> Option<CableBench> {
+        let build = || -> io::Result<CableBench> {
             let home = namespace::NetworkNamespace::current()?;
             let lab = NetworkNamespace::create()?;
             lab.enter()?;
             let built = (|| {
                 let hosts = [make_host()?, make_host()?];
-                let end = |i: usize| End {
+                let end = |i: usize| CableEnd {
                     host: &hosts[i],
                     addresses: vec![(format!("10.0.0.{}", i + 1).parse().unwrap(), 24)],
                     congestion: None,
@@ -190,7 +192,7 @@ mod tests {
                 let mut emulator = Emulator::new(Duration::from_millis(50));
                 emulator.add(ports, &LinkSpec::parse(spec).unwrap(), seed)?;
                 emulator.begin(None)?;
-                Ok(Bench { hosts, emulator })
+                Ok(CableBench { hosts, emulator })
             })();
             home.enter()?;
             built
@@ -204,7 +206,7 @@ mod tests {
         }
     }
 
-    fn last(samples: &[Sample], forward: bool) -> &Sample {
+    fn last(samples: &[DirectionSample], forward: bool) -> &DirectionSample {
         samples.iter().rev().find(|s| s.forward == forward).unwrap()
     }
 

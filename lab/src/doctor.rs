@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Result of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum CheckOutcome {
     /// The capability works.
     Yes,
     /// The capability works with limitations.
@@ -26,23 +26,23 @@ pub enum Outcome {
 
 /// One capability of the machine.
 #[derive(Clone, Debug, Serialize)]
-pub struct Check {
+pub struct MachineCheck {
     /// Short name shown in the list.
     pub name: &'static str,
     /// Result of the check.
-    pub outcome: Outcome,
+    pub outcome: CheckOutcome,
     /// Description of the result.
     pub found: String,
     /// Way to obtain or improve it, unless it works fully.
     pub hint: Option<String>,
 }
 
-impl Check {
-    fn new(name: &'static str, outcome: Outcome, found: impl Into<String>) -> Self {
-        Check { name, outcome, found: found.into(), hint: None }
+impl MachineCheck {
+    fn new(name: &'static str, outcome: CheckOutcome, found: impl Into<String>) -> Self {
+        MachineCheck { name, outcome, found: found.into(), hint: None }
     }
     fn hint(mut self, hint: &str) -> Self {
-        if self.outcome != Outcome::Yes {
+        if self.outcome != CheckOutcome::Yes {
             self.hint = Some(hint.into());
         }
         self
@@ -61,7 +61,7 @@ pub struct Findings {
     /// Whether `farlink run --in lab` works here.
     pub lab: bool,
     /// Checks in the order of the list.
-    pub checks: Vec<Check>,
+    pub checks: Vec<MachineCheck>,
 }
 
 /// Tries everything, which takes about a second. `program` must call [`crate::supervisor::run_if_asked`] first.
@@ -71,8 +71,8 @@ pub fn examine(program: &Path, directory: &Path) -> Findings {
     let isolation = isolation(program, uid);
     let tap = interface(program, Method::Tap, uid);
     let packet = interface(program, Method::Packet, uid);
-    let links = tap.outcome == Outcome::Yes || packet.outcome == Outcome::Yes;
-    let lab = isolation.outcome != Outcome::No && links;
+    let links = tap.outcome == CheckOutcome::Yes || packet.outcome == CheckOutcome::Yes;
+    let lab = isolation.outcome != CheckOutcome::No && links;
     let checks = vec![
         isolation,
         tap,
@@ -100,12 +100,14 @@ fn number(path: &str) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-fn isolation(program: &Path, uid: u32) -> Check {
+fn isolation(program: &Path, uid: u32) -> MachineCheck {
     match Supervisor::start(program, None) {
-        Ok(supervisor) if supervisor.user_namespace => {
-            Check::new("isolated hosts", Outcome::Yes, "own namespaces through a user namespace, without root")
-        }
-        Ok(_) => Check::new("isolated hosts", Outcome::Yes, "own namespaces with the rights this user has"),
+        Ok(supervisor) if supervisor.user_namespace => MachineCheck::new(
+            "isolated hosts",
+            CheckOutcome::Yes,
+            "own namespaces through a user namespace, without root",
+        ),
+        Ok(_) => MachineCheck::new("isolated hosts", CheckOutcome::Yes, "own namespaces with the rights this user has"),
         Err(error) => {
             let hint = if number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == Some(1) {
                 "AppArmor keeps user namespaces from programs without a profile: as root, `sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`, or run as root"
@@ -118,13 +120,13 @@ fn isolation(program: &Path, uid: u32) -> Check {
             } else {
                 "in a container: `--security-opt seccomp=unconfined`; else run as root"
             };
-            Check::new("isolated hosts", Outcome::No, format!("{error:#}")).hint(hint)
+            MachineCheck::new("isolated hosts", CheckOutcome::No, format!("{error:#}")).hint(hint)
         }
     }
 }
 
 /// Creates two hosts and a cable, and removes them.
-fn interface(program: &Path, method: Method, uid: u32) -> Check {
+fn interface(program: &Path, method: Method, uid: u32) -> MachineCheck {
     let name = match method {
         Method::Tap => "TAP links",
         Method::Packet => "packet-socket links",
@@ -144,9 +146,11 @@ fn interface(program: &Path, method: Method, uid: u32) -> Check {
     };
     match (attempt(), method) {
         (Ok(()), Method::Tap) => {
-            Check::new(name, Outcome::Yes, "super-packets uncut, one hop less, hosts see the carrier")
+            MachineCheck::new(name, CheckOutcome::Yes, "super-packets uncut, one hop less, hosts see the carrier")
         }
-        (Ok(()), Method::Packet) => Check::new(name, Outcome::Yes, "super-packets uncut; available to ordinary users"),
+        (Ok(()), Method::Packet) => {
+            MachineCheck::new(name, CheckOutcome::Yes, "super-packets uncut; available to ordinary users")
+        }
         (Err(error), Method::Tap) => {
             let hint = if !Path::new("/dev/net/tun").exists() {
                 "as root: `modprobe tun`, or in a container `--device /dev/net/tun`"
@@ -155,25 +159,25 @@ fn interface(program: &Path, method: Method, uid: u32) -> Check {
             } else {
                 "as root: `chmod 666 /dev/net/tun`; not needed, packet-socket links do"
             };
-            Check::new(name, Outcome::No, format!("{error:#}")).hint(hint)
+            MachineCheck::new(name, CheckOutcome::No, format!("{error:#}")).hint(hint)
         }
-        (Err(error), Method::Packet) => Check::new(name, Outcome::No, format!("{error:#}"))
+        (Err(error), Method::Packet) => MachineCheck::new(name, CheckOutcome::No, format!("{error:#}"))
             .hint("needs isolated hosts, and a kernel with VETH and PACKET (CONFIG_VETH, CONFIG_PACKET)"),
     }
 }
 
-fn real_time() -> Check {
+fn real_time() -> MachineCheck {
     let granted = std::thread::spawn(|| schedule::set_real_time(50)).join();
     match granted {
-        Ok(Ok(())) => Check::new("real-time scheduling", Outcome::Yes, "SCHED_FIFO granted"),
-        Ok(Err(e)) => Check::new("real-time scheduling", Outcome::Partly, format!("{e}; links will be late under load, which runs report"))
+        Ok(Ok(())) => MachineCheck::new("real-time scheduling", CheckOutcome::Yes, "SCHED_FIFO granted"),
+        Ok(Err(e)) => MachineCheck::new("real-time scheduling", CheckOutcome::Partly, format!("{e}; links will be late under load, which runs report"))
             .hint("as root: add `USER - rtprio 60` to /etc/security/limits.conf and log in again, or `setcap cap_sys_nice+ep` on the program"),
-        Err(_) => Check::new("real-time scheduling", Outcome::No, "could not be tried"),
+        Err(_) => MachineCheck::new("real-time scheduling", CheckOutcome::No, "could not be tried"),
     }
 }
 
 /// Measures the wake-up delay of 200 sleeps of 1 ms, at the priority the emulator would get.
-fn timers() -> Check {
+fn timers() -> MachineCheck {
     let measure = || {
         let _ = schedule::set_timer_slack(1);
         let real_time = schedule::set_real_time(50).is_ok();
@@ -189,15 +193,19 @@ fn timers() -> Check {
         (real_time, late[100] as f64 / 1e3, late[198] as f64 / 1e3)
     };
     let Ok((real_time, p50, p99)) = std::thread::spawn(measure).join() else {
-        return Check::new("timers", Outcome::No, "could not be tried");
+        return MachineCheck::new("timers", CheckOutcome::No, "could not be tried");
     };
-    let outcome = if p99 < 1000.0 { Outcome::Yes } else { Outcome::Partly };
+    let outcome = if p99 < 1000.0 { CheckOutcome::Yes } else { CheckOutcome::Partly };
     let how = if real_time { "real-time" } else { "ordinary" };
-    Check::new("timers", outcome, format!("{how} wake-up delay {p50:.0} us (median), {p99:.0} us (99th percentile)"))
-        .hint("this is the precision of links; less load, real-time scheduling or a machine of its own helps")
+    MachineCheck::new(
+        "timers",
+        outcome,
+        format!("{how} wake-up delay {p50:.0} us (median), {p99:.0} us (99th percentile)"),
+    )
+    .hint("this is the precision of links; less load, real-time scheduling or a machine of its own helps")
 }
 
-fn cgroups() -> Check {
+fn cgroups() -> MachineCheck {
     let found = Hierarchies::detect();
     let mut kinds = Vec::new();
     if let Some((_, controllers)) = &found.unified {
@@ -211,51 +219,53 @@ fn cgroups() -> Check {
     }
     let kinds = if kinds.is_empty() { "none mounted".to_string() } else { kinds.join(", ") };
     match found.create(&format!("farlink-doctor-{}", std::process::id())) {
-        Ok(_) => Check::new("cgroups", Outcome::Yes, format!("{kinds}; groups may be made")),
-        Err(e) => Check::new("cgroups", Outcome::Partly, format!("{kinds}; {e}; CPU and memory are counted by /proc"))
-            .hint(
-                "as an ordinary user: start within `systemd-run --user --scope -p Delegate=yes`; not needed for runs",
-            ),
+        Ok(_) => MachineCheck::new("cgroups", CheckOutcome::Yes, format!("{kinds}; groups may be made")),
+        Err(e) => MachineCheck::new(
+            "cgroups",
+            CheckOutcome::Partly,
+            format!("{kinds}; {e}; CPU and memory are counted by /proc"),
+        )
+        .hint("as an ordinary user: start within `systemd-run --user --scope -p Delegate=yes`; not needed for runs"),
     }
 }
 
-fn pressure_and_steal() -> Check {
+fn pressure_and_steal() -> MachineCheck {
     let psi = pressure::pressure(Resource::Cpu).is_some();
     let stolen = pressure::machine_time().is_some();
     let words = |there: bool| if there { "readable" } else { "hidden" };
     let found = format!("pressure stall information {}, stolen time {}", words(psi), words(stolen));
-    let outcome = if psi && stolen { Outcome::Yes } else { Outcome::Partly };
-    Check::new("validity of runs", outcome, found)
+    let outcome = if psi && stolen { CheckOutcome::Yes } else { CheckOutcome::Partly };
+    MachineCheck::new("validity of runs", outcome, found)
         .hint("boot with `psi=1` (CONFIG_PSI); without it runs are judged by lateness alone")
 }
 
-fn offloads() -> Check {
+fn offloads() -> MachineCheck {
     let loopback = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
     match DatagramSocket::bind(&loopback, true, 1 << 20) {
         Ok(socket) if socket.segments() && socket.coalesces() => {
-            Check::new("UDP offload", Outcome::Yes, "segmentation (UDP_SEGMENT) and coalescing (UDP_GRO)")
+            MachineCheck::new("UDP offload", CheckOutcome::Yes, "segmentation (UDP_SEGMENT) and coalescing (UDP_GRO)")
         }
         Ok(socket) => {
             let found = format!("segmentation: {}, coalescing: {}", socket.segments(), socket.coalesces());
-            Check::new("UDP offload", Outcome::Partly, found)
+            MachineCheck::new("UDP offload", CheckOutcome::Partly, found)
                 .hint("Linux 5.0 or later; LTP then falls back to batched system calls")
         }
-        Err(e) => {
-            Check::new("UDP offload", Outcome::No, e.to_string()).hint("UDP sockets are refused: look at the sandbox")
-        }
+        Err(e) => MachineCheck::new("UDP offload", CheckOutcome::No, e.to_string())
+            .hint("UDP sockets are refused: look at the sandbox"),
     }
 }
 
-fn buffers() -> Check {
+fn buffers() -> MachineCheck {
     let most = number("/proc/sys/net/core/rmem_max").unwrap_or(0);
-    let outcome = if most >= 4 << 20 || namespace::user_and_group().0 == 0 { Outcome::Yes } else { Outcome::Partly };
-    Check::new("socket buffers", outcome, format!("up to {} kB (net.core.rmem_max)", most / 1000)).hint(
+    let outcome =
+        if most >= 4 << 20 || namespace::user_and_group().0 == 0 { CheckOutcome::Yes } else { CheckOutcome::Partly };
+    MachineCheck::new("socket buffers", outcome, format!("up to {} kB (net.core.rmem_max)", most / 1000)).hint(
         "for fast LTP as an ordinary user: as root `sysctl -w net.core.rmem_max=26214400 net.core.wmem_max=26214400`",
     )
 }
 
 /// Median time of a 4 kB write with a sync.
-fn disk(directory: &Path) -> Check {
+fn disk(directory: &Path) -> MachineCheck {
     let path = directory.join(format!(".farlink-doctor-{}", std::process::id()));
     let measure = || -> std::io::Result<f64> {
         use std::os::unix::fs::FileExt;
@@ -270,33 +280,39 @@ fn disk(directory: &Path) -> Check {
         times.sort_unstable();
         Ok(times[times.len() / 2] as f64 / 1e6)
     };
+    // The file is removed whether or not the measurement succeeds.
     let measured = measure();
     let _ = fs::remove_file(&path);
     match measured {
         Ok(ms) => {
-            let outcome = if ms < 20.0 { Outcome::Yes } else { Outcome::Partly };
-            Check::new("durable writes", outcome, format!("{ms:.2} ms for each fsync in {}", directory.display()))
-                .hint("put stores on a faster disk; group commit makes up for some of it")
+            let outcome = if ms < 20.0 { CheckOutcome::Yes } else { CheckOutcome::Partly };
+            MachineCheck::new(
+                "durable writes",
+                outcome,
+                format!("{ms:.2} ms for each fsync in {}", directory.display()),
+            )
+            .hint("put stores on a faster disk; group commit makes up for some of it")
         }
-        Err(e) => Check::new("durable writes", Outcome::No, format!("{}: {e}", directory.display()))
+        Err(e) => MachineCheck::new("durable writes", CheckOutcome::No, format!("{}: {e}", directory.display()))
             .hint("run in a directory that can be written"),
     }
 }
 
-fn processors() -> Check {
+fn processors() -> MachineCheck {
     let count = schedule::processors();
-    let outcome = if count >= 2 { Outcome::Yes } else { Outcome::Partly };
-    Check::new("processors", outcome, format!("{count} may be used"))
+    let outcome = if count >= 2 { CheckOutcome::Yes } else { CheckOutcome::Partly };
+    MachineCheck::new("processors", outcome, format!("{count} may be used"))
         .hint("with one processor, nodes and links take turns: keep rates below 50 Mbit/s and watch the run's validity")
 }
 
-fn memory() -> Check {
+fn memory() -> MachineCheck {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let available =
         text.lines().find_map(|l| l.strip_prefix("MemAvailable:")?.split_whitespace().next()?.parse::<u64>().ok());
     let megabytes = available.unwrap_or(0) / 1000;
-    let outcome = if megabytes >= 1000 { Outcome::Yes } else { Outcome::Partly };
-    Check::new("memory", outcome, format!("{megabytes} MB available")).hint("a link needs rate times delay of memory")
+    let outcome = if megabytes >= 1000 { CheckOutcome::Yes } else { CheckOutcome::Partly };
+    MachineCheck::new("memory", outcome, format!("{megabytes} MB available"))
+        .hint("a link needs rate times delay of memory")
 }
 
 #[cfg(test)]
@@ -306,7 +322,7 @@ mod tests {
     #[test]
     fn foreign_program_fails_isolation_check() {
         let check = isolation(Path::new("/bin/true"), 1000);
-        assert_eq!(check.outcome, Outcome::No);
+        assert_eq!(check.outcome, CheckOutcome::No);
         assert!(check.hint.is_some(), "{check:?}");
     }
 
@@ -315,7 +331,7 @@ mod tests {
         let checks = [real_time(), cgroups(), pressure_and_steal(), offloads(), buffers(), processors(), memory()];
         for check in checks.into_iter().chain([disk(&std::env::temp_dir()), disk(Path::new("/no/such/place"))]) {
             assert!(!check.found.is_empty());
-            assert!(check.outcome == Outcome::Yes || check.hint.is_some(), "{check:?}");
+            assert!(check.outcome == CheckOutcome::Yes || check.hint.is_some(), "{check:?}");
         }
     }
 }

@@ -41,7 +41,7 @@ pub struct Program {
 
 /// Bundle counters of one node.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub struct Tally {
+pub struct BundleTally {
     /// Bundles created by applications at the node.
     pub created: u64,
     /// Bundles delivered to applications at the node.
@@ -92,7 +92,7 @@ pub trait Driver {
 
     /// Counts bundles so far; repeated deliveries after a restart count once. Called several times a second, so it must
     /// be cheap.
-    fn tally(&mut self, node: &NodeContext<'_>) -> Tally;
+    fn tally(&mut self, node: &NodeContext<'_>) -> BundleTally;
 
     /// Deviations of the running node from the scenario, in its own words, such as a bound it reduced.
     fn deviations(&self, node: &NodeContext<'_>) -> Vec<String>;

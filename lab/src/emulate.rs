@@ -2,7 +2,7 @@
 
 use crate::cable::Method;
 use crate::emulator::{MachineWatch, Signs, Who};
-use crate::supervisor::{CableSetup, HostTcp, LinkReport, Links, Reply, Request, SpawnSetup, Supervisor};
+use crate::supervisor::{CableSetup, HostTcp, LinkModels, LinkReport, Reply, Request, SpawnSetup, Supervisor};
 use anyhow::{Result, bail};
 use farlink_base::{DataRate, DataVolume};
 use farlink_link::{DropReason, LinkSpec};
@@ -15,14 +15,15 @@ use std::time::{Duration, Instant};
 
 /// Names of the hosts, in the order of the link's ends.
 pub const HOSTS: [&str; 2] = ["a", "b"];
-/// Time by which the first host's program starts before the second's, so that a server can get ready.
+// Time by which the first host's program starts before the second's, so that a server can get
+// ready.
 const HEAD_START: Duration = Duration::from_millis(300);
-/// Interval of samples from the emulator.
+// Interval of samples from the emulator.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Options of [`emulate`].
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct EmulateOptions {
     /// Link specification for `farlink_link::LinkSpec::parse`; forward leads from a to b.
     pub link: String,
     /// Largest IP packet in bytes.
@@ -74,21 +75,22 @@ pub struct DirectionSummary {
 }
 
 /// Emulates until the time is over, a command ends, or Control-C. `talk` receives status lines for the user.
-pub fn emulate(program: &Path, options: &Options, talk: &mut dyn FnMut(&str)) -> Result<Summary> {
+pub fn emulate(program: &Path, options: &EmulateOptions, talk: &mut dyn FnMut(&str)) -> Result<Summary> {
     let spec = LinkSpec::parse(&options.link)?;
     let interrupted = farlink_os::process::watch_termination()?;
     let mut supervisor = Supervisor::start(program, None)?;
     introduce(&mut supervisor, options, talk)?;
     let watch = MachineWatch::start();
     supervisor.tell(&Request::Emulate {
-        links: Links::Specification(options.link.clone()),
+        links: LinkModels::Specification(options.link.clone()),
         seed: options.seed,
         start_ns: None,
         interval_ms: INTERVAL.as_millis() as u64,
     })?;
     let emulating = |r: &Reply| matches!(r, Reply::Emulating { .. }).then_some(());
     supervisor.wait_for(Duration::from_secs(20), emulating, |_| {})?;
-    let mut state = State { commands: options.commands.clone().map(|c| c.is_some()), ..State::default() };
+    let mut state =
+        EmulationState { commands: options.commands.clone().map(|c| c.is_some()), ..EmulationState::default() };
     let begin = Instant::now();
     let (mut started, mut shown) = (0, Instant::now());
     while !state.over(options) && !interrupted.load(Ordering::Relaxed) {
@@ -118,7 +120,7 @@ pub fn emulate(program: &Path, options: &Options, talk: &mut dyn FnMut(&str)) ->
 }
 
 /// Creates the hosts and prints how to enter them.
-fn introduce(supervisor: &mut Supervisor, options: &Options, talk: &mut dyn FnMut(&str)) -> Result<()> {
+fn introduce(supervisor: &mut Supervisor, options: &EmulateOptions, talk: &mut dyn FnMut(&str)) -> Result<()> {
     if !(576..=65_535).contains(&options.mtu) {
         bail!("MTU {} is not between 576 and 65535", options.mtu);
     }
@@ -166,14 +168,14 @@ fn spawn(host: usize, command: &str) -> Request {
 
 /// State of a running emulation.
 #[derive(Default)]
-struct State {
+struct EmulationState {
     now: [LinkReport; 2],
     shown: [LinkReport; 2],
     commands: [bool; 2],
     exits: BTreeMap<String, Option<i32>>,
 }
 
-impl State {
+impl EmulationState {
     fn note(&mut self, reply: Reply) {
         match reply {
             Reply::Link(report) => {
@@ -187,7 +189,8 @@ impl State {
         }
     }
 
-    fn over(&self, options: &Options) -> bool {
+    fn over(&self, options: &EmulateOptions) -> bool {
+        // The program of b is usually the client, whose end is the end of the experiment.
         let last = if options.commands[1].is_some() { 1 } else { 0 };
         self.commands[last] && self.exits.contains_key(HOSTS[last])
     }
@@ -197,6 +200,7 @@ impl State {
             let (now, before) = (&self.now[i], &self.shown[i]);
             let bytes = now.delivered[1].saturating_sub(before.delivered[1]);
             let rate = DataRate((bytes as f64 * 8.0 / since.as_secs_f64().max(1e-3)) as u64);
+            // Counters grow from the start, so the line shows the difference.
             let lost = now.dropped.iter().sum::<u64>() - before.dropped.iter().sum::<u64>();
             let state = if now.up { "" } else { " DOWN" };
             format!(

@@ -3,7 +3,7 @@
 //! This program is its own supervisor (see `run_if_asked`), so it contains a small test harness.
 
 use farlink_lab::supervisor::{
-    CableSetup, HostTcp, Links, Reply, Request, SignalName, SpawnSetup, Supervisor, run_if_asked,
+    CableSetup, HostTcp, LinkModels, Reply, Request, SignalName, SpawnSetup, Supervisor, run_if_asked,
 };
 use farlink_os::{monotonic_ns, process};
 use std::collections::BTreeMap;
@@ -52,7 +52,7 @@ fn set_up(supervisor: &mut Supervisor, links: &str) {
     supervisor.tell(&Request::SetUp { hosts: vec![HostTcp::default(); 2], cables: vec![cable], method: None }).unwrap();
     let set_up = |r: &Reply| matches!(r, Reply::SetUp { .. }).then_some(());
     supervisor.wait_for(SECONDS, set_up, |_| {}).unwrap();
-    let links = Links::Specification(links.into());
+    let links = LinkModels::Specification(links.into());
     supervisor.tell(&Request::Emulate { links, seed: 1, start_ns: None, interval_ms: 50 }).unwrap();
     let emulating = |r: &Reply| match r {
         Reply::Emulating { start_ns } => Some(*start_ns),

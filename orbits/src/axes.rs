@@ -6,7 +6,7 @@ use crate::vector::{Axes, Vector, vector};
 use farlink_base::DtnTime;
 use libm::sincos;
 
-/// Obliquity of the ecliptic at J2000, in degrees (IAU 1976).
+// Obliquity of the ecliptic at J2000, in degrees (IAU 1976).
 const TILT: f64 = 23.439_291_11;
 
 /// Rotation of a body.

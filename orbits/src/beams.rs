@@ -3,7 +3,7 @@
 //! A beam stays with a neighbour while it is in sight. A free beam goes at once to the neighbour that stays in sight
 //! longest and has a free beam itself; it never waits for a better one.
 
-use crate::edges::Window;
+use crate::edges::SightWindow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,27 +13,27 @@ pub struct Claim {
     /// Indices of the nodes in the network.
     pub ends: [u32; 2],
     /// Window of visibility.
-    pub window: Window,
+    pub window: SightWindow,
 }
 
 /// Claims waiting at a node, the one that ends last first.
-type Waiting = BTreeSet<(Reverse<i64>, usize)>;
+type WaitingClaims = BTreeSet<(Reverse<i64>, usize)>;
 
-struct Node {
+struct BeamNode {
     free: u32,
-    waiting: Waiting,
+    waiting: WaitingClaims,
 }
 
 /// Start of service of each claim, which lasts to the claim's end; `None` if it is never served. `beams` holds the
 /// number of beams of nodes at the first and at the second end of claims. Service shorter than `shortest` is skipped.
 pub fn serve(claims: &[Claim], beams: [Option<u32>; 2], shortest: i64) -> Vec<Option<i64>> {
-    let mut nodes: BTreeMap<u32, Node> = BTreeMap::new();
+    let mut nodes: BTreeMap<u32, BeamNode> = BTreeMap::new();
     let mut events: Vec<(i64, bool, usize)> = Vec::with_capacity(claims.len() * 2);
     for (number, claim) in claims.iter().enumerate() {
         events.push((claim.window.start, true, number));
         events.push((claim.window.end, false, number));
         for (end, beams) in claim.ends.into_iter().zip(beams) {
-            let node = nodes.entry(end).or_insert_with(|| Node { free: u32::MAX, waiting: Waiting::new() });
+            let node = nodes.entry(end).or_insert_with(|| BeamNode { free: u32::MAX, waiting: WaitingClaims::new() });
             // A node that is first in one claim and second in another gets the smaller number.
             node.free = node.free.min(beams.unwrap_or(u32::MAX));
         }
@@ -83,7 +83,7 @@ pub fn serve(claims: &[Claim], beams: [Option<u32>; 2], shortest: i64) -> Vec<Op
 
 /// Best claim for a node with a free beam: the one that ends last, but not before `least`, among those whose other end
 /// has a free beam.
-fn best(nodes: &BTreeMap<u32, Node>, claims: &[Claim], node: u32, least: i64) -> Option<(Reverse<i64>, usize)> {
+fn best(nodes: &BTreeMap<u32, BeamNode>, claims: &[Claim], node: u32, least: i64) -> Option<(Reverse<i64>, usize)> {
     let here = nodes.get(&node).filter(|here| here.free > 0)?;
     let long_enough = here.waiting.iter().take_while(|(end, _)| end.0 >= least);
     let free = |number: usize| {
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     fn claim(first: u32, second: u32, start: i64, end: i64) -> Claim {
-        Claim { ends: [first, second], window: Window { start, end } }
+        Claim { ends: [first, second], window: SightWindow { start, end } }
     }
 
     #[test]

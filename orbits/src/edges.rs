@@ -16,7 +16,7 @@ pub const RESOLUTION: i64 = SECOND / 1000;
 
 /// Interval of time in nanoseconds during which a condition holds, start included and end excluded.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Window {
+pub struct SightWindow {
     /// First nanosecond of the interval.
     pub start: i64,
     /// First nanosecond after the interval.
@@ -28,7 +28,7 @@ pub struct Window {
 ///
 /// # Errors
 /// An error of `look`.
-pub fn windows<E>(span: Window, look: &mut impl FnMut(i64) -> Result<Look, E>) -> Result<Vec<Window>, E> {
+pub fn windows<E>(span: SightWindow, look: &mut impl FnMut(i64) -> Result<Look, E>) -> Result<Vec<SightWindow>, E> {
     let mut found = Vec::new();
     if span.start >= span.end {
         return Ok(found);
@@ -44,13 +44,13 @@ pub fn windows<E>(span: Window, look: &mut impl FnMut(i64) -> Result<Look, E>) -
             let edge = edge((time, here.value), (next, there.value), look)?;
             match open.take() {
                 None => open = Some(edge),
-                Some(start) => found.push(Window { start, end: edge }),
+                Some(start) => found.push(SightWindow { start, end: edge }),
             }
         }
         (time, here) = (next, there);
     }
     if let Some(start) = open.filter(|start| *start < span.end) {
-        found.push(Window { start, end: span.end });
+        found.push(SightWindow { start, end: span.end });
     }
     Ok(found)
 }
@@ -58,9 +58,8 @@ pub fn windows<E>(span: Window, look: &mut impl FnMut(i64) -> Result<Look, E>) -
 /// First nanosecond of the new state between two times of different states, by the ITP method (Oliveira and Takahashi
 /// 2020, with k1 = 0.2 / width, k2 = 2, n0 = 1).
 fn edge<E>(before: (i64, f64), after: (i64, f64), look: &mut impl FnMut(i64) -> Result<Look, E>) -> Result<i64, E> {
-    // and never many more than bisection.
     // ITP picks a point between the secant and the midpoint. It needs few steps where the values
-    // are smooth,
+    // are smooth, and never many more than bisection.
     let (mut low, mut high) = (before, after);
     let first_width = (high.0 - low.0) as f64;
     let mut most = libm::log2(first_width).ceil() + 1.0;
@@ -94,31 +93,31 @@ mod tests {
     use std::convert::Infallible;
 
     /// Windows of a value that changes by at most 1 per second, and the number of evaluations.
-    fn of(span: i64, value: impl Fn(f64) -> f64) -> (Vec<Window>, u32) {
+    fn of(span: i64, value: impl Fn(f64) -> f64) -> (Vec<SightWindow>, u32) {
         let mut asked = 0;
         let mut look = |time: i64| {
             asked += 1;
             let value = value(time as f64 / 1e9);
             Ok::<_, Infallible>(Look { value, hold: value.abs() })
         };
-        let found = windows(Window { start: 0, end: span }, &mut look).unwrap();
+        let found = windows(SightWindow { start: 0, end: span }, &mut look).unwrap();
         (found, asked)
     }
 
     #[test]
     fn edges_are_exact_to_the_nanosecond() {
         let (found, asked) = of(100 * SECOND, |t| (t - 10.000_000_000_3).min(70.5 - t));
-        assert_eq!(found, [Window { start: 10_000_000_001, end: 70_500_000_001 }], "70.5 s itself still holds");
+        assert_eq!(found, [SightWindow { start: 10_000_000_001, end: 70_500_000_001 }], "70.5 s itself still holds");
         assert!(asked < 60, "{asked}");
     }
 
     #[test]
     fn windows_are_cut_at_span_ends() {
-        assert_eq!(of(9, |_| 5.0).0, [Window { start: 0, end: 9 }]);
-        assert_eq!(of(9, |_| 0.0).0, [Window { start: 0, end: 9 }]);
+        assert_eq!(of(9, |_| 5.0).0, [SightWindow { start: 0, end: 9 }]);
+        assert_eq!(of(9, |_| 0.0).0, [SightWindow { start: 0, end: 9 }]);
         assert!(of(9, |_| -5.0).0.is_empty() && of(0, |_| 5.0).0.is_empty());
         assert!(of(SECOND, |t| t - 1.0).0.is_empty(), "a window that begins at the end is outside");
-        assert_eq!(of(SECOND, |t| 0.5 - t).0, [Window { start: 0, end: SECOND / 2 + 1 }]);
+        assert_eq!(of(SECOND, |t| 0.5 - t).0, [SightWindow { start: 0, end: SECOND / 2 + 1 }]);
     }
 
     #[test]
@@ -148,7 +147,11 @@ mod tests {
         let (found, _) = of(20 * RESOLUTION, |t| if t < 0.005 { -1.0 } else { f64::INFINITY });
         assert!(found.len() <= 1);
         let (found, asked) = of(SECOND, |t| if t < 0.3 { -1e-3 } else { 1e-3 });
-        assert_eq!(found, [Window { start: 300_000_000, end: SECOND }], "a step function is located to the nanosecond");
+        assert_eq!(
+            found,
+            [SightWindow { start: 300_000_000, end: SECOND }],
+            "a step function is located to the nanosecond"
+        );
         assert!(asked < 1200);
     }
 }

@@ -1,8 +1,8 @@
 //! Motion on an ellipse about one body, with orbital plane and periapsis drifting by the body's flattening.
 
 use crate::moment::seconds;
-use crate::reach::Reach;
-use crate::vector::{Axes, State, Vector};
+use crate::reach::MotionBounds;
+use crate::vector::{Axes, StateVector, Vector};
 use libm::{cos, sin, sincos};
 use std::f64::consts::{PI, TAU};
 
@@ -49,7 +49,7 @@ pub struct Kepler {
     node: [f64; 2],
     periapsis: [f64; 2],
     anomaly: [f64; 2],
-    reach: Reach,
+    reach: MotionBounds,
 }
 
 impl Kepler {
@@ -88,7 +88,7 @@ impl Kepler {
             node: at_start(elements.node, rates[0]),
             periapsis: at_start(elements.periapsis, rates[1]),
             anomaly: at_start(elements.anomaly, rates[2]),
-            reach: Reach {
+            reach: MotionBounds {
                 nearest_km: near,
                 farthest_km: far,
                 // The margin covers the rounding of the bounds themselves.
@@ -99,12 +99,12 @@ impl Kepler {
     }
 
     /// Bounds of distance, speed and acceleration.
-    pub fn reach(&self) -> Reach {
+    pub fn reach(&self) -> MotionBounds {
         self.reach
     }
 
     /// Position and velocity at a time in nanoseconds from the plan's start.
-    pub fn state(&self, time: i64) -> State {
+    pub fn state(&self, time: i64) -> StateVector {
         let t = seconds(time);
         let now = |[angle, rate]: [f64; 2]| angle + rate * t;
         let eccentric = eccentric(now(self.anomaly), self.eccentricity);
@@ -117,7 +117,7 @@ impl Kepler {
         // Velocity added by the drift of the ellipse: about the pole by the node, about the orbit's
         // normal by the periapsis.
         let turned = self.axes.z * self.node[1] + along.cross(across) * self.periapsis[1];
-        State { position, velocity: velocity + turned.cross(position) }
+        StateVector { position, velocity: velocity + turned.cross(position) }
     }
 
     /// Unit vectors in the orbital plane: towards the periapsis, and 90 degrees ahead.
@@ -134,9 +134,8 @@ fn eccentric(mean: f64, e: f64) -> f64 {
     let turns = (mean / TAU).round();
     let rest = mean - turns * TAU;
     let target = rest.abs();
-    // below 1 if it starts at or above the root.
     // The function is convex on [0, pi], so Newton's method converges from one side for every
-    // eccentricity
+    // eccentricity below 1 if it starts at or above the root.
     let mut angle = (target + e).min(PI);
     for _ in 0..60 {
         let step = (angle - e * sin(angle) - target) / (1.0 - e * cos(angle));
@@ -187,7 +186,7 @@ mod tests {
         let (first, again) = (orbit.state(0), orbit.state((period * 1e9) as i64));
         assert!((first.position - again.position).length() < 1e-4);
         for minute in 0..170 {
-            let State { position, velocity } = orbit.state(minute * 60 * SECOND);
+            let StateVector { position, velocity } = orbit.state(minute * 60 * SECOND);
             let (r, v) = (position.length(), velocity.length());
             assert!((v * v - EARTH.gm * (2.0 / r - 1.0 / 10_000.0)).abs() < 1e-9, "{minute}");
             assert!((7000.0..=13_000.0).contains(&r) && v <= orbit.reach().speed_km_s);
@@ -227,7 +226,7 @@ mod tests {
             anomaly: 0.0,
             at: 0,
         };
-        let State { position, velocity } = Kepler::new(&elements, &EARTH, &Axes::OWN).state(0);
+        let StateVector { position, velocity } = Kepler::new(&elements, &EARTH, &Axes::OWN).state(0);
         assert!((position - Axes::OWN.x * 8000.0).length() < 1e-9);
         assert!(velocity.z > 0.0 && velocity.y > 0.0);
     }

@@ -30,6 +30,6 @@ pub mod vector;
 pub mod walker;
 
 pub use file::{load, parse, reference};
-pub use network::{Link, Network, Node};
+pub use network::{Network, NetworkLink, NetworkNode};
 pub use plan::{CONTACTS_MAX, contacts};
-pub use reach::Reach;
+pub use reach::MotionBounds;

@@ -17,10 +17,11 @@ pub fn whole(seconds: f64) -> i64 {
     (seconds * 1e9).ceil() as i64
 }
 
-/// Terrestrial time minus UTC in seconds, valid since 2017. In 2000 it was 5 s less, in which a planet moves 200 km.
+// Terrestrial time minus UTC in seconds, valid since 2017. In 2000 it was 5 s less, in which a
+// planet moves 200 km.
 const UNIFORM_AHEAD_S: f64 = 69.184;
 
-/// Days in a Julian century.
+// Days in a Julian century.
 const CENTURY_D: f64 = 36_525.0;
 
 /// Rotation rate of the Earth relative to its equinox, in rad/s (IAU 1982).

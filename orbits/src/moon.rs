@@ -2,8 +2,8 @@
 //! accurate to 0.3 degrees in ecliptic longitude, 0.2 in latitude, and 0.3 % in distance.
 
 use crate::moment::{CENTURY_S, seconds};
-use crate::reach::Reach;
-use crate::vector::{State, Vector, vector};
+use crate::reach::MotionBounds;
+use crate::vector::{StateVector, Vector, vector};
 use libm::{cos, sin, sincos};
 
 /// Amplitude, phase at J2000, and phase change per century, all in degrees.
@@ -19,14 +19,14 @@ const LONGITUDE: [Term; 6] = [
 ];
 const LATITUDE: [Term; 4] =
     [[5.13, 93.3, 483_202.02], [0.28, 228.2, 960_400.89], [-0.28, 318.3, 6003.15], [-0.17, 217.6, -407_332.21]];
-/// Cosine terms of the parallax, in addition to the constant 0.9508 degrees.
+// Cosine terms of the parallax, in addition to the constant 0.9508 degrees.
 const PARALLAX: [Term; 4] = [
     [0.0518, 135.0, 477_198.87],
     [0.0095, 259.3, -413_335.36],
     [0.0078, 235.7, 890_534.22],
     [0.0028, 269.9, 954_397.74],
 ];
-/// Radius of the Earth to which the parallax refers, in kilometres.
+// Radius of the Earth to which the parallax refers, in kilometres.
 const EARTH_KM: f64 = 6378.14;
 
 /// A periodic term: amplitude in radians, phase at the plan's start in radians, and rate in rad/s.
@@ -60,7 +60,7 @@ pub struct Moon {
     tilt: (f64, f64),
 }
 
-/// Half of the interval over which a velocity is computed, in nanoseconds.
+// Half of the interval over which a velocity is computed, in nanoseconds.
 const MOMENT_NS: i64 = 10_000_000_000;
 
 impl Moon {
@@ -76,7 +76,7 @@ impl Moon {
     }
 
     /// Bounds of the orbit, from the sums of the absolute terms.
-    pub fn reach(&self) -> Reach {
+    pub fn reach(&self) -> MotionBounds {
         let rates = |waves: &[Wave]| waves.iter().map(|wave| (wave.weight * wave.rate).abs()).sum::<f64>();
         let parallaxes: f64 = self.in_parallax.iter().map(|wave| wave.weight.abs()).sum();
         let mean = 0.9508f64.to_radians();
@@ -87,14 +87,14 @@ impl Moon {
         let speed = (along * along + across * across + outward * outward).sqrt();
         // The gravity of Earth and Sun at perigee is 3.1e-6 km/s²; twice that covers the terms left
         // out.
-        Reach { nearest_km: near, farthest_km: far, speed_km_s: speed, turn_km_s2: 8e-6 }
+        MotionBounds { nearest_km: near, farthest_km: far, speed_km_s: speed, turn_km_s2: 8e-6 }
     }
 
     /// Position and velocity at a time in nanoseconds from the plan's start.
-    pub fn state(&self, time: i64) -> State {
+    pub fn state(&self, time: i64) -> StateVector {
         // A central difference: the derivative of the series would repeat all terms.
         let apart = self.place(time + MOMENT_NS) - self.place(time - MOMENT_NS);
-        State { position: self.place(time), velocity: apart * (0.5 / seconds(MOMENT_NS)) }
+        StateVector { position: self.place(time), velocity: apart * (0.5 / seconds(MOMENT_NS)) }
     }
 
     /// Position relative to the Earth, in kilometres.
@@ -135,7 +135,7 @@ mod tests {
             assert!(reach.speed_km_s < 1.5 && reach.nearest_km > 350_000.0 && reach.farthest_km < 417_000.0);
             for hour in 0..9000 {
                 let time = hour * 3600 * SECOND;
-                let State { position, velocity } = moon.state(time);
+                let StateVector { position, velocity } = moon.state(time);
                 assert!((reach.nearest_km..=reach.farthest_km).contains(&position.length()), "{hour}");
                 assert!(velocity.length() <= reach.speed_km_s && velocity.length() > 0.9, "{hour}");
                 let turned = (moon.state(time + 60 * SECOND).velocity - velocity).length() / 60.0;

@@ -1,26 +1,26 @@
 //! Nodes with their positions and possible links, as described by a file of orbits.
 
-use crate::place::Place;
+use crate::place::Trajectory;
 use crate::sight::Limits;
 use crate::sky::Sky;
 use farlink_base::{DataRate, NodeId};
 
 /// One node of the network.
 #[derive(Clone, Debug)]
-pub struct Node {
+pub struct NetworkNode {
     /// Name in the contact plan.
     pub name: String,
     /// Node ID in the contact plan.
     pub id: NodeId,
     /// Position as a function of time.
-    pub place: Place,
+    pub place: Trajectory,
     /// Least elevation at which it communicates, in radians; for nodes on the ground.
     pub mask: f64,
 }
 
 /// Pairs of nodes that may be linked, with the properties of the link.
 #[derive(Clone, Debug)]
-pub struct Link {
+pub struct NetworkLink {
     /// Name in the contact plan, needed where several links join a pair.
     pub name: Option<String>,
     /// Pairs of indices into [`Network::nodes`].
@@ -43,9 +43,9 @@ pub struct Network {
     /// Motion of the bodies.
     pub sky: Sky,
     /// Nodes of the plan, in the order of the file.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<NetworkNode>,
     /// Links of the plan, in the order of the file.
-    pub links: Vec<Link>,
+    pub links: Vec<NetworkLink>,
     /// Most change of the light time within one contact, in seconds; a larger change starts a new contact.
     pub delay_step_s: f64,
 }

@@ -1,10 +1,10 @@
 //! Positions of nodes: on the ground of a body, or on an orbit around one.
 
 use crate::kepler::{Elements, Kepler};
-use crate::reach::Reach;
+use crate::reach::MotionBounds;
 use crate::satellite::Satellite;
 use crate::sky::{BodyId, Sky};
-use crate::vector::{State, Vector, vector};
+use crate::vector::{StateVector, Vector, vector};
 use libm::sincos;
 
 #[derive(Clone, Debug)]
@@ -20,16 +20,16 @@ enum How {
 
 /// Position of a node at every time of a plan.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct Trajectory {
     /// Body on which the node stands or around which it orbits.
     pub centre: BodyId,
     how: How,
-    reach: Reach,
+    reach: MotionBounds,
 }
 
 /// Geodetic coordinates: latitude and longitude in radians, and altitude in kilometres.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Site {
+pub struct GroundSite {
     /// Geodetic latitude, north positive.
     pub latitude: f64,
     /// Longitude from the prime meridian, east positive.
@@ -38,9 +38,9 @@ pub struct Site {
     pub altitude_km: f64,
 }
 
-impl Place {
+impl Trajectory {
     /// Creates a position on the ground; `None` if the body has none.
-    pub fn ground(sky: &Sky, centre: BodyId, site: Site) -> Option<Place> {
+    pub fn ground(sky: &Sky, centre: BodyId, site: GroundSite) -> Option<Trajectory> {
         let body = sky.body(centre);
         let spin = body.spin?;
         let ((sp, cp), (sl, cl)) = (sincos(site.latitude), sincos(site.longitude));
@@ -51,35 +51,35 @@ impl Place {
         let place = vector(across * cl, across * sl, (curve * squeezed + site.altitude_km) * sp);
         let distance = place.length();
         let turn = spin.rate.abs();
-        let reach = Reach {
+        let reach = MotionBounds {
             nearest_km: distance * (1.0 - 1e-9),
             farthest_km: distance * (1.0 + 1e-9),
             // The margins cover rounding.
             speed_km_s: across.abs() * turn * 1.0001,
             turn_km_s2: across.abs() * turn * turn * 1.0001,
         };
-        Some(Place { centre, how: How::Ground { place, up: vector(cp * cl, cp * sl, sp) }, reach })
+        Some(Trajectory { centre, how: How::Ground { place, up: vector(cp * cl, cp * sl, sp) }, reach })
     }
 
     /// Creates a position on an ellipse relative to the body's own axes.
     ///
     /// # Errors
     /// When the ellipse meets the body, or is none.
-    pub fn orbit(sky: &Sky, centre: BodyId, elements: &Elements) -> Result<Place, String> {
+    pub fn orbit(sky: &Sky, centre: BodyId, elements: &Elements) -> Result<Trajectory, String> {
         let body = sky.body(centre);
         body.holds(elements)?;
         let orbit = Kepler::new(elements, &body.pull, &body.axes);
-        Ok(Place { centre, reach: orbit.reach(), how: How::Orbit(Box::new(orbit)) })
+        Ok(Trajectory { centre, reach: orbit.reach(), how: How::Orbit(Box::new(orbit)) })
     }
 
     /// Creates a position from two-line elements; `None` in a sky without the Earth.
-    pub fn satellite(sky: &Sky, satellite: Satellite) -> Option<Place> {
+    pub fn satellite(sky: &Sky, satellite: Satellite) -> Option<Trajectory> {
         let centre = sky.find("earth")?;
-        Some(Place { centre, reach: satellite.reach(), how: How::Satellite(Box::new(satellite)) })
+        Some(Trajectory { centre, reach: satellite.reach(), how: How::Satellite(Box::new(satellite)) })
     }
 
     /// Bounds of distance, speed and acceleration relative to its centre.
-    pub fn reach(&self) -> Reach {
+    pub fn reach(&self) -> MotionBounds {
         self.reach
     }
 
@@ -109,12 +109,12 @@ impl Place {
     ///
     /// # Errors
     /// When the elements are not valid at that time.
-    pub fn state(&self, sky: &Sky, time: i64) -> Result<State, String> {
+    pub fn state(&self, sky: &Sky, time: i64) -> Result<StateVector, String> {
         match &self.how {
             How::Ground { place, .. } => {
-                let Some(spin) = &sky.body(self.centre).spin else { return Ok(State::default()) };
+                let Some(spin) = &sky.body(self.centre).spin else { return Ok(StateVector::default()) };
                 let position = spin.ground(time).outward(*place);
-                Ok(State { position, velocity: spin.turning().cross(position) })
+                Ok(StateVector { position, velocity: spin.turning().cross(position) })
             }
             How::Orbit(orbit) => Ok(orbit.state(time)),
             How::Satellite(satellite) => satellite.state(time),
@@ -137,15 +137,16 @@ mod tests {
     fn sky() -> Sky {
         Sky::new(DtnTime::parse_utc("2026-11-20T09:00:00Z").unwrap())
     }
-    fn site(latitude: f64, longitude: f64, altitude_km: f64) -> Site {
-        Site { latitude: latitude.to_radians(), longitude: longitude.to_radians(), altitude_km }
+    fn site(latitude: f64, longitude: f64, altitude_km: f64) -> GroundSite {
+        GroundSite { latitude: latitude.to_radians(), longitude: longitude.to_radians(), altitude_km }
     }
 
     #[test]
     fn the_ellipsoid_is_wgs_84() {
         let sky = sky();
         let earth = sky.find("earth").unwrap();
-        let at = |latitude, altitude| match Place::ground(&sky, earth, site(latitude, 0.0, altitude)).unwrap().how {
+        let at = |latitude, altitude| match Trajectory::ground(&sky, earth, site(latitude, 0.0, altitude)).unwrap().how
+        {
             How::Ground { place, up } => (place, up),
             _ => unreachable!(),
         };
@@ -162,7 +163,7 @@ mod tests {
     fn ground_velocity_matches_motion() {
         let sky = sky();
         for name in ["earth", "moon", "mars", "venus"] {
-            let place = Place::ground(&sky, sky.find(name).unwrap(), site(50.0, 8.0, 0.1)).unwrap();
+            let place = Trajectory::ground(&sky, sky.find(name).unwrap(), site(50.0, 8.0, 0.1)).unwrap();
             for hour in 0..100 {
                 let time = hour * 3600 * SECOND;
                 let state = place.state(&sky, time).unwrap();
@@ -179,7 +180,7 @@ mod tests {
     fn impossible_sites_and_orbits_are_refused() {
         let sky = sky();
         let find = |name| sky.find(name).unwrap();
-        assert!(Place::ground(&sky, find("sun"), site(0.0, 0.0, 0.0)).is_none());
+        assert!(Trajectory::ground(&sky, find("sun"), site(0.0, 0.0, 0.0)).is_none());
         let elements = |semi_major_km, eccentricity| Elements {
             semi_major_km,
             eccentricity,
@@ -190,8 +191,8 @@ mod tests {
             at: 0,
         };
         for (a, e) in [(7000.0, 0.1), (7000.0, 1.0), (7000.0, -0.1), (f64::NAN, 0.0), (7000.0, f64::NAN)] {
-            assert!(Place::orbit(&sky, find("earth"), &elements(a, e)).is_err(), "{a} {e}");
+            assert!(Trajectory::orbit(&sky, find("earth"), &elements(a, e)).is_err(), "{a} {e}");
         }
-        assert!(Place::orbit(&sky, find("moon"), &elements(1838.0, 0.0)).is_ok());
+        assert!(Trajectory::orbit(&sky, find("moon"), &elements(1838.0, 0.0)).is_ok());
     }
 }

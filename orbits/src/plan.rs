@@ -1,9 +1,9 @@
 //! Computation of the contact plan of a network.
 
 use crate::beams::{Claim, serve};
-use crate::edges::{Window, windows};
+use crate::edges::{SightWindow, windows};
 use crate::moment::{SECOND, whole};
-use crate::network::{Link, Network};
+use crate::network::{Network, NetworkLink};
 use crate::sight::{Lost, Sight};
 use farlink_base::{Duration, NodeId};
 use farlink_routing::contact_plan::{Contact, ContactPlan, PlanTime};
@@ -12,20 +12,21 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Most contacts of a plan; more are probably a mistake, and would fill the memory.
 pub const CONTACTS_MAX: usize = 2_000_000;
-/// Pairs that a thread takes at a time.
+// Pairs that a thread takes at a time.
 const CHUNK: usize = 32;
-/// Longest step between two evaluations of the light time, in seconds. Near its maximum the light time changes by less
-/// than 30 µs within such a step, even between satellites in crossing planes.
+// Longest step between two evaluations of the light time, in seconds. Near its maximum the light
+// time changes by less than 30 µs within such a step, even between satellites in crossing planes.
 const LIGHT_STEP_S: f64 = 120.0;
 
-/// Evaluations always granted to a pair, in addition to one per second; most orbits need one every few minutes.
+// Evaluations always granted to a pair, in addition to one per second; most orbits need one every
+// few minutes.
 const LOOKS_MIN: i64 = 200_000;
-/// A pair exactly at a limit would need an evaluation every millisecond.
+// A pair exactly at a limit would need an evaluation every millisecond.
 const ON_EDGE: &str =
     "it stays at the very edge of a range, mask or clearance limit\nhint: allow a little more or less";
 
 /// Windows of a pair in transmission time, from the first node to the second and back.
-type Both = [Vec<Window>; 2];
+type PairWindows = [Vec<SightWindow>; 2];
 
 /// Computes every contact of a network within `duration` nanoseconds from the start of its sky, in order of time. The
 /// result does not depend on the number of `threads`. `progress` is called with the number of [`Network::pairs`] done.
@@ -78,7 +79,7 @@ fn key(contact: &Contact) -> (PlanTime, NodeId, NodeId, Option<&str>, PlanTime) 
 }
 
 /// First index of a chunk, and its results.
-type Chunk<T> = (usize, Result<Vec<T>, String>);
+type ChunkResult<T> = (usize, Result<Vec<T>, String>);
 
 /// Applies `work` to every number below `count` in parallel; returns the results in order, or the error of the lowest
 /// number.
@@ -89,7 +90,7 @@ fn in_chunks<T: Send>(
 ) -> Result<Vec<T>, String> {
     let next = AtomicUsize::new(0);
     let failed = AtomicBool::new(false);
-    let chunks: Mutex<Vec<Chunk<T>>> = Mutex::new(Vec::new());
+    let chunks: Mutex<Vec<ChunkResult<T>>> = Mutex::new(Vec::new());
     let run = || {
         while !failed.load(Ordering::Relaxed) {
             // Chunks keep the threads off the shared counter.
@@ -122,7 +123,7 @@ fn in_chunks<T: Send>(
 }
 
 /// Line of sight of a pair, forward or back.
-fn sight<'a>(network: &'a Network, link: &Link, pair: [u32; 2], back: bool) -> Option<Sight<'a>> {
+fn sight<'a>(network: &'a Network, link: &NetworkLink, pair: [u32; 2], back: bool) -> Option<Sight<'a>> {
     let [first, second] = if back { [pair[1], pair[0]] } else { pair };
     let (from, to) = (network.nodes.get(first as usize)?, network.nodes.get(second as usize)?);
     let masks = [from.mask, to.mask].map(|own| link.mask.unwrap_or(own));
@@ -144,13 +145,14 @@ fn named(network: &Network, pair: [u32; 2], back: bool) -> impl Fn(Lost) -> Stri
 }
 
 /// Windows of one pair within the plan.
-fn seen(network: &Network, link: &Link, index: usize, duration: i64) -> Result<Both, String> {
+fn seen(network: &Network, link: &NetworkLink, index: usize, duration: i64) -> Result<PairWindows, String> {
     let mut both = [Vec::new(), Vec::new()];
     let Some(pair) = link.pairs.get(index).copied() else { return Ok(both) };
     for (back, found) in [false, true].into_iter().zip(&mut both) {
         let Some(sight) = sight(network, link, pair, back) else { continue };
         let fail = named(network, pair, back);
-        let span = Window { start: sight.anchored(0).map_err(&fail)?, end: sight.anchored(duration).map_err(&fail)? };
+        let span =
+            SightWindow { start: sight.anchored(0).map_err(&fail)?, end: sight.anchored(duration).map_err(&fail)? };
         let mut left = LOOKS_MIN + (span.end - span.start) / SECOND;
         let look = &mut |time| {
             left -= 1;
@@ -162,7 +164,7 @@ fn seen(network: &Network, link: &Link, index: usize, duration: i64) -> Result<B
             // ends of the plan stay exact.
             let start = if window.start == span.start { 0 } else { sight.sent(window.start).map_err(&fail)? };
             let end = if window.end == span.end { duration } else { sight.sent(window.end).map_err(&fail)? };
-            let window = Window { start: start.clamp(0, duration), end: end.clamp(0, duration) };
+            let window = SightWindow { start: start.clamp(0, duration), end: end.clamp(0, duration) };
             if window.end - window.start >= link.shortest.max(1) {
                 found.push(window);
             }
@@ -172,8 +174,8 @@ fn seen(network: &Network, link: &Link, index: usize, duration: i64) -> Result<B
 }
 
 /// Applies the limits on beams to the windows of all pairs.
-fn assign(link: &Link, looked: Vec<Both>) -> Vec<([u32; 2], Both)> {
-    let mut kept: Vec<([u32; 2], Both)> = link.pairs.iter().copied().zip(looked).collect();
+fn assign(link: &NetworkLink, looked: Vec<PairWindows>) -> Vec<([u32; 2], PairWindows)> {
+    let mut kept: Vec<([u32; 2], PairWindows)> = link.pairs.iter().copied().zip(looked).collect();
     if link.beams == [None, None] {
         return kept;
     }
@@ -183,15 +185,15 @@ fn assign(link: &Link, looked: Vec<Both>) -> Vec<([u32; 2], Both)> {
         .collect();
     let mut served = serve(&claims, link.beams, link.shortest).into_iter();
     for (_, [forward, back]) in &mut kept {
-        let from: Vec<(Window, Option<i64>)> = forward.iter().copied().zip(served.by_ref()).collect();
+        let from: Vec<(SightWindow, Option<i64>)> = forward.iter().copied().zip(served.by_ref()).collect();
         forward.clear();
-        forward.extend(from.iter().filter_map(|(window, from)| Some(Window { start: (*from)?, end: window.end })));
+        forward.extend(from.iter().filter_map(|(window, from)| Some(SightWindow { start: (*from)?, end: window.end })));
         // The reverse direction of a pass is served for the same part as the forward direction.
-        let cut = |window: &Window| {
-            let overlap = |other: &Window| window.end.min(other.end) - window.start.max(other.start);
+        let cut = |window: &SightWindow| {
+            let overlap = |other: &SightWindow| window.end.min(other.end) - window.start.max(other.start);
             let (pass, served) = from.iter().max_by_key(|(other, _)| overlap(other))?;
             let start = if (*served)? > pass.start { window.start.max((*served)?) } else { window.start };
-            let cut = Window { start, end: window.end };
+            let cut = SightWindow { start, end: window.end };
             (overlap(pass) > 0 && cut.end - cut.start >= link.shortest.max(1)).then_some(cut)
         };
         *back = back.iter().filter_map(cut).collect();
@@ -200,7 +202,7 @@ fn assign(link: &Link, looked: Vec<Both>) -> Vec<([u32; 2], Both)> {
 }
 
 /// Converts the windows of a pair to contacts.
-fn written(network: &Network, link: &Link, pair: [u32; 2], both: &Both) -> Result<Vec<Contact>, String> {
+fn written(network: &Network, link: &NetworkLink, pair: [u32; 2], both: &PairWindows) -> Result<Vec<Contact>, String> {
     let mut contacts = Vec::new();
     for ((back, windows), rate) in [false, true].into_iter().zip(both).zip(link.rates) {
         if windows.is_empty() {
@@ -228,7 +230,7 @@ fn written(network: &Network, link: &Link, pair: [u32; 2], both: &Both) -> Resul
 
 /// Splits a window into pieces in which the light time changes by at most `step_s` seconds, each with the largest light
 /// time in it.
-fn pieces(sight: &Sight<'_>, window: Window, step_s: f64) -> Result<Vec<(Window, f64)>, Lost> {
+fn pieces(sight: &Sight<'_>, window: SightWindow, step_s: f64) -> Result<Vec<(SightWindow, f64)>, Lost> {
     let (first, last) = (sight.anchored(window.start)?, sight.anchored(window.end)?);
     // Within one step the light time changes by at most an eighth of `step_s`.
     let between = (step_s / (8.0 * sight.stretch().max(1e-12))).clamp(1e-3, LIGHT_STEP_S);
@@ -244,7 +246,7 @@ fn pieces(sight: &Sight<'_>, window: Window, step_s: f64) -> Result<Vec<(Window,
         if above - below > step_s {
             let cut = sight.sent(time)?.clamp(start, window.end);
             if cut > start {
-                pieces.push((Window { start, end: cut }, longest));
+                pieces.push((SightWindow { start, end: cut }, longest));
                 start = cut;
             }
             let before = sight.anchored_light(time)?;
@@ -254,7 +256,7 @@ fn pieces(sight: &Sight<'_>, window: Window, step_s: f64) -> Result<Vec<(Window,
         }
         time = next;
     }
-    pieces.push((Window { start, end: window.end }, longest));
+    pieces.push((SightWindow { start, end: window.end }, longest));
     Ok(pieces)
 }
 

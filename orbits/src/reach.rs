@@ -2,7 +2,7 @@
 
 /// Bounds that hold at all times of a plan, relative to the body that an object stands on or orbits.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Reach {
+pub struct MotionBounds {
     /// Least distance in kilometres.
     pub nearest_km: f64,
     /// Greatest distance in kilometres.
@@ -13,10 +13,10 @@ pub struct Reach {
     pub turn_km_s2: f64,
 }
 
-impl Reach {
+impl MotionBounds {
     /// Bounds relative to the parent of the central body, whose own bounds are `centre`.
-    pub fn around(self, centre: Reach) -> Reach {
-        Reach {
+    pub fn around(self, centre: MotionBounds) -> MotionBounds {
+        MotionBounds {
             nearest_km: self.gap(centre).unwrap_or(0.0),
             farthest_km: self.farthest_km + centre.farthest_km,
             speed_km_s: self.speed_km_s + centre.speed_km_s,
@@ -25,7 +25,7 @@ impl Reach {
     }
 
     /// Least distance in kilometres between two objects with the same central body; `None` if their shells overlap.
-    pub fn gap(self, other: Reach) -> Option<f64> {
+    pub fn gap(self, other: MotionBounds) -> Option<f64> {
         let gap = (self.nearest_km - other.farthest_km).max(other.nearest_km - self.farthest_km);
         (gap > 0.0).then_some(gap)
     }
@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn disjoint_shells_have_a_gap() {
-        let shell = |nearest_km, farthest_km| Reach { nearest_km, farthest_km, ..Reach::default() };
+        let shell = |nearest_km, farthest_km| MotionBounds { nearest_km, farthest_km, ..MotionBounds::default() };
         assert_eq!(shell(6356.0, 6378.0).gap(shell(6900.0, 7000.0)), Some(522.0));
         assert_eq!(shell(6900.0, 7000.0).gap(shell(6356.0, 6378.0)), Some(522.0));
         assert_eq!(shell(6900.0, 7000.0).gap(shell(6950.0, 9000.0)), None);

@@ -1,20 +1,20 @@
 //! Earth satellites, by two-line elements and SGP4.
 
 use crate::moment::seconds;
-use crate::reach::Reach;
+use crate::reach::MotionBounds;
 use crate::tle::Tle;
-use crate::vector::{State, vector};
+use crate::vector::{StateVector, vector};
 use farlink_base::DtnTime;
 use std::f64::consts::TAU;
 
-/// Gravitational parameter with which two-line elements are made, in km³/s² (WGS 72).
+// Gravitational parameter with which two-line elements are made, in km³/s² (WGS 72).
 const GM: f64 = 398_600.8;
-/// Radius of the Earth in kilometres (WGS 84), the least possible distance.
+// Radius of the Earth in kilometres (WGS 84), the least possible distance.
 const EARTH_KM: f64 = 6378.137;
-/// Margin on the bounds of an orbit, as a fraction of the semi-major axis: J2 and drag move low orbits by some tens of
-/// kilometres, and Sun and Moon move the perigees of high ones.
+// Margin on the bounds of an orbit, as a fraction of the semi-major axis: J2 and drag move low
+// orbits by some tens of kilometres, and Sun and Moon move the perigees of high ones.
 const MARGIN: f64 = 0.01;
-/// Nanoseconds per day.
+// Nanoseconds per day.
 const DAY_NS: i64 = 86_400_000_000_000;
 /// Greatest age of elements that is accepted, in days.
 pub const OLDEST_D: i64 = 366;
@@ -25,7 +25,7 @@ pub struct Satellite {
     constants: sgp4::Constants,
     /// Epoch of the elements, in nanoseconds from the plan's start.
     epoch: i64,
-    reach: Reach,
+    reach: MotionBounds,
 }
 
 impl Satellite {
@@ -54,12 +54,12 @@ impl Satellite {
         // margin.
         let speed = (GM * (2.0 / near - 1.0 / (axis * (1.0 + MARGIN)))).sqrt() * (1.0 + MARGIN);
         let turn = GM / (near * near) * (1.0 + MARGIN);
-        let reach = Reach { nearest_km: near, farthest_km: far, speed_km_s: speed, turn_km_s2: turn };
+        let reach = MotionBounds { nearest_km: near, farthest_km: far, speed_km_s: speed, turn_km_s2: turn };
         Ok(Satellite { constants, epoch, reach })
     }
 
     /// Bounds of distance, speed and acceleration; [`Satellite::state`] fails outside of them.
-    pub fn reach(&self) -> Reach {
+    pub fn reach(&self) -> MotionBounds {
         self.reach
     }
 
@@ -77,7 +77,7 @@ impl Satellite {
     ///
     /// # Errors
     /// When the satellite has decayed, or its elements are too old.
-    pub fn state(&self, time: i64) -> Result<State, String> {
+    pub fn state(&self, time: i64) -> Result<StateVector, String> {
         if self.age_days(time) > OLDEST_D {
             return Err(format!("its elements are more than {OLDEST_D} days from {}", when(time)));
         }
@@ -85,7 +85,7 @@ impl Satellite {
         let found = self.constants.propagate_afspc_compatibility_mode(sgp4::MinutesSinceEpoch(minutes));
         let found = found.map_err(|error| format!("its elements lead nowhere at {}: {error}", when(time)))?;
         let ([x, y, z], [vx, vy, vz]) = (found.position, found.velocity);
-        let state = State { position: vector(x, y, z), velocity: vector(vx, vy, vz) };
+        let state = StateVector { position: vector(x, y, z), velocity: vector(vx, vy, vz) };
         let (far, fast) = (state.position.length(), state.velocity.length());
         if far < EARTH_KM {
             return Err(format!("it has come down by {}", when(time)));
@@ -130,7 +130,7 @@ mod tests {
         let reach = iss.reach();
         assert!((6640.0..6790.0).contains(&reach.nearest_km) && (7.6..7.9).contains(&reach.speed_km_s), "{reach:?}");
         for minute in 0..14 * 1440 {
-            let State { position, velocity } = iss.state(minute * 60 * SECOND).unwrap();
+            let StateVector { position, velocity } = iss.state(minute * 60 * SECOND).unwrap();
             assert!(position.length() > reach.nearest_km + 20.0 && velocity.length() < reach.speed_km_s - 0.05);
         }
     }

@@ -6,17 +6,17 @@
 
 use crate::edges::Look;
 use crate::moment::whole;
-use crate::place::Place;
-use crate::reach::Reach;
+use crate::place::Trajectory;
+use crate::reach::MotionBounds;
 use crate::sky::{BodyId, Sky};
-use crate::vector::{State, Vector};
+use crate::vector::{StateVector, Vector};
 use libm::sin;
 
 /// Speed of light in km/s.
 pub const LIGHT: f64 = 299_792.458;
 
-/// Relative margin on every bound. It covers motion seen over a finite light time, and velocities that are not exact
-/// derivatives of positions.
+// Relative margin on every bound. It covers motion seen over a finite light time, and velocities
+// that are not exact derivatives of positions.
 const SLACK: f64 = 2e-3;
 
 /// Limits that a link imposes on a line of sight.
@@ -38,8 +38,8 @@ pub struct Lost {
 }
 
 /// One end of a line of sight.
-struct End<'a> {
-    place: &'a Place,
+struct SightEnd<'a> {
+    place: &'a Trajectory,
     /// Elevation mask, for nodes on the ground.
     mask: Option<Mask>,
 }
@@ -69,7 +69,7 @@ struct Screen {
 pub struct Sight<'a> {
     sky: &'a Sky,
     /// Sending and receiving end.
-    ends: [End<'a>; 2],
+    ends: [SightEnd<'a>; 2],
     /// Body relative to which both ends are computed.
     frame: BodyId,
     /// End to which times refer.
@@ -81,8 +81,8 @@ pub struct Sight<'a> {
 }
 
 /// Both ends, at the times of emission and reception.
-struct Line {
-    states: [State; 2],
+struct LightPath {
+    states: [StateVector; 2],
     times: [i64; 2],
     light_s: f64,
 }
@@ -90,13 +90,13 @@ struct Line {
 impl<'a> Sight<'a> {
     /// Creates a line of sight between two positions; `masks` are the least elevations in radians, used for ends on the
     /// ground.
-    pub fn new(sky: &'a Sky, [from, to]: [&'a Place; 2], masks: [f64; 2], limits: &Limits) -> Sight<'a> {
+    pub fn new(sky: &'a Sky, [from, to]: [&'a Trajectory; 2], masks: [f64; 2], limits: &Limits) -> Sight<'a> {
         let frame = sky.common(from.centre, to.centre);
         let places = [from, to];
         let reaches = places.map(|place| sky.reach(place.reach(), place.centre, frame));
         let end = |end: usize| {
             let mask = places[end].is_ground().then(|| mask(sky, places, end, masks[end]));
-            End { place: places[end], mask }
+            SightEnd { place: places[end], mask }
         };
         let speed = (reaches[0].speed_km_s + reaches[1].speed_km_s) * (1.0 + SLACK);
         Sight {
@@ -120,17 +120,17 @@ impl<'a> Sight<'a> {
         self.speed / LIGHT
     }
 
-    fn state(&self, end: usize, time: i64) -> Result<State, Lost> {
+    fn state(&self, end: usize, time: i64) -> Result<StateVector, Lost> {
         let place = self.ends[end].place;
         let state = place.state(self.sky, time).map_err(|why| Lost { end, why })?;
         Ok(state.from(self.sky.state(place.centre, self.frame, time)))
     }
 
     /// Evaluates both ends, given a time at one of them.
-    fn line(&self, fixed: usize, time: i64) -> Result<Line, Lost> {
+    fn line(&self, fixed: usize, time: i64) -> Result<LightPath, Lost> {
         let there = 1 - fixed;
         let sign = if fixed == 0 { 1.0 } else { -1.0 };
-        let (mut states, mut times) = ([State::default(); 2], [time; 2]);
+        let (mut states, mut times) = ([StateVector::default(); 2], [time; 2]);
         states[fixed] = self.state(fixed, time)?;
         let mut light_s = 0.0;
         // Each iteration leaves a ten-thousandth of the error, so two or three suffice.
@@ -143,7 +143,7 @@ impl<'a> Sight<'a> {
             }
             times[there] = found;
         }
-        Ok(Line { states, times, light_s })
+        Ok(LightPath { states, times, light_s })
     }
 
     /// Light time of a signal sent at `time`, in seconds.
@@ -188,7 +188,7 @@ impl<'a> Sight<'a> {
     /// As [`Sight::light`].
     pub fn look(&self, time: i64) -> Result<Look, Lost> {
         let line = self.line(self.anchor, time)?;
-        let mut sum = Sum::default();
+        let mut sum = Conjunction::default();
         let apart = line.states[1].position - line.states[0].position;
         if let Some(range) = self.range_km {
             sum.add(range - apart.length(), self.speed, None);
@@ -207,7 +207,7 @@ impl<'a> Sight<'a> {
     }
 
     /// Adds the condition that the far end is above the mask of an end on the ground.
-    fn elevation(&self, end: usize, mask: &Mask, line: &Line, sum: &mut Sum) {
+    fn elevation(&self, end: usize, mask: &Mask, line: &LightPath, sum: &mut Conjunction) {
         let (place, time) = (self.ends[end].place, line.times[end]);
         let body = self.sky.body(place.centre);
         let (Some(up), Some(spin)) = (place.up(self.sky, time), &body.spin) else { return };
@@ -226,13 +226,13 @@ impl<'a> Sight<'a> {
 }
 
 /// Bounds of the elevation at one end.
-fn mask(sky: &Sky, places: [&Place; 2], end: usize, elevation: f64) -> Mask {
+fn mask(sky: &Sky, places: [&Trajectory; 2], end: usize, elevation: f64) -> Mask {
     let (here, there) = (places[end], places[1 - end]);
     // Relative to the centre on which `here` stands; if the far end belongs to another body, both
     // motions add up.
     let frame = sky.common(here.centre, there.centre);
     let far = sky.reach(there.reach(), there.centre, frame);
-    let own = sky.reach(Reach::default(), here.centre, frame);
+    let own = sky.reach(MotionBounds::default(), here.centre, frame);
     let seen = if here.centre == frame { far } else { far.around(own) };
     let rate = sky.body(here.centre).spin.as_ref().map_or(0.0, |spin| spin.rate.abs());
     let speed = seen.speed_km_s + rate * seen.farthest_km;
@@ -251,7 +251,7 @@ fn mask(sky: &Sky, places: [&Place; 2], end: usize, elevation: f64) -> Mask {
 
 /// Bodies that may block the line between two positions: those they orbit, and the parents of these up to the common
 /// one. A body with a station on it is left out, because the horizon already excludes lines through it.
-fn screens(sky: &Sky, places: [&Place; 2], frame: BodyId, clearance_km: f64) -> Vec<Screen> {
+fn screens(sky: &Sky, places: [&Trajectory; 2], frame: BodyId, clearance_km: f64) -> Vec<Screen> {
     let stands_on = |body| places.iter().any(|place| place.is_ground() && place.centre == body);
     let speeds = places.map(|place| sky.reach(place.reach(), place.centre, frame).speed_km_s);
     let mut screens: Vec<Screen> = Vec::new();
@@ -259,7 +259,7 @@ fn screens(sky: &Sky, places: [&Place; 2], frame: BodyId, clearance_km: f64) -> 
         let mut here = Some(place.centre);
         while let Some(body) = here {
             if !stands_on(body) && screens.iter().all(|screen| screen.body != body) {
-                let own = sky.reach(Reach::default(), body, frame).speed_km_s;
+                let own = sky.reach(MotionBounds::default(), body, frame).speed_km_s;
                 screens.push(Screen {
                     body,
                     radius_km: sky.body(body).radius_km + clearance_km,
@@ -283,19 +283,19 @@ fn distance([from, to]: [Vector; 2]) -> f64 {
 }
 
 /// Conjunction of several conditions.
-struct Sum {
+struct Conjunction {
     value: f64,
     /// Shortest guarantee among the conditions that hold.
     holds: f64,
     /// Longest guarantee among the conditions that fail.
     fails: f64,
 }
-impl Default for Sum {
-    fn default() -> Sum {
-        Sum { value: f64::INFINITY, holds: f64::INFINITY, fails: 0.0 }
+impl Default for Conjunction {
+    fn default() -> Conjunction {
+        Conjunction { value: f64::INFINITY, holds: f64::INFINITY, fails: 0.0 }
     }
 }
-impl Sum {
+impl Conjunction {
     /// Adds a condition that holds while `value` (km) is not negative. It changes by at most `speed` (km/s). If `bend`
     /// is given, its current rate is known within a slack (km/s), and the rate changes by at most the last number
     /// (km/s²).
@@ -343,7 +343,7 @@ mod tests {
     #[test]
     fn condition_persists_until_earliest_zero() {
         let stays = |value, change, bend| {
-            let mut sum = Sum::default();
+            let mut sum = Conjunction::default();
             sum.add(value, 1e9, Some(((change, 0.0), bend)));
             sum.look().hold
         };
@@ -359,7 +359,7 @@ mod tests {
 
     #[test]
     fn conditions_hold_together() {
-        let mut sum = Sum::default();
+        let mut sum = Conjunction::default();
         assert!(sum.look().value > 1e300);
         sum.add(10.0, 1.0, None);
         sum.add(20.0, 10.0, None);

@@ -9,8 +9,8 @@ use crate::bodies::{BODIES, MOON_SHARE, Path, PlanetRow, UNIT_KM};
 use crate::kepler::{Elements, Kepler, Pull};
 use crate::moment::{CENTURY_S, EARTH_TURN, centuries, sidereal};
 use crate::moon::Moon;
-use crate::reach::Reach;
-use crate::vector::{Axes, State};
+use crate::reach::MotionBounds;
+use crate::vector::{Axes, StateVector};
 use farlink_base::DtnTime;
 
 /// Index of a body in a [`Sky`].
@@ -37,7 +37,7 @@ enum Motion {
 
 /// One body of the sky.
 #[derive(Clone, Debug)]
-pub struct Body {
+pub struct SkyBody {
     /// Name as written in files.
     pub name: String,
     /// Parent body, around which it moves.
@@ -54,14 +54,14 @@ pub struct Body {
     /// the Sun, the ecliptic and the equinox of J2000.
     pub axes: Axes,
     motion: Motion,
-    reach: Reach,
+    reach: MotionBounds,
 }
 
 /// The bodies during one plan.
 #[derive(Clone, Debug)]
 pub struct Sky {
     start: DtnTime,
-    bodies: Vec<Body>,
+    bodies: Vec<SkyBody>,
 }
 
 impl Sky {
@@ -85,7 +85,7 @@ impl Sky {
                 Path::Moon => Motion::Moon(moon()),
                 Path::WithMoon(row) => Motion::Pair(planet(row), moon()),
             };
-            let body = Body {
+            let body = SkyBody {
                 name: row.name.into(),
                 around: row.around.and_then(|name| sky.find(name)),
                 radius_km: row.radius_km,
@@ -112,7 +112,7 @@ impl Sky {
         let parent = self.body(around);
         parent.holds(elements)?;
         let motion = Motion::Ellipse(Box::new(Kepler::new(elements, &parent.pull, &parent.axes)));
-        let body = Body {
+        let body = SkyBody {
             name: name.into(),
             around: Some(around),
             radius_km: size.radius_km,
@@ -140,7 +140,7 @@ impl Sky {
         self.bodies.iter().map(|body| body.name.as_str())
     }
     /// The body of an index.
-    pub fn body(&self, id: BodyId) -> &Body {
+    pub fn body(&self, id: BodyId) -> &SkyBody {
         &self.bodies[id.0]
     }
     /// Nearest common ancestor of two bodies, each counted among its own ancestors.
@@ -161,8 +161,8 @@ impl Sky {
         }
     }
     /// Position and velocity of a body relative to one of its ancestors.
-    pub fn state(&self, body: BodyId, from: BodyId, time: i64) -> State {
-        let (mut state, mut here) = (State::default(), body);
+    pub fn state(&self, body: BodyId, from: BodyId, time: i64) -> StateVector {
+        let (mut state, mut here) = (StateVector::default(), body);
         while here != from {
             state = state.from(self.body(here).motion.state(time));
             match self.body(here).around {
@@ -173,7 +173,7 @@ impl Sky {
         state
     }
     /// Bounds of an object that keeps to `reach` around a body, relative to one of the body's ancestors.
-    pub fn reach(&self, reach: Reach, body: BodyId, from: BodyId) -> Reach {
+    pub fn reach(&self, reach: MotionBounds, body: BodyId, from: BodyId) -> MotionBounds {
         let (mut reach, mut here) = (reach, body);
         while here != from {
             reach = reach.around(self.body(here).reach);
@@ -186,7 +186,7 @@ impl Sky {
     }
 }
 
-impl Body {
+impl SkyBody {
     /// Checks that an ellipse around the body is possible.
     ///
     /// # Errors
@@ -208,14 +208,14 @@ impl Body {
 }
 
 impl Motion {
-    fn state(&self, time: i64) -> State {
+    fn state(&self, time: i64) -> StateVector {
         match self {
-            Motion::Still => State::default(),
+            Motion::Still => StateVector::default(),
             Motion::Ellipse(orbit) => orbit.state(time),
             Motion::Moon(moon) => moon.state(time),
             Motion::Pair(orbit, moon) => {
                 let (centre, moon) = (orbit.state(time), moon.state(time));
-                State {
+                StateVector {
                     position: centre.position - moon.position * MOON_SHARE,
                     velocity: centre.velocity - moon.velocity * MOON_SHARE,
                 }
@@ -223,14 +223,14 @@ impl Motion {
         }
     }
 
-    fn reach(&self) -> Reach {
+    fn reach(&self) -> MotionBounds {
         match self {
-            Motion::Still => Reach::default(),
+            Motion::Still => MotionBounds::default(),
             Motion::Ellipse(orbit) => orbit.reach(),
             Motion::Moon(moon) => moon.reach(),
             Motion::Pair(orbit, moon) => {
                 let moon = moon.reach();
-                let aside = Reach {
+                let aside = MotionBounds {
                     nearest_km: moon.nearest_km * MOON_SHARE,
                     farthest_km: moon.farthest_km * MOON_SHARE,
                     speed_km_s: moon.speed_km_s * MOON_SHARE,
@@ -339,7 +339,7 @@ mod tests {
         assert_eq!(sky.common(find("moon"), find("mars")), find("sun"));
         let direct = place(&sky, "moon", "sun", 7) - place(&sky, "earth", "sun", 7);
         assert!((direct - place(&sky, "moon", "earth", 7)).length() < 1e-3);
-        let reach = sky.reach(Reach::default(), find("moon"), find("sun"));
+        let reach = sky.reach(MotionBounds::default(), find("moon"), find("sun"));
         assert!((145e6..148e6).contains(&reach.nearest_km) && (28.0..33.0).contains(&reach.speed_km_s));
     }
 
@@ -348,9 +348,10 @@ mod tests {
         let sky = sky("2026-11-20T09:00:00Z");
         for name in ["mercury", "venus", "earth", "mars", "jupiter"] {
             let body = sky.find(name).unwrap();
-            let reach = sky.reach(Reach::default(), body, sky.find("sun").unwrap());
+            let reach = sky.reach(MotionBounds::default(), body, sky.find("sun").unwrap());
             for day in 0..1000 {
-                let State { position, velocity } = sky.state(body, sky.find("sun").unwrap(), day * 86_400 * SECOND);
+                let StateVector { position, velocity } =
+                    sky.state(body, sky.find("sun").unwrap(), day * 86_400 * SECOND);
                 assert!((reach.nearest_km..=reach.farthest_km).contains(&position.length()), "{name} {day}");
                 assert!(velocity.length() <= reach.speed_km_s && velocity.length() > 0.5 * reach.speed_km_s);
             }

@@ -42,7 +42,7 @@ impl std::error::Error for TleError {}
 pub const HINT: &str =
     "elements are two lines of 69 characters, copied whole, such as those of celestrak.org (FORMAT=tle)";
 
-/// Length of a line of elements.
+// Length of a line of elements.
 const LENGTH: usize = 69;
 
 /// Notation of a field.
@@ -67,9 +67,9 @@ enum Form {
 }
 
 /// A field: first and last column (from 0, last excluded), name, and notation.
-type Field = (usize, usize, &'static str, Form);
+type TleField = (usize, usize, &'static str, Form);
 
-const FIRST: &[Field] = &[
+const FIRST: &[TleField] = &[
     (1, 2, "blank", Form::Blank),
     (2, 7, "catalogue number", Form::Catalog),
     (7, 8, "classification", Form::Class),
@@ -90,7 +90,7 @@ const FIRST: &[Field] = &[
     (63, 64, "blank", Form::Blank),
     (64, 68, "number of the set", Form::Whole),
 ];
-const SECOND: &[Field] = &[
+const SECOND: &[TleField] = &[
     (1, 2, "blank", Form::Blank),
     (2, 7, "catalogue number", Form::Catalog),
     (7, 8, "blank", Form::Blank),
@@ -210,7 +210,7 @@ fn pair(name: Option<String>, first: (usize, &str), second: (usize, &str)) -> Re
 }
 
 /// Checks every column of a line, and its checksum.
-fn columns((number, line): (usize, &str), first: char, fields: &[Field]) -> Result<(), TleError> {
+fn columns((number, line): (usize, &str), first: char, fields: &[TleField]) -> Result<(), TleError> {
     let wrong = |column: usize, message: String| Err(TleError { line: number, column, message });
     if let Some(strange) = line.bytes().position(|b| !(b' '..=b'~').contains(&b)) {
         return wrong(strange + 1, "not a character of two-line elements".into());

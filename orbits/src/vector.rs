@@ -103,16 +103,16 @@ impl Axes {
 
 /// Position and velocity of an object, in km and km/s.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct State {
+pub struct StateVector {
     /// Position in kilometres.
     pub position: Vector,
     /// Velocity in km/s.
     pub velocity: Vector,
 }
-impl State {
+impl StateVector {
     /// Adds the state of the origin, to which this state is relative.
-    pub fn from(self, origin: State) -> State {
-        State { position: self.position + origin.position, velocity: self.velocity + origin.velocity }
+    pub fn from(self, origin: StateVector) -> StateVector {
+        StateVector { position: self.position + origin.position, velocity: self.velocity + origin.velocity }
     }
 }
 

@@ -9,7 +9,7 @@ use std::f64::consts::{PI, TAU};
 
 /// A Walker constellation; angles in radians.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Walker {
+pub struct WalkerPattern {
     /// Number of planes.
     pub planes: u32,
     /// Number of satellites in each plane.
@@ -33,14 +33,14 @@ pub struct Walker {
 
 /// Neighbour relation of a constellation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Neighbours {
+pub enum WalkerNeighbours {
     /// The satellites before and behind in the same plane.
     Ring,
     /// The ring, and the satellites beside in the neighbouring planes.
     Grid,
 }
 
-impl Walker {
+impl WalkerPattern {
     /// Number of satellites.
     pub fn count(&self) -> u32 {
         self.planes.saturating_mul(self.per_plane)
@@ -64,8 +64,8 @@ impl Walker {
         })
     }
 
-    /// Pairs of neighbours, each once, as indices into [`Walker::orbits`].
-    pub fn pairs(&self, neighbours: Neighbours) -> Vec<[u32; 2]> {
+    /// Pairs of neighbours, each once, as indices into [`WalkerPattern::orbits`].
+    pub fn pairs(&self, neighbours: WalkerNeighbours) -> Vec<[u32; 2]> {
         let (planes, slots) = (self.planes, self.per_plane);
         let at = |plane: u32, slot: u32| plane * slots + slot % slots.max(1);
         let mut pairs = Vec::new();
@@ -75,7 +75,7 @@ impl Walker {
                 if slots > 2 || (slots == 2 && slot == 0) {
                     pairs.push([at(plane, slot), at(plane, slot + 1)]);
                 }
-                if neighbours == Neighbours::Ring {
+                if neighbours == WalkerNeighbours::Ring {
                     continue;
                 }
                 if plane + 1 < planes {
@@ -97,11 +97,21 @@ mod tests {
     use crate::kepler::{Kepler, Pull};
     use crate::vector::{Axes, Vector};
 
-    fn walker(planes: u32, per_plane: u32, phasing: u32, star: bool) -> Walker {
+    fn walker(planes: u32, per_plane: u32, phasing: u32, star: bool) -> WalkerPattern {
         let inclination = 53f64.to_radians();
-        Walker { planes, per_plane, inclination, radius_km: 6928.0, phasing, star, node: 0.0, anomaly: 0.0, at: 0 }
+        WalkerPattern {
+            planes,
+            per_plane,
+            inclination,
+            radius_km: 6928.0,
+            phasing,
+            star,
+            node: 0.0,
+            anomaly: 0.0,
+            at: 0,
+        }
     }
-    fn places(walker: &Walker, time: i64) -> Vec<Vector> {
+    fn places(walker: &WalkerPattern, time: i64) -> Vec<Vector> {
         let pull = Pull { gm: 398_600.441_8, j2: 1.082_626_68e-3, radius_km: 6378.137 };
         walker.orbits().map(|orbit| Kepler::new(&orbit, &pull, &Axes::OWN).state(time).position).collect()
     }
@@ -109,7 +119,7 @@ mod tests {
     #[test]
     fn grid_joins_each_pair_once() {
         for (walker, wanted) in [(walker(6, 11, 2, false), 132), (walker(6, 11, 2, true), 121)] {
-            let mut pairs = walker.pairs(Neighbours::Grid);
+            let mut pairs = walker.pairs(WalkerNeighbours::Grid);
             assert_eq!(pairs.len(), wanted);
             pairs.iter_mut().for_each(|pair| pair.sort_unstable());
             pairs.sort_unstable();
@@ -117,10 +127,10 @@ mod tests {
             assert_eq!(pairs.len(), wanted, "each once");
             assert!(pairs.iter().all(|[a, b]| a != b && *b < walker.count()));
         }
-        assert_eq!(walker(6, 11, 2, false).pairs(Neighbours::Ring).len(), 66);
-        assert_eq!(walker(1, 2, 0, false).pairs(Neighbours::Grid), [[0, 1]]);
-        assert_eq!(walker(1, 1, 0, false).pairs(Neighbours::Grid), [[0u32; 2]; 0]);
-        assert_eq!(walker(2, 1, 0, false).pairs(Neighbours::Grid), [[0, 1]]);
+        assert_eq!(walker(6, 11, 2, false).pairs(WalkerNeighbours::Ring).len(), 66);
+        assert_eq!(walker(1, 2, 0, false).pairs(WalkerNeighbours::Grid), [[0, 1]]);
+        assert_eq!(walker(1, 1, 0, false).pairs(WalkerNeighbours::Grid), [[0u32; 2]; 0]);
+        assert_eq!(walker(2, 1, 0, false).pairs(WalkerNeighbours::Grid), [[0, 1]]);
     }
 
     #[test]
@@ -136,7 +146,7 @@ mod tests {
             apart.fold(0.0, f64::max)
         };
         let between: Vec<f64> = walker
-            .pairs(Neighbours::Grid)
+            .pairs(WalkerNeighbours::Grid)
             .into_iter()
             .filter(|[a, b]| a / 8 != b / 8 && a % 8 == 0)
             .map(|[a, b]| longest(a, b))

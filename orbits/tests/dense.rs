@@ -1,10 +1,10 @@
 //! Windows compared with the state at closely spaced times: none missing, none too many, every edge exact.
 
 use farlink_base::DtnTime;
-use farlink_orbits::edges::{Look, Window, windows};
+use farlink_orbits::edges::{Look, SightWindow, windows};
 use farlink_orbits::kepler::Elements;
 use farlink_orbits::moment::SECOND;
-use farlink_orbits::place::{Place, Site};
+use farlink_orbits::place::{GroundSite, Trajectory};
 use farlink_orbits::satellite::Satellite;
 use farlink_orbits::sight::{Limits, Sight};
 use farlink_orbits::sky::Sky;
@@ -34,13 +34,13 @@ fn draw() -> impl Strategy<Value = Draw> {
     })
 }
 
-fn place(sky: &Sky, draw: &Draw) -> Place {
+fn place(sky: &Sky, draw: &Draw) -> Trajectory {
     let body = sky.find(draw.body).unwrap();
     let [a, b, c, d, e, f] = draw.numbers;
     let turn = |number: f64| number * std::f64::consts::TAU;
     if draw.ground {
-        let site = Site { latitude: (a - 0.5) * 3.1, longitude: turn(b), altitude_km: c * 3.0 };
-        return Place::ground(sky, body, site).unwrap();
+        let site = GroundSite { latitude: (a - 0.5) * 3.1, longitude: turn(b), altitude_km: c * 3.0 };
+        return Trajectory::ground(sky, body, site).unwrap();
     }
     // Periapsis from just above the ground to seven radii, mostly low.
     let lowest = sky.body(body).radius_km * (1.02 + 6.0 * a * a * a);
@@ -54,11 +54,11 @@ fn place(sky: &Sky, draw: &Draw) -> Place {
         anomaly: turn(f),
         at: 0,
     };
-    Place::orbit(sky, body, &elements).unwrap()
+    Trajectory::orbit(sky, body, &elements).unwrap()
 }
 
 /// Compares the windows found with the state at regular times; returns the number of evaluations of the search.
-fn agree(sight: &Sight<'_>, span: Window, apart: i64) -> Result<u32, TestCaseError> {
+fn agree(sight: &Sight<'_>, span: SightWindow, apart: i64) -> Result<u32, TestCaseError> {
     let mut asked = 0;
     let found = windows(span, &mut |time| {
         asked += 1;
@@ -97,7 +97,7 @@ proptest! {
         let range_km = (range < 0.3).then_some(2000.0 + 100_000.0 * range);
         let sight = Sight::new(&sky, [&places[0], &places[1]], [mask, mask * 0.5], &Limits { range_km, clearance_km: 0.0 });
         // An odd number of nanoseconds, so that sample times do not coincide with edges.
-        agree(&sight, Window { start: 0, end: 12 * HOUR }, 20 * SECOND + offset)?;
+        agree(&sight, SightWindow { start: 0, end: 12 * HOUR }, 20 * SECOND + offset)?;
     }
 
     #[test]
@@ -141,13 +141,13 @@ fn tle_windows_match_dense_samples() {
         if (0..=24).any(|hour| satellite.state(hour * HOUR).is_err()) {
             continue;
         }
-        let place = Place::satellite(&sky, satellite).unwrap();
+        let place = Trajectory::satellite(&sky, satellite).unwrap();
         for (latitude, longitude) in [(1.1, 0.2), (-0.3, 2.0)] {
-            let site = Site { latitude, longitude, altitude_km: 0.2 };
-            let ground = Place::ground(&sky, sky.find("earth").unwrap(), site).unwrap();
+            let site = GroundSite { latitude, longitude, altitude_km: 0.2 };
+            let ground = Trajectory::ground(&sky, sky.find("earth").unwrap(), site).unwrap();
             let limits = Limits { range_km: None, clearance_km: 0.0 };
             let sight = Sight::new(&sky, [&ground, &place], [0.15, 0.0], &limits);
-            looks += agree(&sight, Window { start: 0, end: 24 * HOUR }, 30 * SECOND + 7).unwrap();
+            looks += agree(&sight, SightWindow { start: 0, end: 24 * HOUR }, 30 * SECOND + 7).unwrap();
             satellites += 1;
         }
     }

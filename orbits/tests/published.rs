@@ -5,7 +5,7 @@ use crate::support;
 use crate::support::{DAY, plan, spans};
 use farlink_base::DtnTime;
 use farlink_orbits::moment::{SECOND, sidereal};
-use farlink_orbits::place::Place;
+use farlink_orbits::place::Trajectory;
 use farlink_orbits::satellite::Satellite;
 use farlink_orbits::sight::{LIGHT, Limits, Sight};
 use farlink_orbits::sky::Sky;
@@ -84,9 +84,8 @@ fn station_passes_match_published_times() {
 
 #[test]
 fn polar_passes_match_hand_computation() {
-    // plane trigonometry.
     // A polar circular orbit of 550 km over a station at the pole, which does not move, so that
-    // passes follow from
+    // passes follow from plane trigonometry.
     let file = "epoch = \"2026-11-20T09:00:00Z\"
         [[station]]
         name = \"pole\"
@@ -145,10 +144,10 @@ fn geostationary_satellite_never_rises_nor_sets() {
     assert!((0.127..0.130).contains(&delay), "{delay}: 38,400 km");
 }
 
-fn around(sky: &Sky, body: &str, semi_major_km: f64) -> Place {
+fn around(sky: &Sky, body: &str, semi_major_km: f64) -> Trajectory {
     let (inclination, node, periapsis, anomaly) = (0.0, 0.0, 0.0, 0.0);
     let elements = Elements { semi_major_km, eccentricity: 0.0, inclination, node, periapsis, anomaly, at: 0 };
-    Place::orbit(sky, sky.find(body).unwrap(), &elements).unwrap()
+    Trajectory::orbit(sky, sky.find(body).unwrap(), &elements).unwrap()
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::VERSION;
 use crate::errors::{failure, mistake, mistakes};
-use farlink_campaign::{Campaign as Study, Cell, Folder, Plan, Record, Results, World};
+use farlink_campaign::{Campaign as Study, CampaignFolder, CampaignPlan, CellRecord, CellWorld, PlanCell, Results};
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,17 +11,23 @@ use std::path::{Path, PathBuf};
 /// A campaign that runs, or ran, in a folder.
 #[pyclass(module = "farlink._engine")]
 pub struct Campaign {
-    plan: Plan,
-    folder: Folder,
+    plan: CampaignPlan,
+    folder: CampaignFolder,
     /// Its cells by their names.
-    cells: BTreeMap<String, Cell>,
+    cells: BTreeMap<String, PlanCell>,
     lock: Option<File>,
 }
 
 /// What a machine needs to run a cell: its name, the scenario's text, its seed, and the files that the text names.
 type Work = (String, String, u64, BTreeMap<String, Vec<u8>>);
 
-fn plan_of(py: Python<'_>, path: &Path, small: bool, only: &[String], repetitions: Option<u64>) -> PyResult<Plan> {
+fn plan_of(
+    py: Python<'_>,
+    path: &Path,
+    small: bool,
+    only: &[String],
+    repetitions: Option<u64>,
+) -> PyResult<CampaignPlan> {
     let wrong = |list: Vec<_>| mistakes(py, &path.display().to_string(), &list);
     let study = Study::load(path).map_err(wrong)?;
     let study = if small { study.smaller() } else { study };
@@ -33,18 +39,18 @@ fn plan_of(py: Python<'_>, path: &Path, small: bool, only: &[String], repetition
     if study.figures.is_empty() {
         return Err(mistake("no figure is left to run\nhint: `only` may name none that [smoke] leaves out"));
     }
-    if study.world == World::Lab {
+    if study.world == CellWorld::Lab {
         return Err(mistake("cells of a testbed run on one machine\nhint: `farlink campaign run`, without `--on`"));
     }
-    Plan::new(study).map_err(wrong)
+    CampaignPlan::new(study).map_err(wrong)
 }
 
 impl Campaign {
-    fn new(plan: Plan, folder: Folder) -> Campaign {
+    fn new(plan: CampaignPlan, folder: CampaignFolder) -> Campaign {
         let cells = plan.cells().into_iter().map(|cell| (plan.name(cell), cell)).collect();
         Campaign { plan, folder, cells, lock: None }
     }
-    fn cell(&self, name: &str) -> PyResult<Cell> {
+    fn cell(&self, name: &str) -> PyResult<PlanCell> {
         self.cells.get(name).copied().ok_or_else(|| mistake(format!("the campaign has no cell `{name}`")))
     }
 }
@@ -63,13 +69,14 @@ impl Campaign {
         repetitions: Option<u64>,
     ) -> PyResult<Campaign> {
         let plan = plan_of(py, &path, small, &only, repetitions)?;
-        let folder = Folder::create(&out, &plan, &only, false, VERSION).map_err(|why| mistake(format!("{why:#}")))?;
+        let folder =
+            CampaignFolder::create(&out, &plan, &only, false, VERSION).map_err(|why| mistake(format!("{why:#}")))?;
         Ok(Campaign::new(plan, folder))
     }
     /// Opens one that began.
     #[staticmethod]
     fn open(py: Python<'_>, folder: PathBuf) -> PyResult<Campaign> {
-        let folder = Folder::open(&folder).map_err(|why| mistake(format!("{why:#}")))?;
+        let folder = CampaignFolder::open(&folder).map_err(|why| mistake(format!("{why:#}")))?;
         let about = folder.about().clone();
         if about.keep_runs {
             return Err(mistake(
@@ -131,7 +138,7 @@ impl Campaign {
     fn put(&self, name: &str, numbers: &str, wall_s: f64, version: &str) -> PyResult<()> {
         let metrics: BTreeMap<String, Option<f64>> =
             serde_json::from_str(numbers).map_err(|why| mistake(format!("no numbers of a cell: {why}")))?;
-        let record = Record::of(&self.plan, self.cell(name)?, metrics, wall_s, version);
+        let record = CellRecord::of(&self.plan, self.cell(name)?, metrics, wall_s, version);
         self.folder.put(&record).map_err(failure)
     }
     /// Keeps why a cell failed.

@@ -1,6 +1,6 @@
 //! Column buffers: values collected per row group before they are written to a Parquet file.
 
-use crate::column::{Kind, Text};
+use crate::column::{ColumnKind, Text};
 use anyhow::{Context, Result};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::file::writer::SerializedRowGroupWriter;
@@ -49,12 +49,12 @@ fn put<T>(values: &mut Vec<T>, defined: &mut Vec<i16>, value: Option<T>) {
 
 impl Buffer {
     /// Creates an empty buffer for a column of this type.
-    pub fn new(kind: Kind) -> Buffer {
+    pub fn new(kind: ColumnKind) -> Buffer {
         match kind {
-            Kind::Integer => Buffer::Integer(Vec::new(), Vec::new()),
-            Kind::Real => Buffer::Real(Vec::new(), Vec::new()),
-            Kind::Text => Buffer::Text(Vec::new(), Vec::new(), Recent::default()),
-            Kind::Flag => Buffer::Flag(Vec::new(), Vec::new()),
+            ColumnKind::Integer => Buffer::Integer(Vec::new(), Vec::new()),
+            ColumnKind::Real => Buffer::Real(Vec::new(), Vec::new()),
+            ColumnKind::Text => Buffer::Text(Vec::new(), Vec::new(), Recent::default()),
+            ColumnKind::Flag => Buffer::Flag(Vec::new(), Vec::new()),
         }
     }
     /// Appends an integer; ignored unless the column holds integers, which the row's field type rules out.

@@ -5,7 +5,7 @@ pub use crate::text::Text;
 
 /// Type of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum ColumnKind {
     /// Signed 64-bit integer.
     Integer,
     /// 64-bit floating point number.
@@ -16,21 +16,21 @@ pub enum Kind {
     Flag,
 }
 
-impl Kind {
+impl ColumnKind {
     /// Type name shown in the reference, such as `int64`.
     pub const fn name(self) -> &'static str {
         match self {
-            Kind::Integer => "int64",
-            Kind::Real => "double",
-            Kind::Text => "string",
-            Kind::Flag => "boolean",
+            ColumnKind::Integer => "int64",
+            ColumnKind::Real => "double",
+            ColumnKind::Text => "string",
+            ColumnKind::Flag => "boolean",
         }
     }
 }
 
 /// One value of one row; `None` where the column does not apply.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Cell {
+pub enum CellValue {
     /// Signed 64-bit integer.
     Integer(Option<i64>),
     /// 64-bit floating-point number.
@@ -42,28 +42,28 @@ pub enum Cell {
 }
 
 /// A Rust type that can be stored as a column.
-pub trait Field: Sized {
+pub trait ColumnField: Sized {
     /// Column type that stores it.
-    const KIND: Kind;
+    const KIND: ColumnKind;
     /// Whether the column may hold absent values.
     const OPTIONAL: bool;
     /// Appends a value, or its absence, to the column.
     fn put(value: Option<&Self>, column: &mut Buffer);
     /// Converts a cell; `None` when a required value is absent.
-    fn from_cell(cell: &Cell) -> Option<Self>;
+    fn from_cell(cell: &CellValue) -> Option<Self>;
 }
 
 macro_rules! field {
     ($rust:ty, $kind:ident, $column:ident, $to:expr, $from:expr) => {
-        impl Field for $rust {
-            const KIND: Kind = Kind::$kind;
+        impl ColumnField for $rust {
+            const KIND: ColumnKind = ColumnKind::$kind;
             const OPTIONAL: bool = false;
             fn put(value: Option<&Self>, column: &mut Buffer) {
                 column.$column(value.map($to));
             }
-            fn from_cell(cell: &Cell) -> Option<Self> {
+            fn from_cell(cell: &CellValue) -> Option<Self> {
                 match cell {
-                    Cell::$kind(Some(value)) => Some($from(value)),
+                    CellValue::$kind(Some(value)) => Some($from(value)),
                     _ => None,
                 }
             }
@@ -77,13 +77,15 @@ field!(f64, Real, real, |v| *v, |v: &f64| *v);
 field!(bool, Flag, flag, |v| *v, |v: &bool| *v);
 field!(Text, Text, text, |v| v, |v: &Text| v.clone());
 
-impl<T: Field> Field for Option<T> {
-    const KIND: Kind = T::KIND;
+impl<T: ColumnField> ColumnField for Option<T> {
+    const KIND: ColumnKind = T::KIND;
+    // An `Option` becomes an optional Parquet column.
     const OPTIONAL: bool = true;
     fn put(value: Option<&Self>, column: &mut Buffer) {
+        // Absence at either level is written as an absent value.
         T::put(value.and_then(Option::as_ref), column);
     }
-    fn from_cell(cell: &Cell) -> Option<Self> {
+    fn from_cell(cell: &CellValue) -> Option<Self> {
         Some(T::from_cell(cell))
     }
 }

@@ -7,7 +7,7 @@ use crate::statistics::{FlowUse, Statistics, same_order};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Largest relative difference that still counts as agreement.
+// Largest relative difference that still counts as agreement.
 const CLOSE: f64 = 0.1;
 
 /// Identity of one run in a comparison.
@@ -31,7 +31,7 @@ pub struct RunLabel {
 
 /// One metric across all runs.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Metric {
+pub struct ComparedMetric {
     /// Name in JSON, such as `latency_s.mean`.
     pub name: String,
     /// Label shown to people.
@@ -58,10 +58,10 @@ pub struct Comparison {
     /// Whether all runs have the same scenario text.
     pub same_scenario: bool,
     /// Metrics in the order of the report.
-    pub metrics: Vec<Metric>,
+    pub metrics: Vec<ComparedMetric>,
 }
 
-impl Metric {
+impl ComparedMetric {
     /// Whether the metric differs by more than 10 % and the difference matters.
     pub fn notable(&self) -> bool {
         self.within_10_percent == Some(false) && self.excuse().is_none()
@@ -92,6 +92,7 @@ impl Comparison {
     pub fn of(runs: &[(String, &Manifest, &Statistics)]) -> Comparison {
         let labels = runs.iter().map(|(run, manifest, _)| RunLabel {
             run: run.clone(),
+            // Full fidelity is the default and is not mentioned.
             world: match manifest.fidelity.as_deref() {
                 None | Some("full") => manifest.world.name().to_string(),
                 Some(part) => format!("{}, {part}", manifest.world.name()),
@@ -111,18 +112,19 @@ impl Comparison {
     }
 
     /// Looks up a metric by its JSON name.
-    pub fn metric(&self, name: &str) -> Option<&Metric> {
+    pub fn metric(&self, name: &str) -> Option<&ComparedMetric> {
         self.metrics.iter().find(|m| m.name == name)
     }
 
     /// Converts to one JSON document: the runs, and the metrics by name.
     pub fn to_json(&self) -> serde_json::Value {
-        let metrics: BTreeMap<&str, &Metric> = self.metrics.iter().map(|m| (m.name.as_str(), m)).collect();
+        let metrics: BTreeMap<&str, &ComparedMetric> = self.metrics.iter().map(|m| (m.name.as_str(), m)).collect();
         serde_json::json!({ "runs": self.runs, "same_scenario": self.same_scenario, "metrics": metrics })
     }
 
     /// Formats a table for a terminal.
     pub fn to_text(&self) -> String {
+        // The header starts with an empty cell above the labels.
         let mut rows = vec![vec![String::new()]];
         for run in &self.runs {
             rows[0].push(format!("{} ({})", run.run, run.world));
@@ -132,6 +134,7 @@ impl Comparison {
             let mut row = vec![metric.title.clone()];
             row.extend(metric.values.iter().map(|v| v.map_or("-".into(), |v| metric.quantity.text(v))));
             let differences: Vec<String> =
+                // The first run is the reference and has no column of differences.
                 metric.difference[1..].iter().map(|d| d.map_or("-".into(), difference)).collect();
             row.push(format!("{}  {}", differences.join(", "), metric.remark()));
             rows.push(row);
@@ -192,11 +195,12 @@ const METRICS: &[Definition] = &[
     ("redelivered", "bundles delivered more than once", Quantity::Count, |s| Some(s.redelivered as f64)),
 ];
 
-fn metrics(runs: &[&Statistics]) -> Vec<Metric> {
-    let mut metrics: Vec<Metric> = Vec::new();
+fn metrics(runs: &[&Statistics]) -> Vec<ComparedMetric> {
+    let mut metrics: Vec<ComparedMetric> = Vec::new();
     for (name, title, quantity, get) in METRICS {
         metrics.push(metric(name, title, *quantity, runs.iter().map(|s| get(s)).collect()));
     }
+    // Runs without custody would only add rows of zeros.
     if runs.iter().any(|s| s.custody.is_some()) {
         for (name, title, get) in CUSTODY_METRICS {
             let values = runs.iter().map(|s| s.custody.as_ref().map(|custody| get(custody) as f64)).collect();
@@ -210,6 +214,7 @@ fn metrics(runs: &[&Statistics]) -> Vec<Metric> {
     let mut links: Vec<(&str, &str)> = Vec::new();
     for link in runs.iter().flat_map(|s| &s.links) {
         let place = (link.link.as_str(), link.from.as_str());
+        // Order of first appearance, which follows the scenario.
         if !links.contains(&place) {
             links.push(place);
         }
@@ -244,7 +249,7 @@ const FLOW_METRICS: &[FlowDefinition] = &[
 ];
 
 /// Adds the metrics of each traffic flow, where there are several.
-fn flows(runs: &[&Statistics], metrics: &mut Vec<Metric>) {
+fn flows(runs: &[&Statistics], metrics: &mut Vec<ComparedMetric>) {
     let mut names: Vec<&str> = Vec::new();
     for flow in runs.iter().flat_map(|s| &s.traffic) {
         if !names.contains(&flow.traffic.as_str()) {
@@ -264,7 +269,7 @@ fn flows(runs: &[&Statistics], metrics: &mut Vec<Metric>) {
     }
 }
 
-fn metric(name: &str, title: &str, quantity: Quantity, values: Vec<Option<f64>>) -> Metric {
+fn metric(name: &str, title: &str, quantity: Quantity, values: Vec<Option<f64>>) -> ComparedMetric {
     let first = values.first().copied().flatten();
     let relative = |value: Option<f64>| match (first?, value?) {
         // Equal values agree even when both are zero, where no ratio exists.
@@ -273,9 +278,10 @@ fn metric(name: &str, title: &str, quantity: Quantity, values: Vec<Option<f64>>)
         (first, value) => Some((value - first) / first.abs()),
     };
     let difference: Vec<Option<f64>> = values.iter().map(|v| relative(*v)).collect();
+    // A value missing from one run leaves nothing to judge.
     let comparable = values.len() > 1 && values.iter().all(Option::is_some);
     let within = comparable.then(|| difference.iter().all(|d| d.is_some_and(|d| d.abs() <= CLOSE)));
-    Metric {
+    ComparedMetric {
         name: name.to_string(),
         title: title.to_string(),
         unit: quantity.unit().to_string(),
@@ -289,13 +295,13 @@ fn metric(name: &str, title: &str, quantity: Quantity, values: Vec<Option<f64>>)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manifest::World;
+    use crate::manifest::RunWorld;
     use crate::statistics::tests::{bundle, link};
 
     fn comparison() -> Comparison {
         let sim = Statistics::of(&[bundle(0, 1000, 0.0, Some(2.0))], &[link(1, 100, 0, 1, 2)]);
         let lab = Statistics::of(&[bundle(0, 1000, 0.0, Some(2.1))], &[link(1, 150, 0, 1, 4)]);
-        let manifests = [World::Sim, World::Lab].map(|world| Manifest::new(world, "s", "text", None));
+        let manifests = [RunWorld::Sim, RunWorld::Lab].map(|world| Manifest::new(world, "s", "text", None));
         Comparison::of(&[("a".into(), &manifests[0], &sim), ("b".into(), &manifests[1], &lab)])
     }
 
@@ -311,7 +317,7 @@ mod tests {
         // Busy for 1 of 2 s in the first run, 1 of 4 s in the second.
         assert_eq!((utilisation.difference[1], utilisation.within_10_percent), (Some(-0.5), Some(false)));
         assert!(c.same_scenario && utilisation.notable());
-        let idle = Metric { values: vec![Some(0.001), Some(0.002)], ..utilisation.clone() };
+        let idle = ComparedMetric { values: vec![Some(0.001), Some(0.002)], ..utilisation.clone() };
         assert!(!idle.notable() && idle.remark().starts_with("idle"), "differences of an idle link are ignored");
         assert_eq!((utilisation.remark(), latency.remark()), ("more than 10 %", ""));
     }
@@ -330,7 +336,7 @@ mod tests {
     #[test]
     fn interrupted_and_disturbed_runs_are_reported() {
         let s = Statistics::of(&[bundle(0, 1000, 0.0, Some(2.0))], &[]);
-        let mut manifests = [World::Sim, World::Sim].map(|world| Manifest::new(world, "s", "text", None));
+        let mut manifests = [RunWorld::Sim, RunWorld::Sim].map(|world| Manifest::new(world, "s", "text", None));
         manifests[0].finished = true;
         manifests[1].fidelity = Some("message".into());
         manifests[0].validity.disturbances.push("Machine: busy.".into());
@@ -343,7 +349,7 @@ mod tests {
     #[test]
     fn custody_is_compared_if_used() {
         assert!(comparison().metric("custody.taken").is_none());
-        let manifest = Manifest::new(World::Sim, "s", "text", None);
+        let manifest = Manifest::new(RunWorld::Sim, "s", "text", None);
         let [mut a, b] = [(); 2].map(|()| Statistics::of(&[bundle(0, 1000, 0.0, Some(2.0))], &[]));
         a.custody = Some(CustodyUse { signals: 4, ..CustodyUse::default() });
         let c = Comparison::of(&[("a".into(), &manifest, &a), ("b".into(), &manifest, &b)]);

@@ -1,7 +1,7 @@
 //! Expectations of the scenario's author, checked against the results of a run.
 
 use crate::format::Quantity;
-use crate::manifest::{Manifest, World};
+use crate::manifest::{Manifest, RunWorld};
 use crate::statistics::Statistics;
 use serde::Serialize;
 
@@ -40,8 +40,9 @@ impl Missed {
             };
             all.extend(found.map(|found| Missed { key: "finished_within", expected, found }));
         }
-        // Real time says something about the testbed only: a simulation runs as fast as it can.
-        if let Some(limit) = expect.wall_time_lab_s.filter(|limit| manifest.world == World::Lab && s.wall_s > *limit) {
+        // Real time is judged in the testbed only: a simulation runs as fast as it can.
+        if let Some(limit) = expect.wall_time_lab_s.filter(|limit| manifest.world == RunWorld::Lab && s.wall_s > *limit)
+        {
             let expected = format!("at most {} of real time in the testbed", seconds(limit));
             all.push(Missed { key: "wall_time_lab", expected, found: seconds(s.wall_s) });
         }
@@ -61,7 +62,7 @@ mod tests {
 
     #[test]
     fn only_worse_runs_miss_expectations() {
-        let mut manifest = Manifest::new(World::Lab, "s", "text", None);
+        let mut manifest = Manifest::new(RunWorld::Lab, "s", "text", None);
         let expect = |ratio, within, wall| Expected {
             delivery_ratio: Some(ratio),
             finished_within_s: Some(within),
@@ -76,14 +77,14 @@ mod tests {
         assert_eq!(keys(&manifest, &half), ["delivery_ratio", "finished_within"]);
         manifest.expect = expect(0.5, 1.9, 4.9);
         assert_eq!(keys(&manifest, &all), ["finished_within", "wall_time_lab"]);
-        manifest.world = World::Sim;
+        manifest.world = RunWorld::Sim;
         assert_eq!(keys(&manifest, &all), ["finished_within"], "the real time of a simulation is not the testbed's");
         assert_eq!(keys(&manifest, &Statistics::of(&[], &[])), ["delivery_ratio"], "nothing was created at all");
     }
 
     #[test]
     fn missed_expectation_has_readable_text() {
-        let mut manifest = Manifest::new(World::Sim, "s", "text", None);
+        let mut manifest = Manifest::new(RunWorld::Sim, "s", "text", None);
         manifest.expect.delivery_ratio = Some(1.0);
         let rows = [bundle(0, 1000, 0.0, Some(2.0)), bundle(1, 1000, 0.0, None)];
         let missed = Missed::of(&manifest, &Statistics::of(&rows, &[])).remove(0);

@@ -4,16 +4,16 @@ use crate::column::Text;
 use crate::manifest::TrafficFacts;
 
 /// An endpoint: node, and service number or hash of its demux.
-type Place<'a> = (&'a Text, u64);
+type FlowEndpoint<'a> = (&'a Text, u64);
 
 /// Index of the scenario's traffic flows by endpoints.
 #[derive(Clone, Debug, Default)]
 pub struct Flows {
-    flows: Vec<Flow>,
+    flows: Vec<TrafficFlow>,
 }
 
 #[derive(Clone, Debug)]
-struct Flow {
+struct TrafficFlow {
     name: Text,
     from: Text,
     to: Text,
@@ -27,7 +27,7 @@ struct Flow {
 impl Flows {
     /// Builds the index from the manifest's traffic.
     pub fn of(traffic: &[TrafficFacts]) -> Flows {
-        let flow = |t: &TrafficFacts| Flow {
+        let flow = |t: &TrafficFacts| TrafficFlow {
             name: t.name.as_str().into(),
             from: t.from.as_str().into(),
             to: t.to.as_str().into(),
@@ -38,16 +38,16 @@ impl Flows {
         Flows { flows: traffic.iter().map(flow).collect() }
     }
     /// Finds the traffic flow of a bundle with these endpoints, or of the ping that the bundle answers.
-    pub fn find(&self, source: Place<'_>, destination: Place<'_>) -> Option<Text> {
+    pub fn find(&self, source: FlowEndpoint<'_>, destination: FlowEndpoint<'_>) -> Option<Text> {
         // Flows among groups name groups, not nodes, so only the sender's service identifies them.
-        let between = |f: &&Flow, a: Place<'_>, b: Place<'_>| {
+        let between = |f: &&TrafficFlow, a: FlowEndpoint<'_>, b: FlowEndpoint<'_>| {
             f.service == b.1
                 && match f.senders {
                     Some(senders) => (f.sender_service..f.sender_service.saturating_add(senders)).contains(&a.1),
                     None => f.from == *a.0 && f.to == *b.0,
                 }
         };
-        let pick = |a: Place<'_>, b: Place<'_>| {
+        let pick = |a: FlowEndpoint<'_>, b: FlowEndpoint<'_>| {
             let all = || self.flows.iter().filter(|f| between(f, a, b));
             // Several pings may share one echo service; the sender's service tells them apart where
             // the sender could choose it.

@@ -7,7 +7,7 @@ use crate::schema::{BundleRow, EventRow};
 use farlink_base::{Map, map};
 
 /// Bundle identity without fragment: creation time, source, service, sequence number.
-type Key = (u64, Text, u64, u64);
+type JourneyKey = (u64, Text, u64, u64);
 
 /// State of one bundle, aggregated from the events seen so far.
 #[derive(Default)]
@@ -26,7 +26,7 @@ struct Journey {
 
 /// Aggregates events into one row per bundle. Memory: about 200 bytes for each bundle created.
 pub struct Journeys {
-    known: Map<Key, Journey>,
+    known: Map<JourneyKey, Journey>,
 }
 impl Default for Journeys {
     fn default() -> Self {
@@ -39,6 +39,7 @@ impl Journeys {
     pub fn observe(&mut self, row: &EventRow) {
         let (Some(source), Some(service)) = (&row.source, row.service) else { return };
         let (Some(creation), Some(sequence)) = (row.creation_ms, row.sequence) else { return };
+        // Other events would create entries for bundles that the table never shows.
         let interesting = matches!(&*row.event, "created" | "received" | "transmitting" | "delivered" | "deleted");
         if !interesting {
             return;
@@ -72,7 +73,7 @@ impl Journeys {
 
     /// Converts the state to rows: every bundle that an application created, in order of creation.
     pub fn rows(self, flows: &Flows) -> Vec<BundleRow> {
-        let row = |((creation_ms, source, service, sequence), j): (Key, Journey)| {
+        let row = |((creation_ms, source, service, sequence), j): (JourneyKey, Journey)| {
             // Administrative records and bundles from outside the scenario have no `created` event
             // and get no row.
             let created_ns = j.created_ns?;
@@ -95,10 +96,12 @@ impl Journeys {
                 hops: j.hops,
                 transmissions: j.transmissions,
                 deliveries: j.deliveries,
+                // A bundle delivered once is not lost, even if some copies were dropped.
                 deleted: if j.delivered_ns.is_some() { None } else { j.deleted },
             })
         };
         let mut rows: Vec<BundleRow> = self.known.into_iter().filter_map(row).collect();
+        // The map has no useful order; a total order makes the file reproducible.
         rows.sort_unstable_by(|a, b| {
             let place = |row: &BundleRow| (row.created_ns, row.creation_ms);
             let identity = |row: &BundleRow| (row.service, row.sequence);

@@ -1,7 +1,7 @@
-//! Runs as directories of typed tables, their statistics, and the HTML report that people read.
+//! Runs as directories of typed tables, with their statistics and HTML report.
 //!
-//! It starts nothing and measures nothing; every world (simulator, testbed) writes the same schema
-//! through it and never learns what the others wrote. Read [`RunWriter`] and [`schema`] first.
+//! This crate starts nothing and measures nothing. Every world (simulator, testbed) writes the same schema through it,
+//! without knowledge of the other worlds. Read [`RunWriter`] and [`schema`] first.
 #![forbid(unsafe_code)]
 
 mod buffer;
@@ -23,19 +23,19 @@ mod statistics;
 mod table;
 mod text;
 
-pub use column::{Cell, Kind, Text};
-pub use compare::{Comparison, Metric, RunLabel};
+pub use column::{CellValue, ColumnKind, Text};
+pub use compare::{ComparedMetric, Comparison, RunLabel};
 pub use custody::CustodyUse;
 pub use docs::reference;
 pub use expect::Missed;
 pub use format::Quantity;
 pub use manifest::{
-    Accounting, ContactFacts, DirectionFacts, Expected, FileCheck, Host, Lateness, LinkFacts, Manifest, NodeFacts,
-    Pressure, Topology, TrafficFacts, UpTimes, Validity, World,
+    Accounting, ContactFacts, DirectionFacts, Expected, FileCheck, Host, Lateness, LinkFacts, MachineLoad, Manifest,
+    NodeFacts, RunWorld, Topology, TrafficFacts, UpTimes, Validity,
 };
 pub use page::plot;
 pub use page::{escape, html, is_report, shell};
-pub use recorder::{Names, Recorder};
+pub use recorder::{NodeNames, Recorder};
 pub use run::{RunReader, RunWriter, free_for_run};
 pub use schema::{BundleRow, EventRow, LegRow, LinkRow, MeetingRow, ProcessRow, SampleRow};
 pub use statistics::{FlowUse, Latency, LinkUse, Statistics, percentile};

@@ -27,7 +27,7 @@ pub struct Manifest {
     /// FNV-1a of both texts, 64 bits as hex; equal for runs of the same scenario.
     pub scenario_hash: String,
     /// World in which the run took place.
-    pub world: World,
+    pub world: RunWorld,
     /// Fidelity of a simulation: `full` or `message`.
     #[serde(default)]
     pub fidelity: Option<String>,
@@ -75,7 +75,7 @@ pub struct Manifest {
 /// Environment in which a run took place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum World {
+pub enum RunWorld {
     /// The discrete-event simulator.
     Sim,
     /// The testbed on one machine.
@@ -83,21 +83,21 @@ pub enum World {
     /// Machines reached over SSH.
     Hosts,
 }
-impl World {
+impl RunWorld {
     /// Name on the command line: `sim`, `lab`, `hosts`.
     pub const fn name(self) -> &'static str {
         match self {
-            World::Sim => "sim",
-            World::Lab => "lab",
-            World::Hosts => "hosts",
+            RunWorld::Sim => "sim",
+            RunWorld::Lab => "lab",
+            RunWorld::Hosts => "hosts",
         }
     }
     /// Label shown to people.
     pub const fn title(self) -> &'static str {
         match self {
-            World::Sim => "Simulation",
-            World::Lab => "Testbed",
-            World::Hosts => "Hosts",
+            RunWorld::Sim => "Simulation",
+            RunWorld::Lab => "Testbed",
+            RunWorld::Hosts => "Hosts",
         }
     }
 }
@@ -291,7 +291,7 @@ pub struct Validity {
     /// kernel does not count it.
     pub node_lateness: Option<Lateness>,
     /// Load of the machine during the run; absent in simulation.
-    pub pressure: Option<Pressure>,
+    pub pressure: Option<MachineLoad>,
     /// Source of the CPU and memory figures.
     pub accounting: Accounting,
     /// Disturbances that make the run less trustworthy, one sentence each; empty for an undisturbed run.
@@ -317,7 +317,7 @@ pub struct Lateness {
 
 /// Load on the machine during the run.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Pressure {
+pub struct MachineLoad {
     /// Fraction of time in which some task waited for a CPU (PSI `cpu some`), 0 to 1.
     pub cpu_waiting: Option<f64>,
     /// Fraction of time in which some task waited for memory (PSI `memory some`), 0 to 1.
@@ -361,6 +361,7 @@ pub struct FileCheck {
 impl FileCheck {
     /// Compares sizes and checksums; `None` where contents were not compared.
     pub fn equal(&self) -> Option<bool> {
+        // Different lengths settle the comparison without checksums.
         if self.sent_bytes != self.received_bytes {
             return Some(false);
         }
@@ -370,13 +371,14 @@ impl FileCheck {
 
 impl Manifest {
     /// Creates the manifest of a run that begins now; the world fills in its facts.
-    pub fn new(world: World, scenario: &str, text: &str, plan: Option<&str>) -> Manifest {
+    pub fn new(world: RunWorld, scenario: &str, text: &str, plan: Option<&str>) -> Manifest {
         Manifest {
             schema: SCHEMA_VERSION,
             scenario: scenario.to_string(),
             description: String::new(),
             scenario_text: text.to_string(),
             plan_text: plan.map(str::to_string),
+            // Scenario and plan are hashed together, because a changed plan changes the run.
             scenario_hash: format!("{:016x}", hash(text.bytes().chain(plan.unwrap_or("").bytes()))),
             world,
             fidelity: None,
@@ -473,7 +475,7 @@ mod tests {
 
     #[test]
     fn manifest_reads_back_with_defaults() {
-        let manifest = Manifest::new(World::Lab, "x", "name = \"x\"", None);
+        let manifest = Manifest::new(RunWorld::Lab, "x", "name = \"x\"", None);
         let text = serde_json::to_string(&manifest).unwrap();
         assert_eq!(serde_json::from_str::<Manifest>(&text).unwrap(), manifest);
         let mut value = serde_json::to_value(&manifest).unwrap();

@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 /// Names of nodes by ID, shared by all recorders of a run.
 #[derive(Clone, Debug, Default)]
-pub struct Names {
+pub struct NodeNames {
     nodes: BTreeMap<NodeId, Text>,
 }
-impl Names {
+impl NodeNames {
     /// Builds the table from pairs of node ID and name.
-    pub fn new<'a>(nodes: impl IntoIterator<Item = (NodeId, &'a str)>) -> Names {
-        Names { nodes: nodes.into_iter().map(|(id, name)| (id, Text::from(name))).collect() }
+    pub fn new<'a>(nodes: impl IntoIterator<Item = (NodeId, &'a str)>) -> NodeNames {
+        NodeNames { nodes: nodes.into_iter().map(|(id, name)| (id, Text::from(name))).collect() }
     }
     /// Name of the node, or its ID if it has no name.
     pub fn node(&self, id: NodeId) -> Text {
@@ -26,7 +26,7 @@ impl Names {
 
 /// Facts about a bundle, kept between its first and its last event at one node.
 #[derive(Clone, Debug)]
-struct Bundle {
+struct RecordedBundle {
     key: BundleKey,
     source: Text,
     destination: Text,
@@ -40,13 +40,13 @@ struct Bundle {
 pub struct Recorder {
     node: Text,
     links: Vec<Text>,
-    names: Arc<Names>,
-    bundles: Map<BundleHandle, Bundle>,
+    names: Arc<NodeNames>,
+    bundles: Map<BundleHandle, RecordedBundle>,
 }
 
 impl Recorder {
     /// Creates the recorder of a node. `links` holds the names of its links in the order of its configuration.
-    pub fn new(node: &str, links: &[&str], names: Arc<Names>) -> Recorder {
+    pub fn new(node: &str, links: &[&str], names: Arc<NodeNames>) -> Recorder {
         Recorder { node: node.into(), links: links.iter().map(|l| Text::from(*l)).collect(), names, bundles: map(0) }
     }
 
@@ -61,6 +61,7 @@ impl Recorder {
     }
 
     fn link(&self, link: LinkId) -> Text {
+        // The tunnel has a reserved number and no place in the configuration.
         if link == LinkId::TUNNEL {
             return Text::from("tunnel");
         }
@@ -74,7 +75,7 @@ impl Recorder {
         let mut row = EventRow::new(time_ns, self.node.clone(), Text::word(farlink_events::info(event).name));
         match event {
             Event::Seen { bundle, key, destination, destination_service, payload, size, priority, .. } => {
-                let known = Bundle {
+                let known = RecordedBundle {
                     key: *key,
                     source: self.names.node(key.source),
                     destination: self.names.node(*destination),
@@ -84,6 +85,7 @@ impl Recorder {
                     priority: *priority,
                 };
                 self.bundles.insert(*bundle, known);
+                // The bundle's next event yields the first row, with these facts.
                 return None;
             }
             Event::Created { bundle }
@@ -174,6 +176,7 @@ impl Recorder {
     }
 
     fn about(&self, row: &mut EventRow, bundle: &BundleHandle) {
+        // The event that introduced the bundle may precede the record.
         let Some(known) = self.bundles.get(bundle) else { return };
         identified(row, &known.key, known.source.clone());
         row.destination = Some(known.destination.clone());
@@ -212,7 +215,7 @@ mod tests {
     use farlink_base::DeleteReason;
 
     fn recorder() -> Recorder {
-        let names = Names::new([(NodeId(1), "probe"), (NodeId(2), "ground")]);
+        let names = NodeNames::new([(NodeId(1), "probe"), (NodeId(2), "ground")]);
         Recorder::new("probe", &["space"], Arc::new(names))
     }
     fn seen(bundle: BundleHandle) -> Event {

@@ -68,6 +68,7 @@ impl RunWriter {
     /// Appends an event and updates the bundles table. Events of different nodes may come in any order.
     pub fn event(&mut self, row: &EventRow) -> Result<()> {
         self.last_ns = self.last_ns.max(row.time_ns);
+        // The bundles table needs the events even if their own table is left out.
         self.journeys.observe(row);
         CustodyUse::count(&mut self.manifest.custody, &row.event);
         // `done` is the reason of a copy that was delivered or forwarded, not given up.
@@ -139,7 +140,7 @@ fn count(given_up: &mut BTreeMap<String, u64>, reason: &str) {
 }
 
 /// Appends a row to a table that is created with its first row.
-fn push<R: crate::schema::Row>(table: &mut Option<TableWriter<R>>, folder: &Path, row: &R) -> Result<()> {
+fn push<R: crate::schema::TableRow>(table: &mut Option<TableWriter<R>>, folder: &Path, row: &R) -> Result<()> {
     match table {
         Some(table) => table.push(row),
         None => {
@@ -151,7 +152,7 @@ fn push<R: crate::schema::Row>(table: &mut Option<TableWriter<R>>, folder: &Path
     }
 }
 
-fn write_rows<R: crate::schema::Row>(folder: &Path, rows: Vec<R>) -> Result<()> {
+fn write_rows<R: crate::schema::TableRow>(folder: &Path, rows: Vec<R>) -> Result<()> {
     let mut table = TableWriter::create(folder)?;
     for row in &rows {
         table.push(row)?;
@@ -191,6 +192,7 @@ pub fn free_for_run(folder: &Path, replace: bool) -> Result<()> {
             folder.display(),
             run.manifest.title()
         ),
+        // Unknown content is never deleted, not even with --force.
         Err(_) => bail!(
             "{} is not empty and holds no run\nhint: choose another --out; --force replaces runs only, nothing else",
             folder.display()
@@ -228,6 +230,7 @@ impl RunReader {
         // The schema version is read on its own: a newer manifest may not parse as ours.
         let value: serde_json::Value = serde_json::from_str(&text).map_err(damaged)?;
         let schema = value.get("schema").and_then(serde_json::Value::as_u64).unwrap_or(0);
+        // Manifests of older schemas stay readable, because added fields have defaults.
         if schema > u64::from(SCHEMA_VERSION) {
             bail!(
                 "{} has schema {schema}, newer than this version's {SCHEMA_VERSION}\nhint: use a newer farlink",
@@ -280,7 +283,7 @@ impl RunReader {
         self.all()
     }
     /// Reads a table. Tables of a killed run lack a footer and are treated as empty.
-    fn table<R: crate::schema::Row>(&self, each: &mut dyn FnMut(R) -> Result<()>) -> Result<()> {
+    fn table<R: crate::schema::TableRow>(&self, each: &mut dyn FnMut(R) -> Result<()>) -> Result<()> {
         if !self.manifest.finished && !is_whole::<R>(&self.folder) {
             return Ok(());
         }
@@ -292,7 +295,7 @@ impl RunReader {
             )
         })
     }
-    fn all<R: crate::schema::Row>(&self) -> Result<Vec<R>> {
+    fn all<R: crate::schema::TableRow>(&self) -> Result<Vec<R>> {
         let mut rows = Vec::new();
         self.table(&mut |row| {
             rows.push(row);

@@ -2,7 +2,7 @@
 //! column, add a field with its unit and a one-line meaning.
 
 use crate::buffer::Buffer;
-use crate::column::{Cell, Field, Kind, Text};
+use crate::column::{CellValue, ColumnField, ColumnKind, Text};
 use farlink_link::{DropReason, Statistics};
 
 /// Schema of one column.
@@ -11,7 +11,7 @@ pub struct Column {
     /// Column name in the file.
     pub name: &'static str,
     /// Type of the values.
-    pub kind: Kind,
+    pub kind: ColumnKind,
     /// Whether values may be absent.
     pub optional: bool,
     /// Unit; empty for names, counts and flags.
@@ -32,13 +32,13 @@ pub struct TableSchema {
 }
 
 /// A row of one of the tables.
-pub trait Row: Sized {
+pub trait TableRow: Sized {
     /// Schema of the row's table.
     const SCHEMA: TableSchema;
     /// Appends the row's values to the columns, in schema order.
     fn put(&self, columns: &mut [Buffer]);
     /// Builds a row from cells in schema order; `None` when a required value is absent.
-    fn from_cells(cells: &mut dyn Iterator<Item = Cell>) -> Option<Self>;
+    fn from_cells(cells: &mut dyn Iterator<Item = CellValue>) -> Option<Self>;
 }
 
 macro_rules! table {
@@ -53,14 +53,14 @@ macro_rules! table {
         pub struct $row {
             $( #[doc = $help] pub $name: $type, )*
         }
-        impl Row for $row {
+        impl TableRow for $row {
             const SCHEMA: TableSchema = TableSchema {
                 name: $table,
                 help: $table_help,
                 columns: &[$( Column {
                     name: stringify!($name),
-                    kind: <$type as Field>::KIND,
-                    optional: <$type as Field>::OPTIONAL,
+                    kind: <$type as ColumnField>::KIND,
+                    optional: <$type as ColumnField>::OPTIONAL,
                     unit: $unit,
                     help: $help,
                 }, )*],
@@ -68,11 +68,11 @@ macro_rules! table {
             fn put(&self, columns: &mut [Buffer]) {
                 let mut columns = columns.iter_mut();
                 $( if let Some(column) = columns.next() {
-                    Field::put(Some(&self.$name), column);
+                    ColumnField::put(Some(&self.$name), column);
                 } )*
             }
-            fn from_cells(cells: &mut dyn Iterator<Item = Cell>) -> Option<Self> {
-                Some($row { $( $name: <$type as Field>::from_cell(&cells.next()?)?, )* })
+            fn from_cells(cells: &mut dyn Iterator<Item = CellValue>) -> Option<Self> {
+                Some($row { $( $name: <$type as ColumnField>::from_cell(&cells.next()?)?, )* })
             }
         }
     };
@@ -375,7 +375,7 @@ pub const TABLES: &[TableSchema] = &[
 
 /// A metric of the samples table.
 #[derive(Clone, Copy, Debug)]
-pub struct Metric {
+pub struct SampleMetric {
     /// Name, as in the column `metric`.
     pub name: &'static str,
     /// Unit of the samples.
@@ -398,17 +398,21 @@ pub const CPU_S: &str = "cpu_s";
 pub const RSS_BYTES: &str = "rss_bytes";
 
 /// All metrics of the samples table.
-pub const METRICS: &[Metric] = &[
-    Metric { name: STORED_BYTES, unit: "B", help: "Bundles kept at the node, in bytes as encoded." },
-    Metric { name: STORED_BUNDLES, unit: "", help: "Bundles kept at the node." },
-    Metric {
+pub const METRICS: &[SampleMetric] = &[
+    SampleMetric { name: STORED_BYTES, unit: "B", help: "Bundles kept at the node, in bytes as encoded." },
+    SampleMetric { name: STORED_BUNDLES, unit: "", help: "Bundles kept at the node." },
+    SampleMetric {
         name: LINK_SENT_BYTES,
         unit: "B",
         help: "Bytes put on the link by the node since the start, headers and overhead included.",
     },
-    Metric { name: LINK_QUEUE_BYTES, unit: "B", help: "Bytes waiting for transmission over the link at the node." },
-    Metric { name: CPU_S, unit: "s", help: "CPU time of the node's process since its start." },
-    Metric { name: RSS_BYTES, unit: "B", help: "Resident memory of the node's process." },
+    SampleMetric {
+        name: LINK_QUEUE_BYTES,
+        unit: "B",
+        help: "Bytes waiting for transmission over the link at the node.",
+    },
+    SampleMetric { name: CPU_S, unit: "s", help: "CPU time of the node's process since its start." },
+    SampleMetric { name: RSS_BYTES, unit: "B", help: "Resident memory of the node's process." },
 ];
 
 /// Lists the values of the column `event` with their meaning; `seen` is left out because it only introduces a bundle's
@@ -439,7 +443,7 @@ mod tests {
         .unwrap();
         assert_eq!(read, [row]);
         // The first column, the time, is required.
-        assert_eq!(EventRow::from_cells(&mut [Cell::Integer(None)].into_iter()), None);
+        assert_eq!(EventRow::from_cells(&mut [CellValue::Integer(None)].into_iter()), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Tables whose columns are known only at run time, such as those of a campaign, written as Parquet, CSV and JSON.
 
 use crate::buffer::Buffer;
-use crate::column::{Kind, Text};
+use crate::column::{ColumnKind, Text};
 use anyhow::{Result, anyhow};
 use parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType};
 use parquet::file::properties::WriterProperties;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Values of one column, one per row; `None` where absent.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Values {
+pub enum ColumnValues {
     /// UTF-8 texts.
     Text(Vec<Option<String>>),
     /// 64-bit floating-point numbers.
@@ -23,28 +23,28 @@ pub enum Values {
     Integer(Vec<Option<i64>>),
 }
 
-impl Values {
+impl ColumnValues {
     fn len(&self) -> usize {
         match self {
-            Values::Text(values) => values.len(),
-            Values::Real(values) => values.len(),
-            Values::Integer(values) => values.len(),
+            ColumnValues::Text(values) => values.len(),
+            ColumnValues::Real(values) => values.len(),
+            ColumnValues::Integer(values) => values.len(),
         }
     }
-    fn kind(&self) -> (Kind, PhysicalType) {
+    fn kind(&self) -> (ColumnKind, PhysicalType) {
         match self {
-            Values::Text(_) => (Kind::Text, PhysicalType::BYTE_ARRAY),
-            Values::Real(_) => (Kind::Real, PhysicalType::DOUBLE),
-            Values::Integer(_) => (Kind::Integer, PhysicalType::INT64),
+            ColumnValues::Text(_) => (ColumnKind::Text, PhysicalType::BYTE_ARRAY),
+            ColumnValues::Real(_) => (ColumnKind::Real, PhysicalType::DOUBLE),
+            ColumnValues::Integer(_) => (ColumnKind::Integer, PhysicalType::INT64),
         }
     }
     fn put(&self, buffer: &mut Buffer) {
         match self {
-            Values::Text(values) => {
+            ColumnValues::Text(values) => {
                 values.iter().for_each(|v| buffer.text(v.as_deref().map(Text::from).as_ref()));
             }
-            Values::Real(values) => values.iter().for_each(|v| buffer.real(*v)),
-            Values::Integer(values) => values.iter().for_each(|v| buffer.integer(*v)),
+            ColumnValues::Real(values) => values.iter().for_each(|v| buffer.real(*v)),
+            ColumnValues::Integer(values) => values.iter().for_each(|v| buffer.integer(*v)),
         }
     }
     /// Formats a CSV cell, empty if absent. Ambiguous texts are quoted (RFC 4180).
@@ -53,9 +53,9 @@ impl Values {
             values.get(row).and_then(Option::as_ref).map(text).unwrap_or_default()
         }
         match self {
-            Values::Text(values) => cell(values, row, |text| quoted(text)),
-            Values::Real(values) => cell(values, row, f64::to_string),
-            Values::Integer(values) => cell(values, row, i64::to_string),
+            ColumnValues::Text(values) => cell(values, row, |text| quoted(text)),
+            ColumnValues::Real(values) => cell(values, row, f64::to_string),
+            ColumnValues::Integer(values) => cell(values, row, i64::to_string),
         }
     }
 }
@@ -70,7 +70,7 @@ fn quoted(text: &str) -> String {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Sheet {
     /// Column names with their values; all columns have the same length.
-    pub columns: Vec<(String, Values)>,
+    pub columns: Vec<(String, ColumnValues)>,
 }
 
 impl Sheet {
@@ -90,10 +90,10 @@ impl Sheet {
     }
     /// Formats the table as JSON: one object per row, absent values as null.
     pub fn json(&self) -> serde_json::Value {
-        let cell = |values: &Values, row: usize| match values {
-            Values::Text(values) => serde_json::json!(values.get(row).cloned().flatten()),
-            Values::Real(values) => serde_json::json!(values.get(row).copied().flatten()),
-            Values::Integer(values) => serde_json::json!(values.get(row).copied().flatten()),
+        let cell = |values: &ColumnValues, row: usize| match values {
+            ColumnValues::Text(values) => serde_json::json!(values.get(row).cloned().flatten()),
+            ColumnValues::Real(values) => serde_json::json!(values.get(row).copied().flatten()),
+            ColumnValues::Integer(values) => serde_json::json!(values.get(row).copied().flatten()),
         };
         let row = |row: usize| -> serde_json::Map<String, serde_json::Value> {
             self.columns.iter().map(|(name, values)| (name.clone(), cell(values, row))).collect()
@@ -114,7 +114,7 @@ impl Sheet {
             let field = Type::primitive_type_builder(name, physical)
                 // Every column is optional, because a campaign may lack any value.
                 .with_repetition(Repetition::OPTIONAL)
-                .with_logical_type((kind == Kind::Text).then_some(LogicalType::String))
+                .with_logical_type((kind == ColumnKind::Text).then_some(LogicalType::String))
                 .build()?;
             fields.push(Arc::new(field));
         }
@@ -145,9 +145,9 @@ mod tests {
         let text = |t: &str| Some(t.to_string());
         Sheet {
             columns: vec![
-                ("cell".into(), Values::Text(vec![text("a,b"), None, text("say \"x\""), text("")])),
-                ("ratio".into(), Values::Real(vec![Some(0.1), None, Some(1e-9), Some(3.0)])),
-                ("seed".into(), Values::Integer(vec![Some(1), Some(-2), None, Some(i64::MAX)])),
+                ("cell".into(), ColumnValues::Text(vec![text("a,b"), None, text("say \"x\""), text("")])),
+                ("ratio".into(), ColumnValues::Real(vec![Some(0.1), None, Some(1e-9), Some(3.0)])),
+                ("seed".into(), ColumnValues::Integer(vec![Some(1), Some(-2), None, Some(i64::MAX)])),
             ],
         }
     }

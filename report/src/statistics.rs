@@ -49,7 +49,7 @@ pub struct Statistics {
     pub traffic: Vec<FlowUse>,
     /// Bundles in order of their first delivery.
     #[serde(skip)]
-    pub order: Vec<Place>,
+    pub order: Vec<BundleOrdinal>,
 }
 
 /// Statistics of one traffic flow of the scenario.
@@ -76,6 +76,7 @@ impl FlowUse {
         let mut flows: Vec<(&Text, Vec<&BundleRow>)> = Vec::new();
         for bundle in bundles {
             let Some(name) = &bundle.traffic else { continue };
+            // Bundles are sorted by creation, so flows keep the order of their first bundle.
             let place = *places.entry(name).or_insert(flows.len());
             if place == flows.len() {
                 flows.push((name, Vec::new()));
@@ -83,7 +84,7 @@ impl FlowUse {
             flows[place].1.push(bundle);
         }
         let flow = |(name, mine): (&Text, Vec<&BundleRow>)| {
-            let numbers = Numbers::of(&mine);
+            let numbers = BundleNumbers::of(&mine);
             FlowUse {
                 traffic: name.to_string(),
                 created: mine.len() as u64,
@@ -98,7 +99,7 @@ impl FlowUse {
 }
 
 /// Statistics common to a run and to a traffic flow.
-struct Numbers {
+struct BundleNumbers {
     delivered: u64,
     delivered_bytes: u64,
     latency_s: Option<Latency>,
@@ -106,15 +107,15 @@ struct Numbers {
     last_delivery_s: Option<f64>,
 }
 
-impl Numbers {
-    fn of(bundles: &[&BundleRow]) -> Numbers {
+impl BundleNumbers {
+    fn of(bundles: &[&BundleRow]) -> BundleNumbers {
         let delivered = || bundles.iter().filter(|b| b.delivered_ns.is_some());
         let seconds = |ns: u64| ns as f64 / 1e9;
         let delivered_bytes: u64 = delivered().map(|b| b.payload).sum();
         let first_created = bundles.iter().map(|b| b.created_ns).min();
         let last_delivered = delivered().filter_map(|b| b.delivered_ns).max();
         let span = first_created.zip(last_delivered).map(|(first, last)| seconds(last.saturating_sub(first)));
-        Numbers {
+        BundleNumbers {
             delivered: delivered().count() as u64,
             delivered_bytes,
             latency_s: Latency::of(delivered().filter_map(|b| b.latency_ns).map(seconds).collect()),
@@ -126,9 +127,8 @@ impl Numbers {
 }
 
 /// Identity of a bundle across runs of a scenario: source, service, and the number of earlier bundles from that source
-/// and service.
-// Creation times differ between the worlds, so they cannot identify a bundle.
-pub type Place = (Text, u64, u32);
+/// and service. Creation times differ between the worlds, so they identify no bundle.
+pub type BundleOrdinal = (Text, u64, u32);
 
 /// Latency distribution of delivered bundles, in seconds.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
@@ -235,7 +235,7 @@ impl Statistics {
 
     /// Computes statistics from bundles and links. Facts that only a manifest holds stay 0 or absent.
     pub fn of(bundles: &[BundleRow], links: &[LinkRow]) -> Statistics {
-        let numbers = Numbers::of(&bundles.iter().collect::<Vec<_>>());
+        let numbers = BundleNumbers::of(&bundles.iter().collect::<Vec<_>>());
         let (delivered, delivered_bytes) = (numbers.delivered, numbers.delivered_bytes);
         let sent_bytes: u64 = links.iter().map(|l| l.sent_bytes).sum();
         let relayed: u64 = bundles.iter().map(|b| b.hops).sum();
@@ -246,8 +246,10 @@ impl Statistics {
             delivery_ratio: (!bundles.is_empty()).then(|| delivered as f64 / bundles.len() as f64),
             latency_s: numbers.latency_s,
             goodput_bit_s: numbers.goodput_bit_s,
+            // Without link counters the overhead is unknown, not zero.
             overhead: (delivered_bytes > 0 && !links.is_empty()).then(|| sent_bytes as f64 / delivered_bytes as f64),
             relayed,
+            // Each first delivery is one of the arrivals, so it is subtracted.
             overhead_ratio: (delivered > 0).then(|| relayed.saturating_sub(delivered) as f64 / delivered as f64),
             hops_mean: (delivered > 0).then(|| hops as f64 / delivered as f64),
             delivered_bytes,
@@ -264,25 +266,26 @@ impl Statistics {
 }
 
 /// Bundles delivered, in order of first delivery.
-fn delivery_order(bundles: &[BundleRow]) -> Vec<Place> {
+fn delivery_order(bundles: &[BundleRow]) -> Vec<BundleOrdinal> {
     let mut rows: Vec<&BundleRow> = bundles.iter().collect();
     // Creation order within one source and service gives each bundle the same index in every run.
     rows.sort_by_key(|row| (row.created_ns, row.creation_ms, row.sequence));
     let mut sent: BTreeMap<(&Text, u64), u32> = BTreeMap::new();
-    let mut delivered: Vec<(u64, Place)> = Vec::new();
+    let mut delivered: Vec<(u64, BundleOrdinal)> = Vec::new();
     for row in rows {
         let count = sent.entry((&row.source, row.service)).or_default();
         delivered.extend(row.delivered_ns.map(|at| (at, (row.source.clone(), row.service, *count))));
         *count += 1;
     }
+    // Equal times are ordered by identity, so that both runs break ties alike.
     delivered.sort();
     delivered.into_iter().map(|(_, place)| place).collect()
 }
 
 /// Kendall-style agreement of two delivery orders: fraction of the pairs of bundles delivered in both runs that were
 /// delivered in the same order, 0 to 1. Absent when there is no such pair.
-pub fn same_order(one: &[Place], other: &[Place]) -> Option<f64> {
-    let rank: BTreeMap<&Place, usize> = one.iter().zip(0..).collect();
+pub fn same_order(one: &[BundleOrdinal], other: &[BundleOrdinal]) -> Option<f64> {
+    let rank: BTreeMap<&BundleOrdinal, usize> = one.iter().zip(0..).collect();
     let mut ranks: Vec<usize> = other.iter().filter_map(|place| rank.get(place).copied()).collect();
     let count = ranks.len() as f64;
     // Each inversion is one pair in opposite order.
@@ -365,8 +368,8 @@ pub(crate) mod tests {
 
     #[test]
     fn statistics_match_manual_computation() {
-        // Latencies 2, 3, 6 s; goodput 3000 B in 8 s; 12,000 B on links.
-        // Four bundles of 1000 B, created at 0, 1, 2, 3 s; three delivered at 2, 4, 8 s.
+        // Four bundles of 1000 B, created at 0, 1, 2, 3 s; three delivered at 2, 4, 8 s: latencies
+        // 2, 3, 6 s; goodput 3000 B in 8 s; 12,000 B on links.
         let bundles = [
             bundle(0, 1000, 0.0, Some(2.0)),
             bundle(1, 1000, 1.0, Some(4.0)),

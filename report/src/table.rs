@@ -2,8 +2,8 @@
 //! low-level column writer compiles in seconds.
 
 use crate::buffer::Buffer;
-use crate::column::{Cell, Kind, Text};
-use crate::schema::Row;
+use crate::column::{CellValue, ColumnKind, Text};
+use crate::schema::TableRow;
 use anyhow::{Context, Result, ensure};
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as PhysicalType};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
@@ -18,20 +18,20 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Rows per row group; a row of the widest table takes about 400 bytes in memory.
+// Rows per row group; a row of the widest table takes about 400 bytes in memory.
 const GROUP_ROWS: usize = 32_768;
 
-fn parquet_schema<R: Row>() -> Result<Type> {
+fn parquet_schema<R: TableRow>() -> Result<Type> {
     let mut fields = Vec::new();
     for column in R::SCHEMA.columns {
         let physical = match column.kind {
-            Kind::Integer => PhysicalType::INT64,
-            Kind::Real => PhysicalType::DOUBLE,
-            Kind::Text => PhysicalType::BYTE_ARRAY,
-            Kind::Flag => PhysicalType::BOOLEAN,
+            ColumnKind::Integer => PhysicalType::INT64,
+            ColumnKind::Real => PhysicalType::DOUBLE,
+            ColumnKind::Text => PhysicalType::BYTE_ARRAY,
+            ColumnKind::Flag => PhysicalType::BOOLEAN,
         };
         let repetition = if column.optional { Repetition::OPTIONAL } else { Repetition::REQUIRED };
-        let logical = (column.kind == Kind::Text).then_some(LogicalType::String);
+        let logical = (column.kind == ColumnKind::Text).then_some(LogicalType::String);
         let field = Type::primitive_type_builder(column.name, physical)
             .with_repetition(repetition)
             .with_logical_type(logical)
@@ -42,7 +42,7 @@ fn parquet_schema<R: Row>() -> Result<Type> {
 }
 
 /// Writes the file of one table.
-pub struct TableWriter<R: Row> {
+pub struct TableWriter<R: TableRow> {
     path: PathBuf,
     file: SerializedFileWriter<File>,
     buffers: Vec<Buffer>,
@@ -51,7 +51,7 @@ pub struct TableWriter<R: Row> {
     row: PhantomData<R>,
 }
 
-impl<R: Row> TableWriter<R> {
+impl<R: TableRow> TableWriter<R> {
     /// Creates `<folder>/<table>.parquet`, replacing an existing file.
     pub fn create(folder: &Path) -> Result<Self> {
         let path = folder.join(format!("{}.parquet", R::SCHEMA.name));
@@ -61,7 +61,7 @@ impl<R: Row> TableWriter<R> {
             .set_created_by(concat!("farlink ", env!("CARGO_PKG_VERSION")).to_string());
         // Times and counters hardly repeat, but grow: their differences are small, and a dictionary
         // of them would be wasted.
-        for column in R::SCHEMA.columns.iter().filter(|column| column.kind == Kind::Integer) {
+        for column in R::SCHEMA.columns.iter().filter(|column| column.kind == ColumnKind::Integer) {
             let place = ColumnPath::from(column.name);
             properties = properties
                 .set_column_dictionary_enabled(place.clone(), false)
@@ -117,7 +117,7 @@ fn unwritten(path: &Path, error: &anyhow::Error) -> anyhow::Error {
 }
 
 /// Whether a table was written to its end: a complete Parquet file ends with its magic number.
-pub fn is_whole<R: Row>(folder: &Path) -> bool {
+pub fn is_whole<R: TableRow>(folder: &Path) -> bool {
     let end = || -> std::io::Result<[u8; 4]> {
         let mut file = File::open(folder.join(format!("{}.parquet", R::SCHEMA.name)))?;
         // A file of 4 bytes would end with the magic number it begins with.
@@ -133,7 +133,7 @@ pub fn is_whole<R: Row>(folder: &Path) -> bool {
 
 /// Reads one table, one row group at a time, and calls `each` with every row. A missing file is an empty table. Columns
 /// are found by name, so additional columns are allowed.
-pub fn read_table<R: Row>(folder: &Path, each: &mut dyn FnMut(R) -> Result<()>) -> Result<()> {
+pub fn read_table<R: TableRow>(folder: &Path, each: &mut dyn FnMut(R) -> Result<()>) -> Result<()> {
     let path = folder.join(format!("{}.parquet", R::SCHEMA.name));
     if !path.exists() {
         return Ok(());
@@ -148,10 +148,10 @@ pub fn read_table<R: Row>(folder: &Path, each: &mut dyn FnMut(R) -> Result<()>) 
     Ok(())
 }
 
-fn read_group<R: Row>(group: &dyn RowGroupReader, each: &mut dyn FnMut(R) -> Result<()>) -> Result<()> {
+fn read_group<R: TableRow>(group: &dyn RowGroupReader, each: &mut dyn FnMut(R) -> Result<()>) -> Result<()> {
     let rows = usize::try_from(group.metadata().num_rows())?;
     let descriptors = group.metadata().columns();
-    let mut columns: Vec<std::vec::IntoIter<Cell>> = Vec::new();
+    let mut columns: Vec<std::vec::IntoIter<CellValue>> = Vec::new();
     for column in R::SCHEMA.columns {
         let place = descriptors.iter().position(|d| d.column_descr().name() == column.name);
         let cells = match place {
@@ -170,16 +170,16 @@ fn read_group<R: Row>(group: &dyn RowGroupReader, each: &mut dyn FnMut(R) -> Res
     Ok(())
 }
 
-fn absent(kind: Kind) -> Cell {
+fn absent(kind: ColumnKind) -> CellValue {
     match kind {
-        Kind::Integer => Cell::Integer(None),
-        Kind::Real => Cell::Real(None),
-        Kind::Text => Cell::Text(None),
-        Kind::Flag => Cell::Flag(None),
+        ColumnKind::Integer => CellValue::Integer(None),
+        ColumnKind::Real => CellValue::Real(None),
+        ColumnKind::Text => CellValue::Text(None),
+        ColumnKind::Flag => CellValue::Flag(None),
     }
 }
 
-fn read_column(reader: ColumnReader, optional: bool, rows: usize) -> Result<Vec<Cell>> {
+fn read_column(reader: ColumnReader, optional: bool, rows: usize) -> Result<Vec<CellValue>> {
     fn read<T: DataType>(mut reader: ColumnReaderImpl<T>, optional: bool, rows: usize) -> Result<Vec<Option<T::T>>> {
         let (mut values, mut defined) = (Vec::new(), Vec::new());
         let mut read = 0;
@@ -187,10 +187,12 @@ fn read_column(reader: ColumnReader, optional: bool, rows: usize) -> Result<Vec<
             let (records, ..) =
                 // A call may return fewer rows than asked for, at the end of a page.
                 reader.read_records(rows - read, optional.then_some(&mut defined), None, &mut values)?;
+            // A damaged file could otherwise cause an endless loop.
             ensure!(records > 0, "a column ends early");
             read += records;
         }
         let mut values = values.into_iter();
+        // Required columns have no definition levels.
         if !optional {
             return Ok(values.map(Some).collect());
         }
@@ -198,9 +200,9 @@ fn read_column(reader: ColumnReader, optional: bool, rows: usize) -> Result<Vec<
     }
     let text = |value: ByteArray| Text::from(String::from_utf8_lossy(value.data()));
     Ok(match reader {
-        ColumnReader::Int64ColumnReader(r) => read(r, optional, rows)?.into_iter().map(Cell::Integer).collect(),
-        ColumnReader::DoubleColumnReader(r) => read(r, optional, rows)?.into_iter().map(Cell::Real).collect(),
-        ColumnReader::BoolColumnReader(r) => read(r, optional, rows)?.into_iter().map(Cell::Flag).collect(),
+        ColumnReader::Int64ColumnReader(r) => read(r, optional, rows)?.into_iter().map(CellValue::Integer).collect(),
+        ColumnReader::DoubleColumnReader(r) => read(r, optional, rows)?.into_iter().map(CellValue::Real).collect(),
+        ColumnReader::BoolColumnReader(r) => read(r, optional, rows)?.into_iter().map(CellValue::Flag).collect(),
         ColumnReader::ByteArrayColumnReader(r) => {
             // Names repeat in consecutive rows, so one shared copy serves them.
             let mut last: Option<(ByteArray, Text)> = None;
@@ -212,7 +214,7 @@ fn read_column(reader: ColumnReader, optional: bool, rows: usize) -> Result<Vec<
                     known
                 }
             };
-            read(r, optional, rows)?.into_iter().map(|v| Cell::Text(v.map(&mut shared))).collect()
+            read(r, optional, rows)?.into_iter().map(|v| CellValue::Text(v.map(&mut shared))).collect()
         }
         _ => anyhow::bail!("a column of a type that no table has"),
     })

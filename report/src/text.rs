@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 /// Text in a row; cheap to clone, because rows share node and link names.
 #[derive(Clone)]
-pub struct Text(Kept);
+pub struct Text(TextStorage);
 
 #[derive(Clone)]
-enum Kept {
+enum TextStorage {
     Word(&'static str),
     Name(Arc<str>),
 }
@@ -20,7 +20,7 @@ enum Kept {
 impl Text {
     /// Wraps a word of the schema, such as the name of an event.
     pub const fn word(word: &'static str) -> Text {
-        Text(Kept::Word(word))
+        Text(TextStorage::Word(word))
     }
 }
 
@@ -28,14 +28,14 @@ impl Deref for Text {
     type Target = str;
     fn deref(&self) -> &str {
         match &self.0 {
-            Kept::Word(word) => word,
-            Kept::Name(name) => name,
+            TextStorage::Word(word) => word,
+            TextStorage::Name(name) => name,
         }
     }
 }
 impl From<&str> for Text {
     fn from(name: &str) -> Text {
-        Text(Kept::Name(name.into()))
+        Text(TextStorage::Name(name.into()))
     }
 }
 impl From<&String> for Text {
@@ -45,12 +45,12 @@ impl From<&String> for Text {
 }
 impl From<String> for Text {
     fn from(name: String) -> Text {
-        Text(Kept::Name(name.into()))
+        Text(TextStorage::Name(name.into()))
     }
 }
 impl From<Cow<'_, str>> for Text {
     fn from(name: Cow<'_, str>) -> Text {
-        Text(Kept::Name(name.into()))
+        Text(TextStorage::Name(name.into()))
     }
 }
 impl Borrow<str> for Text {

@@ -1,7 +1,9 @@
 //! The map of a report: its data match the tables, and no page grows without bound.
 
 use farlink_base::Rng;
-use farlink_report::{EventRow, LegRow, Manifest, MeetingRow, NodeFacts, RunReader, RunWriter, SampleRow, World, html};
+use farlink_report::{
+    EventRow, LegRow, Manifest, MeetingRow, NodeFacts, RunReader, RunWorld, RunWriter, SampleRow, html,
+};
 use serde_json::Value;
 use std::path::Path;
 
@@ -42,7 +44,7 @@ impl Scene {
         rows
     }
     fn write(&self, folder: &Path) -> RunReader {
-        let mut manifest = Manifest::new(World::Sim, "scene", "name = \"scene\"\n", None);
+        let mut manifest = Manifest::new(RunWorld::Sim, "scene", "name = \"scene\"\n", None);
         let names = self.names();
         let node = |(number, name): (usize, &String)| NodeFacts {
             name: name.clone(),

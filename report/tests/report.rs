@@ -3,7 +3,7 @@
 use crate::common;
 
 use crate::common::Flavour;
-use farlink_report::{Manifest, RunReader, RunWriter, SampleRow, World, html, schema};
+use farlink_report::{Manifest, RunReader, RunWorld, RunWriter, SampleRow, html, schema};
 use std::path::PathBuf;
 
 /// Folder in which the pages stay for inspection.
@@ -16,8 +16,8 @@ fn kept(name: &str) -> PathBuf {
 #[test]
 fn report_pages_are_self_contained() {
     let folder = kept("pages");
-    let sim = common::write(&folder.join("iss-sim"), &Flavour::new(World::Sim));
-    let lab = common::write(&folder.join("iss-lab"), &Flavour { seed: 43, ..Flavour::new(World::Lab) });
+    let sim = common::write(&folder.join("iss-sim"), &Flavour::new(RunWorld::Sim));
+    let lab = common::write(&folder.join("iss-lab"), &Flavour { seed: 43, ..Flavour::new(RunWorld::Lab) });
     let one = html(&[&sim]).unwrap();
     let two = html(&[&sim, &lab]).unwrap();
     std::fs::write(folder.join("one.html"), &one).unwrap();
@@ -39,7 +39,7 @@ fn report_pages_are_self_contained() {
 #[test]
 fn names_cannot_escape_page() {
     let folder = tempfile::tempdir().unwrap();
-    let evil = Flavour { suffix: "<script>alert(1)</script>\"'&", bundles: 20, ..Flavour::new(World::Lab) };
+    let evil = Flavour { suffix: "<script>alert(1)</script>\"'&", bundles: 20, ..Flavour::new(RunWorld::Lab) };
     let run = common::write(&folder.path().join("x"), &evil);
     let page = html(&[&run]).unwrap();
     assert!(!page.contains("<script") && page.contains("&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39;&amp;"));
@@ -48,7 +48,7 @@ fn names_cannot_escape_page() {
 #[test]
 fn empty_run_makes_page() {
     let folder = tempfile::tempdir().unwrap();
-    let run = common::write(folder.path(), &Flavour { bundles: 0, ..Flavour::new(World::Sim) });
+    let run = common::write(folder.path(), &Flavour { bundles: 0, ..Flavour::new(RunWorld::Sim) });
     let page = html(&[&run]).unwrap();
     assert!(page.contains("No bundles were created") && !page.contains("NaN"));
 }
@@ -61,8 +61,8 @@ fn drawings(page: &str) -> Vec<(&str, &str)> {
 #[test]
 fn every_line_chart_has_table() {
     let folder = tempfile::tempdir().unwrap();
-    let sim = common::write(&folder.path().join("sim"), &Flavour::new(World::Sim));
-    let lab = common::write(&folder.path().join("lab"), &Flavour { seed: 43, ..Flavour::new(World::Lab) });
+    let sim = common::write(&folder.path().join("sim"), &Flavour::new(RunWorld::Sim));
+    let lab = common::write(&folder.path().join("lab"), &Flavour { seed: 43, ..Flavour::new(RunWorld::Lab) });
     for runs in [&[&sim][..], &[&sim, &lab]] {
         let page = html(runs).unwrap();
         let charts: Vec<_> = drawings(&page).into_iter().filter(|(svg, _)| svg.contains("class=\"line ")).collect();
@@ -85,9 +85,9 @@ fn every_line_chart_has_table() {
 #[test]
 fn second_curve_differs_beyond_colour() {
     let folder = tempfile::tempdir().unwrap();
-    let sim = common::write(&folder.path().join("sim"), &Flavour::new(World::Sim));
+    let sim = common::write(&folder.path().join("sim"), &Flavour::new(RunWorld::Sim));
     // Equal numbers, so that the curves coincide.
-    let lab = common::write(&folder.path().join("lab"), &Flavour::new(World::Lab));
+    let lab = common::write(&folder.path().join("lab"), &Flavour::new(RunWorld::Lab));
     let page = html(&[&sim, &lab]).unwrap();
     let style = page.split_once("svg .line.b {").unwrap().1;
     assert!(style.split_once('}').unwrap().0.contains("stroke-dasharray"), "the gaps show the line below");
@@ -102,7 +102,7 @@ fn second_curve_differs_beyond_colour() {
 #[test]
 fn only_fullest_of_many_stores_drawn() {
     let folder = tempfile::tempdir().unwrap();
-    let manifest = Manifest { duration_s: 100.0, ..Manifest::new(World::Sim, "crowd", "name = \"crowd\"\n", None) };
+    let manifest = Manifest { duration_s: 100.0, ..Manifest::new(RunWorld::Sim, "crowd", "name = \"crowd\"\n", None) };
     let mut writer = RunWriter::create(folder.path(), manifest).unwrap();
     // The first 10 of 3,000 nodes stay empty; the others hold more the higher their number.
     for (second, number) in (0..10).flat_map(|second| (0..3000).map(move |number| (second, number))) {

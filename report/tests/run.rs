@@ -3,12 +3,12 @@
 use crate::common;
 
 use crate::common::Flavour;
-use farlink_report::{Comparison, RunReader, Statistics, World};
+use farlink_report::{Comparison, RunReader, RunWorld, Statistics};
 
 #[test]
 fn statistics_of_run_read_back() {
     let folder = tempfile::tempdir().unwrap();
-    let run = common::write(folder.path(), &Flavour::new(World::Sim));
+    let run = common::write(folder.path(), &Flavour::new(RunWorld::Sim));
     let statistics = Statistics::read(&run).unwrap();
     assert_eq!((statistics.created, statistics.delivered), (800, 800));
     assert_eq!(statistics.delivered_bytes, 200_000_000);
@@ -32,8 +32,8 @@ fn statistics_of_run_read_back() {
 #[test]
 fn simulation_and_testbed_compare() {
     let folder = tempfile::tempdir().unwrap();
-    let sim = common::write(&folder.path().join("sim"), &Flavour::new(World::Sim));
-    let lab = common::write(&folder.path().join("lab"), &Flavour::new(World::Lab));
+    let sim = common::write(&folder.path().join("sim"), &Flavour::new(RunWorld::Sim));
+    let lab = common::write(&folder.path().join("lab"), &Flavour::new(RunWorld::Lab));
     let numbers = [Statistics::read(&sim).unwrap(), Statistics::read(&lab).unwrap()];
     let runs = [&sim, &lab].map(|r| (r.folder().display().to_string(), r.manifest()));
     let comparison =

@@ -16,7 +16,9 @@ use farlink_base::store::Usage;
 use farlink_base::{Event, EventClass, Instant, LinkId};
 use farlink_link::Statistics;
 use farlink_report::schema::{LINK_QUEUE_BYTES, LINK_SENT_BYTES, STORED_BUNDLES, STORED_BYTES};
-use farlink_report::{FileCheck, LinkRow, Manifest, MeetingRow, Names, Recorder, RunWriter, SampleRow, Text, Topology};
+use farlink_report::{
+    FileCheck, LinkRow, Manifest, MeetingRow, NodeNames, Recorder, RunWriter, SampleRow, Text, Topology,
+};
 use farlink_scenario::{Fidelity, Scenario, Table};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -94,7 +96,7 @@ fn simulate<'a>(
 
 fn manifest(scenario: &Scenario, options: &Options) -> Result<Manifest> {
     let plan = scenario.plan_file.as_ref().map(|(_, text)| text.as_str());
-    let mut manifest = Manifest::new(farlink_report::World::Sim, &scenario.name, &scenario.text, plan);
+    let mut manifest = Manifest::new(farlink_report::RunWorld::Sim, &scenario.name, &scenario.text, plan);
     manifest.description = scenario.description.clone();
     manifest.seed = scenario.seed;
     manifest.duration_limit_s = scenario.duration.as_secs_f64();
@@ -155,7 +157,7 @@ impl<'a> Recording<'a> {
             writer.without_events();
         }
         let nodes: Vec<Text> = scenario.nodes.iter().map(|n| Text::from(n.name.as_str())).collect();
-        let names = Arc::new(Names::new(scenario.nodes.iter().map(|n| (n.number, n.name.as_str()))));
+        let names = Arc::new(NodeNames::new(scenario.nodes.iter().map(|n| (n.number, n.name.as_str()))));
         let recorder = |index: usize| {
             let ends = scenario.ends_of(index);
             let links: Vec<&str> = ends.iter().map(|end| scenario.links[end.link].name.as_str()).collect();

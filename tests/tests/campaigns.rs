@@ -42,7 +42,7 @@ fn every_study_can_be_planned_whole() {
         }
         let campaign = farlink_campaign::Campaign::load(&folder).unwrap_or_else(|list| panic!("{list:#?}"));
         let figures = campaign.figures.len();
-        let plan = farlink_campaign::Plan::new(campaign).unwrap_or_else(|list| panic!("{list:#?}"));
+        let plan = farlink_campaign::CampaignPlan::new(campaign).unwrap_or_else(|list| panic!("{list:#?}"));
         assert!(plan.configurations.len() >= figures && folder.join("README.md").exists(), "{}", folder.display());
         found += 1;
     }

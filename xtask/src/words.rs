@@ -3,9 +3,8 @@
 //! Each rule is a row of [`RULES`]: a number counted over all Rust files, and its bound. The rules for people, with
 //! examples, are in CONTRIBUTING.md; here are those that a program can check.
 
-use crate::sources;
 use anyhow::{Context, Result, bail};
-use farlink_trials::{Chore, tools};
+use farlink_trials::{Chore, sources, tools};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 

@@ -4,8 +4,10 @@
 
 use anyhow::{Result, bail};
 use farlink_base::ConfigError;
-use farlink_campaign::{Campaign, Ended, Folder, Job, Options, Plan, Results, Runner, Summary};
-use farlink_report::{EventRow, Manifest, RunWriter, World};
+use farlink_campaign::{
+    Campaign, CampaignFolder, CampaignOptions, CampaignPlan, CellEnd, CellJob, Results, Runner, Summary,
+};
+use farlink_report::{EventRow, Manifest, RunWorld, RunWriter};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -29,8 +31,8 @@ pub fn folder(campaign: &str) -> tempfile::TempDir {
     folder
 }
 
-pub fn plan(folder: &Path) -> Result<Plan, Vec<ConfigError>> {
-    Plan::new(Campaign::load(folder)?)
+pub fn plan(folder: &Path) -> Result<CampaignPlan, Vec<ConfigError>> {
+    CampaignPlan::new(Campaign::load(folder)?)
 }
 
 /// A runner whose larger stores deliver more, whose longer delays deliver later, and whose seeds differ a little; it
@@ -43,14 +45,14 @@ pub struct Pretend {
     pub stop_after: Option<usize>,
 }
 impl Runner for Pretend {
-    fn run(&self, job: &Job<'_>) -> Result<Ended> {
+    fn run(&self, job: &CellJob<'_>) -> Result<CellEnd> {
         let name = job.plan.name(job.cell);
         let number = self.count.fetch_add(1, Ordering::SeqCst);
         if self.stop_after.is_some_and(|most| number >= most) {
             job.stop.store(true, Ordering::SeqCst);
             // A killed process leaves half a run.
             std::fs::write(job.folder.join("manifest.json"), "{").unwrap();
-            return Ok(Ended::Stopped);
+            return Ok(CellEnd::Stopped);
         }
         if self.fail.is_some_and(|what| name.contains(what)) {
             bail!("no room on the moon");
@@ -59,7 +61,7 @@ impl Runner for Pretend {
         let scenario = job.plan.scenario(job.cell).unwrap();
         let large = scenario.nodes[0].store_capacity.bytes() > 1_000_000;
         let delay = job.plan.configurations[job.cell.configuration].values[0].1 as u64 + 1;
-        let mut run = RunWriter::create(job.folder, Manifest::new(World::Sim, "pair", "", None)).unwrap();
+        let mut run = RunWriter::create(job.folder, Manifest::new(RunWorld::Sim, "pair", "", None)).unwrap();
         for sequence in 0..10 {
             let event = |at: u64, name: &'static str| EventRow {
                 source: Some("a".into()),
@@ -77,18 +79,18 @@ impl Runner for Pretend {
             }
         }
         run.finish().unwrap();
-        Ok(Ended::Done)
+        Ok(CellEnd::Done)
     }
 }
 
-pub fn run(plan: &Plan, folder: &Folder, jobs: usize, runner: &Pretend) -> Result<Summary> {
+pub fn run(plan: &CampaignPlan, folder: &CampaignFolder, jobs: usize, runner: &Pretend) -> Result<Summary> {
     let stop = AtomicBool::new(false);
-    let options = Options { jobs, stop: &stop, version: "test" };
+    let options = CampaignOptions { jobs, stop: &stop, version: "test" };
     farlink_campaign::run(plan, folder, options, runner, &mut |_| {})
 }
 
 /// Contents of all result files, by name.
-pub fn written(plan: &Plan, folder: &Folder) -> Vec<(String, Vec<u8>)> {
+pub fn written(plan: &CampaignPlan, folder: &CampaignFolder) -> Vec<(String, Vec<u8>)> {
     let results = Results::new(plan, folder.records(plan).unwrap());
     results.write(folder).unwrap();
     let files = ["results.txt", "cells.csv", "points.csv", "cells.parquet", "points.parquet", "figures/ratio.svg"];

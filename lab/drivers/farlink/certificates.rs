@@ -44,6 +44,7 @@ fn folder() -> String {
 
 /// Parses the first line of the output: node ID, certificate, key.
 fn read(said: &str) -> Option<Files> {
+    // Later lines advise the user how to distribute the files.
     let [_, certificate, key] = said.lines().next()?.split_whitespace().collect::<Vec<_>>()[..] else { return None };
     Some(Files { certificate: certificate.into(), key: key.into(), authorities: format!("{}/authority.pem", folder()) })
 }

@@ -8,12 +8,12 @@ use farlink_base::{Rng, Setting, exact_duration};
 use farlink_scenario::{Crc, Custody, LinkEnd, Medium, Node, StoreKind, Tls, first_delay, first_rate};
 use std::fmt::{Display, Write};
 
-/// Time by which a node without real-time priority hands over ahead: the scheduling delay of nodes on a loaded machine.
-/// Other nodes keep the default, as in simulation.
+// Time by which a node without real-time priority hands over ahead: the scheduling delay of nodes
+// on a loaded machine. Other nodes keep the default, as in simulation.
 const AHEAD_WHEN_LATE: &str = "100 ms";
-/// UDP port of neighbour announcements.
+// UDP port of neighbour announcements.
 const ANNOUNCED_AT: u16 = 3003;
-/// Interval between announcements: the shortest that nodes accept.
+// Interval between announcements: the shortest that nodes accept.
 const ANNOUNCED_EVERY: &str = "1 s";
 
 /// Configuration file of one node; `shows` is its certificate if its sessions use TLS.
@@ -22,6 +22,7 @@ pub fn node_toml(node: &NodeContext<'_>, shows: Option<&Files>) -> String {
     let mut toml = Toml::default();
     toml.comment(&format!("node `{}` of scenario `{}`", here.name, node.scenario.name));
     toml.value("node_ids", list(&here.ids));
+    // All nodes read the clock of this machine.
     toml.text("clock_error", "1 ms");
     toml.text(
         "crc",
@@ -39,6 +40,7 @@ pub fn node_toml(node: &NodeContext<'_>, shows: Option<&Files>) -> String {
     }
     // The simulator derives the seed of a node in the same way.
     toml.value("seed", Rng::stream(node.scenario.seed, 2 << 32 | node.index as u64).next_u64());
+    // Below the time that the session gives processes to end.
     toml.text("shutdown_timeout", "2 s");
 
     toml.table("store");
@@ -147,6 +149,7 @@ fn discovery(node: &NodeContext<'_>, toml: &mut Toml) {
     }
     let to: Vec<String> = found.iter().map(|end| format!("{}:{ANNOUNCED_AT}", end.peer_address)).collect();
     let mut accept: Vec<String> = found.iter().map(|end| node.scenario.nodes[end.peer].ids[0].clone()).collect();
+    // Several links may join the same pair of nodes.
     accept.dedup();
     let layers = node.scenario.layers_of(node.index).into_iter();
     let layers = layers.filter(|layer| found.iter().any(|end| layer.links.contains(&end.link)));
@@ -161,6 +164,7 @@ fn discovery(node: &NodeContext<'_>, toml: &mut Toml) {
 /// Contact plan common to all nodes; its epoch is in the configuration.
 pub fn contact_plan(node: &NodeContext<'_>) -> String {
     let mut plan = node.scenario.contact_plan();
+    // The epoch is known only when the run starts.
     plan.epoch = None;
     let named = node.scenario.nodes.iter().filter(|n| n.number.is_named());
     let names: Vec<_> = named.filter_map(|n| Some((n.ids.first()?.clone(), n.number))).collect();
@@ -215,6 +219,7 @@ fn link(node: &NodeContext<'_>, end: &LinkEnd, toml: &mut Toml) {
         toml.text("rate", &format!("{} bit/s", rate.bits_per_second()));
     }
     toml.text("one_way_delay", &exact_duration(first_delay(own)));
+    // Datagram layers have no connection to open.
     if link.layer.kind.medium == Medium::Streams {
         toml.value("connect", link.layer.connect.connects(end.first));
     }
@@ -256,6 +261,7 @@ fn security(rules: &[Rule], toml: &mut Toml) {
         } else if rule.wrap {
             toml.text("cipher", &rule.aes_bits.to_string());
         }
+        // Names of the scope flags, from the lowest bit (RFC 9173 section 3.3.3).
         let parts = ["primary", "target", "security"].iter().enumerate();
         let parts: Vec<String> =
             parts.filter(|(bit, _)| rule.scope >> bit & 1 == 1).map(|(_, part)| part.to_string()).collect();
@@ -269,6 +275,7 @@ pub fn key_file(node: &NodeContext<'_>) -> Option<String> {
     let links = node.scenario.ends_of(node.index).into_iter().filter_map(|end| node.scenario.link_key(end.link));
     let mut names: Vec<String> = rules.chain(links).collect();
     names.sort_unstable();
+    // Rules and links may share a key.
     names.dedup();
     if names.is_empty() {
         return None;

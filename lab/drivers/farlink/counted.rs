@@ -1,6 +1,6 @@
 //! Counters of bundles created and delivered at a node, taken from its event file.
 
-use crate::driver::Tally;
+use crate::driver::BundleTally;
 use farlink_base::{BundleHandle, BundleKey, Event};
 use farlink_events::{EventNames, is_event};
 use std::collections::{HashMap, HashSet};
@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 /// Counters of a node over all its restarts.
 #[derive(Debug, Default)]
 pub struct Counted {
-    pub tally: Tally,
+    pub tally: BundleTally,
     /// Bundles delivered to its applications; a restarted node may deliver them again.
     taken: HashSet<BundleKey>,
     /// Bundles at the node now, by the numbers of its current life.
@@ -41,6 +41,7 @@ impl Counted {
             Some((_, Event::Deleted { bundle, .. })) => drop(self.here.remove(&bundle)),
             Some((_, Event::Delivered { bundle })) => {
                 // A bundle without a `seen` event cannot be recognised again, so it counts.
+                // A restarted node may deliver a bundle again, under another number.
                 let is_new = self.here.get(&bundle).is_none_or(|key| self.taken.insert(*key));
                 self.tally.delivered += u64::from(is_new);
             }

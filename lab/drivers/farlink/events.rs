@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Prefix under which recorders name links opened by peers.
+// Prefix under which recorders name links opened by peers.
 const DYNAMIC: &str = "dynamic-";
 
 /// Reader of one node's event file.
@@ -37,7 +37,7 @@ impl EventReader {
         };
         let found = ends.iter().filter(is_found);
         let found = found.map(|end| (neighbour(end).name.clone(), scenario.links[end.link].name.clone())).collect();
-        let nodes = farlink_report::Names::new(scenario.nodes.iter().map(|n| (n.number, n.name.as_str())));
+        let nodes = farlink_report::NodeNames::new(scenario.nodes.iter().map(|n| (n.number, n.name.as_str())));
         EventReader {
             names: farlink_events::EventNames::new(node.name.clone(), ends.iter().map(known_as).collect()),
             recorder: Recorder::new(&node.name, &links, Arc::new(nodes)),
@@ -53,6 +53,7 @@ impl EventReader {
             let same = |(neighbour, _): &&(String, String)| row.peer.as_deref() == Some(neighbour.as_str());
             match self.found.iter().find(same).filter(|_| link.starts_with(DYNAMIC)) {
                 Some((_, name)) => drop(self.opened.insert(link.to_string(), name.clone())),
+                // A dynamic number may be reused for a link to another neighbour.
                 None => drop(self.opened.remove(link)),
             }
         }
@@ -68,6 +69,7 @@ impl EventReader {
         let mut reader = BufReader::with_capacity(1 << 20, file);
         let mut text = String::new();
         let mut number = 0;
+        // A killed node leaves an unfinished last line.
         while reader.read_line(&mut text)? > 0 && text.ends_with('\n') {
             number += 1;
             let (at, event) =
@@ -157,7 +159,7 @@ mod tests {
         let scenario = Scenario::parse(SCENARIO).unwrap();
         let names = farlink_events::EventNames::new("ipn:1.0".into(), vec!["space".into()]);
         let nodes = scenario.nodes.iter().map(|n| (n.number, n.name.as_str()));
-        let mut simulated = Recorder::new("probe", &["space"], Arc::new(farlink_report::Names::new(nodes)));
+        let mut simulated = Recorder::new("probe", &["space"], Arc::new(farlink_report::NodeNames::new(nodes)));
         let events = farlink_events::schema::samples();
         let lines: String = events.iter().map(|event| names.json(farlink_base::Instant(5), 6, event) + "\n").collect();
         let expected: Vec<EventRow> = events.iter().filter_map(|event| simulated.row(5, event)).collect();

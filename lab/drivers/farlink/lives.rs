@@ -19,6 +19,7 @@ pub fn events_of(life: u32) -> String {
 pub fn put_aside(node: &NodeContext<'_>, life: u32, killed_ns: u64) -> Result<()> {
     let file = node.folder.join(EVENTS);
     let mut text = fs::read(&file).unwrap_or_default();
+    // The kill may have cut the last line.
     text.truncate(text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1));
     // The node may have written events after the time that was taken before the kill.
     let down_ns = last_time(&text).map_or(killed_ns, |last| last.max(killed_ns));
@@ -52,6 +53,8 @@ fn last_time(lines: &[u8]) -> Option<u64> {
 /// Event line of a fault of the node at that time.
 fn line(node: &NodeContext<'_>, at_ns: u64, what: &'static str) -> String {
     let names = EventNames::new(node.scenario.nodes[node.index].name.clone(), Vec::new());
+    // The wall clock then is derived from the time since, because only the monotonic time was
+    // recorded.
     let ago_ns = farlink_os::monotonic_ns().saturating_sub(at_ns);
     let utc_ns = farlink_os::realtime_ns().saturating_sub(ago_ns);
     names.json(Instant(at_ns), utc_ns, &Event::Fault { link: None, what }) + "\n"

@@ -7,7 +7,7 @@ mod counted;
 mod events;
 mod lives;
 
-use crate::driver::{Driver, NodeContext, Program, Tally};
+use crate::driver::{BundleTally, Driver, NodeContext, Program};
 use anyhow::{Context, Result};
 use counted::Counted;
 use events::EventReader;
@@ -35,11 +35,11 @@ pub const KEYS: &str = "node.keys";
 /// Socket of the control API, present if the node's links change.
 pub const CONTROL: &str = "control.sock";
 
-/// Log file of the node, and the text of its warning about a reduced bound.
+// Log file of the node, and the text of its warning about a reduced bound.
 const LOG: &str = "node.log";
 const LOWERED: &str = "its share of the memory budget";
 
-/// Most bundles in hand-over before the first is accepted, if the scenario sets no limit.
+// Most bundles in hand-over before the first is accepted, if the scenario sets no limit.
 const WINDOW: u32 = 64;
 
 /// State of one node of ours.
@@ -66,6 +66,7 @@ impl Driver for Farlink {
         write(PLAN, configuration::contact_plan(node))?;
         if let Some(keys) = configuration::key_file(node) {
             write(KEYS, keys)?;
+            // Keys must be readable by their owner only.
             let path = node.folder.join(KEYS);
             fs::set_permissions(&path, fs::Permissions::from_mode(0o600))
                 .with_context(|| format!("cannot close {} to others", path.display()))?;
@@ -121,6 +122,7 @@ impl Driver for Farlink {
             arguments.option("--count", count);
             arguments.option("--interval", exact_duration(*interval));
             arguments.option("--size", format!("{} B", size.bytes()));
+            // A reply may be late, but never later than the end of the run.
             arguments.option("--timeout", exact_duration(node.scenario.duration));
             arguments.list.push(to);
             return arguments.run(node);
@@ -171,7 +173,7 @@ impl Driver for Farlink {
         Ok(Arguments { list }.run(node))
     }
 
-    fn tally(&mut self, node: &NodeContext<'_>) -> Tally {
+    fn tally(&mut self, node: &NodeContext<'_>) -> BundleTally {
         // Errors mean that nothing new can be read yet; the time limit ends the run at the latest.
         let _ = self.read_on(node);
         self.counted.tally
@@ -192,6 +194,7 @@ impl Driver for Farlink {
 
     fn events(&mut self, node: &NodeContext<'_>, each: &mut dyn FnMut(EventRow) -> Result<()>) -> Result<()> {
         let mut reader = EventReader::new(node.scenario, node.index);
+        // One event file for each finished life, then that of the current one.
         let before = (0..self.lives).map(lives::events_of);
         before.chain([EVENTS.to_string()]).try_for_each(|file| reader.read(&node.folder.join(file), each))
     }
@@ -206,6 +209,7 @@ impl Farlink {
         file.read_to_end(&mut text)?;
         let is_restart = |fault: &Fault| fault.kind == FaultKind::Restart { node: node.index };
         let restarts = node.scenario.faults.iter().any(is_restart);
+        // The last line may still be being written.
         let whole = text.iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1);
         text[..whole].split(|b| *b == b'\n').for_each(|line| self.counted.count(line, restarts));
         self.seen += whole as u64;
@@ -250,6 +254,7 @@ impl Arguments {
 
 /// Endpoint ID of the receiving application.
 fn destination(node: &NodeContext<'_>, traffic: &Traffic) -> String {
+    // Service 128 is the node's own echo service.
     let service = match traffic.kind {
         TrafficKind::Ping { .. } => 128,
         _ => traffic.service,
@@ -327,12 +332,12 @@ mod tests {
         let (program, epoch) = (Path::new("x"), DtnTime(1));
         let node = NodeContext { scenario: &scenario, index: 0, folder: &folder, epoch, program, real_time: true };
         let mut driver = Farlink::default();
-        assert_eq!(driver.tally(&node), Tally::default());
+        assert_eq!(driver.tally(&node), BundleTally::default());
         let created = "{\"event\":\"created\",\"bundle\":1}\n";
         fs::write(folder.join(EVENTS), format!("{created}{{\"event\":\"deliv")).unwrap();
-        assert_eq!(driver.tally(&node), Tally { created: 1, delivered: 0 });
+        assert_eq!(driver.tally(&node), BundleTally { created: 1, delivered: 0 });
         fs::write(folder.join(EVENTS), format!("{created}{{\"event\":\"delivered\",\"bundle\":1}}\n")).unwrap();
-        assert_eq!(driver.tally(&node), Tally { created: 1, delivered: 1 });
+        assert_eq!(driver.tally(&node), BundleTally { created: 1, delivered: 1 });
         fs::remove_dir_all(&folder).unwrap();
     }
 }

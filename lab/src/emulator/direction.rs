@@ -3,7 +3,7 @@
 
 use super::frame::{self, Frame};
 use super::lateness::Lateness;
-use super::pending::{Due, Pending};
+use super::pending::{DueFrame, Pending};
 use super::port::{Intake, Port};
 use farlink_base::Instant;
 use farlink_link::{DirectionSpec, LinkDirection, PacketFate, Statistics};
@@ -16,21 +16,21 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-/// Wire packets of one super-packet that arrive within this time are delivered together. It matches the emulator's own
-/// precision, and the behaviour of interfaces that coalesce.
+// Wire packets of one super-packet that arrive within this time are delivered together. It matches
+// the emulator's own precision, and the behaviour of interfaces that coalesce.
 const GRAIN_NS: u64 = 200_000;
-/// Waits shorter than this are spun, because sleeping would take longer.
+// Waits shorter than this are spun, because sleeping would take longer.
 const SPIN_NS: u64 = 3_000;
-/// Wait after the host's interface had no room.
+// Wait after the host's interface had no room.
 const RETRY_NS: u64 = 20_000;
-/// Wait after the host's interface was found to be down.
+// Wait after the host's interface was found to be down.
 const DOWN_WAIT: Duration = Duration::from_millis(2);
 /// Real-time priority: above ordinary programs, below the kernel's own threads.
 pub const PRIORITY: i32 = 50;
 
 /// Parameters of a direction.
 #[derive(Clone, Debug)]
-pub struct Setup {
+pub struct DirectionSetup {
     /// Number of the link, for samples.
     pub link: usize,
     /// Whether this is the link's forward direction.
@@ -45,7 +45,7 @@ pub struct Setup {
 
 /// Counters of one direction at one time.
 #[derive(Clone, Debug)]
-pub struct Sample {
+pub struct DirectionSample {
     /// Number of the link.
     pub link: usize,
     /// Whether this is the link's forward direction.
@@ -76,7 +76,7 @@ pub struct Sample {
 
 /// State of a direction that other threads read without a lock.
 #[derive(Debug)]
-pub struct Shared {
+pub struct DirectionState {
     /// Whether the direction may transmit now or within the notice time.
     pub up: AtomicBool,
     /// Monotonic nanoseconds at which everything in flight has arrived.
@@ -87,10 +87,10 @@ pub struct Shared {
     pub missed: AtomicU64,
 }
 
-impl Shared {
+impl DirectionState {
     /// State of a direction that is up from the start.
-    pub fn new() -> Shared {
-        Shared {
+    pub fn new() -> DirectionState {
+        DirectionState {
             up: AtomicBool::new(true),
             drained_ns: AtomicU64::new(0),
             opens_ns: AtomicU64::new(0),
@@ -104,21 +104,21 @@ impl Shared {
     }
 }
 
-/// Notice before a link opens, so that the carrier is up in time.
+// Notice before a link opens, so that the carrier is up in time.
 const NOTICE: Duration = Duration::from_millis(50);
 
 pub struct Direction {
-    setup: Setup,
+    setup: DirectionSetup,
     /// Monotonic nanoseconds of the run's start; packets sent earlier wait for it.
     start_ns: u64,
     link: LinkDirection,
     from: Arc<Port>,
     to: Arc<Port>,
     pending: Pending,
-    due: Vec<Due>,
+    due: Vec<DueFrame>,
     verdicts: Vec<PacketFate>,
     lateness: Lateness,
-    shared: Arc<Shared>,
+    shared: Arc<DirectionState>,
     ignored: u64,
     own_losses: u64,
     handed_over_bytes: u64,
@@ -129,7 +129,7 @@ pub struct Direction {
 }
 
 impl Direction {
-    pub fn new(setup: Setup, from: Arc<Port>, to: Arc<Port>, shared: Arc<Shared>) -> io::Result<Self> {
+    pub fn new(setup: DirectionSetup, from: Arc<Port>, to: Arc<Port>, shared: Arc<DirectionState>) -> io::Result<Self> {
         let (capacity, populated) = memory_for(&setup.spec);
         Ok(Direction {
             link: LinkDirection::new(setup.spec.clone(), setup.seed),
@@ -158,7 +158,7 @@ impl Direction {
         start_ns: u64,
         starting: Sender<Infallible>,
         stop: &AtomicBool,
-        samples: &Sender<Sample>,
+        samples: &Sender<DirectionSample>,
     ) -> io::Result<()> {
         self.start_ns = start_ns;
         let _ = schedule::set_timer_slack(1);
@@ -213,6 +213,7 @@ impl Direction {
     fn take(&mut self, sent_ns: u64, bytes: &[u8]) {
         self.model_now = self.model_now.max(self.instant(sent_ns));
         let now = self.model_now;
+        // Frames other than unicast IP neither use the link nor count as losses.
         let Some(frame) = Frame::read(bytes) else {
             self.ignored += 1;
             return;
@@ -242,6 +243,7 @@ impl Direction {
             }
         });
         if !kept {
+            // A lack of memory must not look like a loss of the link model.
             self.own_losses += (last - first) as u64;
         }
     }
@@ -251,6 +253,7 @@ impl Direction {
         loop {
             let now = monotonic_ns();
             self.pending.take_due(now, BATCH, &mut self.due);
+            // Nothing is due yet, so the host had room for everything.
             if self.due.is_empty() {
                 return Ok(false);
             }
@@ -300,15 +303,16 @@ impl Direction {
         if up && !self.shared.up.load(Ordering::Relaxed) {
             self.shared.opens_ns.store(opens.0.saturating_add(self.start_ns), Ordering::Relaxed);
         }
+        // Released after `opens_ns`, which the polling thread compares.
         self.shared.up.store(up, Ordering::Release);
         let drained = self.link.last_arrival().0.saturating_add(self.start_ns);
         self.shared.drained_ns.store(drained, Ordering::Relaxed);
     }
 
-    fn sample(&mut self, now_ns: u64) -> Sample {
+    fn sample(&mut self, now_ns: u64) -> DirectionSample {
         self.own_losses += self.from.take_drops() + self.shared.missed.swap(0, Ordering::Relaxed);
         let now = self.model_now;
-        Sample {
+        DirectionSample {
             link: self.setup.link,
             forward: self.setup.forward,
             at_ns: self.instant(now_ns).0,
@@ -352,7 +356,9 @@ fn memory_for(spec: &DirectionSpec) -> (usize, usize) {
     const LEAST: u64 = 16 << 20;
     const MOST: u64 = 2 << 30;
     const READY: u64 = 128 << 20;
+    // Without a rate limit the bytes in flight are unknown, so the size is fixed.
     let Some(rate) = highest_rate(spec) else { return (256 << 20, LEAST as usize) };
+    // Reordered and jittered packets stay in flight longer.
     let detour = spec.reorder.map_or(Duration::ZERO, |r| r.gap);
     let flight = spec.longest_delay() + spec.jitter.map_or(Duration::ZERO, |j| j.most) + detour;
     let flying = u64::try_from(u128::from(rate) * flight.as_nanos() / 8_000_000_000).unwrap_or(MOST);
@@ -381,7 +387,7 @@ fn interface_down(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(EIO | ENXIO | ENETDOWN | EBADFD))
 }
 
-/// Linux error numbers (asm-generic/errno.h).
+// Linux error numbers (asm-generic/errno.h).
 const EIO: i32 = 5;
 const ENXIO: i32 = 6;
 const EBADFD: i32 = 77;
@@ -413,7 +419,7 @@ mod tests {
 
     #[test]
     fn late_carrier_counts_missed_opening() {
-        let shared = Shared::new();
+        let shared = DirectionState::new();
         let missed = || shared.missed.swap(0, Ordering::Relaxed);
         shared.opens_ns.store(1000, Ordering::Relaxed);
         shared.carrier_up(900);

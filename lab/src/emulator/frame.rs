@@ -4,10 +4,10 @@
 use farlink_os::tap::VNET_HEADER;
 
 const ETHERNET: usize = 14;
-/// Most header bytes of a super-packet: Ethernet, IPv4 or IPv6 with options, TCP with options.
+// Most header bytes of a super-packet: Ethernet, IPv4 or IPv6 with options, TCP with options.
 const HEADERS_MAX: usize = 256;
 
-/// Flag `VIRTIO_NET_HDR_F_NEEDS_CSUM`.
+// Flag `VIRTIO_NET_HDR_F_NEEDS_CSUM`.
 const NEEDS_CHECKSUM: u8 = 1;
 const GSO_NONE: u8 = 0;
 const GSO_TCP4: u8 = 1;
@@ -19,11 +19,11 @@ const GSO_ECN: u8 = 0x80;
 pub struct Frame<'a> {
     bytes: &'a [u8],
     /// Segmentation, if the frame is a super-packet.
-    cut: Option<Cut>,
+    cut: Option<GsoLayout>,
 }
 
 #[derive(Clone, Copy)]
-struct Cut {
+struct GsoLayout {
     /// Length of the Ethernet, IP, and TCP or UDP headers, in bytes.
     headers: usize,
     /// Payload bytes of each wire packet except the last.
@@ -38,14 +38,13 @@ impl<'a> Frame<'a> {
     pub fn read(bytes: &'a [u8]) -> Option<Self> {
         let ethernet = bytes.get(VNET_HEADER..)?;
         let unicast = ethernet.first()? & 1 == 0;
-        // packets.
         // Neighbours are configured statically, and other traffic of the kernel would shift the
-        // random decisions about
+        // random decisions about packets.
         let kind = u16::from_be_bytes([*ethernet.get(12)?, *ethernet.get(13)?]);
         if !unicast || !matches!(kind, 0x0800 | 0x86dd) || ethernet.len() < ETHERNET + 20 {
             return None;
         }
-        Some(Frame { bytes, cut: Cut::read(bytes, ethernet) })
+        Some(Frame { bytes, cut: GsoLayout::read(bytes, ethernet) })
     }
 
     fn ethernet(&self) -> &'a [u8] {
@@ -75,7 +74,7 @@ impl<'a> Frame<'a> {
         }
     }
 
-    fn payload(&self, cut: Cut, first: usize, last: usize) -> &'a [u8] {
+    fn payload(&self, cut: GsoLayout, first: usize, last: usize) -> &'a [u8] {
         let payload = &self.ethernet()[cut.headers..];
         &payload[(first * cut.size).min(payload.len())..(last * cut.size).min(payload.len())]
     }
@@ -93,6 +92,7 @@ impl<'a> Frame<'a> {
         body.copy_from_slice(payload);
         let (virtio, headers) = head.split_at_mut(VNET_HEADER);
         virtio[2..4].copy_from_slice(&(cut.headers as u16).to_ne_bytes());
+        // A single packet is no super-packet any more.
         if last - first == 1 {
             virtio[1] = GSO_NONE;
             virtio[4..6].copy_from_slice(&[0, 0]);
@@ -101,8 +101,8 @@ impl<'a> Frame<'a> {
     }
 }
 
-impl Cut {
-    fn read(bytes: &[u8], ethernet: &[u8]) -> Option<Cut> {
+impl GsoLayout {
+    fn read(bytes: &[u8], ethernet: &[u8]) -> Option<GsoLayout> {
         let kind = bytes[1] & !GSO_ECN;
         let size = usize::from(u16::from_ne_bytes([bytes[4], bytes[5]]));
         let transport = usize::from(u16::from_ne_bytes([bytes[6], bytes[7]]));
@@ -114,8 +114,9 @@ impl Cut {
             _ => usize::from(ethernet.get(transport + 12)? >> 4) * 4,
         };
         let headers = transport + length;
+        // The offsets come from a program in the host, so they are checked before use.
         let plausible = transport >= ETHERNET + 20 && headers <= HEADERS_MAX && headers < ethernet.len();
-        plausible.then_some(Cut { headers, size, kind, transport })
+        plausible.then_some(GsoLayout { headers, size, kind, transport })
     }
 
     /// Rewrites the copied headers of a super-packet for a part of it, like the kernel's own segmentation
@@ -125,6 +126,7 @@ impl Cut {
         let version_4 = headers[ETHERNET] >> 4 == 4;
         if version_4 {
             let ip = &mut headers[ETHERNET..self.transport];
+            // Each segment counts the IP identification up, as in the kernel's segmentation.
             let identification = u16::from_be_bytes([ip[4], ip[5]]).wrapping_add(first as u16);
             ip[2..4].copy_from_slice(&(ip_length as u16).to_be_bytes());
             ip[4..6].copy_from_slice(&identification.to_be_bytes());

@@ -63,6 +63,7 @@ impl Lateness {
 }
 
 fn bucket(ns: u64) -> usize {
+    // Below 4 ns a quarter of a power of two is less than a nanosecond.
     if ns < 4 {
         return ns as usize;
     }
@@ -79,19 +80,20 @@ fn upper(bucket: usize) -> u64 {
     (1u64 << power).saturating_add((part + 1).saturating_mul(step)).saturating_sub(1)
 }
 
-/// Bound of the delay at the 99th percentile beyond which a run counts as disturbed, unless a tenth of the link's delay
-/// is more.
+// Bound of the delay at the 99th percentile beyond which a run counts as disturbed, unless a tenth
+// of the link's delay is more.
 const LATE: Duration = Duration::from_millis(5);
-/// Bound of the fraction of time in which a task waited for a processor. On one machine processes always wait a little;
-/// beyond this they measure each other.
+// Bound of the fraction of time in which a task waited for a processor. On one machine processes
+// always wait a little; beyond this they measure each other.
 const CPU_WAIT: f64 = 0.60;
-/// Bound of the fraction of processor time that the hypervisor gave to other machines.
+// Bound of the fraction of processor time that the hypervisor gave to other machines.
 const STOLEN: f64 = 0.05;
-/// Bound of the fraction of time in which processors were busy; beyond it the results show the limits of this machine.
+// Bound of the fraction of time in which processors were busy; beyond it the results show the
+// limits of this machine.
 const BUSY: f64 = 0.90;
 
-/// Bound of the fraction of time in which a task waited for a disk, if nodes have durable stores. Simulated disks
-/// answer at once.
+// Bound of the fraction of time in which a task waited for a disk, if nodes have durable stores.
+// Simulated disks answer at once.
 const DISK_WAIT: f64 = 0.10;
 
 /// Component whose delay is judged.
@@ -130,8 +132,7 @@ impl Signs {
     pub fn doubts(&self) -> Vec<String> {
         let mut doubts = Vec::new();
         let ms = |d: Duration| d.as_secs_f64() * 1e3;
-        // A delay of a few percent of the link's own delay is invisible, so long links tolerate
-        // more.
+        // Delays up to a tenth of the link's own delay hardly change a run.
         let allowed = LATE.max(self.delay / 10);
         if self.late_p99 > allowed {
             let what = match self.who {
@@ -184,6 +185,7 @@ impl MachineWatch {
         let waited = self.waited(self.pressure, Resource::Cpu);
         let stolen = self.time.zip(pressure::machine_time()).map(|(a, b)| {
             let stolen = b.stolen.saturating_sub(a.stolen);
+            // Counters of all processors, so the fractions need no number of processors.
             let total = stolen + b.busy.saturating_sub(a.busy) + b.idle.saturating_sub(a.idle);
             stolen.as_secs_f64() / total.as_secs_f64().max(1e-3)
         });

@@ -9,11 +9,11 @@ mod lateness;
 mod pending;
 mod port;
 
-pub use direction::{Sample, Setup};
+pub use direction::{DirectionSample, DirectionSetup};
 pub use lateness::{Lateness, MachineWatch, Signs, Who};
 pub use port::Port;
 
-use direction::{Direction, Shared};
+use direction::{Direction, DirectionState};
 use farlink_link::{LinkSpec, direction_seed};
 use farlink_os::monotonic_ns;
 use std::io;
@@ -33,15 +33,15 @@ pub struct Emulator {
     /// Directions that are not running yet, with their thread names.
     waiting: Vec<(String, Direction)>,
     threads: Vec<JoinHandle<io::Result<()>>>,
-    sender: Sender<Sample>,
-    samples: Receiver<Sample>,
+    sender: Sender<DirectionSample>,
+    samples: Receiver<DirectionSample>,
     cables: Vec<Cable>,
 }
 
 /// A link whose carrier is raised and lowered.
 struct Cable {
     ports: [Arc<Port>; 2],
-    directions: [Arc<Shared>; 2],
+    directions: [Arc<DirectionState>; 2],
     carrier: bool,
 }
 
@@ -58,9 +58,9 @@ impl Emulator {
     pub fn add(&mut self, ports: [Port; 2], spec: &LinkSpec, seed: u64) -> io::Result<()> {
         let link = self.cables.len();
         let ports = ports.map(Arc::new);
-        let directions = [(); 2].map(|()| Arc::new(Shared::new()));
+        let directions = [(); 2].map(|()| Arc::new(DirectionState::new()));
         for (index, spec) in [&spec.forward, &spec.reverse].into_iter().enumerate() {
-            let setup = Setup {
+            let setup = DirectionSetup {
                 link,
                 forward: index == 0,
                 spec: spec.clone(),
@@ -96,9 +96,10 @@ impl Emulator {
 
     /// Collects samples, waiting for the first at most this long, and updates the carriers. Fails if a direction has
     /// stopped.
-    pub fn poll(&mut self, wait: Duration) -> io::Result<Vec<Sample>> {
-        let mut samples: Vec<Sample> = self.samples.recv_timeout(wait).into_iter().collect();
+    pub fn poll(&mut self, wait: Duration) -> io::Result<Vec<DirectionSample>> {
+        let mut samples: Vec<DirectionSample> = self.samples.recv_timeout(wait).into_iter().collect();
         samples.extend(self.samples.try_iter());
+        // Carriers follow the link at the pace of polling, which the notice time covers.
         self.cables.iter_mut().for_each(Cable::update_carrier);
         if self.threads.iter().any(JoinHandle::is_finished) {
             self.finish()?;
@@ -108,7 +109,7 @@ impl Emulator {
     }
 
     /// Stops all links and returns the last samples.
-    pub fn finish(&mut self) -> io::Result<Vec<Sample>> {
+    pub fn finish(&mut self) -> io::Result<Vec<DirectionSample>> {
         self.stop.store(true, Ordering::Relaxed);
         let mut result = Ok(());
         for thread in self.threads.drain(..) {

@@ -5,13 +5,13 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io;
 
-/// Size of the chunks into which frames are written one after another. An emptied chunk is reused before an untouched
-/// one, so that memory use follows the bytes in flight.
+// Size of the chunks into which frames are written one after another. An emptied chunk is reused
+// before an untouched one, so that memory use follows the bytes in flight.
 const CHUNK: usize = 1 << 20;
 
 /// A frame in flight.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Due {
+pub struct DueFrame {
     /// Arrival time in nanoseconds.
     pub at: u64,
     /// Order of entry, which decides between equal times.
@@ -20,7 +20,7 @@ pub struct Due {
     length: u32,
 }
 
-impl Due {
+impl DueFrame {
     fn range(self) -> std::ops::Range<usize> {
         self.offset as usize..(self.offset + self.length) as usize
     }
@@ -43,9 +43,9 @@ pub struct Pending {
     filled: usize,
     entered: u64,
     /// Frames that arrive in order of entry: nearly all.
-    in_order: VecDeque<Due>,
+    in_order: VecDeque<DueFrame>,
     /// Frames that overtake others.
-    early: BinaryHeap<Reverse<Due>>,
+    early: BinaryHeap<Reverse<DueFrame>>,
     bytes: usize,
 }
 
@@ -76,9 +76,10 @@ impl Pending {
     /// Adds a frame of `length` bytes that arrives at `at`, filled by `write`; returns false if there is no room.
     pub fn push(&mut self, at: u64, length: usize, write: impl FnOnce(&mut [u8])) -> bool {
         let Some(offset) = self.allocate(length) else { return false };
-        let due = Due { at, sequence: self.entered, offset: offset as u32, length: length as u32 };
+        let due = DueFrame { at, sequence: self.entered, offset: offset as u32, length: length as u32 };
         self.entered += 1;
         write(&mut self.region[due.range()]);
+        // Jitter aside, packets arrive in order, and a queue is cheaper than a heap.
         if self.in_order.back().is_none_or(|last| last.at <= at) {
             self.in_order.push_back(due);
         } else {
@@ -110,7 +111,7 @@ impl Pending {
         Some(offset)
     }
 
-    pub fn next(&self) -> Option<Due> {
+    pub fn next(&self) -> Option<DueFrame> {
         match (self.in_order.front(), self.early.peek()) {
             (Some(a), Some(Reverse(b))) => Some(*a.min(b)),
             (Some(a), None) => Some(*a),
@@ -120,7 +121,7 @@ impl Pending {
 
     /// Moves frames that are due at `now` into `out`, in order, until it holds `most`. Their bytes stay valid until
     /// [`Pending::release`].
-    pub fn take_due(&mut self, now: u64, most: usize, out: &mut Vec<Due>) {
+    pub fn take_due(&mut self, now: u64, most: usize, out: &mut Vec<DueFrame>) {
         while out.len() < most {
             let Some(next) = self.next().filter(|d| d.at <= now) else { return };
             if self.in_order.front() == Some(&next) {
@@ -132,16 +133,17 @@ impl Pending {
         }
     }
 
-    pub fn bytes_of(&self, due: Due) -> &[u8] {
+    pub fn bytes_of(&self, due: DueFrame) -> &[u8] {
         &self.region[due.range()]
     }
 
     /// Releases the memory of a frame.
-    pub fn release(&mut self, due: Due) {
+    pub fn release(&mut self, due: DueFrame) {
         self.bytes -= due.length as usize;
         let chunk = due.offset as usize / self.chunk;
         self.frames[chunk] -= 1;
         match self.frames[chunk] {
+            // The chunk being filled starts over at once.
             0 if chunk == self.current => self.filled = 0,
             0 => self.free.push(chunk),
             _ => {}
@@ -218,7 +220,7 @@ mod tests {
             due.drain(..).for_each(|due| pending.release(due));
             most = most.max(pending.bytes());
         }
-        let index = pending.in_order.capacity() * std::mem::size_of::<Due>();
+        let index = pending.in_order.capacity() * std::mem::size_of::<DueFrame>();
         let used = pending.frames.len() * CHUNK + index;
         assert!(most > 250_000_000 && used * 10 <= most * 12, "{used} bytes for {most}");
     }

@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Number of log lines shown when a run fails.
+// Number of log lines shown when a run fails.
 const TAIL: usize = 8;
 
 /// Folder layout of a run.
@@ -156,7 +156,9 @@ impl RunFolder {
 /// draws the same sizes.
 fn make_bundles(path: &Path, count: u64, size: SizeRange, mut rng: Rng) -> Result<()> {
     let (least, most) = (size.min.bytes(), size.max.bytes());
+    // Zeros are never written, so the file takes no room on disk.
     let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
+    // Equal sizes need no list: the sender divides the file.
     if least == most && least > 0 {
         file.set_len(count.saturating_mul(least))?;
         return Ok(());

@@ -9,17 +9,17 @@ mod session;
 
 use crate::cable::Method;
 use anyhow::{Context, Result};
-use farlink_report::{Manifest, RunWriter, Topology, World};
+use farlink_report::{Manifest, RunWorld, RunWriter, Topology};
 use farlink_scenario::Scenario;
 use folder::RunFolder;
-use session::Session;
+use session::LabSession;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// Options of [`run`].
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct LabOptions {
     /// Path of the run directory.
     pub folder: PathBuf,
     /// Command line that repeats the run, for the manifest.
@@ -34,7 +34,7 @@ pub struct Options {
 
 /// Progress of a run.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Progress {
+pub struct LabProgress {
     /// Current phase: `setting up`, `running`, `collecting`.
     pub phase: &'static str,
     /// Seconds since the start of the run.
@@ -52,27 +52,34 @@ pub struct Progress {
 ///
 /// # Errors
 /// The failure, with the last lines of the logs. The run directory is kept.
-pub fn run(scenario: &Scenario, options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<PathBuf> {
+pub fn run(scenario: &Scenario, options: &LabOptions, progress: &mut dyn FnMut(LabProgress)) -> Result<PathBuf> {
+    // Real time includes setting up and collecting.
     let begun = std::time::Instant::now();
+    // Some scenarios need a simulation, for instance those with radios.
     if let Some(error) = scenario.needs_oracle().or_else(|| scenario.needs_simulation()) {
         anyhow::bail!("{error}");
     }
-    progress(Progress { phase: "setting up", duration_s: scenario.duration.as_secs_f64(), ..Progress::default() });
+    progress(LabProgress {
+        phase: "setting up",
+        duration_s: scenario.duration.as_secs_f64(),
+        ..LabProgress::default()
+    });
     let writer = RunWriter::create(&options.folder, manifest(scenario, options)?)?;
     let folder = RunFolder::create(&options.folder, scenario)?;
     let explain = |error: anyhow::Error| folder.explain(error);
-    let session = Session::start(scenario, options, &folder).map_err(explain)?;
+    let session = LabSession::start(scenario, options, &folder).map_err(explain)?;
     let outcome = session.run(&options.stop, progress).map_err(explain)?;
-    progress(Progress { phase: "collecting", ..outcome.progress });
+    progress(LabProgress { phase: "collecting", ..outcome.progress });
+    // Compared before `tidy` removes files that arrived intact.
     let files = folder.compare_files(scenario)?;
     let done = record::write(scenario, writer, outcome, &folder, files.clone(), begun).map_err(explain)?;
     folder.tidy(&files)?;
     Ok(done)
 }
 
-fn manifest(scenario: &Scenario, options: &Options) -> Result<Manifest> {
+fn manifest(scenario: &Scenario, options: &LabOptions) -> Result<Manifest> {
     let plan = scenario.plan_file.as_ref().map(|(_, text)| text.as_str());
-    let mut manifest = Manifest::new(World::Lab, &scenario.name, &scenario.text, plan);
+    let mut manifest = Manifest::new(RunWorld::Lab, &scenario.name, &scenario.text, plan);
     manifest.description = scenario.description.clone();
     manifest.seed = scenario.seed;
     manifest.duration_limit_s = scenario.duration.as_secs_f64();

@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 use farlink_base::{Event, LinkId, NodeId};
-use farlink_report::{EventRow, Names, Recorder};
+use farlink_report::{EventRow, NodeNames, Recorder};
 use farlink_scenario::{FaultKind, Scenario};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,10 +19,11 @@ impl Outages {
         let ends = scenario.ends_of(node);
         let links: Vec<&str> = ends.iter().map(|end| scenario.links[end.link].name.as_str()).collect();
         let nobody: [(NodeId, &str); 0] = [];
-        let mut recorder = Recorder::new(&scenario.nodes[node].name, &links, Arc::new(Names::new(nobody)));
+        let mut recorder = Recorder::new(&scenario.nodes[node].name, &links, Arc::new(NodeNames::new(nobody)));
         let mut rows = Vec::new();
         for fault in &scenario.faults {
             let FaultKind::LinkDown { link } = fault.kind else { continue };
+            // Only the nodes at the ends of a link report its outage.
             let Some(place) = ends.iter().position(|end| end.link == link) else { continue };
             for down in fault.beginnings(scenario.duration) {
                 for (at, what) in [(down, "link down"), (down.saturating_add(fault.lasts), "link up")] {

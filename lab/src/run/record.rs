@@ -2,14 +2,14 @@
 
 use super::folder::RunFolder;
 use super::outages::Outages;
-use super::session::Outcome;
+use super::session::SessionOutcome;
 use crate::cable::Method;
 use crate::driver::NodeContext;
 use crate::emulator::{Signs, Who};
 use anyhow::{Context, Result};
 use farlink_report::schema::{STORED_BUNDLES, STORED_BYTES};
 use farlink_report::{
-    Accounting, EventRow, FileCheck, Lateness, LinkRow, Pressure, ProcessRow, RunWriter, SampleRow, Text,
+    Accounting, EventRow, FileCheck, Lateness, LinkRow, MachineLoad, ProcessRow, RunWriter, SampleRow, Text,
 };
 use farlink_scenario::{Scenario, StoreKind, Table, TrafficKind};
 use std::collections::HashMap;
@@ -20,12 +20,13 @@ use std::time::Duration;
 pub fn write(
     scenario: &Scenario,
     mut writer: RunWriter,
-    mut outcome: Outcome,
+    mut outcome: SessionOutcome,
     folder: &RunFolder,
     files: Vec<FileCheck>,
     begun: std::time::Instant,
 ) -> Result<PathBuf> {
     let tables = &scenario.measure.tables;
+    // The bundles table is aggregated from the events in any case.
     if !tables.contains(&Table::Events) {
         writer.without_events();
     }
@@ -85,7 +86,7 @@ pub fn write(
     if outcome.stopped { writer.interrupted() } else { writer.finish() }
 }
 
-fn links(scenario: &Scenario, outcome: &Outcome, writer: &mut RunWriter) {
+fn links(scenario: &Scenario, outcome: &SessionOutcome, writer: &mut RunWriter) {
     for (link, reports) in scenario.links.iter().zip(&outcome.links) {
         let [a, b] = link.between.map(|node| scenario.nodes[node].name.as_str());
         writer.link(LinkRow::new(&link.name, a, b, &reports[0].statistics()));
@@ -93,7 +94,7 @@ fn links(scenario: &Scenario, outcome: &Outcome, writer: &mut RunWriter) {
     }
 }
 
-fn processes(scenario: &Scenario, outcome: &Outcome, writer: &mut RunWriter) {
+fn processes(scenario: &Scenario, outcome: &SessionOutcome, writer: &mut RunWriter) {
     for (node, name, usage) in &outcome.processes {
         writer.process(ProcessRow {
             node: node.map(|n| scenario.nodes[n].name.as_str().into()),
@@ -107,7 +108,7 @@ fn processes(scenario: &Scenario, outcome: &Outcome, writer: &mut RunWriter) {
 }
 
 /// Fills in the measures of trustworthiness.
-fn validity(scenario: &Scenario, outcome: &Outcome, validity: &mut farlink_report::Validity) {
+fn validity(scenario: &Scenario, outcome: &SessionOutcome, validity: &mut farlink_report::Validity) {
     let reports = || outcome.links.iter().flatten().filter(|r| r.handed_over > 0);
     let worst = |f: fn(&crate::supervisor::LinkReport) -> f64| reports().map(f).fold(0.0, f64::max);
     let lateness = Lateness {
@@ -119,8 +120,9 @@ fn validity(scenario: &Scenario, outcome: &Outcome, validity: &mut farlink_repor
     };
     let (cpu_waiting, steal) = outcome.watch.shares();
     let (memory_waiting, io_waiting) = outcome.watch.memory_and_io();
-    validity.pressure = Some(Pressure { cpu_waiting, memory_waiting, io_waiting, steal });
+    validity.pressure = Some(MachineLoad { cpu_waiting, memory_waiting, io_waiting, steal });
     validity.emulator_lateness = Some(lateness);
+    // Processes are counted by /proc, which works without privileges.
     validity.accounting = Accounting::Proc;
     // Each direction is judged by its own delay: a delay that disturbs a cable is negligible for a
     // space link.
@@ -142,6 +144,7 @@ fn validity(scenario: &Scenario, outcome: &Outcome, validity: &mut farlink_repor
     // did.
     let cpu_wait = cpu_waiting.filter(|_| !(outcome.real_time && lateness.real_time));
     let durable = scenario.nodes.iter().any(|node| node.store == StoreKind::Durable);
+    // Without durable stores no node waits for a disk.
     let disk_wait = io_waiting.filter(|_| durable);
     let machine = Signs { cpu_wait, busy: outcome.watch.busy(), stolen: steal, disk_wait, ..Signs::default() };
     validity.disturbances.extend(machine.doubts().iter().map(|d| format!("Machine: {d}.")));
@@ -155,7 +158,7 @@ fn validity(scenario: &Scenario, outcome: &Outcome, validity: &mut farlink_repor
 }
 
 /// Judges the delay of nodes waiting for a processor by the shortest of their links.
-fn nodes(scenario: &Scenario, outcome: &Outcome, validity: &mut farlink_report::Validity) {
+fn nodes(scenario: &Scenario, outcome: &SessionOutcome, validity: &mut farlink_report::Validity) {
     let us = |d: Duration| d.as_secs_f64() * 1e6;
     let worst =
         |f: &dyn Fn(&crate::emulator::Lateness) -> Duration| outcome.waits.iter().map(f).map(us).fold(0.0, f64::max);
@@ -178,7 +181,7 @@ fn nodes(scenario: &Scenario, outcome: &Outcome, validity: &mut farlink_report::
     }
 }
 
-fn notes(outcome: &Outcome, lateness: &Lateness) -> Vec<String> {
+fn notes(outcome: &SessionOutcome, lateness: &Lateness) -> Vec<String> {
     let isolation = if outcome.user_namespace { "a user namespace, without root" } else { "namespaces made as root" };
     let links = match outcome.method {
         Method::Tap => "TAP interfaces",
@@ -212,14 +215,14 @@ fn note_of_restarts(nodes: &[&str]) -> Option<String> {
 }
 
 /// Identity of a bundle or fragment: source, service, creation time, sequence number, offset.
-type Key = (Option<Text>, Option<u64>, Option<u64>, Option<u64>, Option<u64>);
+type StoredKey = (Option<Text>, Option<u64>, Option<u64>, Option<u64>, Option<u64>);
 
 /// Store occupancy of a node over time, from its events.
 struct Stored {
     node: Text,
     interval_ns: u64,
     next_ns: u64,
-    kept: HashMap<Key, u64>,
+    kept: HashMap<StoredKey, u64>,
     bytes: u64,
 }
 

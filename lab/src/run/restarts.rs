@@ -1,7 +1,7 @@
 //! Restarts of nodes: as scheduled by the scenario, a node and its applications are killed with `kill -9` and later
 //! started again from disk, except for applications that had finished.
 
-use super::session::{FIRST_APPLICATION, Session};
+use super::session::{FIRST_APPLICATION, LabSession};
 use crate::driver::{Driver, NodeContext};
 use crate::supervisor::{Request, SignalName};
 use anyhow::{Result, bail};
@@ -9,8 +9,8 @@ use farlink_scenario::{Down, Scenario};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Time for a killed node to end, and for a restarted node to accept applications; long, because it may have much to
-/// read from its disk.
+// Time for a killed node to end, and for a restarted node to accept applications; long, because it
+// may have much to read from its disk.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Progress of the scheduled restarts.
@@ -71,7 +71,7 @@ impl Restarts {
     }
 }
 
-impl Session<'_> {
+impl LabSession<'_> {
     /// Kills and restarts the nodes that are due.
     pub fn restart_due_nodes(&mut self, elapsed: Duration) -> Result<()> {
         while let Some(down) = self.restarts.due.pop_front_if(|down| down.from <= elapsed) {
@@ -103,6 +103,7 @@ impl Session<'_> {
     pub fn note_fallen(&mut self) -> Result<()> {
         for mut killed in std::mem::take(&mut self.restarts.down) {
             let gone = self.processes.iter().all(|process| process.node != killed.node || process.exited.is_some());
+            // Files are moved only once nothing can write to them any more.
             if gone && !killed.fell {
                 self.with_driver(killed.node, |driver, node| driver.fell(node, killed.at_ns))?;
                 killed.fell = true;
@@ -124,10 +125,12 @@ impl Session<'_> {
     fn kill_node(&mut self, down: Down, elapsed: Duration) -> Result<()> {
         let (node, until, at_ns) = (down.node, down.to, farlink_os::monotonic_ns());
         let mut killed = Killed { node, at_ns, until, since: elapsed, fell: false, receivers: Vec::new() };
-        let here = |process: &&mut super::session::Process| process.node == down.node && process.exited.is_none();
+        let here =
+            |process: &&mut super::session::SessionProcess| process.node == down.node && process.exited.is_none();
         for process in self.processes.iter_mut().filter(here) {
             process.killed = true;
             self.supervisor.tell(&Request::Signal { id: process.id, signal: SignalName::Kill })?;
+            // Receivers are attached again after the restart; killed senders are not.
             killed.receivers.extend(process.receives);
         }
         // The previous restart may not have been completed yet.

@@ -2,13 +2,13 @@
 
 use super::folder::RunFolder;
 use super::restarts::Restarts;
-use super::{Options, Progress};
+use super::{LabOptions, LabProgress};
 use crate::cable::Method;
-use crate::driver::{Driver, NodeContext, Program, Tally};
+use crate::driver::{BundleTally, Driver, NodeContext, Program};
 use crate::drivers;
 use crate::emulator::{Lateness, MachineWatch};
 use crate::supervisor::{
-    CableSetup, HostTcp, LinkReport, Links, ProcessUsage, Reply, Request, SignalName, SpawnSetup, Supervisor,
+    CableSetup, HostTcp, LinkModels, LinkReport, ProcessUsage, Reply, Request, SignalName, SpawnSetup, Supervisor,
 };
 use anyhow::{Context, Result, bail};
 use farlink_base::DtnTime;
@@ -20,32 +20,32 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Time for nodes to get ready before the run starts, and additional time per node.
+// Time for nodes to get ready before the run starts, and additional time per node.
 const LEAD: Duration = Duration::from_millis(1200);
 const LEAD_PER_NODE: Duration = Duration::from_millis(200);
-/// Longest wait for the supervisor in one turn of the loop.
+// Longest wait for the supervisor in one turn of the loop.
 const TURN: Duration = Duration::from_millis(10);
-/// Interval at which deliveries are counted.
+// Interval at which deliveries are counted.
 const LOOK: Duration = Duration::from_millis(200);
-/// Time for processes to end after a signal.
+// Time for processes to end after a signal.
 const GRACE: Duration = Duration::from_secs(5);
-/// Real-time priorities, where permitted: nodes above applications, as a separate machine would serve its network
-/// first. Both are below the emulator (50), which serves all nodes.
+// Real-time priorities, where permitted: nodes above applications, as a separate machine would
+// serve its network first. Both are below the emulator (50), which serves all nodes.
 const NODE_PRIORITY: i32 = 20;
 const APPLICATION_PRIORITY: i32 = 10;
 /// First process number of applications; nodes count from 0.
 pub const FIRST_APPLICATION: u32 = 1 << 16;
-/// First process number of programs that change links.
+// First process number of programs that change links.
 const FIRST_CHANGE: u32 = 1 << 24;
 
 /// Result of the live part.
-pub struct Outcome {
+pub struct SessionOutcome {
     /// Start of the run, in monotonic nanoseconds.
     pub start_ns: u64,
     /// Wall-clock time of the start.
     pub epoch: DtnTime,
     /// Progress at the end of the run.
-    pub progress: Progress,
+    pub progress: LabProgress,
     /// Whether everything was sent and delivered.
     pub complete: bool,
     /// Whether the run was stopped early.
@@ -77,7 +77,7 @@ pub struct Outcome {
 
 /// A process of the run.
 #[derive(Clone, Debug)]
-pub struct Process {
+pub struct SessionProcess {
     pub id: u32,
     name: String,
     pub node: usize,
@@ -91,7 +91,7 @@ pub struct Process {
 }
 
 /// A run in progress.
-pub struct Session<'a> {
+pub struct LabSession<'a> {
     pub scenario: &'a Scenario,
     pub folder: &'a RunFolder,
     program: PathBuf,
@@ -100,7 +100,7 @@ pub struct Session<'a> {
     method: Method,
     start_ns: u64,
     epoch: DtnTime,
-    pub processes: Vec<Process>,
+    pub processes: Vec<SessionProcess>,
     pub restarts: Restarts,
     usages: Vec<(Option<usize>, String, ProcessUsage)>,
     links: Vec<[LinkReport; 2]>,
@@ -120,16 +120,17 @@ pub struct Session<'a> {
     watch: MachineWatch,
 }
 
-impl<'a> Session<'a> {
+impl<'a> LabSession<'a> {
     /// Sets everything up and waits until all nodes are ready.
-    pub fn start(scenario: &'a Scenario, options: &Options, folder: &'a RunFolder) -> Result<Self> {
+    pub fn start(scenario: &'a Scenario, options: &LabOptions, folder: &'a RunFolder) -> Result<Self> {
         let program = super::absolute(&options.program)?;
         let mut supervisor = Supervisor::start(&program, Some(&folder.supervisor_log()))?;
         let (method, real_time) = set_up_hosts(scenario, &mut supervisor, options.method)?;
         let (start_ns, epoch) = choose_start(LEAD + LEAD_PER_NODE * scenario.nodes.len() as u32);
         let mut waiting: Vec<usize> = (0..scenario.traffic.len()).collect();
+        // The next sender to start is last, where it is cheap to take.
         waiting.sort_by_key(|t| std::cmp::Reverse(scenario.traffic[*t].start));
-        let mut session = Session {
+        let mut session = LabSession {
             scenario,
             folder,
             program,
@@ -165,7 +166,7 @@ impl<'a> Session<'a> {
         let text = self.scenario.text.clone();
         let folder = super::absolute(&self.scenario.folder)?;
         self.supervisor.tell(&Request::Emulate {
-            links: Links::Scenario { text, folder },
+            links: LinkModels::Scenario { text, folder },
             seed: self.scenario.seed,
             start_ns: Some(self.start_ns),
             interval_ms,
@@ -215,7 +216,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    pub fn spawn(&mut self, id: u32, node: usize, name: &str, program: Program) -> Result<&mut Process> {
+    pub fn spawn(&mut self, id: u32, node: usize, name: &str, program: Program) -> Result<&mut SessionProcess> {
         let folder = self.folder.node(node);
         self.supervisor.tell(&Request::Spawn(SpawnSetup {
             id,
@@ -231,14 +232,22 @@ impl<'a> Session<'a> {
             }),
         }))?;
         let name = name.to_string();
-        self.processes.push(Process { id, name, node, sends: None, receives: None, exited: None, killed: false });
+        self.processes.push(SessionProcess {
+            id,
+            name,
+            node,
+            sends: None,
+            receives: None,
+            exited: None,
+            killed: false,
+        });
         self.processes.last_mut().context("it was added")
     }
 
     /// Runs to the end, then takes everything down.
-    pub fn run(mut self, stop: &AtomicBool, progress: &mut dyn FnMut(Progress)) -> Result<Outcome> {
+    pub fn run(mut self, stop: &AtomicBool, progress: &mut dyn FnMut(LabProgress)) -> Result<SessionOutcome> {
         let duration = self.scenario.duration;
-        let mut state = Progress { phase: "running", duration_s: duration.as_secs_f64(), ..Progress::default() };
+        let mut state = LabProgress { phase: "running", duration_s: duration.as_secs_f64(), ..LabProgress::default() };
         let mut look_at = self.start_ns;
         let (mut complete, mut stopped) = (false, false);
         while !complete || !self.scenario.stop_when_delivered {
@@ -272,7 +281,7 @@ impl<'a> Session<'a> {
         let tally = self.take_down()?;
         self.note_fallen()?;
         (state.created, state.delivered) = (tally.created, tally.delivered);
-        Ok(Outcome {
+        Ok(SessionOutcome {
             start_ns: self.start_ns,
             epoch: self.epoch,
             progress: state,
@@ -309,6 +318,7 @@ impl<'a> Session<'a> {
     fn start_due_senders(&mut self, elapsed: Duration, started: bool) -> Result<()> {
         while let Some(traffic) = self.waiting.last().copied() {
             let entry = &self.scenario.traffic[traffic];
+            // A sender whose node is down waits until the node is ready again.
             if !started || entry.start > elapsed || self.restarts.awaits(entry.from) {
                 return Ok(());
             }
@@ -325,8 +335,8 @@ impl<'a> Session<'a> {
         self.waiting.is_empty() && self.processes.iter().all(|p| p.sends.is_none() || p.exited.is_some())
     }
 
-    fn tally(&mut self) -> Tally {
-        let mut total = Tally::default();
+    fn tally(&mut self) -> BundleTally {
+        let mut total = BundleTally::default();
         for node in 0..self.drivers.len() {
             let tally = self.with_driver(node, |driver, context| driver.tally(context));
             total.created += tally.created;
@@ -371,6 +381,7 @@ impl<'a> Session<'a> {
 
     fn note_link(&mut self, report: LinkReport) {
         let (link, direction) = (report.link, usize::from(!report.forward));
+        // Traffic during the shutdown does not belong to the run.
         if self.frozen[link][direction] {
             return;
         }
@@ -410,7 +421,7 @@ impl<'a> Session<'a> {
     }
 
     /// Ends receivers first, so that they write buffered data, then nodes, and the emulator last.
-    fn take_down(&mut self) -> Result<Tally> {
+    fn take_down(&mut self) -> Result<BundleTally> {
         self.stopping = true;
         self.stop(|p| p.id >= FIRST_APPLICATION)?;
         let tally = self.tally();
@@ -421,7 +432,7 @@ impl<'a> Session<'a> {
         Ok(tally)
     }
 
-    fn stop(&mut self, which: impl Fn(&Process) -> bool) -> Result<()> {
+    fn stop(&mut self, which: impl Fn(&SessionProcess) -> bool) -> Result<()> {
         let left = |s: &Self| -> Vec<u32> {
             s.processes.iter().filter(|p| which(p) && p.exited.is_none()).map(|p| p.id).collect()
         };
@@ -482,6 +493,7 @@ fn set_up_hosts(scenario: &Scenario, supervisor: &mut Supervisor, method: Option
 fn choose_start(lead: Duration) -> (u64, DtnTime) {
     let (monotonic, wall) = (farlink_os::monotonic_ns(), farlink_os::realtime_ns());
     let lead = lead.as_nanos() as u64;
+    // Rounded up to the next whole millisecond of the wall clock.
     let wait = lead + (1_000_000 - (wall + lead) % 1_000_000);
     (monotonic + wait, DtnTime::from_unix_ms((wall + wait) / 1_000_000))
 }

@@ -37,6 +37,7 @@ impl Supervisor {
         }
         let mut child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
         let (sender, replies) = channel();
+        // A thread reads replies, so that waiting for them can have a limit.
         let output = child.stdout.take().context("no standard output")?;
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {

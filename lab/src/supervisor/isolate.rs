@@ -24,6 +24,7 @@ pub fn become_supervisor() -> io::Result<u8> {
         }
         Fork::Child => {
             process::die_with_parent()?;
+            // Without a /proc of the new namespace, resources cannot be reported.
             let own_proc = namespace::mount_private_proc().is_ok();
             serve::serve(own_proc).map(|()| 0)
         }

@@ -13,7 +13,7 @@ mod tcp;
 
 pub use client::Supervisor;
 pub use protocol::{
-    Addresses, CableSetup, HostTcp, LinkReport, Links, ProcessUsage, Reply, Request, SignalName, SpawnSetup,
+    Addresses, CableSetup, HostTcp, LinkModels, LinkReport, ProcessUsage, Reply, Request, SignalName, SpawnSetup,
 };
 
 use std::process::ExitCode;

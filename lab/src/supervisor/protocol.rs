@@ -27,7 +27,7 @@ pub enum Request {
     /// each interval.
     Emulate {
         /// Link models, in the order of the cables.
-        links: Links,
+        links: LinkModels,
         /// Seed of all random decisions.
         seed: u64,
         /// Start of the run in monotonic nanoseconds; without it, as soon as all links are up.
@@ -85,7 +85,7 @@ pub struct CableSetup {
 /// Source of the link models, passed as text, which is exact and small.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Links {
+pub enum LinkModels {
     /// All links of a scenario.
     Scenario {
         /// Text of the scenario file.
@@ -281,8 +281,8 @@ impl LinkReport {
     }
 }
 
-impl From<&crate::emulator::Sample> for LinkReport {
-    fn from(sample: &crate::emulator::Sample) -> Self {
+impl From<&crate::emulator::DirectionSample> for LinkReport {
+    fn from(sample: &crate::emulator::DirectionSample) -> Self {
         let us = |d: std::time::Duration| d.as_secs_f64() * 1e6;
         let s = &sample.statistics;
         LinkReport {
@@ -314,9 +314,8 @@ impl From<&crate::emulator::Sample> for LinkReport {
 pub fn say(reply: &Reply) {
     let reply = match reply {
         Reply::Failed { reason } => {
-            // never mix (pipe(7)).
             // A line below 4096 bytes is written atomically, so that lines of supervisor and
-            // emulator, which share the pipe,
+            // emulator, which share the pipe, never mix (pipe(7)).
             &Reply::Failed { reason: reason.chars().filter(|c| !c.is_control()).take(500).collect() }
         }
         other => other,

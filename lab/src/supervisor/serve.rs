@@ -1,8 +1,8 @@
 //! The loop of PID 1: one thread serves requests, children and resource reports.
 
-use super::protocol::{CableSetup, HostTcp, Links, ProcessUsage, Reply, Request, SignalName, SpawnSetup, say};
+use super::protocol::{CableSetup, HostTcp, LinkModels, ProcessUsage, Reply, Request, SignalName, SpawnSetup, say};
 use super::tcp;
-use crate::cable::{self, End, Method};
+use crate::cable::{self, CableEnd, Method};
 use crate::emulator::{Emulator, Port};
 use farlink_link::LinkSpec;
 use farlink_os::account::{self, Waits};
@@ -16,14 +16,15 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Interval at which children are checked while no request arrives.
+// Interval at which children are checked while no request arrives.
 const TICK_NS: u64 = 10_000_000;
 
 /// Serves until standard input ends, then returns; the end of PID 1 ends all processes in its namespace.
 pub fn serve(own_proc: bool) -> io::Result<()> {
     let mut server = Server { own_proc, ..Server::default() };
-    let mut input = Lines::default();
+    let mut input = LineReader::default();
     loop {
+        // Waiting on the descriptor leaves nothing in a buffer that the poll would miss.
         let stdin = io::stdin();
         let mut ended = false;
         if schedule::wait_readable(&[stdin.as_fd()], Some(monotonic_ns() + TICK_NS))? {
@@ -43,11 +44,11 @@ pub fn serve(own_proc: bool) -> io::Result<()> {
 
 /// Line reader of standard input without a buffer that would hide bytes from the poll.
 #[derive(Default)]
-struct Lines {
+struct LineReader {
     bytes: Vec<u8>,
 }
 
-impl Lines {
+impl LineReader {
     /// Reads available bytes; returns false at the end of input.
     fn read(&mut self) -> io::Result<bool> {
         let mut chunk = [0u8; 65536];
@@ -118,18 +119,17 @@ impl Server {
         Ok(())
     }
 
-    fn end(&self, tcp: &[HostTcp], setup: &CableSetup, index: usize) -> io::Result<End<'_>> {
+    fn end(&self, tcp: &[HostTcp], setup: &CableSetup, index: usize) -> io::Result<CableEnd<'_>> {
         let number = setup.hosts[index];
         let host = self.hosts.get(number).ok_or_else(|| io::Error::other("no such host"))?;
         let congestion = tcp.get(number).and_then(|tcp| tcp.congestion.clone());
-        Ok(End { host, addresses: setup.addresses[index].clone(), congestion })
+        Ok(CableEnd { host, addresses: setup.addresses[index].clone(), congestion })
     }
 
     /// Starts the emulator in a process of its own.
-    fn emulate(&mut self, links: &Links, seed: u64, start_ns: Option<u64>, interval: Duration) -> io::Result<()> {
-        // stay without threads.
+    fn emulate(&mut self, links: &LinkModels, seed: u64, start_ns: Option<u64>, interval: Duration) -> io::Result<()> {
         // The emulator's threads need memory that a fork for the next program would make
-        // copy-on-write, and PID 1 must
+        // copy-on-write, and PID 1 must stay without threads.
         let specs = link_specs(links)?;
         let ports = std::mem::take(&mut self.ports);
         if specs.len() != ports.len() {
@@ -143,6 +143,7 @@ impl Server {
         if let Err(error) = &result {
             say(&Reply::Failed { reason: format!("link emulator: {error}") });
         }
+        // The child must not return into the server's loop.
         std::process::exit(i32::from(result.is_err()));
     }
 
@@ -164,6 +165,7 @@ impl Server {
         command.args(arguments).envs(&setup.environment).current_dir(&setup.directory).stdin(Stdio::null());
         command.stdout(match &setup.stdout {
             Some(file) => Stdio::from(File::create(file)?),
+            // Standard output carries replies only.
             None => Stdio::from(io::stderr()),
         });
         if let Some(file) = &setup.stderr {
@@ -201,6 +203,7 @@ impl Server {
                     rss_bytes: used.resident,
                     cgroup: false,
                 };
+                // Waits are reported only where the kernel counts them.
                 let waits = account::thread_waits(*child).unwrap_or_default();
                 let before = self.waits.insert(*child, waits.clone()).unwrap_or_default();
                 say(&Reply::Usage { id: *id, at_ns: now, usage, waits: mean_waits(&before, &waits) });
@@ -209,7 +212,7 @@ impl Server {
     }
 }
 
-/// Most threads whose waits are reported, so that a reply stays one atomic write.
+// Most threads whose waits are reported, so that a reply stays one atomic write.
 const MOST_THREADS: usize = 64;
 
 /// Mean wait in nanoseconds and number of waits of each thread since `before`, longest first.
@@ -231,14 +234,14 @@ fn usage_of(ended: &EndedChild) -> ProcessUsage {
     }
 }
 
-fn link_specs(links: &Links) -> io::Result<Vec<LinkSpec>> {
+fn link_specs(links: &LinkModels) -> io::Result<Vec<LinkSpec>> {
     match links {
-        Links::Scenario { text, folder } => {
+        LinkModels::Scenario { text, folder } => {
             let scenario = farlink_scenario::Scenario::parse_in(text, folder)
                 .map_err(|errors| io::Error::other(format!("{}", errors[0])))?;
             Ok((0..scenario.links.len()).map(|link| scenario.link_spec(link)).collect())
         }
-        Links::Specification(text) => {
+        LinkModels::Specification(text) => {
             LinkSpec::parse(text).map(|spec| vec![spec]).map_err(|e| io::Error::other(e.to_string()))
         }
     }
@@ -265,7 +268,7 @@ fn run_emulator(
     Ok(())
 }
 
-fn report(sample: &crate::emulator::Sample) {
+fn report(sample: &crate::emulator::DirectionSample) {
     say(&Reply::Link(Box::new(sample.into())));
 }
 

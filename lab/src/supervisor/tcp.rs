@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 
 const SETTINGS: &str = "/proc/sys/net/ipv4";
-/// Linux counts its own bookkeeping in buffer sizes: about as much as the payload of full packets.
+// Linux counts its own bookkeeping in buffer sizes: about as much as the payload of full packets.
 const BOOKKEEPING: u64 = 2;
 
 /// Checks that the kernel has the congestion control; it is set per cable later.

@@ -1,8 +1,8 @@
 //! Names and node IDs of the file, each used once.
 
-use crate::network::Node;
-use crate::place::Place;
-use crate::walker::Walker;
+use crate::network::NetworkNode;
+use crate::place::Trajectory;
+use crate::walker::WalkerPattern;
 use farlink_base::NodeId;
 use farlink_config::{Input, Reader, nearest};
 use farlink_routing::contact_plan::text::parse_node;
@@ -14,22 +14,22 @@ pub const NODES_MAX: usize = 100_000;
 pub const KINDS: [&str; 2] = ["stations", "satellites"];
 
 /// Nodes that a name in `between` stands for.
-pub struct Group {
+pub struct NodeGroup {
     /// Indices in the list of nodes.
     pub nodes: Vec<u32>,
     /// Walker pattern of the nodes, if they form one constellation.
-    pub walker: Option<Walker>,
+    pub walker: Option<WalkerPattern>,
 }
 
 /// Nodes read so far, and the groups by name.
 #[derive(Default)]
-pub struct Names {
-    pub nodes: Vec<Node>,
-    groups: BTreeMap<String, Group>,
+pub struct NameTable {
+    pub nodes: Vec<NetworkNode>,
+    groups: BTreeMap<String, NodeGroup>,
     ids: BTreeSet<NodeId>,
 }
 
-impl Names {
+impl NameTable {
     /// Reads the name of a table; fails if it is taken or reserved.
     pub fn name(&self, reader: &Reader<'_>) -> Option<String> {
         let name = reader.name("name")?;
@@ -57,7 +57,7 @@ impl Names {
     }
 
     /// Adds a node; reports errors at `key`.
-    pub fn add(&mut self, reader: &Reader<'_>, key: &str, node: Node) -> Option<u32> {
+    pub fn add(&mut self, reader: &Reader<'_>, key: &str, node: NetworkNode) -> Option<u32> {
         let hint = "give each node its own";
         if self.nodes.len() >= NODES_MAX {
             reader.fail(key, format!("more than {NODES_MAX} nodes"), "leave some out");
@@ -83,8 +83,8 @@ impl Names {
     }
 
     /// Names a group of nodes.
-    pub fn group(&mut self, name: String, nodes: Vec<u32>, walker: Option<Walker>) {
-        self.groups.insert(name, Group { nodes, walker });
+    pub fn group(&mut self, name: String, nodes: Vec<u32>, walker: Option<WalkerPattern>) {
+        self.groups.insert(name, NodeGroup { nodes, walker });
     }
 
     pub fn has(&self, name: &str) -> bool {
@@ -95,18 +95,18 @@ impl Names {
     ///
     /// # Errors
     /// A message with the nearest known name.
-    pub fn find(&self, name: &str) -> Result<Group, String> {
-        let all = |keep: fn(&Place) -> bool| {
+    pub fn find(&self, name: &str) -> Result<NodeGroup, String> {
+        let all = |keep: fn(&Trajectory) -> bool| {
             let numbered = self.nodes.iter().zip(0u32..).filter(|(node, _)| keep(&node.place));
-            Group { nodes: numbered.map(|(_, index)| index).collect(), walker: None }
+            NodeGroup { nodes: numbered.map(|(_, index)| index).collect(), walker: None }
         };
         match name {
-            "stations" => return Ok(all(Place::is_ground)),
+            "stations" => return Ok(all(Trajectory::is_ground)),
             "satellites" => return Ok(all(|place| !place.is_ground())),
             _ => {}
         }
         match self.groups.get(name) {
-            Some(group) => Ok(Group { nodes: group.nodes.clone(), walker: group.walker }),
+            Some(group) => Ok(NodeGroup { nodes: group.nodes.clone(), walker: group.walker }),
             None => {
                 let known = self.groups.keys().map(String::as_str).chain(KINDS);
                 let near = nearest(name, known).map_or(String::new(), |near| format!("; did you mean `{near}`?"));

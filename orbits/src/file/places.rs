@@ -1,15 +1,15 @@
 //! Stations, satellites and constellations of the file.
 
 use super::keys;
-use super::names::{Names, plain};
+use super::names::{NameTable, plain};
 use crate::kepler::Elements;
-use crate::network::Node;
-use crate::place::{Place, Site};
+use crate::network::NetworkNode;
+use crate::place::{GroundSite, Trajectory};
 use crate::quantity::{angle, coordinate, length_km};
 use crate::satellite::Satellite;
 use crate::sky::{BodyId, Sky};
 use crate::tle::{HINT, Tle, read};
-use crate::walker::Walker;
+use crate::walker::WalkerPattern;
 use farlink_base::{DtnTime, NodeId};
 use farlink_config::{Input, Reader};
 use std::path::Path;
@@ -72,23 +72,23 @@ impl Context<'_> {
     }
 
     /// Reads a `[[station]]` table.
-    pub fn station(&self, reader: &Reader<'_>, names: &mut Names) {
+    pub fn station(&self, reader: &Reader<'_>, names: &mut NameTable) {
         let name = names.name(reader);
-        let (id, body) = (Names::id(reader, "id"), self.body(reader));
+        let (id, body) = (NameTable::id(reader, "id"), self.body(reader));
         let site = reader.custom("position", position);
         let mask = turn_within(reader, "mask", -10.0, 90.0);
         let (Some(name), Some(id), Some(body), Some(site), Some(mask)) = (name, id, body, site, mask) else { return };
-        match Place::ground(self.sky, body, site) {
+        match Trajectory::ground(self.sky, body, site) {
             Some(place) => {
-                names.add(reader, "id", Node { name, id, place, mask });
+                names.add(reader, "id", NetworkNode { name, id, place, mask });
             }
             None => reader.fail("body", format!("{} has no ground", self.sky.body(body).name), "a planet or the moon"),
         }
     }
 
     /// Reads a `[[satellite]]` table.
-    pub fn satellite(&self, reader: &Reader<'_>, names: &mut Names) {
-        let (name, id) = (names.name(reader), Names::id(reader, "id"));
+    pub fn satellite(&self, reader: &Reader<'_>, names: &mut NameTable) {
+        let (name, id) = (names.name(reader), NameTable::id(reader, "id"));
         let place = match (reader.given("tle"), reader.given("elements")) {
             (true, false) => self.of_catalog(reader),
             (false, true) => reader.table("elements", &keys::ELEMENTS).and_then(|inner| self.ellipse(&inner)),
@@ -99,11 +99,11 @@ impl Context<'_> {
             }
         };
         let (Some(name), Some(id), Some(place)) = (name, id, place) else { return };
-        names.add(reader, "id", Node { name, id, place, mask: 0.0 });
+        names.add(reader, "id", NetworkNode { name, id, place, mask: 0.0 });
     }
 
     /// Selects the pair of two-line elements of one satellite.
-    fn of_catalog(&self, reader: &Reader<'_>) -> Option<Place> {
+    fn of_catalog(&self, reader: &Reader<'_>) -> Option<Trajectory> {
         let all = self.tle(reader)?;
         let catalog = reader.count("catalog");
         let mut meant = all.iter().filter(|tle| catalog.is_none_or(|number| tle.catalog == number));
@@ -123,9 +123,9 @@ impl Context<'_> {
         }
     }
 
-    fn propagated(&self, reader: &Reader<'_>, tle: &Tle) -> Option<Place> {
+    fn propagated(&self, reader: &Reader<'_>, tle: &Tle) -> Option<Trajectory> {
         match Satellite::new(tle, self.sky.start()) {
-            Ok(satellite) => Place::satellite(self.sky, satellite),
+            Ok(satellite) => Trajectory::satellite(self.sky, satellite),
             Err(why) => {
                 reader.fail("tle", format!("satellite {}: {why}", tle.catalog), HINT);
                 None
@@ -170,7 +170,7 @@ impl Context<'_> {
             .map(|(body, found, _)| (body, found))
     }
 
-    fn ellipse(&self, reader: &Reader<'_>) -> Option<Place> {
+    fn ellipse(&self, reader: &Reader<'_>) -> Option<Trajectory> {
         let (body, elements, key) = self.elements(reader)?;
         self.orbit(reader, key, body, &elements)
     }
@@ -198,14 +198,14 @@ impl Context<'_> {
         Some((body, elements, key))
     }
 
-    fn orbit(&self, reader: &Reader<'_>, key: &str, body: BodyId, elements: &Elements) -> Option<Place> {
-        let made = Place::orbit(self.sky, body, elements);
+    fn orbit(&self, reader: &Reader<'_>, key: &str, body: BodyId, elements: &Elements) -> Option<Trajectory> {
+        let made = Trajectory::orbit(self.sky, body, elements);
         made.map_err(|why| reader.fail(key, why, "lengths are in km, from the body's centre or its equator")).ok()
     }
 
     /// Reads a `[[constellation]]` table.
-    pub fn constellation(&self, reader: &Reader<'_>, names: &mut Names) {
-        let (name, first) = (names.name(reader), Names::id(reader, "first_id"));
+    pub fn constellation(&self, reader: &Reader<'_>, names: &mut NameTable) {
+        let (name, first) = (names.name(reader), NameTable::id(reader, "first_id"));
         let inner = match (reader.given("walker"), reader.given("tle")) {
             (true, false) => reader.table("walker", &keys::WALKER),
             (false, true) => None,
@@ -249,14 +249,14 @@ impl Context<'_> {
             let called = if walker.is_some() { format!("{name}-{called}") } else { called };
             // Names in a catalogue may repeat, so the node ID is appended where needed.
             let called = if walker.is_none() && names.has(&called) { format!("{called}-{id}") } else { called };
-            let node = Node { name: called, id: NodeId::ipn(id), place, mask: 0.0 };
+            let node = NetworkNode { name: called, id: NodeId::ipn(id), place, mask: 0.0 };
             let Some(index) = names.add(reader, "first_id", node) else { return };
             nodes.push(index);
         }
         names.group(name, nodes, walker.map(|(_, walker)| walker));
     }
 
-    fn walker(&self, reader: &Reader<'_>) -> Option<(BodyId, Walker)> {
+    fn walker(&self, reader: &Reader<'_>) -> Option<(BodyId, WalkerPattern)> {
         let count = |key| reader.count(key).and_then(|number| u32::try_from(number).ok());
         let (planes, per_plane, phasing) = (count("planes"), count("per_plane"), count("phasing"));
         let (body, at, star) = (self.body(reader), self.epoch(reader), reader.choice("pattern"));
@@ -276,7 +276,7 @@ impl Context<'_> {
             reader.fail("planes", format!("more than {most} satellites"), "fewer planes, or fewer in each");
             return None;
         }
-        let walker = Walker {
+        let walker = WalkerPattern {
             planes,
             per_plane,
             inclination: inclination?,
@@ -300,7 +300,7 @@ fn place_of(error: &crate::tle::TleError) -> String {
 }
 
 /// Reads latitude, longitude and optional altitude.
-fn position(input: Input<'_, '_>) -> Result<Site, String> {
+fn position(input: Input<'_, '_>) -> Result<GroundSite, String> {
     let items = input.items()?;
     let texts: Result<Vec<&str>, String> = items.iter().map(|item| Input::Given(item.get_ref()).text()).collect();
     let (latitude, longitude, altitude) = match texts?.as_slice() {
@@ -312,7 +312,7 @@ fn position(input: Input<'_, '_>) -> Result<Site, String> {
     if !(-12.0..=100.0).contains(&altitude_km) {
         return Err(format!("an altitude of {altitude_km} km is not on the ground"));
     }
-    Ok(Site {
+    Ok(GroundSite {
         latitude: coordinate(latitude, ['N', 'S'], 90.0)?,
         longitude: coordinate(longitude, ['E', 'W'], 360.0)?,
         altitude_km,

@@ -1,12 +1,12 @@
 //! Conversion of a file of orbits to a checked network.
 
 use super::keys;
-use super::names::{Group, Names};
+use super::names::{NameTable, NodeGroup};
 use super::places::{Context, from_start, length, turn_within};
-use crate::network::{Link, Network};
+use crate::network::{Network, NetworkLink};
 use crate::sight::Limits;
 use crate::sky::{Size, Sky};
-use crate::walker::Neighbours;
+use crate::walker::WalkerNeighbours;
 use farlink_base::{ConfigError, DtnTime};
 use farlink_config::{Errors, Input, Reader};
 use std::collections::BTreeSet;
@@ -75,7 +75,7 @@ fn network(
     for (path, table) in top.tables("body") {
         body(&Reader::checked(errors, &keys::BODIES, &path, table), &mut sky, text, folder, epoch);
     }
-    let mut names = Names::default();
+    let mut names = NameTable::default();
     let context = Context { sky: &sky, text, folder, epoch };
     for (path, table) in top.tables("station") {
         context.station(&Reader::checked(errors, &keys::STATION, &path, table), &mut names);
@@ -122,7 +122,7 @@ fn body(reader: &Reader<'_>, sky: &mut Sky, text: &str, folder: &Path, epoch: i6
     }
 }
 
-fn link(reader: &Reader<'_>, names: Option<&Names>, left: &mut usize) -> Option<Link> {
+fn link(reader: &Reader<'_>, names: Option<&NameTable>, left: &mut usize) -> Option<NetworkLink> {
     let name = if reader.given("name") { Some(reader.name("name")?) } else { None };
     let (rate, back) = (reader.rate("rate"), reader.rate("rate_back"));
     let (range_km, clearance_km) = (length(reader, "range"), length(reader, "clearance"));
@@ -134,8 +134,9 @@ fn link(reader: &Reader<'_>, names: Option<&Names>, left: &mut usize) -> Option<
     let mask = if reader.given("mask") { Some(turn_within(reader, "mask", -10.0, 90.0)?) } else { None };
     let beams = if reader.given("beams") { reader.custom("beams", beams)? } else { [None, None] };
     let shortest = reader.duration("shortest").unwrap_or_default();
-    let neighbours =
-        [None, Some(Neighbours::Ring), Some(Neighbours::Grid)].get(reader.choice("neighbours")?).copied()?;
+    let neighbours = [None, Some(WalkerNeighbours::Ring), Some(WalkerNeighbours::Grid)]
+        .get(reader.choice("neighbours")?)
+        .copied()?;
     let sides = reader.custom("between", |input: Input<'_, '_>| between(input, names))?;
     let pairs: Vec<[u32; 2]> = match (sides, neighbours) {
         (None, _) => return None,
@@ -165,7 +166,7 @@ fn link(reader: &Reader<'_>, names: Option<&Names>, left: &mut usize) -> Option<
     }
     *left = left.saturating_sub(pairs.len());
     let rate = rate?;
-    Some(Link {
+    Some(NetworkLink {
         name,
         pairs,
         rates: [rate, back.unwrap_or(rate)],
@@ -186,7 +187,7 @@ fn both_sides(input: Input<'_, '_>) -> Result<[Vec<String>; 2], String> {
 }
 
 /// Finds the nodes on both sides; `None` if the names are incomplete because of earlier errors.
-fn between(input: Input<'_, '_>, names: Option<&Names>) -> Result<Option<[Group; 2]>, String> {
+fn between(input: Input<'_, '_>, names: Option<&NameTable>) -> Result<Option<[NodeGroup; 2]>, String> {
     let [one, other] = both_sides(input)?;
     let Some(names) = names else { return Ok(None) };
     let group = |side: &[String]| match side {
@@ -196,7 +197,7 @@ fn between(input: Input<'_, '_>, names: Option<&Names>) -> Result<Option<[Group;
             for name in many {
                 nodes.extend(names.find(name)?.nodes);
             }
-            Ok(Group { nodes: nodes.into_iter().collect(), walker: None })
+            Ok(NodeGroup { nodes: nodes.into_iter().collect(), walker: None })
         }
     };
     Ok(Some([group(&one)?, group(&other)?]))
@@ -204,7 +205,7 @@ fn between(input: Input<'_, '_>, names: Option<&Names>) -> Result<Option<[Group;
 
 /// Pairs each node of one side with each of the other, without duplicates, self-pairs, and pairs on the ground of one
 /// body; `None` if there are more than `most`.
-fn all_pairs(names: &Names, one: &Group, other: &Group, most: usize) -> Option<Vec<[u32; 2]>> {
+fn all_pairs(names: &NameTable, one: &NodeGroup, other: &NodeGroup, most: usize) -> Option<Vec<[u32; 2]>> {
     if one.nodes.len().checked_mul(other.nodes.len())? > most.checked_mul(2)? {
         return None;
     }

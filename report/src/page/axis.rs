@@ -43,6 +43,7 @@ impl Axis {
         Axis::with_step(quantity, from, to, step, &scale)
     }
     fn with_step(quantity: Quantity, from: f64, to: f64, step: f64, scale: &Scale) -> Axis {
+        // The tolerances keep ticks that rounding pushed just outside.
         let first = (from / step - 1e-9).ceil() as i64;
         let last = (to / step + 1e-9).floor() as i64;
         let scaled = step / scale.factor;

@@ -4,17 +4,18 @@ use super::svg::{Svg, text_width};
 use crate::format::Quantity;
 
 /// One item with a value per run.
-pub struct Group {
+pub struct BarGroup {
     pub label: String,
     /// CSS class and value per run; an absent value leaves a gap.
     pub values: Vec<(&'static str, Option<f64>)>,
 }
 
 /// Draws the groups below each other. In narrow charts the labels stand above their bars.
-pub fn draw(label: &str, groups: &[Group], quantity: Quantity, most: Option<f64>, width: f64) -> String {
+pub fn draw(label: &str, groups: &[BarGroup], quantity: Quantity, most: Option<f64>, width: f64) -> String {
     let narrow = width < 600.0;
     let runs = groups.iter().map(|g| g.values.len()).max().unwrap_or(0).max(1);
     let largest = groups.iter().flat_map(|g| &g.values).filter_map(|(_, v)| *v).fold(0.0, f64::max);
+    // Positive, because lengths are divided by it.
     let most = most.unwrap_or(largest).max(f64::MIN_POSITIVE);
     let texts = groups.iter().flat_map(|g| &g.values).filter_map(|(_, v)| v.map(|v| quantity.text(v)));
     let room = texts.map(|t| text_width(&t, 12.0)).fold(30.0, f64::max) + 12.0;
@@ -64,8 +65,8 @@ mod tests {
     #[test]
     fn bars_are_in_proportion_and_labelled() {
         let groups = [
-            Group { label: "one <b>".into(), values: vec![("a", Some(1.0)), ("b", None)] },
-            Group { label: "two".into(), values: vec![("a", Some(2.0)), ("b", Some(0.0))] },
+            BarGroup { label: "one <b>".into(), values: vec![("a", Some(1.0)), ("b", None)] },
+            BarGroup { label: "two".into(), values: vec![("a", Some(2.0)), ("b", Some(0.0))] },
         ];
         let svg = draw("bars", &groups, Quantity::Seconds, None, 400.0);
         assert!(

@@ -4,7 +4,7 @@ use super::axis::Axis;
 use super::svg::{Svg, text_width};
 
 /// One line of a chart.
-pub struct Line {
+pub struct ChartLine {
     /// CSS class that selects the colour: `a` or `b`.
     pub class: &'static str,
     /// Name of the line, shown on hover.
@@ -28,14 +28,14 @@ pub struct Chart<'a> {
     /// Label of the vertical axis, without unit.
     pub y_title: &'a str,
     /// Lines, the first at the back.
-    pub lines: Vec<Line>,
+    pub lines: Vec<ChartLine>,
     /// Ranges of x with a shaded background, each with its hover text.
     pub shades: Vec<(f64, f64, String)>,
     /// Height in pixels.
     pub height: f64,
 }
 
-impl Line {
+impl ChartLine {
     /// Value at `x`: of the last point before it for steps, interpolated otherwise. `None` before the first point and,
     /// for a line without steps, behind the last.
     pub fn at(&self, x: f64) -> Option<f64> {
@@ -66,6 +66,7 @@ impl Chart<'_> {
         let y = |v: f64| self.y.place(v, bottom, top);
         for (from, to, tip) in &self.shades {
             let (from, to) = (x(from.max(self.x.from)), x(to.min(self.x.to)));
+            // Shades outside the axis are skipped.
             if to > from {
                 svg.rect("shade", (from, top), (to - from, bottom - top), 0.0, tip);
             }
@@ -92,6 +93,7 @@ impl Chart<'_> {
                 .iter()
                 .map(|p| (x(p.0.clamp(self.x.from, self.x.to)), y(p.1.clamp(self.y.from, self.y.to))))
                 .collect();
+            // The filled area is closed along the horizontal axis.
             if let (true, [first, .., last]) = (line.filled, &at[..]) {
                 let mut area = vec![(first.0, bottom)];
                 area.extend(&at);
@@ -138,7 +140,7 @@ mod tests {
 
     #[test]
     fn line_interpolates_between_points() {
-        let line = |steps| Line {
+        let line = |steps| ChartLine {
             class: "a",
             tip: String::new(),
             points: vec![(1.0, 10.0), (3.0, 20.0)],
@@ -158,7 +160,7 @@ mod tests {
             y: Axis::round(Quantity::Bytes, 10.0, 5),
             x_title: "time",
             y_title: "size",
-            lines: vec![Line {
+            lines: vec![ChartLine {
                 class: "a",
                 tip: String::new(),
                 // Points before the first and behind the last value of the axes.

@@ -1,21 +1,21 @@
 //! Sections with time series and distributions; every chart is also given as a table.
 
 use super::axis::Axis;
-use super::chart::{Chart, Line, ecdf};
+use super::chart::{Chart, ChartLine, ecdf};
 use super::data::{FlowData, Points, RunData};
-use super::sections::{Page, WIDE, class, close, figure, open, ticks};
+use super::sections::{ReportPage, WIDE, class, close, figure, open, ticks};
 use super::svg::escape;
 use crate::format::Quantity;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
-/// Nodes whose store never holds more than this fraction of the fullest one are not drawn.
+// Nodes whose store never holds more than this fraction of the fullest one are not drawn.
 const FLAT: f64 = 0.05;
-/// Most nodes whose store is drawn: the fullest.
+// Most nodes whose store is drawn: the fullest.
 const STORES: usize = 50;
-/// Up to this number, nodes that are not drawn are named.
+// Up to this number, nodes that are not drawn are named.
 const NAMED: usize = 20;
-/// Most traffic flows that get a chart of their own.
+// Most traffic flows that get a chart of their own.
 const FLOWS: usize = 12;
 
 /// Writes a chart in both widths, and its values as a table.
@@ -41,13 +41,14 @@ fn chart<'a>(out: &mut String, draw: impl Fn(f64) -> Chart<'a>) {
 }
 
 /// Nodes with the most bytes each stored.
-type Stores<'a> = Vec<(&'a str, f64)>;
+type StorePeaks<'a> = Vec<(&'a str, f64)>;
 
 /// Splits the stores into those drawn and the rest; both keep their order.
-fn drawn(stores: Stores<'_>) -> (Stores<'_>, Stores<'_>) {
+fn drawn(stores: StorePeaks<'_>) -> (StorePeaks<'_>, StorePeaks<'_>) {
     let most = stores.iter().map(|(_, most)| *most).fold(0.0, f64::max);
     let mut fullest: Vec<(usize, f64)> = stores.iter().map(|(_, most)| *most).enumerate().collect();
     fullest.sort_by(|a, b| b.1.total_cmp(&a.1));
+    // Sorted by fullness only to choose; the order of the scenario is kept for drawing.
     let busy = fullest.into_iter().take(STORES).filter(|(_, held)| *held > most * FLAT);
     let busy: HashSet<usize> = busy.map(|(place, _)| place).collect();
     let (drawn, rest): (Vec<_>, Vec<_>) = stores.into_iter().enumerate().partition(|(place, _)| busy.contains(place));
@@ -78,16 +79,16 @@ fn not_drawn(out: &mut String, stores: &[(&str, f64)]) {
     let _ = write!(out, "<p class=\"caption\">Not drawn: {}.</p>", escape(&told));
 }
 
-impl Page<'_> {
+impl ReportPage<'_> {
     fn time_axis(&self, width: f64) -> Axis {
         Axis::exact(Quantity::Seconds, 0.0, self.span, ticks(width))
     }
 
     /// One line per run that has points.
-    fn lines(&self, steps: bool, filled: bool, points: impl Fn(&RunData) -> Option<Points>) -> Vec<Line> {
+    fn lines(&self, steps: bool, filled: bool, points: impl Fn(&RunData) -> Option<Points>) -> Vec<ChartLine> {
         let line = |(i, run): (usize, &RunData)| {
             let points = points(run)?;
-            Some(Line {
+            Some(ChartLine {
                 class: class(i),
                 tip: run.label.clone(),
                 points,
@@ -142,9 +143,9 @@ impl Page<'_> {
     }
 
     /// All nodes whose store was sampled, in order, with the most bytes stored at each.
-    fn stores(&self) -> Stores<'_> {
+    fn stores(&self) -> StorePeaks<'_> {
         let mut places: HashMap<&str, usize> = HashMap::new();
-        let mut stores = Stores::new();
+        let mut stores = StorePeaks::new();
         for (node, line) in self.runs.iter().flat_map(|run| &run.stored) {
             let place = *places.entry(node).or_insert(stores.len());
             if place == stores.len() {

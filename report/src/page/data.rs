@@ -10,9 +10,9 @@ use crate::statistics::{FlowUse, Statistics};
 use anyhow::Result;
 use std::collections::{BTreeMap, HashMap};
 
-/// Most points of one line.
+// Most points of one line.
 const POINTS: usize = 600;
-/// Most bundles whose path is followed step by step; more would hardly change the means.
+// Most bundles whose path is followed step by step; more would hardly change the means.
 const FOLLOWED: usize = 200_000;
 
 /// Points of a line: seconds from the start, and value.
@@ -36,7 +36,7 @@ pub struct RunData {
     /// Data of each traffic flow, in the order of the scenario; empty if there is only one.
     pub flows: Vec<FlowData>,
     /// Mean time of delivered bundles in each step of their path.
-    pub steps: Vec<Step>,
+    pub steps: Vec<PathStep>,
     /// Movements of the nodes, if nodes have positions.
     pub map: Option<Play>,
     pub links: Vec<LinkRow>,
@@ -80,7 +80,7 @@ fn sorted_latencies<'a>(bundles: impl Iterator<Item = &'a BundleRow>) -> Vec<f64
 
 /// One step of the path of bundles.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Step {
+pub struct PathStep {
     /// Label such as `at onboard` or `from onboard to ground`.
     pub label: String,
     /// Mean over all delivered bundles, in seconds; the steps of a run add up to its mean latency.
@@ -162,12 +162,12 @@ enum Mark {
 }
 
 /// Bundle identity: creation time, sequence number, service, source.
-type Key = (u64, u64, u64, Text);
+type PathKey = (u64, u64, u64, Text);
 
 /// Computes mean times at nodes and between them, along the path that most bundles took. Time on other paths is summed
 /// under `on other paths`, so that the steps add up to the mean latency.
-fn steps(run: &RunReader, bundles: &[BundleRow]) -> Result<Vec<Step>> {
-    let mut marks: HashMap<Key, Vec<(u64, Mark, Text)>> = HashMap::new();
+fn steps(run: &RunReader, bundles: &[BundleRow]) -> Result<Vec<PathStep>> {
+    let mut marks: HashMap<PathKey, Vec<(u64, Mark, Text)>> = HashMap::new();
     for b in bundles.iter().filter(|b| b.delivered_ns.is_some()).take(FOLLOWED) {
         marks.insert((b.creation_ms, b.sequence, b.service, b.source.clone()), Vec::new());
     }
@@ -196,10 +196,11 @@ fn steps(run: &RunReader, bundles: &[BundleRow]) -> Result<Vec<Step>> {
             *sum += seconds;
         }
     }
+    // The most frequent path gives the steps their order.
     let Some(main) = ways.iter().max_by_key(|(_, (count, _))| *count).map(|(labels, _)| labels.clone()) else {
         return Ok(Vec::new());
     };
-    let mut steps: Vec<Step> = main.iter().map(|label| Step { label: label.clone(), mean_s: 0.0 }).collect();
+    let mut steps: Vec<PathStep> = main.iter().map(|label| PathStep { label: label.clone(), mean_s: 0.0 }).collect();
     let mut other = 0.0;
     for (labels, (_, sums)) in &ways {
         for (label, sum) in labels.iter().zip(sums) {
@@ -210,7 +211,7 @@ fn steps(run: &RunReader, bundles: &[BundleRow]) -> Result<Vec<Step>> {
         }
     }
     if other > 0.0 {
-        steps.push(Step { label: "on other paths".into(), mean_s: other });
+        steps.push(PathStep { label: "on other paths".into(), mean_s: other });
     }
     Ok(steps)
 }
@@ -223,11 +224,9 @@ fn way(mut marks: Vec<(u64, Mark, Text)>) -> Option<Vec<(String, f64)>> {
     let (mut since, _, mut node) = marks.first().filter(|(_, mark, _)| *mark == Mark::Arrived)?.clone();
     let mut left: Option<u64> = None;
     let mut visited = vec![node.clone()];
-    // the destination.
-    // the first transmission. Of several fragments the first counts, so that the wait for the
-    // others falls to
     // Only events up to the first delivery count. A retransmission stays part of the step that
-    // began with
+    // began with the first transmission. Of several fragments the first counts, so that the wait
+    // for the others falls to the destination.
     for (time, mark, place) in &marks[1..=end] {
         let seconds = |from: u64| time.saturating_sub(from) as f64 / 1e9;
         match mark {

@@ -4,11 +4,11 @@ use super::data::RunData;
 use crate::compare::Comparison;
 use crate::expect::Missed;
 use crate::format::{Quantity, difference};
-use crate::manifest::{Validity, World};
+use crate::manifest::{RunWorld, Validity};
 
 /// Severity mark of a finding.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Level {
+pub enum Severity {
     /// Result as desired.
     Good,
     /// Remark without judgement.
@@ -20,26 +20,26 @@ pub enum Level {
 /// One finding, of one or two sentences.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Finding {
-    pub level: Level,
+    pub level: Severity,
     /// Plain text, not yet escaped.
     pub text: String,
 }
 
-fn finding(level: Level, text: impl Into<String>) -> Finding {
+fn finding(level: Severity, text: impl Into<String>) -> Finding {
     Finding { level, text: text.into() }
 }
 
 // Thresholds above which a number is marked as a remark. Only the world, which knows the delays of
 // its links, can judge whether a run is spoilt: its disturbances alone are marked as bad.
-/// Fraction of time in which some task waited.
+// Fraction of time in which some task waited.
 const WAITING: f64 = 0.5;
-/// Fraction of processor time taken by other virtual machines.
+// Fraction of processor time taken by other virtual machines.
 const STEAL: f64 = 0.05;
-/// Delay of the emulator in 1 % of packets, or of a node in 1 % of its turns, in µs.
+// Delay of the emulator in 1 % of packets, or of a node in 1 % of its turns, in µs.
 const LATE_US: f64 = 5000.0;
 
-fn mark(look: bool) -> Level {
-    if look { Level::Note } else { Level::Good }
+fn mark(look: bool) -> Severity {
+    if look { Severity::Note } else { Severity::Good }
 }
 
 /// Lists all findings about these runs, in the order of the page.
@@ -56,12 +56,13 @@ pub fn findings(runs: &[RunData], comparison: &Comparison) -> Vec<Finding> {
         all.extend(agreement(runs, comparison));
     }
     for run in runs {
-        let disturbed = validity(run).iter().filter(|f| f.level == Level::Bad).count();
-        if run.manifest.world != World::Sim {
+        let disturbed = validity(run).iter().filter(|f| f.level == Severity::Bad).count();
+        // The load of the machine cannot disturb a simulation.
+        if run.manifest.world != RunWorld::Sim {
             all.push(match disturbed {
-                0 => finding(Level::Good, format!("{}: nothing disturbed the measurement.", run.label)),
+                0 => finding(Severity::Good, format!("{}: nothing disturbed the measurement.", run.label)),
                 _ => finding(
-                    Level::Bad,
+                    Severity::Bad,
                     format!(
                         "{}: the measurement was disturbed; see \u{201c}Validity: can it be trusted?\u{201d}.",
                         run.label
@@ -78,46 +79,47 @@ fn outcome(run: &RunData) -> Vec<Finding> {
     let (s, expect) = (&run.statistics, &run.manifest.expect);
     let mut all = Vec::new();
     if let Some(how) = run.manifest.interruption() {
-        all.push(finding(Level::Bad, format!("the run was {how}; the numbers below cover only that part.")));
+        all.push(finding(Severity::Bad, format!("the run was {how}; the numbers below cover only that part.")));
     }
     let count = |n: u64| Quantity::Count.text(n as f64);
     all.push(match (s.delivered, s.created) {
-        (_, 0) => finding(Level::Note, "no bundles were created."),
+        (_, 0) => finding(Severity::Note, "no bundles were created."),
         (delivered, created) if delivered == created => {
             let last = s
                 .last_delivery_s
                 .map_or(String::new(), |t| format!("; the last one after {}", Quantity::Seconds.text(t)));
-            finding(Level::Good, format!("all {} bundles arrived{last}.", count(created)))
+            finding(Severity::Good, format!("all {} bundles arrived{last}.", count(created)))
         }
         (delivered, created) => {
             let share = Quantity::Share.text(delivered as f64 / created as f64);
+            // Losses that the author expected are not a failure.
             let fine = expect.delivery_ratio.is_some_and(|wanted| delivered as f64 >= wanted * created as f64);
             let text = format!("{} of {} bundles arrived ({share}).", count(delivered), count(created));
-            finding(if fine { Level::Note } else { Level::Bad }, text)
+            finding(if fine { Severity::Note } else { Severity::Bad }, text)
         }
     });
     for file in &run.manifest.files {
         let size = Quantity::Bytes.text(file.sent_bytes as f64);
         all.push(match file.equal() {
             Some(true) => finding(
-                Level::Good,
+                Severity::Good,
                 format!("the file of {size} ({}) arrived as it was sent: checksums are equal.", file.traffic),
             ),
             Some(false) => {
-                finding(Level::Bad, format!("the file of {size} ({}) was corrupted or is incomplete.", file.traffic))
+                finding(Severity::Bad, format!("the file of {size} ({}) was corrupted or is incomplete.", file.traffic))
             }
             // Simulated payloads have lengths but no contents, so only the size can be compared.
             None => finding(
-                Level::Note,
+                Severity::Note,
                 format!("the file of {size} ({}) arrived complete; its contents are not simulated.", file.traffic),
             ),
         });
     }
     for Missed { key, expected, found } in Missed::of(&run.manifest, s) {
-        all.push(finding(Level::Bad, format!("expectation missed ({key}): {found}; expected {expected}.")));
+        all.push(finding(Severity::Bad, format!("expectation missed ({key}): {found}; expected {expected}.")));
     }
     if s.redelivered > 0 {
-        all.push(finding(Level::Bad, format!("{} bundles were delivered more than once.", count(s.redelivered))));
+        all.push(finding(Severity::Bad, format!("{} bundles were delivered more than once.", count(s.redelivered))));
     }
     all
 }
@@ -126,7 +128,7 @@ fn outcome(run: &RunData) -> Vec<Finding> {
 fn agreement(runs: &[RunData], comparison: &Comparison) -> Vec<Finding> {
     let mut all = Vec::new();
     if !comparison.same_scenario {
-        all.push(finding(Level::Note, "These runs have different scenarios, so differences are expected."));
+        all.push(finding(Severity::Note, "These runs have different scenarios, so differences are expected."));
     }
     let Some(latency) = comparison.metric("latency_s.mean") else { return all };
     if let ([Some(a), Some(b), ..], Some(relative)) = (&latency.values[..], latency.difference[1]) {
@@ -141,9 +143,10 @@ fn agreement(runs: &[RunData], comparison: &Comparison) -> Vec<Finding> {
             }
         );
         let close = latency.within_10_percent == Some(true);
-        all.push(finding(if close { Level::Good } else { Level::Bad }, text));
+        all.push(finding(if close { Severity::Good } else { Severity::Bad }, text));
+        // Only a notable difference needs an explanation.
         if !close && let Some(text) = largest_step(runs) {
-            all.push(finding(Level::Note, text));
+            all.push(finding(Severity::Note, text));
         }
     }
     let far: Vec<&str> = comparison
@@ -153,8 +156,8 @@ fn agreement(runs: &[RunData], comparison: &Comparison) -> Vec<Finding> {
         .map(|m| m.title.as_str())
         .collect();
     all.push(match far[..] {
-        [] => finding(Level::Good, "All other key numbers agree within 10 %."),
-        _ => finding(Level::Note, format!("More than 10 % apart: {}.", far.join("; "))),
+        [] => finding(Severity::Good, "All other key numbers agree within 10 %."),
+        _ => finding(Severity::Note, format!("More than 10 % apart: {}.", far.join("; "))),
     });
     all
 }
@@ -173,9 +176,9 @@ fn largest_step(runs: &[RunData]) -> Option<String> {
 pub fn validity(run: &RunData) -> Vec<Finding> {
     let v: &Validity = &run.manifest.validity;
     let mut all = Vec::new();
-    if run.manifest.world == World::Sim {
+    if run.manifest.world == RunWorld::Sim {
         let seed = run.manifest.seed;
-        all.push(finding(Level::Good, format!("Virtual time: the machine's load has no influence on the results. Seed {seed} repeats this run to the last event.")));
+        all.push(finding(Severity::Good, format!("Virtual time: the machine's load has no influence on the results. Seed {seed} repeats this run to the last event.")));
     }
     if let Some(late) = v.emulator_lateness {
         let us = |us: f64| Quantity::Seconds.text(us / 1e6);
@@ -189,7 +192,7 @@ pub fn validity(run: &RunData) -> Vec<Finding> {
         all.push(finding(mark(late.p99_us > LATE_US), text));
         if !late.real_time {
             all.push(finding(
-                Level::Note,
+                Severity::Note,
                 "The emulator had no real-time priority; other work of the machine can delay it.",
             ));
         }
@@ -219,10 +222,10 @@ pub fn validity(run: &RunData) -> Vec<Finding> {
             ));
         }
     }
-    all.extend(v.disturbances.iter().map(|text| finding(Level::Bad, text.clone())));
-    all.extend(v.notes.iter().map(|text| finding(Level::Note, text.clone())));
+    all.extend(v.disturbances.iter().map(|text| finding(Severity::Bad, text.clone())));
+    all.extend(v.notes.iter().map(|text| finding(Severity::Note, text.clone())));
     if all.is_empty() {
-        all.push(finding(Level::Note, "Nothing was recorded about the machine."));
+        all.push(finding(Severity::Note, "Nothing was recorded about the machine."));
     }
     all
 }

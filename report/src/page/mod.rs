@@ -24,7 +24,8 @@ use std::fmt::Write;
 use std::path::Path;
 pub use svg::escape;
 
-/// Start of every report, and the text before the version that made it; together they identify a report.
+// Start of every report, and the text before the version that made it; together they identify a
+// report.
 const START: &str = "<!doctype html>";
 const MADE_BY: &str = "<footer><p>Made by farlink ";
 
@@ -68,7 +69,7 @@ fn page(runs: &[RunData], comparison: &Comparison, span: f64) -> String {
     let mut out = String::with_capacity(200_000);
     header(&mut out, runs);
     out.push_str("<main>\n");
-    let page = sections::Page { runs, comparison, span };
+    let page = sections::ReportPage { runs, comparison, span };
     page.findings(&mut out);
     page.numbers(&mut out);
     page.network(&mut out);

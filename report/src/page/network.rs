@@ -5,7 +5,7 @@ use crate::format::Quantity;
 use crate::manifest::{DirectionFacts, LinkFacts, Topology};
 use std::fmt::Write;
 
-/// Most links, and most nodes, that are labelled; beyond, only shapes are drawn.
+// Most links, and most nodes, that are labelled; beyond, only shapes are drawn.
 const LABELLED: usize = 16;
 
 /// Positions of nodes, 0 to 1 along and across: as given, or in columns by hop distance from the first node.
@@ -71,6 +71,7 @@ fn planned(topology: &Topology, link: &LinkFacts, from: &str) -> DirectionFacts 
     let mut facts = if from == link.from { link.forward.clone() } else { link.reverse.clone() };
     let mut mine = topology.contacts.iter().filter(|c| c.link == link.name && c.from == from);
     let Some(first) = mine.next() else { return facts };
+    // A single value would be wrong for some of the contacts.
     if mine.clone().any(|c| c.rate_bit_s != first.rate_bit_s || c.delay_s != first.delay_s) {
         facts.notes.push("rate or delay changes from contact to contact".into());
         return facts;
@@ -105,7 +106,7 @@ fn windows(topology: &Topology, link: &LinkFacts, end_s: f64) -> String {
     if forward == reverse { forward } else { format!("{forward}; reverse {reverse}") }
 }
 
-/// Most links in the table.
+// Most links in the table.
 const ROWS: usize = 60;
 
 /// Writes the table of links, which holds the details the figure has no room for.
@@ -266,14 +267,14 @@ pub fn draw(topology: &Topology, end_s: f64, width: f64) -> String {
     svg.finish()
 }
 
-type Point = (f64, f64);
+type LinePoint = (f64, f64);
 
 /// Draws name and properties of a link in a chain, forward and reverse, at the middle of its line.
 fn label(
     svg: &mut Svg,
     link: &LinkFacts,
     directions: &[DirectionFacts; 2],
-    (start, end): (Point, Point),
+    (start, end): (LinePoint, LinePoint),
     box_width: f64,
     narrow: bool,
 ) {

@@ -7,12 +7,13 @@ use super::canvas::Canvas;
 use super::plot::INKS;
 use std::fmt::Write;
 
-/// Size of a pixel of the figures, in points.
+// Size of a pixel of the figures, in points.
 const POINTS: f64 = 0.75;
-/// Distance of the Bezier control points of a quarter circle from its ends, in radii.
+// Distance of the Bezier control points of a quarter circle from its ends, in radii.
 const HANDLE: f64 = 0.5523;
 
-/// Advance widths of the characters from space to `~`, in thousandths of the font size: Adobe's metrics of Helvetica.
+// Advance widths of the characters from space to `~`, in thousandths of the font size: Adobe's
+// metrics of Helvetica.
 const WIDTHS: [u16; 95] = [
     278, 278, 355, 556, 556, 889, 667, 191, 333, 333, 389, 584, 278, 333, 278, 278, 556, 556, 556, 556, 556, 556, 556,
     556, 556, 556, 278, 278, 584, 584, 584, 556, 1015, 667, 667, 722, 722, 667, 611, 778, 722, 278, 500, 667, 556, 833,
@@ -34,6 +35,7 @@ fn winansi(letter: char) -> u8 {
         '”' => 0x94,
         '–' => 0x96,
         '—' => 0x97,
+        // WinAnsi has only the micro sign, which looks the same.
         'μ' => 0xb5,
         '−' => b'-',
         _ => b'?',
@@ -157,11 +159,13 @@ impl Canvas for Pdf {
     fn rect(&mut self, class: &str, at: (f64, f64), size: (f64, f64), _radius: f64, _tip: &str) {
         self.pen(class);
         let (wide, high) = (size.0.max(0.0), size.1.max(0.0));
+        // PDF rectangles start at their lower left corner.
         let corner = self.at((at.0, at.1 + high));
         let _ = writeln!(self.page, "{corner} {wide:.2} {high:.2} re B");
     }
     fn text(&mut self, class: &str, at: (f64, f64), anchor: &str, text: &str) {
         let (font, size) = if class == "name" { ("F2", 14.0) } else { ("F1", 12.0) };
+        // PDF has no text anchors, so the width of the text is subtracted.
         let before = match anchor {
             "end" => width(text, size),
             "middle" => width(text, size) / 2.0,

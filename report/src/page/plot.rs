@@ -50,7 +50,7 @@ pub struct Series {
 
 /// Drawing style of the series.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Shape {
+pub enum PlotShape {
     /// Points joined by lines.
     Lines,
     /// Bars side by side.
@@ -75,7 +75,7 @@ pub struct Plot {
     /// Series, the first at the back.
     pub series: Vec<Series>,
     /// Drawing style of the series.
-    pub shape: Shape,
+    pub shape: PlotShape,
 }
 
 const TOP: f64 = 26.0;
@@ -137,7 +137,7 @@ impl Plot {
         // Bars stand side by side. Points of lines are shifted slightly, so that their intervals
         // can be told apart.
         let offset = (number as f64 + 0.5 - self.series.len() as f64 / 2.0)
-            * if self.shape == Shape::Bars { wide } else { (room * 0.03).min(4.0) };
+            * if self.shape == PlotShape::Bars { wide } else { (room * 0.03).min(4.0) };
         let mut line = Vec::new();
         for (place, estimate) in series.points.iter().enumerate() {
             let Some(estimate) = estimate.filter(|e| e.mean.is_finite()) else { continue };
@@ -145,25 +145,26 @@ impl Plot {
             let at = (x, y(estimate.mean));
             let what = self.x.get(place).map_or("", String::as_str);
             let tip = format!("{}, {what}: {}", series.label, estimate.text(self.quantity));
-            if self.shape == Shape::Bars {
+            if self.shape == PlotShape::Bars {
                 on.rect(&format!("bar {class}"), (x - wide * 0.45, at.1), (wide * 0.9, bottom - at.1), 1.5, &tip);
             } else {
                 line.push(at);
             }
             if let Some(half) = estimate.half {
                 let ends = [estimate.mean - half, estimate.mean + half];
-                let whisker = if self.shape == Shape::Bars { "bound".into() } else { format!("whisker {class}") };
+                let whisker = if self.shape == PlotShape::Bars { "bound".into() } else { format!("whisker {class}") };
                 on.line(&whisker, (x, y(ends[0])), (x, y(ends[1])));
                 // An interval that extends beyond the axes gets no end mark.
                 for end in ends.into_iter().filter(|end| shown.contains(end)) {
                     on.line(&whisker, (x - 3.0, y(end)), (x + 3.0, y(end)));
                 }
             }
-            if self.shape == Shape::Lines {
+            if self.shape == PlotShape::Lines {
                 on.circle(&format!("mark {class}"), at, 3.5, &tip);
             }
         }
         on.path(&format!("line {class}"), &line, false, &series.label);
+        // Drawn last, so that our own points do not hide the paper's.
         for (place, value) in series.paper.iter().enumerate() {
             let Some(value) = value.filter(|v| v.is_finite()) else { continue };
             let tip = format!("{} in the paper: {}", series.label, self.quantity.text(value));
@@ -207,6 +208,7 @@ impl Plot {
 
     /// Renders a standalone SVG file, with style, title and legend.
     pub fn file(&self, title: &str, width: f64, height: f64) -> String {
+        // The SVG element of the plot is unwrapped and placed below title and legend.
         let drawn = self.draw(width, height);
         let inside = drawn.split_once('>').map_or("", |(_, rest)| rest);
         let above = self.above();
@@ -243,7 +245,7 @@ fn style() -> String {
 mod tests {
     use super::*;
 
-    fn plot(shape: Shape) -> Plot {
+    fn plot(shape: PlotShape) -> Plot {
         let estimate = |mean, half| Some(Estimate { mean, half });
         let series = |label: &str, colour, points: Vec<Option<Estimate>>| Series {
             label: label.into(),
@@ -268,20 +270,20 @@ mod tests {
 
     #[test]
     fn plot_draws_only_present_values() {
-        for shape in [Shape::Lines, Shape::Bars] {
+        for shape in [PlotShape::Lines, PlotShape::Bars] {
             let svg = plot(shape).draw(400.0, 240.0);
             let count = |what: &str| svg.matches(what).count();
             assert!(svg.contains("none, low: 0.5 ± 0.1") && svg.contains("none, &lt;high&gt;: 0.25<"), "{svg}");
             assert_eq!(count("in the paper: 0.9"), 2);
             assert_eq!(count("ccc &amp; co, "), 0, "neither an absent value nor NaN");
-            assert_eq!((count("<rect"), count("mark s0")), if shape == Shape::Bars { (2, 0) } else { (0, 2) });
+            assert_eq!((count("<rect"), count("mark s0")), if shape == PlotShape::Bars { (2, 0) } else { (0, 2) });
         }
     }
 
     #[test]
     fn clipped_interval_has_no_end_mark() {
         let ends = |half| {
-            let mut plot = plot(Shape::Bars);
+            let mut plot = plot(PlotShape::Bars);
             plot.series.truncate(1);
             plot.series[0].points = vec![Some(Estimate { mean: 0.5, half: Some(half) })];
             // One line for the interval, and one for each end mark.
@@ -292,17 +294,17 @@ mod tests {
 
     #[test]
     fn the_axis_holds_intervals_and_paper() {
-        assert_eq!(plot(Shape::Lines).largest(), 0.9);
-        let mut wide = plot(Shape::Bars);
+        assert_eq!(plot(PlotShape::Lines).largest(), 0.9);
+        let mut wide = plot(PlotShape::Bars);
         wide.series[0].points = vec![Some(Estimate { mean: 2.0, half: Some(100.0) })];
         assert_eq!(wide.largest(), 2.5, "the interval goes on beyond the picture");
-        let empty = Plot { series: Vec::new(), x: Vec::new(), ..plot(Shape::Bars) };
+        let empty = Plot { series: Vec::new(), x: Vec::new(), ..plot(PlotShape::Bars) };
         assert!(empty.draw(100.0, 100.0).ends_with("</svg>") && empty.largest() == 0.0);
     }
 
     #[test]
     fn standalone_svg_has_style_and_legend() {
-        let file = plot(Shape::Lines).file("Figure <3>", 640.0, 300.0);
+        let file = plot(PlotShape::Lines).file("Figure <3>", 640.0, 300.0);
         assert_eq!((file.matches("<svg").count(), file.matches("</svg>").count()), (1, 1));
         assert!(file.starts_with("<svg xmlns=") && file.contains("<style>") && file.contains("Figure &lt;3&gt;"));
         assert!(file.contains("ccc &amp; co") && file.contains("mark s1"), "colour 9 wraps around to colour 1");
@@ -310,7 +312,7 @@ mod tests {
 
     #[test]
     fn pdf_and_svg_show_same_shapes() {
-        for shape in [Shape::Lines, Shape::Bars] {
+        for shape in [PlotShape::Lines, PlotShape::Bars] {
             let (svg, pdf) =
                 (plot(shape).file("Figure <3>", 640.0, 300.0), plot(shape).pdf("Figure <3>", 640.0, 300.0));
             assert_eq!(pdf.matches(" Tj ET").count(), svg.matches("<text").count());

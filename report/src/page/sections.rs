@@ -1,24 +1,24 @@
 //! Sections of the page, each with a question as its heading.
 
-use super::bars::{self, Group};
+use super::bars::{self, BarGroup};
 use super::data::RunData;
-use super::findings::{self, Finding, Level};
+use super::findings::{self, Finding, Severity};
 use super::svg::escape;
 use super::{network, timeline};
-use crate::compare::{Comparison, Metric};
+use crate::compare::{ComparedMetric, Comparison};
 use crate::format::{Quantity, difference};
-use crate::manifest::{Accounting, World};
+use crate::manifest::{Accounting, RunWorld};
 use crate::schema::LinkRow;
 use std::fmt::Write;
 
 /// Widths in which each figure is drawn; the style sheet shows the one that fits.
 pub const WIDE: f64 = 1030.0;
 const NARROW: f64 = 348.0;
-/// Most key figures of single traffic flows that stand in the main table.
+// Most key figures of single traffic flows that stand in the main table.
 const FLOW_ROWS: usize = 12;
 
 /// Data shared by all sections.
-pub struct Page<'a> {
+pub struct ReportPage<'a> {
     pub runs: &'a [RunData],
     pub comparison: &'a Comparison,
     pub span: f64,
@@ -68,18 +68,19 @@ fn list(out: &mut String, findings: &[Finding]) {
     out.push_str("<ul class=\"findings\">");
     for finding in findings {
         let class = match finding.level {
-            Level::Good => "good",
-            Level::Note => "note",
-            Level::Bad => "bad",
+            Severity::Good => "good",
+            Severity::Note => "note",
+            Severity::Bad => "bad",
         };
         let mut text = finding.text.chars();
+        // Findings may follow the label of a run, so they are written in lower case.
         let text: String = text.next().into_iter().flat_map(char::to_uppercase).chain(text).collect();
         let _ = write!(out, "<li class=\"{class}\">{}</li>", escape(&unbroken(&text)));
     }
     out.push_str("</ul>");
 }
 
-impl Page<'_> {
+impl ReportPage<'_> {
     pub fn legend(&self, out: &mut String, more: &str) {
         if self.runs.len() < 2 && more.is_empty() {
             return;
@@ -110,6 +111,7 @@ impl Page<'_> {
         let mut spans: Vec<(f64, f64)> = mine.map(|c| (c.start_s, c.end_s)).collect();
         spans.sort_by(|a, b| a.0.total_cmp(&b.0));
         spans.dedup();
+        // More intervals than this would merge into a grey area.
         if spans.len() > 100 {
             return (Vec::new(), None);
         }
@@ -134,7 +136,7 @@ impl Page<'_> {
             if two { "Differences are relative to the first column; those above 10 % are marked." } else { "" };
         open(out, "Key numbers", caption);
         // Metrics that no run has are left out; utilisation has a section of its own.
-        let told = |m: &&Metric| !m.name.starts_with("utilisation.") && m.values.iter().any(Option::is_some);
+        let told = |m: &&ComparedMetric| !m.name.starts_with("utilisation.") && m.values.iter().any(Option::is_some);
         let (flows, whole): (Vec<_>, Vec<_>) =
             self.comparison.metrics.iter().filter(told).partition(|m| m.name.starts_with("traffic."));
         if flows.len() > FLOW_ROWS {
@@ -148,7 +150,7 @@ impl Page<'_> {
         close(out);
     }
 
-    fn metrics(&self, out: &mut String, metrics: &[&Metric]) {
+    fn metrics(&self, out: &mut String, metrics: &[&ComparedMetric]) {
         let two = self.runs.len() > 1;
         let columns = if two { 3 } else { 1 };
         let _ = write!(
@@ -242,9 +244,9 @@ impl Page<'_> {
         );
         self.legend(out, "");
         let value = |run: &RunData, label: &str| run.steps.iter().find(|s| s.label == label).map(|s| s.mean_s);
-        let groups: Vec<Group> = labels
+        let groups: Vec<BarGroup> = labels
             .iter()
-            .map(|label| Group {
+            .map(|label| BarGroup {
                 label: label.to_string(),
                 values: self.runs.iter().enumerate().map(|(i, r)| (class(i), value(r, label))).collect(),
             })
@@ -274,9 +276,9 @@ impl Page<'_> {
             run.links.iter().find(|r| (&*r.link, &*r.from_node, &*r.to_node) == *place).cloned()
         };
         let used = |r: &LinkRow| (r.up_ns > 0).then(|| r.busy_ns as f64 / r.up_ns as f64);
-        let groups: Vec<Group> = places
+        let groups: Vec<BarGroup> = places
             .iter()
-            .map(|place| Group {
+            .map(|place| BarGroup {
                 label: format!("{}: {} → {}", place.0, place.1, place.2),
                 values: self
                     .runs
@@ -378,7 +380,7 @@ impl Page<'_> {
             put("seed", m.seed.to_string());
             put(
                 "start",
-                if m.world == World::Sim { format!("{} (simulated)", m.start_utc) } else { m.start_utc.clone() },
+                if m.world == RunWorld::Sim { format!("{} (simulated)", m.start_utc) } else { m.start_utc.clone() },
             );
             put("scenario hash", m.scenario_hash.clone());
             let versions: Vec<String> = m.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();

@@ -6,16 +6,16 @@ use super::svg::{Svg, text_width};
 use crate::format::Quantity;
 use crate::manifest::{ContactFacts, Topology};
 
-/// Most rows drawn.
+// Most rows drawn.
 const ROWS: usize = 40;
 
 /// One row: label and contacts as (start, end, rate); `None` if the link is always up.
-struct Row {
+struct TimelineRow {
     label: String,
     times: Option<Vec<(f64, f64, Option<f64>)>>,
 }
 
-fn rows(topology: &Topology, end_s: f64) -> Vec<Row> {
+fn rows(topology: &Topology, end_s: f64) -> Vec<TimelineRow> {
     let mut rows = Vec::new();
     for link in &topology.links {
         let direction = |from: &str| -> Vec<(f64, f64, Option<f64>)> {
@@ -25,13 +25,22 @@ fn rows(topology: &Topology, end_s: f64) -> Vec<Row> {
         let (forward, reverse) = (direction(&link.from), direction(&link.to));
         let spans = |times: &[(f64, f64, Option<f64>)]| times.iter().map(|t| (t.0, t.1)).collect::<Vec<_>>();
         if !topology.scheduled(link, end_s) {
-            rows.push(Row { label: format!("{}: {} ↔ {}", link.name, link.from, link.to), times: None });
+            rows.push(TimelineRow { label: format!("{}: {} ↔ {}", link.name, link.from, link.to), times: None });
         // Both directions share a row if they are up at the same times.
         } else if spans(&forward) == spans(&reverse) {
-            rows.push(Row { label: format!("{}: {} ↔ {}", link.name, link.from, link.to), times: Some(forward) });
+            rows.push(TimelineRow {
+                label: format!("{}: {} ↔ {}", link.name, link.from, link.to),
+                times: Some(forward),
+            });
         } else {
-            rows.push(Row { label: format!("{}: {} → {}", link.name, link.from, link.to), times: Some(forward) });
-            rows.push(Row { label: format!("{}: {} → {}", link.name, link.to, link.from), times: Some(reverse) });
+            rows.push(TimelineRow {
+                label: format!("{}: {} → {}", link.name, link.from, link.to),
+                times: Some(forward),
+            });
+            rows.push(TimelineRow {
+                label: format!("{}: {} → {}", link.name, link.to, link.from),
+                times: Some(reverse),
+            });
         }
     }
     rows

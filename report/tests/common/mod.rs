@@ -3,14 +3,14 @@
 
 use farlink_base::Rng;
 use farlink_report::{
-    Accounting, ContactFacts, DirectionFacts, EventRow, FileCheck, Host, Lateness, LinkFacts, LinkRow, Manifest,
-    NodeFacts, Pressure, ProcessRow, RunReader, RunWriter, SampleRow, Topology, TrafficFacts, World, schema,
+    Accounting, ContactFacts, DirectionFacts, EventRow, FileCheck, Host, Lateness, LinkFacts, LinkRow, MachineLoad,
+    Manifest, NodeFacts, ProcessRow, RunReader, RunWorld, RunWriter, SampleRow, Topology, TrafficFacts, schema,
 };
 use std::path::Path;
 
 const MBIT: f64 = 1e6;
 const BUNDLE: u64 = 250_000;
-/// Passes of the station, as start and end in seconds.
+// Passes of the station, as start and end in seconds.
 const PASSES: [(f64, f64); 3] = [(2.0, 11.0), (16.0, 23.0), (30.0, 75.0)];
 const NODES: [&str; 4] = ["payload", "onboard", "ground", "center"];
 
@@ -79,7 +79,7 @@ pub fn topology() -> Topology {
 
 /// Differences between the synthetic runs of the two worlds.
 pub struct Flavour {
-    pub world: World,
+    pub world: RunWorld,
     pub seed: u64,
     pub bundles: u64,
     /// Most seconds of random delay added to each step.
@@ -89,8 +89,8 @@ pub struct Flavour {
 }
 
 impl Flavour {
-    pub fn new(world: World) -> Flavour {
-        let noise = if world == World::Sim { 0.0 } else { 0.04 };
+    pub fn new(world: RunWorld) -> Flavour {
+        let noise = if world == RunWorld::Sim { 0.0 } else { 0.04 };
         Flavour { world, seed: 42, bundles: 800, noise, suffix: "" }
     }
 }
@@ -141,7 +141,7 @@ pub fn write(folder: &Path, flavour: &Flavour) -> RunReader {
     for row in links(&steps, flavour) {
         writer.link(row);
     }
-    if flavour.world == World::Lab {
+    if flavour.world == RunWorld::Lab {
         for (i, node) in NODES.iter().enumerate() {
             writer.process(process(Some(node), "node", 1.2 + i as f64 * 0.4));
         }
@@ -179,7 +179,7 @@ fn manifest(flavour: &Flavour, end: f64) -> Manifest {
     m.expect.delivery_ratio = Some(1.0);
     m.expect.finished_within_s = Some(60.0);
     m.command = format!("farlink run campaigns/iss/scenario.toml --in {} --seed 42", flavour.world.name());
-    let checksum = (flavour.world == World::Lab).then(|| "sha256:9f86d081884c7d65".to_string());
+    let checksum = (flavour.world == RunWorld::Lab).then(|| "sha256:9f86d081884c7d65".to_string());
     m.files.push(FileCheck {
         traffic: "observation".into(),
         sent_bytes: flavour.bundles * BUNDLE,
@@ -188,13 +188,13 @@ fn manifest(flavour: &Flavour, end: f64) -> Manifest {
         received_checksum: checksum,
         complete_s: Some(end - 0.5),
     });
-    if flavour.world == World::Sim {
+    if flavour.world == RunWorld::Sim {
         m.wall_s = 1.9;
     } else {
         m.wall_s = end + 4.0;
         m.validity.emulator_lateness =
             Some(Lateness { count: 180_000, p50_us: 31.0, p99_us: 240.0, max_us: 5100.0, real_time: true });
-        m.validity.pressure = Some(Pressure {
+        m.validity.pressure = Some(MachineLoad {
             cpu_waiting: Some(0.31),
             memory_waiting: Some(0.0),
             io_waiting: Some(0.04),
@@ -272,7 +272,8 @@ fn links(steps: &[Steps], flavour: &Flavour) -> Vec<LinkRow> {
         busy_ns: (bytes as f64 * 8.0 / rate * 1000.0) as u64,
         ..LinkRow::new(link, from, to, &nothing)
     };
-    let more = if flavour.world == World::Sim { 1.0 } else { 1.012 };
+    // The testbed sends slightly more than the simulation.
+    let more = if flavour.world == RunWorld::Sim { 1.0 } else { 1.012 };
     let bytes = |factor: f64| (volume as f64 * factor * more) as u64;
     vec![
         row("station-lan", "payload", "onboard", bytes(1.03), 0.0, 1000.0),

@@ -7,12 +7,12 @@
 use super::trace::{Encounter, Recorded};
 use farlink_base::{ConfigError, DataRate, Duration, Instant, NodeId};
 use farlink_orbits::beams::{Claim, serve};
-use farlink_orbits::edges::{Window, windows};
+use farlink_orbits::edges::{SightWindow, windows};
 use farlink_orbits::moment::SECOND;
-use farlink_orbits::place::{Place, Site};
+use farlink_orbits::place::{GroundSite, Trajectory};
 use farlink_orbits::sight::{LIGHT, Limits, Sight};
 use farlink_orbits::sky::Sky;
-use farlink_orbits::walker::{self, Walker};
+use farlink_orbits::walker::{self, WalkerPattern};
 use farlink_routing::PlanTime;
 use farlink_routing::contact_plan::Contact;
 use farlink_scenario::Scenario;
@@ -47,7 +47,7 @@ pub struct Pass {
 pub struct Ephemeris {
     sky: Sky,
     /// By their places in the scenario.
-    places: Vec<Option<Place>>,
+    places: Vec<Option<Trajectory>>,
     /// By radio and pair.
     passes: Vec<Pass>,
 }
@@ -138,10 +138,10 @@ impl Ephemeris {
         scenario: &Scenario,
         radio: &Radio,
         wanted: &sky::Sight,
-    ) -> Result<Vec<([u32; 2], Window)>, String> {
+    ) -> Result<Vec<([u32; 2], SightWindow)>, String> {
         let limits = Limits { range_km: wanted.range.map(|m| m / 1e3), clearance_km: wanted.clearance / 1e3 };
         let duration = i64::try_from(scenario.duration.as_nanos()).unwrap_or(i64::MAX / 2);
-        let span = Window { start: 0, end: duration };
+        let span = SightWindow { start: 0, end: duration };
         let mut found = Vec::new();
         for pair in self.pairs(scenario, radio, wanted.neighbours)? {
             let [Some(one), Some(other)] = pair.map(|node| self.places[node as usize].as_ref()) else { continue };
@@ -162,14 +162,14 @@ impl Ephemeris {
         let claims: Vec<Claim> = found.iter().map(|(ends, window)| Claim { ends: *ends, window: *window }).collect();
         let served = serve(&claims, [Some(beams); 2], 1);
         let kept = found.into_iter().zip(served);
-        Ok(kept.filter_map(|((pair, window), from)| Some((pair, Window { start: from?, ..window }))).collect())
+        Ok(kept.filter_map(|((pair, window), from)| Some((pair, SightWindow { start: from?, ..window }))).collect())
     }
 
     /// The pairs that are looked at, the lower node first, each once.
     fn pairs(&self, scenario: &Scenario, radio: &Radio, wanted: Neighbours) -> Result<Vec<[u32; 2]>, String> {
         let mut has = vec![false; scenario.nodes.len()];
         radio.nodes.iter().for_each(|node| has[*node] = true);
-        let stands = |node: usize| self.places[node].as_ref().is_some_and(Place::is_ground);
+        let stands = |node: usize| self.places[node].as_ref().is_some_and(Trajectory::is_ground);
         let ordered = |[a, b]: [usize; 2]| [a.min(b) as u32, a.max(b) as u32];
         let (ground, orbit): (Vec<usize>, Vec<usize>) = radio.nodes.iter().partition(|node| stands(**node));
         let many = match wanted {
@@ -192,8 +192,8 @@ impl Ephemeris {
             pairs.extend(orbit.iter().enumerate().flat_map(after));
         }
         let kind = match wanted {
-            Neighbours::Ring => walker::Neighbours::Ring,
-            Neighbours::Grid => walker::Neighbours::Grid,
+            Neighbours::Ring => walker::WalkerNeighbours::Ring,
+            Neighbours::Grid => walker::WalkerNeighbours::Grid,
             Neighbours::Ground | Neighbours::All => return Ok(pairs),
         };
         for mobility in &scenario.mobilities {
@@ -216,8 +216,8 @@ fn instant(time: i64) -> Instant {
 }
 
 /// A constellation around a body of this radius (kilometres).
-fn constellation(shape: &sky::Walker, radius_km: f64) -> Walker {
-    Walker {
+fn constellation(shape: &sky::Walker, radius_km: f64) -> WalkerPattern {
+    WalkerPattern {
         planes: shape.planes,
         per_plane: shape.per_plane,
         inclination: shape.inclination,
@@ -231,19 +231,19 @@ fn constellation(shape: &sky::Walker, radius_km: f64) -> Walker {
 }
 
 /// The places of the nodes of a mobility, in their order; none of one in a plane.
-fn of_mobility(sky: &Sky, mobility: &Mobility) -> Result<Vec<Place>, String> {
+fn of_mobility(sky: &Sky, mobility: &Mobility) -> Result<Vec<Trajectory>, String> {
     let earth = sky.find("earth").ok_or("a sky without an Earth")?;
     match &mobility.model {
         Model::Orbit(shape) => {
             let walker = constellation(shape, sky.body(earth).radius_km);
             let orbits = walker.orbits().take(mobility.nodes.len());
-            orbits.map(|elements| Place::orbit(sky, earth, &elements)).collect()
+            orbits.map(|elements| Trajectory::orbit(sky, earth, &elements)).collect()
         }
         Model::Ground(sites) => {
             let place = |site: &sky::Site| {
                 let sky::Site { latitude, longitude, altitude } = *site;
-                let site = Site { latitude, longitude, altitude_km: altitude / 1e3 };
-                Place::ground(sky, earth, site).ok_or_else(|| "the Earth has no ground".to_string())
+                let site = GroundSite { latitude, longitude, altitude_km: altitude / 1e3 };
+                Trajectory::ground(sky, earth, site).ok_or_else(|| "the Earth has no ground".to_string())
             };
             sites.iter().take(mobility.nodes.len()).map(place).collect()
         }

@@ -8,7 +8,7 @@ use super::places;
 use super::process::{Process, last_lines};
 use super::trial::{Pair, Size};
 use anyhow::{Context, Result, bail, ensure};
-use farlink_trials::harness::client::{self, Client, Sender, attach, is_taken, to};
+use farlink_trials::harness::client::{self, Client, ClientSender, attach, is_taken, to};
 use farlink_trials::harness::free_port;
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -121,7 +121,7 @@ struct Ud3tn {
 
 struct Running {
     sender: Client,
-    receiver: Sender,
+    receiver: ClientSender,
     payloads: Receiver<Vec<u8>>,
     /// Ends after the clients.
     _daemon: Process,

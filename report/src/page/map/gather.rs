@@ -1,7 +1,7 @@
 //! Reduction of a run's tables to the data of its map: numbers as small as the resolution allows, and bounded so that
 //! the page stays small. Omissions are listed on the page.
 
-use super::ways::{Found, Step};
+use super::ways::{BundlePaths, CopyStep};
 use crate::column::Text;
 use crate::format::Quantity;
 use crate::manifest::Manifest;
@@ -10,16 +10,17 @@ use crate::schema::{BundleRow, LegRow, STORED_BYTES};
 use anyhow::Result;
 use std::collections::HashMap;
 
-/// Most nodes, and most turning points of their movements; with the other limits this makes a page of about 5 MB.
+// Most nodes, and most turning points of their movements; with the other limits this makes a page
+// of about 5 MB.
 const NODES: usize = 2_000;
 const KNOTS: usize = 150_000;
-/// Most contacts between nodes; the longest are kept.
+// Most contacts between nodes; the longest are kept.
 const MEETINGS: usize = 60_000;
-/// Most changes of store occupancy.
+// Most changes of store occupancy.
 const FILLS: usize = 150_000;
-/// Most bundles; the first are kept.
+// Most bundles; the first are kept.
 const BUNDLES: usize = 20_000;
-/// Resolution of times, in parts of the run, and of positions, in parts of the scene's longer side.
+// Resolution of times, in parts of the run, and of positions, in parts of the scene's longer side.
 const TICKS: f64 = 4e9;
 const PLACES: f64 = 65_000.0;
 
@@ -42,7 +43,7 @@ pub struct Meeting {
 }
 /// Store occupancy of a node from `tick` on, in 255ths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Fill {
+pub struct StoreFill {
     pub tick: u32,
     pub share: u8,
 }
@@ -65,12 +66,12 @@ pub struct Play {
     pub names: Vec<String>,
     pub ways: Vec<Vec<Knot>>,
     pub meetings: Vec<Meeting>,
-    pub fills: Vec<Vec<Fill>>,
+    pub fills: Vec<Vec<StoreFill>>,
     /// Reference of a full store, in words.
     pub scale: String,
     pub bundles: Vec<Trip>,
     /// Movements of the first bundles' copies.
-    pub steps: Vec<Vec<Step>>,
+    pub steps: Vec<Vec<CopyStep>>,
     /// Number of bundles created in the whole run.
     pub created: usize,
     /// Sentences about the data left out.
@@ -100,7 +101,7 @@ impl Play {
             let created = play.tick(row.created_ns as f64 / 1e9);
             play.bundles.push(Trip { created, delivered, from: place(&row.source), to: place(&row.destination) });
         }
-        let found = Found::read(run, &bundles[..play.bundles.len()], &play, &places)?;
+        let found = BundlePaths::read(run, &bundles[..play.bundles.len()], &play, &places)?;
         play.left_out.extend(found.left_out);
         play.steps = found.steps;
         if bundles.len() > BUNDLES {
@@ -134,6 +135,7 @@ impl Play {
             if drawn(each).count() < 20 {
                 break;
             }
+            // Doubling keeps the nodes of each choice a subset of the previous one.
             each *= 2;
         }
         self.names = drawn(each).map(|(name, _)| name.to_string()).collect();
@@ -250,11 +252,11 @@ impl Play {
         let of_node = |(values, capacity): (&Vec<(f64, f64)>, &f64)| {
             let whole = if limited { *capacity } else { fullest.max(1.0) };
             let group = values.len().div_ceil(share).max(1);
-            let mut fills: Vec<Fill> = Vec::new();
+            let mut fills: Vec<StoreFill> = Vec::new();
             for (at, value) in values.iter().step_by(group) {
                 let share = (255.0 * value / whole).round().clamp(0.0, 255.0) as u8;
                 if fills.last().is_none_or(|last| last.share != share) {
-                    fills.push(Fill { tick: self.tick(*at), share });
+                    fills.push(StoreFill { tick: self.tick(*at), share });
                 }
             }
             fills

@@ -13,7 +13,7 @@ use crate::format::Quantity;
 pub use gather::Play;
 use std::fmt::Write;
 
-/// Durations of the animation offered, in seconds; the second is the default.
+// Durations of the animation offered, in seconds; the second is the default.
 const LENGTHS: [(f64, &str); 5] =
     [(20.0, "20 s"), (60.0, "1 min"), (180.0, "3 min"), (600.0, "10 min"), (3600.0, "an hour")];
 

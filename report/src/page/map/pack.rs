@@ -1,7 +1,7 @@
 //! Encoding of integer columns: little-endian bytes in base64, in one JSON object.
 
-use super::gather::{Fill, Knot, Meeting, NOBODY, Play, Trip};
-use super::ways::Step;
+use super::gather::{Knot, Meeting, NOBODY, Play, StoreFill, Trip};
+use super::ways::CopyStep;
 use serde_json::{Value, json};
 
 /// Renders the data for the script. Angle brackets and `&` are escaped, so that no name can end the script element.
@@ -38,7 +38,7 @@ fn meetings(all: &[Meeting]) -> Value {
         "b": narrow(all.iter().map(|meeting| meeting.nodes[1])),
     })
 }
-fn fills(nodes: &[Vec<Fill>]) -> Value {
+fn fills(nodes: &[Vec<StoreFill>]) -> Value {
     let all = || nodes.iter().flatten();
     json!({
         "counts": counts(nodes),
@@ -54,7 +54,7 @@ fn bundles(all: &[Trip]) -> Value {
         "to": narrow(all.iter().map(|trip| trip.to)),
     })
 }
-fn steps(bundles: &[Vec<Step>]) -> Value {
+fn steps(bundles: &[Vec<CopyStep>]) -> Value {
     let all = || bundles.iter().flatten();
     json!({
         "counts": counts(bundles),

@@ -7,7 +7,7 @@ use crate::schema::BundleRow;
 use anyhow::Result;
 use std::collections::HashMap;
 
-/// Most steps of all bundles together.
+// Most steps of all bundles together.
 const STEPS: usize = 100_000;
 
 /// State of a copy after a step.
@@ -24,7 +24,7 @@ pub enum StepKind {
 
 /// One step of a bundle's path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Step {
+pub struct CopyStep {
     pub tick: u32,
     pub node: u16,
     pub from: Option<u16>,
@@ -33,25 +33,31 @@ pub struct Step {
 
 /// Steps gathered from the events.
 #[derive(Default)]
-pub struct Found {
+pub struct BundlePaths {
     /// Steps of each bundle, in order of time.
-    pub steps: Vec<Vec<Step>>,
+    pub steps: Vec<Vec<CopyStep>>,
     /// Sentence about the steps left out.
     pub left_out: Option<String>,
 }
 
 /// Identity of a bundle: creation time, sequence number, service, source.
-type Key = (u64, u64, u64, Text);
+type BundlePathKey = (u64, u64, u64, Text);
 
-impl Found {
+impl BundlePaths {
     /// Gathers the steps of these bundles at the nodes that are drawn.
-    pub fn read(run: &RunReader, bundles: &[BundleRow], play: &Play, places: &HashMap<Text, u16>) -> Result<Found> {
+    pub fn read(
+        run: &RunReader,
+        bundles: &[BundleRow],
+        play: &Play,
+        places: &HashMap<Text, u16>,
+    ) -> Result<BundlePaths> {
         let key = |row: &BundleRow| (row.creation_ms, row.sequence, row.service, row.source.clone());
-        let numbers: HashMap<Key, usize> = bundles.iter().enumerate().map(|(number, row)| (key(row), number)).collect();
+        let numbers: HashMap<BundlePathKey, usize> =
+            bundles.iter().enumerate().map(|(number, row)| (key(row), number)).collect();
         // Two passes over the events: the first counts steps, so that the second can stop at a
         // whole bundle once the limit is reached.
         let mut counts = vec![0usize; bundles.len()];
-        let each = |take: &mut dyn FnMut(usize, Step)| {
+        let each = |take: &mut dyn FnMut(usize, CopyStep)| {
             run.events(&mut |row| {
                 let kind = match &*row.event {
                     "created" | "received" => StepKind::Has,
@@ -65,7 +71,7 @@ impl Found {
                 let (Some(number), Some(node)) = (number, places.get(&row.node)) else { return Ok(()) };
                 let from = row.peer.as_ref().and_then(|peer| places.get(peer)).copied();
                 let from = from.filter(|from| *from != NOBODY && kind == StepKind::Has);
-                take(*number, Step { tick: play.tick(row.time_ns as f64 / 1e9), node: *node, from, kind });
+                take(*number, CopyStep { tick: play.tick(row.time_ns as f64 / 1e9), node: *node, from, kind });
                 Ok(())
             })
         };
@@ -78,7 +84,7 @@ impl Found {
             })
         });
         let shown = whole.count();
-        let mut steps: Vec<Vec<Step>> = vec![Vec::new(); bundles.len()];
+        let mut steps: Vec<Vec<CopyStep>> = vec![Vec::new(); bundles.len()];
         each(&mut |number, step| {
             if number < shown {
                 steps[number].push(step);
@@ -90,6 +96,6 @@ impl Found {
             (true, true) => Some(format!("Paths are shown for the first {shown} bundles.")),
             (true, false) => None,
         };
-        Ok(Found { steps, left_out })
+        Ok(BundlePaths { steps, left_out })
     }
 }

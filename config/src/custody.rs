@@ -3,14 +3,14 @@
 use crate::input::Input;
 use crate::keys::{Fallback, Key, Kind, key, other};
 use crate::reader::Reader;
-use farlink_base::{DataVolume, Duration, EndpointId};
+use farlink_base::{CUSTODY_TERMS, CustodyTerms, DataVolume, EndpointId, LayerParam, apply_settings};
 
-use Fallback::{Absent, Is};
+use Fallback::Absent;
 
 /// A list of patterns of endpoint IDs.
 pub const PATTERNS: Kind = other("patterns", "[\"ipn:2.*\"]");
 
-/// The keys of the rules.
+/// The keys of the rules; those of the terms follow.
 pub const RULES: &[Key] = &[
     key(
         "from",
@@ -20,15 +20,6 @@ pub const RULES: &[Key] = &[
     ),
     key("to", PATTERNS, Absent, "Destinations of bundles it is taken of; without it, all."),
     key("capacity", Kind::Volume, Absent, "Most bytes in custody; without it, half of the store's."),
-    key("timeout_max", Kind::Duration, Is("1 h"), "The longest that a timeout becomes as it doubles."),
-    key(
-        "aggregate",
-        Kind::Flag,
-        Is("true"),
-        "Whether bundles of version 6 carry numbers, so that one signal is about many (CCSDS 734.2-B-1).",
-    ),
-    key("signal_delay", Kind::Duration, Is("1 s"), "How long such signals gather."),
-    key("signal_bundles", Kind::Count(1, 100_000), Is("1000"), "Bundles after which one leaves at once."),
 ];
 /// For which of its own bundles a node asks for custody, where a file says so in such words.
 pub const REQUEST: Key = key(
@@ -47,14 +38,8 @@ pub struct Custody {
     pub to: Vec<String>,
     /// Most bytes; `None`: half of the store's.
     pub capacity: Option<DataVolume>,
-    /// The longest wait for a signal.
-    pub timeout_max: Duration,
-    /// Whether bundles of version 6 carry numbers.
-    pub aggregate: bool,
-    /// How long signals gather.
-    pub signal_delay: Duration,
-    /// After how many bundles they leave at once.
-    pub signal_bundles: u64,
+    /// How it is signalled.
+    pub terms: CustodyTerms,
 }
 
 /// Reads the rules.
@@ -64,11 +49,15 @@ pub fn custody(reader: &Reader<'_>) -> Custody {
         from: patterns(reader, "from").unwrap_or_else(all),
         to: patterns(reader, "to").unwrap_or_else(all),
         capacity: reader.volume("capacity"),
-        timeout_max: reader.duration("timeout_max").unwrap_or_default(),
-        aggregate: reader.flag("aggregate").unwrap_or_default(),
-        signal_delay: reader.duration("signal_delay").unwrap_or_default(),
-        signal_bundles: reader.count("signal_bundles").unwrap_or(1),
+        terms: terms(reader, CUSTODY_TERMS),
     }
+}
+
+/// The terms that a reader gives, by the rows of their table.
+pub fn terms<T: Default>(reader: &Reader<'_>, rows: &[LayerParam<T>]) -> T {
+    let mut terms = T::default();
+    apply_settings(rows, &mut terms, &reader.settings());
+    terms
 }
 
 /// Patterns of endpoints; `None` where none are given.

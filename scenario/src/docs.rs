@@ -25,9 +25,15 @@ pub fn reference() -> String {
     out
 }
 
+/// The JSON schema of the scenario file, `docs/reference/scenario.schema.json`.
+pub fn schema() -> String {
+    let sections = keys::sections();
+    farlink_config::schema::schema("A scenario of Farlink", &keys::SCENARIO, &sections)
+}
+
 const INTRODUCTION: &str = "# The scenario file
 
-<!-- Made from scenario/src/keys.rs and the tables of core/cla. Change those, then: FARLINK_BLESS=1 cargo test -p farlink-scenario -->
+<!-- Made from scenario/src/keys.rs, core/base/src/node.rs and the tables of core/cla. Change those, then: FARLINK_BLESS=1 cargo test -p farlink-scenario -->
 
 A scenario is one TOML file: nodes, links, contacts, traffic and what to measure. The simulator and
 the testbed read the same file, and every random thing in it follows from `seed`.
@@ -35,7 +41,7 @@ the testbed read the same file, and every random thing in it follows from `seed`
 Quantities are text with a unit: durations `\"600 ms\"`, `\"1 h 30 min\"` (ns, us, ms, s, min, h, d);
 rates `\"100 Mbit/s\"`, `\"12.5 MB/s\"`; volumes `\"100 kB\"`, `\"64 MiB\"` (decimal, or binary with `i`).
 A bare number is refused where a quantity is meant. Unknown keys are errors.
-`farlink init scenario` writes a commented example.
+`farlink init scenario` writes a commented example; [scenario.schema.json](scenario.schema.json) is for editors.
 
 ";
 
@@ -65,6 +71,12 @@ mod tests {
         }
         let found = std::fs::read_to_string(path).unwrap_or_default();
         assert!(found == reference(), "{path} is old: FARLINK_BLESS=1 cargo test -p farlink-scenario");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/scenario.schema.json");
+        if std::env::var_os("FARLINK_BLESS").is_some() {
+            std::fs::write(path, schema()).unwrap();
+        }
+        let found = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(found == schema(), "{path} is old: FARLINK_BLESS=1 cargo test -p farlink-scenario");
     }
 
     #[test]

@@ -29,11 +29,12 @@ mod parse_traffic;
 mod parse_tunnel;
 mod plan;
 mod radios;
+mod settings;
 mod topology;
 mod types;
 
 pub use address::{LinkEnd, PREFIX_LENGTH};
-pub use docs::{EXAMPLE, reference};
+pub use docs::{EXAMPLE, reference, schema};
 pub use farlink_base::ConfigError;
 pub use farlink_cla::registry::{LAYERS, LayerInfo, Medium};
 pub use farlink_cla::tcpcl_v4::Tls;
@@ -45,6 +46,6 @@ pub use fault::{Down, Fault, FaultKind, Lie};
 pub use layers::NodeLayer;
 pub use topology::{first_delay, first_rate};
 pub use types::{
-    ConnectSide, Contact, Crc, Custody, Expect, Fidelity, Layer, Link, LinkChange, Measure, Node, Pace, Policy, Route,
+    ConnectSide, Contact, Custody, Expect, Fidelity, Layer, Link, LinkChange, Measure, Node, Pace, Policy, Route,
     SENDER_SERVICE, Scenario, Settings, SizeRange, StoreKind, Table, Tcp, Traffic, TrafficKind, Tunnel,
 };

@@ -2,7 +2,7 @@
 
 use crate::EndpointId;
 use alloc::vec::Vec;
-use farlink_base::{Bytes, CreationTimestamp, FragmentInfo, Payload, Priority};
+use farlink_base::{Bytes, CrcType, CreationTimestamp, FragmentInfo, Payload, Priority};
 
 /// Bundle processing control flags (RFC 9171 4.2.3). Unknown bits are kept and ignored.
 // 9171-4.2.3-4
@@ -53,18 +53,6 @@ impl BlockFlags {
     pub const fn has(self, bits: u64) -> bool {
         self.0 & bits == bits
     }
-}
-
-/// CRC type codes (RFC 9171 4.2.1).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum CrcType {
-    /// No CRC.
-    None,
-    /// CRC-16/X-25.
-    Crc16,
-    /// CRC-32C.
-    #[default]
-    Crc32c,
 }
 
 /// The primary block (RFC 9171 4.3.1).
@@ -167,20 +155,6 @@ pub struct Bundle {
     pub payload_crc_value: Option<u32>,
     /// The payload.
     pub payload: Payload,
-}
-
-/// How strictly to read. Both refuse what has no meaning or would cost others: an anonymous bundle that
-/// may be fragmented or is a fragment (RFC 9171 4.2.3), a fragment without payload or one that reaches
-/// beyond the whole (4.3.1, 5.8). Requests for reports by anonymous and administrative bundles are read
-/// by the permissive, and void: no report is ever made about such a bundle, so that none answers another.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Profile {
-    /// Every MUST of RFC 9171, deterministic encoding included; of RFC 5050 in version 6.
-    Strict,
-    /// What peers in the field send: no CRC on the primary block, non-shortest integers; in version 6 no last block
-    /// that says so.
-    #[default]
-    Permissive,
 }
 
 /// An encoded bundle in three parts, so that the payload is never copied.

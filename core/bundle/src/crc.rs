@@ -5,25 +5,6 @@ use crate::CrcType;
 use crate::cbor::Out;
 use farlink_base::Accel;
 
-impl CrcType {
-    /// Its code on the wire.
-    pub const fn code(self) -> u8 {
-        match self {
-            CrcType::None => 0,
-            CrcType::Crc16 => 1,
-            CrcType::Crc32c => 2,
-        }
-    }
-    /// Bytes of its value.
-    pub const fn width(self) -> usize {
-        match self {
-            CrcType::None => 0,
-            CrcType::Crc16 => 2,
-            CrcType::Crc32c => 4,
-        }
-    }
-}
-
 /// A block up to here is copied for its CRC.
 const SHORT: usize = 64;
 

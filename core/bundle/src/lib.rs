@@ -38,7 +38,7 @@ pub use bundle::*;
 pub use check::Check;
 pub use decode::{decode, decode_parts, decode_prefix};
 pub use eid_wire::EidCodec;
-pub use farlink_base::{BundleId, CreationTimestamp, EidError, EndpointId, FragmentInfo};
+pub use farlink_base::{BundleId, CrcType, CreationTimestamp, EidError, EndpointId, FragmentInfo, Profile};
 pub use fragment::fragment;
 pub use head::{MAX_EXTENSION_BLOCKS, MAX_HEAD_BYTES};
 pub use reassemble::{Reassembler, Reassembly, ReassemblyLimits};

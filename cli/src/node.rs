@@ -13,7 +13,7 @@ use std::path::PathBuf;
 #[derive(clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
-    after_help = "Examples:\n  farlink init two-nodes\n  farlink node --config node-a.toml --check\n  \
+    after_help = "Examples:\n  farlink init two-nodes\n  farlink node --config node-a.toml --check\n  farlink node --keys\n  \
         farlink node --config node-a.toml\n  farlink node status --at node-a.control.sock\n  \
         farlink node routes add 'ipn:5.*' ipn:2.0 --at node-a.control.sock\n  \
         farlink node links add new-relay.toml --at http://192.168.1.7:4280 --token-file token"
@@ -28,6 +28,12 @@ pub struct Args {
     /// Take over the store of another node: bundles destined to that node are forwarded like any others.
     #[arg(long, requires = "config")]
     adopt: bool,
+    /// Print a configuration file with every key: its default or an example, and what it does.
+    #[arg(long, conflicts_with = "config")]
+    keys: bool,
+    /// Print the JSON schema of configuration files, by which editors complete and check them.
+    #[arg(long, conflicts_with_all = ["config", "keys"])]
+    schema: bool,
     #[command(flatten)]
     load: LoadArgs,
     #[command(subcommand)]
@@ -264,6 +270,11 @@ enum LinksChange {
 }
 
 pub fn run(args: Args) -> Result<(), CliError> {
+    if args.keys || args.schema {
+        let text = if args.keys { farlink_node::config::example() } else { farlink_node::config::schema() };
+        print!("{text}");
+        return Ok(());
+    }
     match (args.question, args.config) {
         (Some(question), _) => ask(question),
         (None, Some(file)) => {

@@ -3,14 +3,14 @@
 use crate::input::Input;
 use crate::keys::{Fallback, Key, Kind, key, other};
 use crate::reader::Reader;
-use farlink_base::{DataVolume, Duration, EndpointId};
+use farlink_base::{CUSTODY_TERMS, CustodyTerms, DataVolume, EndpointId, LayerParam, apply_settings};
 
-use Fallback::{Absent, Is};
+use Fallback::Absent;
 
 /// Kind of value: a list of endpoint ID patterns.
 pub const PATTERNS: Kind = other("patterns", "[\"ipn:2.*\"]");
 
-/// Keys of the rules.
+/// Keys of the rules; those of the terms follow.
 pub const RULES: &[Key] = &[
     key(
         "from",
@@ -20,20 +20,6 @@ pub const RULES: &[Key] = &[
     ),
     key("to", PATTERNS, Absent, "Destinations of the bundles for which custody is accepted; default: all."),
     key("capacity", Kind::Volume, Absent, "Most bytes in custody; default: half of the store's capacity."),
-    key("timeout_max", Kind::Duration, Is("1 h"), "Longest retransmission timeout, which doubles with each attempt."),
-    key(
-        "aggregate",
-        Kind::Flag,
-        Is("true"),
-        "Whether BPv6 bundles carry custody IDs for aggregate custody signals (CCSDS 734.2-B-1).",
-    ),
-    key("signal_delay", Kind::Duration, Is("1 s"), "Time for which such signals are collected."),
-    key(
-        "signal_bundles",
-        Kind::Count(1, 100_000),
-        Is("1000"),
-        "Number of bundles after which a signal is sent at once.",
-    ),
 ];
 /// Key for the destinations for which a node requests custody.
 pub const REQUEST: Key = key(
@@ -52,14 +38,8 @@ pub struct CustodyRules {
     pub to: Vec<String>,
     /// Most bytes in custody; `None`: half of the store's capacity.
     pub capacity: Option<DataVolume>,
-    /// Longest retransmission timeout.
-    pub timeout_max: Duration,
-    /// Whether BPv6 bundles carry custody IDs.
-    pub aggregate: bool,
-    /// Time for which signals are collected.
-    pub signal_delay: Duration,
-    /// Number of bundles after which a signal is sent at once.
-    pub signal_bundles: u64,
+    /// How it is signalled.
+    pub terms: CustodyTerms,
 }
 
 /// Reads the rules of custody.
@@ -70,11 +50,15 @@ pub fn custody(reader: &Reader<'_>) -> CustodyRules {
         from: patterns(reader, "from").unwrap_or_else(all),
         to: patterns(reader, "to").unwrap_or_else(all),
         capacity: reader.volume("capacity"),
-        timeout_max: reader.duration("timeout_max").unwrap_or_default(),
-        aggregate: reader.flag("aggregate").unwrap_or_default(),
-        signal_delay: reader.duration("signal_delay").unwrap_or_default(),
-        signal_bundles: reader.count("signal_bundles").unwrap_or(1),
+        terms: terms(reader, CUSTODY_TERMS),
     }
+}
+
+/// Reads the settings of a table, with its defaults.
+pub fn terms<T: Default>(reader: &Reader<'_>, rows: &[LayerParam<T>]) -> T {
+    let mut terms = T::default();
+    apply_settings(rows, &mut terms, &reader.settings());
+    terms
 }
 
 /// Reads endpoint ID patterns; `None` if the key is absent.

@@ -91,6 +91,7 @@ fn setting_kind(setting: &Setting) -> String {
         Unit::Count => count(setting.min, setting.max),
         Unit::Bytes => "volume".into(),
         Unit::Nanoseconds => "duration".into(),
+        Unit::Offset => "duration, with its sign".into(),
         Unit::Flag => "`true` or `false`".into(),
         Unit::Choice(words) => format!("one of {}", list(words)),
     }

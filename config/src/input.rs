@@ -176,7 +176,7 @@ impl<'v, 'a> Input<'v, 'a> {
             Unit::Flag => u64::from(self.flag()?),
             Unit::Choice(words) => self.word(words)? as u64,
             Unit::Bytes => self.volume()?.0,
-            Unit::Nanoseconds => return setting.parse(self.text()?),
+            Unit::Nanoseconds | Unit::Offset => return setting.parse(self.text()?),
         };
         setting.check(value).map(|()| value)
     }

@@ -1,8 +1,8 @@
 //! Reader of TOML files by declared keys: typed values with units, and all mistakes at once, each with its line, the
 //! expected value and the most similar key.
 //!
-//! It declares only the keys that node files and scenarios share: those of [`security`], [`custody`], [`reports`] and
-//! [`quota`]. Reference pages are generated from the same declarations ([`docs`]). It opens files only in
+//! It declares only the keys that node files and scenarios share: those of [`node`], [`security`], [`custody`],
+//! [`reports`], [`tunnel`] and [`quota`]. Reference pages are generated from the same declarations ([`docs`]). It opens files only in
 //! [`read_text`].
 //! Read [`Key`] and [`Reader`] first.
 #![forbid(unsafe_code)]
@@ -12,10 +12,13 @@ pub mod docs;
 mod errors;
 mod input;
 mod keys;
+pub mod node;
 pub mod quota;
 mod reader;
 pub mod reports;
+pub mod schema;
 pub mod security;
+pub mod tunnel;
 
 pub use errors::{Errors, FILE_MAX, nearest, read_text, utf8};
 pub use input::{Input, choose, example, positive_rate};

@@ -3,7 +3,7 @@
 use crate::errors::{Errors, nearest};
 use crate::input::{Input, example, list, positive_rate};
 use crate::keys::{Fallback, Key, Kind, Section};
-use farlink_base::{DataRate, DataVolume, DtnTime, Duration, parse_duration};
+use farlink_base::{DataRate, DataVolume, DtnTime, Duration, parse_duration, parse_offset};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -142,16 +142,7 @@ impl<'a> Reader<'a> {
     }
     /// Signed duration in ns, e.g. `-1 h`; without a sign it is positive.
     pub fn offset(&self, name: &str) -> Option<i64> {
-        self.value(name, |input, _| {
-            let text = input.text()?.trim();
-            let (sign, rest) = match text.strip_prefix('-') {
-                Some(rest) => (-1, rest),
-                None => (1, text.strip_prefix('+').unwrap_or(text)),
-            };
-            // 2^63 ns are 292 years.
-            let length = i64::try_from(parse_duration(rest)?.as_nanos());
-            length.map(|length| sign * length).map_err(|_| format!("`{text}` is longer than 292 years"))
-        })
+        self.value(name, |input, _| parse_offset(input.text()?))
     }
     /// Data rate above zero.
     pub fn rate(&self, name: &str) -> Option<DataRate> {
@@ -204,18 +195,18 @@ impl<'a> Reader<'a> {
             input.items()?.iter().map(|v| Input::Given(v.get_ref()).word(words)).collect()
         })
     }
+    /// The value of a setting, if it is given.
+    pub fn setting(&self, name: &str) -> Option<u64> {
+        let read = |input: Input<'_, 'a>, key: &Key| match &key.kind {
+            Kind::Setting(setting) => input.setting(setting),
+            _ => Err("not a setting".into()),
+        };
+        if self.given(name) { self.value(name, read) } else { None }
+    }
     /// Settings of the section that are given, with their values.
     pub fn settings(&self) -> Vec<(&'static str, u64)> {
         let settings = self.section.keys.iter().filter(|key| matches!(key.kind, Kind::Setting(_)));
-        let given = settings.filter(|key| self.given(key.name));
-        let read = |key: &'static Key| {
-            let value = self.value(key.name, |input, key| match &key.kind {
-                Kind::Setting(setting) => input.setting(setting),
-                _ => Err("not a setting".into()),
-            })?;
-            Some((key.name, value))
-        };
-        given.filter_map(read).collect()
+        settings.filter_map(|key| Some((key.name, self.setting(key.name)?))).collect()
     }
     /// Reports if one setting, or its default, exceeds another that bounds it.
     pub fn ascending(&self, least: &str, most: &str) {

@@ -1,13 +1,11 @@
 //! Compressed reporting (CCSDS 734.6-O-1), shared by node files and scenarios.
 
-use crate::custody::{PATTERNS, patterns};
-use crate::keys::{Fallback, Key, Kind, key};
+use crate::custody::{PATTERNS, patterns, terms};
+use crate::keys::{Fallback::Absent, Key, key};
 use crate::reader::Reader;
-use farlink_base::Duration;
+use farlink_base::{REPORT_TERMS, ReportTerms};
 
-use Fallback::{Absent, Is};
-
-/// Keys of the rules.
+/// Keys of the rules; those of the terms follow.
 pub const RULES: &[Key] = &[
     key("to", PATTERNS, Absent, "Endpoint IDs that reports may be sent to; default: any report-to endpoint ID."),
     key(
@@ -16,8 +14,6 @@ pub const RULES: &[Key] = &[
         Absent,
         "Destinations for which bundles created here request compressed reports instead of status reports; default: none.",
     ),
-    key("delay", Kind::Duration, Is("10 s"), "Time for which reports are collected."),
-    key("bundles", Kind::Count(1, 100_000), Is("1000"), "Number of bundles after which reports are sent at once."),
 ];
 
 /// Rules of compressed reporting.
@@ -27,10 +23,8 @@ pub struct ReportRules {
     pub to: Vec<String>,
     /// Destination patterns of the bundles created here that request compressed reports.
     pub request: Vec<String>,
-    /// Time for which reports are collected.
-    pub delay: Duration,
-    /// Number of bundles after which reports are sent at once.
-    pub bundles: u64,
+    /// Time and number of bundles after which reports are sent.
+    pub terms: ReportTerms,
 }
 
 /// Reads the rules of compressed reporting.
@@ -38,7 +32,6 @@ pub fn reports(reader: &Reader<'_>) -> ReportRules {
     ReportRules {
         to: patterns(reader, "to").unwrap_or_else(|| vec!["*".into()]),
         request: patterns(reader, "request").unwrap_or_default(),
-        delay: reader.duration("delay").unwrap_or_default(),
-        bundles: reader.count("bundles").unwrap_or(1),
+        terms: terms(reader, REPORT_TERMS),
     }
 }

@@ -2,16 +2,15 @@
 //! bundles let go of what they share, strangers are refused, then everybody.
 
 use crate::buffers::PIECE;
-use crate::config::{CAPACITY, NodeConfig};
+use crate::config::NodeConfig;
 use crate::streams::{Bounds, QUEUE_BOUND};
 use farlink_base::layer::Medium;
-use farlink_base::{DataVolume, Duration, Instant, exact_volume};
+use farlink_base::{DataVolume, Duration, Instant, NodeSettings, exact_volume};
 use farlink_os::{allocator, memory};
 use farlink_stack::{Input, Limits, Pressure, SHORT_HEAD_BYTES, StoreKind};
 use std::collections::VecDeque;
 
-/// The least a node is given.
-pub const LEAST: u64 = 64 << 20;
+pub use farlink_base::node::MEMORY_MIN as LEAST;
 /// What one bundle takes beside its payload: in the book, in the store's index, a short head.
 const BUNDLE_BYTES: u64 = 512 + SHORT_HEAD_BYTES;
 /// The table of bundles has this part of the whole, and what long heads take beyond it as much.
@@ -64,7 +63,7 @@ pub struct Budget {
 
 /// Bytes that all shards of a node may use.
 fn whole(config: &NodeConfig) -> u64 {
-    config.memory.map_or_else(|| (memory::available() / 2).max(LEAST), DataVolume::bytes)
+    config.stack.node.memory.map_or_else(|| (memory::available() / 2).max(LEAST), DataVolume::bytes)
 }
 /// Bytes of bundles whose heads are incomplete, of all shards of a node together: of what may be arriving, this is no part
 /// of any shard.
@@ -91,9 +90,10 @@ impl Budget {
         let shards = config.stack.shards.as_ref().map_or(1, |shards| u64::from(shards.count));
         let total = whole / shards.max(1);
         let mut said = Vec::new();
-        let default = Limits::default();
+        let usual = NodeSettings::default();
+        let default = usual.limits;
         let in_memory = config.stack.store.kind == StoreKind::Memory;
-        let limits = &mut config.stack.limits;
+        let limits = &mut config.stack.node.limits;
         let mut bytes = |key: &str, bound: &mut u64, share: u64, default: u64| {
             if *bound > share {
                 if *bound != default {
@@ -108,14 +108,14 @@ impl Budget {
         bytes("limits.arriving_bytes", &mut limits.arriving_bytes, arriving, default.arriving_bytes);
         bytes("limits.head_bytes", &mut limits.head_bytes, total / TABLE_PART, default.head_bytes);
         // What is longer goes to disk as it arrives, or is too large.
-        let spill_from = &mut config.stack.spill_from.0;
+        let spill_from = &mut config.stack.node.store.spill_from.0;
         *spill_from = (*spill_from).min(limits.arriving_bytes / 4);
         if in_memory || *spill_from == 0 {
             limits.bundle_bytes = limits.bundle_bytes.min(limits.arriving_bytes);
         }
         if in_memory {
-            let capacity = &mut config.stack.store.capacity.0;
-            bytes("store.capacity", capacity, total / 4, CAPACITY);
+            let capacity = &mut config.stack.node.store.capacity.0;
+            bytes("store.capacity", capacity, total / 4, usual.store.capacity.bytes());
             limits.stranger_bytes = limits.stranger_bytes.min(*capacity / 2);
             limits.reserved_bytes = limits.reserved_bytes.min(*capacity / 16);
         }
@@ -330,7 +330,7 @@ mod tests {
                 let two = "[layer.a]\nkind = \"ltp\"\n[layer.b]\nkind = \"ltp\"\n";
                 let mut config = config(&format!("{file}[limits]\nmemory = \"{memory}\"\n{two}"));
                 let (budget, _) = Budget::apply(&mut config);
-                let capacity = (store == "memory").then_some(config.stack.store.capacity.bytes());
+                let capacity = (store == "memory").then_some(config.stack.node.store.capacity.bytes());
                 let shares = budget.shares((0, 0), capacity, (0, 0), 0);
                 let sum: u64 = shares.iter().map(|share| share.limit).sum();
                 // What applications, sessions and the control API have is bounded by them.
@@ -350,9 +350,12 @@ mod tests {
         assert_eq!(said.len(), 2, "{said:?}");
         assert!(said[0].contains("limits.arriving_bytes is 32 MiB") && said[0].contains("not 64 MiB"), "{}", said[0]);
         assert!(said[1].contains("limits.bundles is 43690"), "{}", said[1]);
-        assert_eq!(lowered.stack.limits.bundles, 43690);
+        assert_eq!(lowered.stack.node.limits.bundles, 43690);
         let mut small = config("[limits]\nmemory = \"256 MiB\"\nbundles = 500\n");
-        assert!(Budget::apply(&mut small).1.is_empty() && small.stack.limits.bundles == 500, "a default is no news");
+        assert!(
+            Budget::apply(&mut small).1.is_empty() && small.stack.node.limits.bundles == 500,
+            "a default is no news"
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The machine's clocks: monotonic time for the engine, wall time and its steps for the agent.
 
-use farlink_base::{Clock, DtnTime, Instant};
+use farlink_base::{Clock, ClockTrust, DtnTime, Instant, NodeSettings};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// A wall clock that moves by more than this against the monotonic one has stepped.
@@ -39,10 +39,15 @@ pub struct WallClock {
 }
 
 impl WallClock {
-    /// Starts watching; `wrong_ns` is added to what the machine says. An untrusted clock is never
-    /// believed.
-    pub fn new(trusted: bool, error_ms: u64, wrong_ns: i64) -> Self {
-        WallClock { trusted, error_ms, wrong_ns, offset_ns: offset() + i128::from(wrong_ns), checked: now() }
+    /// Starts watching. An untrusted clock is never believed.
+    pub fn new(settings: &NodeSettings) -> Self {
+        WallClock {
+            trusted: settings.clock == ClockTrust::Trusted,
+            error_ms: settings.clock_error.as_millis() as u64,
+            wrong_ns: settings.clock_offset,
+            offset_ns: offset() + i128::from(settings.clock_offset),
+            checked: now(),
+        }
     }
     /// Adds this to what the machine says from now on; the next check sees it.
     pub fn set_wrong_by(&mut self, wrong_ns: i64) {
@@ -91,7 +96,7 @@ mod tests {
 
     #[test]
     fn a_step_is_told_once_and_only_of_a_trusted_clock() {
-        let mut clock = WallClock::new(true, 5, 0);
+        let mut clock = WallClock::new(&NodeSettings::default());
         let second = clock.next_check();
         assert_eq!(clock.check(second), None, "nothing stepped");
         clock.offset_ns += 3_600_000_000_000;
@@ -99,7 +104,7 @@ mod tests {
         assert!(clock.check(Instant(second.0 + 2_000_000_000)).is_some());
         let after = clock.next_check();
         assert_eq!(clock.check(after), None);
-        let mut blind = WallClock::new(false, 5, 0);
+        let mut blind = WallClock::new(&NodeSettings { clock: ClockTrust::Untrusted, ..NodeSettings::default() });
         blind.offset_ns += 3_600_000_000_000;
         assert_eq!(blind.check(Instant(now().0 + 2_000_000_000)), None);
         assert_eq!(blind.reading().utc, None);
@@ -107,7 +112,10 @@ mod tests {
 
     #[test]
     fn a_clock_before_dtn_time_began_is_no_clock_until_it_is_set() {
-        let mut clock = WallClock::new(true, 5, -i64::try_from(unix_ns()).unwrap());
+        let mut clock = WallClock::new(&NodeSettings {
+            clock_offset: -i64::try_from(unix_ns()).unwrap(),
+            ..NodeSettings::default()
+        });
         assert_eq!(clock.reading().utc, None);
         clock.set_wrong_by(0);
         let set = clock.check(clock.next_check()).expect("a step");
@@ -116,7 +124,7 @@ mod tests {
 
     #[test]
     fn wall_time_of_now_is_now() {
-        let clock = WallClock::new(true, 5, 0);
+        let clock = WallClock::new(&NodeSettings::default());
         let difference = clock.unix_ns_at(now()).abs_diff(unix_ns());
         assert!(difference < 50_000_000, "{difference}");
     }

@@ -1,5 +1,7 @@
 //! Structured logs on stderr, with a level that can change while the node runs.
 
+use farlink_base::LogFormat;
+use farlink_base::node::LogSettings;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::Hash;
@@ -16,10 +18,10 @@ pub struct LogLevel(reload::Handle<LevelFilter, Registry>);
 
 impl LogLevel {
     /// Starts logging; a second call in one process only gives a handle that changes nothing.
-    pub fn init(level: &str, json: bool) -> LogLevel {
-        let (filter, handle) = reload::Layer::new(filter(level).unwrap_or(LevelFilter::INFO));
+    pub fn init(log: &LogSettings) -> LogLevel {
+        let (filter, handle) = reload::Layer::new(filter(log.level.word()).unwrap_or(LevelFilter::INFO));
         let registry = tracing_subscriber::registry().with(filter);
-        let _ = if json {
+        let _ = if log.format == LogFormat::Json {
             registry.with(fmt::layer().json().with_writer(std::io::stderr)).try_init()
         } else {
             registry.with(fmt::layer().with_ansi(false).with_writer(std::io::stderr)).try_init()

@@ -17,6 +17,7 @@ use crate::shards::Mesh;
 use crate::streams::{Connector, Streams};
 use anyhow::Context;
 use farlink_base::layer::Medium;
+use farlink_base::node::params;
 use farlink_base::socket;
 use farlink_base::{Clock, DataVolume, Duration, EventClass, Instant, LayerId, LinkId, Sink, StreamId};
 use farlink_bpa::app::AdminInput;
@@ -216,14 +217,14 @@ impl Node {
             }
             _ => None,
         };
-        let spill_from = config.stack.spill_from.bytes();
+        let spill_from = config.stack.node.store.spill_from.bytes();
         // What is secured here is so in memory.
-        let secured =
-            config.stack.security.as_ref().map_or(0, |security| security.bytes_max.min(budget.applications()));
+        let longest = config.stack.node.security.longest.bytes();
+        let secured = config.stack.security.as_ref().map_or(0, |_| longest.min(budget.applications()));
         let spools = config.stack.store.kind == StoreKind::Durable && spill_from > 0;
         let spool_from = spools.then_some(spill_from.max(secured));
-        let bounds = (config.stack.limits.bundle_bytes, budget.applications(), spool_from);
-        let apps = Apps::new(&config.app, &config.stack.node_ids, bounds)?;
+        let bounds = (config.stack.node.limits.bundle_bytes, budget.applications(), spool_from);
+        let apps = Apps::new(&config.app, &config.stack.node.app, &config.stack.node_ids, bounds)?;
         apps.watch(&poller, APP)?;
         let node_id = config.stack.node_ids.first().map(ToString::to_string).unwrap_or_default();
         let names = EventNames::new(node_id, config.stack.links.iter().map(|link| link.name.clone()).collect());
@@ -240,7 +241,7 @@ impl Node {
         let mut node = Node {
             stack,
             log,
-            clock: WallClock::new(config.trusted_clock, config.clock_error_ms, config.clock_offset_ns),
+            clock: WallClock::new(&config.stack.node),
             config,
             jobs,
             names: Resolver::start(poller.waker())?,
@@ -295,7 +296,7 @@ impl Node {
     /// Its memory: the budget, and what each share may take and takes.
     pub fn memory(&self) -> (&Budget, Vec<Share>) {
         let in_memory = self.config.stack.store.kind == StoreKind::Memory;
-        let capacity = in_memory.then_some(self.config.stack.store.capacity.bytes());
+        let capacity = in_memory.then_some(self.config.stack.node.store.capacity.bytes());
         let bundles = (self.stack.held(), self.stack.heads());
         (&self.budget, self.budget.shares(self.stack.memory(), capacity, bundles, self.io.buffers.pieces()))
     }
@@ -321,7 +322,7 @@ impl Node {
         if self.stopping.is_none() {
             tracing::info!("shutting down");
             let now = clock::now();
-            self.stopping = Some(now + self.config.shutdown_timeout);
+            self.stopping = Some(now + self.config.stack.node.shutdown_timeout);
             self.leave(now);
             self.input(Input::Admin(AdminInput::Shutdown));
         } else {
@@ -450,7 +451,7 @@ impl Node {
         let dir = self.config.store_dir.as_deref().filter(|_| self.io.disk.is_some());
         let ran_ms = dir.map_or(0, crate::store::ran_before);
         let at = dir.and_then(crate::store::last_run).map(farlink_base::DtnTime::from_unix_ms);
-        AdminInput::LastRun { at, downtime_max: self.config.downtime_max, ran_ms }
+        AdminInput::LastRun { at, downtime_max: self.config.stack.node.downtime_max, ran_ms }
     }
     /// Notes in the store now and then that this run is there: when, where its clock is believed, and for how long.
     fn note_run(&mut self, now: Instant) {
@@ -666,13 +667,13 @@ impl Node {
         if let Some(plan) = fresh.stack.plan.take() {
             self.set_plan(plan.plan().clone());
         }
-        let log_level = fresh.log_level.clone();
+        let level = fresh.stack.node.log.level;
         self.apply(fresh);
         self.each_other(move |node| {
             let fresh = node.part_of(whole.clone());
             node.apply(fresh);
         });
-        self.log.set(&log_level)?;
+        self.log.set(level.word())?;
         tracing::info!("configuration read again");
         if !waiting.is_empty() {
             tracing::warn!("changed but needs a restart: {}", waiting.join(", "));
@@ -689,7 +690,10 @@ impl Node {
             self.stack.set_quotas(fresh.stack.quotas.clone());
             self.config.stack.quotas = fresh.stack.quotas;
         }
-        self.clock.set_wrong_by(fresh.clock_offset_ns);
+        for row in params().filter(|row| row.is_live) {
+            (row.get)(&fresh.stack.node).into_iter().for_each(|value| (row.set)(&mut self.config.stack.node, value));
+        }
+        self.clock.set_wrong_by(fresh.stack.node.clock_offset);
     }
     /// What layers show and whom they believe in sessions from now on; those under way stay as they are (RFC 9174 4.4).
     fn set_credentials(&mut self, fresh: Vec<LayerSettings>) {
@@ -729,7 +733,7 @@ fn held(metrics: &Metrics) -> u64 {
 
 /// What is decided at start: the seed, hardware functions, the length of files, the plan's epoch.
 fn prepare(config: &mut NodeConfig) -> anyhow::Result<()> {
-    if !config.seed_given {
+    if config.stack.node.seed.is_none() {
         let mut seed = [0; 8];
         let file = std::fs::File::open("/dev/urandom").context("/dev/urandom")?;
         std::io::Read::read_exact(&mut &file, &mut seed)?;

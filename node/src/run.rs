@@ -18,7 +18,7 @@ pub fn run(
     load: Option<LoadSettings>,
     signals: NodeSignals,
 ) -> anyhow::Result<Option<serde_json::Value>> {
-    let log = LogLevel::init(&config.log_level, config.log_json);
+    let log = LogLevel::init(&config.stack.node.log);
     let descriptors = farlink_os::process::raise_descriptor_limit();
     tracing::debug!("at most {descriptors} files and sockets at once");
     let api = config.api.clone();

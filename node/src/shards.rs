@@ -96,7 +96,7 @@ impl Mesh {
     /// That of a shard, not joined yet; `None`: it is all of its node.
     pub fn of(config: &NodeConfig) -> Option<Box<Mesh>> {
         let shards = config.stack.shards.as_ref().filter(|shards| shards.count > 1)?;
-        Some(Box::new(Mesh::new(shards, config.stack.limits.arriving_bytes / OFFERED_PART)))
+        Some(Box::new(Mesh::new(shards, config.stack.node.limits.arriving_bytes / OFFERED_PART)))
     }
     fn new(ShardConfig { own, count, owners, heads: _ }: &ShardConfig, offered_max: u64) -> Mesh {
         let (channel, inbox) = channel();
@@ -254,7 +254,7 @@ pub(crate) fn is_foreign(config: &NodeConfig, layer: usize) -> bool {
 pub(crate) fn count(config: &NodeConfig) -> u8 {
     let left = config.store_dir.as_deref().filter(|_| config.stack.store.kind == StoreKind::Durable);
     let left = left.map_or(0, |dir| left_over(dir).max().map_or(0, |last| last + 1));
-    config.shards.max(left).max(1)
+    config.stack.node.shards.max(left).max(1)
 }
 pub(crate) fn left_over(dir: &Path) -> impl Iterator<Item = u8> {
     let names = std::fs::read_dir(dir).into_iter().flatten().flatten();
@@ -275,13 +275,13 @@ pub(crate) fn part(config: &NodeConfig, own: u8, count: u8) -> NodeConfig {
     if count <= 1 {
         return part;
     }
-    let told = u64::from(config.shards.max(1));
+    let told = u64::from(config.stack.node.shards.max(1));
     let stack = &mut part.stack;
     let owners = config.layers.iter().map(|layer| layer.shard).collect();
     stack.shards = Some(ShardConfig::new(own, count, owners));
     let share = |bytes: u64| if bytes == u64::MAX { bytes } else { (bytes / told).max(1) };
-    stack.store.capacity.0 = share(stack.store.capacity.0);
-    let limits = &mut stack.limits;
+    stack.node.store.capacity.0 = share(stack.node.store.capacity.0);
+    let limits = &mut stack.node.limits;
     limits.bundles = limits.bundles.min(SHARD_BUNDLES_MAX);
     for bytes in [&mut limits.stranger_bytes, &mut limits.source_bytes] {
         *bytes = share(*bytes);
@@ -297,7 +297,8 @@ pub(crate) fn part(config: &NodeConfig, own: u8, count: u8) -> NodeConfig {
     part.store_dir = part.store_dir.map(|dir| folder(&dir, own));
     if own > 0 {
         stack.seed = stack.seed.wrapping_add(u64::from(own) << 32);
-        part.app = AppSettings { socket: None, listen: None, echo: false, ..part.app };
+        part.app = AppSettings { socket: None, listen: None, ..part.app };
+        stack.node.app.echo = false;
         part.discovery = None;
         part.events = None;
     }

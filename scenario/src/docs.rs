@@ -1,8 +1,8 @@
 //! `docs/reference/scenario.md`, made from the table of keys.
 
 use crate::keys::{
-    BURST, CONTACT, CUSTODY, DIRECTION, EXPECT, LAYER_SECTIONS, LINK, MEASURE, NODE, OUTAGES, QUOTA, REPORTS, SCENARIO,
-    SECURITY, TCP, TRAFFIC, TRAFFIC_BUNDLES, TRAFFIC_FILE, TRAFFIC_PING, TUNNEL,
+    BURST, CONTACT, CUSTODY, DIRECTION, EXPECT, LAYER_SECTIONS, LINK, MEASURE, NODE, OUTAGES, QUOTA, REPORTS,
+    ROW_TABLES, SCENARIO, SECURITY, TCP, TRAFFIC, TRAFFIC_BUNDLES, TRAFFIC_FILE, TRAFFIC_PING, TUNNEL,
 };
 use crate::keys_group::GROUP;
 use crate::keys_moving::{CITY, MOBILITY, RADIO, WALKER};
@@ -35,19 +35,26 @@ pub fn reference() -> String {
 /// All sections in the order of the reference.
 fn sections() -> Vec<&'static Section> {
     let mut sections: Vec<&'static Section> = vec![&SCENARIO, &NODE];
-    sections.extend([&*CUSTODY, &REPORTS, &TCP]);
+    sections.extend(ROW_TABLES.iter().map(|(_, section)| section));
+    sections.extend([&*CUSTODY, &*REPORTS, &TCP]);
     sections.extend(LAYER_SECTIONS.iter().map(|layer| &layer.node));
     sections.extend([&*LINK, &DIRECTION, &BURST, &OUTAGES]);
     sections.extend(LAYER_SECTIONS.iter().map(|layer| &layer.link));
     sections.extend([&*GROUP, &MOBILITY, &CITY, &WALKER, &RADIO]);
     sections.extend([&CONTACT, &TRAFFIC, &TRAFFIC_FILE, &TRAFFIC_BUNDLES, &TRAFFIC_PING]);
-    sections.extend([&TUNNEL, &*SECURITY, &*QUOTA, &FAULT, &MEASURE, &EXPECT]);
+    sections.extend([&*TUNNEL, &*SECURITY, &*QUOTA, &FAULT, &MEASURE, &EXPECT]);
     sections
+}
+
+/// The JSON schema of the scenario file, `docs/reference/scenario.schema.json`.
+pub fn schema() -> String {
+    let sections = sections();
+    farlink_config::schema::schema("A scenario of Farlink", &SCENARIO, &sections)
 }
 
 const INTRODUCTION: &str = "# The scenario file
 
-<!-- Made from scenario/src/keys.rs and the tables of core/cla. Change those, then: FARLINK_BLESS=1 cargo test -p farlink-scenario -->
+<!-- Made from scenario/src/keys.rs, core/base/src/node.rs and the tables of core/cla. Change those, then: FARLINK_BLESS=1 cargo test -p farlink-scenario -->
 
 A scenario is one TOML file: nodes, links, contacts, traffic and what to measure. The simulator and
 the testbed read the same file, and every random thing in it follows from `seed`.
@@ -55,7 +62,7 @@ the testbed read the same file, and every random thing in it follows from `seed`
 Quantities are text with a unit: durations `\"600 ms\"`, `\"1 h 30 min\"` (ns, us, ms, s, min, h, d);
 rates `\"100 Mbit/s\"`, `\"12.5 MB/s\"`; volumes `\"100 kB\"`, `\"64 MiB\"` (decimal, or binary with `i`).
 A bare number is refused where a quantity is meant. Unknown keys are errors.
-`farlink init scenario` writes a commented example.
+`farlink init scenario` writes a commented example; [scenario.schema.json](scenario.schema.json) is for editors.
 
 ";
 
@@ -85,6 +92,12 @@ mod tests {
         }
         let found = std::fs::read_to_string(path).unwrap_or_default();
         assert!(found == reference(), "{path} is old: FARLINK_BLESS=1 cargo test -p farlink-scenario");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/scenario.schema.json");
+        if std::env::var_os("FARLINK_BLESS").is_some() {
+            std::fs::write(path, schema()).unwrap();
+        }
+        let found = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(found == schema(), "{path} is old: FARLINK_BLESS=1 cargo test -p farlink-scenario");
     }
 
     #[test]

@@ -51,7 +51,7 @@ impl Scenario {
     /// Reports that are asked for and nobody makes, or that nobody asks for.
     fn reports_in_vain(&self) -> Vec<String> {
         let mut all = Vec::new();
-        let made = |node: &Node| node.status_reports || node.compressed_reports.is_some();
+        let made = |node: &Node| node.settings().agent.status_reports || node.compressed_reports.is_some();
         let asks = |traffic: &Traffic| traffic.reports != Facts::default();
         if let Some(traffic) = self.traffic.iter().find(|traffic| asks(traffic))
             && !self.nodes.iter().any(made)
@@ -93,7 +93,7 @@ impl Scenario {
                 TrafficKind::File { bundle_size, .. } => bundle_size,
                 TrafficKind::Ping { size, .. } => size,
             };
-            node.custody == Custody::Ask && node.bundle_version == 7 && size.bytes() >= longest
+            node.custody == Custody::Ask && node.settings().bundle_version == 7 && size.bytes() >= longest
         };
         let traffic = self.traffic.iter().find(asks)?;
         let (traffic, link) = (&traffic.name, &link.name);

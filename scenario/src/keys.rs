@@ -1,7 +1,9 @@
 //! Every key of a scenario file: the one definition that the parser checks against, that gives
-//! defaults, and that `docs/reference/scenario.md` is generated from. Parameters of convergence layers
-//! come from the layers' own tables (`core/cla`).
+//! defaults, and that `docs/reference/scenario.md` is generated from. Plain settings of nodes come from their own table
+//! (`core/base/src/node.rs`), parameters of convergence layers from those of the layers (`core/cla`).
 
+use crate::settings::row_keys;
+use farlink_base::{CUSTODY_TERMS, REPORT_TERMS, TUNNEL_TERMS, settings};
 use farlink_cla::registry::{LAYERS, LayerInfo, Medium, NAMES};
 use farlink_config::{Fallback, Key, Kind, Section, key, other, quota, reports, setting_keys};
 use std::sync::LazyLock;
@@ -103,11 +105,26 @@ pub const SCENARIO: Section = Section {
 /// `[[node]]`.
 pub static NODE: LazyLock<Section> = LazyLock::new(|| {
     let help = "One node: `[[node]]` for each.";
-    let keys = [NODE_KEYS, crate::keys_moving::NODE_KEYS].concat();
+    let (store, top) = (row_keys("store"), row_keys(""));
+    let table =
+        |(table, section): &(&'static str, Section)| key(table, Kind::Table(section.name), Absent, section.help);
+    let tables: Vec<Key> = ROW_TABLES.iter().map(table).collect();
+    let keys = [NODE_STORE, &store, NODE_WAYS, &top, NODE_KEYS, &tables, crate::keys_moving::NODE_KEYS].concat();
     Section { name: "node", help, keys: with_layers(&keys, |layer| layer.node.name) }
 });
 
-const NODE_KEYS: &[Key] = &[
+/// Tables of a node's file that nodes of scenarios have, too, as far as they are rows of its settings.
+pub static ROW_TABLES: LazyLock<Vec<(&'static str, Section)>> = LazyLock::new(|| {
+    let tables = [
+        ("limits", "node.limits", "Bounds of a node, as in `[limits]` of a node's file."),
+        ("security", "node.security", "Bounds of the security of bundles, as in `[security]` of a node's file."),
+        ("app", "node.app", "The application interface, as in `[app]` of a node's file."),
+        ("log", "node.log", "The log, as in `[log]` of a node's file."),
+    ];
+    tables.map(|(table, name, help)| (table, Section { name, help, keys: row_keys(table).leak() })).into()
+});
+
+const NODE_STORE: &[Key] = &[
     key("name", Kind::Name, Required, "Its name here, in host names and in reports."),
     key(
         "id",
@@ -121,18 +138,15 @@ const NODE_KEYS: &[Key] = &[
         Is("memory"),
         "Where bundles are kept: `memory` acknowledges at once, `durable` after they are on disk.",
     ),
-    key("store_capacity", Kind::Volume, Is("1 GB"), "Most bytes the store may keep; beyond it the control decides."),
+];
+const NODE_WAYS: &[Key] = &[
     key("router", Text, Is("sabr"), "Router by name; see below."),
     key("router_params", PARAMS, Absent, "Parameters of the router."),
     key("control", Text, Is("none"), "Congestion control by name; see below. `none` refuses what does not fit."),
     key("control_params", PARAMS, Absent, "Parameters of the control."),
     key("routes", ROUTES, Absent, "Static routes, tried when the router has none: { \"ipn:4.*\" = \"relay\" }."),
-    key(
-        "bundle_version",
-        Count(6, 7),
-        Is("7"),
-        "Version of the bundle protocol of bundles created here: 7, or 6. Every node takes both, and passes each on as it came.",
-    ),
+];
+const NODE_KEYS: &[Key] = &[
     key(
         "custody",
         Choice(&["none", "take", "ask"]),
@@ -151,14 +165,6 @@ const NODE_KEYS: &[Key] = &[
         Absent,
         "What custody is taken of, and how it is signalled, where `custody` is not `none`.",
     ),
-    key("hop_limit", Count(0, 255), Is("64"), "Hop limit of bundles created here; 0 puts no hop count block."),
-    key(
-        "crc",
-        Choice(&["none", "crc16", "crc32c"]),
-        Is("crc32c"),
-        "CRC on blocks made here; a primary block always has one.",
-    ),
-    key("status_reports", Flag, Is("false"), "Whether status reports are generated, of bundles that ask for them."),
     key(
         "compressed_reports",
         Kind::Table("node.compressed_reports"),
@@ -179,7 +185,10 @@ const NODE_KEYS: &[Key] = &[
 /// `[node.custody_rules]`.
 pub static CUSTODY: LazyLock<Section> = LazyLock::new(|| {
     let help = "Rules of custody at a node, as in `[custody]` of a node's file.";
-    Section { name: "node.custody_rules", help, keys: [&[ASKS][..], farlink_config::custody::RULES].concat().leak() }
+    // The timeout stands beside, as `custody_timeout`.
+    let terms = setting_keys(&settings(CUSTODY_TERMS)).into_iter().filter(|key| key.name != "timeout");
+    let own = [ASKS].into_iter().chain(farlink_config::custody::RULES.iter().copied());
+    Section { name: "node.custody_rules", help, keys: own.chain(terms).collect::<Vec<_>>().leak() }
 });
 const ASKS: Key = Key {
     help: "Destinations for which bundles made here ask for it, where `custody` is `ask`; without it, all.",
@@ -187,11 +196,12 @@ const ASKS: Key = Key {
 };
 
 /// `[node.compressed_reports]`.
-pub const REPORTS: Section = Section {
-    name: "node.compressed_reports",
-    help: "Compressed reporting at a node, as in `[compressed_reports]` of a node's file: who is told of bundles by numbers, and which bundles made here ask for it.",
-    keys: reports::RULES,
-};
+pub static REPORTS: LazyLock<Section> = LazyLock::new(|| {
+    let help = "Compressed reporting at a node, as in `[compressed_reports]` of a node's file: who is told of bundles by \
+                numbers, and which bundles made here ask for it.";
+    let keys = [reports::RULES, &setting_keys(&settings(REPORT_TERMS))].concat().leak();
+    Section { name: "node.compressed_reports", help, keys }
+});
 
 /// `[node.tcp]`.
 pub const TCP: Section = Section {
@@ -520,22 +530,16 @@ pub const TRAFFIC_PING: Section = Section {
 };
 
 /// `[[tunnel]]`.
-pub const TUNNEL: Section = Section {
-    name: "tunnel",
-    help: "A tunnel, one way: bundles travel inside others from one node to another, which takes them out (draft-ietf-dtn-bibect).",
-    keys: &[
+pub static TUNNEL: LazyLock<Section> = LazyLock::new(|| {
+    let ends = [
         key("from", NODE_NAME, Required, "Where they go in."),
         key("end", NODE_NAME, Required, "Where they come out."),
         key("to", PATTERNS, Required, "Destinations of the bundles that go in."),
-        key("custody", Flag, Is("false"), "Whether they are kept until the other end says that it has them."),
-        key(
-            "timeout",
-            Kind::Duration,
-            Is("60 s"),
-            "How long that is waited for, from when a bundle has left the node; doubles with each repetition.",
-        ),
-    ],
-};
+    ];
+    let help = "A tunnel, one way: bundles travel inside others from one node to another, which takes them out \
+                (draft-ietf-dtn-bibect). Both ends have its terms.";
+    Section { name: "tunnel", help, keys: [&ends[..], &setting_keys(&settings(TUNNEL_TERMS))].concat().leak() }
+});
 const PATTERNS: Kind = other("patterns", "[\"ipn:4.*\"]");
 
 /// `[[security]]`.

@@ -31,12 +31,13 @@ mod parse_traffic;
 mod parse_tunnel;
 mod plan;
 mod radios;
+mod settings;
 mod shared;
 mod topology;
 mod types;
 
 pub use address::{LinkEnd, PREFIX_LENGTH};
-pub use docs::{EXAMPLE, reference};
+pub use docs::{EXAMPLE, reference, schema};
 pub use farlink_base::ConfigError;
 pub use farlink_cla::registry::{LAYERS, LayerInfo, Medium};
 pub use farlink_cla::tcpcl_v4::Tls;
@@ -49,6 +50,6 @@ pub use layers::NodeLayer;
 pub use shared::{ConnectSide, Layer, Settings, SizeRange};
 pub use topology::{first_delay, first_rate};
 pub use types::{
-    Contact, Crc, Custody, Expect, Fault, FaultKind, Fidelity, Lie, Link, LinkChange, Measure, Node, Pace, Policy,
-    Route, SENDER_SERVICE, Scenario, StoreKind, Table, Tcp, Traffic, TrafficKind, Tunnel,
+    Contact, Custody, Expect, Fault, FaultKind, Fidelity, Lie, Link, LinkChange, Measure, Node, Pace, Policy, Route,
+    SENDER_SERVICE, Scenario, StoreKind, Table, Tcp, Traffic, TrafficKind, Tunnel,
 };

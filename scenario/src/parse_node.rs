@@ -6,7 +6,7 @@ use crate::keys_group::GROUP;
 use crate::motion::Group;
 use crate::names::Names;
 use crate::parse_moving::Equipment;
-use crate::types::{Crc, Custody, Node, Policy, Route, Settings, StoreKind, TCP_CONTROLS, Tcp};
+use crate::types::{Custody, Node, Policy, Route, Settings, StoreKind, TCP_CONTROLS, Tcp};
 use farlink_base::{Duration, EndpointId, NodeId, Priority};
 use farlink_cla::registry::{LAYERS, LayerInfo};
 use farlink_config::custody::CustodyRules;
@@ -149,19 +149,14 @@ fn node(reader: &Reader<'_>) -> Node {
         ids: Vec::new(),
         number: NodeId::NULL,
         store: if reader.choice("store") == Some(1) { StoreKind::Durable } else { StoreKind::Memory },
-        store_capacity: reader.volume("store_capacity").unwrap_or_default(),
         router,
         control,
         routes: Vec::new(),
-        bundle_version: reader.count("bundle_version").unwrap_or(7) as u8,
         custody,
-        custody_timeout: custody_timeout(reader),
         tunnels: Vec::new(),
         custody_rules,
         custody_request,
-        hop_limit: reader.count("hop_limit").unwrap_or(0) as u8,
-        crc: [Crc::None, Crc::Crc16, Crc::Crc32c][reader.choice("crc").unwrap_or(2)],
-        status_reports: reader.flag("status_reports").unwrap_or(false),
+        given: crate::settings::given(reader),
         compressed_reports: reader.table("compressed_reports", &keys::REPORTS).map(|table| reports(&table)),
         quotas: Vec::new(),
         lifetime,
@@ -200,7 +195,9 @@ fn custody_rules(reader: &Reader<'_>, custody: Custody) -> (CustodyRules, Vec<St
     }
     let asks = custody == Custody::Ask;
     let request = request.or(Some(vec!["*".to_string()])).filter(|_| asks).unwrap_or_default();
-    (farlink_config::custody::custody(&table), request)
+    let mut rules = farlink_config::custody::custody(&table);
+    rules.terms.timeout = custody_timeout(reader);
+    (rules, request)
 }
 fn custody_timeout(reader: &Reader<'_>) -> Duration {
     let timeout = reader.duration("custody_timeout").unwrap_or_default();

@@ -3,7 +3,8 @@
 use crate::keys;
 use crate::names::Names;
 use crate::types::{Node, Tunnel};
-use farlink_base::{Duration, EndpointId};
+use farlink_base::EndpointId;
+use farlink_config::tunnel::tunnel;
 use farlink_config::{Reader, choose};
 
 /// Gives each node the tunnels that begin or end there: one to each other end.
@@ -20,21 +21,17 @@ pub fn tunnels(top: &Reader<'_>, names: &Names, nodes: &mut [Node]) {
                 None => Ok(texts),
             }
         });
-        let timeout = reader.duration("timeout").unwrap_or_default();
-        if timeout < Duration::from_millis(1) && reader.given("timeout") {
-            reader.fail("timeout", "a timeout of at least 1 ms", "every bundle would be sent again at once");
-        }
+        let terms = tunnel(&reader);
         let (Some(from), Some(end), Some(to)) = (of("from"), of("end"), to) else { continue };
         if from == end {
             reader.fail("end", "another node than `from`", "a tunnel leads from one node to another");
             continue;
         }
-        let custody = reader.flag("custody").unwrap_or(false);
         if nodes[from].tunnels.iter().any(|tunnel| tunnel.end == end && !tunnel.to.is_empty()) {
             reader.fail("end", "one tunnel from a node to another", "join the two: `to` is a list");
         }
-        put(&mut nodes[from], Tunnel { end, to, custody, timeout });
-        put(&mut nodes[end], Tunnel { end: from, to: Vec::new(), custody, timeout });
+        put(&mut nodes[from], Tunnel { end, to, terms });
+        put(&mut nodes[end], Tunnel { end: from, to: Vec::new(), terms });
     }
 }
 
@@ -66,8 +63,14 @@ mod tests {
             let scenario = parse(&text).unwrap();
             let tunnels = |node: usize| scenario.nodes[node].tunnels.clone();
             assert_eq!((tunnels(0).len(), tunnels(1).len(), tunnels(2).len()), (1, 0, 1));
-            assert_eq!((tunnels(0)[0].end, &tunnels(0)[0].to[0][..], tunnels(0)[0].custody), (2, "ipn:9.*", true));
-            assert_eq!((tunnels(2)[0].end, &tunnels(2)[0].to[0][..], tunnels(2)[0].custody), (0, "ipn:8.*", false));
+            assert_eq!(
+                (tunnels(0)[0].end, &tunnels(0)[0].to[0][..], tunnels(0)[0].terms.custody),
+                (2, "ipn:9.*", true)
+            );
+            assert_eq!(
+                (tunnels(2)[0].end, &tunnels(2)[0].to[0][..], tunnels(2)[0].terms.custody),
+                (0, "ipn:8.*", false)
+            );
         }
         assert!(parse(THERE).unwrap().nodes[2].tunnels[0].to.is_empty(), "nothing goes in there");
     }

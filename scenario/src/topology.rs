@@ -19,7 +19,7 @@ impl Scenario {
                     "id": n.ids.first(),
                     "number": n.number.0,
                     "store": if n.store == StoreKind::Durable { "durable" } else { "memory" },
-                    "store_capacity_bytes": n.store_capacity.0,
+                    "store_capacity_bytes": n.settings().store.capacity.0,
                     "router": n.router.name,
                     "position": n.position,
                 })

@@ -2,8 +2,9 @@
 
 use crate::motion::{Group, GroupTraffic, Mobility, Radio};
 pub use crate::shared::{ConnectSide, Layer, Settings, SizeRange};
+use farlink_base::node::Given;
 use farlink_base::security::Rule;
-use farlink_base::{DataRate, DataVolume, DtnTime, Duration, Facts, NodeId, Priority, apply_settings};
+use farlink_base::{DataRate, DataVolume, DtnTime, Duration, Facts, NodeId, Priority, TunnelTerms, apply_settings};
 use farlink_cla::registry::LayerInfo;
 use farlink_cla::tcpcl_v4::{self, Tls};
 use farlink_config::custody::CustodyRules;
@@ -88,32 +89,22 @@ pub struct Node {
     pub number: NodeId,
     /// Where bundles are kept.
     pub store: StoreKind,
-    /// Most bytes it may keep.
-    pub store_capacity: DataVolume,
     /// Router and its parameters.
     pub router: Policy,
     /// Congestion control and its parameters.
     pub control: Policy,
     /// Static routes, tried when the router has none.
     pub routes: Vec<Route>,
-    /// Hop limit of bundles created here; 0 puts no hop count block.
-    pub hop_limit: u8,
-    /// Version of the bundle protocol of bundles created here.
-    pub bundle_version: u8,
     /// Whether custody of bundles is taken, and asked for.
     pub custody: Custody,
-    /// How long a custody signal is waited for.
-    pub custody_timeout: Duration,
     /// Tunnels that begin or end here.
     pub tunnels: Vec<Tunnel>,
     /// What custody is taken of, and how it is signalled.
     pub custody_rules: CustodyRules,
     /// Destinations for which bundles made here ask for custody: patterns; none but where `custody` is `Ask`.
     pub custody_request: Vec<String>,
-    /// CRC on blocks made here.
-    pub crc: Crc,
-    /// Whether status reports are generated.
-    pub status_reports: bool,
+    /// Plain settings that the scenario gives, by the paths of their rows; see [`Node::settings`].
+    pub given: Given,
     /// Reports on many bundles at once.
     pub compressed_reports: Option<ReportRules>,
     /// What some may fill of its store.
@@ -214,10 +205,8 @@ pub struct Tunnel {
     pub end: usize,
     /// Destinations of bundles that go in here: patterns. None: bundles only come out.
     pub to: Vec<String>,
-    /// Whether they are kept until the other end says that it has them.
-    pub custody: bool,
-    /// How long that is waited for.
-    pub timeout: Duration,
+    /// How they travel.
+    pub terms: TunnelTerms,
 }
 
 /// Where bundles are kept.
@@ -239,17 +228,6 @@ pub enum Custody {
     Take,
     /// Its own bundles ask for it besides.
     Ask,
-}
-
-/// CRC on blocks (RFC 9171 4.2.1).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Crc {
-    /// None; refused for primary blocks, so only the others go without.
-    None,
-    /// CRC-16/X-25.
-    Crc16,
-    /// CRC-32C.
-    Crc32c,
 }
 
 /// One link between two nodes.

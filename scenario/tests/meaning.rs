@@ -15,7 +15,11 @@ fn the_smoke_scenario_reads_as_meant() {
     let s = campaign("smoke.toml");
     assert_eq!((s.name.as_str(), s.seed, s.duration), ("iss-smoke", 42, Duration::from_secs(20)));
     assert_eq!(s.nodes.iter().map(|n| n.number.0).collect::<Vec<_>>(), [1, 2, 3, 4]);
-    assert!(s.nodes.iter().all(|n| n.store == StoreKind::Memory && n.router.name == "sabr" && n.hop_limit == 64));
+    assert!(
+        s.nodes
+            .iter()
+            .all(|n| n.store == StoreKind::Memory && n.router.name == "sabr" && n.settings().agent.hop_limit == 64)
+    );
     let space = &s.links[1];
     assert_eq!(space.forward.rate, Rate::Constant(DataRate(20_000_000)));
     assert_eq!(space.reverse.rate, Rate::Constant(DataRate(2_000_000)));
@@ -299,8 +303,11 @@ fn traffic_asks_for_the_reports_it_names_and_nodes_make_them_in_short() {
     let scenario = with("reports = [\"deletion\", \"reception\"]", bundles).unwrap();
     assert_eq!(scenario.traffic[0].report_words(), ["reception", "deletion"]);
     let [a, b] = [0, 1].map(|node: usize| scenario.nodes[node].compressed_reports.clone().unwrap());
-    assert_eq!((&a.request[..], a.delay, a.bundles), (&["ipn:2.*".to_string()][..], Duration::from_secs(3), 1000));
-    assert_eq!((b.request.len(), b.delay), (0, Duration::from_secs(10)), "its own table, whole");
+    assert_eq!(
+        (&a.request[..], a.terms.delay, a.terms.bundles),
+        (&["ipn:2.*".to_string()][..], Duration::from_secs(3), 1000)
+    );
+    assert_eq!((b.request.len(), b.terms.delay), (0, Duration::from_secs(10)), "its own table, whole");
     assert!(with("", bundles).unwrap().traffic[0].report_words().is_empty());
     assert!(with("reports = [\"arrival\"]", bundles).unwrap_err().contains("`arrival` is none of"));
     assert!(with("reports = [\"delivery\"]", "ping = {}").unwrap_err().contains("pings ask for none"));

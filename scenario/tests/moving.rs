@@ -71,7 +71,7 @@ fn a_group_is_nodes_with_names_and_ids_one_after_the_other() {
     let (first, last) = (&scenario.nodes[1], &scenario.nodes[50]);
     assert_eq!((first.name.as_str(), first.ids[0].as_str(), first.number.0), ("walker1", "ipn:100.0", 100));
     assert_eq!((last.name.as_str(), last.ids[0].as_str(), last.number.0), ("walker50", "ipn:149.0", 149));
-    assert_eq!((last.router.name.as_str(), last.store_capacity.0), ("epidemic", 500_000));
+    assert_eq!((last.router.name.as_str(), last.settings().store.capacity.0), ("epidemic", 500_000));
     let [walking, fixed] = &scenario.mobilities[..] else { panic!("two") };
     assert_eq!((walking.nodes.len(), walking.nodes[0], &fixed.nodes[..]), (50, 1, &[0][..]));
     assert_eq!((scenario.radios[0].nodes.len(), scenario.radios[0].nodes[0]), (51, 0));

@@ -9,24 +9,35 @@ use crate::own::OwnPolicies;
 use crate::shared_routes::Shared;
 use crate::sim_event::End;
 use crate::weights::{framing, message_span};
-use farlink_base::{Clock, ConfigError, DataVolume, Instant, LayerId, LinkId, NodeId, Rng};
-use farlink_bundle::CrcType;
+use farlink_base::{
+    Clock, ClockTrust, ConfigError, DataVolume, DtnTime, Instant, LayerId, LinkId, NodeId, NodeSettings, Rng,
+};
 use farlink_cla::ltp::{Authentication, LinkKey};
 use farlink_link::{DirectionSpec, LinkDirection, direction_seed, stream};
 use farlink_routing::PlanIndex;
 use farlink_scenario::{
-    Crc, Custody, Fidelity, Link, LinkChange, LinkEnd, Node, NodeLayer, ReportRules, Scenario, StoreKind, first_delay,
+    Custody, Fidelity, Link, LinkChange, LinkEnd, Node, NodeLayer, ReportRules, Scenario, StoreKind, first_delay,
     first_rate,
 };
 use farlink_stack::{
     CompressedConfig, CompressedSettings, Config, CustodyConfig, CustodySettings, Identity, KeyRing, LayerConfig,
-    LayerKind, LinkConfig, LinkParams, Neighbour, Quota, Secret, SecurityConfig, Stack, StoreConfig, TunnelSettings,
+    LayerKind, LinkConfig, LinkParams, Neighbour, Quota, Secret, SecurityConfig, Stack, TunnelSettings,
 };
 use std::sync::Arc;
 
-/// The clock of every node: trusted, and right.
-pub(crate) fn clock(scenario: &Scenario) -> Clock {
-    Clock { at: Instant::ZERO, utc: Some(scenario.epoch.unwrap_or(DEFAULT_EPOCH)), error_ms: 0 }
+/// Wall time at the start of a run.
+fn epoch(scenario: &Scenario) -> DtnTime {
+    scenario.epoch.unwrap_or(DEFAULT_EPOCH)
+}
+
+/// The clock of a node at the start: trusted, and right, unless its settings say otherwise.
+pub(crate) fn clock(scenario: &Scenario, node: usize) -> Clock {
+    let settings = scenario.nodes[node].settings();
+    if settings.clock == ClockTrust::Untrusted {
+        return Clock { at: Instant::ZERO, ..Clock::UNTRUSTED };
+    }
+    let utc = epoch(scenario).0.saturating_add_signed(settings.clock_offset / 1_000_000).max(1);
+    Clock { at: Instant::ZERO, utc: Some(DtnTime(utc)), error_ms: settings.clock_error.as_millis() as u64 }
 }
 
 /// The contact plan that all nodes share; what satellites and stations see is in it where a router goes by it.
@@ -37,7 +48,7 @@ pub(crate) fn plan(scenario: &Scenario, ephemeris: Option<&Ephemeris>) -> Arc<Pl
     if let Some(ephemeris) = ephemeris.filter(|_| scenario.nodes.iter().any(goes_by_it)) {
         plan.contacts.extend(ephemeris.plan(scenario));
     }
-    plan.epoch = clock(scenario).utc;
+    plan.epoch = Some(epoch(scenario));
     Arc::new(PlanIndex::new(plan))
 }
 
@@ -205,24 +216,14 @@ pub fn node_config(
         StoreKind::Memory => farlink_stack::StoreKind::Memory,
         StoreKind::Durable => farlink_stack::StoreKind::Durable,
     };
-    config.store = StoreConfig::new(kind, node.store_capacity);
-    if scenario.fidelity != Fidelity::Message {
-        // As the node does by itself; transfers of whole bundles know buffers that anything fills.
-        config.limits.reserved_bytes = node.store_capacity.bytes() / 16;
-    }
-    config.crc = match node.crc {
-        Crc::None => CrcType::None,
-        Crc::Crc16 => CrcType::Crc16,
-        Crc::Crc32c => CrcType::Crc32c,
-    };
-    config.status_reports = node.status_reports;
+    config.store.kind = kind;
+    config.node = settings(scenario, node);
     config.compressed = node.compressed_reports.as_ref().map(compressed);
     config.quotas = quotas(node);
     config.custody = custody(node);
     config.tunnels = tunnels(scenario, node)?;
-    config.hop_limit = node.hop_limit;
-    config.bundle_version = node.bundle_version;
-    config.seed = Rng::stream(scenario.seed, 2 << 32 | index as u64).next_u64();
+    let drawn = || Rng::stream(scenario.seed, 2 << 32 | index as u64).next_u64();
+    config.seed = config.node.seed.unwrap_or_else(drawn);
     config.security = security(scenario, index);
     if scenario.fidelity == Fidelity::Message {
         by_messages(&mut config, scenario, &ends);
@@ -230,31 +231,36 @@ pub fn node_config(
     Ok((config, ends))
 }
 
+/// Plain settings of a node; as its configuration file says in the testbed. Transfers of whole bundles know buffers that
+/// anything fills, and everybody is a neighbour.
+fn settings(scenario: &Scenario, node: &Node) -> NodeSettings {
+    let mut settings = node.settings();
+    let stays = |path: &str| match path {
+        "store.reserved" => scenario.fidelity == Fidelity::Message,
+        path => path == "store.strangers",
+    };
+    settings.settle(|path| stays(path) || node.gives(path));
+    settings
+}
+
 /// What a node does about custody; as its configuration file says in the testbed.
 fn custody(node: &Node) -> Option<CustodyConfig> {
-    let mut custody = CustodyConfig::default();
     if node.custody == Custody::None {
         return None;
     }
     let rules = node.custody_rules.clone();
-    custody.aggregate = rules.aggregate;
-    custody.settings = CustodySettings {
-        from: rules.from,
-        to: rules.to,
-        request: node.custody_request.clone(),
-        bytes: rules.capacity.map_or(node.store_capacity.bytes() / 2, DataVolume::bytes),
-        timeout: node.custody_timeout,
-        timeout_max: rules.timeout_max,
-        signal_delay: rules.signal_delay,
-        signal_bundles: rules.signal_bundles,
-    };
-    Some(custody)
+    let custody = CustodyConfig::of(&rules.terms);
+    let bytes = rules.capacity.map_or(node.settings().store.capacity.bytes() / 2, DataVolume::bytes);
+    let request = node.custody_request.clone();
+    let settings = CustodySettings { from: rules.from, to: rules.to, request, bytes, ..custody.settings };
+    Some(CustodyConfig { settings, ..custody })
 }
 
 /// Reports on many bundles at once; as its configuration file says in the testbed.
 fn compressed(reports: &ReportRules) -> CompressedConfig {
-    let ReportRules { to, request, delay, bundles } = reports.clone();
-    CompressedConfig { settings: CompressedSettings { to, request, delay, bundles }, ..CompressedConfig::default() }
+    let ReportRules { to, request, terms } = reports.clone();
+    let config = CompressedConfig::of(&terms);
+    CompressedConfig { settings: CompressedSettings { to, request, ..config.settings }, ..config }
 }
 
 /// What some may fill of a node's store; as its configuration file says in the testbed.
@@ -262,7 +268,7 @@ fn quotas(node: &Node) -> Vec<Quota> {
     let quota = |given: &farlink_scenario::Quota| Quota {
         sources: given.sources.clone(),
         neighbours: given.neighbours.clone(),
-        bytes: given.bytes_of(node.store_capacity),
+        bytes: given.bytes_of(node.settings().store.capacity),
         bundles: given.bundles.unwrap_or(u64::MAX),
     };
     node.quotas.iter().map(quota).collect()
@@ -271,12 +277,8 @@ fn quotas(node: &Node) -> Vec<Quota> {
 /// Tunnels that begin or end at a node; as its configuration file says in the testbed.
 fn tunnels(scenario: &Scenario, node: &Node) -> Result<Vec<TunnelSettings>, ConfigError> {
     let tunnel = |tunnel: &farlink_scenario::Tunnel| {
-        Ok(TunnelSettings {
-            to: tunnel.to.clone(),
-            custody: tunnel.custody,
-            timeout: tunnel.timeout,
-            ..TunnelSettings::new(node_id(&scenario.nodes[tunnel.end])?)
-        })
+        let end = node_id(&scenario.nodes[tunnel.end])?;
+        Ok(TunnelSettings { to: tunnel.to.clone(), ..TunnelSettings::of(end, &tunnel.terms) })
     };
     node.tunnels.iter().map(tunnel).collect()
 }
@@ -295,7 +297,7 @@ fn security(scenario: &Scenario, index: usize) -> Option<SecurityConfig> {
     names.dedup();
     let key = |name: &String| (name.clone(), Secret::new(scenario.security_key(name).to_vec()));
     let keys = KeyRing::new(names.into_iter().map(key));
-    Some(SecurityConfig { rules, keys, start: 0, seed, bytes_max: SecurityConfig::BYTES_MAX, aes_gcm: None })
+    Some(SecurityConfig { rules, keys, start: 0, seed, aes_gcm: None })
 }
 
 /// One layer of a node, with its own sockets.
@@ -344,4 +346,21 @@ fn link_config(scenario: &Scenario, end: &LinkEnd, layer: usize) -> Result<LinkC
         one_way_delay: first_delay(own),
         params: span,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_has_the_clock_of_its_settings() {
+        let node = |n: u8, keys: &str| format!("[[node]]\nname = \"n{n}\"\nid = \"ipn:{n}.0\"\n{keys}\n");
+        let keys = ["", "clock = \"untrusted\"", "clock_offset = \"-1 h\"\nclock_error = \"7 ms\""];
+        let nodes: String = keys.iter().zip(1..).map(|(keys, n)| node(n, keys)).collect();
+        let scenario = Scenario::parse(&format!("name = \"s\"\nduration = \"1 s\"\n{nodes}")).expect("a scenario");
+        let shown = [0, 1, 2].map(|node| clock(&scenario, node));
+        assert_eq!((shown[0].utc, shown[0].error_ms), (Some(DEFAULT_EPOCH), 0));
+        assert_eq!(shown[1].utc, None);
+        assert_eq!((shown[2].utc, shown[2].error_ms), (Some(DtnTime(DEFAULT_EPOCH.0 - 3_600_000)), 7));
+    }
 }

@@ -79,7 +79,7 @@ impl Faults {
     }
     /// What a node's clock shows.
     pub fn clock(&self, node: usize, now: Instant) -> Clock {
-        let right = build::clock(&self.scenario);
+        let right = build::clock(&self.scenario, node);
         let drifted: f64 =
             self.drifts[node].iter().map(|(ppm, since)| ppm * 1e-6 * now.since(*since).as_secs_f64()).sum();
         let off_ms = self.jumped_ns[node] / 1_000_000 + (drifted * 1e3) as i64;

@@ -125,13 +125,13 @@ impl<O: Observer> World<O> {
             stop_when_delivered: scenario.stop_when_delivered,
             happenings: 0,
         };
-        world.start(build::clock(scenario));
+        world.start(scenario);
         Ok(world)
     }
 
-    fn start(&mut self, clock: farlink_base::Clock) {
+    fn start(&mut self, scenario: &Scenario) {
         for node in 0..self.nodes.len() {
-            self.tell(node, Input::Clock(clock));
+            self.tell(node, Input::Clock(build::clock(scenario, node)));
             let places = self.nodes[node].places(None);
             places.into_iter().for_each(|place| self.tell(node, place));
         }

@@ -169,7 +169,7 @@ fn who_has_no_room_refuses_before_the_first_byte() {
     let keys = "delay = \"0 s\"\nmetadata = \"free\"";
     let mut scenario = scenario("a b 0 300\n", keys, &traffic("a", "d", 1));
     scenario.nodes.iter_mut().for_each(|node| node.router.name = "epidemic".into());
-    scenario.nodes[B].store_capacity = farlink_base::DataVolume(5000);
+    scenario.nodes[B].given.push(("store.capacity", 5000));
     let outcome = World::new(&scenario, Got::default()).unwrap().run().0;
     assert_eq!(outcome.radios[0].counted.sent, 0, "{:?}", outcome.radios[0]);
     assert!(outcome.radios[0].refused >= 1);

@@ -242,7 +242,7 @@ pub fn reassembly(data: &[u8]) {
         name: "udpcl".into(),
         kind: LayerKind::Udpcl(udpcl::Config { split: decode_prefix, ..udpcl::Config::default() }),
     }];
-    (config.limits.fragments, config.limits.bundles) = (20, 100);
+    (config.node.limits.fragments, config.node.limits.bundles) = (20, 100);
     let mut stack = Stack::new(config).expect("the configuration is right");
     let (mut now, mut out) = (Instant::ZERO, Vec::new());
     let created = DtnTime(800_000_000_000);

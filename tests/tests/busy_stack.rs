@@ -3,7 +3,7 @@
 use farlink_base::store::{DiskAction, DiskAnswer, DiskDone, DiskOp};
 use farlink_base::{Clock, DataVolume, DtnTime, Duration, EndpointId, Facts, Instant, Payload, Priority};
 use farlink_bpa::app::{AppInput, AppOutput, RegistrationId, RequestId, SendRequest};
-use farlink_stack::{Config, Input, Output, Stack, StoreConfig, StoreKind};
+use farlink_stack::{Config, Input, Output, Stack, StoreKind};
 use peak_alloc::PeakAlloc;
 use std::collections::VecDeque;
 
@@ -23,8 +23,8 @@ struct Node {
 impl Node {
     fn new() -> Node {
         let mut config = Config::new(EndpointId::ipn(1, 0));
-        config.store = StoreConfig::new(StoreKind::Durable, DataVolume(1 << 30));
-        config.limits.remembered = 100;
+        config.keep_in(StoreKind::Durable, DataVolume(1 << 30));
+        config.node.limits.remembered = 100;
         let stack = Stack::new(config).expect("the configuration is right");
         let (disk, apps) = (VecDeque::new(), VecDeque::new());
         let mut node = Node { now: Instant::ZERO, stack, disk, apps, requests: 0, delivered: 0 };

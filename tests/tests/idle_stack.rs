@@ -9,9 +9,7 @@ use farlink_base::{
 };
 use farlink_bpa::app::{AppInput, AppOutput, RegistrationId, RequestId, SendRequest};
 use farlink_cla::{ltp, tcpcl_v4};
-use farlink_stack::{
-    Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, Output, Stack, StoreConfig, StoreKind,
-};
+use farlink_stack::{Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, Output, Stack, StoreKind};
 use peak_alloc::PeakAlloc;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -35,7 +33,7 @@ fn peers(own: u64) -> Vec<u64> {
 fn node(own: u64, over: LayerKind, span: fn(u64) -> LinkParams) -> Stack {
     let mut config = Config::new(EndpointId::ipn(own, 0));
     config.router = "epidemic".into();
-    config.store = StoreConfig::new(StoreKind::Memory, DataVolume(1 << 20));
+    config.keep_in(StoreKind::Memory, DataVolume(1 << 20));
     config.layers = vec![LayerConfig { name: "layer".into(), kind: over }];
     let link = |peer: u64| LinkConfig {
         name: format!("to{peer}"),

@@ -6,9 +6,7 @@ use farlink_base::{
     Payload,
 };
 use farlink_bundle::{CrcType, v7};
-use farlink_stack::{
-    Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, Output, Stack, StoreConfig, StoreKind,
-};
+use farlink_stack::{Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, Output, Stack, StoreKind};
 use peak_alloc::PeakAlloc;
 use std::sync::Arc;
 
@@ -23,7 +21,7 @@ const HOLDERS: u64 = 10;
 fn node(n: u64) -> Stack {
     let mut config = Config::new(EndpointId::ipn(n, 0));
     config.router = "epidemic".into();
-    config.store = StoreConfig::new(StoreKind::Memory, DataVolume(1 << 30));
+    config.keep_in(StoreKind::Memory, DataVolume(1 << 30));
     config.layers = vec![LayerConfig { name: "layer".into(), kind: LayerKind::Message }];
     let link = |peer: u64| LinkConfig {
         name: format!("to{peer}"),

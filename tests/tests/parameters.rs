@@ -1,13 +1,14 @@
-//! A parameter of a convergence layer is said once: this walks the layers' tables and sets every one
+//! A parameter of a convergence layer is said once, and so is a setting of a node: this walks the tables and sets every one
 //! through a node's file, through a scenario in the simulator, and through a scenario in the testbed.
 
-use farlink_base::{Setting, Unit};
+use farlink_base::node::params;
+use farlink_base::{NodeParam, NodeSettings, Setting, Unit};
 use farlink_cla::registry::{LAYERS, LayerInfo, Medium};
 use farlink_lab::driver::{Driver, NodeContext};
 use farlink_lab::drivers::farlink::{CONFIGURATION, Farlink};
 use farlink_node::config::NodeConfig;
 use farlink_scenario::Scenario;
-use farlink_stack::Config;
+use farlink_stack::{Config, Stack};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -164,7 +165,10 @@ fn what_a_scenario_and_a_node_file_share_has_one_default() {
     let layer = &LAYERS[0];
     let (node, simulated) = (node_file(layer, Scope::Link, ""), simulated(&scenario(layer, Scope::Link, "")));
     let shared = |c: &Config| {
-        format!("{} {} {} {:?} {} {}", c.router, c.control, c.hop_limit, c.crc, c.status_reports, c.previous_node_block)
+        // Those of which scenarios know better.
+        let apart = ["clock_error", "seed", "shutdown_timeout", "store.capacity", "store.strangers", "store.reserved"];
+        let rows = params().filter(|row| !apart.contains(&row.path)).map(|row| (row.get)(&c.node));
+        format!("{} {} {:?}", c.router, c.control, rows.collect::<Vec<_>>())
     };
     assert_eq!(shared(&node), shared(&simulated));
 }
@@ -172,6 +176,74 @@ fn what_a_scenario_and_a_node_file_share_has_one_default() {
 #[test]
 fn a_store_is_shared_alike_in_simulation_and_testbed() {
     let scenario = scenario(&LAYERS[0], Scope::Link, "");
-    let shared = |c: &Config| (c.store.capacity, c.limits.reserved_bytes);
+    let shared = |c: &Config| (c.node.store.capacity, c.node.limits.reserved_bytes);
     assert_eq!(shared(&simulated(&scenario)), shared(&in_the_testbed(&scenario)));
+}
+
+/// What a setting of a node is, where the engine runs with this configuration.
+fn obeyed(config: Config, row: &NodeParam) -> Option<u64> {
+    let told = config.node;
+    let stack = Stack::new(config).unwrap_or_else(|why| panic!("{}: {why}", row.path));
+    // The agent keeps its own; of the others are made codecs, stores and clocks.
+    let (agent, limits) = stack.plain_settings();
+    (row.get)(&NodeSettings { agent: *agent, limits: *limits, ..told })
+}
+
+/// A scenario whose first node has this setting, and a rule of security, for bounds of it.
+fn scenario_of_row(row: &NodeParam, value: &str) -> Scenario {
+    let line = match (row.table(), row.name()) {
+        ("", name) => format!("{name} = {value}"),
+        ("store", name) => format!("store_{name} = {value}"),
+        (table, name) => format!("{table} = {{ {name} = {value} }}"),
+    };
+    let text = format!(
+        "name = \"p\"\nduration = \"1 s\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\nstore = \"durable\"\n{line}\n\
+         [[node]]\nname = \"b\"\nid = \"ipn:2.0\"\n[[link]]\nname = \"x\"\nbetween = [\"a\", \"b\"]\nlayer = \"tcpclv4\"\n\
+         [[security]]\nrole = \"source\"\nservice = \"integrity\"\nkey = \"k\"\nfrom = \"ipn:9.*\"\n"
+    );
+    Scenario::parse(&text).unwrap_or_else(|e| panic!("{e:#?}\n{text}"))
+}
+
+#[test]
+fn every_setting_of_a_node_reaches_the_engine_from_every_file() {
+    for row in params() {
+        let setting = row.setting();
+        // Some durations are kept in whole seconds.
+        let (value, text) = match setting.unit {
+            Unit::Nanoseconds => (setting.default + 1_000_000_000, setting.in_toml(setting.default + 1_000_000_000)),
+            _ => other(&setting),
+        };
+        let node = match row.table() {
+            "" => format!("node_ids = \"ipn:1.0\"\n{} = {text}\n", row.name()),
+            "security" => {
+                format!("node_ids = \"ipn:1.0\"\n[security]\nkeys = \"k\"\nstarts = \"s\"\n{} = {text}\n", row.name())
+            }
+            table => format!("node_ids = \"ipn:1.0\"\n[{table}]\n{} = {text}\n", row.name()),
+        };
+        let node = NodeConfig::parse(&node, Path::new("node.toml")).unwrap_or_else(|e| panic!("{e:#?}\n{node}")).stack;
+        let scenario = scenario_of_row(row, &text);
+        let found = [node, simulated(&scenario), in_the_testbed(&scenario)].map(|config| obeyed(config, row));
+        assert_eq!(found, [Some(value); 3], "{}: node file, simulator, testbed", row.path);
+    }
+}
+
+#[test]
+fn a_setting_out_of_range_is_refused_by_node_file_and_scenario_alike() {
+    for row in params().filter(|row| row.table().is_empty()) {
+        let setting = row.setting();
+        let (wrong, because) = match setting.unit {
+            Unit::Choice(_) => ("\"maybe\"".to_string(), "is none of"),
+            Unit::Flag => ("7".to_string(), "expected `true` or `false`"),
+            Unit::Count if setting.max < u64::MAX => ((setting.max + 1).to_string(), "is not between"),
+            Unit::Nanoseconds => (setting.in_toml(setting.max * 2), "is not between"),
+            _ => continue,
+        };
+        let line = format!("{} = {wrong}\n", row.name());
+        let node = NodeConfig::parse(&format!("node_ids = \"ipn:1.0\"\n{line}"), Path::new("n")).expect_err("refused");
+        let text = format!("name = \"p\"\nduration = \"1 s\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n{line}");
+        let scenario = Scenario::parse(&text).expect_err("refused");
+        for said in [node, scenario] {
+            assert!(said[0].expected.contains(because), "{said:?}");
+        }
+    }
 }

@@ -59,7 +59,7 @@ impl Runner for Pretend {
         }
         assert!(!self.panic.is_some_and(|what| name.contains(what)), "a mistake of ours");
         let scenario = job.plan.scenario(job.cell).unwrap();
-        let large = scenario.nodes[0].store_capacity.bytes() > 1_000_000;
+        let large = scenario.nodes[0].settings().store.capacity.bytes() > 1_000_000;
         let delay = job.plan.configurations[job.cell.configuration].values[0].1 as u64 + 1;
         let mut run = RunWriter::create(job.folder, Manifest::new(RunWorld::Sim, "pair", "", None)).unwrap();
         for sequence in 0..10 {

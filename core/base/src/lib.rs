@@ -24,6 +24,7 @@ mod lazy;
 mod leaving;
 mod map;
 mod meta;
+pub mod node;
 mod param;
 mod pattern;
 mod payload;
@@ -35,9 +36,11 @@ mod setting;
 mod sink;
 pub mod socket;
 pub mod store;
+mod terms;
 mod time;
 mod timer;
 mod units;
+mod words;
 
 pub use accel::{Accel, AesGcm, crc16_x25, crc32c};
 pub use digest::{DigestKey, Digester, NH_BLOCK, NH_KEY, nh};
@@ -52,18 +55,22 @@ pub use lazy::{Empty, Lazy};
 pub use leaving::{Leaving, Restamp};
 pub use map::{Map, Set, map, set};
 pub use meta::{BundleMeta, Duties, Facts, FragmentInfo, HopState, Rare, Transfer};
+pub use node::{AgentSettings, Limits, NodeParam, NodeSettings};
 pub use param::{Param, nearest_name, resolve_params};
 pub use pattern::{pattern_covers, pattern_rank};
 pub use payload::{Chunk, Extent, Payload, PayloadReader, fill_byte};
 pub use priority::Priority;
 pub use rng::Rng;
 pub use setting::{
-    LayerParam, Setting, Unit, apply_settings, exact_duration, exact_volume, nanoseconds, settings, settings_of,
+    LayerParam, Setting, Unit, apply_settings, exact_duration, exact_volume, nanoseconds, parse_offset, settings,
+    settings_of,
 };
 pub use sink::{FnSink, Sink};
+pub use terms::{CUSTODY_TERMS, CustodyTerms, REPORT_TERMS, ReportTerms, TUNNEL_TERMS, TunnelTerms};
 pub use time::{Clock, DtnTime, Instant};
 pub use timer::{TimerKey, TimerQueue};
 pub use units::{DataRate, DataVolume, format_duration, parse_duration};
+pub use words::{ClockTrust, CrcType, LogFormat, LogLevel, Profile};
 
 pub use bytes::{Bytes, BytesMut};
 pub use core::time::Duration;

@@ -15,6 +15,8 @@ pub enum Unit {
     Bytes,
     /// Nanoseconds, written as a duration: `"200 ms"`.
     Nanoseconds,
+    /// Nanoseconds with a sign, as the bits of an `i64`: `"-1 h"`. Every value is in its range.
+    Offset,
     /// 0 or 1, written `false` or `true`.
     Flag,
     /// Index of a word in this list, written as the word: `"forbid"`.
@@ -23,7 +25,7 @@ pub enum Unit {
 impl Unit {
     /// Whether files write it in quotes.
     pub const fn is_quoted(self) -> bool {
-        matches!(self, Unit::Bytes | Unit::Nanoseconds | Unit::Choice(_))
+        !matches!(self, Unit::Count | Unit::Flag)
     }
 }
 
@@ -107,6 +109,10 @@ impl Setting {
             Unit::Count => value.to_string(),
             Unit::Bytes => exact_volume(value),
             Unit::Nanoseconds => exact_duration(Duration::from_nanos(value)),
+            Unit::Offset => {
+                let sign = if (value as i64) < 0 { "-" } else { "" };
+                format!("{sign}{}", exact_duration(Duration::from_nanos((value as i64).unsigned_abs())))
+            }
             Unit::Flag => (value != 0).to_string(),
             Unit::Choice(words) => words.get(value as usize).map_or_else(|| value.to_string(), |w| (*w).to_string()),
         }
@@ -125,6 +131,7 @@ impl Setting {
             Unit::Count => text.parse().map_err(|_| format!("`{text}` is not a whole number"))?,
             Unit::Bytes => text.parse::<DataVolume>()?.0,
             Unit::Nanoseconds => nanoseconds(parse_duration(text)?),
+            Unit::Offset => parse_offset(text)?.cast_unsigned(),
             Unit::Flag => {
                 u64::from(text.parse::<bool>().map_err(|_| format!("`{text}` is neither `true` nor `false`"))?)
             }
@@ -146,6 +153,20 @@ impl Setting {
         let show = |value| self.text(value);
         Err(format!("{} is not between {} and {}", show(value), show(self.min), show(self.max)))
     }
+}
+
+/// Signed duration in nanoseconds; positive without a sign.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse_offset(text: &str) -> Result<i64, String> {
+    let text = text.trim();
+    let (sign, rest) = match text.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let length = i64::try_from(parse_duration(rest)?.as_nanos());
+    length.map(|length| sign * length).map_err(|_| format!("`{text}` is longer than 292 years"))
 }
 
 /// Duration in nanoseconds, saturating.
@@ -260,6 +281,12 @@ mod tests {
         );
         assert_eq!(size.parse("5 kB"), Err("5 kB is not between 0 B and 4 KiB".into()));
         assert!(wait.parse("5").is_err() && on.parse("yes").is_err());
+        let offset = Setting { unit: Unit::Offset, max: u64::MAX, ..wait };
+        for (text, ns) in [("-1 h", -3_600_000_000_000), ("+2 s", 2_000_000_000), ("5 ms", 5_000_000), ("0 s", 0)] {
+            assert_eq!(offset.parse(text), Ok(i64::cast_unsigned(ns)), "{text}");
+            assert_eq!(offset.parse(&offset.text(i64::cast_unsigned(ns))), Ok(i64::cast_unsigned(ns)), "{text}");
+        }
+        assert!(offset.parse("-300 y").is_err() && offset.parse("-").is_err());
         assert_eq!(colour.parse("blue"), Err("`blue` is none of `red`, `green`".into()));
         assert_eq!((colour.in_toml(1), on.in_toml(1)), ("\"green\"".into(), "true".into()));
     }

@@ -133,7 +133,8 @@ impl Agent {
     pub(crate) fn taken(&self) -> u64 {
         // What is around other bundles takes no room of its own.
         let (bundles, bytes) = self.tunnels.as_ref().map_or((0, 0), |tunnels| tunnels.around());
-        let records = self.settings.record_bytes.saturating_mul((self.book.len() as u64).saturating_sub(bundles));
+        let records =
+            u64::from(self.settings.record_bytes).saturating_mul((self.book.len() as u64).saturating_sub(bundles));
         let held = self.book.bytes().saturating_sub(bytes).saturating_sub(self.fragments.arriving_bytes());
         held.saturating_add(records).saturating_add(self.promises.bytes())
     }

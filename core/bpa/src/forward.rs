@@ -74,7 +74,7 @@ impl Agent {
     /// A bundle that this agent does not know, of another shard, is to leave over a link: it is accounted for, or told
     /// when it may.
     pub fn pace(&mut self, now: Instant, link: LinkId, size: u64) -> Option<Instant> {
-        let (plan, ahead) = (self.plan.placed(), self.settings.hand_over_ahead);
+        let (plan, ahead) = (self.plan.placed(), self.settings.node.hand_over_ahead);
         let link = self.neighbours.link_mut(link)?;
         let at = link.may_send_at(ahead);
         if at > now {
@@ -101,7 +101,7 @@ impl Agent {
             return self.call_for_turn(link, out);
         }
         // In a turn it is the radio that knows when.
-        let ahead = if turns { Duration::MAX } else { self.settings.hand_over_ahead };
+        let ahead = if turns { Duration::MAX } else { self.settings.node.hand_over_ahead };
         let (at, peer) = (l.may_send_at(ahead), l.peer);
         if at > now {
             let nothing = self.queues.of(link).0 == 0 && !self.offers.has(peer);
@@ -364,7 +364,7 @@ impl Agent {
             true => held.from != PeerId::NONE,
             false => !self.is_local(held.bundle.source.node()),
         };
-        let said = self.settings.previous_node_block && came();
+        let said = self.settings.node.previous_node_block && came();
         HopState {
             previous: if said { self.node_id() } else { farlink_base::EndpointId::Null },
             age_ms: held.age_ms(now),

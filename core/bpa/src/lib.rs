@@ -79,10 +79,11 @@ pub use agent::Agent;
 #[cfg(feature = "audit")]
 pub use audit::Counts;
 pub use edge::{About, Answer, Asked, Carried, Draft, Edge, Fate, Item, Numbers, Record, Signal, Status, TunnelCodes};
+pub use farlink_base::Limits;
+pub use farlink_base::node::SHORT_HEAD_BYTES;
 pub use farlink_book::{CursorId, Oracle, Origin};
 pub use io::{Input, OfferToken, Output, Pressure, Reading, endpoint_of};
 pub use quotas::Quota;
 pub use settings::{
-    CompressedSettings, CustodySettings, HAND_OVER_AHEAD, Limits, LinkSettings, RareSettings, SHARD_NUMBERS,
-    SHORT_HEAD_BYTES, Settings, TunnelSettings,
+    CompressedSettings, CustodySettings, LinkSettings, RareSettings, SHARD_NUMBERS, Settings, TunnelSettings,
 };

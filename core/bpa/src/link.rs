@@ -293,7 +293,6 @@ impl Link {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::HAND_OVER_AHEAD;
     use farlink_base::{EndpointId, NodeId};
 
     fn link() -> Link {
@@ -365,7 +364,7 @@ mod tests {
         assert_eq!(l.room_in_contact(plan, Instant::ZERO), Some(10_000));
         l.charge(plan, Instant::ZERO, 4_000);
         assert_eq!(l.room_in_contact(plan, Instant::ZERO), Some(6_000));
-        assert_eq!(l.may_send_at(HAND_OVER_AHEAD), Instant(3_980_000_000));
+        assert_eq!(l.may_send_at(farlink_base::AgentSettings::default().hand_over_ahead), Instant(3_980_000_000));
         assert_eq!(l.may_send_at(Duration::from_millis(100)), Instant(3_900_000_000));
         assert_eq!(l.may_send_at(Duration::MAX), Instant::ZERO);
     }

@@ -79,7 +79,7 @@ impl Agent {
             facts: Facts(wanted.facts.0 & (Facts::REQUESTS | Facts::CRITICAL) | unreliable | custody),
             lifetime_ms: wanted.lifetime_ms,
             priority: wanted.priority,
-            hop_limit: if wanted.hop_limit == 0 { self.settings.hop_limit } else { wanted.hop_limit },
+            hop_limit: if wanted.hop_limit == 0 { self.settings.node.hop_limit } else { wanted.hop_limit },
             compressed: None,
         };
         (draft, wanted.payload)

@@ -81,7 +81,7 @@ impl Agent {
             Status::Deleted => Facts::REPORT_DELETION,
         };
         // 9171-5.1-1
-        self.settings.status_reports && self.report_if(now, meta, flag, status, reason, edge, out)
+        self.settings.node.status_reports && self.report_if(now, meta, flag, status, reason, edge, out)
     }
 
     /// The same, also where reports are not made otherwise; whether the bundle asks for all of these.

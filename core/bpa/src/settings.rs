@@ -4,66 +4,9 @@ use crate::edge::TunnelCodes;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
-use farlink_base::{DataRate, DataVolume, Duration, EndpointId, LinkId};
-
-/// What a head may take of memory as a matter of course; only what is more counts to [`Limits::head_bytes`].
-pub const SHORT_HEAD_BYTES: u64 = 256;
-
-/// Every table and buffer is bounded.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Largest bundle taken, bytes.
-    pub bundle_bytes: u64,
-    /// Most bytes kept of neighbours nobody configured, all together; of the bundles kept they may be
-    /// half.
-    pub stranger_bytes: u64,
-    /// Most bytes kept of one source.
-    pub source_bytes: u64,
-    /// Bytes of the store that only expedited bundles and those applications here wait for may fill; 0: none, and
-    /// whoever comes first fills it. Where there are some, no giver fills the rest alone either.
-    pub reserved_bytes: u64,
-    /// Payload bytes kept in memory before stored bundles are left on disk.
-    pub memory_bytes: u64,
-    /// Bytes of bundles that are still arriving.
-    pub arriving_bytes: u64,
-    /// Bytes of what comes before payloads, in memory as long as its bundle, beyond [`SHORT_HEAD_BYTES`] of each.
-    /// Those of neighbours nobody configured may be half.
-    pub head_bytes: u64,
-    /// Bundles kept.
-    pub bundles: u64,
-    /// Identities remembered as delivered.
-    pub remembered: usize,
-    /// Registrations.
-    pub registrations: usize,
-    /// Fragments waiting for reassembly.
-    pub fragments: usize,
-    /// Links opened by unconfigured peers.
-    pub dynamic_links: usize,
-    /// Status reports made per second; more are not made.
-    pub reports_per_second: u32,
-    /// Seconds that a bundle is kept here at most, whatever lifetime it has (RFC 9171 4.3.1); 0: as long as that.
-    pub lifetime_s: u32,
-}
-impl Default for Limits {
-    fn default() -> Self {
-        Limits {
-            bundle_bytes: 4 << 30,
-            stranger_bytes: u64::MAX,
-            source_bytes: u64::MAX,
-            reserved_bytes: 0,
-            memory_bytes: 1 << 30,
-            arriving_bytes: 1 << 30,
-            head_bytes: 1 << 30,
-            bundles: 10_000_000,
-            remembered: 1_000_000,
-            registrations: 10_000,
-            fragments: 100_000,
-            dynamic_links: 10_000,
-            reports_per_second: 1000,
-            lifetime_s: 0,
-        }
-    }
-}
+use farlink_base::{
+    AgentSettings, CustodyTerms, DataRate, DataVolume, Duration, EndpointId, Limits, LinkId, ReportTerms, TunnelTerms,
+};
 
 /// Custody of bundles (RFC 5050 5.10, CCSDS 734.6-O-1).
 #[derive(Clone, PartialEq, Debug)]
@@ -93,11 +36,16 @@ impl Default for CustodySettings {
             to: Vec::from([String::from("*")]),
             request: Vec::new(),
             bytes: u64::MAX,
-            timeout: Duration::from_secs(30),
-            timeout_max: Duration::from_secs(3600),
-            signal_delay: Duration::from_secs(1),
-            signal_bundles: 1000,
+            ..CustodySettings::of(&CustodyTerms::default())
         }
+    }
+}
+impl CustodySettings {
+    /// On these terms, with nobody and of nothing.
+    pub fn of(terms: &CustodyTerms) -> Self {
+        let CustodyTerms { timeout, timeout_max, signal_delay, signal_bundles, .. } = *terms;
+        let [from, to, request] = [const { Vec::new() }; 3];
+        CustodySettings { from, to, request, bytes: 0, timeout, timeout_max, signal_delay, signal_bundles }
     }
 }
 
@@ -128,18 +76,14 @@ pub struct TunnelSettings {
 impl TunnelSettings {
     /// A tunnel to this node.
     pub fn new(end: EndpointId) -> Self {
-        TunnelSettings {
-            end,
-            to: Vec::new(),
-            custody: false,
-            timeout: Duration::from_secs(60),
-            timeout_max: Duration::from_secs(3600),
-            signal_delay: Duration::from_secs(1),
-            signal_bundles: 1000,
-            bundles: 1000,
-            version: 7,
-            codes: TunnelCodes::default(),
-        }
+        TunnelSettings::of(end, &TunnelTerms::default())
+    }
+    /// A tunnel to this node on these terms, into which nothing goes.
+    pub fn of(end: EndpointId, terms: &TunnelTerms) -> Self {
+        let TunnelTerms { custody, timeout, timeout_max, signal_delay, signal_bundles, bundles, .. } = *terms;
+        let codes = TunnelCodes { bundle: terms.record, signal: terms.signal_record, unix: terms.times };
+        let (to, version) = (Vec::new(), 7);
+        TunnelSettings { end, to, custody, timeout, timeout_max, signal_delay, signal_bundles, bundles, version, codes }
     }
 }
 
@@ -157,12 +101,13 @@ pub struct CompressedSettings {
 }
 impl Default for CompressedSettings {
     fn default() -> Self {
-        CompressedSettings {
-            to: Vec::from([String::from("*")]),
-            request: Vec::new(),
-            delay: Duration::from_secs(10),
-            bundles: 1000,
-        }
+        CompressedSettings { to: Vec::from([String::from("*")]), ..CompressedSettings::of(&ReportTerms::default()) }
+    }
+}
+impl CompressedSettings {
+    /// On these terms, to nobody.
+    pub fn of(terms: &ReportTerms) -> Self {
+        CompressedSettings { to: Vec::new(), request: Vec::new(), delay: terms.delay, bundles: terms.bundles }
     }
 }
 
@@ -198,10 +143,6 @@ pub struct LinkSettings {
     pub largest: Option<DataVolume>,
 }
 
-/// Work handed to a layer ahead of time, unless told otherwise: enough to keep it busy between two turns
-/// of the driver, little enough that an urgent bundle does not wait behind it.
-pub const HAND_OVER_AHEAD: Duration = Duration::from_millis(20);
-
 /// Numbers of bundles and creation sequences that one shard of a node has: so many that a million bundles a second need
 /// four years for them, and so few that those of all 64 are whole numbers wherever JSON is read (2^53).
 pub const SHARD_NUMBERS: u64 = 1 << 47;
@@ -217,27 +158,20 @@ pub struct Settings {
     pub routes: Vec<(String, EndpointId)>,
     /// Bounds.
     pub limits: Limits,
-    /// How much work a layer is handed ahead of time, at the link's rate: [`HAND_OVER_AHEAD`] where turns
-    /// of the driver come when they are due, more where they may be late.
-    pub hand_over_ahead: Duration,
+    /// What a node's file says in plain values.
+    // 9171-5.1-1
+    pub node: AgentSettings,
     /// Most bytes kept in the store.
     pub capacity_bytes: u64,
     /// What each bundle takes of it besides its own bytes.
-    pub record_bytes: u64,
+    pub record_bytes: u32,
     /// Whether the store keeps bundles through a restart and says when; otherwise they are kept in
     /// memory only, and the store is told nothing.
     pub durable: bool,
-    /// Whether status reports are generated (RFC 9171 5.1).
-    // 9171-5.1-1
-    pub status_reports: bool,
     /// Custody; `None`: it is neither taken nor asked for, and signals are nobody's here.
     pub custody: Option<Box<CustodySettings>>,
     /// What few nodes do.
     pub rare: Option<Box<RareSettings>>,
-    /// Whether what is forwarded says which node it leaves.
-    pub previous_node_block: bool,
-    /// Hop limit of bundles created here; 0 for none.
-    pub hop_limit: u8,
     /// Version of the bundle protocol of bundles created here.
     pub version: u8,
     /// Which part of its node this agent is: its numbers begin at so many [`SHARD_NUMBERS`].

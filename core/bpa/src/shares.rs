@@ -7,8 +7,9 @@
 //! it leaves free (dynamic thresholds: Choudhury and Hahne, 1998), of bytes and of the bundles that may be kept.
 
 use crate::quotas::Quotas;
-use crate::settings::{Limits, SHORT_HEAD_BYTES};
 use alloc::collections::BTreeMap;
+use farlink_base::Limits;
+use farlink_base::node::SHORT_HEAD_BYTES;
 use farlink_base::{Empty, EndpointId, NodeId, PeerId, Refusal};
 use farlink_book::{Flags, Held};
 

@@ -7,7 +7,7 @@ use crate::io::{Output, Pressure};
 use crate::link::Link;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
-use farlink_base::{DeleteReason, EndpointId, Instant, LinkId, NodeId, Sink};
+use farlink_base::{AgentSettings, DeleteReason, EndpointId, Instant, Limits, LinkId, NodeId, Sink};
 use farlink_book::Held;
 use farlink_routing::PlanIndex;
 
@@ -97,6 +97,10 @@ impl Agent {
         Some(self.what_hinders(now, link).unwrap_or("up"))
     }
 
+    /// The plain settings and the bounds obeyed.
+    pub fn plain_settings(&self) -> (&AgentSettings, &Limits) {
+        (&self.settings.node, &self.settings.limits)
+    }
     /// Static routes as given: pattern and next hop.
     pub fn routes(&self) -> &[(String, EndpointId)] {
         &self.settings.routes

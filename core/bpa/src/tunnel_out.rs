@@ -146,7 +146,7 @@ impl Agent {
             facts: Facts(Facts::ADMIN | facts),
             lifetime_ms: remaining.max(1),
             priority,
-            hop_limit: self.settings.hop_limit,
+            hop_limit: self.settings.node.hop_limit,
         };
         let creation = self.next_creation(now, &draft.source, out);
         let made = match creation {

@@ -145,7 +145,7 @@ fn pieces_of_a_neighbour_that_was_only_found_are_a_strangers() {
 #[test]
 fn pieces_take_no_room_twice() {
     let limits = Limits { source_bytes: LEN + 200, ..Limits::default() };
-    let settings = Settings { capacity_bytes: LEN + 300, limits, ..settings() };
+    let settings = Settings { capacity_bytes: LEN + 300, ..crate::support::bounded(limits) };
     let mut node = Node::with(settings, None);
     node.carrier(1, false);
     node.begins(0, 1, bundle(1));
@@ -156,7 +156,7 @@ fn pieces_take_no_room_twice() {
     node.receive(1, bundle(1));
     assert_eq!((node.verdicts().last(), node.held()), (Some(&(1, Ok(()))), 1));
     // Now of one that breaks off: what stays of it counts.
-    let mut node = Node::with(Settings { capacity_bytes: LEN + 300, limits, ..support::settings() }, None);
+    let mut node = Node::with(Settings { capacity_bytes: LEN + 300, ..crate::support::bounded(limits) }, None);
     node.carrier(1, false);
     node.begins(0, 1, bundle(1));
     keep(&mut node, 1, &bundle(1), 0..9000);
@@ -298,7 +298,7 @@ fn many_transfers_that_break_fill_no_more_than_a_quota_and_nothing_that_was_prom
 #[test]
 fn many_transfers_that_break_fill_no_more_than_the_share_of_a_source() {
     let limits = Limits { source_bytes: 25_000, ..Limits::default() };
-    let mut node = Node::with(Settings { limits, ..settings() }, None);
+    let mut node = Node::with(crate::support::bounded(limits), None);
     broken_transfers(&mut node, 20);
     assert!((10_000..=25_000).contains(&node.agent.status(node.now).bytes));
 }
@@ -402,7 +402,7 @@ fn without_disk_pieces_are_promised_at_once() {
 
 #[test]
 fn piece_that_stays_is_reported_as_received() {
-    let mut node = Node::with(Settings { status_reports: true, ..settings() }, None);
+    let mut node = Node::with(crate::support::reporting(true), None);
     node.carrier(1, false);
     let whole = bundle(1).facts(Facts::REPORT_RECEPTION).report_to(EndpointId::ipn(2, 7));
     node.begins(0, 1, whole.clone());

@@ -362,7 +362,7 @@ fn a_policy_is_woken_when_it_asked_to_be() {
 
 #[test]
 fn a_store_that_is_full_loses_reports_before_it_loses_data() {
-    let settings = Settings { status_reports: true, capacity_bytes: 3500, ..settings() };
+    let settings = Settings { capacity_bytes: 3500, ..crate::support::reporting(true) };
     let mut node = Node::of(settings, None, NoRouter, drop_oldest());
     let facts = farlink_base::Facts::REPORT_DELETION;
     for n in 1..=20 {

@@ -1,8 +1,7 @@
 //! Local delivery (RFC 9171 5.7).
 
-use crate::support::{Node, from_two, settings};
+use crate::support::{Node, from_two};
 use farlink_base::{DeleteReason, EndpointId, Event, Facts, Priority, Refusal};
-use farlink_bpa::Settings;
 use farlink_bpa::app::{AppInput, AppOutput, RegistrationId};
 use farlink_bpa::{Input, Output};
 
@@ -182,7 +181,7 @@ fn of_a_window_whose_application_leaves_only_what_it_did_not_answer_comes_again_
 #[test]
 fn what_is_not_answered_is_bounded_in_bytes_for_each_and_for_all() {
     let limits = farlink_bpa::Limits { memory_bytes: 4000, ..Default::default() };
-    let mut node = Node::with(Settings { limits, ..settings() }, None);
+    let mut node = Node::with(crate::support::bounded(limits), None);
     let at = |app: u64| EndpointId::ipn(1, app as u32);
     for app in 1..=8 {
         let window = AppInput::Register { registration: RegistrationId(app), endpoint: at(app), window: 4096 };
@@ -219,7 +218,7 @@ fn what_expires_with_an_application_that_does_not_answer_keeps_its_place_there()
     let limits = farlink_bpa::Limits { memory_bytes: 4000, ..Default::default() };
     for limits in [farlink_bpa::Limits::default(), limits] {
         let few = limits.memory_bytes == 4000;
-        let mut node = Node::with(Settings { limits, ..settings() }, None);
+        let mut node = Node::with(crate::support::bounded(limits), None);
         let window = if few { 4096 } else { 3 };
         node.tell(Input::App(AppInput::Register { registration: RegistrationId(1), endpoint: here(), window }));
         let places = if few { 2 } else { 3 };
@@ -248,7 +247,7 @@ fn what_expires_with_an_application_that_does_not_answer_keeps_its_place_there()
 #[test]
 fn an_application_registers_at_its_own_node_only_and_so_many() {
     let limits = farlink_bpa::Limits { registrations: 3, ..Default::default() };
-    let mut node = Node::with(Settings { limits, ..settings() }, None);
+    let mut node = Node::with(crate::support::bounded(limits), None);
     let endpoints = [EndpointId::ipn(2, 1), EndpointId::Null, EndpointId::ipn(EndpointId::LOCAL_NODE, 7)];
     for (n, endpoint) in (1..).zip(endpoints.into_iter().chain((8..11).map(|service| EndpointId::ipn(1, service)))) {
         node.tell(Input::App(AppInput::Register { registration: RegistrationId(n), endpoint, window: 1 }));
@@ -277,7 +276,7 @@ fn a_bundle_sent_to_this_node_is_delivered_here() {
 #[test]
 fn room_of_an_application_that_leaves_is_anothers() {
     let limits = farlink_bpa::Limits { memory_bytes: 4000, ..Default::default() };
-    let mut node = Node::with(Settings { limits, ..settings() }, None);
+    let mut node = Node::with(crate::support::bounded(limits), None);
     for id in [1, 2] {
         node.tell(Input::App(AppInput::Register { registration: RegistrationId(id), endpoint: here(), window: 9 }));
     }

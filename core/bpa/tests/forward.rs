@@ -310,7 +310,7 @@ fn bundles_of_other_shards_take_time_of_link() {
     assert_eq!(node.agent.pace(node.now, LinkId(0), 10_000), None);
     let busy = Instant::ZERO + Duration::from_secs(10);
     let at = node.agent.pace(node.now, LinkId(0), 10_000).expect("the link is busy");
-    assert_eq!(at + settings().hand_over_ahead, busy, "10 kB at 1 kB/s");
+    assert_eq!(at + settings().node.hand_over_ahead, busy, "10 kB at 1 kB/s");
     node.now = at;
     assert_eq!(node.agent.pace(node.now, LinkId(0), 10_000), None);
 }

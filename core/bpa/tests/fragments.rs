@@ -283,7 +283,7 @@ fn a_whole_and_fragments_of_it_are_delivered_once() {
 #[test]
 fn so_many_fragments_wait_and_what_was_acknowledged_is_kept() {
     let limits = Limits { fragments: 2, ..Limits::default() };
-    let mut node = Node::with(Settings { limits, ..settings() }, None);
+    let mut node = Node::with(crate::support::bounded(limits), None);
     for n in 0..4 {
         node.receive(n, from_two(n, EndpointId::ipn(1, 1)).piece(0..500));
     }
@@ -295,7 +295,7 @@ fn so_many_fragments_wait_and_what_was_acknowledged_is_kept() {
 #[test]
 fn fragments_that_never_complete_leave_room_to_those_of_others_and_are_refused_before_they_are_acknowledged() {
     let limits = Limits { fragments: 100, ..Limits::default() };
-    let mut node = Node::with(Settings { limits, ..settings() }, None);
+    let mut node = Node::with(crate::support::bounded(limits), None);
     node.register(1);
     for n in 0..200 {
         node.receive(n, from_two(n, EndpointId::ipn(1, 1)).piece(0..10));
@@ -315,7 +315,7 @@ fn fragments_that_never_complete_leave_room_to_those_of_others_and_are_refused_b
 fn strangers_fragments_count_to_no_named_source() {
     for names in [1, 200] {
         let limits = Limits { fragments: 100, ..Limits::default() };
-        let mut node = Node::with(Settings { limits, ..settings() }, None);
+        let mut node = Node::with(crate::support::bounded(limits), None);
         node.register(1);
         let stranger = node.comes(0, EndpointId::ipn(2, 0));
         for n in 0..200 {

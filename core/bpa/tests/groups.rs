@@ -207,7 +207,7 @@ fn a_restart_repeats_marked_what_is_still_held() {
 
 #[test]
 fn one_report_says_that_this_node_delivered_it() {
-    let settings = Settings { status_reports: true, ..settings() };
+    let settings = crate::support::reporting(true);
     let mut node = Node::of(settings, None, Script::flood(), Rule::default());
     join(&mut node, 1);
     join(&mut node, 2);

@@ -202,7 +202,7 @@ fn a_neighbour_with_sessions_is_met_when_its_session_begins() {
 #[test]
 fn so_many_strangers_and_no_more() {
     let limits = farlink_bpa::Limits { dynamic_links: 2, ..Default::default() };
-    let mut node = Node::with(farlink_bpa::Settings { limits, ..settings() }, None);
+    let mut node = Node::with(crate::support::bounded(limits), None);
     for n in 0..4 {
         node.comes(n, EndpointId::ipn(10 + u64::from(n), 0));
     }

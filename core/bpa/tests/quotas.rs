@@ -2,10 +2,10 @@
 
 use crate::support;
 
-use crate::support::{Bundle, Node, settings};
+use crate::support::{Bundle, Node};
 use farlink_base::{DeleteReason, Duration, EndpointId, Facts, Payload, Priority, Refusal};
+use farlink_bpa::Quota;
 use farlink_bpa::app::AdminInput;
-use farlink_bpa::{Limits, Quota, Settings};
 
 fn quota(sources: &[&str], neighbours: &[&str], bytes: u64, bundles: u64) -> Quota {
     let texts = |patterns: &[&str]| patterns.iter().map(|pattern| pattern.to_string()).collect();
@@ -180,8 +180,9 @@ fn what_comes_and_goes_leaves_nothing_behind() {
 }
 
 fn short(lifetime_s: u32) -> Node {
-    let limits = Limits { lifetime_s, ..Limits::default() };
-    Node::with(Settings { limits, status_reports: true, ..settings() }, None)
+    let mut settings = crate::support::reporting(true);
+    settings.limits.lifetime_s = lifetime_s;
+    Node::with(settings, None)
 }
 
 /// Keeps 9171-4.3.1-7, 9171-5.5-2.

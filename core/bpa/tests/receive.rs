@@ -244,7 +244,7 @@ fn what_begins_is_refused_early_when_it_would_be_in_the_end() {
 #[test]
 fn a_bundle_longer_than_the_limit_is_refused_however_much_room_there_is() {
     let limits = farlink_bpa::Limits { bundle_bytes: 4000, ..farlink_bpa::Limits::default() };
-    let mut node = Node::with(Settings { limits, ..settings() }, None);
+    let mut node = Node::with(crate::support::bounded(limits), None);
     node.receive(1, from_two(1, here()).payload(Payload::fill(0, 3900)));
     node.receive(2, from_two(2, here()).payload(Payload::fill(0, 4000)));
     node.begins(0, 3, from_two(3, here()).payload(Payload::fill(0, 4000)));

@@ -310,7 +310,7 @@ fn what_was_to_be_deleted_when_it_came_is_deleted_after_a_restart() {
 
 #[test]
 fn nothing_is_numbered_while_numbers_of_earlier_runs_are_still_being_read() {
-    let settings = farlink_bpa::Settings { status_reports: true, ..support::settings() };
+    let settings = crate::support::reporting(true);
     let mut node = Node::closed(settings, None, support::NoRouter, support::Rule::default());
     node.tell(Input::Clock(support::clock_at(node.now)));
     let told = farlink_base::Facts::REPORT_DELETION;

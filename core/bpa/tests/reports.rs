@@ -2,16 +2,15 @@
 
 use crate::support;
 
-use crate::support::{NOW_UTC, Node, Sent, Toy, from_two, settings};
+use crate::support::{NOW_UTC, Node, Sent, Toy, from_two};
 use farlink_base::{BundleHandle, DeleteReason, EndpointId, Facts, LinkId};
-use farlink_bpa::Settings;
 use farlink_bpa::app::AdminInput;
 
 /// Keeps 9171-5.1-1, 9171-5.4-10, 9171-6.2-2, 5050-5.1-1, 5050-5.4-10, 5050-6.2-3.
 #[test]
 fn reports_are_made_only_where_configured_and_never_about_reports() {
     for enabled in [false, true] {
-        let mut node = Node::with(Settings { status_reports: enabled, ..settings() }, None);
+        let mut node = Node::with(crate::support::reporting(enabled), None);
         let facts = Facts::REPORT_RECEPTION | Facts::REPORT_FORWARDING | Facts::STATUS_TIME;
         node.receive(1, from_two(1, EndpointId::ipn(3, 1)).facts(facts).report_to(EndpointId::ipn(2, 0)));
         let id = node.sent().iter().find(|s| s.link == LinkId(1)).map(|s| s.id).unwrap();
@@ -29,7 +28,7 @@ fn reports_are_made_only_where_configured_and_never_about_reports() {
 #[test]
 fn the_deletion_of_a_cancelled_bundle_is_reported_with_its_reason() {
     for (facts, reports) in [(Facts::REPORT_DELETION, 1), (Facts::REPORT_RECEPTION, 0)] {
-        let mut node = Node::with(Settings { status_reports: true, ..settings() }, None);
+        let mut node = Node::with(crate::support::reporting(true), None);
         node.receive(1, from_two(1, EndpointId::ipn(8, 1)).facts(facts).report_to(EndpointId::ipn(2, 0)));
         node.take_sent();
         node.admin(AdminInput::Cancel { bundle: BundleHandle(1) });
@@ -45,7 +44,9 @@ fn the_deletion_of_a_cancelled_bundle_is_reported_with_its_reason() {
 #[test]
 fn no_more_reports_are_made_in_a_second_than_may_be() {
     let limits = farlink_bpa::Limits { reports_per_second: 3, ..Default::default() };
-    let mut node = Node::with(Settings { status_reports: true, limits, ..settings() }, None);
+    let mut settings = crate::support::bounded(limits);
+    settings.node.status_reports = true;
+    let mut node = Node::with(settings, None);
     let reports = |node: &Node| node.sent().iter().filter(|s| s.bundle.is_administrative()).count();
     let bundle = |n| from_two(n, EndpointId::ipn(8, 1)).facts(Facts::REPORT_RECEPTION).report_to(EndpointId::ipn(2, 0));
     (0..10).for_each(|n| node.receive(n, bundle(n)));
@@ -57,7 +58,7 @@ fn no_more_reports_are_made_in_a_second_than_may_be() {
 
 #[test]
 fn a_block_nobody_knows_is_reported_whatever_the_bundle_asks_for() {
-    let mut node = Node::with(Settings { status_reports: true, ..settings() }, None);
+    let mut node = Node::with(crate::support::reporting(true), None);
     let duties = farlink_base::Duties::REPORT;
     node.receive(1, from_two(1, EndpointId::ipn(8, 1)).duties(duties).report_to(EndpointId::ipn(2, 0)));
     let report = node.sent()[0].bundle.clone();
@@ -70,7 +71,7 @@ fn a_bundle_deleted_for_its_security_is_reported_with_the_reason_of_rfc_9172() {
     let reasons =
         [R::MissingSecurity, R::UnknownSecurity, R::UnexpectedSecurity, R::FailedSecurity, R::ConflictingSecurity];
     for (reason, code) in reasons.into_iter().zip(12..) {
-        let mut node = Node::with(Settings { status_reports: true, ..settings() }, None);
+        let mut node = Node::with(crate::support::reporting(true), None);
         let duties = Duties::default().with_security(reason).0;
         let bundle = from_two(1, EndpointId::ipn(8, 1)).duties(duties).facts(Facts::REPORT_DELETION);
         node.receive(1, bundle.report_to(EndpointId::ipn(2, 0)));
@@ -80,7 +81,7 @@ fn a_bundle_deleted_for_its_security_is_reported_with_the_reason_of_rfc_9172() {
 
 #[test]
 fn nothing_is_reported_about_the_anonymous_or_to_nobody() {
-    let mut node = Node::with(Settings { status_reports: true, ..settings() }, None);
+    let mut node = Node::with(crate::support::reporting(true), None);
     let anonymous = support::Bundle::new(EndpointId::Null, EndpointId::ipn(8, 1), 1);
     node.receive(1, anonymous.facts(Facts::REPORTS).report_to(EndpointId::ipn(2, 0)));
     node.receive(2, from_two(2, EndpointId::ipn(8, 1)).facts(Facts::REPORTS));
@@ -92,7 +93,7 @@ fn nothing_is_reported_about_the_anonymous_or_to_nobody() {
 #[test]
 fn what_arrives_expired_is_refused_and_its_deletion_reported_to_who_asked() {
     for (facts, reports) in [(Facts::REPORT_DELETION, 1), (Facts::REPORT_RECEPTION, 0)] {
-        let mut node = Node::with(Settings { status_reports: true, ..settings() }, None);
+        let mut node = Node::with(crate::support::reporting(true), None);
         let late = support::Bundle::new(EndpointId::ipn(2, 5), EndpointId::ipn(8, 1), 1);
         let late = late.created_ms(NOW_UTC.0 - 2000).lifetime_ms(1000).facts(facts);
         node.receive(1, late.report_to(EndpointId::ipn(2, 0)));
@@ -109,7 +110,7 @@ fn what_arrives_expired_is_refused_and_its_deletion_reported_to_who_asked() {
 
 #[test]
 fn a_block_nobody_knows_is_reported_on_arrival_and_not_again_after_a_restart() {
-    let mut node = Node::with(Settings { status_reports: true, ..settings() }, None);
+    let mut node = Node::with(crate::support::reporting(true), None);
     let duties = farlink_base::Duties::REPORT;
     let bundle = from_two(1, EndpointId::ipn(8, 1)).duties(duties).report_to(EndpointId::ipn(2, 0));
     let index = farlink_base::store::IndexEntry {
@@ -130,7 +131,7 @@ fn a_block_nobody_knows_is_reported_on_arrival_and_not_again_after_a_restart() {
 
 #[test]
 fn what_arrives_expired_is_reported_once_however_often_it_is_tried() {
-    let mut node = Node::with(Settings { status_reports: true, ..settings() }, None);
+    let mut node = Node::with(crate::support::reporting(true), None);
     let late = |n| from_two(n, EndpointId::ipn(8, 1)).created_ms(NOW_UTC.0 - 2000).lifetime_ms(1000);
     let late = |n| late(n).facts(Facts::REPORT_DELETION).report_to(EndpointId::ipn(2, 0));
     for ticket in 0..10 {
@@ -154,7 +155,7 @@ fn the_deletion_of_a_bundle_that_is_damaged_behind_its_head_is_reported_once_to_
         (Facts::REPORT_RECEPTION, true, false, 0),
         (asks, true, true, 0),
     ] {
-        let mut node = Node::with(Settings { status_reports: enabled, ..settings() }, None);
+        let mut node = Node::with(crate::support::reporting(enabled), None);
         let bundle = || from_two(1, EndpointId::ipn(8, 1)).facts(facts).report_to(EndpointId::ipn(2, 0));
         if held {
             node.receive(1, bundle());

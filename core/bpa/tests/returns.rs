@@ -95,7 +95,7 @@ fn the_retransmission_of_the_neighbour_that_missed_the_acknowledgment_causes_no_
 /// Keeps 9171-5.4-2, 9171-5.4.2-3, 5050-5.4-2, 5050-5.4.2-3.
 #[test]
 fn the_hop_limit_ends_a_loop_with_a_report() {
-    let mut node = Node::with(Settings { status_reports: true, ..settings() }, None);
+    let mut node = Node::with(crate::support::reporting(true), None);
     let bundle = through(1).facts(Facts::REPORT_DELETION).report_to(EndpointId::ipn(2, 0));
     node.receive(1, bundle.clone());
     node.receive_over(1, 2, bundle.hops(5, 5));
@@ -115,8 +115,7 @@ fn mirrors(delay_ms: u64) -> Net {
                 node_ids: vec![EndpointId::ipn(me, 0)],
                 links: vec![to],
                 routes: vec![("ipn:9.*".into(), EndpointId::ipn(other, 0))],
-                status_reports: true,
-                ..settings()
+                ..crate::support::reporting(true)
             },
             None,
         )

@@ -10,7 +10,7 @@ use farlink_bpa::{Input, Limits, Output, Pressure, SHORT_HEAD_BYTES, Settings};
 const SIZE: u64 = 1000;
 
 fn node(limits: Limits) -> Node {
-    Node::with(Settings { limits, capacity_bytes: 10 * SIZE + 500, ..settings() }, None)
+    Node::with(Settings { capacity_bytes: 10 * SIZE + 500, ..crate::support::bounded(limits) }, None)
 }
 /// A bundle of about `SIZE` bytes for nobody here; its lifetime begins as it comes.
 fn bundle(source: u64, sequence: u64) -> Bundle {
@@ -159,7 +159,8 @@ fn the_last_of_the_room_is_for_what_is_urgent_or_awaited_here() {
 #[test]
 fn an_application_that_reads_nothing_fills_none_of_what_is_kept_free() {
     let limits = Limits { reserved_bytes: 20 * SIZE, ..Default::default() };
-    let mut node = Node::of(Settings { limits, capacity_bytes: 170 * SIZE, ..settings() }, None, NoRouter, OnlyRoom);
+    let mut node =
+        Node::of(Settings { capacity_bytes: 170 * SIZE, ..crate::support::bounded(limits) }, None, NoRouter, OnlyRoom);
     let awaited = |service, n| {
         let mut bundle = bundle(2, n);
         bundle.meta.destination = EndpointId::ipn(1, service);
@@ -181,7 +182,7 @@ fn an_application_that_reads_nothing_fills_none_of_what_is_kept_free() {
 fn no_giver_fills_what_is_not_kept_free_alone() {
     let limits = Limits { reserved_bytes: 10 * SIZE, ..Default::default() };
     let capacity_bytes = 160 * SIZE;
-    let mut node = Node::of(Settings { limits, capacity_bytes, ..settings() }, None, NoRouter, OnlyRoom);
+    let mut node = Node::of(Settings { capacity_bytes, ..crate::support::bounded(limits) }, None, NoRouter, OnlyRoom);
     let fill = |node: &mut Node, link, first: u64| {
         let before = taken(node);
         (first..first + 160).for_each(|n| node.receive_over(link, n, bundle(u64::from(link), n)));
@@ -191,7 +192,7 @@ fn no_giver_fills_what_is_not_kept_free_alone() {
     assert_eq!(fill(&mut node, 1, 2000), 9);
     (0..20).for_each(|_| node.send_bytes(EndpointId::ipn(77, 1), SIZE - 100));
     assert_eq!(node.results(), [false; 20], "less is left than one bundle");
-    let mut node = Node::of(Settings { limits, capacity_bytes, ..settings() }, None, NoRouter, OnlyRoom);
+    let mut node = Node::of(Settings { capacity_bytes, ..crate::support::bounded(limits) }, None, NoRouter, OnlyRoom);
     (0..160).for_each(|_| node.send_bytes(EndpointId::ipn(77, 1), SIZE - 100));
     assert!((140..160).contains(&node.results().iter().filter(|taken| **taken).count()), "applications neither");
     assert!(fill(&mut node, 0, 1000) > 0);
@@ -200,7 +201,8 @@ fn no_giver_fills_what_is_not_kept_free_alone() {
 #[test]
 fn an_application_that_sends_more_than_leaves_shuts_out_no_other() {
     let limits = Limits { reserved_bytes: 10 * SIZE, ..Default::default() };
-    let mut node = Node::of(Settings { limits, capacity_bytes: 160 * SIZE, ..settings() }, None, NoRouter, OnlyRoom);
+    let mut node =
+        Node::of(Settings { capacity_bytes: 160 * SIZE, ..crate::support::bounded(limits) }, None, NoRouter, OnlyRoom);
     let mut send = |service, payload| {
         let before = node.results().iter().filter(|taken| **taken).count();
         for _ in 0..160 {
@@ -217,7 +219,8 @@ fn an_application_that_sends_more_than_leaves_shuts_out_no_other() {
 #[test]
 fn no_giver_fills_the_table_alone_and_what_never_fits_is_told_so() {
     let limits = Limits { reserved_bytes: 10 * SIZE, bundles: 160, ..Default::default() };
-    let mut node = Node::of(Settings { limits, capacity_bytes: 160 * SIZE, ..settings() }, None, NoRouter, OnlyRoom);
+    let mut node =
+        Node::of(Settings { capacity_bytes: 160 * SIZE, ..crate::support::bounded(limits) }, None, NoRouter, OnlyRoom);
     let little = |source: u64, n: u64| {
         let mut little = bundle(source, n);
         little.meta.payload = vec![1].into();
@@ -273,7 +276,7 @@ fn offer(node: &mut Node, link: u32, ticket: u64, bundle: Bundle) -> Result<(), 
 #[test]
 fn heads_have_a_bound_of_their_own_of_which_strangers_have_half() {
     let limits = Limits { head_bytes: 5000, ..Default::default() };
-    let mut node = Node::with(Settings { limits, ..settings() }, None);
+    let mut node = Node::with(crate::support::bounded(limits), None);
     let stranger = node.comes(0, EndpointId::ipn(10, 0));
     let taken = |n| (n, Ok(()));
     let refused = |n| (n, Err(Refusal::NoResources));
@@ -294,8 +297,7 @@ fn heads_have_a_bound_of_their_own_of_which_strangers_have_half() {
 
 #[test]
 fn heads_count_after_a_restart_and_what_was_stored_is_not_refused() {
-    let with =
-        |head_bytes| Node::with(Settings { limits: Limits { head_bytes, ..Default::default() }, ..settings() }, None);
+    let with = |head_bytes| Node::with(crate::support::bounded(Limits { head_bytes, ..Default::default() }), None);
     let (mut before, mut after) = (with(1 << 20), with(3000));
     (0..5).for_each(|n| before.receive_over(0, n, long_headed(2, n, 1000)));
     recover(&before, &mut after);
@@ -339,7 +341,7 @@ fn where_memory_is_full_a_link_gets_one_bundle_after_the_other_and_a_stranger_no
 fn room_promised_to_what_is_arriving_counts_to_its_giver() {
     let limits = Limits { reserved_bytes: 10 * SIZE, ..Default::default() };
     let capacity_bytes = 160 * SIZE;
-    let mut node = Node::of(Settings { limits, capacity_bytes, ..settings() }, None, NoRouter, OnlyRoom);
+    let mut node = Node::of(Settings { capacity_bytes, ..crate::support::bounded(limits) }, None, NoRouter, OnlyRoom);
     for n in 0..200 {
         node.begins(0, n, bundle(2, n));
     }

@@ -132,7 +132,7 @@ fn many_timers_due_at_once_are_fired_in_slices() {
 #[test]
 fn the_fragments_of_one_bundle_that_expire_together_cost_no_more_than_others() {
     let limits = farlink_bpa::Limits { fragments: 1 << 20, ..Default::default() };
-    let settings = Settings { capacity_bytes: 1 << 40, durable: false, limits, ..settings() };
+    let settings = Settings { capacity_bytes: 1 << 40, durable: false, ..crate::support::bounded(limits) };
     let mut node = Node::with(settings, None);
     let whole = from_two(1, EndpointId::ipn(1, 1)).payload(Payload::fill(0, 2 * MANY));
     for n in 0..MANY {

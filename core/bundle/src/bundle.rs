@@ -2,7 +2,7 @@
 
 use crate::EndpointId;
 use alloc::vec::Vec;
-use farlink_base::{Bytes, CreationTimestamp, FragmentInfo, Payload, Priority};
+use farlink_base::{Bytes, CrcType, CreationTimestamp, FragmentInfo, Payload, Priority};
 
 /// Bundle processing control flags (RFC 9171 4.2.3). Unknown bits are kept and ignored.
 // 9171-4.2.3-4
@@ -53,18 +53,6 @@ impl BlockFlags {
     pub const fn has(self, bits: u64) -> bool {
         self.0 & bits == bits
     }
-}
-
-/// CRC type codes (RFC 9171 4.2.1).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum CrcType {
-    /// No CRC (type 0).
-    None,
-    /// CRC-16/X-25, two bytes (type 1).
-    Crc16,
-    /// CRC-32C, four bytes (type 2).
-    #[default]
-    Crc32c,
 }
 
 /// Primary block (RFC 9171 4.3.1).
@@ -162,20 +150,6 @@ pub struct Bundle {
     /// need not be read to be forwarded. Whoever changes the payload block must set it to `None`.
     pub payload_crc_value: Option<u32>,
     pub payload: Payload,
-}
-
-/// Strictness of reading. Both profiles refuse bundles that have no meaning or would harm others: an anonymous bundle
-/// that may be fragmented or is a fragment (RFC 9171 4.2.3), a fragment without payload, or one that reaches beyond the
-/// whole (4.3.1, 5.8). The permissive profile accepts report requests of anonymous and administrative bundles as void:
-/// no report is ever made about such a bundle, so that reports cannot answer reports.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Profile {
-    /// Enforces every MUST of RFC 9171, including deterministic encoding; of RFC 5050 in version 6.
-    Strict,
-    /// Accepts deviations of deployed peers: no CRC on the primary block, non-shortest integers; in version 6 a missing
-    /// last-block flag.
-    #[default]
-    Permissive,
 }
 
 /// Encoded bundle in three parts, so that the payload is never copied.

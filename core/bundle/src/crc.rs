@@ -5,25 +5,6 @@ use crate::CrcType;
 use crate::cbor::ByteSink;
 use farlink_base::Accel;
 
-impl CrcType {
-    /// CRC type code on the wire.
-    pub const fn code(self) -> u8 {
-        match self {
-            CrcType::None => 0,
-            CrcType::Crc16 => 1,
-            CrcType::Crc32c => 2,
-        }
-    }
-    /// Length of the CRC value, bytes.
-    pub const fn width(self) -> usize {
-        match self {
-            CrcType::None => 0,
-            CrcType::Crc16 => 2,
-            CrcType::Crc32c => 4,
-        }
-    }
-}
-
 /// Longest block, in bytes, that is copied to compute its CRC in one call.
 const SHORT: usize = 64;
 

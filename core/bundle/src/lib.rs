@@ -36,5 +36,5 @@ pub use bundle::*;
 pub use check::PayloadCheck;
 pub use decode::{decode, decode_parts, decode_prefix};
 pub use eid_wire::EidCodec;
-pub use farlink_base::{BundleId, CreationTimestamp, EidError, EndpointId, FragmentInfo};
+pub use farlink_base::{BundleId, CrcType, CreationTimestamp, EidError, EndpointId, FragmentInfo, Profile};
 pub use head::{MAX_EXTENSION_BLOCKS, MAX_HEAD_BYTES};

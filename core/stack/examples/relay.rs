@@ -12,9 +12,7 @@ use farlink_base::{
 };
 use farlink_bpa::app::{AppInput, AppOutput, RegistrationId, RequestId, SendRequest};
 use farlink_cla::{ltp, tcpcl_v4};
-use farlink_stack::{
-    Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, Output, Stack, StoreConfig, StoreKind,
-};
+use farlink_stack::{Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, Output, Stack, StoreKind};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
@@ -94,8 +92,8 @@ fn config(layer: &str, index: usize) -> Config {
     for to in 1..=index {
         config.routes.push((format!("ipn:{to}.*"), EndpointId::ipn(own - 1, 0)));
     }
-    config.store = StoreConfig::new(StoreKind::Memory, DataVolume(4 << 30));
-    config.hop_limit = 0;
+    config.keep_in(StoreKind::Memory, DataVolume(4 << 30));
+    config.node.agent.hop_limit = 0;
     config.seed = own;
     let accel = Accel { crc32c: crc32c::crc32c_append, ..Default::default() };
     assert!(accel.agrees_with_portable());

@@ -10,9 +10,7 @@ use farlink_base::{
 };
 use farlink_bundle::{CrcType, v7};
 use farlink_routing::PlanIndex;
-use farlink_stack::{
-    Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, Output, Stack, StoreConfig, StoreKind,
-};
+use farlink_stack::{Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, Output, Stack, StoreKind};
 use std::sync::Arc;
 
 const EPOCH: DtnTime = DtnTime(800_000_000_000);
@@ -81,7 +79,7 @@ fn stack(router: &str) -> Stack {
         params: LinkParams::Message { wire_bytes_per_million: 1_000_000 },
     };
     config.links = (2..5).map(link).collect();
-    config.store = StoreConfig::new(StoreKind::Memory, DataVolume(1 << 50));
+    config.keep_in(StoreKind::Memory, DataVolume(1 << 50));
     let mut text = String::new();
     for n in 0..1000 {
         let start = 1000 + 10 * n;

@@ -38,7 +38,7 @@ pub(crate) fn no_layer(link: &str) -> ConfigError {
 
 /// The store of a node.
 pub(crate) fn store(config: &Config) -> Store {
-    let capacity = config.store.capacity.bytes();
+    let capacity = config.node.store.capacity.bytes();
     match config.store.kind {
         StoreKind::Memory => Store::Memory,
         StoreKind::Durable => {
@@ -48,7 +48,7 @@ pub(crate) fn store(config: &Config) -> Store {
                 seed,
                 accel: config.accel,
                 // What the agent forgets the store need not know.
-                remembered: config.limits.remembered,
+                remembered: config.node.limits.remembered,
                 segment_bytes: usual.segment_bytes.min(config.store.file_max.bytes()),
                 ..usual
             };
@@ -83,21 +83,18 @@ pub(crate) fn agent(config: &Config, version: u8) -> Result<Agent, ConfigError> 
     let links = config.links.iter().enumerate();
     let links = links.map(|(index, link)| link_settings(LinkId(index as u32), link, config.layers.len()));
     let links = links.collect::<Result<Vec<_>, _>>()?;
-    let (durable, capacity) = (config.store.kind == StoreKind::Durable, config.store.capacity.bytes());
+    let (durable, capacity) = (config.store.kind == StoreKind::Durable, config.node.store.capacity.bytes());
     let settings = Settings {
         node_ids: config.node_ids.clone(),
         links,
         routes: config.routes.clone(),
-        limits: config.limits,
-        hand_over_ahead: config.hand_over_ahead,
+        limits: config.node.limits,
+        node: config.node.agent,
         capacity_bytes: if durable { LogStore::room_in(capacity) } else { capacity },
-        record_bytes: if durable { LogStore::RECORD_BYTES } else { 0 },
+        record_bytes: if durable { LogStore::RECORD_BYTES as u32 } else { 0 },
         durable,
-        status_reports: config.status_reports,
         custody: config.custody.as_ref().map(|custody| Box::new(custody.settings.clone())),
         rare: rare(config, &names)?,
-        previous_node_block: config.previous_node_block,
-        hop_limit: config.hop_limit,
         version,
         shard: config.shards.as_ref().map_or(0, |shards| shards.own),
         seed: config.seed,

@@ -9,9 +9,8 @@ use crate::shards::ShardConfig;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use farlink_base::{Accel, DataRate, DataVolume, Duration, EndpointId};
-use farlink_bpa::{Limits, Quota, TunnelSettings};
-use farlink_bundle::{CrcType, Profile};
+use farlink_base::{Accel, DataRate, DataVolume, Duration, EndpointId, NodeSettings};
+use farlink_bpa::{Quota, TunnelSettings};
 use farlink_routing::PlanIndex;
 
 /// One node.
@@ -37,35 +36,19 @@ pub struct Config {
     pub control_params: Vec<(String, f64)>,
     /// The bundle store.
     pub store: StoreConfig,
-    /// Bundles longer than this go to a durable store while they arrive; 0: none. They then take a few
-    /// megabytes of [`Limits::arriving_bytes`] each, and leave from disk. One for an application of
-    /// this node is read back whole: at most [`Limits::memory_bytes`] are read at once, what exceeds
-    /// them waits, and what is longer by itself is read alone.
-    pub spill_from: DataVolume,
-    /// Bounds.
-    pub limits: Limits,
+    /// What files say in plain values. A bundle longer than `store.spill_from` takes a few megabytes of
+    /// [`farlink_base::Limits::arriving_bytes`], and leaves from disk. One for an application of this node is read back
+    /// whole: at most [`farlink_base::Limits::memory_bytes`] are read at once, what exceeds them waits, and what is longer by
+    /// itself is read alone.
+    pub node: NodeSettings,
     /// What some sources and neighbours may fill of the store.
     pub quotas: Vec<Quota>,
-    /// How much work a layer is handed ahead of time, at the link's rate.
-    pub hand_over_ahead: Duration,
-    /// CRC put on blocks this node makes.
-    pub crc: CrcType,
-    /// Version of the bundle protocol of bundles made here: 7 or 6. Both are taken, and passed on as they came.
-    pub bundle_version: u8,
-    /// How strictly arriving bundles are read.
-    pub profile: Profile,
-    /// Whether status reports are generated (RFC 9171 5.1: off by default).
-    pub status_reports: bool,
     /// Custody; `None`: it is neither taken nor asked for.
     pub custody: Option<CustodyConfig>,
     /// Compressed reporting of bundles of version 7; `None`: nothing is told so.
     pub compressed: Option<CompressedConfig>,
     /// Tunnels: bundles inside others.
     pub tunnels: Vec<TunnelSettings>,
-    /// Whether a previous-node block is put on what is forwarded.
-    pub previous_node_block: bool,
-    /// Hop limit of bundles created here; 0 puts no hop count block.
-    pub hop_limit: u8,
     /// Seed of everything random in this node.
     pub seed: u64,
     /// Faster functions, checked by the driver.
@@ -107,16 +90,8 @@ pub struct LinkConfig {
 pub struct StoreConfig {
     /// Memory or disk.
     pub kind: StoreKind,
-    /// Most bytes it may keep.
-    pub capacity: DataVolume,
     /// Most bytes of one of its files, where the store's own bound is not shorter: a full disk gets room file by file.
     pub file_max: DataVolume,
-}
-impl StoreConfig {
-    /// Of this kind and capacity.
-    pub const fn new(kind: StoreKind, capacity: DataVolume) -> StoreConfig {
-        StoreConfig { kind, capacity, file_max: DataVolume(u64::MAX) }
-    }
 }
 
 /// Where bundles are kept.
@@ -141,24 +116,21 @@ impl Config {
             routes: Vec::new(),
             control: String::from("none"),
             control_params: Vec::new(),
-            store: StoreConfig::new(StoreKind::Memory, DataVolume(1 << 30)),
-            spill_from: DataVolume(16 << 20),
-            limits: Limits::default(),
+            store: StoreConfig { kind: StoreKind::Memory, file_max: DataVolume(u64::MAX) },
+            node: NodeSettings::default(),
             quotas: Vec::new(),
-            hand_over_ahead: farlink_bpa::HAND_OVER_AHEAD,
-            crc: CrcType::Crc32c,
-            bundle_version: 7,
-            profile: Profile::Permissive,
-            status_reports: false,
             custody: None,
             compressed: None,
             tunnels: Vec::new(),
-            previous_node_block: true,
-            hop_limit: 64,
             seed: 0,
             accel: Accel::default(),
             security: None,
             shards: None,
         }
+    }
+    /// Keeps bundles in a store of this kind and capacity.
+    pub fn keep_in(&mut self, kind: StoreKind, capacity: DataVolume) {
+        self.store.kind = kind;
+        self.node.store.capacity = capacity;
     }
 }

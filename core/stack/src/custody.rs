@@ -1,7 +1,7 @@
 //! Custody signals between the agent's words and those of both versions of the bundle protocol.
 
 use alloc::vec::Vec;
-use farlink_base::{BundleMeta, Bytes, DtnTime, EndpointId, Facts, HopState, Malformed, Transfer};
+use farlink_base::{BundleMeta, Bytes, CustodyTerms, DtnTime, EndpointId, Facts, HopState, Malformed, Transfer};
 use farlink_bpa::{About, Answer, CustodySettings, Numbers, Record, Signal};
 use farlink_bundle::v7::custody::{self, Counter, NumberRun, Sequence, SignalEntry};
 use farlink_bundle::{v6, v7};
@@ -18,6 +18,14 @@ pub struct CustodyConfig {
     pub codes: v7::CustodyCodes,
     /// Whether bundles of version 6 carry numbers, so that one signal can be about many (CCSDS 734.2-B-1).
     pub aggregate: bool,
+}
+impl CustodyConfig {
+    /// Custody on these terms, with nobody and of nothing.
+    pub fn of(terms: &CustodyTerms) -> Self {
+        let (transfer_block, custody_record) = (terms.transfer_block, terms.signal_record);
+        let codes = v7::CustodyCodes { transfer_block, custody_record, ..v7::CustodyCodes::default() };
+        CustodyConfig { settings: CustodySettings::of(terms), codes, aggregate: terms.aggregate }
+    }
 }
 impl Default for CustodyConfig {
     fn default() -> Self {

@@ -8,11 +8,11 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use farlink_base::layer::{self, ConvergenceLayer};
 use farlink_base::{
-    Accel, Clock, DataVolume, DtnTime, Duration, EndpointId, Facts, Instant, LayerId, LinkId, Payload, Priority,
-    Refusal, socket, store,
+    Accel, AgentSettings, Clock, DataVolume, DtnTime, Duration, EndpointId, Facts, Instant, LayerId, LinkId, Payload,
+    Priority, Refusal, socket, store,
 };
 use farlink_bpa::app::{AppInput, AppOutput, RegistrationId, RequestId, SendRequest};
-use farlink_bpa::{Agent, Input, Limits, LinkSettings, OfferToken, Output, Settings};
+use farlink_bpa::{Agent, Input, LinkSettings, OfferToken, Output, Settings};
 use farlink_bundle::{CrcType, Profile, decode};
 use farlink_cla::udpcl;
 
@@ -44,16 +44,13 @@ fn settings(own: u64, largest: Option<u64>) -> Settings {
         node_ids: Vec::from([EndpointId::ipn(own, 0)]),
         links: Vec::from([link]),
         routes: Vec::new(),
-        limits: Limits::default(),
-        hand_over_ahead: farlink_bpa::HAND_OVER_AHEAD,
+        limits: Default::default(),
+        node: AgentSettings { hop_limit: 30, ..AgentSettings::default() },
         capacity_bytes: 1 << 30,
         record_bytes: 0,
         durable: false,
-        status_reports: false,
         custody: None,
         rare: None,
-        previous_node_block: true,
-        hop_limit: 30,
         version: 7,
         shard: 0,
         seed: own,

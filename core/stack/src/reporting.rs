@@ -1,7 +1,7 @@
 //! Compressed reports between the agent's words and those of version 7 (CCSDS 734.6-O-1).
 
 use alloc::vec::Vec;
-use farlink_base::{BundleMeta, EndpointId, Payload, Transfer};
+use farlink_base::{BundleMeta, EndpointId, Payload, ReportTerms, Transfer};
 use farlink_bpa::{Asked, CompressedSettings, Item, Numbers};
 use farlink_bundle::v7::CustodyCodes;
 use farlink_bundle::v7::custody::{self, Counter, NumberRun, ReportingBlock, Sequence, SignalEntry};
@@ -16,11 +16,15 @@ pub struct CompressedConfig {
     /// Type of the record.
     pub record: u64,
 }
+impl CompressedConfig {
+    /// Reports on these terms, to nobody.
+    pub fn of(terms: &ReportTerms) -> Self {
+        CompressedConfig { settings: CompressedSettings::of(terms), block: terms.block, record: terms.record }
+    }
+}
 impl Default for CompressedConfig {
     fn default() -> Self {
-        let codes = CustodyCodes::default();
-        let settings = CompressedSettings::default();
-        CompressedConfig { settings, block: codes.reporting_block, record: codes.reporting_record }
+        CompressedConfig { settings: CompressedSettings::default(), ..CompressedConfig::of(&ReportTerms::default()) }
     }
 }
 

@@ -25,8 +25,8 @@ use core::net::IpAddr;
 use farlink_base::layer;
 use farlink_base::store::{self, IndexEntry};
 use farlink_base::{
-    BundleHandle, BundleMeta, Bytes, ConfigError, EndpointId, Event, Instant, LayerId, Lazy, Leaving, LinkId,
-    Malformed, Payload, Refusal, Sink, StreamId,
+    AgentSettings, BundleHandle, BundleMeta, Bytes, ConfigError, EndpointId, Event, Instant, LayerId, Lazy, Leaving,
+    Limits, LinkId, Malformed, Payload, Refusal, Sink, StreamId,
 };
 use farlink_bpa::app::{AppInput, AppOutput, BundleStatus, RegistrationId, RequestId, SendRequest, Status, Sum};
 use farlink_bpa::{Agent, CursorId, OfferToken, Origin, Quota, Reading};
@@ -131,14 +131,14 @@ impl Stack {
     pub fn new(config: Config) -> Result<Stack, ConfigError> {
         let custody = config.custody.as_ref();
         let codes = reporting::codes(custody.map(|custody| custody.codes), config.compressed.as_ref()).map(Box::new);
-        let v7 = BpV7 { profile: config.profile, crc: config.crc, accel: config.accel, custody: codes };
-        let v6 = BpV6 { profile: config.profile, numbers: custody.is_some_and(|custody| custody.aggregate) };
+        let v7 = BpV7 { profile: config.node.profile, crc: config.node.crc, accel: config.accel, custody: codes };
+        let v6 = BpV6 { profile: config.node.profile, numbers: custody.is_some_and(|custody| custody.aggregate) };
         let v7: Box<dyn Codec> = match &config.security {
             Some(security) => Box::new(Secured::new(v7, Security::new(security, &config))),
             None => Box::new(v7),
         };
         let mut codecs = Vec::from([v7, Box::new(v6)]);
-        codecs.sort_by_key(|codec| codec.version() != config.bundle_version);
+        codecs.sort_by_key(|codec| codec.version() != config.node.bundle_version);
         Stack::speaking(config, codecs)
     }
     /// A node that speaks these versions of the bundle protocol; what it makes is of the first.
@@ -148,9 +148,9 @@ impl Stack {
     pub fn speaking(config: Config, codecs: Vec<Box<dyn Codec>>) -> Result<Stack, ConfigError> {
         let durable = config.store.kind == StoreKind::Durable;
         let bounds = Bounds {
-            memory: config.limits.arriving_bytes,
-            bundle: config.limits.bundle_bytes,
-            spill_from: if durable { config.spill_from.bytes() } else { 0 },
+            memory: config.node.limits.arriving_bytes,
+            bundle: config.node.limits.bundle_bytes,
+            spill_from: if durable { config.node.store.spill_from.bytes() } else { 0 },
         };
         let mut agent = build::agent(&config, codecs.first().map_or(7, |codec| codec.version()))?;
         agent.set_quotas(config.quotas.clone());
@@ -163,7 +163,7 @@ impl Stack {
             link_layer: config.links.iter().map(|l| LayerId(l.layer as u16)).collect(),
             arrivals: Lazy::new(bounds),
             outgoing: Lazy::new(FIRST_SEND_LOAD),
-            reads: Lazy::new(config.limits.memory_bytes),
+            reads: Lazy::new(config.node.limits.memory_bytes),
             todo: Vec::new(),
             work: VecDeque::new(),
             agent_at: Instant::MAX,
@@ -831,6 +831,10 @@ impl Stack {
     /// Payload bytes in memory: of bundles held, and of bundles that are still arriving.
     pub fn memory(&self) -> (u64, u64) {
         (self.agent.resident(), self.arrivals.memory())
+    }
+    /// The plain settings and the bounds that the agent obeys.
+    pub fn plain_settings(&self) -> (&AgentSettings, &Limits) {
+        self.agent.plain_settings()
     }
     /// Static routes: pattern and next hop.
     pub fn routes(&self) -> &[(String, EndpointId)] {

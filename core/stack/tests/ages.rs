@@ -145,14 +145,14 @@ impl Setup {
         usize::from(self.relay)
     }
     fn tune(self, index: usize, config: &mut Config) {
-        config.bundle_version = self.version;
-        config.crc = self.crc;
-        config.hand_over_ahead = self.ahead;
-        config.limits.arriving_bytes = 1 << 30;
+        config.node.bundle_version = self.version;
+        config.node.crc = self.crc;
+        config.node.agent.hand_over_ahead = self.ahead;
+        config.node.limits.arriving_bytes = 1 << 30;
         let from_disk = self.disk && index == self.sender();
         if !from_disk {
-            config.limits.memory_bytes = 1 << 30;
-            config.spill_from = DataVolume(1 << 30);
+            config.node.limits.memory_bytes = 1 << 30;
+            config.node.store.spill_from = DataVolume(1 << 30);
         }
         for link in &mut config.links {
             // What is under way for long before it is passed on would not be of the age that it says.

@@ -24,7 +24,7 @@ fn everybody(version: u8) -> impl Fn(usize, &mut Config) {
             config.routes.push(("ipn:1.*".into(), EndpointId::ipn(node as u64, 0)));
         }
         config.custody = Some(custody);
-        config.bundle_version = version;
+        config.node.bundle_version = version;
     }
 }
 fn count(line: &Line, of: usize, which: fn(&Event) -> bool) -> usize {
@@ -134,7 +134,7 @@ fn a_few_signals_on_the_wire_are_about_a_thousand_bundles() {
         let ears = wires.clone();
         let speak = Box::new(move |node: usize, config: &Config| {
             let codes = Some(Box::new(CustodyCodes::default()));
-            let v7 = BpV7 { profile: Profile::Strict, crc: config.crc, accel: config.accel, custody: codes };
+            let v7 = BpV7 { profile: Profile::Strict, crc: config.node.crc, accel: config.accel, custody: codes };
             let v6 = BpV6 { profile: Profile::Strict, numbers: aggregate };
             let mut codecs = vec![heard(v7, &ears[node]), heard(v6, &ears[node])];
             if version == 6 {

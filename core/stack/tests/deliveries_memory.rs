@@ -32,8 +32,8 @@ fn held_after(line: &mut Line, bundles: usize) -> i64 {
 fn deliveries_beyond_the_limit_take_no_more_memory() {
     let held_with = |remembered: usize| {
         let mut line = Line::metered(Some(|| MEMORY.current_usage()), Layer::TcpclV4, 2, move |_, config| {
-            config.limits.remembered = remembered;
-            config.store.capacity = DataVolume(32 << 20);
+            config.node.limits.remembered = remembered;
+            config.node.store.capacity = DataVolume(32 << 20);
         });
         line.register(1);
         line.run(Duration::from_secs(2));

@@ -19,7 +19,7 @@ fn a_bundle_that_has_no_place_is_refused_with_its_head() {
     for layer in LAYERS {
         let mut line = Line::new(layer, 2, |node, config| {
             if node == 1 {
-                config.store.capacity = DataVolume(16 << 20);
+                config.node.store.capacity = DataVolume(16 << 20);
             }
         });
         line.register(1);
@@ -39,7 +39,7 @@ fn a_bundle_that_has_no_place_is_refused_with_its_head() {
 
 #[test]
 fn payloads_given_up_leave_room_for_the_next() {
-    let mut line = Line::new(Layer::TcpclV4, 2, |_, config| config.store.capacity = DataVolume(16 << 20));
+    let mut line = Line::new(Layer::TcpclV4, 2, |_, config| config.node.store.capacity = DataVolume(16 << 20));
     line.register(1);
     line.run(seconds(2));
     for round in 0..6 {
@@ -64,7 +64,7 @@ fn bundle_longer_than_memory_is_refused_at_once() {
     for layer in LAYERS {
         let mut line = Line::new(layer, 2, |node, config| {
             if node == 1 {
-                (config.spill_from, config.limits.arriving_bytes) = (DataVolume(0), 2 << 20);
+                (config.node.store.spill_from, config.node.limits.arriving_bytes) = (DataVolume(0), 2 << 20);
             }
         });
         line.register(1);

@@ -65,7 +65,7 @@ fn sent_and_delivered(layer: Layer) {
 /// A request too long for the store is refused once, and leaves nothing there.
 fn refused(layer: Layer) {
     let mut line = Line::metered(Some(|| MEMORY.current_usage()), layer, 2, |_, config| {
-        config.store.capacity = farlink_base::DataVolume(8 << 20);
+        config.node.store.capacity = farlink_base::DataVolume(8 << 20);
     });
     line.run(seconds(2));
     line.spool(&content(3, 20 * MIB), 200_000, 2 * MIB as u64);

@@ -3,7 +3,7 @@
 
 use crate::line::{Layer, Line, content};
 use farlink_base::{DataVolume, Duration};
-use farlink_stack::{StoreConfig, StoreKind};
+use farlink_stack::StoreKind;
 
 const BUNDLES: usize = 60;
 
@@ -14,7 +14,7 @@ fn sent_through(hearsay: f64) -> Line {
         config.routes.clear();
         config.control = "marginal-utility".into();
         config.control_params = vec![("hearsay".into(), hearsay)];
-        config.store = StoreConfig::new(StoreKind::Memory, DataVolume(250_000));
+        config.keep_in(StoreKind::Memory, DataVolume(250_000));
     });
     line.register(2);
     line.run(Duration::from_secs(5));

@@ -7,8 +7,7 @@ use farlink_base::{
 use farlink_bpa::app::{AppInput, RequestId, SendRequest};
 use farlink_routing::{PlanIndex, contact_plan};
 use farlink_stack::{
-    BpV6, BpV7, Codec, Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, Output, Stack, StoreConfig,
-    StoreKind,
+    BpV6, BpV7, Codec, Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, Output, Stack, StoreKind,
 };
 
 /// BPv7 that cannot read the pieces it makes.
@@ -36,10 +35,10 @@ impl Sender {
         let peer = EndpointId::ipn(2, 0);
         let (rate, one_way_delay) = (Some(DataRate(1_000_000)), Duration::ZERO);
         config.links = vec![LinkConfig { name: "link".into(), peer, layer: 0, rate, one_way_delay, params: span }];
-        config.store = StoreConfig { kind: StoreKind::Memory, ..config.store };
+        config.store.kind = StoreKind::Memory;
         config.router = "static".into();
         config.plan = Some(PlanIndex::new(contact_plan::parse(PLAN).expect("a plan").plan).into());
-        let v7 = BpV7 { profile: config.profile, crc: config.crc, accel: config.accel, custody: None };
+        let v7 = BpV7 { profile: config.node.profile, crc: config.node.crc, accel: config.accel, custody: None };
         let mut sender = Sender(Stack::speaking(config, vec![codec(v7)]).expect("right"), Vec::new());
         let utc = Some(DtnTime(800_000_000_000));
         sender.tell(0, Input::Clock(Clock { at: Instant::ZERO, utc, error_ms: 0 }));

@@ -9,7 +9,7 @@ use farlink_base::{
 };
 use farlink_bpa::app::{AppInput, RequestId, SendRequest};
 use farlink_bundle::{Profile, v6, v7};
-use farlink_stack::{Input, LinkParams, StoreConfig, StoreKind};
+use farlink_stack::{Input, LinkParams, StoreKind};
 
 const DTN: [(&str, &str); 4] = [("dtn", "//one/app"), ("dtn", "//src/app"), ("dtn", "none"), ("dtn", "none")];
 
@@ -442,7 +442,7 @@ fn a_group_as_previous_node_and_a_bundle_for_nobody_end_no_node() {
 #[test]
 fn strangers_copies_make_no_neighbours_bundle_one_that_returns() {
     let with_disk = || Site::new();
-    let in_memory = || Site::tuned(|config| config.store = StoreConfig::new(StoreKind::Memory, DataVolume(1 << 30)));
+    let in_memory = || Site::tuned(|config| config.keep_in(StoreKind::Memory, DataVolume(1 << 30)));
     let sites: [&dyn Fn() -> Site; 2] = [&with_disk, &in_memory];
     let cases =
         sites.into_iter().flat_map(|site| [(6, true), (6, false), (7, true), (7, false)].map(|case| (site, case)));

@@ -17,7 +17,7 @@ type Wire = Arc<Mutex<Vec<Bytes>>>;
 
 /// BPv7 that keeps what it reads.
 fn v7(config: &Config, wire: &Wire) -> Box<dyn Codec> {
-    let codec = BpV7 { profile: config.profile, crc: config.crc, accel: config.accel, custody: None };
+    let codec = BpV7 { profile: config.node.profile, crc: config.node.crc, accel: config.accel, custody: None };
     let wire = wire.clone();
     Box::new(Reads(codec, move |codec: &BpV7, rope: &Payload| {
         wire.lock().expect("nobody panicked").extend(rope.to_bytes());
@@ -80,7 +80,7 @@ fn a_node_that_speaks_both_forwards_each_as_it_came() {
             codecs
         });
         let plain = |_: usize, config: &mut Config| {
-            (config.previous_node_block, config.hop_limit) = (false, 0);
+            (config.node.agent.previous_node_block, config.node.agent.hop_limit) = (false, 0);
         };
         let mut line = Line::speaking(layer, 4, plain, speak);
         line.register(3);

@@ -10,11 +10,10 @@ fn line(service: Service, keys: [u8; 2], disk: bool) -> Line {
     let tune = move |node: usize, config: &mut Config| {
         let rule = payload_rule(if node == 0 { Role::Source } else { Role::Acceptor }, service);
         let keys = KeyRing::new([(String::from("key"), Secret::new(vec![keys[node]; 32]))]);
-        let (rules, bytes_max) = (vec![rule], SecurityConfig::BYTES_MAX);
-        config.security = Some(SecurityConfig { rules, keys, start: 1, seed: [1; 32], bytes_max, aes_gcm: None });
+        config.security = Some(SecurityConfig { rules: vec![rule], keys, start: 1, seed: [1; 32], aes_gcm: None });
         if !disk {
-            (config.limits.memory_bytes, config.spill_from) = (1 << 30, DataVolume(1 << 30));
-            config.limits.arriving_bytes = 1 << 30;
+            (config.node.limits.memory_bytes, config.node.store.spill_from) = (1 << 30, DataVolume(1 << 30));
+            config.node.limits.arriving_bytes = 1 << 30;
         }
     };
     let mut line = Line::new(Layer::TcpclV4, 2, tune);

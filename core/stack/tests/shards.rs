@@ -66,7 +66,7 @@ fn tune(index: usize, config: &mut Config) {
             }
             let own = (index - FIRST) as u8;
             config.shards = Some(ShardConfig::new(own, 2, vec![0, 1]));
-            config.limits.bundles = 1 << 20;
+            config.node.limits.bundles = 1 << 20;
             via(config, 1, 1);
             via(config, 4, 4);
         }
@@ -388,7 +388,7 @@ fn bundles_waiting_at_contact_end_leave_in_next() {
 fn a_full_first_shard_refuses_and_nothing_is_lost() {
     let mut line = relay_with(Layer::TcpclV4, |index, config| {
         if index == FIRST {
-            config.store.capacity = DataVolume(6 << 20);
+            config.node.store.capacity = DataVolume(6 << 20);
         }
     });
     // Nobody takes what is for the node.
@@ -460,9 +460,9 @@ fn bundle_that_waits_in_another_shard_ages() {
         let ages = aged::Ages::default();
         let old = move |index: usize, config: &mut Config| {
             tune(index, config);
-            config.bundle_version = version;
+            config.node.bundle_version = version;
             if !disk || index != FIRST {
-                (config.limits.memory_bytes, config.spill_from) = (1 << 30, DataVolume(1 << 30));
+                (config.node.limits.memory_bytes, config.node.store.spill_from) = (1 << 30, DataVolume(1 << 30));
             }
             for link in &mut config.links {
                 if let LinkParams::Ltp(span) = &mut link.params {

@@ -157,8 +157,7 @@ fn secured(signs: bool, service: Service) -> Line {
         let role = if node == 0 { Role::Source } else { Role::Acceptor };
         let rule = Rule { to: "ipn:3.*".into(), ..payload_rule(role, service) };
         let keys = KeyRing::new([("key".into(), Secret::new(vec![1; 32]))]);
-        let told =
-            SecurityConfig { rules: vec![rule], keys, start: 1, seed: [1; 32], bytes_max: 64 << 20, aes_gcm: None };
+        let told = SecurityConfig { rules: vec![rule], keys, start: 1, seed: [1; 32], aes_gcm: None };
         config.security = (node == 2 || node == 0 && signs).then_some(told);
     })
 }

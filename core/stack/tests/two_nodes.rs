@@ -10,9 +10,7 @@ use farlink_base::{
 };
 use farlink_bpa::app::{AdminInput, AppInput, AppOutput, DeliveryId, RegistrationId, RequestId, SendRequest};
 use farlink_cla::{ltp, tcpcl_v4};
-use farlink_stack::{
-    Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, Output, Stack, StoreConfig, StoreKind,
-};
+use farlink_stack::{Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, Output, Stack, StoreKind};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -59,7 +57,7 @@ fn config(layer: Layer, index: u64, store: StoreKind, delay: Duration) -> Config
         one_way_delay: delay,
         params: span,
     }];
-    config.store = StoreConfig::new(store, DataVolume(1 << 30));
+    config.keep_in(store, DataVolume(1 << 30));
     config.router = "static".into();
     config.seed = index;
     config
@@ -352,8 +350,8 @@ fn bundles_cross_at_message_level() {
 /// bundles for the second that its disk keeps and the link does not take yet.
 fn long_bundles(layer: Layer) -> (World, Vec<Bytes>) {
     let mut world = World::tuned(layer, StoreKind::Durable, Duration::from_millis(2), |config| {
-        config.limits.memory_bytes = 0;
-        config.spill_from = DataVolume(2 << 20);
+        config.node.limits.memory_bytes = 0;
+        config.node.store.spill_from = DataVolume(2 << 20);
     });
     world.register(1);
     world.run(Duration::from_secs(2));
@@ -403,7 +401,7 @@ fn damage_on_disk_costs_the_bundle_it_hit_and_no_other() {
 fn delivery_damaged_on_disk_is_lost_alone() {
     for (len, read_by_application) in [(300_000, 0), (30_000_000, 1)] {
         let mut world = World::tuned(Layer::TcpclV4, StoreKind::Durable, Duration::from_millis(2), |config| {
-            (config.limits.memory_bytes, config.spill_from) = (0, DataVolume(2 << 20));
+            (config.node.limits.memory_bytes, config.node.store.spill_from) = (0, DataVolume(2 << 20));
         });
         world.run(Duration::from_secs(2));
         let contents = [content(1, len), content(2, 900)];

@@ -23,7 +23,7 @@ fn sorted(mut payloads: Vec<Bytes>) -> Vec<Bytes> {
 }
 /// The first node makes bundles of version 6, the others of version 7; all speak both.
 fn first_is_old(node: usize, config: &mut Config) {
-    config.bundle_version = if node == 0 { 6 } else { 7 };
+    config.node.bundle_version = if node == 0 { 6 } else { 7 };
 }
 fn malformed(line: &Line) -> usize {
     line.events.iter().filter(|(_, event)| matches!(event, Event::Malformed { .. })).count()
@@ -69,7 +69,7 @@ fn heard<C: Codec + 'static>(codec: C, wire: &Wire, change: fn(Bytes) -> Bytes) 
 }
 /// Both versions; the first node makes bundles of version 6.
 fn both(node: usize, config: &Config, wires: [&Wire; 2], change: fn(Bytes) -> Bytes) -> Vec<Box<dyn Codec>> {
-    let v7 = BpV7 { profile: config.profile, crc: config.crc, accel: config.accel, custody: None };
+    let v7 = BpV7 { profile: config.node.profile, crc: config.node.crc, accel: config.accel, custody: None };
     let v6 = BpV6 { profile: Profile::Strict, numbers: true };
     let mut codecs = vec![heard(v6, wires[0], change), heard(v7, wires[1], |bytes| bytes)];
     if node != 0 {
@@ -87,7 +87,9 @@ fn each_bundle_leaves_as_it_came() {
         let speak = Box::new(move |node: usize, config: &Config| {
             both(node, config, [&ears[node][0], &ears[node][1]], |bytes| bytes)
         });
-        let plain = |_: usize, config: &mut Config| (config.previous_node_block, config.hop_limit) = (false, 0);
+        let plain = |_: usize, config: &mut Config| {
+            (config.node.agent.previous_node_block, config.node.agent.hop_limit) = (false, 0)
+        };
         let mut line = Line::speaking(layer, 4, plain, speak);
         line.register(3);
         line.run(Duration::from_secs(10));
@@ -186,7 +188,7 @@ fn reports_about_a_bundle_are_of_its_version() {
     for layer in LAYERS {
         let mut line = Line::new(layer, 3, |node, config| {
             first_is_old(node, config);
-            config.status_reports = true;
+            config.node.agent.status_reports = true;
             if node > 0 {
                 config.routes.push(("ipn:1.*".into(), EndpointId::ipn(node as u64, 0)));
             }
@@ -297,7 +299,8 @@ fn loop_of_routes_slows_version_6_down() {
     for layer in LAYERS {
         for (numbers, clock) in [(true, true), (true, false), (false, true), (false, false)] {
             let speak = Box::new(move |_: usize, config: &Config| -> Vec<Box<dyn Codec>> {
-                let v7 = BpV7 { profile: config.profile, crc: config.crc, accel: config.accel, custody: None };
+                let v7 =
+                    BpV7 { profile: config.node.profile, crc: config.node.crc, accel: config.accel, custody: None };
                 vec![Box::new(BpV6 { profile: Profile::Strict, numbers }), Box::new(v7)]
             });
             let mirrors = |node: usize, config: &mut Config| {

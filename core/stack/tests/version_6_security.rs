@@ -11,10 +11,9 @@ fn rule(role: Role, service: Service, required: bool) -> Rule {
 /// The first of `count` nodes makes bundles of version 6; the one at `place` has these rules.
 fn line(count: usize, place: usize, rules: Vec<Rule>) -> Line {
     let tune = move |node: usize, config: &mut Config| {
-        config.bundle_version = if node == 0 { 6 } else { 7 };
+        config.node.bundle_version = if node == 0 { 6 } else { 7 };
         let keys = KeyRing::new([(String::from("key"), Secret::new(vec![1; 32]))]);
-        let told =
-            SecurityConfig { rules: rules.clone(), keys, start: 1, seed: [1; 32], bytes_max: 1 << 20, aes_gcm: None };
+        let told = SecurityConfig { rules: rules.clone(), keys, start: 1, seed: [1; 32], aes_gcm: None };
         config.security = (node == place).then_some(told);
     };
     Line::new(Layer::TcpclV4, count, tune)

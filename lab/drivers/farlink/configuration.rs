@@ -3,14 +3,17 @@
 use super::certificates::Files;
 use super::{CONTROL, EVENTS, KEYS, PLAN, SOCKET};
 use crate::driver::NodeContext;
+use farlink_base::node::{Given, params_of};
 use farlink_base::security::{PAYLOAD, PRIMARY, Role, Rule, Service};
-use farlink_base::{Rng, Setting, exact_duration};
-use farlink_scenario::{Crc, Custody, LinkEnd, Medium, Node, StoreKind, Tls, first_delay, first_rate};
+use farlink_base::{CUSTODY_TERMS, LayerParam, REPORT_TERMS, Rng, Setting, TUNNEL_TERMS, exact_duration, nanoseconds};
+use farlink_scenario::{Custody, LinkEnd, Medium, Node, StoreKind, Tls, first_delay, first_rate};
 use std::fmt::{Display, Write};
 
-// Time by which a node without real-time priority hands over ahead: the scheduling delay of nodes
+// Time by which a node without real-time priority hands over ahead, ns: the scheduling delay of nodes
 // on a loaded machine. Other nodes keep the default, as in simulation.
-const AHEAD_WHEN_LATE: &str = "100 ms";
+const AHEAD_WHEN_LATE: u64 = 100_000_000;
+// Largest difference between the clocks of hosts on one machine, ns.
+const CLOCK_ERROR: u64 = 1_000_000;
 // UDP port of neighbour announcements.
 const ANNOUNCED_AT: u16 = 3003;
 // Interval between announcements: the shortest that nodes accept.
@@ -22,26 +25,8 @@ pub fn node_toml(node: &NodeContext<'_>, shows: Option<&Files>) -> String {
     let mut toml = Toml::default();
     toml.comment(&format!("node `{}` of scenario `{}`", here.name, node.scenario.name));
     toml.value("node_ids", list(&here.ids));
-    // All nodes read the clock of this machine.
-    toml.text("clock_error", "1 ms");
-    toml.text(
-        "crc",
-        match here.crc {
-            Crc::None => "none",
-            Crc::Crc16 => "crc16",
-            Crc::Crc32c => "crc32c",
-        },
-    );
-    toml.value("status_reports", here.status_reports);
-    toml.value("bundle_version", here.bundle_version);
-    toml.value("hop_limit", here.hop_limit);
-    if !node.real_time {
-        toml.text("hand_over_ahead", AHEAD_WHEN_LATE);
-    }
-    // The simulator derives the seed of a node in the same way.
-    toml.value("seed", Rng::stream(node.scenario.seed, 2 << 32 | node.index as u64).next_u64());
-    // Below the time that the session gives processes to end.
-    toml.text("shutdown_timeout", "2 s");
+    let rows = rows(node);
+    toml.rows("", &rows);
 
     toml.table("store");
     match here.store {
@@ -51,10 +36,13 @@ pub fn node_toml(node: &NodeContext<'_>, shows: Option<&Files>) -> String {
             toml.text("dir", "store");
         }
     }
-    let capacity = bytes(here.store_capacity.bytes());
-    toml.text("capacity", &capacity);
-    // Every peer counts as a configured neighbour, as in simulation.
-    toml.text("strangers", &capacity);
+    toml.rows("store", &rows);
+    for table in ["limits", "log"] {
+        if params_of(table).any(|row| rows.iter().any(|(path, _)| *path == row.path)) {
+            toml.table(table);
+            toml.rows(table, &rows);
+        }
+    }
     links(node, shows, &mut toml);
 
     if !here.routes.is_empty() {
@@ -84,11 +72,7 @@ pub fn node_toml(node: &NodeContext<'_>, shows: Option<&Files>) -> String {
         if let Some(capacity) = rules.capacity {
             toml.text("capacity", &bytes(capacity.bytes()));
         }
-        toml.text("timeout", &exact_duration(here.custody_timeout));
-        toml.text("timeout_max", &exact_duration(rules.timeout_max));
-        toml.value("aggregate", rules.aggregate);
-        toml.text("signal_delay", &exact_duration(rules.signal_delay));
-        toml.value("signal_bundles", rules.signal_bundles);
+        toml.terms(CUSTODY_TERMS, &rules.terms);
     }
     reports_and_quotas(here, &mut toml);
     discovery(node, &mut toml);
@@ -96,20 +80,42 @@ pub fn node_toml(node: &NodeContext<'_>, shows: Option<&Files>) -> String {
         toml.table("[tunnel]");
         toml.text("end", &node.scenario.nodes[tunnel.end].ids[0]);
         toml.value("to", list(&tunnel.to));
-        toml.value("custody", tunnel.custody);
-        toml.text("timeout", &exact_duration(tunnel.timeout));
+        toml.terms(TUNNEL_TERMS, &tunnel.terms);
     }
     toml.table("app");
     toml.text("socket", SOCKET);
+    toml.rows("app", &rows);
     let told = |end: &LinkEnd| !node.scenario.links[end.link].lasts() && !node.scenario.links[end.link].found;
     let changes = node.scenario.ends_of(node.index).iter().any(told);
     toml.table("api");
     toml.text("socket", if changes { CONTROL } else { "" });
-    security(&here.security, &mut toml);
+    security(&here.security, &rows, &mut toml);
     toml.table("events");
     toml.text("file", EVENTS);
     toml.value("segments", node.scenario.measure.segments);
     toml.text
+}
+
+/// Plain settings of a node: those of the scenario, else those of the testbed.
+fn rows(node: &NodeContext<'_>) -> Given {
+    let here = &node.scenario.nodes[node.index];
+    let usual = here.settings();
+    // The simulator derives the seed of a node in the same way.
+    let seed = Rng::stream(node.scenario.seed, 2 << 32 | node.index as u64).next_u64();
+    let mut rows: Given = vec![
+        ("clock_error", CLOCK_ERROR),
+        ("seed", seed),
+        ("shutdown_timeout", nanoseconds(usual.shutdown_timeout)),
+        ("store.capacity", usual.store.capacity.bytes()),
+        // Every peer counts as a configured neighbour, as in simulation.
+        ("store.strangers", usual.store.capacity.bytes()),
+    ];
+    if !node.real_time {
+        rows.push(("hand_over_ahead", AHEAD_WHEN_LATE));
+    }
+    rows.retain(|(path, _)| !here.gives(path));
+    rows.extend(&here.given);
+    rows
 }
 
 /// Writes the tables of compressed reports and store quotas.
@@ -118,8 +124,7 @@ fn reports_and_quotas(here: &Node, toml: &mut Toml) {
         toml.table("compressed_reports");
         toml.value("to", list(&reports.to));
         toml.value("request", list(&reports.request));
-        toml.text("delay", &exact_duration(reports.delay));
-        toml.value("bundles", reports.bundles);
+        toml.terms(REPORT_TERMS, &reports.terms);
     }
     for quota in &here.quotas {
         toml.table("[quota]");
@@ -230,13 +235,14 @@ fn link(node: &NodeContext<'_>, end: &LinkEnd, toml: &mut Toml) {
 }
 
 /// Writes the security rules of the node.
-fn security(rules: &[Rule], toml: &mut Toml) {
+fn security(rules: &[Rule], rows: &Given, toml: &mut Toml) {
     if rules.is_empty() {
         return;
     }
     toml.table("security");
     toml.text("keys", KEYS);
     toml.text("starts", "security.starts");
+    toml.rows("security", rows);
     for rule in rules {
         let source = rule.role == Role::Source;
         toml.table("[security.rule]");
@@ -331,6 +337,20 @@ impl Toml {
     }
     fn text(&mut self, key: &str, value: &str) {
         self.value(key, quoted(value));
+    }
+    /// Writes the given settings of one table; the node has the same defaults for the rest.
+    fn rows(&mut self, table: &str, given: &Given) {
+        for row in params_of(table) {
+            if let Some((_, value)) = given.iter().find(|(path, _)| *path == row.path) {
+                self.value(row.name(), row.setting().in_toml(*value));
+            }
+        }
+    }
+    /// Writes every setting of a table.
+    fn terms<T: Default>(&mut self, table: &[LayerParam<T>], terms: &T) {
+        for row in table {
+            self.value(row.name, row.setting().in_toml((row.get)(terms)));
+        }
     }
     /// Writes the layer parameters given by the scenario; the node's defaults match the simulator's for the rest.
     fn settings(&mut self, known: &[Setting], given: &[(&str, u64)]) {

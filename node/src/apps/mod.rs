@@ -95,6 +95,7 @@ impl Apps {
     /// Which socket cannot be opened.
     pub fn new(
         settings: &AppSettings,
+        told: &farlink_base::node::AppSettings,
         node_ids: &[EndpointId],
         (payload_max, memory, spool_from): (u64, u64, Option<u64>),
     ) -> io::Result<Apps> {
@@ -114,8 +115,8 @@ impl Apps {
         }
         Ok(Apps {
             node_ids: node_ids.to_vec(),
-            may_link: settings.links,
-            window_max: settings.window,
+            may_link: told.links,
+            window_max: told.window,
             payload_max: if spool_from.is_some() { payload_max } else { payload_max.min(memory) },
             spooling: Spooling::new(spool_from.unwrap_or(u64::MAX), memory),
             sending_max: memory,
@@ -129,7 +130,7 @@ impl Apps {
             requests: HashMap::new(),
             next: 0,
             active: Vec::new(),
-            echo: settings.echo.then(|| Echo::new(node_ids, settings.echo_rate)),
+            echo: told.echo.then(|| Echo::new(node_ids, told.echo_rate)),
             copies: VecDeque::new(),
             load: None,
             keepalive_at: None,

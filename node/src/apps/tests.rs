@@ -22,16 +22,9 @@ impl World {
         World { spooling: Spooling::new(length, 64 << 20), ..World::new() }
     }
     fn new() -> World {
-        let settings = AppSettings {
-            socket: None,
-            socket_mode: 0,
-            window: 8,
-            links: false,
-            listen: None,
-            echo: false,
-            echo_rate: 1,
-        };
-        let apps = Apps::new(&settings, &[EndpointId::ipn(1, 0)], (u64::MAX, MEMORY, None)).unwrap();
+        let settings = AppSettings { socket: None, socket_mode: 0, listen: None };
+        let told = farlink_base::node::AppSettings { window: 8, links: false, echo: false, echo_rate: 1 };
+        let apps = Apps::new(&settings, &told, &[EndpointId::ipn(1, 0)], (u64::MAX, MEMORY, None)).unwrap();
         let (spooling, heard) = (Spooling::new(u64::MAX, MEMORY), Decoder::new(u64::MAX));
         World { apps, clients: Vec::new(), inputs: VecDeque::new(), spooling, heard }
     }

@@ -15,7 +15,7 @@ pub fn all(top: &Reader<'_>, config: &NodeConfig) {
     custody(top, config);
     versions(top, config);
     let there = memory::available();
-    if let Some(memory) = config.memory.filter(|memory| memory.bytes() > there) {
+    if let Some(memory) = config.stack.node.memory.filter(|memory| memory.bytes() > there) {
         let there = DataVolume(there);
         top.table_or_empty("limits", &keys::LIMITS).warn(
             "memory",
@@ -41,7 +41,7 @@ fn rates(top: &Reader<'_>, config: &NodeConfig) {
 
 /// Bounds of the store that bound nobody.
 fn store(top: &Reader<'_>, config: &NodeConfig) {
-    let (limits, capacity) = (&config.stack.limits, config.stack.store.capacity.bytes());
+    let (limits, capacity) = (&config.stack.node.limits, config.stack.node.store.capacity.bytes());
     for (key, part) in [("strangers", limits.stranger_bytes), ("per_source", limits.source_bytes)] {
         // What could not be read is told already, here and below.
         if capacity > 0 && part > capacity && part < u64::MAX {
@@ -63,7 +63,7 @@ fn custody(top: &Reader<'_>, config: &NodeConfig) {
         let what = "takes custody of nothing: the store is in memory";
         top.errors.warn("custody", top.errors.beginning("custody"), what, "give the store a `dir`");
     }
-    let (bytes, capacity) = (custody.settings.bytes, config.stack.store.capacity.bytes());
+    let (bytes, capacity) = (custody.settings.bytes, config.stack.node.store.capacity.bytes());
     if capacity > 0 && bytes > capacity {
         let (bytes, capacity) = (exact_volume(bytes), exact_volume(capacity));
         let what = format!("{bytes} is more than the {capacity} of the store: it bounds nothing");
@@ -74,7 +74,7 @@ fn custody(top: &Reader<'_>, config: &NodeConfig) {
 /// What is asked for, and bundles or neighbours of the other version cannot do.
 fn versions(top: &Reader<'_>, config: &NodeConfig) {
     let stack = &config.stack;
-    let six = stack.bundle_version == 6;
+    let six = stack.node.bundle_version == 6;
     if six && stack.compressed.as_ref().is_some_and(|told| !told.settings.request.is_empty()) {
         let what = "does nothing: bundles made here are of version 6, which has status reports only";
         let hint = "take it out, or write bundle_version = 7";

@@ -2,10 +2,11 @@
 
 use super::keys;
 use super::{ApiSettings, AppSettings, EventsSettings, Findings, LinkSettings, NodeConfig, policies};
-use farlink_base::{Accel, ConfigError, DataVolume, apply_settings};
-use farlink_bundle::{CrcType, EndpointId, Profile};
-use farlink_config::{Errors, Input, Reader};
-use farlink_stack::{Config, LayerConfig, Limits, LinkConfig, Quota, StoreConfig, StoreKind};
+use farlink_base::{Accel, ConfigError, DataVolume, NodeSettings};
+use farlink_bundle::EndpointId;
+use farlink_config::node::{RowsAt, node_settings};
+use farlink_config::{Errors, Input, Reader, Section};
+use farlink_stack::{Config, LayerConfig, LinkConfig, Quota, StoreConfig, StoreKind};
 use std::net::SocketAddr;
 use std::path::Path;
 use toml::de::DeTable;
@@ -82,12 +83,12 @@ fn node(top: &Reader<'_>, folder: &Path, file: &Path) -> NodeConfig {
     let (layers, layer_settings) = super::links::layers(top, &node_ids, folder);
     let known: Vec<String> = top.named_tables("layer").into_iter().map(|(name, ..)| name).collect();
     let (links, link_settings) = super::links::links(top, &layers, &known, &node_ids);
-    let (store, spill_from, store_dir) = store(top, folder);
+    let (store, store_dir) = store(top, folder);
+    let settings = settings(top);
     let plan = top.table_or_empty("plan", &keys::PLAN);
-    let log = top.table_or_empty("log", &keys::LOG);
     let (router, router_params) = policies::router(top);
     let (control, control_params) = policies::control(top);
-    let (seed, store_capacity) = (top.count("seed"), store.capacity);
+    let capacity = settings.store.capacity;
     let has_disk = store.kind == StoreKind::Durable;
     let copies = super::custody::copies(&router, &control);
     let tunnels = super::tunnels::tunnels(top, &node_ids);
@@ -102,26 +103,18 @@ fn node(top: &Reader<'_>, folder: &Path, file: &Path) -> NodeConfig {
         control,
         control_params,
         store,
-        spill_from,
-        limits: limits(top, store_capacity, spill_from),
-        quotas: quotas(top, store_capacity),
-        hand_over_ahead: top.duration("hand_over_ahead").unwrap_or_default(),
-        crc: [CrcType::Crc32c, CrcType::Crc16, CrcType::None][top.choice("crc").unwrap_or(0)],
-        bundle_version: top.count("bundle_version").unwrap_or(7) as u8,
-        profile: [Profile::Permissive, Profile::Strict][top.choice("profile").unwrap_or(0)],
-        status_reports: top.flag("status_reports").unwrap_or_default(),
-        custody: super::custody::custody(top, store_capacity, has_disk, copies),
+        node: settings,
+        quotas: quotas(top, capacity),
+        custody: super::custody::custody(top, capacity, has_disk, copies),
         compressed: super::tunnels::compressed(top),
         tunnels,
-        previous_node_block: top.flag("previous_node_block").unwrap_or_default(),
-        hop_limit: top.count("hop_limit").unwrap_or_default() as u8,
-        seed: seed.unwrap_or(0),
+        seed: settings.seed.unwrap_or(0),
         accel: Accel::default(),
         security: None,
         shards: None,
     };
     let own = stack.node_ids.first().and_then(EndpointId::ipn_node);
-    if stack.bundle_version == 6 && own.is_some_and(|node| node > u64::from(u32::MAX)) {
+    if settings.bundle_version == 6 && own.is_some_and(|node| node > u64::from(u32::MAX)) {
         let what = "6: bundles of this version have no source with an allocator (RFC 9758 section 7.4)";
         top.fail(
             "bundle_version",
@@ -136,10 +129,6 @@ fn node(top: &Reader<'_>, folder: &Path, file: &Path) -> NodeConfig {
     super::conflicts::sockets(top, app.socket.as_deref(), api.socket.as_deref(), api.socket_given);
     NodeConfig {
         stack,
-        trusted_clock: top.choice("clock") != Some(1),
-        clock_error_ms: top.duration("clock_error").unwrap_or_default().as_millis() as u64,
-        downtime_max: top.duration("downtime_max").unwrap_or_default(),
-        clock_offset_ns: top.offset("clock_offset").unwrap_or_default(),
         store_dir,
         adopt: false,
         layers: layer_settings,
@@ -147,15 +136,9 @@ fn node(top: &Reader<'_>, folder: &Path, file: &Path) -> NodeConfig {
         discovery,
         plan_file: plan.text("file").map(|path| folder.join(path)),
         epoch: plan.time("epoch"),
-        memory: memory(top),
-        shards: super::shards::count(top),
-        seed_given: seed.is_some(),
         app,
         api,
-        log_level: keys::LEVELS[log.choice("level").unwrap_or(2)].into(),
-        log_json: log.choice("format") == Some(1),
         events: events(top, folder),
-        shutdown_timeout: top.duration("shutdown_timeout").unwrap_or_default(),
         security: security.map(|(_, files)| files),
         file: file.to_path_buf(),
     }
@@ -211,7 +194,7 @@ pub fn socket_address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| format!("`{text}` is not an address with a port"))
 }
 
-fn store(top: &Reader<'_>, folder: &Path) -> (StoreConfig, DataVolume, Option<std::path::PathBuf>) {
+fn store(top: &Reader<'_>, folder: &Path) -> (StoreConfig, Option<std::path::PathBuf>) {
     let store = top.table_or_empty("store", &keys::STORE);
     let dir = store.text("dir");
     if dir.as_ref().is_some_and(|dir| dir.trim().is_empty()) {
@@ -226,13 +209,27 @@ fn store(top: &Reader<'_>, folder: &Path) -> (StoreConfig, DataVolume, Option<st
     if kind == StoreKind::Memory && dir.is_some() {
         store.warn("dir", "does nothing: the store is in memory", "take it out, or write kind = \"durable\"");
     }
-    let capacity = store.volume("capacity");
-    if capacity == Some(DataVolume(0)) {
-        store.fail("capacity", "leaves no room for any bundle", "give e.g. \"10 GB\"");
-    }
-    let capacity = capacity.unwrap_or(DataVolume(0));
-    let spill_from = store.volume("spill_from").unwrap_or(DataVolume(0));
-    (StoreConfig::new(kind, capacity), spill_from, dir)
+    (StoreConfig { kind, file_max: DataVolume(u64::MAX) }, dir)
+}
+
+/// The plain settings.
+fn settings(top: &Reader<'_>) -> NodeSettings {
+    let tables: [(&str, &'static Section); 5] = [
+        ("store", &keys::STORE),
+        ("limits", &keys::LIMITS),
+        ("security", &keys::SECURITY),
+        ("app", &keys::APP),
+        ("log", &keys::LOG),
+    ];
+    // Rules written as in scenarios are told apart.
+    let is_table = |table: &str| !(table == "security" && top.get(table).is_some_and(|own| own.get_ref().is_array()));
+    let tables = tables.into_iter().filter(|(table, _)| is_table(table));
+    let readers: Vec<_> = tables.map(|(table, section)| (table, top.table_or_empty(table, section))).collect();
+    let tables = readers.iter().map(|(table, reader)| RowsAt { table, prefix: "", reader });
+    let places: Vec<_> = tables.chain([RowsAt { table: "", prefix: "", reader: top }]).collect();
+    let (mut settings, given) = node_settings(&places, NodeSettings::default());
+    settings.settle(|path| given.iter().any(|(known, _)| *known == path));
+    settings
 }
 
 /// What to write for a pattern of a static route that fits nothing.
@@ -260,41 +257,6 @@ fn routes(top: &Reader<'_>) -> Vec<(String, EndpointId)> {
     routes.into_iter().map(|(_, route)| route).collect()
 }
 
-/// Bounds; `spill_from`: what is longer goes to disk while it arrives (0: nothing).
-fn limits(top: &Reader<'_>, capacity: DataVolume, spill_from: DataVolume) -> Limits {
-    let store = top.table_or_empty("store", &keys::STORE);
-    let part = |key: &str, without: u64| store.volume(key).map_or(without, DataVolume::bytes);
-    let mut limits = Limits {
-        stranger_bytes: part("strangers", capacity.bytes() / 2),
-        source_bytes: part("per_source", u64::MAX),
-        reserved_bytes: part("reserved", capacity.bytes() / 16),
-        ..Limits::default()
-    };
-    if limits.reserved_bytes > 0 && limits.reserved_bytes >= capacity.bytes() {
-        store.fail("reserved", "leaves nothing of the capacity to others", "reserve less than `capacity`");
-    }
-    let table = top.table_or_empty("limits", &keys::LIMITS);
-    let given = table.settings();
-    apply_settings(keys::LIMIT_PARAMS, &mut limits, &given);
-    // The longest bundle that is in memory until it is whole.
-    let longest = if spill_from.0 > 0 { limits.bundle_bytes.min(spill_from.0) } else { limits.bundle_bytes };
-    if longest > limits.arriving_bytes {
-        let is_given = |name: &str| given.iter().any(|(key, _)| *key == name);
-        let (arriving, longest) = (DataVolume(limits.arriving_bytes), DataVolume(longest));
-        if is_given("bundle_bytes") || spill_from.0 > 0 {
-            let name = if is_given("arriving_bytes") { "arriving_bytes" } else { "bundle_bytes" };
-            let what = format!("bundles of {longest} arrive in memory, and arriving_bytes is {arriving}: none would");
-            table.fail(
-                name,
-                what,
-                "raise arriving_bytes, lower bundle_bytes, or let long bundles go to disk: spill_from",
-            );
-        }
-        limits.bundle_bytes = limits.bundle_bytes.min(limits.arriving_bytes);
-    }
-    limits
-}
-
 /// What some may fill of the store.
 fn quotas(top: &Reader<'_>, capacity: DataVolume) -> Vec<Quota> {
     let tables = top.tables("quota").into_iter();
@@ -307,25 +269,12 @@ fn quotas(top: &Reader<'_>, capacity: DataVolume) -> Vec<Quota> {
     readers.map(quota).collect()
 }
 
-fn memory(top: &Reader<'_>) -> Option<DataVolume> {
-    let limits = top.table_or_empty("limits", &keys::LIMITS);
-    let memory = limits.custom("memory", |input| input.volume())?;
-    if memory.bytes() < crate::budget::LEAST {
-        limits.fail("memory", "is too little for a node", "give at least \"64 MiB\"");
-    }
-    Some(memory)
-}
-
 fn app(top: &Reader<'_>, folder: &Path) -> AppSettings {
     let app = top.table_or_empty("app", &keys::APP);
     AppSettings {
         socket: app.text("socket").map(|path| folder.join(path)),
         socket_mode: app.custom("socket_mode", |input| mode(input.text()?)).unwrap_or(0o600),
-        window: app.count("window").and_then(|n| u32::try_from(n).ok()).unwrap_or(1),
-        links: app.flag("links").unwrap_or_default(),
         listen: address(&app, "listen"),
-        echo: app.flag("echo").unwrap_or_default(),
-        echo_rate: app.count("echo_rate").unwrap_or_default(),
     }
 }
 
@@ -359,6 +308,7 @@ fn events(top: &Reader<'_>, folder: &Path) -> Option<EventsSettings> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use farlink_base::ClockTrust;
 
     #[test]
     fn a_quota_is_about_somebody_and_bounds_something() {
@@ -382,7 +332,7 @@ mod tests {
             assert!(told.iter().any(|error| error.to_string().contains(why)), "{keys}: {told:?}");
         }
         let text = "node_ids = \"ipn:5.0\"\n[limits]\nlifetime = \"2 h\"";
-        assert_eq!(parse(text, Path::new("node.toml")).unwrap().stack.limits.lifetime_s, 7200);
+        assert_eq!(parse(text, Path::new("node.toml")).unwrap().stack.node.limits.lifetime_s, 7200);
     }
 
     #[test]
@@ -426,7 +376,7 @@ mod tests {
             (format!("node_ids = \"ipn:1.0\"\n{link}peer = \"ipn:!.0\""), ["link.k.peer", "is no node", "peer = "]),
             (
                 own("[store]\ndir = \"s\"\ncapacity = \"1\""),
-                ["store.capacity", "`1` has no unit", "capacity = \"100 kB\""],
+                ["store.capacity", "`1` has no unit", "capacity = \"10 GB\""],
             ),
             (own("[limits]\nmemory = \"1e9\""), ["limits.memory", "has no unit", "memory = \"2 GiB\""]),
             (own("[limits]\nmemory = \"999999999\""), ["limits.memory", "has no unit", "memory = \"2 GiB\""]),
@@ -471,15 +421,16 @@ mod tests {
     fn defaults_need_only_a_name() {
         let config = parse("node_ids = \"ipn:5.0\"", Path::new("node.toml")).unwrap();
         assert_eq!(config.stack.router, "sabr");
-        assert!(config.trusted_clock && config.app.echo && config.api.listen.is_none() && config.events.is_none());
+        let settings = &config.stack.node;
+        assert!(settings.clock == ClockTrust::Trusted && settings.app.echo);
+        assert!(config.api.listen.is_none() && config.events.is_none());
         let socket = |text: &str| parse(text, Path::new("dir/node-a.toml")).unwrap().api.socket;
         assert_eq!(socket("node_ids = \"ipn:5.0\"").unwrap(), Path::new("dir/node-a.control.sock"));
         assert_eq!(socket("node_ids = \"ipn:5.0\"\n[api]\nsocket = \"x\"").unwrap(), Path::new("dir/x"));
         assert_eq!(socket("node_ids = \"ipn:5.0\"\n[api]\nsocket = \"\""), None);
         assert_eq!(config.stack.store.kind, StoreKind::Memory);
-        assert_eq!(config.stack.spill_from, Config::new(EndpointId::Null).spill_from, "as the stack's own default");
         let none = parse("node_ids = \"ipn:5.0\"\n[store]\nspill_from = \"0 B\"", Path::new("node.toml")).unwrap();
-        assert_eq!(none.stack.spill_from, DataVolume(0));
+        assert_eq!(none.stack.node.store.spill_from, DataVolume(0));
     }
 
     /// Keeps 9171-5.1-1.
@@ -487,7 +438,7 @@ mod tests {
     fn status_reports_are_off_unless_they_are_asked_for() {
         for (line, made) in [("", false), ("status_reports = false", false), ("status_reports = true", true)] {
             let config = parse(&format!("node_ids = \"ipn:5.0\"\n{line}"), Path::new("node.toml")).unwrap();
-            assert_eq!(config.stack.status_reports, made, "{line}");
+            assert_eq!(config.stack.node.agent.status_reports, made, "{line}");
         }
     }
 

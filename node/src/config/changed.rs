@@ -1,11 +1,11 @@
 //! What a running node cannot take from a file it reads again.
 
 use super::{LayerSettings, NodeConfig};
-use farlink_stack::Limits;
+use farlink_base::node::params;
 use std::fmt::Debug;
 
 /// Keys whose values differ and that are obeyed at start only: all but links, discovery, plan, routes, quotas, certificates,
-/// rules and keys of security, and log level.
+/// rules and keys of security, and settings whose rows say so.
 pub fn needs_restart(running: &NodeConfig, fresh: &NodeConfig) -> Vec<String> {
     let (old, new) = (&running.stack, &fresh.stack);
     let mut keys: Vec<String> = Vec::new();
@@ -16,7 +16,6 @@ pub fn needs_restart(running: &NodeConfig, fresh: &NodeConfig) -> Vec<String> {
         }
     };
     differ("node_ids", &old.node_ids, &new.node_ids);
-    differ("shards", &running.shards, &fresh.shards);
     let layers = |config: &NodeConfig| -> Vec<_> {
         let both = config.stack.layers.iter().zip(&config.layers);
         // Whether there are certificates counts, not which: those are read again.
@@ -36,44 +35,19 @@ pub fn needs_restart(running: &NodeConfig, fresh: &NodeConfig) -> Vec<String> {
     }
     differ("store.kind", &old.store.kind, &new.store.kind);
     differ("store.dir", &running.store_dir, &fresh.store_dir);
-    differ("store.capacity", &old.store.capacity, &new.store.capacity);
-    differ("store.spill_from", &old.spill_from, &new.spill_from);
     differ("router", &(&old.router, &old.router_params), &(&new.router, &new.router_params));
     differ("control", &(&old.control, &old.control_params), &(&new.control, &new.control_params));
     differ("custody", &old.custody, &new.custody);
     differ("tunnel", &old.tunnels, &new.tunnels);
     differ("compressed_reports", &old.compressed, &new.compressed);
-    differ("limits.memory", &running.memory, &fresh.memory);
-    let shares = |config: &farlink_stack::Config| {
-        let (limits, capacity) = (config.limits, config.store.capacity.bytes());
-        let given = |bytes: u64, without: u64| (bytes != without).then_some(bytes);
-        (given(limits.stranger_bytes, capacity / 2), limits.source_bytes, given(limits.reserved_bytes, capacity / 16))
-    };
-    differ("store.strangers, per_source or reserved", &shares(old), &shares(new));
-    let bounds = |limits: Limits| Limits { stranger_bytes: 0, source_bytes: 0, reserved_bytes: 0, ..limits };
-    differ("limits", &bounds(old.limits), &bounds(new.limits));
-    differ("hand_over_ahead", &old.hand_over_ahead, &new.hand_over_ahead);
-    differ("crc", &old.crc, &new.crc);
-    differ("bundle_version", &old.bundle_version, &new.bundle_version);
-    differ("profile", &old.profile, &new.profile);
-    differ("status_reports", &old.status_reports, &new.status_reports);
-    differ("previous_node_block", &old.previous_node_block, &new.previous_node_block);
-    differ("hop_limit", &old.hop_limit, &new.hop_limit);
-    let seed = |config: &NodeConfig| config.seed_given.then_some(config.stack.seed);
-    differ("seed", &seed(running), &seed(fresh));
-    differ("clock", &running.trusted_clock, &fresh.trusted_clock);
-    differ("downtime_max", &running.downtime_max, &fresh.downtime_max);
-    differ("clock_error", &running.clock_error_ms, &fresh.clock_error_ms);
-    let security = |config: &NodeConfig| {
-        let longest = config.stack.security.as_ref().map(|security| security.bytes_max);
-        longest.map(|longest| (longest, config.security.as_ref().map(|files| files.starts.clone())))
-    };
+    let security = |config: &NodeConfig| config.security.as_ref().map(|files| files.starts.clone());
     differ("security", &security(running), &security(fresh));
     differ("app", &running.app, &fresh.app);
     differ("api", &running.api, &fresh.api);
-    differ("log.format", &running.log_json, &fresh.log_json);
     differ("events", &running.events, &fresh.events);
-    differ("shutdown_timeout", &running.shutdown_timeout, &fresh.shutdown_timeout);
+    for row in params().filter(|row| !row.is_live) {
+        differ(row.path, &row.said(&old.node), &row.said(&new.node));
+    }
     keys
 }
 
@@ -99,9 +73,26 @@ mod tests {
     }
 
     #[test]
+    fn every_setting_but_those_that_are_live_needs_a_restart() {
+        let config = NodeConfig::parse(TEXT, Path::new("node.toml")).unwrap();
+        for row in params() {
+            let (mut fresh, setting) = (config.clone(), row.setting());
+            let value = if setting.default < setting.max { setting.default + 1 } else { setting.default - 1 };
+            (row.set)(&mut fresh.stack.node, value);
+            let said = config.stack.node;
+            fresh
+                .stack
+                .node
+                .settle(|path| path == row.path || params().any(|own| own.path == path && own.said(&said).is_some()));
+            let wanted: &[&str] = if row.is_live { &[] } else { &[row.path] };
+            assert_eq!(needs_restart(&config, &fresh), wanted, "{}", row.path);
+        }
+    }
+
+    #[test]
     fn what_is_obeyed_at_start_only_is_named() {
         let fresh = TEXT.replace("1 GB", "2 GB").replace("4556", "4566").replace("hop_limit = 9\n", "");
-        assert_eq!(said(&fresh), ["layer.tcp", "store.capacity", "hop_limit"]);
+        assert_eq!(said(&fresh), ["layer.tcp", "hop_limit", "store.capacity"]);
         let more = format!("{TEXT}[layer.new]\nkind = \"tcpclv4\"\n[router]\nname = \"epidemic\"\n");
         assert_eq!(said(&more), ["layer.new", "router"]);
     }

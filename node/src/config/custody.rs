@@ -18,22 +18,12 @@ pub fn custody(top: &Reader<'_>, capacity: DataVolume, durable: bool, copies: bo
         table.fail("request", "custody is only of what is kept through a restart", "give the store a `dir`");
     }
     let rules = farlink_config::custody::custody(&table);
-    let settings = CustodySettings {
-        from: rules.from,
-        to: rules.to,
-        request,
-        bytes: rules.capacity.map_or(capacity.bytes() / 2, DataVolume::bytes),
-        timeout: table.duration("timeout").unwrap_or_default(),
-        timeout_max: rules.timeout_max,
-        signal_delay: rules.signal_delay,
-        signal_bundles: rules.signal_bundles,
-    };
-    if settings.timeout.is_zero() {
+    if rules.terms.timeout.is_zero() {
         table.fail("timeout", "every bundle would be sent again at once", "give e.g. \"30 s\"");
     }
-    let mut config = CustodyConfig { settings, aggregate: rules.aggregate, ..CustodyConfig::default() };
-    config.codes.transfer_block = table.count("transfer_block").unwrap_or_default();
-    config.codes.custody_record = table.count("signal_record").unwrap_or_default();
+    let mut config = CustodyConfig::of(&rules.terms);
+    let bytes = rules.capacity.map_or(capacity.bytes() / 2, DataVolume::bytes);
+    config.settings = CustodySettings { from: rules.from, to: rules.to, request, bytes, ..config.settings };
     Some(config)
 }
 

@@ -35,7 +35,7 @@ pub fn example() -> String {
         &keys::PLAN,
         &keys::ROUTER,
         &keys::CONTROL,
-        &keys::CUSTODY,
+        &*keys::CUSTODY,
         &keys::COMPRESSED,
         &keys::LIMITS,
         &keys::APP,
@@ -60,6 +60,30 @@ pub fn example() -> String {
     out
 }
 
+/// The JSON schema of a node's file, `docs/reference/node.schema.json`.
+pub fn schema() -> String {
+    let plain: [&Section; 15] = [
+        &keys::STORE,
+        &keys::DISCOVERY,
+        &keys::PLAN,
+        &keys::ROUTER,
+        &keys::CONTROL,
+        &keys::CUSTODY,
+        &keys::COMPRESSED,
+        &keys::LIMITS,
+        &keys::APP,
+        &keys::API,
+        &keys::LOG,
+        &keys::EVENTS,
+        &keys::SECURITY,
+        &keys::TUNNEL,
+        &keys::QUOTA,
+    ];
+    let layers = keys::LAYER_SECTIONS.iter().flat_map(|layer| [&layer.layer, &layer.link]);
+    let sections: Vec<&Section> = plain.into_iter().chain(layers).chain([&keys::RULE]).collect();
+    farlink_config::schema::schema("A node of Farlink", &keys::NODE, &sections)
+}
+
 fn table(out: &mut String, name: &str, help: &str, keys: &[Key]) {
     let _ = writeln!(out, "\n{:<33} # {}", format!("[{name}]"), help.trim_end_matches('.'));
     write_toml(out, keys);
@@ -77,6 +101,7 @@ fn with_value(section: &Section, name: &str, value: &'static str) -> Vec<Key> {
 mod tests {
     use super::*;
     use crate::config::NodeConfig;
+    use farlink_base::node::params;
     use farlink_config::docs::replace_between;
     use std::path::Path;
 
@@ -92,6 +117,18 @@ mod tests {
         }
         let page = std::fs::read_to_string(path).unwrap();
         assert!(page == made, "{path} is old: FARLINK_BLESS=1 cargo test -p farlink-node");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/node.schema.json");
+        if std::env::var_os("FARLINK_BLESS").is_some() {
+            std::fs::write(path, schema()).unwrap();
+        }
+        let found = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(found == schema(), "{path} is old: FARLINK_BLESS=1 cargo test -p farlink-node");
+        let read: serde_json::Value = serde_json::from_str(&found).expect("JSON");
+        let rows = params().map(|row| match row.table() {
+            "" => format!("/properties/{}", row.name()),
+            table => format!("/definitions/{table}/properties/{}", row.name()),
+        });
+        rows.for_each(|row| assert!(read.pointer(&row).is_some(), "{row}"));
     }
 
     #[test]
@@ -101,9 +138,9 @@ mod tests {
         assert_eq!(config.store_dir.unwrap(), Path::new("dir/store"));
         assert_eq!((config.stack.layers.len(), config.stack.links.len()), (LAYERS.len(), LAYERS.len()));
         assert_eq!(config.stack.routes.len(), 1);
-        assert!(config.epoch.is_some() && config.seed_given);
-        for row in keys::LIMIT_PARAMS {
-            assert_eq!((row.get)(&config.stack.limits), row.setting().default, "{}", row.name);
+        assert!(config.epoch.is_some() && config.stack.node.seed.is_some());
+        for row in params().filter(|row| row.default().is_some()) {
+            assert_eq!((row.get)(&config.stack.node), row.default(), "{}", row.path);
         }
     }
 }

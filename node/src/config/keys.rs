@@ -1,13 +1,13 @@
-//! Every key of a node's file: what the reader checks against, where defaults are, and what
-//! `docs/reference/node.md` is made from. Parameters of convergence layers come from the layers' own
-//! tables (`core/cla`).
+//! Every key of a node's file: what the reader checks against, and what `docs/reference/node.md` is made from. Plain
+//! settings of a node come from their own table (`core/base/src/node.rs`), parameters of convergence layers from those of
+//! the layers (`core/cla`).
 
-use farlink_base::{LayerParam, Unit, settings};
+use farlink_base::{CUSTODY_TERMS, REPORT_TERMS, TUNNEL_TERMS, settings};
 use farlink_cla::registry::{Introduction, LAYERS, LayerInfo, Medium, NAMES};
 use farlink_config::custody::PATTERNS;
+use farlink_config::node::row_keys;
 use farlink_config::security::RULE as RULE_KEYS;
 use farlink_config::{Fallback, Key, Kind, Section, custody, key, other, quota, reports, setting_keys};
-use farlink_stack::Limits;
 use std::sync::LazyLock;
 
 use Fallback::{Absent, Is, Required};
@@ -19,133 +19,64 @@ const LOCAL_ADDRESS: Kind = other("address with a port", "\"127.0.0.1:4242\"");
 const API_ADDRESS: Kind = other("address with a port", "\"127.0.0.1:4280\"");
 const ROUTES: Kind = other("table: pattern = node ID", "{ \"ipn:5.*\" = \"ipn:2.0\" }");
 const SOCKET: Kind = other("file, relative to this one", "\"farlink.sock\"");
-const OFFSET: Kind = other("duration, with its sign", "\"-1 h\"");
 const CONTROL_SOCKET: Kind = other("file, relative to this one", "\"node.control.sock\"");
 const PRIVATE: Kind = other("file, relative to this one", "\"node.key\"");
 const PEM: Kind = other("file, relative to this one", "\"node.pem\"");
 const FOLDER: Kind = other("folder, relative to this file", "\"store\"");
 
-/// Top level.
-pub const NODE: Section = Section {
-    name: "node",
-    help: "The top of the file, before the first table.",
-    keys: &[
-        key("node_ids", NODE_IDS, Required, "The first is the node's own name, others are aliases."),
-        key("clock", Choice(CLOCKS), Is("trusted"), "Or \"untrusted\": bundles get time 0 and an age block."),
-        key("clock_error", Kind::Duration, Is("100 ms"), "Bound on the error of a trusted clock."),
-        key(
-            "downtime_max",
-            Kind::Duration,
-            Is("720 h"),
-            "Longest time the node may be down: a clock that says more at a start is doubted until it is set right or confirmed.",
-        ),
-        key(
-            "clock_offset",
-            OFFSET,
-            Absent,
-            "Added to the machine's clock, to try what a wrong one does; without it, nothing.",
-        ),
-        key("crc", Choice(CRCS), Is("crc32c"), "Of blocks made here: \"crc32c\", \"crc16\", \"none\"."),
-        key(
-            "bundle_version",
-            Count(6, 7),
-            Is("7"),
-            "Version of the bundle protocol of bundles made here: 7, or 6. Both are taken, and passed on as they came.",
-        ),
-        key("profile", Choice(PROFILES), Is("permissive"), "How arriving bundles are read: or \"strict\"."),
-        // 9171-5.1-1
-        key("status_reports", Flag, Is("false"), "Whether requested status reports are generated."),
-        key("previous_node_block", Flag, Is("true"), "Put on what is forwarded."),
-        key("hop_limit", Count(0, 255), Is("64"), "Of bundles created here; 0 puts no hop count block."),
-        key(
-            "hand_over_ahead",
-            Kind::Duration,
-            Is("20 ms"),
-            "Work a layer is handed ahead of time, at the link's rate: more where this process gets the processor late, at the price of urgent bundles waiting as long.",
-        ),
-        key(
-            "shards",
-            Count(1, farlink_stack::SHARDS_MAX as u64),
-            Is("1"),
-            "Owner threads, each with a part of the layers, of the store and of the memory: one for each core that busy layers may use.",
-        ),
-        key("seed", Count(0, u64::MAX), Absent, "Of everything random; without it, different at every start."),
-        key("shutdown_timeout", Kind::Duration, Is("10 s"), "How long SIGTERM waits for sessions and disk."),
-        key("store", Kind::Table("store"), Absent, "Where bundles wait."),
-        key("layer", Kind::Tables("layer"), Absent, "Convergence layers, each with sockets of its own."),
-        key("link", Kind::Tables("link"), Absent, "Neighbours."),
-        key("discovery", Kind::Table("discovery"), Absent, "Neighbours found by announcements; without it, none."),
-        key("security", Kind::Table("security"), Absent, "Security of bundles (BPSec)."),
-        key("routes", ROUTES, Absent, "Static routes, tried when the router has none."),
-        key("plan", Kind::Table("plan"), Absent, "The contact plan."),
-        key("router", Kind::Table("router"), Absent, "The router."),
-        key("control", Kind::Table("control"), Absent, "The congestion control."),
-        key("custody", Kind::Table("custody"), Absent, "Custody of bundles; without it, none is taken or asked for."),
-        key("tunnel", Kind::Tables("tunnel"), Absent, "Bundles that travel in others (BIBE), and what comes so."),
-        key(
-            "compressed_reports",
-            Kind::Table("compressed_reports"),
-            Absent,
-            "Reports about many bundles in one (CCSDS 734.6-O-1); without it, none.",
-        ),
-        key("limits", Kind::Table("limits"), Absent, "Bounds."),
-        key(
-            "quota",
-            Kind::Tables("quota"),
-            Absent,
-            "What some sources, or what some neighbours give, may fill of the store.",
-        ),
-        key("app", Kind::Table("app"), Absent, "The application interface."),
-        key("api", Kind::Table("api"), Absent, "The control API."),
-        key("log", Kind::Table("log"), Absent, "The log."),
-        key("events", Kind::Table("events"), Absent, "The events file."),
-    ],
-};
-/// Words of `clock`.
-pub const CLOCKS: &[&str] = &["trusted", "untrusted"];
-/// Words of `crc`.
-pub const CRCS: &[&str] = &["crc32c", "crc16", "none"];
-/// Words of `profile`.
-pub const PROFILES: &[&str] = &["permissive", "strict"];
+/// Keys of a table: these, and the rows of the settings of a node.
+fn with_rows(name: &'static str, help: &'static str, own: &[Key], tables: &[Key]) -> Section {
+    let table = if name == "node" { "" } else { name };
+    Section { name, help, keys: [own, &row_keys(table), tables].concat().leak() }
+}
 
-/// The default of `capacity` in `[store]`, bytes.
-pub const CAPACITY: u64 = 10_000_000_000;
+/// Top level.
+pub static NODE: LazyLock<Section> = LazyLock::new(|| {
+    let own = [key("node_ids", NODE_IDS, Required, "The first is the node's own name, others are aliases.")];
+    with_rows("node", "The top of the file, before the first table.", &own, NODE_TABLES)
+});
+const NODE_TABLES: &[Key] = &[
+    key("store", Kind::Table("store"), Absent, "Where bundles wait."),
+    key("layer", Kind::Tables("layer"), Absent, "Convergence layers, each with sockets of its own."),
+    key("link", Kind::Tables("link"), Absent, "Neighbours."),
+    key("discovery", Kind::Table("discovery"), Absent, "Neighbours found by announcements; without it, none."),
+    key("security", Kind::Table("security"), Absent, "Security of bundles (BPSec)."),
+    key("routes", ROUTES, Absent, "Static routes, tried when the router has none."),
+    key("plan", Kind::Table("plan"), Absent, "The contact plan."),
+    key("router", Kind::Table("router"), Absent, "The router."),
+    key("control", Kind::Table("control"), Absent, "The congestion control."),
+    key("custody", Kind::Table("custody"), Absent, "Custody of bundles; without it, none is taken or asked for."),
+    key("tunnel", Kind::Tables("tunnel"), Absent, "Bundles that travel in others (BIBE), and what comes so."),
+    key(
+        "compressed_reports",
+        Kind::Table("compressed_reports"),
+        Absent,
+        "Reports about many bundles in one (CCSDS 734.6-O-1); without it, none.",
+    ),
+    key("limits", Kind::Table("limits"), Absent, "Bounds."),
+    key(
+        "quota",
+        Kind::Tables("quota"),
+        Absent,
+        "What some sources, or what some neighbours give, may fill of the store.",
+    ),
+    key("app", Kind::Table("app"), Absent, "The application interface."),
+    key("api", Kind::Table("api"), Absent, "The control API."),
+    key("log", Kind::Table("log"), Absent, "The log."),
+    key("events", Kind::Table("events"), Absent, "The events file."),
+];
 
 /// `[store]`.
-pub const STORE: Section = Section {
-    name: "store",
-    help: "Where bundles wait.",
-    keys: &[
-        key(
-            "kind",
-            Choice(&["durable", "memory"]),
-            Absent,
-            "Or \"memory\": gone at exit, acknowledged at once. Without it, durable where there is a `dir`.",
-        ),
-        key("dir", FOLDER, Absent, "Required for \"durable\"."),
-        key("capacity", Kind::Volume, Is("10 GB"), "Most bytes it may keep; beyond it the control decides."),
-        key(
-            "strangers",
-            Kind::Volume,
-            Absent,
-            "What neighbours without a link may fill of it together; without it, half.",
-        ),
-        key("per_source", Kind::Volume, Absent, "What one source may fill of it; without it, all."),
-        key(
-            "reserved",
-            Kind::Volume,
-            Absent,
-            "What only expedited bundles and those that applications here wait for may fill; without it, a sixteenth. Where there \
-             is some, no neighbour and no application fills the rest alone, unless the control gives bundles up.",
-        ),
-        key(
-            "spill_from",
-            Kind::Volume,
-            Is("16 MiB"),
-            "Longer bundles go to a durable store while they arrive; \"0 B\": none.",
-        ),
-    ],
-};
+pub static STORE: LazyLock<Section> = LazyLock::new(|| {
+    let kind = key(
+        "kind",
+        Choice(&["durable", "memory"]),
+        Absent,
+        "Or \"memory\": gone at exit, acknowledged at once. Without it, durable where there is a `dir`.",
+    );
+    let dir = key("dir", FOLDER, Absent, "Required for \"durable\".");
+    with_rows("store", "Where bundles wait.", &[kind, dir], &[])
+});
 
 /// The keys every `[layer.NAME]` has; its parameters follow.
 const KIND: Key = key("kind", Choice(NAMES), Required, "Which convergence layer.");
@@ -332,118 +263,31 @@ pub const CONTROL: Section = Section {
 /// `[custody]`.
 pub static CUSTODY: LazyLock<Section> = LazyLock::new(|| {
     let help = "Custody: bundles are kept until another node has taken custody of them.";
-    let keys = [&[custody::REQUEST, CUSTODY_TIMEOUT][..], custody::RULES, CUSTODY_CODES].concat();
-    Section { name: "custody", help, keys: keys.leak() }
+    let terms = setting_keys(&settings(CUSTODY_TERMS));
+    Section { name: "custody", help, keys: [&[custody::REQUEST], custody::RULES, &terms].concat().leak() }
 });
-const CUSTODY_TIMEOUT: Key = key(
-    "timeout",
-    Kind::Duration,
-    Is("30 s"),
-    "How long a signal is waited for, besides the way there and back; doubles with each repetition.",
-);
-const CUSTODY_CODES: &[Key] = &[
-    key(
-        "transfer_block",
-        Count(13, 191),
-        Is("13"),
-        "Type of the custody block of version 7 (CCSDS 734.6-O-1; drafts had 15).",
-    ),
-    key(
-        "signal_record",
-        Count(2, 64_999),
-        Is("13"),
-        "Type of the custody signals of version 7 (CCSDS 734.6-O-1; drafts had 15).",
-    ),
-];
 
 /// `[[tunnel]]`.
-pub const TUNNEL: Section = Section {
-    name: "tunnel",
-    help: "one for each far end; bundles travel to it inside others (draft-ietf-dtn-bibect)",
-    keys: &[
+pub static TUNNEL: LazyLock<Section> = LazyLock::new(|| {
+    let ends = [
         key("end", NODE_ID, Required, "The far end. What comes from there inside other bundles is taken out."),
         key("to", PATTERNS, Absent, "Destinations of bundles that go in; without it, they only come out here."),
-        key("custody", Flag, Is("false"), "Whether they are kept here until the far end says that it has them."),
-        key(
-            "timeout",
-            Kind::Duration,
-            Is("60 s"),
-            "How long that is waited for, from when a bundle has left this node: the way there and back, and more; doubles with each repetition.",
-        ),
-        key("timeout_max", Kind::Duration, Is("1 h"), "The longest that becomes."),
-        key("bundles", Count(1, 1_000_000), Is("1000"), "Most bundles on their way in that have not left this node."),
-        key("signal_delay", Kind::Duration, Is("1 s"), "How long answers to the far end gather."),
-        key("signal_bundles", Count(1, 100_000), Is("1000"), "Bundles after which they leave at once."),
-        key("record", Count(2, 64_999), Is("3"), "Type of the record that carries a bundle: 3 in drafts, 7 in ION."),
-        key("signal_record", Count(2, 64_999), Is("4"), "Type of the signals about them: 4 in drafts, 8 in ION."),
-        key(
-            "times",
-            Choice(&["dtn", "unix"]),
-            Is("dtn"),
-            "How the time is written at which a bundle goes again: DTN milliseconds as in drafts, or \"unix\" seconds as in ION.",
-        ),
-    ],
-};
+    ];
+    let help = "one for each far end; bundles travel to it inside others (draft-ietf-dtn-bibect)";
+    Section { name: "tunnel", help, keys: [&ends[..], &setting_keys(&settings(TUNNEL_TERMS))].concat().leak() }
+});
 
 /// `[compressed_reports]`.
 pub static COMPRESSED: LazyLock<Section> = LazyLock::new(|| {
     let help = "Compressed reporting (CCSDS 734.6-O-1): bundles that ask for it are reported by numbers, many at once.";
-    Section { name: "compressed_reports", help, keys: [reports::RULES, COMPRESSED_CODES].concat().leak() }
+    Section {
+        name: "compressed_reports",
+        help,
+        keys: [reports::RULES, &setting_keys(&settings(REPORT_TERMS))].concat().leak(),
+    }
 });
-const COMPRESSED_CODES: &[Key] = &[
-    key("block", Count(13, 191), Is("14"), "Type of the block (CCSDS 734.6-O-1; drafts had 16)."),
-    key("record", Count(2, 64_999), Is("14"), "Type of the signals."),
-];
-
 /// `[limits]`.
-pub static LIMITS: LazyLock<Section> = LazyLock::new(|| {
-    let keys = [&[MEMORY], &setting_keys(&settings(LIMIT_PARAMS))[..]].concat();
-    Section { name: "limits", help: "Bounds.", keys: keys.leak() }
-});
-const MEMORY: Key = key(
-    "memory",
-    other("volume", "\"2 GiB\""),
-    Absent,
-    "What the node may use of it; each bound here and of the layers is lowered to its share. Without it, half of \
-     what there is.",
-);
-
-macro_rules! limit {
-    ($field:ident, $unit:ident, $help:literal) => {
-        LayerParam {
-            name: stringify!($field),
-            help: $help,
-            unit: Unit::$unit,
-            min: 1,
-            max: 1 << 50,
-            get: |limits| limits.$field as u64,
-            set: |limits, value| limits.$field = value as _,
-        }
-    };
-}
-
-/// The bounds of a node, by the names of their fields.
-pub const LIMIT_PARAMS: &[LayerParam<Limits>] = &[
-    limit!(bundle_bytes, Bytes, "Largest bundle taken."),
-    limit!(memory_bytes, Bytes, "Payload kept in memory before stored bundles stay on disk."),
-    limit!(arriving_bytes, Bytes, "Bundles that are still arriving, where they are in memory."),
-    limit!(head_bytes, Bytes, "What blocks before payloads take in memory beyond 256 B of each bundle kept."),
-    limit!(bundles, Count, "Bundles kept."),
-    limit!(remembered, Count, "Deliveries remembered, at 56 bytes each."),
-    limit!(registrations, Count, "Endpoints registered by applications."),
-    limit!(fragments, Count, "Fragments waiting to be joined, of which those that nobody vouches for may be half."),
-    limit!(dynamic_links, Count, "Links opened by unconfigured peers."),
-    limit!(reports_per_second, Count, "Status reports made a second; more are not made."),
-    LayerParam {
-        name: "lifetime",
-        help: "How long a bundle is kept here at most, whatever lifetime it has (RFC 9171 4.3.1); \"0 s\": as long as that.",
-        unit: Unit::Nanoseconds,
-        min: 0,
-        max: u32::MAX as u64 * 1_000_000_000,
-        get: |limits| u64::from(limits.lifetime_s) * 1_000_000_000,
-        set: |limits, value| limits.lifetime_s = value.div_ceil(1_000_000_000) as u32,
-    },
-];
+pub static LIMITS: LazyLock<Section> = LazyLock::new(|| with_rows("limits", "Bounds.", &[], &[]));
 
 /// `[[quota]]`.
 pub const QUOTA: Section = Section {
@@ -453,30 +297,17 @@ pub const QUOTA: Section = Section {
 };
 
 /// `[app]`.
-pub const APP: Section = Section {
-    name: "app",
-    help: "The application interface.",
-    keys: &[
-        key("socket", SOCKET, Absent, "AAP2 over a Unix socket; without it, none."),
-        key(
-            "socket_mode",
-            other("permission bits", "\"660\""),
-            Is("600"),
-            "Who may attach: \"660\" lets its group in too.",
-        ),
-        key("listen", LOCAL_ADDRESS, Absent, "AAP2 over TCP, open to whoever reaches it; without it, none."),
-        key(
-            "window",
-            Count(1, 65_536),
-            Is("256"),
-            "Deliveries that a subscriber may leave unanswered, however many it asks for; their bytes are bounded besides, by a \
-             quarter of limits.memory_bytes.",
-        ),
-        key("links", Flag, Is("false"), "Whether applications may enable and disable links (`link` messages)."),
-        key("echo", Flag, Is("true"), "Answer pings on ipn services 128, 7, 2047 and dtn /echo."),
-        key("echo_rate", Count(1, 10_000_000), Is("1000"), "Answers per second at most."),
-    ],
-};
+pub static APP: LazyLock<Section> = LazyLock::new(|| with_rows("app", "The application interface.", APP_PLACES, &[]));
+const APP_PLACES: &[Key] = &[
+    key("socket", SOCKET, Absent, "AAP2 over a Unix socket; without it, none."),
+    key(
+        "socket_mode",
+        other("permission bits", "\"660\""),
+        Is("600"),
+        "Who may attach: \"660\" lets its group in too.",
+    ),
+    key("listen", LOCAL_ADDRESS, Absent, "AAP2 over TCP, open to whoever reaches it; without it, none."),
+];
 
 /// `[api]`.
 pub const API: Section = Section {
@@ -500,10 +331,8 @@ pub const API: Section = Section {
 };
 
 /// `[security]`.
-pub const SECURITY: Section = Section {
-    name: "security",
-    help: "Security of bundles (BPSec, RFC 9172 and RFC 9173).",
-    keys: &[
+pub static SECURITY: LazyLock<Section> = LazyLock::new(|| {
+    let files = [
         key("keys", KEYS, Required, "The keys, which only its owner may read; read again on SIGHUP, with the rules."),
         key(
             "starts",
@@ -512,15 +341,10 @@ pub const SECURITY: Section = Section {
             "Counts the starts of this node, so that no IV comes twice; keep it as long as the keys. Without it, \
              `security.starts` in the folder of the store.",
         ),
-        key(
-            "longest",
-            Kind::Volume,
-            Is("64 MiB"),
-            "Longest payload whose operations are made or checked, in memory; longer bundles are refused where a rule fits.",
-        ),
-        key("rule", Kind::Tables("security.rule"), Absent, "The rules: the first that fits holds."),
-    ],
-};
+    ];
+    let rule = key("rule", Kind::Tables("security.rule"), Absent, "The rules: the first that fits holds.");
+    with_rows("security", "Security of bundles (BPSec, RFC 9172 and RFC 9173).", &files, &[rule])
+});
 const KEYS: Kind = other("file, relative to this one", "\"node.keys\"");
 const STARTS: Kind = other("file, relative to this one", "\"security.starts\"");
 
@@ -552,16 +376,7 @@ pub const SECRET: Section = Section {
 const SECRET_HEX: Kind = other("hexadecimal digits", "\"00112233445566778899aabbccddeeff\"");
 
 /// `[log]`.
-pub const LOG: Section = Section {
-    name: "log",
-    help: "The log.",
-    keys: &[
-        key("level", Choice(LEVELS), Is("info"), "error, warn, info, debug (one line per bundle event), trace."),
-        key("format", Choice(&["text", "json"]), Is("text"), "Or \"json\"."),
-    ],
-};
-/// Words of `level`.
-pub const LEVELS: &[&str] = &["error", "warn", "info", "debug", "trace"];
+pub static LOG: LazyLock<Section> = LazyLock::new(|| with_rows("log", "The log.", &[], &[]));
 
 /// `[events]`.
 pub const EVENTS: Section = Section {

@@ -24,7 +24,7 @@ mod tunnels;
 
 use crate::tls::{Credentials, Files};
 use farlink_base::layer::Medium;
-use farlink_base::{ConfigError, DataVolume, DtnTime, Duration, EndpointId};
+use farlink_base::{ConfigError, DtnTime, EndpointId};
 use farlink_stack::{LayerConfig, LinkConfig};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -32,22 +32,13 @@ use std::path::{Path, PathBuf};
 pub use build::PATTERN_HINT;
 pub use changed::needs_restart;
 pub use discovery::DiscoverySettings;
-pub use docs::example;
-pub use keys::CAPACITY;
+pub use docs::{example, schema};
 
-/// What a node is told: the stack's configuration and the driver's own settings.
+/// What a node is told: the stack's configuration, with all plain settings, and the driver's places and files.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
     /// For the stack. `plan` is read by [`NodeConfig::load`], `seed` and `accel` come at start.
     pub stack: farlink_stack::Config,
-    /// Whether the wall clock is to be believed.
-    pub trusted_clock: bool,
-    /// Bound on the error of a trusted clock, ms.
-    pub clock_error_ms: u64,
-    /// Longest time that the node may have been down: a clock that says more at a start is doubted.
-    pub downtime_max: Duration,
-    /// Added to what the machine's clock says, ns.
-    pub clock_offset_ns: i64,
     /// Folder of the durable store.
     pub store_dir: Option<PathBuf>,
     /// Takes over a store that belongs to another node.
@@ -62,24 +53,12 @@ pub struct NodeConfig {
     pub plan_file: Option<PathBuf>,
     /// Epoch of the plan, where the plan has none.
     pub epoch: Option<DtnTime>,
-    /// Memory budget; without it, half of what there is.
-    pub memory: Option<DataVolume>,
-    /// Owner threads.
-    pub shards: u8,
-    /// Whether the seed was given.
-    pub seed_given: bool,
     /// Application interface.
     pub app: AppSettings,
     /// The control API.
     pub api: ApiSettings,
-    /// Log level word.
-    pub log_level: String,
-    /// Whether log lines are JSON.
-    pub log_json: bool,
     /// Events file.
     pub events: Option<EventsSettings>,
-    /// How long a shutdown may take.
-    pub shutdown_timeout: Duration,
     /// Files of the security of bundles.
     pub security: Option<SecurityFiles>,
     /// The file it came from, for reloading.
@@ -116,23 +95,15 @@ pub struct LinkSettings {
     pub key: Option<String>,
 }
 
-/// The application interface.
+/// Places of the application interface.
 #[derive(Clone, Debug)]
 pub struct AppSettings {
     /// Unix socket path.
     pub socket: Option<PathBuf>,
     /// Permission bits of the socket: whom it lets in.
     pub socket_mode: u32,
-    /// Deliveries a subscriber may have unanswered, however many it asks for.
-    pub window: u32,
-    /// Whether applications may enable and disable links.
-    pub links: bool,
     /// TCP address.
     pub listen: Option<SocketAddr>,
-    /// Whether the node answers echo requests itself.
-    pub echo: bool,
-    /// Answers per second at most.
-    pub echo_rate: u64,
 }
 
 /// The control API.

@@ -1,7 +1,6 @@
 //! `[security]`: rules, and the keys they name.
 
 use super::{NodeConfig, SecurityFiles, keys};
-use farlink_base::DataVolume;
 use farlink_base::security::{Role, Rule, Service};
 use farlink_config::security::{refuse_second_service, rule, shadows};
 use farlink_config::{Errors, Reader};
@@ -23,7 +22,6 @@ pub fn read(top: &Reader<'_>, folder: &Path, store: Option<&Path>) -> Option<(Se
         return None;
     }
     let table = top.table("security", &keys::SECURITY)?;
-    let longest = table.volume("longest").unwrap_or(DataVolume(SecurityConfig::BYTES_MAX));
     let starts = table.text("starts").map(|file| folder.join(file)).or(store.map(|dir| dir.join("security.starts")));
     if starts.is_none() {
         let what = "missing: without a durable store, nothing counts the starts of this node, and IVs would come twice";
@@ -38,7 +36,6 @@ pub fn read(top: &Reader<'_>, folder: &Path, store: Option<&Path>) -> Option<(Se
         keys: KeyRing::default(),
         start: 0,
         seed: [0; 32],
-        bytes_max: longest.bytes(),
         aes_gcm: Some(crate::cipher::AES_GCM),
     };
     let keys = table.text("keys").map(|file| folder.join(file)).unwrap_or_default();

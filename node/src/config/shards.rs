@@ -1,18 +1,11 @@
 //! How many owner threads a node has, and who owns which layer.
 
 use super::NodeConfig;
-use crate::budget::LEAST;
-use farlink_base::exact_volume;
 use farlink_config::Reader;
-
-/// How many there are.
-pub fn count(top: &Reader<'_>) -> u8 {
-    top.count("shards").and_then(|count| u8::try_from(count).ok()).unwrap_or(1)
-}
 
 /// The owner of a layer, the `place`th of the file.
 pub fn owner(top: &Reader<'_>, layer: &Reader<'_>, place: usize) -> u8 {
-    let shards = count(top);
+    let shards = top.setting("shards").map_or(1, |count| count as u8);
     let owner = layer.custom("shard", |input| match u8::try_from(input.integer()?) {
         Ok(owner) if owner < shards => Ok(owner),
         _ => Err(format!("there is no shard {}: `shards` is {shards}", input.integer()?)),
@@ -22,7 +15,7 @@ pub fn owner(top: &Reader<'_>, layer: &Reader<'_>, place: usize) -> u8 {
 
 /// Whether what the file wants can be divided, and whether it is worth it.
 pub fn look(top: &Reader<'_>, config: &NodeConfig) {
-    let shards = config.shards;
+    let shards = config.stack.node.shards;
     if shards <= 1 {
         return;
     }
@@ -36,11 +29,6 @@ pub fn look(top: &Reader<'_>, config: &NodeConfig) {
     }
     if config.discovery.is_some() {
         top.fail("shards", "above 1 with [discovery], whose links nobody assigned", hint);
-    }
-    let least = LEAST * u64::from(shards);
-    if let Some(memory) = config.memory.filter(|memory| memory.bytes() < least) {
-        let why = format!("{shards} shards need a memory of {}, it is {}", exact_volume(least), exact_volume(memory.0));
-        top.fail("shards", why, "raise [limits] memory, or lower `shards`");
     }
     if let Some(idle) = (0..shards).find(|shard| !config.layers.iter().any(|layer| layer.shard == *shard)) {
         let what = format!("shard {idle} has no layer: a layer and its links are in one shard");

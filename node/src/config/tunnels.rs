@@ -6,7 +6,8 @@ use farlink_base::EndpointId;
 use farlink_config::Reader;
 use farlink_config::custody::patterns;
 use farlink_config::reports::{ReportRules, reports};
-use farlink_stack::{CompressedConfig, CompressedSettings, TunnelCodes, TunnelSettings};
+use farlink_config::tunnel::tunnel;
+use farlink_stack::{CompressedConfig, CompressedSettings, TunnelSettings};
 
 /// The `[[tunnel]]` tables of a node with these names.
 pub fn tunnels(top: &Reader<'_>, own: &[EndpointId]) -> Vec<TunnelSettings> {
@@ -17,27 +18,8 @@ pub fn tunnels(top: &Reader<'_>, own: &[EndpointId]) -> Vec<TunnelSettings> {
         if end.as_ref().is_some_and(|end| tunnels.iter().any(|tunnel| tunnel.end.node() == end.node())) {
             reader.fail("end", "there is a tunnel to this node already", "join the two: `to` is a list");
         }
-        let timeout = reader.duration("timeout").unwrap_or_default();
-        if timeout.is_zero() {
-            reader.fail("timeout", "every bundle would be sent again at once", "give e.g. \"60 s\"");
-        }
-        let record = reader.count("record").unwrap_or_default();
-        let signal = reader.count("signal_record").unwrap_or_default();
-        if record == signal {
-            reader.fail("signal_record", "is the type of the record that carries bundles", "drafts have 3 and 4");
-        }
-        tunnels.push(TunnelSettings {
-            end: end.unwrap_or_default(),
-            to: patterns(&reader, "to").unwrap_or_default(),
-            custody: reader.flag("custody").unwrap_or_default(),
-            timeout,
-            timeout_max: reader.duration("timeout_max").unwrap_or_default(),
-            signal_delay: reader.duration("signal_delay").unwrap_or_default(),
-            signal_bundles: reader.count("signal_bundles").unwrap_or(1),
-            bundles: reader.count("bundles").unwrap_or(1),
-            version: 7,
-            codes: TunnelCodes { bundle: record, signal, unix: reader.choice("times") == Some(1) },
-        });
+        let to = patterns(&reader, "to").unwrap_or_default();
+        tunnels.push(TunnelSettings { to, ..TunnelSettings::of(end.unwrap_or_default(), &tunnel(&reader)) });
     }
     tunnels
 }
@@ -56,16 +38,16 @@ fn far_end(text: &str, own: &[EndpointId]) -> Result<EndpointId, String> {
 /// `[compressed_reports]`; `None` where there is none.
 pub fn compressed(top: &Reader<'_>) -> Option<CompressedConfig> {
     let table = top.table("compressed_reports", &keys::COMPRESSED)?;
-    let ReportRules { to, request, delay, bundles } = reports(&table);
-    let settings = CompressedSettings { to, request, delay, bundles };
-    let (block, record) = (table.count("block").unwrap_or_default(), table.count("record").unwrap_or_default());
-    Some(CompressedConfig { settings, block, record })
+    let ReportRules { to, request, terms } = reports(&table);
+    let config = CompressedConfig::of(&terms);
+    Some(CompressedConfig { settings: CompressedSettings { to, request, ..config.settings }, ..config })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::NodeConfig;
+    use farlink_stack::TunnelCodes;
     use std::path::Path;
 
     fn parse(text: &str) -> Result<NodeConfig, String> {

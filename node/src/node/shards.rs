@@ -59,7 +59,7 @@ impl Node {
         }
         nodes.iter().for_each(|node| main.addresses.extend(&node.addresses));
         main.siblings = nodes;
-        for own in config.shards.max(1)..count {
+        for own in config.stack.node.shards.max(1)..count {
             tracing::info!("the store of shard {own}, which is no more, is emptied");
         }
         Ok(main)
@@ -84,7 +84,7 @@ impl Node {
     fn take_away(self) {
         let own = self.io.mesh.as_ref().map_or(0, |mesh| mesh.own());
         let empty = self.stack.is_open() && self.stack.held() == 0;
-        let dir = self.config.store_dir.clone().filter(|_| own >= self.config.shards.max(1) && empty);
+        let dir = self.config.store_dir.clone().filter(|_| own >= self.config.stack.node.shards.max(1) && empty);
         drop(self);
         if let Some(dir) = dir {
             let _ = std::fs::remove_dir_all(dir);
@@ -175,7 +175,7 @@ impl Node {
 
 /// What to do where a node cannot be divided that must be.
 fn left_over(config: &NodeConfig, count: u8) -> String {
-    match config.shards < count {
+    match config.stack.node.shards < count {
         true => {
             "the store has folders of shards: `shards` was above 1, and what is in them leaves by `sabr` or `static`"
                 .into()

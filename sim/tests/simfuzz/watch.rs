@@ -124,13 +124,13 @@ impl Watch {
         let node = |node: &farlink_scenario::Node| Node {
             name: node.name.clone(),
             durable: node.store == StoreKind::Durable,
-            capacity: node.store_capacity.bytes(),
+            capacity: node.settings().store.capacity.bytes(),
             quotas: node.quotas.iter().filter_map(|quota| limited(scenario, quota)).collect(),
             gives_up: !matches!(node.control.name.as_str(), "none" | "ion"),
             number: node.number.0,
             // What is around another in a tunnel is counted besides, where a store is in memory.
             hellos: match (node.router.name.as_str(), node.control.name.as_str()) {
-                _ if !node.tunnels.is_empty() => node.store_capacity.bytes() + HELLOS,
+                _ if !node.tunnels.is_empty() => node.settings().store.capacity.bytes() + HELLOS,
                 ("sabr", "none") => 0,
                 _ => HELLOS,
             },
@@ -158,7 +158,10 @@ impl Watch {
             end: Instant::ZERO + scenario.duration,
             drains: scenario.description.contains(DRAINS),
             inside: scenario.nodes.iter().any(|node| !node.tunnels.is_empty()),
-            few_hops: scenario.nodes.iter().any(|node| usize::from(node.hop_limit) < scenario.nodes.len()),
+            few_hops: scenario
+                .nodes
+                .iter()
+                .any(|node| usize::from(node.settings().agent.hop_limit) < scenario.nodes.len()),
             loses: scenario.description.contains(LOSES) || hearsay && lies(Lie::Arrived),
             hops: 0,
             lost: 0,

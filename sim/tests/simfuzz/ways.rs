@@ -42,11 +42,15 @@ impl Ways {
         // Bundles in others make hops that nobody counts, and what is told of copies says nothing of an order.
         let known = scenario.nodes.iter().all(|node| node.tunnels.is_empty());
         let queues = |node: &farlink_scenario::Node| known && node.router.name == "sabr" && node.control.name == "none";
-        let node = |(index, node): (usize, &farlink_scenario::Node)| Node {
-            number: node.number.0,
-            hop_limit: (known && node.hop_limit > 0 && node.bundle_version == 7).then_some(node.hop_limit.into()),
-            steady: if queues(node) { steady(scenario, index) } else { BTreeSet::new() },
-            ..Node::default()
+        let node = |(index, node): (usize, &farlink_scenario::Node)| {
+            let told = node.settings();
+            Node {
+                number: node.number.0,
+                hop_limit: (known && told.agent.hop_limit > 0 && told.bundle_version == 7)
+                    .then_some(told.agent.hop_limit.into()),
+                steady: if queues(node) { steady(scenario, index) } else { BTreeSet::new() },
+                ..Node::default()
+            }
         };
         Ways { nodes: scenario.nodes.iter().enumerate().map(node).collect(), ..Ways::default() }
     }

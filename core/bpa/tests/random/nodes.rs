@@ -2,7 +2,7 @@
 
 use super::LINKS;
 use super::support::{self, NoRouter, Node, Rule, Script, contacts, settings};
-use farlink_base::{DataVolume, Duration, EndpointId, LinkId, Rng};
+use farlink_base::{AgentSettings, DataVolume, Duration, EndpointId, LinkId, Rng};
 use farlink_bpa::{CustodySettings, Settings};
 
 /// The node of this seed.
@@ -15,7 +15,8 @@ pub fn small(seed: u64) -> Settings {
     Settings {
         links,
         capacity_bytes: 20_000 + rng.below(100_000),
-        status_reports: rng.chance(0.5),
+        node: AgentSettings { status_reports: rng.chance(0.5), ..settings().node },
+        limits: limits(seed),
         durable: rng.chance(0.8),
         custody: rng.chance(0.6).then(|| {
             Box::new(CustodySettings {
@@ -27,7 +28,6 @@ pub fn small(seed: u64) -> Settings {
                 ..CustodySettings::default()
             })
         }),
-        limits: limits(seed),
         rare: rare(seed),
         ..settings()
     }

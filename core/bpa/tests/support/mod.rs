@@ -16,8 +16,8 @@ pub use toy::{Bundle, Toy, from_two, piece};
 
 use farlink_base::layer::{SendId, Ticket};
 use farlink_base::{
-    BundleHandle, BundleMeta, Clock, DataRate, DeleteReason, DtnTime, Duration, EndpointId, Event, Facts, HopState,
-    Instant, LayerId, LinkId, NodeId, Payload, Priority, Refusal, store,
+    AgentSettings, BundleHandle, BundleMeta, Clock, DataRate, DeleteReason, DtnTime, Duration, EndpointId, Event,
+    Facts, HopState, Instant, LayerId, LinkId, NodeId, Payload, Priority, Refusal, store,
 };
 use farlink_bpa::app::{AdminInput, AppInput, AppOutput, Delivery, DeliveryId, RegistrationId, RequestId, SendRequest};
 use farlink_bpa::{Agent, Input, Limits, LinkSettings, OfferToken, Output, Reading, Settings};
@@ -78,21 +78,29 @@ pub fn link(n: u32) -> LinkSettings {
     }
 }
 
+/// Settings with these bounds.
+pub fn bounded(limits: Limits) -> Settings {
+    Settings { limits, ..settings() }
+}
+
+/// Settings of a node that makes status reports, or none.
+pub fn reporting(status_reports: bool) -> Settings {
+    let settings = settings();
+    Settings { node: AgentSettings { status_reports, ..settings.node }, ..settings }
+}
+
 pub fn settings() -> Settings {
     Settings {
         node_ids: vec![EndpointId::ipn(1, 0)],
         links: vec![link(0), link(1)],
         routes: vec![("ipn:9.*".into(), EndpointId::ipn(3, 0))],
         limits: Limits::default(),
-        hand_over_ahead: farlink_bpa::HAND_OVER_AHEAD,
+        node: AgentSettings { hop_limit: 10, ..AgentSettings::default() },
         capacity_bytes: 1 << 20,
         record_bytes: 0,
         durable: true,
-        status_reports: false,
         custody: None,
         rare: None,
-        previous_node_block: true,
-        hop_limit: 10,
         version: toy::VERSION,
         shard: 0,
         seed: 1,

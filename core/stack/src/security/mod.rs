@@ -44,26 +44,15 @@ pub struct SecurityConfig {
     pub start: u32,
     /// What keys for single blocks are made from; nobody may guess it, and no two runs may have the same.
     pub seed: [u8; 32],
-    /// Longest payload of bundles whose operations are made or checked: they are copied, and in memory.
-    pub bytes_max: u64,
     /// What this machine does faster than the portable cipher.
     pub aes_gcm: Option<AesGcm>,
 }
 impl fmt::Debug for SecurityConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let SecurityConfig { rules, keys, start: _, seed: _, bytes_max, aes_gcm: _ } = self;
-        f.debug_struct("SecurityConfig")
-            .field("rules", rules)
-            .field("keys", keys)
-            .field("bytes_max", bytes_max)
-            .finish()
+        let SecurityConfig { rules, keys, start: _, seed: _, aes_gcm: _ } = self;
+        f.debug_struct("SecurityConfig").field("rules", rules).field("keys", keys).finish()
     }
 }
-impl SecurityConfig {
-    /// The same where nobody says otherwise.
-    pub const BYTES_MAX: u64 = 64 << 20;
-}
-
 /// What was done for the security of bundles since the start, in operations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SecurityCounts {
@@ -149,10 +138,10 @@ impl Security {
             keys: told.keys.clone(),
             nonces: Nonces::new(&own, told.start),
             seed: Secret::new(told.seed.to_vec()),
-            bytes_max: told.bytes_max,
+            bytes_max: node.node.security.longest.bytes(),
             used: BTreeMap::new(),
             counts: Cell::default(),
-            crc: node.crc,
+            crc: node.node.crc,
             accel: node.accel,
             aes_gcm: told.aes_gcm,
         }

@@ -28,9 +28,10 @@ fn secret(name: &str, byte: u8) -> (String, Secret) {
     (String::from(name), Secret::new(vec![byte; 32]))
 }
 fn node_with(node: u64, rules: Vec<Rule>, keys: Vec<(String, Secret)>) -> Security {
-    let told =
-        SecurityConfig { rules, keys: KeyRing::new(keys), start: 5, seed: [9; 32], bytes_max: 1 << 20, aes_gcm: None };
-    Security::new(&told, &Config::new(EndpointId::ipn(node, 0)))
+    let told = SecurityConfig { rules, keys: KeyRing::new(keys), start: 5, seed: [9; 32], aes_gcm: None };
+    let mut config = Config::new(EndpointId::ipn(node, 0));
+    config.node.security.longest = farlink_base::DataVolume(1 << 20);
+    Security::new(&told, &config)
 }
 fn node(node: u64, rules: Vec<Rule>) -> Security {
     node_with(node, rules, vec![secret("mac", 1), secret("cipher", 2)])
@@ -622,7 +623,6 @@ fn a_bundle_for_another_name_of_this_node_is_checked_as_for_the_one_in_the_rule(
         keys: KeyRing::new([secret("mac", 1)]),
         start: 5,
         seed: [9; 32],
-        bytes_max: 1 << 20,
         aes_gcm: None,
     };
     let mut config = Config::new(EndpointId::ipn(3, 0));
@@ -826,7 +826,6 @@ fn keys_of_single_blocks_depend_on_whole_seed() {
             keys: KeyRing::new([secret("cipher", 2)]),
             start: 5,
             seed,
-            bytes_max: 1 << 20,
             aes_gcm: None,
         };
         let meta = Security::new(&told, &Config::new(EndpointId::ipn(1, 0))).protect(hello()).unwrap();

@@ -391,13 +391,13 @@ fn what_cannot_be_divided_is_refused() {
     let mut config = Config::new(EndpointId::ipn(1, 0));
     let owners = alloc::vec![0; config.layers.len()];
     config.shards = Some(super::ShardConfig::new(0, 2, owners));
-    config.limits.bundles = 1 << 20;
+    config.node.limits.bundles = 1 << 20;
     assert!(super::check(&config, false).is_ok());
     assert!(super::check(&config, true).is_err(), "copies");
-    config.limits.bundles = super::SHARD_BUNDLES_MAX + 1;
+    config.node.limits.bundles = super::SHARD_BUNDLES_MAX + 1;
     assert!(super::check(&config, false).is_err(), "bundles");
     for (own, count) in [(2, 2), (0, 0), (0, 65)] {
-        config.limits.bundles = 1;
+        config.node.limits.bundles = 1;
         config.shards = Some(super::ShardConfig::new(own, count, Vec::new()));
         assert!(super::check(&config, false).is_err(), "{own} of {count}");
     }

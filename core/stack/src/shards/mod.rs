@@ -25,8 +25,7 @@ use farlink_base::layer::{self, SendId, Ticket};
 use farlink_base::{ConfigError, LinkId};
 pub use heads::HeadBudget;
 
-/// Most shards of a node.
-pub const SHARDS_MAX: u8 = 64;
+pub use farlink_base::node::SHARDS_MAX;
 /// Bundles that one shard may hold: its transmissions are numbered by them, and leave eight bits for the shard.
 pub const SHARD_BUNDLES_MAX: u64 = 1 << 23;
 /// Where the shard is in the number of a transmission that comes from another one.
@@ -132,7 +131,7 @@ pub(crate) fn check(config: &Config, copies: bool) -> Result<(), ConfigError> {
     if !config.tunnels.is_empty() {
         return wrong("1 with tunnels: both ends of one are to meet", "take [[tunnel]] or `shards` out");
     }
-    if config.limits.bundles > SHARD_BUNDLES_MAX {
+    if config.node.limits.bundles > SHARD_BUNDLES_MAX {
         let expected = format!("at most {SHARD_BUNDLES_MAX} bundles in each shard");
         return Err(error(String::from("limits.bundles"), &expected, "lower it, or use more shards"));
     }

@@ -12,9 +12,7 @@ use farlink_base::{
 };
 use farlink_bpa::app::{AppInput, AppOutput, DeliveryId, RegistrationId, RequestId, SendRequest};
 use farlink_cla::{ltp, tcpcl_v4};
-use farlink_stack::{
-    Codec, Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, Output, Stack, StoreConfig, StoreKind,
-};
+use farlink_stack::{Codec, Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, Output, Stack, StoreKind};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
@@ -84,11 +82,11 @@ fn config(layer: Layer, index: usize, count: usize) -> Config {
     if index + 1 < count {
         config.routes = vec![(format!("ipn:{count}.*"), EndpointId::ipn(own + 1, 0))];
     }
-    config.store = StoreConfig::new(StoreKind::Durable, DataVolume(1 << 30));
+    config.keep_in(StoreKind::Durable, DataVolume(1 << 30));
     config.router = "static".into();
-    config.limits.memory_bytes = 0;
-    config.limits.arriving_bytes = 4 << 20;
-    config.spill_from = DataVolume(1 << 20);
+    config.node.limits.memory_bytes = 0;
+    config.node.limits.arriving_bytes = 4 << 20;
+    config.node.store.spill_from = DataVolume(1 << 20);
     config.seed = own;
     config
 }

@@ -10,9 +10,7 @@ use farlink_base::{
 use farlink_bpa::app::{AppInput, AppOutput, RegistrationId};
 use farlink_cla::oneway;
 use farlink_cla::udpcl;
-use farlink_stack::{
-    Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, Output, Stack, StoreConfig, StoreKind,
-};
+use farlink_stack::{Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, Output, Stack, StoreKind};
 use std::net::SocketAddr;
 
 /// Seconds from 2000 to the test.
@@ -252,8 +250,8 @@ fn stack(tune: fn(&mut Config)) -> Stack {
     }];
     config.routes = vec![("*".into(), EndpointId::ipn(2, 0))];
     config.router = "static".into();
-    config.status_reports = true;
-    config.store = StoreConfig::new(StoreKind::Durable, DataVolume(1 << 30));
+    config.node.agent.status_reports = true;
+    config.keep_in(StoreKind::Durable, DataVolume(1 << 30));
     tune(&mut config);
     Stack::new(config).expect("the configuration is right")
 }

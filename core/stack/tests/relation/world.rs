@@ -15,9 +15,7 @@ use farlink_base::{
 };
 use farlink_bpa::app::{AppInput, AppOutput, RegistrationId, RequestId, SendRequest};
 use farlink_cla::udpcl;
-use farlink_stack::{
-    Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, Output, Stack, StoreConfig, StoreKind,
-};
+use farlink_stack::{Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, Output, Stack, StoreKind};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -155,10 +153,10 @@ impl World {
             .map(|to| (format!("ipn:{to}.*"), EndpointId::ipn(if to < own { own - 1 } else { own + 1 }, 0)))
             .collect();
         let kind = if self.setup.durable { StoreKind::Durable } else { StoreKind::Memory };
-        let store = StoreConfig::new(kind, DataVolume(64 << 20));
-        config.store = StoreConfig { file_max: FILE_MAX, ..store };
+        config.keep_in(kind, DataVolume(64 << 20));
+        config.store.file_max = FILE_MAX;
         config.router = "static".into();
-        config.bundle_version = self.setup.version;
+        config.node.bundle_version = self.setup.version;
         config.seed = seed;
         Stack::new(config).expect("the configuration is right")
     }

@@ -1,0 +1,486 @@
+//! The settings of a node: the one table that node files and their reload, scenarios in both worlds, references, schemas
+//! and `--help` are made of.
+//!
+//! A row is the field itself, its default, range and words; what it means is said by the code that reads the field. Read
+//! [`NodeSettings`] and [`NodeParam`] first. Not in the table: names, addresses, files, and lists such as links and rules.
+
+use crate::{
+    ClockTrust, CrcType, DataVolume, Duration, LogFormat, LogLevel, Profile, Setting, Unit, exact_volume, nanoseconds,
+};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// One row: a setting of a node, and how it gets into [`NodeSettings`] and out of it.
+#[derive(Debug)]
+pub struct NodeParam {
+    /// Key of a node file, with its table: `hop_limit`, `limits.bundles`.
+    pub path: &'static str,
+    /// One sentence: what it does.
+    pub help: &'static str,
+    range: Range,
+    /// The value; `None` where nothing was said of a setting without a default.
+    pub get: fn(&NodeSettings) -> Option<u64>,
+    /// Sets it; the value is in the range.
+    pub set: fn(&mut NodeSettings, u64),
+    /// What holds where nothing is said, if it follows from other settings.
+    follows: Option<fn(&NodeSettings) -> u64>,
+    /// Shown in place of a default where there is none.
+    example: Option<u64>,
+    /// Whether a running node takes it from a file that it reads again; otherwise it needs a restart.
+    pub is_live: bool,
+    /// Why simulations ignore it; `None`: they obey it.
+    pub unsimulated: Option<&'static str>,
+}
+
+/// What a setting counts, its smallest and its largest value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Range(pub Unit, pub u64, pub u64);
+
+pub(crate) const FLAG: Range = Range(Unit::Flag, 0, 1);
+const OFFSET: Range = Range(Unit::Offset, 0, u64::MAX);
+pub(crate) const fn count(min: u64, max: u64) -> Range {
+    Range(Unit::Count, min, max)
+}
+const fn bytes(min: u64, max: u64) -> Range {
+    Range(Unit::Bytes, min, max)
+}
+pub(crate) const fn choice(words: &'static [&'static str]) -> Range {
+    Range(Unit::Choice(words), 0, words.len() as u64 - 1)
+}
+/// Up to a hundred years.
+pub(crate) const DURATION: Range = Range(Unit::Nanoseconds, 0, 36_500 * 86_400 * 1_000_000_000);
+
+impl NodeParam {
+    const fn new(
+        path: &'static str,
+        range: Range,
+        help: &'static str,
+        get: fn(&NodeSettings) -> Option<u64>,
+        set: fn(&mut NodeSettings, u64),
+    ) -> Self {
+        NodeParam { path, help, range, get, set, follows: None, example: None, is_live: false, unsimulated: None }
+    }
+    const fn live(self) -> Self {
+        NodeParam { is_live: true, ..self }
+    }
+    const fn unsimulated(self, why: &'static str) -> Self {
+        NodeParam { unsimulated: Some(why), ..self }
+    }
+    const fn example(self, value: u64) -> Self {
+        NodeParam { example: Some(value), ..self }
+    }
+    const fn follows(self, value: fn(&NodeSettings) -> u64) -> Self {
+        NodeParam { follows: Some(value), ..self }
+    }
+    /// The row of this path.
+    pub fn named(path: &str) -> Option<&'static NodeParam> {
+        params().find(|row| row.path == path)
+    }
+    /// Table of a node file in which it stands: `limits`; empty for the top of the file.
+    pub fn table(&self) -> &'static str {
+        self.path.rsplit_once('.').map_or("", |(table, _)| table)
+    }
+    /// Key in that table.
+    pub fn name(&self) -> &'static str {
+        self.path.rsplit_once('.').map_or(self.path, |(_, name)| name)
+    }
+    /// Value where nothing is said; `None` where there is none, or it follows from other settings.
+    pub fn default(&self) -> Option<u64> {
+        if self.follows.is_some() { None } else { (self.get)(&NodeSettings::default()) }
+    }
+    /// The row without its type; its default is an example where there is none.
+    pub fn setting(&self) -> Setting {
+        let Range(unit, min, max) = self.range;
+        let default = self.default().or(self.example).unwrap_or(min);
+        Setting { name: self.name(), help: self.help, unit, default, min, max }
+    }
+    /// The value, if it is not what holds where nothing is said.
+    pub fn said(&self, settings: &NodeSettings) -> Option<u64> {
+        let usual = self.follows.map_or_else(|| self.default(), |follows| Some(follows(settings)));
+        (self.get)(settings).filter(|value| Some(*value) != usual)
+    }
+}
+
+/// All rows: those of the top of a node file, then table by table.
+pub fn params() -> impl Iterator<Item = &'static NodeParam> {
+    [TOP, AGENT, STORE, SHARES, MORE_LIMITS, LIMITS, SECURITY, APP, LOG].into_iter().flatten()
+}
+
+/// The rows of one table of a node file; the empty name is the top.
+pub fn params_of(table: &str) -> impl Iterator<Item = &'static NodeParam> {
+    params().filter(move |row| row.table() == table)
+}
+
+/// Something that a row reads and sets as a number.
+pub(crate) trait Plain {
+    fn value(&self) -> Option<u64>;
+    fn of(value: u64) -> Self;
+}
+
+macro_rules! plain {
+    ($($type:ty: |$self:ident| $value:expr, |$number:ident| $of:expr;)*) => {$(
+        impl Plain for $type {
+            fn value(&self) -> Option<u64> {
+                let $self = *self;
+                Some($value)
+            }
+            fn of($number: u64) -> Self {
+                $of
+            }
+        }
+    )*};
+}
+macro_rules! plain_words {
+    ($($type:ident)*) => { plain!($($type: |own| own as u64, |place| *<$type>::ALL.get(place as usize).unwrap_or(&<$type>::ALL[0]);)*); };
+}
+plain! {
+    bool: |own| u64::from(own), |value| value != 0;
+    u8: |own| own.into(), |value| value as u8;
+    u32: |own| own.into(), |value| value as u32;
+    u64: |own| own, |value| value;
+    usize: |own| own as u64, |value| value as usize;
+    i64: |own| own.cast_unsigned(), |value| value.cast_signed();
+    Duration: |own| nanoseconds(own), |value| Duration::from_nanos(value);
+    DataVolume: |own| own.bytes(), |value| DataVolume(value);
+}
+plain_words!(ClockTrust CrcType LogFormat LogLevel Profile);
+impl<T: Plain> Plain for Option<T> {
+    fn value(&self) -> Option<u64> {
+        self.as_ref().and_then(Plain::value)
+    }
+    fn of(value: u64) -> Self {
+        Some(T::of(value))
+    }
+}
+
+/// A table: the fields of a struct with their defaults, and a row for each.
+macro_rules! settings {
+    (
+        $(#[$doc:meta])*
+        $name:ident, $rows:ident: $prefix:literal, |$node:ident| $place:expr;
+        $($(#[$about:meta])* $field:ident: $type:ty = $default:expr, $range:expr, $help:literal $(, .$option:ident($($value:expr)?))*;)*
+        $(+ $(#[$inner_doc:meta])* $inner:ident: $inner_type:ty = $inner_default:expr;)*
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub struct $name {
+            $($(#[$about])* #[doc = $help] pub $field: $type,)*
+            $($(#[$inner_doc])* pub $inner: $inner_type,)*
+        }
+        impl Default for $name {
+            fn default() -> Self {
+                $name { $($field: $default,)* $($inner: $inner_default,)* }
+            }
+        }
+        const $rows: &[NodeParam] = &[$(
+            NodeParam::new(
+                concat!($prefix, stringify!($field)),
+                $range,
+                $help,
+                |$node| Plain::value(&$place.$field),
+                |$node, value| $place.$field = Plain::of(value),
+            )
+            $(.$option($($value)?))*
+        ),*];
+    };
+}
+
+/// Most shards of a node.
+pub const SHARDS_MAX: u8 = 64;
+
+/// The least memory that a node is given.
+pub const MEMORY_MIN: u64 = 64 << 20;
+
+settings! {
+    /// Every plain setting of a node.
+    NodeSettings, TOP: "", |node| node;
+    clock: ClockTrust = ClockTrust::Trusted, choice(ClockTrust::WORDS),
+        "Whether the machine's clock is believed: \"untrusted\" gives bundles time 0 and an age block.";
+    clock_error: Duration = Duration::from_millis(100), DURATION, "Bound on the error of a trusted clock.";
+    downtime_max: Duration = Duration::from_secs(720 * 3600), DURATION,
+        "Longest time the node may be down: a clock that says more at a start is doubted until it is set right or confirmed.",
+        .unsimulated("a simulated node knows how long it was down");
+    clock_offset: i64 = 0, OFFSET, "Added to the machine's clock, to try what a wrong one does; without it, nothing.",
+        .follows(|_| 0), .example((-3_600_000_000_000_i64).cast_unsigned()), .live();
+    crc: CrcType = CrcType::Crc32c, choice(CrcType::WORDS), "CRC on blocks made here; a primary block always has one.";
+    bundle_version: u8 = 7, count(6, 7),
+        "Version of the bundle protocol of bundles made here: 7, or 6. Both are taken, and passed on as they came.";
+    profile: Profile = Profile::Permissive, choice(Profile::WORDS),
+        "How arriving bundles are read: by the letter of the standard, or as peers in the field send them.";
+    shards: u8 = 1, count(1, SHARDS_MAX as u64),
+        "Owner threads, each with a part of the layers, of the store and of the memory: one for each core that busy layers may use.",
+        .unsimulated("a simulated node is one stack");
+    seed: Option<u64> = None, count(0, u64::MAX), "Of everything random; without it, different at every start.", .example(1);
+    shutdown_timeout: Duration = Duration::from_secs(10), DURATION, "How long SIGTERM waits for sessions and disk.",
+        .unsimulated("simulated nodes are not shut down");
+    + /// What the agent obeys.
+    agent: AgentSettings = AgentSettings::default();
+    + /// Memory that the node may use; `None`: half of what there is.
+    memory: Option<DataVolume> = None;
+    + /// Room for bundles.
+    store: StoreSettings = StoreSettings::default();
+    + /// Bounds.
+    limits: Limits = Limits::default();
+    + /// Security of bundles.
+    security: SecuritySettings = SecuritySettings::default();
+    + /// The application interface.
+    app: AppSettings = AppSettings::default();
+    + /// The log.
+    log: LogSettings = LogSettings::default();
+}
+
+settings! {
+    /// Plain settings that the agent keeps: the others are gone from a node that runs, for thousands of nodes fit in one
+    /// process.
+    AgentSettings, AGENT: "", |node| node.agent;
+    status_reports: bool = false, FLAG, "Whether status reports are generated, of bundles that ask for them.";
+    previous_node_block: bool = true, FLAG, "Whether what is forwarded says which node it leaves.";
+    hop_limit: u8 = 64, count(0, 255), "Hop limit of bundles created here; 0 puts no hop count block.";
+    hand_over_ahead: Duration = Duration::from_millis(20), DURATION,
+        "Work a layer is handed ahead of time, at the link's rate: more where this process gets the processor late, at the price of urgent bundles waiting as long.";
+}
+
+settings! {
+    /// How much is kept, and where long bundles arrive.
+    StoreSettings, STORE: "store.", |node| node.store;
+    capacity: DataVolume = DataVolume(10_000_000_000), bytes(0, 1 << 60),
+        "Most bytes the store may keep; beyond it the control decides.";
+    spill_from: DataVolume = DataVolume(16 << 20), bytes(0, 1 << 60),
+        "Longer bundles go to a durable store while they arrive; \"0 B\": none.";
+}
+
+/// Shares of the store, which are bounds; by themselves they follow from its capacity.
+const SHARES: &[NodeParam] = &[
+    NodeParam::new(
+        "store.strangers",
+        bytes(0, 1 << 60),
+        "What neighbours without a link may fill of it together; without it, half.",
+        |node| Some(node.limits.stranger_bytes),
+        |node, value| node.limits.stranger_bytes = value,
+    )
+    .follows(|node| node.store.capacity.bytes() / 2)
+    .example(100_000),
+    NodeParam::new(
+        "store.per_source",
+        bytes(0, 1 << 60),
+        "What one source may fill of it; without it, all.",
+        |node| Some(node.limits.source_bytes),
+        |node, value| node.limits.source_bytes = value,
+    )
+    .follows(|_| u64::MAX)
+    .example(100_000),
+    NodeParam::new(
+        "store.reserved",
+        bytes(0, 1 << 60),
+        "What only expedited bundles and those that applications here wait for may fill; without it, a sixteenth. Where there is some, no neighbour and no application fills the rest alone, unless the control gives bundles up.",
+        |node| Some(node.limits.reserved_bytes),
+        |node, value| node.limits.reserved_bytes = value,
+    )
+    .follows(|node| node.store.capacity.bytes() / 16)
+    .example(100_000),
+];
+
+/// What a head may take of memory as a matter of course; only what is more counts to [`Limits::head_bytes`].
+pub const SHORT_HEAD_BYTES: u64 = 256;
+
+/// Largest value of a bound.
+const LARGE: u64 = 1 << 50;
+
+/// Bounds that stand apart: of all memory, and in whole seconds.
+const MORE_LIMITS: &[NodeParam] = &[
+    NodeParam::new(
+        "limits.memory",
+        bytes(MEMORY_MIN, LARGE),
+        "What the node may use of it; each bound here and of the layers is lowered to its share. Without it, half of what there is.",
+        |node| node.memory.map(DataVolume::bytes),
+        |node, value| node.memory = Some(DataVolume(value)),
+    )
+    .example(2 << 30)
+    .unsimulated("simulated nodes share the memory of one process"),
+    NodeParam::new(
+        "limits.lifetime",
+        Range(Unit::Nanoseconds, 0, u32::MAX as u64 * 1_000_000_000),
+        "How long a bundle is kept here at most, in whole seconds, whatever lifetime it has (RFC 9171 4.3.1); \"0 s\": as long as that.",
+        |node| Some(u64::from(node.limits.lifetime_s) * 1_000_000_000),
+        |node, value| node.limits.lifetime_s = value.div_ceil(1_000_000_000) as u32,
+    ),
+];
+
+settings! {
+    /// Every table and buffer is bounded.
+    Limits, LIMITS: "limits.", |node| node.limits;
+    bundle_bytes: u64 = 4 << 30, bytes(1, LARGE), "Largest bundle taken.";
+    memory_bytes: u64 = 1 << 30, bytes(1, LARGE), "Payload kept in memory before stored bundles stay on disk.";
+    arriving_bytes: u64 = 1 << 30, bytes(1, LARGE), "Bundles that are still arriving, where they are in memory.";
+    head_bytes: u64 = 1 << 30, bytes(1, LARGE),
+        "What blocks before payloads take in memory beyond 256 B of each bundle kept; those of neighbours nobody configured may be half.";
+    bundles: u64 = 10_000_000, count(1, LARGE), "Bundles kept.";
+    remembered: usize = 1_000_000, count(1, LARGE), "Deliveries remembered, at 56 bytes each.";
+    registrations: usize = 10_000, count(1, LARGE), "Endpoints registered by applications.";
+    fragments: usize = 100_000, count(1, LARGE),
+        "Fragments waiting to be joined, of which those that nobody vouches for may be half.";
+    dynamic_links: usize = 10_000, count(1, LARGE), "Links opened by unconfigured peers.";
+    reports_per_second: u32 = 1000, count(1, u32::MAX as u64), "Status reports made a second; more are not made.";
+    + /// Seconds that a bundle is kept here at most, whatever lifetime it has (RFC 9171 4.3.1); 0: as long as that.
+    lifetime_s: u32 = 0;
+    + /// Most bytes kept of neighbours nobody configured, all together; of the bundles kept they may be half.
+    stranger_bytes: u64 = u64::MAX;
+    + /// Most bytes kept of one source.
+    source_bytes: u64 = u64::MAX;
+    + /// Bytes of the store that only expedited bundles and those applications here wait for may fill; 0: none, and
+    /// whoever comes first fills it. Where there are some, no giver fills the rest alone either.
+    reserved_bytes: u64 = 0;
+}
+
+settings! {
+    /// Security of bundles.
+    SecuritySettings, SECURITY: "security.", |node| node.security;
+    longest: DataVolume = DataVolume(64 << 20), bytes(0, LARGE),
+        "Longest payload whose operations are made or checked, in memory; longer bundles are refused where a rule fits.";
+}
+
+/// Why simulations know no applications.
+const TRAFFIC: &str = "the applications of a simulation are its traffic";
+
+settings! {
+    /// The application interface.
+    AppSettings, APP: "app.", |node| node.app;
+    window: u32 = 256, count(1, 65_536),
+        "Deliveries that a subscriber may leave unanswered, however many it asks for; their bytes are bounded besides, by a quarter of limits.memory_bytes.",
+        .unsimulated(TRAFFIC);
+    links: bool = false, FLAG, "Whether applications may enable and disable links (`link` messages).", .unsimulated(TRAFFIC);
+    echo: bool = true, FLAG, "Answer pings on ipn services 128, 7, 2047 and dtn /echo.", .unsimulated(TRAFFIC);
+    echo_rate: u64 = 1000, count(1, 10_000_000), "Answers per second at most.", .unsimulated(TRAFFIC);
+}
+
+/// Why simulations know no log.
+const NO_LOG: &str = "a simulated node has events and no log";
+
+settings! {
+    /// The log.
+    LogSettings, LOG: "log.", |node| node.log;
+    level: LogLevel = LogLevel::Info, choice(LogLevel::WORDS),
+        "error, warn, info, debug (one line per bundle event), trace.", .live(), .unsimulated(NO_LOG);
+    format: LogFormat = LogFormat::Text, choice(LogFormat::WORDS), "Lines for people, or JSON.", .unsimulated(NO_LOG);
+}
+
+/// Values that a file gives, by the paths of their rows.
+pub type Given = Vec<(&'static str, u64)>;
+
+/// What contradicts itself in settings: the path of one of them, why, and what to try.
+pub type Contradiction = (&'static str, String, &'static str);
+
+impl NodeSettings {
+    /// Sets what a file gives; a path that no row has is left out.
+    pub fn apply(&mut self, given: &[(&'static str, u64)]) {
+        for (path, value) in given {
+            if let Some(row) = NodeParam::named(path) {
+                (row.set)(self, *value);
+            }
+        }
+    }
+    /// Sets what follows from other settings, but for those of which something is said.
+    pub fn settle(&mut self, is_said: impl Fn(&str) -> bool) {
+        for row in params().filter(|row| !is_said(row.path)) {
+            if let Some(follows) = row.follows {
+                let value = follows(self);
+                (row.set)(self, value);
+            }
+        }
+        // One that arrives in memory must fit there whole.
+        if self.longest_in_memory() > self.limits.arriving_bytes {
+            self.limits.bundle_bytes = self.limits.bundle_bytes.min(self.limits.arriving_bytes);
+        }
+    }
+    /// The longest bundle that is in memory until it is whole.
+    fn longest_in_memory(&self) -> u64 {
+        match self.store.spill_from.bytes() {
+            0 => self.limits.bundle_bytes,
+            longer => self.limits.bundle_bytes.min(longer),
+        }
+    }
+    /// What contradicts itself in these settings before they are settled, of which a file says some.
+    pub fn contradictions(&self, is_said: impl Fn(&str) -> bool) -> Vec<Contradiction> {
+        let mut found: Vec<Contradiction> = Vec::new();
+        let capacity = self.store.capacity.bytes();
+        if capacity == 0 {
+            found.push(("store.capacity", "leaves no room for any bundle".into(), "give e.g. \"10 GB\""));
+        } else if is_said("store.reserved") && self.limits.reserved_bytes >= capacity {
+            let what = "leaves nothing of the capacity to others".into();
+            found.push(("store.reserved", what, "reserve less than `capacity`"));
+        }
+        let (longest, arriving) = (self.longest_in_memory(), self.limits.arriving_bytes);
+        if longest > arriving && (is_said("limits.bundle_bytes") || self.store.spill_from.bytes() > 0) {
+            let path = if is_said("limits.arriving_bytes") { "limits.arriving_bytes" } else { "limits.bundle_bytes" };
+            let (longest, arriving) = (DataVolume(longest), DataVolume(arriving));
+            let what = format!("bundles of {longest} arrive in memory, and arriving_bytes is {arriving}: none would");
+            let hint = "raise arriving_bytes, lower bundle_bytes, or let long bundles go to disk: spill_from";
+            found.push((path, what, hint));
+        }
+        let least = MEMORY_MIN * u64::from(self.shards);
+        if let Some(memory) = self.memory.filter(|memory| self.shards > 1 && memory.bytes() < least) {
+            let (least, memory) = (exact_volume(least), exact_volume(memory.bytes()));
+            let what = format!("{} shards need a memory of {least}, it is {memory}", self.shards);
+            found.push(("shards", what, "raise [limits] memory, or lower `shards`"));
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    #[test]
+    fn every_row_reads_back_what_it_set() {
+        for row in params() {
+            let (mut settings, setting) = (NodeSettings::default(), row.setting());
+            assert!(setting.check(setting.default).is_ok(), "{}", row.path);
+            let ends = [setting.min, setting.max].into_iter().filter(|end| *end < LARGE << 11);
+            for value in ends.chain([setting.default]) {
+                (row.set)(&mut settings, value);
+                assert_eq!((row.get)(&settings), Some(value), "{}", row.path);
+                assert_eq!(setting.parse(&setting.text(value)), Ok(value), "{}", row.path);
+            }
+            assert_eq!(NodeParam::named(row.path).map(|found| found.path), Some(row.path));
+            let (table, name) = (row.table(), row.name());
+            assert_eq!(row.path.replacen(&format!("{table}."), "", 1), name);
+            assert!(row.help.ends_with('.'), "{}: a sentence", row.path);
+        }
+        let mut paths: Vec<&str> = params().map(|row| row.path).collect();
+        paths.sort_unstable();
+        paths.dedup();
+        assert_eq!(paths.len(), params().count(), "no path twice");
+    }
+
+    #[test]
+    fn what_follows_from_others_is_set_unless_said() {
+        let mut settings = NodeSettings::default();
+        settings.apply(&[("store.capacity", 1600), ("store.strangers", 7), ("none", 1)]);
+        settings.settle(|path| path == "store.strangers");
+        let limits = &settings.limits;
+        assert_eq!((limits.stranger_bytes, limits.source_bytes, limits.reserved_bytes), (7, u64::MAX, 100));
+        let said: Vec<_> = params().filter_map(|row| row.said(&settings).map(|value| (row.path, value))).collect();
+        assert_eq!(said, [("store.capacity", 1600), ("store.strangers", 7)]);
+    }
+
+    #[test]
+    fn bundles_that_cannot_arrive_are_refused_or_lowered() {
+        let with = |given: &[(&'static str, u64)]| {
+            let mut settings = NodeSettings::default();
+            settings.apply(given);
+            let is_said = |path: &str| given.iter().any(|(known, _)| *known == path);
+            let found: Vec<&str> = settings.contradictions(is_said).into_iter().map(|(path, ..)| path).collect();
+            settings.settle(is_said);
+            (found, settings.limits.bundle_bytes)
+        };
+        assert_eq!(with(&[]), (vec![], 4 << 30), "longer ones go to disk");
+        assert_eq!(with(&[("store.spill_from", 0)]), (vec![], 1 << 30), "no longer than what may arrive");
+        assert_eq!(with(&[("store.spill_from", 0), ("limits.bundle_bytes", 2 << 30)]).0, ["limits.bundle_bytes"]);
+        assert_eq!(with(&[("limits.arriving_bytes", 1 << 20)]).0, ["limits.arriving_bytes"]);
+        assert_eq!(with(&[("shards", 2), ("limits.memory", 100 << 20)]).0, ["shards"]);
+        assert_eq!(with(&[("store.capacity", 5), ("store.reserved", 5)]).0, ["store.reserved"]);
+    }
+}

@@ -1,0 +1,70 @@
+//! Plain settings of nodes, by the rows of [`farlink_base::node`]: keys of `[[node]]`, and what holds without them.
+//!
+//! Rows of the top of a node file have their names here; those of its `[store]` have `store_` before them, for `store` is
+//! a word of scenarios; those of other tables are in tables of the same name, `[node.limits]`.
+
+use crate::keys::ROW_TABLES;
+use crate::types::Node;
+use farlink_base::node::{Given, params_of};
+use farlink_base::{DataVolume, Duration, NodeParam, NodeSettings};
+use farlink_config::node::{RowsAt, node_settings, row_key};
+use farlink_config::{Fallback, Key, Reader};
+
+/// What stands before the names of rows of `[store]`.
+const STORE: &str = "store_";
+
+/// Settings of a node of which a scenario says nothing.
+pub(crate) fn usual() -> NodeSettings {
+    let mut usual = NodeSettings { clock_error: Duration::ZERO, ..NodeSettings::default() };
+    usual.store.capacity = DataVolume(1_000_000_000);
+    usual.shutdown_timeout = Duration::from_secs(2);
+    usual
+}
+
+/// What holds in scenarios besides.
+const NOTES: &[(&str, &str)] = &[
+    ("clock_error", "In the testbed 1 ms, unless given."),
+    ("hand_over_ahead", "In the testbed 100 ms where nodes get the processor late, unless given."),
+    ("seed", "In scenarios it follows from theirs, unless given."),
+    ("store.strangers", "In scenarios it is all, unless given."),
+];
+
+/// The keys of a table of a node file.
+pub(crate) fn row_keys(table: &str) -> Vec<Key> {
+    let usual = usual();
+    let key = |row: &'static NodeParam| {
+        let key = row_key(row);
+        let name = if table == "store" { format!("{STORE}{}", key.name).leak() } else { key.name };
+        let default = match (key.default, (row.get)(&usual)) {
+            (Fallback::Is(_), Some(value)) => Fallback::Is(row.setting().text(value).leak()),
+            (other, _) => other,
+        };
+        let note =
+            NOTES.iter().find(|(path, _)| *path == row.path).map_or(String::new(), |(_, note)| format!(" {note}"));
+        let ignored = row.unsimulated.map_or(String::new(), |why| format!(" Simulations ignore it: {why}."));
+        Key { name, default, help: format!("{}{note}{ignored}", key.help).leak(), ..key }
+    };
+    params_of(table).map(key).collect()
+}
+
+/// What a table says of the settings of its nodes.
+pub(crate) fn given(reader: &Reader<'_>) -> Given {
+    let tables: Vec<_> =
+        ROW_TABLES.iter().map(|(table, section)| (*table, reader.table_or_empty(table, section))).collect();
+    let tables = tables.iter().map(|(table, reader)| RowsAt { table, prefix: "", reader });
+    let own = [RowsAt { table: "", prefix: "", reader }, RowsAt { table: "store", prefix: STORE, reader }];
+    node_settings(&tables.chain(own).collect::<Vec<_>>(), usual()).1
+}
+
+impl Node {
+    /// Its settings: those given, and what holds without. What follows from others is not settled.
+    pub fn settings(&self) -> NodeSettings {
+        let mut settings = usual();
+        settings.apply(&self.given);
+        settings
+    }
+    /// Whether the scenario gives this setting, by the path of its row.
+    pub fn gives(&self, path: &str) -> bool {
+        self.given.iter().any(|(known, _)| *known == path)
+    }
+}

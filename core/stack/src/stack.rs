@@ -321,8 +321,8 @@ impl Stack {
         }
         self.link_layer[place] = id;
         self.work_off(now, None, out);
-        let Stack { agent, work, link_layer, layers, arrivals, .. } = self;
-        agent.add_link_of(now, &settings, origin, &mut Joint { work, out, link_layer, layers, arrivals });
+        let Stack { agent, edges, work, link_layer, layers, arrivals, .. } = self;
+        agent.add_link_of(now, &settings, origin, edges, &mut Joint { work, out, link_layer, layers, arrivals });
         if free_hellos {
             agent.free_hellos(link);
         }
@@ -341,8 +341,8 @@ impl Stack {
         self.work.push_back(Work::Layer(layer, layer::Input::RemoveLink { link }));
         // What its layer had of it comes back to the agent before the agent forgets it.
         self.work_off(now, None, out);
-        let Stack { agent, work, link_layer, layers, arrivals, .. } = self;
-        agent.remove_link(now, link, &mut Joint { work, out, link_layer, layers, arrivals });
+        let Stack { agent, edges, work, link_layer, layers, arrivals, .. } = self;
+        agent.remove_link(now, link, edges, &mut Joint { work, out, link_layer, layers, arrivals });
         self.wake_agent(now, out);
         self.link_layer[link.0 as usize] = NO_LAYER;
     }

@@ -368,7 +368,7 @@ impl Agent {
         } else if let Some(taken) = self.outbound.queues.take_loose(&mut self.book) {
             self.on_loose(cx, taken);
         } else if !self.outbound.reroute_scan.is_idle() {
-            self.sweep_one(cx);
+            self.rescan_one(cx);
         } else if self.room.memory.settle_one(&mut self.book) {
         } else if let Some(turn) = self.outbound.offers.made().and_then(|offers| offers.turn(&self.book)) {
             self.offer_turn(now, turn);
@@ -382,7 +382,7 @@ impl Agent {
         self.work.has_steps() || self.outbound.has_work() || self.room.memory.settles()
     }
 
-    fn sweep_one<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>) {
+    fn rescan_one<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>) {
         let Some(bundle) = self.outbound.reroute_scan.next(&mut self.book) else { return };
         self.await_delivery(bundle);
         if self.book.get(bundle).is_some_and(|held| self.waits_for_a_way(held)) {

@@ -20,7 +20,7 @@ pub const TABLE: &[Mutant] = &[
     ),
     durable(
         "what came back is released by old signals",
-        "core/bpa/src/procedures/receive.rs",
+        "core/bpa/src/tunnel/outgoing.rs",
         "            tunnels.came_back(number);\n",
         "            let _ = (tunnels, number);\n",
         &["-p farlink-bpa --test all tunnel_ends::"],

@@ -144,11 +144,11 @@ impl Custody {
         }
     }
     /// Whether custody of so many more bytes may be taken.
-    pub fn has_room(&self, size: u64) -> bool {
+    fn has_room(&self, size: u64) -> bool {
         self.bytes.saturating_add(size) <= self.settings.bytes
     }
     /// A held bundle asks for custody.
-    pub fn enter(&mut self, book: &mut Book, bundle: Handle, stage: Stage, before: Option<Custodian>) {
+    fn enter(&mut self, book: &mut Book, bundle: Handle, stage: Stage, before: Option<Custodian>) {
         let Some(held) = book.get(bundle) else { return };
         let (number, size) = (held.number, held.size());
         let original = held.bundle.fragment().map(|_| held.bundle.original_id());
@@ -178,7 +178,7 @@ impl Custody {
     }
     /// What was promised is kept: this node has custody now. Who had it before; `None`: nothing was promised.
     // 5050-5.10-1, 5050-5.10.1-1
-    pub fn take(&mut self, book: &mut Book, number: u64) -> Option<Option<Custodian>> {
+    fn take(&mut self, book: &mut Book, number: u64) -> Option<Option<Custodian>> {
         let entry = self.entries.get_mut(&number).filter(|entry| entry.stage == Stage::Promised)?;
         entry.stage = Stage::Ours;
         book.hold(entry.bundle, RetentionConstraint::Custody);
@@ -186,7 +186,7 @@ impl Custody {
     }
     /// Forgets a bundle.
     // 5050-5.10.2-1
-    pub fn forget(&mut self, number: u64) -> Option<Entry> {
+    fn forget(&mut self, number: u64) -> Option<Entry> {
         let entry = self.entries.remove(&number)?;
         if matches!(entry.stage, Stage::Promised | Stage::Ours) {
             self.bytes = self.bytes.saturating_sub(entry.size);
@@ -199,10 +199,10 @@ impl Custody {
         }
         Some(entry)
     }
-    pub fn get(&self, number: u64) -> Option<&Entry> {
+    fn get(&self, number: u64) -> Option<&Entry> {
         self.entries.get(&number)
     }
-    pub fn get_mut(&mut self, number: u64) -> Option<&mut Entry> {
+    fn get_mut(&mut self, number: u64) -> Option<&mut Entry> {
         self.entries.get_mut(&number)
     }
     pub fn is(&self, number: u64, stage: Stage) -> bool {
@@ -213,11 +213,11 @@ impl Custody {
         self.entries.range(first..=last.max(first)).next().map(|(number, _)| *number)
     }
     /// Bundles in custody that are pieces of this one; the first few.
-    pub fn pieces_of(&self, original: u128) -> impl Iterator<Item = u64> + '_ {
+    fn pieces_of(&self, original: u128) -> impl Iterator<Item = u64> + '_ {
         self.pieces.range((original, 0)..=(original, u64::MAX)).map(|(_, number)| *number).take(64)
     }
     /// A neighbour is given a bundle in custody.
-    pub fn handed(&mut self, number: u64, to: PeerId) {
+    fn handed(&mut self, number: u64, to: PeerId) {
         let Some(entry) = self.entries.get_mut(&number).filter(|entry| entry.stage == Stage::Ours) else { return };
         if let Some(due) = entry.due.take() {
             self.repeats.remove(&(due, number));
@@ -230,7 +230,7 @@ impl Custody {
         entry.to.push(to);
     }
     /// It is sent again when there is no signal by then, or earlier where that was agreed.
-    pub fn repeat_at(&mut self, number: u64, at: Instant) {
+    fn repeat_at(&mut self, number: u64, at: Instant) {
         let Some(entry) = self.entries.get_mut(&number).filter(|entry| entry.stage == Stage::Ours) else { return };
         if entry.due.is_some_and(|due| due <= at) {
             return;
@@ -241,7 +241,7 @@ impl Custody {
         self.repeats.insert((at, number));
     }
     /// How long a signal is waited for after so many repetitions, beyond the time of the way.
-    pub fn patience(&self, tries: u8) -> Duration {
+    fn patience(&self, tries: u8) -> Duration {
         let doubled = self.settings.timeout.saturating_mul(1 << u32::from(tries.min(20)));
         doubled.min(self.settings.timeout_max.max(self.settings.timeout))
     }
@@ -255,7 +255,7 @@ impl Custody {
         entry.taken.covers(&own)
     }
     /// A number more to be told of; it leaves with others after a while.
-    pub fn gather(&mut self, now: Instant, told: Told, number: u64) {
+    fn gather(&mut self, now: Instant, told: Told, number: u64) {
         let due = now + self.settings.signal_delay;
         let most = self.settings.signal_bundles;
         let gathered = self.gathered.entry(told.clone()).or_insert_with(|| {

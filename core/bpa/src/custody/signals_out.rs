@@ -27,6 +27,16 @@ fn asks(meta: &BundleMeta) -> bool {
 }
 
 impl Agent {
+    /// Whether custody is a matter of this node at all, its own or others'.
+    pub(crate) fn deals_in_custody(&self) -> bool {
+        self.custody.is_some()
+    }
+    /// A neighbour, or the far end of a tunnel, is given a bundle.
+    pub(crate) fn note_handed(&mut self, number: u64, to: PeerId) {
+        if let Some(custody) = &mut self.custody {
+            custody.handed(number, to);
+        }
+    }
     /// Whether this node can have custody at all: it keeps what it says it keeps, and no copies of it are made. With
     /// copies there is no single custodian.
     fn may_have_custody(&self) -> bool {

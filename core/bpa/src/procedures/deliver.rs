@@ -130,7 +130,7 @@ impl Agent {
         let Some(held) = self.book.get(bundle) else { return false };
         let destination = &self.mailbox(held);
         let record = match cx.edge.record(&held.bundle) {
-            Record::Custody(signals) if destination.is_node_id() && self.custody.is_some() => {
+            Record::Custody(signals) if destination.is_node_id() && self.deals_in_custody() => {
                 return self.hear_custody(bundle, signals, cx.out);
             }
             record => record,

@@ -41,7 +41,7 @@ impl Agent {
             }
         }
         self.leave_custody(cx, bundle, why);
-        if self.tunnels.is_some() {
+        if self.has_tunnels() {
             self.leave_tunnel(cx, bundle, why);
         }
         self.tell(now, &PolicyEvent::Gone { bundle, why });

@@ -58,7 +58,7 @@ impl Agent {
         if let Some(backoff) = self.outbound.backoff.made() {
             backoff.leave(bundle);
         }
-        if self.tunnels.is_some() && self.tunnel(cx, bundle) {
+        if self.has_tunnels() && self.tunnel(cx, bundle) {
             return;
         }
         self.route(cx, bundle);

@@ -127,7 +127,7 @@ impl Agent {
     /// is a disk.
     pub(crate) fn taken(&self) -> u64 {
         // What is around other bundles takes no room of its own.
-        let (bundles, bytes) = self.tunnels.as_ref().map_or((0, 0), |tunnels| tunnels.around());
+        let (bundles, bytes) = self.around();
         let records = self.settings.record_bytes.saturating_mul((self.book.len() as u64).saturating_sub(bundles));
         let held = self.book.bytes().saturating_sub(bytes).saturating_sub(self.fragments.arriving_bytes());
         held.saturating_add(records).saturating_add(self.room.reservations.bytes())

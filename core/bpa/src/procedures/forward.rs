@@ -304,9 +304,7 @@ impl Agent {
         if range.as_ref().is_none_or(|range| range.start == 0) {
             self.note_forwarded(now, bundle, cx.edge);
         }
-        if let Some(custody) = &mut self.custody {
-            custody.handed(number.0, peer);
-        }
+        self.note_handed(number.0, peer);
         if let Some(held) = self.book.get_mut(bundle).filter(|_| range.is_none()) {
             held.labels = labels.map(|split| split.ours);
         }

@@ -79,7 +79,7 @@ impl Agent {
             },
             cx.out,
         );
-        if self.custody.is_some() {
+        if self.deals_in_custody() {
             let carrier = match debt {
                 Some(Debt::Offer(token)) if token.layer == OfferToken::TUNNEL => self.previous_of_inside(token).0,
                 _ => new.from,
@@ -198,7 +198,7 @@ impl Agent {
         let Some(held) = self.book.get_mut(handle) else { return };
         held.flags.set(Flags::DURABLE, true);
         self.pay(handle, owed.debts, Ok(()), cx.out);
-        if self.custody.is_some() {
+        if self.deals_in_custody() {
             self.on_custody_stored(cx, handle);
         }
         let last = self.book.release(handle, RetentionConstraint::Commit);
@@ -270,7 +270,7 @@ impl Agent {
             },
             cx.out,
         );
-        if self.custody.is_some() {
+        if self.deals_in_custody() {
             self.resume_custody(handle, index.flags, hop);
         }
         self.event(cx.out, Event::Recovered { bundle });

@@ -59,7 +59,7 @@ impl Agent {
         if done {
             let why = if moved { Why::Migrated(sending.peer) } else { Why::Forwarded };
             self.depart(cx, bundle, why, None);
-        } else if self.custody.is_some() {
+        } else if self.deals_in_custody() {
             self.await_signal(cx.now, bundle, sending.link, sending.peer);
         }
     }

@@ -297,8 +297,8 @@ impl Agent {
     /// it said before counts no more.
     fn note_return(&mut self, bundle: Handle, from: PeerId, hop: &HopState) {
         let back = self.book.get(bundle).filter(|held| is_on_new_way(held, from, hop)).map(|held| held.number);
-        if let (Some(tunnels), Some(number)) = (&mut self.tunnels, back) {
-            tunnels.came_back(number);
+        if let Some(number) = back {
+            self.note_back_from_tunnel(number);
         }
     }
 
@@ -332,8 +332,7 @@ impl Agent {
 
     /// Who gave a bundle, by name: a neighbour, or the far end of the tunnel that it came out of. Null: nobody knows.
     pub(super) fn previous_name(&self, from: PeerId) -> EndpointId {
-        let far_end = || Some(self.tunnels.as_ref()?.far_end(from)?.clone());
-        self.neighbours.peers().get(from).map(Peer::endpoint).or_else(far_end).unwrap_or_default()
+        self.neighbours.peers().get(from).map(Peer::endpoint).or_else(|| self.far_end(from)).unwrap_or_default()
     }
 
     /// Rules that let a bundle in at all.

@@ -20,6 +20,10 @@ use farlink_book::{Flags, Handle, Held, Origin, RetentionConstraint, Why};
 const RUNS_MAX: usize = 2048;
 
 impl Agent {
+    /// The far end of the tunnel that a bundle came out of.
+    pub(crate) fn far_end(&self, from: PeerId) -> Option<EndpointId> {
+        self.tunnels.as_ref()?.far_end(from).cloned()
+    }
     /// Whether a bundle is a record of a tunnel's far end, as long as nobody found that it carries nothing.
     pub(crate) fn comes_through_tunnel(&self, held: &Held) -> bool {
         let Some(tunnels) = &self.tunnels else { return false };

@@ -2,7 +2,7 @@
 //! to those who sent such here.
 //!
 //! To the rest of the agent the way through a tunnel is a transmission over [`LinkId::TUNNEL`]: the bundle is held for
-//! [`RetentionConstraint::Send`](farlink_book::Reason) until the one around it has left, or, with custody, until the far end says that
+//! [`RetentionConstraint::Send`](farlink_book::RetentionConstraint) until the one around it has left, or, with custody, until the far end says that
 //! it has it. The one around it is never on disk: its payload is on it already, with the bundle inside.
 
 mod incoming;
@@ -160,11 +160,11 @@ impl Tunnels {
         }
     }
     /// What a tunnel was told.
-    pub fn settings(&self, rule: usize) -> Option<&TunnelSettings> {
+    fn settings(&self, rule: usize) -> Option<&TunnelSettings> {
         self.tunnels.get(rule).map(|tunnel| &tunnel.settings)
     }
     /// All tunnels.
-    pub fn all(&self) -> impl Iterator<Item = (usize, &TunnelSettings)> {
+    fn all(&self) -> impl Iterator<Item = (usize, &TunnelSettings)> {
         self.tunnels.iter().map(|tunnel| &tunnel.settings).enumerate()
     }
     /// The tunnel with this far end.
@@ -180,11 +180,11 @@ impl Tunnels {
         (self.outer.len() as u64, self.bytes)
     }
     /// One by its number.
-    pub fn get(&self, number: u64) -> Option<&Inner> {
+    fn get(&self, number: u64) -> Option<&Inner> {
         self.inner.get(&number)
     }
     /// The same, to be changed.
-    pub fn get_mut(&mut self, number: u64) -> Option<&mut Inner> {
+    fn get_mut(&mut self, number: u64) -> Option<&mut Inner> {
         self.inner.get_mut(&number)
     }
     /// Whether a tunnel takes no bundle more for now; this one then waits in its line.
@@ -197,7 +197,7 @@ impl Tunnels {
         under_way
     }
     /// A bundle goes into a tunnel.
-    pub fn enter(&mut self, held: &Held, rule: usize, send: SendId) {
+    fn enter(&mut self, held: &Held, rule: usize, send: SendId) {
         let bytes = held.bundle.payload.len();
         if let Some(tunnel) = self.tunnels.get_mut(rule) {
             tunnel.bundles += 1;
@@ -210,7 +210,7 @@ impl Tunnels {
         (inner.rule, inner.send, inner.outer, inner.made) = (rule, Some(send), None, false);
     }
     /// A number for the next transmission of a bundle.
-    pub fn give(&mut self, number: u64) -> u64 {
+    fn give(&mut self, number: u64) -> u64 {
         let given = self.next;
         self.next += 1;
         if let Some(inner) = self.inner.get_mut(&number) {
@@ -231,14 +231,14 @@ impl Tunnels {
         self.outer.insert(outer.number, (number, inner.rule, inner.bytes, size));
     }
     /// A bundle came back on another way: what is said of its transmissions before says no more that another has it.
-    pub fn came_back(&mut self, number: u64) {
+    fn came_back(&mut self, number: u64) {
         let Some(inner) = self.inner.get_mut(&number) else { return };
         for given in inner.given.drain(..) {
             self.given.remove(&given);
         }
     }
     /// A transmission that came to nothing before there was a bundle around it, or with one that left.
-    pub fn leave(&mut self, number: u64) {
+    fn leave(&mut self, number: u64) {
         self.repeats.stop(number);
         let Some(inner) = self.inner.get_mut(&number) else { return };
         if inner.send.take().is_some() && !inner.made {
@@ -267,7 +267,7 @@ impl Tunnels {
         tunnel.line.pop_first().map(|(_, _, bundle)| bundle)
     }
     /// A bundle is no longer held.
-    pub fn forget(&mut self, held: &Held) -> End {
+    fn forget(&mut self, held: &Held) -> End {
         let number = held.number;
         self.plain.remove(&number);
         if let Some((inside, rule, bytes, size)) = self.outer.remove(&number) {
@@ -293,7 +293,7 @@ impl Tunnels {
     }
 
     /// A signal is waited for.
-    pub fn repeat_at(&mut self, number: u64, at: Instant) {
+    fn repeat_at(&mut self, number: u64, at: Instant) {
         self.repeats.at(number, at);
     }
     /// Until when one is waited for.
@@ -301,13 +301,13 @@ impl Tunnels {
         self.repeats.due(number)
     }
     /// How long a signal is waited for after so many failures.
-    pub fn patience(&self, rule: usize, failures: u8) -> Duration {
+    fn patience(&self, rule: usize, failures: u8) -> Duration {
         let Some(settings) = self.settings(rule) else { return Duration::MAX };
         let doubled = settings.timeout.saturating_mul(1 << u32::from(failures.min(20)));
         doubled.min(settings.timeout_max.max(settings.timeout))
     }
     /// Whether these are numbers that were given.
-    pub fn gave(&self, first: u64, last: u64) -> bool {
+    fn gave(&self, first: u64, last: u64) -> bool {
         self.first <= first && first <= last && last < self.next
     }
     /// The first transmission of these numbers that is remembered, and its bundle.
@@ -316,15 +316,15 @@ impl Tunnels {
     }
 
     /// A bundle is being taken out of the one around it.
-    pub fn open(&mut self, delivery: DeliveryId, opened: Opened) {
+    fn open(&mut self, delivery: DeliveryId, opened: Opened) {
         self.opened.insert(delivery, opened);
     }
     /// Which tunnel one that is being taken out came through.
-    pub fn place_of(&self, delivery: DeliveryId) -> Option<usize> {
+    fn place_of(&self, delivery: DeliveryId) -> Option<usize> {
         self.opened.get(&delivery).map(|opened| opened.rule)
     }
     /// The far end of the tunnel that a giver stands for.
-    pub fn far_end(&self, from: PeerId) -> Option<&EndpointId> {
+    fn far_end(&self, from: PeerId) -> Option<&EndpointId> {
         let place = usize::try_from(u32::MAX - from.0).ok()?;
         self.tunnels.get(place).map(|tunnel| &tunnel.settings.end)
     }
@@ -342,7 +342,7 @@ impl Tunnels {
     }
 
     /// A transmission more to be told of; it leaves with others after a while.
-    pub fn gather(&mut self, now: Instant, said: Said, number: u64) {
+    fn gather(&mut self, now: Instant, said: Said, number: u64) {
         let Some(settings) = self.settings(said.rule) else { return };
         let (due, most) = (now + settings.signal_delay, settings.signal_bundles);
         let gathered = self.gathered.entry(said.clone()).or_insert_with(|| {

@@ -43,6 +43,21 @@ impl Agent {
         settings.custody && !(told && meta.destination.node() == settings.end.node())
     }
 
+    /// Whether this node sends anything through tunnels.
+    pub(crate) fn has_tunnels(&self) -> bool {
+        self.tunnels.is_some()
+    }
+    /// Bundles around others, and their bytes: they take no room of their own.
+    pub(crate) fn around(&self) -> (u64, u64) {
+        self.tunnels.as_ref().map_or((0, 0), |tunnels| tunnels.around())
+    }
+    /// A bundle that left through a tunnel is here again: what was said of it before counts no more.
+    pub(crate) fn note_back_from_tunnel(&mut self, number: u64) {
+        if let Some(tunnels) = &mut self.tunnels {
+            tunnels.came_back(number);
+        }
+    }
+
     /// A bundle to be forwarded goes into a tunnel, if one is for it; or waits for room in it.
     pub(crate) fn tunnel<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle) -> bool {
         let Some(held) = self.book.get(bundle) else { return false };
@@ -74,9 +89,7 @@ impl Agent {
         if let (Some(tunnels), Some(held)) = (&mut self.tunnels, self.book.get(bundle)) {
             tunnels.enter(held, rule, id);
         }
-        if let Some(custody) = &mut self.custody {
-            custody.handed(number, PeerId::NONE);
-        }
+        self.note_handed(number, PeerId::NONE);
         self.event(cx.out, Event::Transmitting { bundle: name, link: LinkId::TUNNEL });
         let (link, hop) = (LinkId::TUNNEL, Box::new(hop));
         cx.out.push(Output::Send {

@@ -167,11 +167,7 @@ impl Sink<Output> for Io {
             Output::Read { delivery, result } => self.apps.read(delivery, result, &mut self.inputs),
             Output::Event(event) if self.mesh.as_ref().is_some_and(|mesh| mesh.is_told_elsewhere(&event)) => {}
             Output::Event(event) => self.events.push(self.now, event),
-            Output::Message { .. }
-            | Output::MessageCancel { .. }
-            | Output::MessageHello { .. }
-            | Output::MessageWaits { .. }
-            | Output::MessageVerdict { .. } => {}
+            Output::Message(_) => {}
         }
     }
     fn wants(&self, class: EventClass) -> bool {

@@ -8,7 +8,7 @@ use crate::weights;
 use farlink_base::layer::{SendId, Ticket};
 use farlink_base::{BundleMeta, Duration, HopState, Instant, LinkId, Refusal, TimerKey};
 use farlink_scenario::{LayerInfo, Scenario};
-use farlink_stack::Input;
+use farlink_stack::{Input, MessageInput};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -82,7 +82,7 @@ impl Crossings {
     pub fn begin(&mut self, now: Instant, link: usize, queue: &mut Queue, todo: &mut VecDeque<(usize, Input)>) {
         for (end, at) in self.ends[link].into_iter().enumerate() {
             // Until its end says so, no link is ready.
-            todo.push_back((at.node, Input::MessageReady { link: at.link, ready: false }));
+            todo.push_back((at.node, Input::Message(MessageInput::Ready { link: at.link, ready: false })));
             self.wake(now, Place { link, end }, queue, todo);
         }
     }
@@ -90,9 +90,9 @@ impl Crossings {
     pub fn join(&self, link: usize, todo: &mut VecDeque<(usize, Input)>) {
         for (end, at) in self.ends[link].iter().enumerate() {
             let ready = self.messages.is_ready(Place { link, end });
-            todo.push_back((at.node, Input::MessageReady { link: at.link, ready: false }));
+            todo.push_back((at.node, Input::Message(MessageInput::Ready { link: at.link, ready: false })));
             if ready {
-                todo.push_back((at.node, Input::MessageReady { link: at.link, ready }));
+                todo.push_back((at.node, Input::Message(MessageInput::Ready { link: at.link, ready })));
             }
         }
     }
@@ -105,13 +105,13 @@ impl Crossings {
         }
         self.said = said;
         for (_, flight) in std::mem::take(&mut self.flights[link]) {
-            todo.push_back((flight.from, Input::MessageDone { id: flight.id, result: Err(None) }));
+            todo.push_back((flight.from, Input::Message(MessageInput::Done { id: flight.id, result: Err(None) })));
         }
         (0..2).for_each(|end| self.set_alarm(Place { link, end }, queue));
     }
     /// Both ends of a link know that it takes nothing.
     pub fn rest(&self, link: usize, todo: &mut VecDeque<(usize, Input)>) {
-        let not_ready = |at: &At| (at.node, Input::MessageReady { link: at.link, ready: false });
+        let not_ready = |at: &At| (at.node, Input::Message(MessageInput::Ready { link: at.link, ready: false }));
         todo.extend(self.ends[link].iter().map(not_ready));
     }
     /// A node sends a bundle.
@@ -129,14 +129,14 @@ impl Crossings {
         self.count += 1;
         let token = self.count << LINK_BITS | place.link as u64;
         if !self.messages.send(now, place, size, Token(token)) {
-            todo.push_back((node, Input::MessageDone { id, result: Err(None) }));
-            todo.push_back((node, Input::MessageReady { link, ready: false }));
+            todo.push_back((node, Input::Message(MessageInput::Done { id, result: Err(None) })));
+            todo.push_back((node, Input::Message(MessageInput::Ready { link, ready: false })));
             return;
         }
         let flight = Flight { from: node, life, id, bundle, hop, left: now, light: Duration::ZERO };
         self.flights[place.link].insert(token, flight);
         self.sending[place.link][place.end] = token;
-        todo.push_back((node, Input::MessageReady { link, ready: false }));
+        todo.push_back((node, Input::Message(MessageInput::Ready { link, ready: false })));
         self.set_alarm(place, queue);
     }
     /// A node takes a bundle back. One that has left, or cannot be stopped, is answered by its neighbour.
@@ -177,7 +177,7 @@ impl Crossings {
         match output {
             Output::Ready(place) => {
                 let at = self.ends[place.link][place.end];
-                todo.push_back((at.node, Input::MessageReady { link: at.link, ready: true }));
+                todo.push_back((at.node, Input::Message(MessageInput::Ready { link: at.link, ready: true })));
             }
             Output::Arrives(place, token, at) => {
                 if let Some(flight) = self.flights[place.link].get_mut(&token.0) {
@@ -202,7 +202,7 @@ impl Crossings {
         todo: &mut VecDeque<(usize, Input)>,
     ) {
         if let Some(flight) = self.flights[link].remove(&token.0) {
-            todo.push_back((flight.from, Input::MessageDone { id: flight.id, result }));
+            todo.push_back((flight.from, Input::Message(MessageInput::Done { id: flight.id, result })));
         }
     }
     /// A bundle arrives at an end of a link.
@@ -210,7 +210,10 @@ impl Crossings {
         let Some(flight) = self.flights[place.link].get(&token.0) else { return };
         let at = self.ends[place.link][place.end];
         let (bundle, hop) = (flight.bundle.clone(), flight.hop.clone());
-        todo.push_back((at.node, Input::Message { link: at.link, ticket: Ticket(token.0), bundle, hop }));
+        todo.push_back((
+            at.node,
+            Input::Message(MessageInput::Arrived { link: at.link, ticket: Ticket(token.0), bundle, hop }),
+        ));
     }
     /// The node that got a bundle has judged it: the answer travels back, in the words of the link's
     /// layer. A copy that was no news comes back as one, with its labels.
@@ -219,7 +222,7 @@ impl Crossings {
         let Some(flight) = self.flights[link].remove(&ticket.0) else { return };
         let layer = self.layers[link];
         let result = result.or_else(|why| if why == Refusal::Duplicate { Err(why) } else { layer.told(why) });
-        let done = Input::MessageDone { id: flight.id, result: result.map_err(Some) };
+        let done = Input::Message(MessageInput::Done { id: flight.id, result: result.map_err(Some) });
         queue.arm(
             now + flight.light,
             SimEvent::Reply { node: flight.from as u32, life: flight.life, says: Box::new(done) },
@@ -300,11 +303,11 @@ mod tests {
             loop {
                 while let Some((node, input)) = self.todo.pop_front() {
                     match input {
-                        Input::Message { ticket, .. } => {
+                        Input::Message(MessageInput::Arrived { ticket, .. }) => {
                             assert_eq!(node, 1);
                             self.crossings.judged(now, ticket, verdict, &mut self.queue);
                         }
-                        Input::MessageDone { id, result } => {
+                        Input::Message(MessageInput::Done { id, result }) => {
                             assert_eq!(node, 0);
                             heard.push((now.0 / MS, id.0, result));
                         }
@@ -351,7 +354,7 @@ mod tests {
             .todo
             .iter()
             .filter_map(|(node, input)| match input {
-                Input::MessageDone { id, result } => Some((*node, id.0, *result)),
+                Input::Message(MessageInput::Done { id, result }) => Some((*node, id.0, *result)),
                 _ => None,
             })
             .collect();

@@ -20,7 +20,7 @@ use farlink_base::socket;
 use farlink_base::{ConfigError, EventClass, Instant, LayerId};
 use farlink_link::Statistics;
 use farlink_scenario::{Fidelity, Scenario};
-use farlink_stack::{Input, Output};
+use farlink_stack::{Input, MessageOutput, Output};
 use std::collections::VecDeque;
 
 mod faults;
@@ -317,7 +317,16 @@ impl<O: Observer> World<O> {
                 }
                 self.observer.event(self.now, node, &event);
             }
-            Output::Message { link, id, bundle, hop, size } => {
+            Output::Message(output) => self.message(node, output),
+            // Payloads are patterns here, which are never on disk, and a simulated node is one shard.
+            Output::Spooled { .. } | Output::Read { .. } | Output::Across { .. } => {}
+        }
+    }
+
+    /// What a node says in a simulation of whole messages.
+    fn message(&mut self, node: usize, output: MessageOutput) {
+        match output {
+            MessageOutput::Send { link, id, bundle, hop, size } => {
                 let (cable, end) = self.nodes[node].link(link);
                 let (bundle, size) = self.said_in(node, bundle, size);
                 if let Some(place) = self.radios.place(cable) {
@@ -329,7 +338,7 @@ impl<O: Observer> World<O> {
                     crossings.send(self.now, node, place, (link, id), (bundle, hop, size), queue, todo);
                 }
             }
-            Output::MessageCancel { link, id } => {
+            MessageOutput::Cancel { link, id } => {
                 let (cable, end) = self.nodes[node].link(link);
                 if let Some(place) = self.radios.place(cable) {
                     self.take_back((place, end as u8), id);
@@ -338,22 +347,20 @@ impl<O: Observer> World<O> {
                     crossings.cancel(self.now, (node, place, id), &mut self.queue, &mut self.todo);
                 }
             }
-            // Payloads are patterns here, which are never on disk, and a simulated node is one shard.
-            Output::Spooled { .. } | Output::Read { .. } | Output::Across { .. } => {}
-            Output::MessageHello { link, content } => {
+            MessageOutput::Hello { link, content } => {
                 let (cable, end) = self.nodes[node].link(link);
                 if let Some(place) = self.radios.place(cable) {
                     let content = self.said_of_itself(node, content);
                     self.tell_neighbour((place, end as u8), content);
                 }
             }
-            Output::MessageWaits { link } => {
+            MessageOutput::Waits { link } => {
                 let (cable, end) = self.nodes[node].link(link);
                 if let Some(place) = self.radios.place(cable) {
                     self.radios.table.wait((place, end as u8));
                 }
             }
-            Output::MessageVerdict { ticket, result } => {
+            MessageOutput::Verdict { ticket, result } => {
                 if Transfers::is_one(ticket.0) {
                     self.judged(ticket.0, result);
                 } else if let Some(crossings) = &mut self.crossings {

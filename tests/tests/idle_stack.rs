@@ -9,7 +9,10 @@ use farlink_base::{
 };
 use farlink_bpa::app::{AppInput, AppOutput, RegistrationId, RequestId, SendRequest};
 use farlink_cla::{ltp, tcpcl_v4};
-use farlink_stack::{Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, Output, Stack, StoreKind};
+use farlink_stack::{
+    Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, MessageInput, MessageOutput, Output, Stack,
+    StoreKind,
+};
 use peak_alloc::PeakAlloc;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -130,11 +133,11 @@ impl Triangle {
     }
     fn said(&mut self, node: u64, output: Output) {
         match output {
-            Output::Message { link, id, bundle, hop, .. } => {
+            Output::Message(MessageOutput::Send { link, id, bundle, hop, .. }) => {
                 let peer = peers(node)[link.0 as usize];
                 let link = link_to(peer, node);
-                self.tell(peer, Input::Message { link, ticket: Ticket(id.0), bundle, hop });
-                self.tell(node, Input::MessageDone { id, result: Ok(()) });
+                self.tell(peer, Input::Message(MessageInput::Arrived { link, ticket: Ticket(id.0), bundle, hop }));
+                self.tell(node, Input::Message(MessageInput::Done { id, result: Ok(()) }));
             }
             Output::Socket(layer, socket::Output::Datagrams { to: Destination::Link(link), train }) => {
                 self.tell(

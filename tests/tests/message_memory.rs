@@ -6,7 +6,10 @@ use farlink_base::{
     Payload,
 };
 use farlink_bundle::{CrcType, v7};
-use farlink_stack::{Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, Output, Stack, StoreKind};
+use farlink_stack::{
+    Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, MessageInput, MessageOutput, Output, Stack,
+    StoreKind,
+};
 use peak_alloc::PeakAlloc;
 use std::sync::Arc;
 
@@ -51,7 +54,7 @@ fn bundle(sequence: u64) -> Arc<BundleMeta> {
 fn tell(node: &mut Stack, input: Input) -> u64 {
     let mut kept = 0;
     let mut out = farlink_base::FnSink(|output: Output| {
-        kept += u64::from(matches!(output, Output::MessageVerdict { result: Ok(()), .. }));
+        kept += u64::from(matches!(output, Output::Message(MessageOutput::Verdict { result: Ok(()), .. })));
     });
     node.handle(Instant::ZERO, input, &mut out);
     kept
@@ -75,7 +78,8 @@ fn a_thousand_nodes_with_a_hundred_bundles_each_take_at_most_30_mb() {
             // Ten nodes that are not all the same ones for the next.
             let at = (sequence * 7 + holder * (NODES / HOLDERS)) % NODES;
             let (bundle, hop) = (bundle.clone(), Box::new(HopState::default()));
-            let input = Input::Message { link: LinkId(0), ticket: Ticket(sequence), bundle, hop };
+            let input =
+                Input::Message(MessageInput::Arrived { link: LinkId(0), ticket: Ticket(sequence), bundle, hop });
             kept += tell(&mut nodes[at as usize], input);
         }
     }

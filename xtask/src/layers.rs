@@ -179,6 +179,7 @@ pub fn check(root: &Path) -> Result<usize> {
         violations.extend(sources::unbuilt_tests(root, rule.folder)?);
     }
     violations.extend(sources::wire_words_in_bpa(root)?);
+    violations.extend(sources::agent_in_owners(root)?);
     violations.extend(sources::unsafe_outside_os(root)?);
     if violations.is_empty() {
         return Ok(edges.len());

@@ -68,19 +68,27 @@ const WIRE_WORDS: [&str; 13] = [
 
 /// Places in core/bpa/src where code names a wire format.
 pub fn wire_words_in_bpa(root: &Path) -> Result<Vec<String>> {
+    let why = "of the wire: the agent knows bundles by their BundleMeta, and reads and writes them through its Edge";
+    words_in(root, "core/bpa/src", &WIRE_WORDS, why)
+}
+
+/// Places where an owner of the agent's tables names the agent.
+pub fn agent_in_owners(root: &Path) -> Result<Vec<String>> {
+    let why = "in an owner, which remembers and decides nothing: what decides is a procedure";
+    words_in(root, "core/bpa/src/state", &["Agent", "agent"], why)
+}
+
+/// Places in a folder where code names one of these words.
+fn words_in(root: &Path, folder: &str, unwanted: &[&str], why: &str) -> Result<Vec<String>> {
     let mut found = Vec::new();
-    each_source(&root.join("core/bpa/src"), &|_| true, &mut |path| {
+    each_source(&root.join(folder), &|_| true, &mut |path| {
         let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         let shown = path.strip_prefix(root).unwrap_or(path).display();
         for (line, number) in text.lines().zip(1..) {
-            // A class of events has the same name.
+            // A class of events has the same name as a bundle of the codec.
             let code = outside_texts(line).replace("EventClass::Bundle", "");
-            found.extend(words(&code).filter(|word| WIRE_WORDS.contains(word)).map(|word| {
-                format!(
-                    "{shown}:{number} names `{word}` of the wire: the agent knows bundles by their BundleMeta, and \
-                     reads and writes them through its Edge"
-                )
-            }));
+            let named = words(&code).filter(|word| unwanted.contains(word));
+            found.extend(named.map(|word| format!("{shown}:{number} names `{word}` {why}")));
         }
         Ok(())
     })?;
@@ -208,6 +216,18 @@ mod tests {
         for line in ["// cbor", "let s = \"Primary\";", "let meta: BundleMeta = x;", "out.wants(EventClass::Bundle)"] {
             assert_eq!(plant(line), Vec::<String>::new(), "{line}");
         }
+    }
+
+    #[test]
+    fn an_owner_that_names_the_agent_is_found() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("core/bpa/src/state");
+        std::fs::create_dir_all(&folder).unwrap();
+        let text = "//! No [`Agent`](crate::Agent).\nuse crate::agent::Agent;\nlet agents = \"agent\";\n";
+        std::fs::write(folder.join("a.rs"), text).unwrap();
+        let found = agent_in_owners(root.path()).unwrap();
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found.iter().all(|place| place.starts_with("core/bpa/src/state/a.rs:2 names `")), "{found:?}");
     }
 
     #[test]

@@ -1,192 +1,104 @@
-//! The agent: one node's bundles, from arrival to departure. This file holds its owners, the way
-//! in, the work list and the budget of one call; each procedure of RFC 9171 5 has a file:
+//! The agent: one node's bundles, from arrival to departure. This file holds its owners, the way in, and what one call
+//! does in which order. Procedures decide and remember nothing; owners remember and decide nothing.
 //!
-//! | file | procedure |
+//! | `procedures/` | RFC 9171 section 5, one file each |
 //! |---|---|
 //! | `originate.rs` | 5.2 transmission requests: bundles made here |
-//! | `receive.rs` | 5.6 reception |
+//! | `receive.rs`, `identity.rs`, `pieces.rs` | 5.6 reception; whether a bundle is the one that is known; pieces of what is arriving |
 //! | `keep.rs` | into the book and the store; recovery |
 //! | `lifetime.rs` | 5.5 expiration: how long a bundle is kept and remembered |
-//! | `arriving.rs` | pieces of what is arriving, for when it breaks off |
 //! | `evict.rs` | admission, making room |
-//! | `dispatch.rs` | 5.3 dispatching, 5.4 the choice of a way |
-//! | `forward.rs` | 5.4 forwarding: pace, priorities, offers; 5.8 fragmentation |
+//! | `dispatch.rs`, `returns.rs` | 5.3 dispatching, 5.4 the choice of a way; bundles that come back |
+//! | `forward.rs`, `mtu.rs` | 5.4 forwarding: pace, priorities, offers; 5.8 fragmentation |
 //! | `outcome.rs` | what became of transmissions |
-//! | `deliver.rs` | 5.7 local delivery, registrations |
+//! | `deliver.rs`, `groups.rs` | 5.7 local delivery, registrations; in a group, where delivery is no end |
 //! | `reassemble.rs` | 5.9 reassembly |
-//! | `groups.rs` | 5.7 in a group: delivery that is no end |
 //! | `depart.rs` | 5.10 deletion: the one way out |
-//! | `reports.rs`, `compressed.rs` | 5.1 status reports; many in one (CCSDS 734.6-O-1) |
-//! | `contacts.rs` | the contact plan; links as they come, change and go |
-//! | `custody.rs`, `custody_says.rs`, `custody_hears.rs` | custody: RFC 5050 5.10 to 5.12, 6.3 |
-//! | `tunnel.rs`, `tunnel_out.rs`, `tunnel_hears.rs`, `tunnel_in.rs` | bundles in bundles: draft-ietf-dtn-bibect |
-//! | `signals.rs`, `hearing.rs` | hellos: what neighbours and their policies tell each other; how much of it is heard |
+//! | `events.rs`, `policy_events.rs` | what listeners and policies are told, and what policies order |
 //!
-//! What is known about a bundle has one owner each, with private fields: the book itself and, by
-//! reason, `debts` (Commit), `queues` (Queue), `sends` (Send), `custody` (Custody), `deliveries` (Deliver), `fragments`
-//! (Fragment, and Whole with `deliveries`); aside `cuts`, `waits`, `rests`, `offers`, `promises`, `remembered`. A
-//! bundle leaves when no reason holds it.
+//! | folder | what else a node does: procedures with owners of their own |
+//! |---|---|
+//! | `neighbours/` | links as they come, change and go; the contact plan; hellos, and how much of them is heard |
+//! | `custody/` | custody: RFC 5050 5.10 to 5.12, 6.3 |
+//! | `tunnel/` | bundles in bundles: draft-ietf-dtn-bibect |
+//! | `reports/` | 5.1 status reports; many in one (CCSDS 734.6-O-1) |
+//! | `inspect/` | what operators ask for and are shown |
+//!
+//! What is known about a bundle has one owner each, a file of `state/` with private fields. By the reason a bundle is
+//! held for: `pending_commits` (Commit), `queues` (Queue), `transmissions` (Send), `custody` (Custody), `deliveries`
+//! (Deliver), `fragments` (Fragment, and Whole with `deliveries`). A bundle leaves when no reason holds it. Beside those:
+//!
+//! | owner | of |
+//! |---|---|
+//! | `outbound` | queues, transmissions, `partial_sends`, `offers`; what waits and is asked about again: `waits`, `backoff`, `reroute_scan` |
+//! | `room` | what bounds the store: `memory`, `fair_share` with `quotas`, `reservations` for what is arriving |
+//! | `remembered` | identities: delivered, banned, reported, forwarded lately (`loops`) |
+//! | `work` | steps that follow, timers, the budget of one call |
+//! | `policies` | the router and the congestion control |
+//!
+//! A new router is a file of `core/routing/src`, a new congestion control one of `core/congestion/src`: [`Policies`] asks
+//! them, for `dispatch.rs` and `forward.rs` *where* a bundle goes, for `evict.rs` *whether* it is kept. Neither is named here.
+//!
+//! Whatever follows from a call happens in its [`Context`]: the moment, the door to wire formats, and where outputs go.
 
-use crate::app::AppInput;
-use crate::compressed::Compressed;
-use crate::contacts::Plan;
-use crate::creation::Creation;
+use crate::context::Context;
 use crate::custody::Custody;
-use crate::custody_hears::Heard;
-use crate::cuts::Cuts;
-use crate::debts::Debts;
-use crate::deliveries::Deliveries;
 use crate::edge::Edge;
-use crate::fragments::Fragments;
-use crate::io::{Input, OfferToken, Output};
-use crate::memory::Memory;
+use crate::io::{Input, Output};
 use crate::neighbours::Neighbours;
-use crate::offers::{Offers, Turn};
-use crate::policies::{Policies, Seen};
-use crate::promises::Promises;
-use crate::queues::{ListId, Queues};
-use crate::remembered::Remembered;
+use crate::neighbours::hellos::Hellos;
+use crate::neighbours::plan::Plan;
+use crate::policies::Policies;
 use crate::reports::Reports;
-use crate::rests::Rests;
-use crate::sends::Sends;
-use crate::settings::Settings;
-use crate::shares::Shares;
-use crate::signals::Hellos;
-use crate::sweeps::Sweeps;
+use crate::settings::{LinkSettings, Settings};
+use crate::state::creation::Creation;
+use crate::state::deliveries::Deliveries;
+use crate::state::fragments::Fragments;
+use crate::state::offers::Turn;
+use crate::state::outbound::Outbound;
+use crate::state::pending_commits::PendingCommits;
+use crate::state::remembered::Remembered;
+use crate::state::room::Room;
+use crate::state::wall_clock::WallClock;
 use crate::tunnel::Tunnels;
-use crate::tunnel_hears::Told;
-use crate::waits::Waits;
-use crate::wall::Wall;
+use crate::work::{Step, Timer, Work};
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
-use farlink_base::{
-    BundleMeta, DeleteReason, Empty, EndpointId, Event, EventClass, Instant, Lazy, LinkId, NodeId, PeerId, Rng, Sink,
-    TimerQueue,
-};
-use farlink_book::{Action, Book, Handle, PolicyEvent, Side, Why};
+use farlink_base::{BundleMeta, EndpointId, Instant, Lazy, LinkId, NodeId, PeerId, Rng, Sink};
+use farlink_book::{Book, Origin, PolicyEvent, Why};
 use farlink_congestion::Control;
 use farlink_routing::{PlanIndex, Router};
-
-/// Requests of applications kept while the store is opening.
-const DEFERRED_MAX: usize = 100_000;
-/// Units of follow-up work of one call: what remains makes [`Agent::next_timeout`] now.
-const SLICE: u32 = 256;
-
-/// Things to do when a deadline passes.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum Timer {
-    /// A link's contact begins or ends.
-    Edge(LinkId),
-    /// The contact a list waits for is over.
-    List(ListId),
-    /// A link is no longer busy.
-    Pace(LinkId),
-    /// A neighbour's summary was waited for long enough.
-    Summary(PeerId),
-    /// There may be time for what a neighbour said.
-    Hear(PeerId),
-    /// A policy wants to be woken.
-    Policy(Side),
-}
-
-/// Steps that follow from an input; drained within the budget, never by recursion.
-#[derive(Clone, PartialEq, Debug)]
-pub(crate) enum Step {
-    /// Decide what happens with a bundle.
-    Dispatch(Handle),
-    /// Move bundles from a link's queue to its layer.
-    Pump(LinkId),
-    /// Hand bundles to the applications of an endpoint.
-    Deliver(EndpointId),
-    /// See whether neighbours want a carried bundle, or want it still.
-    Offer(Handle),
-    /// Members left their group: what was still to come to them may be held for nothing else.
-    Forsake(Vec<Handle>),
-    /// Ask again about every bundle that waits.
-    RerouteAll,
-    /// A hello is out of date.
-    DropHello(Handle),
-    /// A custody signal is to be heeded.
-    Custody(Box<Heard>),
-    /// A signal about transmissions through a tunnel is to be heeded.
-    Signal(Box<Told>),
-    /// A bundle that came through a tunnel is to be opened.
-    Outer(Handle),
-    /// The bundle around this one left the node, or was given up.
-    Tunnel(u64, bool),
-    /// Who waits for room in a tunnel may have it.
-    Line,
-    /// A policy ordered something.
-    Action(Side, Action),
-    /// The pieces of what was arriving stay as fragments, or the whole is here and they go.
-    Pieces(OfferToken, bool),
-}
-
-/// What applications asked while the store was opening.
-#[derive(Debug)]
-pub(crate) struct Deferred(pub Vec<AppInput>);
-/// Most nodes are open before anybody asks.
-impl Empty for Deferred {
-    type From = ();
-    const EMPTY: &'static Self = &Deferred(Vec::new());
-    fn make((): ()) -> Self {
-        Deferred(Vec::new())
-    }
-}
 
 /// The bundle protocol agent of one node.
 #[derive(Debug)]
 pub struct Agent {
     pub(crate) settings: Settings,
     pub(crate) local: Box<[NodeId]>,
-    pub(crate) wall: Wall,
+    pub(crate) wall_clock: WallClock,
+    pub(crate) creation: Creation,
+    pub(crate) rng: Rng,
     pub(crate) now: Instant,
     pub(crate) open: bool,
     pub(crate) terminating: bool,
-    pub(crate) deferred: Lazy<Deferred>,
-    pub(crate) rng: Rng,
+    /// What follows from inputs, and timers.
+    pub(crate) work: Work,
+    pub(crate) policies: Policies,
+    /// All bundles that are held.
     pub(crate) book: Book,
-    pub(crate) memory: Memory,
-    pub(crate) shares: Lazy<Shares>,
-    pub(crate) debts: Debts,
-    pub(crate) promises: Promises,
-    /// Bytes of the bundle that others make room for just now.
-    pub(crate) newcomer: u64,
-    pub(crate) queues: Queues,
-    pub(crate) sends: Sends,
-    pub(crate) custody: Option<Box<Custody>>,
-    pub(crate) tunnels: Option<Box<Tunnels>>,
-    pub(crate) compressed: Option<Box<Compressed>>,
-    pub(crate) cuts: Cuts,
-    pub(crate) waits: Waits,
-    pub(crate) rests: Lazy<Rests>,
-    pub(crate) offers: Lazy<Offers>,
+    pub(crate) pending_commits: PendingCommits,
+    pub(crate) remembered: Remembered,
+    /// What bounds what is held.
+    pub(crate) room: Room,
+    /// What is to leave over links.
+    pub(crate) outbound: Outbound,
     pub(crate) deliveries: Lazy<Deliveries>,
     pub(crate) fragments: Fragments,
-    pub(crate) remembered: Remembered,
     pub(crate) neighbours: Neighbours,
     pub(crate) plan: Plan,
-    pub(crate) policies: Policies,
     pub(crate) hellos: Lazy<Hellos>,
     pub(crate) reports: Reports,
-    pub(crate) creation: Creation,
-    pub(crate) timers: TimerQueue<Timer>,
-    pub(crate) steps: VecDeque<Step>,
-    pub(crate) sweeps: Sweeps,
-    pub(crate) budget: u32,
-}
-
-/// The node as its policies see it; a function, so that a policy may be borrowed beside.
-pub(crate) fn seen<'a>(
-    (book, neighbours, plan): (&'a Book, &'a Neighbours, &'a Plan),
-    settings: &Settings,
-    local: &[NodeId],
-    now: Instant,
-) -> Seen<'a> {
-    let me = local.first().copied().unwrap_or(NodeId::NULL);
-    Seen { now, me, book, peers: neighbours.peers(), capacity: settings.capacity_bytes, plan }
+    pub(crate) custody: Option<Box<Custody>>,
+    pub(crate) tunnels: Option<Box<Tunnels>>,
 }
 
 impl Agent {
@@ -201,40 +113,27 @@ impl Agent {
         let wanted = rare.tunnels;
         Agent {
             local: settings.node_ids.iter().map(EndpointId::node).collect(),
-            wall: Wall::UNKNOWN,
+            wall_clock: WallClock::UNKNOWN,
+            creation: Creation::default(),
+            rng: Rng::stream(seed, 7),
             now: Instant::ZERO,
             open: false,
             terminating: false,
-            deferred: Lazy::default(),
-            rng: Rng::stream(seed, 7),
+            work: Work::new(),
+            policies: Policies::new(router, control),
             book: Book::new(seed),
-            memory: Memory::default(),
-            shares: Lazy::default(),
-            debts: Debts::default(),
-            promises: Promises::default(),
-            newcomer: 0,
-            queues: Queues::new(),
-            sends: Sends::default(),
-            custody: settings.custody.take().map(|settings| Box::new(Custody::new(*settings))),
-            compressed: rare.compressed.map(|settings| Box::new(Compressed::new(settings))),
-            tunnels: (!wanted.is_empty()).then(|| Box::new(Tunnels::new(wanted, &mut Rng::stream(seed, 8)))),
-            cuts: Cuts::default(),
-            waits: Waits::default(),
-            rests: Lazy::default(),
-            offers: Lazy::default(),
+            pending_commits: PendingCommits::default(),
+            remembered: Remembered::new(limits.remembered),
+            room: Room::default(),
+            outbound: Outbound::new(),
             deliveries: Lazy::default(),
             fragments: Fragments::new(limits.fragments),
-            remembered: Remembered::new(limits.remembered),
             neighbours,
             plan: Plan::default(),
-            policies: Policies::new(router, control),
             hellos: Lazy::default(),
-            reports: Reports::new(limits.reports_per_second),
-            creation: Creation::default(),
-            timers: TimerQueue::new(),
-            steps: VecDeque::new(),
-            sweeps: Sweeps::default(),
-            budget: SLICE,
+            reports: Reports::new(limits.reports_per_second, rare.compressed),
+            custody: settings.custody.take().map(|settings| Box::new(Custody::new(*settings))),
+            tunnels: (!wanted.is_empty()).then(|| Box::new(Tunnels::new(wanted, &mut Rng::stream(seed, 8)))),
             settings,
         }
     }
@@ -257,7 +156,7 @@ impl Agent {
     /// Gives back room that a busy time needed: nothing happens for now.
     pub fn rest(&mut self) {
         self.book.rest();
-        self.steps.shrink_to_fit();
+        self.work.rest();
     }
     /// Payload bytes of deliveries that applications did not answer.
     pub fn unanswered(&self) -> u64 {
@@ -265,11 +164,11 @@ impl Agent {
     }
     /// Payload bytes of held bundles that are in memory.
     pub fn resident(&self) -> u64 {
-        self.memory.resident()
+        self.room.memory.resident()
     }
     /// Bytes of long heads of held bundles, by [`Limits::head_bytes`](crate::Limits::head_bytes).
     pub fn heads(&self) -> u64 {
-        self.shares.heads()
+        self.room.fair_share.heads()
     }
     /// Whether the store was read: from then on bundles are taken.
     pub fn is_open(&self) -> bool {
@@ -280,6 +179,33 @@ impl Agent {
         self.book.is_empty()
     }
 
+    /// A new link. False: there is one of this number.
+    pub fn add_link<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        settings: &LinkSettings,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) -> bool {
+        let origin = if settings.link.is_dynamic() { Origin::Came } else { Origin::Configured };
+        self.add_link_of(now, settings, origin, edge, out)
+    }
+    /// The same, to a neighbour that came to be known so.
+    pub fn add_link_of<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        settings: &LinkSettings,
+        origin: Origin,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) -> bool {
+        self.take_link(&mut Context { now, edge, out }, settings, origin)
+    }
+    /// A link is no more: what it had queued is routed anew. Its layer answers for what it was sending.
+    pub fn remove_link<S: Sink<Output>>(&mut self, now: Instant, id: LinkId, edge: &mut dyn Edge, out: &mut S) {
+        self.drop_link(&mut Context { now, edge, out }, id);
+    }
+
     /// When to call with [`Input::Wake`] at the latest: now, while work is left over.
     pub fn next_timeout(&self) -> Option<Instant> {
         if self.has_work() {
@@ -287,9 +213,8 @@ impl Agent {
         }
         let custody = self.custody.as_ref().and_then(|custody| custody.next());
         let tunnels = self.tunnels.as_ref().and_then(|tunnels| tunnels.next());
-        let compressed = self.compressed.as_ref().and_then(|compressed| compressed.next());
-        let asked_again = Instant::earliest([self.waits.next(), self.rests.next(), custody, tunnels, compressed]);
-        Instant::earliest([self.timers.next_deadline(), self.book.next_expiry(), asked_again])
+        let own = Instant::earliest([self.work.next_deadline(), self.book.next_expiry(), self.outbound.next()]);
+        Instant::earliest([own, custody, tunnels, self.reports.next()])
     }
 
     /// Whether [`Input::Wake`] at `now` has anything to do.
@@ -301,159 +226,151 @@ impl Agent {
     /// by later calls.
     pub fn handle<S: Sink<Output>>(&mut self, now: Instant, input: Input, edge: &mut dyn Edge, out: &mut S) {
         self.now = now;
-        self.budget = SLICE;
+        self.work.begin();
         let turn = if let Input::Turn { link } = input { Some(link) } else { None };
-        self.take(now, input, edge, out);
-        self.fire_timers(now, out);
-        self.drain(now, edge, out);
+        let cx = &mut Context { now, edge, out };
+        self.take(cx, input);
+        self.fire_timers(cx);
+        self.drain(cx);
         if !self.hellos.is_idle() {
-            self.flush_hellos(now, edge, out);
-            self.drain(now, edge, out);
+            self.flush_hellos(cx);
+            self.drain(cx);
         }
         if let Some(link) = turn {
             self.end_turn(link);
         }
     }
 
-    fn take<S: Sink<Output>>(&mut self, now: Instant, input: Input, edge: &mut dyn Edge, out: &mut S) {
+    fn take<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, input: Input) {
         match input {
             Input::Wake => {}
-            Input::Clock(clock) => self.on_clock(now, clock, out),
-            Input::Begun { link, token, bundle, hop } => self.on_begun(now, link, token, bundle, &hop, edge, out),
+            Input::Clock(clock) => self.on_clock(cx, clock),
+            Input::Begun { link, token, bundle, hop } => self.on_begun(cx, link, token, bundle, &hop),
             Input::Piece { link, token, bundle, hop, promises } => {
-                self.on_piece(now, link, token, bundle, &hop, promises, edge, out);
+                self.on_piece(cx, link, token, bundle, &hop, promises);
             }
             Input::Abandoned { token } => {
                 self.promise_ends(token);
                 self.pieces_end(token, true);
             }
-            Input::Arrived { link, token, bundle, hop } => self.on_arrived(now, link, token, bundle, &hop, edge, out),
-            Input::Malformed { link, token, error } => self.on_malformed(link, token, error, out),
+            Input::Arrived { link, token, bundle, hop } => self.on_arrived(cx, link, token, bundle, &hop),
+            Input::Malformed { link, token, error } => self.on_malformed(link, token, error, cx.out),
             Input::Damaged { link, token, bundle, error } => {
-                self.on_malformed(link, token, error, out);
-                self.report_damaged(now, &bundle, edge, out);
+                self.on_malformed(link, token, error, cx.out);
+                self.report_damaged(cx, &bundle);
             }
-            Input::Carrier { link, up } => self.on_carrier(now, link, up, out),
+            Input::Carrier { link, up } => self.on_carrier(cx, link, up),
             Input::Ready { link, ready } => self.on_ready(link, ready, false),
             Input::TakesOne { link, ready } => self.on_ready(link, ready, true),
             Input::Turn { link } => self.on_turn(link),
             Input::Hello { link, content } => {
                 let from = self.neighbours.peer_of(link);
-                self.on_hello(now, from, &content, out);
+                self.on_hello(cx.now, from, &content);
             }
-            Input::Sent { id } => self.on_sent(now, id, edge, out),
-            Input::SentInPart { id, bytes } => self.on_sent_in_part(id, bytes, out),
-            Input::SendFailed { id, refused } => self.on_send_failed(now, id, refused, edge, out),
-            Input::Unreadable { what, for_good } => self.on_unreadable(now, what, for_good, edge, out),
-            Input::Insecure { delivery, reason } => self.on_insecure(now, delivery, reason, edge, out),
-            Input::Rendered { id, rope } => self.on_rendered(now, id, rope, edge, out),
-            Input::Outer { delivery, payload } => self.on_opened_outer(now, delivery, &payload, edge, out),
-            Input::Judged { delivery, result } => self.on_inside_judged(now, delivery, result, edge, out),
-            Input::Unwanted { link, token, bundle, reason } => self.on_unwanted(link, token, &bundle, reason, out),
-            Input::PeerUp { link, claimed, node, proven } => self.on_peer_up(now, link, claimed, node, proven, out),
-            Input::PeerDown { link } => self.on_peer_down(now, link, out),
-            Input::Store(output) => self.on_store(now, output, edge, out),
+            Input::Sent { id } => self.on_sent(cx, id),
+            Input::SentInPart { id, bytes } => self.on_sent_in_part(id, bytes, cx.out),
+            Input::SendFailed { id, refused } => self.on_send_failed(cx, id, refused),
+            Input::Unreadable { what, for_good } => self.on_unreadable(cx, what, for_good),
+            Input::Insecure { delivery, reason } => self.on_insecure(cx, delivery, reason),
+            Input::Rendered { id, rope } => self.on_rendered(cx, id, rope),
+            Input::Outer { delivery, payload } => self.on_opened_outer(cx, delivery, &payload),
+            Input::Judged { delivery, result } => self.on_inside_judged(cx, delivery, result),
+            Input::Unwanted { link, token, bundle, reason } => self.on_unwanted(link, token, &bundle, reason, cx.out),
+            Input::PeerUp { link, claimed, node, proven } => self.on_peer_up(cx, link, claimed, node, proven),
+            Input::PeerDown { link } => self.on_peer_down(cx, link),
+            Input::Store(output) => self.on_store(cx, output),
             Input::Recovered { bundle, index, meta, hop } => {
-                self.on_recovered(now, bundle, &index, meta, &hop, edge, out);
+                self.on_recovered(cx, bundle, &index, meta, &hop);
             }
             Input::Pressure(pressure) => {
-                self.memory.press(&mut self.book, pressure);
-                self.steps.extend(self.neighbours.links().map(|link| Step::Pump(link.id)));
+                self.room.memory.press(&mut self.book, pressure);
+                self.work.extend(self.neighbours.links().map(|link| Step::Pump(link.id)));
             }
-            Input::App(input) if !self.open => {
-                if self.deferred.0.len() < DEFERRED_MAX {
-                    self.deferred.0.push(input);
-                }
-            }
-            Input::App(input) => self.on_app(now, input, edge, out),
-            Input::Admin(input) => self.on_admin(now, input, edge, out),
+            Input::App(input) if !self.open => self.work.defer(input),
+            Input::App(input) => self.on_app(cx, input),
+            Input::Admin(input) => self.on_admin(cx, input),
         }
     }
 
-    fn fire_timers<S: Sink<Output>>(&mut self, now: Instant, out: &mut S) {
-        while self.budget > 0 {
-            let Some((_, timer)) = self.timers.pop_due(now) else { return };
-            self.budget -= 1;
+    fn fire_timers<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>) {
+        let now = cx.now;
+        while let Some(timer) = self.work.pop_timer(now) {
             match timer {
-                Timer::Edge(link) => self.on_edge(now, link, out),
-                Timer::List(list) => self.queues.let_go(list),
+                Timer::Edge(link) => self.on_edge(cx, link),
+                Timer::List(list) => self.outbound.queues.let_go(list),
                 Timer::Pace(link) => {
                     if let Some(l) = self.neighbours.link_mut(link) {
                         l.pace_armed = false;
-                        self.steps.push_back(Step::Pump(link));
+                        self.work.push(Step::Pump(link));
                     }
                 }
-                Timer::Summary(peer) if self.offers.awaits(peer).is_some_and(|at| at <= now) => {
-                    let _rang = self.offers.heard(peer);
+                Timer::Summary(peer) if self.outbound.offers.awaits(peer).is_some_and(|at| at <= now) => {
+                    let _rang = self.outbound.offers.heard(peer);
                 }
                 Timer::Summary(_) => {}
-                Timer::Hear(peer) => self.on_hear(now, peer, out),
-                Timer::Policy(side) => self.tell_one(now, side, &PolicyEvent::Wake, out),
+                Timer::Hear(peer) => self.on_hear(now, peer),
+                Timer::Policy(side) => self.tell_one(now, side, &PolicyEvent::Wake),
             }
         }
     }
 
     /// Works off what follows, urgent steps before walks, while the budget lasts.
-    fn drain<S: Sink<Output>>(&mut self, now: Instant, edge: &mut dyn Edge, out: &mut S) {
-        while self.budget > 0 {
-            if let Some(step) = self.steps.pop_front() {
-                self.budget -= 1;
-                self.step(now, step, edge, out);
-            } else if !self.walk(now, edge, out) {
+    fn drain<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>) {
+        while self.work.spend_one() {
+            if let Some(step) = self.work.pop_step() {
+                self.step(cx, step);
+            } else if !self.walk(cx) {
                 return;
             }
         }
     }
 
-    fn step<S: Sink<Output>>(&mut self, now: Instant, step: Step, edge: &mut dyn Edge, out: &mut S) {
+    fn step<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, step: Step) {
         match step {
-            Step::Dispatch(bundle) => self.dispatch(now, bundle, edge, out),
-            Step::Pump(link) => self.pump(now, link, edge, out),
-            Step::Deliver(endpoint) => self.pump_deliveries(now, &endpoint, edge, out),
-            Step::Forsake(bundles) => self.forsake(now, bundles, edge, out),
-            Step::Offer(bundle) => self.offer_to_all(now, bundle),
-            Step::RerouteAll => self.sweeps.all(&mut self.book),
+            Step::Dispatch(bundle) => self.dispatch(cx, bundle),
+            Step::Pump(link) => self.pump(cx, link),
+            Step::Deliver(endpoint) => self.pump_deliveries(cx, &endpoint),
+            Step::Forsake(bundles) => self.forsake(cx, bundles),
+            Step::Offer(bundle) => self.offer_to_all(cx.now, bundle),
+            Step::RerouteAll => self.outbound.reroute_scan.all(&mut self.book),
             Step::DropHello(bundle) => {
                 if self.book.get(bundle).is_some_and(|held| held.sends == 0) {
-                    self.depart(now, bundle, Why::Forwarded, None, edge, out);
+                    self.depart(cx, bundle, Why::Forwarded, None);
                 }
             }
-            Step::Custody(heard) => self.heed_custody(now, heard, edge, out),
-            Step::Signal(told) => self.heed_of_tunnel(now, told, edge, out),
-            Step::Outer(bundle) => self.open_outer(bundle, out),
-            Step::Tunnel(number, left) => self.on_outer_end(now, number, left, edge, out),
+            Step::Custody(heard) => self.heed_custody(cx, heard),
+            Step::Signal(told) => self.heed_of_tunnel(cx, told),
+            Step::Outer(bundle) => self.open_outer(bundle, cx.out),
+            Step::Tunnel(number, left) => self.on_outer_end(cx, number, left),
             Step::Line => self.next_in_tunnel(),
-            Step::Action(side, order) => self.follow(now, side, order, edge, out),
-            Step::Pieces(token, stay) => self.settle_pieces(now, token, stay, edge, out),
+            Step::Action(side, order) => self.follow(cx, side, order),
+            Step::Pieces(token, stay) => self.settle_pieces(cx, token, stay),
         }
     }
 
     /// One unit of the walks; false when all are done.
-    fn walk<S: Sink<Output>>(&mut self, now: Instant, edge: &mut dyn Edge, out: &mut S) -> bool {
-        self.budget -= 1;
+    fn walk<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>) -> bool {
+        let now = cx.now;
         if self.book.next_expiry().is_some_and(|at| at <= now) {
             if let Some(bundle) = self.book.pop_expired(now) {
-                self.on_lifetime_end(now, bundle, edge, out);
+                self.on_lifetime_end(cx, bundle);
                 return true;
             }
         }
-        if let Some(bundle) = self.waits.pop(now) {
-            self.on_wait_end(now, bundle, edge, out);
-        } else if let Some(bundle) = self.rests.made().and_then(|rests| rests.pop(now)) {
-            self.waits.forgive(bundle);
-            self.on_wait_end(now, bundle, edge, out);
+        if let Some(bundle) = self.outbound.pop_due(now) {
+            self.on_wait_end(cx, bundle);
         } else if let Some(due) = self.custody.as_mut().and_then(|custody| custody.pop(now)) {
-            self.on_custody_due(now, due, edge, out);
+            self.on_custody_due(cx, due);
         } else if let Some(due) = self.tunnels.as_mut().and_then(|tunnels| tunnels.pop(now)) {
-            self.on_tunnel_due(now, due, edge, out);
-        } else if let Some(due) = self.compressed.as_mut().and_then(|compressed| compressed.pop(now)) {
-            self.say_compressed(now, due, edge, out);
-        } else if let Some(taken) = self.queues.take_loose(&mut self.book) {
-            self.on_loose(now, taken, edge, out);
-        } else if !self.sweeps.is_idle() {
-            self.sweep_one(now, edge, out);
-        } else if self.memory.settle_one(&mut self.book) {
-        } else if let Some(turn) = self.offers.made().and_then(|offers| offers.turn(&self.book)) {
+            self.on_tunnel_due(cx, due);
+        } else if let Some(due) = self.reports.pop(now) {
+            self.say_compressed(cx, due);
+        } else if let Some(taken) = self.outbound.queues.take_loose(&mut self.book) {
+            self.on_loose(cx, taken);
+        } else if !self.outbound.reroute_scan.is_idle() {
+            self.rescan_one(cx);
+        } else if self.room.memory.settle_one(&mut self.book) {
+        } else if let Some(turn) = self.outbound.offers.made().and_then(|offers| offers.turn(&self.book)) {
             self.offer_turn(now, turn);
         } else {
             return false;
@@ -461,25 +378,15 @@ impl Agent {
         true
     }
 
-    /// New bundles came: whoever is offered to sees them.
-    pub(crate) fn wake_offers(&mut self) {
-        if let Some(offers) = self.offers.made() {
-            offers.wake_all();
-        }
-    }
     fn has_work(&self) -> bool {
-        !self.steps.is_empty()
-            || self.queues.has_loose()
-            || !self.sweeps.is_idle()
-            || !self.offers.is_idle()
-            || self.memory.settles()
+        self.work.has_steps() || self.outbound.has_work() || self.room.memory.settles()
     }
 
-    fn sweep_one<S: Sink<Output>>(&mut self, now: Instant, edge: &mut dyn Edge, out: &mut S) {
-        let Some(bundle) = self.sweeps.next(&mut self.book) else { return };
+    fn rescan_one<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>) {
+        let Some(bundle) = self.outbound.reroute_scan.next(&mut self.book) else { return };
         self.await_delivery(bundle);
         if self.book.get(bundle).is_some_and(|held| self.waits_for_a_way(held)) {
-            self.dispatch(now, bundle, edge, out);
+            self.dispatch(cx, bundle);
         }
     }
 
@@ -489,8 +396,7 @@ impl Agent {
                 let mut here = first;
                 self.offer(now, peer, here);
                 // A unit each: what the neighbour has not seen stands in one row.
-                while let Some(next) = self.book.after(here).filter(|_| self.budget > 0) {
-                    self.budget -= 1;
+                while let Some(next) = self.book.after(here).filter(|_| self.work.spend_one()) {
                     here = next;
                     self.offer(now, peer, here);
                 }
@@ -498,69 +404,8 @@ impl Agent {
             }
             Turn::Ready(peer) => {
                 let links = self.neighbours.peers().get(peer).map(|p| p.up.clone()).unwrap_or_default();
-                self.steps.extend(links.into_iter().map(Step::Pump));
+                self.work.extend(links.into_iter().map(Step::Pump));
             }
-        }
-    }
-
-    /// The node as its policies see it.
-    pub(crate) fn seen(&self, now: Instant) -> Seen<'_> {
-        seen((&self.book, &self.neighbours, &self.plan), &self.settings, &self.local, now)
-    }
-
-    /// Tells both policies, those that want to hear it.
-    pub(crate) fn tell<S: Sink<Output>>(&mut self, now: Instant, news: &PolicyEvent<'_>, out: &mut S) {
-        for side in [Side::Router, Side::Control] {
-            if self.is_told(side, news) {
-                self.tell_one(now, side, news, out);
-            }
-        }
-    }
-    /// Whether a policy is to hear this: it asked for it, and it is not about a hello.
-    pub(crate) fn is_told(&self, side: Side, news: &PolicyEvent<'_>) -> bool {
-        self.policies.wants(side, news)
-            && match *news {
-                PolicyEvent::Handed { bundle, .. }
-                | PolicyEvent::Sent { bundle, .. }
-                | PolicyEvent::Failed { bundle, .. }
-                | PolicyEvent::Gone { bundle, .. } => self.book.get(bundle).is_some_and(|held| !self.is_hello(held)),
-                _ => true,
-            }
-    }
-    /// Tells one policy.
-    pub(crate) fn tell_one<S: Sink<Output>>(&mut self, now: Instant, side: Side, news: &PolicyEvent<'_>, out: &mut S) {
-        let seen = seen((&self.book, &self.neighbours, &self.plan), &self.settings, &self.local, now);
-        self.policies.tell(seen, side, news);
-        self.follow_orders(now, side, out);
-    }
-    /// Follows what a policy just ordered: labels and the like at once, the rest as steps.
-    pub(crate) fn follow_orders<S: Sink<Output>>(&mut self, now: Instant, side: Side, _out: &mut S) {
-        for order in self.policies.orders() {
-            match order {
-                Action::Label { bundle, label } => {
-                    if let Some(held) = self.book.get_mut(bundle) {
-                        held.labels[side as usize] = label;
-                        self.steps.push_back(Step::Offer(bundle));
-                    }
-                }
-                Action::Ban { id } => self.remembered.ban(id),
-                Action::Tell { to, bytes } => self.hellos.tell(to, side, &bytes),
-                Action::Wake(at) => drop(self.timers.arm(at.max(now), Timer::Policy(side))),
-                Action::RerouteAll => self.steps.push_back(Step::RerouteAll),
-                Action::RerouteTo(node) => self.sweeps.to(node),
-                Action::Reask(peer) => self.offers.reask(&mut self.book, peer),
-                order => self.steps.push_back(Step::Action(side, order)),
-            }
-        }
-    }
-    /// Follows an order that moves bundles.
-    fn follow<S: Sink<Output>>(&mut self, now: Instant, _side: Side, order: Action, edge: &mut dyn Edge, out: &mut S) {
-        match order {
-            Action::Reroute(bundle) => self.reroute(now, bundle, edge, out),
-            // Policies end no custody, no delivery and no send: the bundle leaves when those end.
-            Action::Delete { bundle, why } => self.give_up(now, bundle, why, edge, out),
-            Action::Migrate { bundle, to } => self.migrate(bundle, to, out),
-            _ => {}
         }
     }
 
@@ -580,42 +425,4 @@ impl Agent {
     pub(crate) fn node_of(&self, peer: PeerId) -> NodeId {
         self.neighbours.peers().get(peer).map_or(NodeId::NULL, |peer| peer.node)
     }
-    pub(crate) fn event<S: Sink<Output>>(&self, out: &mut S, event: Event) {
-        if out.wants(event.class()) {
-            out.push(Output::Event(event));
-        }
-    }
-    /// Names a bundle to whoever follows events.
-    pub(crate) fn event_seen<S: Sink<Output>>(&self, bundle: Handle, out: &mut S) {
-        if !out.wants(EventClass::Bundle) {
-            return;
-        }
-        let Some(held) = self.book.get(bundle) else { return };
-        let meta = &held.bundle;
-        out.push(Output::Event(Event::Seen {
-            bundle: held.name(),
-            key: meta.key(),
-            destination: held.destination(),
-            destination_service: meta.destination.service_number(),
-            payload: meta.payload.len(),
-            size: meta.size(),
-            priority: meta.priority,
-            lifetime_ms: meta.lifetime_ms,
-        }));
-    }
-    /// Refuses something, telling whoever follows events.
-    pub(crate) fn event_refused<S: Sink<Output>>(
-        &self,
-        link: Option<LinkId>,
-        meta: Option<&BundleMeta>,
-        reason: farlink_base::Refusal,
-        out: &mut S,
-    ) {
-        self.event(out, Event::Refused { link, key: meta.map(BundleMeta::key), reason });
-    }
-}
-
-/// Deleted for this reason.
-pub(crate) const fn deleted(reason: DeleteReason) -> Why {
-    Why::Deleted(reason)
 }

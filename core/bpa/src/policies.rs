@@ -1,5 +1,8 @@
 //! The node's two policies: how they are shown the node, told news, and asked.
 
+use crate::neighbours::Neighbours;
+use crate::neighbours::plan::Plan;
+use crate::settings::Settings;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
@@ -21,6 +24,17 @@ pub(crate) struct Seen<'a> {
     pub capacity: u64,
     /// For the control.
     pub plan: &'a dyn Journeys,
+}
+
+/// The node as its policies see it; a function, so that a policy may be borrowed beside.
+pub(crate) fn seen<'a>(
+    (book, neighbours, plan): (&'a Book, &'a Neighbours, &'a Plan),
+    settings: &Settings,
+    local: &[NodeId],
+    now: Instant,
+) -> Seen<'a> {
+    let me = local.first().copied().unwrap_or(NodeId::NULL);
+    Seen { now, me, book, peers: neighbours.peers(), capacity: settings.capacity_bytes, plan }
 }
 
 /// A router and a control.

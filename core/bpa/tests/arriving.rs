@@ -133,7 +133,7 @@ fn with_the_whole_on_disk_its_pieces_go() {
 fn pieces_of_a_neighbour_that_was_only_found_are_a_strangers() {
     let mut node = Node::new();
     let found = LinkSettings { peer: EndpointId::ipn(30, 0), name: "found".into(), ..support::link(9) };
-    assert!(node.agent.add_link_of(node.now, &found, Origin::Discovered, &mut node.said));
+    assert!(node.agent.add_link_of(node.now, &found, Origin::Discovered, &mut node.edge, &mut node.said));
     let whole = bundle(1);
     node.begins(9, 1, whole.clone());
     let (piece, hop) = whole.piece(0..4000).parts();

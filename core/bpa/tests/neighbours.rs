@@ -76,7 +76,7 @@ fn what_was_queued_for_a_removed_link_takes_another_and_waits_where_there_is_non
     assert_eq!((node.held(), node.waits_for().as_str()), (3, "no route to ipn:2.0"));
     node.add_link(&link(0));
     assert_eq!(node.sent_over(0).len(), 3, "it is back");
-    assert!(!node.agent.add_link(node.now, &link(0), &mut node.said), "once");
+    assert!(!node.agent.add_link(node.now, &link(0), &mut node.edge, &mut node.said), "once");
 }
 
 #[test]
@@ -276,7 +276,13 @@ fn a_claim_that_names_no_other_node_names_nobody() {
 /// A link `n` to a neighbour that announcements told of.
 fn found(node: &mut Node, n: u32, name: EndpointId) {
     let settings = farlink_bpa::LinkSettings { peer: name, name: format!("found{n}"), ..link(n) };
-    assert!(node.agent.add_link_of(node.now, &settings, farlink_bpa::Origin::Discovered, &mut node.said));
+    assert!(node.agent.add_link_of(
+        node.now,
+        &settings,
+        farlink_bpa::Origin::Discovered,
+        &mut node.edge,
+        &mut node.said
+    ));
     node.ready(n, true);
 }
 

@@ -76,7 +76,7 @@ fn the_queue_of_a_removed_link_is_routed_anew_in_slices() {
     // The two share the work.
     fill(&mut node, &EndpointId::ipn(2, 1));
     node.said.clear();
-    node.agent.remove_link(node.now, LinkId(0), &mut node.said);
+    node.agent.remove_link(node.now, LinkId(0), &mut node.edge, &mut node.said);
     assert!(node.said.len() < 20, "nothing is walked at once");
     let calls = calls(&mut node, |e| matches!(e, Event::Routed { .. }));
     assert!(calls.iter().all(|routed| *routed <= SLICE), "{calls:?}");

@@ -14,7 +14,7 @@ fn node(bundles: u64) -> Node {
 }
 fn meet(node: &mut Node, n: u32) {
     let settings = LinkSettings { name: format!("radio{n}"), ..link(n) };
-    assert!(node.agent.add_link_of(node.now, &settings, Origin::Met, &mut node.said));
+    assert!(node.agent.add_link_of(node.now, &settings, Origin::Met, &mut node.edge, &mut node.said));
     node.agent.free_hellos(LinkId(n));
     node.tell(Input::Wake);
 }
@@ -106,6 +106,6 @@ fn a_hello_that_is_none_is_not_heard() {
 fn hello_leaves_in_the_turn_it_begins() {
     let mut node = node(0);
     let settings = LinkSettings { name: "radio4".into(), ..link(4) };
-    assert!(node.agent.add_link_of(node.now, &settings, Origin::Met, &mut node.said));
+    assert!(node.agent.add_link_of(node.now, &settings, Origin::Met, &mut node.edge, &mut node.said));
     assert_eq!(turn(&mut node, 4), 1);
 }

@@ -10,7 +10,10 @@ use farlink_base::{
 };
 use farlink_bundle::{CrcType, v7};
 use farlink_routing::PlanIndex;
-use farlink_stack::{Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, Output, Stack, StoreKind};
+use farlink_stack::{
+    Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, MessageInput, MessageOutput, Output, Stack,
+    StoreKind,
+};
 use std::sync::Arc;
 
 const EPOCH: DtnTime = DtnTime(800_000_000_000);
@@ -37,7 +40,7 @@ impl Turns {
         let begun = cpu();
         let mut sink = farlink_base::FnSink(|output: Output| match output {
             Output::Event(farlink_base::Event::Deleted { .. }) => deleted += 1,
-            Output::MessageVerdict { result: Ok(()), .. } => verdicts += 1,
+            Output::Message(MessageOutput::Verdict { result: Ok(()), .. }) => verdicts += 1,
             _ => {}
         });
         self.stack.handle(self.now, input, &mut sink);
@@ -122,7 +125,7 @@ fn main() {
             // A tenth expires within 16 ms at t+600 s.
             let lifetime_ms = if n % 10 == 0 { 600_000 + n % 16 } else { 86_400_000 };
             let (bundle, hop) = (bundle(n, lifetime_ms), Box::new(HopState::default()));
-            turns.tell(Input::Message { link: LinkId(0), ticket: Ticket(n), bundle, hop });
+            turns.tell(Input::Message(MessageInput::Arrived { link: LinkId(0), ticket: Ticket(n), bundle, hop }));
         }
         turns.report("  bundles arrive");
         for n in 0..1000 {

@@ -71,64 +71,8 @@ pub enum Input {
     },
     /// An operator says something.
     Admin(AdminInput),
-    /// A whole bundle from a neighbour, without codec or convergence layer (message-level
-    /// simulation, shards of one node). Answered by [`Output::MessageVerdict`].
-    Message {
-        /// Over which link.
-        link: LinkId,
-        /// The driver's number for it.
-        ticket: Ticket,
-        /// The bundle, shared with whoever else holds it.
-        bundle: Arc<BundleMeta>,
-        /// What changes from hop to hop.
-        hop: Box<HopState>,
-    },
-    /// A bundle is about to come in an [`Input::Message`] with this ticket: where it would be refused,
-    /// [`Output::MessageVerdict`] says so now, and it need not come; else room is promised to it.
-    MessageBegun {
-        /// Over which link.
-        link: LinkId,
-        /// The driver's number for it.
-        ticket: Ticket,
-        /// The bundle.
-        bundle: Arc<BundleMeta>,
-        /// What changes from hop to hop.
-        hop: Box<HopState>,
-    },
-    /// A bundle that was about to come does not.
-    MessageAbandoned {
-        /// Over which link.
-        link: LinkId,
-        /// The driver's number for it.
-        ticket: Ticket,
-    },
-    /// A neighbour says of itself what its [`Output::MessageHello`] holds.
-    MessageHello {
-        /// Over which link.
-        link: LinkId,
-        /// What.
-        content: Vec<u8>,
-    },
-    /// It is the turn of a link that [`Stack::add_met_link`](crate::Stack::add_met_link) added, which shares a
-    /// radio with others: it takes one bundle in this call, or none. It takes bundles in no other way.
-    MessageTurn {
-        /// Whose.
-        link: LinkId,
-    },
-    /// A message layer's link takes one more bundle, or none. Whoever says so says it for every bundle.
-    MessageReady {
-        /// Which.
-        link: LinkId,
-        /// Whether it can.
-        ready: bool,
-    },
-    /// What became of a bundle sent with [`Output::Message`].
-    MessageDone {
-        /// Which.
-        id: SendId,
-        /// Whether the neighbour has it; else what it said, if it refused.
-        result: Result<(), Option<Refusal>>,
-    },
+    /// Message-level simulation: whole bundles, without codec or convergence layer.
+    Message(MessageInput),
 }
 
 /// Everything a stack can tell its driver.
@@ -167,9 +111,78 @@ pub enum Output {
     },
     /// Something happened.
     Event(Event),
+    /// Message-level simulation: whole bundles, without codec or convergence layer.
+    Message(MessageOutput),
+}
+
+/// Everything a message-level driver can tell a stack.
+#[derive(Clone, Debug)]
+pub enum MessageInput {
+    /// A whole bundle from a neighbour. Answered by [`MessageOutput::Verdict`].
+    Arrived {
+        /// Over which link.
+        link: LinkId,
+        /// The driver's number for it.
+        ticket: Ticket,
+        /// The bundle, shared with whoever else holds it.
+        bundle: Arc<BundleMeta>,
+        /// What changes from hop to hop.
+        hop: Box<HopState>,
+    },
+    /// A bundle is about to come as [`MessageInput::Arrived`] with this ticket: where it would be refused,
+    /// [`MessageOutput::Verdict`] says so now, and it need not come; else room is promised to it.
+    Begun {
+        /// Over which link.
+        link: LinkId,
+        /// The driver's number for it.
+        ticket: Ticket,
+        /// The bundle.
+        bundle: Arc<BundleMeta>,
+        /// What changes from hop to hop.
+        hop: Box<HopState>,
+    },
+    /// A bundle that was about to come does not.
+    Abandoned {
+        /// Over which link.
+        link: LinkId,
+        /// The driver's number for it.
+        ticket: Ticket,
+    },
+    /// A neighbour says of itself what its [`MessageOutput::Hello`] holds.
+    Hello {
+        /// Over which link.
+        link: LinkId,
+        /// What.
+        content: Vec<u8>,
+    },
+    /// It is the turn of a link that [`Stack::add_met_link`](crate::Stack::add_met_link) added, which shares a
+    /// radio with others: it takes one bundle in this call, or none. It takes bundles in no other way.
+    Turn {
+        /// Whose.
+        link: LinkId,
+    },
+    /// A message layer's link takes one more bundle, or none. Whoever says so says it for every bundle.
+    Ready {
+        /// Which.
+        link: LinkId,
+        /// Whether it can.
+        ready: bool,
+    },
+    /// What became of a bundle sent with [`MessageOutput::Send`].
+    Done {
+        /// Which.
+        id: SendId,
+        /// Whether the neighbour has it; else what it said, if it refused.
+        result: Result<(), Option<Refusal>>,
+    },
+}
+
+/// Everything a stack can tell a message-level driver.
+#[derive(Clone, Debug)]
+pub enum MessageOutput {
     /// A whole bundle for a neighbour, over a message layer's link. Answered by
-    /// [`Input::MessageDone`].
-    Message {
+    /// [`MessageInput::Done`].
+    Send {
         /// Over which link.
         link: LinkId,
         /// The agent's number for it.
@@ -181,27 +194,27 @@ pub enum Output {
         /// Its encoded length.
         size: u64,
     },
-    /// A bundle sent with [`Output::Message`] is not wanted any more. It is answered all the same.
-    MessageCancel {
+    /// A bundle sent with [`MessageOutput::Send`] is not wanted any more. It is answered all the same.
+    Cancel {
         /// Over which link.
         link: LinkId,
         /// Which.
         id: SendId,
     },
-    /// What a neighbour is to be told of this node, where that is free, as [`Input::MessageHello`].
-    MessageHello {
+    /// What a neighbour is to be told of this node, where that is free, as [`MessageInput::Hello`].
+    Hello {
         /// Over which link.
         link: LinkId,
         /// What.
         content: Vec<u8>,
     },
     /// Something may leave over a link that takes turns, and it is not its turn; said once for each.
-    MessageWaits {
+    Waits {
         /// Which.
         link: LinkId,
     },
-    /// What became of a bundle given with [`Input::Message`].
-    MessageVerdict {
+    /// What became of a bundle given with [`MessageInput::Arrived`].
+    Verdict {
         /// Which.
         ticket: Ticket,
         /// Kept or not.

@@ -2,7 +2,7 @@
 
 use crate::arrivals::{Arrivals, Do as Arrival, Door};
 use crate::edge::Edges;
-use crate::io::Output;
+use crate::io::{MessageOutput, Output};
 use crate::kinds::Layer;
 use crate::outgoing::{Do as Departure, Outgoing};
 use crate::reads;
@@ -101,7 +101,7 @@ impl Joint<'_> {
             return self.work.push_back(Work::Agent(Input::Judged { delivery, result }));
         }
         if matches!(self.layers.get(usize::from(layer.0)), Some(Layer::Message)) {
-            return self.out.push(Output::MessageVerdict { ticket, result });
+            return self.out.push(Output::Message(MessageOutput::Verdict { ticket, result }));
         }
         let mut todo = Vec::new();
         if let Some(arrivals) = self.arrivals.made() {
@@ -160,8 +160,8 @@ impl Sink<farlink_bpa::Output> for Joint<'_> {
                 self.work.push_back(Work::Send(reads::Departure { link, id, bundle, hop, cut, size, reliable, lives }));
             }
             O::Cancel { link, id } => self.work.push_back(Work::Cancel(link, id)),
-            O::Hello { link, content } => self.out.push(Output::MessageHello { link, content }),
-            O::Waits { link } => self.out.push(Output::MessageWaits { link }),
+            O::Hello { link, content } => self.out.push(Output::Message(MessageOutput::Hello { link, content })),
+            O::Waits { link } => self.out.push(Output::Message(MessageOutput::Waits { link })),
             O::Put { bundle, index, meta } => self.work.push_back(Work::Put(bundle, index, meta)),
             O::Store(input) => self.work.push_back(Work::Store(input)),
             O::App(output) => self.app(output),

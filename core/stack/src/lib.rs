@@ -40,7 +40,7 @@ pub use farlink_bpa::{
     CompressedSettings, CursorId, CustodySettings, Limits, Pressure, Quota, SHORT_HEAD_BYTES, TunnelCodes,
     TunnelSettings,
 };
-pub use io::{Input, Output};
+pub use io::{Input, MessageInput, MessageOutput, Output};
 pub use kinds::{Identity, LayerKind, LinkParams, Neighbour};
 pub use reporting::CompressedConfig;
 pub use security::{KeyRing, Secret, SecurityConfig, SecurityCounts};

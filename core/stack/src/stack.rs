@@ -6,7 +6,7 @@ use crate::build;
 use crate::config::{Config, LinkConfig, StoreKind};
 use crate::edge::{BpV7, Codec, Edges};
 use crate::edge_v6::BpV6;
-use crate::io::{Input, Output};
+use crate::io::{Input, MessageInput, MessageOutput, Output};
 use crate::joints::{Joint, LayerJoint, arrived, departed};
 use crate::kinds::{Layer, LinkParams, has_key};
 use crate::outgoing::{Outgoing, is_for_good};
@@ -321,8 +321,8 @@ impl Stack {
         }
         self.link_layer[place] = id;
         self.work_off(now, None, out);
-        let Stack { agent, work, link_layer, layers, arrivals, .. } = self;
-        agent.add_link_of(now, &settings, origin, &mut Joint { work, out, link_layer, layers, arrivals });
+        let Stack { agent, edges, work, link_layer, layers, arrivals, .. } = self;
+        agent.add_link_of(now, &settings, origin, edges, &mut Joint { work, out, link_layer, layers, arrivals });
         if free_hellos {
             agent.free_hellos(link);
         }
@@ -341,8 +341,8 @@ impl Stack {
         self.work.push_back(Work::Layer(layer, layer::Input::RemoveLink { link }));
         // What its layer had of it comes back to the agent before the agent forgets it.
         self.work_off(now, None, out);
-        let Stack { agent, work, link_layer, layers, arrivals, .. } = self;
-        agent.remove_link(now, link, &mut Joint { work, out, link_layer, layers, arrivals });
+        let Stack { agent, edges, work, link_layer, layers, arrivals, .. } = self;
+        agent.remove_link(now, link, edges, &mut Joint { work, out, link_layer, layers, arrivals });
         self.wake_agent(now, out);
         self.link_layer[link.0 as usize] = NO_LAYER;
     }
@@ -396,24 +396,30 @@ impl Stack {
                 return None;
             }
             Input::Admin(input) => A::Admin(input),
-            Input::Message { link, ticket, bundle, hop } => {
-                let token = OfferToken { layer: layer_of(&self.link_layer, link), ticket };
-                self.edges.message(token, link, bundle, hop)
-            }
-            Input::MessageBegun { link, ticket, bundle, hop } => {
-                let token = OfferToken { layer: layer_of(&self.link_layer, link), ticket };
-                A::Begun { link, token, bundle, hop }
-            }
-            Input::MessageAbandoned { link, ticket } => {
-                A::Abandoned { token: OfferToken { layer: layer_of(&self.link_layer, link), ticket } }
-            }
-            Input::MessageHello { link, content } => A::Hello { link, content },
-            Input::MessageTurn { link } => A::Turn { link },
-            Input::MessageReady { link, ready } => A::TakesOne { link, ready },
-            Input::MessageDone { id, result: Ok(()) } => A::Sent { id },
-            Input::MessageDone { id, result: Err(refused) } => A::SendFailed { id, refused },
+            Input::Message(input) => self.message(input),
         };
         Some(Work::Agent(agent))
+    }
+
+    /// What a driver of whole messages says, as the agent is told it.
+    fn message(&mut self, input: MessageInput) -> farlink_bpa::Input {
+        use farlink_bpa::Input as A;
+        let token = |link, ticket| OfferToken { layer: layer_of(&self.link_layer, link), ticket };
+        match input {
+            MessageInput::Arrived { link, ticket, bundle, hop } => {
+                let token = token(link, ticket);
+                self.edges.message(token, link, bundle, hop)
+            }
+            MessageInput::Begun { link, ticket, bundle, hop } => {
+                A::Begun { link, token: token(link, ticket), bundle, hop }
+            }
+            MessageInput::Abandoned { link, ticket } => A::Abandoned { token: token(link, ticket) },
+            MessageInput::Hello { link, content } => A::Hello { link, content },
+            MessageInput::Turn { link } => A::Turn { link },
+            MessageInput::Ready { link, ready } => A::TakesOne { link, ready },
+            MessageInput::Done { id, result: Ok(()) } => A::Sent { id },
+            MessageInput::Done { id, result: Err(refused) } => A::SendFailed { id, refused },
+        }
     }
 
     /// A request of an application is whole, or does not come; given back where none of its payload was spooled.
@@ -665,7 +671,7 @@ impl Stack {
             return self.work.push_back(Work::Agent(farlink_bpa::Input::SendFailed { id, refused: None }));
         }
         if matches!(self.layers.get(usize::from(layer.0)), Some(Layer::Message)) {
-            return out.push(Output::MessageCancel { link, id });
+            return out.push(Output::Message(MessageOutput::Cancel { link, id }));
         }
         // What goes on to its end is read before the store forgets it.
         self.work.push_front(Work::Rescue(id));
@@ -690,7 +696,7 @@ impl Stack {
                 Arc::new(piece)
             }
         };
-        out.push(Output::Message { link, id, bundle, hop, size });
+        out.push(Output::Message(MessageOutput::Send { link, id, bundle, hop, size }));
     }
 
     /// The store answered a load.

@@ -7,7 +7,8 @@ use farlink_base::{
 use farlink_bpa::app::{AppInput, RequestId, SendRequest};
 use farlink_routing::{PlanIndex, contact_plan};
 use farlink_stack::{
-    BpV6, BpV7, Codec, Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, Output, Stack, StoreKind,
+    BpV6, BpV7, Codec, Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, MessageInput, MessageOutput,
+    Output, Stack, StoreKind,
 };
 
 /// BPv7 that cannot read the pieces it makes.
@@ -42,7 +43,7 @@ impl Sender {
         let mut sender = Sender(Stack::speaking(config, vec![codec(v7)]).expect("right"), Vec::new());
         let utc = Some(DtnTime(800_000_000_000));
         sender.tell(0, Input::Clock(Clock { at: Instant::ZERO, utc, error_ms: 0 }));
-        sender.tell(0, Input::MessageReady { link: LinkId(0), ready: true });
+        sender.tell(0, Input::Message(MessageInput::Ready { link: LinkId(0), ready: true }));
         sender
     }
     fn tell(&mut self, seconds: u64, input: Input) {
@@ -73,7 +74,9 @@ impl Sender {
     /// Payload bytes and sizes of what left.
     fn left(&self) -> Vec<(u64, u64)> {
         let left = |o: &Output| match o {
-            Output::Message { bundle, size, .. } if !bundle.is_administrative() => Some((bundle.payload.len(), *size)),
+            Output::Message(MessageOutput::Send { bundle, size, .. }) if !bundle.is_administrative() => {
+                Some((bundle.payload.len(), *size))
+            }
             _ => None,
         };
         self.1.iter().filter_map(left).collect()

@@ -10,7 +10,10 @@ use farlink_base::{
 };
 use farlink_bpa::app::{AdminInput, AppInput, AppOutput, DeliveryId, RegistrationId, RequestId, SendRequest};
 use farlink_cla::{ltp, tcpcl_v4};
-use farlink_stack::{Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, Output, Stack, StoreKind};
+use farlink_stack::{
+    Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, MessageInput, MessageOutput, Output, Stack,
+    StoreKind,
+};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -242,17 +245,21 @@ impl World {
             }
             Output::App(AppOutput::Registered { result, .. }) => assert!(result.is_ok()),
             Output::Event(event) => self.events.push((node, event)),
-            Output::Message { id, bundle, hop, .. } => {
+            Output::Message(MessageOutput::Send { id, bundle, hop, .. }) => {
                 let ticket = Ticket(id.0);
-                self.later(self.delay, peer, Input::Message { link: LinkId(0), ticket, bundle, hop });
+                self.later(
+                    self.delay,
+                    peer,
+                    Input::Message(MessageInput::Arrived { link: LinkId(0), ticket, bundle, hop }),
+                );
             }
-            Output::MessageCancel { .. }
-            | Output::MessageHello { .. }
-            | Output::MessageWaits { .. }
+            Output::Message(
+                MessageOutput::Cancel { .. } | MessageOutput::Hello { .. } | MessageOutput::Waits { .. },
+            )
             | Output::Across { .. }
             | Output::Spooled { .. } => {}
-            Output::MessageVerdict { ticket, result } => {
-                let done = Input::MessageDone { id: SendId(ticket.0), result: result.map_err(Some) };
+            Output::Message(MessageOutput::Verdict { ticket, result }) => {
+                let done = Input::Message(MessageInput::Done { id: SendId(ticket.0), result: result.map_err(Some) });
                 self.later(self.delay, peer, done);
             }
         }

@@ -10,7 +10,7 @@ use crate::sim_event::SimEvent;
 use farlink_base::layer::{SendId, Ticket};
 use farlink_base::{Duration, Instant, Refusal};
 use farlink_link::DropReason;
-use farlink_stack::Input;
+use farlink_stack::{Input, MessageInput};
 
 impl<O: Observer> World<O> {
     /// Asks the next node whose turn it is for a bundle; false when it is nobody's.
@@ -18,7 +18,7 @@ impl<O: Observer> World<O> {
         let Some(end) = self.radios.table.next() else { return false };
         let Some((node, link)) = self.radios.at(end) else { return true };
         self.radios.asked = Some(end);
-        self.tell(node, Input::MessageTurn { link });
+        self.tell(node, Input::Message(MessageInput::Turn { link }));
         self.radios.asked = None;
         if let Some(offered) = self.radios.offered.take() {
             self.ask(offered);
@@ -31,14 +31,14 @@ impl<O: Observer> World<O> {
         if self.radios.asked == Some(offered.end) && self.radios.offered.is_none() {
             self.radios.offered = Some(offered);
         } else {
-            self.todo.push_back((node, Input::MessageDone { id: offered.id, result: Err(None) }));
+            self.todo.push_back((node, Input::Message(MessageInput::Done { id: offered.id, result: Err(None) })));
         }
     }
 
     /// A node tells its neighbour of itself, which takes neither time nor turn.
     pub(super) fn tell_neighbour(&mut self, end: End, content: Vec<u8>) {
         if let Some((to, link)) = self.radios.at((end.0, 1 - end.1)) {
-            self.todo.push_back((to, Input::MessageHello { link, content }));
+            self.todo.push_back((to, Input::Message(MessageInput::Hello { link, content })));
         }
     }
 
@@ -55,13 +55,16 @@ impl<O: Observer> World<O> {
         let number = self.radios.transfers.add(transfer);
         self.radios.links[end.0 as usize].transfers.push(number);
         if asks {
-            self.tell(to, Input::MessageBegun { link, ticket: Ticket(number), bundle, hop: hop.clone() });
+            self.tell(
+                to,
+                Input::Message(MessageInput::Begun { link, ticket: Ticket(number), bundle, hop: hop.clone() }),
+            );
         }
         let Some(transfer) = self.radios.transfers.get(number) else { return };
         if let Stage::Refused(why) = transfer.stage {
             self.radios.end(self.now, number);
             self.radios.kind_of(end.0).outcome.refused += 1;
-            self.todo.push_back((from, Input::MessageDone { id, result: Err(Some(why)) }));
+            self.todo.push_back((from, Input::Message(MessageInput::Done { id, result: Err(Some(why)) })));
             return self.radios.table.go_on(end);
         }
         (transfer.stage, transfer.hop) = (Stage::Sending, Some(hop));
@@ -89,7 +92,7 @@ impl<O: Observer> World<O> {
             // The sender cannot know.
             self.let_go(number, DropReason::Loss);
             let from = self.radios.links[end.0 as usize].nodes[usize::from(end.1)];
-            return self.todo.push_back((from as usize, Input::MessageDone { id, result: Ok(()) }));
+            return self.todo.push_back((from as usize, Input::Message(MessageInput::Done { id, result: Ok(()) })));
         }
         if waits || delay.is_zero() {
             return self.arrive(number);
@@ -112,7 +115,7 @@ impl<O: Observer> World<O> {
         counted.delivered += 1;
         counted.delivered_bytes += wire_bytes;
         if let Some((to, link)) = self.radios.at((end.0, 1 - end.1)) {
-            self.tell(to, Input::Message { link, ticket: Ticket(number), bundle, hop });
+            self.tell(to, Input::Message(MessageInput::Arrived { link, ticket: Ticket(number), bundle, hop }));
         }
         if before == Stage::Sending {
             self.radios.free(self.now, end, began);
@@ -157,7 +160,7 @@ impl<O: Observer> World<O> {
     fn answer(&mut self, number: u64, told: Result<(), Refusal>) {
         let Some(Transfer { end, id, .. }) = self.radios.end(self.now, number) else { return };
         let from = self.radios.links[end.0 as usize].nodes[usize::from(end.1)];
-        self.todo.push_back((from as usize, Input::MessageDone { id, result: told.map_err(Some) }));
+        self.todo.push_back((from as usize, Input::Message(MessageInput::Done { id, result: told.map_err(Some) })));
     }
 
     /// A node takes back what it sends, which not every layer can stop.
@@ -178,7 +181,7 @@ impl<O: Observer> World<O> {
         let Some(transfer) = self.let_go(number, DropReason::WindowEnd) else { return };
         let Transfer { end, id, .. } = transfer;
         let from = self.radios.links[end.0 as usize].nodes[usize::from(end.1)];
-        self.todo.push_back((from as usize, Input::MessageDone { id, result: Err(None) }));
+        self.todo.push_back((from as usize, Input::Message(MessageInput::Done { id, result: Err(None) })));
     }
     /// Ends a transfer that did not come through.
     fn let_go(&mut self, number: u64, why: DropReason) -> Option<Transfer> {
@@ -190,7 +193,7 @@ impl<O: Observer> World<O> {
             kind.outcome.counted.dropped[why as usize] += 1;
             kind.outcome.counted.dropped_bytes += transfer.wire_bytes;
             if let Some((to, link)) = self.radios.at((end.0, 1 - end.1)).filter(|_| asked) {
-                self.todo.push_back((to, Input::MessageAbandoned { link, ticket: Ticket(number) }));
+                self.todo.push_back((to, Input::Message(MessageInput::Abandoned { link, ticket: Ticket(number) })));
             }
         }
         Some(transfer)

@@ -269,11 +269,11 @@ impl Node {
         self.tell(Input::PeerDown { link: LinkId(link) });
     }
     pub fn add_link(&mut self, settings: &LinkSettings) {
-        assert!(self.agent.add_link(self.now, settings, &mut self.said));
+        assert!(self.agent.add_link(self.now, settings, &mut self.edge, &mut self.said));
         self.ready(settings.link.0, true);
     }
     pub fn remove_link(&mut self, link: u32) {
-        self.agent.remove_link(self.now, LinkId(link), &mut self.said);
+        self.agent.remove_link(self.now, LinkId(link), &mut self.edge, &mut self.said);
         self.settle();
     }
 

@@ -472,12 +472,7 @@ impl Line {
             }
             Output::Event(event) => self.events.push((node, event)),
             Output::Socket(_, socket::Output::Confirm { stream }) => drop(self.confirmed.insert((node, stream), 0)),
-            Output::Socket(_, socket::Output::StartTls { .. })
-            | Output::Message { .. }
-            | Output::MessageCancel { .. }
-            | Output::MessageHello { .. }
-            | Output::MessageWaits { .. }
-            | Output::MessageVerdict { .. } => {
+            Output::Socket(_, socket::Output::StartTls { .. }) | Output::Message(_) => {
                 panic!("no layer was told to")
             }
         }

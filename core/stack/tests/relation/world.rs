@@ -15,7 +15,10 @@ use farlink_base::{
 };
 use farlink_bpa::app::{AppInput, AppOutput, RegistrationId, RequestId, SendRequest};
 use farlink_cla::udpcl;
-use farlink_stack::{Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, Output, Stack, StoreKind};
+use farlink_stack::{
+    Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, MessageInput, MessageOutput, Output, Stack,
+    StoreKind,
+};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -201,20 +204,20 @@ impl World {
     }
     fn follow(&mut self, node: u8, output: Output) {
         match output {
-            Output::Message { link, id, bundle, hop, .. } => {
+            Output::Message(MessageOutput::Send { link, id, bundle, hop, .. }) => {
                 let (_, peer) = self.links(node)[link.0 as usize];
                 self.packets.entry((node, peer)).or_default().push_back(Packet::Message { id, bundle, hop });
             }
-            Output::MessageCancel { link, id } => {
+            Output::Message(MessageOutput::Cancel { link, id }) => {
                 let (_, peer) = self.links(node)[link.0 as usize];
                 let waiting = self.packets.entry((node, peer)).or_default();
                 let before = waiting.len();
                 waiting.retain(|packet| !matches!(packet, Packet::Message { id: other, .. } if *other == id));
                 if waiting.len() < before {
-                    self.tell(node, Input::MessageDone { id, result: Err(None) });
+                    self.tell(node, Input::Message(MessageInput::Done { id, result: Err(None) }));
                 }
             }
-            Output::MessageVerdict { ticket, result } => {
+            Output::Message(MessageOutput::Verdict { ticket, result }) => {
                 if let Some((sender, id)) = self.tickets.remove(&(node, ticket.0)) {
                     self.answers.entry((node, sender)).or_default().push_back((id, result));
                 }
@@ -263,7 +266,7 @@ impl World {
             Step::Lose { from, to } => self.lose(from, to),
             Step::Answer { from, to } => {
                 if let Some((id, result)) = self.answers.get_mut(&(from, to)).and_then(VecDeque::pop_front) {
-                    self.tell(to, Input::MessageDone { id, result: result.map_err(Some) });
+                    self.tell(to, Input::Message(MessageInput::Done { id, result: result.map_err(Some) }));
                 }
             }
             Step::Commit { node } if usize::from(node) < self.setup.nodes => while self.commit(node) {},
@@ -361,11 +364,15 @@ impl World {
                 let (ticket, link) = (*last, self.link_to(to, from).expect("a neighbour"));
                 self.tickets.insert((to, ticket), (from, id));
                 // Its head comes first, and may be answered at once.
-                let begun =
-                    Input::MessageBegun { link, ticket: Ticket(ticket), bundle: bundle.clone(), hop: hop.clone() };
+                let begun = Input::Message(MessageInput::Begun {
+                    link,
+                    ticket: Ticket(ticket),
+                    bundle: bundle.clone(),
+                    hop: hop.clone(),
+                });
                 self.tell(to, begun);
                 if self.tickets.contains_key(&(to, ticket)) {
-                    self.tell(to, Input::Message { link, ticket: Ticket(ticket), bundle, hop });
+                    self.tell(to, Input::Message(MessageInput::Arrived { link, ticket: Ticket(ticket), bundle, hop }));
                 }
             }
             Packet::Datagrams(train) => {
@@ -378,7 +385,9 @@ impl World {
     }
     fn lose(&mut self, from: u8, to: u8) {
         match self.packets.get_mut(&(from, to)).and_then(VecDeque::pop_front) {
-            Some(Packet::Message { id, .. }) => self.tell(from, Input::MessageDone { id, result: Err(None) }),
+            Some(Packet::Message { id, .. }) => {
+                self.tell(from, Input::Message(MessageInput::Done { id, result: Err(None) }))
+            }
             Some(Packet::Datagrams(_)) => self.ledger.excuse(),
             None => {}
         }
@@ -448,7 +457,7 @@ impl World {
         let link = self.link_to(node, peer).expect("a neighbour");
         self.tell(node, Input::LinkDown { link });
         for id in failed {
-            self.tell(node, Input::MessageDone { id, result: Err(None) });
+            self.tell(node, Input::Message(MessageInput::Done { id, result: Err(None) }));
         }
     }
     fn carrier(&mut self, link: usize, up: bool) {

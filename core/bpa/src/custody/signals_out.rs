@@ -1,0 +1,277 @@
+//! Taking custody, and telling whoever had it before (RFC 5050 5.10.1, 5.4.2, 5.6 step 4, 5.7): nothing is promised
+//! before the store has said that it keeps the bundle.
+
+use crate::agent::Agent;
+use crate::app::SendRequest;
+use crate::context::Context;
+use crate::custody::{Custodian, Stage, Told};
+use crate::edge::{About, Answer, Fate, Numbers, Signal};
+use crate::io::Output;
+use crate::patterns::matches_any;
+use crate::state::ranges::Ranges;
+use crate::work::Step;
+use alloc::vec::Vec;
+use farlink_base::{BundleMeta, DeleteReason, EndpointId, Event, Facts, HopState, PeerId, Priority, Sink, Transfer};
+use farlink_book::{Flags, Handle, Held, Identity, RetentionConstraint, Why};
+
+/// What of the store's flags of a bundle says that this node has custody of it.
+pub(crate) const KEPT_CUSTODY: u32 = 1 << 8;
+/// Runs of numbers in one signal: at 20 bytes at most, it stays below a hundredth of what any node takes.
+const RUNS_MAX: usize = 2048;
+/// Of a longer head no custody is taken: every custodian writes its name into it.
+const HEAD_MAX: u64 = 32 << 10;
+
+/// Whether a bundle asks for custody that there are rules for (RFC 5050 4.2, 5.10).
+fn asks(meta: &BundleMeta) -> bool {
+    meta.facts.has(Facts::CUSTODY) && !meta.is_anonymous() && !meta.is_administrative() && !meta.is_for_group()
+}
+
+impl Agent {
+    /// Whether custody is a matter of this node at all, its own or others'.
+    pub(crate) fn deals_in_custody(&self) -> bool {
+        self.custody.is_some()
+    }
+    /// A neighbour, or the far end of a tunnel, is given a bundle.
+    pub(crate) fn note_handed(&mut self, number: u64, to: PeerId) {
+        if let Some(custody) = &mut self.custody {
+            custody.handed(number, to);
+        }
+    }
+    /// Whether this node can have custody at all: it keeps what it says it keeps, and no copies of it are made. With
+    /// copies there is no single custodian.
+    fn may_have_custody(&self) -> bool {
+        self.settings.durable && self.custody.is_some() && !self.policies.offers()
+    }
+
+    /// The name by which this node takes custody: of the source's scheme, since numbers and names do not mix in
+    /// version 6 (RFC 6260).
+    fn custodian_for(&self, meta: &BundleMeta) -> Option<EndpointId> {
+        let numbers = |id: &EndpointId| matches!(id, EndpointId::Ipn { .. });
+        let alike = self.settings.node_ids.iter().find(|id| numbers(id) == numbers(&meta.source));
+        alike.cloned().or_else(|| (!numbers(&meta.source)).then(|| self.node_id()))
+    }
+
+    /// What leaves says that this node has custody, and by which number it knows the bundle.
+    pub(crate) fn say_custody(&self, held: &Held, hop: &mut HopState) {
+        if held.has(RetentionConstraint::Custody) {
+            hop.custodian = self.custodian_for(&held.bundle).unwrap_or_default();
+            hop.transfer = Some(Transfer { number: held.number, sequence: Transfer::COUNTER, block: 0 }.into());
+        }
+    }
+
+    /// Whether a neighbour's name is sure, and custody a matter between it and this node.
+    fn deals_with(&self, peer: PeerId) -> bool {
+        let (Some(custody), Some(peer)) = (&self.custody, self.neighbours.peers().get(peer)) else { return false };
+        let sure = |name: &&farlink_book::PeerName| name.identity >= Identity::Address;
+        peer.names.iter().filter(sure).any(|name| matches_any(&custody.settings.from, &name.id))
+    }
+
+    /// Whether an application's bundle is to ask for custody.
+    // 5050-5.2-1
+    pub(crate) fn asks_for_custody(&self, source: &EndpointId, wanted: &SendRequest) -> bool {
+        let Some(custody) = self.custody.as_ref().filter(|_| self.may_have_custody()) else { return false };
+        let to = &wanted.destination;
+        let asked = wanted.facts.has(Facts::CUSTODY) || matches_any(&custody.settings.request, to);
+        asked && !source.is_null() && to.is_singleton() && !self.is_local(to.node())
+    }
+
+    /// Who had custody of a bundle that comes, unless it was this node.
+    fn custodian_of(&self, hop: &HopState) -> Option<Custodian> {
+        let node = &hop.custodian;
+        let other = !node.is_null() && !self.is_local(node.node());
+        other.then(|| Custodian { node: node.clone(), transfer: hop.transfer.as_deref().copied() })
+    }
+
+    /// A bundle is held from now on: whether custody of it is to be taken, and who is to be told. `carrier`: who gave it,
+    /// or the one around it.
+    pub(crate) fn enter_custody(&mut self, bundle: Handle, hop: &HopState, carrier: PeerId) {
+        // One that only says it is that bundle, and is to be deleted for it, releases nobody's custody.
+        // Nor one that nobody vouches for: its custodian may have another bundle of that identity.
+        let counts = |held: &&Held| {
+            asks(&held.bundle) && held.bundle.duties.security().is_none() && !held.flags.has(Flags::STRANGE)
+        };
+        let Some(held) = self.book.get(bundle).filter(counts) else { return };
+        if self.custody.is_none() || !(held.is_own() || self.deals_with(carrier)) {
+            return;
+        }
+        let before = self.custodian_of(hop);
+        let takes = self.takes_custody(held);
+        let stage = match before {
+            Some(_) if self.is_for_us(&held.bundle) => Stage::Arrives,
+            _ if takes => Stage::Promised,
+            Some(_) => Stage::Theirs,
+            None => return,
+        };
+        if let Some(custody) = &mut self.custody {
+            custody.enter(&mut self.book, bundle, stage, before);
+        }
+    }
+    /// Whether custody of a bundle would be taken: it asks for it, may have it, and there is room.
+    // 5050-5.2-2
+    pub(crate) fn takes_custody(&self, held: &Held) -> bool {
+        let Some(custody) = self.custody.as_ref().filter(|_| self.may_have_custody()) else { return false };
+        let meta = &held.bundle;
+        let goes_on = !self.is_for_us(meta) && !held.is_tired();
+        let fits = custody.has_room(held.size()) && meta.overhead() <= HEAD_MAX;
+        goes_on && fits && matches_any(&custody.settings.to, &meta.destination) && self.custodian_for(meta).is_some()
+    }
+    /// Whether a bundle that goes on asks for custody, and this node does not take it.
+    pub(crate) fn declines_custody(&self, bundle: Handle) -> bool {
+        let (Some(custody), Some(held)) = (&self.custody, self.book.get(bundle)) else { return false };
+        asks(&held.bundle) && !self.is_for_us(&held.bundle) && !custody.is(held.number, Stage::Promised)
+    }
+    /// One that the store gave back after a restart.
+    pub(crate) fn resume_custody(&mut self, bundle: Handle, flags: u32, hop: &HopState) {
+        let Some(held) = self.book.get(bundle).filter(|held| asks(&held.bundle)) else { return };
+        let before = self.custodian_of(hop);
+        let stage = match &before {
+            _ if flags & KEPT_CUSTODY != 0 && self.may_have_custody() => Stage::Ours,
+            Some(_) if !self.is_for_us(&held.bundle) => Stage::Theirs,
+            _ => return,
+        };
+        if let Some(custody) = &mut self.custody {
+            custody.enter(&mut self.book, bundle, stage, before);
+        }
+    }
+    /// Whether a bundle is not to leave before the store has it.
+    // 5050-5.4-6, 5050-5.4.1-3
+    pub(crate) fn awaits_custody(&self, held: &Held) -> bool {
+        held.has(RetentionConstraint::Commit)
+            && self.custody.as_ref().is_some_and(|custody| custody.is(held.number, Stage::Promised))
+    }
+    /// The flags with which the store keeps a bundle.
+    pub(crate) fn kept_custody(&self, held: &Held) -> u32 {
+        let taken = self.custody.as_ref().is_some_and(|custody| custody.is(held.number, Stage::Promised));
+        if taken { KEPT_CUSTODY } else { 0 }
+    }
+
+    /// The store has a bundle: custody of it is taken, and whoever had it is told.
+    // 5050-5.7-5, 5050-5.10-2, 5050-5.10.1-2
+    pub(crate) fn on_custody_stored<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle) {
+        let (Some(custody), Some(held)) = (&mut self.custody, self.book.get(bundle)) else { return };
+        let (number, name, meta) = (held.number, held.name(), held.bundle.clone());
+        let before = if custody.is(number, Stage::Arrives) {
+            custody.forget(number).map(|entry| entry.before)
+        } else {
+            let taken = custody.take(&mut self.book, number);
+            if taken.is_some() {
+                self.event(cx.out, Event::CustodyTaken { bundle: name });
+                self.work.extend([Step::Dispatch(bundle), Step::Offer(bundle)]);
+                self.report_compressed_of(cx.now, bundle, Fate::CustodyTaken, cx.edge);
+            }
+            taken
+        };
+        if let Some(before) = before.flatten() {
+            self.answer(cx, &before, &meta, Answer::Taken);
+        }
+    }
+
+    /// A bundle comes that is here, or was delivered here: its custodian may let it go (RFC 5050 5.6 step 4).
+    // 5050-5.6-5
+    pub(crate) fn answer_again<S: Sink<Output>>(
+        &mut self,
+        cx: &mut Context<'_, S>,
+        meta: &BundleMeta,
+        from: PeerId,
+        hop: &HopState,
+    ) {
+        if self.custody.is_none() || !asks(meta) || !self.deals_with(from) {
+            return;
+        }
+        let Some(before) = self.custodian_of(hop) else { return };
+        let held = self.book.find(meta.id);
+        let answer = match held {
+            // It was delivered: there is no other way to be told of what is not here any more.
+            None => Answer::Taken,
+            Some(held) if self.is_for_us(meta) && self.is_durable(held) && self.settings.durable => Answer::Taken,
+            Some(held) if held.has(RetentionConstraint::Custody) && self.stays_custodian(held.number, &before) => {
+                Answer::Redundant
+            }
+            Some(_) => return,
+        };
+        self.answer(cx, &before, meta, answer);
+    }
+
+    /// A bundle leaves. Of what was in custody or given up here somebody is told.
+    // 5050-5.4.2-1, 5050-5.7-5
+    pub(crate) fn leave_custody<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle, why: Why) {
+        let (Some(custody), Some(held)) = (&mut self.custody, self.book.get(bundle)) else { return };
+        let Some(entry) = custody.forget(held.number) else { return };
+        let (meta, reason) = (held.bundle.clone(), why.reason());
+        let answer = match (entry.stage, reason) {
+            (Stage::Arrives, DeleteReason::Done) => Answer::Taken,
+            // RFC 5050 5.4.2. Its custodian knows itself when it expires.
+            (Stage::Theirs, reason) if !matches!(reason, DeleteReason::Done | DeleteReason::Expired) => failed(reason),
+            _ => return,
+        };
+        if let Some(before) = entry.before {
+            self.answer(cx, &before, &meta, answer);
+        }
+    }
+
+    /// Whether a custodian that brings a bundle in custody here may let it go. One that may have it from whoever this
+    /// node gave it to must not: their signal, which is under way, ends the custody here too, and nobody would have it.
+    fn stays_custodian(&self, number: u64, other: &Custodian) -> bool {
+        let entry = self.custody.as_ref().and_then(|custody| custody.get(number));
+        entry.is_some_and(|entry| !entry.handed || entry.before.as_ref() == Some(other))
+    }
+
+    /// Tells a custodian about one bundle: with others where it numbered it, else alone.
+    fn answer<S: Sink<Output>>(
+        &mut self,
+        cx: &mut Context<'_, S>,
+        before: &Custodian,
+        meta: &BundleMeta,
+        answer: Answer,
+    ) {
+        let Custodian { node, transfer } = before;
+        if let Some((transfer, custody)) = transfer.as_ref().zip(self.custody.as_mut()) {
+            let destination = if transfer.sequence == 0 { meta.destination.clone() } else { EndpointId::Null };
+            let sequence = transfer.sequence;
+            let told = Told { to: node.clone(), version: meta.version, answer, sequence, destination };
+            return custody.gather(cx.now, told, transfer.number);
+        }
+        let signal = Signal { answer, about: About::One(meta.identity()) };
+        self.say(cx, node.clone(), meta.version, &signal, 1);
+    }
+
+    /// What was gathered leaves, in as many signals as it takes.
+    pub(super) fn say_gathered<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, told: &Told, numbers: &Ranges) {
+        let (sequence, destination) = (told.sequence, &told.destination);
+        let run =
+            |(first, end): (u64, u64)| Numbers { sequence, destination: destination.clone(), first, last: end - 1 };
+        let runs: Vec<Numbers> = numbers.all().map(run).collect();
+        for runs in runs.chunks(RUNS_MAX) {
+            let count = runs.iter().fold(0u64, |sum, run| sum.saturating_add(run.last - run.first + 1));
+            let signal = Signal { answer: told.answer, about: About::Numbers(runs.to_vec()) };
+            self.say(cx, told.to.clone(), told.version, &signal, count);
+        }
+    }
+
+    fn say<S: Sink<Output>>(
+        &mut self,
+        cx: &mut Context<'_, S>,
+        to: EndpointId,
+        version: u8,
+        signal: &Signal,
+        bundles: u64,
+    ) {
+        let Some(payload) = cx.edge.custody_signal(version, signal, self.wall_clock.utc_at(cx.now)) else { return };
+        let (node, taken) = (to.node(), signal.answer.releases());
+        if self.send_record(cx, to, version, Facts(Facts::ADMIN | Facts::NO_FRAGMENT), payload, Priority::Expedited) {
+            self.event(cx.out, Event::CustodySignalled { to: node, taken, bundles });
+        }
+    }
+}
+
+/// What a custodian is told of a bundle that was given up.
+fn failed(reason: DeleteReason) -> Answer {
+    match reason {
+        DeleteReason::DepletedStorage | DeleteReason::TrafficPared => Answer::Depleted,
+        DeleteReason::DestinationUnavailable => Answer::Unintelligible,
+        DeleteReason::NoRoute => Answer::NoRoute,
+        DeleteReason::NoTimelyContact => Answer::NoContact,
+        DeleteReason::BlockUnintelligible | DeleteReason::BlockUnsupported => Answer::BadBlock,
+        _ => Answer::Refused,
+    }
+}

@@ -1,0 +1,161 @@
+//! Checks that the book, its reasons and their owners agree, and counts what the tables hold; for
+//! tests.
+
+use crate::agent::Agent;
+use crate::custody::Stage;
+use farlink_base::Instant;
+use farlink_book::{Held, RetentionConstraint, RetentionConstraints};
+
+/// How much each table of an agent holds.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Counts {
+    /// Held bundles.
+    pub bundles: usize,
+    /// Bundles whose durability somebody waits for.
+    pub debts: usize,
+    /// Arrivals that room is promised to.
+    pub promises: usize,
+    /// Places in queues.
+    pub legs: usize,
+    /// Lists of queues.
+    pub lists: usize,
+    /// Walks over bundles under way, and what neighbours were shown.
+    pub cursors: usize,
+    /// Transmissions under way.
+    pub sends: usize,
+    /// Bundles that leave in pieces.
+    pub cuts: usize,
+    /// Bundles that wait for a moment or for room at a neighbour, and those with remembered refusals.
+    pub waits: usize,
+    /// Neighbours that are offered something.
+    pub offers: usize,
+    /// Bundles in line for an application or with one.
+    pub deliveries: usize,
+    /// Endpoints that somebody receives at, or where something waits.
+    pub endpoints: usize,
+    /// Members of groups, of now and before, that are remembered with bundles.
+    pub members: usize,
+    /// Originals whose fragments are being collected, and wholes.
+    pub fragments: usize,
+    /// Payloads to be let go later.
+    pub on_disk: usize,
+    /// Bundles that ask for custody, and others that something is gathered for.
+    pub custody: (usize, usize),
+    /// Hellos that wait or are under way.
+    pub hellos: usize,
+    /// Neighbours and links.
+    pub neighbours: usize,
+    /// Armed timers.
+    pub timers: usize,
+    /// Steps left over.
+    pub steps: usize,
+}
+
+impl Agent {
+    /// Counts what the tables hold.
+    pub fn counts(&self) -> Counts {
+        Counts {
+            bundles: self.book.len(),
+            debts: self.pending_commits.len(),
+            promises: self.room.reservations.len(),
+            legs: self.outbound.queues.len(),
+            lists: self.outbound.queues.lists(),
+            cursors: self.book.cursors(),
+            sends: self.outbound.transmissions.len(),
+            cuts: self.outbound.partial_sends.len(),
+            waits: self.outbound.waits.len() + self.outbound.backoff.len(),
+            offers: self.outbound.offers.peers().count(),
+            deliveries: self.deliveries.bundles(),
+            endpoints: self.deliveries.endpoints(),
+            members: self.deliveries.members(),
+            fragments: self.fragments.len(),
+            on_disk: self.room.memory.on_disk(),
+            custody: self.custody.as_ref().map_or((0, 0), |custody| custody.counts()),
+            hellos: self.hellos.len(),
+            neighbours: self.neighbours.peers().len() + self.neighbours.links().count(),
+            timers: self.work.timers(),
+            steps: self.work.steps(),
+        }
+    }
+
+    /// Checks the book and every reason against its owner.
+    ///
+    /// # Panics
+    /// When something does not agree.
+    pub fn audit(&self) {
+        self.book.audit();
+        self.book.all().for_each(|held| self.audit_one(held));
+        assert!(self.deliveries.shared().all(|bundle| self.book.get(bundle).is_some()), "what members have is held");
+        let (mut sends, mut legs) = (0, 0);
+        for held in self.book.all() {
+            sends += self.outbound.transmissions.of(held.handle()).count();
+            legs += self.outbound.queues.legs_of(held);
+        }
+        assert!(sends <= self.outbound.transmissions.len(), "transmissions of held bundles");
+        assert_eq!(legs, self.outbound.queues.len(), "places in queues belong to held bundles");
+        if let Some(custody) = &self.custody {
+            custody.audit(&self.book);
+        }
+        if let Some(tunnels) = &self.tunnels {
+            tunnels.audit(&self.book);
+        }
+        let here = self.book.all().filter(|held| !self.fragments.is_arriving(held.handle()));
+        self.room.fair_share.audit(here.chain(self.room.reservations.counted()), &self.settings.limits);
+        let around = self.tunnels.as_ref().map_or((0, 0), |tunnels| tunnels.around());
+        let unmade = (around.1 + self.fragments.arriving_bytes(), around.0);
+        assert!(unmade.0 <= self.book.bytes() && unmade.1 <= self.book.len() as u64, "what takes no room is held");
+        let owed = self.book.all().filter(|held| held.has(RetentionConstraint::Commit)).count();
+        assert_eq!(owed, self.pending_commits.len(), "debts belong to held bundles");
+        assert!(self.next_timeout().is_none_or(|at| at < Instant::MAX), "nothing is due never");
+    }
+
+    fn audit_one(&self, held: &Held) {
+        let (handle, number) = (held.handle(), held.number);
+        let sends = self.outbound.transmissions.of(handle).count();
+        let is = |reason| held.has(reason);
+        const UNCOMMITTED: RetentionConstraints = RetentionConstraints::of(&[RetentionConstraint::Commit]);
+        assert!(!held.reasons().within(UNCOMMITTED), "bundle {number} is held for a reason: {held:?}");
+        assert_eq!(is(RetentionConstraint::Send), sends > 0, "bundle {number} is being sent");
+        let counted = usize::from(held.sends);
+        assert!(counted == sends || counted == 255 && sends > 0, "transmissions of bundle {number}");
+        assert_eq!(is(RetentionConstraint::Queue), self.outbound.queues.legs_of(held) > 0, "bundle {number} is queued");
+        assert_eq!(
+            is(RetentionConstraint::Commit),
+            self.pending_commits.bundle(number) == Some(handle),
+            "bundle {number} is not durable"
+        );
+        let stage = |stage| self.custody.as_ref().is_some_and(|custody| custody.is(number, stage));
+        assert_eq!(is(RetentionConstraint::Custody), stage(Stage::Ours), "bundle {number} is in custody");
+        assert!(!stage(Stage::Ours) || self.is_durable(held), "bundle {number} in custody is durable");
+        let awaits = || self.custody.as_ref().is_some_and(|custody| custody.awaits(number));
+        let goes_on =
+            is(RetentionConstraint::Route) || is(RetentionConstraint::Send) || !stage(Stage::Ours) || awaits();
+        assert!(goes_on, "bundle {number} in custody goes on, or waits for a signal");
+        assert!(
+            !stage(Stage::Promised) || is(RetentionConstraint::Commit) && !is(RetentionConstraint::Send),
+            "bundle {number} waits for the store"
+        );
+        let arriving = self.fragments.is_arriving(handle);
+        assert!(!arriving || is(RetentionConstraint::Whole), "bundle {number} is a piece of what is arriving");
+        let (part, owed) = (self.fragments.whole_of(handle).is_some(), self.deliveries.owes(handle));
+        assert!(!(part || owed) || is(RetentionConstraint::Whole), "bundle {number} is a part, or to come to members");
+        let part = part || arriving;
+        assert!(
+            !is(RetentionConstraint::Whole) || part || self.deliveries.is_shared(handle),
+            "something refers to bundle {number}"
+        );
+        if is(RetentionConstraint::Fragment) {
+            assert!(self.fragments.is_joining(held), "bundle {number} waits for other fragments");
+        }
+        for part in self.fragments.parts(handle) {
+            assert!(
+                self.book.get(*part).is_some_and(|part| part.has(RetentionConstraint::Whole)),
+                "parts of {number} are here"
+            );
+        }
+        assert!(
+            !(is(RetentionConstraint::Deliver) && is(RetentionConstraint::Route)),
+            "bundle {number} is delivered or forwarded"
+        );
+    }
+}

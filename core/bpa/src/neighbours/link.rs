@@ -1,0 +1,371 @@
+//! One link as the agent sees it: whose, its place in the contact plan, its pace.
+
+use crate::settings::LinkSettings;
+use alloc::string::String;
+use alloc::vec::Vec;
+use farlink_base::layer::LinkState;
+use farlink_base::{DataRate, Duration, Instant, LinkId, PeerId, TimerKey};
+use farlink_routing::contact_plan::PlanClock;
+use farlink_routing::{GroupId, PlanIndex};
+
+/// A window in which one side may transmit, on this process's clock.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Window {
+    /// From.
+    pub start: Instant,
+    /// Up to.
+    pub end: Instant,
+    /// How fast.
+    pub rate: DataRate,
+    /// One-way light time.
+    pub delay: Duration,
+}
+
+/// The plan as placed on this node's clock.
+#[derive(Clone, Copy)]
+pub struct Placed<'a> {
+    /// The plan, shared by all nodes of the process.
+    pub index: &'a PlanIndex,
+    /// `None` while the plan is in wall time and the node has no clock it trusts.
+    pub clock: Option<PlanClock>,
+}
+
+/// How far this node is in the contacts of one group: those before are over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cursor {
+    group: GroupId,
+    next: u32,
+    /// Whether the neighbour transmits in it: seen from here one light time later.
+    incoming: bool,
+}
+
+impl Cursor {
+    /// At the first contact.
+    pub fn new(group: GroupId, incoming: bool) -> Self {
+        Cursor { group, next: 0, incoming }
+    }
+    /// Contacts not over yet, as windows; `late` shifts those of the neighbour.
+    fn windows<'a>(&self, plan: Placed<'a>) -> impl Iterator<Item = Window> + use<'a> {
+        let incoming = self.incoming;
+        let contacts = plan.index.contacts(self.group).get(self.next as usize..).unwrap_or(&[]);
+        plan.clock.into_iter().flat_map(move |clock| {
+            contacts.iter().map(move |edge| {
+                let delay = Duration::from_nanos(edge.delay);
+                let shift = if incoming { delay } else { Duration::ZERO };
+                let at = |ns| clock.instant(farlink_routing::PlanTime(ns)).saturating_add(shift);
+                Window { start: at(edge.start), end: at(edge.end), rate: edge.rate, delay }
+            })
+        })
+    }
+    /// Steps over contacts that are over.
+    fn pass(&mut self, plan: Placed<'_>, now: Instant) {
+        while self.windows(plan).next().is_some_and(|window| window.end <= now) {
+            self.next += 1;
+        }
+    }
+    /// The contact under way.
+    fn open(&self, plan: Placed<'_>, now: Instant) -> Option<Window> {
+        self.windows(plan).take_while(|w| w.start <= now).find(|w| now < w.end)
+    }
+    /// The next contact to begin.
+    fn coming(&self, plan: Placed<'_>, now: Instant) -> Option<Window> {
+        self.windows(plan).find(|w| w.start > now)
+    }
+    /// The next moment something begins or ends.
+    fn edge(&self, plan: Placed<'_>, now: Instant) -> Option<Instant> {
+        let end = self.windows(plan).take_while(|w| w.start <= now).map(|w| w.end).filter(|end| *end > now).min();
+        let start = self.coming(plan, now).map(|w| w.start);
+        end.into_iter().chain(start).min().filter(|at| *at < Instant::MAX)
+    }
+    /// The light time of the contact under way, else of the last one before, else of the first.
+    fn delay(&self, plan: Placed<'_>, now: Instant) -> Option<Duration> {
+        let contacts = plan.index.contacts(self.group);
+        let last = (self.next as usize).checked_sub(1).and_then(|i| contacts.get(i));
+        let open = self.open(plan, now).map(|w| w.delay);
+        open.or_else(|| last.or(contacts.first()).map(|edge| Duration::from_nanos(edge.delay)))
+    }
+}
+
+/// How many bundles a link that is ready takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Takes {
+    /// As many as there are, at its pace.
+    Many,
+    /// One, and then it says when it takes the next.
+    One,
+    /// One in its turn, which others of its radio have as well.
+    Turns,
+    /// The same, and that something waits was said since its last turn.
+    Called,
+    /// As `Turns`, and what is said to the neighbour of this node needs no bundle.
+    FreeTurns,
+    /// The same, and that something waits was said.
+    FreeCalled,
+}
+impl Takes {
+    /// Whether it takes bundles in its turn only.
+    pub fn turns(self) -> bool {
+        !matches!(self, Takes::Many | Takes::One)
+    }
+    /// Whether what is said to the neighbour of this node needs no bundle.
+    pub(super) fn says_freely(self) -> bool {
+        matches!(self, Takes::FreeTurns | Takes::FreeCalled)
+    }
+    /// Whether it may say that something waits: of those that take turns, before it did.
+    pub fn may_call(self) -> bool {
+        matches!(self, Takes::Turns | Takes::FreeTurns)
+    }
+    /// It said that something waits, or had its turn.
+    pub fn called(self, called: bool) -> Takes {
+        match (self.says_freely(), called) {
+            (false, false) => Takes::Turns,
+            (false, true) => Takes::Called,
+            (true, false) => Takes::FreeTurns,
+            (true, true) => Takes::FreeCalled,
+        }
+    }
+}
+
+/// Of a link that takes bundles of any length, and of one that takes 4 GiB: those are not cut.
+const ANY: u32 = u32::MAX;
+
+/// One link.
+#[derive(Debug)]
+pub struct Link {
+    /// Its number.
+    pub id: LinkId,
+    /// Its name.
+    pub name: String,
+    /// The neighbour.
+    pub peer: PeerId,
+    /// Rate without a contact.
+    pub rate: Option<DataRate>,
+    /// One-way delay without a contact.
+    pub one_way_delay: Duration,
+    /// Bytes on the link per 1,000,000 bytes of bundle.
+    pub wire_bytes_per_million: u32,
+    /// Longest bundle it takes, encoded; [`ANY`]: any.
+    largest: u32,
+    /// Whether the medium works.
+    pub carrier: bool,
+    /// Whether an operator allows it.
+    pub enabled: bool,
+    /// Whether the neighbour is there: `None` on layers without sessions, which cannot know.
+    pub session: Option<bool>,
+    /// Its groups in the contact plan; none: the plan does not rule it.
+    pub contacts: Vec<Cursor>,
+    /// Whether the layer takes a bundle.
+    pub ready: bool,
+    /// How many it takes then.
+    pub takes: Takes,
+    /// Bundles with the layer.
+    pub in_flight: u64,
+    /// When everything handed over will have left, at the link's rate.
+    pub busy_until: Instant,
+    /// Whether a timer will pump it when it is no longer busy.
+    pub pace_armed: bool,
+    /// Fires at the next edge of its contacts.
+    pub edge_timer: Option<TimerKey>,
+    /// What the layer was told last.
+    pub told: Option<LinkState>,
+    /// Whether it was up when policies were told last.
+    pub said_up: bool,
+    /// Whether its neighbour was met over it when policies were told last.
+    pub said_met: bool,
+}
+
+impl Link {
+    /// Longest bundle it takes, encoded, in bytes; `None`: any.
+    pub fn largest(&self) -> Option<u64> {
+        (self.largest != ANY).then_some(self.largest.into())
+    }
+    /// A link that may be used from now on.
+    pub fn new(settings: &LinkSettings, peer: PeerId) -> Self {
+        Link {
+            id: settings.link,
+            name: settings.name.clone(),
+            peer,
+            rate: settings.rate,
+            one_way_delay: settings.one_way_delay,
+            wire_bytes_per_million: u32::try_from(settings.wire_bytes_per_million).unwrap_or(u32::MAX).max(1_000_000),
+            largest: settings.largest.map_or(ANY, |most| u32::try_from(most.bytes()).unwrap_or(ANY)),
+            carrier: true,
+            enabled: true,
+            session: settings.sessions.then_some(false),
+            contacts: Vec::new(),
+            ready: false,
+            takes: Takes::Many,
+            in_flight: 0,
+            busy_until: Instant::ZERO,
+            pace_armed: false,
+            edge_timer: None,
+            told: None,
+            said_up: false,
+            said_met: false,
+        }
+    }
+    /// Whether the contact plan rules it.
+    pub fn is_planned(&self) -> bool {
+        !self.contacts.is_empty()
+    }
+    fn of(&self, incoming: bool) -> impl Iterator<Item = &Cursor> {
+        self.contacts.iter().filter(move |cursor| cursor.incoming == incoming)
+    }
+    /// The contact this node may transmit in now.
+    pub fn contact(&self, plan: Option<Placed<'_>>, now: Instant) -> Option<Window> {
+        let plan = plan?;
+        self.of(false).find_map(|cursor| cursor.open(plan, now))
+    }
+    /// The next contact this node may transmit in.
+    pub fn next_contact(&self, plan: Option<Placed<'_>>, now: Instant) -> Option<Window> {
+        let plan = plan?;
+        self.of(false).filter_map(|cursor| cursor.coming(plan, now)).min_by_key(|w| w.start)
+    }
+    /// What the link can do now.
+    pub fn state(&self, plan: Option<Placed<'_>>, now: Instant) -> LinkState {
+        if !self.carrier || !self.enabled {
+            return LinkState::DOWN;
+        }
+        let Some(placed) = plan.filter(|_| self.is_planned()) else {
+            return LinkState {
+                transmit: true,
+                receive: true,
+                rate: self.rate,
+                delay_out: self.one_way_delay,
+                delay_in: self.one_way_delay,
+            };
+        };
+        let out = self.contact(plan, now);
+        let delay = |incoming| self.of(incoming).find_map(|cursor| cursor.delay(placed, now));
+        let delay_out = delay(false).unwrap_or(self.one_way_delay);
+        let back = self.of(true).any(|cursor| cursor.open(placed, now).is_some());
+        LinkState {
+            transmit: out.is_some(),
+            // A plan without return contacts describes a simplex link: nothing comes back in time
+            // anyway, so timers follow the forward direction.
+            receive: if self.of(true).next().is_none() { out.is_some() } else { back },
+            rate: out.map(|w| w.rate).or(self.rate),
+            delay_out,
+            delay_in: delay(true).unwrap_or(delay_out),
+        }
+    }
+    /// Whether bundles may leave over it now.
+    pub fn is_up(&self, plan: Option<Placed<'_>>, now: Instant) -> bool {
+        self.carrier && self.enabled && (!self.is_planned() || self.contact(plan, now).is_some())
+    }
+    /// Steps over contacts that are over; the next moment its windows change.
+    pub(super) fn next_change(&mut self, plan: Option<Placed<'_>>, now: Instant) -> Option<Instant> {
+        let plan = plan?;
+        self.contacts.iter_mut().for_each(|cursor| cursor.pass(plan, now));
+        self.contacts.iter().filter_map(|cursor| cursor.edge(plan, now)).min()
+    }
+    /// Bytes on the link for a bundle of this size.
+    fn wire_bytes(&self, size: u64) -> u64 {
+        u64::try_from(u128::from(size) * u128::from(self.wire_bytes_per_million) / 1_000_000).unwrap_or(u64::MAX)
+    }
+    /// When the next bundle may be handed over: now, or once the layer has no more left to do than
+    /// fills the time `ahead`.
+    pub fn may_send_at(&self, ahead: Duration) -> Instant {
+        Instant(self.busy_until.0.saturating_sub(u64::try_from(ahead.as_nanos()).unwrap_or(u64::MAX)))
+    }
+    /// Accounts for a bundle handed over.
+    pub fn charge(&mut self, plan: Option<Placed<'_>>, now: Instant, size: u64) {
+        let rate = match self.contact(plan, now) {
+            Some(window) => Some(window.rate),
+            None if self.is_planned() => None,
+            None => self.rate,
+        };
+        if let Some(rate) = rate {
+            self.busy_until = self.busy_until.max(now) + rate.time_for(self.wire_bytes(size));
+        }
+    }
+    /// Bytes of one more bundle that still fit into the contact; `None`: no end in sight.
+    pub fn room_in_contact(&self, plan: Option<Placed<'_>>, now: Instant) -> Option<u64> {
+        let window = self.contact(plan, now)?;
+        if window.end == Instant::MAX {
+            return None;
+        }
+        let wire = window.rate.volume_in(window.end.since(self.busy_until.max(now)));
+        Some(u64::try_from(u128::from(wire) * 1_000_000 / u128::from(self.wire_bytes_per_million)).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farlink_base::{EndpointId, NodeId};
+
+    fn link() -> Link {
+        let settings = LinkSettings {
+            link: LinkId(0),
+            name: "ka".into(),
+            peer: EndpointId::Null,
+            rate: None,
+            one_way_delay: Duration::from_millis(5),
+            wire_bytes_per_million: 1_100_000,
+            sessions: false,
+            largest: None,
+        };
+        Link::new(&settings, PeerId(1))
+    }
+    fn plan(text: &str) -> PlanIndex {
+        PlanIndex::new(farlink_routing::contact_plan::parse(text).unwrap().plan)
+    }
+    fn placed(index: &PlanIndex) -> Option<Placed<'_>> {
+        Some(Placed { index, clock: Some(PlanClock::starting(Instant::ZERO)) })
+    }
+    fn planned(index: &PlanIndex) -> Link {
+        let (me, peer) = (NodeId::ipn(1), NodeId::ipn(2));
+        let mut l = link();
+        l.contacts.extend(index.groups_from(me).map(|group| Cursor::new(group, false)));
+        l.contacts.extend(index.groups_from(peer).map(|group| Cursor::new(group, true)));
+        l
+    }
+    fn s(seconds: u64) -> Instant {
+        Instant(seconds * 1_000_000_000)
+    }
+
+    #[test]
+    fn a_planned_link_is_up_exactly_in_its_contacts() {
+        let l = link();
+        assert!(l.is_up(None, Instant::ZERO) && l.state(None, Instant::ZERO).rate.is_none());
+        let index =
+            plan("contact 1 2 +10..+20 rate 8800 bit/s delay 1 s\ncontact 1 2 +30..+40 rate 8800 bit/s delay 1 s");
+        let (mut l, plan) = (planned(&index), placed(&index));
+        for (at, up) in [(0, false), (10, true), (19, true), (20, false), (30, true), (40, false)] {
+            assert_eq!(l.is_up(plan, s(at)), up, "at {at} s");
+        }
+        assert_eq!(l.next_change(plan, s(10)), Some(s(20)));
+        assert_eq!(l.next_contact(plan, s(10)).map(|w| w.start), Some(s(30)));
+        assert_eq!(l.next_change(plan, s(20)), Some(s(30)));
+        assert_eq!(l.contacts[0].next, 1, "what is over is not looked at again");
+        assert_eq!(l.next_change(plan, s(40)), None);
+        l.carrier = false;
+        assert_eq!(l.state(plan, s(10)), LinkState::DOWN);
+        assert!(!l.is_up(Some(Placed { index: &index, clock: None }), s(30)), "no clock, no contact");
+    }
+
+    #[test]
+    fn the_neighbour_is_heard_one_light_time_later() {
+        let index = plan("contact 1 2 +0..+10 rate 1 kB/s delay 4 s\ncontact 2 1 +0..+10 rate 1 kB/s delay 4 s");
+        let (mut l, plan) = (planned(&index), placed(&index));
+        let receive = |l: &Link, at| l.state(plan, s(at)).receive;
+        assert!(!receive(&l, 3) && receive(&l, 4) && receive(&l, 13) && !receive(&l, 14));
+        assert_eq!(l.next_change(plan, s(0)), Some(s(4)));
+        assert_eq!(l.next_change(plan, s(10)), Some(s(14)));
+        assert_eq!(l.state(plan, s(20)).delay_in, Duration::from_secs(4), "known also between contacts");
+    }
+
+    #[test]
+    fn room_shrinks_by_what_was_handed_over() {
+        let index = plan("contact 1 2 +0..+10 rate 8800 bit/s");
+        let (mut l, plan) = (planned(&index), placed(&index));
+        // 8,800 bit/s for 10 s is 11,000 bytes on the link, 10,000 bytes of bundle.
+        assert_eq!(l.room_in_contact(plan, Instant::ZERO), Some(10_000));
+        l.charge(plan, Instant::ZERO, 4_000);
+        assert_eq!(l.room_in_contact(plan, Instant::ZERO), Some(6_000));
+        assert_eq!(l.may_send_at(farlink_base::AgentSettings::default().hand_over_ahead), Instant(3_980_000_000));
+        assert_eq!(l.may_send_at(Duration::from_millis(100)), Instant(3_900_000_000));
+        assert_eq!(l.may_send_at(Duration::MAX), Instant::ZERO);
+    }
+}

@@ -1,0 +1,266 @@
+//! Neighbours with a life: configured, discovered, or come by themselves; added, changed and
+//! removed while the node runs. Each has links; a claimed name never displaces a proven one.
+
+mod contacts;
+pub(crate) mod hello_budget;
+pub(crate) mod hellos;
+mod hellos_in;
+mod hellos_out;
+mod journeys;
+pub(crate) mod link;
+pub(crate) mod plan;
+
+use crate::neighbours::link::{Link, Placed, Takes};
+use crate::settings::LinkSettings;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use farlink_base::{EndpointId, Few, Instant, LinkId, NodeId, PeerId};
+use farlink_book::{Identity, Newest, Origin, Peer, Peers};
+
+/// All neighbours and links of one node.
+#[derive(Debug)]
+pub(crate) struct Neighbours {
+    peers: Peers,
+    links: Few<LinkId, Box<Link>>,
+    /// How often each neighbour came up.
+    ups: BTreeMap<PeerId, u32>,
+    dynamic: u32,
+    /// How many links do not take bundles of any length.
+    narrow: u32,
+}
+
+/// What became of a neighbour when one of its links changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Met {
+    /// Nothing new.
+    Same,
+    /// The first of its links is up.
+    Up,
+    /// The last of its links is down.
+    Down,
+}
+
+impl Neighbours {
+    /// None yet.
+    pub fn new(seed: u64) -> Self {
+        Neighbours { peers: Peers::new(seed), links: Few::new(), ups: BTreeMap::new(), dynamic: 0, narrow: 0 }
+    }
+    /// Who they are, for policies.
+    pub fn peers(&self) -> &Peers {
+        &self.peers
+    }
+    /// A neighbour, to change what is known of it.
+    pub fn peer_mut(&mut self, peer: PeerId) -> Option<&mut Peer> {
+        self.peers.get_mut(peer)
+    }
+    /// A link.
+    pub fn link(&self, link: LinkId) -> Option<&Link> {
+        self.links.get(&link).map(|link| &**link)
+    }
+    /// A link, to change.
+    pub fn link_mut(&mut self, link: LinkId) -> Option<&mut Link> {
+        self.links.get_mut(&link).map(|link| &mut **link)
+    }
+    /// All links in the order of their numbers.
+    pub fn links(&self) -> impl Iterator<Item = &Link> {
+        self.links.values().map(|link| &**link)
+    }
+    /// All links, to change.
+    fn links_mut(&mut self) -> impl Iterator<Item = &mut Link> {
+        self.links.values_mut().map(|link| &mut **link)
+    }
+    /// A link by name.
+    fn named(&self, name: &str) -> Option<LinkId> {
+        self.links().find(|link| link.name == name).map(|link| link.id)
+    }
+    /// Links nobody configured.
+    fn dynamic_links(&self) -> usize {
+        self.dynamic as usize
+    }
+    /// Whether a link leads to somebody nobody configured.
+    pub fn is_strange(&self, link: LinkId) -> bool {
+        link.is_dynamic() || self.peers.get(self.peer_of(link)).is_some_and(|peer| !peer.origin.is_told())
+    }
+    /// Whether some links do not take bundles of any length.
+    pub fn has_narrow(&self) -> bool {
+        self.narrow > 0
+    }
+    /// The neighbour a link leads to.
+    pub fn peer_of(&self, link: LinkId) -> PeerId {
+        self.links.get(&link).map_or(PeerId::NONE, |link| link.peer)
+    }
+    /// The neighbour that is this node: one that can be reached before one that cannot, then the
+    /// one surest of its name.
+    pub fn of_node(&self, node: NodeId) -> Option<&Peer> {
+        let surest = self.peers.of(node)?;
+        if surest.is_up() {
+            return Some(surest);
+        }
+        self.peers.up().filter(|peer| peer.is(node)).max_by_key(|peer| peer.identity()).or(Some(surest))
+    }
+    /// How often a neighbour came up.
+    pub fn ups(&self, peer: PeerId) -> u32 {
+        self.ups.get(&peer).copied().unwrap_or(0)
+    }
+    /// Adds a link to a neighbour known by the name of its settings, and the neighbour with it
+    /// where it is new. False: there is such a link.
+    pub fn add(&mut self, settings: &LinkSettings, origin: Origin) -> bool {
+        if self.links.contains_key(&settings.link) {
+            return false;
+        }
+        let identity = if settings.peer.is_null() {
+            Identity::Unknown
+        } else if origin.is_told() {
+            Identity::Address
+        } else {
+            Identity::Claimed
+        };
+        // A stranger is a neighbour of its own beside whoever has the name it claims, or proves it.
+        let same = |peer: &&Peer| peer.origin.is_told() && peer.names.iter().any(|name| name.id == settings.peer);
+        let known = self.peers.of(settings.peer.node()).filter(same).filter(|_| origin.is_told());
+        let known = known.map(|peer| peer.id);
+        let peer = known.unwrap_or_else(|| self.peers.add(origin));
+        if identity > Identity::Unknown {
+            self.peers.learn(peer, settings.peer.clone(), identity);
+        }
+        if let Some(p) = self.peers.get_mut(peer) {
+            p.links.reserve_exact(1);
+            p.links.push(settings.link);
+            p.rate = p.rate.max(settings.rate);
+            if origin == Origin::Configured {
+                p.origin = origin;
+            }
+        }
+        self.dynamic += u32::from(settings.link.is_dynamic());
+        let number = settings.link;
+        let mut link = Link::new(settings, peer);
+        if origin == Origin::Met {
+            // A radio has other links as well.
+            link.takes = Takes::Turns;
+        }
+        self.narrow += u32::from(link.largest().is_some());
+        self.links.insert(number, Box::new(link));
+        true
+    }
+    /// Removes a link; a neighbour nobody configured goes with its last one, unless it is known by
+    /// name and may come back.
+    pub fn remove(&mut self, link: LinkId) -> Option<Box<Link>> {
+        let link = self.links.remove(&link)?;
+        self.dynamic -= u32::from(link.id.is_dynamic());
+        self.narrow -= u32::from(link.largest().is_some());
+        let Some(peer) = self.peers.get_mut(link.peer) else { return Some(link) };
+        peer.links.retain(|l| *l != link.id);
+        if peer.links.is_empty() && (peer.origin != Origin::Configured || peer.names.is_empty()) {
+            self.peers.remove(link.peer);
+            self.ups.remove(&link.peer);
+        }
+        Some(link)
+    }
+    /// A neighbour's name becomes known, or surer.
+    pub fn learn(&mut self, peer: PeerId, name: EndpointId, identity: Identity) {
+        self.peers.learn(peer, name, identity);
+    }
+    /// Notes whether a neighbour is met over a link.
+    fn note(&mut self, link: LinkId, met: bool, plan: Option<Placed<'_>>, now: Instant) -> Met {
+        let Some(l) = self.links.get_mut(&link) else { return Met::Same };
+        l.said_met = met;
+        let contact = l.contact(plan, now);
+        let next = l.next_contact(plan, now).map(|w| w.start);
+        let (peer, rate) = (l.peer, contact.map(|w| w.rate).or(l.rate));
+        let Some(p) = self.peers.get_mut(peer) else { return Met::Same };
+        let was_up = p.is_up();
+        p.up.retain(|up| *up != link);
+        p.next_up = next;
+        if met {
+            p.up.push(link);
+            p.up.sort();
+            p.rate = rate;
+            p.until = contact.map(|w| w.end).filter(|end| *end < Instant::MAX);
+        }
+        match (was_up, p.is_up()) {
+            (false, true) => {
+                *self.ups.entry(peer).or_insert(0) += 1;
+                Met::Up
+            }
+            (true, false) => {
+                // Its next hello may come before its link is up here: clocks differ.
+                p.heard = false;
+                p.newest_hello = Newest::default();
+                p.until = None;
+                Met::Down
+            }
+            _ => Met::Same,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farlink_base::Duration;
+
+    fn settings(link: u32, peer: EndpointId) -> LinkSettings {
+        LinkSettings {
+            link: LinkId(link),
+            name: alloc::format!("l{link}"),
+            peer,
+            rate: None,
+            one_way_delay: Duration::ZERO,
+            wire_bytes_per_million: 1_000_000,
+            sessions: false,
+            largest: None,
+        }
+    }
+
+    #[test]
+    fn several_links_lead_to_one_neighbour_and_a_stranger_with_its_name_is_another() {
+        let mut all = Neighbours::new(0);
+        let two = EndpointId::ipn(2, 0);
+        assert!(all.add(&settings(0, two.clone()), Origin::Configured));
+        assert!(all.add(&settings(1, two.clone()), Origin::Configured));
+        assert!(!all.add(&settings(1, two.clone()), Origin::Configured), "it is there");
+        assert!(all.add(&settings(LinkId::DYNAMIC, two), Origin::Came));
+        let configured = all.peer_of(LinkId(0));
+        assert_eq!(all.peer_of(LinkId(1)), configured);
+        assert_ne!(all.peer_of(LinkId(LinkId::DYNAMIC)), configured);
+        assert_eq!(all.of_node(NodeId::ipn(2)).map(|p| p.id), Some(configured));
+        assert_eq!(all.note(LinkId(LinkId::DYNAMIC), true, None, Instant::ZERO), Met::Up);
+        assert_ne!(all.of_node(NodeId::ipn(2)).map(|p| p.id), Some(configured), "it can be reached");
+        assert_eq!(all.note(LinkId(0), true, None, Instant::ZERO), Met::Up);
+        assert_eq!(all.note(LinkId(1), true, None, Instant::ZERO), Met::Same);
+        assert_eq!(all.of_node(NodeId::ipn(2)).map(|p| p.id), Some(configured));
+        assert_eq!(all.note(LinkId(0), false, None, Instant::ZERO), Met::Same);
+        assert_eq!(all.note(LinkId(1), false, None, Instant::ZERO), Met::Down);
+        assert_eq!((all.ups(configured), all.dynamic_links()), (1, 1));
+    }
+
+    #[test]
+    fn who_is_met_by_radio_is_the_configured_neighbour_of_that_name_and_else_forgotten() {
+        let mut all = Neighbours::new(0);
+        let (two, three) = (EndpointId::ipn(2, 0), EndpointId::ipn(3, 0));
+        assert!(all.add(&settings(0, two.clone()), Origin::Met) && all.add(&settings(1, three), Origin::Met));
+        assert!(all.add(&settings(2, two.clone()), Origin::Configured), "a cable to one of them");
+        assert_eq!(all.peer_of(LinkId(0)), all.peer_of(LinkId(2)));
+        assert!(!all.is_strange(LinkId(0)) && !all.is_strange(LinkId(1)));
+        assert_eq!(
+            (all.link(LinkId(0)).unwrap().takes, all.link(LinkId(2)).unwrap().takes),
+            (Takes::Turns, Takes::Many)
+        );
+        for link in [0, 1, 2] {
+            assert!(all.remove(LinkId(link)).is_some());
+        }
+        assert_eq!((all.peers.len(), all.of_node(two.node()).is_some()), (1, true), "who was configured may come back");
+    }
+
+    #[test]
+    fn who_came_by_itself_goes_with_its_last_link_and_leaves_nothing() {
+        let mut all = Neighbours::new(0);
+        for n in 0..1000 {
+            let link = LinkId::DYNAMIC | n;
+            all.add(&settings(link, EndpointId::ipn(u64::from(n) + 5, 0)), Origin::Came);
+            all.note(LinkId(link), true, None, Instant::ZERO);
+            assert!(all.remove(LinkId(link)).is_some() && all.remove(LinkId(link)).is_none());
+        }
+        assert_eq!((all.peers.len(), all.links.len(), all.ups.len(), all.dynamic), (0, 0, 0, 0));
+    }
+}

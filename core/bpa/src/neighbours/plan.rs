@@ -1,0 +1,41 @@
+//! The contact plan of one node, on this process's clock.
+
+use crate::neighbours::link::Placed;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use farlink_base::{Clock, Instant, LinkId};
+use farlink_routing::contact_plan::PlanClock;
+use farlink_routing::{GroupId, PlanIndex};
+
+/// The plan of one node.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    pub(super) index: Option<Arc<PlanIndex>>,
+    pub(super) clock: Option<PlanClock>,
+    /// Where a plan without epoch begins: when the first one was loaded.
+    bound: Option<Instant>,
+    /// Link of each group this node transmits in.
+    pub(super) links: Vec<(GroupId, LinkId)>,
+}
+
+impl Plan {
+    /// The plan to begin with; it is placed by the first clock reading.
+    pub fn preload(&mut self, index: Arc<PlanIndex>) {
+        self.index = Some(index);
+    }
+    /// The plan.
+    pub fn index(&self) -> Option<&Arc<PlanIndex>> {
+        self.index.as_ref()
+    }
+    /// The plan on this node's clock.
+    pub fn placed(&self) -> Option<Placed<'_>> {
+        self.index.as_deref().map(|index| Placed { index, clock: self.clock })
+    }
+    pub(super) fn place(&mut self, now: Instant, clock: &Clock) {
+        let bound = *self.bound.get_or_insert(now);
+        self.clock = self.index.as_ref().and_then(|index| match index.plan().epoch {
+            Some(_) => PlanClock::of_epoch(index.plan(), clock),
+            None => Some(PlanClock::starting(bound)),
+        });
+    }
+}

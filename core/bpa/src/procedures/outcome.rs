@@ -1,0 +1,331 @@
+//! What became of transmissions: confirmed, failed, refused, or unreadable.
+
+use crate::agent::Agent;
+use crate::context::Context;
+use crate::edge::Status;
+use crate::io::{Output, Pressure, Reading};
+use crate::neighbours::link::Takes;
+use crate::state::backoff::Alike;
+use crate::state::transmissions::Sending;
+use crate::state::waits::{Turned, back_off};
+use crate::work::Step;
+use farlink_base::layer::SendId;
+use farlink_base::{DeleteReason, Event, Facts, Instant, LinkId, Refusal, Sink};
+use farlink_book::{Flags, Handle, PolicyEvent, RetentionConstraint, RetentionConstraints, Side, Why};
+
+/// Failures in a row after which a neighbour counts as refusing.
+const FAILURES_MAX: u8 = 3;
+
+impl Agent {
+    /// The neighbour has it, or it left and the layer cannot know more.
+    pub(crate) fn on_sent<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, id: SendId) {
+        let Some((sending, last)) = self.end_send(id, cx.out, true) else { return };
+        let bundle = sending.bundle;
+        let Some(held) = self.book.get_mut(bundle) else { return };
+        held.failures = 0;
+        if let Some(oracle) = self.policies.oracle().filter(|_| !held.flags.has(Flags::VIRTUAL)) {
+            oracle.forwarded(held.bundle.id);
+        }
+        if let Some(backoff) = self.outbound.backoff.made() {
+            for more in backoff.took(sending.peer, Alike::to(&held.bundle), cx.now) {
+                self.outbound.waits.forgive(more);
+                self.work.push(Step::Dispatch(more));
+            }
+        }
+        if self.is_part(bundle, sending.range.as_ref()) {
+            // The rest is offered to whoever got this.
+            self.work.push(Step::Offer(bundle));
+        } else {
+            self.note_has(&sending);
+        }
+        for side in [Side::Router, Side::Control] {
+            let (to, keep, gave) = (sending.peer, sending.keep, sending.gave[side as usize]);
+            self.tell_side(cx.now, side, &PolicyEvent::Sent { bundle, to, gave, keep });
+        }
+        self.room.memory.try_again(&mut self.book, bundle);
+        self.after_send(cx, &sending, last);
+    }
+
+    /// The bundle leaves if that was all there was to do.
+    // 9171-5.4-10, 9171-5.4-11, 5050-3.1-6, 5050-5.4-10, 5050-5.4-11
+    pub(crate) fn after_send<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, sending: &Sending, last: bool) {
+        let bundle = sending.bundle;
+        let done = last || self.is_done(bundle);
+        let Some(held) = self.book.get(bundle) else { return };
+        let moved = held.flags.has(Flags::MOVES) && !sending.keep;
+        if done || !held.has(RetentionConstraint::Route) {
+            self.report(cx, bundle, Status::Forwarded, DeleteReason::Done);
+        }
+        if done {
+            let why = if moved { Why::Migrated(sending.peer) } else { Why::Forwarded };
+            self.depart(cx, bundle, why, None);
+        } else if self.deals_in_custody() {
+            self.await_signal(cx.now, bundle, sending.link, sending.peer);
+        }
+    }
+
+    /// Whether nothing holds a bundle but that the store has not answered: sent whole before the disk
+    /// was done. Whoever waits for the disk has no need to any more.
+    pub(crate) fn is_done(&self, bundle: Handle) -> bool {
+        const UNCOMMITTED: RetentionConstraints = RetentionConstraints::of(&[RetentionConstraint::Commit]);
+        self.book.get(bundle).is_some_and(|held| held.reasons().within(UNCOMMITTED))
+    }
+
+    fn tell_side(&mut self, now: Instant, side: Side, news: &PolicyEvent<'_>) {
+        if self.is_told(side, news) {
+            self.tell_one(now, side, news);
+        }
+    }
+
+    /// Ends a transmission; tells whether it was the last reason to hold its bundle.
+    pub(crate) fn end_send<S: Sink<Output>>(
+        &mut self,
+        id: SendId,
+        out: &mut S,
+        confirmed: bool,
+    ) -> Option<(Sending, bool)> {
+        let (sending, last) = self.outbound.transmissions.end(&mut self.book, id)?;
+        let link = sending.link;
+        if let Some(l) = self.neighbours.link_mut(link) {
+            l.in_flight = l.in_flight.saturating_sub(1);
+            if l.in_flight == 0 && self.room.memory.pressure() == Pressure::Full {
+                self.work.push(Step::Pump(link));
+            }
+        }
+        if self.book.get(sending.bundle).is_some() {
+            let bundle = self.number(sending.bundle);
+            let event =
+                if confirmed { Event::Forwarded { bundle, link } } else { Event::ForwardFailed { bundle, link } };
+            self.event(out, event);
+        }
+        Some((sending, last))
+    }
+
+    /// The neighbour keeps the first bytes of a transmission that broke: they are as good as sent, as a fragment. Of
+    /// copies, and of what has a custodian, all goes again.
+    // 9171-5.8-1
+    pub(crate) fn on_sent_in_part<S: Sink<Output>>(&mut self, id: SendId, bytes: u64, out: &mut S) {
+        let Some(Sending { bundle, link, range, around, keep: false, .. }) =
+            self.outbound.transmissions.get(id).cloned()
+        else {
+            return;
+        };
+        let Some(held) = self.book.get_mut(bundle) else { return };
+        let all = 0..held.bundle.payload.len();
+        let whole = range.is_none();
+        let range = range.unwrap_or(all.clone());
+        // What the payload does not begin in says nothing of it; what follows it was not told either.
+        let kept = bytes.saturating_sub(around).min((range.end - range.start).saturating_sub(1));
+        if kept == 0 || !held.bundle.may_fragment() || held.bundle.facts.has(Facts::CUSTODY) {
+            return;
+        }
+        // What gets on is no failure.
+        held.failures = 0;
+        let (length, number) = (kept, held.name());
+        if whole {
+            if self.outbound.partial_sends.has(bundle) {
+                return;
+            }
+            self.outbound.partial_sends.limit(&mut self.book, bundle, u64::MAX);
+            self.outbound.partial_sends.take(bundle, &all);
+        }
+        self.outbound.transmissions.narrow(id, range.start + kept..range.end);
+        self.event(out, Event::Fragmented { bundle: number, link, offset: range.start, length });
+    }
+
+    /// It did not go through.
+    pub(crate) fn on_send_failed<S: Sink<Output>>(
+        &mut self,
+        cx: &mut Context<'_, S>,
+        id: SendId,
+        refused: Option<Refusal>,
+    ) {
+        let now = cx.now;
+        let Some(sending) = self.outbound.transmissions.get(id).cloned() else { return };
+        if sending.link == LinkId::TUNNEL {
+            return self.tunnel_broken(cx, id, sending.bundle);
+        }
+        // The neighbour had it: a bundle that moves is where it should be; a copy was none.
+        if refused == Some(Refusal::Duplicate) && !sending.keep {
+            return self.on_sent(cx, id);
+        }
+        let bundle = sending.bundle;
+        // It is to go again before the send ends: so it is held all the time.
+        if !sending.keep && self.book.get(bundle).is_some() {
+            self.go_again(&sending);
+        }
+        let Some((sending, last)) = self.end_send(id, cx.out, false) else { return };
+        if self.book.get(bundle).is_none() {
+            return;
+        }
+        self.room.memory.try_again(&mut self.book, bundle);
+        if self.refuse_at_last(cx, bundle) {
+            return;
+        }
+        if refused == Some(Refusal::Duplicate) {
+            self.note_has(&sending);
+        } else {
+            self.note_failure(now, &sending, refused);
+        }
+        self.tell_failed(now, &sending);
+        if last || self.is_done(bundle) {
+            // A copy failed of what somebody else has by now.
+            self.depart(cx, bundle, Why::Forwarded, None);
+        } else if sending.keep {
+            self.retry_copy(now, &sending);
+            self.await_signal(now, bundle, sending.link, sending.peer);
+        } else {
+            self.work.extend([Step::Dispatch(bundle), Step::Offer(bundle)]);
+        }
+    }
+
+    /// A neighbour has a bundle, whatever its summary said before.
+    fn note_has(&mut self, sending: &Sending) {
+        let Some(meta) = self.book.get(sending.bundle).map(|held| &held.bundle) else { return };
+        if self.policies.offers() && !meta.is_anonymous() {
+            if let Some(peer) = self.neighbours.peer_mut(sending.peer) {
+                peer.note_has(meta.id as u64);
+            }
+        }
+    }
+
+    /// Tells policies that labels come back; writes them back where nobody listens.
+    fn tell_failed(&mut self, now: Instant, sending: &Sending) {
+        // In a tunnel no policy gave anything.
+        if sending.link == LinkId::TUNNEL {
+            return;
+        }
+        for side in [Side::Router, Side::Control] {
+            let (bundle, to, keep, gave) = (sending.bundle, sending.peer, sending.keep, sending.gave[side as usize]);
+            let news = PolicyEvent::Failed { bundle, to, gave, keep };
+            if self.is_told(side, &news) {
+                self.tell_one(now, side, &news);
+            } else if let Some(held) = self.book.get_mut(bundle) {
+                let label = &mut held.labels[side as usize];
+                *label = label.saturating_add(gave);
+            }
+        }
+    }
+
+    /// What did not go through is to be routed again: all of it, or its range.
+    fn go_again(&mut self, sending: &Sending) {
+        if let Some(range) = &sending.range {
+            self.outbound.partial_sends.give_back(sending.bundle, range);
+        }
+        // What strangers gave back of what somebody vouches for holds back a second way, not the one that failed.
+        if !self.is_unvouched(sending.bundle) {
+            self.outbound.waits.ignore_strangers(sending.bundle);
+        }
+        self.book.hold(sending.bundle, RetentionConstraint::Route);
+    }
+
+    /// A copy that failed is offered again: at once after a lost session, else after the back-off.
+    fn retry_copy(&mut self, now: Instant, sending: &Sending) {
+        let bundle = sending.bundle;
+        let Some(held) = self.book.get(bundle) else { return };
+        let (failures, waits) = (held.failures, self.outbound.waits.first_refusal(bundle).is_some());
+        if waits {
+            self.outbound.waits.until(&mut self.book, bundle, now + back_off(failures));
+        }
+        self.work.push(Step::Offer(bundle));
+    }
+
+    /// A refusal means the neighbour will not have it now; a lost session says nothing of it,
+    /// unless it happens again and again. What is too large goes in smaller pieces.
+    fn note_failure(&mut self, now: Instant, sending: &Sending, refused: Option<Refusal>) {
+        let (bundle, peer) = (sending.bundle, sending.peer);
+        let Some(held) = self.book.get_mut(bundle) else { return };
+        let id = held.bundle.id as u64;
+        if let Some(peer) = self.neighbours.peer_mut(peer) {
+            peer.note_lacks(id);
+        }
+        if refused == Some(Refusal::TooLarge) && !sending.keep && self.halve(sending) {
+            return;
+        }
+        let Some(held) = self.book.get_mut(bundle) else { return };
+        held.failures = held.failures.saturating_add(1);
+        let failures = held.failures;
+        if refused.is_some() || failures > FAILURES_MAX {
+            if refused == Some(Refusal::NoResources) && !sending.keep {
+                self.outbound.backoff.begin(peer, Alike::to(&held.bundle), now);
+            }
+            let ups = self.neighbours.ups(peer);
+            self.outbound.waits.refuse(&mut self.book, bundle, peer, ups, refused.map_or(Turned::Silent, Turned::Away));
+        }
+    }
+
+    /// The neighbour takes no bundle of this size: it goes in halves (RFC 9171 5.8), and halves
+    /// that are still too large in halves of those, but none shorter than its head; what is not halved waits until
+    /// it expires.
+    fn halve(&mut self, sending: &Sending) -> bool {
+        let Some(held) = self.book.get(sending.bundle) else { return false };
+        let sent = sending.range.as_ref().map_or(held.bundle.payload.len(), |range| range.end - range.start);
+        if !held.bundle.may_fragment() || sent < 2 * held.bundle.overhead().max(1) {
+            return false;
+        }
+        self.outbound.partial_sends.limit(&mut self.book, sending.bundle, sent.div_ceil(2));
+        true
+    }
+
+    /// The store refused it while it was being sent, and now that failed: it is not kept.
+    pub(crate) fn refuse_at_last<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle) -> bool {
+        let Some(held) = self.book.get(bundle).filter(|held| held.sends == 0) else { return false };
+        let Some((owed, reason)) = self.pending_commits.take_refused(held.number) else { return false };
+        self.pay(bundle, owed.debts, Err(reason), cx.out);
+        self.depart(cx, bundle, Why::Deleted(DeleteReason::DepletedStorage), None);
+        true
+    }
+
+    /// A payload cannot be read from the store: tried again after a while, unless it is damaged.
+    pub(crate) fn on_unreadable<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, what: Reading, for_good: bool) {
+        let bundle = match what {
+            Reading::Send(id) => self.outbound.transmissions.get(id).map(|sending| sending.bundle),
+            Reading::Delivery(id) => self.deliveries.bundle_of(id),
+        };
+        let Some(bundle) = bundle else { return };
+        if let Reading::Send(id) = what
+            && self.outbound.transmissions.get(id).is_some_and(|sending| sending.link == LinkId::TUNNEL)
+        {
+            self.tunnel_broken(cx, id, bundle);
+            if for_good {
+                self.depart(cx, bundle, Why::Deleted(DeleteReason::DepletedStorage), None);
+            }
+            return;
+        }
+        match what {
+            Reading::Send(id) => self.unsend(cx, id),
+            Reading::Delivery(id) => self.put_back(id, false),
+        }
+        if for_good {
+            return self.depart(cx, bundle, Why::Deleted(DeleteReason::DepletedStorage), None);
+        }
+        let Some(held) = self.book.get_mut(bundle) else { return };
+        held.failures = held.failures.saturating_add(1);
+        let at = cx.now + back_off(held.failures);
+        self.outbound.waits.until(&mut self.book, bundle, at);
+    }
+
+    /// A transmission never began.
+    fn unsend<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, id: SendId) {
+        let Some(sending) = self.outbound.transmissions.get(id).cloned() else { return };
+        if !sending.keep {
+            self.go_again(&sending);
+        }
+        let Some((sending, last)) = self.end_send(id, cx.out, false) else { return };
+        if let Some(l) = self.neighbours.link_mut(sending.link).filter(|l| l.takes != Takes::Many) {
+            // The one it takes it did not get.
+            l.ready |= l.takes == Takes::One;
+            self.work.push(Step::Pump(sending.link));
+        }
+        let Some(id) = self.book.get(sending.bundle).map(|held| held.bundle.id as u64) else { return };
+        if let Some(peer) = self.neighbours.peer_mut(sending.peer) {
+            peer.note_lacks(id);
+        }
+        self.tell_failed(cx.now, &sending);
+        if last || self.is_done(sending.bundle) {
+            self.depart(cx, sending.bundle, Why::Forwarded, None);
+        } else {
+            self.await_signal(cx.now, sending.bundle, sending.link, sending.peer);
+        }
+    }
+}

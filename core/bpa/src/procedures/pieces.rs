@@ -1,0 +1,154 @@
+//! Pieces of bundles that are arriving, kept as fragments before the rest is here (RFC 9171 5.8): the neighbour counts what
+//! is acknowledged as held here, should the transfer break.
+//!
+//! While more arrives, a piece is held for no reason but that (`Whole`): nobody is offered it, and it takes no room but what
+//! the whole was promised. With the whole on disk the pieces go; when the rest does not come, they are fragments like others.
+
+use crate::agent::Agent;
+use crate::context::Context;
+use crate::edge::Status;
+use crate::io::{OfferToken, Output};
+use crate::state::pending_commits::Debt;
+use crate::work::Step;
+use alloc::sync::Arc;
+use core::ops::Range;
+use farlink_base::{BundleMeta, DeleteReason, Event, Facts, HopState, LinkId, Sink};
+use farlink_book::{Flags, Handle, New, RetentionConstraint, RetentionConstraints, Why};
+
+impl Agent {
+    /// A piece of an arriving bundle is on disk: it gets a record. Bundles for a group, and those that ask for custody, are
+    /// taken whole or not at all.
+    pub(crate) fn on_piece<S: Sink<Output>>(
+        &mut self,
+        cx: &mut Context<'_, S>,
+        link: LinkId,
+        token: OfferToken,
+        bundle: Arc<BundleMeta>,
+        hop: &HopState,
+        promises: Range<u64>,
+    ) {
+        let promises = (promises.start, promises.end);
+        if bundle.is_for_group() || bundle.facts.has(Facts::CUSTODY) || self.has_memory_of(&bundle) {
+            return;
+        }
+        let strange = hop.unvouched || self.neighbours.is_strange(link);
+        if let Some((number, piece)) = self.known(&bundle).map(|held| (held.number, held.handle())) {
+            if self.fragments.is_arriving(piece) || !self.is_same_piece(piece, &bundle, strange, cx.edge) {
+                // It goes when its own whole is damaged, and nobody sends these bytes again; or is another's.
+                return;
+            }
+            // It came before, by a transfer that broke.
+            self.fragments.begin_arriving(token);
+            if !self.pending_commits.add(number, Debt::Piece(token, promises)) {
+                self.promise(token, promises, cx.out);
+            }
+            return;
+        }
+        let from = self.previous_node(link, hop);
+        let mut new = self.newcomer(cx.now, bundle, from, hop);
+        new.flags.set(Flags::STRANGE, strange);
+        let full = self.book.len() as u64 >= self.settings.limits.bundles || self.room.memory.refuses(&new);
+        // What is promised cannot be refused any more: it must find room with all pieces there are, should all their
+        // transfers break.
+        if full
+            || new.is_tired()
+            || self.judge(cx.now, &new).and_then(|()| self.may_join(&new)).is_err()
+            || !self.share_keeps(token, &new)
+        {
+            return;
+        }
+        let mut flags = Flags::default();
+        flags.set(Flags::STRANGE, new.flags.has(Flags::STRANGE));
+        flags.set(Flags::DURABLE, !self.settings.durable);
+        let (born, expires, hops, labels) = (new.born, new.expires, new.hops, new.labels);
+        let reasons = RetentionConstraints::of(&[RetentionConstraint::Whole]);
+        let size = new.size();
+        let piece = self
+            .keep(New { bundle: new.bundle, number: None, born, expires, from, hops, labels, reasons, flags }, cx.out);
+        self.uncount(piece);
+        let previous_node = self.node_of(from);
+        self.event(cx.out, Event::Received { bundle: self.number(piece), link, from: previous_node });
+        self.fragments.begin_piece(token, piece, size);
+        let debt = Debt::Piece(token, promises);
+        if self.settings.durable {
+            self.pending_commits.begin(&mut self.book, piece, Some(debt));
+            self.put(cx, piece);
+        } else {
+            self.pay(piece, Some(debt), Ok(()), cx.out);
+        }
+    }
+
+    /// Whether a piece would find room in its shares beside all other pieces, whosever they are. What is promised to a
+    /// whole counts until its transfer ends; then its pieces take that room.
+    fn share_keeps(&mut self, token: OfferToken, piece: &farlink_book::Held) -> bool {
+        let previous_node = self.previous_name(piece.from);
+        let (limits, own) = (&self.settings.limits, self.room.reservations.of(token));
+        let promised =
+            |other| self.room.reservations.of(other).filter(|_| other != token).map(farlink_book::Held::size);
+        let beside = self.fragments.arriving().map_or((0, 0), |arriving| arriving.beyond(promised));
+        if let Some(own) = own {
+            self.room.fair_share.go(own);
+        }
+        let keeps = self.room.fair_share.keeps(piece, limits, || previous_node.clone(), beside);
+        if let Some(own) = own {
+            self.room.fair_share.come(own, limits, &previous_node);
+        }
+        keeps
+    }
+    /// A piece is durable: what is promised of its bundle grows by it.
+    pub(crate) fn promise<S: Sink<Output>>(&mut self, token: OfferToken, promises: (u64, u64), out: &mut S) {
+        let promised = self.fragments.arriving().and_then(|arriving| arriving.promise(token, promises));
+        if let Some(bytes) = promised {
+            out.push(Output::Kept { token, bytes });
+        }
+    }
+    /// The whole is here: its pieces stay until it is durable.
+    pub(super) fn pieces_await(&mut self, token: OfferToken, whole: Handle) {
+        let has = self.fragments.arriving().is_some_and(|arriving| arriving.is_known(token));
+        let Some(number) = self.book.get(whole).map(|held| held.number).filter(|_| has) else { return };
+        if !self.pending_commits.add(number, Debt::Pieces(token)) {
+            self.pieces_end(token, false);
+        }
+    }
+    /// No more is arriving: the pieces stay as fragments, or go.
+    pub(crate) fn pieces_end(&mut self, token: OfferToken, stay: bool) {
+        if self.fragments.arriving().is_some_and(|arriving| arriving.is_known(token)) {
+            self.work.push(Step::Pieces(token, stay));
+        }
+    }
+    pub(crate) fn settle_pieces<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, token: OfferToken, stay: bool) {
+        let pieces = self.fragments.arriving().map(|arriving| arriving.take(token)).unwrap_or_default();
+        for piece in pieces {
+            if !self.ends_arriving(piece) {
+                continue;
+            }
+            if !stay {
+                self.depart(cx, piece, Why::Forwarded, None);
+                continue;
+            }
+            self.book.hold(piece, RetentionConstraint::Route);
+            let last = self.book.release(piece, RetentionConstraint::Whole);
+            debug_assert!(!last, "it is to be routed");
+            self.report(cx, piece, Status::Received, DeleteReason::Done);
+            self.tell_kept(cx.now, piece, None);
+            self.work.push(Step::Dispatch(piece));
+        }
+    }
+    /// A piece is one no more: it counts to the shares of its source and its giver. Whether it was one.
+    pub(super) fn ends_arriving(&mut self, piece: Handle) -> bool {
+        let ended = self.fragments.arriving().is_some_and(|arriving| arriving.end(piece));
+        let limits = &self.settings.limits;
+        if let Some(held) = self.book.get(piece).filter(|held| ended && self.room.fair_share.counts(held, limits)) {
+            let previous_node = self.previous_name(held.from);
+            self.room.fair_share.come(held, limits, &previous_node);
+        }
+        ended
+    }
+    /// What the whole was promised counts to no share twice.
+    fn uncount(&mut self, piece: Handle) {
+        if let Some(held) = self.book.get(piece).filter(|held| self.room.fair_share.counts(held, &self.settings.limits))
+        {
+            self.room.fair_share.go(held);
+        }
+    }
+}

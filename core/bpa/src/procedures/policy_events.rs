@@ -1,0 +1,72 @@
+//! What the two policies are told, and what they order.
+
+use crate::agent::Agent;
+use crate::context::Context;
+use crate::io::Output;
+use crate::policies::{Seen, seen};
+use crate::work::{Step, Timer};
+use farlink_base::{Instant, Sink};
+use farlink_book::{Action, PolicyEvent, Side};
+
+impl Agent {
+    /// The node as its policies see it.
+    pub(crate) fn seen(&self, now: Instant) -> Seen<'_> {
+        seen((&self.book, &self.neighbours, &self.plan), &self.settings, &self.local, now)
+    }
+
+    /// Tells both policies, those that want to hear it.
+    pub(crate) fn tell(&mut self, now: Instant, news: &PolicyEvent<'_>) {
+        for side in [Side::Router, Side::Control] {
+            if self.is_told(side, news) {
+                self.tell_one(now, side, news);
+            }
+        }
+    }
+    /// Whether a policy is to hear this: it asked for it, and it is not about a hello.
+    pub(crate) fn is_told(&self, side: Side, news: &PolicyEvent<'_>) -> bool {
+        self.policies.wants(side, news)
+            && match *news {
+                PolicyEvent::Handed { bundle, .. }
+                | PolicyEvent::Sent { bundle, .. }
+                | PolicyEvent::Failed { bundle, .. }
+                | PolicyEvent::Gone { bundle, .. } => self.book.get(bundle).is_some_and(|held| !self.is_hello(held)),
+                _ => true,
+            }
+    }
+    /// Tells one policy.
+    pub(crate) fn tell_one(&mut self, now: Instant, side: Side, news: &PolicyEvent<'_>) {
+        let seen = seen((&self.book, &self.neighbours, &self.plan), &self.settings, &self.local, now);
+        self.policies.tell(seen, side, news);
+        self.follow_orders(now, side);
+    }
+    /// Follows what a policy just ordered: labels and the like at once, the rest as steps.
+    pub(crate) fn follow_orders(&mut self, now: Instant, side: Side) {
+        for order in self.policies.orders() {
+            match order {
+                Action::Label { bundle, label } => {
+                    if let Some(held) = self.book.get_mut(bundle) {
+                        held.labels[side as usize] = label;
+                        self.work.push(Step::Offer(bundle));
+                    }
+                }
+                Action::Ban { id } => self.remembered.ban(id),
+                Action::Tell { to, bytes } => self.hellos.tell(to, side, &bytes),
+                Action::Wake(at) => drop(self.work.arm(at.max(now), Timer::Policy(side))),
+                Action::RerouteAll => self.work.push(Step::RerouteAll),
+                Action::RerouteTo(node) => self.outbound.reroute_scan.to(node),
+                Action::Reask(peer) => self.outbound.offers.reask(&mut self.book, peer),
+                order => self.work.push(Step::Action(side, order)),
+            }
+        }
+    }
+    /// Follows an order that moves bundles.
+    pub(crate) fn follow<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, _side: Side, order: Action) {
+        match order {
+            Action::Reroute(bundle) => self.reroute(cx, bundle),
+            // Policies end no custody, no delivery and no send: the bundle leaves when those end.
+            Action::Delete { bundle, why } => self.give_up(cx, bundle, why),
+            Action::Migrate { bundle, to } => self.migrate(bundle, to, cx.out),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Bundles that come back, held back before they are routed anew ([`Loops`](crate::state::loops::Loops)).
+
+use crate::agent::Agent;
+use crate::context::Context;
+use crate::edge::Edge;
+use crate::io::Output;
+use crate::state::loops::known_by;
+use crate::state::waits::back_off;
+use farlink_base::{BundleMeta, Event, Facts, Instant, Sink};
+use farlink_book::Handle;
+
+impl Agent {
+    /// Whether loops of this bundle end by nothing but its lifetime. Routers that make copies know who had one.
+    fn may_loop(&self, bundle: &BundleMeta) -> bool {
+        !bundle.facts.has(Facts::HOPS) && !bundle.is_anonymous() && !self.policies.offers()
+    }
+    /// A bundle leaves, which may come back.
+    pub(super) fn note_forwarded(&mut self, now: Instant, bundle: Handle, edge: &mut dyn Edge) {
+        let Some(held) = self.book.get(bundle).filter(|held| self.may_loop(&held.bundle)) else { return };
+        let (tag, strange) = (tag(&held.bundle, edge), self.is_unvouched(bundle));
+        self.remembered.loops().forwarded(tag, strange, now);
+    }
+    /// A bundle came that this node may have forwarded: then it is held back before it is routed. `strange`: nobody
+    /// vouches for what came.
+    pub(super) fn hold_back_return<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle, strange: bool) {
+        let now = cx.now;
+        let passes = |bundle: &BundleMeta| self.may_loop(bundle) && !self.is_for_us(bundle);
+        let Some(held) = self.book.get(bundle).filter(|held| passes(&held.bundle)) else { return };
+        let (number, copy) = (held.name(), strange && !self.is_unvouched(bundle));
+        let loops = self.remembered.loops_met().filter(|loops| copy || loops.knows_any(strange));
+        let Some(loops) = loops else { return };
+        let tag = tag(&held.bundle, cx.edge);
+        let mut returns = loops.returned(tag, strange, now);
+        if copy && returns.is_none() {
+            // What leaves just now was not forwarded for strangers.
+            loops.forwarded(tag, strange, now);
+            returns = loops.returned(tag, strange, now);
+        }
+        let Some(returns) = returns else { return };
+        self.outbound.waits.hold_back(&mut self.book, bundle, now + back_off(returns), returns, strange);
+        self.event(cx.out, Event::Returned { bundle: number });
+    }
+}
+
+/// Hash of a bundle. An encrypted payload is left out: it may be encrypted differently on each round.
+fn tag(meta: &BundleMeta, edge: &mut dyn Edge) -> u64 {
+    let digest = if meta.facts.has(Facts::SEALED) { 0 } else { edge.digest(meta) };
+    known_by(meta, digest)
+}

@@ -1,0 +1,177 @@
+//! Compressed reporting (CCSDS 734.6-O-1): bundles that carry a compressed reporting block are reported by their
+//! numbers, many in one signal. What is to be told gathers for a while, or until there is enough of it.
+//!
+//! Numbers of bundles made here go on from the time this node started, so that they never come twice.
+
+use crate::edge::{Item, Numbers};
+use crate::settings::CompressedSettings;
+use crate::state::ranges::Ranges;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use farlink_base::{EndpointId, Instant};
+
+/// Receivers that something is gathered for; beyond that the one that waits longest is told at once.
+const RECEIVERS_MAX: usize = 1024;
+/// Bundles gathered for all of them; beyond that, the same.
+const TOTAL_MAX: u64 = 1 << 16;
+/// Bytes of one signal, about; and of names gathered for one receiver before it is told at once.
+const BYTES_MAX: u64 = 32 << 10;
+/// Bytes of a run of numbers, at most, and of what else is said of a counter.
+const RUN_BYTES: u64 = 18;
+const ITEM_BYTES: u64 = 40;
+
+#[derive(Debug)]
+struct Gathered {
+    items: BTreeMap<Item, Ranges>,
+    bundles: u64,
+    names: u64,
+    due: Instant,
+}
+
+/// What is gathered to be told.
+#[derive(Debug)]
+pub(super) struct Compressed {
+    pub settings: CompressedSettings,
+    gathered: BTreeMap<EndpointId, Gathered>,
+    sayings: BTreeSet<(Instant, EndpointId)>,
+    /// Bundles gathered for all.
+    total: u64,
+    /// The number of the next bundle made here that asks.
+    pub(super) next: Option<u64>,
+}
+
+impl Compressed {
+    pub fn new(settings: CompressedSettings) -> Self {
+        Compressed { settings, gathered: BTreeMap::new(), sayings: BTreeSet::new(), total: 0, next: None }
+    }
+    /// A bundle more; it is told with others after a while.
+    pub(super) fn gather(&mut self, now: Instant, to: EndpointId, item: Item, number: u64) {
+        let due = now + self.settings.delay;
+        let gathered = self.gathered.entry(to.clone()).or_insert_with(|| {
+            self.sayings.insert((due, to.clone()));
+            Gathered { items: BTreeMap::new(), bundles: 0, names: 0, due }
+        });
+        let names = item.destination.name_bytes() + item.source.name_bytes();
+        let ranges = gathered.items.entry(item).or_insert_with(|| {
+            gathered.names += names;
+            Ranges::default()
+        });
+        ranges.insert(number..number.saturating_add(1));
+        gathered.bundles += 1;
+        self.total += 1;
+        if gathered.bundles >= self.settings.bundles || gathered.names >= BYTES_MAX {
+            self.hurry(now, &to);
+        } else if self.gathered.len() > RECEIVERS_MAX || self.total > TOTAL_MAX {
+            if let Some((_, first)) = self.sayings.first().cloned() {
+                self.hurry(now, &first);
+            }
+        }
+    }
+    fn hurry(&mut self, now: Instant, to: &EndpointId) {
+        let Some(gathered) = self.gathered.get_mut(to) else { return };
+        let before = core::mem::replace(&mut gathered.due, now);
+        self.sayings.remove(&(before, to.clone()));
+        self.sayings.insert((now, to.clone()));
+    }
+    /// When something is due.
+    pub fn next(&self) -> Option<Instant> {
+        self.sayings.first().map(|(at, _)| *at)
+    }
+    /// Takes what is due: for whom, what, of how many bundles.
+    pub fn pop(&mut self, now: Instant) -> Option<(EndpointId, Vec<Said>, u64)> {
+        let (_, to) = self.sayings.first().filter(|(at, _)| *at <= now)?.clone();
+        self.sayings.pop_first();
+        let gathered = self.gathered.remove(&to)?;
+        self.total = self.total.saturating_sub(gathered.bundles);
+        Some((to, gathered.items.into_iter().collect(), gathered.bundles))
+    }
+}
+/// Numbers of one counter of which the same is to be said.
+pub(super) type Said = (Item, Ranges);
+
+/// In as many signals as it takes.
+pub(super) fn signals(said: &[Said]) -> Vec<Vec<(Item, Numbers)>> {
+    let (mut all, mut bytes) = (Vec::from([Vec::new()]), 0);
+    for (item, ranges) in said {
+        let names = item.destination.name_bytes() + item.source.name_bytes();
+        bytes += ITEM_BYTES + names;
+        for (first, end) in ranges.all() {
+            bytes += RUN_BYTES;
+            if bytes > BYTES_MAX {
+                all.push(Vec::new());
+                bytes = ITEM_BYTES + names + RUN_BYTES;
+            }
+            let (sequence, destination) = (item.sequence, item.destination.clone());
+            let numbers = Numbers { sequence, destination, first, last: end - 1 };
+            if let Some(signal) = all.last_mut() {
+                signal.push((item.clone(), numbers));
+            }
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::edge::Fate;
+    use core::time::Duration;
+
+    fn item(fate: Fate, source: u64) -> Item {
+        Item { fate, sequence: 1, destination: EndpointId::Null, source: EndpointId::ipn(source, 1) }
+    }
+    fn compressed(bundles: u64) -> Compressed {
+        let settings = CompressedSettings { bundles, delay: Duration::from_secs(5), ..CompressedSettings::default() };
+        Compressed::new(settings)
+    }
+    const LATER: Instant = Instant(5_000_000_000);
+
+    #[test]
+    fn what_is_told_gathers_for_a_while_or_until_there_is_enough() {
+        let to = EndpointId::ipn(9, 0);
+        let mut few = compressed(1000);
+        for number in [3, 1, 2, 2, 7] {
+            few.gather(Instant::ZERO, to.clone(), item(Fate::Received, 1), number);
+        }
+        few.gather(Instant::ZERO, to.clone(), item(Fate::Delivered, 1), u64::MAX);
+        assert_eq!((few.next(), few.pop(Instant::ZERO)), (Some(LATER), None));
+        let (whom, said, bundles) = few.pop(LATER).unwrap();
+        assert_eq!((whom, said.len(), bundles), (to.clone(), 2, 6));
+        assert_eq!(said[0].1.all().collect::<Vec<_>>(), [(1, 4), (7, 8)]);
+        assert_eq!((few.next(), few.total), (None, 0));
+        let mut many = compressed(3);
+        (0..3).for_each(|number| many.gather(Instant::ZERO, to.clone(), item(Fate::Received, 1), number));
+        assert_eq!(many.pop(Instant::ZERO).map(|(.., bundles)| bundles), Some(3), "at once");
+    }
+
+    /// Whoever sends bundles chooses the receivers, the sources and the numbers.
+    #[test]
+    fn what_is_gathered_is_bounded_whoever_asks_for_it() {
+        let mut all = compressed(u64::MAX);
+        let mut told = 0;
+        for n in 0..200_000 {
+            all.gather(Instant::ZERO, EndpointId::ipn(n % 3000, 0), item(Fate::Received, n), n * 2);
+            while let Some((.., bundles)) = all.pop(Instant::ZERO) {
+                told += bundles;
+            }
+            assert!(all.gathered.len() <= RECEIVERS_MAX && all.total <= TOTAL_MAX, "{} of {}", all.total, n);
+        }
+        while let Some((.., bundles)) = all.pop(LATER) {
+            told += bundles;
+        }
+        assert_eq!((told, all.sayings.len(), all.total), (200_000, 0, 0), "and nothing is forgotten");
+    }
+
+    #[test]
+    fn a_signal_is_never_long_and_says_each_number_once() {
+        let mut ranges = Ranges::default();
+        (0..10_000).for_each(|n| ranges.insert(2 * n..2 * n + 1));
+        let name = EndpointId::dtn(&"x".repeat(500), "in");
+        let long = Item { source: name, ..item(Fate::Deleted, 1) };
+        let said = [(item(Fate::Received, 1), ranges.clone()), (long, ranges)];
+        let signals = signals(&said);
+        assert!(signals.len() > 10 && signals.iter().all(|signal| signal.len() as u64 * RUN_BYTES <= BYTES_MAX));
+        let count: usize = signals.iter().map(Vec::len).sum();
+        assert_eq!(count, 20_000, "{} signals", signals.len());
+    }
+}

@@ -1,0 +1,48 @@
+//! What this node reports of bundles: status reports (RFC 9171 5.1, 6.1), and many in one (CCSDS 734.6-O-1).
+
+mod compressed;
+mod compressed_out;
+mod status_reports;
+
+use crate::settings::CompressedSettings;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use compressed::{Compressed, Said};
+use core::time::Duration;
+use farlink_base::{EndpointId, Instant};
+
+/// Reports made lately.
+#[derive(Debug)]
+pub(crate) struct Reports {
+    per_second: u32,
+    second: Instant,
+    made: u32,
+    compressed: Option<Box<Compressed>>,
+}
+
+impl Reports {
+    /// At most so many a second; compressed ones too where there are settings of them.
+    pub fn new(per_second: u32, compressed: Option<CompressedSettings>) -> Self {
+        let compressed = compressed.map(|settings| Box::new(Compressed::new(settings)));
+        Reports { per_second, second: Instant::ZERO, made: 0, compressed }
+    }
+    /// Whether bundles may ask for compressed reports.
+    pub fn compresses(&self) -> bool {
+        self.compressed.is_some()
+    }
+    /// When something gathered is due.
+    pub fn next(&self) -> Option<Instant> {
+        self.compressed.as_ref()?.next()
+    }
+    /// Takes what is due: for whom, what, of how many bundles.
+    pub fn pop(&mut self, now: Instant) -> Option<(EndpointId, Vec<Said>, u64)> {
+        self.compressed.as_mut()?.pop(now)
+    }
+    fn allow(&mut self, now: Instant) -> bool {
+        if now.since(self.second) >= Duration::from_secs(1) {
+            (self.second, self.made) = (now, 0);
+        }
+        self.made = self.made.saturating_add(1);
+        self.made <= self.per_second
+    }
+}

@@ -1,0 +1,111 @@
+//! Status reports (RFC 9171 5.1, 6.1): only where configured, never about administrative records,
+//! at most so many a second.
+
+use crate::agent::Agent;
+use crate::context::Context;
+use crate::edge::{Draft, Fate, Status};
+use crate::io::Output;
+use farlink_base::{BundleMeta, DeleteReason, EndpointId, Facts, Payload, Priority, Sink};
+use farlink_book::Handle;
+
+/// Lifetime of reports, ms.
+const LIFETIME_MS: u64 = 86_400_000;
+
+/// The same in short. That a block could not be processed has no word there.
+fn fate_of(status: Status, reason: DeleteReason) -> Option<Fate> {
+    match status {
+        Status::Received if reason != DeleteReason::Done => None,
+        Status::Received => Some(Fate::Received),
+        Status::Forwarded => Some(Fate::Forwarded),
+        Status::Delivered => Some(Fate::Delivered),
+        Status::Deleted => Some(Fate::Deleted),
+    }
+}
+
+impl Agent {
+    /// Reports about a bundle, if its source asked for it.
+    pub(crate) fn report<S: Sink<Output>>(
+        &mut self,
+        cx: &mut Context<'_, S>,
+        bundle: Handle,
+        status: Status,
+        reason: DeleteReason,
+    ) {
+        let Some(meta) = self.book.get(bundle).map(|held| held.bundle.clone()) else { return };
+        self.report_about(cx, &meta, status, reason);
+    }
+
+    /// The same of one that is not held; whether it does.
+    pub(crate) fn report_about<S: Sink<Output>>(
+        &mut self,
+        cx: &mut Context<'_, S>,
+        meta: &BundleMeta,
+        status: Status,
+        reason: DeleteReason,
+    ) -> bool {
+        if let Some(fate) = fate_of(status, reason).filter(|_| self.reports.compressed.is_some()) {
+            self.report_compressed(cx.now, meta, fate, cx.edge);
+        }
+        let flag = match status {
+            // Blocks that could not be processed are reported whatever the bundle asks for.
+            Status::Received if reason != DeleteReason::Done => 0,
+            Status::Received => Facts::REPORT_RECEPTION,
+            Status::Forwarded => Facts::REPORT_FORWARDING,
+            Status::Delivered => Facts::REPORT_DELIVERY,
+            Status::Deleted => Facts::REPORT_DELETION,
+        };
+        // 9171-5.1-1
+        self.settings.node.status_reports && self.report_if(cx, meta, flag, status, reason)
+    }
+
+    /// The same, also where reports are not made otherwise; whether the bundle asks for all of these.
+    pub(crate) fn report_if<S: Sink<Output>>(
+        &mut self,
+        cx: &mut Context<'_, S>,
+        meta: &BundleMeta,
+        flag: u32,
+        status: Status,
+        reason: DeleteReason,
+    ) -> bool {
+        // Before the store has said which numbers are taken, nothing new has one.
+        if !self.open || !meta.wants_report(flag) || !self.reports.allow(cx.now) {
+            return false;
+        }
+        let at = if meta.facts.has(Facts::STATUS_TIME) { self.wall_clock.utc_at(cx.now) } else { None };
+        let payload = cx.edge.status_report(meta, status, reason, at);
+        let to = meta.report_to().clone();
+        self.send_record(cx, to, meta.version, Facts(Facts::ADMIN), payload, Priority::Normal);
+        true
+    }
+
+    /// Sends an administrative record; whether there was room for it.
+    // 9171-6.2-2, 5050-5.1-1, 5050-6.2-3
+    pub(crate) fn send_record<S: Sink<Output>>(
+        &mut self,
+        cx: &mut Context<'_, S>,
+        destination: EndpointId,
+        version: u8,
+        facts: Facts,
+        payload: Payload,
+        priority: Priority,
+    ) -> bool {
+        let Some(creation) = self.next_creation(cx, &self.node_id()) else { return false };
+        let draft = Draft {
+            version,
+            source: self.node_id(),
+            destination,
+            report_to: EndpointId::Null,
+            facts,
+            lifetime_ms: LIFETIME_MS,
+            priority,
+            hop_limit: 0,
+            compressed: None,
+        };
+        // A full store loses reports before it loses data: nothing makes room for them.
+        let taken = self.taken().saturating_add(self.room.newcomer);
+        let free = self.settings.capacity_bytes.saturating_sub(taken);
+        let made = self.make_new(cx, draft, creation, payload);
+        let fits = made.ok().filter(|meta| meta.size() <= free);
+        fits.is_some_and(|meta| self.create(cx, meta, None).is_ok())
+    }
+}

@@ -1,0 +1,34 @@
+//! What a bundle is, beside its identity: the fields of its primary block that never change, as its source wrote them.
+
+use farlink_base::{BundleMeta, EndpointId, Facts, hash128};
+
+/// Whether what the sources of two bundles of one identity wrote into their primary blocks agrees: all but a custodian
+/// (RFC 5050 4.5), and how it is encoded.
+// 9171-4.3.1-2
+pub(crate) fn same_primary(a: &BundleMeta, b: &BundleMeta) -> bool {
+    let facts = |meta: &BundleMeta| meta.facts.0 & primary_facts(meta.version);
+    let class = |meta: &BundleMeta| (meta.version == 6).then_some(meta.priority);
+    (a.version, a.lifetime_ms, facts(a), class(a), a.fragment())
+        == (b.version, b.lifetime_ms, facts(b), class(b), b.fragment())
+        && (a.created_ms, a.sequence) == (b.created_ms, b.sequence)
+        && a.source == b.source
+        && a.destination == b.destination
+        && a.report_to() == b.report_to()
+}
+
+/// Which facts are said by the primary block.
+pub(crate) fn primary_facts(version: u8) -> u32 {
+    Facts::ADMIN | Facts::REQUESTS | if version == 6 { Facts::CUSTODY } else { 0 }
+}
+
+/// An endpoint in two numbers.
+pub(crate) fn number_of(endpoint: &EndpointId) -> (u64, u64) {
+    match endpoint {
+        EndpointId::Null => (0, 0),
+        EndpointId::Ipn { .. } => (endpoint.node().0, endpoint.service_number()),
+        named => {
+            let hash = hash128(&[alloc::format!("{named}").as_bytes()]);
+            ((hash >> 64) as u64, hash as u64)
+        }
+    }
+}

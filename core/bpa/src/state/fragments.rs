@@ -1,0 +1,343 @@
+//! Fragments for this node, by the bundle they are pieces of (RFC 9171 5.9).
+//!
+//! Owns the reasons `Fragment` and `Whole`. The whole is an entry without a record: it refers to
+//! its parts, which stay until it is done with. Pieces of what is arriving are parts of what may come.
+
+use crate::io::OfferToken;
+use crate::state::arriving::Arriving;
+use crate::state::ranges::Ranges;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use farlink_base::{BundleMeta, Empty, FragmentInfo, Instant, Lazy, NodeId, Payload};
+use farlink_book::{Book, Flags, Handle, Held, RetentionConstraint};
+
+/// Pieces of one bundle.
+#[derive(Debug)]
+struct Joining {
+    have: Ranges,
+    /// Parts left: `have` is to be made anew before it is asked.
+    stale: bool,
+    /// Pieces by offset; of those with one offset the longest.
+    parts: BTreeMap<(u64, u64), Handle>,
+    /// Length of the longest there was.
+    longest: u64,
+}
+
+impl Joining {
+    fn refresh(&mut self) {
+        if core::mem::take(&mut self.stale) {
+            self.have = Ranges::default();
+            self.parts.keys().for_each(|(offset, len)| self.have.insert(*offset..offset + len));
+        }
+    }
+}
+
+/// What became of a fragment.
+#[derive(Debug)]
+pub(crate) enum Joined {
+    /// Others are missing.
+    Waiting,
+    /// It says nothing new, or cannot be: it may go.
+    Redundant,
+    /// The whole is here.
+    Complete {
+        /// The piece with the first byte.
+        first: Handle,
+        /// The payload, of the parts'.
+        payload: Payload,
+        /// When the first of them expires.
+        expires: Instant,
+        /// Its parts.
+        parts: Vec<Handle>,
+    },
+}
+
+/// A bundle, its length as its fragments give it (one that lies does not spoil the others), whether nobody vouches for
+/// them (they are never joined with others), and which of several contents it is.
+type Original = (u128, u64, bool, u32);
+
+/// Most contents of one identity whose fragments are accepted. Fragments acknowledged earlier are kept beyond it.
+const CONTENTS_MAX: usize = 8;
+
+/// Source that a fragment counts to; `None`: nobody vouches for it, and it counts to all such arrivals together, as what
+/// they name as their source proves nothing.
+type Counts = Option<NodeId>;
+
+fn counts_to(source: NodeId, strange: bool) -> Counts {
+    (!strange).then_some(source)
+}
+
+/// Fragments by what they are pieces of, and wholes. Most nodes never see a fragment of theirs.
+#[derive(Debug)]
+struct Pieces {
+    joining: BTreeMap<Original, Joining>,
+    wholes: BTreeMap<Handle, Vec<Handle>>,
+    /// The whole of each part.
+    whole_of: BTreeMap<Handle, Handle>,
+    /// Fragments that wait, by whom they count to.
+    shares: BTreeMap<Counts, usize>,
+    /// Pieces of what is arriving.
+    arriving: Arriving,
+}
+impl Pieces {
+    const fn new() -> Self {
+        Pieces {
+            joining: BTreeMap::new(),
+            wholes: BTreeMap::new(),
+            whole_of: BTreeMap::new(),
+            shares: BTreeMap::new(),
+            arriving: Arriving::new(),
+        }
+    }
+    fn leaves(&mut self, share: Counts) {
+        if let Some(count) = self.shares.get_mut(&share) {
+            *count -= 1;
+            if *count == 0 {
+                self.shares.remove(&share);
+            }
+        }
+    }
+}
+impl Empty for Pieces {
+    type From = ();
+    const EMPTY: &'static Self = &Pieces::new();
+    fn make((): ()) -> Self {
+        Pieces::new()
+    }
+}
+
+/// All fragments waiting, and all wholes that refer to theirs.
+#[derive(Debug)]
+pub(crate) struct Fragments {
+    pieces: Lazy<Pieces>,
+    waiting: usize,
+    most: usize,
+}
+
+/// Whether two pieces say the same of the bundle that they are of, but for their places.
+fn same_original(a: &BundleMeta, b: &BundleMeta) -> bool {
+    (a.lifetime_ms, &a.destination, a.report_to()) == (b.lifetime_ms, &b.destination, b.report_to())
+}
+
+fn place(held: &Held) -> Option<FragmentInfo> {
+    held.bundle.fragment()
+}
+
+impl Fragments {
+    /// At most this many wait.
+    pub fn new(most: usize) -> Self {
+        Fragments { pieces: Lazy::default(), waiting: 0, most }
+    }
+    /// Whether no more like this one are taken: what was taken is kept. A source that has three times as many as there is
+    /// room for has its share: what never completes leaves room to others. Arrivals that nobody vouches for are like one
+    /// source, and leave half of all places to others.
+    pub fn are_full(&self, new: &Held) -> bool {
+        let strange = new.flags.has(Flags::STRANGE);
+        let share = counts_to(new.bundle.source.node(), strange);
+        let taken = self.pieces.shares.get(&share).copied().unwrap_or(0);
+        let free = self.most.saturating_sub(self.waiting);
+        taken >= free.saturating_mul(3) || (strange && taken >= self.most.div_ceil(2))
+    }
+    /// A fragment for this node.
+    // 9171-5.7-2, 5050-5.7-2
+    pub fn add(&mut self, book: &mut Book, bundle: Handle) -> Joined {
+        let Some((held, at)) = book.get(bundle).and_then(|held| Some((held, place(held)?))) else {
+            return Joined::Redundant;
+        };
+        let len = held.bundle.payload.len();
+        let source = held.bundle.source.node();
+        let range = at.offset..at.offset.saturating_add(len);
+        let original = self.content_of(book, held, at).unwrap_or_else(|| self.another(held, at));
+        let joining = self.pieces.joining.entry(original).or_insert_with(|| Joining {
+            have: Ranges::default(),
+            stale: false,
+            parts: BTreeMap::new(),
+            longest: 0,
+        });
+        joining.refresh();
+        if range.end > at.total || joining.have.covers(&range) {
+            if joining.parts.is_empty() {
+                self.pieces.joining.remove(&original);
+            }
+            return Joined::Redundant;
+        }
+        joining.have.insert(range);
+        joining.parts.insert((at.offset, len), bundle);
+        joining.longest = joining.longest.max(len);
+        let complete = joining.have.covers(&(0..at.total));
+        self.waiting += 1;
+        *self.pieces.shares.entry(counts_to(source, original.2)).or_insert(0) += 1;
+        book.hold(bundle, RetentionConstraint::Fragment);
+        if complete { self.complete(book, original) } else { Joined::Waiting }
+    }
+    /// True if a fragment belongs to a waiting content, or fewer than [`CONTENTS_MAX`] wait; vouched and other fragments are counted apart.
+    pub fn have_room_for(&self, book: &Book, new: &Held) -> bool {
+        let Some(at) = place(new) else { return true };
+        let contents = || self.contents(new.bundle.original_id(), at.total, new.flags.has(Flags::STRANGE));
+        contents().nth(CONTENTS_MAX - 1).is_none() || self.content_of(book, new, at).is_some()
+    }
+    /// Waiting contents of an identity and a total length.
+    fn contents(&self, id: u128, total: u64, strange: bool) -> impl Iterator<Item = (&Original, &Joining)> {
+        self.pieces.joining.range((id, total, strange, 0)..=(id, total, strange, u32::MAX))
+    }
+    /// A new content with the lowest free number.
+    fn another(&self, held: &Held, at: FragmentInfo) -> Original {
+        let (id, strange) = (held.bundle.original_id(), held.flags.has(Flags::STRANGE));
+        let taken = (0..).zip(self.contents(id, at.total, strange));
+        let first = taken.take_while(|(number, (content, _))| content.3 == *number).count();
+        (id, at.total, strange, first as u32)
+    }
+    /// Of which content a piece is: bytes that two pieces of one content both have are the same, as far as they are in
+    /// memory. `None`: of none that waits.
+    fn content_of(&self, book: &Book, held: &Held, at: FragmentInfo) -> Option<Original> {
+        let (id, strange) = (held.bundle.original_id(), held.flags.has(Flags::STRANGE));
+        let agrees = |joining: &Joining| {
+            let end = at.offset.saturating_add(held.bundle.payload.len());
+            let first = joining.parts.values().next().and_then(|part| book.get(*part));
+            let before = joining.parts.range(..(end, 0)).rev();
+            let beside = before.take_while(|((offset, _), _)| offset.saturating_add(joining.longest) > at.offset);
+            first.is_none_or(|first| same_original(&held.bundle, &first.bundle))
+                && beside.into_iter().all(|((offset, len), part)| {
+                    let (start, end) = (at.offset.max(*offset), end.min(offset.saturating_add(*len)));
+                    let Some(other) = book.get(*part).filter(|_| start < end) else { return true };
+                    let mine = held.bundle.payload.slice(start - at.offset, end - start);
+                    mine.same(&other.bundle.payload.slice(start - offset, end - start)) != Some(false)
+                })
+        };
+        self.contents(id, at.total, strange).find(|(_, joining)| agrees(joining)).map(|(content, _)| *content)
+    }
+    /// Which content a piece that waits is joined to.
+    fn joined_to(&self, held: &Held) -> Option<Original> {
+        let at = place(held)?;
+        let key = (at.offset, held.bundle.payload.len());
+        let (id, strange) = (held.bundle.original_id(), held.flags.has(Flags::STRANGE));
+        let mut contents = [strange, !strange].into_iter().flat_map(|strange| self.contents(id, at.total, strange));
+        let joined = contents.find(|(_, joining)| joining.parts.get(&key) == Some(&held.handle()));
+        joined.map(|(content, _)| *content)
+    }
+    // 9171-5.9-2, 5050-5.9-2
+    fn complete(&mut self, book: &mut Book, original: Original) -> Joined {
+        let Some(joining) = self.pieces.joining.remove(&original) else { return Joined::Waiting };
+        self.waiting -= joining.parts.len();
+        let (mut payload, mut expires) = (Payload::new(), Instant::MAX);
+        for ((offset, len), part) in &joining.parts {
+            let Some(held) = book.get(*part) else { continue };
+            self.pieces.leaves(counts_to(held.bundle.source.node(), original.2));
+            let have = payload.len();
+            if offset + len > have {
+                payload.append(held.bundle.payload.slice(have - offset, len - (have - offset)));
+            }
+            expires = expires.min(held.expires);
+        }
+        let parts: Vec<Handle> = joining.parts.into_values().collect();
+        for part in &parts {
+            book.hold(*part, RetentionConstraint::Whole);
+            let last = book.release(*part, RetentionConstraint::Fragment);
+            debug_assert!(!last, "it is part of a whole");
+        }
+        match parts.first().copied() {
+            Some(first) => Joined::Complete { first, payload, expires, parts },
+            None => Joined::Waiting,
+        }
+    }
+    /// Pieces that wait, of a bundle that came as a whole.
+    pub fn of(&self, original: u128) -> Vec<Handle> {
+        let joining = self.pieces.joining.range((original, 0, false, 0)..=(original, u64::MAX, true, u32::MAX));
+        joining.flat_map(|(_, joining)| joining.parts.values().copied()).collect()
+    }
+    /// What is here of the bundle that a fragment is a piece of: fragments, their bytes, all bytes.
+    pub fn have(&self, held: &Held) -> Option<(usize, u64, u64)> {
+        let at = place(held)?;
+        let joining = self.pieces.joining.get(&self.joined_to(held)?)?;
+        Some((joining.parts.len(), joining.have.len(), at.total))
+    }
+    /// The whole that refers to these parts.
+    pub fn refer(&mut self, whole: Handle, parts: Vec<Handle>) {
+        self.pieces.whole_of.extend(parts.iter().map(|part| (*part, whole)));
+        self.pieces.wholes.insert(whole, parts);
+    }
+    /// The parts a whole refers to.
+    pub fn parts(&self, whole: Handle) -> &[Handle] {
+        self.pieces.wholes.get(&whole).map_or(&[], Vec::as_slice)
+    }
+    /// The whole a part belongs to.
+    pub fn whole_of(&self, part: Handle) -> Option<Handle> {
+        self.pieces.whole_of.get(&part).copied()
+    }
+    /// Ends a joined bundle; its fragments wait for reassembly again.
+    pub fn dissolve(&mut self, book: &mut Book, whole: Handle) -> Vec<Handle> {
+        let parts = self.take_parts(whole);
+        for part in &parts {
+            book.hold(*part, RetentionConstraint::Route);
+            let last = book.release(*part, RetentionConstraint::Whole);
+            debug_assert!(!last, "it is to be joined");
+        }
+        parts
+    }
+    /// Pieces of what is arriving.
+    pub fn arriving(&mut self) -> Option<&mut Arriving> {
+        self.pieces.made().map(|pieces| &mut pieces.arriving)
+    }
+    /// A piece of what is arriving is held from now on, for no reason but that.
+    pub fn begin_piece(&mut self, token: OfferToken, piece: Handle, bytes: u64) {
+        self.pieces.arriving.add(token, piece, bytes);
+    }
+    /// Pieces of what is arriving were here before.
+    pub fn begin_arriving(&mut self, token: OfferToken) {
+        self.pieces.arriving.begin(token);
+    }
+    /// Bytes of pieces of what is arriving.
+    pub fn arriving_bytes(&self) -> u64 {
+        self.pieces.arriving.bytes()
+    }
+    /// Whether a bundle is a piece of what is arriving.
+    pub fn is_arriving(&self, piece: Handle) -> bool {
+        self.pieces.arriving.has(piece)
+    }
+    /// The whole is done with: its parts may go.
+    // 9171-5.9-2, 5050-5.9-2
+    pub fn take_parts(&mut self, whole: Handle) -> Vec<Handle> {
+        let Some(pieces) = self.pieces.made() else { return Vec::new() };
+        let parts = pieces.wholes.remove(&whole).unwrap_or_default();
+        for part in &parts {
+            pieces.whole_of.remove(part);
+        }
+        parts
+    }
+    /// Originals being collected, and wholes.
+    #[cfg(feature = "audit")]
+    pub fn len(&self) -> usize {
+        let waiting = self.pieces.joining.values().map(|joining| joining.parts.len()).sum();
+        assert_eq!(self.waiting, waiting, "fragments that wait");
+        assert_eq!(self.waiting, self.pieces.shares.values().sum::<usize>(), "fragments by share");
+        assert!(self.pieces.shares.values().all(|count| *count > 0), "who has no fragments has no share");
+        assert_eq!(
+            self.pieces.whole_of.len(),
+            self.pieces.wholes.values().map(Vec::len).sum::<usize>(),
+            "parts of wholes"
+        );
+        self.pieces.joining.len() + self.pieces.wholes.len() + self.pieces.arriving.len()
+    }
+    /// Whether a fragment is among those that wait.
+    #[cfg(feature = "audit")]
+    pub fn is_joining(&self, held: &Held) -> bool {
+        self.joined_to(held).is_some()
+    }
+    /// A fragment leaves.
+    pub fn forget(&mut self, held: &Held) {
+        let Some(at) = place(held).filter(|_| held.has(RetentionConstraint::Fragment)) else { return };
+        let Some(original) = self.joined_to(held) else { return };
+        let Some(joining) = self.pieces.joining.get_mut(&original) else { return };
+        let key = (at.offset, held.bundle.payload.len());
+        if joining.parts.get(&key) != Some(&held.handle()) {
+            return;
+        }
+        joining.parts.remove(&key);
+        self.waiting -= 1;
+        joining.stale = true;
+        if joining.parts.is_empty() {
+            self.pieces.joining.remove(&original);
+        }
+        self.pieces.leaves(counts_to(held.bundle.source.node(), original.2));
+    }
+}

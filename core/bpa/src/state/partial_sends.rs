@@ -1,0 +1,121 @@
+//! Bundles that leave in pieces (RFC 9171 5.8): which bytes of their payload are still to go.
+//!
+//! Cutting is lazy: a fragment is rendered from its bundle and a range when it is handed over, so
+//! there is no new record and nothing to refuse.
+
+use crate::state::ranges::Ranges;
+use alloc::collections::BTreeMap;
+use core::ops::Range;
+use farlink_book::{Book, Flags, Handle};
+
+#[derive(Debug)]
+struct Cut {
+    /// Bytes no transmission has taken.
+    left: Ranges,
+    /// Most payload bytes of a piece.
+    piece_max: u64,
+    /// Most payload bytes of the next one.
+    next_max: u64,
+}
+
+/// What is known of bundles that leave in pieces.
+#[derive(Debug, Default)]
+pub(crate) struct PartialSends {
+    cuts: BTreeMap<Handle, Cut>,
+}
+
+impl PartialSends {
+    /// From now on it leaves in pieces of at most this many payload bytes.
+    pub fn limit(&mut self, book: &mut Book, bundle: Handle, piece_max: u64) {
+        let Some(held) = book.get_mut(bundle) else { return };
+        held.flags.set(Flags::ASIDE, true);
+        let len = held.bundle.payload.len();
+        let whole = || Cut { left: Ranges::of(0..len), piece_max, next_max: u64::MAX };
+        let cut = self.cuts.entry(bundle).or_insert_with(whole);
+        cut.piece_max = cut.piece_max.min(piece_max.max(1));
+    }
+    /// Its next piece has at most this many payload bytes.
+    pub fn limit_next(&mut self, book: &mut Book, bundle: Handle, next_max: u64) {
+        self.limit(book, bundle, u64::MAX);
+        if let Some(cut) = self.cuts.get_mut(&bundle) {
+            cut.next_max = next_max.max(1);
+        }
+    }
+    /// Whether it leaves in pieces.
+    pub fn has(&self, bundle: Handle) -> bool {
+        self.cuts.contains_key(&bundle)
+    }
+    /// The next piece, of at most this many payload bytes; `None`: it leaves whole.
+    pub fn next(&self, bundle: Handle, room: u64) -> Option<Range<u64>> {
+        let cut = self.cuts.get(&bundle)?;
+        let first = cut.left.first()?;
+        let len = (first.end - first.start).min(cut.piece_max).min(cut.next_max).min(room.max(1));
+        Some(first.start..first.start + len)
+    }
+    /// Payload bytes still to go.
+    pub fn left(&self, bundle: Handle) -> Option<u64> {
+        self.cuts.get(&bundle).map(|cut| cut.left.len())
+    }
+    /// A transmission takes a piece. Whether more is to go.
+    pub fn take(&mut self, bundle: Handle, range: &Range<u64>) -> bool {
+        let Some(cut) = self.cuts.get_mut(&bundle) else { return false };
+        cut.left.remove(range.clone());
+        cut.next_max = u64::MAX;
+        !cut.left.is_empty()
+    }
+    /// A piece did not get through.
+    pub fn give_back(&mut self, bundle: Handle, range: &Range<u64>) {
+        if let Some(cut) = self.cuts.get_mut(&bundle) {
+            cut.left.insert(range.clone());
+        }
+    }
+    /// All of it is to go again: it came anew.
+    pub fn begin_anew(&mut self, book: &Book, bundle: Handle) {
+        if let (Some(cut), Some(held)) = (self.cuts.get_mut(&bundle), book.get(bundle)) {
+            cut.left = Ranges::of(0..held.bundle.payload.len());
+        }
+    }
+    /// Bundles that leave in pieces.
+    #[cfg(feature = "audit")]
+    pub fn len(&self) -> usize {
+        self.cuts.len()
+    }
+    /// Forgets a bundle.
+    pub fn forget(&mut self, bundle: Handle) {
+        self.cuts.remove(&bundle);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::book_with;
+    use farlink_base::Priority;
+
+    #[test]
+    fn every_byte_leaves_once_and_what_failed_leaves_again() {
+        let (mut book, handles) = book_with(&[Priority::Normal]);
+        let (mut partial, bundle) = (PartialSends::default(), handles[0]);
+        assert_eq!(partial.next(bundle, 10), None, "whole");
+        partial.limit(&mut book, bundle, 60);
+        let first = partial.next(bundle, u64::MAX).unwrap();
+        assert_eq!(first, 0..60);
+        assert!(partial.take(bundle, &first));
+        assert_eq!(partial.next(bundle, 25), Some(60..85));
+        assert!(partial.take(bundle, &(60..85)));
+        partial.give_back(bundle, &first);
+        partial.limit(&mut book, bundle, 30);
+        assert_eq!((partial.next(bundle, u64::MAX), partial.left(bundle)), (Some(0..30), Some(75)));
+        assert!(partial.take(bundle, &(0..30)) && partial.take(bundle, &(30..60)));
+        assert!(!partial.take(bundle, &(85..100)), "nothing is left");
+        partial.limit_next(&mut book, bundle, 7);
+        partial.begin_anew(&book, bundle);
+        assert_eq!(partial.next(bundle, u64::MAX), Some(0..7));
+        partial.take(bundle, &(0..7));
+        assert_eq!(partial.next(bundle, u64::MAX), Some(7..37), "only the next one is so short");
+        partial.begin_anew(&book, bundle);
+        assert_eq!(partial.left(bundle), Some(100));
+        partial.forget(bundle);
+        assert!(!partial.has(bundle));
+    }
+}

@@ -1,0 +1,385 @@
+//! Bundles that belong to links: one list per link, priority and contact, in order of arrival.
+//!
+//! Owns the reason `Queue`. A list whose contact is over, or whose link is gone, is let go as a
+//! whole; its bundles are then routed anew, some at a time.
+
+use crate::state::slab::{NIL, Slab};
+use alloc::collections::{BTreeMap, VecDeque};
+use core::cmp::Reverse;
+use farlink_base::{Instant, LinkId, Priority, TimerKey};
+use farlink_book::{Book, Handle, Held, NextHop, RetentionConstraint};
+
+/// Places looked at for that of a bundle that comes back.
+const BACK_SCAN: usize = 64;
+
+/// Place of a list in its link's queue: most urgent first, then earliest contact.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct ListKey {
+    priority: Reverse<Priority>,
+    not_before: Instant,
+    until: Instant,
+}
+
+/// A bundle's place in a list.
+#[derive(Debug)]
+struct Entry {
+    bundle: Handle,
+    list: u32,
+    prev: u32,
+    next: u32,
+    /// The bundle's next leg.
+    sibling: u32,
+    /// Whether a copy leaves, and the bundle stays.
+    copy: bool,
+}
+
+#[derive(Debug)]
+struct List {
+    link: LinkId,
+    key: ListKey,
+    first: u32,
+    last: u32,
+    timer: Option<TimerKey>,
+    /// Whether it was let go.
+    loose: bool,
+    bundles: u64,
+    bytes: u64,
+}
+
+#[derive(Debug, Default)]
+struct LinkQueue {
+    lists: BTreeMap<ListKey, u32>,
+    bundles: u64,
+    bytes: u64,
+}
+impl LinkQueue {
+    fn forget(&mut self, key: &ListKey, bundles: u64, bytes: u64) {
+        self.lists.remove(key);
+        self.bundles -= bundles;
+        self.bytes -= bytes;
+    }
+}
+
+/// Names a list, for its timer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ListId(u32);
+
+/// A bundle taken from a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Taken {
+    /// Which.
+    pub bundle: Handle,
+    /// Whether a copy leaves, and the bundle stays.
+    pub copy: bool,
+    /// Whose queue it was.
+    pub link: LinkId,
+    /// A timer no longer needed.
+    pub timer: Option<TimerKey>,
+}
+
+/// The queues of all links.
+#[derive(Debug)]
+pub(crate) struct Queues {
+    legs: Slab<Entry>,
+    lists: Slab<List>,
+    links: BTreeMap<LinkId, LinkQueue>,
+    /// Lists let go, whose bundles are to be routed anew.
+    loose: VecDeque<u32>,
+}
+
+impl Queues {
+    /// Empty.
+    pub const fn new() -> Self {
+        Queues { legs: Slab::new(), lists: Slab::new(), links: BTreeMap::new(), loose: VecDeque::new() }
+    }
+    /// Bundles and bytes queued for a link.
+    pub fn of(&self, link: LinkId) -> (u64, u64) {
+        self.links.get(&link).map_or((0, 0), |queue| (queue.bundles, queue.bytes))
+    }
+    /// Puts a bundle into a link's queue. A list that begins with it is named: it wants a timer at
+    /// `leg.until`.
+    pub fn put(&mut self, book: &mut Book, bundle: Handle, leg: NextHop, copy: bool) -> Option<ListId> {
+        let held = book.get(bundle)?;
+        let (size, sibling) = (held.size(), held.leg);
+        let key = ListKey { priority: Reverse(held.bundle.priority), not_before: leg.not_before, until: leg.until };
+        let queue = self.links.entry(leg.link).or_default();
+        let mut begun = None;
+        let list = *queue.lists.entry(key).or_insert_with(|| {
+            let id = self.lists.insert(List {
+                link: leg.link,
+                key,
+                first: NIL,
+                last: NIL,
+                timer: None,
+                loose: false,
+                bundles: 0,
+                bytes: 0,
+            });
+            begun = Some(ListId(id));
+            id
+        });
+        queue.bundles += 1;
+        queue.bytes += size;
+        if let Some(list) = self.lists.get_mut(list) {
+            list.bundles += 1;
+            list.bytes += size;
+        }
+        let entry = Entry { bundle, list, prev: NIL, next: NIL, sibling, copy };
+        let at = self.legs.insert(entry);
+        self.thread(list, at, bundle, book);
+        if let Some(held) = book.get_mut(bundle) {
+            held.leg = at;
+        }
+        book.hold(bundle, RetentionConstraint::Queue);
+        begun
+    }
+    /// At the end of its list; among the first where it was here before them.
+    fn thread(&mut self, list: u32, at: u32, bundle: Handle, book: &Book) {
+        let number = |handle: Handle| book.get(handle).map_or(u64::MAX, |held| held.number);
+        let Some((first, last)) = self.lists.get(list).map(|l| (l.first, l.last)) else { return };
+        let own = number(bundle);
+        let newest = self.legs.get(last).is_none_or(|leg| number(leg.bundle) < own);
+        let after = |at: &u32| self.legs.get(*at).map(|leg| leg.next);
+        let among = (!newest).then(|| {
+            let mut ahead = core::iter::successors(Some(first), after).take(BACK_SCAN);
+            ahead.find(|at| self.legs.get(*at).is_some_and(|leg| own < number(leg.bundle)))
+        });
+        let next = among.flatten();
+        let prev = next.and_then(|next| self.legs.get(next)).map_or(last, |leg| leg.prev);
+        let next = next.unwrap_or(NIL);
+        if let Some(entry) = self.legs.get_mut(at) {
+            (entry.prev, entry.next) = (prev, next);
+        }
+        self.join(list, prev, next, at, at);
+    }
+    /// Makes `after` follow `prev` and `before` precede `next`.
+    fn join(&mut self, list: u32, prev: u32, next: u32, after: u32, before: u32) {
+        match self.legs.get_mut(prev) {
+            Some(entry) => entry.next = after,
+            None => {
+                if let Some(l) = self.lists.get_mut(list) {
+                    l.first = after;
+                }
+            }
+        }
+        match self.legs.get_mut(next) {
+            Some(entry) => entry.prev = before,
+            None => {
+                if let Some(l) = self.lists.get_mut(list) {
+                    l.last = before;
+                }
+            }
+        }
+    }
+    /// Notes the timer of a list.
+    pub fn set_timer(&mut self, list: ListId, timer: TimerKey) {
+        if let Some(list) = self.lists.get_mut(list.0) {
+            list.timer = Some(timer);
+        }
+    }
+    /// The first of the bundles at the head of a link's queue, most urgent first, that `fits`; at
+    /// most `look` are looked at.
+    pub fn first(&self, link: LinkId, book: &Book, look: usize, fits: impl Fn(&Held, bool) -> bool) -> Option<u32> {
+        let queue = self.links.get(&link)?;
+        let mut left = look;
+        for list in queue.lists.values() {
+            let mut at = self.lists.get(*list)?.first;
+            while let Some(entry) = self.legs.get(at) {
+                if left == 0 {
+                    return None;
+                }
+                left -= 1;
+                if book.get(entry.bundle).is_some_and(|held| fits(held, entry.copy)) {
+                    return Some(at);
+                }
+                at = entry.next;
+            }
+        }
+        None
+    }
+    /// Takes a leg out of its queue.
+    pub fn take(&mut self, book: &mut Book, leg: u32) -> Option<Taken> {
+        let entry = self.legs.remove(leg)?;
+        self.join(entry.list, entry.prev, entry.next, entry.next, entry.prev);
+        self.unchain(book, &entry, leg);
+        let size = book.get(entry.bundle).map_or(0, Held::size);
+        let list = self.lists.get_mut(entry.list)?;
+        list.bundles -= 1;
+        list.bytes -= size;
+        let (link, loose, empty, key) = (list.link, list.loose, list.first == NIL, list.key);
+        let mut timer = None;
+        if !loose {
+            if let Some(queue) = self.links.get_mut(&link) {
+                queue.bundles -= 1;
+                queue.bytes -= size;
+                if empty {
+                    queue.lists.remove(&key);
+                    timer = self.lists.remove(entry.list).and_then(|list| list.timer);
+                }
+            }
+        }
+        Some(Taken { bundle: entry.bundle, copy: entry.copy, link, timer })
+    }
+    /// Takes a leg out of its bundle's chain.
+    fn unchain(&mut self, book: &mut Book, entry: &Entry, leg: u32) {
+        let Some(held) = book.get_mut(entry.bundle) else { return };
+        if held.leg == leg {
+            held.leg = entry.sibling;
+        } else {
+            let mut at = held.leg;
+            while let Some(other) = self.legs.get_mut(at) {
+                if other.sibling == leg {
+                    other.sibling = entry.sibling;
+                    break;
+                }
+                at = other.sibling;
+            }
+        }
+        if held.leg == NIL {
+            // Where that was the last reason, a copy leaves now, or was let go: the caller sees to it.
+            let _ = book.release(entry.bundle, RetentionConstraint::Queue);
+        }
+    }
+    /// Takes one leg of a bundle out of whatever queue it is in; call until there is none.
+    pub fn take_of(&mut self, book: &mut Book, bundle: Handle) -> Option<Taken> {
+        let leg = book.get(bundle)?.leg;
+        if leg == NIL { None } else { self.take(book, leg) }
+    }
+    /// The link a bundle is queued for, and the beginning of the contact it is to leave in.
+    pub fn leg_of(&self, held: &Held) -> Option<(LinkId, Instant)> {
+        let list = self.legs.get(held.leg)?.list;
+        self.lists.get(list).filter(|list| !list.loose).map(|list| (list.link, list.key.not_before))
+    }
+    /// Lets a list go: its contact is over.
+    pub fn let_go(&mut self, list: ListId) {
+        let Some(l) = self.lists.get_mut(list.0).filter(|l| !l.loose) else { return };
+        l.loose = true;
+        l.timer = None;
+        if let Some(queue) = self.links.get_mut(&l.link) {
+            queue.forget(&l.key, l.bundles, l.bytes);
+        }
+        self.loose.push_back(list.0);
+    }
+    /// Lets all lists of a link go; their timers are no longer needed.
+    pub fn let_link_go(&mut self, link: LinkId) -> alloc::vec::Vec<TimerKey> {
+        let Some(queue) = self.links.remove(&link) else { return alloc::vec::Vec::new() };
+        let mut timers = alloc::vec::Vec::new();
+        for list in queue.lists.into_values() {
+            if let Some(l) = self.lists.get_mut(list) {
+                l.loose = true;
+                timers.extend(l.timer.take());
+                self.loose.push_back(list);
+            }
+        }
+        timers
+    }
+    /// Takes one bundle from the lists let go.
+    pub fn take_loose(&mut self, book: &mut Book) -> Option<Taken> {
+        while let Some(list) = self.loose.front().copied() {
+            let first = self.lists.get(list).map_or(NIL, |l| l.first);
+            if first == NIL {
+                self.lists.remove(list);
+                self.loose.pop_front();
+                continue;
+            }
+            return self.take(book, first);
+        }
+        None
+    }
+    /// Whether lists let go wait to be routed anew.
+    pub(super) fn has_loose(&self) -> bool {
+        !self.loose.is_empty()
+    }
+    /// Places of one bundle.
+    #[cfg(feature = "audit")]
+    pub fn legs_of(&self, held: &Held) -> usize {
+        core::iter::successors(self.legs.get(held.leg), |leg| self.legs.get(leg.sibling)).count()
+    }
+    /// Lists in all.
+    #[cfg(feature = "audit")]
+    pub fn lists(&self) -> usize {
+        self.lists.len()
+    }
+    /// Bundles queued in all.
+    #[cfg(any(test, feature = "audit"))]
+    pub fn len(&self) -> usize {
+        self.legs.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{book_with, leg};
+    use alloc::vec::Vec;
+
+    fn order(queues: &mut Queues, book: &mut Book, link: u32) -> Vec<u64> {
+        let mut out = Vec::new();
+        while let Some(first) = queues.first(LinkId(link), book, 64, |_, _| true) {
+            let taken = queues.take(book, first).unwrap();
+            out.push(book.get(taken.bundle).unwrap().number);
+        }
+        out
+    }
+
+    #[test]
+    fn a_queue_is_by_priority_then_contact_then_arrival() {
+        use Priority::{Bulk, Expedited, Normal};
+        let (mut book, handles) = book_with(&[Normal, Bulk, Expedited, Normal, Normal]);
+        let mut queues = Queues::new();
+        for (n, at) in [(0, 5), (1, 0), (2, 9), (3, 5), (4, 1)] {
+            queues.put(&mut book, handles[n], leg(0, at, u64::MAX), false);
+        }
+        assert_eq!(queues.of(LinkId(0)).0, 5);
+        assert_eq!(order(&mut queues, &mut book, 0), [3, 5, 1, 4, 2]);
+        assert_eq!(queues.of(LinkId(0)), (0, 0));
+        assert_eq!((queues.len(), queues.lists.len()), (0, 0));
+        assert!(handles.iter().all(|h| !book.get(*h).unwrap().has(RetentionConstraint::Queue)));
+    }
+
+    #[test]
+    fn what_comes_back_keeps_its_place_and_what_does_not_fit_is_passed_over() {
+        let (mut book, handles) = book_with(&[Priority::Normal; 3]);
+        let mut queues = Queues::new();
+        for handle in &handles[1..] {
+            queues.put(&mut book, *handle, leg(0, 0, 9), false);
+        }
+        queues.put(&mut book, handles[0], leg(0, 0, 9), false);
+        let second = queues.first(LinkId(0), &book, 64, |held, _| held.number == 2).unwrap();
+        assert_eq!(queues.take(&mut book, second).map(|t| t.bundle), Some(handles[1]));
+        assert!(queues.first(LinkId(0), &book, 1, |held, _| held.number == 3).is_none(), "looks at one only");
+        assert_eq!(order(&mut queues, &mut book, 0), [1, 3]);
+    }
+
+    #[test]
+    fn a_bundle_in_several_queues_leaves_them_one_by_one() {
+        let (mut book, handles) = book_with(&[Priority::Normal]);
+        let mut queues = Queues::new();
+        assert!(queues.put(&mut book, handles[0], leg(0, 0, 9), false).is_some());
+        assert!(queues.put(&mut book, handles[0], leg(1, 0, 9), true).is_some());
+        let first = queues.first(LinkId(0), &book, 64, |_, _| true).unwrap();
+        assert_eq!(queues.take(&mut book, first).map(|t| t.copy), Some(false));
+        assert!(book.get(handles[0]).unwrap().has(RetentionConstraint::Queue));
+        assert_eq!(queues.take_of(&mut book, handles[0]).map(|t| (t.copy, t.link)), Some((true, LinkId(1))));
+        assert!(!book.get(handles[0]).unwrap().has(RetentionConstraint::Queue));
+        assert_eq!(queues.take_of(&mut book, handles[0]), None);
+    }
+
+    #[test]
+    fn lists_let_go_give_their_bundles_back_one_by_one() {
+        let (mut book, handles) = book_with(&[Priority::Normal; 4]);
+        let mut queues = Queues::new();
+        let list = queues.put(&mut book, handles[0], leg(0, 0, 9), false).unwrap();
+        queues.put(&mut book, handles[1], leg(0, 0, 9), false);
+        queues.put(&mut book, handles[2], leg(0, 0, 20), false);
+        queues.put(&mut book, handles[3], leg(1, 0, 20), false);
+        queues.let_go(list);
+        assert_eq!(queues.of(LinkId(0)).0, 1);
+        assert_eq!(queues.take_of(&mut book, handles[0]).map(|t| t.bundle), Some(handles[0]));
+        assert_eq!(queues.take_loose(&mut book).map(|t| t.bundle), Some(handles[1]));
+        assert_eq!(queues.take_loose(&mut book), None);
+        assert!(queues.let_link_go(LinkId(0)).is_empty() && queues.has_loose());
+        assert_eq!(queues.take_loose(&mut book).map(|t| t.bundle), Some(handles[2]));
+        assert_eq!((queues.take_loose(&mut book), queues.len()), (None, 1));
+    }
+}

@@ -1,0 +1,297 @@
+//! What operators let some sources and some neighbours fill of the store: so that a full node refuses those who filled it, and
+//! goes on taking from others.
+//!
+//! Bundles are counted by source and by giver, and each quota is the sum of those it is about: other quotas are in force
+//! without a walk over what is held.
+//!
+//! Arrivals that nobody vouches for ([`Flags::STRANGE`]) say what they like of their source, and their neighbour of
+//! itself. Each quota bounds them apart from all others, so that they take no room from whom they name.
+
+use crate::app::QuotaStatus;
+use crate::patterns::matches_any;
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+use farlink_base::{EndpointId, NodeId, PeerId, Refusal};
+use farlink_book::{Flags, Held};
+
+/// What some sources, or bundles of some neighbours, may fill together. One of the two: a bundle counts once.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Quota {
+    /// Patterns of the node IDs of sources.
+    pub sources: Vec<String>,
+    /// Patterns of the node IDs of neighbours; heeded where there are none of sources.
+    pub neighbours: Vec<String>,
+    /// Most bytes.
+    pub bytes: u64,
+    /// Most bundles.
+    pub bundles: u64,
+}
+
+impl Quota {
+    fn is_about(&self, name: &EndpointId, source: bool) -> bool {
+        match self.sources.is_empty() {
+            false => source && matches_any(&self.sources, name),
+            true => !source && matches_any(&self.neighbours, name),
+        }
+    }
+}
+
+/// How much there is, of a source, of a neighbour, or towards a quota.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+struct Sum {
+    bundles: u64,
+    bytes: u64,
+}
+impl Sum {
+    fn come(&mut self, bytes: u64) {
+        self.bundles += 1;
+        self.bytes += bytes;
+    }
+    fn go(&mut self, bytes: u64) {
+        self.bundles = self.bundles.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+}
+
+/// What is vouched for, and what is not: each counts for itself.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+struct Sums([Sum; 2]);
+impl Sums {
+    fn of(&self, held: &Held) -> &Sum {
+        &self.0[usize::from(held.flags.has(Flags::STRANGE))]
+    }
+    fn of_mut(&mut self, held: &Held) -> &mut Sum {
+        &mut self.0[usize::from(held.flags.has(Flags::STRANGE))]
+    }
+    fn add(&mut self, other: &Sums) {
+        for (sum, other) in self.0.iter_mut().zip(&other.0) {
+            sum.bundles += other.bundles;
+            sum.bytes += other.bytes;
+        }
+    }
+    fn subtract(&mut self, other: &Sums) {
+        for (sum, other) in self.0.iter_mut().zip(&other.0) {
+            sum.bundles = sum.bundles.saturating_sub(other.bundles);
+            sum.bytes = sum.bytes.saturating_sub(other.bytes);
+        }
+    }
+    fn is_empty(&self) -> bool {
+        self.0.iter().all(|sum| sum.bundles == 0)
+    }
+    fn total(&self) -> Sum {
+        let [vouched, strange] = self.0;
+        Sum { bundles: vouched.bundles + strange.bundles, bytes: vouched.bytes + strange.bytes }
+    }
+}
+
+/// One source, or one neighbour.
+#[derive(Debug)]
+struct Party {
+    name: EndpointId,
+    sums: Sums,
+    /// The quotas that are about it.
+    of: Vec<u16>,
+}
+
+/// One quota.
+#[derive(Debug)]
+struct Account {
+    quota: Quota,
+    sums: Sums,
+    refused: u64,
+}
+
+/// All quotas.
+#[derive(Debug, Default)]
+pub(crate) struct Quotas {
+    accounts: Vec<Account>,
+    sources: BTreeMap<NodeId, Party>,
+    neighbours: BTreeMap<PeerId, Party>,
+    /// Whether bundles are counted: from the first quotas on.
+    counting: bool,
+}
+
+/// Which quotas are about a node, as a source or as a neighbour.
+fn about(accounts: &[Account], name: &EndpointId, source: bool) -> Vec<u16> {
+    let fits = |account: &Account| account.quota.is_about(name, source);
+    accounts.iter().enumerate().filter(|(_, account)| fits(account)).map(|(at, _)| at as u16).collect()
+}
+
+impl Quotas {
+    pub const fn new() -> Self {
+        Quotas { accounts: Vec::new(), sources: BTreeMap::new(), neighbours: BTreeMap::new(), counting: false }
+    }
+    /// Whether bundles are counted.
+    pub fn counts(&self) -> bool {
+        self.counting
+    }
+    /// Other quotas from now on. What each refused is forgotten. True: what is held is to be counted, by
+    /// [`Quotas::come`].
+    pub fn set(&mut self, quotas: Vec<Quota>) -> bool {
+        self.accounts = quotas
+            .into_iter()
+            .take(usize::from(u16::MAX))
+            .map(|quota| Account { quota, sums: Sums::default(), refused: 0 })
+            .collect();
+        let Quotas { accounts, sources, neighbours, .. } = self;
+        let parties = sources.values_mut().map(|party| (party, true));
+        for (party, source) in parties.chain(neighbours.values_mut().map(|party| (party, false))) {
+            party.of = about(accounts, &party.name, source);
+            for at in &party.of {
+                accounts[usize::from(*at)].sums.add(&party.sums);
+            }
+        }
+        let begins = !self.counting && !self.accounts.is_empty();
+        self.counting |= begins;
+        begins
+    }
+    /// A neighbour is called so from now on: what it gave counts to the quotas of that name.
+    pub fn rename(&mut self, neighbour: PeerId, name: EndpointId) {
+        let Quotas { accounts, neighbours, .. } = self;
+        let Some(party) = neighbours.get_mut(&neighbour).filter(|party| party.name != name) else { return };
+        let of = about(accounts, &name, false);
+        for at in core::mem::replace(&mut party.of, of) {
+            accounts[usize::from(at)].sums.subtract(&party.sums);
+        }
+        for at in &party.of {
+            accounts[usize::from(*at)].sums.add(&party.sums);
+        }
+        party.name = name;
+    }
+    fn parties(&mut self, held: &Held, previous_node: &EndpointId) -> Vec<u16> {
+        let Quotas { accounts, sources, neighbours, .. } = self;
+        let source = &held.bundle.source;
+        let of = |name: EndpointId, source: bool| {
+            let of = about(accounts, &name, source);
+            Party { name, sums: Sums::default(), of }
+        };
+        let party = sources.entry(source.node()).or_insert_with(|| of(source.node_id(), true));
+        party.sums.of_mut(held).come(held.size());
+        let mut all = party.of.clone();
+        if held.from != PeerId::NONE {
+            let party = neighbours.entry(held.from).or_insert_with(|| of(previous_node.clone(), false));
+            party.sums.of_mut(held).come(held.size());
+            all.extend(&party.of);
+        }
+        all
+    }
+    /// A bundle is held from now on.
+    pub fn come(&mut self, held: &Held, previous_node: &EndpointId) {
+        if !self.counting {
+            return;
+        }
+        for at in self.parties(held, previous_node) {
+            self.accounts[usize::from(at)].sums.of_mut(held).come(held.size());
+        }
+    }
+    /// A bundle leaves.
+    pub fn go(&mut self, held: &Held) {
+        if !self.counting {
+            return;
+        }
+        let Quotas { accounts, sources, neighbours, .. } = self;
+        let mut all: Vec<u16> = Vec::new();
+        let source = held.bundle.source.node();
+        if let Some(party) = sources.get_mut(&source) {
+            party.sums.of_mut(held).go(held.size());
+            all.extend(&party.of);
+            if party.sums.is_empty() {
+                sources.remove(&source);
+            }
+        }
+        if let Some(party) = neighbours.get_mut(&held.from) {
+            party.sums.of_mut(held).go(held.size());
+            all.extend(&party.of);
+            if party.sums.is_empty() {
+                neighbours.remove(&held.from);
+            }
+        }
+        all.into_iter().for_each(|at| accounts[usize::from(at)].sums.of_mut(held).go(held.size()));
+    }
+    /// Whether a newcomer finds room in every quota that is about it; of the first where it does not, that is counted.
+    ///
+    /// # Errors
+    /// There is none now, or never will be.
+    pub fn admit(&mut self, new: &Held, previous_node: &EndpointId) -> Result<(), Refusal> {
+        if self.accounts.is_empty() {
+            return Ok(());
+        }
+        let source = new.bundle.source.node_id();
+        let of_previous = new.from != PeerId::NONE;
+        for account in &mut self.accounts {
+            let quota = &account.quota;
+            if !(quota.is_about(&source, true) || of_previous && quota.is_about(previous_node, false)) {
+                continue;
+            }
+            let Quota { bytes, bundles, .. } = quota;
+            let (size, Sum { bundles: held, bytes: filled }) = (new.size(), *account.sums.of(new));
+            if size > *bytes || *bundles == 0 {
+                account.refused += 1;
+                return Err(Refusal::TooLarge);
+            }
+            if filled.saturating_add(size) > *bytes || held >= *bundles {
+                account.refused += 1;
+                return Err(Refusal::NoResources);
+            }
+        }
+        Ok(())
+    }
+    /// Tables as these were before anything was counted.
+    #[cfg(feature = "audit")]
+    pub(super) fn as_before(&self) -> Quotas {
+        Quotas { counting: self.counting, ..Quotas::default() }
+    }
+    /// Checks the sums of all parties, and of the quotas that are about them, against other tables.
+    ///
+    /// # Panics
+    /// When something does not agree.
+    #[cfg(feature = "audit")]
+    pub fn audit(&self, again: &Quotas) {
+        fn sums<K: Copy>(parties: &BTreeMap<K, Party>) -> Vec<(K, Sums)> {
+            parties.iter().map(|(key, party)| (*key, party.sums)).collect()
+        }
+        assert_eq!(sums(&self.sources), sums(&again.sources), "bundles and bytes by source, for quotas");
+        assert_eq!(sums(&self.neighbours), sums(&again.neighbours), "bundles and bytes by neighbour, for quotas");
+        for (at, account) in self.accounts.iter().enumerate() {
+            let parties = self.sources.values().chain(self.neighbours.values());
+            let about = parties.filter(|party| party.of.contains(&(at as u16)));
+            let mut all = Sums::default();
+            about.for_each(|party| all.add(&party.sums));
+            assert_eq!(account.sums, all, "quota {at}");
+        }
+    }
+    /// Whether every quota that is about a newcomer has room for it beside so many bundles and bytes more.
+    pub fn has_room(
+        &self,
+        new: &Held,
+        previous_node: impl FnOnce() -> EndpointId,
+        (bundles, bytes): (u64, u64),
+    ) -> bool {
+        if self.accounts.is_empty() {
+            return true;
+        }
+        let (source, previous_node, of_previous) =
+            (new.bundle.source.node_id(), previous_node(), new.from != PeerId::NONE);
+        self.accounts.iter().all(|Account { quota, sums, .. }| {
+            let sum = sums.of(new);
+            let about = quota.is_about(&source, true) || of_previous && quota.is_about(&previous_node, false);
+            let filled = sum.bytes.saturating_add(bytes).saturating_add(new.size());
+            !about || filled <= quota.bytes && sum.bundles.saturating_add(bundles) < quota.bundles
+        })
+    }
+    /// How full each is, for operators.
+    pub fn status(&self) -> Vec<QuotaStatus> {
+        let row = |account: &Account| QuotaStatus {
+            sources: account.quota.sources.clone(),
+            neighbours: account.quota.neighbours.clone(),
+            bundles: account.sums.total().bundles,
+            bytes: account.sums.total().bytes,
+            strangers: (account.sums.0[1].bundles, account.sums.0[1].bytes),
+            bundles_max: Some(account.quota.bundles).filter(|most| *most < u64::MAX),
+            bytes_max: Some(account.quota.bytes).filter(|most| *most < u64::MAX),
+            refused: account.refused,
+        };
+        self.accounts.iter().map(row).collect()
+    }
+}

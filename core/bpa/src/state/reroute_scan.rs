@@ -1,0 +1,93 @@
+//! Walks over bundles that wait, to ask about them again: all of them, or those for one node. A
+//! few at a time; what is asked for during a walk over all is done by one more.
+
+use alloc::collections::VecDeque;
+use farlink_base::NodeId;
+use farlink_book::{Book, CursorId, Handle};
+
+/// Walks under way.
+#[derive(Debug, Default)]
+pub(crate) struct RerouteScan {
+    all: Option<CursorId>,
+    again: bool,
+    /// Destinations, and the bundle reached of each.
+    towards: VecDeque<(NodeId, Option<Handle>)>,
+}
+
+impl RerouteScan {
+    /// Asks again about every bundle.
+    pub fn all(&mut self, book: &mut Book) {
+        match self.all {
+            Some(_) => self.again = true,
+            None => self.all = Some(book.open_cursor()),
+        }
+    }
+    /// Asks again about bundles for one node.
+    pub fn to(&mut self, node: NodeId) {
+        if node != NodeId::NULL && !self.towards.contains(&(node, None)) {
+            self.towards.push_back((node, None));
+        }
+    }
+    /// Whether nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        self.all.is_none() && self.towards.is_empty()
+    }
+    /// The next bundle to ask about. `None` also at the end of a walk: see [`RerouteScan::is_idle`].
+    pub fn next(&mut self, book: &mut Book) -> Option<Handle> {
+        if let Some((node, at)) = self.towards.front_mut() {
+            // Where the bundle reached has left, the walk begins anew: those before it have left
+            // too, or found a way.
+            let next = match at.filter(|at| book.get(*at).is_some()) {
+                Some(at) => book.next_to(at),
+                None => book.to(*node).next().map(farlink_book::Held::handle),
+            };
+            match next {
+                Some(next) => *at = Some(next),
+                None => drop(self.towards.pop_front()),
+            }
+            return next;
+        }
+        let cursor = self.all?;
+        let next = book.advance(cursor);
+        if next.is_none() && core::mem::take(&mut self.again) {
+            book.rewind(cursor);
+            return book.advance(cursor);
+        }
+        if next.is_none() {
+            book.close_cursor(cursor);
+            self.all = None;
+        }
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::book_with;
+    use farlink_base::Priority;
+
+    fn walk(scan: &mut RerouteScan, book: &mut Book) -> alloc::vec::Vec<u64> {
+        let mut seen = alloc::vec::Vec::new();
+        while !scan.is_idle() {
+            seen.extend(scan.next(book).and_then(|bundle| book.get(bundle)).map(|held| held.number));
+        }
+        seen
+    }
+
+    #[test]
+    fn a_walk_sees_each_bundle_once_and_what_is_asked_for_meanwhile_is_one_more() {
+        let (mut book, handles) = book_with(&[Priority::Normal; 3]);
+        let mut scan = RerouteScan::default();
+        scan.to(NodeId::ipn(9));
+        scan.to(NodeId::ipn(9));
+        scan.to(NodeId::ipn(8));
+        assert_eq!(walk(&mut scan, &mut book), [1, 2, 3]);
+        scan.all(&mut book);
+        assert_eq!(scan.next(&mut book), Some(handles[0]));
+        scan.all(&mut book);
+        scan.all(&mut book);
+        let _ = book.remove(handles[1]);
+        assert_eq!(walk(&mut scan, &mut book), [3, 1, 3]);
+    }
+}

@@ -1,0 +1,415 @@
+//! Bundles that travel in others (draft-ietf-dtn-bibect): which do, what became of them, and what is gathered to be told
+//! to those who sent such here.
+//!
+//! To the rest of the agent the way through a tunnel is a transmission over [`LinkId::TUNNEL`]: the bundle is held for
+//! [`RetentionConstraint::Send`](farlink_book::RetentionConstraint) until the one around it has left, or, with custody, until the far end says that
+//! it has it. The one around it is never on disk: its payload is on it already, with the bundle inside.
+
+mod incoming;
+mod outgoing;
+mod repeats;
+mod signals_in;
+
+use crate::app::DeliveryId;
+use crate::edge::{Answer, Numbers};
+use crate::settings::TunnelSettings;
+use crate::state::ranges::Ranges;
+use crate::tunnel::repeats::Repeats;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use core::time::Duration;
+use farlink_base::layer::SendId;
+use farlink_base::{EndpointId, Instant, NodeId, PeerId, Priority, Rng};
+use farlink_book::{Handle, Held};
+
+/// Transmissions of one bundle that a signal may be about: the last ones.
+const GIVEN_MAX: usize = 4;
+/// Senders that something is gathered for; beyond that the oldest is told at once.
+const TOLD_MAX: usize = 1024;
+/// Payload bytes on their way into one tunnel after which none more are taken for now: they are in memory.
+const BYTES_MAX: u64 = 64 << 20;
+
+/// Bundles around one another, at most: what is so deep already goes in no tunnel, and is not taken out.
+const DEPTH_MAX: usize = 4;
+
+/// A signal that is worked off.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Told {
+    pub source: NodeId,
+    pub rule: usize,
+    pub answer: Answer,
+    /// Numbers of transmissions, the next ones at the end.
+    pub runs: Vec<Numbers>,
+}
+
+/// One bundle that travels in another, or did and no signal came.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub bundle: Handle,
+    /// Which tunnel.
+    pub rule: usize,
+    /// Its transmission, while there is one.
+    pub send: Option<SendId>,
+    /// The bundle around it, while that is here.
+    pub outer: Option<Handle>,
+    /// Whether the one around it was made, for this transmission.
+    pub made: bool,
+    /// Payload bytes of this transmission.
+    bytes: u64,
+    /// Numbers of its last transmissions, where signals are wanted.
+    given: Vec<u64>,
+}
+
+/// A bundle that is being taken out of the one around it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Opened {
+    /// Which tunnel.
+    pub rule: usize,
+    /// Who is told of it.
+    pub to: EndpointId,
+    /// The sender's number of it; 0: no signal is wanted.
+    pub number: u64,
+}
+
+/// Whom the same can be told of many transmissions.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Said {
+    pub rule: usize,
+    pub to: EndpointId,
+    pub answer: Answer,
+}
+#[derive(Debug)]
+struct Gathered {
+    numbers: Ranges,
+    count: u64,
+    due: Instant,
+}
+
+/// What is due.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Due {
+    /// No signal came about this bundle.
+    Repeat(u64),
+    /// What was gathered is told.
+    Say(Said, Ranges),
+}
+
+/// What the end of a bundle means here.
+#[derive(Debug, PartialEq)]
+pub(crate) enum End {
+    /// It is none of a tunnel's.
+    Nothing,
+    /// It was around this one.
+    Outer(u64),
+    /// It was inside: the one around it, and its transmission where that is nobody else's to end.
+    Inner(Option<Handle>, Option<SendId>),
+}
+
+/// One tunnel.
+#[derive(Debug)]
+struct Tunnel {
+    settings: TunnelSettings,
+    /// Bundles on their way in, and their payload bytes.
+    bundles: u64,
+    bytes: u64,
+    /// Bundles that wait for room in it.
+    line: BTreeSet<(Reverse<Priority>, u64, Handle)>,
+}
+
+/// All tunnels of one node.
+#[derive(Debug)]
+pub(crate) struct Tunnels {
+    tunnels: Vec<Tunnel>,
+    inner: BTreeMap<u64, Inner>,
+    /// By its number what is inside, and what it takes: tunnel, payload bytes of what is inside, all bytes.
+    outer: BTreeMap<u64, (u64, usize, u64, u64)>,
+    /// Bytes of those.
+    bytes: u64,
+    /// Bundles by transmission.
+    given: BTreeMap<u64, u64>,
+    first: u64,
+    next: u64,
+    repeats: Repeats,
+    gathered: BTreeMap<Said, Gathered>,
+    sayings: BTreeSet<(Instant, Said)>,
+    opened: BTreeMap<DeliveryId, Opened>,
+    /// Records of far ends that carry nothing.
+    plain: BTreeSet<u64>,
+}
+
+impl Tunnels {
+    /// Numbers of transmissions begin where nobody can guess, so that a signal made up names none; in the lower half of
+    /// 32 bits, which is all that ION holds.
+    pub fn new(settings: Vec<TunnelSettings>, rng: &mut Rng) -> Self {
+        let first = (rng.next_u64() >> 33).max(1);
+        let tunnel = |settings| Tunnel { settings, bundles: 0, bytes: 0, line: BTreeSet::new() };
+        Tunnels {
+            tunnels: settings.into_iter().map(tunnel).collect(),
+            inner: BTreeMap::new(),
+            outer: BTreeMap::new(),
+            bytes: 0,
+            given: BTreeMap::new(),
+            first,
+            next: first,
+            repeats: Repeats::default(),
+            gathered: BTreeMap::new(),
+            sayings: BTreeSet::new(),
+            opened: BTreeMap::new(),
+            plain: BTreeSet::new(),
+        }
+    }
+    /// What a tunnel was told.
+    fn settings(&self, rule: usize) -> Option<&TunnelSettings> {
+        self.tunnels.get(rule).map(|tunnel| &tunnel.settings)
+    }
+    /// All tunnels.
+    fn all(&self) -> impl Iterator<Item = (usize, &TunnelSettings)> {
+        self.tunnels.iter().map(|tunnel| &tunnel.settings).enumerate()
+    }
+    /// The tunnel with this far end.
+    fn with_end(&self, node: NodeId) -> Option<usize> {
+        self.all().find(|(_, tunnel)| tunnel.end.node() == node).map(|(rule, _)| rule)
+    }
+    /// Whether a bundle is around another.
+    fn is_outer(&self, number: u64) -> bool {
+        self.outer.contains_key(&number)
+    }
+    /// Bundles around others, and their bytes, which are those of the bundles inside.
+    pub fn around(&self) -> (u64, u64) {
+        (self.outer.len() as u64, self.bytes)
+    }
+    /// One by its number.
+    fn get(&self, number: u64) -> Option<&Inner> {
+        self.inner.get(&number)
+    }
+    /// The same, to be changed.
+    fn get_mut(&mut self, number: u64) -> Option<&mut Inner> {
+        self.inner.get_mut(&number)
+    }
+    /// Whether a tunnel takes no bundle more for now; this one then waits in its line.
+    fn is_full(&mut self, rule: usize, held: &Held) -> bool {
+        let Some(tunnel) = self.tunnels.get_mut(rule) else { return false };
+        let under_way = tunnel.bundles >= tunnel.settings.bundles.max(1) || tunnel.bytes >= BYTES_MAX;
+        if under_way {
+            tunnel.line.insert((Reverse(held.bundle.priority), held.number, held.handle()));
+        }
+        under_way
+    }
+    /// A bundle goes into a tunnel.
+    fn enter(&mut self, held: &Held, rule: usize, send: SendId) {
+        let bytes = held.bundle.payload.len();
+        if let Some(tunnel) = self.tunnels.get_mut(rule) {
+            tunnel.bundles += 1;
+            tunnel.bytes = tunnel.bytes.saturating_add(bytes);
+        }
+        self.repeats.stop(held.number);
+        let (bundle, given) = (held.handle(), Vec::new());
+        let entry = Inner { bundle, rule, send: None, outer: None, made: false, bytes, given };
+        let inner = self.inner.entry(held.number).or_insert(entry);
+        (inner.rule, inner.send, inner.outer, inner.made) = (rule, Some(send), None, false);
+    }
+    /// A number for the next transmission of a bundle.
+    fn give(&mut self, number: u64) -> u64 {
+        let given = self.next;
+        self.next += 1;
+        if let Some(inner) = self.inner.get_mut(&number) {
+            if inner.given.len() >= GIVEN_MAX {
+                self.given.remove(&inner.given.remove(0));
+            }
+            inner.given.push(given);
+            self.given.insert(given, number);
+        }
+        given
+    }
+    /// The bundle around another is here.
+    fn wrapped(&mut self, number: u64, outer: &Held) {
+        let Some(inner) = self.inner.get_mut(&number) else { return };
+        (inner.outer, inner.made) = (Some(outer.handle()), true);
+        let size = outer.size();
+        self.bytes += size;
+        self.outer.insert(outer.number, (number, inner.rule, inner.bytes, size));
+    }
+    /// A bundle came back on another way: what is said of its transmissions before says no more that another has it.
+    fn came_back(&mut self, number: u64) {
+        let Some(inner) = self.inner.get_mut(&number) else { return };
+        for given in inner.given.drain(..) {
+            self.given.remove(&given);
+        }
+    }
+    /// A transmission that came to nothing before there was a bundle around it, or with one that left.
+    fn leave(&mut self, number: u64) {
+        self.repeats.stop(number);
+        let Some(inner) = self.inner.get_mut(&number) else { return };
+        if inner.send.take().is_some() && !inner.made {
+            let (rule, bytes) = (inner.rule, inner.bytes);
+            self.out(rule, bytes);
+        } else {
+            inner.made = false;
+        }
+    }
+    /// One is no longer on its way in.
+    fn out(&mut self, rule: usize, bytes: u64) {
+        if let Some(tunnel) = self.tunnels.get_mut(rule) {
+            tunnel.bundles = tunnel.bundles.saturating_sub(1);
+            tunnel.bytes = tunnel.bytes.saturating_sub(bytes);
+        }
+    }
+    /// The far end of the tunnel in whose line a bundle waits.
+    fn in_line(&self, held: &Held) -> Option<&EndpointId> {
+        let place = (Reverse(held.bundle.priority), held.number, held.handle());
+        self.tunnels.iter().find(|tunnel| tunnel.line.contains(&place)).map(|tunnel| &tunnel.settings.end)
+    }
+    /// One that waited and may try again now.
+    fn next_in_line(&mut self) -> Option<Handle> {
+        let free = |tunnel: &&mut Tunnel| tunnel.bundles < tunnel.settings.bundles.max(1) && tunnel.bytes < BYTES_MAX;
+        let tunnel = self.tunnels.iter_mut().filter(|tunnel| !tunnel.line.is_empty()).find(free)?;
+        tunnel.line.pop_first().map(|(_, _, bundle)| bundle)
+    }
+    /// A bundle is no longer held.
+    fn forget(&mut self, held: &Held) -> End {
+        let number = held.number;
+        self.plain.remove(&number);
+        if let Some((inside, rule, bytes, size)) = self.outer.remove(&number) {
+            self.bytes -= size;
+            self.out(rule, bytes);
+            let its = |inner: &&mut Inner| inner.outer == Some(held.handle());
+            let Some(inner) = self.inner.get_mut(&inside).filter(its) else { return End::Nothing };
+            inner.outer = None;
+            return End::Outer(inside);
+        }
+        for tunnel in &mut self.tunnels {
+            tunnel.line.remove(&(Reverse(held.bundle.priority), number, held.handle()));
+        }
+        let Some(inner) = self.inner.remove(&number) else { return End::Nothing };
+        self.repeats.stop(number);
+        for given in &inner.given {
+            self.given.remove(given);
+        }
+        if inner.send.is_some() && !inner.made {
+            self.out(inner.rule, inner.bytes);
+        }
+        End::Inner(inner.outer, inner.send.filter(|_| inner.made))
+    }
+
+    /// A signal is waited for.
+    fn repeat_at(&mut self, number: u64, at: Instant) {
+        self.repeats.at(number, at);
+    }
+    /// Until when one is waited for.
+    fn due_of(&self, number: u64) -> Option<Instant> {
+        self.repeats.due(number)
+    }
+    /// How long a signal is waited for after so many failures.
+    fn patience(&self, rule: usize, failures: u8) -> Duration {
+        let Some(settings) = self.settings(rule) else { return Duration::MAX };
+        let doubled = settings.timeout.saturating_mul(1 << u32::from(failures.min(20)));
+        doubled.min(settings.timeout_max.max(settings.timeout))
+    }
+    /// Whether these are numbers that were given.
+    fn gave(&self, first: u64, last: u64) -> bool {
+        self.first <= first && first <= last && last < self.next
+    }
+    /// The first transmission of these numbers that is remembered, and its bundle.
+    fn first_given(&self, first: u64, last: u64) -> Option<(u64, u64)> {
+        self.given.range(first..=last.max(first)).next().map(|(given, number)| (*given, *number))
+    }
+
+    /// A bundle is being taken out of the one around it.
+    fn open(&mut self, delivery: DeliveryId, opened: Opened) {
+        self.opened.insert(delivery, opened);
+    }
+    /// Which tunnel one that is being taken out came through.
+    fn place_of(&self, delivery: DeliveryId) -> Option<usize> {
+        self.opened.get(&delivery).map(|opened| opened.rule)
+    }
+    /// The far end of the tunnel that a giver stands for.
+    fn far_end(&self, from: PeerId) -> Option<&EndpointId> {
+        let place = usize::try_from(u32::MAX - from.0).ok()?;
+        self.tunnels.get(place).map(|tunnel| &tunnel.settings.end)
+    }
+    /// It was, or could not be.
+    fn close(&mut self, delivery: DeliveryId) -> Option<Opened> {
+        self.opened.remove(&delivery)
+    }
+    /// Whether a record of a far end was found to carry nothing.
+    fn is_plain(&self, number: u64) -> bool {
+        self.plain.contains(&number)
+    }
+    /// It was.
+    fn note_plain(&mut self, number: u64) {
+        self.plain.insert(number);
+    }
+
+    /// A transmission more to be told of; it leaves with others after a while.
+    fn gather(&mut self, now: Instant, said: Said, number: u64) {
+        let Some(settings) = self.settings(said.rule) else { return };
+        let (due, most) = (now + settings.signal_delay, settings.signal_bundles);
+        let gathered = self.gathered.entry(said.clone()).or_insert_with(|| {
+            self.sayings.insert((due, said.clone()));
+            Gathered { numbers: Ranges::default(), count: 0, due }
+        });
+        gathered.numbers.insert(number..number.saturating_add(1));
+        gathered.count += 1;
+        if gathered.count >= most || self.gathered.len() > TOLD_MAX {
+            self.hurry(now, if self.gathered.len() > TOLD_MAX { None } else { Some(said) });
+        }
+    }
+    /// This, or what waits longest, is told at once.
+    fn hurry(&mut self, now: Instant, said: Option<Said>) {
+        let Some(said) = said.or_else(|| self.sayings.first().map(|(_, said)| said.clone())) else { return };
+        let Some(gathered) = self.gathered.get_mut(&said) else { return };
+        let before = core::mem::replace(&mut gathered.due, now);
+        self.sayings.remove(&(before, said.clone()));
+        self.sayings.insert((now, said));
+    }
+
+    /// When something is due.
+    pub fn next(&self) -> Option<Instant> {
+        Instant::earliest([self.repeats.next(), self.sayings.first().map(|(at, _)| *at)])
+    }
+    /// Takes something that is due.
+    pub fn pop(&mut self, now: Instant) -> Option<Due> {
+        if self.sayings.first().is_some_and(|(at, _)| *at <= now) {
+            let (_, said) = self.sayings.pop_first()?;
+            let numbers = self.gathered.remove(&said).map(|gathered| gathered.numbers).unwrap_or_default();
+            return Some(Due::Say(said, numbers));
+        }
+        self.repeats.pop(now).map(Due::Repeat)
+    }
+
+    /// Checks the tables against each other.
+    ///
+    /// # Panics
+    /// When something does not agree.
+    #[cfg(feature = "audit")]
+    pub fn audit(&self, book: &farlink_book::Book) {
+        let held = |bundle: Handle, number: u64| book.get(bundle).is_some_and(|held| held.number == number);
+        for (number, inner) in &self.inner {
+            assert!(held(inner.bundle, *number), "bundle {number} in a tunnel is held");
+            assert!(inner.outer.is_none_or(|outer| book.get(outer).is_some()), "what is around {number} is held");
+            assert!(inner.given.len() <= GIVEN_MAX && inner.given.iter().all(|given| self.given.contains_key(given)));
+        }
+        let left = |inner: &Inner| inner.send.is_some() && inner.made && inner.outer.is_none();
+        let awaited = |number: &u64| self.inner.get(number).is_some_and(left);
+        assert!(self.repeats.numbers().all(|number| awaited(&number)), "a signal is waited for about what has left");
+        let bytes: u64 = self.outer.values().map(|(_, _, _, size)| size).sum();
+        assert_eq!(self.bytes, bytes, "bytes around others");
+        assert!(self.given.values().all(|number| self.inner.contains_key(number)), "transmissions of held bundles");
+        assert_eq!(self.sayings.len(), self.gathered.len(), "everything gathered is told once");
+        for (rule, tunnel) in self.tunnels.iter().enumerate() {
+            let unmade = self.inner.values().filter(|inner| inner.rule == rule && inner.send.is_some() && !inner.made);
+            let outer = self.outer.values().filter(|outer| outer.1 == rule).map(|outer| outer.2);
+            let bytes: Vec<u64> = unmade.map(|inner| inner.bytes).chain(outer).collect();
+            let expected = (bytes.len() as u64, bytes.iter().sum::<u64>());
+            assert_eq!((tunnel.bundles, tunnel.bytes), expected, "on their way into tunnel {rule}");
+            assert!(tunnel.line.iter().all(|(_, number, bundle)| held(*bundle, *number)), "who waits is held");
+        }
+    }
+}
+
+/// What is said of transmissions, as runs.
+pub(crate) fn runs_of(numbers: &Ranges) -> Vec<Numbers> {
+    let run = |(first, end): (u64, u64)| Numbers { sequence: 0, destination: EndpointId::Null, first, last: end - 1 };
+    numbers.all().map(run).collect()
+}

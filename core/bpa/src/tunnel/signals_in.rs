@@ -1,0 +1,100 @@
+//! What the far end of a tunnel says of the bundles that went in (draft-ietf-dtn-bibect), or that it says nothing.
+
+use crate::agent::Agent;
+use crate::context::Context;
+use crate::edge::Numbers;
+use crate::io::Output;
+use crate::state::ranges::Ranges;
+use crate::tunnel::{Due, Told, runs_of};
+use crate::work::Step;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use farlink_base::{Event, Instant, Sink, format_duration};
+use farlink_book::{Held, RetentionConstraint};
+
+/// Bundles of one signal that one step looks at.
+const STEP: usize = 8;
+
+impl Agent {
+    /// Something of tunnels is due.
+    pub(crate) fn on_tunnel_due<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, due: Due) {
+        match due {
+            Due::Say(said, numbers) => self.say_of_tunnel(cx, &said, &numbers),
+            Due::Repeat(number) => {
+                let inner = self.tunnels.as_ref().and_then(|tunnels| tunnels.get(number));
+                if let Some(bundle) = inner.map(|inner| inner.bundle) {
+                    self.event(cx.out, Event::CustodyRepeated { bundle: self.number(bundle) });
+                    self.tunnel_failed(cx, number);
+                }
+            }
+        }
+    }
+
+    /// A signal about transmissions through a tunnel. One that names numbers never given is made up: it ends nothing.
+    pub(super) fn hear_of_tunnel<S: Sink<Output>>(&mut self, mut told: Told, out: &mut S) {
+        let Some(tunnels) = &self.tunnels else { return };
+        if told.runs.is_empty() || !told.runs.iter().all(|run| tunnels.gave(run.first, run.last)) {
+            return self.event(out, Event::CustodySignalIgnored { from: told.source });
+        }
+        // However often it names a number, that is looked at once.
+        let mut numbers = Ranges::default();
+        told.runs.iter().for_each(|run| numbers.insert(run.first..run.last.saturating_add(1)));
+        told.runs = runs_of(&numbers);
+        told.runs.reverse();
+        self.work.push(Step::Signal(Box::new(told)));
+    }
+    /// A few bundles of it; then comes again.
+    pub(crate) fn heed_of_tunnel<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, mut told: Box<Told>) {
+        for _ in 0..STEP {
+            let Some(run) = told.runs.pop() else { return };
+            let Some((given, number)) =
+                self.tunnels.as_ref().and_then(|tunnels| tunnels.first_given(run.first, run.last))
+            else {
+                continue;
+            };
+            if given < run.last {
+                told.runs.push(Numbers { first: given + 1, ..run });
+            }
+            let inner = self.tunnels.as_ref().and_then(|tunnels| tunnels.get(number));
+            let Some(inner) = inner.filter(|inner| inner.rule == told.rule) else {
+                self.event(cx.out, Event::CustodySignalIgnored { from: told.source });
+                continue;
+            };
+            if told.answer.releases() {
+                // Custody of its own only the signal of a custodian ends.
+                if let Some(held) = self.book.get(inner.bundle).filter(|held| !held.has(RetentionConstraint::Custody)) {
+                    self.event(cx.out, Event::CustodyReleased { bundle: held.name() });
+                }
+                self.tunnel_done(cx, number);
+            } else {
+                self.tunnel_failed(cx, number);
+            }
+        }
+        if !told.runs.is_empty() {
+            self.work.push(Step::Signal(told));
+        }
+    }
+
+    /// What a bundle in a tunnel, or on its way into one, waits for, in words; `None`: it is in none.
+    pub(crate) fn waits_for_tunnel(&self, now: Instant, held: &Held) -> Option<String> {
+        let tunnels = self.tunnels.as_ref()?;
+        let sent = tunnels.get(held.number).filter(|inner| inner.send.is_some());
+        let Some(inner) = sent else {
+            if let Some(end) = tunnels.in_line(held) {
+                return Some(format!("room in the tunnel to {end}"));
+            }
+            let end = &tunnels.settings(tunnels.get(held.number)?.rule)?.end;
+            let at = self.outbound.waits.due(held.handle()).filter(|_| held.has(RetentionConstraint::Route))?;
+            return Some(format!("the tunnel to {end}, tried again in {}", format_duration(at.since(now))));
+        };
+        let end = &tunnels.settings(inner.rule)?.end;
+        Some(match (inner.outer.and_then(|outer| self.book.get(outer)), tunnels.due_of(held.number)) {
+            (Some(outer), _) => format!("the way through the tunnel to {end}, in bundle {}", outer.number),
+            (None, Some(at)) => {
+                format!("the signal of {end} at the tunnel's end, {} more", format_duration(at.since(now)))
+            }
+            (None, None) => format!("the tunnel to {end}"),
+        })
+    }
+}

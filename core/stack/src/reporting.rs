@@ -24,7 +24,8 @@ impl CompressedConfig {
 }
 impl Default for CompressedConfig {
     fn default() -> Self {
-        CompressedConfig { settings: CompressedSettings::default(), ..CompressedConfig::of(&ReportTerms::default()) }
+        let ReportTerms { block, record, .. } = ReportTerms::default();
+        CompressedConfig { settings: CompressedSettings::default(), block, record }
     }
 }
 

@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn all_shares_together_are_no_more_than_the_budget_whatever_it_is() {
+    fn sum_of_shares_stays_within_budget() {
         for memory in ["64 MiB", "256 MiB", "1 GiB", "100 GiB"] {
             for (store, file) in
                 [("memory", "[store]\nkind = \"memory\"\ncapacity = \"1 TB\"\n"), ("disk", "[store]\ndir = \"s\"\n")]
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_file_gives_is_lowered_to_its_share_and_said() {
+    fn configured_bounds_are_lowered_to_shares() {
         let mut lowered = config("[limits]\nmemory = \"256 MiB\"\nbundles = 5000000\narriving_bytes = \"64 MiB\"\n");
         let (_, said) = Budget::apply(&mut lowered);
         assert_eq!(said.len(), 2, "{said:?}");
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_holds_more_than_memory_is_for_is_said_with_the_memory_that_would_do() {
+    fn overfull_store_names_memory_needed() {
         let (budget, _) = Budget::apply(&mut config("[limits]\nmemory = \"64 MiB\"\n"));
         assert_eq!(budget.overfull(10_921, 8_388_607), None);
         let said = budget.overfull(300_000, 0).unwrap();
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn scarcity_has_a_way_in_and_a_way_out() {
+    fn pressure_levels_have_hysteresis() {
         let (mut budget, _) = Budget::apply(&mut config("[limits]\nmemory = \"160 MiB\"\n"));
         let mut see = |mib: u64| {
             budget.level = budget.level_at(mib << 20);

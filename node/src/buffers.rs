@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_used_again_only_when_its_slices_are_gone() {
+    fn buffer_is_reused_after_slices_drop() {
         let mut buffers = Buffers::keeping(64);
         let held: Vec<_> = (0..40).map(|i| fill(&mut buffers, i)).collect();
         for (i, bytes) in held.iter().enumerate() {

@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn it_makes_and_opens_what_portable_code_does() {
+    fn ciphertext_matches_portable_code() {
         let mut rng = Rng::new(5);
         let mut some = |len: u64| (0..len).map(|_| rng.next_u64() as u8).collect::<Vec<u8>>();
         for (key_len, len) in [(16, 0), (32, 1), (16, 15), (32, 4_000), (32, 70_001)] {

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_step_is_told_once_and_only_of_a_trusted_clock() {
+    fn trusted_clock_reports_step_once() {
         let mut clock = WallClock::new(&NodeSettings::default());
         let second = clock.next_check();
         assert_eq!(clock.check(second), None, "nothing stepped");
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_before_dtn_time_began_is_no_clock_until_it_is_set() {
+    fn clock_before_dtn_epoch_is_untrusted() {
         let mut clock = WallClock::new(&NodeSettings {
             clock_offset: -i64::try_from(unix_ns()).unwrap(),
             ..NodeSettings::default()

@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_of_one_sender_arrive_as_trains_in_order() {
+    fn datagrams_arrive_batched_in_order() {
         let (mut node, address) = node("127.0.0.1:0");
         let (a, b) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
         for (socket, len, byte) in [(&a, 100, 1), (&a, 100, 2), (&a, 40, 3), (&a, 100, 4), (&b, 100, 5), (&b, 200, 6)] {
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dual_stack_socket_shows_and_reaches_ipv4_peers_in_their_own_form() {
+    fn dual_stack_socket_unmaps_ipv4_peers() {
         let (mut node, address) = node("[::]:0");
         let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
         let to = SocketAddr::new("127.0.0.1".parse().unwrap(), address.port());
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn each_layer_has_its_own_socket_both_ways() {
+    fn layers_use_separate_sockets() {
         let listen = || vec!["127.0.0.1:0".parse().unwrap()];
         let mut node = Datagrams::new(&[(LayerId(0), listen(), true), (LayerId(1), listen(), true)]).unwrap();
         let addresses = node.local_addresses();
@@ -514,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_gets_an_address_and_loses_it_and_late_answers_go_unheard() {
+    fn late_lookup_answers_are_ignored() {
         let (mut node, _) = node("127.0.0.1:0");
         let resolver = Resolver::start(Poller::new().unwrap().waker()).unwrap();
         let peers = [0, 1].map(|_| UdpSocket::bind("127.0.0.1:0").unwrap());

@@ -274,7 +274,7 @@ mod tests {
     use farlink_base::Bytes;
 
     #[test]
-    fn every_limit_on_space_is_a_full_disk() {
+    fn space_limits_count_as_full_disk() {
         // Linux's numbers.
         let [io, file_too_large, no_space, quota] = [5, 27, 28, 122];
         let told = |errno| disk_error(std::io::Error::from_raw_os_error(errno).kind());
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_a_sync_is_told_by_the_thread_that_did_it_and_hears_of_its_failure() {
+    fn sync_thread_reports_failure_to_waiters() {
         let dir = tempfile::tempdir().unwrap();
         let mut files = Performer {
             files: DiskFiles::open(dir.path()).unwrap(),
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_are_done_in_order_and_survive_the_thread() {
+    fn operations_keep_order_across_restart() {
         let dir = tempfile::tempdir().unwrap();
         let poller = farlink_os::poll::Poller::new().unwrap();
         let mut disk = Disk::start(dir.path(), poller.waker()).unwrap();

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_that_is_read_outlives_pages_that_ended_and_those_of_clients_that_went_away() {
+    fn list_in_use_outlives_abandoned_lists() {
         let mut stack = Stack::new(farlink_stack::Config::new(farlink_base::EndpointId::ipn(1, 0))).unwrap();
         let mut lists = Lists::default();
         let long = lists.begin(&mut stack, 0);

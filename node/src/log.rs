@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_crowd_is_told_of_by_its_first_and_by_number() {
+    fn crowd_is_logged_once_with_count() {
         let (mut crowd, now) = (Crowd::default(), Instant::now());
         let said = (0..1000).filter(|_| crowd.say(now) == Some(0)).count();
         assert_eq!(said as u64, CROWD);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thing_is_said_once_a_minute_with_a_count_and_no_more_than_so_many_are() {
+    fn message_repeats_once_a_minute_with_count() {
         let mut repeats = Repeats::default();
         let now = Instant::now();
         assert_eq!(repeats.say("a", now), Some(0));

@@ -168,7 +168,7 @@ mod tests {
     use farlink_base::BundleHandle;
 
     #[test]
-    fn events_are_counted_and_shown_as_prometheus_text() {
+    fn events_render_as_prometheus_text() {
         let metrics = Metrics::default();
         for _ in 0..3 {
             metrics.count(&Event::Created { bundle: BundleHandle(1) });
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_several_owners_counted_is_shown_as_one_sum() {
+    fn counters_of_shards_are_summed() {
         let all = [Arc::new(Metrics::default()), Arc::new(Metrics::default())];
         for (metrics, times) in all.iter().zip([2, 3]) {
             (0..times).for_each(|_| metrics.count(&Event::Created { bundle: BundleHandle(1) }));
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_fall_into_buckets_and_the_longest_is_known() {
+    fn turn_durations_fill_histogram() {
         let metrics = Metrics::default();
         for us in [3, 10, 11, 4_999, 5_001, 2_000_000] {
             metrics.turns.count(Duration::from_micros(us));

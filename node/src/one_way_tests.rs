@@ -158,7 +158,7 @@ fn run(sides: &mut [&mut Side], until: impl Fn(&[&mut Side]) -> bool) {
 }
 
 #[test]
-fn all_that_is_sent_is_there_and_what_nobody_reads_is_not_sent() {
+fn sent_means_received_by_peer_host() {
     for framing in [Framing::Stcp, Framing::Mtcp] {
         let (mut b, place) = Side::new(framing, None);
         let (mut a, _) = Side::new(framing, Some(place));
@@ -187,7 +187,7 @@ fn all_that_is_sent_is_there_and_what_nobody_reads_is_not_sent() {
 }
 
 #[test]
-fn what_is_written_to_a_stream_that_the_peer_has_closed_is_sent_again_over_the_next() {
+fn bundles_are_resent_after_peer_reset() {
     let (mut b, place) = Side::new(Framing::Stcp, None);
     let (mut a, _) = Side::new(Framing::Stcp, Some(place));
     for round in 1..=5u64 {

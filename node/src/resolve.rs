@@ -68,7 +68,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn literals_are_answered_at_once_and_names_wake_the_owner() {
+    fn literals_resolve_immediately_names_wake_owner() {
         let mut poller = Poller::new().unwrap();
         let resolver = Resolver::start(poller.waker()).unwrap();
         let (key, addresses) = resolver.ask(1, "[::1]:99").unwrap();

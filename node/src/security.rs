@@ -62,7 +62,7 @@ mod tests {
 
     /// Keeps 9173-4.3.1-3, 9173-4.8.1-5.
     #[test]
-    fn every_start_has_a_number_of_its_own() {
+    fn each_start_gets_unique_number() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("made/security.starts");
         let starts: Vec<u32> = (0..20).map(|_| raise(&file, 70).unwrap()).collect();
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_up_or_damaged_is_not_begun_anew() {
+    fn exhausted_or_damaged_start_counter_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("s");
         for text in ["", "x", "-1", "16777215\n", "4294967295", "1 2"] {

@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_have_not_heard_is_bounded_and_who_waits_for_them_is_woken() {
+    fn full_mailbox_blocks_until_drained() {
         let mut shards = mesh(3);
         let [(first, poller), (second, _), (third, _)] = &mut shards[..] else { unreachable!() };
         send(first, 1, 600);
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sleeps_is_woken_and_who_is_about_to_sleep_finds_what_came() {
+    fn message_wakes_sleeping_shard() {
         let mut shards = mesh(2);
         let [(first, _), (second, poller)] = &mut shards[..] else { unreachable!() };
         let mut inputs = VecDeque::new();
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn all_end_together_when_none_has_anything_to_do() {
+    fn idle_shards_end_together() {
         let mut shards = mesh(3);
         assert!(shards.iter().all(|(mesh, _)| !mesh.may_end(false)));
         assert!(!shards[0].0.may_end(true) && !shards[1].0.may_end(true));
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shard_that_ends_before_the_others_breaks_the_node() {
+    fn early_shard_end_fails_node() {
         let mut shards = mesh(2);
         drop(shards.remove(1));
         assert!(shards[0].0.is_broken() && is_woken(&mut shards[0].1));

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn store_belongs_to_whoever_shares_a_name_with_it() {
+    fn store_requires_a_shared_node_id() {
         let dir = tempfile::tempdir().unwrap();
         let look = |texts: &[&str], adopt| examine(dir.path(), &ids(texts), adopt).map_err(|why| why.to_string());
         assert_eq!(look(&["ipn:1.0"], false), Ok(()), "nobody's yet");
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn operating_time_goes_on_after_a_restart() {
+    fn operating_time_survives_restart() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(ran_before(dir.path()), 0);
         note_ran(dir.path(), 70_000);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn file_that_cannot_be_read_is_named() {
+    fn unreadable_file_is_named() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("0000000003.farlink")).unwrap();
         let refused = examine(dir.path(), &ids(&["ipn:1.0"]), false).unwrap_err().to_string();

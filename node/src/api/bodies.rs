@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bodies_share_one_bound_and_short_ones_always_fit() {
+    fn bodies_share_bound_but_short_ones_fit() {
         let room = BodyRoom::new(1 << 20);
         let part = || Part { room: room.clone(), bytes: 0 };
         let (mut first, mut second, mut short) = (part(), part(), part());

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn web_pages_strangers_and_names_of_others_stay_outside() {
+    fn foreign_origins_and_hosts_are_refused() {
         let (token, bearer) = (Some("0123456789abcdef"), ("authorization", "Bearer 0123456789abcdef"));
         assert_eq!(code(&[("host", "127.0.0.1:4280"), bearer], token), 200);
         assert_eq!(code(&[("host", "[::1]:4280"), bearer], token), 200);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_made_once_and_must_be_a_secret() {
+    fn token_is_created_once_with_private_mode() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("token");
         let made = token(&file).unwrap();

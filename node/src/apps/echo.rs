@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_people_not_reports_nor_nobody_and_not_too_often() {
+    fn echo_skips_reports_and_limits_rate() {
         let mut echo = Echo::new(&["ipn:1.0".parse().unwrap(), "dtn://a/".parse().unwrap()], 10);
         let endpoints: Vec<_> = echo.endpoints().iter().map(ToString::to_string).collect();
         assert_eq!(endpoints, ["ipn:1.128", "ipn:1.7", "ipn:1.2047", "dtn://a/echo"]);

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_generator_keeps_to_its_window_rate_and_time() {
+    fn generator_respects_window_rate_and_duration() {
         let node: EndpointId = "ipn:1.0".parse().unwrap();
         let settings = LoadSettings {
             destination: Some("ipn:2.9".parse().unwrap()),

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn custody_and_the_reports_that_are_named_are_asked_for() {
+    fn custody_and_report_flags_are_set() {
         let all = facts(&BundleAdu::default(), EndpointId::ipn(1, 7));
         assert_eq!(all, Facts(Facts::REPORTS | Facts::STATUS_TIME), "an endpoint alone asks for all, as in \u{b5}D3TN");
         let named = BundleAdu { bundle_flags: 0x02_0000, custody: true, ..BundleAdu::default() };

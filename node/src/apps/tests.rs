@@ -175,7 +175,7 @@ fn administrative_endpoint_is_refused_to_applications() {
 }
 
 #[test]
-fn those_that_wait_go_on_in_the_order_they_asked_until_one_does_not_fit() {
+fn waiting_senders_are_admitted_in_order() {
     let mut world = World::new();
     (0..5).for_each(|_| world.connect());
     world.say(1, &[head(60_000)]);
@@ -200,7 +200,7 @@ fn those_that_wait_go_on_in_the_order_they_asked_until_one_does_not_fit() {
 }
 
 #[test]
-fn a_bundle_right_behind_another_asks_too() {
+fn pipelined_bundle_waits_for_memory() {
     let mut world = World::new();
     world.connect();
     world.say(1, &[head(60_000)]);
@@ -211,7 +211,7 @@ fn a_bundle_right_behind_another_asks_too() {
 }
 
 #[test]
-fn what_an_application_left_behind_counts_until_the_node_decided() {
+fn closed_connection_holds_memory_until_verdict() {
     let mut world = World::new();
     (0..2).for_each(|_| world.connect());
     world.say(1, &[head(60_000)]);
@@ -226,7 +226,7 @@ fn what_an_application_left_behind_counts_until_the_node_decided() {
 }
 
 #[test]
-fn all_that_go_to_disk_at_once_keep_to_the_memory_of_applications() {
+fn spooling_stays_within_application_memory() {
     for memory in [4 << 10, 1 << 20, 8 << 20, 1 << 30] {
         let spooling = Spooling::new(memory / 4, memory);
         assert!(spooling.window > 0 && spooling.window <= memory / 4, "one that is alone is not refused");
@@ -247,7 +247,7 @@ fn spooled(inputs: &VecDeque<Input>) -> Option<(RequestId, u64)> {
 }
 
 #[test]
-fn a_long_payload_goes_to_disk_as_it_comes_and_no_faster_than_that_takes_it() {
+fn long_payload_spools_at_disk_speed() {
     const LONG: u64 = 20 << 20;
     let mut world = World::spooling_from(1 << 20);
     world.connect();
@@ -280,7 +280,7 @@ fn a_long_payload_goes_to_disk_as_it_comes_and_no_faster_than_that_takes_it() {
 }
 
 #[test]
-fn what_is_refused_in_the_middle_is_answered_once_it_is_over_and_a_sender_that_leaves_says_so() {
+fn refusal_midway_is_answered_at_end() {
     let mut world = World::spooling_from(1 << 20);
     (0..2).for_each(|_| world.connect());
     for serial in [1, 2] {
@@ -325,7 +325,7 @@ fn yes() -> Vec<u8> {
 }
 
 #[test]
-fn what_lies_on_disk_is_not_begun_before_it_is_read_and_what_cannot_be_read_is_as_if_it_had_not_come() {
+fn delivery_from_disk_waits_for_read() {
     let mut world = World::new();
     let (serial, registration) = world.subscribe();
     for (delivery, payload) in [(1, in_memory(5)), (2, on_disk(100)), (3, in_memory(6)), (4, on_disk(150_000))] {
@@ -360,7 +360,7 @@ fn what_lies_on_disk_is_not_begun_before_it_is_read_and_what_cannot_be_read_is_a
 }
 
 #[test]
-fn one_that_answers_and_leaves_without_reading_the_rest_has_answered() {
+fn answer_counts_despite_unread_output() {
     let mut world = World::new();
     let (serial, registration) = world.subscribe();
     for delivery in 1..=8 {

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn custody_of_nothing_and_custody_without_a_bound_are_told() {
+    fn advice_on_custody_without_use_or_bound() {
         let told = warnings("", "[custody]\n");
         assert!(told.len() == 1 && told[0].contains("n.toml:3: custody: takes custody of nothing"), "{told:?}");
         let store = "[store]\ndir = \"s\"\ncapacity = \"1 MB\"\n";
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_version_6_has_not_is_told() {
+    fn advice_on_settings_without_bpv6() {
         let reports = "[compressed_reports]\nrequest = \"*\"\n";
         assert!(
             warnings("", reports).is_empty() && warnings("bundle_version = 6", "[compressed_reports]\n").is_empty()

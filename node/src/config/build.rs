@@ -311,7 +311,7 @@ mod tests {
     use farlink_base::ClockTrust;
 
     #[test]
-    fn a_quota_is_about_somebody_and_bounds_something() {
+    fn quota_needs_subject_and_bound() {
         let quota = |keys: &str| {
             let text =
                 format!("node_ids = \"ipn:5.0\"\n[store]\nkind = \"memory\"\ncapacity = \"1 GB\"\n[[quota]]\n{keys}");
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_that_contradict_each_other_are_refused_with_what_where_and_a_hint() {
+    fn contradicting_limits_are_refused() {
         let with = |store: &str, limits: &str| {
             errors(&format!("node_ids = \"ipn:1.0\"\n[store]\n{store}\n[limits]\n{limits}\n"))
         };
@@ -358,7 +358,7 @@ mod tests {
 
     /// Keeps 9758-5.4-5, 9758-5.4-7.
     #[test]
-    fn what_cannot_be_meant_is_refused_with_a_hint_that_can_be_followed() {
+    fn refused_values_get_usable_hints() {
         let link = "[layer.t]\nkind = \"tcpclv4\"\n[link.k]\nlayer = \"t\"\naddress = \"127.0.0.4:1\"\n";
         let to = |keys: &str| format!("node_ids = \"ipn:1.0\"\n{link}peer = \"ipn:4.0\"\n{keys}");
         let own = |keys: &str| format!("node_ids = \"ipn:1.0\"\n{keys}");
@@ -435,7 +435,7 @@ mod tests {
 
     /// Keeps 9171-5.1-1.
     #[test]
-    fn status_reports_are_off_unless_they_are_asked_for() {
+    fn status_reports_are_off_by_default() {
         for (line, made) in [("", false), ("status_reports = false", false), ("status_reports = true", true)] {
             let config = parse(&format!("node_ids = \"ipn:5.0\"\n{line}"), Path::new("node.toml")).unwrap();
             assert_eq!(config.stack.node.agent.status_reports, made, "{line}");
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_has_as_many_layers_as_link_numbers_tell_apart() {
+    fn layer_count_is_bounded() {
         let file = |layers: usize| {
             let layer = |n| format!("[layer.l{n}]\nkind = \"tcpclv4\"\ntls = \"forbid\"\n");
             format!("node_ids = \"ipn:1.0\"\n{}", (0..layers).map(layer).collect::<String>())
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_that_nothing_matches_is_a_mistake() {
+    fn route_matching_nothing_is_refused() {
         let said =
             errors("node_ids = \"ipn:1.0\"\n[routes]\n\"ipn:2.*\" = \"ipn:2.0\"\n\"ipn:5\" = \"ipn:2.0\"\n").join("\n");
         assert!(said.contains("node.toml:4: routes.ipn:5: matches no endpoint\nhint: write `ipn:5.*`"), "{said}");
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn over_tcp_the_control_api_needs_a_token() {
+    fn tcp_control_api_requires_token() {
         let open = "node_ids = \"ipn:1.0\"\n[api]\nlisten = \"127.0.0.1:4280\"\n";
         let said = errors(open).join("\n");
         assert!(said.contains("node.toml:3: api.listen: over TCP anyone") && said.contains("token_file"), "{said}");
@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_a_table_with_its_name() {
+    fn link_is_named_by_its_table() {
         let links = |text| parse_links(text, &[], &[]).unwrap_err()[0].to_string();
         assert!(links("# nothing\n").contains("hint: write `[link.NAME]`"), "{}", links(""));
         let array = links("[[link]]\nlayer = \"tcp\"\n");
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_needs_an_oracle_is_for_simulators_only() {
+    fn oracle_policy_is_refused_outside_simulators() {
         let (mut oracles, mut real) = (0, 0);
         let routers = farlink_routing::routers().iter().map(|router| ("router", router.name, router.oracle));
         let controls = farlink_congestion::controls().iter().map(|control| ("control", control.name, control.oracle));
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mistake_names_its_line_and_what_to_try() {
+    fn mistakes_name_line_and_hint() {
         let text = "node_ids = [5]\ncrc = \"crc-32\"\n[layer.l]\nkind = \"ltp\"\nlisten = \"all\"\n[link.x]\nlayer = \"l\"\n\
                     peer = \"dtn://mars/\"\naddress = \"host\"\nrate = 5\nattempts = -1\n[limits]\nbundels = 1\n[router]\nname = 1\n";
         let said = errors(text).join("\n");

@@ -66,14 +66,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_reload_applies_needs_no_restart() {
+    fn live_settings_need_no_restart() {
         assert!(said(TEXT).is_empty());
         let applied = TEXT.replace("4557", "4558").replace("\"*\"", "\"ipn:2.*\"") + "[log]\nlevel = \"debug\"\n";
         assert!(said(&applied).is_empty(), "{:?}", said(&applied));
     }
 
     #[test]
-    fn every_setting_but_those_that_are_live_needs_a_restart() {
+    fn other_settings_need_restart() {
         let config = NodeConfig::parse(TEXT, Path::new("node.toml")).unwrap();
         for row in params() {
             let (mut fresh, setting) = (config.clone(), row.setting());
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_obeyed_at_start_only_is_named() {
+    fn changed_start_only_settings_are_named() {
         let fresh = TEXT.replace("1 GB", "2 GB").replace("4556", "4566").replace("hop_limit = 9\n", "");
         assert_eq!(said(&fresh), ["layer.tcp", "hop_limit", "store.capacity"]);
         let more = format!("{TEXT}[layer.new]\nkind = \"tcpclv4\"\n[router]\nname = \"epidemic\"\n");

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_does_not_lead_to_the_node_itself() {
+    fn link_to_own_node_is_refused() {
         let link = |listen: &str, address: &str| {
             said(&format!(
                 "[layer.a]\nkind = \"tcpclv4\"\nlisten = \"{listen}\"\n[link.x]\nlayer = \"a\"\npeer = \"ipn:2.0\"\naddress = \"{address}\"\n"

@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_table_there_is_none_and_with_it_all_that_may_be() {
+    fn custody_needs_its_table() {
         assert!(parse("").unwrap().stack.custody.is_none());
         let custody = parse("[store]\ndir = \"s\"\ncapacity = \"1 MB\"\n[custody]\n").unwrap().stack.custody.unwrap();
         let settings = &custody.settings;
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_had_is_said_with_its_line() {
+    fn impossible_custody_names_line() {
         let copies = parse("[router]\nname = \"epidemic\"\n[custody]\n").unwrap_err();
         assert!(copies.contains("custody: cannot be had with copies"), "{copies}");
         let memory = parse("[custody]\nrequest = [\"ipn:9.*\"]\n").unwrap_err();

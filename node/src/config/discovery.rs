@@ -138,7 +138,7 @@ mod tests {
     const TWO: &str = "[layer.tcp]\nkind = \"tcpclv4\"\nlisten = \"127.0.0.1:4556\"\n[layer.udp]\nkind = \"udpcl\"\n";
 
     #[test]
-    fn without_it_there_is_none_and_with_nothing_in_it_that_of_dtn7() {
+    fn empty_table_gives_dtn7_defaults() {
         let none = NodeConfig::parse("node_ids = \"ipn:1.0\"\n", Path::new("n.toml")).unwrap();
         assert!(none.discovery.is_none());
         let plain = parse(TWO, "").unwrap();
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_said_with_where_and_a_hint() {
+    fn invalid_discovery_names_place_and_hint() {
         let wrong = |layers: &str, table: &str| parse(layers, table).unwrap_err();
         for (table, says) in [
             ("interval = \"100 ms\"", "discovery.interval: is not between 1 s and 10 min"),

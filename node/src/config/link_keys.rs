@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_with_a_key_is_authenticated_by_all_its_generations_the_newest_first() {
+    fn link_key_generations_are_newest_first() {
         let (told, said) = said("keys = \"k\"", "key = \"moon\"", KEYS, 0o600);
         let Some(Authentication::HmacSha1(keys)) = told else { panic!("{said:?}") };
         let ids: Vec<&[u8]> = keys.iter().map(|key| &key.id[..]).collect();
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_has_no_effect_is_told() {
+    fn missing_or_unused_link_keys_are_reported() {
         let hmac = "authentication = \"hmac-sha1-80\"";
         for (layer, link, keys, part) in [
             ("keys = \"k\"", hmac, KEYS, "link.b.authentication: needs a key"),
@@ -130,13 +130,13 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_keys_that_others_can_read_is_told() {
+    fn readable_link_key_file_is_reported() {
         let (told, said) = said("keys = \"k\"", "key = \"moon\"", KEYS, 0o644);
         assert!(told.is_some() && said.len() == 1 && said[0].contains("others than its owner"), "{said:?}");
     }
 
     #[test]
-    fn links_of_other_layers_have_no_such_keys() {
+    fn only_ltp_links_take_keys() {
         let text = "node_ids = \"ipn:1.0\"\n[layer.tcp]\nkind = \"tcpclv4\"\ntls = \"forbid\"\n\
             [link.b]\nlayer = \"tcp\"\npeer = \"ipn:2.0\"\nkey = \"moon\"\n";
         assert!(NodeConfig::parse(text, Path::new("n.toml")).is_err());

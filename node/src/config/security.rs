@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_and_keys_are_read_and_keys_never_shown() {
+    fn keys_are_read_and_never_shown() {
         let (config, told) = said(RULE, KEYS, 0o600);
         assert_eq!(told, Vec::<String>::new());
         let config = config.unwrap();
@@ -230,7 +230,7 @@ mod tests {
 
     /// Keeps 9173-4.5-1, 9173-4.8.1-3.
     #[test]
-    fn keys_that_are_missing_open_to_others_or_of_the_wrong_length_are_told() {
+    fn unusable_security_keys_are_reported() {
         let (_, told) = said(&RULE.replace("moon", "sun"), KEYS, 0o600);
         assert!(
             told.len() == 1
@@ -249,7 +249,7 @@ mod tests {
 
     /// Keeps 9173-3.8.1-2.
     #[test]
-    fn a_file_of_keys_with_a_mistake_is_told_without_what_is_in_it() {
+    fn key_file_error_omits_contents() {
         for (keys, part) in [
             ("", "key"),
             ("[[key]", "TOML"),
@@ -271,7 +271,7 @@ mod tests {
 
     /// Keeps 9173-6.2-1, 9173-6.2-2, 9173-6.2-3.
     #[test]
-    fn a_key_for_both_services_is_refused_with_both_places_whatever_it_is_called() {
+    fn key_shared_by_both_services_is_refused() {
         let acceptor = RULE.replace("confidentiality", "integrity").replace("source", "acceptor");
         assert!(said(&acceptor, KEYS, 0o600).1.is_empty());
         let more = format!("{acceptor}from = \"ipn:5.*\"\n");
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_as_in_scenarios_or_secures_nothing_is_told() {
+    fn scenario_keys_and_idle_rules_are_reported() {
         let parse = |text: &str| {
             let found = crate::config::build::look(&format!("node_ids = \"ipn:1.0\"\n{text}"), Path::new("n.toml"));
             found.mistakes.iter().chain(&found.warnings).map(ToString::to_string).collect::<Vec<_>>()
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_durable_store_something_else_must_count_the_starts() {
+    fn volatile_store_needs_start_counter() {
         let text = |more: &str| format!("node_ids = \"ipn:1.0\"\n{more}[security]\nkeys = \"k\"\n{RULE}");
         let told = NodeConfig::parse(&text(""), Path::new("n.toml")).unwrap_err();
         assert!(told[0].to_string().contains("security.starts: missing"), "{told:?}");

@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn layers_are_dealt_or_owned_as_told() {
+    fn layers_are_dealt_or_pinned() {
         assert_eq!(owners(&read("2", "").unwrap()), [0, 1, 0]);
         assert_eq!(owners(&read("1", "shard = 0\n").unwrap()), [0, 0, 0]);
         assert_eq!(owners(&read("3", "").unwrap()), [0, 1, 2]);
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_divided_is_refused_and_said() {
+    fn indivisible_settings_are_refused() {
         for (more, part) in [
             ("[router]\nname = \"epidemic\"\n", "copies bundles"),
             ("[discovery]\n", "[discovery]"),

@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tunnel_is_as_the_stack_has_it_unless_told_otherwise() {
+    fn tunnel_defaults_match_stack() {
         assert!(parse("").unwrap().stack.tunnels.is_empty());
         let tunnels = parse("[[tunnel]]\nend = \"ipn:3.0\"\n").unwrap().stack.tunnels;
         assert_eq!(tunnels, [TunnelSettings::new(EndpointId::ipn(3, 0))]);
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tunnel_that_cannot_be_is_said_with_its_line() {
+    fn impossible_tunnel_names_line() {
         for (text, said) in [
             ("end = \"ipn:1.0\"", "n.toml:3: tunnel[1].end: `ipn:1.0` is this node itself"),
             ("end = \"ipn:3.7\"", "is not a node ID"),
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn compressed_reports_are_told_to_all_and_asked_of_none() {
+    fn compressed_reports_default_to_receive_only() {
         assert!(parse("").unwrap().stack.compressed.is_none());
         let told = parse("[compressed_reports]\n").unwrap().stack.compressed.unwrap();
         assert_eq!(told, CompressedConfig::default());

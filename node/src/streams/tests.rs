@@ -106,7 +106,7 @@ fn closed(seen: &[Input], id: StreamId) -> Option<bool> {
 
 /// Keeps 9174-4.1-8.
 #[test]
-fn what_is_written_arrives_whole_then_the_end_in_good_order() {
+fn written_bytes_arrive_before_clean_end() {
     let mut world = World::new();
     let active = world.connect(0);
     world.run(|seen| opened(seen).len() == 2);
@@ -122,7 +122,7 @@ fn what_is_written_arrives_whole_then_the_end_in_good_order() {
 }
 
 #[test]
-fn small_writes_of_neither_end_wait_for_one_another() {
+fn small_writes_are_not_delayed() {
     let mut world = World::new();
     world.connect(0);
     world.run(|seen| opened(seen).len() == 2);
@@ -133,7 +133,7 @@ fn small_writes_of_neither_end_wait_for_one_another() {
 }
 
 #[test]
-fn a_peer_that_closed_its_half_still_hears_what_is_written() {
+fn half_closed_peer_still_receives() {
     let mut world = World::new();
     let address = world.streams.listeners[0].1.local_addr().unwrap();
     let mut peer = TcpStream::connect(address).unwrap();
@@ -160,7 +160,7 @@ fn a_peer_that_closed_its_half_still_hears_what_is_written() {
 }
 
 #[test]
-fn last_words_and_the_end_that_come_at_once_are_both_heard() {
+fn final_data_arrives_with_end() {
     let mut world = World::new();
     let address = world.streams.listeners[0].1.local_addr().unwrap();
     let mut peer = TcpStream::connect(address).unwrap();
@@ -176,7 +176,7 @@ fn last_words_and_the_end_that_come_at_once_are_both_heard() {
 /// RFC 9174 4.1: by FIN, where all that the peer said was read.
 /// Keeps 9174-4.1-8.
 #[test]
-fn who_is_dropped_reads_the_end_and_no_reset() {
+fn dropped_peer_reads_fin_not_reset() {
     for abort in [false, true] {
         let mut world = World::new();
         let address = world.streams.listeners[0].1.local_addr().unwrap();
@@ -203,7 +203,7 @@ fn world_has_read(seen: &[Input]) -> bool {
 }
 
 #[test]
-fn a_paused_stream_is_not_read_and_its_peer_is_told_of_room_only_as_it_drains() {
+fn paused_stream_is_not_read() {
     let mut world = World::new();
     let active = world.connect(0);
     world.run(|seen| opened(seen).len() == 2);
@@ -222,7 +222,7 @@ fn a_paused_stream_is_not_read_and_its_peer_is_told_of_room_only_as_it_drains() 
 
 /// A layer gets room for what the kernel takes at one go, more where it took all, and little where it takes nothing.
 #[test]
-fn layer_queues_little_more_than_the_kernel_takes() {
+fn layer_queue_follows_kernel_buffer() {
     let mut world = World::new();
     let active = world.connect(0);
     world.run(|seen| opened(seen).len() == 2);
@@ -270,7 +270,7 @@ fn crowd(world: &mut World, places: &[String], bytes: usize) -> (Vec<TcpStream>,
 }
 
 #[test]
-fn streams_of_one_address_share_a_turn() {
+fn streams_of_one_address_share_turn() {
     let mut world = World::new();
     let mut places = vec!["127.0.0.1".to_string(); 20];
     places.push("127.0.0.2".into());
@@ -292,7 +292,7 @@ fn streams_of_one_address_share_a_turn() {
 }
 
 #[test]
-fn streams_of_many_addresses_share_a_turn() {
+fn streams_of_many_addresses_share_turn() {
     let mut world = World::new();
     let places: Vec<String> = (1..=200).map(|n| format!("127.0.0.{n}")).collect();
     let (_peers, places) = crowd(&mut world, &places, 64 << 10);
@@ -309,7 +309,7 @@ fn streams_of_many_addresses_share_a_turn() {
 }
 
 #[test]
-fn a_layer_that_asks_is_told_what_the_peers_host_has_and_nobody_else() {
+fn confirmed_bytes_reach_asking_layer_only() {
     let mut world = World::new();
     let active = world.connect(0);
     world.run(|seen| opened(seen).len() == 2);
@@ -339,7 +339,7 @@ fn a_layer_that_asks_is_told_what_the_peers_host_has_and_nobody_else() {
 }
 
 #[test]
-fn the_last_that_was_confirmed_is_told_before_the_end() {
+fn last_confirmation_precedes_end() {
     let mut world = World::new();
     let active = world.connect(0);
     world.run(|seen| opened(seen).len() == 2);
@@ -356,7 +356,7 @@ fn the_last_that_was_confirmed_is_told_before_the_end() {
 }
 
 #[test]
-fn who_listens_at_one_address_is_known_by_it_when_connecting_too() {
+fn outgoing_connection_uses_listener_address() {
     let mut world = World::at("127.0.0.9:0");
     let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap();
     world.streams.set_address(LayerId(0), LinkId(7), Some(elsewhere.local_addr().unwrap().to_string()));
@@ -369,7 +369,7 @@ fn who_listens_at_one_address_is_known_by_it_when_connecting_too() {
 }
 
 #[test]
-fn a_link_gets_an_address_and_loses_it() {
+fn link_address_can_be_removed() {
     let mut world = World::new();
     let (_, address) = world.streams.addresses[&LinkId(0)].clone();
     world.streams.set_address(LayerId(0), LinkId(7), Some(address));
@@ -387,7 +387,7 @@ fn a_link_gets_an_address_and_loses_it() {
 }
 
 #[test]
-fn a_stream_that_is_to_be_secured_ends_where_there_are_no_certificates() {
+fn secured_stream_ends_without_certificates() {
     let mut world = World::new();
     let active = world.connect(0);
     world.run(|seen| opened(seen).len() == 2);
@@ -419,7 +419,7 @@ fn proven(seen: &[Input], id: StreamId) -> Option<Vec<String>> {
 
 /// Keeps 9174-4.4-1.
 #[test]
-fn a_secured_stream_proves_both_ends_carries_long_data_both_ways_and_ends_in_order() {
+fn secured_stream_proves_both_ends() {
     let (mut world, active, passive, _folder) = secured(["ipn:1.0", "ipn:2.0"]);
     world.run(|seen| proven(seen, active).is_some() && proven(seen, passive).is_some());
     assert_eq!(proven(&world.seen, active).unwrap(), ["ipn:2.0"]);
@@ -436,7 +436,7 @@ fn a_secured_stream_proves_both_ends_carries_long_data_both_ways_and_ends_in_ord
 }
 
 #[test]
-fn a_paused_secured_stream_is_not_read() {
+fn paused_secured_stream_stays_unread() {
     let (mut world, active, passive, _folder) = secured(["ipn:1.0", "ipn:2.0"]);
     world.run(|seen| proven(seen, passive).is_some());
     world.streams.pause(passive, true);
@@ -449,7 +449,7 @@ fn a_paused_secured_stream_is_not_read() {
 
 /// Keeps 9174-4.4.3-9.
 #[test]
-fn a_stream_whose_peer_is_not_believed_ends_on_both_sides_and_proves_nothing() {
+fn untrusted_peer_ends_stream() {
     // An empty name: of another authority.
     let (mut world, active, passive, _folder) = secured(["ipn:1.0", ""]);
     world.run(|seen| closed(seen, active) == Some(true) && closed(seen, passive) == Some(true));
@@ -457,7 +457,7 @@ fn a_stream_whose_peer_is_not_believed_ends_on_both_sides_and_proves_nothing() {
 }
 
 #[test]
-fn who_cannot_be_reached_is_reported_closed_by_an_error() {
+fn unreachable_peer_closes_with_error() {
     let mut world = World::new();
     for link in [1, 2] {
         let id = world.connect(link);

@@ -114,7 +114,7 @@ fn failed(end: &End, words: &str) {
 
 /// Keeps 9174-4.4.2-1, 9174-4.4.2-4, 9174-4.4.3-2, 9174-4.4.3-4, 9174-4.4.3-5, 9174-4.4.3-7, 9174-4.4.3-8.
 #[test]
-fn both_sides_prove_their_nodes_and_hear_each_other() {
+fn both_sides_prove_their_nodes() {
     let house = House::new();
     let (moon, earth) =
         (house.node("moon", "ipn:1.0"), house.credentials("earth", &["ipn:2.0", "dtn://e/"], &[], YEAR));
@@ -126,7 +126,7 @@ fn both_sides_prove_their_nodes_and_hear_each_other() {
 
 /// Keeps 9174-4.4.2-1, 9174-4.4.4.1-1.
 #[test]
-fn who_another_authority_vouches_for_is_not_believed_by_either_side() {
+fn foreign_authority_is_refused() {
     let (house, other) = (House::new(), House::new());
     let [client, server] = meet(&house.node("a", "ipn:1.0"), "a.example", &other.node("b", "ipn:2.0"));
     failed(&client, "unknownissuer");
@@ -142,7 +142,7 @@ fn who_another_authority_vouches_for_is_not_believed_by_either_side() {
 
 /// Keeps 9174-4.4.4.1-1.
 #[test]
-fn expired_certificates_are_refused_on_either_side() {
+fn expired_certificates_are_refused() {
     let house = House::new();
     let old = house.credentials("old", &["ipn:1.0"], &[], Duration::ZERO);
     let new = house.node("new", "ipn:2.0");
@@ -153,7 +153,7 @@ fn expired_certificates_are_refused_on_either_side() {
 
 /// Keeps 9174-4.4.4.2-1, 9174-4.4.4.2-2, 9174-4.4.4.2-4.
 #[test]
-fn a_server_that_names_no_node_is_believed_of_its_host_alone() {
+fn server_without_node_id_proves_host() {
     let house = House::new();
     let me = house.node("me", "ipn:1.0");
     let host = house.credentials("host", &[], &["moon.example", "10.0.0.2"], YEAR);
@@ -167,7 +167,7 @@ fn a_server_that_names_no_node_is_believed_of_its_host_alone() {
 /// RFC 9174 4.4.1: whoever may speak for an application does not speak for its node, nor for another one.
 /// Keeps 9174-4.4.1-1, 9174-4.4.2.1-1.
 #[test]
-fn endpoint_ids_of_applications_are_no_node_ids() {
+fn application_endpoints_prove_no_node() {
     let house = House::new();
     let ids =
         ["ipn:1.5", "dtn://moon/app", "ipn:1.0", "dtn:none", "ipn:!.0", "dtn:///", "sip:a", "dtn://earth", "dtn://a/"];
@@ -182,7 +182,7 @@ fn endpoint_ids_of_applications_are_no_node_ids() {
 
 /// RFC 9174 4.4.4.2: the address of the other side is what a certificate without a node can be held against.
 #[test]
-fn a_client_that_names_no_node_is_believed_of_the_address_it_comes_from() {
+fn client_without_node_id_proves_address() {
     let house = House::new();
     let me = house.node("me", "ipn:1.0");
     for (host, good) in [("10.0.0.1", true), ("10.0.0.2", false), ("moon.example", false)] {
@@ -198,7 +198,7 @@ fn a_client_that_names_no_node_is_believed_of_the_address_it_comes_from() {
 /// RFC 9174 4.4.2: the purpose is `id-kp-bundleSecurity`, and the two of TLS are for others' sake.
 /// Keeps 9174-4.4.4.1-4.
 #[test]
-fn certificates_are_believed_that_are_for_bundles_for_their_role_or_for_anything() {
+fn certificate_purpose_must_fit() {
     let house = House::new();
     let other = house.node("other", "ipn:9.0");
     let bundles = || Use::Other(vec![1, 3, 6, 1, 5, 5, 7, 3, 35]);
@@ -236,7 +236,7 @@ fn certificates_are_believed_that_are_for_bundles_for_their_role_or_for_anything
 
 /// Keeps 9174-4.4.4.1-1.
 #[test]
-fn a_chain_is_believed_whose_links_are_shown_and_may_sign() {
+fn chain_needs_shown_signing_intermediates() {
     let house = House::new();
     let other = house.node("other", "ipn:9.0");
     let between = |change: &dyn Fn(&mut CertificateParams)| {
@@ -276,7 +276,7 @@ fn a_chain_is_believed_whose_links_are_shown_and_may_sign() {
 
 /// Keeps 9174-4.4.3-6, 9174-4.4.3-7.
 #[test]
-fn a_client_without_a_certificate_is_refused() {
+fn client_without_certificate_is_refused() {
     let house = House::new();
     let me = house.node("me", "ipn:1.0");
     let mut naked = me.clone();
@@ -322,7 +322,7 @@ fn a_client_without_a_certificate_is_refused() {
 
 /// Keeps 9174-4.4.2-2.
 #[test]
-fn certificates_of_versions_1_and_2_are_refused_by_either_side() {
+fn old_certificate_versions_are_refused() {
     use rcgen::SigningKey;
     use rustls::client::danger::ServerCertVerifier;
     use rustls::pki_types::UnixTime;
@@ -357,7 +357,7 @@ fn certificates_of_versions_1_and_2_are_refused_by_either_side() {
 
 /// Keeps 9174-4.4.2-3.
 #[test]
-fn certificates_are_believed_whose_subject_is_empty_or_has_no_common_name() {
+fn subject_needs_no_common_name() {
     let house = House::new();
     let other = house.node("other", "ipn:9.0");
     let mut nameless = rcgen::DistinguishedName::new();
@@ -370,7 +370,7 @@ fn certificates_are_believed_whose_subject_is_empty_or_has_no_common_name() {
 }
 
 #[test]
-fn the_end_is_told_and_what_is_no_tls_is_an_error() {
+fn close_notify_ends_and_garbage_fails() {
     let house = House::new();
     let (a, b) = (house.node("a", "ipn:1.0"), house.node("b", "ipn:2.0"));
     let (mut client, mut server) = (Session::client(&a, "x").unwrap(), Session::server(&b, HERE).unwrap());
@@ -396,7 +396,7 @@ fn the_end_is_told_and_what_is_no_tls_is_an_error() {
 }
 
 #[test]
-fn files_that_are_not_what_they_should_be_are_named() {
+fn unusable_credential_files_are_named() {
     let house = House::new();
     let good = house.files("a", &["ipn:1.0"], &[], YEAR);
     let other = house.files("b", &["ipn:1.0"], &[], YEAR);
@@ -428,7 +428,7 @@ fn files_that_are_not_what_they_should_be_are_named() {
 
 /// Keeps 9174-4.4.2-4, 9174-4.4.2.1-1.
 #[test]
-fn certificates_that_cannot_be_read_name_nobody() {
+fn unreadable_certificates_name_no_node() {
     for bytes in [&[][..], &[0x30], &[0x30, 0x84, 0xff, 0xff, 0xff, 0xff], &[0xff; 64]] {
         assert!(node_ids(&CertificateDer::from(bytes)).is_empty());
     }
@@ -443,7 +443,7 @@ fn certificates_that_cannot_be_read_name_nobody() {
 
 /// Keeps 9174-4.4.3-3.
 #[test]
-fn a_client_asks_for_the_host_by_name_and_for_an_address_not_at_all() {
+fn client_sends_sni_for_names_only() {
     let house = House::new();
     let hello = |host: &str| {
         let mut client = Session::client(&house.node("earth", "ipn:1.0"), host).unwrap();

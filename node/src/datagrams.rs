@@ -1,5 +1,6 @@
-//! UDP sockets of the datagram layers. A malformed datagram never closes one; what the kernel
-//! cannot take at once waits in a bounded queue.
+//! UDP sockets of the datagram layers.
+//!
+//! A malformed datagram never closes a socket. Datagrams that the kernel cannot take at once wait in a bounded queue.
 
 use crate::buffers::Buffers;
 use crate::resolve::Resolver;
@@ -14,34 +15,34 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind, IoSlice};
 use std::net::{IpAddr, SocketAddr};
 
-/// Bytes asked for the kernel's buffers: a burst of a second at 500 Mbit/s.
+/// Bytes requested for the kernel's buffers: one second at 500 Mbit/s.
 const SOCKET_BUFFER: usize = 64 << 20;
-/// Bytes that may wait for the kernel; more is dropped (the layer's timers bring it back).
+/// Most bytes queued for the kernel; more is dropped, and the layer's timers recover it.
 const QUEUE_BOUND: u64 = 64 << 20;
-/// System calls on one socket in one turn, and bytes after which no more are made.
+/// Bounds of one socket in one turn: system calls, and bytes after which it makes no more.
 const TURN: usize = 16;
 const TURN_BYTES: u64 = 1 << 20;
-/// Host names are resolved again this often.
+/// Interval at which host names are resolved again.
 const RESOLVE_EVERY: Duration = Duration::from_secs(30);
-/// Joined messages at least this long are read straight into place, one per call ...
+/// Datagrams at least this long are read straight into place, one per call ...
 const LARGE: usize = 16 << 10;
-/// ... until so many in a row are shorter: those are read in batches and copied together.
+/// ... until this many in a row are shorter; those are read in batches and copied together.
 const SMALL_RUN: u32 = 32;
 
 /// All datagram sockets of a node.
 pub struct Datagrams {
     sockets: Vec<Socket>,
     links: HashMap<LinkId, Target>,
-    /// Lookups so far.
+    /// Number of lookups made.
     lookups: u64,
-    /// Links whose address is new, to be told to their layers.
+    /// Links with a new address, still to be reported to their layers.
     moved: Vec<(LayerId, LinkId, SocketAddr)>,
     readable: VecDeque<usize>,
     batch: DatagramSlots,
     resolve_at: Option<Instant>,
     /// Bytes received and sent since the start.
     pub bytes: (u64, u64),
-    /// Datagrams dropped because the kernel or the network did not take them.
+    /// Datagrams dropped by the kernel or the network.
     pub dropped: u64,
 }
 
@@ -54,7 +55,7 @@ struct Socket {
     queue: VecDeque<(SocketAddr, DatagramBatch)>,
     queued: u64,
     retry: Option<Instant>,
-    /// Messages in a row that were small; a few do not make small traffic.
+    /// Small messages in a row; a few do not yet count as small traffic.
     small: u32,
 }
 
@@ -62,11 +63,11 @@ struct Target {
     layer: LayerId,
     name: String,
     address: Option<SocketAddr>,
-    /// The lookup that may tell its address.
+    /// The only lookup whose answer counts.
     lookup: u64,
 }
 
-/// A question for the address of a link; an answer to an older one is not heard.
+/// Request for the address of a link; a later request invalidates its answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Lookup {
     link: LinkId,
@@ -74,10 +75,10 @@ pub struct Lookup {
 }
 
 impl Datagrams {
-    /// Binds the sockets of the layers. Links have no address until told.
+    /// Binds the sockets of the layers. Links have no address until [`Datagrams::set_address`].
     ///
     /// # Errors
-    /// Which address cannot be bound, and why.
+    /// If an address cannot be bound; the error names it.
     pub fn new(layers: &[(LayerId, Vec<SocketAddr>, bool)]) -> io::Result<Self> {
         let mut sockets = Vec::new();
         for (layer, listen, offload) in layers {
@@ -101,31 +102,31 @@ impl Datagrams {
             dropped: 0,
         })
     }
-    /// Watches the sockets; the place of each is added to `tag`.
+    /// Watches the sockets under `tag` plus their index.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// If the kernel refuses.
     pub fn watch(&self, poller: &Poller, tag: u64) -> io::Result<()> {
         self.sockets.iter().enumerate().try_for_each(|(i, socket)| poller.add(&socket.socket, tag | i as u64))
     }
-    /// Where each socket is bound.
+    /// Bound address of each socket.
     pub fn local_addresses(&self) -> Vec<(LayerId, SocketAddr)> {
         self.sockets.iter().filter_map(|s| Some((s.layer, s.socket.local_addr().ok()?))).collect()
     }
-    /// Room that a busy time needed is given back.
+    /// Shrinks queues after a burst.
     pub fn give_back(&mut self) {
         self.sockets.iter_mut().for_each(|socket| socket.queue.shrink_to_fit());
     }
-    /// Whether the next turn has work without waiting for the kernel.
+    /// Returns whether the next turn has work without waiting for the kernel.
     pub fn busy(&self) -> bool {
         !self.readable.is_empty() || !self.moved.is_empty()
     }
-    /// When [`Datagrams::expire`] must be called.
+    /// Deadline for [`Datagrams::expire`].
     pub fn next_timeout(&self) -> Option<Instant> {
         self.sockets.iter().filter_map(|socket| socket.retry).chain(self.resolve_at).min()
     }
 
-    /// The kernel reports on a socket.
+    /// Handles readiness of a socket.
     pub fn on_ready(&mut self, place: usize, ready: Readiness) {
         if ready.writable {
             self.retry(place);
@@ -143,7 +144,7 @@ impl Datagrams {
         }
     }
 
-    /// Says where links lead now, and reads a bounded amount from every socket that has something.
+    /// Reports new addresses of links, and reads a bounded amount from every readable socket.
     pub fn read(&mut self, buffers: &mut Buffers, inputs: &mut VecDeque<Input>) {
         let moved =
             |(layer, link, address)| Input::Socket(layer, socket::Input::Located { link, addresses: vec![address] });
@@ -179,7 +180,7 @@ impl Datagrams {
         }
     }
 
-    /// Sends a train; what the kernel does not take now waits.
+    /// Sends a batch; the kernel's overflow is queued.
     pub fn send(&mut self, layer: LayerId, to: Destination, train: DatagramBatch, now: Instant) {
         let address = match to {
             Destination::Address(address) => Some(address),
@@ -204,6 +205,7 @@ impl Datagrams {
     }
     fn not_taken(&mut self, place: usize, address: SocketAddr, mut rest: DatagramBatch, why: &io::Error, now: Instant) {
         let full = why.raw_os_error() == Some(libc_enobufs());
+        // A full device queue gives ENOBUFS.
         if why.kind() == ErrorKind::WouldBlock || full {
             if full {
                 // The device queue is full: no report comes when it drains.
@@ -253,14 +255,13 @@ impl Datagrams {
             }
         }
     }
-    /// The first socket of the layer that can reach the address.
+    /// First socket of the layer that reaches the address family.
     fn socket_for(&self, layer: LayerId, to: SocketAddr) -> Option<usize> {
         let of_family = |v6: bool| self.sockets.iter().position(|s| s.layer == layer && s.v6 == v6);
         of_family(to.is_ipv6()).or_else(|| if to.is_ipv4() { of_family(true) } else { None })
     }
 
-    /// Where the peer of a layer's link is from now on, a host name once it is resolved; no name forgets
-    /// the link.
+    /// Sets the address of a link's peer, after resolution if it is a host name; `None` forgets the link.
     pub fn set_address(
         &mut self,
         (layer, link): (LayerId, LinkId),
@@ -275,7 +276,7 @@ impl Datagrams {
             self.resolve_at.get_or_insert(now + RESOLVE_EVERY);
         }
     }
-    /// Asks for a link's address; whether it is known at once.
+    /// Looks up a link's address; true if it is known immediately.
     fn look_up(&mut self, link: LinkId, resolver: &Resolver<Lookup>) -> bool {
         let Some(target) = self.links.get_mut(&link) else { return true };
         self.lookups += 1;
@@ -288,7 +289,7 @@ impl Datagrams {
         known
     }
 
-    /// Retries what waits and asks for addresses of host names again.
+    /// Retries queued datagrams and resolves host names again.
     pub fn expire(&mut self, now: Instant, resolver: &Resolver<Lookup>) {
         for place in 0..self.sockets.len() {
             if self.sockets[place].retry.is_some_and(|at| at <= now) {
@@ -301,7 +302,7 @@ impl Datagrams {
             self.resolve_at = (names > 0).then(|| now + RESOLVE_EVERY);
         }
     }
-    /// The addresses of a link's peer are known; an unknown name keeps the address it had.
+    /// Takes the answer of a lookup; without addresses the previous one stays.
     pub fn resolved(&mut self, lookup: Lookup, addresses: &[SocketAddr]) {
         let link = lookup.link;
         let Some(target) = self.links.get_mut(&link).filter(|target| target.lookup == lookup.number) else { return };
@@ -344,7 +345,7 @@ impl Socket {
         let (sent, result) = self.socket.send_batch(&to, train.stride as usize, &slices);
         (sent as u64, result)
     }
-    /// One message straight into the buffer pool.
+    /// Reads one message straight into the buffer pool.
     fn read_large(&mut self, buffers: &mut Buffers, inputs: &mut VecDeque<Input>) -> io::Result<u64> {
         let got = self.socket.receive(buffers.spare(MESSAGE_MAX + 28))?;
         let data = Payload::from(buffers.take());
@@ -355,8 +356,8 @@ impl Socket {
         }
         Ok(got.len as u64)
     }
-    /// Up to 32 messages with one call, copied together; runs of one sender and length become one
-    /// train.
+    /// Reads up to 32 messages with one call, copied together; consecutive datagrams of one sender and length become
+    /// one batch.
     fn read_batch(
         &mut self,
         batch: &mut DatagramSlots,
@@ -378,7 +379,7 @@ impl Socket {
     }
 }
 
-/// Datagrams being joined to one train.
+/// Datagrams being joined to one batch.
 struct Run {
     layer: LayerId,
     from: Option<SocketAddr>,
@@ -401,7 +402,7 @@ impl Run {
             self.stride = stride;
             buffers.spare(MESSAGE_MAX + 28);
         }
-        // Only the last datagram of a train may be shorter.
+        // Only the last datagram of a batch may be shorter.
         self.closed = !data.len().is_multiple_of(self.stride);
         buffers.spare(0).extend_from_slice(data);
     }

@@ -28,26 +28,26 @@ use std::time::Duration;
 
 pub use farlink_events::EventNames;
 
-/// What is written waits for the disk no longer than this.
+/// Longest time that written events wait for the disk.
 const FLUSH_EVERY: Duration = Duration::from_millis(200);
-/// Turns' worth of events that may wait for the formatting thread.
+/// Most batches that may wait for the formatting thread; each is of one turn.
 const BATCHES: usize = 1024;
 
-/// Something to be written.
+/// Item for the formatting thread.
 enum Said {
     Event(Instant, Event),
-    /// A link is called so in what follows.
+    /// Name of a link in later events.
     Link(LinkId, String),
 }
-/// What was said in one turn, and what turns instants into wall time.
+/// Events of one turn, with the offset that turns instants into wall time.
 type Batch = (i128, Vec<Said>);
 
-/// Who wants events of bundles and sessions right now.
+/// Whether the log shows events of bundles and sessions.
 #[derive(Debug, Default)]
 struct Wanted {
-    /// The log shows them.
+    /// Bundle events.
     log: AtomicBool,
-    /// The log shows LTP sessions that ended in good order, of which there may be one for each bundle.
+    /// LTP sessions that ended in good order: there may be one for each bundle.
     sessions: AtomicBool,
 }
 
@@ -67,7 +67,7 @@ impl EventHub {
     /// Starts the formatting thread.
     ///
     /// # Errors
-    /// When the events file cannot be made.
+    /// If the events file cannot be created.
     pub fn start(
         metrics: Arc<crate::metrics::Metrics>,
         names: EventNames,
@@ -96,7 +96,7 @@ impl EventHub {
             segments: settings.is_some_and(|settings| settings.segments),
         })
     }
-    /// One for another owner whose events go the same way.
+    /// Creates a hub for another shard, with the same outputs.
     pub fn beside(&self, metrics: Arc<crate::metrics::Metrics>) -> EventHub {
         EventHub {
             metrics,
@@ -109,18 +109,18 @@ impl EventHub {
             segments: self.segments,
         }
     }
-    /// Whether events of this class are wanted by anyone. Bundle events always are: they are counted.
+    /// Returns whether anyone wants events of this class. Bundle events are always wanted, for the counters.
     pub fn wants(&self, class: EventClass) -> bool {
         class != EventClass::Segment || self.segments
     }
-    /// A link that came is called so in the events that follow.
+    /// Sets the name of a new link for later events.
     pub fn name_link(&mut self, link: LinkId, name: String) {
         self.batch.push(Said::Link(link, name));
     }
-    /// Takes one event.
+    /// Counts an event and queues it for output.
     pub fn push(&mut self, now: Instant, event: Event) {
         self.metrics.count(&event);
-        // Nobody wakes the thread for what nobody reads.
+        // Without a reader the formatting thread is not woken.
         let read = |log: &AtomicBool| self.file || log.load(Relaxed) || self.live.receiver_count() > 0;
         let wanted = match event.class() {
             EventClass::Bundle => read(&self.wanted.log),
@@ -134,17 +134,16 @@ impl EventHub {
             self.batch.push(Said::Event(now, event));
         }
     }
-    /// Hands over what came in this turn.
+    /// Passes the events of this turn to the formatting thread.
     pub fn flush(&mut self, clock: &WallClock) {
         if !self.batch.is_empty() {
             let offset = i128::from(clock.unix_ns_at(Instant::ZERO));
             let batch = (offset, std::mem::take(&mut self.batch));
             match &self.outbox {
-                // A file must be complete: the node waits for it. A log that nobody reads may not
-                // stop the node.
+                // A file must be complete, so the node waits for it. A log that is not read must not stop the node.
                 Some(outbox) if self.file => drop(outbox.send(batch)),
                 Some(outbox) => {
-                    // Names are for all that follows.
+                    // Names are kept: all later events need them.
                     if let Err(TrySendError::Full((_, said))) = outbox.try_send(batch) {
                         self.batch.extend(said.into_iter().filter(|said| matches!(said, Said::Link(..))));
                     }
@@ -155,11 +154,11 @@ impl EventHub {
         self.wanted.log.store(tracing::enabled!(target: "farlink::bundle", tracing::Level::DEBUG), Relaxed);
         self.wanted.sessions.store(tracing::enabled!(target: "farlink::link", tracing::Level::DEBUG), Relaxed);
     }
-    /// The live stream of event lines (JSON).
+    /// Live stream of event lines, in JSON.
     pub fn live(&self) -> tokio::sync::broadcast::Sender<Arc<str>> {
         self.live.clone()
     }
-    /// Writes everything out and ends the thread.
+    /// Writes all events and ends the thread.
     pub fn finish(&mut self, clock: &WallClock) {
         self.flush(clock);
         self.outbox = None;
@@ -174,11 +173,11 @@ struct Writer {
     file: Option<BufWriter<File>>,
     live: tokio::sync::broadcast::Sender<Arc<str>>,
     repeats: Repeats<Fault>,
-    /// Nodes nobody configured, which come and go under ever new numbers.
+    /// Neighbours nobody configured, which may come and go under ever new numbers.
     strangers: Crowd,
 }
 
-/// What others can make happen at will: each fault is told of by itself.
+/// Key of a fault that others can cause at will; each is limited in the log separately.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Fault {
     kind: Discriminant<Event>,

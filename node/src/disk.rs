@@ -240,7 +240,6 @@ impl Performer {
         Ok(DiskAnswer::Done)
     }
     /// Reserves bytes for when the disk is full; failure is logged once, and the store tries again.
-    /// Keeps bytes for when the disk is full. It is tried until there is room, and said once that there is none.
     fn reserve(&mut self, file: u32, bytes: u64) -> Result<DiskAnswer, DiskError> {
         let made = self.one(DiskAction::Reserve { file, bytes }, &mut None);
         let place = self.files.dir().display();

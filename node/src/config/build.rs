@@ -1,4 +1,4 @@
-//! From the file's tables to [`NodeConfig`].
+//! Builds a [`NodeConfig`] from the tables of a file.
 
 use super::keys;
 use super::{ApiSettings, AppSettings, EventsSettings, Findings, LinkSettings, NodeConfig, policies};
@@ -16,7 +16,7 @@ pub fn parse(text: &str, file: &Path) -> Result<NodeConfig, Vec<ConfigError>> {
     found.config.ok_or(found.mistakes)
 }
 
-/// The same, with the places that it names: the contact plan, folders.
+/// Parses the file and checks the places it names: contact plan, folders, certificates.
 pub fn look(text: &str, file: &Path) -> Findings {
     read(text, file, true)
 }
@@ -43,7 +43,7 @@ fn read(text: &str, file: &Path, places: bool) -> Findings {
     Findings { config: config.filter(|_| mistakes.is_empty()), mistakes, warnings }
 }
 
-/// Whether the tables are those of a scenario; says so.
+/// Returns whether the tables are those of a scenario, which is reported.
 fn is_a_scenario(errors: &Errors<'_>, root: &DeTable<'_>, file: &str) -> bool {
     let array = |name: &&str| root.get(*name).is_some_and(|value| value.get_ref().is_array());
     let found = !root.contains_key("node_ids") && ["node", "link", "traffic", "contact"].iter().any(array);
@@ -155,7 +155,7 @@ fn node_ids(top: &Reader<'_>) -> Vec<EndpointId> {
     top.custom("node_ids", read).unwrap_or_default()
 }
 
-/// A name of this node.
+/// Parses a node ID of this node.
 // 9758-5.4-4, 9758-5.4-5, 9758-5.4-6
 fn own_name(text: &str) -> Result<EndpointId, String> {
     let id = endpoint(text)?;
@@ -168,7 +168,7 @@ fn own_name(text: &str) -> Result<EndpointId, String> {
     }
 }
 
-/// An endpoint ID, or why it is none.
+/// Parses an endpoint ID.
 pub fn endpoint(text: &str) -> Result<EndpointId, String> {
     text.parse().map_err(|_| {
         let whole = format!("{text}/");
@@ -177,19 +177,19 @@ pub fn endpoint(text: &str) -> Result<EndpointId, String> {
     })
 }
 
-/// An address of this machine.
+/// Reads an address of this machine.
 fn address(reader: &Reader<'_>, key: &str) -> Option<SocketAddr> {
     reader.custom(key, |input| socket_address(input.text()?))
 }
 
-/// The permission bits of a file, or why they are none.
+/// Parses permission bits in octal digits.
 fn mode(text: &str) -> Result<u32, String> {
     let is_octal = text.bytes().all(|digit| digit.is_ascii_digit());
     let bits = u32::from_str_radix(text, 8).ok().filter(|bits| is_octal && *bits <= 0o777);
     bits.ok_or_else(|| format!("`{text}` are not permission bits in octal digits"))
 }
 
-/// An IP address with a port, or why it is none.
+/// Parses an IP address with a port.
 pub fn socket_address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| format!("`{text}` is not an address with a port"))
 }
@@ -212,7 +212,7 @@ fn store(top: &Reader<'_>, folder: &Path) -> (StoreConfig, Option<std::path::Pat
     (StoreConfig { kind, file_max: DataVolume(u64::MAX) }, dir)
 }
 
-/// The plain settings.
+/// Reads the settings that have rows in the table of `farlink_base`.
 fn settings(top: &Reader<'_>) -> NodeSettings {
     let tables: [(&str, &'static Section); 5] = [
         ("store", &keys::STORE),
@@ -221,7 +221,7 @@ fn settings(top: &Reader<'_>) -> NodeSettings {
         ("app", &keys::APP),
         ("log", &keys::LOG),
     ];
-    // Rules written as in scenarios are told apart.
+    // Rules written as in a scenario, an array, are reported elsewhere.
     let is_table = |table: &str| !(table == "security" && top.get(table).is_some_and(|own| own.get_ref().is_array()));
     let tables = tables.into_iter().filter(|(table, _)| is_table(table));
     let readers: Vec<_> = tables.map(|(table, section)| (table, top.table_or_empty(table, section))).collect();
@@ -232,7 +232,7 @@ fn settings(top: &Reader<'_>) -> NodeSettings {
     settings
 }
 
-/// What to write for a pattern of a static route that fits nothing.
+/// Hint for a static route whose pattern matches nothing.
 pub const PATTERN_HINT: &str = "write `ipn:5.*`, `dtn://node/` or `*`";
 
 fn routes(top: &Reader<'_>) -> Vec<(String, EndpointId)> {
@@ -252,12 +252,12 @@ fn routes(top: &Reader<'_>) -> Vec<(String, EndpointId)> {
             }
         }
     }
-    // In the order of the file: the first that matches is taken.
+    // Routes keep the order of the file: the first match wins.
     routes.sort_by_key(|(at, _)| *at);
     routes.into_iter().map(|(_, route)| route).collect()
 }
 
-/// What some may fill of the store.
+/// Reads the quotas of the store.
 fn quotas(top: &Reader<'_>, capacity: DataVolume) -> Vec<Quota> {
     let tables = top.tables("quota").into_iter();
     let readers = tables.map(|(path, table)| Reader::checked(top.errors, &keys::QUOTA, &path, table));
@@ -278,7 +278,7 @@ fn app(top: &Reader<'_>, folder: &Path) -> AppSettings {
     }
 }
 
-/// Without a word about it, the API is at a socket beside the file, called after it.
+/// Reads `[api]`. By default the API has a socket beside the file, named after it.
 fn api(top: &Reader<'_>, folder: &Path, file: &Path) -> ApiSettings {
     let api = top.table_or_empty("api", &keys::API);
     let given = api.text("socket");
@@ -351,7 +351,7 @@ mod tests {
         assert_eq!(with(&durable("2 MiB"), "arriving_bytes = \"1 MiB\"").len(), 1);
         let none = with("kind = \"memory\"\ncapacity = \"0 B\"", "");
         assert!(none.len() == 1 && none[0].contains("node.toml:4: store.capacity: leaves no room"), "{none:?}");
-        // Those that can be obeyed.
+        // Limits that do not contradict each other.
         assert_eq!(with(memory, "arriving_bytes = \"1 MiB\""), Vec::<String>::new(), "bundles are no larger then");
         assert_eq!(with(&durable("1 MiB"), "arriving_bytes = \"1 MiB\""), Vec::<String>::new());
     }

@@ -1,16 +1,18 @@
-//! What a running node cannot take from a file it reads again.
+//! Settings that a running node cannot take from a reloaded file.
 
 use super::{LayerSettings, NodeConfig};
 use farlink_base::node::params;
 use std::fmt::Debug;
 
-/// Keys whose values differ and that are obeyed at start only: all but links, discovery, plan, routes, quotas, certificates,
-/// rules and keys of security, and settings whose rows say so.
+/// Keys whose values differ and need a restart.
+///
+/// Live are links, discovery, plan, routes, quotas, certificates, security rules and keys, and settings whose rows say
+/// so.
 pub fn needs_restart(running: &NodeConfig, fresh: &NodeConfig) -> Vec<String> {
     let (old, new) = (&running.stack, &fresh.stack);
     let mut keys: Vec<String> = Vec::new();
     let mut differ = |key: &str, old: &dyn Debug, new: &dyn Debug| {
-        // Not everything a layer is told can be compared but by what it says.
+        // Layers hold types without equality; their debug text shows all settings.
         if format!("{old:?}") != format!("{new:?}") {
             keys.push(key.into());
         }
@@ -18,7 +20,7 @@ pub fn needs_restart(running: &NodeConfig, fresh: &NodeConfig) -> Vec<String> {
     differ("node_ids", &old.node_ids, &new.node_ids);
     let layers = |config: &NodeConfig| -> Vec<_> {
         let both = config.stack.layers.iter().zip(&config.layers);
-        // Whether there are certificates counts, not which: those are read again.
+        // Only the presence of certificates counts: their contents are reloaded.
         let told = |driver: &LayerSettings| {
             let plain = LayerSettings { tls: None, credentials: None, ..driver.clone() };
             format!("{plain:?} {}", driver.tls.is_some())

@@ -1,4 +1,4 @@
-//! Keys of links: the file that a layer names, and in it the generations of the key that a link names.
+//! Keys of links: the file that a layer names, and the generations of a link's key within it.
 
 use super::security::{NamedKey, key_file, open_to_others};
 use super::{LayerSettings, LinkSettings, NodeConfig};
@@ -7,7 +7,7 @@ use farlink_cla::ltp::{Authentication, GENERATIONS_MAX, KEY_ID_MAX, LinkKey};
 use farlink_config::Reader;
 use farlink_stack::{LinkConfig, LinkParams};
 
-/// Reads the keys of all links that have none yet.
+/// Reads the keys of all links that lack them.
 pub fn all(top: &Reader<'_>, config: &mut NodeConfig) {
     let NodeConfig { stack, layers, links, .. } = config;
     for (link, settings) in stack.links.iter_mut().zip(links) {
@@ -24,11 +24,10 @@ pub fn all(top: &Reader<'_>, config: &mut NodeConfig) {
     }
 }
 
-/// Gives a link the generations of its key, newest first, from the file of its layer; one that needs none, or has some,
-/// stays as it is.
+/// Sets the generations of a link's key, newest first, from the file of its layer, unless it needs none or has some.
 ///
 /// # Errors
-/// Why it has none. No key is shown.
+/// If the link has no usable key. The message shows no key.
 pub fn fill(link: &mut LinkConfig, settings: &LinkSettings, layer: Option<&LayerSettings>) -> Result<(), ConfigError> {
     let (Some(name), LinkParams::Ltp(span)) = (&settings.key, &mut link.params) else { return Ok(()) };
     if !span.authentication.lacks_key() {
@@ -67,7 +66,7 @@ mod tests {
         [[key]]\nname = \"sun\"\nsecret = \"77112233445566778899aabbccddeeff\"\n\
         [[key]]\nname = \"moon\"\nid = \"2\"\nsecret = \"11112233445566778899aabbccddeeff\"\n";
 
-    /// What is made of a link and a layer with these keys, and said about them.
+    /// Authentication of a link with these settings and keys, and the messages about it.
     fn said(layer: &str, link: &str, keys: &str, mode: u32) -> (Option<Authentication>, Vec<String>) {
         let folder = tempfile::tempdir().unwrap();
         let (file, key_file) = (folder.path().join("node.toml"), folder.path().join("k"));

@@ -1,4 +1,4 @@
-//! Convergence layers and links.
+//! Settings of convergence layers and links.
 
 use super::build::{endpoint, socket_address};
 use super::keys::{self, LayerSections};
@@ -13,7 +13,7 @@ use farlink_config::{Errors, Input, Reader, Tables, nearest};
 use farlink_stack::{Identity, LayerConfig, LayerKind, LinkConfig, LinkParams, Neighbour};
 use std::path::{Path, PathBuf};
 
-/// The `[layer.NAME]` tables.
+/// Reads the `[layer.NAME]` tables.
 pub fn layers(top: &Reader<'_>, node_ids: &[EndpointId], folder: &Path) -> (Vec<LayerConfig>, Vec<LayerSettings>) {
     let mut layers = Vec::new();
     let mut settings = Vec::new();
@@ -40,13 +40,13 @@ pub fn layers(top: &Reader<'_>, node_ids: &[EndpointId], folder: &Path) -> (Vec<
     (layers, settings)
 }
 
-/// The file of the keys of a layer's links.
+/// File with the keys of a layer's links.
 fn link_key_file(reader: &Reader<'_>, info: &LayerInfo, folder: &Path) -> Option<PathBuf> {
     let known = info.introduction == Introduction::Engine;
     known.then(|| reader.text("keys").map(|file| folder.join(file))).flatten()
 }
 
-/// A reader with the keys of the layer that the table says it is.
+/// Reader with the keys of the layer's kind.
 fn layer_reader<'a>(errors: &'a Errors<'a>, tables: Tables<'a>) -> (Reader<'a>, Option<&'static LayerInfo>) {
     let first = &keys::LAYER_SECTIONS[0].layer;
     let chosen = Reader::new(errors, first, tables.clone()).choice("kind");
@@ -80,7 +80,7 @@ fn layer(reader: &Reader<'_>, info: &LayerInfo, node_ids: &[EndpointId]) -> Opti
     kind
 }
 
-/// A node ID as sessions introduce it: any text that a peer may use, but not this-node of RFC 9758.
+/// Reads a node ID as sessions introduce it: any text that a peer may use, but not this-node of RFC 9758.
 // 9758-5.4-7
 fn introduced(reader: &Reader<'_>, key: &str) -> Option<String> {
     reader.custom(key, |input| {
@@ -92,7 +92,7 @@ fn introduced(reader: &Reader<'_>, key: &str) -> Option<String> {
     })
 }
 
-/// The files of a layer whose sessions may be secured.
+/// Reads the certificate files of a layer whose sessions may use TLS.
 fn tls(reader: &Reader<'_>, folder: &Path) -> Option<Files> {
     const FILES: [&str; 3] = ["certificate", "key", "authorities"];
     let wanted = reader.settings().iter().any(|(name, value)| *name == "tls" && *value > 0);
@@ -114,7 +114,7 @@ fn tls(reader: &Reader<'_>, folder: &Path) -> Option<Files> {
     Some(Files { certificate: certificate?, key: key?, authorities: authorities? })
 }
 
-/// An engine number: given, or that of a node's ipn ID.
+/// Engine number, as given or from a node's ipn ID.
 fn engine(reader: &Reader<'_>, ipn: Option<u64>, whose: &str) -> u64 {
     let engine = reader.count("engine").or(ipn);
     if engine.is_none() && !reader.given("engine") {
@@ -124,9 +124,9 @@ fn engine(reader: &Reader<'_>, ipn: Option<u64>, whose: &str) -> u64 {
     engine.unwrap_or_default()
 }
 
-/// The `[link.NAME]` tables.
-/// `known` are the names of all layers, also of those that could not be read.
-/// `own` are the names of this node.
+/// Reads the `[link.NAME]` tables.
+///
+/// `known` has the names of all layers, including unreadable ones; `own` has the node IDs of this node.
 pub fn links(
     top: &Reader<'_>,
     layers: &[LayerConfig],
@@ -168,13 +168,13 @@ pub fn links(
     (links, settings)
 }
 
-/// The keys of a layer's links.
+/// Sections of a layer's kind.
 fn sections(kind: &LayerKind) -> Option<&'static LayerSections> {
     let info = kind.info()?;
     LAYERS.iter().position(|layer| layer == info).map(|index| &keys::LAYER_SECTIONS[index])
 }
 
-/// The layer a link names, of those that could be read; `known` are all the file has.
+/// Index of the layer that a link names; `known` includes unreadable ones.
 fn layer_of(reader: &Reader<'_>, layers: &[LayerConfig], known: &[String]) -> Option<usize> {
     let name = reader.text("layer")?;
     let found = layers.iter().position(|layer| layer.name == name);
@@ -194,7 +194,7 @@ fn span(reader: &Reader<'_>, kind: &LayerKind, peer: &EndpointId, addressed: boo
     let Some(info) = kind.info() else { return kind.link(to, &[]) };
     match info.introduction {
         Introduction::Engine => {
-            // A peer that could not be read was reported; it has no number to miss.
+            // An unreadable peer was reported already; its missing number is no further mistake.
             let ipn = if *peer == EndpointId::Null { Some(0) } else { ipn_number(peer) };
             to.identity.engine = engine(reader, ipn, "the peer");
         }
@@ -215,7 +215,7 @@ fn span(reader: &Reader<'_>, kind: &LayerKind, peer: &EndpointId, addressed: boo
     kind.link(to, &reader.settings())
 }
 
-/// The name of the key by which a link is authenticated; its bytes come later, from the layer's file.
+/// Name of the key that authenticates a link; its bytes are read later from the layer's file.
 fn authentication(reader: &Reader<'_>, span: &mut LinkParams) -> Option<String> {
     let LinkParams::Ltp(span) = span else { return None };
     let key = reader.text("key");
@@ -236,7 +236,7 @@ fn authentication(reader: &Reader<'_>, span: &mut LinkParams) -> Option<String> 
     key
 }
 
-/// The node ID of another node.
+/// Parses the node ID of another node.
 fn neighbour(text: &str, own: &[EndpointId]) -> Result<EndpointId, String> {
     let peer = endpoint(text)?;
     match peer {
@@ -248,7 +248,7 @@ fn neighbour(text: &str, own: &[EndpointId]) -> Result<EndpointId, String> {
     }
 }
 
-/// Names go to logs, terminals and addresses of the control API.
+/// Checks a name, which appears in logs, on terminals and in addresses of the control API.
 fn is_a_name(name: &str) -> bool {
     let short = (1..=64).contains(&name.chars().count());
     short

@@ -1,4 +1,4 @@
-//! Tunnels: which bundles travel in others, and to where; and compressed reports.
+//! Settings of tunnels (bundles inside bundles) and of compressed reports.
 
 use super::build::endpoint;
 use super::keys;
@@ -9,7 +9,7 @@ use farlink_config::reports::{ReportRules, reports};
 use farlink_config::tunnel::tunnel;
 use farlink_stack::{CompressedConfig, CompressedSettings, TunnelSettings};
 
-/// The `[[tunnel]]` tables of a node with these names.
+/// Reads the `[[tunnel]]` tables of a node with these node IDs.
 pub fn tunnels(top: &Reader<'_>, own: &[EndpointId]) -> Vec<TunnelSettings> {
     let mut tunnels: Vec<TunnelSettings> = Vec::new();
     for (path, table) in top.tables("tunnel") {
@@ -24,7 +24,7 @@ pub fn tunnels(top: &Reader<'_>, own: &[EndpointId]) -> Vec<TunnelSettings> {
     tunnels
 }
 
-/// The node ID of another node.
+/// Parses the node ID of another node.
 fn far_end(text: &str, own: &[EndpointId]) -> Result<EndpointId, String> {
     let end = endpoint(text)?;
     match end {
@@ -35,7 +35,7 @@ fn far_end(text: &str, own: &[EndpointId]) -> Result<EndpointId, String> {
     }
 }
 
-/// `[compressed_reports]`; `None` where there is none.
+/// Reads `[compressed_reports]`, if present.
 pub fn compressed(top: &Reader<'_>) -> Option<CompressedConfig> {
     let table = top.table("compressed_reports", &keys::COMPRESSED)?;
     let ReportRules { to, request, terms } = reports(&table);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 const BOUNDS: Bounds = Bounds { queue: QUEUE_BOUND, read: 1 << 20 };
 
-/// Both ends of one connection in one table, run until something is so.
+/// Both ends of connections in one table of streams.
 struct World {
     streams: Streams,
     poller: Poller,
@@ -150,7 +150,7 @@ fn half_closed_peer_still_receives() {
         io::Read::read_to_end(&mut peer, &mut answer).map(|_| answer.len())
     });
     while !reader.is_finished() {
-        // The kernel is asked, too: it does not take all at once.
+        // One more turn of the poller: the kernel does not take all at once.
         let asked = std::cell::Cell::new(false);
         world.run(|_| asked.replace(true));
     }
@@ -166,17 +166,17 @@ fn final_data_arrives_with_end() {
     let mut peer = TcpStream::connect(address).unwrap();
     world.run(|seen| !opened(seen).is_empty());
     let passive = world.passive().unwrap();
-    // Both are there before the poller is asked again.
+    // Data and end arrive before the next poll.
     io::Write::write_all(&mut peer, b"goodbye").unwrap();
     drop(peer);
     std::thread::sleep(std::time::Duration::from_millis(20));
     world.run(|seen| received(seen, passive) == 7 && closed(seen, passive) == Some(false));
 }
 
-/// RFC 9174 4.1: by FIN, where all that the peer said was read.
 /// Keeps 9174-4.1-8.
 #[test]
 fn dropped_peer_reads_fin_not_reset() {
+    // RFC 9174 section 4.1: a connection whose input was all read closes by FIN.
     for abort in [false, true] {
         let mut world = World::new();
         let address = world.streams.listeners[0].1.local_addr().unwrap();
@@ -190,7 +190,7 @@ fn dropped_peer_reads_fin_not_reset() {
         assert_eq!(io::Read::read_to_end(&mut peer, &mut heard).ok(), Some(0), "abort: {abort}");
     }
 }
-/// Bytes of room that a stream's layer was given, each time.
+/// Room reported to a stream's layer, each time.
 fn rooms(seen: &[Input], of: StreamId) -> Vec<u64> {
     let room = |input: &Input| match input {
         Input::Socket(_, socket::Input::Writable { stream, room }) if *stream == of => Some(*room),
@@ -220,16 +220,16 @@ fn paused_stream_is_not_read() {
     assert!(rooms(&world.seen, active).iter().all(|room| (ROOM_MIN..=QUEUE_BOUND).contains(room)));
 }
 
-/// A layer gets room for what the kernel takes at one go, more where it took all, and little where it takes nothing.
 #[test]
 fn layer_queue_follows_kernel_buffer() {
+    // A layer gets as much room as the kernel takes at once, more after it took all, and little while it takes nothing.
     let mut world = World::new();
     let active = world.connect(0);
     world.run(|seen| opened(seen).len() == 2);
     let passive = world.passive().unwrap();
     let (mut most, mut told) = (0, 0);
     for round in 0..200 {
-        // The peer reads, and reads no more from here on.
+        // The peer reads for 100 rounds only.
         world.streams.pause(passive, round >= 100);
         let rooms = rooms(&world.seen, active);
         if rooms.len() > told {
@@ -244,7 +244,7 @@ fn layer_queue_follows_kernel_buffer() {
     assert!(queued > 0 && queued <= 4 * ROOM_MIN, "{queued} bytes wait in the node, {most} at most were given room");
 }
 
-/// Peers at these addresses that have each sent so many bytes, of which nothing is read yet; where each stream comes from.
+/// Peers at these addresses that each sent `bytes` unread bytes, and the address of each stream.
 fn crowd(world: &mut World, places: &[String], bytes: usize) -> (Vec<TcpStream>, BTreeMap<StreamId, IpAddr>) {
     let address = world.streams.listeners[0].1.local_addr().unwrap();
     let from = |place: &String| stream::connect(&address, Some(&format!("{place}:0").parse().unwrap())).unwrap();
@@ -323,7 +323,7 @@ fn confirmed_bytes_reach_asking_layer_only() {
     world.streams.confirm(active, now);
     world.run(|seen| confirmed(seen) == [(active, 1000)]);
     assert_eq!((received(&world.seen, passive), world.streams.next_timeout()), (0, None), "its node read nothing");
-    // More than the buffers of both kernels hold: the rest is never confirmed.
+    // More than both kernels buffer: the rest is never acknowledged.
     for _ in 0..8 {
         world.streams.write(active, &Payload::fill(1, QUEUE_BOUND), &mut world.inputs);
     }
@@ -396,7 +396,7 @@ fn secured_stream_ends_without_certificates() {
     world.run(|seen| closed(seen, active) == Some(true) && closed(seen, passive).is_some());
 }
 
-/// A world whose streams are secured: the active one with the first certificate.
+/// World with secured streams; the active end has the first certificate.
 fn secured(certificates: [&str; 2]) -> (World, StreamId, StreamId, tempfile::TempDir) {
     let (folder, certificates) = crate::tls::tests::credentials(certificates);
     let mut world = World::new();
@@ -450,7 +450,7 @@ fn paused_secured_stream_stays_unread() {
 /// Keeps 9174-4.4.3-9.
 #[test]
 fn untrusted_peer_ends_stream() {
-    // An empty name: of another authority.
+    // An empty name stands for another authority.
     let (mut world, active, passive, _folder) = secured(["ipn:1.0", ""]);
     world.run(|seen| closed(seen, active) == Some(true) && closed(seen, passive) == Some(true));
     assert!(proven(&world.seen, active).is_none());

@@ -82,6 +82,7 @@ impl Datagrams {
     pub fn new(layers: &[(LayerId, Vec<SocketAddr>, bool)]) -> io::Result<Self> {
         let mut sockets = Vec::new();
         for (layer, listen, offload) in layers {
+            // Without an address, the layer can still send: it gets a free port on all IPv4 addresses.
             let anywhere = [SocketAddr::from(([0, 0, 0, 0], 0)), SocketAddr::from(([0u16; 8], 0))];
             let addresses = if listen.is_empty() { &anywhere[..1] } else { &listen[..] };
             for address in addresses {
@@ -150,14 +151,17 @@ impl Datagrams {
             |(layer, link, address)| Input::Socket(layer, socket::Input::Located { link, addresses: vec![address] });
         inputs.extend(self.moved.drain(..).map(moved));
         for _ in 0..self.readable.len() {
+            // One pass over the list; sockets that are still readable are appended for the next turn.
             let Some(place) = self.readable.pop_front() else { return };
             let socket = &mut self.sockets[place];
             socket.listed = false;
             let mut read = 0;
             for _ in 0..TURN {
+                // Bounded by bytes as well as calls: joined messages may be 64 KiB each.
                 if read >= TURN_BYTES {
                     break;
                 }
+                // Large messages are read in place; for many small ones the saved system calls outweigh a copy.
                 let result = if socket.small < SMALL_RUN {
                     socket.read_large(buffers, inputs)
                 } else {
@@ -192,11 +196,13 @@ impl Datagrams {
             return;
         };
         let socket = &mut self.sockets[place];
+        // Datagrams of one socket keep their order, so a new one waits behind those queued.
         if !socket.queue.is_empty() {
             self.enqueue(place, address, train);
             return;
         }
         let (sent, result) = socket.send(address, &train);
+        // A batch may be sent in part; only the rest is handled below.
         self.bytes.1 += sent;
         if let Err(why) = result {
             let rest = DatagramBatch { stride: train.stride, data: train.data.slice(sent, u64::MAX) };
@@ -218,6 +224,7 @@ impl Datagrams {
         // An error may belong to one datagram only (too long for the path): the others may pass.
         self.dropped += 1;
         rest.data = rest.data.slice(u64::from(rest.stride), u64::MAX);
+        // With these errors the remaining datagrams, which are as long, would fail as well.
         if !rest.data.is_empty() && matches!(why.raw_os_error(), Some(EMSGSIZE | EINVAL)) {
             self.dropped += rest.count();
         } else if !rest.data.is_empty() {
@@ -227,6 +234,7 @@ impl Datagrams {
     }
     fn enqueue(&mut self, place: usize, address: SocketAddr, train: DatagramBatch) {
         let socket = &mut self.sockets[place];
+        // Dropped like in any full queue of a network; layers with acknowledgments send again.
         if socket.queued + train.data.len() > QUEUE_BOUND {
             self.dropped += train.count();
             return;
@@ -244,10 +252,12 @@ impl Datagrams {
             if let Err(why) = result {
                 let rest = DatagramBatch { stride: train.stride, data: train.data.slice(sent, u64::MAX) };
                 if why.kind() == ErrorKind::WouldBlock || why.raw_os_error() == Some(libc_enobufs()) {
+                    // EWOULDBLOCK is followed by a report; ENOBUFS is not, so a timer retries.
                     if why.kind() != ErrorKind::WouldBlock {
                         socket.retry = Some(crate::clock::now() + Duration::from_millis(1));
                     }
                     socket.queued += rest.data.len();
+                    // Back to the front, to keep the order.
                     socket.queue.push_front((address, rest));
                     return;
                 }
@@ -258,6 +268,7 @@ impl Datagrams {
     /// First socket of the layer that reaches the address family.
     fn socket_for(&self, layer: LayerId, to: SocketAddr) -> Option<usize> {
         let of_family = |v6: bool| self.sockets.iter().position(|s| s.layer == layer && s.v6 == v6);
+        // An IPv6 socket also reaches IPv4 peers, by mapped addresses.
         of_family(to.is_ipv6()).or_else(|| if to.is_ipv4() { of_family(true) } else { None })
     }
 
@@ -269,6 +280,7 @@ impl Datagrams {
         now: Instant,
         resolver: &Resolver<Lookup>,
     ) {
+        // A pending report of the old address would arrive after the change.
         self.moved.retain(|(_, other, _)| *other != link);
         let Some(name) = name else { return drop(self.links.remove(&link)) };
         self.links.insert(link, Target { layer, name, address: None, lookup: 0 });
@@ -299,6 +311,7 @@ impl Datagrams {
         if self.resolve_at.is_some_and(|at| at <= now) {
             let links: Vec<LinkId> = self.links.keys().copied().collect();
             let names = links.into_iter().filter(|link| !self.look_up(*link, resolver)).count();
+            // Only host names are resolved again; without any the timer stops.
             self.resolve_at = (names > 0).then(|| now + RESOLVE_EVERY);
         }
     }
@@ -306,6 +319,7 @@ impl Datagrams {
     pub fn resolved(&mut self, lookup: Lookup, addresses: &[SocketAddr]) {
         let link = lookup.link;
         let Some(target) = self.links.get_mut(&link).filter(|target| target.lookup == lookup.number) else { return };
+        // An address whose family no socket has is the last choice: sending will report the error.
         let reachable = addresses.iter().find(|a| self.sockets.iter().any(|s| s.v6 || a.is_ipv4()));
         if let Some(address) = reachable.or(addresses.first()) {
             if target.address != Some(*address) {
@@ -329,12 +343,14 @@ impl Socket {
         Socket { layer, socket, v6, readable: false, listed: false, queue, queued: 0, retry: None, small: SMALL_RUN }
     }
     fn send(&self, to: SocketAddr, train: &DatagramBatch) -> (u64, io::Result<()>) {
+        // On a dual-stack socket, the kernel expects IPv4 addresses in mapped form.
         let to = match to.ip() {
             IpAddr::V4(ip) if self.v6 => SocketAddr::new(ip.to_ipv6_mapped().into(), to.port()),
             _ => to,
         };
         let made: Vec<Bytes>;
         let chunks = train.data.chunks();
+        // Without copying, unless a chunk has no bytes yet.
         let slices: Vec<IoSlice<'_>> = if chunks.iter().all(|chunk| matches!(chunk, Chunk::Bytes(_))) {
             let bytes = chunks.iter().filter_map(|chunk| if let Chunk::Bytes(b) = chunk { Some(b) } else { None });
             bytes.map(|bytes| IoSlice::new(bytes)).collect()
@@ -350,6 +366,7 @@ impl Socket {
         let got = self.socket.receive(buffers.spare(MESSAGE_MAX + 28))?;
         let data = Payload::from(buffers.take());
         self.small = if got.len >= LARGE { 0 } else { self.small + 1 };
+        // An empty datagram carries nothing, but is not an error.
         if got.len > 0 {
             let train = DatagramBatch { stride: got.stride as u32, data };
             inputs.push_back(Input::Socket(self.layer, socket::Input::Datagrams { from: canonical(got.from), train }));
@@ -374,6 +391,7 @@ impl Socket {
             }
         })?;
         run.end(buffers, inputs);
+        // One large message suffices to change the mode: large ones come in sequences.
         self.small = if largest >= LARGE { 0 } else { SMALL_RUN };
         Ok(total)
     }
@@ -395,11 +413,13 @@ impl Run {
         buffers: &mut Buffers,
         inputs: &mut VecDeque<Input>,
     ) {
+        // A shorter datagram ends a batch; one with another stride begins the next.
         let fits = stride == self.stride || (data.len() <= stride && stride < self.stride);
         if self.from != Some(from) || self.closed || !fits || room(buffers) < data.len() {
             self.end(buffers, inputs);
             self.from = Some(from);
             self.stride = stride;
+            // Room for the longest message, so that later additions never move the buffer.
             buffers.spare(MESSAGE_MAX + 28);
         }
         // Only the last datagram of a batch may be shorter.

@@ -74,6 +74,7 @@ impl EventHub {
         settings: Option<&EventsSettings>,
     ) -> std::io::Result<EventHub> {
         let file = settings.map(|settings| File::create(&settings.file)).transpose()?;
+        // Slow clients of the live stream lose the oldest of 4096 events rather than slow the node.
         let (live, _) = tokio::sync::broadcast::channel(4096);
         let (outbox, inbox) = sync_channel(BATCHES);
         let mut writer = Writer {
@@ -137,6 +138,7 @@ impl EventHub {
     /// Passes the events of this turn to the formatting thread.
     pub fn flush(&mut self, clock: &WallClock) {
         if !self.batch.is_empty() {
+            // Wall time is computed by the thread: one offset for the whole batch.
             let offset = i128::from(clock.unix_ns_at(Instant::ZERO));
             let batch = (offset, std::mem::take(&mut self.batch));
             match &self.outbox {
@@ -151,6 +153,7 @@ impl EventHub {
                 None => {}
             }
         }
+        // The level may change while the node runs; checked once a turn rather than for each event.
         self.wanted.log.store(tracing::enabled!(target: "farlink::bundle", tracing::Level::DEBUG), Relaxed);
         self.wanted.sessions.store(tracing::enabled!(target: "farlink::link", tracing::Level::DEBUG), Relaxed);
     }
@@ -161,6 +164,7 @@ impl EventHub {
     /// Writes all events and ends the thread.
     pub fn finish(&mut self, clock: &WallClock) {
         self.flush(clock);
+        // The thread ends when all senders are dropped.
         self.outbox = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -189,6 +193,7 @@ impl Fault {
     fn of(event: &Event) -> Option<Fault> {
         let (link, refusal, why) = match event {
             Event::Refused { link, reason, .. } => (*link, Some(discriminant(reason)), ""),
+            // The reason is part of the key, so that a frequent one does not hide others.
             Event::Malformed { link, reason, .. } | Event::SessionRefused { link, reason } => (*link, None, *reason),
             Event::LtpSessionEnd { link, cancelled: true, why, .. } => (Some(*link), None, *why),
             Event::LinkUp { link, .. } | Event::LinkDown { link } if link.is_dynamic() => (Some(*link), None, ""),
@@ -210,6 +215,7 @@ impl Writer {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return self.flush(),
             }
+            // Flushed by time, since a flush for each line would cost a system call.
             if flushed.elapsed() >= FLUSH_EVERY {
                 self.flush();
                 flushed = std::time::Instant::now();
@@ -221,6 +227,7 @@ impl Writer {
         self.log(event);
         let live = self.live.receiver_count() > 0;
         if self.file.is_some() || live {
+            // Formatted once for all readers.
             let line = self.names.json(at, utc_ns, event);
             if live {
                 let _ = self.live.send(line.as_str().into());
@@ -229,6 +236,7 @@ impl Writer {
                 let _ = writeln!(file, "{line}");
             }
         }
+        // Only now: the line of a bundle's last event still needs its name.
         self.names.after(event);
     }
     fn log(&mut self, event: &Event) {
@@ -238,6 +246,7 @@ impl Writer {
             Some(fault) => self.repeats.say(fault, now),
             None => Some(0),
         };
+        // Suppressed in the log only; file and stream have every event.
         let Some(times) = times.map(more) else { return };
         match event.class() {
             EventClass::Bundle if matches!(event, Event::Refused { .. }) => {

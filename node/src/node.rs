@@ -136,6 +136,7 @@ impl Io {
         use socket::Output as O;
         match output {
             O::Datagrams { to, train } => self.datagrams.send(layer, to, train, self.now),
+            // Connecting needs the resolver, which `Io` lacks: it waits until the stack's call returns.
             O::Connect { stream, link } => self.connects.push((layer, stream, link)),
             O::Write { stream, data } => self.streams.write(stream, &data, &mut self.inputs),
             O::Close { stream, abort } => self.streams.close(stream, abort, self.now),
@@ -166,6 +167,7 @@ impl Sink<Output> for Io {
             Output::App(output) => self.apps.on_output(output, self.now, &mut self.inputs),
             Output::Spooled { request, bytes } => self.apps.spooled(request, bytes, &mut self.inputs),
             Output::Read { delivery, result } => self.apps.read(delivery, result, &mut self.inputs),
+            // Links of other shards are known here as well, and each change would be counted and logged twice.
             Output::Event(event) if self.mesh.as_ref().is_some_and(|mesh| mesh.is_told_elsewhere(&event)) => {}
             Output::Event(event) => self.events.push(self.now, event),
             Output::Message(_) => {}
@@ -184,6 +186,7 @@ impl Node {
     pub fn new(config: NodeConfig, log: LogLevel) -> anyhow::Result<Node> {
         let count = crate::shards::count(&config);
         if let (StoreKind::Durable, Some(dir)) = (&config.stack.store.kind, &config.store_dir) {
+            // All folders are checked before any is opened, so that a refusal changes nothing.
             for shard in 0..count {
                 crate::store::examine(&crate::shards::folder(dir, shard), &config.stack.node_ids, config.adopt)?;
             }
@@ -196,6 +199,7 @@ impl Node {
     /// Opens one shard; `hub` is the events hub of the first one, if this is another.
     fn open(mut config: NodeConfig, log: LogLevel, hub: Option<&EventHub>) -> anyhow::Result<Node> {
         let (budget, lowered) = Budget::apply(&mut config);
+        // Every shard lowers the same bounds; one warning is enough.
         let lowered = if hub.is_none() { lowered } else { Vec::new() };
         lowered.iter().for_each(|why| tracing::warn!("{why}\nhint: give [limits] memory more"));
         prepare(&mut config)?;
@@ -204,6 +208,7 @@ impl Node {
         let (jobs_in, jobs) = channel();
         let handle = Handle { jobs: jobs_in, waker: poller.waker() };
         let metrics = Arc::new(Metrics::default());
+        // Sockets before the store: if a port is in use, the store stays untouched.
         let (streams, mut addresses) = open_streams(&config, &budget, &poller)?;
         let datagrams = open_datagrams(&config, &poller)?;
         addresses.extend(datagrams.local_addresses());
@@ -242,6 +247,7 @@ impl Node {
             config,
             jobs,
             names: Resolver::start(poller.waker())?,
+            // Lookups for datagram links have keys of another type, and so a resolver of their own.
             links: Resolver::start(poller.waker())?,
             handle,
             addresses,
@@ -278,6 +284,7 @@ impl Node {
     /// UTC of an instant, if the machine's clock is trusted.
     pub fn utc(&self, at: Instant) -> Option<farlink_base::DtnTime> {
         let Clock { at: read, utc, .. } = self.clock.reading();
+        // The reading belongs to an instant of its own; the difference is added in either direction.
         let (ahead_ms, behind_ms) = (at.since(read).as_millis() as u64, read.since(at).as_millis() as u64);
         utc.map(|utc| farlink_base::DtnTime(utc.saturating_add_ms(ahead_ms).0.saturating_sub(behind_ms)))
     }
@@ -292,6 +299,7 @@ impl Node {
     }
     /// Memory budget, and bound and use of each share.
     pub fn memory(&self) -> (&Budget, Vec<Share>) {
+        // Only a store in memory counts to the budget.
         let in_memory = self.config.stack.store.kind == StoreKind::Memory;
         let capacity = in_memory.then_some(self.config.stack.node.store.capacity.bytes());
         let bundles = (self.stack.held(), self.stack.heads());
@@ -320,12 +328,14 @@ impl Node {
             tracing::info!("shutting down");
             let now = clock::now();
             self.stopping = Some(now + self.config.stack.node.shutdown_timeout);
+            // Neighbours learn of the end before the links close, and do not wait for a timeout.
             self.leave(now);
             self.input(Input::Admin(AdminInput::Shutdown));
         } else {
             // A second request ends the node immediately.
             self.stopping = Some(Instant::ZERO);
         }
+        // Passed on in both cases, so that a second request ends all shards.
         self.each_other(Node::stop);
     }
 
@@ -336,9 +346,11 @@ impl Node {
     pub fn run(&mut self) -> anyhow::Result<()> {
         let others = self.start_others()?;
         let result = self.run_alone();
+        // A failure here must end the other shards too, or they would wait for this one.
         if result.is_err() {
             self.stop();
         }
+        // All threads are joined even after a failure; the first error is returned.
         let results = others.into_iter().map(shards::end);
         let result = results.fold(result, |first, next| first.and(next));
         self.io.events.finish(&self.clock);
@@ -347,10 +359,12 @@ impl Node {
     }
     fn run_alone(&mut self) -> anyhow::Result<()> {
         precise_timers();
+        // The stack learns when the last run ended and the time now before any bundle is handled.
         self.io.inputs.push_back(Input::Admin(self.last_run()));
         self.io.inputs.push_back(Input::Clock(self.clock.reading()));
         self.io.apps.start(clock::now(), &mut self.io.inputs);
         loop {
+            // Waiting is not counted: a long turn means overload.
             let begun = clock::now();
             self.turn()?;
             self.io.metrics.turns.count(clock::now().since(begun));
@@ -359,6 +373,7 @@ impl Node {
             }
             self.wait()?;
         }
+        // The last note is as exact as possible: ages continue from it.
         self.noted = None;
         self.note_run(clock::now());
         self.io.events.flush(&self.clock);
@@ -372,15 +387,18 @@ impl Node {
             // Read pending socket input first, so that jobs see everything that preceded them.
             self.look(Duration::ZERO)?;
         }
+        // After an idle time memory is returned; during a burst this would only cause allocations.
         if now - self.io.now > QUIET {
             self.give_back();
         }
         self.io.now = now;
         let was_open = self.stack.is_open();
+        // The missing shard may own layers and bundles, which would be stuck.
         if self.stopping.is_none() && self.io.mesh.as_ref().is_some_and(|mesh| mesh.is_broken()) {
             tracing::error!("a shard has ended: so does the node");
             self.stop();
         }
+        // Allocators keep free pages per thread, so the disk thread has to return its own.
         if self.budget.look(now, &mut self.io.inputs)
             && let Some(disk) = &self.io.disk
         {
@@ -394,6 +412,7 @@ impl Node {
         if io.inputs.len() < INPUTS_WAIT {
             let full = io.mesh.as_mut().is_some_and(|mesh| {
                 mesh.take(&mut io.inputs);
+                // Bundles offered to other shards still occupy memory here.
                 mesh.offered(self.stack.offered_elsewhere())
             });
             if !full {
@@ -401,6 +420,7 @@ impl Node {
                 io.datagrams.read(&mut io.buffers, &mut io.inputs);
             }
         }
+        // Input read before a job is handled before it: see above.
         if !jobs.is_empty() {
             self.drain();
             jobs.into_iter().for_each(|job| job(self));
@@ -408,9 +428,11 @@ impl Node {
         let io = &mut self.io;
         io.apps.turn(now, &mut io.buffers, &mut io.inputs);
         self.discover(now);
+        // Twice, since timeouts produce inputs, and inputs set timeouts.
         self.drain();
         self.timeouts();
         self.drain();
+        // A store becomes this node's only after it was read without errors.
         if !was_open && self.stack.is_open() {
             self.own_store()?;
             if let Some(why) = self.budget.overfull(self.stack.held(), self.stack.heads()) {
@@ -456,6 +478,7 @@ impl Node {
         let known = self.stack.utc(now).is_some();
         let each = if known { NOTED_EACH } else { NOTED_EACH_WITHOUT_TIME };
         if self.stack.is_open()
+            // Every interval only: each note is a write to disk.
             && self.noted.is_none_or(|at| now > at + each)
             && let (Some(dir), Some(_)) = (&self.config.store_dir, &self.io.disk)
         {
@@ -493,7 +516,9 @@ impl Node {
         let until = clock::now() + INPUTS_TIME;
         for _ in 0..INPUTS_TURN {
             let Some(input) = self.io.inputs.pop_front() else { break };
+            // Each input gets the current time, as one call may take long.
             self.io.now = clock::now();
+            // Plan, routes and other settings hold for all shards; they arrive at shard 0.
             if let (Some(_), Input::Admin(input)) = (&self.io.mesh, &input) {
                 self.tell_others(input);
             }
@@ -502,6 +527,7 @@ impl Node {
                 break;
             }
         }
+        // Connections that the stack requested meanwhile.
         for (layer, stream, link) in std::mem::take(&mut self.io.connects) {
             let io = &mut self.io;
             let mut connector =
@@ -514,6 +540,7 @@ impl Node {
         self.io.now = now;
         // An answer that has already arrived is handled before its deadline.
         let patience = if self.io.inputs.is_empty() { Duration::ZERO } else { LATE };
+        // Bounded: a deadline whose handling sets the next one must not keep sockets waiting.
         for _ in 0..WAKES {
             if self.stack.next_timeout().is_none_or(|at| at + patience > now) {
                 break;
@@ -521,6 +548,7 @@ impl Node {
             self.stack.handle(now, Input::Wake, &mut self.io);
         }
         if let Some(clock) = self.clock.check(now) {
+            // Contacts and lifetimes depend on wall time, so the stack recomputes them.
             tracing::warn!("the wall clock stepped");
             self.io.inputs.push_back(Input::Clock(clock));
         }
@@ -540,6 +568,7 @@ impl Node {
     }
     fn flush(&mut self) {
         let io = &mut self.io;
+        // Deliveries leave before data that only acknowledges them to the previous node.
         let first = io.apps.delivers();
         if first {
             io.apps.flush(&mut io.inputs);
@@ -548,6 +577,7 @@ impl Node {
         if !first {
             io.apps.flush(&mut io.inputs);
         }
+        // After all output, when it is known which sockets are full.
         io.apps.watch_room(&io.poller, APP);
         if let Some(disk) = &mut io.disk {
             disk.flush();
@@ -556,6 +586,7 @@ impl Node {
             mesh.flush();
         }
         io.events.flush(&self.clock);
+        // Counted in the sockets without atomics, and copied once a turn.
         let metrics = &io.metrics;
         metrics.stream_bytes_received.store(io.streams.bytes.0, Relaxed);
         metrics.stream_bytes_sent.store(io.streams.bytes.1, Relaxed);
@@ -581,11 +612,14 @@ impl Node {
         let io_at = [io.streams.next_timeout(), io.datagrams.next_timeout(), io.apps.next_timeout()];
         let deadlines = io_at.into_iter().chain([self.stack.next_timeout(), speaks]);
         let next = deadlines.flatten().min().unwrap_or(Instant::MAX).min(self.clock.next_check());
+        // With work left, poll without waiting: new input must not starve behind old.
         let mut timeout = if busy { Duration::ZERO } else { next.since(clock::now()) };
+        // The inbox is checked once more after the announcement, as a sender may have seen this shard awake.
         let sleeps = |mesh: &mut Box<Mesh>| timeout.is_zero() || mesh.may_sleep(&mut io.inputs);
         if !io.mesh.as_mut().is_none_or(sleeps) {
             timeout = Duration::ZERO;
         }
+        // Some conditions of the end have no event, so they are polled every 10 ms.
         if self.stopping.is_some() {
             timeout = timeout.min(Duration::from_millis(10));
         }
@@ -601,6 +635,7 @@ impl Node {
         }
         let now = clock::now();
         for report in ready {
+            // The token's highest byte is the kind of socket, see `KIND`.
             let serial = report.token & !KIND;
             match report.token & KIND {
                 STREAM => {
@@ -632,10 +667,12 @@ impl Node {
             // Nothing is answered after the end, so only queued inputs and open streams count.
             return self.io.inputs.is_empty() && self.io.streams.is_quiet();
         }
+        // Bundles in flight get time to be acknowledged, else the peer would receive them twice.
         let on_the_way: u64 = self.stack.status(now).links.iter().map(|link| link.in_flight).sum();
         let disk_idle = self.io.disk.as_ref().is_none_or(Disk::is_idle);
         let quiet = self.io.inputs.is_empty() && self.io.streams.is_quiet() && disk_idle && on_the_way == 0;
         let Some(mesh) = &mut self.io.mesh else { return quiet };
+        // A message from another shard is new work.
         mesh.take(&mut self.io.inputs);
         mesh.may_end(quiet && self.io.inputs.is_empty() && !self.stack.serves_others())
     }
@@ -652,14 +689,18 @@ impl Node {
             .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
         let whole = fresh.clone();
         let mut fresh = self.part_of(fresh);
+        // Limits of the new file are lowered as at start, or each reload would report them as changed.
         let _ = Budget::apply(&mut fresh);
         let waiting = needs_restart(&self.config, &fresh);
         let announces = self.discovery.as_ref().map(|discovery| discovery.settings());
+        // Unchanged discovery keeps its sockets and its neighbours.
         let discovery = match announces == fresh.discovery.as_ref() {
             true => None,
+            // New sockets are opened before any change: if one fails, the reload has no effect.
             false => Some(self.open_discovery(fresh.discovery.take()).map_err(|why| format!("{why:#}"))?),
         };
         let (links, settings) = (std::mem::take(&mut fresh.stack.links), std::mem::take(&mut fresh.links));
+        // Links come first, as their failure must leave the rest unchanged.
         self.set_links(&fresh.stack.layers, links.into_iter().zip(settings).collect())?;
         if let Some(discovery) = discovery {
             self.set_discovery(discovery);
@@ -669,6 +710,7 @@ impl Node {
             self.set_plan(plan.plan().clone());
         }
         let level = fresh.stack.node.log.level;
+        // Shard 0 changes itself; the others are asked.
         self.apply(fresh);
         self.each_other(move |node| {
             let fresh = node.part_of(whole.clone());
@@ -709,6 +751,7 @@ impl Node {
     }
     /// Replaces all static routes.
     pub fn set_routes(&mut self, routes: Vec<(String, farlink_bundle::EndpointId)>) {
+        // Routes that stay are not removed, so that bundles never see a moment without them.
         let old: Vec<String> = self.stack.routes().iter().map(|(pattern, _)| pattern.clone()).collect();
         for pattern in old.into_iter().filter(|old| !routes.iter().any(|(kept, _)| kept == old)) {
             self.input(Input::Admin(AdminInput::RemoveRoute { pattern }));
@@ -734,12 +777,14 @@ fn held(metrics: &Metrics) -> u64 {
 
 /// Sets values that are chosen at start: the seed, hardware functions, the length of files, the plan's epoch.
 fn prepare(config: &mut NodeConfig) -> anyhow::Result<()> {
+    // Without a seed in the file, two runs must not draw the same numbers.
     if config.stack.node.seed.is_none() {
         let mut seed = [0; 8];
         let file = std::fs::File::open("/dev/urandom").context("/dev/urandom")?;
         std::io::Read::read_exact(&mut &file, &mut seed)?;
         config.stack.seed = u64::from_ne_bytes(seed);
     }
+    // IVs of earlier runs must not repeat, so the counter is raised before anything is encrypted.
     if let (Some(security), Some(files)) = (&mut config.stack.security, &config.security) {
         let begun = crate::security::begin(&files.starts);
         (security.start, security.seed) = begun.with_context(|| files.starts.display().to_string())?;
@@ -754,6 +799,7 @@ fn prepare(config: &mut NodeConfig) -> anyhow::Result<()> {
 
 /// Lets a plan without an epoch start with the node.
 fn place_plan(config: &mut NodeConfig) {
+    // The start of the process, also for plans that are loaded later.
     let started = farlink_base::DtnTime::from_unix_ms(clock::unix_ns() / 1_000_000);
     let epoch = *config.epoch.get_or_insert(started);
     if let Some(plan) = &mut config.stack.plan {

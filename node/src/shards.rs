@@ -43,6 +43,7 @@ impl Unheard {
 impl Drop for Unheard {
     fn drop(&mut self) {
         let before = self.all.fetch_sub(self.bytes, Ordering::SeqCst);
+        // Exactly the crossing of the bound wakes the sender; every other drop would be a needless system call.
         if before >= self.max && before - self.bytes < self.max {
             self.sender.wake();
         }
@@ -110,6 +111,7 @@ impl Mesh {
             foreign: owners.iter().map(|owner| owner != own).collect(),
             links: HashMap::new(),
             others: Vec::new(),
+            // With 0 this shard would never read.
             offered_max: offered_max.max(1),
             full: false,
         }
@@ -146,6 +148,7 @@ impl Mesh {
     pub fn is_told_elsewhere(&self, event: &Event) -> bool {
         match event {
             Event::LinkUp { link, .. } | Event::LinkDown { link } => {
+                // Numbers of dynamic links contain their layer; others are looked up.
                 let dynamic = link.is_dynamic().then_some(((link.0 >> 24) & 0x7f) as usize);
                 dynamic.or_else(|| self.links.get(link).copied()).is_some_and(|layer| self.is_foreign(layer))
             }
@@ -156,6 +159,7 @@ impl Mesh {
     /// Updates the bytes offered without a verdict; returns whether reading must stop.
     pub fn offered(&mut self, bytes: u64) -> bool {
         let unheard = |way: &Way| way.unheard.load(Ordering::SeqCst);
+        // The slowest receiver decides: its backlog is memory as well.
         let most = self.ways.iter().flatten().map(unheard).max();
         self.full = bytes.max(most.unwrap_or(0)) >= self.offered_max;
         self.full
@@ -176,6 +180,7 @@ impl Mesh {
         let Some(sender) = &self.waker else { return };
         for way in self.ways.iter_mut().flatten().filter(|way| !way.queued.is_empty()) {
             let what = std::mem::take(&mut way.queued);
+            // Counted before sending: the receiver may handle the batch at once.
             let bytes = what.iter().map(|(_, what)| what.bytes()).sum();
             let unheard = Unheard::new(bytes, way.unheard.clone(), self.offered_max, sender.clone());
             // A shard that has ended receives nothing more; its layers are closed.
@@ -188,6 +193,7 @@ impl Mesh {
     }
     /// Collects messages of others, a few batches at most.
     pub fn take(&mut self, inputs: &mut VecDeque<Input>) {
+        // Bounded, so that busy senders do not keep this shard from its own sockets.
         for _ in 0..self.ways.len() * 4 {
             match self.inbox.try_recv() {
                 Ok(batch) => inputs.extend(inputs_of(batch)),
@@ -215,12 +221,14 @@ impl Mesh {
     }
     /// Returns whether a shard ended before all were ready.
     pub fn is_broken(&self) -> bool {
+        // A shard may end only after all were ready; an earlier end is a failure.
         let broken = |end: &End| end.over.load(Ordering::SeqCst) && !end.ready.load(Ordering::SeqCst);
         self.ways.iter().flatten().any(|way| broken(&way.end))
     }
     /// Declares whether this shard is ready to end; returns whether all may end.
     pub fn may_end(&self, ready: bool) -> bool {
         self.end.ready.store(ready, Ordering::SeqCst);
+        // A shard that is ready may get work again, so only a common moment counts.
         ready && self.ways.iter().flatten().all(|way| way.end.ready.load(Ordering::SeqCst))
     }
 }
@@ -243,6 +251,7 @@ impl Drop for Mesh {
 }
 
 fn inputs_of(Batch { from, what, unheard }: Batch) -> impl Iterator<Item = Input> {
+    // The bytes are received now, and the sender may read on.
     drop(unheard);
     what.into_iter().map(move |(layer, what)| Input::Across { from, layer, what })
 }
@@ -255,6 +264,7 @@ pub(crate) fn is_foreign(config: &NodeConfig, layer: usize) -> bool {
 /// Number of shards: the configured number, raised by folders left over from a larger one.
 pub(crate) fn count(config: &NodeConfig) -> u8 {
     let left = config.store_dir.as_deref().filter(|_| config.stack.store.kind == StoreKind::Durable);
+    // Folders of removed shards are opened once more, so that their bundles are sent and none is lost.
     let left = left.map_or(0, |dir| left_over(dir).max().map_or(0, |last| last + 1));
     config.stack.node.shards.max(left).max(1)
 }
@@ -281,9 +291,11 @@ pub(crate) fn part(config: &NodeConfig, own: u8, count: u8) -> NodeConfig {
     let stack = &mut part.stack;
     let owners = config.layers.iter().map(|layer| layer.shard).collect();
     stack.shards = Some(ShardConfig::new(own, count, owners));
+    // Divided by the configured number: shards that only empty a former folder do not count.
     let share = |bytes: u64| if bytes == u64::MAX { bytes } else { (bytes / told).max(1) };
     stack.node.store.capacity.0 = share(stack.node.store.capacity.0);
     let limits = &mut stack.node.limits;
+    // Transmissions are numbered by bundle, and eight bits of the number are for the shard.
     limits.bundles = limits.bundles.min(SHARD_BUNDLES_MAX);
     for bytes in [&mut limits.stranger_bytes, &mut limits.source_bytes] {
         *bytes = share(*bytes);
@@ -293,10 +305,12 @@ pub(crate) fn part(config: &NodeConfig, own: u8, count: u8) -> NodeConfig {
     for quota in &mut stack.quotas {
         (quota.bytes, quota.bundles) = (share(quota.bytes), share(quota.bundles));
     }
+    // Layers of other shards stay in the list, since links refer to layers by index, but are not opened.
     for layer in part.layers.iter_mut().filter(|layer| layer.shard != own) {
         layer.listen.clear();
     }
     part.store_dir = part.store_dir.map(|dir| folder(&dir, own));
+    // Applications, discovery, events and the API belong to shard 0; seeds must differ.
     if own > 0 {
         stack.seed = stack.seed.wrapping_add(u64::from(own) << 32);
         part.app = AppSettings { socket: None, listen: None, ..part.app };

@@ -27,6 +27,7 @@ pub fn examine(dir: &Path, ids: &[EndpointId], adopt: bool) -> anyhow::Result<()
     }
     let owner = owner(dir).map_err(|why| unreadable(&dir.join(OWNER), &why))?;
     let own: Vec<String> = ids.iter().map(ToString::to_string).collect();
+    // One common name suffices, so that a node can change its others.
     if adopt || owner.is_empty() || owner.iter().any(|id| own.contains(id)) {
         return Ok(());
     }
@@ -75,6 +76,7 @@ pub fn set_owner(dir: &Path, own: &[String]) -> io::Result<()> {
     let mut file = made.map_err(|why| farlink_os::context(why, &format!("writing {}", fresh.display())))?;
     file.write_all((own.join("\n") + "\n").as_bytes())?;
     file.sync_all()?;
+    // Replaced by renaming, so that a crash leaves the old owner or the new one.
     std::fs::rename(&fresh, dir.join(OWNER))?;
     File::open(dir)?.sync_all()
 }
@@ -82,6 +84,7 @@ pub fn set_owner(dir: &Path, own: &[String]) -> io::Result<()> {
 /// Wall time at which a run of the store was last alive, ms since 1970.
 pub fn last_run(dir: &Path) -> Option<u64> {
     let time = std::fs::metadata(dir.join(OWNER)).and_then(|data| data.modified()).ok()?;
+    // The file's modification time serves as the note: updating it writes no data.
     u64::try_from(time.duration_since(std::time::UNIX_EPOCH).ok()?.as_millis()).ok()
 }
 /// Records that a run is alive, for the next one; errors are ignored.
@@ -96,6 +99,7 @@ pub fn ran_before(dir: &Path) -> u64 {
     let mut noted = String::new();
     let file = open_regular(OpenOptions::new().read(true), &dir.join(RAN));
     let read = file.and_then(|file| file.take(256).read_to_string(&mut noted));
+    // Limited to 256 bytes above: a damaged file may be long.
     let Some((text, crc)) = noted.trim_end().rsplit_once(' ').filter(|_| read.is_ok()) else { return 0 };
     if crc.parse() != Ok(checksum(text)) {
         return 0;
@@ -104,6 +108,7 @@ pub fn ran_before(dir: &Path) -> u64 {
     let (boot, mut number) = (words.next(), || words.next()?.parse::<u64>().ok());
     let (Some(at_ms), Some(ran_ms)) = (number(), number()) else { return 0 };
     let (now_boot, now_ms) = clock::boot();
+    // The clock since boot says nothing about an earlier boot.
     let since_ms = if boot == Some(now_boot.as_str()) { now_ms.saturating_sub(at_ms) } else { 0 };
     ran_ms.saturating_add(since_ms)
 }
@@ -112,6 +117,7 @@ pub fn note_ran(dir: &Path, ran_ms: u64) {
     let (boot, now_ms) = clock::boot();
     let text = format!("{} {now_ms} {ran_ms}", if boot.is_empty() { "unknown" } else { &boot });
     let fresh = dir.join("ran.new");
+    // No sync: a torn note fails its checksum, and the next one follows soon.
     let _ = open_regular(OpenOptions::new().write(true).create(true).truncate(true), &fresh)
         .and_then(|mut file| writeln!(file, "{text} {}", checksum(&text)))
         .and_then(|()| std::fs::rename(&fresh, dir.join(RAN)));

@@ -104,12 +104,13 @@ impl Streams {
             bytes: (0, 0),
         }
     }
-    /// Returns whether no stream is open or still delivers its last bytes.
+    /// Returns whether every stream has closed and delivered its last bytes.
     pub fn is_quiet(&self) -> bool {
         !self.streams.values().any(|stream| matches!(stream.phase, Phase::Open(_) | Phase::Closing { .. }))
     }
     /// Shrinks queues after a burst.
     pub fn give_back(&mut self) {
+        // A burst may have grown these far beyond the usual use; the memory budget counts their capacity.
         self.streams.values_mut().for_each(|stream| stream.out.shrink_to_fit());
         self.readable.shrink_to_fit();
         self.taken = HashMap::new();
@@ -131,14 +132,17 @@ impl Streams {
     pub fn on_ready(&mut self, serial: u64, ready: Readiness, now: Instant, io: &mut Connector<'_>) {
         let Some(id) = self.tokens.get(&serial).copied() else { return };
         let Some(stream) = self.streams.get_mut(&id) else { return };
+        // The end is reported once only, possibly together with data.
         stream.ended |= ready.ended;
         match &mut stream.phase {
             Phase::Connecting { socket, to, others, .. } => {
+                // A connecting socket is writable once the attempt succeeded or failed.
                 if !ready.writable {
                     return;
                 }
                 let to = *to;
                 match socket.take_error() {
+                    // Without an error the socket may still be connecting: only a connected one has a peer address.
                     Ok(None) if socket.peer_addr().is_ok() => {
                         let Phase::Connecting { socket, .. } = std::mem::replace(&mut stream.phase, Phase::Resolving)
                         else {
@@ -146,12 +150,14 @@ impl Streams {
                         };
                         stream.phase = Phase::Open(socket);
                         self.opened(id, to, io.inputs);
+                        // The peer may have sent data along with the end of the handshake.
                         if ready.readable {
                             self.mark_readable(id);
                         }
                     }
                     Ok(None) => {}
                     Ok(Some(why)) | Err(why) => {
+                        // The next address is tried at once; the layer learns of a failure only after the last.
                         let others = std::mem::take(others);
                         self.missed(id, to, &why);
                         self.try_next(id, others, now, io);
@@ -174,6 +180,7 @@ impl Streams {
     }
     fn mark_readable(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
+        // After the peer's end there is nothing to read, whatever the kernel reports.
         stream.readable = !stream.peer_closed;
         if stream.readable && !stream.paused && !stream.listed {
             stream.listed = true;
@@ -186,13 +193,17 @@ impl Streams {
         self.taken.clear();
         let mut wait = VecDeque::new();
         let mut left = self.bounds.read;
+        // Equal parts for all, so that the first streams do not use up the turn; yet not so small that system calls
+        // dominate.
         let each = (left / self.readable.len().max(1)).clamp(READ_LEAST, READ_TURN);
         for _ in 0..self.readable.len() {
             let Some(id) = self.readable.pop_front() else { break };
             let Some(stream) = self.streams.get_mut(&id) else { continue };
             let ready = !stream.paused && stream.readable;
+            // Counted by address, not by stream: opening more connections gives no larger share.
             let taken = stream.peer.map_or(0, |peer| self.taken.get(&peer.ip()).copied().unwrap_or(0));
             if ready && (taken >= READ_TURN || left == 0) {
+                // Stays in the list, and so marked as listed.
                 wait.push_back(id);
                 continue;
             }
@@ -215,9 +226,11 @@ impl Streams {
             Ok(0) => {
                 (stream.peer_closed, stream.readable) = (true, false);
                 if !closing {
+                    // Bytes that were acknowledged before the end still count as delivered.
                     stream.tell_confirmed(id, inputs);
                     inputs.push_back(Input::Socket(layer, socket::Input::Closed { stream: id, error: false }));
                 } else if stream.queued == 0 {
+                    // After its own close and with nothing left to write, the stream is over.
                     self.remove(id);
                 }
             }
@@ -232,6 +245,7 @@ impl Streams {
                 let secured = stream.tls.is_some();
                 let data = buffers.take();
                 self.bytes.0 += n as u64;
+                // Data after the layer's own close is read only to reach the peer's end, and dropped.
                 if secured && !closing {
                     self.unseal(id, &data, inputs);
                 } else if !closing {
@@ -265,6 +279,7 @@ impl Streams {
         for chunk in data.chunks() {
             let bytes = match chunk {
                 Chunk::Bytes(bytes) => bytes.clone(),
+                // Chunks of other kinds, such as generated fill, have no bytes yet.
                 other => {
                     let mut rope = Payload::new();
                     rope.push(other.clone());
@@ -273,6 +288,7 @@ impl Streams {
             };
             debug_assert_eq!(bytes.len() as u64, chunk.len(), "stored chunks are loaded before they are sent");
             match &mut stream.tls {
+                // With TLS, bytes become records first; these are queued by `seal`.
                 Some(tls) => sealed = sealed.and_then(|()| tls.say(&bytes)),
                 None => stream.push(bytes),
             }
@@ -288,6 +304,7 @@ impl Streams {
         for id in std::mem::take(&mut self.dirty) {
             let Some(stream) = self.streams.get_mut(&id) else { continue };
             stream.dirty = false;
+            // Bytes are counted by the change of the queue, as `write_out` may call `writev` several times.
             let before = stream.queued;
             let result = stream.write_out();
             let written = before - stream.queued;
@@ -307,6 +324,7 @@ impl Streams {
 
     /// Starts reporting bytes that the peer's host acknowledged.
     pub fn confirm(&mut self, id: StreamId, now: Instant) {
+        // Repeated requests change nothing.
         let Some(stream) = self.streams.get_mut(&id).filter(|stream| stream.confirm.is_none()) else { return };
         stream.confirm = Some(Confirm::new());
         stream.look_soon(now);
@@ -318,6 +336,7 @@ impl Streams {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         match std::mem::replace(&mut stream.phase, Phase::Resolving) {
             Phase::Open(socket) if !abort => {
+                // A close_notify tells the peer that the data was complete (RFC 8446 section 6.1).
                 if let Some(tls) = &mut stream.tls {
                     tls.say_end();
                     if let Ok(Some(records)) = tls.take() {
@@ -328,6 +347,7 @@ impl Streams {
                         self.dirty.push(id);
                     }
                 }
+                // Reading goes on while closing, as only then the peer's end is seen.
                 stream.phase = Phase::Closing { socket, until: now + LINGER, shut: false };
                 stream.paused = false;
                 self.finish_closing(id, now);
@@ -337,17 +357,21 @@ impl Streams {
                 let _ = socket.shutdown(Shutdown::Both);
                 self.remove(id);
             }
+            // A stream that is not open yet has nothing to deliver.
             _ => drop(self.remove(id)),
         }
     }
     fn finish_closing(&mut self, id: StreamId, now: Instant) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         if let Phase::Closing { socket, until, shut } = &mut stream.phase {
+            // The write side is shut only after the queue is empty, so that the peer gets everything before the end.
             if stream.queued == 0 && !*shut {
                 *shut = true;
+                // The peer gets the full time from here, however long the queue took.
                 *until = now + LINGER;
                 let _ = socket.shutdown(Shutdown::Write);
             }
+            // Both sides have ended: closing now causes no reset.
             if *shut && stream.peer_closed {
                 self.remove(id);
                 return;
@@ -360,6 +384,7 @@ impl Streams {
     pub fn pause(&mut self, id: StreamId, paused: bool) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         stream.paused = paused;
+        // Data that arrived while paused was reported once; it will not be again.
         if !paused && stream.readable {
             self.mark_readable(id);
         }
@@ -368,11 +393,13 @@ impl Streams {
     /// Ends attempts and closings that took too long, and polls acknowledgments.
     pub fn expire(&mut self, now: Instant, register: &impl Register, inputs: &mut VecDeque<Input>) {
         if self.accept_again.is_some_and(|at| at <= now) {
+            // Tried again after a failure such as too many open files.
             self.accept_again = None;
             for listener in 0..self.listeners.len() {
                 self.accept(now, listener, register, inputs);
             }
         }
+        // Polled here because the kernel gives no event for acknowledgments.
         for (id, stream) in &mut self.streams {
             if stream.confirm.as_ref().is_some_and(|confirm| confirm.at.is_some_and(|at| at <= now)) {
                 stream.look(*id, now, inputs);
@@ -388,6 +415,7 @@ impl Streams {
             })
             .collect();
         for (id, connecting) in late {
+            // A layer learns of failed attempts; a closing stream is no longer its own.
             if connecting {
                 self.fail(id, inputs);
             } else {
@@ -430,6 +458,7 @@ impl Streams {
     }
     /// Ends a stream and informs its layer, unless the layer closed it.
     fn end(&mut self, id: StreamId, closing: bool, error: bool, inputs: &mut VecDeque<Input>) {
+        // Acknowledgments up to the end are reported first, so that as few bundles as possible are sent again.
         if let Some(stream) = self.streams.get_mut(&id).filter(|_| !closing) {
             stream.tell_confirmed(id, inputs);
         }
@@ -440,6 +469,7 @@ impl Streams {
     /// Removes a stream; returns its layer.
     fn remove(&mut self, id: StreamId) -> Option<LayerId> {
         let stream = self.streams.remove(&id)?;
+        // The end is logged only if the opening was, so that crowds do not fill the log.
         if let Some(peer) = stream.peer.filter(|_| stream.told) {
             tracing::info!("disconnected from {peer}");
         }

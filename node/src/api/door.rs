@@ -91,6 +91,7 @@ fn token(file: &Path) -> anyhow::Result<String> {
         std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut random)).with_context(what)?;
         let text: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
         let fresh = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
+        // `exists` is false for a dangling link, but creating a file through it is refused.
         if fresh.as_ref().is_err_and(|why| why.kind() == std::io::ErrorKind::AlreadyExists) {
             bail!("{} is a link to what is not there\nhint: remove the link, and the node makes the file", what());
         }
@@ -165,6 +166,7 @@ fn make_room(guests: &mut VecDeque<Guest>) -> bool {
     if guests.len() < GUESTS {
         return true;
     }
+    // Without an accepted request, a connection may be of a stranger who holds it open.
     let idler = guests.iter().position(|guest| !guest.known.load(Relaxed));
     let idler = idler.and_then(|at| guests.remove(at));
     idler.map(|guest| guest.task.abort()).is_some()
@@ -189,6 +191,7 @@ async fn attend(wire: Box<dyn Wire>, router: Router, token: Option<Arc<str>>, kn
         }
     });
     let mut http = http1::Builder::new();
+    // Heads are short; without a limit a client could make the node store any amount.
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(64 << 10);
     let _ = http.serve_connection(TokioIo::new(wire), service).await;
 }
@@ -196,17 +199,20 @@ async fn attend(wire: Box<dyn Wire>, router: Router, token: Option<Arc<str>>, kn
 /// Checks that a request comes from the operator; over TCP it carries the token.
 fn check(head: &HeaderMap, token: Option<&str>) -> Result<(), Problem> {
     let forbidden = |why: &str| Err(Problem(StatusCode::FORBIDDEN, why.into()));
+    // Browsers add `Origin` to cross-site requests, and programs have no reason to.
     if head.contains_key(header::ORIGIN) {
         return forbidden(
             "web pages have no business here\nhint: use `farlink node`, or a program that sends no Origin",
         );
     }
     let length = head.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()).unwrap_or("0");
+    // Refused by its head, before memory is reserved for the body.
     if length.parse().is_ok_and(|bytes: u64| bytes > BODY_MAX as u64) {
         return Err(Problem(StatusCode::PAYLOAD_TOO_LARGE, format!("a body has at most {BODY_MAX} bytes")));
     }
     let Some(token) = token else { return Ok(()) };
     let host = head.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("");
+    // A page that uses DNS rebinding has its own name in `Host`.
     if !is_address(host) {
         return forbidden("the Host is no address of this node\nhint: ask by IP address, e.g. http://127.0.0.1:4280");
     }

@@ -197,6 +197,7 @@ impl Connection {
     }
     /// Stops output; earlier messages of the client still count.
     pub fn break_off(&mut self) {
+        // Readable, so that the rest of the input is read, and no limit of unread answers, as nobody reads them.
         (self.broken, self.readable, self.unread) = (true, true, 0);
         self.out.clear();
         self.later.clear();
@@ -210,6 +211,7 @@ impl Connection {
     }
     /// Change in whether the kernel should report room to write; `None` without a change.
     pub fn asks_for_room(&mut self) -> Option<bool> {
+        // Not watched until a write falls short; then until all output has left.
         let asks = if self.writable { self.asks_for_room && !self.out.is_empty() } else { true };
         (asks != std::mem::replace(&mut self.asks_for_room, asks)).then_some(asks)
     }
@@ -223,11 +225,13 @@ impl Connection {
             && self.owed.len() < REQUESTS_MAX
             && self.owed_bytes < REQUEST_BYTES_MAX
             && self.unread < UNREAD_MAX
+            // An unfinished bundle that waits for memory is not read on: the socket buffers slow the client down.
             && (self.admitted || self.decoder.unfinished().is_none())
             && self.spool.as_ref().is_none_or(|spool| spool.flying < self.spooling.window)
     }
     /// Memory of a bundle of this length, until the node has decided.
     fn cost(&self, length: u64) -> u64 {
+        // A spooled bundle never occupies more than its window and the reads around it.
         if length > self.spooling.from { length.min(self.spooling.most()) } else { length }
     }
     /// Payload bytes in memory: of the arriving bundle, and of those without a decision.
@@ -241,6 +245,7 @@ impl Connection {
     }
     /// Next part of a spooled payload; `None` if too little has arrived.
     pub fn spooled_part(&mut self) -> Option<Payload> {
+        // Bundles that fit in memory are not spooled: the decoder collects them whole.
         let (total, _) = self.decoder.unfinished().filter(|(total, _)| self.admitted && *total > self.spooling.from)?;
         self.decoder.take_part(SPOOL_STEP.min(total))
     }
@@ -267,6 +272,7 @@ impl Connection {
     }
     /// Reads a bounded amount into the decoder; true at the end of the connection.
     pub fn read(&mut self, buffers: &mut Buffers, now: Instant) -> bool {
+        // At most this much, so that one client does not fill the turn.
         match stream::read_into(&self.socket, buffers.spare(READ_TURN), READ_TURN) {
             Ok(0) => true,
             Ok(n) => {
@@ -286,6 +292,7 @@ impl Connection {
                 }
             }
             Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                // An interrupted call is repeated in the next turn.
                 self.readable = why.kind() == ErrorKind::Interrupted;
                 self.broken && !self.readable
             }
@@ -305,6 +312,7 @@ impl Connection {
                 Ok(mut n) => {
                     while let Some(front) = self.out.front_mut() {
                         let taken = n.min(front.len());
+                        // Splitting advances the buffer without copying.
                         let _ = front.split_to(taken);
                         n -= taken;
                         if !front.is_empty() {
@@ -312,6 +320,8 @@ impl Connection {
                         }
                         self.out.pop_front();
                     }
+                    // Answers and deliveries are mixed in the queue, so only an empty one proves that all answers were
+                    // read.
                     if self.out.is_empty() {
                         self.unread = 0;
                     }
@@ -358,11 +368,13 @@ impl Connection {
     fn release(&mut self) {
         let mut out = BytesMut::new();
         while let Some(Owed::Answer(response)) = self.owed.front() {
+            // AAP2 answers have no numbers: their order is the only link to the requests.
             proto::frame(response, &mut out);
             self.owed.pop_front();
         }
         if !out.is_empty() {
             self.unread += out.len();
+            // Counted until written, to stop reading from clients that send without reading.
             self.say(out.freeze());
         }
     }
@@ -370,6 +382,7 @@ impl Connection {
     fn say(&mut self, bytes: Bytes) {
         match self.later.is_empty() {
             true => self.out.push_back(bytes),
+            // Behind a delivery from disk, everything waits, or the stream of messages would mix.
             false => self.later.push_back(Later::Bytes(bytes)),
         }
     }
@@ -390,6 +403,7 @@ impl Connection {
         for chunk in payload.chunks() {
             match chunk {
                 Chunk::Bytes(bytes) => self.say(bytes.clone()),
+                // Generated chunks get bytes only now.
                 other => {
                     let mut rope = Payload::new();
                     rope.push(other.clone());
@@ -400,6 +414,7 @@ impl Connection {
     }
     /// Next part to read from disk, with at most this much memory.
     pub fn wants_stored(&mut self, most: u64) -> Option<(DeliveryId, Payload)> {
+        // One read at a time, and only when the client has taken the previous one.
         if self.reading.is_some() || !self.out.is_empty() {
             return None;
         }
@@ -418,6 +433,7 @@ impl Connection {
         let mut whole = false;
         if let Some(Later::Stored(_, head, rest)) = behind.front_mut() {
             whole = rest.is_empty();
+            // The head leaves with the first part: until then, the delivery can be withdrawn.
             self.out.extend(head.take());
             // Copied, because the bytes share memory with other reads, and a slow client would keep it all.
             self.say_payload(&part.own());
@@ -430,6 +446,7 @@ impl Connection {
     /// Handles a failed read. Returns true if nothing of the delivery was sent, so that it can be withdrawn.
     pub fn stored_failed(&mut self) -> bool {
         let failed = self.reading.take();
+        // The head was sent, so the client expects the whole payload.
         if !matches!(self.later.front(), Some(Later::Stored(_, Some(_), _))) {
             return false;
         }
@@ -453,9 +470,11 @@ impl Connection {
         }
         let silent = now.since(self.heard);
         if self.registration.is_some() {
+            // Two silent intervals with an unanswered keepalive.
             if silent >= self.keepalive * 2 && self.pushed.iter().any(|p| matches!(p, Pushed::Keepalive)) {
                 return true;
             }
+            // A client with an unanswered delivery is busy; its answer will count as a sign of life.
             if now.since(self.asked) >= self.keepalive && self.pushed.is_empty() {
                 self.asked = now;
                 let mut out = BytesMut::new();

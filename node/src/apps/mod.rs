@@ -118,6 +118,7 @@ impl Apps {
             node_ids: node_ids.to_vec(),
             may_link: told.links,
             window_max: told.window,
+            // Without spooling a payload must fit in memory.
             payload_max: if spool_from.is_some() { payload_max } else { payload_max.min(memory) },
             spooling: Spooling::new(spool_from.unwrap_or(u64::MAX), memory),
             sending_max: memory,
@@ -183,6 +184,7 @@ impl Apps {
         window: u32,
         inputs: &mut VecDeque<Input>,
     ) -> RegistrationId {
+        // One sequence of numbers for registrations and requests, unique for the life of the process.
         self.next += 1;
         let registration = RegistrationId(self.next);
         self.owners.insert(registration, owner);
@@ -230,20 +232,25 @@ impl Apps {
                 Some(Listener::Tcp(listener)) => listener.accept().map(|(socket, _)| AppSocket::Tcp(socket)),
                 None => return,
             };
+            // All pending connections at once: readiness is reported on change only.
             let Ok(socket) = socket else { return };
             let ready = match &socket {
                 AppSocket::Unix(socket) => socket.set_nonblocking(true),
+                // Small messages such as acknowledgments must not wait for more data.
                 AppSocket::Tcp(socket) => socket.set_nonblocking(true).and_then(|()| socket.set_nodelay(true)),
             };
+            // Full of configured applications: the new connection is dropped, which closes it.
             if !self.make_room() {
                 return;
             }
             self.serial += 1;
             if ready.and_then(|()| poller.add_reader(&socket, tag | self.serial)).is_ok() {
+                // Read at once: the first message may have arrived before the socket was watched.
                 let bounds = (self.payload_max, self.spooling);
                 let greeted = Connection::new(socket, &self.node_id().to_string(), bounds, now);
                 self.connections.insert(self.serial, greeted);
                 self.active.push(self.serial);
+                // The timer runs only while there are connections.
                 self.sweep_at.get_or_insert(now + SWEEP);
             }
         }
@@ -264,6 +271,7 @@ impl Apps {
 
     /// Reads from and answers applications with pending input.
     pub fn turn(&mut self, now: Instant, buffers: &mut Buffers, inputs: &mut VecDeque<Input>) {
+        // First those that wait for memory, in their order: newcomers must not overtake them.
         while let Some(serial) = self.may_go_on() {
             self.waiting.pop_front();
             self.admit(serial, now);
@@ -272,6 +280,7 @@ impl Apps {
         for serial in std::mem::take(&mut self.active) {
             let Some(connection) = self.connections.get_mut(&serial) else { continue };
             let mut gone = connection.wants_read() && connection.read(buffers, now);
+            // A connection that has ended may have sent whole requests before.
             while let Some(request) = self.connections.get_mut(&serial).and_then(|c| c.decoder.request()) {
                 gone |= !self.request(serial, request, now, inputs);
             }
@@ -281,6 +290,7 @@ impl Apps {
             }
             self.let_on(serial, now);
             self.spool(serial, inputs);
+            // Still readable: continue in the next turn, after the others.
             if self.connections.get(&serial).is_some_and(Connection::wants_read) {
                 self.active.push(serial);
             }
@@ -299,6 +309,7 @@ impl Apps {
     /// Writes pending output, at the end of a turn.
     pub fn flush(&mut self, inputs: &mut VecDeque<Input>) {
         self.delivers = false;
+        // All connections are visited, as output may have been queued for any of them.
         let gone: Vec<_> = self
             .connections
             .iter_mut()
@@ -314,6 +325,7 @@ impl Apps {
                 _ => self.close(serial, inputs),
             }
         }
+        // Equal parts of the memory for reads from disk.
         let part = self.sending_max / READ_PART / (self.connections.len() as u64).max(1);
         for connection in self.connections.values_mut() {
             let wanted = connection.wants_stored(part);
@@ -337,6 +349,7 @@ impl Apps {
             let gone: Vec<_> =
                 self.connections.iter_mut().filter_map(|(s, c)| c.check_keepalive(now).then_some(*s)).collect();
             gone.into_iter().for_each(|serial| self.close(serial, inputs));
+            // The shortest interval may have changed with the closed connections.
             self.arm_keepalive(now);
         }
         if self.sweep_at.is_some_and(|at| at <= now) {
@@ -361,6 +374,7 @@ impl Apps {
     }
     fn arm_keepalive(&mut self, now: Instant) {
         let shortest = self.connections.values().map(|c| c.keepalive).filter(|k| !k.is_zero()).min();
+        // Half the interval, so that silence is found at most half an interval late.
         self.keepalive_at = shortest.map(|interval| now + interval / 2);
     }
     fn close(&mut self, serial: u64, inputs: &mut VecDeque<Input>) {
@@ -372,6 +386,7 @@ impl Apps {
                 self.sending += bytes;
             }
         }
+        // Parts on disk without a request would never be freed.
         if let Some(Spool { request, .. }) = connection.spool {
             self.requests.remove(&request);
             inputs.push_back(Input::Unspool { request });
@@ -382,6 +397,7 @@ impl Apps {
         }
         if connection.endpoint.is_some() {
             if let Some(shared) = self.secrets.get_mut(&connection.canonical) {
+                // The secret protects an endpoint while any connection uses it; then it is free again.
                 shared.1 -= 1;
                 if shared.1 == 0 {
                     self.secrets.remove(&connection.canonical);

@@ -24,6 +24,7 @@ pub fn look(text: &str, file: &Path) -> Findings {
 fn read(text: &str, file: &Path, places: bool) -> Findings {
     let name = file.display().to_string();
     let errors = Errors::new(Some(&name), text);
+    // One clear message instead of hundreds of unknown keys.
     let root = errors.parse().filter(|root| !is_a_scenario(&errors, root.get_ref(), &name));
     let folder = file.parent().unwrap_or(Path::new(""));
     let config = root.as_ref().map(|root| {
@@ -34,6 +35,7 @@ fn read(text: &str, file: &Path, places: bool) -> Findings {
         super::shards::look(&top, &config);
         super::advice::all(&top, &config);
         if places {
+            // A text alone is parsed without touching the disk.
             super::places::look(&top, &mut config);
         }
         config
@@ -65,6 +67,7 @@ pub fn parse_links(
     let links = root.as_ref().map(|root| {
         let top = Reader::checked(&errors, &keys::LINKS, "", root.get_ref());
         let links = super::links::links(&top, layers, &known, own);
+        // Probably a mistyped table; without a message, nothing would happen.
         if links.0.is_empty() && errors.is_empty() {
             errors.push("link", "there is no link here", "write `[link.NAME]` and its keys below");
         }
@@ -81,6 +84,7 @@ pub fn parse_links(
 fn node(top: &Reader<'_>, folder: &Path, file: &Path) -> NodeConfig {
     let node_ids = node_ids(top);
     let (layers, layer_settings) = super::links::layers(top, &node_ids, folder);
+    // Also layers with mistakes, so that their links are not reported as well.
     let known: Vec<String> = top.named_tables("layer").into_iter().map(|(name, ..)| name).collect();
     let (links, link_settings) = super::links::links(top, &layers, &known, &node_ids);
     let (store, store_dir) = store(top, folder);
@@ -114,6 +118,7 @@ fn node(top: &Reader<'_>, folder: &Path, file: &Path) -> NodeConfig {
         shards: None,
     };
     let own = stack.node_ids.first().and_then(EndpointId::ipn_node);
+    // A larger node number has an allocator identifier in its upper 32 bits.
     if settings.bundle_version == 6 && own.is_some_and(|node| node > u64::from(u32::MAX)) {
         let what = "6: bundles of this version have no source with an allocator (RFC 9758 section 7.4)";
         top.fail(
@@ -171,6 +176,7 @@ fn own_name(text: &str) -> Result<EndpointId, String> {
 /// Parses an endpoint ID.
 pub fn endpoint(text: &str) -> Result<EndpointId, String> {
     text.parse().map_err(|_| {
+        // A `dtn` node ID without its final slash is a common mistake.
         let whole = format!("{text}/");
         let near = whole.parse::<EndpointId>().map_or_else(|_| String::new(), |_| format!("; did you mean `{whole}`?"));
         format!("`{text}` is not an endpoint ID{near}")
@@ -184,6 +190,7 @@ fn address(reader: &Reader<'_>, key: &str) -> Option<SocketAddr> {
 
 /// Parses permission bits in octal digits.
 fn mode(text: &str) -> Result<u32, String> {
+    // `from_str_radix` would accept a sign.
     let is_octal = text.bytes().all(|digit| digit.is_ascii_digit());
     let bits = u32::from_str_radix(text, 8).ok().filter(|bits| is_octal && *bits <= 0o777);
     bits.ok_or_else(|| format!("`{text}` are not permission bits in octal digits"))
@@ -201,6 +208,7 @@ fn store(top: &Reader<'_>, folder: &Path) -> (StoreConfig, Option<std::path::Pat
         store.fail("dir", "names no folder", "write e.g. dir = \"store\"");
     }
     let dir = dir.map(|dir| folder.join(dir));
+    // A folder alone means a durable store, none a store in memory.
     let default = usize::from(dir.is_none());
     let kind = [StoreKind::Durable, StoreKind::Memory][store.choice("kind").unwrap_or(default)];
     if kind == StoreKind::Durable && dir.is_none() {
@@ -228,6 +236,7 @@ fn settings(top: &Reader<'_>) -> NodeSettings {
     let tables = readers.iter().map(|(table, reader)| RowsAt { table, prefix: "", reader });
     let places: Vec<_> = tables.chain([RowsAt { table: "", prefix: "", reader: top }]).collect();
     let (mut settings, given) = node_settings(&places, NodeSettings::default());
+    // Defaults that depend on other settings are completed last.
     settings.settle(|path| given.iter().any(|(known, _)| *known == path));
     settings
 }
@@ -283,6 +292,7 @@ fn api(top: &Reader<'_>, folder: &Path, file: &Path) -> ApiSettings {
     let api = top.table_or_empty("api", &keys::API);
     let given = api.text("socket");
     let socket = match &given {
+        // An empty path switches the socket off.
         Some(name) => (!name.is_empty()).then(|| folder.join(name)),
         None => Some(file.with_extension("control.sock")),
     };

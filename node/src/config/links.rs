@@ -26,6 +26,7 @@ pub fn layers(top: &Reader<'_>, node_ids: &[EndpointId], folder: &Path) -> (Vec<
         settings.push(LayerSettings {
             name,
             medium: info.medium,
+            // Without `listen` the layer only connects.
             listen: reader.custom("listen", addresses).unwrap_or_default(),
             shard: super::shards::owner(top, &reader, settings.len()),
             offload: datagrams && reader.flag("offload").unwrap_or_default(),
@@ -42,6 +43,7 @@ pub fn layers(top: &Reader<'_>, node_ids: &[EndpointId], folder: &Path) -> (Vec<
 
 /// File with the keys of a layer's links.
 fn link_key_file(reader: &Reader<'_>, info: &LayerInfo, folder: &Path) -> Option<PathBuf> {
+    // Only layers with engine numbers, LTP, authenticate segments by such keys.
     let known = info.introduction == Introduction::Engine;
     known.then(|| reader.text("keys").map(|file| folder.join(file))).flatten()
 }
@@ -50,6 +52,7 @@ fn link_key_file(reader: &Reader<'_>, info: &LayerInfo, folder: &Path) -> Option
 fn layer_reader<'a>(errors: &'a Errors<'a>, tables: Tables<'a>) -> (Reader<'a>, Option<&'static LayerInfo>) {
     let first = &keys::LAYER_SECTIONS[0].layer;
     let chosen = Reader::new(errors, first, tables.clone()).choice("kind");
+    // An unknown kind was reported; any section serves to read the rest.
     let section = chosen.map_or(first, |index| &keys::LAYER_SECTIONS[index].layer);
     if chosen.is_some() {
         tables.iter().for_each(|(path, table)| Reader::check_keys(errors, path, table, &[section]));
@@ -147,6 +150,7 @@ pub fn links(
         let layer = layer_of(&any, layers, known);
         let sections = layer.and_then(|layer| sections(&layers[layer].kind));
         let possible: Vec<_> = keys::LAYER_SECTIONS.iter().map(|sections| &sections.link).collect();
+        // With an unknown layer, keys of any layer are accepted: one mistake, one message.
         let possible = sections.map_or(possible, |sections| vec![&sections.link]);
         Reader::check_keys(top.errors, &tables[0].0, table, &possible);
         let reader = Reader::new(top.errors, sections.map_or(&keys::LAYER_SECTIONS[0].link, |s| &s.link), tables);
@@ -154,6 +158,7 @@ pub fn links(
         let address = reader.custom("address", |input| host_and_port(input.text()?));
         let mut span = layer.map(|layer| span(&reader, &layers[layer].kind, &peer, address.is_some()));
         let key = span.as_mut().and_then(|span| authentication(&reader, span));
+        // The configuration is refused anyway; the index is never used.
         let layer = layer.unwrap_or(usize::MAX);
         links.push(LinkConfig {
             name,
@@ -219,6 +224,7 @@ fn span(reader: &Reader<'_>, kind: &LayerKind, peer: &EndpointId, addressed: boo
 fn authentication(reader: &Reader<'_>, span: &mut LinkParams) -> Option<String> {
     let LinkParams::Ltp(span) = span else { return None };
     let key = reader.text("key");
+    // A key implies the only authentication that uses one.
     if key.is_some() && !reader.given("authentication") {
         span.authentication = Authentication::HmacSha1(Vec::new());
     }
@@ -243,6 +249,7 @@ fn neighbour(text: &str, own: &[EndpointId]) -> Result<EndpointId, String> {
         EndpointId::Null => Err(format!("`{text}` is no node")),
         _ if peer.is_here() => Err(format!("`{text}` is no node: whoever reads it takes it for itself")),
         _ if !peer.is_node_id() => Err(format!("`{text}` is not a node ID; the node of it is `{}`", peer.node_id())),
+        // A link to itself would be a loop for every bundle.
         _ if own.iter().any(|own| own.node() == peer.node()) => Err(format!("`{text}` is this node itself")),
         _ => Ok(peer),
     }

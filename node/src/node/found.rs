@@ -44,6 +44,7 @@ struct Known<'a> {
 }
 impl Around for Known<'_> {
     fn is_known(&self, node: &EndpointId, layer: usize, address: SocketAddr) -> bool {
+        // An unknown layer cannot be used: treat the neighbour as known, so that no link is made.
         let Some(layer) = (self.layer)(layer) else { return true };
         let id = LayerId(layer as u16);
         self.stack.is_surely_known(node)
@@ -52,6 +53,7 @@ impl Around for Known<'_> {
             || self.stack.serves(id, node, address.ip())
     }
     fn state(&self, id: DiscoveredId) -> LinkNow {
+        // The name may by now belong to another link, made by an operator.
         let link = (self.discovery)(id).filter(|(link, name)| self.links.named(name) == Some(*link));
         match link.and_then(|(link, _)| self.stack.link_state(self.now, link)) {
             Some("up") => LinkNow::Up,
@@ -113,6 +115,7 @@ impl Node {
         self.ask_announcer(|discovery, known| discovery.leave(now, known));
     }
     fn ask_announcer<T>(&mut self, ask: impl FnOnce(&mut Discovery, &Known<'_>) -> T) -> Option<T> {
+        // Taken out for the call, as the answers need the rest of the node.
         let mut discovery = self.discovery.take()?;
         let links = discovery.links().clone();
         let layers: Vec<usize> = (0..).map_while(|place| discovery.layer(place)).collect();

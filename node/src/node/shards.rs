@@ -31,6 +31,7 @@ pub(super) fn end(running: Running) -> anyhow::Result<()> {
 impl Node {
     /// Opens all shards of a node.
     pub(super) fn of_shards(mut config: NodeConfig, log: &LogLevel, count: u8) -> anyhow::Result<Node> {
+        // Set before the division, or each shard would choose its own epoch.
         super::place_plan(&mut config);
         let heads = Arc::new(HeadBudget::new(crate::budget::heads(&config)));
         let part = |own| {
@@ -42,10 +43,12 @@ impl Node {
         };
         let main = Node::open(part(0), log.clone(), None).with_context(|| left_over(&config, count))?;
         let mut nodes = vec![main];
+        // The others share the first one's events thread, so that one file has the events of all.
         for own in 1..count {
             let node = Node::open(part(own), log.clone(), Some(&nodes[0].io.events))?;
             nodes.push(node);
         }
+        // Two steps, because each shard needs the channels of all.
         let door = |node: &Node| node.io.mesh.as_ref().map(|mesh| mesh.door(node.io.poller.waker()));
         let doors: Vec<_> = nodes.iter().filter_map(door).collect();
         for node in &mut nodes {
@@ -71,6 +74,7 @@ impl Node {
             let name = format!("shard {}", node.io.mesh.as_ref().map_or(0, |mesh| mesh.own()));
             let ends = Ends(waker.clone());
             let run = move || {
+                // Dropped at any end of this thread, also after a panic.
                 let _ends = ends;
                 node.run_alone()?;
                 node.take_away();
@@ -85,6 +89,7 @@ impl Node {
         let own = self.io.mesh.as_ref().map_or(0, |mesh| mesh.own());
         let empty = self.stack.is_open() && self.stack.held() == 0;
         let dir = self.config.store_dir.clone().filter(|_| own >= self.config.stack.node.shards.max(1) && empty);
+        // The store must be closed before its folder is removed.
         drop(self);
         if let Some(dir) = dir {
             let _ = std::fs::remove_dir_all(dir);
@@ -113,6 +118,7 @@ impl Node {
         let (reply, answer) = std::sync::mpsc::channel();
         door.run(move |node| {
             let done = what(node);
+            // Its messages leave before the answer, so that the asking shard can handle them next.
             node.tell_shards();
             drop(reply.send(done));
         });

@@ -108,6 +108,7 @@ impl Offline {
         if !dir.is_dir() {
             anyhow::bail!("{} is no store\nhint: give the folder that `[store] dir` names", dir.display());
         }
+        // A pipe or link in place of the file is not opened: it could block, or lead elsewhere.
         if let Err(why) = super::owner(dir)
             && why.kind() == io::ErrorKind::InvalidInput
         {
@@ -127,6 +128,7 @@ impl Offline {
             found.files.push((number, path.metadata().map_or(0, |data| data.len()), format));
             paths.insert(number, path);
         }
+        // Locked before the store is opened, so that no node starts meanwhile.
         let medium = Medium::Reading { paths, unread: Vec::new(), _lock: lock(dir)? };
         let mut offline = Offline::new(dir, medium);
         offline.open(&mut found)?;
@@ -152,6 +154,7 @@ impl Offline {
         let mut seed = [0; 8];
         let _ = File::open("/dev/urandom").and_then(|file| io::Read::read_exact(&mut &file, &mut seed));
         let config = Config {
+            // No bound of remembered deliveries and no spare files: everything is kept, nothing more is written.
             seed: u64::from_ne_bytes(seed),
             accel: crate::accel(),
             remembered: usize::MAX,
@@ -164,6 +167,7 @@ impl Offline {
     }
     fn open(&mut self, found: &mut Contents) -> anyhow::Result<()> {
         self.tell(Input::Open);
+        // Simulated time: timers of the store fire as soon as nothing else is left to do.
         while !self.said.rest.iter().any(|output| matches!(output, Output::Opened { .. })) {
             if !self.step() {
                 anyhow::bail!("the store {} does not open", self.dir.display());
@@ -250,6 +254,7 @@ impl Offline {
         let mut rope = Payload::new();
         for from in (0..len).step_by(PART as usize) {
             let part = Payload::from(give((len - from).min(PART))?);
+            // A short payload needs no spilling.
             if len <= PART {
                 rope = part;
                 break;
@@ -278,6 +283,7 @@ impl Offline {
         for (remembered, number) in deliveries.iter().zip(last_bundle + 1..) {
             self.tell(Input::Delete { bundle: BundleHandle(number), remember: Some(*remembered) });
         }
+        // Answers may come in any order; only their number counts.
         let mut left = deliveries.len();
         while left > 0 {
             self.until(|output| matches!(output, Output::Deleted { .. }).then_some(()))?;
@@ -293,6 +299,7 @@ impl Medium {
         match self {
             Medium::Reading { paths, unread, .. } => match action {
                 DiskAction::List => {
+                    // A file that vanished counts as empty.
                     let len = |path: &PathBuf| path.metadata().map_or(0, |data| data.len());
                     Ok(DiskAnswer::Files(paths.iter().map(|(number, path)| (*number, len(path))).collect()))
                 }
@@ -341,14 +348,17 @@ fn read_what_can_be(path: &Path, offset: u64, len: u64, unread: &mut Vec<Damage>
     let end = size.min(offset.saturating_add(len));
     let mut bytes = vec![0; usize::try_from(end.saturating_sub(offset)).unwrap_or(0)];
     let opened = open_regular(OpenOptions::new().read(true), path);
+    // One read first: block by block only where the disk reports errors.
     if opened.as_ref().is_ok_and(|file| file.read_exact_at(&mut bytes, offset).is_ok()) {
         return bytes.into();
     }
+    // The failed read may have filled parts of the buffer.
     bytes.fill(0);
     for (part, at) in bytes.chunks_mut(BLOCK as usize).zip((offset..).step_by(BLOCK as usize)) {
         if !opened.as_ref().is_ok_and(|file| file.read_exact_at(part, at).is_ok()) {
             part.fill(0);
             let damage = Damage { file: path.to_path_buf(), offset: at, len: part.len() as u64 };
+            // A place may be read more than once.
             if !unread.contains(&damage) {
                 unread.push(damage);
             }
@@ -361,6 +371,7 @@ fn lock(dir: &Path) -> anyhow::Result<Option<File>> {
     let path = dir.join("lock");
     let file = match open_regular(OpenOptions::new().read(true), &path) {
         Err(why) if why.kind() == io::ErrorKind::InvalidInput => return Err(unreadable(&path, &why)),
+        // A folder copied without its lock file can still be read.
         Err(_) => return Ok(None),
         Ok(file) => file,
     };

@@ -49,6 +49,7 @@ pub fn export(dir: &Path, to: &Path) -> anyhow::Result<Moved> {
         .into_iter()
         .map(|(shard, dir)| Offline::read(&dir).map(|(store, found)| (shard, store, found, dir)))
         .collect::<anyhow::Result<_>>()?;
+    // A new folder only, so that two exports never mix.
     std::fs::create_dir(to).with_context(|| format!("{}: a new folder is needed", to.display()))?;
     let list = to.join(LIST);
     let mut lines = BufWriter::new(File::create(&list).with_context(|| list.display().to_string())?);
@@ -61,6 +62,7 @@ pub fn export(dir: &Path, to: &Path) -> anyhow::Result<Moved> {
         writeln!(lines, "{about}")?;
         for bundle in &found.bundles {
             let name = format!("{:020}.bundle", bundle.bundle);
+            // The list names a bundle only after its file is complete.
             match write_bundle(&mut store, bundle, &to.join(&name))? {
                 Some(crc32c) => {
                     writeln!(lines, "{}", line(bundle, shard, &name, crc32c, ran_ms))?;
@@ -91,6 +93,7 @@ fn write_bundle(store: &mut Offline, bundle: &Found, path: &Path) -> anyhow::Res
     write(&bundle.head)?;
     let whole = store.payload(bundle, &mut write)?;
     write(&bundle.tail)?;
+    // Damage may show at the last byte, when the file exists already.
     if !whole {
         drop(out);
         std::fs::remove_file(path)?;

@@ -89,6 +89,7 @@ impl Stream {
     pub fn write_out(&mut self) -> io::Result<()> {
         let (Phase::Open(socket) | Phase::Closing { socket, .. }) = &mut self.phase else { return Ok(()) };
         let before = self.queued;
+        // Limited by the kernel, which is asked until it refuses: its readiness is reported only on change.
         while self.writable && self.queued > 0 {
             let mut slices = [IoSlice::new(&[]); PIECES];
             let mut count = 0;
@@ -103,6 +104,7 @@ impl Stream {
                 }
                 Err(why) if why.kind() == ErrorKind::WouldBlock => {
                     self.writable = false;
+                    // Less than offered: that is the room for the next time.
                     self.takes = (before - self.queued).max(ROOM_MIN);
                 }
                 Err(why) if why.kind() == ErrorKind::Interrupted => {}
@@ -114,6 +116,7 @@ impl Stream {
     /// Starts polling acknowledgments for new bytes.
     pub fn look_soon(&mut self, now: Instant) {
         let sent = self.sent;
+        // Polling stops while all bytes are acknowledged, so that an idle stream wakes nobody.
         if let Some(confirm) = self.confirm.as_mut().filter(|confirm| confirm.at.is_none() && confirm.told < sent) {
             (confirm.at, confirm.wait) = (Some(now + CONFIRM_MIN), CONFIRM_MIN);
         }
@@ -123,6 +126,7 @@ impl Stream {
         let more = self.tell_confirmed(id, inputs);
         let sent = self.sent;
         if let Some(confirm) = &mut self.confirm {
+            // The interval grows for peers that sleep or are unreachable.
             confirm.wait = if more { CONFIRM_MIN } else { (confirm.wait * 2).min(CONFIRM_MAX) };
             confirm.at = (confirm.told < sent).then_some(now + confirm.wait);
         }
@@ -145,10 +149,12 @@ impl Stream {
         // Bundles that wait in the layer still age correctly, so room is no more than the kernel takes at once, with at
         // most `bound` unsent bytes in it.
         let Phase::Open(socket) = &self.phase else { return };
+        // Room is reported after progress only; a full kernel reports writability first.
         if written == 0 || self.queued > 0 {
             return;
         }
         if written >= self.takes {
+            // All was taken, so there may be more room: grow step by step up to the bound.
             self.takes = (2 * self.takes).min(bound);
         }
         // Without an answer of the kernel, assume that it is empty.

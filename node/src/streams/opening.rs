@@ -29,6 +29,7 @@ impl Streams {
             Some(address) => drop(self.addresses.insert(link, (layer, address))),
             None => {
                 self.addresses.remove(&link);
+                // A later link of this number gets its own warning.
                 self.unreachable.remove(&link);
             }
         }
@@ -56,6 +57,7 @@ impl Streams {
             let layer = *layer;
             match socket.accept() {
                 Ok((socket, from)) => {
+                    // Small segments such as acknowledgments must not wait for more data.
                     let ready = socket.set_nonblocking(true).and_then(|()| socket.set_nodelay(true));
                     let serial = self.next_serial();
                     if ready.and_then(|()| register.stream(&socket, serial)).is_ok() {
@@ -65,7 +67,9 @@ impl Streams {
                     }
                 }
                 Err(why) if why.kind() == ErrorKind::WouldBlock => return,
+                // The peer gave up before it was accepted; others may wait behind it.
                 Err(why) if matches!(why.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted) => {}
+                // Usually out of descriptors, of which no event reports the end.
                 Err(why) => {
                     tracing::warn!("cannot accept a connection: {why}; trying again in a second");
                     self.accept_again = Some(now + Duration::from_secs(1));
@@ -97,6 +101,7 @@ impl Streams {
         if let Some(link) = link.filter(|_| !addresses.is_empty()) {
             self.located(link, &addresses, io.inputs);
         }
+        // The layer may have closed the stream meanwhile.
         if self.streams.get(&stream).is_some_and(|s| matches!(s.phase, Phase::Resolving)) {
             self.try_next(stream, addresses.into(), now, io);
         }
@@ -110,6 +115,7 @@ impl Streams {
     ) {
         while let Some(to) = addresses.pop_front() {
             let serial = self.next_serial();
+            // Peers recognize a node by its listening address, so connections come from there.
             let from = self.streams.get(&id).and_then(|stream| self.home(stream.layer, &to));
             let attempt = stream::connect(&to, from.as_ref());
             let attempt = attempt.and_then(|socket| io.register.stream(&socket, serial).map(|()| socket));
@@ -136,8 +142,11 @@ impl Streams {
         let reach = |ip: IpAddr| (ip.is_ipv4(), ip.is_loopback(), local(ip));
         let own = self.listeners.iter().filter(|(of, _)| *of == layer);
         let places = own.filter_map(|(_, listener)| listener.local_addr().ok());
+        // Only an address of the same reach can be the source: loopback, link-local or global.
         let mut homes = places.filter(|at| !at.ip().is_unspecified() && reach(at.ip()) == reach(to.ip()));
+        // With several candidates, choosing one would be a guess.
         let mut home = homes.next().filter(|_| homes.next().is_none())?;
+        // The listening port itself is taken.
         home.set_port(0);
         Some(home)
     }
@@ -169,6 +178,7 @@ impl Streams {
             stream.told = true;
         }
         inputs.push_back(Input::Socket(stream.layer, socket::Input::Opened { stream: id, from }));
+        // A first small room; more after the kernel has taken it.
         inputs.push_back(Input::Socket(
             stream.layer,
             socket::Input::Writable { stream: id, room: self.bounds.queue.min(ROOM_MIN) },

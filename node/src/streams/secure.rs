@@ -32,6 +32,7 @@ impl Streams {
         match session {
             Ok(session) => {
                 stream.tls = Some(Box::new(session));
+                // A client's first record is there at once.
                 self.seal(id, inputs);
             }
             Err(why) => self.insecure(id, &why, inputs),
@@ -80,6 +81,7 @@ impl Streams {
             Err(why) => return self.insecure(id, &why, inputs),
         };
         if let Some(proven) = heard.proven {
+            // A contradiction is logged here, but the layer decides whether to continue.
             let contradicts = heard.contradicts.is_some();
             if let Some(why) = heard.contradicts {
                 self.warn(id, &why);
@@ -90,9 +92,11 @@ impl Streams {
             let data = Payload::from(plain.freeze());
             inputs.push_back(Input::Socket(layer, socket::Input::Data { stream: id, data }));
         }
+        // Handshake and alerts may have produced records.
         self.seal(id, inputs);
         if heard.ended
             && let Some(stream) = self.streams.get_mut(&id).filter(|stream| !stream.peer_closed)
+        // After a close_notify, further bytes are not authenticated and are not read.
         {
             (stream.peer_closed, stream.readable) = (true, false);
             inputs.push_back(Input::Socket(layer, socket::Input::Closed { stream: id, error: false }));

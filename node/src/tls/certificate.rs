@@ -28,6 +28,7 @@ const BEHIND: Duration = Duration::from_secs(86_400);
 /// Other endpoint IDs are ignored (RFC 9174 section 4.4.1): the owner of an application's endpoint may not speak for
 /// the node.
 pub fn node_ids(certificate: &CertificateDer<'_>) -> Vec<String> {
+    // An unreadable certificate proves nothing, but the handshake has its own checks.
     let Ok(certificate) = Certificate::from_der(certificate) else { return Vec::new() };
     let extensions = certificate.tbs_certificate.extensions.unwrap_or_default();
     let names = extensions.iter().filter(|extension| extension.extn_id == ALTERNATIVE_NAMES);
@@ -81,6 +82,7 @@ pub(super) fn authority_params(key: &KeyPair, valid: Duration) -> Result<Certifi
     // The name distinguishes authorities.
     let number = params.key_identifier(key).iter().take(4).fold(0u32, |number, byte| number << 8 | u32::from(*byte));
     params.distinguished_name.push(DnType::CommonName, format!("Farlink test authority {number:08x}"));
+    // No intermediates: this authority signs nodes only.
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     hold(&mut params, valid);
@@ -110,10 +112,12 @@ pub fn of_node(authority: &Made, node_ids: &[String], hosts: &[String], valid: D
 // 9174-4.4.2-1, 9174-4.4.2-4, 9174-4.4.2.1-1, 9174-4.4.3-5, 9174-4.4.3-8
 pub(super) fn node_params(node_ids: &[String], hosts: &[String], valid: Duration) -> anyhow::Result<CertificateParams> {
     let mut params = CertificateParams::new(Vec::new())?;
+    // For people; verification uses alternative names only.
     params.distinguished_name.push(DnType::CommonName, node_ids.first().map_or("node", String::as_str));
     params.is_ca = IsCa::ExplicitNoCa;
     params.use_authority_key_identifier_extension = true;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    // Some TLS software accepts a certificate only with its role among the purposes.
     params.extended_key_usages = vec![
         ExtendedKeyUsagePurpose::ServerAuth,
         ExtendedKeyUsagePurpose::ClientAuth,

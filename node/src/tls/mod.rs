@@ -57,6 +57,7 @@ impl Credentials {
         for authority in certificates(&files.authorities)? {
             roots.add(authority).map_err(|why| format!("{}: no authority: {why}", files.authorities.display()))?;
         }
+        // Without Node IDs the certificate may still prove a host, so an empty list is no error.
         let own = chain.first().map(|own| certificate::node_ids(own)).unwrap_or_default();
         let (roots, provider) = (Arc::new(roots), Arc::new(rustls::crypto::ring::default_provider()));
         let wrong = |why: rustls::Error| {
@@ -154,6 +155,7 @@ impl Session {
     /// Cause of the stream's end. [`Session::take`] may still return an alert for the peer.
     pub fn hear(&mut self, mut bytes: &[u8], plain: &mut BytesMut) -> Result<Heard, String> {
         while !bytes.is_empty() && !self.ended {
+            // Input may end within a record; rustls keeps the incomplete one.
             self.tls.read_tls(&mut bytes).map_err(|why| why.to_string())?;
             let state = self.tls.process_new_packets().map_err(|why| reason(&why))?;
             let (from, more) = (plain.len(), state.plaintext_bytes_to_read());
@@ -162,10 +164,12 @@ impl Session {
             self.ended = state.peer_has_closed();
         }
         let mut heard = Heard { ended: self.ended, ..Heard::default() };
+        // Once: certificates are complete only at the end of the handshake.
         if !self.told && !self.tls.is_handshaking() {
             self.told = true;
             let shown = self.tls.peer_certificates().and_then(<[_]>::first);
             let proven = shown.map(|shown| certificate::node_ids(shown)).unwrap_or_default();
+            // A certificate with Node IDs needs no host (RFC 9174 section 4.4.4).
             let nameless = shown.filter(|_| proven.is_empty());
             heard.contradicts = nameless.and_then(|shown| Some(reason(&verify::verify_host(shown, &self.host).err()?)));
             heard.proven = Some(proven);

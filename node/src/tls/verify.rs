@@ -38,6 +38,7 @@ impl ExtendedKeyUsageValidator for Purposes {
                 return Ok(());
             }
         }
+        // The context names the purpose that RFC 9174 asks for, although others would do.
         let required = KeyUsage::required(BUNDLE_SECURITY);
         let lacks = webpki::RequiredEkuNotFoundContext { required, present: Vec::new() };
         if says { Err(webpki::Error::RequiredEkuNotFoundContext(lacks)) } else { Ok(()) }
@@ -136,6 +137,7 @@ impl ServerCertVerifier for Servers {
         _shown: &CertificateDer<'_>,
         _signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
+        // Never called, as only TLS 1.3 is offered; refused in case it is.
         Err(PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig.into())
     }
     fn verify_tls13_signature(

@@ -126,7 +126,7 @@ impl Disk {
 
 /// Most bytes of one file of a store in this folder.
 pub fn file_max(dir: &Path) -> u64 {
-    // A full disk frees room file by file, so a disk should hold at least 32 of them. A disk that does not report its
+    // A full disk regains room file by file, so a disk should hold at least 32 of them. A disk that does not report its
     // size sets no bound.
     let (room, longest) = farlink_os::disk::room(dir).unwrap_or((u64::MAX, u64::MAX));
     (room / 32).max(FILE_LEAST).min(longest)

@@ -42,7 +42,7 @@ enum Said {
 /// Events of one turn, with the offset that turns instants into wall time.
 type Batch = (i128, Vec<Said>);
 
-/// Whether the log shows events of bundles and sessions.
+/// Classes of frequent events that the log shows.
 #[derive(Debug, Default)]
 struct Wanted {
     /// Bundle events.

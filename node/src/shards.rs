@@ -88,7 +88,7 @@ pub(crate) struct Mesh {
     pub others: Vec<Handle>,
     /// Bytes offered without a verdict, or not received yet, at which this shard stops reading.
     offered_max: u64,
-    /// That bound is reached.
+    /// Whether that bound is reached.
     full: bool,
 }
 

@@ -94,8 +94,7 @@ fn router(api: Api, bodies: Arc<bodies::BodyRoom>) -> Router {
         .with_state(api)
 }
 
-/// Error answer: HTTP status, and a message whose hint follows `
-/// hint: `.
+/// Error answer: HTTP status, and a message with its hint on the next line.
 struct Problem(StatusCode, String);
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {

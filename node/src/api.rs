@@ -1,5 +1,7 @@
-//! The control API: ask and change a running node over HTTP. Every change is one step of the thread
-//! that owns the stack, so it happens whole or not at all. `docs/reference/openapi.json` describes it.
+//! Control API: queries and changes of a running node over HTTP.
+//!
+//! Every change is one step of the thread that owns the stack, so it takes effect whole or not at all.
+//! `docs/reference/openapi.json` describes the API.
 
 mod bodies;
 mod bundles;
@@ -31,32 +33,31 @@ use std::fmt::Write;
 use std::sync::Arc;
 use tokio::sync::broadcast;
 
-/// The API's description.
+/// OpenAPI description, served at `/openapi.json`.
 const OPENAPI: &str = include_str!("../../docs/reference/openapi.json");
 
 /// Longest body of a request: a contact plan of some 200,000 lines.
 const BODY_MAX: usize = 16 << 20;
-/// Bodies of all requests together have this part of the node's memory.
+/// Divisor of the node's memory that bounds the bodies of all requests together.
 const BODIES_PART: u64 = 16;
-/// Items of a list that is asked for without a limit, and the most anyone gets at once: a page of 10,000 and one to
-/// see that there are more.
+/// Default and largest number of items of one page: 10,000, and one more to see whether another page follows.
 const PAGE: usize = 100;
 const PAGE_MAX: usize = 10_001;
 
 #[derive(Clone)]
 struct Api {
     node: Handle,
-    /// The node's other shards.
+    /// Other shards of the node.
     others: Vec<Handle>,
     metrics: Vec<Arc<Metrics>>,
     live: broadcast::Sender<Arc<str>>,
     log: LogLevel,
 }
 
-/// Serves the API on a thread of its own; gives the places it is served at, to be kept as long as it is.
+/// Serves the API on its own thread; returns the places it is served at, to be kept while it runs.
 ///
 /// # Errors
-/// When a place cannot be had, or the token is not a secret.
+/// If a place cannot be opened or the token is unusable.
 pub fn start(settings: &ApiSettings, node: &Node) -> anyhow::Result<Vec<door::Place>> {
     let (doors, places): (Vec<_>, Vec<_>) = door::open(settings)?.into_iter().unzip();
     let (handle, others) = (node.handle(), node.others());
@@ -93,7 +94,7 @@ fn router(api: Api, bodies: Arc<bodies::BodyRoom>) -> Router {
         .with_state(api)
 }
 
-/// Why a request is not served.
+/// Error answer: HTTP status, and a message with its hint on the next line.
 struct Problem(StatusCode, String);
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
@@ -181,7 +182,7 @@ fn quota(quota: &QuotaStatus) -> Value {
 fn texts(endpoints: &[EndpointId]) -> Vec<String> {
     endpoints.iter().map(ToString::to_string).collect()
 }
-/// Those heard, and how many beacons.
+/// Neighbours heard by discovery, with counters of beacons.
 type Heard = (Vec<Announced>, BeaconCounts);
 fn announcements((heard, counts): &Heard) -> Value {
     json!({
@@ -217,11 +218,11 @@ fn link(link: &LinkStatus, heard: Option<&Heard>) -> Value {
     })
 }
 
-/// Which part of a list is wanted. A page shorter than its limit is the last.
+/// Part of a list that a client asks for; a page shorter than its limit is the last.
 #[derive(Deserialize)]
 struct Page {
     limit: Option<usize>,
-    /// Items before the page.
+    /// Items skipped before the page.
     #[serde(default)]
     offset: usize,
 }
@@ -253,7 +254,7 @@ async fn remove_link(State(api): State<Api>, Path(name): Path<String>) -> Answer
     let asked = name.clone();
     if api.ask(move |node| node.remove_link(&name)).await? { done() } else { Err(api.no_such_link(&asked).await) }
 }
-/// Nothing is called that; `there` is what there is.
+/// Answer for an unknown name; `there` lists the existing ones.
 fn not_there(what: &str, asked: &str, there: &[String]) -> Problem {
     let hint =
         if there.is_empty() { format!("there is no {what} at all") } else { format!("there are {}", there.join(", ")) };
@@ -320,7 +321,7 @@ async fn replace_contacts(State(api): State<Api>, body: String) -> Answer {
     api.ask(move |node| node.set_plan(plan)).await?;
     done()
 }
-/// Changes a copy of the plan by each contact of `by`, in the plan's own time, and puts it in force.
+/// Applies `change` to a copy of the plan for each contact of `by`, in the plan's own time, and activates the copy.
 fn change_plan(node: &mut Node, by: ContactPlan, change: impl Fn(&mut Vec<Contact>, Contact)) -> Result<(), String> {
     let mut plan = node.stack.plan().map_or_else(ContactPlan::default, |index| index.plan().clone());
     let epoch = plan.epoch.or(node.config.epoch);
@@ -347,7 +348,7 @@ struct Route {
     next_hop: Option<String>,
 }
 impl Route {
-    /// A pattern some endpoint can match, or why not.
+    /// Accepts the route if some endpoint can match its pattern.
     fn checked(self) -> Result<Route, Problem> {
         if EndpointId::is_pattern(&self.pattern) {
             return Ok(self);

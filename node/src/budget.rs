@@ -1,5 +1,7 @@
-//! One memory budget: every table and buffer has its share of it, and where what is allocated nears it,
-//! bundles let go of what they share, strangers are refused, then everybody.
+//! Memory budget of a node: each table and buffer has a share of it.
+//!
+//! As allocated memory approaches the budget, bundles first drop shared bytes; then unknown neighbours are refused,
+//! then everybody.
 
 use crate::buffers::PIECE;
 use crate::config::NodeConfig;
@@ -11,48 +13,48 @@ use farlink_stack::{Input, Limits, Pressure, SHORT_HEAD_BYTES, StoreKind};
 use std::collections::VecDeque;
 
 pub use farlink_base::node::MEMORY_MIN as LEAST;
-/// What one bundle takes beside its payload: in the book, in the store's index, a short head.
+/// Memory of one bundle beside its payload: entries of the book and the store's index, and a short head.
 const BUNDLE_BYTES: u64 = 512 + SHORT_HEAD_BYTES;
-/// The table of bundles has this part of the whole, and what long heads take beyond it as much.
+/// Divisor of the budget for the table of bundles, and once more for the long heads beyond it.
 const TABLE_PART: u64 = 8;
-/// Bundles with incomplete heads have this part of the whole where there are several shards.
+/// Divisor of the budget for bundles with incomplete heads, on a node of several shards.
 const HEADS_PART: u64 = 32;
-/// What one remembered identity takes, in the agent and in the store's index.
+/// Memory of one remembered bundle identity, in the agent and the store's index.
 const REMEMBERED_BYTES: u64 = 432;
-/// What one neighbour that came by itself takes, its session included.
+/// Memory of one neighbour that nobody configured, including its session.
 const STRANGER_BYTES: u64 = 16 << 10;
-/// What one fragment waiting to be joined takes beside the bundle it is.
+/// Memory of one fragment awaiting reassembly, beside its bundle.
 const FRAGMENT_BYTES: u64 = 256;
-/// What one registration takes.
+/// Memory of one registration.
 const REGISTRATION_BYTES: u64 = 1024;
-/// Most pieces of read buffers kept for use again.
+/// Most spare read buffers.
 const READ_BUFFERS_MAX: u64 = 64;
-/// Least bytes a layer may have queued on one stream: of a fast link's, what leaves between two turns.
+/// Least bytes that a layer may queue on one stream: a fast link sends this much between two turns.
 const STREAM_QUEUE_LEAST: u64 = 64 << 10;
 /// Most bytes read in a turn from all streams.
 const STREAM_READ_MAX: u64 = 8 << 20;
-/// How often it is looked whether the allocator keeps too many free pages.
+/// Interval between checks of the free pages that the allocator keeps.
 const LOOK: Duration = Duration::from_millis(20);
-/// How often scarce memory is said again.
+/// Interval at which the stack is reminded of scarce memory.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// A part of the budget.
+/// One share of the budget.
 #[derive(Clone, Copy, Debug)]
 pub struct Share {
-    /// What for.
+    /// Table or buffer that the share is for.
     pub name: &'static str,
-    /// Most bytes.
+    /// Bound in bytes.
     pub limit: u64,
-    /// Bytes now, where they are counted apart.
+    /// Bytes in use, if counted separately.
     pub used: Option<u64>,
 }
 
 /// The memory of a node.
 #[derive(Debug)]
 pub struct Budget {
-    /// Of all shards of the process.
+    /// Budget of all shards of the process.
     total: u64,
-    /// Of this one.
+    /// Budget of this shard.
     part: u64,
     limits: Limits,
     layers: u64,
@@ -61,17 +63,16 @@ pub struct Budget {
     looked: Instant,
 }
 
-/// Bytes that all shards of a node may use.
+/// Memory for all shards of a node, bytes.
 fn whole(config: &NodeConfig) -> u64 {
     config.stack.node.memory.map_or_else(|| (memory::available() / 2).max(LEAST), DataVolume::bytes)
 }
-/// Bytes of bundles whose heads are incomplete, of all shards of a node together: of what may be arriving, this is no part
-/// of any shard.
+/// Bytes for bundles with incomplete heads, shared by all shards; no shard's own bound of arriving bytes includes them.
 pub(crate) fn heads(config: &NodeConfig) -> u64 {
     whole(config) / HEADS_PART
 }
 
-/// A bound that was lowered to its share of the budget.
+/// Lowers a bound to its share; a change of a configured value is added to `said`.
 fn lower(key: &str, bound: &mut u64, share: u64, each: u64, default: u64, said: &mut Vec<String>) {
     let most = (share / each).max(1);
     if *bound > most {
@@ -83,8 +84,8 @@ fn lower(key: &str, bound: &mut u64, share: u64, each: u64, default: u64, said: 
 }
 
 impl Budget {
-    /// Gives every table and buffer of the configuration its share, and says what that lowers of what the
-    /// file gives: a bound is the smaller of its key and its share.
+    /// Assigns shares to all tables and buffers: each bound becomes the smaller of its setting and its share. Returns
+    /// the budget and a message for every setting that was lowered.
     pub fn apply(config: &mut NodeConfig) -> (Budget, Vec<String>) {
         let whole = whole(config);
         let shards = config.stack.shards.as_ref().map_or(1, |shards| u64::from(shards.count));
@@ -96,6 +97,7 @@ impl Budget {
         let limits = &mut config.stack.node.limits;
         let mut bytes = |key: &str, bound: &mut u64, share: u64, default: u64| {
             if *bound > share {
+                // Only values from the file are worth a message; defaults shrink silently.
                 if *bound != default {
                     let (share, given) = (exact_volume(share), exact_volume(*bound));
                     said.push(format!("{key} is {share}, its share of the memory budget, not {given}"));
@@ -103,11 +105,14 @@ impl Budget {
                 *bound = share;
             }
         };
+        // Shares are fixed eighths and sixteenths: `sum_of_shares_stays_within_budget` checks that they leave room for
+        // the rest.
         bytes("limits.memory_bytes", &mut limits.memory_bytes, total / 8, default.memory_bytes);
+        // With several shards, incomplete heads have a common pool that is taken from here.
         let arriving = if shards > 1 { total / 8 - total / HEADS_PART } else { total / 8 };
         bytes("limits.arriving_bytes", &mut limits.arriving_bytes, arriving, default.arriving_bytes);
         bytes("limits.head_bytes", &mut limits.head_bytes, total / TABLE_PART, default.head_bytes);
-        // What is longer goes to disk as it arrives, or is too large.
+        // Longer payloads are spilled to disk as they arrive, or the bundle is too large.
         let spill_from = &mut config.stack.node.store.spill_from.0;
         *spill_from = (*spill_from).min(limits.arriving_bytes / 4);
         if in_memory || *spill_from == 0 {
@@ -116,6 +121,7 @@ impl Budget {
         if in_memory {
             let capacity = &mut config.stack.node.store.capacity.0;
             bytes("store.capacity", capacity, total / 4, usual.store.capacity.bytes());
+            // A store in memory is part of this budget, so the bounds within it follow its capacity.
             limits.stranger_bytes = limits.stranger_bytes.min(*capacity / 2);
             limits.reserved_bytes = limits.reserved_bytes.min(*capacity / 16);
         }
@@ -124,6 +130,7 @@ impl Budget {
         let holders = rows().filter(|info| !info.held.is_empty()).count() as u64;
         for layer in &mut config.stack.layers {
             let Some(info) = layer.kind.info() else { continue };
+            // All layers that hold received data share one sixteenth.
             let (defaults, share) = (info.settings(), total / 16 / holders.max(1));
             for name in info.held {
                 let (Some(mut bound), Some(row)) =
@@ -140,7 +147,7 @@ impl Budget {
             let defaults = info.settings();
             let default = defaults.iter().find(|row| row.name == SESSIONS).map_or(0, |row| row.default);
             let Some(mut sessions) = layer.kind.value(SESSIONS) else { continue };
-            // Each configured neighbour has room beside as many strangers, also one without an address.
+            // Each configured neighbour has room beside as many unknown ones, even if its link has no address.
             let configured = config.stack.links.iter().filter(|link| link.layer == at).count() as u64;
             let share = (total / 16 / streamed.max(1)).max(2 * configured * STRANGER_BYTES);
             lower(
@@ -183,12 +190,13 @@ impl Budget {
             said,
         )
     }
-    /// Looks at what is allocated; says so where it became scarce, or enough again. True where free pages went back to the
-    /// kernel: then other threads are to give back theirs.
+    /// Measures allocated memory and reports a change of pressure. Returns true if free pages went back to the kernel;
+    /// other threads should then return theirs.
     pub fn look(&mut self, now: Instant, inputs: &mut VecDeque<Input>) -> bool {
         let Some(in_use) = allocator::in_use() else { return false };
         let given_back = self.give_back(now, in_use);
         let level = self.level_at(in_use);
+        // The stack lets go of memory step by step, so high pressure is repeated.
         if level == self.level && (level == Pressure::None || now < self.said + AGAIN) {
             return given_back;
         }
@@ -204,9 +212,9 @@ impl Budget {
         inputs.push_back(Input::Pressure(level));
         given_back
     }
-    /// Free pages that the allocator keeps for use again count to the budget as well: where they take a sixteenth of
-    /// it and the process more than ten, they go back to the kernel.
+    /// Returns free pages to the kernel if they take more than a sixteenth of the budget and the process more than ten.
     fn give_back(&mut self, now: Instant, in_use: u64) -> bool {
+        // Reading `/proc` costs system calls: not in every turn.
         if now < self.looked + LOOK {
             return false;
         }
@@ -218,9 +226,10 @@ impl Budget {
         }
         many
     }
-    /// Scarce from nine sixteenths of the budget on, full from eleven; a sixteenth less ends either. The rest is
-    /// for what the allocator, the kernel and the turn under way need.
+    /// Pressure at this use of memory.
     fn level_at(&self, in_use: u64) -> Pressure {
+        // High from 9/16 of the budget, full from 11/16; a level ends 1/16 lower, so that it does not flap. The rest is
+        // for the allocator, the kernel and the current turn.
         let from = |level: Pressure, sixteenths: u64| {
             let sixteenths = sixteenths - u64::from(self.level >= level);
             in_use >= self.total / 16 * sixteenths
@@ -233,8 +242,7 @@ impl Budget {
             Pressure::None
         }
     }
-    /// Why nothing is taken, or nothing with a long head, once a store was opened that holds so many bundles
-    /// and long heads.
+    /// Message for a store, just opened, that holds more bundles or long heads than memory allows.
     pub fn overfull(&self, bundles: u64, heads: u64) -> Option<String> {
         let limits = &self.limits;
         let what = if bundles >= limits.bundles {
@@ -246,6 +254,7 @@ impl Budget {
         } else {
             return None;
         };
+        // One bundle more than now, so that the node accepts again.
         let needed = ((bundles + 1) * BUNDLE_BYTES).max(heads) * TABLE_PART;
         let hint = if needed > self.part {
             format!("`[limits] memory` of at least {} MiB would hold them", needed.div_ceil(1 << 20))
@@ -254,35 +263,35 @@ impl Budget {
         };
         Some(format!("the store holds {what}\nhint: {hint}"))
     }
-    /// How scarce memory is.
+    /// Current memory pressure.
     pub fn level(&self) -> Pressure {
         self.level
     }
-    /// Bytes that bundles on their way in from applications may take.
+    /// Bound of the bytes of bundles arriving from applications.
     pub fn applications(&self) -> u64 {
         self.part / 8
     }
-    /// Pieces of read buffers kept for use again.
+    /// Number of spare read buffers.
     pub fn read_buffers(&self) -> usize {
         (self.part / 64 / PIECE as u64).clamp(1, READ_BUFFERS_MAX) as usize
     }
-    /// Bytes of streams: queued by a layer on one of them, and read in a turn from all of them.
+    /// Bounds of streams: bytes that a layer may queue on one, and bytes read from all in one turn.
     pub fn streams(&self) -> Bounds {
         Bounds {
             queue: (self.part / 256).clamp(STREAM_QUEUE_LEAST, QUEUE_BOUND),
             read: (self.part / 32).min(STREAM_READ_MAX) as usize,
         }
     }
-    /// Bytes of the whole.
+    /// Budget of the whole process, bytes.
     pub fn total(&self) -> u64 {
         self.total
     }
-    /// Bytes allocated now, in a process that counts them.
+    /// Bytes allocated now, if the process counts them.
     pub fn in_use(&self) -> Option<u64> {
         allocator::in_use()
     }
-    /// What each share may take, and takes: payloads of held bundles and of arriving ones, how many
-    /// bundles are held and what their long heads take, and pieces of read buffers.
+    /// Bound and use of each share: payloads of held and arriving bundles, number of bundles, long heads, read buffers
+    /// and others.
     pub fn shares(
         &self,
         (held, arriving): (u64, u64),
@@ -309,7 +318,7 @@ impl Budget {
     }
 }
 
-/// Setting of layers over streams that bounds their sessions.
+/// Name of the setting of stream layers that bounds their sessions.
 const SESSIONS: &str = "sessions";
 
 #[cfg(test)]
@@ -322,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn all_shares_together_are_no_more_than_the_budget_whatever_it_is() {
+    fn sum_of_shares_stays_within_budget() {
         for memory in ["64 MiB", "256 MiB", "1 GiB", "100 GiB"] {
             for (store, file) in
                 [("memory", "[store]\nkind = \"memory\"\ncapacity = \"1 TB\"\n"), ("disk", "[store]\ndir = \"s\"\n")]
@@ -333,7 +342,7 @@ mod tests {
                 let capacity = (store == "memory").then_some(config.stack.node.store.capacity.bytes());
                 let shares = budget.shares((0, 0), capacity, (0, 0), 0);
                 let sum: u64 = shares.iter().map(|share| share.limit).sum();
-                // What applications, sessions and the control API have is bounded by them.
+                // The remainder bounds applications, sessions and the control API.
                 let most = if store == "memory" { 16 } else { 14 };
                 assert!(sum * 16 <= budget.total() * most, "{memory} {store}: {shares:?}");
                 let ltp = &config.stack.layers[1].kind;
@@ -344,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_file_gives_is_lowered_to_its_share_and_said() {
+    fn configured_bounds_are_lowered_to_shares() {
         let mut lowered = config("[limits]\nmemory = \"256 MiB\"\nbundles = 5000000\narriving_bytes = \"64 MiB\"\n");
         let (_, said) = Budget::apply(&mut lowered);
         assert_eq!(said.len(), 2, "{said:?}");
@@ -381,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_holds_more_than_memory_is_for_is_said_with_the_memory_that_would_do() {
+    fn overfull_store_names_memory_needed() {
         let (budget, _) = Budget::apply(&mut config("[limits]\nmemory = \"64 MiB\"\n"));
         assert_eq!(budget.overfull(10_921, 8_388_607), None);
         let said = budget.overfull(300_000, 0).unwrap();
@@ -399,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn scarcity_has_a_way_in_and_a_way_out() {
+    fn pressure_levels_have_hysteresis() {
         let (mut budget, _) = Budget::apply(&mut config("[limits]\nmemory = \"160 MiB\"\n"));
         let mut see = |mib: u64| {
             budget.level = budget.level_at(mib << 20);

@@ -3,24 +3,24 @@
 use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
 
-/// Bytes of one piece of memory: four full reads.
+/// Bytes of one piece of memory: four reads of full length.
 pub const PIECE: usize = 1 << 20;
 
-/// A pool of read buffers. What is read is handed on as [`Bytes`] without a copy.
+/// Pool of read buffers, which hands data on as [`Bytes`] without a copy.
 #[derive(Debug)]
 pub struct Buffers {
     current: BytesMut,
     used: VecDeque<BytesMut>,
-    /// Pieces kept for use again.
+    /// Most pieces kept for reuse.
     kept: usize,
 }
 
 impl Buffers {
-    /// A pool that keeps so many pieces.
+    /// Creates a pool that keeps this many pieces.
     pub fn keeping(kept: usize) -> Buffers {
         Buffers { current: BytesMut::new(), used: VecDeque::new(), kept }
     }
-    /// A buffer with at least `room` (at most 1 MiB) spare bytes and nothing in it.
+    /// Returns an empty buffer with at least `room` (at most 1 MiB) spare bytes.
     pub fn spare(&mut self, room: usize) -> &mut BytesMut {
         if self.current.capacity() < room {
             let full = std::mem::take(&mut self.current);
@@ -34,20 +34,21 @@ impl Buffers {
         }
         &mut self.current
     }
-    /// Pieces that are kept or that slices of are alive, as far as the pool knows them, the current one included.
+    /// Pieces known to the pool: the current one, and those kept or still referenced.
     pub fn pieces(&self) -> usize {
         self.used.len() + 1
     }
-    /// Gives back what nobody uses: the next burst may be smaller.
+    /// Frees unreferenced pieces; the next burst may be smaller.
     pub fn give_back(&mut self) {
         self.used.retain_mut(|piece| !piece.try_reclaim(PIECE));
     }
-    /// Takes what was read into the buffer.
+    /// Removes the data that was read into the buffer.
     pub fn take(&mut self) -> Bytes {
         self.current.split().freeze()
     }
-    /// A piece no slice of which is alive any more.
+    /// Finds a piece without live slices.
     fn reclaim(&mut self) -> Option<BytesMut> {
+        // A few tries only: most pieces of a burst are still referenced, and the oldest are freed first.
         for _ in 0..self.used.len().min(4) {
             let mut piece = self.used.pop_front()?;
             if piece.try_reclaim(PIECE) {
@@ -70,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_used_again_only_when_its_slices_are_gone() {
+    fn buffer_is_reused_after_slices_drop() {
         let mut buffers = Buffers::keeping(64);
         let held: Vec<_> = (0..40).map(|i| fill(&mut buffers, i)).collect();
         for (i, bytes) in held.iter().enumerate() {

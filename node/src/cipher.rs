@@ -1,9 +1,9 @@
-//! AES-GCM by ring, which TLS uses as well: several times as fast as portable code.
+//! AES-GCM of ring, which TLS uses as well: several times as fast as the portable code.
 
 use farlink_base::AesGcm;
 use ring::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, Nonce, Tag, UnboundKey};
 
-/// What BPSec uses.
+/// AES-GCM for BPSec.
 pub(crate) const AES_GCM: AesGcm = AesGcm { seal, open };
 
 fn key(bytes: &[u8]) -> Option<LessSafeKey> {
@@ -12,6 +12,7 @@ fn key(bytes: &[u8]) -> Option<LessSafeKey> {
 }
 
 fn seal(bytes: &[u8], iv: &[u8; 12], aad: &[u8], text: &mut [u8]) -> Option<[u8; 16]> {
+    // The caller makes IVs unique per key (RFC 9173 section 4.3.1); ring cannot check that here.
     let nonce = Nonce::assume_unique_for_key(*iv);
     let tag = key(bytes)?.seal_in_place_separate_tag(nonce, Aad::from(aad), text).ok()?;
     tag.as_ref().try_into().ok()
@@ -45,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn it_makes_and_opens_what_portable_code_does() {
+    fn ciphertext_matches_portable_code() {
         let mut rng = Rng::new(5);
         let mut some = |len: u64| (0..len).map(|_| rng.next_u64() as u8).collect::<Vec<u8>>();
         for (key_len, len) in [(16, 0), (32, 1), (16, 15), (32, 4_000), (32, 70_001)] {
@@ -53,7 +54,7 @@ mod tests {
             let iv: [u8; 12] = some(12).try_into().unwrap();
             let (ours, theirs) = (sealed(&text, &key, iv, Some(&AES_GCM)), sealed(&text, &key, iv, None));
             assert_eq!(ours, theirs, "{len} bytes");
-            // A key that fits in length only comes first: what it spoils is read again.
+            // The first key fits in length only: opening with it spoils the text, which must then be read again.
             let keys = [Secret::new(some(key_len)), Secret::new(key.clone())];
             for faster in [Some(&AES_GCM), None] {
                 let mut bundle = ours.clone();

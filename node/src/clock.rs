@@ -6,8 +6,8 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 /// A wall clock that moves by more than this against the monotonic one has stepped.
 const STEP_NS: i128 = 50_000_000;
 
-/// Monotonic time now; the origin is the machine's (boot), so that events of several processes of
-/// one machine are comparable.
+/// Monotonic time now. Its origin is the machine's boot, so that events of several processes on one machine are
+/// comparable.
 pub fn now() -> Instant {
     Instant(nanoseconds(clock_gettime(ClockId::Monotonic)))
 }
@@ -17,7 +17,7 @@ pub fn unix_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::Realtime))
 }
 
-/// Which start of the machine this is, and the time since, suspended or not, ms.
+/// Boot ID of the machine, and milliseconds since boot, including time suspended.
 pub fn boot() -> (String, u64) {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     (id.trim().to_string(), nanoseconds(clock_gettime(ClockId::Boottime)) / 1_000_000)
@@ -32,14 +32,14 @@ fn nanoseconds(time: Timespec) -> u64 {
 pub struct WallClock {
     trusted: bool,
     error_ms: u64,
-    /// Added to what the machine says.
+    /// Offset added to the machine's wall clock.
     wrong_ns: i64,
     offset_ns: i128,
     checked: Instant,
 }
 
 impl WallClock {
-    /// Starts watching. An untrusted clock is never believed.
+    /// Starts watching. An untrusted clock never gives UTC.
     pub fn new(settings: &NodeSettings) -> Self {
         WallClock {
             trusted: settings.clock == ClockTrust::Trusted,
@@ -49,11 +49,11 @@ impl WallClock {
             checked: now(),
         }
     }
-    /// Adds this to what the machine says from now on; the next check sees it.
+    /// Sets an offset of the machine's wall clock; the next check sees it.
     pub fn set_wrong_by(&mut self, wrong_ns: i64) {
         self.wrong_ns = wrong_ns;
     }
-    /// What the stack is told.
+    /// Current reading for the stack.
     pub fn reading(&self) -> Clock {
         let at = now();
         let unix_ms = u64::try_from((i128::from(at.0) + self.offset_ns) / 1_000_000).unwrap_or(0);
@@ -63,7 +63,7 @@ impl WallClock {
         }
         Clock { at, utc: Some(DtnTime::from_unix_ms(unix_ms)), error_ms: self.error_ms }
     }
-    /// Looks once a second whether the wall clock stepped; gives the new reading if so.
+    /// Checks once a second whether the wall clock stepped; returns the new reading if so.
     pub fn check(&mut self, now: Instant) -> Option<Clock> {
         if now.0 < self.checked.0 + 1_000_000_000 {
             return None;
@@ -76,7 +76,7 @@ impl WallClock {
         }
         (stepped && self.trusted).then(|| self.reading())
     }
-    /// When [`WallClock::check`] wants to be called next.
+    /// Time of the next call of [`WallClock::check`].
     pub fn next_check(&self) -> Instant {
         Instant(self.checked.0 + 1_000_000_000)
     }
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_step_is_told_once_and_only_of_a_trusted_clock() {
+    fn trusted_clock_reports_step_once() {
         let mut clock = WallClock::new(&NodeSettings::default());
         let second = clock.next_check();
         assert_eq!(clock.check(second), None, "nothing stepped");
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_before_dtn_time_began_is_no_clock_until_it_is_set() {
+    fn clock_before_dtn_epoch_is_untrusted() {
         let mut clock = WallClock::new(&NodeSettings {
             clock_offset: -i64::try_from(unix_ns()).unwrap(),
             ..NodeSettings::default()

@@ -1,5 +1,6 @@
-//! UDP sockets of the datagram layers. A malformed datagram never closes one; what the kernel
-//! cannot take at once waits in a bounded queue.
+//! UDP sockets of the datagram layers.
+//!
+//! A malformed datagram never closes a socket. Datagrams that the kernel cannot take at once wait in a bounded queue.
 
 use crate::buffers::Buffers;
 use crate::resolve::Resolver;
@@ -14,34 +15,34 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind, IoSlice};
 use std::net::{IpAddr, SocketAddr};
 
-/// Bytes asked for the kernel's buffers: a burst of a second at 500 Mbit/s.
+/// Bytes requested for the kernel's buffers: one second at 500 Mbit/s.
 const SOCKET_BUFFER: usize = 64 << 20;
-/// Bytes that may wait for the kernel; more is dropped (the layer's timers bring it back).
+/// Most bytes queued for the kernel; more is dropped, and the layer's timers recover it.
 const QUEUE_BOUND: u64 = 64 << 20;
-/// System calls on one socket in one turn, and bytes after which no more are made.
+/// Bounds of one socket in one turn: system calls, and bytes after which it makes no more.
 const TURN: usize = 16;
 const TURN_BYTES: u64 = 1 << 20;
-/// Host names are resolved again this often.
+/// Interval at which host names are resolved again.
 const RESOLVE_EVERY: Duration = Duration::from_secs(30);
-/// Joined messages at least this long are read straight into place, one per call ...
+/// Datagrams at least this long are read straight into place, one per call ...
 const LARGE: usize = 16 << 10;
-/// ... until so many in a row are shorter: those are read in batches and copied together.
+/// ... until this many in a row are shorter; those are read in batches and copied together.
 const SMALL_RUN: u32 = 32;
 
 /// All datagram sockets of a node.
 pub struct Datagrams {
     sockets: Vec<Socket>,
     links: HashMap<LinkId, Target>,
-    /// Lookups so far.
+    /// Number of lookups made.
     lookups: u64,
-    /// Links whose address is new, to be told to their layers.
+    /// Links with a new address, still to be reported to their layers.
     moved: Vec<(LayerId, LinkId, SocketAddr)>,
     readable: VecDeque<usize>,
     batch: DatagramSlots,
     resolve_at: Option<Instant>,
     /// Bytes received and sent since the start.
     pub bytes: (u64, u64),
-    /// Datagrams dropped because the kernel or the network did not take them.
+    /// Datagrams dropped by the kernel or the network.
     pub dropped: u64,
 }
 
@@ -54,7 +55,7 @@ struct Socket {
     queue: VecDeque<(SocketAddr, DatagramBatch)>,
     queued: u64,
     retry: Option<Instant>,
-    /// Messages in a row that were small; a few do not make small traffic.
+    /// Small messages in a row; a few do not yet count as small traffic.
     small: u32,
 }
 
@@ -62,11 +63,11 @@ struct Target {
     layer: LayerId,
     name: String,
     address: Option<SocketAddr>,
-    /// The lookup that may tell its address.
+    /// The only lookup whose answer counts.
     lookup: u64,
 }
 
-/// A question for the address of a link; an answer to an older one is not heard.
+/// Request for the address of a link; a later request invalidates its answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Lookup {
     link: LinkId,
@@ -74,13 +75,14 @@ pub struct Lookup {
 }
 
 impl Datagrams {
-    /// Binds the sockets of the layers. Links have no address until told.
+    /// Binds the sockets of the layers. Links have no address until [`Datagrams::set_address`].
     ///
     /// # Errors
-    /// Which address cannot be bound, and why.
+    /// If an address cannot be bound; the error names it.
     pub fn new(layers: &[(LayerId, Vec<SocketAddr>, bool)]) -> io::Result<Self> {
         let mut sockets = Vec::new();
         for (layer, listen, offload) in layers {
+            // Without an address, the layer can still send: it gets a free port on all IPv4 addresses.
             let anywhere = [SocketAddr::from(([0, 0, 0, 0], 0)), SocketAddr::from(([0u16; 8], 0))];
             let addresses = if listen.is_empty() { &anywhere[..1] } else { &listen[..] };
             for address in addresses {
@@ -101,31 +103,31 @@ impl Datagrams {
             dropped: 0,
         })
     }
-    /// Watches the sockets; the place of each is added to `tag`.
+    /// Watches the sockets under `tag` plus their index.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// If the kernel refuses.
     pub fn watch(&self, poller: &Poller, tag: u64) -> io::Result<()> {
         self.sockets.iter().enumerate().try_for_each(|(i, socket)| poller.add(&socket.socket, tag | i as u64))
     }
-    /// Where each socket is bound.
+    /// Bound address of each socket.
     pub fn local_addresses(&self) -> Vec<(LayerId, SocketAddr)> {
         self.sockets.iter().filter_map(|s| Some((s.layer, s.socket.local_addr().ok()?))).collect()
     }
-    /// Room that a busy time needed is given back.
+    /// Shrinks queues after a burst.
     pub fn give_back(&mut self) {
         self.sockets.iter_mut().for_each(|socket| socket.queue.shrink_to_fit());
     }
-    /// Whether the next turn has work without waiting for the kernel.
+    /// Returns whether the next turn has work without waiting for the kernel.
     pub fn busy(&self) -> bool {
         !self.readable.is_empty() || !self.moved.is_empty()
     }
-    /// When [`Datagrams::expire`] must be called.
+    /// Deadline for [`Datagrams::expire`].
     pub fn next_timeout(&self) -> Option<Instant> {
         self.sockets.iter().filter_map(|socket| socket.retry).chain(self.resolve_at).min()
     }
 
-    /// The kernel reports on a socket.
+    /// Handles readiness of a socket.
     pub fn on_ready(&mut self, place: usize, ready: Readiness) {
         if ready.writable {
             self.retry(place);
@@ -143,20 +145,23 @@ impl Datagrams {
         }
     }
 
-    /// Says where links lead now, and reads a bounded amount from every socket that has something.
+    /// Reports new addresses of links, and reads a bounded amount from every readable socket.
     pub fn read(&mut self, buffers: &mut Buffers, inputs: &mut VecDeque<Input>) {
         let moved =
             |(layer, link, address)| Input::Socket(layer, socket::Input::Located { link, addresses: vec![address] });
         inputs.extend(self.moved.drain(..).map(moved));
         for _ in 0..self.readable.len() {
+            // One pass over the list; sockets that are still readable are appended for the next turn.
             let Some(place) = self.readable.pop_front() else { return };
             let socket = &mut self.sockets[place];
             socket.listed = false;
             let mut read = 0;
             for _ in 0..TURN {
+                // Bounded by bytes as well as calls: joined messages may be 64 KiB each.
                 if read >= TURN_BYTES {
                     break;
                 }
+                // Large messages are read in place; for many small ones the saved system calls outweigh a copy.
                 let result = if socket.small < SMALL_RUN {
                     socket.read_large(buffers, inputs)
                 } else {
@@ -179,7 +184,7 @@ impl Datagrams {
         }
     }
 
-    /// Sends a train; what the kernel does not take now waits.
+    /// Sends a batch; the kernel's overflow is queued.
     pub fn send(&mut self, layer: LayerId, to: Destination, train: DatagramBatch, now: Instant) {
         let address = match to {
             Destination::Address(address) => Some(address),
@@ -191,11 +196,13 @@ impl Datagrams {
             return;
         };
         let socket = &mut self.sockets[place];
+        // Datagrams of one socket keep their order, so a new one waits behind those queued.
         if !socket.queue.is_empty() {
             self.enqueue(place, address, train);
             return;
         }
         let (sent, result) = socket.send(address, &train);
+        // A batch may be sent in part; only the rest is handled below.
         self.bytes.1 += sent;
         if let Err(why) = result {
             let rest = DatagramBatch { stride: train.stride, data: train.data.slice(sent, u64::MAX) };
@@ -204,6 +211,7 @@ impl Datagrams {
     }
     fn not_taken(&mut self, place: usize, address: SocketAddr, mut rest: DatagramBatch, why: &io::Error, now: Instant) {
         let full = why.raw_os_error() == Some(libc_enobufs());
+        // A full device queue gives ENOBUFS.
         if why.kind() == ErrorKind::WouldBlock || full {
             if full {
                 // The device queue is full: no report comes when it drains.
@@ -216,6 +224,7 @@ impl Datagrams {
         // An error may belong to one datagram only (too long for the path): the others may pass.
         self.dropped += 1;
         rest.data = rest.data.slice(u64::from(rest.stride), u64::MAX);
+        // With these errors the remaining datagrams, which are as long, would fail as well.
         if !rest.data.is_empty() && matches!(why.raw_os_error(), Some(EMSGSIZE | EINVAL)) {
             self.dropped += rest.count();
         } else if !rest.data.is_empty() {
@@ -225,6 +234,7 @@ impl Datagrams {
     }
     fn enqueue(&mut self, place: usize, address: SocketAddr, train: DatagramBatch) {
         let socket = &mut self.sockets[place];
+        // Dropped like in any full queue of a network; layers with acknowledgments send again.
         if socket.queued + train.data.len() > QUEUE_BOUND {
             self.dropped += train.count();
             return;
@@ -242,10 +252,12 @@ impl Datagrams {
             if let Err(why) = result {
                 let rest = DatagramBatch { stride: train.stride, data: train.data.slice(sent, u64::MAX) };
                 if why.kind() == ErrorKind::WouldBlock || why.raw_os_error() == Some(libc_enobufs()) {
+                    // EWOULDBLOCK is followed by a report; ENOBUFS is not, so a timer retries.
                     if why.kind() != ErrorKind::WouldBlock {
                         socket.retry = Some(crate::clock::now() + Duration::from_millis(1));
                     }
                     socket.queued += rest.data.len();
+                    // Back to the front, to keep the order.
                     socket.queue.push_front((address, rest));
                     return;
                 }
@@ -253,14 +265,14 @@ impl Datagrams {
             }
         }
     }
-    /// The first socket of the layer that can reach the address.
+    /// First socket of the layer that reaches the address family.
     fn socket_for(&self, layer: LayerId, to: SocketAddr) -> Option<usize> {
         let of_family = |v6: bool| self.sockets.iter().position(|s| s.layer == layer && s.v6 == v6);
+        // An IPv6 socket also reaches IPv4 peers, by mapped addresses.
         of_family(to.is_ipv6()).or_else(|| if to.is_ipv4() { of_family(true) } else { None })
     }
 
-    /// Where the peer of a layer's link is from now on, a host name once it is resolved; no name forgets
-    /// the link.
+    /// Sets the address of a link's peer, after resolution if it is a host name; `None` forgets the link.
     pub fn set_address(
         &mut self,
         (layer, link): (LayerId, LinkId),
@@ -268,6 +280,7 @@ impl Datagrams {
         now: Instant,
         resolver: &Resolver<Lookup>,
     ) {
+        // A pending report of the old address would arrive after the change.
         self.moved.retain(|(_, other, _)| *other != link);
         let Some(name) = name else { return drop(self.links.remove(&link)) };
         self.links.insert(link, Target { layer, name, address: None, lookup: 0 });
@@ -275,7 +288,7 @@ impl Datagrams {
             self.resolve_at.get_or_insert(now + RESOLVE_EVERY);
         }
     }
-    /// Asks for a link's address; whether it is known at once.
+    /// Looks up a link's address; true if it is known immediately.
     fn look_up(&mut self, link: LinkId, resolver: &Resolver<Lookup>) -> bool {
         let Some(target) = self.links.get_mut(&link) else { return true };
         self.lookups += 1;
@@ -288,7 +301,7 @@ impl Datagrams {
         known
     }
 
-    /// Retries what waits and asks for addresses of host names again.
+    /// Retries queued datagrams and resolves host names again.
     pub fn expire(&mut self, now: Instant, resolver: &Resolver<Lookup>) {
         for place in 0..self.sockets.len() {
             if self.sockets[place].retry.is_some_and(|at| at <= now) {
@@ -298,13 +311,15 @@ impl Datagrams {
         if self.resolve_at.is_some_and(|at| at <= now) {
             let links: Vec<LinkId> = self.links.keys().copied().collect();
             let names = links.into_iter().filter(|link| !self.look_up(*link, resolver)).count();
+            // Only host names are resolved again; without any the timer stops.
             self.resolve_at = (names > 0).then(|| now + RESOLVE_EVERY);
         }
     }
-    /// The addresses of a link's peer are known; an unknown name keeps the address it had.
+    /// Takes the answer of a lookup; without addresses the previous one stays.
     pub fn resolved(&mut self, lookup: Lookup, addresses: &[SocketAddr]) {
         let link = lookup.link;
         let Some(target) = self.links.get_mut(&link).filter(|target| target.lookup == lookup.number) else { return };
+        // An address whose family no socket has is the last choice: sending will report the error.
         let reachable = addresses.iter().find(|a| self.sockets.iter().any(|s| s.v6 || a.is_ipv4()));
         if let Some(address) = reachable.or(addresses.first()) {
             if target.address != Some(*address) {
@@ -328,12 +343,14 @@ impl Socket {
         Socket { layer, socket, v6, readable: false, listed: false, queue, queued: 0, retry: None, small: SMALL_RUN }
     }
     fn send(&self, to: SocketAddr, train: &DatagramBatch) -> (u64, io::Result<()>) {
+        // On a dual-stack socket, the kernel expects IPv4 addresses in mapped form.
         let to = match to.ip() {
             IpAddr::V4(ip) if self.v6 => SocketAddr::new(ip.to_ipv6_mapped().into(), to.port()),
             _ => to,
         };
         let made: Vec<Bytes>;
         let chunks = train.data.chunks();
+        // Without copying, unless a chunk has no bytes yet.
         let slices: Vec<IoSlice<'_>> = if chunks.iter().all(|chunk| matches!(chunk, Chunk::Bytes(_))) {
             let bytes = chunks.iter().filter_map(|chunk| if let Chunk::Bytes(b) = chunk { Some(b) } else { None });
             bytes.map(|bytes| IoSlice::new(bytes)).collect()
@@ -344,19 +361,20 @@ impl Socket {
         let (sent, result) = self.socket.send_batch(&to, train.stride as usize, &slices);
         (sent as u64, result)
     }
-    /// One message straight into the buffer pool.
+    /// Reads one message straight into the buffer pool.
     fn read_large(&mut self, buffers: &mut Buffers, inputs: &mut VecDeque<Input>) -> io::Result<u64> {
         let got = self.socket.receive(buffers.spare(MESSAGE_MAX + 28))?;
         let data = Payload::from(buffers.take());
         self.small = if got.len >= LARGE { 0 } else { self.small + 1 };
+        // An empty datagram carries nothing, but is not an error.
         if got.len > 0 {
             let train = DatagramBatch { stride: got.stride as u32, data };
             inputs.push_back(Input::Socket(self.layer, socket::Input::Datagrams { from: canonical(got.from), train }));
         }
         Ok(got.len as u64)
     }
-    /// Up to 32 messages with one call, copied together; runs of one sender and length become one
-    /// train.
+    /// Reads up to 32 messages with one call, copied together; consecutive datagrams of one sender and length become
+    /// one batch.
     fn read_batch(
         &mut self,
         batch: &mut DatagramSlots,
@@ -373,12 +391,13 @@ impl Socket {
             }
         })?;
         run.end(buffers, inputs);
+        // One large message suffices to change the mode: large ones come in sequences.
         self.small = if largest >= LARGE { 0 } else { SMALL_RUN };
         Ok(total)
     }
 }
 
-/// Datagrams being joined to one train.
+/// Datagrams being joined to one batch.
 struct Run {
     layer: LayerId,
     from: Option<SocketAddr>,
@@ -394,14 +413,16 @@ impl Run {
         buffers: &mut Buffers,
         inputs: &mut VecDeque<Input>,
     ) {
+        // A shorter datagram ends a batch; one with another stride begins the next.
         let fits = stride == self.stride || (data.len() <= stride && stride < self.stride);
         if self.from != Some(from) || self.closed || !fits || room(buffers) < data.len() {
             self.end(buffers, inputs);
             self.from = Some(from);
             self.stride = stride;
+            // Room for the longest message, so that later additions never move the buffer.
             buffers.spare(MESSAGE_MAX + 28);
         }
-        // Only the last datagram of a train may be shorter.
+        // Only the last datagram of a batch may be shorter.
         self.closed = !data.len().is_multiple_of(self.stride);
         buffers.spare(0).extend_from_slice(data);
     }
@@ -445,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_of_one_sender_arrive_as_trains_in_order() {
+    fn datagrams_arrive_batched_in_order() {
         let (mut node, address) = node("127.0.0.1:0");
         let (a, b) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
         for (socket, len, byte) in [(&a, 100, 1), (&a, 100, 2), (&a, 40, 3), (&a, 100, 4), (&b, 100, 5), (&b, 200, 6)] {
@@ -460,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dual_stack_socket_shows_and_reaches_ipv4_peers_in_their_own_form() {
+    fn dual_stack_socket_unmaps_ipv4_peers() {
         let (mut node, address) = node("[::]:0");
         let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
         let to = SocketAddr::new("127.0.0.1".parse().unwrap(), address.port());
@@ -486,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn each_layer_has_its_own_socket_both_ways() {
+    fn layers_use_separate_sockets() {
         let listen = || vec!["127.0.0.1:0".parse().unwrap()];
         let mut node = Datagrams::new(&[(LayerId(0), listen(), true), (LayerId(1), listen(), true)]).unwrap();
         let addresses = node.local_addresses();
@@ -514,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_gets_an_address_and_loses_it_and_late_answers_go_unheard() {
+    fn late_lookup_answers_are_ignored() {
         let (mut node, _) = node("127.0.0.1:0");
         let resolver = Resolver::start(Poller::new().unwrap().waker()).unwrap();
         let peers = [0, 1].map(|_| UdpSocket::bind("127.0.0.1:0").unwrap());

@@ -1,5 +1,4 @@
-//! Announcements of this node and of others: sockets around the machine that decides
-//! ([`farlink_cla::announce`]), and the links made for those found.
+//! Discovery: sockets around [`farlink_cla::announce`], and the links made for discovered neighbours.
 
 use crate::config::{DiscoverySettings, LayerSettings};
 use anyhow::{Context, anyhow};
@@ -15,33 +14,33 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
-/// Datagrams read of one socket in one turn: whoever sends many does not keep the node from its work.
+/// Most datagrams read from one socket in one turn, so that a flood does not keep the node from its work.
 const TURN: usize = 64;
-/// Addresses and interfaces together.
+/// Most sockets: one for each address on each interface.
 const SOCKETS_MAX: usize = 64;
 
-/// What the node is, as far as it announces that.
+/// Description of this node, for its announcements.
 pub struct Own<'a> {
-    /// Its names.
+    /// Node IDs announced.
     pub node_ids: &'a [EndpointId],
-    /// Its layers.
+    /// Configuration of the node's layers.
     pub layers: &'a [LayerConfig],
-    /// The same for its driver.
+    /// Driver settings of the same layers.
     pub settings: &'a [LayerSettings],
-    /// Where they are bound.
+    /// Bound addresses of the layers.
     pub addresses: &'a [(LayerId, SocketAddr)],
-    /// Seed of what is random.
+    /// Seed of the announcer's random numbers.
     pub seed: u64,
 }
 
-/// Announcements of a node.
+/// Discovery of a node.
 pub struct Discovery {
     settings: DiscoverySettings,
     announcer: Announcer,
-    /// The node's layers, by their places in what neighbours may be reached by.
+    /// Indices of the node's layers, in the order of the announcer's configuration.
     layers: Vec<usize>,
     sockets: Vec<Place>,
-    /// Links made, by the names they have here and there.
+    /// Links made for discovered neighbours, with the stack's number and the name.
     links: BTreeMap<DiscoveredId, (LinkId, String)>,
 }
 
@@ -49,15 +48,15 @@ struct Place {
     socket: UdpSocket,
     to: Vec<SocketAddr>,
     readable: bool,
-    /// Whether the last beacon could not be sent: that is said once.
+    /// Whether the last beacon could not be sent; only the first failure is logged.
     failed: bool,
 }
 
 impl Discovery {
-    /// Opens the sockets; `tag` and the place of each are what `poller` calls it.
+    /// Opens the sockets, watched by `poller` under `tag` plus their index.
     ///
     /// # Errors
-    /// Which address or interface cannot be had, and why.
+    /// If an address or interface is unavailable; the error names it.
     pub fn open(
         settings: DiscoverySettings,
         own: &Own<'_>,
@@ -74,7 +73,7 @@ impl Discovery {
         }
         let served = layers.iter().filter_map(|(place, info)| {
             let bound = own.addresses.iter().find(|(layer, _)| usize::from(layer.0) == *place);
-            // Who listens nowhere is reached by nobody.
+            // A layer that does not listen cannot be reached.
             bound.filter(|_| own.settings.get(*place).is_some_and(|layer| !layer.listen.is_empty()))?;
             bound.map(|(_, address)| AnnouncedService { layer: info, port: address.port() })
         });
@@ -99,29 +98,29 @@ impl Discovery {
             sockets,
         })
     }
-    /// What it was told.
+    /// Settings in effect.
     pub fn settings(&self) -> &DiscoverySettings {
         &self.settings
     }
-    /// The layer of the node that stands at a place of those neighbours are reached by.
+    /// Index of the node's layer with this index in the announcer's configuration.
     pub fn layer(&self, place: usize) -> Option<usize> {
         self.layers.get(place).copied()
     }
-    /// Whether the next turn has work without waiting for the kernel.
+    /// Returns whether the next turn has work without waiting for the kernel.
     pub fn busy(&self) -> bool {
         self.sockets.iter().any(|place| place.readable)
     }
-    /// When [`Discovery::turn`] must be called.
+    /// Deadline for [`Discovery::turn`].
     pub fn next_timeout(&self) -> Option<Instant> {
         self.announcer.next_timeout()
     }
-    /// The kernel reports on a socket.
+    /// Marks a socket as readable.
     pub fn on_readable(&mut self, place: usize) {
         if let Some(place) = self.sockets.get_mut(place) {
             place.readable = true;
         }
     }
-    /// Hears what came, says what is due, and gives what else is to be done: links found and lost.
+    /// Reads beacons and sends due ones; returns the remaining outputs: links to make and to end.
     pub fn turn(&mut self, now: Instant, around: &impl Around) -> Vec<Output> {
         let mut out = Vec::new();
         let mut bytes = [0; BEACON_MAX + 1];
@@ -146,13 +145,13 @@ impl Discovery {
         }
         self.said(out)
     }
-    /// Says that this node leaves.
+    /// Announces that this node leaves.
     pub fn leave(&mut self, now: Instant, around: &impl Around) {
         let mut out = Vec::new();
         self.announcer.handle(now, Input::Leave, around, &mut out);
         self.said(out);
     }
-    /// Sends what is to be said; the rest is the node's.
+    /// Sends announcements; returns all other outputs.
     fn said(&mut self, out: Vec<Output>) -> Vec<Output> {
         let mut rest = Vec::new();
         for output in out {
@@ -163,27 +162,27 @@ impl Discovery {
         }
         rest
     }
-    /// A link was made for one that was found.
+    /// Records the link made for a discovered neighbour.
     pub fn made(&mut self, id: DiscoveredId, link: LinkId, name: String) {
         self.links.insert(id, (link, name));
     }
-    /// One was lost; the link that was made for it.
+    /// Forgets a lost neighbour; returns its link.
     pub fn ended(&mut self, id: DiscoveredId) -> Option<(LinkId, String)> {
         self.links.remove(&id)
     }
-    /// The link made for one that was found.
+    /// Link of a discovered neighbour.
     pub fn link(&self, id: DiscoveredId) -> Option<&(LinkId, String)> {
         self.links.get(&id)
     }
-    /// All links made.
+    /// Links of all discovered neighbours.
     pub fn links(&self) -> &BTreeMap<DiscoveredId, (LinkId, String)> {
         &self.links
     }
-    /// Who is heard.
+    /// Neighbours heard by now.
     pub fn heard(&self) -> impl Iterator<Item = (&EndpointId, &AnnouncedNode)> {
         self.announcer.heard()
     }
-    /// What was heard so far.
+    /// Counters of beacons.
     pub fn counts(&self) -> BeaconCounts {
         self.announcer.counts()
     }
@@ -205,7 +204,7 @@ impl Place {
     }
 }
 
-/// A socket for each address, on each interface.
+/// Opens a socket for each address on each interface.
 fn open(settings: &DiscoverySettings) -> anyhow::Result<Vec<Place>> {
     let groups: Vec<IpAddr> = settings.to.iter().map(SocketAddr::ip).filter(IpAddr::is_multicast).collect();
     let every = [None];

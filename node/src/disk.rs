@@ -1,5 +1,6 @@
-//! The disk thread: performs the store's operations in batches, in order, and answers each. Where more waits behind a
-//! sync, a second thread syncs meanwhile; syncs follow one another in order.
+//! Disk thread: performs the store's operations in batches, in order, and answers each.
+//!
+//! If more operations wait behind a sync, a second thread runs the sync meanwhile; syncs never overtake each other.
 
 use farlink_base::store::{DiskAction, DiskAnswer, DiskDone, DiskError, DiskOp};
 use farlink_base::{Chunk, Payload};
@@ -14,16 +15,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
-/// Files shorter than this are not worth it, however full the disk is.
+/// Least length of a file: shorter ones are not worth their overhead, however full the disk is.
 const FILE_LEAST: u64 = 256 << 10;
 
-/// Failures of a start that may pass, before it is given up: the store tries again each second.
+/// Most transient failures of a start before it gives up; the store retries every second.
 const TRIES: u32 = 3;
 
-/// The last failure, and how many there were.
+/// Last failure, and the number of failures.
 type Failures = Arc<Mutex<Option<(PathBuf, io::Error, u32)>>>;
 
-/// The owner's side of the disk thread.
+/// Owner's side of the disk thread.
 #[derive(Debug)]
 pub struct Disk {
     queued: Vec<DiskOp>,
@@ -34,10 +35,10 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Opens (or makes) the folder and starts the threads.
+    /// Opens or creates the folder and starts the threads.
     ///
     /// # Errors
-    /// When the folder cannot be had.
+    /// If the folder cannot be opened, or no thread can be started.
     pub fn start(dir: &Path, waker: Waker) -> io::Result<Disk> {
         let failures = Failures::default();
         let mut files =
@@ -48,8 +49,8 @@ impl Disk {
         let (syncs, to_sync) = channel::<Held>();
         let (first, second) = (Answers { outbox: outbox.clone(), waker: waker.clone() }, Answers { outbox, waker });
         let place = dir.display().to_string();
-        // Syncs that the second thread has to do. A kernel tells the first sync after it that something was not written, and
-        // no other: were that one for what came later, what was not written would be called durable.
+        // Syncs left to the second thread. The kernel reports a failed write-back to the first sync after it only: if a
+        // later sync ran first, it would consume the error, and the lost data would be called durable.
         let behind = Arc::new(AtomicUsize::new(0));
         let left = behind.clone();
         std::thread::Builder::new().name("disk sync".into()).spawn(move || {
@@ -66,9 +67,12 @@ impl Disk {
             while let Ok(batch) = inbox.recv() {
                 let (mut batch, mut done) = (VecDeque::from(batch), Vec::new());
                 while let Some(operation) = batch.pop_front() {
+                    // Operations that arrived meanwhile join the batch: one sync then covers them.
                     batch.extend(inbox.try_iter().flatten());
                     let Some(syncing) = files.perform(operation, &mut done) else { continue };
                     let held = Held { done: std::mem::take(&mut done), syncing };
+                    // With nothing behind it, a sync here saves the change of threads; but only if the other thread has
+                    // none left.
                     if batch.is_empty() && behind.load(Ordering::Acquire) == 0 {
                         done = held.finish(&place);
                         continue;
@@ -86,54 +90,55 @@ impl Disk {
         })?;
         Ok(Disk { queued: Vec::new(), outstanding: 0, operations, answers, failures })
     }
-    /// Queues an operation; it begins at the end of the turn.
+    /// Queues an operation; it starts at the end of the turn.
     pub fn push(&mut self, operation: DiskOp) {
         self.outstanding += 1;
         self.queued.push(operation);
     }
-    /// Has the disk thread give free pages back, where nothing else may come for it to do.
+    /// Makes the disk thread return free pages, in case no operation comes.
     pub fn give_back(&self) {
         let _ = self.operations.send(Vec::new());
     }
-    /// Hands over what is queued.
+    /// Passes queued operations to the disk thread.
     pub fn flush(&mut self) {
         if !self.queued.is_empty() {
             let _ = self.operations.send(std::mem::take(&mut self.queued));
         }
     }
-    /// Collects what is done.
+    /// Collects answers of the disk thread.
     pub fn answers(&mut self, inputs: &mut VecDeque<Input>) {
         while let Ok(done) = self.answers.try_recv() {
             self.outstanding = self.outstanding.saturating_sub(done.len() as u64);
             inputs.extend(done.into_iter().map(Input::DiskDone));
         }
     }
-    /// Why a start that still reads its store is to end: which file cannot be read. What may pass is tried a few times.
+    /// Error that ends a start whose store is unreadable, naming the file. Transient errors get a few tries.
     pub fn given_up(&self) -> Option<anyhow::Error> {
         let failures = self.failures.lock().ok()?;
         let (what, why, count) = failures.as_ref()?;
         (*count >= TRIES || !crate::store::may_pass(why.kind())).then(|| crate::store::unreadable(what, why))
     }
-    /// Whether nothing is queued or under way.
+    /// Returns whether no operation is queued or running.
     pub fn is_idle(&self) -> bool {
         self.outstanding == 0
     }
 }
 
-/// Most bytes of one file of a store in this folder: many find room on its disk, which gets room file by file when it is
-/// full. A disk that does not say how long it is has no bound.
+/// Most bytes of one file of a store in this folder.
 pub fn file_max(dir: &Path) -> u64 {
+    // A full disk regains room file by file, so a disk should hold at least 32 of them. A disk that does not report its
+    // size sets no bound.
     let (room, longest) = farlink_os::disk::room(dir).unwrap_or((u64::MAX, u64::MAX));
     (room / 32).max(FILE_LEAST).min(longest)
 }
 
-/// Where answers go.
+/// Channel of answers to the owner.
 struct Answers {
     outbox: Sender<Vec<DiskDone>>,
     waker: Waker,
 }
 impl Answers {
-    /// Whether anybody listens.
+    /// Returns whether the owner still listens.
     fn send(&self, done: Vec<DiskDone>) -> bool {
         let sent = self.outbox.send(done).is_ok();
         self.waker.wake();
@@ -141,7 +146,7 @@ impl Answers {
     }
 }
 
-/// Answers that may be given once this is synced; the last is of that.
+/// Answers that must wait for a sync; the last one belongs to it.
 struct Held {
     done: Vec<DiskDone>,
     syncing: Syncing,
@@ -160,7 +165,7 @@ fn failed(place: &str, why: &io::Error) -> DiskError {
     disk_error(why.kind())
 }
 
-/// What a failure is to the store: no space, no quota and a limit on the size of files are a full disk.
+/// Maps an error to the store's: lack of space, a quota and a limit of file sizes all mean a full disk.
 fn disk_error(kind: ErrorKind) -> DiskError {
     match kind {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => DiskError::Full,
@@ -173,13 +178,13 @@ fn disk_error(kind: ErrorKind) -> DiskError {
 struct Performer {
     files: DiskFiles,
     was_direct: bool,
-    /// Bytes could not be kept for when the disk is full.
+    /// The last attempt to reserve bytes for a full disk failed.
     was_full: bool,
     failures: Failures,
 }
 
 impl Performer {
-    /// Says once that writes go through the page cache, where they do: it may turn out only when something is written.
+    /// Logs once that writes go through the page cache; that may become known only with the first write.
     fn tell_of_the_cache(&mut self) {
         if self.was_direct && !self.files.is_direct() {
             self.was_direct = false;
@@ -187,7 +192,7 @@ impl Performer {
             tracing::info!("store {place}: this file system takes no direct writes: through the page cache");
         }
     }
-    /// Performs an operation and adds its answer, which may be given once what is given back is done.
+    /// Performs an operation and adds its answer to `done`; a returned sync must finish before the answers are given.
     fn perform(&mut self, operation: DiskOp, done: &mut Vec<DiskDone>) -> Option<Syncing> {
         let mut syncing = None;
         let result = match operation.action {
@@ -234,7 +239,7 @@ impl Performer {
         }
         Ok(DiskAnswer::Done)
     }
-    /// Keeps bytes for when the disk is full. It is tried until there is room, and said once that there is none.
+    /// Reserves bytes for when the disk is full; failure is logged once, and the store tries again.
     fn reserve(&mut self, file: u32, bytes: u64) -> Result<DiskAnswer, DiskError> {
         let made = self.one(DiskAction::Reserve { file, bytes }, &mut None);
         let place = self.files.dir().display();
@@ -274,8 +279,8 @@ mod tests {
     use farlink_base::Bytes;
 
     #[test]
-    fn every_limit_on_space_is_a_full_disk() {
-        // Linux's numbers.
+    fn space_limits_count_as_full_disk() {
+        // Errno values of Linux: EIO, EFBIG, ENOSPC, EDQUOT.
         let [io, file_too_large, no_space, quota] = [5, 27, 28, 122];
         let told = |errno| disk_error(std::io::Error::from_raw_os_error(errno).kind());
         assert_eq!([file_too_large, no_space, quota].map(told), [DiskError::Full; 3]);
@@ -283,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_a_sync_is_told_by_the_thread_that_did_it_and_hears_of_its_failure() {
+    fn sync_thread_reports_failure_to_waiters() {
         let dir = tempfile::tempdir().unwrap();
         let mut files = Performer {
             files: DiskFiles::open(dir.path()).unwrap(),
@@ -295,7 +300,7 @@ mod tests {
         let write = |file| DiskAction::Write { file, offset: 0, data: Payload::from(vec![7; 5000]) };
         assert!(!waits(DiskAction::Create { file: 1, of: None }) && !waits(write(1)));
         assert!(waits(DiskAction::Sync { file: 1 }));
-        // It is gone, or kept, once the names are on disk.
+        // Removal or reuse of a file counts once the folder's entries are synced.
         assert!(
             waits(DiskAction::Remove { file: 1, keep: true }) && waits(DiskAction::Remove { file: 2, keep: false })
         );
@@ -322,9 +327,9 @@ mod tests {
         assert_eq!(run(more), [false, true, true], "the second thread does it");
     }
 
-    /// Whoever syncs first hears of what was not written, and nobody else.
     #[test]
     fn no_sync_overtakes_another() {
+        // Only the first sync after a failed write-back learns of it, so order matters.
         let dir = tempfile::tempdir().unwrap();
         let poller = farlink_os::poll::Poller::new().unwrap();
         let mut disk = Disk::start(dir.path(), poller.waker()).unwrap();
@@ -347,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_are_done_in_order_and_survive_the_thread() {
+    fn operations_keep_order_across_restart() {
         let dir = tempfile::tempdir().unwrap();
         let poller = farlink_os::poll::Poller::new().unwrap();
         let mut disk = Disk::start(dir.path(), poller.waker()).unwrap();

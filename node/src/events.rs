@@ -28,26 +28,26 @@ use std::time::Duration;
 
 pub use farlink_events::EventNames;
 
-/// What is written waits for the disk no longer than this.
+/// Longest time that written events wait for the disk.
 const FLUSH_EVERY: Duration = Duration::from_millis(200);
-/// Turns' worth of events that may wait for the formatting thread.
+/// Most batches that may wait for the formatting thread; each is of one turn.
 const BATCHES: usize = 1024;
 
-/// Something to be written.
+/// Item for the formatting thread.
 enum Said {
     Event(Instant, Event),
-    /// A link is called so in what follows.
+    /// Name of a link in later events.
     Link(LinkId, String),
 }
-/// What was said in one turn, and what turns instants into wall time.
+/// Events of one turn, with the offset that turns instants into wall time.
 type Batch = (i128, Vec<Said>);
 
-/// Who wants events of bundles and sessions right now.
+/// Classes of frequent events that the log shows.
 #[derive(Debug, Default)]
 struct Wanted {
-    /// The log shows them.
+    /// Bundle events.
     log: AtomicBool,
-    /// The log shows LTP sessions that ended in good order, of which there may be one for each bundle.
+    /// LTP sessions that ended in good order: there may be one for each bundle.
     sessions: AtomicBool,
 }
 
@@ -67,13 +67,14 @@ impl EventHub {
     /// Starts the formatting thread.
     ///
     /// # Errors
-    /// When the events file cannot be made.
+    /// If the events file cannot be created.
     pub fn start(
         metrics: Arc<crate::metrics::Metrics>,
         names: EventNames,
         settings: Option<&EventsSettings>,
     ) -> std::io::Result<EventHub> {
         let file = settings.map(|settings| File::create(&settings.file)).transpose()?;
+        // Slow clients of the live stream lose the oldest of 4096 events rather than slow the node.
         let (live, _) = tokio::sync::broadcast::channel(4096);
         let (outbox, inbox) = sync_channel(BATCHES);
         let mut writer = Writer {
@@ -96,7 +97,7 @@ impl EventHub {
             segments: settings.is_some_and(|settings| settings.segments),
         })
     }
-    /// One for another owner whose events go the same way.
+    /// Creates a hub for another shard, with the same outputs.
     pub fn beside(&self, metrics: Arc<crate::metrics::Metrics>) -> EventHub {
         EventHub {
             metrics,
@@ -109,18 +110,18 @@ impl EventHub {
             segments: self.segments,
         }
     }
-    /// Whether events of this class are wanted by anyone. Bundle events always are: they are counted.
+    /// Returns whether anyone wants events of this class. Bundle events are always wanted, for the counters.
     pub fn wants(&self, class: EventClass) -> bool {
         class != EventClass::Segment || self.segments
     }
-    /// A link that came is called so in the events that follow.
+    /// Sets the name of a new link for later events.
     pub fn name_link(&mut self, link: LinkId, name: String) {
         self.batch.push(Said::Link(link, name));
     }
-    /// Takes one event.
+    /// Counts an event and queues it for output.
     pub fn push(&mut self, now: Instant, event: Event) {
         self.metrics.count(&event);
-        // Nobody wakes the thread for what nobody reads.
+        // Without a reader the formatting thread is not woken.
         let read = |log: &AtomicBool| self.file || log.load(Relaxed) || self.live.receiver_count() > 0;
         let wanted = match event.class() {
             EventClass::Bundle => read(&self.wanted.log),
@@ -134,17 +135,17 @@ impl EventHub {
             self.batch.push(Said::Event(now, event));
         }
     }
-    /// Hands over what came in this turn.
+    /// Passes the events of this turn to the formatting thread.
     pub fn flush(&mut self, clock: &WallClock) {
         if !self.batch.is_empty() {
+            // Wall time is computed by the thread: one offset for the whole batch.
             let offset = i128::from(clock.unix_ns_at(Instant::ZERO));
             let batch = (offset, std::mem::take(&mut self.batch));
             match &self.outbox {
-                // A file must be complete: the node waits for it. A log that nobody reads may not
-                // stop the node.
+                // A file must be complete, so the node waits for it. A log that is not read must not stop the node.
                 Some(outbox) if self.file => drop(outbox.send(batch)),
                 Some(outbox) => {
-                    // Names are for all that follows.
+                    // Names are kept: all later events need them.
                     if let Err(TrySendError::Full((_, said))) = outbox.try_send(batch) {
                         self.batch.extend(said.into_iter().filter(|said| matches!(said, Said::Link(..))));
                     }
@@ -152,16 +153,18 @@ impl EventHub {
                 None => {}
             }
         }
+        // The level may change while the node runs; checked once a turn rather than for each event.
         self.wanted.log.store(tracing::enabled!(target: "farlink::bundle", tracing::Level::DEBUG), Relaxed);
         self.wanted.sessions.store(tracing::enabled!(target: "farlink::link", tracing::Level::DEBUG), Relaxed);
     }
-    /// The live stream of event lines (JSON).
+    /// Live stream of event lines, in JSON.
     pub fn live(&self) -> tokio::sync::broadcast::Sender<Arc<str>> {
         self.live.clone()
     }
-    /// Writes everything out and ends the thread.
+    /// Writes all events and ends the thread.
     pub fn finish(&mut self, clock: &WallClock) {
         self.flush(clock);
+        // The thread ends when all senders are dropped.
         self.outbox = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -174,11 +177,11 @@ struct Writer {
     file: Option<BufWriter<File>>,
     live: tokio::sync::broadcast::Sender<Arc<str>>,
     repeats: Repeats<Fault>,
-    /// Nodes nobody configured, which come and go under ever new numbers.
+    /// Neighbours nobody configured, which may come and go under ever new numbers.
     strangers: Crowd,
 }
 
-/// What others can make happen at will: each fault is told of by itself.
+/// Key of a fault that others can cause at will; each is limited in the log separately.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Fault {
     kind: Discriminant<Event>,
@@ -190,6 +193,7 @@ impl Fault {
     fn of(event: &Event) -> Option<Fault> {
         let (link, refusal, why) = match event {
             Event::Refused { link, reason, .. } => (*link, Some(discriminant(reason)), ""),
+            // The reason is part of the key, so that a frequent one does not hide others.
             Event::Malformed { link, reason, .. } | Event::SessionRefused { link, reason } => (*link, None, *reason),
             Event::LtpSessionEnd { link, cancelled: true, why, .. } => (Some(*link), None, *why),
             Event::LinkUp { link, .. } | Event::LinkDown { link } if link.is_dynamic() => (Some(*link), None, ""),
@@ -211,6 +215,7 @@ impl Writer {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return self.flush(),
             }
+            // Flushed by time, since a flush for each line would cost a system call.
             if flushed.elapsed() >= FLUSH_EVERY {
                 self.flush();
                 flushed = std::time::Instant::now();
@@ -222,6 +227,7 @@ impl Writer {
         self.log(event);
         let live = self.live.receiver_count() > 0;
         if self.file.is_some() || live {
+            // Formatted once for all readers.
             let line = self.names.json(at, utc_ns, event);
             if live {
                 let _ = self.live.send(line.as_str().into());
@@ -230,6 +236,7 @@ impl Writer {
                 let _ = writeln!(file, "{line}");
             }
         }
+        // Only now: the line of a bundle's last event still needs its name.
         self.names.after(event);
     }
     fn log(&mut self, event: &Event) {
@@ -239,6 +246,7 @@ impl Writer {
             Some(fault) => self.repeats.say(fault, now),
             None => Some(0),
         };
+        // Suppressed in the log only; file and stream have every event.
         let Some(times) = times.map(more) else { return };
         match event.class() {
             EventClass::Bundle if matches!(event, Event::Refused { .. }) => {

@@ -1,8 +1,8 @@
-//! The real node: sockets, disk, clock, applications and a control API around one stack.
+//! Node of the real world: sockets, disk, clock, applications and a control API around one stack.
 //!
 //! It contains no protocol and decides nothing about bundles: it moves bytes and time in and out of
-//! [`farlink_stack::Stack`]. Read [`config`] (what a node is told) and [`node::Node`] (the one
-//! thread that owns the stack) first.
+//! [`farlink_stack::Stack`]. Read [`config`] (a node's settings) and [`node::Node`] (the thread that owns the stack)
+//! first.
 
 mod api;
 pub mod apps;
@@ -30,7 +30,7 @@ pub mod store;
 mod streams;
 pub mod tls;
 
-/// What to try when a socket cannot be had, as the end of a message.
+/// Hint for a socket that cannot be opened, as the end of a message.
 fn hint(why: &std::io::Error) -> &'static str {
     match why.kind() {
         std::io::ErrorKind::AddrInUse => "\nhint: another node uses it: stop that one, or choose another port or path",
@@ -43,14 +43,14 @@ fn hint(why: &std::io::Error) -> &'static str {
     }
 }
 
-/// A place that cannot be written, and what to try. Errors with a hint of their own keep it.
+/// Error for a path that cannot be written, with a hint unless the cause has one.
 fn unwritable(what: &str, place: &str, why: &std::io::Error) -> anyhow::Error {
     let why = why.to_string();
     let hint = if why.contains("hint: ") { "" } else { "\nhint: give a path that this user may write to" };
     anyhow::anyhow!("{what} {place}: {why}{hint}")
 }
 
-/// What the processor does faster than portable code; the portable code where both disagree.
+/// Hardware-accelerated functions; only those that agree with the portable code are used.
 pub fn accel() -> farlink_base::Accel {
     let accel = farlink_base::Accel {
         crc32c: crc32c::crc32c_append,

@@ -1,5 +1,7 @@
-//! Lists of stored bundles that clients of the control API read: a slice at a time, so that the owner of the stack never
-//! walks all of them in one turn, and page by page, each beginning where the last one ended.
+//! Lists of stored bundles for clients of the control API.
+//!
+//! A list is read in slices, so that the owner of the stack never walks all bundles in one turn, and in pages, each of
+//! which starts where the last one ended.
 
 use crate::clock;
 use crate::node::Node;
@@ -7,26 +9,25 @@ use farlink_bpa::app::{BundleStatus, Sum};
 use farlink_stack::{CursorId, Stack};
 use std::collections::VecDeque;
 
-/// Lists that are read, or may be gone on with; the one that was not read for the longest time is ended for another, those
-/// whose page has ended before others.
+/// Most open lists. Beyond, the least recently read one is ended, finished pages first.
 const MOST: usize = 16;
-/// Bundles of one slice.
+/// Most bundles of one slice.
 const SLICE: usize = 256;
 
-/// One list.
+/// List being read by a client.
 #[derive(Debug)]
 struct List {
     number: u64,
     cursor: CursorId,
-    /// Bundles up to this number are left out: nobody remembers where they are.
+    /// Bundles up to this number are skipped, as their cursor is forgotten.
     behind: u64,
-    /// The last bundle told.
+    /// Last bundle returned.
     last: u64,
-    /// Its page has ended.
+    /// The client has read a whole page, and may continue later.
     ended: bool,
 }
 
-/// All of them, the one read last behind.
+/// Open lists, the most recently read at the end.
 #[derive(Debug, Default)]
 pub struct Lists {
     open: VecDeque<List>,
@@ -34,10 +35,11 @@ pub struct Lists {
 }
 
 impl Lists {
-    /// A list of what comes behind a bundle in order of arrival; its number.
+    /// Opens a list of the bundles after `after`, in order of arrival; returns its number.
     fn begin(&mut self, stack: &mut Stack, after: u64) -> u64 {
         self.last += 1;
         let number = self.last;
+        // A client that asks for the next page continues its own list.
         let before = self.open.iter().position(|list| list.ended && list.last == after && after > 0);
         let list = match before.and_then(|at| self.open.remove(at)) {
             Some(list) => List { number, ended: false, ..list },
@@ -45,7 +47,7 @@ impl Lists {
         };
         self.open.push_back(list);
         if self.open.len() > MOST {
-            // A client that went away in the middle has ended none, and reads none.
+            // A client that disconnected midway ended no page and reads no more; its list is the oldest.
             let gives_way = self.open.iter().position(|list| list.ended).unwrap_or(0);
             if let Some(list) = self.open.remove(gives_way) {
                 stack.end_list(list.cursor);
@@ -53,14 +55,14 @@ impl Lists {
         }
         number
     }
-    /// A list that is read now.
+    /// Finds a list and marks it as the most recently read.
     fn get(&mut self, number: u64) -> Option<&mut List> {
         let at = self.open.iter().position(|list| list.number == number)?;
         let list = self.open.remove(at)?;
         self.open.push_back(list);
         self.open.back_mut()
     }
-    /// A list that nobody goes on with.
+    /// Closes a list.
     fn end(&mut self, stack: &mut Stack, number: u64) {
         if let Some(list) = self.open.iter().position(|list| list.number == number).and_then(|at| self.open.remove(at))
         {
@@ -70,23 +72,23 @@ impl Lists {
 }
 
 impl Node {
-    /// Begins a list of the bundles behind this one in order of arrival, 0: of all; its number, for the next slices.
+    /// Opens a list of the bundles after `after` (0: all), in order of arrival; returns its number for the next calls.
     pub fn begin_list(&mut self, after: u64) -> u64 {
         self.lists.begin(&mut self.stack, after)
     }
-    /// The next bundles of a list, `limit` at most, and whether there may be more; `None`: others are read instead.
+    /// Next bundles of a list, at most `limit`, and whether there may be more; `None` if the list was ended for others.
     pub fn next_bundles(&mut self, list: u64, limit: usize) -> Option<(Vec<BundleStatus>, bool)> {
         let List { cursor, behind, last, .. } = self.lists.get(list)?;
         let (rows, more) = self.stack.page(clock::now(), *cursor, *behind, limit.min(SLICE));
         *last = rows.last().map_or(*last, |row| row.handle.0);
         Some((rows, more))
     }
-    /// The next bundles of a list in sums, and whether there are more; `None`: others are read instead.
+    /// Sums of the next bundles of a list, and whether there are more; `None` if the list was ended for others.
     pub fn next_sums(&mut self, list: u64) -> Option<(Vec<Sum>, bool)> {
         let cursor = self.lists.get(list)?.cursor;
         Some(self.stack.sums(clock::now(), cursor))
     }
-    /// A page of a list has ended, or the list itself.
+    /// Ends a page, or the whole list if no more bundles follow.
     pub fn end_list(&mut self, list: u64, more: bool) {
         match self.lists.get(list).filter(|_| more) {
             Some(list) => list.ended = true,
@@ -100,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_that_is_read_outlives_pages_that_ended_and_those_of_clients_that_went_away() {
+    fn list_in_use_outlives_abandoned_lists() {
         let mut stack = Stack::new(farlink_stack::Config::new(farlink_base::EndpointId::ipn(1, 0))).unwrap();
         let mut lists = Lists::default();
         let long = lists.begin(&mut stack, 0);
@@ -111,7 +113,7 @@ mod tests {
             lists.get(other).unwrap().ended = n % 3 != 0;
             assert!(lists.open.len() <= MOST);
         }
-        // One that is gone on with takes no other's place.
+        // Continuing a list takes no place of another.
         (lists.get(long).unwrap().last, lists.get(long).unwrap().ended) = (77, true);
         let on = lists.begin(&mut stack, 77);
         assert!(lists.get(on).is_some_and(|list| list.behind == 0 && !list.ended) && lists.get(long).is_none());

@@ -12,12 +12,12 @@ use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Registry, fmt};
 
-/// Changes the log level.
+/// Handle that changes the log level.
 #[derive(Clone)]
 pub struct LogLevel(reload::Handle<LevelFilter, Registry>);
 
 impl LogLevel {
-    /// Starts logging; a second call in one process only gives a handle that changes nothing.
+    /// Starts logging; a second call in one process returns a handle without effect.
     pub fn init(log: &LogSettings) -> LogLevel {
         let (filter, handle) = reload::Layer::new(filter(log.level.word()).unwrap_or(LevelFilter::INFO));
         let registry = tracing_subscriber::registry().with(filter);
@@ -28,14 +28,14 @@ impl LogLevel {
         };
         LogLevel(handle)
     }
-    /// The level now.
+    /// Current level.
     pub fn get(&self) -> String {
         self.0.with_current(|level| level.to_string().to_lowercase()).unwrap_or_default()
     }
     /// Sets the level.
     ///
     /// # Errors
-    /// When the word is no level.
+    /// If the word is not a level.
     pub fn set(&self, level: &str) -> Result<(), String> {
         let filter = filter(level)
             .ok_or_else(|| format!("`{level}` is not a log level\nhint: error, warn, info, debug or trace"))?;
@@ -43,12 +43,13 @@ impl LogLevel {
     }
 }
 
-/// How long something that was said is not said again.
+/// Interval in which a message is not repeated.
 const QUIET: Duration = Duration::from_secs(60);
-/// Things remembered as said; beyond, the rest of the minute is silent about new ones.
+/// Most messages remembered; beyond, new ones are dropped until the interval has passed.
 const SAID_MAX: usize = 1000;
 
-/// Says a thing once a minute, and how often it happened meanwhile: whoever sends nonsense does not fill the disk.
+/// Limits each message to one a minute, with the number of repetitions, so that a flood of errors does not fill the
+/// disk.
 #[derive(Debug)]
 pub struct Repeats<K> {
     said: HashMap<K, (Instant, u64)>,
@@ -59,7 +60,7 @@ impl<K> Default for Repeats<K> {
     }
 }
 impl<K: Eq + Hash> Repeats<K> {
-    /// Whether `what` is said now: then the number of times it was not since it was said last.
+    /// Returns `None` if `what` must not be logged now, else how often it was suppressed since it was last logged.
     pub fn say(&mut self, what: K, now: Instant) -> Option<u64> {
         if self.said.len() >= SAID_MAX && !self.said.contains_key(&what) {
             self.said.retain(|_, (at, _)| now.duration_since(*at) < QUIET);
@@ -85,10 +86,10 @@ impl<K: Eq + Hash> Repeats<K> {
     }
 }
 
-/// Lines a minute about things that anybody can make happen under ever new names.
+/// Most lines a minute about events that anybody can cause under ever new names.
 const CROWD: u64 = 20;
 
-/// Says some things a minute, whatever they are, and how many more there were.
+/// Limits messages of one kind to a few a minute, with the number of suppressed ones.
 #[derive(Default, Debug)]
 pub struct Crowd {
     since: Option<Instant>,
@@ -96,7 +97,7 @@ pub struct Crowd {
     unsaid: u64,
 }
 impl Crowd {
-    /// Whether one more is said now: then how many were not since the last that was.
+    /// Returns `None` if one more must not be logged now, else how many were suppressed since the last one.
     pub fn say(&mut self, now: Instant) -> Option<u64> {
         if self.since.is_none_or(|since| now.duration_since(since) >= QUIET) {
             (self.since, self.said) = (Some(now), 0);
@@ -110,7 +111,7 @@ impl Crowd {
     }
 }
 
-/// What ends a line about something that happened so many more times unsaid.
+/// End of a log line: how often the event was suppressed.
 pub fn more(times: u64) -> String {
     if times == 0 { String::new() } else { format!(" (and {times} times more since it was said last)") }
 }
@@ -131,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_crowd_is_told_of_by_its_first_and_by_number() {
+    fn crowd_is_logged_once_with_count() {
         let (mut crowd, now) = (Crowd::default(), Instant::now());
         let said = (0..1000).filter(|_| crowd.say(now) == Some(0)).count();
         assert_eq!(said as u64, CROWD);
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thing_is_said_once_a_minute_with_a_count_and_no_more_than_so_many_are() {
+    fn message_repeats_once_a_minute_with_count() {
         let mut repeats = Repeats::default();
         let now = Instant::now();
         assert_eq!(repeats.say("a", now), Some(0));

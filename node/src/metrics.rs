@@ -1,5 +1,4 @@
-//! Counters of a node, made from its events, and how long its owner's turns take; read as
-//! Prometheus text.
+//! Counters of a node, derived from its events, and durations of its owner's turns; rendered as Prometheus text.
 
 use farlink_base::{DeleteReason, Duration, Event};
 use std::fmt::Write;
@@ -9,15 +8,15 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// One counter: name, meaning.
 macro_rules! counters {
     ($($field:ident: $help:literal,)*) => {
-        /// Everything counted since the start.
+        /// Counters since the start.
         #[derive(Debug, Default)]
         pub struct Metrics {
             $(#[doc = $help] pub $field: AtomicU64,)*
-            /// How long the turns of the stack's owner took, waiting for sockets not counted.
+            /// Duration of the owner's turns, without waiting for sockets.
             pub turns: Histogram,
         }
         impl Metrics {
-            /// The sum of what several owners counted.
+            /// Sums the counters of several shards.
             pub fn sum(all: &[Arc<Metrics>]) -> Metrics {
                 let sum = Metrics::default();
                 for one in all {
@@ -43,7 +42,7 @@ macro_rules! counters {
 /// Upper bounds of a histogram's buckets, microseconds.
 const BOUNDS_US: [u64; 12] = [10, 50, 100, 250, 500, 1000, 2000, 5000, 10_000, 50_000, 250_000, 1_000_000];
 
-/// How long things took.
+/// Histogram of durations.
 #[derive(Debug, Default)]
 pub struct Histogram {
     buckets: [AtomicU64; BOUNDS_US.len() + 1],
@@ -51,8 +50,9 @@ pub struct Histogram {
     longest: AtomicU64,
 }
 impl Histogram {
-    /// Counts one. Only one thread may call it.
+    /// Counts one duration. Only one thread may call this.
     pub fn count(&self, took: Duration) {
+        // One writer: a load and a store cost less than an atomic addition.
         let (us, ns) = (took.as_micros() as u64, took.as_nanos() as u64);
         let bucket = &self.buckets[BOUNDS_US.partition_point(|bound| *bound < us)];
         bucket.store(bucket.load(Relaxed) + 1, Relaxed);
@@ -66,7 +66,7 @@ impl Histogram {
         self.nanoseconds.fetch_add(other.nanoseconds.load(Relaxed), Relaxed);
         self.longest.fetch_max(other.longest.load(Relaxed), Relaxed);
     }
-    /// The longest of all, seconds.
+    /// Longest duration, seconds.
     pub fn longest_s(&self) -> f64 {
         self.longest.load(Relaxed) as f64 / 1e9
     }
@@ -126,7 +126,7 @@ counters! {
 }
 
 impl Metrics {
-    /// Counts one event. Only the owner of the stack calls it: a plain load and store is enough.
+    /// Counts one event. Only the owner of the stack calls this, so plain loads and stores suffice.
     pub fn count(&self, event: &Event) {
         let counter = match event {
             Event::Created { .. } => &self.bundles_created,
@@ -168,7 +168,7 @@ mod tests {
     use farlink_base::BundleHandle;
 
     #[test]
-    fn events_are_counted_and_shown_as_prometheus_text() {
+    fn events_render_as_prometheus_text() {
         let metrics = Metrics::default();
         for _ in 0..3 {
             metrics.count(&Event::Created { bundle: BundleHandle(1) });
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_several_owners_counted_is_shown_as_one_sum() {
+    fn counters_of_shards_are_summed() {
         let all = [Arc::new(Metrics::default()), Arc::new(Metrics::default())];
         for (metrics, times) in all.iter().zip([2, 3]) {
             (0..times).for_each(|_| metrics.count(&Event::Created { bundle: BundleHandle(1) }));
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_fall_into_buckets_and_the_longest_is_known() {
+    fn turn_durations_fill_histogram() {
         let metrics = Metrics::default();
         for us in [3, 10, 11, 4_999, 5_001, 2_000_000] {
             metrics.turns.count(Duration::from_micros(us));

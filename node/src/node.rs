@@ -1,4 +1,4 @@
-//! The node: one thread that owns the stack and its sockets, and what other threads may ask of it.
+//! Node: one thread that owns the stack and its sockets, and its interface for other threads.
 
 use crate::apps::Apps;
 use crate::budget::{Budget, Share};
@@ -38,6 +38,7 @@ pub use found::Announced;
 pub use links::GivenLink;
 use links::Links;
 
+// The highest byte of a poll token names the kind of socket; the rest is its number within the kind.
 const STREAM: u64 = 1 << 56;
 const LISTENER: u64 = 2 << 56;
 const DATAGRAM: u64 = 3 << 56;
@@ -45,39 +46,39 @@ const APP: u64 = 4 << 56;
 const DISCOVERY: u64 = 5 << 56;
 const KIND: u64 = 0xff << 56;
 
-/// Time without a turn after which read buffers are given back.
+/// Idle time after which read buffers are freed.
 const QUIET: Duration = Duration::from_millis(100);
-/// Inputs that may wait when the sockets are read again.
+/// Most queued inputs with which the sockets are still read.
 const INPUTS_WAIT: usize = 64;
-/// Deadlines of the stack are looked at this often in a turn: what leaves makes room for more.
+/// Most deadlines of the stack handled in one turn, since transmissions make room for more.
 const WAKES: usize = 16;
-/// A run notes so often that it is there.
+/// Interval at which a run records its time in the store.
 const NOTED_EACH: Duration = Duration::from_secs(600);
-/// And so often where no wall time is believed, as ages go by it after a power cut.
+/// The same without a trusted clock: after a power cut, ages are computed from it.
 const NOTED_EACH_WITHOUT_TIME: Duration = Duration::from_secs(1);
-/// How late a deadline may be noticed while answers that were read wait to be handled.
+/// Most delay of a deadline while received answers wait to be handled.
 const LATE: Duration = Duration::from_millis(20);
-/// Inputs handled before the sockets are looked at again, and how long that may take.
+/// Most inputs handled before sockets are polled again, and the time for it.
 const INPUTS_TURN: usize = 10_000;
 const INPUTS_TIME: Duration = Duration::from_micros(1500);
 
-/// Something another thread wants the owner of the stack to do.
+/// Task of another thread for the owner of the stack.
 pub type Job = Box<dyn FnOnce(&mut Node) + Send>;
 
-/// Lets other threads ask the owner of the stack.
+/// Sends tasks of other threads to the owner of the stack.
 #[derive(Clone)]
 pub struct Handle {
     jobs: Sender<Job>,
     waker: Waker,
 }
 impl Handle {
-    /// Has `job` done by the owner; false when the node has ended.
+    /// Runs `job` in the owner's thread; returns false if the node has ended.
     pub fn run(&self, job: impl FnOnce(&mut Node) + Send + 'static) -> bool {
         let sent = self.jobs.send(Box::new(job)).is_ok();
         self.waker.wake();
         sent
     }
-    /// Has `question` answered by the owner; `None` when the node has ended.
+    /// Asks the owner's thread; `None` if the node has ended.
     pub async fn ask<T: Send + 'static>(&self, question: impl FnOnce(&mut Node) -> T + Send + 'static) -> Option<T> {
         let (reply, answer) = tokio::sync::oneshot::channel();
         self.run(move |node| {
@@ -87,13 +88,13 @@ impl Handle {
     }
 }
 
-/// A running node.
+/// Running node.
 pub struct Node {
-    /// The engine.
+    /// Engine.
     pub stack: Stack,
-    /// What it was told.
+    /// Configuration in effect.
     pub config: NodeConfig,
-    /// The log level.
+    /// Log level.
     pub log: LogLevel,
     io: Io,
     clock: WallClock,
@@ -107,13 +108,13 @@ pub struct Node {
     budget: Budget,
     pub(crate) lists: Lists,
     stopping: Option<Instant>,
-    /// When this run last noted in its store that it is there.
+    /// When this run last recorded its time in the store.
     noted: Option<Instant>,
-    /// Other shards of this node, before they run: of shard 0.
+    /// Other shards of the node until they run; only shard 0 has them.
     siblings: Vec<Node>,
 }
 
-/// Everything the stack's outputs go to.
+/// Receivers of the stack's outputs.
 struct Io {
     poller: Poller,
     streams: Streams,
@@ -126,7 +127,7 @@ struct Io {
     inputs: VecDeque<Input>,
     connects: Vec<(LayerId, StreamId, LinkId)>,
     now: Instant,
-    /// The ways to other shards.
+    /// Channels to other shards.
     mesh: Option<Box<Mesh>>,
 }
 
@@ -135,6 +136,7 @@ impl Io {
         use socket::Output as O;
         match output {
             O::Datagrams { to, train } => self.datagrams.send(layer, to, train, self.now),
+            // Connecting needs the resolver, which `Io` lacks: it waits until the stack's call returns.
             O::Connect { stream, link } => self.connects.push((layer, stream, link)),
             O::Write { stream, data } => self.streams.write(stream, &data, &mut self.inputs),
             O::Close { stream, abort } => self.streams.close(stream, abort, self.now),
@@ -165,6 +167,7 @@ impl Sink<Output> for Io {
             Output::App(output) => self.apps.on_output(output, self.now, &mut self.inputs),
             Output::Spooled { request, bytes } => self.apps.spooled(request, bytes, &mut self.inputs),
             Output::Read { delivery, result } => self.apps.read(delivery, result, &mut self.inputs),
+            // Links of other shards are known here as well, and each change would be counted and logged twice.
             Output::Event(event) if self.mesh.as_ref().is_some_and(|mesh| mesh.is_told_elsewhere(&event)) => {}
             Output::Event(event) => self.events.push(self.now, event),
             Output::Message(_) => {}
@@ -179,10 +182,11 @@ impl Node {
     /// Opens sockets, store and applications.
     ///
     /// # Errors
-    /// What cannot be opened, and why.
+    /// If something cannot be opened; the error names it.
     pub fn new(config: NodeConfig, log: LogLevel) -> anyhow::Result<Node> {
         let count = crate::shards::count(&config);
         if let (StoreKind::Durable, Some(dir)) = (&config.stack.store.kind, &config.store_dir) {
+            // All folders are checked before any is opened, so that a refusal changes nothing.
             for shard in 0..count {
                 crate::store::examine(&crate::shards::folder(dir, shard), &config.stack.node_ids, config.adopt)?;
             }
@@ -192,9 +196,10 @@ impl Node {
             count => Node::of_shards(config, &log, count),
         }
     }
-    /// Opens one shard, beside the one whose events hub is given.
+    /// Opens one shard; `hub` is the events hub of the first one, if this is another.
     fn open(mut config: NodeConfig, log: LogLevel, hub: Option<&EventHub>) -> anyhow::Result<Node> {
         let (budget, lowered) = Budget::apply(&mut config);
+        // Every shard lowers the same bounds; one warning is enough.
         let lowered = if hub.is_none() { lowered } else { Vec::new() };
         lowered.iter().for_each(|why| tracing::warn!("{why}\nhint: give [limits] memory more"));
         prepare(&mut config)?;
@@ -203,6 +208,7 @@ impl Node {
         let (jobs_in, jobs) = channel();
         let handle = Handle { jobs: jobs_in, waker: poller.waker() };
         let metrics = Arc::new(Metrics::default());
+        // Sockets before the store: if a port is in use, the store stays untouched.
         let (streams, mut addresses) = open_streams(&config, &budget, &poller)?;
         let datagrams = open_datagrams(&config, &poller)?;
         addresses.extend(datagrams.local_addresses());
@@ -214,7 +220,7 @@ impl Node {
             _ => None,
         };
         let spill_from = config.stack.node.store.spill_from.bytes();
-        // What is secured here is so in memory.
+        // Security operations need the whole payload in memory.
         let longest = config.stack.node.security.longest.bytes();
         let secured = config.stack.security.as_ref().map_or(0, |_| longest.min(budget.applications()));
         let spools = config.stack.store.kind == StoreKind::Durable && spill_from > 0;
@@ -241,6 +247,7 @@ impl Node {
             config,
             jobs,
             names: Resolver::start(poller.waker())?,
+            // Lookups for datagram links have keys of another type, and so a resolver of their own.
             links: Resolver::start(poller.waker())?,
             handle,
             addresses,
@@ -270,74 +277,80 @@ impl Node {
         node.discovery = node.open_discovery(node.config.discovery.clone())?;
         Ok(node)
     }
-    /// For other threads.
+    /// Handle for other threads.
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
-    /// Wall time of a moment, where this machine's clock is to be believed.
+    /// UTC of an instant, if the machine's clock is trusted.
     pub fn utc(&self, at: Instant) -> Option<farlink_base::DtnTime> {
         let Clock { at: read, utc, .. } = self.clock.reading();
+        // The reading belongs to an instant of its own; the difference is added in either direction.
         let (ahead_ms, behind_ms) = (at.since(read).as_millis() as u64, read.since(at).as_millis() as u64);
         utc.map(|utc| farlink_base::DtnTime(utc.saturating_add_ms(ahead_ms).0.saturating_sub(behind_ms)))
     }
-    /// Its counters.
+    /// Counters of this shard.
     pub fn metrics(&self) -> Arc<Metrics> {
         self.io.metrics.clone()
     }
-    /// The counters of all its shards; before it runs.
+    /// Counters of all shards; complete only before the node runs.
     pub fn all_metrics(&self) -> Vec<Arc<Metrics>> {
         let others = self.siblings.iter().map(Node::metrics);
         std::iter::once(self.metrics()).chain(others).collect()
     }
-    /// Its memory: the budget, and what each share may take and takes.
+    /// Memory budget, and bound and use of each share.
     pub fn memory(&self) -> (&Budget, Vec<Share>) {
+        // Only a store in memory counts to the budget.
         let in_memory = self.config.stack.store.kind == StoreKind::Memory;
         let capacity = in_memory.then_some(self.config.stack.node.store.capacity.bytes());
         let bundles = (self.stack.held(), self.stack.heads());
         (&self.budget, self.budget.shares(self.stack.memory(), capacity, bundles, self.io.buffers.pieces()))
     }
-    /// Its live event stream.
+    /// Live event stream.
     pub fn live(&self) -> tokio::sync::broadcast::Sender<Arc<str>> {
         self.io.events.live()
     }
-    /// Where its sockets are bound.
+    /// Bound addresses of the sockets.
     pub fn addresses(&self) -> &[(LayerId, SocketAddr)] {
         &self.addresses
     }
-    /// The applications inside the node.
+    /// Applications of the node.
     pub fn apps(&mut self) -> &mut Apps {
         &mut self.io.apps
     }
-    /// Gives the stack an input, before anything else that waits.
+    /// Passes an input to the stack, before anything else that waits.
     pub fn input(&mut self, input: Input) {
         self.io.inputs.push_back(input);
         self.drain();
     }
-    /// Ends all sessions, persists, and lets [`Node::run`] return within the configured time.
+    /// Ends all sessions, persists, and makes [`Node::run`] return within the configured time.
     pub fn stop(&mut self) {
         if self.stopping.is_none() {
             tracing::info!("shutting down");
             let now = clock::now();
             self.stopping = Some(now + self.config.stack.node.shutdown_timeout);
+            // Neighbours learn of the end before the links close, and do not wait for a timeout.
             self.leave(now);
             self.input(Input::Admin(AdminInput::Shutdown));
         } else {
-            // Asked twice: at once.
+            // A second request ends the node immediately.
             self.stopping = Some(Instant::ZERO);
         }
+        // Passed on in both cases, so that a second request ends all shards.
         self.each_other(Node::stop);
     }
 
     /// Runs until stopped.
     ///
     /// # Errors
-    /// When the kernel no longer tells about sockets.
+    /// If the kernel's polling fails.
     pub fn run(&mut self) -> anyhow::Result<()> {
         let others = self.start_others()?;
         let result = self.run_alone();
+        // A failure here must end the other shards too, or they would wait for this one.
         if result.is_err() {
             self.stop();
         }
+        // All threads are joined even after a failure; the first error is returned.
         let results = others.into_iter().map(shards::end);
         let result = results.fold(result, |first, next| first.and(next));
         self.io.events.finish(&self.clock);
@@ -346,10 +359,12 @@ impl Node {
     }
     fn run_alone(&mut self) -> anyhow::Result<()> {
         precise_timers();
+        // The stack learns when the last run ended and the time now before any bundle is handled.
         self.io.inputs.push_back(Input::Admin(self.last_run()));
         self.io.inputs.push_back(Input::Clock(self.clock.reading()));
         self.io.apps.start(clock::now(), &mut self.io.inputs);
         loop {
+            // Waiting is not counted: a long turn means overload.
             let begun = clock::now();
             self.turn()?;
             self.io.metrics.turns.count(clock::now().since(begun));
@@ -358,6 +373,7 @@ impl Node {
             }
             self.wait()?;
         }
+        // The last note is as exact as possible: ages continue from it.
         self.noted = None;
         self.note_run(clock::now());
         self.io.events.flush(&self.clock);
@@ -368,18 +384,21 @@ impl Node {
         let now = clock::now();
         let jobs: Vec<Job> = self.jobs.try_iter().collect();
         if !jobs.is_empty() {
-            // What came before they were asked for is heard before they are done.
+            // Read pending socket input first, so that jobs see everything that preceded them.
             self.look(Duration::ZERO)?;
         }
+        // After an idle time memory is returned; during a burst this would only cause allocations.
         if now - self.io.now > QUIET {
             self.give_back();
         }
         self.io.now = now;
         let was_open = self.stack.is_open();
+        // The missing shard may own layers and bundles, which would be stuck.
         if self.stopping.is_none() && self.io.mesh.as_ref().is_some_and(|mesh| mesh.is_broken()) {
             tracing::error!("a shard has ended: so does the node");
             self.stop();
         }
+        // Allocators keep free pages per thread, so the disk thread has to return its own.
         if self.budget.look(now, &mut self.io.inputs)
             && let Some(disk) = &self.io.disk
         {
@@ -388,10 +407,12 @@ impl Node {
         self.answers(now);
         self.look_at_start()?;
         let io = &mut self.io;
-        // What was read is worked off before more is: in a list here nobody sees it wait, and who sent it sends on.
+        // Handle received inputs before reading more. In the kernel's buffers they slow the sender down; in a list here
+        // nothing would.
         if io.inputs.len() < INPUTS_WAIT {
             let full = io.mesh.as_mut().is_some_and(|mesh| {
                 mesh.take(&mut io.inputs);
+                // Bundles offered to other shards still occupy memory here.
                 mesh.offered(self.stack.offered_elsewhere())
             });
             if !full {
@@ -399,6 +420,7 @@ impl Node {
                 io.datagrams.read(&mut io.buffers, &mut io.inputs);
             }
         }
+        // Input read before a job is handled before it: see above.
         if !jobs.is_empty() {
             self.drain();
             jobs.into_iter().for_each(|job| job(self));
@@ -406,9 +428,11 @@ impl Node {
         let io = &mut self.io;
         io.apps.turn(now, &mut io.buffers, &mut io.inputs);
         self.discover(now);
+        // Twice, since timeouts produce inputs, and inputs set timeouts.
         self.drain();
         self.timeouts();
         self.drain();
+        // A store becomes this node's only after it was read without errors.
         if !was_open && self.stack.is_open() {
             self.own_store()?;
             if let Some(why) = self.budget.overfull(self.stack.held(), self.stack.heads()) {
@@ -419,7 +443,7 @@ impl Node {
         self.flush();
         Ok(())
     }
-    /// Room that a busy time needed.
+    /// Frees buffers that a busy time needed.
     fn give_back(&mut self) {
         self.io.buffers.give_back();
         self.io.datagrams.give_back();
@@ -429,31 +453,32 @@ impl Node {
         self.stack.rest();
     }
 
-    /// Ends a start whose store cannot be read, at once or after some tries.
+    /// Fails if the store cannot be read, immediately or after some retries.
     fn look_at_start(&self) -> anyhow::Result<()> {
         match &self.io.disk {
             Some(disk) if !self.stack.is_open() && self.stopping.is_none() => disk.given_up().map_or(Ok(()), Err),
             _ => Ok(()),
         }
     }
-    /// The store is read: it is this node's from now on.
+    /// Marks the store, now read, as this node's.
     fn own_store(&self) -> anyhow::Result<()> {
         let (Some(dir), Some(_)) = (&self.config.store_dir, &self.io.disk) else { return Ok(()) };
         let ids: Vec<String> = self.config.stack.node_ids.iter().map(ToString::to_string).collect();
         crate::store::set_owner(dir, &ids).map_err(|why| crate::unwritable("store", &dir.display().to_string(), &why))
     }
-    /// When an earlier run was there last, as its store says.
+    /// Time and operating time of the previous run, from the store.
     fn last_run(&self) -> AdminInput {
         let dir = self.config.store_dir.as_deref().filter(|_| self.io.disk.is_some());
         let ran_ms = dir.map_or(0, crate::store::ran_before);
         let at = dir.and_then(crate::store::last_run).map(farlink_base::DtnTime::from_unix_ms);
         AdminInput::LastRun { at, downtime_max: self.config.stack.node.downtime_max, ran_ms }
     }
-    /// Notes in the store now and then that this run is there: when, where its clock is believed, and for how long.
+    /// Records from time to time that this run is alive: wall time, if trusted, and operating time.
     fn note_run(&mut self, now: Instant) {
         let known = self.stack.utc(now).is_some();
         let each = if known { NOTED_EACH } else { NOTED_EACH_WITHOUT_TIME };
         if self.stack.is_open()
+            // Every interval only: each note is a write to disk.
             && self.noted.is_none_or(|at| now > at + each)
             && let (Some(dir), Some(_)) = (&self.config.store_dir, &self.io.disk)
         {
@@ -464,7 +489,7 @@ impl Node {
             crate::store::note_ran(dir, self.stack.ran_ms(now));
         }
     }
-    /// What other threads found out: addresses and disk operations.
+    /// Collects answers of other threads: addresses and disk operations.
     fn answers(&mut self, now: Instant) {
         while let Some((wanted, addresses)) = self.names.answer() {
             let io = &mut self.io;
@@ -487,10 +512,13 @@ impl Node {
         }
     }
     fn drain(&mut self) {
+        // Bounded, so that sockets are polled again soon enough.
         let until = clock::now() + INPUTS_TIME;
         for _ in 0..INPUTS_TURN {
             let Some(input) = self.io.inputs.pop_front() else { break };
+            // Each input gets the current time, as one call may take long.
             self.io.now = clock::now();
+            // Plan, routes and other settings hold for all shards; they arrive at shard 0.
             if let (Some(_), Input::Admin(input)) = (&self.io.mesh, &input) {
                 self.tell_others(input);
             }
@@ -499,6 +527,7 @@ impl Node {
                 break;
             }
         }
+        // Connections that the stack requested meanwhile.
         for (layer, stream, link) in std::mem::take(&mut self.io.connects) {
             let io = &mut self.io;
             let mut connector =
@@ -509,8 +538,9 @@ impl Node {
     fn timeouts(&mut self) {
         let now = clock::now();
         self.io.now = now;
-        // An answer that is here already is heard before it is missed.
+        // An answer that has already arrived is handled before its deadline.
         let patience = if self.io.inputs.is_empty() { Duration::ZERO } else { LATE };
+        // Bounded: a deadline whose handling sets the next one must not keep sockets waiting.
         for _ in 0..WAKES {
             if self.stack.next_timeout().is_none_or(|at| at + patience > now) {
                 break;
@@ -518,6 +548,7 @@ impl Node {
             self.stack.handle(now, Input::Wake, &mut self.io);
         }
         if let Some(clock) = self.clock.check(now) {
+            // Contacts and lifetimes depend on wall time, so the stack recomputes them.
             tracing::warn!("the wall clock stepped");
             self.io.inputs.push_back(Input::Clock(clock));
         }
@@ -531,12 +562,13 @@ impl Node {
         let held = held(&io.metrics);
         io.apps.expire(now, held, &mut io.inputs);
         if held == 0 && self.stopping.is_none() && io.apps.load().is_some_and(|load| load.sent > 0 && load.finished()) {
-            // A benchmark's generator has sent everything and it has arrived.
+            // A benchmark's generator has finished and all its bundles have arrived.
             self.stop();
         }
     }
     fn flush(&mut self) {
         let io = &mut self.io;
+        // Deliveries leave before data that only acknowledges them to the previous node.
         let first = io.apps.delivers();
         if first {
             io.apps.flush(&mut io.inputs);
@@ -545,6 +577,7 @@ impl Node {
         if !first {
             io.apps.flush(&mut io.inputs);
         }
+        // After all output, when it is known which sockets are full.
         io.apps.watch_room(&io.poller, APP);
         if let Some(disk) = &mut io.disk {
             disk.flush();
@@ -553,6 +586,7 @@ impl Node {
             mesh.flush();
         }
         io.events.flush(&self.clock);
+        // Counted in the sockets without atomics, and copied once a turn.
         let metrics = &io.metrics;
         metrics.stream_bytes_received.store(io.streams.bytes.0, Relaxed);
         metrics.stream_bytes_sent.store(io.streams.bytes.1, Relaxed);
@@ -570,7 +604,7 @@ impl Node {
         let io = &mut self.io;
         let hears = self.discovery.as_ref().filter(|_| self.stopping.is_none());
         let heard = hears.is_some_and(|discovery| discovery.busy());
-        // Who waits for others to take what came reads no more, and is woken.
+        // A shard whose receivers are full reads no more; they wake it once they have room.
         let reads = !io.mesh.as_ref().is_some_and(|mesh| mesh.is_full());
         let readable = reads && (io.streams.busy() || io.datagrams.busy());
         let busy = !io.inputs.is_empty() || readable || io.apps.busy() || heard;
@@ -578,17 +612,20 @@ impl Node {
         let io_at = [io.streams.next_timeout(), io.datagrams.next_timeout(), io.apps.next_timeout()];
         let deadlines = io_at.into_iter().chain([self.stack.next_timeout(), speaks]);
         let next = deadlines.flatten().min().unwrap_or(Instant::MAX).min(self.clock.next_check());
+        // With work left, poll without waiting: new input must not starve behind old.
         let mut timeout = if busy { Duration::ZERO } else { next.since(clock::now()) };
+        // The inbox is checked once more after the announcement, as a sender may have seen this shard awake.
         let sleeps = |mesh: &mut Box<Mesh>| timeout.is_zero() || mesh.may_sleep(&mut io.inputs);
         if !io.mesh.as_mut().is_none_or(sleeps) {
             timeout = Duration::ZERO;
         }
+        // Some conditions of the end have no event, so they are polled every 10 ms.
         if self.stopping.is_some() {
             timeout = timeout.min(Duration::from_millis(10));
         }
         self.look(timeout)
     }
-    /// Waits that long for the kernel to say what its sockets have, and takes note of it.
+    /// Waits for readiness of sockets and records it.
     fn look(&mut self, timeout: Duration) -> anyhow::Result<()> {
         let io = &mut self.io;
         let mut ready: Vec<Readiness> = Vec::new();
@@ -598,6 +635,7 @@ impl Node {
         }
         let now = clock::now();
         for report in ready {
+            // The token's highest byte is the kind of socket, see `KIND`.
             let serial = report.token & !KIND;
             match report.token & KIND {
                 STREAM => {
@@ -618,7 +656,7 @@ impl Node {
         }
         Ok(())
     }
-    /// Whether a shutdown is complete, or took as long as it may.
+    /// Returns whether a shutdown is complete or out of time.
     fn finished(&mut self) -> bool {
         let Some(until) = self.stopping else { return false };
         let now = clock::now();
@@ -626,35 +664,43 @@ impl Node {
             return true;
         }
         if self.io.mesh.as_ref().is_some_and(|mesh| mesh.is_broken()) {
-            // Who ended answers nothing more.
+            // Nothing is answered after the end, so only queued inputs and open streams count.
             return self.io.inputs.is_empty() && self.io.streams.is_quiet();
         }
+        // Bundles in flight get time to be acknowledged, else the peer would receive them twice.
         let on_the_way: u64 = self.stack.status(now).links.iter().map(|link| link.in_flight).sum();
         let disk_idle = self.io.disk.as_ref().is_none_or(Disk::is_idle);
         let quiet = self.io.inputs.is_empty() && self.io.streams.is_quiet() && disk_idle && on_the_way == 0;
         let Some(mesh) = &mut self.io.mesh else { return quiet };
+        // A message from another shard is new work.
         mesh.take(&mut self.io.inputs);
         mesh.may_end(quiet && self.io.inputs.is_empty() && !self.stack.serves_others())
     }
 
-    /// Reads the configuration file again, and the certificates it names, and applies its links, discovery, plan, routes,
-    /// quotas, rules and keys of security, and log level; returns what else is changed in it and needs a restart.
+    /// Reads the configuration file and its certificates again.
+    ///
+    /// Applies links, discovery, plan, routes, quotas, security rules and keys, and the log level; returns the other
+    /// changed settings, which need a restart.
     ///
     /// # Errors
-    /// Every mistake of the file; nothing is changed then.
+    /// All mistakes of the file; nothing is changed then.
     pub fn reload(&mut self) -> Result<Vec<String>, String> {
         let fresh = NodeConfig::load(&self.config.file)
             .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
         let whole = fresh.clone();
         let mut fresh = self.part_of(fresh);
+        // Limits of the new file are lowered as at start, or each reload would report them as changed.
         let _ = Budget::apply(&mut fresh);
         let waiting = needs_restart(&self.config, &fresh);
         let announces = self.discovery.as_ref().map(|discovery| discovery.settings());
+        // Unchanged discovery keeps its sockets and its neighbours.
         let discovery = match announces == fresh.discovery.as_ref() {
             true => None,
+            // New sockets are opened before any change: if one fails, the reload has no effect.
             false => Some(self.open_discovery(fresh.discovery.take()).map_err(|why| format!("{why:#}"))?),
         };
         let (links, settings) = (std::mem::take(&mut fresh.stack.links), std::mem::take(&mut fresh.links));
+        // Links come first, as their failure must leave the rest unchanged.
         self.set_links(&fresh.stack.layers, links.into_iter().zip(settings).collect())?;
         if let Some(discovery) = discovery {
             self.set_discovery(discovery);
@@ -664,6 +710,7 @@ impl Node {
             self.set_plan(plan.plan().clone());
         }
         let level = fresh.stack.node.log.level;
+        // Shard 0 changes itself; the others are asked.
         self.apply(fresh);
         self.each_other(move |node| {
             let fresh = node.part_of(whole.clone());
@@ -676,7 +723,7 @@ impl Node {
         }
         Ok(waiting)
     }
-    /// What each shard is told for itself.
+    /// Applies the settings that each shard has for itself.
     fn apply(&mut self, fresh: NodeConfig) {
         self.set_credentials(fresh.layers);
         if let Some(security) = fresh.stack.security {
@@ -691,11 +738,11 @@ impl Node {
         }
         self.clock.set_wrong_by(fresh.stack.node.clock_offset);
     }
-    /// What layers show and whom they believe in sessions from now on; those under way stay as they are (RFC 9174 4.4).
+    /// Replaces the credentials of layers for new sessions; those under way keep theirs (RFC 9174 section 4.4).
     fn set_credentials(&mut self, fresh: Vec<LayerSettings>) {
         for layer in fresh {
             let running = self.config.layers.iter().position(|running| running.name == layer.name);
-            // A layer that has been without them needs a restart.
+            // A layer that started without credentials needs a restart.
             let secured = running.filter(|index| self.config.layers[*index].credentials.is_some());
             if let (Some(index), Some(credentials)) = (secured, layer.credentials) {
                 self.io.streams.set_credentials(LayerId(index as u16), credentials);
@@ -704,6 +751,7 @@ impl Node {
     }
     /// Replaces all static routes.
     pub fn set_routes(&mut self, routes: Vec<(String, farlink_bundle::EndpointId)>) {
+        // Routes that stay are not removed, so that bundles never see a moment without them.
         let old: Vec<String> = self.stack.routes().iter().map(|(pattern, _)| pattern.clone()).collect();
         for pattern in old.into_iter().filter(|old| !routes.iter().any(|(kept, _)| kept == old)) {
             self.input(Input::Admin(AdminInput::RemoveRoute { pattern }));
@@ -712,14 +760,14 @@ impl Node {
             self.input(Input::Admin(AdminInput::AddRoute { pattern, next_hop }));
         }
     }
-    /// Replaces the contact plan; a plan without an epoch begins when the node did.
+    /// Replaces the contact plan; a plan without an epoch starts with the node.
     pub fn set_plan(&mut self, mut plan: farlink_routing::ContactPlan) {
         plan.epoch = plan.epoch.or(self.config.epoch);
         self.input(Input::Admin(AdminInput::SetPlan(Arc::new(PlanIndex::new(plan)))));
     }
 }
 
-/// Bundles the node holds, from its counters.
+/// Number of bundles that the node holds, from its counters.
 fn held(metrics: &Metrics) -> u64 {
     let came = [&metrics.bundles_created, &metrics.bundles_received, &metrics.bundles_recovered];
     let gone = [&metrics.bundles_done, &metrics.bundles_deleted, &metrics.bundles_expired];
@@ -727,14 +775,16 @@ fn held(metrics: &Metrics) -> u64 {
     sum(came).saturating_sub(sum(gone))
 }
 
-/// What is decided at start: the seed, hardware functions, the length of files, the plan's epoch.
+/// Sets values that are chosen at start: the seed, hardware functions, the length of files, the plan's epoch.
 fn prepare(config: &mut NodeConfig) -> anyhow::Result<()> {
+    // Without a seed in the file, two runs must not draw the same numbers.
     if config.stack.node.seed.is_none() {
         let mut seed = [0; 8];
         let file = std::fs::File::open("/dev/urandom").context("/dev/urandom")?;
         std::io::Read::read_exact(&mut &file, &mut seed)?;
         config.stack.seed = u64::from_ne_bytes(seed);
     }
+    // IVs of earlier runs must not repeat, so the counter is raised before anything is encrypted.
     if let (Some(security), Some(files)) = (&mut config.stack.security, &config.security) {
         let begun = crate::security::begin(&files.starts);
         (security.start, security.seed) = begun.with_context(|| files.starts.display().to_string())?;
@@ -747,8 +797,9 @@ fn prepare(config: &mut NodeConfig) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A plan without an epoch begins when the node did.
+/// Lets a plan without an epoch start with the node.
 fn place_plan(config: &mut NodeConfig) {
+    // The start of the process, also for plans that are loaded later.
     let started = farlink_base::DtnTime::from_unix_ms(clock::unix_ns() / 1_000_000);
     let epoch = *config.epoch.get_or_insert(started);
     if let Some(plan) = &mut config.stack.plan {

@@ -1,4 +1,4 @@
-//! STCP and MTCP over real sockets: two entities, each with sockets of its own, and what a peer's host has.
+//! STCP and MTCP over real sockets: two entities, each with its own sockets, and acknowledgments by the peer's host.
 
 use crate::buffers::Buffers;
 use crate::resolve::{Resolver, Wanted};
@@ -14,7 +14,7 @@ use std::collections::{BTreeSet, VecDeque};
 const LISTENER: u64 = 1 << 60;
 const LINK: LinkId = LinkId(0);
 
-/// One node as far as this layer needs one. Bundles begin with their number, and are as long as it says.
+/// One node, reduced to this layer. A bundle starts with its number, which determines its length.
 struct Side {
     streams: Streams,
     poller: Poller,
@@ -38,7 +38,7 @@ fn content(number: u64) -> Vec<u8> {
 }
 
 impl Side {
-    /// A side that connects to this place, or none; and where it listens itself.
+    /// Creates a side that connects to `to`, if given; returns it and its listening address.
     fn new(framing: Framing, to: Option<String>) -> (Side, String) {
         let listener = stream::listen(&"127.0.0.1:0".parse().unwrap()).unwrap();
         let place = listener.local_addr().unwrap().to_string();
@@ -109,7 +109,7 @@ impl Side {
             _ => {}
         }
     }
-    /// Sends the next bundle, up to this many.
+    /// Sends bundles, first those that failed, up to this number.
     fn send(&mut self, until: u64) {
         while self.ready && (self.next < until || !self.failed.is_empty()) {
             let number = self.failed.pop().unwrap_or_else(|| {
@@ -158,13 +158,13 @@ fn run(sides: &mut [&mut Side], until: impl Fn(&[&mut Side]) -> bool) {
 }
 
 #[test]
-fn all_that_is_sent_is_there_and_what_nobody_reads_is_not_sent() {
+fn sent_means_received_by_peer_host() {
     for framing in [Framing::Stcp, Framing::Mtcp] {
         let (mut b, place) = Side::new(framing, None);
         let (mut a, _) = Side::new(framing, Some(place));
         const ALL: u64 = 1000;
         run(&mut [&mut a, &mut b], |sides| sides[0].ready);
-        // The other node sleeps: its host takes what its buffers hold, the window what it allows, and no more.
+        // The other node does not read: its host takes bytes for its socket buffers and the window, and no more.
         a.send(ALL);
         let later = std::time::Instant::now() + Duration::from_millis(400);
         run(&mut [&mut a], |_| std::time::Instant::now() > later);
@@ -179,7 +179,7 @@ fn all_that_is_sent_is_there_and_what_nobody_reads_is_not_sent() {
             assert!(began.elapsed().as_secs() < 60, "{} sent, {} offered", a.sent.len(), b.offered.len());
         }
         assert_eq!((a.connected, a.failed.len()), (1, 0));
-        // Nothing is under way: nobody wakes to look.
+        // With nothing in flight, no timer polls the acknowledgments.
         let quiet = std::time::Instant::now() + Duration::from_millis(100);
         run(&mut [&mut a, &mut b], |_| std::time::Instant::now() > quiet);
         assert_eq!(a.streams.next_timeout(), None);
@@ -187,7 +187,7 @@ fn all_that_is_sent_is_there_and_what_nobody_reads_is_not_sent() {
 }
 
 #[test]
-fn what_is_written_to_a_stream_that_the_peer_has_closed_is_sent_again_over_the_next() {
+fn bundles_are_resent_after_peer_reset() {
     let (mut b, place) = Side::new(Framing::Stcp, None);
     let (mut a, _) = Side::new(Framing::Stcp, Some(place));
     for round in 1..=5u64 {
@@ -198,7 +198,7 @@ fn what_is_written_to_a_stream_that_the_peer_has_closed_is_sent_again_over_the_n
         let stream = b.passive.take().unwrap();
         b.streams.close(stream, true, crate::clock::now());
         b.tell(LayerInput::Socket(socket::Input::Closed { stream, error: true }));
-        // It has not heard of that yet, and its kernel takes what it writes.
+        // The sender does not know of the reset yet, and its kernel accepts the data.
         a.send(round * 20 + 10);
         a.streams.flush(crate::clock::now(), &mut a.inputs);
         run(&mut [&mut a, &mut b], |sides| sides[0].failed.len() == 10 && sides[0].ready);

@@ -1,21 +1,20 @@
-//! Host names, resolved on a thread of their own: the owner of the stack never waits for a name
-//! server.
+//! Resolver of host names on its own thread, so that the owner of the stack never waits for a name server.
 
 use farlink_base::{LinkId, StreamId};
 use farlink_os::poll::Waker;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// What an address of a stream layer is asked for.
+/// Purpose of a lookup for a stream layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wanted {
-    /// To connect this stream.
+    /// Connecting this stream.
     Stream(StreamId),
-    /// To know where the peer of this link is.
+    /// Reporting the address of this link's peer.
     Peer(LinkId),
 }
 
-/// Asks for addresses and collects the answers.
+/// Queue of lookups and their answers.
 #[derive(Debug)]
 pub struct Resolver<K> {
     questions: Sender<(K, String)>,
@@ -23,10 +22,10 @@ pub struct Resolver<K> {
 }
 
 impl<K: Send + 'static> Resolver<K> {
-    /// Starts the thread; it ends when the resolver is dropped.
+    /// Starts the thread, which ends when the resolver is dropped.
     ///
     /// # Errors
-    /// When no thread can be had.
+    /// If no thread can be started.
     pub fn start(waker: Waker) -> std::io::Result<Self> {
         let (questions, inbox) = channel::<(K, String)>();
         let (outbox, answers) = channel();
@@ -47,7 +46,7 @@ impl<K: Send + 'static> Resolver<K> {
         })?;
         Ok(Resolver { questions, answers })
     }
-    /// Asks for the addresses of `host:port`; a literal address is answered at once.
+    /// Requests the addresses of `host:port`; a literal address is returned immediately.
     pub fn ask(&self, key: K, name: &str) -> Option<(K, Vec<SocketAddr>)> {
         if let Ok(address) = name.parse() {
             return Some((key, vec![address]));
@@ -55,7 +54,7 @@ impl<K: Send + 'static> Resolver<K> {
         let _ = self.questions.send((key, name.to_string()));
         None
     }
-    /// An answer that came in; no addresses means the name is unknown.
+    /// Next answer; without addresses the name is unknown.
     pub fn answer(&self) -> Option<(K, Vec<SocketAddr>)> {
         self.answers.try_recv().ok()
     }
@@ -68,7 +67,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn literals_are_answered_at_once_and_names_wake_the_owner() {
+    fn literals_resolve_immediately_names_wake_owner() {
         let mut poller = Poller::new().unwrap();
         let resolver = Resolver::start(poller.waker()).unwrap();
         let (key, addresses) = resolver.ask(1, "[::1]:99").unwrap();

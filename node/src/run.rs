@@ -1,4 +1,4 @@
-//! A node as a process: signals, control API, exit.
+//! Process of a node: signals, control API, exit.
 
 use crate::apps::load::{Load, LoadSettings};
 use crate::config::NodeConfig;
@@ -9,10 +9,10 @@ use signal_hook::iterator::Signals;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-/// Runs a node until SIGTERM, SIGINT or a shutdown over the API. With a load, gives what it did.
+/// Runs a node until SIGTERM, SIGINT or a shutdown over the API. With a load, returns its report.
 ///
 /// # Errors
-/// What cannot be opened, and why.
+/// If something cannot be opened; the error names it.
 pub fn run(
     config: NodeConfig,
     load: Option<LoadSettings>,
@@ -42,10 +42,10 @@ pub fn run(
     }))
 }
 
-/// Whether the engine takes the configuration: names of routers, parameters, links.
+/// Checks that the engine accepts the configuration: names of routers, parameters, links.
 ///
 /// # Errors
-/// Which key it does not take, and what to write instead.
+/// The first rejected key, with a hint.
 pub fn check(config: &NodeConfig) -> Result<(), farlink_base::ConfigError> {
     farlink_stack::Stack::new(config.stack.clone()).map(|_| ())
 }
@@ -59,8 +59,10 @@ fn announce(node: &Node) {
     tracing::info!("node {} serves {}", ids.join(" "), layers.collect::<Vec<_>>().join(", "));
 }
 
-/// Signal handlers of a node process, to be installed before anything else is done: the default action of SIGHUP would
-/// end a node that reads its configuration. Signals that arrive before [`NodeSignals::attach`] are carried out then.
+/// Signal handlers of a node process.
+///
+/// They must be installed first: the default action of SIGHUP would end a node that is still reading its configuration.
+/// Signals that arrive before [`NodeSignals::attach`] are handled then.
 pub struct NodeSignals {
     state: Arc<Mutex<SignalState>>,
 }
@@ -73,13 +75,13 @@ struct SignalState {
 }
 
 impl NodeSignals {
-    /// Installs the handlers and starts the thread that carries signals out.
+    /// Installs the handlers and starts the thread that handles signals.
     ///
     /// # Errors
-    /// When the system gives no pipe or no thread.
+    /// If the system gives no pipe or no thread.
     pub fn install() -> io::Result<NodeSignals> {
-        // A file that may not grow is the store's business, as a full disk is: caught, it ends nobody. SIGUSR1 and SIGUSR2
-        // have no meaning for a node, and must not end it either.
+        // SIGXFSZ is caught so that a write beyond a limit of file sizes fails instead; the store treats that as a full
+        // disk. SIGUSR1 and SIGUSR2 have no meaning here, and must not end the node either.
         let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGXFSZ])?;
         let state = Arc::new(Mutex::<SignalState>::default());
         let shared = state.clone();
@@ -93,7 +95,7 @@ impl NodeSignals {
                             return;
                         }
                     }
-                    // A start that hangs can be ended by asking twice.
+                    // Two requests end a start that hangs.
                     None if signal != SIGHUP && pending.contains(&signal) => std::process::exit(128 + signal),
                     None if pending.contains(&signal) => {}
                     None => pending.push(signal),
@@ -102,7 +104,7 @@ impl NodeSignals {
         })?;
         Ok(NodeSignals { state })
     }
-    /// Directs signals to a node that is up, beginning with those received during its start.
+    /// Directs signals to a running node, beginning with those received during its start.
     fn attach(self, node: Handle) {
         let mut state = lock(&self.state);
         for signal in std::mem::take(&mut state.pending) {
@@ -116,7 +118,7 @@ fn lock(state: &Mutex<SignalState>) -> std::sync::MutexGuard<'_, SignalState> {
     state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// SIGHUP reads the configuration again, all others end the node. False when it has ended.
+/// Reloads the configuration on SIGHUP, ends the node on other signals. Returns false if it has ended.
 fn carry_out(node: &Handle, signal: i32) -> bool {
     node.run(move |node| {
         if signal != SIGHUP {
@@ -127,7 +129,7 @@ fn carry_out(node: &Handle, signal: i32) -> bool {
     })
 }
 
-/// CPU seconds and largest resident memory of this process so far.
+/// CPU seconds and peak resident memory of this process, bytes.
 pub fn usage() -> (f64, u64) {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // After the command name in parentheses, utime and stime are fields 12 and 13, in 1/100 s.

@@ -1,20 +1,20 @@
-//! What the security of bundles needs from this machine: a number for each start, durably raised before the first IV is
-//! made of it, and a seed nobody can guess.
+//! Machine's part of BPSec: a unique number for each start, durable before the first IV is made from it, and a secret
+//! seed.
 
 use anyhow::{Context, Result, bail};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
 
-/// A file nobody raised yet begins at random below this: one that was lost is then unlikely to repeat what it counted.
+/// Upper bound of the random first number of a new file: after a loss of the file, repetition is unlikely.
 const BEGIN_BELOW: u32 = 1 << 23;
-/// Starts that IVs tell apart (`core/stack/src/security/nonces.rs`).
+/// Number of starts that IVs distinguish (`core/stack/src/security/nonces.rs`).
 const STARTS: u32 = 1 << 24;
 
-/// The number of this start, which no earlier one had, and the seed of keys for single blocks.
+/// Unique number of this start, and the seed of keys for single blocks.
 ///
 /// # Errors
-/// The file cannot be read or written, holds something else, or has counted all starts there can be.
+/// If the file cannot be read or written, holds no number, or all numbers are used.
 // 9173-4.3.1-3, 9173-4.8.1-5
 pub(crate) fn begin(starts: &Path) -> Result<(u32, [u8; 32])> {
     let mut random = [0; 36];
@@ -27,7 +27,7 @@ pub(crate) fn begin(starts: &Path) -> Result<(u32, [u8; 32])> {
     Ok((start, all))
 }
 
-/// Counts a start; durable when it returns.
+/// Increments the counter of starts; durable on return.
 fn raise(file: &Path, first: u32) -> Result<u32> {
     let hint = "hint: it counts starts, so that no IV comes twice: take new keys, and then it away";
     if std::fs::metadata(file).is_ok_and(|kind| !kind.is_file()) {
@@ -43,6 +43,7 @@ fn raise(file: &Path, first: u32) -> Result<u32> {
         Err(why) => return Err(why).context("cannot be read"),
     };
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // A new file is synced and renamed, so that a crash leaves the old number or the new one.
     let write = || {
         std::fs::create_dir_all(folder)?;
         let fresh = file.with_extension("starts.new");
@@ -62,7 +63,7 @@ mod tests {
 
     /// Keeps 9173-4.3.1-3, 9173-4.8.1-5.
     #[test]
-    fn every_start_has_a_number_of_its_own() {
+    fn each_start_gets_unique_number() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("made/security.starts");
         let starts: Vec<u32> = (0..20).map(|_| raise(&file, 70).unwrap()).collect();
@@ -75,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_up_or_damaged_is_not_begun_anew() {
+    fn exhausted_or_damaged_start_counter_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("s");
         for text in ["", "x", "-1", "16777215\n", "4294967295", "1 2"] {

@@ -1,7 +1,6 @@
-//! Several owner threads, each with a stack of its own, as one node: how its configuration is divided, and the channels
-//! between them.
+//! Shards: several threads, each with its own stack, that form one node. Divides the configuration and connects them.
 //!
-//! What one turn has for another shard crosses as one batch; who sleeps is woken, who works looks by itself.
+//! Messages of one turn for another shard cross as one batch. A sleeping shard is woken; a busy one polls by itself.
 
 use crate::config::{AppSettings, NodeConfig};
 use crate::node::Handle;
@@ -14,24 +13,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 
-/// Folders of shards are called so, with their number behind.
+/// Prefix of shards' folders; the number follows.
 const FOLDER: &str = "shard-";
-/// Bytes offered to others and not decided are this part, as a divisor, of what may be arriving.
+/// Divisor of the bound of arriving bytes that gives the bytes which may be offered to others without a verdict.
 const OFFERED_PART: u64 = 2;
 
-/// What one turn of a shard has for another.
+/// Messages of one turn for another shard.
 struct Batch {
     from: u8,
     what: Vec<(LayerId, Box<Across>)>,
     unheard: Unheard,
 }
 
-/// Bytes of bundles on their way to a shard that has not heard of them.
+/// Bytes of bundles sent to a shard that has not received them yet.
 struct Unheard {
     bytes: u64,
-    /// Of all batches from one shard to the other.
+    /// Sum over all batches from one shard to the other.
     all: Arc<AtomicU64>,
-    /// With so many, who sends reads no more, and is told when they are fewer.
+    /// Bound at which the sender stops reading; it is woken once the sum is below.
     max: u64,
     sender: Waker,
 }
@@ -44,13 +43,14 @@ impl Unheard {
 impl Drop for Unheard {
     fn drop(&mut self) {
         let before = self.all.fetch_sub(self.bytes, Ordering::SeqCst);
+        // Exactly the crossing of the bound wakes the sender; every other drop would be a needless system call.
         if before >= self.max && before - self.bytes < self.max {
             self.sender.wake();
         }
     }
 }
 
-/// The way to another shard.
+/// Channel to another shard.
 struct Way {
     queued: Vec<(LayerId, Box<Across>)>,
     unheard: Arc<AtomicU64>,
@@ -60,40 +60,40 @@ struct Way {
     end: Arc<End>,
 }
 
-/// How far a shard is with its end.
+/// Progress of a shard's end.
 #[derive(Default)]
 struct End {
-    /// It is asked to end, and has nothing more to do.
+    /// The shard was asked to end and has nothing left to do.
     ready: AtomicBool,
-    /// It is no more.
+    /// The shard has ended.
     over: AtomicBool,
 }
 
 /// One shard's ends of the channels.
 pub(crate) struct Mesh {
     own: u8,
-    /// Leads to this shard.
+    /// Sending end of this shard's own channel.
     channel: Sender<Batch>,
     inbox: Receiver<Batch>,
-    /// To each shard; none to itself.
+    /// Channel to each shard, except itself.
     ways: Vec<Option<Way>>,
     asleep: Arc<AtomicBool>,
     end: Arc<End>,
     /// Wakes this shard.
     waker: Option<Waker>,
-    /// Whether each layer is another shard's.
+    /// Whether each layer belongs to another shard.
     foreign: Vec<bool>,
     links: HashMap<LinkId, usize>,
-    /// The other shards, of shard 0: what it is told about the node they are told.
+    /// Other shards, for forwarding settings of the whole node; only shard 0 has them.
     pub others: Vec<Handle>,
-    /// Bytes offered to others that have no verdict, or that one has not heard of, at which no more is read.
+    /// Bytes offered without a verdict, or not received yet, at which this shard stops reading.
     offered_max: u64,
-    /// There are so many.
+    /// Whether that bound is reached.
     full: bool,
 }
 
 impl Mesh {
-    /// That of a shard, not joined yet; `None`: it is all of its node.
+    /// Mesh of a shard, not yet joined; `None` if the node has only one.
     pub fn of(config: &NodeConfig) -> Option<Box<Mesh>> {
         let shards = config.stack.shards.as_ref().filter(|shards| shards.count > 1)?;
         Some(Box::new(Mesh::new(shards, config.stack.node.limits.arriving_bytes / OFFERED_PART)))
@@ -111,16 +111,17 @@ impl Mesh {
             foreign: owners.iter().map(|owner| owner != own).collect(),
             links: HashMap::new(),
             others: Vec::new(),
+            // With 0 this shard would never read.
             offered_max: offered_max.max(1),
             full: false,
         }
     }
-    /// What others need to reach this shard, which this wakes.
+    /// Access for others to this shard, woken by `waker`.
     pub fn door(&self, waker: Waker) -> MeshDoor {
         let (asleep, end) = (self.asleep.clone(), self.end.clone());
         MeshDoor { channel: self.channel.clone(), waker, asleep, end }
     }
-    /// Joins it with the others, in their order.
+    /// Connects to the others, in order of their numbers.
     pub fn join(&mut self, doors: &[MeshDoor]) {
         let way = |(shard, door): (usize, &MeshDoor)| {
             let MeshDoor { channel, waker, asleep, end } = door.clone();
@@ -131,22 +132,23 @@ impl Mesh {
         self.ways = doors.iter().enumerate().map(way).collect();
         self.waker = doors.get(usize::from(self.own)).map(|door| door.waker.clone());
     }
-    /// Its number.
+    /// Number of this shard.
     pub fn own(&self) -> u8 {
         self.own
     }
-    /// Whether a layer is another shard's.
+    /// Returns whether a layer belongs to another shard.
     pub fn is_foreign(&self, layer: usize) -> bool {
         self.foreign.get(layer).copied().unwrap_or(false)
     }
-    /// A link is of this layer from now on.
+    /// Assigns a link to a layer.
     pub fn place_link(&mut self, link: LinkId, layer: usize) {
         self.links.insert(link, layer);
     }
-    /// Whether another shard tells this, too, and better.
+    /// Returns whether another shard reports this event as well, with better knowledge.
     pub fn is_told_elsewhere(&self, event: &Event) -> bool {
         match event {
             Event::LinkUp { link, .. } | Event::LinkDown { link } => {
+                // Numbers of dynamic links contain their layer; others are looked up.
                 let dynamic = link.is_dynamic().then_some(((link.0 >> 24) & 0x7f) as usize);
                 dynamic.or_else(|| self.links.get(link).copied()).is_some_and(|layer| self.is_foreign(layer))
             }
@@ -154,40 +156,44 @@ impl Mesh {
             _ => false,
         }
     }
-    /// So many bytes are offered to others and have no verdict; whether that is too much to read on.
+    /// Updates the bytes offered without a verdict; returns whether reading must stop.
     pub fn offered(&mut self, bytes: u64) -> bool {
         let unheard = |way: &Way| way.unheard.load(Ordering::SeqCst);
+        // The slowest receiver decides: its backlog is memory as well.
         let most = self.ways.iter().flatten().map(unheard).max();
         self.full = bytes.max(most.unwrap_or(0)) >= self.offered_max;
         self.full
     }
-    /// Whether nothing is read until others have more room.
+    /// Returns whether reading has stopped until others have room.
     pub fn is_full(&self) -> bool {
         self.full
     }
 
-    /// Queues something for another shard; it leaves at the end of the turn.
+    /// Queues a message for another shard; it leaves at the end of the turn.
     pub fn push(&mut self, to: u8, layer: LayerId, what: Box<Across>) {
         if let Some(Some(way)) = self.ways.get_mut(usize::from(to)).filter(|_| to != self.own) {
             way.queued.push((layer, what));
         }
     }
-    /// Hands over what is queued.
+    /// Sends the queued messages.
     pub fn flush(&mut self) {
         let Some(sender) = &self.waker else { return };
         for way in self.ways.iter_mut().flatten().filter(|way| !way.queued.is_empty()) {
             let what = std::mem::take(&mut way.queued);
+            // Counted before sending: the receiver may handle the batch at once.
             let bytes = what.iter().map(|(_, what)| what.bytes()).sum();
             let unheard = Unheard::new(bytes, way.unheard.clone(), self.offered_max, sender.clone());
-            // Who ended hears nothing more.
+            // A shard that has ended receives nothing more; its layers are closed.
             let sent = way.channel.send(Batch { from: self.own, what, unheard }).is_ok();
+            // Only the first message wakes a sleeping shard: each wake is a system call.
             if sent && way.asleep.swap(false, Ordering::SeqCst) {
                 way.waker.wake();
             }
         }
     }
-    /// Collects what others sent, of a few batches at most.
+    /// Collects messages of others, a few batches at most.
     pub fn take(&mut self, inputs: &mut VecDeque<Input>) {
+        // Bounded, so that busy senders do not keep this shard from its own sockets.
         for _ in 0..self.ways.len() * 4 {
             match self.inbox.try_recv() {
                 Ok(batch) => inputs.extend(inputs_of(batch)),
@@ -195,8 +201,10 @@ impl Mesh {
             }
         }
     }
-    /// This shard is about to wait: whether it may. From then on whoever sends wakes it.
+    /// Announces that this shard is about to wait; returns whether it may. Senders wake it from now on.
     pub fn may_sleep(&mut self, inputs: &mut VecDeque<Input>) -> bool {
+        // The flag is set before the last look at the inbox: a message sent in between finds either the flag or the
+        // look.
         self.asleep.store(true, Ordering::SeqCst);
         match self.inbox.try_recv() {
             Ok(batch) => {
@@ -207,23 +215,25 @@ impl Mesh {
             Err(_) => true,
         }
     }
-    /// This shard no longer waits.
+    /// Ends the wait announced before.
     pub fn wake_up(&self) {
         self.asleep.store(false, Ordering::SeqCst);
     }
-    /// Whether a shard ended before all could.
+    /// Returns whether a shard ended before all were ready.
     pub fn is_broken(&self) -> bool {
+        // A shard may end only after all were ready; an earlier end is a failure.
         let broken = |end: &End| end.over.load(Ordering::SeqCst) && !end.ready.load(Ordering::SeqCst);
         self.ways.iter().flatten().any(|way| broken(&way.end))
     }
-    /// This shard has nothing more to do before its end, or has again; whether all may end.
+    /// Declares whether this shard is ready to end; returns whether all may end.
     pub fn may_end(&self, ready: bool) -> bool {
         self.end.ready.store(ready, Ordering::SeqCst);
+        // A shard that is ready may get work again, so only a common moment counts.
         ready && self.ways.iter().flatten().all(|way| way.end.ready.load(Ordering::SeqCst))
     }
 }
 
-/// What others need to reach a shard.
+/// Access to a shard for others.
 #[derive(Clone)]
 pub(crate) struct MeshDoor {
     channel: Sender<Batch>,
@@ -235,24 +245,26 @@ pub(crate) struct MeshDoor {
 impl Drop for Mesh {
     fn drop(&mut self) {
         self.end.over.store(true, Ordering::SeqCst);
-        // All are to know, however it came about.
+        // The others must learn of the end, also after a panic.
         self.ways.iter().flatten().for_each(|way| way.waker.wake());
     }
 }
 
 fn inputs_of(Batch { from, what, unheard }: Batch) -> impl Iterator<Item = Input> {
+    // The bytes are received now, and the sender may read on.
     drop(unheard);
     what.into_iter().map(move |(layer, what)| Input::Across { from, layer, what })
 }
 
-/// Whether a layer is another shard's.
+/// Returns whether a layer belongs to another shard.
 pub(crate) fn is_foreign(config: &NodeConfig, layer: usize) -> bool {
     let shards = config.stack.shards.as_ref();
     shards.is_some_and(|shards| shards.owners.get(layer).is_some_and(|owner| *owner != shards.own))
 }
-/// How many shards a node has: as many as it was told, and one more for each folder of a shard that is no more.
+/// Number of shards: the configured number, raised by folders left over from a larger one.
 pub(crate) fn count(config: &NodeConfig) -> u8 {
     let left = config.store_dir.as_deref().filter(|_| config.stack.store.kind == StoreKind::Durable);
+    // Folders of removed shards are opened once more, so that their bundles are sent and none is lost.
     let left = left.map_or(0, |dir| left_over(dir).max().map_or(0, |last| last + 1));
     config.stack.node.shards.max(left).max(1)
 }
@@ -264,12 +276,12 @@ pub(crate) fn left_over(dir: &Path) -> impl Iterator<Item = u8> {
         (number > 0 && number < farlink_stack::SHARDS_MAX).then_some(number)
     })
 }
-/// Where a shard keeps its bundles.
+/// Folder of a shard's bundles.
 pub(crate) fn folder(dir: &Path, shard: u8) -> PathBuf {
     if shard == 0 { dir.to_path_buf() } else { dir.join(format!("{FOLDER}{shard}")) }
 }
 
-/// The part of shard `own` of `count` in what the node was told.
+/// Configuration of shard `own` of `count`.
 pub(crate) fn part(config: &NodeConfig, own: u8, count: u8) -> NodeConfig {
     let mut part = config.clone();
     if count <= 1 {
@@ -279,9 +291,11 @@ pub(crate) fn part(config: &NodeConfig, own: u8, count: u8) -> NodeConfig {
     let stack = &mut part.stack;
     let owners = config.layers.iter().map(|layer| layer.shard).collect();
     stack.shards = Some(ShardConfig::new(own, count, owners));
+    // Divided by the configured number: shards that only empty a former folder do not count.
     let share = |bytes: u64| if bytes == u64::MAX { bytes } else { (bytes / told).max(1) };
     stack.node.store.capacity.0 = share(stack.node.store.capacity.0);
     let limits = &mut stack.node.limits;
+    // Transmissions are numbered by bundle, and eight bits of the number are for the shard.
     limits.bundles = limits.bundles.min(SHARD_BUNDLES_MAX);
     for bytes in [&mut limits.stranger_bytes, &mut limits.source_bytes] {
         *bytes = share(*bytes);
@@ -291,10 +305,12 @@ pub(crate) fn part(config: &NodeConfig, own: u8, count: u8) -> NodeConfig {
     for quota in &mut stack.quotas {
         (quota.bytes, quota.bundles) = (share(quota.bytes), share(quota.bundles));
     }
+    // Layers of other shards stay in the list, since links refer to layers by index, but are not opened.
     for layer in part.layers.iter_mut().filter(|layer| layer.shard != own) {
         layer.listen.clear();
     }
     part.store_dir = part.store_dir.map(|dir| folder(&dir, own));
+    // Applications, discovery, events and the API belong to shard 0; seeds must differ.
     if own > 0 {
         stack.seed = stack.seed.wrapping_add(u64::from(own) << 32);
         part.app = AppSettings { socket: None, listen: None, ..part.app };
@@ -315,7 +331,7 @@ mod tests {
 
     const LAYER: LayerId = LayerId(0);
 
-    /// Shards that own a layer each and read no more from 1000 bytes on, and who wakes them.
+    /// Shards that own one layer each and stop reading at 1000 bytes, with their pollers.
     fn mesh(count: u8) -> Vec<(Mesh, Poller)> {
         let owners: Vec<u8> = (0..count).collect();
         let new = |own| Mesh::new(&ShardConfig::new(own, count, owners.clone()), 1000);
@@ -328,7 +344,7 @@ mod tests {
         let bundle = ToLayer::send(LinkId(0), SendId(1), Payload::from(vec![1; bytes]), true);
         mesh.push(to, LAYER, Box::new(Across::Input(bundle)));
     }
-    /// Whether somebody wakes it soon.
+    /// Returns whether the poller is woken within 20 s.
     fn is_woken(poller: &mut Poller) -> bool {
         let begun = std::time::Instant::now();
         poller.wait(Some(Duration::from_secs(20)), |_| {}).unwrap();
@@ -341,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_have_not_heard_is_bounded_and_who_waits_for_them_is_woken() {
+    fn full_mailbox_blocks_until_drained() {
         let mut shards = mesh(3);
         let [(first, poller), (second, _), (third, _)] = &mut shards[..] else { unreachable!() };
         send(first, 1, 600);
@@ -359,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sleeps_is_woken_and_who_is_about_to_sleep_finds_what_came() {
+    fn message_wakes_sleeping_shard() {
         let mut shards = mesh(2);
         let [(first, _), (second, poller)] = &mut shards[..] else { unreachable!() };
         let mut inputs = VecDeque::new();
@@ -377,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn all_end_together_when_none_has_anything_to_do() {
+    fn idle_shards_end_together() {
         let mut shards = mesh(3);
         assert!(shards.iter().all(|(mesh, _)| !mesh.may_end(false)));
         assert!(!shards[0].0.may_end(true) && !shards[1].0.may_end(true));
@@ -390,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shard_that_ends_before_the_others_breaks_the_node() {
+    fn early_shard_end_fails_node() {
         let mut shards = mesh(2);
         drop(shards.remove(1));
         assert!(shards[0].0.is_broken() && is_woken(&mut shards[0].1));

@@ -1,4 +1,4 @@
-//! The folder of a store before and after it is opened: whether this program can read it, and whose it is.
+//! Store folder before and after opening: whether this program can read it, and which node it belongs to.
 
 pub mod offline;
 pub mod transfer;
@@ -17,16 +17,17 @@ const OWNER: &str = "owner";
 /// File with the machine's boot ID, the time since boot, the operating time of the node, ms, and a checksum.
 const RAN: &str = "ran";
 
-/// Looks at the beginning of every file of a store, and at whose it is; writes nothing.
+/// Checks the beginning of every file of a store, and its owner; writes nothing.
 ///
 /// # Errors
-/// Which file cannot be read or is of a newer format, or which node the store is of where that is another.
+/// If a file cannot be read or has a newer format, or if the store belongs to another node.
 pub fn examine(dir: &Path, ids: &[EndpointId], adopt: bool) -> anyhow::Result<()> {
     for path in files(dir).map_err(|why| unreadable(dir, &why))? {
         not_newer(&path, format_of(&path).map_err(|why| unreadable(&path, &why))?)?;
     }
     let owner = owner(dir).map_err(|why| unreadable(&dir.join(OWNER), &why))?;
     let own: Vec<String> = ids.iter().map(ToString::to_string).collect();
+    // One common name suffices, so that a node can change its others.
     if adopt || owner.is_empty() || owner.iter().any(|id| own.contains(id)) {
         return Ok(());
     }
@@ -53,7 +54,7 @@ fn not_newer(path: &Path, format: Option<u32>) -> anyhow::Result<()> {
     }
 }
 
-/// The node IDs that a store belongs to; none where that was never said.
+/// Node IDs that a store belongs to; empty if never set.
 pub fn owner(dir: &Path) -> io::Result<Vec<String>> {
     let read = |mut file: File| {
         let mut text = String::new();
@@ -65,7 +66,7 @@ pub fn owner(dir: &Path) -> io::Result<Vec<String>> {
         Err(why) => Err(why),
     }
 }
-/// Says durably whose the store is from now on.
+/// Sets durably the node that the store belongs to.
 pub fn set_owner(dir: &Path, own: &[String]) -> io::Result<()> {
     if owner(dir)? == *own {
         return Ok(());
@@ -75,27 +76,30 @@ pub fn set_owner(dir: &Path, own: &[String]) -> io::Result<()> {
     let mut file = made.map_err(|why| farlink_os::context(why, &format!("writing {}", fresh.display())))?;
     file.write_all((own.join("\n") + "\n").as_bytes())?;
     file.sync_all()?;
+    // Replaced by renaming, so that a crash leaves the old owner or the new one.
     std::fs::rename(&fresh, dir.join(OWNER))?;
     File::open(dir)?.sync_all()
 }
 
-/// When a run of the store was there last, by its clock: ms since 1970.
+/// Wall time at which a run of the store was last alive, ms since 1970.
 pub fn last_run(dir: &Path) -> Option<u64> {
     let time = std::fs::metadata(dir.join(OWNER)).and_then(|data| data.modified()).ok()?;
+    // The file's modification time serves as the note: updating it writes no data.
     u64::try_from(time.duration_since(std::time::UNIX_EPOCH).ok()?.as_millis()).ok()
 }
-/// Notes that a run is there, for the next; as good as it can.
+/// Records that a run is alive, for the next one; errors are ignored.
 pub fn note_run(dir: &Path, unix_ms: u64) {
     let time = std::time::UNIX_EPOCH + std::time::Duration::from_millis(unix_ms);
     let _ = open_regular(OpenOptions::new().append(true), &dir.join(OWNER)).and_then(|file| file.set_modified(time));
 }
 
-/// Operating time of all runs of the store, ms: as noted, and the time since if the machine did not reboot. 0 if the note is missing
-/// or damaged: bundles are then kept too long, not too short.
+/// Operating time of all runs of the store, ms: as recorded, plus the time since unless the machine rebooted.
 pub fn ran_before(dir: &Path) -> u64 {
+    // If the record is missing or damaged, 0 keeps bundles too long rather than too short.
     let mut noted = String::new();
     let file = open_regular(OpenOptions::new().read(true), &dir.join(RAN));
     let read = file.and_then(|file| file.take(256).read_to_string(&mut noted));
+    // Limited to 256 bytes above: a damaged file may be long.
     let Some((text, crc)) = noted.trim_end().rsplit_once(' ').filter(|_| read.is_ok()) else { return 0 };
     if crc.parse() != Ok(checksum(text)) {
         return 0;
@@ -104,14 +108,16 @@ pub fn ran_before(dir: &Path) -> u64 {
     let (boot, mut number) = (words.next(), || words.next()?.parse::<u64>().ok());
     let (Some(at_ms), Some(ran_ms)) = (number(), number()) else { return 0 };
     let (now_boot, now_ms) = clock::boot();
+    // The clock since boot says nothing about an earlier boot.
     let since_ms = if boot == Some(now_boot.as_str()) { now_ms.saturating_sub(at_ms) } else { 0 };
     ran_ms.saturating_add(since_ms)
 }
-/// Notes the operating time. A failure is ignored: the next note may succeed.
+/// Records the operating time. A failure is ignored: the next record may succeed.
 pub fn note_ran(dir: &Path, ran_ms: u64) {
     let (boot, now_ms) = clock::boot();
     let text = format!("{} {now_ms} {ran_ms}", if boot.is_empty() { "unknown" } else { &boot });
     let fresh = dir.join("ran.new");
+    // No sync: a torn note fails its checksum, and the next one follows soon.
     let _ = open_regular(OpenOptions::new().write(true).create(true).truncate(true), &fresh)
         .and_then(|mut file| writeln!(file, "{text} {}", checksum(&text)))
         .and_then(|()| std::fs::rename(&fresh, dir.join(RAN)));
@@ -120,7 +126,7 @@ fn checksum(text: &str) -> u32 {
     (crate::accel().crc32c)(0, text.as_bytes())
 }
 
-/// The numbered files of a store.
+/// Numbered files of a store.
 fn files(dir: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = match std::fs::read_dir(dir) {
         Err(why) if why.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -138,7 +144,7 @@ fn files(dir: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 fn format_of(path: &Path) -> io::Result<Option<u32>> {
-    // As a run opens it, so that one that may be read only is found here.
+    // Opened for writing as a run would, so that a read-only file is found here.
     format_in(open_regular(OpenOptions::new().read(true).write(true), path)?)
 }
 fn format_of_readable(path: &Path) -> io::Result<Option<u32>> {
@@ -150,7 +156,7 @@ fn format_in(file: File) -> io::Result<Option<u32>> {
     Ok(farlink_storage::format_of(&crate::accel(), &bytes))
 }
 
-/// Why a start ends where something of its store cannot be read.
+/// Error that ends a start whose store is unreadable.
 pub fn unreadable(what: &Path, why: &io::Error) -> anyhow::Error {
     let folder = if what.is_dir() { what } else { what.parent().unwrap_or(what) }.display();
     let hint = match why.kind() {
@@ -159,7 +165,7 @@ pub fn unreadable(what: &Path, why: &io::Error) -> anyhow::Error {
              as the one it belongs to"
         ),
         ErrorKind::ReadOnlyFilesystem => "a node writes to its store: mount it so that it can".into(),
-        // It says itself what to do.
+        // The error has a hint of its own.
         _ if why.to_string().contains("hint: ") => String::new(),
         _ => format!(
             "nothing was written. Repair the disk and start again; `farlink node store export` saves what can be \
@@ -169,7 +175,7 @@ pub fn unreadable(what: &Path, why: &io::Error) -> anyhow::Error {
     let hint = if hint.is_empty() { hint } else { format!("\nhint: {hint}") };
     anyhow::anyhow!("the store cannot be read: {}: {why}{hint}", what.display())
 }
-/// Whether an error of a start may pass while it waits.
+/// Returns whether waiting may cure an error of a start.
 pub fn may_pass(kind: ErrorKind) -> bool {
     let lasting = [
         ErrorKind::PermissionDenied,
@@ -191,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn store_belongs_to_whoever_shares_a_name_with_it() {
+    fn store_requires_a_shared_node_id() {
         let dir = tempfile::tempdir().unwrap();
         let look = |texts: &[&str], adopt| examine(dir.path(), &ids(texts), adopt).map_err(|why| why.to_string());
         assert_eq!(look(&["ipn:1.0"], false), Ok(()), "nobody's yet");
@@ -212,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn operating_time_goes_on_after_a_restart() {
+    fn operating_time_survives_restart() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(ran_before(dir.path()), 0);
         note_ran(dir.path(), 70_000);
@@ -248,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn file_that_cannot_be_read_is_named() {
+    fn unreadable_file_is_named() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("0000000003.farlink")).unwrap();
         let refused = examine(dir.path(), &ids(&["ipn:1.0"]), false).unwrap_err().to_string();

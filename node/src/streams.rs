@@ -1,7 +1,6 @@
-//! TCP connections of the stream layers: connect, accept, read, write, push back, close.
+//! TCP connections of the stream layers: connect, accept, read, write, flow control, close.
 //!
-//! What a turn's `Write`s queued leaves in one `writev`; the queue of each stream is bounded
-//! by the room the layer is given.
+//! All writes of one turn leave in one `writev`; the queue of each stream is bounded by the room that its layer has.
 
 mod connection;
 mod opening;
@@ -23,36 +22,38 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 
-/// Bytes of one stream that the kernel may have and not have sent, where there is memory enough, and that a layer may queue
-/// at once for it: bundles among them age no more, for what is written stays as it is (RFC 9171 5.4 step 4).
+/// Most unsent bytes of one stream in the kernel, and most bytes that a layer may queue on it, if there is enough
+/// memory.
+///
+/// Queued bundles age no more, since written bytes stay as they are (RFC 9171 section 5.4 step 4).
 pub const QUEUE_BOUND: u64 = 1 << 20;
-/// Bytes read in one turn from all streams of one address: whoever opens many is read no more than who opens one.
+/// Most bytes read in one turn from all streams of one address, so that many connections give no advantage.
 const READ_TURN: usize = 256 << 10;
-/// Bytes read in one turn from each of the streams that have some, however many they are: so all are read, a little.
+/// Bytes read in one turn from each readable stream, however many there are, so that none starves.
 const READ_LEAST: usize = 4 << 10;
-/// A connection that is not open by then has failed.
+/// Time after which a connection attempt has failed.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long the other end may take to close after us.
+/// Time for the peer to close after this side did.
 const LINGER: Duration = Duration::from_secs(2);
 /// All streams of a node.
 pub struct Streams {
     listeners: Vec<(LayerId, TcpListener)>,
-    /// `host:port` of the links' peers.
+    /// Peer address `host:port` of each link.
     addresses: HashMap<LinkId, (LayerId, String)>,
-    /// Links of which it was said that their peer cannot be reached.
+    /// Links whose unreachable peer was already logged.
     unreachable: HashSet<LinkId>,
     streams: HashMap<StreamId, Stream>,
     tokens: HashMap<u64, StreamId>,
     serial: u64,
     readable: VecDeque<StreamId>,
-    /// Bytes read in this turn, by the peer's address.
+    /// Bytes read in this turn, by peer address.
     taken: HashMap<IpAddr, usize>,
     dirty: Vec<StreamId>,
     accept_again: Option<Instant>,
     bounds: Bounds,
-    /// Connections told of, by the peer's address.
+    /// Connections logged, by peer address.
     comings: Repeats<IpAddr>,
-    /// Failures of TLS told of, by the peer's address.
+    /// TLS failures logged, by peer address.
     insecurities: Repeats<IpAddr>,
     credentials: HashMap<LayerId, Credentials>,
     /// Bytes read and written since the start.
@@ -62,18 +63,18 @@ pub struct Streams {
 /// Bounds of streams, bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Most bytes a layer may have queued on one stream.
+    /// Most bytes that a layer may queue on one stream.
     pub queue: u64,
-    /// Most bytes read in one turn from all streams together: the stack handles them before more are read.
+    /// Most bytes read in one turn from all streams; the stack handles them before more are read.
     pub read: usize,
 }
 
-/// The part of a poll token that names the kind; the caller puts it above the serial.
+/// Registers sockets with the poller; adds the kind to the token.
 pub trait Register {
     /// Watches a socket under a serial number of the streams.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// If the kernel refuses.
     fn stream(&self, socket: &TcpStream, serial: u64) -> io::Result<()>;
 }
 impl Register for (&Poller, u64) {
@@ -83,7 +84,7 @@ impl Register for (&Poller, u64) {
 }
 
 impl Streams {
-    /// Serves the given listeners. Links have no address until told.
+    /// Serves the given listeners. Links have no address until one is set.
     pub fn new(listeners: Vec<(LayerId, TcpListener)>, bounds: Bounds) -> Self {
         Streams {
             listeners,
@@ -103,21 +104,22 @@ impl Streams {
             bytes: (0, 0),
         }
     }
-    /// Whether no stream is open or still delivers its last bytes.
+    /// Returns whether every stream has closed and delivered its last bytes.
     pub fn is_quiet(&self) -> bool {
         !self.streams.values().any(|stream| matches!(stream.phase, Phase::Open(_) | Phase::Closing { .. }))
     }
-    /// Room that a busy time needed is given back.
+    /// Shrinks queues after a burst.
     pub fn give_back(&mut self) {
+        // A burst may have grown these far beyond the usual use; the memory budget counts their capacity.
         self.streams.values_mut().for_each(|stream| stream.out.shrink_to_fit());
         self.readable.shrink_to_fit();
         self.taken = HashMap::new();
     }
-    /// Whether the next turn has work without waiting for the kernel.
+    /// Returns whether the next turn has work without waiting for the kernel.
     pub fn busy(&self) -> bool {
         !self.readable.is_empty() || !self.dirty.is_empty()
     }
-    /// When [`Streams::expire`] must be called.
+    /// Deadline for [`Streams::expire`].
     pub fn next_timeout(&self) -> Option<Instant> {
         let phases = self.streams.values().filter_map(|stream| match &stream.phase {
             Phase::Connecting { until, .. } | Phase::Closing { until, .. } => Some(*until),
@@ -126,18 +128,21 @@ impl Streams {
         });
         phases.chain(self.accept_again).min()
     }
-    /// The kernel reports on a socket.
+    /// Handles readiness of a socket.
     pub fn on_ready(&mut self, serial: u64, ready: Readiness, now: Instant, io: &mut Connector<'_>) {
         let Some(id) = self.tokens.get(&serial).copied() else { return };
         let Some(stream) = self.streams.get_mut(&id) else { return };
+        // The end is reported once only, possibly together with data.
         stream.ended |= ready.ended;
         match &mut stream.phase {
             Phase::Connecting { socket, to, others, .. } => {
+                // A connecting socket is writable once the attempt succeeded or failed.
                 if !ready.writable {
                     return;
                 }
                 let to = *to;
                 match socket.take_error() {
+                    // Without an error the socket may still be connecting: only a connected one has a peer address.
                     Ok(None) if socket.peer_addr().is_ok() => {
                         let Phase::Connecting { socket, .. } = std::mem::replace(&mut stream.phase, Phase::Resolving)
                         else {
@@ -145,12 +150,14 @@ impl Streams {
                         };
                         stream.phase = Phase::Open(socket);
                         self.opened(id, to, io.inputs);
+                        // The peer may have sent data along with the end of the handshake.
                         if ready.readable {
                             self.mark_readable(id);
                         }
                     }
                     Ok(None) => {}
                     Ok(Some(why)) | Err(why) => {
+                        // The next address is tried at once; the layer learns of a failure only after the last.
                         let others = std::mem::take(others);
                         self.missed(id, to, &why);
                         self.try_next(id, others, now, io);
@@ -173,6 +180,7 @@ impl Streams {
     }
     fn mark_readable(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
+        // After the peer's end there is nothing to read, whatever the kernel reports.
         stream.readable = !stream.peer_closed;
         if stream.readable && !stream.paused && !stream.listed {
             stream.listed = true;
@@ -180,18 +188,22 @@ impl Streams {
         }
     }
 
-    /// Reads a bounded amount from every address that sent something.
+    /// Reads a bounded amount from every address with data.
     pub fn read(&mut self, buffers: &mut Buffers, inputs: &mut VecDeque<Input>) {
         self.taken.clear();
         let mut wait = VecDeque::new();
         let mut left = self.bounds.read;
+        // Equal parts for all, so that the first streams do not use up the turn; yet not so small that system calls
+        // dominate.
         let each = (left / self.readable.len().max(1)).clamp(READ_LEAST, READ_TURN);
         for _ in 0..self.readable.len() {
             let Some(id) = self.readable.pop_front() else { break };
             let Some(stream) = self.streams.get_mut(&id) else { continue };
             let ready = !stream.paused && stream.readable;
+            // Counted by address, not by stream: opening more connections gives no larger share.
             let taken = stream.peer.map_or(0, |peer| self.taken.get(&peer.ip()).copied().unwrap_or(0));
             if ready && (taken >= READ_TURN || left == 0) {
+                // Stays in the list, and so marked as listed.
                 wait.push_back(id);
                 continue;
             }
@@ -201,11 +213,11 @@ impl Streams {
                 left -= self.read_one(id, most, buffers, inputs);
             }
         }
-        // Those that waited come before those that were read from.
+        // Streams that were not read go first in the next turn.
         wait.append(&mut self.readable);
         self.readable = wait;
     }
-    /// Reads so many bytes at most; gives how many they were.
+    /// Reads at most this many bytes; returns the number read.
     fn read_one(&mut self, id: StreamId, most: usize, buffers: &mut Buffers, inputs: &mut VecDeque<Input>) -> usize {
         let Some(stream) = self.streams.get_mut(&id) else { return 0 };
         let (Phase::Open(socket) | Phase::Closing { socket, .. }) = &stream.phase else { return 0 };
@@ -214,15 +226,17 @@ impl Streams {
             Ok(0) => {
                 (stream.peer_closed, stream.readable) = (true, false);
                 if !closing {
+                    // Bytes that were acknowledged before the end still count as delivered.
                     stream.tell_confirmed(id, inputs);
                     inputs.push_back(Input::Socket(layer, socket::Input::Closed { stream: id, error: false }));
                 } else if stream.queued == 0 {
+                    // After its own close and with nothing left to write, the stream is over.
                     self.remove(id);
                 }
             }
             Ok(n) => {
-                // A short read emptied the socket: the next arrival makes a new report. The end
-                // was reported already.
+                // A short read emptied the socket, so the next arrival is reported. The end was reported already and
+                // will not be again.
                 stream.readable = n == most || stream.ended;
                 if let Some(peer) = stream.peer {
                     *self.taken.entry(peer.ip()).or_default() += n;
@@ -231,6 +245,7 @@ impl Streams {
                 let secured = stream.tls.is_some();
                 let data = buffers.take();
                 self.bytes.0 += n as u64;
+                // Data after the layer's own close is read only to reach the peer's end, and dropped.
                 if secured && !closing {
                     self.unseal(id, &data, inputs);
                 } else if !closing {
@@ -264,6 +279,7 @@ impl Streams {
         for chunk in data.chunks() {
             let bytes = match chunk {
                 Chunk::Bytes(bytes) => bytes.clone(),
+                // Chunks of other kinds, such as generated fill, have no bytes yet.
                 other => {
                     let mut rope = Payload::new();
                     rope.push(other.clone());
@@ -272,6 +288,7 @@ impl Streams {
             };
             debug_assert_eq!(bytes.len() as u64, chunk.len(), "stored chunks are loaded before they are sent");
             match &mut stream.tls {
+                // With TLS, bytes become records first; these are queued by `seal`.
                 Some(tls) => sealed = sealed.and_then(|()| tls.say(&bytes)),
                 None => stream.push(bytes),
             }
@@ -282,11 +299,12 @@ impl Streams {
             Err(why) => self.insecure(id, &why, inputs),
         }
     }
-    /// Writes what is queued as far as the kernel takes it.
+    /// Writes queued bytes as far as the kernel takes them.
     pub fn flush(&mut self, now: Instant, inputs: &mut VecDeque<Input>) {
         for id in std::mem::take(&mut self.dirty) {
             let Some(stream) = self.streams.get_mut(&id) else { continue };
             stream.dirty = false;
+            // Bytes are counted by the change of the queue, as `write_out` may call `writev` several times.
             let before = stream.queued;
             let result = stream.write_out();
             let written = before - stream.queued;
@@ -304,19 +322,21 @@ impl Streams {
         }
     }
 
-    /// Tells from now on what the peer's host acknowledged.
+    /// Starts reporting bytes that the peer's host acknowledged.
     pub fn confirm(&mut self, id: StreamId, now: Instant) {
+        // Repeated requests change nothing.
         let Some(stream) = self.streams.get_mut(&id).filter(|stream| stream.confirm.is_none()) else { return };
         stream.confirm = Some(Confirm::new());
         stream.look_soon(now);
     }
 
-    /// Ends a stream for the layer: nothing more is told about it.
+    /// Ends a stream for its layer, which receives no more events of it.
     // 9174-4.1-8
     pub fn close(&mut self, id: StreamId, abort: bool, now: Instant) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         match std::mem::replace(&mut stream.phase, Phase::Resolving) {
             Phase::Open(socket) if !abort => {
+                // A close_notify tells the peer that the data was complete (RFC 8446 section 6.1).
                 if let Some(tls) = &mut stream.tls {
                     tls.say_end();
                     if let Ok(Some(records)) = tls.take() {
@@ -327,26 +347,31 @@ impl Streams {
                         self.dirty.push(id);
                     }
                 }
+                // Reading goes on while closing, as only then the peer's end is seen.
                 stream.phase = Phase::Closing { socket, until: now + LINGER, shut: false };
                 stream.paused = false;
                 self.finish_closing(id, now);
             }
             Phase::Open(socket) => {
-                // Dropping with unread or unsent data makes the kernel send a reset.
+                // Unread or unsent data makes the kernel send a reset.
                 let _ = socket.shutdown(Shutdown::Both);
                 self.remove(id);
             }
+            // A stream that is not open yet has nothing to deliver.
             _ => drop(self.remove(id)),
         }
     }
     fn finish_closing(&mut self, id: StreamId, now: Instant) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         if let Phase::Closing { socket, until, shut } = &mut stream.phase {
+            // The write side is shut only after the queue is empty, so that the peer gets everything before the end.
             if stream.queued == 0 && !*shut {
                 *shut = true;
+                // The peer gets the full time from here, however long the queue took.
                 *until = now + LINGER;
                 let _ = socket.shutdown(Shutdown::Write);
             }
+            // Both sides have ended: closing now causes no reset.
             if *shut && stream.peer_closed {
                 self.remove(id);
                 return;
@@ -359,19 +384,22 @@ impl Streams {
     pub fn pause(&mut self, id: StreamId, paused: bool) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         stream.paused = paused;
+        // Data that arrived while paused was reported once; it will not be again.
         if !paused && stream.readable {
             self.mark_readable(id);
         }
     }
 
-    /// Ends attempts and closings that took too long, and looks what was acknowledged.
+    /// Ends attempts and closings that took too long, and polls acknowledgments.
     pub fn expire(&mut self, now: Instant, register: &impl Register, inputs: &mut VecDeque<Input>) {
         if self.accept_again.is_some_and(|at| at <= now) {
+            // Tried again after a failure such as too many open files.
             self.accept_again = None;
             for listener in 0..self.listeners.len() {
                 self.accept(now, listener, register, inputs);
             }
         }
+        // Polled here because the kernel gives no event for acknowledgments.
         for (id, stream) in &mut self.streams {
             if stream.confirm.as_ref().is_some_and(|confirm| confirm.at.is_some_and(|at| at <= now)) {
                 stream.look(*id, now, inputs);
@@ -387,6 +415,7 @@ impl Streams {
             })
             .collect();
         for (id, connecting) in late {
+            // A layer learns of failed attempts; a closing stream is no longer its own.
             if connecting {
                 self.fail(id, inputs);
             } else {
@@ -427,8 +456,9 @@ impl Streams {
     fn fail(&mut self, id: StreamId, inputs: &mut VecDeque<Input>) {
         self.end(id, false, true, inputs);
     }
-    /// A stream is no more; its layer hears of it, unless it closed it itself.
+    /// Ends a stream and informs its layer, unless the layer closed it.
     fn end(&mut self, id: StreamId, closing: bool, error: bool, inputs: &mut VecDeque<Input>) {
+        // Acknowledgments up to the end are reported first, so that as few bundles as possible are sent again.
         if let Some(stream) = self.streams.get_mut(&id).filter(|_| !closing) {
             stream.tell_confirmed(id, inputs);
         }
@@ -436,9 +466,10 @@ impl Streams {
             inputs.push_back(Input::Socket(layer, socket::Input::Closed { stream: id, error }));
         }
     }
-    /// Forgets a stream; gives the layer it belonged to.
+    /// Removes a stream; returns its layer.
     fn remove(&mut self, id: StreamId) -> Option<LayerId> {
         let stream = self.streams.remove(&id)?;
+        // The end is logged only if the opening was, so that crowds do not fill the log.
         if let Some(peer) = stream.peer.filter(|_| stream.told) {
             tracing::info!("disconnected from {peer}");
         }
@@ -449,7 +480,7 @@ impl Streams {
     }
 }
 
-/// An IPv4 address in its own form when a dual-stack socket shows it mapped.
+/// Converts an IPv4-mapped address of a dual-stack socket to IPv4.
 pub fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }

@@ -1,4 +1,4 @@
-//! Memory for the bodies of requests, of all connections at all doors together.
+//! Memory for request bodies, shared by all connections of the API.
 
 use super::{BODY_MAX, Problem};
 use axum::body::Body;
@@ -10,29 +10,29 @@ use futures_util::StreamExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Bytes of each body that are always taken, so that half-sent long ones do not keep commands out; as many connections as
-/// there may be have 8 MiB of them.
+/// Length up to which bodies are always accepted, so that unfinished long ones do not lock out commands. At most 8 MiB,
+/// since the number of connections is bounded.
 const SHORT: u64 = 64 << 10;
 
-/// Bytes of bodies that were read and not yet dealt with, and most of them.
+/// Counts bytes of request bodies that are not yet handled.
 pub struct BodyRoom {
     used: AtomicU64,
     most: u64,
 }
 impl BodyRoom {
-    /// With nothing in it.
+    /// Creates a count of zero with the bound `most`.
     pub fn new(most: u64) -> Arc<BodyRoom> {
         Arc::new(BodyRoom { used: AtomicU64::new(0), most })
     }
 }
 
-/// One body's part of the room; given back when it is dropped, however its request ends.
+/// Share of one body; returned on drop, however the request ends.
 struct Part {
     room: Arc<BodyRoom>,
     bytes: u64,
 }
 impl Part {
-    /// Takes more. Whether there is room.
+    /// Takes more bytes; returns whether there was room.
     fn grow(&mut self, bytes: u64) -> bool {
         let (most, short) = (self.room.most, self.bytes + bytes <= SHORT);
         let more = |used: u64| Some(used + bytes).filter(|used| short || *used <= most);
@@ -47,10 +47,11 @@ impl Drop for Part {
     }
 }
 
-/// Reads the body of a request within the room, which it keeps until it is answered.
+/// Reads the body of a request; its share is kept until the answer.
 pub async fn read(State(room): State<Arc<BodyRoom>>, request: Request, next: Next) -> Response {
     let (head, body) = request.into_parts();
     let (mut part, mut whole, mut chunks) = (Part { room, bytes: 0 }, Vec::new(), body.into_data_stream());
+    // The length is counted as chunks arrive: a `Content-Length` may be wrong or absent.
     while let Some(chunk) = chunks.next().await {
         let Ok(chunk) = chunk else {
             return Problem(StatusCode::BAD_REQUEST, "the body ended early".into()).into_response();
@@ -81,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bodies_share_one_bound_and_short_ones_always_fit() {
+    fn bodies_share_bound_but_short_ones_fit() {
         let room = BodyRoom::new(1 << 20);
         let part = || Part { room: room.clone(), bytes: 0 };
         let (mut first, mut second, mut short) = (part(), part(), part());

@@ -1,4 +1,4 @@
-//! Stored bundles, why each waits and when it should leave; one by one, or in sums.
+//! Stored bundles with the reason why each waits and its expected departure; as a list or as sums.
 
 use super::{Answer, Api, PAGE, PAGE_MAX, Problem, done, gone};
 use crate::clock;
@@ -12,10 +12,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Sums told apart; what is more is summed up in one.
+/// Most sums reported separately; all others are added up in one.
 const SUMS_MAX: usize = 10_000;
 
-/// Bundles come and go, so their pages begin after a bundle's number.
+/// Part of the list of bundles. Bundles come and go, so a page starts after a bundle's number rather than at an offset.
 #[derive(Deserialize)]
 pub(super) struct Page {
     limit: Option<usize>,
@@ -27,7 +27,7 @@ fn too_many() -> Problem {
     Problem(StatusCode::SERVICE_UNAVAILABLE, why.into())
 }
 
-/// When that is, where the clock of the machine is to be believed.
+/// UTC of an instant, if the machine's clock is trusted.
 fn utc(at: Option<Instant>, error: impl Fn(Instant) -> Option<DtnTime>) -> Option<String> {
     at.and_then(error).map(|time| time.to_string())
 }
@@ -35,7 +35,7 @@ fn in_ms(at: Option<Instant>) -> Option<u64> {
     at.map(|at| at.since(clock::now()).as_millis() as u64)
 }
 
-/// One page of bundles, in order of arrival.
+/// Returns one page of bundles, in order of arrival.
 pub(super) async fn list(State(api): State<Api>, Query(page): Query<Page>) -> Answer {
     let limit = page.limit.unwrap_or(PAGE).min(PAGE_MAX);
     let mut out = Vec::new();
@@ -47,7 +47,7 @@ pub(super) async fn list(State(api): State<Api>, Query(page): Query<Page>) -> An
     }
     Ok(axum::Json(out.into()))
 }
-/// Adds what a shard holds behind a bundle, up to `limit` rows in all.
+/// Appends a shard's bundles after `after`, up to `limit` rows in all.
 async fn read(shard: &Handle, after: u64, limit: usize, out: &mut Vec<Value>) -> Result<(), Problem> {
     let list = shard.ask(move |node| node.begin_list(after)).await.ok_or_else(gone)?;
     let more = loop {
@@ -84,13 +84,13 @@ fn bundle(bundle: &BundleStatus, clock: impl Fn(Instant) -> Option<DtnTime>) -> 
 }
 
 type Key = (String, &'static str, Option<String>, Option<u64>);
-/// Adds what a shard holds.
+/// Adds the sums of a shard.
 async fn sum(shard: &Handle, all: &mut BTreeMap<Key, Sum>) -> Result<(), Problem> {
     let list = shard.ask(|node| node.begin_list(0)).await.ok_or_else(gone)?;
     loop {
         let (sums, more) = shard.ask(move |node| node.next_sums(list)).await.ok_or_else(gone)?.ok_or_else(too_many)?;
         for sum in sums {
-            // Those of one second are of one departure.
+            // Departures within one second share a sum.
             let second = sum.leaves.map(|at| at.0 / 1_000_000_000);
             let mut key =
                 (sum.destination.to_string(), sum.reason, sum.neighbour.as_ref().map(ToString::to_string), second);
@@ -109,7 +109,7 @@ async fn sum(shard: &Handle, all: &mut BTreeMap<Key, Sum>) -> Result<(), Problem
     shard.ask(move |node| node.end_list(list, false)).await.ok_or_else(gone)
 }
 
-/// All bundles, by destination, reason and departure.
+/// Returns sums of all bundles by destination, reason and departure.
 pub(super) async fn sums(State(api): State<Api>) -> Answer {
     let mut all = BTreeMap::new();
     for shard in api.shards_from(0) {

@@ -1,8 +1,8 @@
-//! Who may come in to the control API, how many at once, and for how long.
+//! Access control of the API: listeners, permission, number and duration of connections.
 //!
-//! The Unix socket is its owner's alone by its mode. Over TCP every request shows a token. A web page in the
-//! operator's browser reaches both kinds of place through tricks with names and forms (DNS rebinding, cross-site
-//! requests): what has an `Origin`, or another `Host` than an address, is refused.
+//! The Unix socket is restricted by its mode to its owner. Over TCP every request carries a token. Web pages in the
+//! operator's browser could reach both through DNS rebinding and cross-site requests, so a request with an `Origin`, or
+//! with a `Host` that is not an address, is refused.
 
 use super::{BODY_MAX, Problem};
 use crate::config::ApiSettings;
@@ -30,32 +30,32 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::AbortHandle;
 
-/// Connections at once through one door; beyond, one that asked for nothing yet makes room.
+/// Most connections of one listener. Beyond, a connection without an accepted request is closed.
 const GUESTS: usize = 64;
-/// How long the head of a request may take.
+/// Time limit for the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a request may take from its head to the beginning of its answer.
+/// Time limit from a request's head to the beginning of its answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A place where the API is served.
+/// Listener of the API.
 pub enum Door {
-    /// A Unix socket.
+    /// Unix socket, restricted by its mode.
     Unix(UnixListener),
-    /// TCP, for those who show the token.
+    /// TCP, for clients with the token.
     Tcp(TcpListener, Arc<str>),
 }
 
-/// Where the API is, as `--at` takes it, and what goes when the node ends.
+/// Address of the API as `--at` takes it, and the socket file to remove at the end.
 pub struct Place {
-    /// For people and programs.
+    /// Address for people and programs.
     pub name: String,
     _file: Option<SocketFile>,
 }
 
-/// Opens every place of `settings`.
+/// Opens all listeners of `settings`.
 ///
 /// # Errors
-/// Which place cannot be had, or why its token is none. The socket nobody asked for may be missing.
+/// If a listener cannot be opened or its token is unusable. A failure of the default socket is not an error.
 pub fn open(settings: &ApiSettings) -> anyhow::Result<Vec<(Door, Place)>> {
     let mut doors = Vec::new();
     if let Some(path) = &settings.socket {
@@ -83,7 +83,7 @@ pub fn open(settings: &ApiSettings) -> anyhow::Result<Vec<(Door, Place)>> {
     Ok(doors)
 }
 
-/// The token in `file`, which is made when it is not there.
+/// Reads the token from `file`, creating it if absent.
 fn token(file: &Path) -> anyhow::Result<String> {
     let what = || format!("control token {}", file.display());
     if !file.exists() {
@@ -91,6 +91,7 @@ fn token(file: &Path) -> anyhow::Result<String> {
         std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut random)).with_context(what)?;
         let text: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
         let fresh = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
+        // `exists` is false for a dangling link, but creating a file through it is refused.
         if fresh.as_ref().is_err_and(|why| why.kind() == std::io::ErrorKind::AlreadyExists) {
             bail!("{} is a link to what is not there\nhint: remove the link, and the node makes the file", what());
         }
@@ -107,17 +108,17 @@ fn token(file: &Path) -> anyhow::Result<String> {
     }
 }
 
-/// A connection through a door.
+/// Connection of a client.
 struct Guest {
     task: AbortHandle,
-    /// It made a request that was let in, and not only to listen.
+    /// Whether a request other than `/events` was accepted.
     known: Arc<AtomicBool>,
 }
 
 trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Wire for T {}
 
-/// A listener inside the runtime.
+/// Listener within the runtime.
 enum Listening {
     Unix(tokio::net::UnixListener),
     Tcp(tokio::net::TcpListener),
@@ -132,7 +133,7 @@ impl Listening {
 }
 
 impl Door {
-    /// Serves everyone who comes in, for good.
+    /// Accepts connections forever.
     pub async fn serve(self, router: Router) {
         let (listener, token) = match self {
             Door::Unix(socket) => (tokio::net::UnixListener::from_std(socket).map(Listening::Unix), None),
@@ -152,30 +153,31 @@ impl Door {
                         guests.push_back(Guest { task: tokio::spawn(serving).abort_handle(), known });
                     }
                 }
-                // No descriptors left, perhaps: those there are come back.
+                // Perhaps out of descriptors: wait for other connections to close.
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             }
         }
     }
 }
 
-/// Room for one more guest; false when all that are there are known.
+/// Makes room for one more connection; false if all have an accepted request.
 fn make_room(guests: &mut VecDeque<Guest>) -> bool {
     guests.retain(|guest| !guest.task.is_finished());
     if guests.len() < GUESTS {
         return true;
     }
+    // Without an accepted request, a connection may be of a stranger who holds it open.
     let idler = guests.iter().position(|guest| !guest.known.load(Relaxed));
     let idler = idler.and_then(|at| guests.remove(at));
     idler.map(|guest| guest.task.abort()).is_some()
 }
 
-/// One connection, from its first request to its last.
+/// Serves one connection from its first request to its last.
 async fn attend(wire: Box<dyn Wire>, router: Router, token: Option<Arc<str>>, known: Arc<AtomicBool>) {
     let router = TowerToHyperService::new(router);
     let service = service_fn(move |request: Request<Incoming>| {
         let checked = check(request.headers(), token.as_deref());
-        // Who only listens may listen again when somebody else has a question.
+        // Listeners of events may be disconnected for a new client: they can reconnect.
         known.fetch_or(checked.is_ok() && request.uri().path() != "/events", Relaxed);
         let answer = checked.map(|()| router.call(request));
         async move {
@@ -189,24 +191,28 @@ async fn attend(wire: Box<dyn Wire>, router: Router, token: Option<Arc<str>>, kn
         }
     });
     let mut http = http1::Builder::new();
+    // Heads are short; without a limit a client could make the node store any amount.
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(64 << 10);
     let _ = http.serve_connection(TokioIo::new(wire), service).await;
 }
 
-/// Whether a request with this head is the operator's own; over TCP it shows the token.
+/// Checks that a request comes from the operator; over TCP it carries the token.
 fn check(head: &HeaderMap, token: Option<&str>) -> Result<(), Problem> {
     let forbidden = |why: &str| Err(Problem(StatusCode::FORBIDDEN, why.into()));
+    // Browsers add `Origin` to cross-site requests, and programs have no reason to.
     if head.contains_key(header::ORIGIN) {
         return forbidden(
             "web pages have no business here\nhint: use `farlink node`, or a program that sends no Origin",
         );
     }
     let length = head.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()).unwrap_or("0");
+    // Refused by its head, before memory is reserved for the body.
     if length.parse().is_ok_and(|bytes: u64| bytes > BODY_MAX as u64) {
         return Err(Problem(StatusCode::PAYLOAD_TOO_LARGE, format!("a body has at most {BODY_MAX} bytes")));
     }
     let Some(token) = token else { return Ok(()) };
     let host = head.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("");
+    // A page that uses DNS rebinding has its own name in `Host`.
     if !is_address(host) {
         return forbidden("the Host is no address of this node\nhint: ask by IP address, e.g. http://127.0.0.1:4280");
     }
@@ -218,7 +224,7 @@ fn check(head: &HeaderMap, token: Option<&str>) -> Result<(), Problem> {
     Err(Problem(StatusCode::UNAUTHORIZED, why.into()))
 }
 
-/// Whether a `Host` is an address or this machine, rather than a name somebody else may have chosen.
+/// Returns whether a `Host` is an address or this machine, rather than a name that somebody else may control.
 fn is_address(host: &str) -> bool {
     let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
     host.parse::<SocketAddr>().is_ok()
@@ -227,7 +233,7 @@ fn is_address(host: &str) -> bool {
         || name.eq_ignore_ascii_case("localhost")
 }
 
-/// Compares in a time that tells nothing about where two secrets differ.
+/// Compares in constant time, so that the duration does not reveal where two secrets differ.
 fn same(a: &str, b: &str) -> bool {
     a.len() == b.len() && a.bytes().zip(b.bytes()).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
 }
@@ -242,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn web_pages_strangers_and_names_of_others_stay_outside() {
+    fn foreign_origins_and_hosts_are_refused() {
         let (token, bearer) = (Some("0123456789abcdef"), ("authorization", "Bearer 0123456789abcdef"));
         assert_eq!(code(&[("host", "127.0.0.1:4280"), bearer], token), 200);
         assert_eq!(code(&[("host", "[::1]:4280"), bearer], token), 200);
@@ -257,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_made_once_and_must_be_a_secret() {
+    fn token_is_created_once_with_private_mode() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("token");
         let made = token(&file).unwrap();

@@ -1,4 +1,4 @@
-//! All shards of a node as one: what they hold is summed, what they know alike is told once.
+//! Combines the answers of all shards: sums of their contents, and shared state only once.
 
 use super::{Api, Problem, gone};
 use crate::budget::Share;
@@ -11,11 +11,11 @@ use farlink_stack::{Pressure, SecurityCounts};
 use serde_json::{Value, json};
 
 impl Api {
-    /// All shards from that of a bundle on, in order.
+    /// Shards in order, starting with the owner of a bundle.
     pub(super) fn shards_from(&self, bundle: u64) -> impl Iterator<Item = &Handle> {
         std::iter::once(&self.node).chain(&self.others).skip((bundle / SHARD_NUMBERS) as usize)
     }
-    /// The same question to each shard, in order.
+    /// Asks each shard the same question, in order.
     pub(super) async fn each<T: Send + 'static>(
         &self,
         question: impl Fn(&mut Node) -> T + Clone + Send + 'static,
@@ -28,16 +28,16 @@ impl Api {
     }
 }
 
-/// What a shard, or the node, is at a moment.
+/// State of a shard or of the whole node.
 #[derive(Default)]
 pub(super) struct Snapshot {
     pub status: Status,
     pub memory: Memory,
     pub security: Option<SecurityCounts>,
     pub store: Usage,
-    /// Of how many shards this is.
+    /// Number of shards included.
     pub shards: u64,
-    /// The links whose layers are this shard's.
+    /// Whether each link's layer belongs to this shard.
     own: Vec<bool>,
 }
 impl Snapshot {
@@ -49,7 +49,7 @@ impl Snapshot {
     }
 }
 
-/// What is said of memory.
+/// Memory budget, use and pressure.
 #[derive(Default)]
 pub(super) struct Memory {
     budget: u64,
@@ -74,7 +74,7 @@ impl Memory {
     }
 }
 
-/// The node of these shards, of which the first speaks for all where all know the same.
+/// Combines all shards; for state that all share, the first one's is used.
 pub(super) fn whole(shards: Vec<Snapshot>) -> Snapshot {
     let mut shards = shards.into_iter();
     let Some(mut all) = shards.next() else { return Snapshot::default() };
@@ -103,7 +103,7 @@ fn add(all: &mut Snapshot, shard: Snapshot) {
                 there.queued += link.queued;
                 there.in_flight += link.in_flight;
                 if own {
-                    // Its layer is there: nobody knows better.
+                    // The shard that owns the layer has the true state of the link.
                     (there.up, there.state, there.peer) = (link.up, link.state, link.peer);
                 }
             }

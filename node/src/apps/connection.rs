@@ -1,4 +1,4 @@
-//! One application's connection: its socket, its decoder, and answers in the order of requests.
+//! Connection of one application: socket, decoder, and answers in the order of requests.
 
 use crate::buffers::Buffers;
 use bytes::{Bytes, BytesMut};
@@ -14,24 +14,24 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-/// Bytes read from one application in one turn.
+/// Most bytes read from one application in one turn.
 const READ_TURN: usize = 256 << 10;
-/// Requests of one application waiting for the node; beyond, it is not read from.
+/// Most requests of one application waiting for the node; with more, it is not read.
 const REQUESTS_MAX: usize = 1024;
-/// Payload bytes of such requests.
+/// Most payload bytes of those requests.
 const REQUEST_BYTES_MAX: u64 = 64 << 20;
-/// Bytes of answers a client has not read; beyond, it is not read from.
+/// Most bytes of answers that a client has not read; with more, it is not read.
 const UNREAD_MAX: usize = 256 << 10;
-/// A client that has not said what it wants by then is gone, as is one that does not go on with a bundle.
+/// Time limit for a client's configuration, and for progress of an unfinished bundle.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-/// So much of a bundle comes in that time at least.
+/// Least bytes of an unfinished bundle that must arrive in that time.
 const PROGRESS_MIN: u64 = 16 << 10;
 
-/// The socket of an application.
+/// Socket of an application.
 pub enum AppSocket {
-    /// Unix.
+    /// Unix socket, the usual case.
     Unix(UnixStream),
-    /// TCP.
+    /// TCP connection, if configured.
     Tcp(TcpStream),
 }
 impl AsFd for AppSocket {
@@ -51,121 +51,119 @@ impl AppSocket {
     }
 }
 
-/// Bytes of a payload that goes to disk as it comes which may be on their way there, at most; beyond, it is not read
-/// from.
+/// Most bytes of one spooled payload on their way to disk; with more, its application is not read.
 const SPOOL_WINDOW: u64 = 4 << 20;
-/// It is no more than this part, as a divisor, of what all applications may make this node keep.
+/// Divisor of the memory of all applications that bounds the same.
 const SPOOL_PART: u64 = 4;
-/// Least bytes that are sent there at once, but for the last.
+/// Least bytes of one write to disk, except the last.
 const SPOOL_STEP: u64 = 256 << 10;
-/// Most and least bytes of a delivery that are read from disk at once, when there is nothing else for its application
-/// to read.
+/// Most and least bytes of a delivery read from disk at once, while the application has nothing else to read.
 const READ_STEP: (u64, u64) = (2 << 20, 64 << 10);
 
-/// How payloads that go to disk as they come are bounded.
+/// Bounds of payloads that are spooled to disk as they arrive.
 #[derive(Clone, Copy)]
 pub struct Spooling {
-    /// Payloads longer than this do.
+    /// Longer payloads are spooled.
     pub from: u64,
-    /// Bytes of one on their way there from which on it is not read from.
+    /// Bytes on their way to disk at which reading stops.
     pub window: u64,
 }
 impl Spooling {
-    /// Where all applications may make this node keep so many bytes.
+    /// Computes the bounds from the memory of all applications.
     pub fn new(from: u64, sending_max: u64) -> Spooling {
         Spooling { from, window: SPOOL_WINDOW.min(sending_max / SPOOL_PART) }
     }
-    /// What one takes of memory at most: its window, the read that goes beyond it, and what is too little for a step.
+    /// Most memory of one spooled payload: its window, a read beyond it, and a rest too short for a write.
     pub fn most(&self) -> u64 {
         self.window + READ_TURN as u64 + SPOOL_STEP
     }
 }
 
-/// A bundle whose payload goes to disk as it comes.
+/// Bundle whose payload is spooled as it arrives.
 pub struct Spool {
-    /// The number its request will have.
+    /// Number of its later request.
     pub request: RequestId,
     /// Bytes on their way to disk.
     pub flying: u64,
-    /// Why it is not taken, once that is known.
+    /// Reason of refusal, once known.
     pub refused: Option<Refusal>,
 }
 
-/// What is to be written behind the rest of a delivery that lies on disk.
+/// Output behind a delivery that is on disk.
 enum Later {
     Bytes(Bytes),
-    /// Such a delivery: its head, until the first of its bytes are here, and those still to be read.
+    /// Delivery on disk: its head until the first bytes are read, and the rest.
     Stored(DeliveryId, Option<Bytes>, Payload),
 }
 
-/// Something a client is owed an answer for, in order.
+/// Answer owed to a client, in order of requests.
 pub enum Owed {
-    /// The node decides.
+    /// Request that awaits the node's decision.
     Request(RequestId, u64, BundleHeaders),
-    /// Decided, and waiting for its turn.
+    /// Answer that awaits its turn.
     Answer(AapResponse),
 }
 
-/// Something a subscriber owes an answer for, in order.
+/// Answer owed by a subscriber, in order.
 pub enum Pushed {
-    /// A bundle.
+    /// Delivered bundle.
     Delivery(DeliveryId),
-    /// A keepalive.
+    /// Keepalive of this node.
     Keepalive,
 }
 
 /// One connected application.
 pub struct Connection {
     socket: AppSocket,
-    /// What it says.
+    /// Decoder of its messages.
     pub decoder: Decoder,
     /// Its endpoint, once configured.
     pub endpoint: Option<String>,
-    /// That endpoint's one name, which its secret is kept under.
+    /// Canonical form of the endpoint, under which its secret is kept.
     pub canonical: EndpointId,
-    /// Its registration, for a subscriber.
+    /// Registration of a subscriber.
     pub registration: Option<RegistrationId>,
-    /// Answers owed to it.
+    /// Answers owed to the client.
     pub owed: VecDeque<Owed>,
-    /// Payload bytes of the requests among them.
+    /// Payload bytes of requests that await a decision.
     owed_bytes: u64,
-    /// Answers it owes.
+    /// Answers owed by the client.
     pub pushed: VecDeque<Pushed>,
-    /// Keepalive interval; zero for none.
+    /// Keepalive interval; zero disables it.
     pub keepalive: Duration,
-    /// When it last said something.
+    /// Time of its last message.
     pub heard: Instant,
-    /// When the last keepalive left.
+    /// Time of the last keepalive sent.
     pub asked: Instant,
     opened: Instant,
-    /// It said what it wants: its configuration was taken.
+    /// Whether its configuration was accepted.
     pub introduced: bool,
-    /// The bundle that is half here may come on; it counts until it is whole.
+    /// Whether its unfinished bundle has memory and may arrive.
     pub admitted: bool,
-    /// What it has of the bytes of all, as last reckoned.
+    /// Its bytes within the sum of all applications.
     pub counted: u64,
     spooling: Spooling,
-    /// The payload that goes to disk as it comes.
+    /// Payload being spooled to disk.
     pub spool: Option<Spool>,
-    /// When how much of a bundle had come.
+    /// Time and number of bytes of the last progress of a bundle.
     progress: (Instant, u64),
-    /// Bytes in `out` that are answers rather than deliveries, at most.
+    /// Upper bound of the bytes of answers in `out`.
     unread: usize,
     out: VecDeque<Bytes>,
-    /// What follows, once there is something of a delivery on disk; and the delivery that is being read.
+    /// Output that waits for a delivery from disk, and the delivery being read.
     later: VecDeque<Later>,
     reading: Option<DeliveryId>,
     readable: bool,
     writable: bool,
-    /// Whether the kernel says when there is room to write.
+    /// Whether the kernel reports room to write.
     asks_for_room: bool,
     ended: bool,
-    /// It takes nothing more: what it said before is read, and that is all.
+    /// The client takes no more output; its earlier messages are still read.
     broken: bool,
 }
 
 impl Connection {
-    /// Greets a new client.
+    /// Creates the connection and queues the welcome.
     pub fn new(socket: AppSocket, node_id: &str, (payload_max, spooling): (u64, Spooling), now: Instant) -> Self {
         Connection {
             socket,
@@ -197,63 +195,68 @@ impl Connection {
             broken: false,
         }
     }
-    /// It takes nothing more; what it said before counts.
+    /// Stops output; earlier messages of the client still count.
     pub fn break_off(&mut self) {
+        // Readable, so that the rest of the input is read, and no limit of unread answers, as nobody reads them.
         (self.broken, self.readable, self.unread) = (true, true, 0);
         self.out.clear();
         self.later.clear();
         self.reading = None;
     }
-    /// The kernel reports on the socket.
+    /// Records readiness of the socket.
     pub fn on_ready(&mut self, ready: Readiness) {
         self.readable |= ready.readable;
         self.writable |= ready.writable;
         self.ended |= ready.ended;
     }
-    /// Whether the kernel shall say from now on when there is room to write, or no longer; `None`: as it does.
+    /// Change in whether the kernel should report room to write; `None` without a change.
     pub fn asks_for_room(&mut self) -> Option<bool> {
+        // Not watched until a write falls short; then until all output has left.
         let asks = if self.writable { self.asks_for_room && !self.out.is_empty() } else { true };
         (asks != std::mem::replace(&mut self.asks_for_room, asks)).then_some(asks)
     }
-    /// Its socket, to be watched.
+    /// Socket, for the poller.
     pub fn socket(&self) -> &AppSocket {
         &self.socket
     }
-    /// Whether there is something to read and room to take it.
+    /// Returns whether there is input and room for it.
     pub fn wants_read(&self) -> bool {
         self.readable
             && self.owed.len() < REQUESTS_MAX
             && self.owed_bytes < REQUEST_BYTES_MAX
             && self.unread < UNREAD_MAX
+            // An unfinished bundle that waits for memory is not read on: the socket buffers slow the client down.
             && (self.admitted || self.decoder.unfinished().is_none())
             && self.spool.as_ref().is_none_or(|spool| spool.flying < self.spooling.window)
     }
-    /// What a bundle of this length takes of memory while it comes, and until it is decided about.
+    /// Memory of a bundle of this length, until the node has decided.
     fn cost(&self, length: u64) -> u64 {
+        // A spooled bundle never occupies more than its window and the reads around it.
         if length > self.spooling.from { length.min(self.spooling.most()) } else { length }
     }
-    /// Payload bytes it makes this node keep: of the bundle that comes, and of those not decided about.
+    /// Payload bytes in memory: of the arriving bundle, and of those without a decision.
     pub fn held_bytes(&self) -> u64 {
         let coming = self.decoder.unfinished().filter(|_| self.admitted).map_or(0, |(total, _)| self.cost(total));
         coming + self.owed_bytes
     }
-    /// What a bundle that waits to be let on will take.
+    /// Memory that the waiting bundle needs.
     pub fn asks_for(&self) -> Option<u64> {
         self.decoder.unfinished().filter(|_| !self.admitted).map(|(total, _)| self.cost(total))
     }
-    /// What has come of a bundle that goes to disk meanwhile; `None`: not enough for a step.
+    /// Next part of a spooled payload; `None` if too little has arrived.
     pub fn spooled_part(&mut self) -> Option<Payload> {
+        // Bundles that fit in memory are not spooled: the decoder collects them whole.
         let (total, _) = self.decoder.unfinished().filter(|(total, _)| self.admitted && *total > self.spooling.from)?;
         self.decoder.take_part(SPOOL_STEP.min(total))
     }
-    /// Lets its bundle come on.
+    /// Lets the waiting bundle arrive.
     pub fn admit(&mut self, now: Instant) {
         self.admitted = true;
         self.progress = (now, self.decoder.unfinished().map_or(0, |(_, come)| come));
     }
-    /// Whether it says nothing of what it wants for too long, or stopped in the middle of a bundle. One this node
-    /// does not read from is not blamed.
+    /// Returns whether the client took too long to configure itself or to continue a bundle.
     pub fn is_overdue(&mut self, now: Instant) -> bool {
+        // A client that this node does not read cannot make progress, and is not blamed below.
         if !self.introduced {
             return now.since(self.opened) >= PATIENCE;
         }
@@ -263,21 +266,22 @@ impl Connection {
         }
         now.since(self.progress.0) >= PATIENCE
     }
-    /// Whether bytes wait to be written and can be.
+    /// Returns whether output is waiting and the socket takes it.
     pub fn wants_write(&self) -> bool {
         self.writable && !self.out.is_empty() && !self.broken
     }
     /// Reads a bounded amount into the decoder; true at the end of the connection.
     pub fn read(&mut self, buffers: &mut Buffers, now: Instant) -> bool {
+        // At most this much, so that one client does not fill the turn.
         match stream::read_into(&self.socket, buffers.spare(READ_TURN), READ_TURN) {
             Ok(0) => true,
             Ok(n) => {
-                // A short read emptied the socket, but the end was reported only once.
+                // A short read emptied the socket, but an end is reported only once.
                 self.readable = n == READ_TURN || self.ended || self.broken;
                 self.heard = now;
                 match self.decoder.feed(buffers.take()) {
                     Ok(()) => {
-                        // Behind one that is whole the next asks anew.
+                        // The next bundle needs memory of its own.
                         self.admitted &= !self.decoder.has_request();
                         false
                     }
@@ -288,13 +292,14 @@ impl Connection {
                 }
             }
             Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                // An interrupted call is repeated in the next turn.
                 self.readable = why.kind() == ErrorKind::Interrupted;
                 self.broken && !self.readable
             }
             Err(_) => true,
         }
     }
-    /// Writes what waits; true when the connection is gone.
+    /// Writes queued output; true if the connection is broken.
     pub fn write(&mut self) -> bool {
         while self.wants_write() {
             let mut slices = [IoSlice::new(&[]); 64];
@@ -307,6 +312,7 @@ impl Connection {
                 Ok(mut n) => {
                     while let Some(front) = self.out.front_mut() {
                         let taken = n.min(front.len());
+                        // Splitting advances the buffer without copying.
                         let _ = front.split_to(taken);
                         n -= taken;
                         if !front.is_empty() {
@@ -314,6 +320,8 @@ impl Connection {
                         }
                         self.out.pop_front();
                     }
+                    // Answers and deliveries are mixed in the queue, so only an empty one proves that all answers were
+                    // read.
                     if self.out.is_empty() {
                         self.unread = 0;
                     }
@@ -325,18 +333,18 @@ impl Connection {
         }
         false
     }
-    /// Answers the newest request; it leaves after those before it.
+    /// Answers the newest request, after all earlier answers.
     pub fn answer(&mut self, status: AapStatus) {
         self.owed.push_back(Owed::Answer(AapResponse::new(status)));
         self.release();
     }
-    /// The node is to decide about a bundle of this length.
+    /// Records a request that the node must decide.
     pub fn ask(&mut self, request: RequestId, length: u64, headers: BundleHeaders) {
         let cost = self.cost(length);
         self.owed.push_back(Owed::Request(request, cost, headers));
         self.owed_bytes += cost;
     }
-    /// The node decided about a request.
+    /// Records the node's decision on a request.
     pub fn decided(&mut self, request: RequestId, response: AapResponse) {
         for owed in &mut self.owed {
             if let Owed::Request(id, length, _) = owed
@@ -349,33 +357,37 @@ impl Connection {
         }
         self.release();
     }
-    /// Room that a busy time needed is given back.
+    /// Shrinks queues after a burst.
     pub fn give_back(&mut self) {
         self.owed.shrink_to_fit();
         self.pushed.shrink_to_fit();
         self.out.shrink_to_fit();
         self.later.shrink_to_fit();
     }
-    /// Sends the answers whose turn it is.
+    /// Sends all answers whose turn has come.
     fn release(&mut self) {
         let mut out = BytesMut::new();
         while let Some(Owed::Answer(response)) = self.owed.front() {
+            // AAP2 answers have no numbers: their order is the only link to the requests.
             proto::frame(response, &mut out);
             self.owed.pop_front();
         }
         if !out.is_empty() {
             self.unread += out.len();
+            // Counted until written, to stop reading from clients that send without reading.
             self.say(out.freeze());
         }
     }
-    /// Writes this behind all else.
+    /// Appends output.
     fn say(&mut self, bytes: Bytes) {
         match self.later.is_empty() {
             true => self.out.push_back(bytes),
+            // Behind a delivery from disk, everything waits, or the stream of messages would mix.
             false => self.later.push_back(Later::Bytes(bytes)),
         }
     }
-    /// Pushes a bundle to a subscriber; one on disk is read as the subscriber reads, and not begun before.
+    /// Pushes a bundle to a subscriber. A bundle on disk is read at the subscriber's pace, and its head is held back
+    /// until the first part was read.
     pub fn deliver(&mut self, delivery: DeliveryId, adu: proto::BundleAdu, payload: &Payload) {
         let mut head = BytesMut::new();
         proto::frame(&AapMessage::new(AapBody::Adu(adu)), &mut head);
@@ -391,6 +403,7 @@ impl Connection {
         for chunk in payload.chunks() {
             match chunk {
                 Chunk::Bytes(bytes) => self.say(bytes.clone()),
+                // Generated chunks get bytes only now.
                 other => {
                     let mut rope = Payload::new();
                     rope.push(other.clone());
@@ -399,8 +412,9 @@ impl Connection {
             }
         }
     }
-    /// What to read from disk for it now, where each may have so many bytes of memory.
+    /// Next part to read from disk, with at most this much memory.
     pub fn wants_stored(&mut self, most: u64) -> Option<(DeliveryId, Payload)> {
+        // One read at a time, and only when the client has taken the previous one.
         if self.reading.is_some() || !self.out.is_empty() {
             return None;
         }
@@ -408,19 +422,20 @@ impl Connection {
         self.reading = Some(*delivery);
         Some((*delivery, rope.split_to(most.clamp(READ_STEP.1, READ_STEP.0).min(rope.len()))))
     }
-    /// Whether this delivery is being read for it.
+    /// Returns whether this delivery is being read for the client.
     pub fn reads(&self, delivery: DeliveryId) -> bool {
         self.reading == Some(delivery)
     }
-    /// What it reads came.
+    /// Takes the part that was read.
     pub fn stored_came(&mut self, part: &Payload) {
         self.reading = None;
         let mut behind = std::mem::take(&mut self.later);
         let mut whole = false;
         if let Some(Later::Stored(_, head, rest)) = behind.front_mut() {
             whole = rest.is_empty();
+            // The head leaves with the first part: until then, the delivery can be withdrawn.
             self.out.extend(head.take());
-            // Memory of its own: what was read with it goes, however long this application takes.
+            // Copied, because the bytes share memory with other reads, and a slow client would keep it all.
             self.say_payload(&part.own());
         }
         self.later = behind;
@@ -428,9 +443,10 @@ impl Connection {
             self.next_later();
         }
     }
-    /// What it reads cannot be read. Whether nothing of it was said: then it is as if it had never been pushed.
+    /// Handles a failed read. Returns true if nothing of the delivery was sent, so that it can be withdrawn.
     pub fn stored_failed(&mut self) -> bool {
         let failed = self.reading.take();
+        // The head was sent, so the client expects the whole payload.
         if !matches!(self.later.front(), Some(Later::Stored(_, Some(_), _))) {
             return false;
         }
@@ -438,7 +454,7 @@ impl Connection {
         self.next_later();
         true
     }
-    /// The first of what follows is over: what comes behind it may leave, up to the next that is on disk.
+    /// Finishes the first pending item and releases the output up to the next delivery on disk.
     fn next_later(&mut self) {
         self.later.pop_front();
         while let Some(Later::Bytes(_)) = self.later.front()
@@ -447,17 +463,18 @@ impl Connection {
             self.out.push_back(bytes);
         }
     }
-    /// Asks a subscriber whether it is still there, or finds it gone (true). An active client is
-    /// gone when it was silent for two intervals.
+    /// Sends a keepalive to a subscriber, or finds it gone (true). An active client is gone after two silent intervals.
     pub fn check_keepalive(&mut self, now: Instant) -> bool {
         if self.keepalive.is_zero() {
             return false;
         }
         let silent = now.since(self.heard);
         if self.registration.is_some() {
+            // Two silent intervals with an unanswered keepalive.
             if silent >= self.keepalive * 2 && self.pushed.iter().any(|p| matches!(p, Pushed::Keepalive)) {
                 return true;
             }
+            // A client with an unanswered delivery is busy; its answer will count as a sign of life.
             if now.since(self.asked) >= self.keepalive && self.pushed.is_empty() {
                 self.asked = now;
                 let mut out = BytesMut::new();

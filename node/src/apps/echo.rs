@@ -1,19 +1,19 @@
-//! The echo service: one reply per bundle, new timestamp, same payload.
+//! Echo service: one reply per bundle, with a new timestamp and the same payload.
 //!
-//! It answers on ipn services 128 (draft-taylor-dtn-echo-service), 7 (Hardy) and 2047 (DTNME,
-//! HDTN) and on dtn `/echo`; never to the null endpoint nor to administrative records, and at most
-//! at a configured rate, so that two echo services cannot keep each other busy.
+//! It serves ipn services 128 (draft-taylor-dtn-echo-service), 7 (Hardy) and 2047 (DTNME, HDTN), and dtn `/echo`. It
+//! never answers the null endpoint or administrative records, and its rate is bounded, so that two echo services cannot
+//! keep each other busy.
 
 use farlink_base::{EndpointId, Facts};
 use farlink_base::{Instant, Priority};
 use farlink_bpa::app::{Delivery, RegistrationId, SendRequest};
 
-/// ipn service numbers answered.
+/// Service numbers of ipn endpoints.
 pub const SERVICES: [u32; 3] = [128, 7, 2047];
-/// Deliveries in flight at once.
+/// Most unanswered deliveries.
 pub const WINDOW: u32 = 64;
 
-/// The echo service of a node.
+/// Echo service of a node.
 pub struct Echo {
     node_ids: Vec<EndpointId>,
     endpoints: Vec<(RegistrationId, EndpointId)>,
@@ -23,11 +23,11 @@ pub struct Echo {
 }
 
 impl Echo {
-    /// Answers at most `rate` bundles a second.
+    /// Creates a service that answers at most `rate` bundles a second.
     pub fn new(node_ids: &[EndpointId], rate: u64) -> Self {
         Echo { node_ids: node_ids.to_vec(), endpoints: Vec::new(), rate, tokens: rate, filled: Instant::ZERO }
     }
-    /// Where it wants to be registered.
+    /// Endpoints to register.
     pub fn endpoints(&self) -> Vec<EndpointId> {
         let of = |id: &EndpointId| match id {
             EndpointId::Ipn { node, .. } => {
@@ -38,11 +38,11 @@ impl Echo {
         };
         self.node_ids.iter().flat_map(of).collect()
     }
-    /// A registration was made for an endpoint.
+    /// Records the registration of an endpoint.
     pub fn registered(&mut self, registration: RegistrationId, endpoint: EndpointId) {
         self.endpoints.push((registration, endpoint));
     }
-    /// The answer to a bundle, if it gets one.
+    /// Reply to a bundle, unless it must not get one.
     pub fn reply(&mut self, registration: RegistrationId, bundle: Delivery, now: Instant) -> Option<SendRequest> {
         let (_, endpoint) = self.endpoints.iter().find(|(id, _)| *id == registration)?;
         let endpoint = endpoint.clone();
@@ -61,7 +61,7 @@ impl Echo {
             payload: bundle.payload,
         })
     }
-    /// A bucket of one second's worth of answers.
+    /// Token bucket that holds one second's worth of replies.
     fn allowed(&mut self, now: Instant) -> bool {
         let fresh = (u128::from(now.0 - self.filled.0.min(now.0)) * u128::from(self.rate) / 1_000_000_000) as u64;
         if fresh > 0 {
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_people_not_reports_nor_nobody_and_not_too_often() {
+    fn echo_skips_reports_and_limits_rate() {
         let mut echo = Echo::new(&["ipn:1.0".parse().unwrap(), "dtn://a/".parse().unwrap()], 10);
         let endpoints: Vec<_> = echo.endpoints().iter().map(ToString::to_string).collect();
         assert_eq!(endpoints, ["ipn:1.128", "ipn:1.7", "ipn:1.2047", "dtn://a/echo"]);

@@ -1,5 +1,4 @@
-//! Answers of the echo service to bundles too long for memory: they are read from disk and go back there part by part,
-//! one bundle at a time.
+//! Echo replies to bundles too long for memory: read from disk and written back part by part, one bundle at a time.
 
 use super::{Apps, Owner};
 use farlink_base::{Payload, Refusal};
@@ -7,25 +6,25 @@ use farlink_bpa::app::{AppInput, DeliveryId, RegistrationId, RequestId, SendRequ
 use farlink_stack::Input;
 use std::collections::VecDeque;
 
-/// Bytes read at once.
+/// Bytes of one read.
 const STEP: u64 = 1 << 20;
 
-/// An answer on its way from disk to disk.
+/// Reply being copied from disk to disk.
 pub struct Copy {
     registration: RegistrationId,
     delivery: DeliveryId,
     request: RequestId,
-    /// The answer, without its payload.
+    /// Reply without its payload.
     reply: SendRequest,
-    /// What is still to be read of that.
+    /// Payload still to be read.
     rest: Payload,
     reading: bool,
-    /// Bytes on their way back to disk.
+    /// Bytes on their way to disk.
     flying: u64,
 }
 
 impl Apps {
-    /// Begins an answer, or puts it into the line.
+    /// Starts a reply, or queues it.
     pub(super) fn copy(
         &mut self,
         (registration, delivery): (RegistrationId, DeliveryId),
@@ -38,7 +37,7 @@ impl Apps {
         self.copies.push_back(Copy { registration, delivery, request, reply, rest, reading: false, flying: 0 });
         self.copy_on(inputs);
     }
-    /// Goes on with the first of the line.
+    /// Continues the first reply.
     fn copy_on(&mut self, inputs: &mut VecDeque<Input>) {
         let window = self.spooling.window;
         while let Some(copy) = self.copies.front_mut().filter(|copy| !copy.reading && copy.flying < window) {
@@ -52,7 +51,7 @@ impl Apps {
             inputs.push_back(Input::App(AppInput::DeliveryDone { registration, delivery, taken: true }));
         }
     }
-    /// Bytes came from disk, or cannot be read; whether they are for an answer.
+    /// Handles a read for a reply; returns whether it was one.
     pub(super) fn copy_read(
         &mut self,
         delivery: DeliveryId,
@@ -75,14 +74,14 @@ impl Apps {
         }
         true
     }
-    /// So many bytes of an answer are on disk again.
+    /// Records bytes of a reply that are on disk.
     pub(super) fn copy_spooled(&mut self, request: RequestId, bytes: u64, inputs: &mut VecDeque<Input>) {
         if let Some(copy) = self.copies.front_mut().filter(|copy| copy.request == request) {
             copy.flying = copy.flying.saturating_sub(bytes);
             self.copy_on(inputs);
         }
     }
-    /// An answer that is not whole does not leave.
+    /// Drops an incomplete reply.
     pub(super) fn copy_ends(&mut self, request: RequestId, inputs: &mut VecDeque<Input>) {
         let Some(at) = self.copies.iter().position(|copy| copy.request == request) else { return };
         let Some(Copy { registration, delivery, .. }) = self.copies.remove(at) else { return };

@@ -1,31 +1,31 @@
-//! Load inside the node, for benchmarks: a generator of bundles and a sink that counts them, so that
-//! the engine and its sockets are measured and not an application's connection.
+//! Load generator and sink inside the node, for benchmarks: they measure the engine and its sockets without an
+//! application's connection.
 
 use farlink_base::{Bytes, DataRate, Duration, Instant, Payload, Priority};
 use farlink_base::{EndpointId, Facts};
 use farlink_bpa::app::SendRequest;
 
-/// Deliveries the sink takes before answering the first.
+/// Deliveries that the sink takes before it answers the first.
 pub const WINDOW: u32 = 4096;
 
-/// What to generate or to count.
+/// Settings of the generator and the sink.
 #[derive(Clone, Debug)]
 pub struct LoadSettings {
-    /// Where bundles go; `None` generates nothing.
+    /// Destination of the bundles; `None` generates none.
     pub destination: Option<EndpointId>,
-    /// Payload bytes of each.
+    /// Payload bytes of each bundle.
     pub size: u64,
-    /// Bundles held by the node at once.
+    /// Most bundles of the load within the node.
     pub window: u64,
-    /// Payload rate; as fast as it goes when `None`.
+    /// Payload rate; unlimited when `None`.
     pub rate: Option<DataRate>,
-    /// How long to generate.
+    /// Duration of the generator.
     pub duration: Duration,
-    /// Service at which bundles are counted; `None` counts none.
+    /// Service number of the sink; `None` for no sink.
     pub sink: Option<u32>,
 }
 
-/// The running load.
+/// Running generator and sink.
 #[derive(Debug)]
 pub struct Load {
     settings: LoadSettings,
@@ -34,19 +34,19 @@ pub struct Load {
     outstanding: u64,
     refused: Option<Instant>,
     handed: u64,
-    /// Bundles sent.
+    /// Number of bundles sent.
     pub sent: u64,
-    /// Bundles delivered.
+    /// Number of bundles delivered.
     pub received: u64,
-    /// Their payload bytes.
+    /// Payload bytes of delivered bundles.
     pub received_bytes: u64,
-    /// When the first and the last came.
+    /// Times of the first and last delivery.
     pub span: Option<(Instant, Instant)>,
     now: Instant,
 }
 
 impl Load {
-    /// Prepares the load; every bundle carries the same bytes.
+    /// Prepares the load; every bundle has the same payload.
     pub fn new(settings: LoadSettings) -> Self {
         let bytes: Bytes = Payload::fill(1, settings.size.max(1)).to_bytes().unwrap_or_default();
         Load {
@@ -63,16 +63,15 @@ impl Load {
             now: Instant::ZERO,
         }
     }
-    /// Where the sink listens.
+    /// Endpoint of the sink.
     pub fn sink_endpoint(&self, node_id: &EndpointId) -> Option<EndpointId> {
         self.settings.sink.map(|service| with_service(node_id, service))
     }
-    /// Time starts.
+    /// Sets the current time at the start.
     pub fn start(&mut self, now: Instant) {
         self.now = now;
     }
-    /// The next bundle to send, if it is time and the node has room: fewer than `window` bundles in
-    /// it.
+    /// Next bundle, if its time has come and fewer than `window` bundles are in the node.
     pub fn next(&mut self, now: Instant, in_node: u64, node_id: &EndpointId) -> Option<SendRequest> {
         self.now = now;
         let destination = self.settings.destination.clone()?;
@@ -97,12 +96,12 @@ impl Load {
             payload: self.payload.clone(),
         })
     }
-    /// Whether the generator has no more to send.
+    /// Returns whether the generator has nothing left to send.
     pub fn finished(&self) -> bool {
         self.settings.destination.is_none()
             || self.began.is_some_and(|began| self.now.since(began) >= self.settings.duration)
     }
-    /// The node kept a bundle, or refused it (then the generator waits a millisecond).
+    /// Takes the node's decision; after a refusal the generator waits a millisecond.
     pub fn on_result(&mut self, kept: bool, now: Instant) {
         self.outstanding = self.outstanding.saturating_sub(1);
         if kept {
@@ -111,14 +110,14 @@ impl Load {
             self.refused = Some(now + Duration::from_millis(1));
         }
     }
-    /// A bundle came.
+    /// Counts a delivery.
     pub fn on_delivery(&mut self, bytes: u64, now: Instant) {
         self.received += 1;
         self.received_bytes += bytes;
         let first = self.span.map_or(now, |(first, _)| first);
         self.span = Some((first, now));
     }
-    /// When the generator wants to be asked at the latest.
+    /// Latest time of the next call of [`Load::next`].
     pub fn next_timeout(&self) -> Option<Instant> {
         self.settings.destination.as_ref()?;
         if self.finished() {
@@ -130,7 +129,7 @@ impl Load {
         });
         Some(pace.unwrap_or(self.now + Duration::from_millis(1)).max(self.now + Duration::from_micros(50)))
     }
-    /// The result, as JSON fields.
+    /// Result as JSON.
     pub fn report(&self) -> serde_json::Value {
         let seconds = self.span.map_or(0.0, |(first, last)| last.since(first).as_secs_f64());
         let mean = self.received_bytes.checked_div(self.received).unwrap_or(0);
@@ -147,7 +146,7 @@ impl Load {
     }
 }
 
-/// An endpoint of a node.
+/// Endpoint of a node with this service number.
 pub fn with_service(node_id: &EndpointId, service: u32) -> EndpointId {
     node_id.at_service(service)
 }
@@ -157,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_generator_keeps_to_its_window_rate_and_time() {
+    fn generator_respects_window_rate_and_duration() {
         let node: EndpointId = "ipn:1.0".parse().unwrap();
         let settings = LoadSettings {
             destination: Some("ipn:2.9".parse().unwrap()),

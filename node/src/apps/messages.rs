@@ -1,19 +1,19 @@
-//! Between the words of AAP2 and those of the stack: endpoints, bundles to send, deliveries.
+//! Conversion between messages of AAP2 and of the stack: endpoints, bundles to send, deliveries.
 
 use super::connection::{Connection, Owed};
 use farlink_aap2::proto::{AapResponse, AapStatus, BundleAdu, BundleHeaders, adu_flag};
 use farlink_base::{BundleId, EndpointId, Facts, Payload, Priority, Refusal};
 use farlink_bpa::app::{Delivery, RequestId, SendRequest};
 
-/// Lifetime of bundles whose application names none: a day, as µD3TN does.
+/// Lifetime of bundles whose application sets none: one day, as in µD3TN.
 pub const DEFAULT_LIFETIME_MS: u64 = 86_400_000;
 
-/// Lifetime of a bundle to be sent, ms.
+/// Lifetime of a bundle to send, ms.
 pub fn lifetime(adu: &BundleAdu) -> u64 {
     if adu.lifetime_ms == 0 { DEFAULT_LIFETIME_MS } else { adu.lifetime_ms }
 }
 
-/// How an application hears of a refusal.
+/// AAP2 status of a refusal.
 pub fn status_of(reason: Refusal) -> AapStatus {
     match reason {
         Refusal::NotAcceptable => AapStatus::InvalidRequest,
@@ -22,14 +22,14 @@ pub fn status_of(reason: Refusal) -> AapStatus {
     }
 }
 
-/// What an application wants sent, as the stack takes it.
+/// Converts an application's bundle for the stack.
 pub fn send_request(
     adu: &BundleAdu,
     (source, destination, report_to): (EndpointId, EndpointId, EndpointId),
     payload: Payload,
 ) -> SendRequest {
     let mut facts = farlink_bundle::v7::facts_of(adu.bundle_flags);
-    // Who names only where reports go wants all of them, with times.
+    // A report-to endpoint without flags requests all reports with times.
     if report_to != EndpointId::Null && facts.0 & Facts::REPORTS == 0 {
         facts.0 |= Facts::REPORTS | Facts::STATUS_TIME;
     }
@@ -53,7 +53,7 @@ pub fn send_request(
     }
 }
 
-/// The answer to a request of a connection.
+/// Answer to a request of a connection.
 pub fn send_response(
     connection: &mut Connection,
     request: RequestId,
@@ -77,7 +77,7 @@ pub fn send_response(
     }
 }
 
-/// The head of a delivery.
+/// AAP2 head of a delivery.
 pub fn head_of(bundle: &Delivery) -> BundleAdu {
     let mut adu_flags = Vec::new();
     if bundle.facts.has(Facts::ADMIN) {
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn custody_and_the_reports_that_are_named_are_asked_for() {
+    fn custody_and_report_flags_are_set() {
         let all = facts(&BundleAdu::default(), EndpointId::ipn(1, 7));
         assert_eq!(all, Facts(Facts::REPORTS | Facts::STATUS_TIME), "an endpoint alone asks for all, as in \u{b5}D3TN");
         let named = BundleAdu { bundle_flags: 0x02_0000, custody: true, ..BundleAdu::default() };

@@ -1,6 +1,6 @@
-//! Applications of a node: those attached over AAP2, and those inside the node (echo, load).
+//! Applications of a node: those attached over AAP2, and those inside it (echo, load).
 //!
-//! They live in the thread that owns the stack; nothing here decides about bundles.
+//! They run in the thread that owns the stack; nothing here decides about bundles.
 
 mod connection;
 mod echo;
@@ -26,17 +26,17 @@ use std::io;
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 
-/// Applications attached at once; beyond, one that did not yet say what it wants makes room.
+/// Most applications attached; beyond, the oldest without a configuration is closed.
 const CONNECTIONS_MAX: usize = 1024;
-/// How often it is looked whether connections go on.
+/// Interval of checks for connections without progress.
 const SWEEP: Duration = Duration::from_secs(5);
 
-/// All applications.
+/// All applications of a node.
 pub struct Apps {
     node_ids: Vec<EndpointId>,
     may_link: bool,
     payload_max: u64,
-    /// Deliveries a subscriber may have unanswered, however many it asks for.
+    /// Most unanswered deliveries of a subscriber, whatever it asks for.
     window_max: u32,
     /// Bytes of bundles that applications are sending and that are not all here yet.
     sending_max: u64,
@@ -52,24 +52,24 @@ pub struct Apps {
     next: u64,
     active: Vec<u64>,
     echo: Option<Echo>,
-    /// Its answers to bundles that are too long for memory.
+    /// Echo replies to bundles too long for memory.
     copies: VecDeque<echo_long::Copy>,
     load: Option<Load>,
     keepalive_at: Option<Instant>,
     sweep_at: Option<Instant>,
-    /// Payload bytes that all connections make this node keep.
+    /// Payload bytes in memory for all connections.
     sending: u64,
-    /// Connections whose bundle waits to be let on, in the order they asked.
+    /// Connections whose bundle waits for memory, in order.
     waiting: VecDeque<u64>,
-    /// Something was delivered in this turn.
+    /// Whether this turn delivered something.
     delivers: bool,
 }
 
-/// Who a registration or request belongs to.
+/// Owner of a registration or request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Owner {
     Connection(u64),
-    /// An application that left before the node decided; its request takes so many bytes of memory.
+    /// Application that left before the node's decision; its request still holds this much memory.
     Gone(u64),
     Echo,
     Load,
@@ -80,19 +80,20 @@ enum Listener {
     Tcp(TcpListener),
 }
 
-/// What all connections have read ahead from disk is this part, as a divisor, of what all may make this node keep.
+/// Divisor of the applications' memory that bounds bytes read ahead from disk.
 const READ_PART: u64 = 2;
 
-/// Low bit patterns of the serials of listeners.
+/// Marks serial numbers of listeners.
 const LISTENER: u64 = 1 << 40;
 
 impl Apps {
-    /// Opens the application sockets and starts the applications inside the node. Bounds are the longest payload, what
-    /// bundles on their way in may take of memory, and from which length on payloads go to disk as they come, where there
-    /// is one.
+    /// Opens the application sockets and starts the internal applications.
+    ///
+    /// The bounds are the longest payload, the memory of arriving bundles, and the length from which payloads are
+    /// spooled to disk, if they are.
     ///
     /// # Errors
-    /// Which socket cannot be opened.
+    /// If a socket cannot be opened; the error names it.
     pub fn new(
         settings: &AppSettings,
         told: &farlink_base::node::AppSettings,
@@ -117,6 +118,7 @@ impl Apps {
             node_ids: node_ids.to_vec(),
             may_link: told.links,
             window_max: told.window,
+            // Without spooling a payload must fit in memory.
             payload_max: if spool_from.is_some() { payload_max } else { payload_max.min(memory) },
             spooling: Spooling::new(spool_from.unwrap_or(u64::MAX), memory),
             sending_max: memory,
@@ -140,25 +142,25 @@ impl Apps {
             delivers: false,
         })
     }
-    /// Adds the load generator or sink.
+    /// Sets the load generator and sink.
     pub fn set_load(&mut self, load: Load) {
         self.load = Some(load);
     }
-    /// What the load did.
+    /// Load generator and sink, if any.
     pub fn load(&self) -> Option<&Load> {
         self.load.as_ref()
     }
     /// Watches the listening sockets.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// If the kernel refuses.
     pub fn watch(&self, poller: &Poller, tag: u64) -> io::Result<()> {
         self.listeners.iter().enumerate().try_for_each(|(i, listener)| match listener {
             Listener::Unix(socket) => poller.add(socket, tag | LISTENER | i as u64),
             Listener::Tcp(socket) => poller.add(socket, tag | LISTENER | i as u64),
         })
     }
-    /// Registers the applications inside the node.
+    /// Registers the internal applications.
     pub fn start(&mut self, now: Instant, inputs: &mut VecDeque<Input>) {
         if let Some(mut echo) = self.echo.take() {
             for endpoint in echo.endpoints() {
@@ -182,6 +184,7 @@ impl Apps {
         window: u32,
         inputs: &mut VecDeque<Input>,
     ) -> RegistrationId {
+        // One sequence of numbers for registrations and requests, unique for the life of the process.
         self.next += 1;
         let registration = RegistrationId(self.next);
         self.owners.insert(registration, owner);
@@ -204,16 +207,16 @@ impl Apps {
         request
     }
 
-    /// Whether the next turn has work without waiting for the kernel.
+    /// Returns whether the next turn has work without waiting for the kernel.
     pub fn busy(&self) -> bool {
         !self.active.is_empty() || self.may_go_on().is_some()
     }
-    /// When [`Apps::expire`] must be called.
+    /// Deadline for [`Apps::expire`].
     pub fn next_timeout(&self) -> Option<Instant> {
         let load = self.load.as_ref().and_then(Load::next_timeout);
         [self.keepalive_at, self.sweep_at, load].into_iter().flatten().min()
     }
-    /// The kernel reports on a socket.
+    /// Handles readiness of a socket.
     pub fn on_ready(&mut self, serial: u64, ready: Readiness, now: Instant, watch: (&Poller, u64)) {
         if serial & LISTENER != 0 {
             self.accept((serial & !LISTENER) as usize, now, watch);
@@ -229,20 +232,25 @@ impl Apps {
                 Some(Listener::Tcp(listener)) => listener.accept().map(|(socket, _)| AppSocket::Tcp(socket)),
                 None => return,
             };
+            // All pending connections at once: readiness is reported on change only.
             let Ok(socket) = socket else { return };
             let ready = match &socket {
                 AppSocket::Unix(socket) => socket.set_nonblocking(true),
+                // Small messages such as acknowledgments must not wait for more data.
                 AppSocket::Tcp(socket) => socket.set_nonblocking(true).and_then(|()| socket.set_nodelay(true)),
             };
+            // Full of configured applications: the new connection is dropped, which closes it.
             if !self.make_room() {
                 return;
             }
             self.serial += 1;
             if ready.and_then(|()| poller.add_reader(&socket, tag | self.serial)).is_ok() {
+                // Read at once: the first message may have arrived before the socket was watched.
                 let bounds = (self.payload_max, self.spooling);
                 let greeted = Connection::new(socket, &self.node_id().to_string(), bounds, now);
                 self.connections.insert(self.serial, greeted);
                 self.active.push(self.serial);
+                // The timer runs only while there are connections.
                 self.sweep_at.get_or_insert(now + SWEEP);
             }
         }
@@ -250,19 +258,20 @@ impl Apps {
     fn node_id(&self) -> EndpointId {
         self.node_ids.first().cloned().unwrap_or_default()
     }
-    /// Room for one more connection: the oldest that only connected goes. False when there is none.
+    /// Makes room for one more connection by closing the oldest unconfigured one; false if there is none.
     fn make_room(&mut self) -> bool {
         if self.connections.len() < CONNECTIONS_MAX {
             return true;
         }
         let idle = self.connections.iter().filter(|(_, connection)| !connection.introduced);
         let oldest = idle.map(|(serial, _)| *serial).min();
-        // It has neither registration nor secret to give back.
+        // It has no registration or secret to release.
         oldest.is_some_and(|serial| self.remove(serial).is_some())
     }
 
-    /// Reads from and answers the applications that have something.
+    /// Reads from and answers applications with pending input.
     pub fn turn(&mut self, now: Instant, buffers: &mut Buffers, inputs: &mut VecDeque<Input>) {
+        // First those that wait for memory, in their order: newcomers must not overtake them.
         while let Some(serial) = self.may_go_on() {
             self.waiting.pop_front();
             self.admit(serial, now);
@@ -271,6 +280,7 @@ impl Apps {
         for serial in std::mem::take(&mut self.active) {
             let Some(connection) = self.connections.get_mut(&serial) else { continue };
             let mut gone = connection.wants_read() && connection.read(buffers, now);
+            // A connection that has ended may have sent whole requests before.
             while let Some(request) = self.connections.get_mut(&serial).and_then(|c| c.decoder.request()) {
                 gone |= !self.request(serial, request, now, inputs);
             }
@@ -280,24 +290,26 @@ impl Apps {
             }
             self.let_on(serial, now);
             self.spool(serial, inputs);
+            // Still readable: continue in the next turn, after the others.
             if self.connections.get(&serial).is_some_and(Connection::wants_read) {
                 self.active.push(serial);
             }
         }
     }
-    /// Room that a busy time needed is given back.
+    /// Shrinks queues after a burst.
     pub fn give_back(&mut self) {
         self.requests.shrink_to_fit();
         self.active.shrink_to_fit();
         self.connections.values_mut().for_each(Connection::give_back);
     }
-    /// Whether this turn delivers something: then it leaves before what only acknowledges it.
+    /// Returns whether this turn delivers something, which must leave before acknowledgments.
     pub fn delivers(&self) -> bool {
         self.delivers
     }
-    /// Writes what waits for applications, at the end of a turn.
+    /// Writes pending output, at the end of a turn.
     pub fn flush(&mut self, inputs: &mut VecDeque<Input>) {
         self.delivers = false;
+        // All connections are visited, as output may have been queued for any of them.
         let gone: Vec<_> = self
             .connections
             .iter_mut()
@@ -305,7 +317,7 @@ impl Apps {
             .collect();
         for serial in gone {
             match self.connections.get_mut(&serial) {
-                // It may have answered before it left.
+                // A subscriber may have answered before it left, so its input is read first.
                 Some(connection) if connection.registration.is_some() => {
                     connection.break_off();
                     self.active.push(serial);
@@ -313,29 +325,31 @@ impl Apps {
                 _ => self.close(serial, inputs),
             }
         }
+        // Equal parts of the memory for reads from disk.
         let part = self.sending_max / READ_PART / (self.connections.len() as u64).max(1);
         for connection in self.connections.values_mut() {
             let wanted = connection.wants_stored(part);
             inputs.extend(wanted.map(|(delivery, part)| Input::Read { delivery, part }));
         }
     }
-    /// Watches for room where something could not be written, and nowhere else: an application makes room with each read,
-    /// and each time this thread would wake for nothing.
+    /// Asks the kernel to report room only for sockets whose writes fell short.
     pub fn watch_room(&mut self, poller: &Poller, tag: u64) {
+        // Applications make room with each read: watching always would wake this thread every time.
         for (serial, connection) in &mut self.connections {
             if let Some(room) = connection.asks_for_room() {
-                // A socket that cannot be watched is one that ends.
+                // A socket that cannot be watched is about to end.
                 let _ = poller.watch_room(connection.socket(), tag | serial, room);
             }
         }
     }
-    /// Keepalives and the load's schedule. `in_node` is how many bundles the node holds.
+    /// Handles keepalives and the load's schedule; `in_node` is the number of bundles in the node.
     pub fn expire(&mut self, now: Instant, in_node: u64, inputs: &mut VecDeque<Input>) {
         if self.keepalive_at.is_some_and(|at| at <= now) {
             self.keepalive_at = None;
             let gone: Vec<_> =
                 self.connections.iter_mut().filter_map(|(s, c)| c.check_keepalive(now).then_some(*s)).collect();
             gone.into_iter().for_each(|serial| self.close(serial, inputs));
+            // The shortest interval may have changed with the closed connections.
             self.arm_keepalive(now);
         }
         if self.sweep_at.is_some_and(|at| at <= now) {
@@ -354,23 +368,25 @@ impl Apps {
             self.load = Some(load);
         }
     }
-    /// The links there are: (name, peer) of each.
+    /// Sets the links that clients may list, as (name, peer).
     pub fn set_links(&mut self, links: Vec<(String, String)>) {
         self.links = links;
     }
     fn arm_keepalive(&mut self, now: Instant) {
         let shortest = self.connections.values().map(|c| c.keepalive).filter(|k| !k.is_zero()).min();
+        // Half the interval, so that silence is found at most half an interval late.
         self.keepalive_at = shortest.map(|interval| now + interval / 2);
     }
     fn close(&mut self, serial: u64, inputs: &mut VecDeque<Input>) {
         let Some(connection) = self.remove(serial) else { return };
-        // What the node did not decide about is in its memory still.
+        // Bundles without a decision are still in the node's memory.
         for owed in connection.owed {
             if let Owed::Request(request, bytes, _) = owed {
                 self.requests.insert(request, Owner::Gone(bytes));
                 self.sending += bytes;
             }
         }
+        // Parts on disk without a request would never be freed.
         if let Some(Spool { request, .. }) = connection.spool {
             self.requests.remove(&request);
             inputs.push_back(Input::Unspool { request });
@@ -381,6 +397,7 @@ impl Apps {
         }
         if connection.endpoint.is_some() {
             if let Some(shared) = self.secrets.get_mut(&connection.canonical) {
+                // The secret protects an endpoint while any connection uses it; then it is free again.
                 shared.1 -= 1;
                 if shared.1 == 0 {
                     self.secrets.remove(&connection.canonical);

@@ -1,4 +1,4 @@
-//! What the stack tells applications: registrations, results of sending, deliveries.
+//! Outputs of the stack for applications: registrations, results of sending, deliveries.
 
 use super::messages::{head_of, send_response};
 use super::{Apps, Owner};
@@ -9,7 +9,7 @@ use farlink_stack::Input;
 use std::collections::VecDeque;
 
 impl Apps {
-    /// What the stack tells applications.
+    /// Handles an output of the stack.
     pub fn on_output(&mut self, output: AppOutput, now: Instant, inputs: &mut VecDeque<Input>) {
         match output {
             AppOutput::Registered { registration, result } => self.registered(registration, result, inputs),
@@ -17,7 +17,7 @@ impl Apps {
                 Some(Owner::Connection(serial)) => {
                     if let Some(connection) = self.connections.get_mut(&serial) {
                         match connection.spool.as_mut().filter(|spool| spool.request == request) {
-                            // The rest is read and thrown away: AAP2 has no word for it before.
+                            // The rest is read and discarded: AAP2 has no way to refuse a bundle before its end.
                             Some(spool) => (spool.refused, spool.flying) = (result.err(), 0),
                             None => {
                                 let response = send_response(connection, request, result);
@@ -90,7 +90,7 @@ impl Apps {
             }
             Some(Owner::Echo) => {
                 let reply = self.echo.as_mut().and_then(|echo| echo.reply(registration, bundle, now));
-                // The store forgets the bundle, and with it what lies there, once it is done.
+                // Once done, the store forgets the bundle and the payload that the reply refers to.
                 if let Some(reply) = reply.as_ref().filter(|reply| reply.payload.is_stored()) {
                     return self.copy((registration, delivery), reply.clone(), inputs);
                 }

@@ -1,4 +1,4 @@
-//! Payloads on their way in and out of the node: who may go on, what goes to disk as it comes, what is read from there.
+//! Payloads entering and leaving the node: admission, spooling to disk, reading from disk.
 
 use super::connection::{Connection, Spool};
 use super::{Apps, Owner};
@@ -8,7 +8,7 @@ use farlink_stack::Input;
 use std::collections::VecDeque;
 
 impl Apps {
-    /// Lets the bundle a connection began to send come on, if there is room.
+    /// Admits the bundle that a connection has begun, if there is room.
     pub(super) fn let_on(&mut self, serial: u64, now: Instant) {
         self.reckon(serial);
         let Some(length) = self.connections.get(&serial).and_then(Connection::asks_for) else { return };
@@ -19,14 +19,14 @@ impl Apps {
             self.waiting.push_back(serial);
         }
     }
-    /// Sends to disk what came of a bundle that is longer than memory is for.
+    /// Spools the next part of a bundle too long for memory.
     pub(super) fn spool(&mut self, serial: u64, inputs: &mut VecDeque<Input>) {
         let Some(connection) = self.connections.get_mut(&serial) else { return };
         let Some(part) = connection.spooled_part() else { return };
         let next = &mut self.next;
         let spool = connection.spool.get_or_insert_with(|| {
             *next += 1;
-            // Whoever may not send hears so once it has.
+            // A client without permission learns so after its bundle.
             let refused = connection.endpoint.is_none().then_some(Refusal::NotAcceptable);
             Spool { request: RequestId(*next), flying: 0, refused }
         });
@@ -38,7 +38,7 @@ impl Apps {
         self.requests.insert(request, Owner::Connection(serial));
         inputs.push_back(Input::Spool { request, source, part });
     }
-    /// So many bytes of a payload are on disk.
+    /// Records bytes of a payload that are on disk.
     pub fn spooled(&mut self, request: RequestId, bytes: u64, inputs: &mut VecDeque<Input>) {
         self.copy_spooled(request, bytes, inputs);
         let Some(Owner::Connection(serial)) = self.requests.get(&request) else { return };
@@ -48,7 +48,7 @@ impl Apps {
             self.active.push(*serial);
         }
     }
-    /// Bytes of a delivery came from disk, or cannot be read: what is half said cannot be taken back.
+    /// Handles a read of a delivery from disk.
     pub fn read(&mut self, delivery: DeliveryId, result: Result<Payload, Refusal>, inputs: &mut VecDeque<Input>) {
         if self.copy_read(delivery, &result, inputs) {
             return;
@@ -57,7 +57,8 @@ impl Apps {
         let Some((&serial, connection)) = self.connections.iter_mut().find(reads) else { return };
         match result {
             Ok(part) => connection.stored_came(&part),
-            // Its bundle is gone, or comes again later.
+            // Nothing was sent: the bundle is gone or will be delivered again. A partial delivery cannot be withdrawn,
+            // so the connection ends.
             Err(_) if connection.stored_failed() => {}
             Err(why) => {
                 tracing::warn!("application connection closed: a delivery cannot be read from the store ({why})");
@@ -68,7 +69,7 @@ impl Apps {
     fn fits(&self, length: u64) -> bool {
         self.sending == 0 || self.sending + length <= self.sending_max
     }
-    /// The one that has waited longest, once there is room for its bundle.
+    /// Connection that has waited longest, if its bundle fits now.
     pub(super) fn may_go_on(&self) -> Option<u64> {
         let serial = *self.waiting.front()?;
         let length = self.connections.get(&serial).and_then(Connection::asks_for).unwrap_or(0);
@@ -80,7 +81,7 @@ impl Apps {
         }
         self.reckon(serial);
     }
-    /// What a connection makes this node keep has changed.
+    /// Updates the share of a connection in the applications' memory.
     pub(super) fn reckon(&mut self, serial: u64) {
         if let Some(connection) = self.connections.get_mut(&serial) {
             let held = connection.held_bytes();

@@ -1,4 +1,4 @@
-//! What attached applications ask for: who they are, bundles to send, links, answers to deliveries.
+//! Requests of attached applications: configuration, bundles to send, links, answers to deliveries.
 
 use super::connection::{Pushed, Spool};
 use super::echo::Echo;
@@ -12,7 +12,7 @@ use farlink_stack::Input;
 use std::collections::VecDeque;
 
 impl Apps {
-    /// One request of a client; false ends the connection.
+    /// Handles one request of a client; false ends the connection.
     pub(super) fn request(
         &mut self,
         serial: u64,
@@ -53,7 +53,7 @@ impl Apps {
             self.arm_keepalive(now);
         }
         if config.endpoint_id.is_empty() && config.auth_type != 0 && !config.is_subscriber {
-            // A client of the forwarding table needs no endpoint.
+            // Clients of the forwarding table need no endpoint.
             if let Some(connection) = self.connections.get_mut(&serial) {
                 connection.introduced = self.may_link;
             }
@@ -69,7 +69,7 @@ impl Apps {
             return self.answer(serial, AapStatus::InvalidRequest);
         }
         if self.is_served(&canonical) {
-            // Whoever took it over would answer for the node.
+            // An application there would answer in the node's place.
             return self.answer(serial, AapStatus::Unauthorized);
         }
         let shared = self.secrets.entry(canonical.clone()).or_insert_with(|| (config.secret.clone(), 0));
@@ -87,10 +87,10 @@ impl Apps {
             connection.introduced = true;
             connection.registration = registration;
         }
-        // A subscriber hears when its registration stands.
+        // A subscriber is answered once it is registered.
         if registration.is_some() { true } else { self.answer(serial, AapStatus::Success) }
     }
-    /// Whether an application inside the node serves this endpoint.
+    /// Returns whether an internal application serves this endpoint.
     pub(super) fn is_served(&self, canonical: &EndpointId) -> bool {
         let mut served = self.echo.iter().flat_map(Echo::endpoints);
         served.any(|endpoint| endpoint.canonical(&self.node_ids).as_ref() == Some(canonical))
@@ -107,7 +107,7 @@ impl Apps {
         }
         self.answer(serial, status)
     }
-    /// Hands a request on; what else to answer.
+    /// Passes a request to the stack; an error is the status to answer.
     fn begin_send(
         &mut self,
         serial: u64,
@@ -122,7 +122,7 @@ impl Apps {
         if !adu.src_eid.is_empty() && adu.src_eid != endpoint {
             return Err(AapStatus::Unauthorized);
         }
-        // What this node does not do is not done in part: there are no rights to dispatch, and no encapsulation.
+        // Unsupported flags are refused rather than ignored: there are no dispatch rights, and no encapsulation.
         if adu.adu_flags.contains(&adu_flag::WITH_BDM_AUTH) {
             return Err(AapStatus::Unauthorized);
         }

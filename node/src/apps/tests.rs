@@ -13,11 +13,11 @@ struct World {
     clients: Vec<UnixStream>,
     inputs: VecDeque<Input>,
     spooling: Spooling,
-    /// What comes to the one that receives.
+    /// Decoder of the subscriber's input.
     heard: Decoder,
 }
 impl World {
-    /// Payloads longer than this go to disk as they come.
+    /// Spools payloads longer than this.
     fn spooling_from(length: u64) -> World {
         World { spooling: Spooling::new(length, 64 << 20), ..World::new() }
     }
@@ -28,7 +28,7 @@ impl World {
         let (spooling, heard) = (Spooling::new(u64::MAX, MEMORY), Decoder::new(u64::MAX));
         World { apps, clients: Vec::new(), inputs: VecDeque::new(), spooling, heard }
     }
-    /// One more application; they are numbered from 1.
+    /// Connects one more application; they are numbered from 1.
     fn connect(&mut self) {
         let (client, socket) = UnixStream::pair().unwrap();
         socket.set_nonblocking(true).unwrap();
@@ -40,11 +40,11 @@ impl World {
         let config = ConnectionConfig { endpoint_id: format!("ipn:1.{}", 10 + self.apps.serial), ..Default::default() };
         self.say(self.apps.serial, &[message(AapBody::Config(config))]);
     }
-    /// One more application, which receives.
+    /// Connects one more application as a subscriber.
     fn subscribe(&mut self) -> (u64, RegistrationId) {
         self.connect();
         let serial = self.apps.serial;
-        // It is another kind of client: begin anew on the same socket.
+        // Another kind of client on the same connection: start again.
         let (client, socket) = UnixStream::pair().unwrap();
         socket.set_nonblocking(true).unwrap();
         client.set_nonblocking(true).unwrap();
@@ -64,7 +64,7 @@ impl World {
         let result = Ok(EndpointId::ipn(1, 10 + serial as u32));
         self.apps.on_output(AppOutput::Registered { registration, result }, Instant::ZERO, &mut self.inputs);
         self.inputs.clear();
-        // A welcome and an answer.
+        // The welcome, and the answer to the configuration.
         self.apps.flush(&mut self.inputs);
         assert!(!self.bytes(serial).is_empty());
         (serial, registration)
@@ -82,7 +82,7 @@ impl World {
         let output = AppOutput::Deliver { registration, delivery: DeliveryId(delivery), bundle };
         self.apps.on_output(output, Instant::ZERO, &mut self.inputs);
     }
-    /// What comes to an application whole: numbers and lengths of bundles.
+    /// Whole deliveries that an application received: number and length.
     fn hears(&mut self, serial: u64) -> Vec<(u64, u64)> {
         self.apps.flush(&mut self.inputs);
         let bytes = self.bytes(serial);
@@ -100,7 +100,7 @@ impl World {
         }
         bytes
     }
-    /// What is to be read from disk.
+    /// Next requested read from disk.
     fn reads(&mut self) -> Option<(u64, u64)> {
         let read = |input: &Input| match input {
             Input::Read { delivery, part } => Some((delivery.0, part.len())),
@@ -110,7 +110,7 @@ impl World {
         self.inputs.clear();
         found
     }
-    /// Deliveries that were answered, and whether the registration ended, in order.
+    /// Answered deliveries, and ends of registrations as `None`, in order.
     fn answered(&self) -> Vec<Option<(u64, bool)>> {
         let answer = |input: &Input| match input {
             Input::App(AppInput::DeliveryDone { delivery, taken, .. }) => Some(Some((delivery.0, *taken))),
@@ -119,7 +119,7 @@ impl World {
         };
         self.inputs.iter().filter_map(answer).collect()
     }
-    /// An application says something.
+    /// Sends messages of an application.
     fn say(&mut self, serial: u64, parts: &[Vec<u8>]) {
         self.clients[serial as usize - 1].write_all(&parts.concat()).unwrap();
         let ready = Readiness { token: 0, readable: true, writable: false, ended: false };
@@ -130,7 +130,7 @@ impl World {
     fn turn(&mut self) {
         self.apps.turn(Instant::ZERO, &mut Buffers::keeping(1), &mut self.inputs);
     }
-    /// The node decides about all that was sent.
+    /// Accepts all bundles sent.
     fn decide(&mut self) {
         for input in std::mem::take(&mut self.inputs) {
             let Input::App(AppInput::Send { request, .. }) = input else { continue };
@@ -175,7 +175,7 @@ fn administrative_endpoint_is_refused_to_applications() {
 }
 
 #[test]
-fn those_that_wait_go_on_in_the_order_they_asked_until_one_does_not_fit() {
+fn waiting_senders_are_admitted_in_order() {
     let mut world = World::new();
     (0..5).for_each(|_| world.connect());
     world.say(1, &[head(60_000)]);
@@ -200,7 +200,7 @@ fn those_that_wait_go_on_in_the_order_they_asked_until_one_does_not_fit() {
 }
 
 #[test]
-fn a_bundle_right_behind_another_asks_too() {
+fn pipelined_bundle_waits_for_memory() {
     let mut world = World::new();
     world.connect();
     world.say(1, &[head(60_000)]);
@@ -211,7 +211,7 @@ fn a_bundle_right_behind_another_asks_too() {
 }
 
 #[test]
-fn what_an_application_left_behind_counts_until_the_node_decided() {
+fn closed_connection_holds_memory_until_verdict() {
     let mut world = World::new();
     (0..2).for_each(|_| world.connect());
     world.say(1, &[head(60_000)]);
@@ -226,7 +226,7 @@ fn what_an_application_left_behind_counts_until_the_node_decided() {
 }
 
 #[test]
-fn all_that_go_to_disk_at_once_keep_to_the_memory_of_applications() {
+fn spooling_stays_within_application_memory() {
     for memory in [4 << 10, 1 << 20, 8 << 20, 1 << 30] {
         let spooling = Spooling::new(memory / 4, memory);
         assert!(spooling.window > 0 && spooling.window <= memory / 4, "one that is alone is not refused");
@@ -235,7 +235,7 @@ fn all_that_go_to_disk_at_once_keep_to_the_memory_of_applications() {
     }
 }
 
-/// Bytes that were sent to disk, and to which request they belong.
+/// Bytes sent to disk, and their request.
 fn spooled(inputs: &VecDeque<Input>) -> Option<(RequestId, u64)> {
     inputs.iter().fold(None, |sum, input| match input {
         Input::Spool { request, source, part } => {
@@ -247,7 +247,7 @@ fn spooled(inputs: &VecDeque<Input>) -> Option<(RequestId, u64)> {
 }
 
 #[test]
-fn a_long_payload_goes_to_disk_as_it_comes_and_no_faster_than_that_takes_it() {
+fn long_payload_spools_at_disk_speed() {
     const LONG: u64 = 20 << 20;
     let mut world = World::spooling_from(1 << 20);
     world.connect();
@@ -280,7 +280,7 @@ fn a_long_payload_goes_to_disk_as_it_comes_and_no_faster_than_that_takes_it() {
 }
 
 #[test]
-fn what_is_refused_in_the_middle_is_answered_once_it_is_over_and_a_sender_that_leaves_says_so() {
+fn refusal_midway_is_answered_at_end() {
     let mut world = World::spooling_from(1 << 20);
     (0..2).for_each(|_| world.connect());
     for serial in [1, 2] {
@@ -325,7 +325,7 @@ fn yes() -> Vec<u8> {
 }
 
 #[test]
-fn what_lies_on_disk_is_not_begun_before_it_is_read_and_what_cannot_be_read_is_as_if_it_had_not_come() {
+fn delivery_from_disk_waits_for_read() {
     let mut world = World::new();
     let (serial, registration) = world.subscribe();
     for (delivery, payload) in [(1, in_memory(5)), (2, on_disk(100)), (3, in_memory(6)), (4, on_disk(150_000))] {
@@ -348,7 +348,7 @@ fn what_lies_on_disk_is_not_begun_before_it_is_read_and_what_cannot_be_read_is_a
     assert_eq!(world.hears(serial), [(4, 150_000)]);
     world.say(serial, &[yes(), yes(), yes()]);
     assert_eq!(world.answered(), [Some((1, true)), Some((3, true)), Some((4, true))]);
-    // One that is half said cannot be taken back.
+    // A partial delivery cannot be withdrawn.
     world.inputs.clear();
     world.deliver(registration, 5, on_disk(150_000));
     world.hears(serial);
@@ -360,7 +360,7 @@ fn what_lies_on_disk_is_not_begun_before_it_is_read_and_what_cannot_be_read_is_a
 }
 
 #[test]
-fn one_that_answers_and_leaves_without_reading_the_rest_has_answered() {
+fn answer_counts_despite_unread_output() {
     let mut world = World::new();
     let (serial, registration) = world.subscribe();
     for delivery in 1..=8 {
@@ -370,7 +370,7 @@ fn one_that_answers_and_leaves_without_reading_the_rest_has_answered() {
     let client = world.clients.pop().unwrap();
     (&client).write_all(&[yes(), yes()].concat()).unwrap();
     drop(client);
-    // The kernel tells that there is room before it tells that it left.
+    // The kernel reports room to write before it reports the end.
     let ready = Readiness { token: 0, readable: false, writable: true, ended: false };
     world.apps.connections.get_mut(&serial).unwrap().on_ready(ready);
     world.apps.flush(&mut world.inputs);

@@ -1,4 +1,4 @@
-//! What of a configuration works and is still not advised.
+//! Warnings about settings that work but are not advised.
 
 use super::{NodeConfig, keys};
 use farlink_base::security::{Role, Rule};
@@ -8,7 +8,7 @@ use farlink_config::Reader;
 use farlink_os::memory;
 use farlink_stack::{LayerKind, LinkConfig, LinkParams, StoreKind};
 
-/// Warns of it, each with its line, and what to write instead.
+/// Adds a warning for each of them, with its line and an alternative.
 pub fn all(top: &Reader<'_>, config: &NodeConfig) {
     rates(top, config);
     store(top, config);
@@ -26,9 +26,9 @@ pub fn all(top: &Reader<'_>, config: &NodeConfig) {
     routes(top, config);
 }
 
-/// LTP whose pace nobody told.
+/// LTP links without a known rate.
 fn rates(top: &Reader<'_>, config: &NodeConfig) {
-    // A plan names the rates of its contacts.
+    // A contact plan names the rates of its contacts.
     let unknown = |link: &&LinkConfig| matches!(link.params, LinkParams::Ltp(_)) && link.rate.is_none();
     let links = config.stack.links.iter().filter(|_| config.plan_file.is_none()).filter(unknown);
     for link in links {
@@ -39,11 +39,11 @@ fn rates(top: &Reader<'_>, config: &NodeConfig) {
     }
 }
 
-/// Bounds of the store that bound nobody.
+/// Bounds of the store beyond its capacity.
 fn store(top: &Reader<'_>, config: &NodeConfig) {
     let (limits, capacity) = (&config.stack.node.limits, config.stack.node.store.capacity.bytes());
     for (key, part) in [("strangers", limits.stranger_bytes), ("per_source", limits.source_bytes)] {
-        // What could not be read is told already, here and below.
+        // Unreadable values were reported elsewhere.
         if capacity > 0 && part > capacity && part < u64::MAX {
             let (part, capacity) = (exact_volume(part), exact_volume(capacity));
             top.table_or_empty("store", &keys::STORE).warn(
@@ -55,7 +55,7 @@ fn store(top: &Reader<'_>, config: &NodeConfig) {
     }
 }
 
-/// Custody that is taken of nothing, or bounded by nothing.
+/// Custody that no bundle can use, or that has no bound.
 fn custody(top: &Reader<'_>, config: &NodeConfig) {
     let Some(custody) = &config.stack.custody else { return };
     let table = top.table_or_empty("custody", &keys::CUSTODY);
@@ -71,7 +71,7 @@ fn custody(top: &Reader<'_>, config: &NodeConfig) {
     }
 }
 
-/// What is asked for, and bundles or neighbours of the other version cannot do.
+/// Requests that bundles or neighbours of the other protocol version cannot fulfil.
 fn versions(top: &Reader<'_>, config: &NodeConfig) {
     let stack = &config.stack;
     let six = stack.node.bundle_version == 6;
@@ -97,7 +97,7 @@ fn versions(top: &Reader<'_>, config: &NodeConfig) {
     }
 }
 
-/// Routes to a neighbour there is no link to.
+/// Routes to a neighbour without a link.
 fn routes(top: &Reader<'_>, config: &NodeConfig) {
     let reached = |hop: &EndpointId| config.stack.links.iter().any(|link| link.peer.node() == hop.node());
     if config.stack.links.iter().any(|link| link.peer == EndpointId::Null) {
@@ -117,7 +117,7 @@ mod tests {
     use crate::config::build::look;
     use std::path::Path;
 
-    /// What is said of a file that works.
+    /// Warnings for a file without mistakes.
     fn warnings(top: &str, text: &str) -> Vec<String> {
         let found = look(&format!("node_ids = \"ipn:1.0\"\n{top}\n{text}"), Path::new("n.toml"));
         let own = found.mistakes.iter().filter(|why| !why.to_string().contains("security.keys"));
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn custody_of_nothing_and_custody_without_a_bound_are_told() {
+    fn advice_on_custody_without_use_or_bound() {
         let told = warnings("", "[custody]\n");
         assert!(told.len() == 1 && told[0].contains("n.toml:3: custody: takes custody of nothing"), "{told:?}");
         let store = "[store]\ndir = \"s\"\ncapacity = \"1 MB\"\n";
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_version_6_has_not_is_told() {
+    fn advice_on_settings_without_bpv6() {
         let reports = "[compressed_reports]\nrequest = \"*\"\n";
         assert!(
             warnings("", reports).is_empty() && warnings("bundle_version = 6", "[compressed_reports]\n").is_empty()

@@ -1,4 +1,4 @@
-//! From the file's tables to [`NodeConfig`].
+//! Builds a [`NodeConfig`] from the tables of a file.
 
 use super::keys;
 use super::{ApiSettings, AppSettings, EventsSettings, Findings, LinkSettings, NodeConfig, policies};
@@ -16,7 +16,7 @@ pub fn parse(text: &str, file: &Path) -> Result<NodeConfig, Vec<ConfigError>> {
     found.config.ok_or(found.mistakes)
 }
 
-/// The same, with the places that it names: the contact plan, folders.
+/// Parses the file and checks the places it names: contact plan, folders, certificates.
 pub fn look(text: &str, file: &Path) -> Findings {
     read(text, file, true)
 }
@@ -24,6 +24,7 @@ pub fn look(text: &str, file: &Path) -> Findings {
 fn read(text: &str, file: &Path, places: bool) -> Findings {
     let name = file.display().to_string();
     let errors = Errors::new(Some(&name), text);
+    // One clear message instead of hundreds of unknown keys.
     let root = errors.parse().filter(|root| !is_a_scenario(&errors, root.get_ref(), &name));
     let folder = file.parent().unwrap_or(Path::new(""));
     let config = root.as_ref().map(|root| {
@@ -34,6 +35,7 @@ fn read(text: &str, file: &Path, places: bool) -> Findings {
         super::shards::look(&top, &config);
         super::advice::all(&top, &config);
         if places {
+            // A text alone is parsed without touching the disk.
             super::places::look(&top, &mut config);
         }
         config
@@ -43,7 +45,7 @@ fn read(text: &str, file: &Path, places: bool) -> Findings {
     Findings { config: config.filter(|_| mistakes.is_empty()), mistakes, warnings }
 }
 
-/// Whether the tables are those of a scenario; says so.
+/// Returns whether the tables are those of a scenario, which is reported.
 fn is_a_scenario(errors: &Errors<'_>, root: &DeTable<'_>, file: &str) -> bool {
     let array = |name: &&str| root.get(*name).is_some_and(|value| value.get_ref().is_array());
     let found = !root.contains_key("node_ids") && ["node", "link", "traffic", "contact"].iter().any(array);
@@ -65,6 +67,7 @@ pub fn parse_links(
     let links = root.as_ref().map(|root| {
         let top = Reader::checked(&errors, &keys::LINKS, "", root.get_ref());
         let links = super::links::links(&top, layers, &known, own);
+        // Probably a mistyped table; without a message, nothing would happen.
         if links.0.is_empty() && errors.is_empty() {
             errors.push("link", "there is no link here", "write `[link.NAME]` and its keys below");
         }
@@ -81,6 +84,7 @@ pub fn parse_links(
 fn node(top: &Reader<'_>, folder: &Path, file: &Path) -> NodeConfig {
     let node_ids = node_ids(top);
     let (layers, layer_settings) = super::links::layers(top, &node_ids, folder);
+    // Also layers with mistakes, so that their links are not reported as well.
     let known: Vec<String> = top.named_tables("layer").into_iter().map(|(name, ..)| name).collect();
     let (links, link_settings) = super::links::links(top, &layers, &known, &node_ids);
     let (store, store_dir) = store(top, folder);
@@ -114,6 +118,7 @@ fn node(top: &Reader<'_>, folder: &Path, file: &Path) -> NodeConfig {
         shards: None,
     };
     let own = stack.node_ids.first().and_then(EndpointId::ipn_node);
+    // A larger node number has an allocator identifier in its upper 32 bits.
     if settings.bundle_version == 6 && own.is_some_and(|node| node > u64::from(u32::MAX)) {
         let what = "6: bundles of this version have no source with an allocator (RFC 9758 section 7.4)";
         top.fail(
@@ -155,7 +160,7 @@ fn node_ids(top: &Reader<'_>) -> Vec<EndpointId> {
     top.custom("node_ids", read).unwrap_or_default()
 }
 
-/// A name of this node.
+/// Parses a node ID of this node.
 // 9758-5.4-4, 9758-5.4-5, 9758-5.4-6
 fn own_name(text: &str) -> Result<EndpointId, String> {
     let id = endpoint(text)?;
@@ -168,28 +173,30 @@ fn own_name(text: &str) -> Result<EndpointId, String> {
     }
 }
 
-/// An endpoint ID, or why it is none.
+/// Parses an endpoint ID.
 pub fn endpoint(text: &str) -> Result<EndpointId, String> {
     text.parse().map_err(|_| {
+        // A `dtn` node ID without its final slash is a common mistake.
         let whole = format!("{text}/");
         let near = whole.parse::<EndpointId>().map_or_else(|_| String::new(), |_| format!("; did you mean `{whole}`?"));
         format!("`{text}` is not an endpoint ID{near}")
     })
 }
 
-/// An address of this machine.
+/// Reads an address of this machine.
 fn address(reader: &Reader<'_>, key: &str) -> Option<SocketAddr> {
     reader.custom(key, |input| socket_address(input.text()?))
 }
 
-/// The permission bits of a file, or why they are none.
+/// Parses permission bits in octal digits.
 fn mode(text: &str) -> Result<u32, String> {
+    // `from_str_radix` would accept a sign.
     let is_octal = text.bytes().all(|digit| digit.is_ascii_digit());
     let bits = u32::from_str_radix(text, 8).ok().filter(|bits| is_octal && *bits <= 0o777);
     bits.ok_or_else(|| format!("`{text}` are not permission bits in octal digits"))
 }
 
-/// An IP address with a port, or why it is none.
+/// Parses an IP address with a port.
 pub fn socket_address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| format!("`{text}` is not an address with a port"))
 }
@@ -201,6 +208,7 @@ fn store(top: &Reader<'_>, folder: &Path) -> (StoreConfig, Option<std::path::Pat
         store.fail("dir", "names no folder", "write e.g. dir = \"store\"");
     }
     let dir = dir.map(|dir| folder.join(dir));
+    // A folder alone means a durable store, none a store in memory.
     let default = usize::from(dir.is_none());
     let kind = [StoreKind::Durable, StoreKind::Memory][store.choice("kind").unwrap_or(default)];
     if kind == StoreKind::Durable && dir.is_none() {
@@ -212,7 +220,7 @@ fn store(top: &Reader<'_>, folder: &Path) -> (StoreConfig, Option<std::path::Pat
     (StoreConfig { kind, file_max: DataVolume(u64::MAX) }, dir)
 }
 
-/// The plain settings.
+/// Reads the settings that have rows in the table of `farlink_base`.
 fn settings(top: &Reader<'_>) -> NodeSettings {
     let tables: [(&str, &'static Section); 5] = [
         ("store", &keys::STORE),
@@ -221,18 +229,19 @@ fn settings(top: &Reader<'_>) -> NodeSettings {
         ("app", &keys::APP),
         ("log", &keys::LOG),
     ];
-    // Rules written as in scenarios are told apart.
+    // Rules written as in a scenario, an array, are reported elsewhere.
     let is_table = |table: &str| !(table == "security" && top.get(table).is_some_and(|own| own.get_ref().is_array()));
     let tables = tables.into_iter().filter(|(table, _)| is_table(table));
     let readers: Vec<_> = tables.map(|(table, section)| (table, top.table_or_empty(table, section))).collect();
     let tables = readers.iter().map(|(table, reader)| RowsAt { table, prefix: "", reader });
     let places: Vec<_> = tables.chain([RowsAt { table: "", prefix: "", reader: top }]).collect();
     let (mut settings, given) = node_settings(&places, NodeSettings::default());
+    // Defaults that depend on other settings are completed last.
     settings.settle(|path| given.iter().any(|(known, _)| *known == path));
     settings
 }
 
-/// What to write for a pattern of a static route that fits nothing.
+/// Hint for a static route whose pattern matches nothing.
 pub const PATTERN_HINT: &str = "write `ipn:5.*`, `dtn://node/` or `*`";
 
 fn routes(top: &Reader<'_>) -> Vec<(String, EndpointId)> {
@@ -252,12 +261,12 @@ fn routes(top: &Reader<'_>) -> Vec<(String, EndpointId)> {
             }
         }
     }
-    // In the order of the file: the first that matches is taken.
+    // Routes keep the order of the file: the first match wins.
     routes.sort_by_key(|(at, _)| *at);
     routes.into_iter().map(|(_, route)| route).collect()
 }
 
-/// What some may fill of the store.
+/// Reads the quotas of the store.
 fn quotas(top: &Reader<'_>, capacity: DataVolume) -> Vec<Quota> {
     let tables = top.tables("quota").into_iter();
     let readers = tables.map(|(path, table)| Reader::checked(top.errors, &keys::QUOTA, &path, table));
@@ -278,11 +287,12 @@ fn app(top: &Reader<'_>, folder: &Path) -> AppSettings {
     }
 }
 
-/// Without a word about it, the API is at a socket beside the file, called after it.
+/// Reads `[api]`. By default the API has a socket beside the file, named after it.
 fn api(top: &Reader<'_>, folder: &Path, file: &Path) -> ApiSettings {
     let api = top.table_or_empty("api", &keys::API);
     let given = api.text("socket");
     let socket = match &given {
+        // An empty path switches the socket off.
         Some(name) => (!name.is_empty()).then(|| folder.join(name)),
         None => Some(file.with_extension("control.sock")),
     };
@@ -311,7 +321,7 @@ mod tests {
     use farlink_base::ClockTrust;
 
     #[test]
-    fn a_quota_is_about_somebody_and_bounds_something() {
+    fn quota_needs_subject_and_bound() {
         let quota = |keys: &str| {
             let text =
                 format!("node_ids = \"ipn:5.0\"\n[store]\nkind = \"memory\"\ncapacity = \"1 GB\"\n[[quota]]\n{keys}");
@@ -336,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_that_contradict_each_other_are_refused_with_what_where_and_a_hint() {
+    fn contradicting_limits_are_refused() {
         let with = |store: &str, limits: &str| {
             errors(&format!("node_ids = \"ipn:1.0\"\n[store]\n{store}\n[limits]\n{limits}\n"))
         };
@@ -351,14 +361,14 @@ mod tests {
         assert_eq!(with(&durable("2 MiB"), "arriving_bytes = \"1 MiB\"").len(), 1);
         let none = with("kind = \"memory\"\ncapacity = \"0 B\"", "");
         assert!(none.len() == 1 && none[0].contains("node.toml:4: store.capacity: leaves no room"), "{none:?}");
-        // Those that can be obeyed.
+        // Limits that do not contradict each other.
         assert_eq!(with(memory, "arriving_bytes = \"1 MiB\""), Vec::<String>::new(), "bundles are no larger then");
         assert_eq!(with(&durable("1 MiB"), "arriving_bytes = \"1 MiB\""), Vec::<String>::new());
     }
 
     /// Keeps 9758-5.4-5, 9758-5.4-7.
     #[test]
-    fn what_cannot_be_meant_is_refused_with_a_hint_that_can_be_followed() {
+    fn refused_values_get_usable_hints() {
         let link = "[layer.t]\nkind = \"tcpclv4\"\n[link.k]\nlayer = \"t\"\naddress = \"127.0.0.4:1\"\n";
         let to = |keys: &str| format!("node_ids = \"ipn:1.0\"\n{link}peer = \"ipn:4.0\"\n{keys}");
         let own = |keys: &str| format!("node_ids = \"ipn:1.0\"\n{keys}");
@@ -435,7 +445,7 @@ mod tests {
 
     /// Keeps 9171-5.1-1.
     #[test]
-    fn status_reports_are_off_unless_they_are_asked_for() {
+    fn status_reports_are_off_by_default() {
         for (line, made) in [("", false), ("status_reports = false", false), ("status_reports = true", true)] {
             let config = parse(&format!("node_ids = \"ipn:5.0\"\n{line}"), Path::new("node.toml")).unwrap();
             assert_eq!(config.stack.node.agent.status_reports, made, "{line}");
@@ -443,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_has_as_many_layers_as_link_numbers_tell_apart() {
+    fn layer_count_is_bounded() {
         let file = |layers: usize| {
             let layer = |n| format!("[layer.l{n}]\nkind = \"tcpclv4\"\ntls = \"forbid\"\n");
             format!("node_ids = \"ipn:1.0\"\n{}", (0..layers).map(layer).collect::<String>())
@@ -454,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_that_nothing_matches_is_a_mistake() {
+    fn route_matching_nothing_is_refused() {
         let said =
             errors("node_ids = \"ipn:1.0\"\n[routes]\n\"ipn:2.*\" = \"ipn:2.0\"\n\"ipn:5\" = \"ipn:2.0\"\n").join("\n");
         assert!(said.contains("node.toml:4: routes.ipn:5: matches no endpoint\nhint: write `ipn:5.*`"), "{said}");
@@ -462,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn over_tcp_the_control_api_needs_a_token() {
+    fn tcp_control_api_requires_token() {
         let open = "node_ids = \"ipn:1.0\"\n[api]\nlisten = \"127.0.0.1:4280\"\n";
         let said = errors(open).join("\n");
         assert!(said.contains("node.toml:3: api.listen: over TCP anyone") && said.contains("token_file"), "{said}");
@@ -470,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_a_table_with_its_name() {
+    fn link_is_named_by_its_table() {
         let links = |text| parse_links(text, &[], &[]).unwrap_err()[0].to_string();
         assert!(links("# nothing\n").contains("hint: write `[link.NAME]`"), "{}", links(""));
         let array = links("[[link]]\nlayer = \"tcp\"\n");
@@ -478,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_needs_an_oracle_is_for_simulators_only() {
+    fn oracle_policy_is_refused_outside_simulators() {
         let (mut oracles, mut real) = (0, 0);
         let routers = farlink_routing::routers().iter().map(|router| ("router", router.name, router.oracle));
         let controls = farlink_congestion::controls().iter().map(|control| ("control", control.name, control.oracle));
@@ -503,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mistake_names_its_line_and_what_to_try() {
+    fn mistakes_name_line_and_hint() {
         let text = "node_ids = [5]\ncrc = \"crc-32\"\n[layer.l]\nkind = \"ltp\"\nlisten = \"all\"\n[link.x]\nlayer = \"l\"\n\
                     peer = \"dtn://mars/\"\naddress = \"host\"\nrate = 5\nattempts = -1\n[limits]\nbundels = 1\n[router]\nname = 1\n";
         let said = errors(text).join("\n");

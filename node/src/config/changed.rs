@@ -1,16 +1,18 @@
-//! What a running node cannot take from a file it reads again.
+//! Settings that a running node cannot take from a reloaded file.
 
 use super::{LayerSettings, NodeConfig};
 use farlink_base::node::params;
 use std::fmt::Debug;
 
-/// Keys whose values differ and that are obeyed at start only: all but links, discovery, plan, routes, quotas, certificates,
-/// rules and keys of security, and settings whose rows say so.
+/// Keys whose values differ and need a restart.
+///
+/// Live are links, discovery, plan, routes, quotas, certificates, security rules and keys, and settings whose rows say
+/// so.
 pub fn needs_restart(running: &NodeConfig, fresh: &NodeConfig) -> Vec<String> {
     let (old, new) = (&running.stack, &fresh.stack);
     let mut keys: Vec<String> = Vec::new();
     let mut differ = |key: &str, old: &dyn Debug, new: &dyn Debug| {
-        // Not everything a layer is told can be compared but by what it says.
+        // Layers hold types without equality; their debug text shows all settings.
         if format!("{old:?}") != format!("{new:?}") {
             keys.push(key.into());
         }
@@ -18,7 +20,7 @@ pub fn needs_restart(running: &NodeConfig, fresh: &NodeConfig) -> Vec<String> {
     differ("node_ids", &old.node_ids, &new.node_ids);
     let layers = |config: &NodeConfig| -> Vec<_> {
         let both = config.stack.layers.iter().zip(&config.layers);
-        // Whether there are certificates counts, not which: those are read again.
+        // Only the presence of certificates counts: their contents are reloaded.
         let told = |driver: &LayerSettings| {
             let plain = LayerSettings { tls: None, credentials: None, ..driver.clone() };
             format!("{plain:?} {}", driver.tls.is_some())
@@ -66,14 +68,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_reload_applies_needs_no_restart() {
+    fn live_settings_need_no_restart() {
         assert!(said(TEXT).is_empty());
         let applied = TEXT.replace("4557", "4558").replace("\"*\"", "\"ipn:2.*\"") + "[log]\nlevel = \"debug\"\n";
         assert!(said(&applied).is_empty(), "{:?}", said(&applied));
     }
 
     #[test]
-    fn every_setting_but_those_that_are_live_needs_a_restart() {
+    fn other_settings_need_restart() {
         let config = NodeConfig::parse(TEXT, Path::new("node.toml")).unwrap();
         for row in params() {
             let (mut fresh, setting) = (config.clone(), row.setting());
@@ -90,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_obeyed_at_start_only_is_named() {
+    fn changed_start_only_settings_are_named() {
         let fresh = TEXT.replace("1 GB", "2 GB").replace("4556", "4566").replace("hop_limit = 9\n", "");
         assert_eq!(said(&fresh), ["layer.tcp", "hop_limit", "store.capacity"]);
         let more = format!("{TEXT}[layer.new]\nkind = \"tcpclv4\"\n[router]\nname = \"epidemic\"\n");

@@ -1,12 +1,12 @@
-//! Types of blocks and records that a file chooses: one type means one thing.
+//! Types of blocks and records that a file may choose: each type has one meaning.
 
 use farlink_config::Reader;
 use farlink_stack::Config;
 
-/// A type that is chosen: what it is of, where it stands, its number.
+/// Chosen type: key, path of its table, number.
 type Chosen = (&'static str, String, u64);
 
-/// Reports types that two would want.
+/// Reports types chosen twice.
 pub fn distinct(top: &Reader<'_>, stack: &Config) {
     let (mut blocks, mut records): (Vec<Chosen>, Vec<Chosen>) = (Vec::new(), Vec::new());
     if let Some(custody) = &stack.custody {
@@ -19,7 +19,7 @@ pub fn distinct(top: &Reader<'_>, stack: &Config) {
     }
     for (index, tunnel) in stack.tunnels.iter().enumerate() {
         let path = || format!("tunnel[{}]", index + 1);
-        // Those of other tunnels are told apart by whom they come from.
+        // Records of different tunnels are distinguished by their source.
         let own = [("record", path(), tunnel.codes.bundle), ("signal_record", path(), tunnel.codes.signal)];
         own.iter().for_each(|one| apart(top, &records, one, "record"));
     }
@@ -30,7 +30,7 @@ pub fn distinct(top: &Reader<'_>, stack: &Config) {
     }
 }
 
-/// Reports a type that one of the others has.
+/// Reports a type that is already among the others.
 fn apart(top: &Reader<'_>, others: &[Chosen], (key, path, number): &Chosen, what: &str) {
     if let Some((other, of, _)) = others.iter().find(|(.., taken)| taken == number) {
         let said = format!("{number} is the type of the {what} that `{of}.{other}` names, too");

@@ -1,5 +1,4 @@
-//! Places of one file that two would want: addresses served twice, a link to this node itself, one path
-//! for two sockets.
+//! Conflicting places within one file: addresses served twice, links to this node itself, one path for two sockets.
 
 use super::keys;
 use farlink_cla::registry::{LayerInfo, Medium};
@@ -9,23 +8,23 @@ use std::net::SocketAddr;
 use std::path::Path;
 use toml::de::DeTable;
 
-/// The longest path of a Unix socket, in bytes (unix(7)).
+/// Longest path of a Unix socket, bytes (unix(7)).
 const SOCKET_PATH_MAX: usize = 107;
 
-/// An address of the file, and where it stands.
+/// Address in the file, with its position.
 struct Place {
     path: String,
     offset: usize,
     medium: Medium,
-    /// The kind of layer that serves it, where one does.
+    /// Kind of the layer that serves the address, if any.
     kind: Option<&'static str>,
     address: SocketAddr,
 }
 
-/// Reports addresses served twice, and links that lead to one of them.
+/// Reports addresses served twice, and links to one of them.
 pub fn addresses(top: &Reader<'_>) {
     let served = served(top);
-    // By port: a file with many layers costs no more than its length.
+    // Indexed by port, so that the time for a file with many layers is linear in its length.
     let mut by_port: HashMap<u16, Vec<&Place>> = HashMap::new();
     for place in served.iter().filter(|place| place.address.port() != 0) {
         let others = by_port.entry(place.address.port()).or_default();
@@ -51,26 +50,26 @@ pub fn addresses(top: &Reader<'_>) {
     }
 }
 
-/// Whether one layer can stand for both: it speaks both versions of TCPCL.
+/// Returns whether one layer can replace both: TCPCL version 4 also speaks version 3.
 fn both_versions(one: &Place, other: &Place) -> bool {
     let kinds = [one.kind, other.kind];
     ["tcpclv3", "tcpclv4"].iter().all(|kind| kinds.contains(&Some(kind)))
 }
 
-/// Whether one of them keeps the other from being bound; the ports are the same.
+/// Returns whether one prevents the other from being bound; the ports are equal.
 fn overlap(one: &Place, other: &Place) -> bool {
     let (one, other) = (one.address.ip(), other.address.ip());
     let all = |ip: std::net::IpAddr| ip.is_unspecified();
     one == other || (one.is_ipv4() == other.is_ipv4() && (all(one) || all(other)))
 }
 
-/// Whether who sends to the address of a link reaches this; the ports are the same.
+/// Returns whether the link's address reaches the served one; the ports are equal.
 fn reaches(link: &Place, own: &Place) -> bool {
     let (to, own) = (link.address.ip(), own.address.ip());
     to == own || (to.is_ipv4() == own.is_ipv4() && own.is_unspecified() && to.is_loopback())
 }
 
-/// Every address this node serves, in the order of the file within each table.
+/// Addresses that this node serves, in the order of the file within each table.
 fn served(top: &Reader<'_>) -> Vec<Place> {
     let mut found = Vec::new();
     for (name, path, table) in tables(top, "layer") {
@@ -86,7 +85,7 @@ fn served(top: &Reader<'_>) -> Vec<Place> {
     found
 }
 
-/// The addresses of links that are no names.
+/// Numeric addresses of links.
 fn linked(top: &Reader<'_>) -> Vec<Place> {
     let mut found = Vec::new();
     for (_, path, table) in tables(top, "link") {
@@ -97,7 +96,7 @@ fn linked(top: &Reader<'_>) -> Vec<Place> {
     found
 }
 
-/// The tables `[of.NAME]`: name, path, table.
+/// Tables `[of.NAME]`: name, path, table.
 fn tables<'a>(top: &Reader<'a>, of: &str) -> Vec<(&'a str, String, &'a DeTable<'a>)> {
     let outer = top.get(of).and_then(|value| value.get_ref().as_table());
     let named = outer.into_iter().flatten();
@@ -105,7 +104,7 @@ fn tables<'a>(top: &Reader<'a>, of: &str) -> Vec<(&'a str, String, &'a DeTable<'
     named.map(|(name, table)| (name, format!("{of}.{name}"), table)).collect()
 }
 
-/// The protocol of the layer of this name.
+/// Protocol of the layer with this name.
 fn layer_of(top: &Reader<'_>, layer: &str) -> Option<&'static LayerInfo> {
     let layers = top.get("layer")?.get_ref().as_table()?;
     let kind = layers.get(layer)?.get_ref().as_table()?.get("kind")?.get_ref().as_str()?;
@@ -133,7 +132,7 @@ fn push(
     }
 }
 
-/// Reports paths of sockets that are too long or the same; the control socket has one that is not `given`, too.
+/// Reports socket paths that are too long or equal. Unless `given`, the path of the control socket is a default.
 pub fn sockets(top: &Reader<'_>, app: Option<&Path>, api: Option<&Path>, given: bool) {
     let readers = [("app", &*keys::APP, app), ("api", &keys::API, api.filter(|_| given))];
     for (name, section, path) in readers {
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_does_not_lead_to_the_node_itself() {
+    fn link_to_own_node_is_refused() {
         let link = |listen: &str, address: &str| {
             said(&format!(
                 "[layer.a]\nkind = \"tcpclv4\"\nlisten = \"{listen}\"\n[link.x]\nlayer = \"a\"\npeer = \"ipn:2.0\"\naddress = \"{address}\"\n"

@@ -1,4 +1,4 @@
-//! Custody: from whom, of what, for how long.
+//! Custody settings: sources, bundles, duration.
 
 use super::keys;
 use farlink_base::DataVolume;
@@ -6,7 +6,7 @@ use farlink_config::Reader;
 use farlink_config::custody::patterns;
 use farlink_stack::{CustodyConfig, CustodySettings};
 
-/// `[custody]`; `None` where there is none. Bundles in custody fill half of the store, unless told otherwise.
+/// Reads `[custody]`, if present. By default, bundles in custody may fill half of the store.
 pub fn custody(top: &Reader<'_>, capacity: DataVolume, durable: bool, copies: bool) -> Option<CustodyConfig> {
     let table = top.table("custody", &keys::CUSTODY)?;
     if copies {
@@ -27,7 +27,7 @@ pub fn custody(top: &Reader<'_>, capacity: DataVolume, durable: bool, copies: bo
     Some(config)
 }
 
-/// Whether this router or this control makes copies.
+/// Returns whether this router or congestion control copies bundles.
 pub fn copies(router: &str, control: &str) -> bool {
     let router = farlink_routing::make_router(router, &[], &[], 0);
     let control = farlink_congestion::make_control(control, &[], 0);
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_table_there_is_none_and_with_it_all_that_may_be() {
+    fn custody_needs_its_table() {
         assert!(parse("").unwrap().stack.custody.is_none());
         let custody = parse("[store]\ndir = \"s\"\ncapacity = \"1 MB\"\n[custody]\n").unwrap().stack.custody.unwrap();
         let settings = &custody.settings;
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_had_is_said_with_its_line() {
+    fn impossible_custody_names_line() {
         let copies = parse("[router]\nname = \"epidemic\"\n[custody]\n").unwrap_err();
         assert!(copies.contains("custody: cannot be had with copies"), "{copies}");
         let memory = parse("[custody]\nrequest = [\"ipn:9.*\"]\n").unwrap_err();

@@ -1,4 +1,4 @@
-//! `[discovery]`: where this node announces itself, and whom of those it hears it reaches.
+//! Settings of `[discovery]`: where this node announces itself, and which discovered neighbours it accepts.
 
 use super::build::socket_address;
 use super::keys;
@@ -10,36 +10,36 @@ use farlink_config::{Input, Reader, nearest};
 use farlink_stack::{LayerConfig, LayerKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Where beacons go when nothing else is said: the group and port of dtn7-rs.
+/// Default destination of beacons: the group and port of dtn7-rs.
 const GROUP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(224, 0, 0, 26)), PORT);
 const PORT: u16 = 3003;
-/// The shortest interval.
+/// Shortest interval between beacons.
 const INTERVAL_MIN: Duration = Duration::from_secs(1);
-/// The longest: others believe no longer one.
+/// Longest interval: receivers accept no longer one.
 const INTERVAL_MAX: Duration = farlink_cla::announce::PERIOD_MAX;
 /// Longest name of an interface (netdevice(7), IFNAMSIZ less its end).
 const INTERFACE_MAX: usize = 15;
 
-/// What a node is told of announcements.
+/// Settings of discovery.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DiscoverySettings {
-    /// Where beacons go: groups, broadcast addresses, hosts.
+    /// Destinations of beacons: groups, broadcast addresses, hosts.
     pub to: Vec<SocketAddr>,
-    /// Where they are heard.
+    /// Addresses at which beacons are received.
     pub listen: Vec<SocketAddr>,
-    /// Interfaces used; none: those the kernel chooses.
+    /// Interfaces used; if empty, the kernel chooses.
     pub interfaces: Vec<String>,
-    /// Time between beacons.
+    /// Interval between beacons.
     pub interval: Duration,
-    /// Patterns of the node IDs that are acted upon.
+    /// Patterns of accepted node IDs.
     pub accept: Vec<String>,
-    /// Names of layers that are announced, and that neighbours are reached by, those preferred first.
+    /// Names of layers to announce and to connect by, preferred ones first.
     pub layers: Vec<String>,
-    /// Most neighbours that are found.
+    /// Most neighbours discovered.
     pub neighbours: usize,
 }
 
-/// `[discovery]`; `None` where there is none.
+/// Reads `[discovery]`, if present.
 pub fn read(top: &Reader<'_>, layers: &[LayerConfig]) -> Option<DiscoverySettings> {
     let table = top.table("discovery", &keys::DISCOVERY)?;
     let to = table.custom("to", addresses).unwrap_or_else(|| vec![GROUP]);
@@ -68,8 +68,9 @@ pub fn read(top: &Reader<'_>, layers: &[LayerConfig]) -> Option<DiscoverySetting
     })
 }
 
-/// The layers named, or all over streams: only those can tell that nobody is there. The file has `all`, of which these
-/// could be read.
+/// Layers named in the file, or by default all over streams, as only those detect that nobody answers.
+///
+/// The file has `all` layers, some of which may be unreadable.
 fn usable(table: &Reader<'_>, layers: &[LayerConfig], all: usize) -> Vec<String> {
     let secured = table.flag("require_tls").unwrap_or_default();
     let is_secured = |layer: &LayerConfig| matches!(&layer.kind, LayerKind::Tcpcl(own) if own.tls == Tls::Require);
@@ -92,7 +93,7 @@ fn usable(table: &Reader<'_>, layers: &[LayerConfig], all: usize) -> Vec<String>
     }
     let streams = layers.iter().filter(|layer| layer.kind.medium() == Some(Medium::Streams));
     let fit: Vec<String> = streams.filter(|layer| !secured || is_secured(layer)).map(|l| l.name.clone()).collect();
-    // What is wrong with a layer, or with the names of some, was told.
+    // Mistakes of layers and names were reported elsewhere.
     if fit.is_empty() && !table.given("layers") && all == layers.len() {
         match secured {
             true => table.fail("require_tls", "no layer has tls = \"require\"", "give one certificates, and that"),
@@ -138,7 +139,7 @@ mod tests {
     const TWO: &str = "[layer.tcp]\nkind = \"tcpclv4\"\nlisten = \"127.0.0.1:4556\"\n[layer.udp]\nkind = \"udpcl\"\n";
 
     #[test]
-    fn without_it_there_is_none_and_with_nothing_in_it_that_of_dtn7() {
+    fn empty_table_gives_dtn7_defaults() {
         let none = NodeConfig::parse("node_ids = \"ipn:1.0\"\n", Path::new("n.toml")).unwrap();
         assert!(none.discovery.is_none());
         let plain = parse(TWO, "").unwrap();
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_said_with_where_and_a_hint() {
+    fn invalid_discovery_names_place_and_hint() {
         let wrong = |layers: &str, table: &str| parse(layers, table).unwrap_err();
         for (table, says) in [
             ("interval = \"100 ms\"", "discovery.interval: is not between 1 s and 10 min"),

@@ -1,4 +1,4 @@
-//! The generated parts of `docs/reference/node.md`.
+//! Generated parts of `docs/reference/node.md`.
 
 use super::keys;
 use farlink_cla::registry::LAYERS;
@@ -6,7 +6,7 @@ use farlink_config::docs::write_toml;
 use farlink_config::{Key, Section};
 use std::fmt::Write;
 
-/// A file with every key: its default, or an example where it has none.
+/// File with every key: its default, or an example.
 pub fn example() -> String {
     let mut out = String::new();
     write_toml(
@@ -60,7 +60,7 @@ pub fn example() -> String {
     out
 }
 
-/// The JSON schema of a node's file, `docs/reference/node.schema.json`.
+/// JSON schema of a node's file, `docs/reference/node.schema.json`.
 pub fn schema() -> String {
     let plain: [&Section; 15] = [
         &keys::STORE,
@@ -89,7 +89,7 @@ fn table(out: &mut String, name: &str, help: &str, keys: &[Key]) {
     write_toml(out, keys);
 }
 
-/// The keys of a section, one of them with the value an example needs.
+/// Keys of a section, one of them with a value for the example.
 fn with_value(section: &Section, name: &str, value: &'static str) -> Vec<Key> {
     let set = |key: &Key| {
         if key.name == name { Key { default: farlink_config::Fallback::Is(value), ..*key } } else { *key }

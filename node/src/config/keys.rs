@@ -1,6 +1,7 @@
-//! Every key of a node's file: what the reader checks against, and what `docs/reference/node.md` is made from. Plain
-//! settings of a node come from their own table (`core/base/src/node.rs`), parameters of convergence layers from those of
-//! the layers (`core/cla`).
+//! Keys of a node's file: the reader checks against them, and `docs/reference/node.md` is made from them.
+//!
+//! Plain settings come from the table in `core/base/src/node.rs`, parameters of convergence layers from the tables of
+//! `core/cla`.
 
 use farlink_base::{CUSTODY_TERMS, REPORT_TERMS, TUNNEL_TERMS, settings};
 use farlink_cla::registry::{Introduction, LAYERS, LayerInfo, Medium, NAMES};
@@ -24,13 +25,13 @@ const PRIVATE: Kind = other("file, relative to this one", "\"node.key\"");
 const PEM: Kind = other("file, relative to this one", "\"node.pem\"");
 const FOLDER: Kind = other("folder, relative to this file", "\"store\"");
 
-/// Keys of a table: these, and the rows of the settings of a node.
+/// Keys of a table: `own`, the rows of the node's settings, and `tables`.
 fn with_rows(name: &'static str, help: &'static str, own: &[Key], tables: &[Key]) -> Section {
     let table = if name == "node" { "" } else { name };
     Section { name, help, keys: [own, &row_keys(table), tables].concat().leak() }
 }
 
-/// Top level.
+/// Keys of the top level.
 pub static NODE: LazyLock<Section> = LazyLock::new(|| {
     let own = [key("node_ids", NODE_IDS, Required, "The first is the node's own name, others are aliases.")];
     with_rows("node", "The top of the file, before the first table.", &own, NODE_TABLES)
@@ -66,7 +67,7 @@ const NODE_TABLES: &[Key] = &[
     key("events", Kind::Table("events"), Absent, "The events file."),
 ];
 
-/// `[store]`.
+/// Keys of the table `[store]`.
 pub static STORE: LazyLock<Section> = LazyLock::new(|| {
     let kind = key(
         "kind",
@@ -78,10 +79,10 @@ pub static STORE: LazyLock<Section> = LazyLock::new(|| {
     with_rows("store", "Where bundles wait.", &[kind, dir], &[])
 });
 
-/// The keys every `[layer.NAME]` has; its parameters follow.
+/// Keys that every `[layer.NAME]` has; its parameters follow.
 const KIND: Key = key("kind", Choice(NAMES), Required, "Which convergence layer.");
 fn listen(layer: &LayerInfo) -> Key {
-    // The page shows a layer of each kind: where two are assigned one port, they cannot both have it.
+    // The page has one layer of each kind: kinds with the same assigned port get successive ones.
     let same = |other: &&LayerInfo| other.port == layer.port && other.medium == layer.medium;
     let earlier = LAYERS.iter().take_while(|other| *other != layer).filter(same).count() as u16;
     let example = format!("[\"0.0.0.0:{}\"]", layer.port + earlier).leak();
@@ -118,7 +119,7 @@ const LINK_KEY: Key = key(
     "The key that both ends share: its newest generation makes, all are believed. With it `authentication` is \"hmac-sha1-80\" where nothing else is said; the `id` of a generation goes with each segment.",
 );
 
-/// Of layers whose sessions may be secured.
+/// Keys of layers whose sessions may use TLS.
 const TLS: &[Key] = &[
     key(
         "certificate",
@@ -130,7 +131,7 @@ const TLS: &[Key] = &[
     key("authorities", PEM, Absent, "Certificates of those whose word on other nodes is believed."),
 ];
 
-/// The keys every `[link.NAME]` has; its layer's parameters follow.
+/// Keys that every `[link.NAME]` has; its layer's parameters follow.
 const LINK: &[Key] = &[
     key("layer", Text, Required, "Name of a [layer]."),
     key("peer", NODE_ID, Required, "Node ID of the neighbour."),
@@ -153,15 +154,15 @@ const CONNECT: Key = key("connect", Flag, Absent, "Whether this side connects; w
 const PEER_ENGINE: Key =
     key("engine", Count(1, u64::MAX), Absent, "The neighbour's engine number; without it, the ipn number of `peer`.");
 
-/// The sections of one convergence layer.
+/// Sections of one convergence layer.
 pub struct LayerSections {
-    /// `[layer.NAME]`.
+    /// Keys of the table `[layer.NAME]`.
     pub layer: Section,
-    /// `[link.NAME]`.
+    /// Keys of the table `[link.NAME]`.
     pub link: Section,
 }
 
-/// The sections of all convergence layers, in the order of the registry. Made once and kept for good.
+/// Sections of all convergence layers, in the order of the registry; created once and never freed.
 pub static LAYER_SECTIONS: LazyLock<Vec<LayerSections>> = LazyLock::new(|| LAYERS.iter().map(layer_sections).collect());
 
 fn layer_sections(layer: &LayerInfo) -> LayerSections {
@@ -198,7 +199,7 @@ fn layer_sections(layer: &LayerInfo) -> LayerSections {
     }
 }
 
-/// What a running node is given links by.
+/// Keys of links that a running node is given.
 pub const LINKS: Section = Section {
     name: "links",
     help: "Links for a running node.",
@@ -210,7 +211,7 @@ const HEARS: Kind = other("addresses with ports", "[\"0.0.0.0:3003\", \"[::]:300
 const INTERFACES: Kind = other("names of interfaces", "[\"eth0\"]");
 const LAYER_NAMES: Kind = other("names of layers", "[\"tcpclv4\"]");
 
-/// `[discovery]`.
+/// Keys of the table `[discovery]`.
 pub const DISCOVERY: Section = Section {
     name: "discovery",
     help: "Neighbours found by announcements, as dtn7-rs makes them; read again on SIGHUP.",
@@ -236,7 +237,7 @@ pub const DISCOVERY: Section = Section {
     ],
 };
 
-/// `[plan]`.
+/// Keys of the table `[plan]`.
 pub const PLAN: Section = Section {
     name: "plan",
     help: "The contact plan.",
@@ -246,28 +247,28 @@ pub const PLAN: Section = Section {
     ],
 };
 
-/// `[router]`; its parameters are the router's.
+/// Keys of the table `[router]`, without the router's parameters.
 pub const ROUTER: Section = Section {
     name: "router",
     help: "The router.",
     keys: &[key("name", Text, Is("sabr"), "Its parameters follow as numbers or quantities.")],
 };
 
-/// `[control]`; its parameters are the control's.
+/// Keys of the table `[control]`, without the control's parameters.
 pub const CONTROL: Section = Section {
     name: "control",
     help: "The congestion control.",
     keys: &[key("name", Text, Is("none"), "Its parameters follow as numbers or quantities.")],
 };
 
-/// `[custody]`.
+/// Keys of the table `[custody]`.
 pub static CUSTODY: LazyLock<Section> = LazyLock::new(|| {
     let help = "Custody: bundles are kept until another node has taken custody of them.";
     let terms = setting_keys(&settings(CUSTODY_TERMS));
     Section { name: "custody", help, keys: [&[custody::REQUEST], custody::RULES, &terms].concat().leak() }
 });
 
-/// `[[tunnel]]`.
+/// Keys of the tables `[[tunnel]]`.
 pub static TUNNEL: LazyLock<Section> = LazyLock::new(|| {
     let ends = [
         key("end", NODE_ID, Required, "The far end. What comes from there inside other bundles is taken out."),
@@ -277,7 +278,7 @@ pub static TUNNEL: LazyLock<Section> = LazyLock::new(|| {
     Section { name: "tunnel", help, keys: [&ends[..], &setting_keys(&settings(TUNNEL_TERMS))].concat().leak() }
 });
 
-/// `[compressed_reports]`.
+/// Keys of the table `[compressed_reports]`.
 pub static COMPRESSED: LazyLock<Section> = LazyLock::new(|| {
     let help = "Compressed reporting (CCSDS 734.6-O-1): bundles that ask for it are reported by numbers, many at once.";
     Section {
@@ -286,17 +287,17 @@ pub static COMPRESSED: LazyLock<Section> = LazyLock::new(|| {
         keys: [reports::RULES, &setting_keys(&settings(REPORT_TERMS))].concat().leak(),
     }
 });
-/// `[limits]`.
+/// Keys of the table `[limits]`.
 pub static LIMITS: LazyLock<Section> = LazyLock::new(|| with_rows("limits", "Bounds.", &[], &[]));
 
-/// `[[quota]]`.
+/// Keys of the tables `[[quota]]`.
 pub const QUOTA: Section = Section {
     name: "quota",
     help: "What some sources, or what some neighbours give, may fill of the store: what is more is refused.",
     keys: quota::QUOTA,
 };
 
-/// `[app]`.
+/// Keys of the table `[app]`.
 pub static APP: LazyLock<Section> = LazyLock::new(|| with_rows("app", "The application interface.", APP_PLACES, &[]));
 const APP_PLACES: &[Key] = &[
     key("socket", SOCKET, Absent, "AAP2 over a Unix socket; without it, none."),
@@ -309,7 +310,7 @@ const APP_PLACES: &[Key] = &[
     key("listen", LOCAL_ADDRESS, Absent, "AAP2 over TCP, open to whoever reaches it; without it, none."),
 ];
 
-/// `[api]`.
+/// Keys of the table `[api]`.
 pub const API: Section = Section {
     name: "api",
     help: "The control API.",
@@ -330,7 +331,7 @@ pub const API: Section = Section {
     ],
 };
 
-/// `[security]`.
+/// Keys of the table `[security]`.
 pub static SECURITY: LazyLock<Section> = LazyLock::new(|| {
     let files = [
         key("keys", KEYS, Required, "The keys, which only its owner may read; read again on SIGHUP, with the rules."),
@@ -348,17 +349,17 @@ pub static SECURITY: LazyLock<Section> = LazyLock::new(|| {
 const KEYS: Kind = other("file, relative to this one", "\"node.keys\"");
 const STARTS: Kind = other("file, relative to this one", "\"security.starts\"");
 
-/// `[[security.rule]]`.
+/// Keys of the tables `[[security.rule]]`.
 pub const RULE: Section =
     Section { name: "security.rule", help: "one for each service, side and kind of bundles", keys: RULE_KEYS };
 
-/// The file of keys.
+/// Top level of the file of keys.
 pub const KEY_FILE: Section = Section {
     name: "keys",
     help: "Keys for the security of bundles, or of links.",
     keys: &[key("key", Kind::Tables("key"), Required, "The keys.")],
 };
-/// `[[key]]` in it.
+/// Keys of the tables `[[key]]` of that file.
 pub const SECRET: Section = Section {
     name: "key",
     help: "One key; several of one name are its generations, the newest last.",
@@ -375,10 +376,10 @@ pub const SECRET: Section = Section {
 };
 const SECRET_HEX: Kind = other("hexadecimal digits", "\"00112233445566778899aabbccddeeff\"");
 
-/// `[log]`.
+/// Keys of the table `[log]`.
 pub static LOG: LazyLock<Section> = LazyLock::new(|| with_rows("log", "The log.", &[], &[]));
 
-/// `[events]`.
+/// Keys of the table `[events]`.
 pub const EVENTS: Section = Section {
     name: "events",
     help: "One JSON line per event, for measurements.",

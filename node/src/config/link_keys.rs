@@ -1,4 +1,4 @@
-//! Keys of links: the file that a layer names, and in it the generations of the key that a link names.
+//! Keys of links: the file that a layer names, and the generations of a link's key within it.
 
 use super::security::{NamedKey, key_file, open_to_others};
 use super::{LayerSettings, LinkSettings, NodeConfig};
@@ -7,7 +7,7 @@ use farlink_cla::ltp::{Authentication, GENERATIONS_MAX, KEY_ID_MAX, LinkKey};
 use farlink_config::Reader;
 use farlink_stack::{LinkConfig, LinkParams};
 
-/// Reads the keys of all links that have none yet.
+/// Reads the keys of all links that lack them.
 pub fn all(top: &Reader<'_>, config: &mut NodeConfig) {
     let NodeConfig { stack, layers, links, .. } = config;
     for (link, settings) in stack.links.iter_mut().zip(links) {
@@ -24,11 +24,10 @@ pub fn all(top: &Reader<'_>, config: &mut NodeConfig) {
     }
 }
 
-/// Gives a link the generations of its key, newest first, from the file of its layer; one that needs none, or has some,
-/// stays as it is.
+/// Sets the generations of a link's key, newest first, from the file of its layer, unless it needs none or has some.
 ///
 /// # Errors
-/// Why it has none. No key is shown.
+/// If the link has no usable key. The message shows no key.
 pub fn fill(link: &mut LinkConfig, settings: &LinkSettings, layer: Option<&LayerSettings>) -> Result<(), ConfigError> {
     let (Some(name), LinkParams::Ltp(span)) = (&settings.key, &mut link.params) else { return Ok(()) };
     if !span.authentication.lacks_key() {
@@ -67,7 +66,7 @@ mod tests {
         [[key]]\nname = \"sun\"\nsecret = \"77112233445566778899aabbccddeeff\"\n\
         [[key]]\nname = \"moon\"\nid = \"2\"\nsecret = \"11112233445566778899aabbccddeeff\"\n";
 
-    /// What is made of a link and a layer with these keys, and said about them.
+    /// Authentication of a link with these settings and keys, and the messages about it.
     fn said(layer: &str, link: &str, keys: &str, mode: u32) -> (Option<Authentication>, Vec<String>) {
         let folder = tempfile::tempdir().unwrap();
         let (file, key_file) = (folder.path().join("node.toml"), folder.path().join("k"));
@@ -92,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_with_a_key_is_authenticated_by_all_its_generations_the_newest_first() {
+    fn link_key_generations_are_newest_first() {
         let (told, said) = said("keys = \"k\"", "key = \"moon\"", KEYS, 0o600);
         let Some(Authentication::HmacSha1(keys)) = told else { panic!("{said:?}") };
         let ids: Vec<&[u8]> = keys.iter().map(|key| &key.id[..]).collect();
@@ -105,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_has_no_effect_is_told() {
+    fn missing_or_unused_link_keys_are_reported() {
         let hmac = "authentication = \"hmac-sha1-80\"";
         for (layer, link, keys, part) in [
             ("keys = \"k\"", hmac, KEYS, "link.b.authentication: needs a key"),
@@ -130,13 +129,13 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_keys_that_others_can_read_is_told() {
+    fn readable_link_key_file_is_reported() {
         let (told, said) = said("keys = \"k\"", "key = \"moon\"", KEYS, 0o644);
         assert!(told.is_some() && said.len() == 1 && said[0].contains("others than its owner"), "{said:?}");
     }
 
     #[test]
-    fn links_of_other_layers_have_no_such_keys() {
+    fn only_ltp_links_take_keys() {
         let text = "node_ids = \"ipn:1.0\"\n[layer.tcp]\nkind = \"tcpclv4\"\ntls = \"forbid\"\n\
             [link.b]\nlayer = \"tcp\"\npeer = \"ipn:2.0\"\nkey = \"moon\"\n";
         assert!(NodeConfig::parse(text, Path::new("n.toml")).is_err());

@@ -1,4 +1,4 @@
-//! Convergence layers and links.
+//! Settings of convergence layers and links.
 
 use super::build::{endpoint, socket_address};
 use super::keys::{self, LayerSections};
@@ -13,7 +13,7 @@ use farlink_config::{Errors, Input, Reader, Tables, nearest};
 use farlink_stack::{Identity, LayerConfig, LayerKind, LinkConfig, LinkParams, Neighbour};
 use std::path::{Path, PathBuf};
 
-/// The `[layer.NAME]` tables.
+/// Reads the `[layer.NAME]` tables.
 pub fn layers(top: &Reader<'_>, node_ids: &[EndpointId], folder: &Path) -> (Vec<LayerConfig>, Vec<LayerSettings>) {
     let mut layers = Vec::new();
     let mut settings = Vec::new();
@@ -26,6 +26,7 @@ pub fn layers(top: &Reader<'_>, node_ids: &[EndpointId], folder: &Path) -> (Vec<
         settings.push(LayerSettings {
             name,
             medium: info.medium,
+            // Without `listen` the layer only connects.
             listen: reader.custom("listen", addresses).unwrap_or_default(),
             shard: super::shards::owner(top, &reader, settings.len()),
             offload: datagrams && reader.flag("offload").unwrap_or_default(),
@@ -40,16 +41,18 @@ pub fn layers(top: &Reader<'_>, node_ids: &[EndpointId], folder: &Path) -> (Vec<
     (layers, settings)
 }
 
-/// The file of the keys of a layer's links.
+/// File with the keys of a layer's links.
 fn link_key_file(reader: &Reader<'_>, info: &LayerInfo, folder: &Path) -> Option<PathBuf> {
+    // Only layers with engine numbers, LTP, authenticate segments by such keys.
     let known = info.introduction == Introduction::Engine;
     known.then(|| reader.text("keys").map(|file| folder.join(file))).flatten()
 }
 
-/// A reader with the keys of the layer that the table says it is.
+/// Reader with the keys of the layer's kind.
 fn layer_reader<'a>(errors: &'a Errors<'a>, tables: Tables<'a>) -> (Reader<'a>, Option<&'static LayerInfo>) {
     let first = &keys::LAYER_SECTIONS[0].layer;
     let chosen = Reader::new(errors, first, tables.clone()).choice("kind");
+    // An unknown kind was reported; any section serves to read the rest.
     let section = chosen.map_or(first, |index| &keys::LAYER_SECTIONS[index].layer);
     if chosen.is_some() {
         tables.iter().for_each(|(path, table)| Reader::check_keys(errors, path, table, &[section]));
@@ -80,7 +83,7 @@ fn layer(reader: &Reader<'_>, info: &LayerInfo, node_ids: &[EndpointId]) -> Opti
     kind
 }
 
-/// A node ID as sessions introduce it: any text that a peer may use, but not this-node of RFC 9758.
+/// Reads a node ID as sessions introduce it: any text that a peer may use, but not this-node of RFC 9758.
 // 9758-5.4-7
 fn introduced(reader: &Reader<'_>, key: &str) -> Option<String> {
     reader.custom(key, |input| {
@@ -92,7 +95,7 @@ fn introduced(reader: &Reader<'_>, key: &str) -> Option<String> {
     })
 }
 
-/// The files of a layer whose sessions may be secured.
+/// Reads the certificate files of a layer whose sessions may use TLS.
 fn tls(reader: &Reader<'_>, folder: &Path) -> Option<Files> {
     const FILES: [&str; 3] = ["certificate", "key", "authorities"];
     let wanted = reader.settings().iter().any(|(name, value)| *name == "tls" && *value > 0);
@@ -114,7 +117,7 @@ fn tls(reader: &Reader<'_>, folder: &Path) -> Option<Files> {
     Some(Files { certificate: certificate?, key: key?, authorities: authorities? })
 }
 
-/// An engine number: given, or that of a node's ipn ID.
+/// Engine number, as given or from a node's ipn ID.
 fn engine(reader: &Reader<'_>, ipn: Option<u64>, whose: &str) -> u64 {
     let engine = reader.count("engine").or(ipn);
     if engine.is_none() && !reader.given("engine") {
@@ -124,9 +127,9 @@ fn engine(reader: &Reader<'_>, ipn: Option<u64>, whose: &str) -> u64 {
     engine.unwrap_or_default()
 }
 
-/// The `[link.NAME]` tables.
-/// `known` are the names of all layers, also of those that could not be read.
-/// `own` are the names of this node.
+/// Reads the `[link.NAME]` tables.
+///
+/// `known` has the names of all layers, including unreadable ones; `own` has the node IDs of this node.
 pub fn links(
     top: &Reader<'_>,
     layers: &[LayerConfig],
@@ -147,6 +150,7 @@ pub fn links(
         let layer = layer_of(&any, layers, known);
         let sections = layer.and_then(|layer| sections(&layers[layer].kind));
         let possible: Vec<_> = keys::LAYER_SECTIONS.iter().map(|sections| &sections.link).collect();
+        // With an unknown layer, keys of any layer are accepted: one mistake, one message.
         let possible = sections.map_or(possible, |sections| vec![&sections.link]);
         Reader::check_keys(top.errors, &tables[0].0, table, &possible);
         let reader = Reader::new(top.errors, sections.map_or(&keys::LAYER_SECTIONS[0].link, |s| &s.link), tables);
@@ -154,6 +158,7 @@ pub fn links(
         let address = reader.custom("address", |input| host_and_port(input.text()?));
         let mut span = layer.map(|layer| span(&reader, &layers[layer].kind, &peer, address.is_some()));
         let key = span.as_mut().and_then(|span| authentication(&reader, span));
+        // The configuration is refused anyway; the index is never used.
         let layer = layer.unwrap_or(usize::MAX);
         links.push(LinkConfig {
             name,
@@ -168,13 +173,13 @@ pub fn links(
     (links, settings)
 }
 
-/// The keys of a layer's links.
+/// Sections of a layer's kind.
 fn sections(kind: &LayerKind) -> Option<&'static LayerSections> {
     let info = kind.info()?;
     LAYERS.iter().position(|layer| layer == info).map(|index| &keys::LAYER_SECTIONS[index])
 }
 
-/// The layer a link names, of those that could be read; `known` are all the file has.
+/// Index of the layer that a link names; `known` includes unreadable ones.
 fn layer_of(reader: &Reader<'_>, layers: &[LayerConfig], known: &[String]) -> Option<usize> {
     let name = reader.text("layer")?;
     let found = layers.iter().position(|layer| layer.name == name);
@@ -194,7 +199,7 @@ fn span(reader: &Reader<'_>, kind: &LayerKind, peer: &EndpointId, addressed: boo
     let Some(info) = kind.info() else { return kind.link(to, &[]) };
     match info.introduction {
         Introduction::Engine => {
-            // A peer that could not be read was reported; it has no number to miss.
+            // An unreadable peer was reported already; its missing number is no further mistake.
             let ipn = if *peer == EndpointId::Null { Some(0) } else { ipn_number(peer) };
             to.identity.engine = engine(reader, ipn, "the peer");
         }
@@ -215,10 +220,11 @@ fn span(reader: &Reader<'_>, kind: &LayerKind, peer: &EndpointId, addressed: boo
     kind.link(to, &reader.settings())
 }
 
-/// The name of the key by which a link is authenticated; its bytes come later, from the layer's file.
+/// Name of the key that authenticates a link; its bytes are read later from the layer's file.
 fn authentication(reader: &Reader<'_>, span: &mut LinkParams) -> Option<String> {
     let LinkParams::Ltp(span) = span else { return None };
     let key = reader.text("key");
+    // A key implies the only authentication that uses one.
     if key.is_some() && !reader.given("authentication") {
         span.authentication = Authentication::HmacSha1(Vec::new());
     }
@@ -236,19 +242,20 @@ fn authentication(reader: &Reader<'_>, span: &mut LinkParams) -> Option<String> 
     key
 }
 
-/// The node ID of another node.
+/// Parses the node ID of another node.
 fn neighbour(text: &str, own: &[EndpointId]) -> Result<EndpointId, String> {
     let peer = endpoint(text)?;
     match peer {
         EndpointId::Null => Err(format!("`{text}` is no node")),
         _ if peer.is_here() => Err(format!("`{text}` is no node: whoever reads it takes it for itself")),
         _ if !peer.is_node_id() => Err(format!("`{text}` is not a node ID; the node of it is `{}`", peer.node_id())),
+        // A link to itself would be a loop for every bundle.
         _ if own.iter().any(|own| own.node() == peer.node()) => Err(format!("`{text}` is this node itself")),
         _ => Ok(peer),
     }
 }
 
-/// Names go to logs, terminals and addresses of the control API.
+/// Checks a name, which appears in logs, on terminals and in addresses of the control API.
 fn is_a_name(name: &str) -> bool {
     let short = (1..=64).contains(&name.chars().count());
     short

@@ -1,9 +1,8 @@
-//! The configuration of a node: one TOML file.
+//! Configuration of a node: one TOML file.
 //!
-//! Every quantity carries its unit ("100 kB", "2.5 Mbit/s", "600 ms"); relative paths start at the
-//! folder of the file; unknown keys are mistakes. All keys, with their defaults and what they do, are
-//! in [`keys`], which `docs/reference/node.md` is made from; parameters of convergence layers are in
-//! the tables beside the layers.
+//! Every quantity has a unit ("100 kB", "2.5 Mbit/s", "600 ms"), relative paths start at the folder of the file, and
+//! unknown keys are mistakes. [`keys`] has all keys with defaults and descriptions, and `docs/reference/node.md` is
+//! made from it; parameters of convergence layers are in the tables of the layers.
 
 mod advice;
 mod build;
@@ -34,122 +33,122 @@ pub use changed::needs_restart;
 pub use discovery::DiscoverySettings;
 pub use docs::{example, schema};
 
-/// What a node is told: the stack's configuration, with all plain settings, and the driver's places and files.
+/// Complete configuration: the stack's, with all plain settings, and the driver's places and files.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
-    /// For the stack. `plan` is read by [`NodeConfig::load`], `seed` and `accel` come at start.
+    /// Configuration of the stack. [`NodeConfig::load`] reads `plan`; `seed` and `accel` are set at start.
     pub stack: farlink_stack::Config,
     /// Folder of the durable store.
     pub store_dir: Option<PathBuf>,
-    /// Takes over a store that belongs to another node.
+    /// Whether to take over a store that belongs to another node.
     pub adopt: bool,
-    /// One per layer of the stack.
+    /// Driver's settings of each layer of the stack.
     pub layers: Vec<LayerSettings>,
-    /// One per link of the stack.
+    /// Driver's settings of each link of the stack.
     pub links: Vec<LinkSettings>,
-    /// Neighbours found by announcements, where they are.
+    /// Discovery, if enabled.
     pub discovery: Option<DiscoverySettings>,
-    /// Contact plan file.
+    /// Contact plan file, if any.
     pub plan_file: Option<PathBuf>,
-    /// Epoch of the plan, where the plan has none.
+    /// Epoch of a plan without one.
     pub epoch: Option<DtnTime>,
-    /// Application interface.
+    /// Places of the application interface.
     pub app: AppSettings,
-    /// The control API.
+    /// Places of the control API.
     pub api: ApiSettings,
-    /// Events file.
+    /// Events file, if any.
     pub events: Option<EventsSettings>,
-    /// Files of the security of bundles.
+    /// Files of BPSec, if used.
     pub security: Option<SecurityFiles>,
-    /// The file it came from, for reloading.
+    /// File of this configuration, for reloading.
     pub file: PathBuf,
 }
 
-/// The driver's part of a convergence layer.
+/// Driver's part of a convergence layer.
 #[derive(Clone, Debug)]
 pub struct LayerSettings {
-    /// Its name.
+    /// Name of the layer.
     pub name: String,
-    /// Which sockets it needs; no other layer uses them.
+    /// Sockets it needs, shared with no other layer.
     pub medium: Medium,
-    /// Addresses served.
+    /// Addresses it listens at.
     pub listen: Vec<SocketAddr>,
-    /// Which shard owns it.
+    /// Shard that owns it.
     pub shard: u8,
     /// Whether datagram offloads may be used.
     pub offload: bool,
-    /// File of the keys of its links.
+    /// File with the keys of its links.
     pub keys: Option<PathBuf>,
-    /// Files of its certificates, where its sessions may be secured.
+    /// Certificate files, if its sessions may use TLS.
     pub tls: Option<Files>,
-    /// What is in them, once read.
+    /// Contents of those files, once read.
     pub credentials: Option<Credentials>,
 }
 
-/// The driver's part of a link.
+/// Driver's part of a link.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LinkSettings {
-    /// `host:port` of the peer.
+    /// Address of the peer, `host:port`.
     pub address: Option<String>,
-    /// Name of the key its segments are authenticated by.
+    /// Name of the key that authenticates its segments.
     pub key: Option<String>,
 }
 
 /// Places of the application interface.
 #[derive(Clone, Debug)]
 pub struct AppSettings {
-    /// Unix socket path.
+    /// Path of the Unix socket.
     pub socket: Option<PathBuf>,
-    /// Permission bits of the socket: whom it lets in.
+    /// Permission bits of the socket.
     pub socket_mode: u32,
-    /// TCP address.
+    /// TCP address to listen at.
     pub listen: Option<SocketAddr>,
 }
 
-/// The control API.
+/// Places of the control API.
 #[derive(Clone, Debug)]
 pub struct ApiSettings {
-    /// Unix socket path.
+    /// Path of the Unix socket.
     pub socket: Option<PathBuf>,
-    /// Whether that path was given: one nobody asked for may be missing.
+    /// Whether the path was given; a default one may be unavailable.
     pub socket_given: bool,
-    /// TCP address; never without a `token_file`.
+    /// TCP address to listen at; never without a `token_file`.
     pub listen: Option<SocketAddr>,
-    /// File with the token that TCP clients show.
+    /// File with the token of TCP clients.
     pub token_file: Option<PathBuf>,
 }
 
-/// Files of the security of bundles.
+/// Files of BPSec.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SecurityFiles {
-    /// The keys.
+    /// File with the keys.
     pub keys: PathBuf,
-    /// Counts the starts.
+    /// File with the counter of starts.
     pub starts: PathBuf,
 }
 
-/// The events file.
+/// Settings of the events file.
 #[derive(Clone, Debug)]
 pub struct EventsSettings {
-    /// Where.
+    /// Path of the file.
     pub file: PathBuf,
-    /// Whether LTP segments are written too.
+    /// Whether LTP segments are written as well.
     pub segments: bool,
 }
 
-/// What was found in a configuration file, all of it at once and by its lines.
+/// Result of checking a configuration file, with all mistakes at once, each with its line.
 #[derive(Debug)]
 pub struct Findings {
-    /// The configuration, where there is no mistake.
+    /// Configuration, if there is no mistake.
     pub config: Option<NodeConfig>,
-    /// What keeps a node from starting with it.
+    /// Mistakes that prevent a start.
     pub mistakes: Vec<ConfigError>,
-    /// What works and is still not advised, or does nothing.
+    /// Settings that are not advised or have no effect.
     pub warnings: Vec<ConfigError>,
 }
 
 impl NodeConfig {
-    /// Reads a configuration file, and the contact plan it names, and looks at the places it names.
+    /// Reads a configuration file and its contact plan, and checks the places that it names.
     pub fn look(file: &Path) -> Findings {
         match farlink_config::read_text(file) {
             Ok(text) => build::look(&text, file),
@@ -160,25 +159,25 @@ impl NodeConfig {
             }
         }
     }
-    /// Reads a configuration file and the contact plan it names.
+    /// Reads a configuration file and its contact plan.
     ///
     /// # Errors
-    /// Every mistake of the file, or why it cannot be read.
+    /// All mistakes of the file, or why it cannot be read.
     pub fn load(file: &Path) -> Result<NodeConfig, Vec<ConfigError>> {
         let found = Self::look(file);
         found.config.ok_or(found.mistakes)
     }
-    /// Reads a configuration from text; relative paths start at the folder of `file`.
+    /// Parses a configuration; relative paths start at the folder of `file`.
     ///
     /// # Errors
-    /// Every mistake found.
+    /// All mistakes found.
     pub fn parse(text: &str, file: &Path) -> Result<NodeConfig, Vec<ConfigError>> {
         build::parse(text, file)
     }
-    /// Reads `[link.NAME]` tables for a running node with these layers and these names of its own.
+    /// Parses `[link.NAME]` tables for a running node with these layers and node IDs.
     ///
     /// # Errors
-    /// Every mistake found.
+    /// All mistakes found.
     pub fn parse_links(
         text: &str,
         layers: &[LayerConfig],

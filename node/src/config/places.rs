@@ -1,4 +1,4 @@
-//! The files and folders a configuration names: whether they are what they should be.
+//! Checks of the files and folders that a configuration names.
 
 use super::{NodeConfig, keys};
 use crate::tls::Credentials;
@@ -9,7 +9,7 @@ use farlink_stack::StoreKind;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Reads the contact plan; reports what is no plan, no folder or no file.
+/// Reads the contact plan and certificates; reports missing or wrong files and folders.
 pub fn look(top: &Reader<'_>, config: &mut NodeConfig) {
     if let Some(file) = config.plan_file.clone() {
         plan(&top.table_or_empty("plan", &keys::PLAN), &file, config);
@@ -36,7 +36,7 @@ pub fn look(top: &Reader<'_>, config: &mut NodeConfig) {
     }
 }
 
-/// Reads the certificates that layers name.
+/// Reads the certificates of layers.
 fn certificates(top: &Reader<'_>, config: &mut NodeConfig) {
     for layer in &mut config.layers {
         let Some(files) = &layer.tls else { continue };
@@ -62,7 +62,7 @@ fn certificates(top: &Reader<'_>, config: &mut NodeConfig) {
     }
 }
 
-/// Reads the plan the configuration names.
+/// Reads the contact plan.
 fn plan(reader: &Reader<'_>, file: &Path, config: &mut NodeConfig) {
     let name = file.display();
     let text = match farlink_config::read_text(file) {

@@ -1,22 +1,22 @@
-//! The router and the congestion control: their names, and the parameters beside them.
+//! Names and parameters of the router and the congestion control.
 
 use super::keys;
 use farlink_base::{ConfigError, Param, resolve_params};
 use farlink_config::{Input, Reader, Section};
 
-/// What is known of a policy.
+/// Registered policy.
 #[derive(Clone, Copy)]
 struct Policy {
     name: &'static str,
     params: &'static [Param],
-    /// Whether it needs an oracle, which no node has.
+    /// Whether it needs an oracle, which no real node has.
     oracle: bool,
 }
 
-/// Name and parameters.
+/// Name and parameters of a policy.
 type Chosen = (String, Vec<(String, f64)>);
 
-/// `[router]`.
+/// Reads `[router]`.
 pub fn router(top: &Reader<'_>) -> Chosen {
     let known = farlink_routing::routers().iter();
     let known = known.map(|router| Policy { name: router.name, params: router.params, oracle: router.oracle });
@@ -24,7 +24,7 @@ pub fn router(top: &Reader<'_>) -> Chosen {
     policy(top, "router", &keys::ROUTER, &known.collect::<Vec<_>>(), unknown)
 }
 
-/// `[control]`.
+/// Reads `[control]`.
 pub fn control(top: &Reader<'_>) -> Chosen {
     let known = farlink_congestion::controls().iter();
     let known = known.map(|control| Policy { name: control.name, params: control.params, oracle: control.oracle });
@@ -32,7 +32,7 @@ pub fn control(top: &Reader<'_>) -> Chosen {
     policy(top, "control", &keys::CONTROL, &known.collect::<Vec<_>>(), unknown)
 }
 
-/// `unknown` says why there is no policy of a name.
+/// Reads a policy; `unknown` gives the error for an unregistered name.
 fn policy(
     top: &Reader<'_>,
     name: &str,
@@ -52,7 +52,7 @@ fn policy(
             let error = ConfigError::needs_oracle(String::new(), &chosen, &real);
             reader.fail("name", error.expected, error.hint);
         }
-        // What is no text is told already.
+        // A name that is not text was reported already.
         None if !chosen.is_empty() || !reader.given("name") => {
             unknown(&chosen).into_iter().for_each(|error| reader.fail("name", error.expected, error.hint));
         }

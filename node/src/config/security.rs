@@ -1,4 +1,4 @@
-//! `[security]`: rules, and the keys they name.
+//! Settings of `[security]`: rules, and the keys that they name.
 
 use super::{NodeConfig, SecurityFiles, keys};
 use farlink_base::security::{Role, Rule, Service};
@@ -8,13 +8,13 @@ use farlink_stack::{KeyRing, Secret, SecurityConfig};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Largest file of keys that is read, bytes.
+/// Longest file of keys, bytes.
 const FILE_MAX: u64 = 1 << 20;
-/// Lengths of keys, bytes.
+/// Bounds of a key's length, bytes.
 const KEY_MIN: usize = 16;
 const KEY_MAX: usize = 128;
 
-/// The rules and where the keys are; `store`: the folder of a durable store.
+/// Reads the rules and paths; `store` is the folder of a durable store.
 pub fn read(top: &Reader<'_>, folder: &Path, store: Option<&Path>) -> Option<(SecurityConfig, SecurityFiles)> {
     if top.get("security").is_some_and(|value| value.get_ref().is_array()) {
         let hint = "write `[security]` with its `keys`, and `[[security.rule]]` for each rule";
@@ -42,7 +42,7 @@ pub fn read(top: &Reader<'_>, folder: &Path, store: Option<&Path>) -> Option<(Se
     Some((told, SecurityFiles { keys, starts: starts.unwrap_or_default() }))
 }
 
-/// The rules that can be read, each with its reader.
+/// Readable rules, each with its reader.
 fn rules<'a>(table: &Reader<'a>) -> Vec<(Rule, Reader<'a>)> {
     let tables = table.tables("rule").into_iter();
     let readers = tables.map(|(path, rule)| Reader::checked(table.errors, &keys::RULE, &path, rule));
@@ -51,13 +51,13 @@ fn rules<'a>(table: &Reader<'a>) -> Vec<(Rule, Reader<'a>)> {
     rules
 }
 
-/// Reads the keys, and says which rules have none that fits.
+/// Reads the keys and reports rules without a fitting one.
 pub fn keys(top: &Reader<'_>, config: &mut NodeConfig) {
     let (Some(told), Some(files)) = (&mut config.stack.security, &config.security) else { return };
     let Some(value) = top.get("security").and_then(|value| value.get_ref().as_table()) else { return };
     let table = Reader::new(top.errors, &keys::SECURITY, vec![("security".into(), value)]);
     if files.keys.as_os_str().is_empty() {
-        // That there is none is told already.
+        // A missing path was reported already.
         return;
     }
     match key_file(&files.keys) {
@@ -71,7 +71,7 @@ pub fn keys(top: &Reader<'_>, config: &mut NodeConfig) {
     if let Some((what, hint)) = open_to_others(&files.keys) {
         table.warn("keys", what, hint);
     }
-    // What is wrong with rules themselves was told when they were read.
+    // Mistakes of the rules were reported when they were read.
     let quiet = Errors::new(None, "");
     let mut uses = Vec::new();
     for (path, of_rule) in table.tables("rule") {
@@ -84,7 +84,7 @@ pub fn keys(top: &Reader<'_>, config: &mut NodeConfig) {
     }
 }
 
-/// Whether the key of a rule is one that can do what the rule wants.
+/// Checks that the key of a rule exists and has a length for its algorithm.
 // 9173-4.5-1, 9173-4.8.1-3
 fn fits(reader: &Reader<'_>, rule: &Rule, ring: &KeyRing) {
     let generations = ring.get(&rule.key);
@@ -107,15 +107,16 @@ fn fits(reader: &Reader<'_>, rule: &Rule, ring: &KeyRing) {
     }
 }
 
-/// `16, 24 or 32`.
+/// Alternatives as text: `16, 24 or 32`.
 fn or(lengths: &[usize]) -> String {
     let (last, rest) = lengths.split_last().map_or((String::new(), &[][..]), |(last, rest)| (last.to_string(), rest));
     let rest: Vec<String> = rest.iter().map(ToString::to_string).collect();
     format!("{} or {last}", rest.join(", "))
 }
 
-/// A key serves one security context (RFC 9173 6.2), by whatever name. Each use has the name of its key, its service, and
-/// where it is.
+/// Reports a key that serves both security contexts (RFC 9173 section 6.2), even under different names.
+///
+/// Each use has the name of its key, its service, and its path.
 // 9173-6.2-1, 9173-6.2-2, 9173-6.2-3
 fn one_service(
     reader: &Reader<'_>,
@@ -132,24 +133,24 @@ fn one_service(
     }
 }
 
-/// A key of a file of keys.
+/// Key of a file of keys.
 pub struct NamedKey {
-    /// What rules and links call it; several of one name are its generations.
+    /// Name used by rules and links; several keys of one name are its generations.
     pub name: String,
-    /// What its owners call this generation; may be empty.
+    /// Identifier of this generation, chosen by its owners; may be empty.
     pub id: String,
-    /// The key.
+    /// Bytes of the key.
     pub secret: Secret,
 }
 
-/// What to say of a file of keys that others can read.
+/// Warning for a file of keys that others can read.
 pub fn open_to_others(file: &Path) -> Option<(String, String)> {
     let open = std::fs::metadata(file).is_ok_and(|found| found.mode() & 0o077 != 0);
     let what = || format!("{} can be read by others than its owner", file.display());
     open.then(|| (what(), format!("chmod 600 {}", file.display())))
 }
 
-/// Reads a file of keys, the newest generations last. What it says about it shows no key.
+/// Reads a file of keys, the newest generations last. Errors show no key.
 pub fn key_file(file: &Path) -> Result<Vec<NamedKey>, String> {
     let length = std::fs::metadata(file).map_err(|why| format!("cannot be read: {why}"))?.len();
     if length > FILE_MAX {
@@ -183,7 +184,7 @@ fn parse(text: &str) -> Result<Vec<NamedKey>, String> {
     }
 }
 
-/// A key of hexadecimal digits.
+/// Parses a key of hexadecimal digits.
 // 9173-3.8.1-2
 fn secret(text: &str) -> Result<Secret, String> {
     let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
@@ -203,7 +204,7 @@ mod tests {
     const KEYS: &str = "[[key]]\nname = \"moon\"\nid = \"1\"\nsecret = \"00112233445566778899aabbccddeeff\"\n";
     const RULE: &str = "[[security.rule]]\nrole = \"source\"\nservice = \"confidentiality\"\nkey = \"moon\"\n";
 
-    /// What is said about a node file with these rules and this file of keys.
+    /// Messages for a node file with these rules and this file of keys.
     fn said(rules: &str, keys: &str, mode: u32) -> (Option<NodeConfig>, Vec<String>) {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("node.toml");
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_and_keys_are_read_and_keys_never_shown() {
+    fn keys_are_read_and_never_shown() {
         let (config, told) = said(RULE, KEYS, 0o600);
         assert_eq!(told, Vec::<String>::new());
         let config = config.unwrap();
@@ -230,7 +231,7 @@ mod tests {
 
     /// Keeps 9173-4.5-1, 9173-4.8.1-3.
     #[test]
-    fn keys_that_are_missing_open_to_others_or_of_the_wrong_length_are_told() {
+    fn unusable_security_keys_are_reported() {
         let (_, told) = said(&RULE.replace("moon", "sun"), KEYS, 0o600);
         assert!(
             told.len() == 1
@@ -249,7 +250,7 @@ mod tests {
 
     /// Keeps 9173-3.8.1-2.
     #[test]
-    fn a_file_of_keys_with_a_mistake_is_told_without_what_is_in_it() {
+    fn key_file_error_omits_contents() {
         for (keys, part) in [
             ("", "key"),
             ("[[key]", "TOML"),
@@ -271,7 +272,7 @@ mod tests {
 
     /// Keeps 9173-6.2-1, 9173-6.2-2, 9173-6.2-3.
     #[test]
-    fn a_key_for_both_services_is_refused_with_both_places_whatever_it_is_called() {
+    fn key_shared_by_both_services_is_refused() {
         let acceptor = RULE.replace("confidentiality", "integrity").replace("source", "acceptor");
         assert!(said(&acceptor, KEYS, 0o600).1.is_empty());
         let more = format!("{acceptor}from = \"ipn:5.*\"\n");
@@ -298,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_as_in_scenarios_or_secures_nothing_is_told() {
+    fn scenario_keys_and_idle_rules_are_reported() {
         let parse = |text: &str| {
             let found = crate::config::build::look(&format!("node_ids = \"ipn:1.0\"\n{text}"), Path::new("n.toml"));
             found.mistakes.iter().chain(&found.warnings).map(ToString::to_string).collect::<Vec<_>>()
@@ -314,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_durable_store_something_else_must_count_the_starts() {
+    fn volatile_store_needs_start_counter() {
         let text = |more: &str| format!("node_ids = \"ipn:1.0\"\n{more}[security]\nkeys = \"k\"\n{RULE}");
         let told = NodeConfig::parse(&text(""), Path::new("n.toml")).unwrap_err();
         assert!(told[0].to_string().contains("security.starts: missing"), "{told:?}");

@@ -1,9 +1,9 @@
-//! How many owner threads a node has, and who owns which layer.
+//! Number of shards, and the owner of each layer.
 
 use super::NodeConfig;
 use farlink_config::Reader;
 
-/// The owner of a layer, the `place`th of the file.
+/// Owner of the layer at this `place` in the file.
 pub fn owner(top: &Reader<'_>, layer: &Reader<'_>, place: usize) -> u8 {
     let shards = top.setting("shards").map_or(1, |count| count as u8);
     let owner = layer.custom("shard", |input| match u8::try_from(input.integer()?) {
@@ -13,7 +13,7 @@ pub fn owner(top: &Reader<'_>, layer: &Reader<'_>, place: usize) -> u8 {
     owner.unwrap_or((place % usize::from(shards.max(1))) as u8)
 }
 
-/// Whether what the file wants can be divided, and whether it is worth it.
+/// Checks that the configuration can be divided, and warns where shards gain nothing.
 pub fn look(top: &Reader<'_>, config: &NodeConfig) {
     let shards = config.stack.node.shards;
     if shards <= 1 {
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn layers_are_dealt_or_owned_as_told() {
+    fn layers_are_dealt_or_pinned() {
         assert_eq!(owners(&read("2", "").unwrap()), [0, 1, 0]);
         assert_eq!(owners(&read("1", "shard = 0\n").unwrap()), [0, 0, 0]);
         assert_eq!(owners(&read("3", "").unwrap()), [0, 1, 2]);
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_divided_is_refused_and_said() {
+    fn indivisible_settings_are_refused() {
         for (more, part) in [
             ("[router]\nname = \"epidemic\"\n", "copies bundles"),
             ("[discovery]\n", "[discovery]"),

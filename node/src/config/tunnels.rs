@@ -1,4 +1,4 @@
-//! Tunnels: which bundles travel in others, and to where; and compressed reports.
+//! Settings of tunnels (bundles inside bundles) and of compressed reports.
 
 use super::build::endpoint;
 use super::keys;
@@ -9,7 +9,7 @@ use farlink_config::reports::{ReportRules, reports};
 use farlink_config::tunnel::tunnel;
 use farlink_stack::{CompressedConfig, CompressedSettings, TunnelSettings};
 
-/// The `[[tunnel]]` tables of a node with these names.
+/// Reads the `[[tunnel]]` tables of a node with these node IDs.
 pub fn tunnels(top: &Reader<'_>, own: &[EndpointId]) -> Vec<TunnelSettings> {
     let mut tunnels: Vec<TunnelSettings> = Vec::new();
     for (path, table) in top.tables("tunnel") {
@@ -24,7 +24,7 @@ pub fn tunnels(top: &Reader<'_>, own: &[EndpointId]) -> Vec<TunnelSettings> {
     tunnels
 }
 
-/// The node ID of another node.
+/// Parses the node ID of another node.
 fn far_end(text: &str, own: &[EndpointId]) -> Result<EndpointId, String> {
     let end = endpoint(text)?;
     match end {
@@ -35,7 +35,7 @@ fn far_end(text: &str, own: &[EndpointId]) -> Result<EndpointId, String> {
     }
 }
 
-/// `[compressed_reports]`; `None` where there is none.
+/// Reads `[compressed_reports]`, if present.
 pub fn compressed(top: &Reader<'_>) -> Option<CompressedConfig> {
     let table = top.table("compressed_reports", &keys::COMPRESSED)?;
     let ReportRules { to, request, terms } = reports(&table);
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tunnel_is_as_the_stack_has_it_unless_told_otherwise() {
+    fn tunnel_defaults_match_stack() {
         assert!(parse("").unwrap().stack.tunnels.is_empty());
         let tunnels = parse("[[tunnel]]\nend = \"ipn:3.0\"\n").unwrap().stack.tunnels;
         assert_eq!(tunnels, [TunnelSettings::new(EndpointId::ipn(3, 0))]);
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tunnel_that_cannot_be_is_said_with_its_line() {
+    fn impossible_tunnel_names_line() {
         for (text, said) in [
             ("end = \"ipn:1.0\"", "n.toml:3: tunnel[1].end: `ipn:1.0` is this node itself"),
             ("end = \"ipn:3.7\"", "is not a node ID"),
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn compressed_reports_are_told_to_all_and_asked_of_none() {
+    fn compressed_reports_default_to_receive_only() {
         assert!(parse("").unwrap().stack.compressed.is_none());
         let told = parse("[compressed_reports]\n").unwrap().stack.compressed.unwrap();
         assert_eq!(told, CompressedConfig::default());

@@ -1,4 +1,4 @@
-//! Neighbours found by announcements: links made and ended for them.
+//! Links for neighbours found by discovery.
 
 use super::links::Links;
 use super::{DISCOVERY, GivenLink, Node};
@@ -10,30 +10,30 @@ use farlink_cla::announce::{ATTEMPT, Around, BeaconCounts, DiscoveredId, LinkNow
 use farlink_stack::{Identity, LinkConfig, Neighbour, Stack};
 use std::net::SocketAddr;
 
-/// One that announces itself, for operators.
+/// Discovered neighbour, for operators.
 #[derive(Clone, Debug)]
 pub struct Announced {
-    /// What it calls itself.
+    /// Node ID that it announces.
     pub node: EndpointId,
-    /// The layer of this node it can be reached by.
+    /// Layer of this node that reaches it.
     pub layer: String,
-    /// Where.
+    /// Address of the service.
     pub address: SocketAddr,
-    /// The link made for it; none: not yet, or there is a better way to it.
+    /// Link made for it; `None` if not yet, or if a better one exists.
     pub link: Option<String>,
-    /// Since it was heard first.
+    /// Time since its first beacon.
     pub since: Duration,
-    /// Since it was heard last.
+    /// Time since its last beacon.
     pub silent: Duration,
-    /// How often it says that it speaks.
+    /// Announced interval of its beacons.
     pub period: Duration,
-    /// Beacons heard of it.
+    /// Number of beacons received.
     pub beacons: u64,
-    /// The number of the last of them.
+    /// Sequence number of the last beacon.
     pub sequence: Option<u32>,
 }
 
-/// What the node knows of others.
+/// Knowledge of neighbours that the announcer asks for.
 struct Known<'a> {
     now: Instant,
     stack: &'a Stack,
@@ -44,6 +44,7 @@ struct Known<'a> {
 }
 impl Around for Known<'_> {
     fn is_known(&self, node: &EndpointId, layer: usize, address: SocketAddr) -> bool {
+        // An unknown layer cannot be used: treat the neighbour as known, so that no link is made.
         let Some(layer) = (self.layer)(layer) else { return true };
         let id = LayerId(layer as u16);
         self.stack.is_surely_known(node)
@@ -52,6 +53,7 @@ impl Around for Known<'_> {
             || self.stack.serves(id, node, address.ip())
     }
     fn state(&self, id: DiscoveredId) -> LinkNow {
+        // The name may by now belong to another link, made by an operator.
         let link = (self.discovery)(id).filter(|(link, name)| self.links.named(name) == Some(*link));
         match link.and_then(|(link, _)| self.stack.link_state(self.now, link)) {
             Some("up") => LinkNow::Up,
@@ -62,7 +64,7 @@ impl Around for Known<'_> {
 }
 
 impl Node {
-    /// Opens the sockets for announcements.
+    /// Opens the sockets of discovery.
     pub(super) fn open_discovery(&self, settings: Option<DiscoverySettings>) -> anyhow::Result<Option<Box<Discovery>>> {
         let Some(settings) = settings else { return Ok(None) };
         let own = Own {
@@ -75,7 +77,7 @@ impl Node {
         let discovery = Discovery::open(settings, &own, clock::now(), (&self.io.poller, DISCOVERY))?;
         Ok(Some(Box::new(discovery)))
     }
-    /// Announces by these sockets from now on; links made before end.
+    /// Replaces discovery; links made before end.
     pub(super) fn set_discovery(&mut self, fresh: Option<Box<Discovery>>) {
         let old = std::mem::replace(&mut self.discovery, fresh);
         for (link, name) in old.iter().flat_map(|old| old.links().values()) {
@@ -83,7 +85,7 @@ impl Node {
         }
         self.name_links();
     }
-    /// Hears announcements, and makes and ends links as follows from them.
+    /// Handles beacons, and makes and ends links accordingly.
     pub(super) fn discover(&mut self, now: Instant) {
         let due = |discovery: &Discovery| discovery.busy() || discovery.next_timeout().is_some_and(|at| at <= now);
         if self.stopping.is_some() || !self.discovery.as_deref().is_some_and(due) {
@@ -108,11 +110,12 @@ impl Node {
             self.name_links();
         }
     }
-    /// Others hear that this node leaves.
+    /// Announces that this node leaves.
     pub(super) fn leave(&mut self, now: Instant) {
         self.ask_announcer(|discovery, known| discovery.leave(now, known));
     }
     fn ask_announcer<T>(&mut self, ask: impl FnOnce(&mut Discovery, &Known<'_>) -> T) -> Option<T> {
+        // Taken out for the call, as the answers need the rest of the node.
         let mut discovery = self.discovery.take()?;
         let links = discovery.links().clone();
         let layers: Vec<usize> = (0..).map_while(|place| discovery.layer(place)).collect();
@@ -142,12 +145,12 @@ impl Node {
         }
     }
     fn end_found(&mut self, link: farlink_base::LinkId, name: &str) {
-        // An operator may have removed it.
+        // An operator may have removed the link.
         if self.known.named(name) == Some(link) {
             self.end_link(link);
         }
     }
-    /// Links found by announcements to a node that another link leads to from now on.
+    /// Ends discovered links to a node that now has a configured one.
     pub(super) fn end_found_links_to(&mut self, node: NodeId) {
         let found: Vec<_> = self.discovery.iter().flat_map(|discovery| discovery.links().values()).cloned().collect();
         for (link, name) in found {
@@ -157,7 +160,7 @@ impl Node {
         }
     }
 
-    /// Those heard, and what came of it; `None`: this node does not listen.
+    /// Discovered neighbours and counters of beacons; `None` without discovery.
     pub fn announced(&self) -> Option<(Vec<Announced>, BeaconCounts)> {
         let discovery = self.discovery.as_ref()?;
         let now = clock::now();
@@ -176,7 +179,7 @@ impl Node {
     }
 }
 
-/// A link to a neighbour that was found, and where it leads.
+/// Configuration of a link to a discovered neighbour.
 fn found_link(
     kind: &farlink_stack::LayerKind,
     node: &EndpointId,

@@ -1,5 +1,4 @@
-//! Links of a running node: those of its configuration file, added, changed and removed by the API and
-//! when the file is read again.
+//! Links of a running node: from its configuration file, or added, changed and removed by the API and by reloading.
 
 use super::Node;
 use crate::clock;
@@ -9,21 +8,20 @@ use farlink_base::{ConfigError, LayerId, LinkId, NodeId};
 use farlink_stack::{LINKS_MAX, LayerConfig, LinkConfig, LinkParams};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// A link as it was given, and where it leads.
+/// Configuration of a link, with the driver's part.
 pub type GivenLink = (LinkConfig, LinkSettings);
 
-/// The links a node was given, by number. A number is not given anew at once: what was said about the link
-/// that had it has been heard by then.
+/// Links by number. A number is not reused soon, so that events of the former link have been handled by then.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
     given: BTreeMap<LinkId, GivenLink>,
-    /// Of those, the ones made for neighbours found by announcements.
+    /// Links made for discovered neighbours.
     found: BTreeSet<LinkId>,
     by_name: HashMap<String, LinkId>,
     next: u32,
 }
 impl Links {
-    /// Those of the configuration, in its order.
+    /// Numbers links in the order of the configuration.
     pub fn new(links: Vec<GivenLink>) -> Links {
         let mut all = Links::default();
         for (number, link) in links.into_iter().enumerate() {
@@ -42,25 +40,25 @@ impl Links {
         self.found.remove(&id);
         Some(link)
     }
-    /// A number no link has; as few as twice the links are in use.
+    /// Unused number, below about twice the number of links.
     fn vacant(&self) -> LinkId {
         let end = (self.given.len() as u32 * 2 + 64).min(LINKS_MAX);
         let mut numbers = (self.next.min(end)..end).chain(0..LINKS_MAX).map(LinkId);
         numbers.find(|id| !self.given.contains_key(id)).unwrap_or(LinkId(LINKS_MAX))
     }
-    /// The link of this name.
+    /// Number of the link with this name.
     pub fn named(&self, name: &str) -> Option<LinkId> {
         self.by_name.get(name).copied()
     }
-    /// The node a link leads to.
+    /// Node that a link leads to.
     pub fn peer_of(&self, link: LinkId) -> Option<NodeId> {
         self.given.get(&link).map(|(link, _)| link.peer.node())
     }
-    /// The layer of the link of this name.
+    /// Layer of the link with this name.
     pub fn layer_of(&self, name: &str) -> Option<usize> {
         self.given.get(&self.named(name)?).map(|(link, _)| link.layer)
     }
-    /// Whether a link of a layer that was configured leads to this address.
+    /// Returns whether a configured link of the layer leads to this address.
     pub fn leads_to(&self, layer: usize, address: &str) -> bool {
         let leads = |(id, (link, settings)): (&LinkId, &GivenLink)| {
             link.layer == layer && settings.address.as_deref() == Some(address) && !self.found.contains(id)
@@ -70,7 +68,7 @@ impl Links {
 }
 
 impl Node {
-    /// Tells the sockets where all links lead, and applications which there are.
+    /// Sets the addresses of all links, and the names that applications may list.
     pub(super) fn place_links(&mut self) {
         let links: Vec<_> = self.known.given.iter().map(|(id, (l, s))| (*id, l.layer, s.address.clone())).collect();
         for (id, layer, address) in links {
@@ -78,13 +76,12 @@ impl Node {
         }
         self.name_links();
     }
-    /// Tells applications which links there are.
+    /// Updates the names of links that applications may list.
     pub(super) fn name_links(&mut self) {
         let links = self.known.given.values();
         self.io.apps.set_links(links.map(|(link, _)| (link.name.clone(), link.peer.to_string())).collect());
     }
-    /// Where a link of a layer leads from now on; `None` forgets the link. A connection that stands is not
-    /// moved.
+    /// Sets the address of a link; `None` forgets the link. Open connections stay.
     fn set_link_address(&mut self, link: LinkId, layer: usize, address: Option<String>) {
         if let Some(mesh) = &mut self.io.mesh {
             mesh.place_link(link, layer);
@@ -105,15 +102,14 @@ impl Node {
             None => {}
         }
     }
-    /// Whether the node was given a link of this name.
+    /// Returns whether a link has this name.
     pub(crate) fn has_link(&self, name: &str) -> bool {
         self.known.named(name).is_some()
     }
-    /// Adds links, or changes those of the same name: each of these ends and begins anew, unless nothing
-    /// about it is new.
+    /// Adds links, and replaces those of the same name that differ.
     ///
     /// # Errors
-    /// Names the key that cannot be used and what to write instead; what a configuration's reader took can.
+    /// The first key that cannot be used, with a hint; links from a parsed configuration never fail.
     pub fn add_links(&mut self, links: Vec<GivenLink>) -> Result<(), ConfigError> {
         let result = links.into_iter().try_for_each(|link| self.set_link(link));
         self.name_links();
@@ -121,9 +117,10 @@ impl Node {
         result
     }
     fn set_link(&mut self, (mut link, settings): GivenLink) -> Result<(), ConfigError> {
-        // Those of a file have it already.
+        // Links of a file already have their keys.
         let layer = self.config.layers.get(link.layer);
         link_keys::fill(&mut link, &settings, layer)?;
+        // A changed link loses its sessions, so an equal one must stay untouched.
         if let Some(old) = self.known.named(&link.name) {
             let fresh = (link.clone(), settings.clone());
             let running = self.known.given.get(&old);
@@ -131,7 +128,7 @@ impl Node {
                 return Ok(());
             }
             if running.is_some_and(|running| only_keys_differ(running, &fresh))
-                // All shards have a link under one number.
+                // With shards, the key would have to change in all at once.
                 && self.io.mesh.is_none()
                 && self.stack.rekey_link(old, &link.params)
             {
@@ -144,16 +141,16 @@ impl Node {
         self.end_found_links_to(link.peer.node());
         self.make_link((link, settings), false).map(drop)
     }
-    /// A link to a neighbour found by announcements.
+    /// Adds a link to a discovered neighbour.
     pub(super) fn set_found_link(&mut self, link: GivenLink) -> Result<LinkId, ConfigError> {
         self.make_link(link, true)
     }
-    /// All shards have a link under one number, or none has it.
+    /// Adds a link under one number to all shards or to none.
     fn make_link(&mut self, given: GivenLink, found: bool) -> Result<LinkId, ConfigError> {
         let id = self.known.vacant();
         let layer = given.0.layer;
         let place = move |node: &mut Node| node.place_link(id, given.clone(), found);
-        // Whoever owns its layer tells whether it can be.
+        // The owner of the layer decides whether the link is valid.
         self.owner(layer, place.clone())?;
         self.all_but_owner(layer, move |node| {
             if let Err(why) = place(node) {
@@ -182,7 +179,7 @@ impl Node {
         }
         Ok(())
     }
-    /// Removes a link; false when there is none of this name.
+    /// Removes a link; false if none has this name.
     pub fn remove_link(&mut self, name: &str) -> bool {
         let Some(id) = self.known.named(name) else { return false };
         self.end_link(id);
@@ -190,14 +187,16 @@ impl Node {
         self.drain();
         true
     }
-    /// Whoever owns its layer goes first: what it knows of bundles on their way is heard before the link ends elsewhere.
+    /// Ends a link in all shards.
     pub(super) fn end_link(&mut self, id: LinkId) {
+        // The owner of the layer goes first, so that its reports on bundles in flight arrive before the link ends
+        // elsewhere.
         let Some(layer) = self.known.given.get(&id).map(|(link, _)| link.layer) else { return };
         let ended = self.owner(layer, move |node| {
             node.take_link(id);
             Ok(())
         });
-        // A shard that is no more has said all it had to say.
+        // A shard that has ended has nothing more to report.
         drop(ended);
         self.tell_shards();
         self.hear_shards();
@@ -211,10 +210,10 @@ impl Node {
         self.set_link_address(id, link.layer, None);
         tracing::info!("link {} removed", link.name);
     }
-    /// Makes the links those of a configuration file that was read anew.
+    /// Replaces the links by those of a reloaded configuration file.
     ///
     /// # Errors
-    /// When a link needs a layer the node did not start with; nothing is changed then.
+    /// If a link needs a layer that did not exist at start; nothing is changed then.
     pub(super) fn set_links(&mut self, layers: &[LayerConfig], links: Vec<GivenLink>) -> Result<(), String> {
         let mut fresh = Vec::new();
         for (mut link, settings) in links {
@@ -234,7 +233,7 @@ impl Node {
             fresh.push((link, settings));
         }
         let kept: HashSet<&str> = fresh.iter().map(|(link, _)| link.name.as_str()).collect();
-        // Those found by announcements are in no file.
+        // Discovered links are in no file and stay.
         let gone =
             |id: &LinkId, (link, _): &GivenLink| !kept.contains(link.name.as_str()) && !self.known.found.contains(id);
         let gone: Vec<LinkId> =
@@ -244,7 +243,7 @@ impl Node {
     }
 }
 
-/// Whether two links are the same but for the generations of their key.
+/// Returns whether two links differ only in the generations of their key.
 fn only_keys_differ(old: &GivenLink, new: &GivenLink) -> bool {
     let mut old = old.clone();
     if let (LinkParams::Ltp(old), LinkParams::Ltp(new)) = (&mut old.0.params, &new.0.params) {

@@ -1,4 +1,4 @@
-//! The shards of one node: opened together, told together, ended together.
+//! Shards of one node: opened, informed and ended together.
 
 use super::{Handle, Node};
 use crate::config::NodeConfig;
@@ -12,10 +12,10 @@ use farlink_stack::{HeadBudget, Input};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// The thread of a shard, with what it said at its end.
+/// Thread of a shard, with its result.
 pub(super) type Running = JoinHandle<anyhow::Result<()>>;
 
-/// Wakes shard 0 when a shard ends, however it does.
+/// Wakes shard 0 when a shard ends, also by a panic.
 struct Ends(Waker);
 impl Drop for Ends {
     fn drop(&mut self) {
@@ -23,7 +23,7 @@ impl Drop for Ends {
     }
 }
 
-/// Waits for a shard's end.
+/// Waits for the end of a shard.
 pub(super) fn end(running: Running) -> anyhow::Result<()> {
     running.join().map_err(|_| anyhow::anyhow!("a shard has failed"))?
 }
@@ -31,6 +31,7 @@ pub(super) fn end(running: Running) -> anyhow::Result<()> {
 impl Node {
     /// Opens all shards of a node.
     pub(super) fn of_shards(mut config: NodeConfig, log: &LogLevel, count: u8) -> anyhow::Result<Node> {
+        // Set before the division, or each shard would choose its own epoch.
         super::place_plan(&mut config);
         let heads = Arc::new(HeadBudget::new(crate::budget::heads(&config)));
         let part = |own| {
@@ -42,10 +43,12 @@ impl Node {
         };
         let main = Node::open(part(0), log.clone(), None).with_context(|| left_over(&config, count))?;
         let mut nodes = vec![main];
+        // The others share the first one's events thread, so that one file has the events of all.
         for own in 1..count {
             let node = Node::open(part(own), log.clone(), Some(&nodes[0].io.events))?;
             nodes.push(node);
         }
+        // Two steps, because each shard needs the channels of all.
         let door = |node: &Node| node.io.mesh.as_ref().map(|mesh| mesh.door(node.io.poller.waker()));
         let doors: Vec<_> = nodes.iter().filter_map(door).collect();
         for node in &mut nodes {
@@ -71,6 +74,7 @@ impl Node {
             let name = format!("shard {}", node.io.mesh.as_ref().map_or(0, |mesh| mesh.own()));
             let ends = Ends(waker.clone());
             let run = move || {
+                // Dropped at any end of this thread, also after a panic.
                 let _ends = ends;
                 node.run_alone()?;
                 node.take_away();
@@ -80,28 +84,29 @@ impl Node {
         };
         std::mem::take(&mut self.siblings).into_iter().map(start).collect()
     }
-    /// A shard that is no more, and has nothing any more, leaves no folder.
+    /// Removes the folder of a former shard that holds no more bundles.
     fn take_away(self) {
         let own = self.io.mesh.as_ref().map_or(0, |mesh| mesh.own());
         let empty = self.stack.is_open() && self.stack.held() == 0;
         let dir = self.config.store_dir.clone().filter(|_| own >= self.config.stack.node.shards.max(1) && empty);
+        // The store must be closed before its folder is removed.
         drop(self);
         if let Some(dir) = dir {
             let _ = std::fs::remove_dir_all(dir);
         }
     }
-    /// Other threads' doors to all shards but this, of shard 0.
+    /// Handles of all other shards; only shard 0 has them.
     pub fn others(&self) -> Vec<Handle> {
         self.io.mesh.as_ref().map(|mesh| mesh.others.clone()).unwrap_or_default()
     }
-    /// Has each other shard do something, of shard 0.
+    /// Runs a task in each other shard; only for shard 0.
     pub(super) fn each_other(&self, what: impl Fn(&mut Node) + Clone + Send + 'static) {
         for other in self.io.mesh.iter().flat_map(|mesh| &mesh.others) {
             let what = what.clone();
             other.run(move |node| what(node));
         }
     }
-    /// Has the owner of a layer do something, and waits for it.
+    /// Runs a task in the shard that owns a layer, and waits for it.
     pub(super) fn owner<T: Send + 'static>(
         &mut self,
         layer: usize,
@@ -113,6 +118,7 @@ impl Node {
         let (reply, answer) = std::sync::mpsc::channel();
         door.run(move |node| {
             let done = what(node);
+            // Its messages leave before the answer, so that the asking shard can handle them next.
             node.tell_shards();
             drop(reply.send(done));
         });
@@ -121,20 +127,20 @@ impl Node {
             Err(ConfigError { path, expected, hint: "the node is about to end".into() })
         })
     }
-    /// What is to be said to other shards is said now.
+    /// Sends pending messages to other shards.
     pub(super) fn tell_shards(&mut self) {
         if let Some(mesh) = &mut self.io.mesh {
             mesh.flush();
         }
     }
-    /// What other shards have said is heard now.
+    /// Handles pending messages of other shards.
     pub(super) fn hear_shards(&mut self) {
         if let Some(mesh) = &mut self.io.mesh {
             mesh.take(&mut self.io.inputs);
             self.drain();
         }
     }
-    /// Has all shards but the owner of a layer do something.
+    /// Runs a task in all shards except the owner of a layer.
     pub(super) fn all_but_owner(&mut self, layer: usize, what: impl Fn(&mut Node) + Clone + Send + 'static) {
         let owner = self.config.layers.get(layer).map_or(0, |layer| layer.shard);
         if self.is_foreign(layer) {
@@ -146,7 +152,7 @@ impl Node {
             }
         });
     }
-    /// What an operator tells shard 0 about the node, all are told.
+    /// Passes an operator's input for the whole node to all other shards.
     pub(super) fn tell_others(&self, input: &AdminInput) {
         let all = match input {
             AdminInput::SetPlan(_)
@@ -158,22 +164,22 @@ impl Node {
         };
         self.each_other(move |node| node.input(Input::Admin(all.clone())));
     }
-    /// The part of this shard in what the node is told.
+    /// Part of the node's configuration for this shard.
     pub(super) fn part_of(&self, whole: NodeConfig) -> NodeConfig {
         let shards = self.config.stack.shards.as_ref();
         shards.map_or_else(|| whole.clone(), |shards| part(&whole, shards.own, shards.count))
     }
-    /// Whether the layer of a configured link is here.
+    /// Returns whether this shard owns the layer of a link.
     pub fn owns_link(&self, name: &str) -> bool {
         self.known.layer_of(name).is_some_and(|layer| !self.is_foreign(layer))
     }
-    /// Whether a layer is another shard's.
+    /// Returns whether a layer belongs to another shard.
     pub(super) fn is_foreign(&self, layer: usize) -> bool {
         self.io.mesh.as_ref().is_some_and(|mesh| mesh.is_foreign(layer))
     }
 }
 
-/// What to do where a node cannot be divided that must be.
+/// Hint for a node that must be divided but cannot be.
 fn left_over(config: &NodeConfig, count: u8) -> String {
     match config.stack.node.shards < count {
         true => {

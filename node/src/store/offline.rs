@@ -1,4 +1,4 @@
-//! A store without its node: read as it is, or filled anew.
+//! Store without a running node: read unchanged, or newly written.
 
 use super::{files, format_of_readable, unreadable};
 use farlink_base::store::{BundleStore, DiskAction, DiskAnswer, DiskDone, DiskError, DiskOp};
@@ -14,62 +14,62 @@ use std::path::{Path, PathBuf};
 
 /// Most bytes of a payload in memory at once.
 const PART: u64 = 1 << 20;
-/// What is left out of a file where it cannot be read.
+/// Bytes skipped at an unreadable place of a file.
 const BLOCK: u64 = 4096;
 
-/// A bundle found.
+/// Bundle in the store.
 #[derive(Debug)]
 pub struct Found {
-    /// Its number.
+    /// Number of the bundle.
     pub bundle: u64,
-    /// What the store knows of it.
+    /// Index entry of the bundle.
     pub index: IndexEntry,
-    /// Its bytes before the payload's.
+    /// Bytes before the payload.
     pub head: Bytes,
     payload: Payload,
-    /// Its bytes after the payload's.
+    /// Bytes after the payload.
     pub tail: Bytes,
 }
 impl Found {
-    /// Bytes of its payload.
+    /// Length of the payload, bytes.
     pub fn payload_len(&self) -> u64 {
         self.payload.len()
     }
 }
 
-/// Bytes of a file that are damaged or cannot be read.
+/// Range of a file that is damaged or unreadable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Damage {
-    /// The file.
+    /// Damaged file.
     pub file: PathBuf,
-    /// Where they begin.
+    /// Start of the range.
     pub offset: u64,
-    /// How many they are.
+    /// Length of the range.
     pub len: u64,
 }
 
-/// What a store was found to hold.
+/// Contents of a store.
 #[derive(Debug, Default)]
 pub struct Contents {
-    /// Numbers, lengths and formats of its files.
+    /// Number, length and format of each file.
     pub files: Vec<(u32, u64, Option<u32>)>,
     /// Bundles, the most urgent first.
     pub bundles: Vec<Found>,
-    /// Deliveries remembered.
+    /// Identities of delivered bundles.
     pub deliveries: Vec<Remembered>,
-    /// The counter of creation sequences.
+    /// Counter of creation sequence numbers.
     pub counter: u64,
-    /// Numbers up to this one were used.
+    /// Highest bundle number used.
     pub last_bundle: u64,
-    /// Everything that is not whole.
+    /// All damage found.
     pub damage: Vec<Damage>,
 }
 
-/// Where the files are.
+/// Files of the store.
 enum Medium {
-    /// Read, and never changed.
+    /// Existing files, never changed.
     Reading { paths: BTreeMap<u32, PathBuf>, unread: Vec<Damage>, _lock: Option<File> },
-    /// Being made.
+    /// New files, being written.
     Writing(Box<DiskFiles>),
 }
 
@@ -90,7 +90,7 @@ impl Sink<Output> for Said {
     }
 }
 
-/// A store whose node is stopped.
+/// Store of a stopped node.
 pub struct Offline {
     store: LogStore,
     medium: Medium,
@@ -100,14 +100,15 @@ pub struct Offline {
 }
 
 impl Offline {
-    /// Reads a store; what cannot be read of it is damage.
+    /// Reads a store; unreadable parts count as damage.
     ///
     /// # Errors
-    /// When a node has it, there is none, or it is of a newer format.
+    /// If a node uses the store, there is none, or its format is newer.
     pub fn read(dir: &Path) -> anyhow::Result<(Offline, Contents)> {
         if !dir.is_dir() {
             anyhow::bail!("{} is no store\nhint: give the folder that `[store] dir` names", dir.display());
         }
+        // A pipe or link in place of the file is not opened: it could block, or lead elsewhere.
         if let Err(why) = super::owner(dir)
             && why.kind() == io::ErrorKind::InvalidInput
         {
@@ -118,15 +119,16 @@ impl Offline {
             let number =
                 path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse().ok()).unwrap_or(0);
             let format = match format_of_readable(&path) {
-                // What is no file.
+                // Not a regular file.
                 Err(why) if why.kind() == io::ErrorKind::InvalidInput => return Err(unreadable(&path, &why)),
-                // What cannot be read is told as damage later.
+                // Unreadable bytes are reported as damage later.
                 format => format.ok().flatten(),
             };
             super::not_newer(&path, format)?;
             found.files.push((number, path.metadata().map_or(0, |data| data.len()), format));
             paths.insert(number, path);
         }
+        // Locked before the store is opened, so that no node starts meanwhile.
         let medium = Medium::Reading { paths, unread: Vec::new(), _lock: lock(dir)? };
         let mut offline = Offline::new(dir, medium);
         offline.open(&mut found)?;
@@ -135,10 +137,10 @@ impl Offline {
         }
         Ok((offline, found))
     }
-    /// Makes a store in a folder that holds none.
+    /// Creates a store in a folder without one.
     ///
     /// # Errors
-    /// When there is one, or the folder cannot be written.
+    /// If there is one, or the folder cannot be written.
     pub fn make(dir: &Path) -> anyhow::Result<Offline> {
         if !files(dir).map_err(|why| unreadable(dir, &why))?.is_empty() {
             anyhow::bail!("{} holds a store\nhint: import into a new folder", dir.display());
@@ -152,6 +154,7 @@ impl Offline {
         let mut seed = [0; 8];
         let _ = File::open("/dev/urandom").and_then(|file| io::Read::read_exact(&mut &file, &mut seed));
         let config = Config {
+            // No bound of remembered deliveries and no spare files: everything is kept, nothing more is written.
             seed: u64::from_ne_bytes(seed),
             accel: crate::accel(),
             remembered: usize::MAX,
@@ -164,6 +167,7 @@ impl Offline {
     }
     fn open(&mut self, found: &mut Contents) -> anyhow::Result<()> {
         self.tell(Input::Open);
+        // Simulated time: timers of the store fire as soon as nothing else is left to do.
         while !self.said.rest.iter().any(|output| matches!(output, Output::Opened { .. })) {
             if !self.step() {
                 anyhow::bail!("the store {} does not open", self.dir.display());
@@ -192,7 +196,7 @@ impl Offline {
     fn tell(&mut self, input: Input) {
         self.store.handle(self.now, input, &mut self.said);
     }
-    /// Does one operation, or lets time pass; false when nothing is left to happen.
+    /// Performs one operation or advances time; false if nothing is left to do.
     fn step(&mut self) -> bool {
         if let Some(operation) = self.said.operations.pop_front() {
             let result = self.medium.perform(&self.dir, operation.action);
@@ -204,7 +208,7 @@ impl Offline {
         self.tell(Input::Wake);
         true
     }
-    /// Works until the store says what is waited for.
+    /// Runs the store until `wanted` accepts one of its outputs.
     fn until<T>(&mut self, mut wanted: impl FnMut(Output) -> Option<T>) -> anyhow::Result<T> {
         loop {
             for output in std::mem::take(&mut self.said.rest) {
@@ -218,10 +222,10 @@ impl Offline {
         }
     }
 
-    /// Gives the bytes of a bundle's payload, part by part; false where they are damaged.
+    /// Passes a bundle's payload to `take`, part by part; false if it is damaged.
     ///
     /// # Errors
-    /// Those of whoever takes them.
+    /// Errors of `take`.
     pub fn payload(&mut self, found: &Found, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> anyhow::Result<bool> {
         let len = found.payload.len();
         for from in (0..len).step_by(PART as usize) {
@@ -236,10 +240,10 @@ impl Offline {
         }
         Ok(true)
     }
-    /// Keeps a bundle whose payload `give` gives part by part.
+    /// Stores a bundle whose payload `give` supplies part by part.
     ///
     /// # Errors
-    /// When it cannot be read or kept.
+    /// If the payload cannot be read or stored.
     pub fn put(
         &mut self,
         (bundle, index): (u64, IndexEntry),
@@ -250,6 +254,7 @@ impl Offline {
         let mut rope = Payload::new();
         for from in (0..len).step_by(PART as usize) {
             let part = Payload::from(give((len - from).min(PART))?);
+            // A short payload needs no spilling.
             if len <= PART {
                 rope = part;
                 break;
@@ -270,14 +275,15 @@ impl Offline {
         })?;
         refused.map_or(Ok(()), |why| Err(anyhow::anyhow!("{}: {why}", self.dir.display())))
     }
-    /// Keeps what was delivered, under numbers above `last_bundle`, and the counter.
+    /// Stores identities of delivered bundles, numbered from `last_bundle + 1`, and the counter.
     ///
     /// # Errors
-    /// When they cannot be kept.
+    /// If they cannot be stored.
     pub fn remember(&mut self, deliveries: &[Remembered], last_bundle: u64, counter: u64) -> anyhow::Result<()> {
         for (remembered, number) in deliveries.iter().zip(last_bundle + 1..) {
             self.tell(Input::Delete { bundle: BundleHandle(number), remember: Some(*remembered) });
         }
+        // Answers may come in any order; only their number counts.
         let mut left = deliveries.len();
         while left > 0 {
             self.until(|output| matches!(output, Output::Deleted { .. }).then_some(()))?;
@@ -293,6 +299,7 @@ impl Medium {
         match self {
             Medium::Reading { paths, unread, .. } => match action {
                 DiskAction::List => {
+                    // A file that vanished counts as empty.
                     let len = |path: &PathBuf| path.metadata().map_or(0, |data| data.len());
                     Ok(DiskAnswer::Files(paths.iter().map(|(number, path)| (*number, len(path))).collect()))
                 }
@@ -300,7 +307,7 @@ impl Medium {
                     let path = paths.get(&file).ok_or(DiskError::Io)?;
                     Ok(DiskAnswer::Data(read_what_can_be(path, offset, len, unread)))
                 }
-                // What is in the files is all there is; it stays as it is.
+                // The files stay as they are: repairs of the store are not written.
                 DiskAction::Settle { .. } | DiskAction::Write { .. } | DiskAction::Sync { .. } => Ok(DiskAnswer::Done),
                 _ => Err(DiskError::Io),
             },
@@ -335,20 +342,23 @@ fn write(files: &mut DiskFiles, action: DiskAction) -> io::Result<DiskAnswer> {
     }
     Ok(DiskAnswer::Done)
 }
-/// Reads bytes; zeros stand for what cannot be read.
+/// Reads bytes; unreadable ones are replaced by zeros.
 fn read_what_can_be(path: &Path, offset: u64, len: u64, unread: &mut Vec<Damage>) -> Bytes {
     let size = path.metadata().map_or(0, |data| data.len());
     let end = size.min(offset.saturating_add(len));
     let mut bytes = vec![0; usize::try_from(end.saturating_sub(offset)).unwrap_or(0)];
     let opened = open_regular(OpenOptions::new().read(true), path);
+    // One read first: block by block only where the disk reports errors.
     if opened.as_ref().is_ok_and(|file| file.read_exact_at(&mut bytes, offset).is_ok()) {
         return bytes.into();
     }
+    // The failed read may have filled parts of the buffer.
     bytes.fill(0);
     for (part, at) in bytes.chunks_mut(BLOCK as usize).zip((offset..).step_by(BLOCK as usize)) {
         if !opened.as_ref().is_ok_and(|file| file.read_exact_at(part, at).is_ok()) {
             part.fill(0);
             let damage = Damage { file: path.to_path_buf(), offset: at, len: part.len() as u64 };
+            // A place may be read more than once.
             if !unread.contains(&damage) {
                 unread.push(damage);
             }
@@ -356,11 +366,12 @@ fn read_what_can_be(path: &Path, offset: u64, len: u64, unread: &mut Vec<Damage>
     }
     bytes.into()
 }
-/// Locks the store as a node does, where it was ever used.
+/// Locks the store as a node does, if it was ever used.
 fn lock(dir: &Path) -> anyhow::Result<Option<File>> {
     let path = dir.join("lock");
     let file = match open_regular(OpenOptions::new().read(true), &path) {
         Err(why) if why.kind() == io::ErrorKind::InvalidInput => return Err(unreadable(&path, &why)),
+        // A folder copied without its lock file can still be read.
         Err(_) => return Ok(None),
         Ok(file) => file,
     };

@@ -1,5 +1,4 @@
-//! The contents of a store as plain files, which any version of the program reads: each bundle as it goes over a wire, and a
-//! list beside them.
+//! Export and import of a store as plain files that any version reads: each bundle in its wire format, and a list.
 
 use super::offline::{Contents, Damage, Found, Offline};
 use anyhow::Context;
@@ -11,28 +10,28 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// The list: one JSON document a line, the first about the store as a whole.
+/// Name of the list: one JSON document a line, the first about the store as a whole.
 const LIST: &str = "index.jsonl";
-/// Format of the list. Keys may be added to it; the number changes where one is understood differently.
+/// Format of the list. New keys keep the number; a change of meaning raises it.
 const FORMAT: u64 = 1;
 
-/// How much was moved, and what is missing.
+/// Result of an export or import.
 #[derive(Debug, Default)]
 pub struct Moved {
-    /// Bundles moved.
+    /// Number of bundles moved.
     pub bundles: u64,
-    /// Deliveries remembered.
+    /// Identities of delivered bundles moved.
     pub deliveries: u64,
-    /// Bundles whose bytes are damaged: left out.
+    /// Damaged bundles, which were left out.
     pub left_out: Vec<u64>,
     /// All damage found.
     pub damage: Vec<Damage>,
 }
 
-/// The folders of a store's shards.
+/// Folders of a store's shards.
 ///
 /// # Errors
-/// When the folder cannot be listed.
+/// If the folder cannot be listed.
 pub fn shards(dir: &Path) -> Vec<(u8, PathBuf)> {
     let more = crate::shards::left_over(dir);
     let mut numbers: Vec<u8> = std::iter::once(0).chain(more).collect();
@@ -40,16 +39,17 @@ pub fn shards(dir: &Path) -> Vec<(u8, PathBuf)> {
     numbers.into_iter().map(|shard| (shard, crate::shards::folder(dir, shard))).collect()
 }
 
-/// Writes every intact bundle of a store, and what it remembers, as files into a new folder; changes nothing in the store.
+/// Writes every intact bundle of a store and its remembered deliveries into a new folder; the store stays unchanged.
 ///
 /// # Errors
-/// When a node has the store, or the folder exists or cannot be written.
+/// If a node uses the store, or the folder exists or cannot be written.
 pub fn export(dir: &Path, to: &Path) -> anyhow::Result<Moved> {
-    // All are locked before anything is written.
+    // Lock all shards before writing anything.
     let opened: Vec<(u8, Offline, Contents, PathBuf)> = shards(dir)
         .into_iter()
         .map(|(shard, dir)| Offline::read(&dir).map(|(store, found)| (shard, store, found, dir)))
         .collect::<anyhow::Result<_>>()?;
+    // A new folder only, so that two exports never mix.
     std::fs::create_dir(to).with_context(|| format!("{}: a new folder is needed", to.display()))?;
     let list = to.join(LIST);
     let mut lines = BufWriter::new(File::create(&list).with_context(|| list.display().to_string())?);
@@ -62,6 +62,7 @@ pub fn export(dir: &Path, to: &Path) -> anyhow::Result<Moved> {
         writeln!(lines, "{about}")?;
         for bundle in &found.bundles {
             let name = format!("{:020}.bundle", bundle.bundle);
+            // The list names a bundle only after its file is complete.
             match write_bundle(&mut store, bundle, &to.join(&name))? {
                 Some(crc32c) => {
                     writeln!(lines, "{}", line(bundle, shard, &name, crc32c, ran_ms))?;
@@ -80,7 +81,7 @@ pub fn export(dir: &Path, to: &Path) -> anyhow::Result<Moved> {
     lines.into_inner().map_err(|why| why.into_error())?.sync_all()?;
     Ok(moved)
 }
-/// The checksum of what was written; `None`, and no file, where the payload is damaged.
+/// Writes a bundle; returns its checksum, or `None` without a file if the payload is damaged.
 fn write_bundle(store: &mut Offline, bundle: &Found, path: &Path) -> anyhow::Result<Option<u32>> {
     let accel = crate::accel();
     let file = File::create(path).with_context(|| path.display().to_string())?;
@@ -92,6 +93,7 @@ fn write_bundle(store: &mut Offline, bundle: &Found, path: &Path) -> anyhow::Res
     write(&bundle.head)?;
     let whole = store.payload(bundle, &mut write)?;
     write(&bundle.tail)?;
+    // Damage may show at the last byte, when the file exists already.
     if !whole {
         drop(out);
         std::fs::remove_file(path)?;
@@ -102,7 +104,7 @@ fn write_bundle(store: &mut Offline, bundle: &Found, path: &Path) -> anyhow::Res
 }
 fn line(bundle: &Found, shard: u8, file: &str, crc32c: u32, ran_ms: u64) -> Value {
     let index = &bundle.index;
-    // The operating time is this store's: another one gets the age that it gives.
+    // Operating times belong to this store; another one needs the resulting age.
     let waited_ms = index.ran_ms.map_or(0, |stored_ms| ran_ms.saturating_sub(stored_ms));
     json!({
         "bundle": bundle.bundle,
@@ -122,10 +124,10 @@ fn line(bundle: &Found, shard: u8, file: &str, crc32c: u32, ran_ms: u64) -> Valu
     })
 }
 
-/// Makes a store of what was exported.
+/// Creates a store from an export.
 ///
 /// # Errors
-/// When there is a store already, or what was exported is damaged.
+/// If there is a store already, or the export is damaged.
 pub fn import(from: &Path, dir: &Path) -> anyhow::Result<Moved> {
     let list = from.join(LIST);
     let lines = BufReader::new(File::open(&list).with_context(|| list.display().to_string())?).lines();
@@ -151,7 +153,7 @@ pub fn import(from: &Path, dir: &Path) -> anyhow::Result<Moved> {
             moved.bundles += 1;
         }
         let delivered = |line: &Value| {
-            // Contents are known by the secret of the store they were in.
+            // Content fingerprints depend on a secret of the old store.
             let (fingerprint, until) = (fingerprint(line, "delivered")?, DtnTime(number(line, "until")?));
             Ok(Remembered { fingerprint, until, content: 0 })
         };
@@ -190,7 +192,7 @@ fn read_bundle(store: &mut Offline, line: &Value, path: &Path) -> anyhow::Result
         flags: u32::try_from(number(line, "flags")?)?,
     };
     let mut file = open_regular(OpenOptions::new().read(true), path)?;
-    // Checked before any of it is kept.
+    // Verify the checksum before storing anything.
     let (mut crc, mut bytes, mut len) = (0, vec![0; 1 << 20], 0);
     loop {
         let read = file.read(&mut bytes)?;

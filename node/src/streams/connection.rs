@@ -1,4 +1,4 @@
-//! One TCP connection: what is queued on it, written, and acknowledged.
+//! One TCP connection: its queue, output and acknowledgments.
 
 use crate::tls;
 use farlink_base::{Bytes, Duration, Instant, LayerId, LinkId, StreamId, socket};
@@ -8,47 +8,48 @@ use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, Write};
 use std::net::{SocketAddr, TcpStream};
 
-/// How often the kernel is asked what a peer's host acknowledged: at first, and at most while it acknowledges nothing.
+/// First and longest interval between polls of the bytes that the peer's host acknowledged.
 const CONFIRM_MIN: Duration = Duration::from_millis(1);
 const CONFIRM_MAX: Duration = Duration::from_millis(64);
-/// The least that a layer may queue on one stream.
+/// Least room for a layer on one stream.
 pub(super) const ROOM_MIN: u64 = 64 << 10;
-/// Pieces of one `writev`.
+/// Most pieces of one `writev`.
 const PIECES: usize = 256;
 
-/// One connection, or the attempt at one.
+/// Connection, or the attempt at one.
 pub(super) struct Stream {
     pub layer: LayerId,
-    /// The serial numbers of its sockets: one for each address that was tried.
+    /// Serial numbers of its sockets: one for each address tried.
     pub serials: Vec<u64>,
-    /// The link it was opened for; none, if the peer opened it.
+    /// Link that it was opened for; `None` if the peer opened it.
     pub link: Option<LinkId>,
-    /// The log said that it opened; then it says when it ends.
+    /// Whether its opening was logged; its end is logged only then.
     pub told: bool,
-    /// Where it goes, once open.
+    /// Address of the peer, once open.
     pub peer: Option<SocketAddr>,
     pub phase: Phase,
     pub out: VecDeque<Bytes>,
     pub queued: u64,
-    /// Bytes that the kernel is believed to take at one go: what it took of more, or twice what it took whole.
+    /// Estimate of the bytes that the kernel takes at once: the last amount if less than offered, else twice the
+    /// amount.
     pub takes: u64,
-    /// Bytes given to the kernel.
+    /// Bytes passed to the kernel.
     pub sent: u64,
-    /// The layer wants to know what the peer's host acknowledged.
+    /// Polling of acknowledgments, if the layer wants it.
     pub confirm: Option<Confirm>,
     pub readable: bool,
     pub writable: bool,
     pub ended: bool,
-    /// The peer closed its half: nothing more comes, and it may still read.
+    /// The peer closed its half: no more input, but it may still read.
     pub peer_closed: bool,
     pub paused: bool,
     pub listed: bool,
     pub dirty: bool,
-    /// Its records, once secured.
+    /// TLS session, once begun.
     pub tls: Option<Box<tls::Session>>,
 }
 
-/// What the layer was told of the bytes the peer's host acknowledged, and when to look for more.
+/// Acknowledged bytes already reported, and the next poll.
 pub(super) struct Confirm {
     pub told: u64,
     pub at: Option<Instant>,
@@ -56,13 +57,13 @@ pub(super) struct Confirm {
 }
 
 impl Confirm {
-    /// Nothing was told.
+    /// Starts with nothing reported.
     pub fn new() -> Confirm {
         Confirm { told: 0, at: None, wait: CONFIRM_MIN }
     }
 }
 
-/// How far a connection has come.
+/// State of a connection.
 pub(super) enum Phase {
     Resolving,
     Connecting {
@@ -72,7 +73,7 @@ pub(super) enum Phase {
         until: Instant,
     },
     Open(TcpStream),
-    /// The layer is done with it; what is queued still leaves.
+    /// Closed by the layer; queued bytes still leave.
     Closing {
         socket: TcpStream,
         until: Instant,
@@ -88,6 +89,7 @@ impl Stream {
     pub fn write_out(&mut self) -> io::Result<()> {
         let (Phase::Open(socket) | Phase::Closing { socket, .. }) = &mut self.phase else { return Ok(()) };
         let before = self.queued;
+        // Limited by the kernel, which is asked until it refuses: its readiness is reported only on change.
         while self.writable && self.queued > 0 {
             let mut slices = [IoSlice::new(&[]); PIECES];
             let mut count = 0;
@@ -102,6 +104,7 @@ impl Stream {
                 }
                 Err(why) if why.kind() == ErrorKind::WouldBlock => {
                     self.writable = false;
+                    // Less than offered: that is the room for the next time.
                     self.takes = (before - self.queued).max(ROOM_MIN);
                 }
                 Err(why) if why.kind() == ErrorKind::Interrupted => {}
@@ -110,26 +113,28 @@ impl Stream {
         }
         Ok(())
     }
-    /// Bytes were given to the kernel: they will be acknowledged soon.
+    /// Starts polling acknowledgments for new bytes.
     pub fn look_soon(&mut self, now: Instant) {
         let sent = self.sent;
+        // Polling stops while all bytes are acknowledged, so that an idle stream wakes nobody.
         if let Some(confirm) = self.confirm.as_mut().filter(|confirm| confirm.at.is_none() && confirm.told < sent) {
             (confirm.at, confirm.wait) = (Some(now + CONFIRM_MIN), CONFIRM_MIN);
         }
     }
-    /// Looks what was acknowledged, again soon where that was something, and ever more rarely where it was nothing.
+    /// Polls acknowledgments; the interval is short after progress, and doubles without.
     pub fn look(&mut self, id: StreamId, now: Instant, inputs: &mut VecDeque<Input>) {
         let more = self.tell_confirmed(id, inputs);
         let sent = self.sent;
         if let Some(confirm) = &mut self.confirm {
+            // The interval grows for peers that sleep or are unreachable.
             confirm.wait = if more { CONFIRM_MIN } else { (confirm.wait * 2).min(CONFIRM_MAX) };
             confirm.at = (confirm.told < sent).then_some(now + confirm.wait);
         }
     }
-    /// Tells the layer what the peer's host acknowledged; whether that is more than it was told before.
+    /// Reports newly acknowledged bytes to the layer; returns whether there were any.
     pub fn tell_confirmed(&mut self, id: StreamId, inputs: &mut VecDeque<Input>) -> bool {
         let (Phase::Open(socket), Some(confirm)) = (&self.phase, &mut self.confirm) else { return false };
-        // What cannot be asked any more counts as not acknowledged.
+        // If the kernel cannot be asked, nothing more counts as acknowledged.
         let Ok(unacknowledged) = stream::unacknowledged(socket) else { return false };
         let bytes = self.sent.saturating_sub(unacknowledged);
         let more = bytes > confirm.told;
@@ -139,17 +144,20 @@ impl Stream {
         }
         more
     }
-    /// Tells the layer about room once the kernel has all there was: what it does not take yet ages in the layer. It is as
-    /// much as the kernel is believed to take at once, while `bound` bytes at most wait in it to be sent.
+    /// Reports room to the layer once the queue here is empty.
     pub fn tell_room(&mut self, id: StreamId, written: u64, bound: u64, inputs: &mut VecDeque<Input>) {
+        // Bundles that wait in the layer still age correctly, so room is no more than the kernel takes at once, with at
+        // most `bound` unsent bytes in it.
         let Phase::Open(socket) = &self.phase else { return };
+        // Room is reported after progress only; a full kernel reports writability first.
         if written == 0 || self.queued > 0 {
             return;
         }
         if written >= self.takes {
+            // All was taken, so there may be more room: grow step by step up to the bound.
             self.takes = (2 * self.takes).min(bound);
         }
-        // A kernel that does not say takes what it took before.
+        // Without an answer of the kernel, assume that it is empty.
         let unsent = stream::unsent(socket).unwrap_or(0);
         let room = bound.saturating_sub(unsent).min(self.takes).max(ROOM_MIN.min(bound));
         inputs.push_back(Input::Socket(self.layer, socket::Input::Writable { stream: id, room }));

@@ -1,4 +1,4 @@
-//! How streams begin: where peers are, connecting to them, and accepting those that come.
+//! Opening of streams: addresses of peers, connecting, accepting.
 
 use super::connection::{Phase, ROOM_MIN};
 use super::{CONNECT_TIMEOUT, Register, Streams, canonical};
@@ -12,50 +12,52 @@ use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 
-/// What connecting needs from the rest of the node.
+/// Parts of the node that connecting needs.
 pub struct Connector<'a> {
-    /// Where sockets are watched.
+    /// Poller and tag of sockets.
     pub register: (&'a Poller, u64),
-    /// Who resolves names.
+    /// Resolver of host names.
     pub resolver: &'a Resolver<Wanted>,
-    /// Where inputs for the stack go.
+    /// Queue of inputs for the stack.
     pub inputs: &'a mut VecDeque<Input>,
 }
 
 impl Streams {
-    /// Where the peer of a layer's link is from the next attempt on; `None` forgets the link.
+    /// Sets the address of a link's peer for the next attempt; `None` forgets the link.
     pub fn set_address(&mut self, layer: LayerId, link: LinkId, address: Option<String>) {
         match address {
             Some(address) => drop(self.addresses.insert(link, (layer, address))),
             None => {
                 self.addresses.remove(&link);
+                // A later link of this number gets its own warning.
                 self.unreachable.remove(&link);
             }
         }
     }
-    /// Finds out where a link's peer is, so that its layer knows it when it connects.
+    /// Looks up the address of a link's peer, so that the layer recognizes it when it connects.
     pub fn locate(&self, link: LinkId, resolver: &Resolver<Wanted>, inputs: &mut VecDeque<Input>) {
         let Some((_, name)) = self.addresses.get(&link) else { return };
         match resolver.ask(Wanted::Peer(link), name) {
             Some((_, addresses)) => self.located(link, &addresses, inputs),
-            // Until the answer comes it is nowhere.
+            // Unknown until the answer.
             None => self.located(link, &[], inputs),
         }
     }
-    /// A link's peer is at these addresses.
+    /// Reports the addresses of a link's peer.
     pub fn located(&self, link: LinkId, addresses: &[SocketAddr], inputs: &mut VecDeque<Input>) {
         let Some((layer, _)) = self.addresses.get(&link) else { return };
         let addresses = addresses.iter().map(|address| canonical(*address)).collect();
         inputs.push_back(Input::Socket(*layer, socket::Input::Located { link, addresses }));
     }
 
-    /// Accepts what waits on a listener.
+    /// Accepts pending connections of a listener.
     pub fn accept(&mut self, now: Instant, listener: usize, register: &impl Register, inputs: &mut VecDeque<Input>) {
         loop {
             let Some((layer, socket)) = self.listeners.get(listener) else { return };
             let layer = *layer;
             match socket.accept() {
                 Ok((socket, from)) => {
+                    // Small segments such as acknowledgments must not wait for more data.
                     let ready = socket.set_nonblocking(true).and_then(|()| socket.set_nodelay(true));
                     let serial = self.next_serial();
                     if ready.and_then(|()| register.stream(&socket, serial)).is_ok() {
@@ -65,7 +67,9 @@ impl Streams {
                     }
                 }
                 Err(why) if why.kind() == ErrorKind::WouldBlock => return,
+                // The peer gave up before it was accepted; others may wait behind it.
                 Err(why) if matches!(why.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted) => {}
+                // Usually out of descriptors, of which no event reports the end.
                 Err(why) => {
                     tracing::warn!("cannot accept a connection: {why}; trying again in a second");
                     self.accept_again = Some(now + Duration::from_secs(1));
@@ -91,12 +95,13 @@ impl Streams {
             None => self.fail(stream, io.inputs),
         }
     }
-    /// The addresses of a peer are known: tries them in order.
+    /// Tries the resolved addresses of a peer, in order.
     pub fn resolved(&mut self, stream: StreamId, addresses: Vec<SocketAddr>, now: Instant, io: &mut Connector<'_>) {
         let link = self.streams.get(&stream).and_then(|stream| stream.link);
         if let Some(link) = link.filter(|_| !addresses.is_empty()) {
             self.located(link, &addresses, io.inputs);
         }
+        // The layer may have closed the stream meanwhile.
         if self.streams.get(&stream).is_some_and(|s| matches!(s.phase, Phase::Resolving)) {
             self.try_next(stream, addresses.into(), now, io);
         }
@@ -110,6 +115,7 @@ impl Streams {
     ) {
         while let Some(to) = addresses.pop_front() {
             let serial = self.next_serial();
+            // Peers recognize a node by its listening address, so connections come from there.
             let from = self.streams.get(&id).and_then(|stream| self.home(stream.layer, &to));
             let attempt = stream::connect(&to, from.as_ref());
             let attempt = attempt.and_then(|socket| io.register.stream(&socket, serial).map(|()| socket));
@@ -129,20 +135,23 @@ impl Streams {
         self.fail(id, io.inputs);
     }
 
-    /// Where a layer's connections to `to` come from: the one address it listens at there, by which its peers know
-    /// it; where it has none or several, the kernel chooses.
+    /// Local address for connections to `to`: the only listening address of the layer that fits, by which peers know
+    /// it; otherwise the kernel chooses.
     pub(super) fn home(&self, layer: LayerId, to: &SocketAddr) -> Option<SocketAddr> {
         let local = |ip: IpAddr| matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
         let reach = |ip: IpAddr| (ip.is_ipv4(), ip.is_loopback(), local(ip));
         let own = self.listeners.iter().filter(|(of, _)| *of == layer);
         let places = own.filter_map(|(_, listener)| listener.local_addr().ok());
+        // Only an address of the same reach can be the source: loopback, link-local or global.
         let mut homes = places.filter(|at| !at.ip().is_unspecified() && reach(at.ip()) == reach(to.ip()));
+        // With several candidates, choosing one would be a guess.
         let mut home = homes.next().filter(|_| homes.next().is_none())?;
+        // The listening port itself is taken.
         home.set_port(0);
         Some(home)
     }
 
-    /// A connection did not come about. Said once until one does.
+    /// Logs a failed attempt, once until one succeeds.
     pub(super) fn missed(&mut self, id: StreamId, to: SocketAddr, why: &io::Error) {
         let link = self.streams.get(&id).and_then(|stream| stream.link);
         if link.is_some_and(|link| self.unreachable.insert(link)) {
@@ -156,19 +165,20 @@ impl Streams {
         let from = canonical(from);
         stream.peer = Some(from);
         if let Phase::Open(socket) = &stream.phase {
-            // A kernel that does not know it has more unsent, which makes ages less exact.
+            // A kernel without this option queues more unsent bytes, which makes bundle ages less exact.
             let _ = stream::bound_unsent(socket, u32::try_from(self.bounds.queue).unwrap_or(u32::MAX));
         }
         if let Some(link) = stream.link {
             self.unreachable.remove(&link);
         }
-        // Who comes and goes all the time, or in crowds from one place, is told of once a minute.
+        // Frequent connections from one address are logged once a minute.
         if let Some(times) = self.comings.say(from.ip(), std::time::Instant::now()) {
             let how = if id.is_passive() { "connected from" } else { "connected to" };
             tracing::info!("{how} {from}{}", more(times));
             stream.told = true;
         }
         inputs.push_back(Input::Socket(stream.layer, socket::Input::Opened { stream: id, from }));
+        // A first small room; more after the kernel has taken it.
         inputs.push_back(Input::Socket(
             stream.layer,
             socket::Input::Writable { stream: id, room: self.bounds.queue.min(ROOM_MIN) },

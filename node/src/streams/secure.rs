@@ -1,4 +1,4 @@
-//! TLS on streams: begun when a layer asks, records sealed and opened at the edge of the queue.
+//! TLS on streams: started by a layer; records are sealed and opened next to the queue.
 
 use super::Streams;
 use crate::log::more;
@@ -8,13 +8,12 @@ use farlink_stack::Input;
 use std::collections::VecDeque;
 
 impl Streams {
-    /// What layers show and whom they believe where their sessions are secured.
+    /// Sets the credentials of a layer's secured sessions.
     pub fn set_credentials(&mut self, layer: LayerId, credentials: Credentials) {
         self.credentials.insert(layer, credentials);
     }
 
-    /// Begins TLS on a stream: from now on its bytes are inside records. A client asks for `name`, or for the
-    /// host of the link's address.
+    /// Starts TLS on a stream. A client asks for `name`, or for the host of the link's address.
     // 9174-4.4-1, 9174-4.4.3-3, 9174-4.4.4.2-2
     pub fn start_tls(&mut self, id: StreamId, server: bool, name: Option<String>, inputs: &mut VecDeque<Input>) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
@@ -33,24 +32,25 @@ impl Streams {
         match session {
             Ok(session) => {
                 stream.tls = Some(Box::new(session));
+                // A client's first record is there at once.
                 self.seal(id, inputs);
             }
             Err(why) => self.insecure(id, &why, inputs),
         }
     }
-    /// TLS ends a stream.
+    /// Ends a stream for a TLS error.
     // 9174-4.4.3-9
     pub(super) fn insecure(&mut self, id: StreamId, why: &str, inputs: &mut VecDeque<Input>) {
         self.warn(id, why);
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        // The peer is told, as far as its host takes it at once.
+        // Send the alert, as far as the kernel takes it at once.
         if let Some(records) = stream.tls.as_mut().and_then(|tls| tls.take().ok()).flatten() {
             stream.push(records);
             let _ = stream.write_out();
         }
         self.fail(id, inputs);
     }
-    /// Says why a peer is not believed, now and then.
+    /// Logs why a peer is not trusted, with a limited rate.
     fn warn(&mut self, id: StreamId, why: &str) {
         let peer = self.streams.get(&id).and_then(|stream| stream.peer);
         let from = peer.map_or_else(|| "a peer".into(), |peer| peer.to_string());
@@ -59,7 +59,7 @@ impl Streams {
             tracing::warn!("TLS with {from}: {why}{}", more(times));
         }
     }
-    /// Queues what TLS has to say.
+    /// Queues records that TLS wants to send.
     pub(super) fn seal(&mut self, id: StreamId, inputs: &mut VecDeque<Input>) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         match stream.tls.as_mut().map(|tls| tls.take()) {
@@ -71,7 +71,7 @@ impl Streams {
             Some(Ok(None)) | None => {}
         }
     }
-    /// Opens records that came; what was inside is the layer's.
+    /// Opens received records and passes their contents to the layer.
     pub(super) fn unseal(&mut self, id: StreamId, records: &[u8], inputs: &mut VecDeque<Input>) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let Some(session) = stream.tls.as_mut() else { return };
@@ -81,6 +81,7 @@ impl Streams {
             Err(why) => return self.insecure(id, &why, inputs),
         };
         if let Some(proven) = heard.proven {
+            // A contradiction is logged here, but the layer decides whether to continue.
             let contradicts = heard.contradicts.is_some();
             if let Some(why) = heard.contradicts {
                 self.warn(id, &why);
@@ -91,9 +92,11 @@ impl Streams {
             let data = Payload::from(plain.freeze());
             inputs.push_back(Input::Socket(layer, socket::Input::Data { stream: id, data }));
         }
+        // Handshake and alerts may have produced records.
         self.seal(id, inputs);
         if heard.ended
             && let Some(stream) = self.streams.get_mut(&id).filter(|stream| !stream.peer_closed)
+        // After a close_notify, further bytes are not authenticated and are not read.
         {
             (stream.peer_closed, stream.readable) = (true, false);
             inputs.push_back(Input::Socket(layer, socket::Input::Closed { stream: id, error: false }));
@@ -101,7 +104,7 @@ impl Streams {
     }
 }
 
-/// The host of a `host:port`, an IPv6 address without its brackets.
+/// Host of `host:port`, without the brackets of an IPv6 address.
 fn host_of(address: &str) -> String {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     host.trim_start_matches('[').trim_end_matches(']').to_string()

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 const BOUNDS: Bounds = Bounds { queue: QUEUE_BOUND, read: 1 << 20 };
 
-/// Both ends of one connection in one table, run until something is so.
+/// Both ends of connections in one table of streams.
 struct World {
     streams: Streams,
     poller: Poller,
@@ -106,7 +106,7 @@ fn closed(seen: &[Input], id: StreamId) -> Option<bool> {
 
 /// Keeps 9174-4.1-8.
 #[test]
-fn what_is_written_arrives_whole_then_the_end_in_good_order() {
+fn written_bytes_arrive_before_clean_end() {
     let mut world = World::new();
     let active = world.connect(0);
     world.run(|seen| opened(seen).len() == 2);
@@ -122,7 +122,7 @@ fn what_is_written_arrives_whole_then_the_end_in_good_order() {
 }
 
 #[test]
-fn small_writes_of_neither_end_wait_for_one_another() {
+fn small_writes_are_not_delayed() {
     let mut world = World::new();
     world.connect(0);
     world.run(|seen| opened(seen).len() == 2);
@@ -133,7 +133,7 @@ fn small_writes_of_neither_end_wait_for_one_another() {
 }
 
 #[test]
-fn a_peer_that_closed_its_half_still_hears_what_is_written() {
+fn half_closed_peer_still_receives() {
     let mut world = World::new();
     let address = world.streams.listeners[0].1.local_addr().unwrap();
     let mut peer = TcpStream::connect(address).unwrap();
@@ -150,7 +150,7 @@ fn a_peer_that_closed_its_half_still_hears_what_is_written() {
         io::Read::read_to_end(&mut peer, &mut answer).map(|_| answer.len())
     });
     while !reader.is_finished() {
-        // The kernel is asked, too: it does not take all at once.
+        // One more turn of the poller: the kernel does not take all at once.
         let asked = std::cell::Cell::new(false);
         world.run(|_| asked.replace(true));
     }
@@ -160,23 +160,23 @@ fn a_peer_that_closed_its_half_still_hears_what_is_written() {
 }
 
 #[test]
-fn last_words_and_the_end_that_come_at_once_are_both_heard() {
+fn final_data_arrives_with_end() {
     let mut world = World::new();
     let address = world.streams.listeners[0].1.local_addr().unwrap();
     let mut peer = TcpStream::connect(address).unwrap();
     world.run(|seen| !opened(seen).is_empty());
     let passive = world.passive().unwrap();
-    // Both are there before the poller is asked again.
+    // Data and end arrive before the next poll.
     io::Write::write_all(&mut peer, b"goodbye").unwrap();
     drop(peer);
     std::thread::sleep(std::time::Duration::from_millis(20));
     world.run(|seen| received(seen, passive) == 7 && closed(seen, passive) == Some(false));
 }
 
-/// RFC 9174 4.1: by FIN, where all that the peer said was read.
 /// Keeps 9174-4.1-8.
 #[test]
-fn who_is_dropped_reads_the_end_and_no_reset() {
+fn dropped_peer_reads_fin_not_reset() {
+    // RFC 9174 section 4.1: a connection whose input was all read closes by FIN.
     for abort in [false, true] {
         let mut world = World::new();
         let address = world.streams.listeners[0].1.local_addr().unwrap();
@@ -190,7 +190,7 @@ fn who_is_dropped_reads_the_end_and_no_reset() {
         assert_eq!(io::Read::read_to_end(&mut peer, &mut heard).ok(), Some(0), "abort: {abort}");
     }
 }
-/// Bytes of room that a stream's layer was given, each time.
+/// Room reported to a stream's layer, each time.
 fn rooms(seen: &[Input], of: StreamId) -> Vec<u64> {
     let room = |input: &Input| match input {
         Input::Socket(_, socket::Input::Writable { stream, room }) if *stream == of => Some(*room),
@@ -203,7 +203,7 @@ fn world_has_read(seen: &[Input]) -> bool {
 }
 
 #[test]
-fn a_paused_stream_is_not_read_and_its_peer_is_told_of_room_only_as_it_drains() {
+fn paused_stream_is_not_read() {
     let mut world = World::new();
     let active = world.connect(0);
     world.run(|seen| opened(seen).len() == 2);
@@ -220,16 +220,16 @@ fn a_paused_stream_is_not_read_and_its_peer_is_told_of_room_only_as_it_drains() 
     assert!(rooms(&world.seen, active).iter().all(|room| (ROOM_MIN..=QUEUE_BOUND).contains(room)));
 }
 
-/// A layer gets room for what the kernel takes at one go, more where it took all, and little where it takes nothing.
 #[test]
-fn layer_queues_little_more_than_the_kernel_takes() {
+fn layer_queue_follows_kernel_buffer() {
+    // A layer gets as much room as the kernel takes at once, more after it took all, and little while it takes nothing.
     let mut world = World::new();
     let active = world.connect(0);
     world.run(|seen| opened(seen).len() == 2);
     let passive = world.passive().unwrap();
     let (mut most, mut told) = (0, 0);
     for round in 0..200 {
-        // The peer reads, and reads no more from here on.
+        // The peer reads for 100 rounds only.
         world.streams.pause(passive, round >= 100);
         let rooms = rooms(&world.seen, active);
         if rooms.len() > told {
@@ -244,7 +244,7 @@ fn layer_queues_little_more_than_the_kernel_takes() {
     assert!(queued > 0 && queued <= 4 * ROOM_MIN, "{queued} bytes wait in the node, {most} at most were given room");
 }
 
-/// Peers at these addresses that have each sent so many bytes, of which nothing is read yet; where each stream comes from.
+/// Peers at these addresses that each sent `bytes` unread bytes, and the address of each stream.
 fn crowd(world: &mut World, places: &[String], bytes: usize) -> (Vec<TcpStream>, BTreeMap<StreamId, IpAddr>) {
     let address = world.streams.listeners[0].1.local_addr().unwrap();
     let from = |place: &String| stream::connect(&address, Some(&format!("{place}:0").parse().unwrap())).unwrap();
@@ -270,7 +270,7 @@ fn crowd(world: &mut World, places: &[String], bytes: usize) -> (Vec<TcpStream>,
 }
 
 #[test]
-fn streams_of_one_address_share_a_turn() {
+fn streams_of_one_address_share_turn() {
     let mut world = World::new();
     let mut places = vec!["127.0.0.1".to_string(); 20];
     places.push("127.0.0.2".into());
@@ -292,7 +292,7 @@ fn streams_of_one_address_share_a_turn() {
 }
 
 #[test]
-fn streams_of_many_addresses_share_a_turn() {
+fn streams_of_many_addresses_share_turn() {
     let mut world = World::new();
     let places: Vec<String> = (1..=200).map(|n| format!("127.0.0.{n}")).collect();
     let (_peers, places) = crowd(&mut world, &places, 64 << 10);
@@ -309,7 +309,7 @@ fn streams_of_many_addresses_share_a_turn() {
 }
 
 #[test]
-fn a_layer_that_asks_is_told_what_the_peers_host_has_and_nobody_else() {
+fn confirmed_bytes_reach_asking_layer_only() {
     let mut world = World::new();
     let active = world.connect(0);
     world.run(|seen| opened(seen).len() == 2);
@@ -323,7 +323,7 @@ fn a_layer_that_asks_is_told_what_the_peers_host_has_and_nobody_else() {
     world.streams.confirm(active, now);
     world.run(|seen| confirmed(seen) == [(active, 1000)]);
     assert_eq!((received(&world.seen, passive), world.streams.next_timeout()), (0, None), "its node read nothing");
-    // More than the buffers of both kernels hold: the rest is never confirmed.
+    // More than both kernels buffer: the rest is never acknowledged.
     for _ in 0..8 {
         world.streams.write(active, &Payload::fill(1, QUEUE_BOUND), &mut world.inputs);
     }
@@ -339,7 +339,7 @@ fn a_layer_that_asks_is_told_what_the_peers_host_has_and_nobody_else() {
 }
 
 #[test]
-fn the_last_that_was_confirmed_is_told_before_the_end() {
+fn last_confirmation_precedes_end() {
     let mut world = World::new();
     let active = world.connect(0);
     world.run(|seen| opened(seen).len() == 2);
@@ -356,7 +356,7 @@ fn the_last_that_was_confirmed_is_told_before_the_end() {
 }
 
 #[test]
-fn who_listens_at_one_address_is_known_by_it_when_connecting_too() {
+fn outgoing_connection_uses_listener_address() {
     let mut world = World::at("127.0.0.9:0");
     let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap();
     world.streams.set_address(LayerId(0), LinkId(7), Some(elsewhere.local_addr().unwrap().to_string()));
@@ -369,7 +369,7 @@ fn who_listens_at_one_address_is_known_by_it_when_connecting_too() {
 }
 
 #[test]
-fn a_link_gets_an_address_and_loses_it() {
+fn link_address_can_be_removed() {
     let mut world = World::new();
     let (_, address) = world.streams.addresses[&LinkId(0)].clone();
     world.streams.set_address(LayerId(0), LinkId(7), Some(address));
@@ -387,7 +387,7 @@ fn a_link_gets_an_address_and_loses_it() {
 }
 
 #[test]
-fn a_stream_that_is_to_be_secured_ends_where_there_are_no_certificates() {
+fn secured_stream_ends_without_certificates() {
     let mut world = World::new();
     let active = world.connect(0);
     world.run(|seen| opened(seen).len() == 2);
@@ -396,7 +396,7 @@ fn a_stream_that_is_to_be_secured_ends_where_there_are_no_certificates() {
     world.run(|seen| closed(seen, active) == Some(true) && closed(seen, passive).is_some());
 }
 
-/// A world whose streams are secured: the active one with the first certificate.
+/// World with secured streams; the active end has the first certificate.
 fn secured(certificates: [&str; 2]) -> (World, StreamId, StreamId, tempfile::TempDir) {
     let (folder, certificates) = crate::tls::tests::credentials(certificates);
     let mut world = World::new();
@@ -419,7 +419,7 @@ fn proven(seen: &[Input], id: StreamId) -> Option<Vec<String>> {
 
 /// Keeps 9174-4.4-1.
 #[test]
-fn a_secured_stream_proves_both_ends_carries_long_data_both_ways_and_ends_in_order() {
+fn secured_stream_proves_both_ends() {
     let (mut world, active, passive, _folder) = secured(["ipn:1.0", "ipn:2.0"]);
     world.run(|seen| proven(seen, active).is_some() && proven(seen, passive).is_some());
     assert_eq!(proven(&world.seen, active).unwrap(), ["ipn:2.0"]);
@@ -436,7 +436,7 @@ fn a_secured_stream_proves_both_ends_carries_long_data_both_ways_and_ends_in_ord
 }
 
 #[test]
-fn a_paused_secured_stream_is_not_read() {
+fn paused_secured_stream_stays_unread() {
     let (mut world, active, passive, _folder) = secured(["ipn:1.0", "ipn:2.0"]);
     world.run(|seen| proven(seen, passive).is_some());
     world.streams.pause(passive, true);
@@ -449,15 +449,15 @@ fn a_paused_secured_stream_is_not_read() {
 
 /// Keeps 9174-4.4.3-9.
 #[test]
-fn a_stream_whose_peer_is_not_believed_ends_on_both_sides_and_proves_nothing() {
-    // An empty name: of another authority.
+fn untrusted_peer_ends_stream() {
+    // An empty name stands for another authority.
     let (mut world, active, passive, _folder) = secured(["ipn:1.0", ""]);
     world.run(|seen| closed(seen, active) == Some(true) && closed(seen, passive) == Some(true));
     assert!(proven(&world.seen, active).is_none());
 }
 
 #[test]
-fn who_cannot_be_reached_is_reported_closed_by_an_error() {
+fn unreachable_peer_closes_with_error() {
     let mut world = World::new();
     for link in [1, 2] {
         let id = world.connect(link);

@@ -1,4 +1,4 @@
-//! Certificates of nodes: the Node IDs in them (RFC 9174 section 4.4.1), and a small authority to try them with.
+//! Certificates of nodes: the Node IDs in them (RFC 9174 section 4.4.1), and a small authority for tests.
 
 use farlink_base::EndpointId;
 use rcgen::{
@@ -14,18 +14,21 @@ use x509_cert::der::{Decode, Encode};
 use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::{GeneralName, OtherName};
 
-/// `id-on-bundleEID` (RFC 9174 section 8.11): the form of name that is a Node ID.
+/// `id-on-bundleEID` (RFC 9174 section 8.11): name form of a Node ID.
 const BUNDLE_EID: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.8.11");
-/// `id-kp-bundleSecurity` (RFC 9174 section 8.11): what the certificate is for.
+/// `id-kp-bundleSecurity` (RFC 9174 section 8.11): purpose of the certificate.
 const BUNDLE_SECURITY: &[u64] = &[1, 3, 6, 1, 5, 5, 7, 3, 35];
 /// `id-ce-subjectAltName` (RFC 5280 section 4.2.1.6).
 const ALTERNATIVE_NAMES: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.17");
-/// Clocks that are behind by this much believe a new certificate.
+/// Clocks this far behind still accept a new certificate.
 const BEHIND: Duration = Duration::from_secs(86_400);
 
-/// The Node IDs a certificate names; none where it cannot be read. Other endpoint IDs in it are ignored (RFC 9174 4.4.1):
-/// whoever may speak for an application does not speak for its node.
+/// Node IDs that a certificate names; empty if it is unreadable.
+///
+/// Other endpoint IDs are ignored (RFC 9174 section 4.4.1): the owner of an application's endpoint may not speak for
+/// the node.
 pub fn node_ids(certificate: &CertificateDer<'_>) -> Vec<String> {
+    // An unreadable certificate proves nothing, but the handshake has its own checks.
     let Ok(certificate) = Certificate::from_der(certificate) else { return Vec::new() };
     let extensions = certificate.tbs_certificate.extensions.unwrap_or_default();
     let names = extensions.iter().filter(|extension| extension.extn_id == ALTERNATIVE_NAMES);
@@ -33,7 +36,7 @@ pub fn node_ids(certificate: &CertificateDer<'_>) -> Vec<String> {
     names.flat_map(|names| names.0).filter_map(|name| bundle_eid(&name)).filter(|eid| is_node_id(eid)).collect()
 }
 
-/// Whether this is the name of a node that others know; some leave out the slash that ends a `dtn` one.
+/// Returns whether the name is a public node ID; some tools omit the slash at the end of `dtn` names.
 fn is_node_id(text: &str) -> bool {
     let endpoint = text.parse().or_else(|_| format!("{text}/").parse());
     endpoint.is_ok_and(|id: EndpointId| id.is_node_id() && !id.is_null() && !id.is_here())
@@ -46,16 +49,16 @@ fn bundle_eid(name: &GeneralName) -> Option<String> {
         return None;
     }
     let text = value.decode_as::<Ia5StringRef<'_>>().map(|text| text.as_str().to_string());
-    // Some tools know no other text.
+    // Some tools write UTF8String only.
     text.or_else(|_| value.decode_as::<Utf8StringRef<'_>>().map(|text| text.as_str().to_string())).ok()
 }
 
-/// A certificate and its private key, in PEM.
+/// Certificate and private key, PEM.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Made {
-    /// The certificate.
+    /// Certificate in PEM.
     pub certificate: String,
-    /// The key: whoever has it is who the certificate names.
+    /// Private key of the certificate, in PEM.
     pub key: String,
 }
 impl std::fmt::Debug for Made {
@@ -64,10 +67,10 @@ impl std::fmt::Debug for Made {
     }
 }
 
-/// Makes an authority; certificates of nodes are signed with its key.
+/// Creates an authority, whose key signs certificates of nodes.
 ///
 /// # Errors
-/// When the library refuses.
+/// If the library refuses.
 pub fn authority(valid: Duration) -> Result<Made, rcgen::Error> {
     let key = KeyPair::generate()?;
     let certificate = authority_params(&key, valid)?.self_signed(&key)?;
@@ -76,9 +79,10 @@ pub fn authority(valid: Duration) -> Result<Made, rcgen::Error> {
 
 pub(super) fn authority_params(key: &KeyPair, valid: Duration) -> Result<CertificateParams, rcgen::Error> {
     let mut params = CertificateParams::new(Vec::new())?;
-    // Two authorities are told apart by name.
+    // The name distinguishes authorities.
     let number = params.key_identifier(key).iter().take(4).fold(0u32, |number, byte| number << 8 | u32::from(*byte));
     params.distinguished_name.push(DnType::CommonName, format!("Farlink test authority {number:08x}"));
+    // No intermediates: this authority signs nodes only.
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     hold(&mut params, valid);
@@ -91,10 +95,10 @@ fn hold(params: &mut CertificateParams, valid: Duration) {
     params.not_after = (now + valid).into();
 }
 
-/// Makes the certificate of a node with these Node IDs, reached at these hosts (names or addresses).
+/// Creates the certificate of a node with these Node IDs, reached at these hosts (names or addresses).
 ///
 /// # Errors
-/// When a name cannot be in a certificate, or the key is none.
+/// If a name is not allowed in a certificate, or the authority's key is invalid.
 pub fn of_node(authority: &Made, node_ids: &[String], hosts: &[String], valid: Duration) -> anyhow::Result<Made> {
     let key = KeyPair::from_pem(&authority.key)?;
     let signer = Issuer::new(authority_params(&key, valid)?, key);
@@ -104,14 +108,16 @@ pub fn of_node(authority: &Made, node_ids: &[String], hosts: &[String], valid: D
     Ok(Made { certificate: certificate.pem(), key: key.serialize_pem() })
 }
 
-/// What the certificate of a node says (RFC 9174 4.4.2).
+/// Contents of a node's certificate (RFC 9174 section 4.4.2).
 // 9174-4.4.2-1, 9174-4.4.2-4, 9174-4.4.2.1-1, 9174-4.4.3-5, 9174-4.4.3-8
 pub(super) fn node_params(node_ids: &[String], hosts: &[String], valid: Duration) -> anyhow::Result<CertificateParams> {
     let mut params = CertificateParams::new(Vec::new())?;
+    // For people; verification uses alternative names only.
     params.distinguished_name.push(DnType::CommonName, node_ids.first().map_or("node", String::as_str));
     params.is_ca = IsCa::ExplicitNoCa;
     params.use_authority_key_identifier_extension = true;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    // Some TLS software accepts a certificate only with its role among the purposes.
     params.extended_key_usages = vec![
         ExtendedKeyUsagePurpose::ServerAuth,
         ExtendedKeyUsagePurpose::ClientAuth,

@@ -1,9 +1,8 @@
-//! TLS 1.3 of the stream layers (RFC 9174 section 4.4): what a node shows and whom it believes, and the
-//! records of one stream. When TLS begins, and which node a peer must prove to be, a layer decides.
+//! TLS 1.3 for the stream layers (RFC 9174 section 4.4): credentials of a node, and the records of one stream.
 //!
-//! Both sides show a certificate. What a certificate says of nodes are the Node IDs in its subject alternative
-//! names ([`certificate`]); one that names none is believed of the host it names: the one this side connected to, or the
-//! address that connected.
+//! A layer decides when TLS begins and which node the peer must prove to be. Both sides present a certificate. It
+//! proves the Node IDs in its subject alternative names ([`certificate`]); without one it proves a host: the name this
+//! side connected to, or the address of the client.
 
 pub mod certificate;
 mod verify;
@@ -19,23 +18,23 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The files of a node, in PEM.
+/// Credential files of a node, PEM.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Files {
-    /// Its certificate, and those between it and an authority.
+    /// Certificate of the node, followed by intermediates.
     pub certificate: PathBuf,
-    /// The private key of the certificate.
+    /// Private key of the certificate.
     pub key: PathBuf,
-    /// Certificates of the authorities that are believed.
+    /// Certificates of trusted authorities.
     pub authorities: PathBuf,
 }
 
-/// What a node shows, and whom it believes.
+/// Certificate and key of a node, and its trusted authorities.
 #[derive(Clone)]
 pub struct Credentials {
     client: Arc<ClientConfig>,
     server: Arc<ServerConfig>,
-    /// The Node IDs its own certificate proves.
+    /// Node IDs that its own certificate proves.
     pub node_ids: Vec<String>,
 }
 impl fmt::Debug for Credentials {
@@ -45,10 +44,10 @@ impl fmt::Debug for Credentials {
 }
 
 impl Credentials {
-    /// Reads them.
+    /// Reads the files.
     ///
     /// # Errors
-    /// Which file is not what it should be, and why.
+    /// If a file is unusable; the error names it.
     // 9174-4.4.2-1, 9174-4.4.2-2, 9174-4.4.3-2, 9174-4.4.3-4, 9174-4.4.3-6, 9174-4.4.3-7, 9174-4.4.4.1-1
     pub fn load(files: &Files) -> Result<Credentials, String> {
         let chain = certificates(&files.certificate)?;
@@ -58,6 +57,7 @@ impl Credentials {
         for authority in certificates(&files.authorities)? {
             roots.add(authority).map_err(|why| format!("{}: no authority: {why}", files.authorities.display()))?;
         }
+        // Without Node IDs the certificate may still prove a host, so an empty list is no error.
         let own = chain.first().map(|own| certificate::node_ids(own)).unwrap_or_default();
         let (roots, provider) = (Arc::new(roots), Arc::new(rustls::crypto::ring::default_provider()));
         let wrong = |why: rustls::Error| {
@@ -78,7 +78,7 @@ impl Credentials {
             .with_client_cert_verifier(clients)
             .with_single_cert(chain, key)
             .map_err(wrong)?;
-        // Every session proves anew who it is.
+        // Resumption would skip the certificates, so each session does a full handshake.
         server.send_tls13_tickets = 0;
         Ok(Credentials { client: Arc::new(client), server: Arc::new(server), node_ids: own })
     }
@@ -99,10 +99,10 @@ fn cannot_read(path: &Path, what: &str, why: &rustls::pki_types::pem::Error) -> 
     }
 }
 
-/// The records of one stream.
+/// TLS session of one stream.
 pub struct Session {
     tls: Connection,
-    /// Where the peer is: the host that was connected to, or the address that connected.
+    /// Expected host: the name connected to, or the address of the client.
     host: ServerName<'static>,
     told: bool,
     ended: bool,
@@ -113,48 +113,49 @@ impl fmt::Debug for Session {
     }
 }
 
-/// What bytes from the peer brought about.
+/// Result of received bytes.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Heard {
-    /// The handshake is over: the Node IDs the peer proved.
+    /// Node IDs that the peer proved, at the end of the handshake.
     pub proven: Option<Vec<String>>,
-    /// It proved none, and its certificate is of another host: what that is, for a log.
+    /// The certificate proves no Node ID and belongs to another host, described here for a log.
     pub contradicts: Option<String>,
-    /// The peer says nothing more.
+    /// The peer sent its close_notify.
     pub ended: bool,
 }
 
 impl Session {
-    /// The side that connected to a host of this name or address.
+    /// Creates the side that connected to this host name or address.
     ///
     /// # Errors
-    /// When it is neither.
+    /// If `host` is neither.
     // 9174-4.4.3-3
     pub fn client(credentials: &Credentials, host: &str) -> Result<Session, String> {
         let name = ServerName::try_from(host.to_string()).map_err(|_| format!("`{host}` is no name of a host"))?;
         let tls = ClientConnection::new(credentials.client.clone(), name.clone()).map_err(|why| reason(&why))?;
         Ok(Session::new(tls.into(), name))
     }
-    /// The side that was connected to from this address.
+    /// Creates the side that was connected to from this address.
     ///
     /// # Errors
-    /// When the library cannot begin.
+    /// If the library refuses.
     pub fn server(credentials: &Credentials, from: IpAddr) -> Result<Session, String> {
         let tls = ServerConnection::new(credentials.server.clone()).map_err(|why| reason(&why))?;
         Ok(Session::new(tls.into(), ServerName::IpAddress(from.into())))
     }
     fn new(mut tls: Connection, host: ServerName<'static>) -> Session {
-        // The driver bounds what waits.
+        // The driver bounds the queue.
         tls.set_buffer_limit(None);
         Session { tls, host, told: false, ended: false }
     }
 
-    /// Takes bytes as they came from the peer; what was inside is put behind `plain`.
+    /// Takes received bytes; their contents are appended to `plain`.
     ///
     /// # Errors
-    /// Why the stream is over. What [`Session::take`] still gives, tells the peer.
+    /// Cause of the stream's end. [`Session::take`] may still return an alert for the peer.
     pub fn hear(&mut self, mut bytes: &[u8], plain: &mut BytesMut) -> Result<Heard, String> {
         while !bytes.is_empty() && !self.ended {
+            // Input may end within a record; rustls keeps the incomplete one.
             self.tls.read_tls(&mut bytes).map_err(|why| why.to_string())?;
             let state = self.tls.process_new_packets().map_err(|why| reason(&why))?;
             let (from, more) = (plain.len(), state.plaintext_bytes_to_read());
@@ -163,10 +164,12 @@ impl Session {
             self.ended = state.peer_has_closed();
         }
         let mut heard = Heard { ended: self.ended, ..Heard::default() };
+        // Once: certificates are complete only at the end of the handshake.
         if !self.told && !self.tls.is_handshaking() {
             self.told = true;
             let shown = self.tls.peer_certificates().and_then(<[_]>::first);
             let proven = shown.map(|shown| certificate::node_ids(shown)).unwrap_or_default();
+            // A certificate with Node IDs needs no host (RFC 9174 section 4.4.4).
             let nameless = shown.filter(|_| proven.is_empty());
             heard.contradicts = nameless.and_then(|shown| Some(reason(&verify::verify_host(shown, &self.host).err()?)));
             heard.proven = Some(proven);
@@ -176,18 +179,18 @@ impl Session {
     /// Seals bytes for the peer.
     ///
     /// # Errors
-    /// When the library has no memory for them.
+    /// If the library has no memory for them.
     pub fn say(&mut self, bytes: &[u8]) -> Result<(), String> {
         std::io::Write::write_all(&mut self.tls.writer(), bytes).map_err(|why| why.to_string())
     }
-    /// This side says nothing more.
+    /// Queues a close_notify.
     pub fn say_end(&mut self) {
         self.tls.send_close_notify();
     }
-    /// What is to leave.
+    /// Records to send, if any.
     ///
     /// # Errors
-    /// None that is known: the records go to memory.
+    /// None known: records are written to memory.
     pub fn take(&mut self) -> Result<Option<Bytes>, String> {
         let mut records = Vec::new();
         while self.tls.wants_write() {
@@ -197,7 +200,7 @@ impl Session {
     }
 }
 
-/// What went wrong, for a log, and what to look at.
+/// Description of an error with a hint, for a log.
 fn reason(why: &rustls::Error) -> String {
     use rustls::CertificateError as C;
     use rustls::Error as E;

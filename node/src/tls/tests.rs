@@ -6,10 +6,10 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
-/// Where clients come from.
+/// Address of all clients.
 const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 
-/// An authority and the folder its files are in.
+/// Authority and the folder of its files.
 struct House {
     folder: TempDir,
     authority: Made,
@@ -34,12 +34,12 @@ impl House {
     fn node(&self, name: &str, id: &str) -> Credentials {
         self.credentials(name, &[id], &[], YEAR)
     }
-    /// A node whose certificate says something else, too.
+    /// Node whose certificate is changed before signing.
     fn changed(&self, name: &str, id: &str, change: impl Fn(&mut CertificateParams)) -> Credentials {
         let root = KeyPair::from_pem(&self.authority.key).unwrap();
         self.signed(name, id, &Issuer::new(authority_params(&root, YEAR).unwrap(), root), "", change)
     }
-    /// The same, signed by somebody else; `behind` follows the certificate in its file.
+    /// The same with another signer; `behind` follows the certificate in its file.
     fn signed(
         &self,
         name: &str,
@@ -59,7 +59,7 @@ impl House {
     }
 }
 
-/// Two of one authority; where the name is empty, of another.
+/// Two nodes of one authority; an empty name stands for a node of another.
 pub fn credentials(names: [&str; 2]) -> (TempDir, [Credentials; 2]) {
     let house = House::new();
     let made =
@@ -69,7 +69,7 @@ pub fn credentials(names: [&str; 2]) -> (TempDir, [Credentials; 2]) {
 
 type End = Result<(Vec<String>, Vec<u8>), String>;
 
-/// Lets the two sides talk until nothing is said any more; what the client and the server heard.
+/// Exchanges records until both sides are silent; returns the results of client and server.
 fn talk(client: &mut Session, server: &mut Session, words: [&[u8]; 2]) -> [End; 2] {
     let mut ends: [End; 2] = [Ok(Default::default()), Ok(Default::default())];
     let mut said = [false; 2];
@@ -86,7 +86,7 @@ fn talk(client: &mut Session, server: &mut Session, words: [&[u8]; 2]) -> [End; 
                 continue;
             };
             quiet = 0;
-            // In pieces as a network might cut them.
+            // Pieces as a network might cut them.
             for piece in bytes.chunks(700) {
                 let Ok((proven, heard)) = &mut ends[1 - side] else { break };
                 let mut plain = BytesMut::new();
@@ -114,7 +114,7 @@ fn failed(end: &End, words: &str) {
 
 /// Keeps 9174-4.4.2-1, 9174-4.4.2-4, 9174-4.4.3-2, 9174-4.4.3-4, 9174-4.4.3-5, 9174-4.4.3-7, 9174-4.4.3-8.
 #[test]
-fn both_sides_prove_their_nodes_and_hear_each_other() {
+fn both_sides_prove_their_nodes() {
     let house = House::new();
     let (moon, earth) =
         (house.node("moon", "ipn:1.0"), house.credentials("earth", &["ipn:2.0", "dtn://e/"], &[], YEAR));
@@ -126,12 +126,12 @@ fn both_sides_prove_their_nodes_and_hear_each_other() {
 
 /// Keeps 9174-4.4.2-1, 9174-4.4.4.1-1.
 #[test]
-fn who_another_authority_vouches_for_is_not_believed_by_either_side() {
+fn foreign_authority_is_refused() {
     let (house, other) = (House::new(), House::new());
     let [client, server] = meet(&house.node("a", "ipn:1.0"), "a.example", &other.node("b", "ipn:2.0"));
     failed(&client, "unknownissuer");
     failed(&server, "alert");
-    // The client is believed by nobody but its own.
+    // The client is trusted by its own authority only.
     let mixed = Files {
         authorities: house.files("c", &["ipn:2.0"], &[], YEAR).authorities,
         ..other.files("d", &["ipn:1.0"], &[], YEAR)
@@ -142,7 +142,7 @@ fn who_another_authority_vouches_for_is_not_believed_by_either_side() {
 
 /// Keeps 9174-4.4.4.1-1.
 #[test]
-fn expired_certificates_are_refused_on_either_side() {
+fn expired_certificates_are_refused() {
     let house = House::new();
     let old = house.credentials("old", &["ipn:1.0"], &[], Duration::ZERO);
     let new = house.node("new", "ipn:2.0");
@@ -153,7 +153,7 @@ fn expired_certificates_are_refused_on_either_side() {
 
 /// Keeps 9174-4.4.4.2-1, 9174-4.4.4.2-2, 9174-4.4.4.2-4.
 #[test]
-fn a_server_that_names_no_node_is_believed_of_its_host_alone() {
+fn server_without_node_id_proves_host() {
     let house = House::new();
     let me = house.node("me", "ipn:1.0");
     let host = house.credentials("host", &[], &["moon.example", "10.0.0.2"], YEAR);
@@ -164,10 +164,10 @@ fn a_server_that_names_no_node_is_believed_of_its_host_alone() {
     }
 }
 
-/// RFC 9174 4.4.1: whoever may speak for an application does not speak for its node, nor for another one.
 /// Keeps 9174-4.4.1-1, 9174-4.4.2.1-1.
 #[test]
-fn endpoint_ids_of_applications_are_no_node_ids() {
+fn application_endpoints_prove_no_node() {
+    // RFC 9174 section 4.4.1: the owner of an application's endpoint speaks neither for its node nor for another one.
     let house = House::new();
     let ids =
         ["ipn:1.5", "dtn://moon/app", "ipn:1.0", "dtn:none", "ipn:!.0", "dtn:///", "sip:a", "dtn://earth", "dtn://a/"];
@@ -180,9 +180,9 @@ fn endpoint_ids_of_applications_are_no_node_ids() {
     assert!(client.unwrap().0.is_empty(), "its host is, and no node");
 }
 
-/// RFC 9174 4.4.4.2: the address of the other side is what a certificate without a node can be held against.
 #[test]
-fn a_client_that_names_no_node_is_believed_of_the_address_it_comes_from() {
+fn client_without_node_id_proves_address() {
+    // RFC 9174 section 4.4.4.2: a certificate without a Node ID can only be compared with the peer's address.
     let house = House::new();
     let me = house.node("me", "ipn:1.0");
     for (host, good) in [("10.0.0.1", true), ("10.0.0.2", false), ("moon.example", false)] {
@@ -195,10 +195,10 @@ fn a_client_that_names_no_node_is_believed_of_the_address_it_comes_from() {
     }
 }
 
-/// RFC 9174 4.4.2: the purpose is `id-kp-bundleSecurity`, and the two of TLS are for others' sake.
 /// Keeps 9174-4.4.4.1-4.
 #[test]
-fn certificates_are_believed_that_are_for_bundles_for_their_role_or_for_anything() {
+fn certificate_purpose_must_fit() {
+    // RFC 9174 section 4.4.2: the purpose is `id-kp-bundleSecurity`; those of TLS serve other software.
     let house = House::new();
     let other = house.node("other", "ipn:9.0");
     let bundles = || Use::Other(vec![1, 3, 6, 1, 5, 5, 7, 3, 35]);
@@ -224,7 +224,7 @@ fn certificates_are_believed_that_are_for_bundles_for_their_role_or_for_anything
             );
         }
     }
-    // Nothing else is overlooked for the sake of the purpose.
+    // The purpose does not excuse any other defect.
     let old = house.changed("old", "ipn:1.0", |params| {
         params.extended_key_usages = vec![bundles()];
         params.not_after = params.not_before + std::time::Duration::from_secs(60);
@@ -236,7 +236,7 @@ fn certificates_are_believed_that_are_for_bundles_for_their_role_or_for_anything
 
 /// Keeps 9174-4.4.4.1-1.
 #[test]
-fn a_chain_is_believed_whose_links_are_shown_and_may_sign() {
+fn chain_needs_shown_signing_intermediates() {
     let house = House::new();
     let other = house.node("other", "ipn:9.0");
     let between = |change: &dyn Fn(&mut CertificateParams)| {
@@ -276,7 +276,7 @@ fn a_chain_is_believed_whose_links_are_shown_and_may_sign() {
 
 /// Keeps 9174-4.4.3-6, 9174-4.4.3-7.
 #[test]
-fn a_client_without_a_certificate_is_refused() {
+fn client_without_certificate_is_refused() {
     let house = House::new();
     let me = house.node("me", "ipn:1.0");
     let mut naked = me.clone();
@@ -322,7 +322,7 @@ fn a_client_without_a_certificate_is_refused() {
 
 /// Keeps 9174-4.4.2-2.
 #[test]
-fn certificates_of_versions_1_and_2_are_refused_by_either_side() {
+fn old_certificate_versions_are_refused() {
     use rcgen::SigningKey;
     use rustls::client::danger::ServerCertVerifier;
     use rustls::pki_types::UnixTime;
@@ -339,7 +339,7 @@ fn certificates_of_versions_1_and_2_are_refused_by_either_side() {
     let whole = Certificate::from_der(&certificates(&files.certificate).unwrap()[0]).unwrap();
     for version in [Version::V3, Version::V2, Version::V1] {
         let mut made = whole.clone();
-        // Those before version 3 have no extensions.
+        // Certificates before version 3 have no extensions.
         (made.tbs_certificate.version, made.tbs_certificate.extensions) = (version, None);
         made.signature = BitString::from_bytes(&root.sign(&made.tbs_certificate.to_der().unwrap()).unwrap()).unwrap();
         let shown = CertificateDer::from(made.to_der().unwrap());
@@ -357,7 +357,7 @@ fn certificates_of_versions_1_and_2_are_refused_by_either_side() {
 
 /// Keeps 9174-4.4.2-3.
 #[test]
-fn certificates_are_believed_whose_subject_is_empty_or_has_no_common_name() {
+fn subject_needs_no_common_name() {
     let house = House::new();
     let other = house.node("other", "ipn:9.0");
     let mut nameless = rcgen::DistinguishedName::new();
@@ -370,7 +370,7 @@ fn certificates_are_believed_whose_subject_is_empty_or_has_no_common_name() {
 }
 
 #[test]
-fn the_end_is_told_and_what_is_no_tls_is_an_error() {
+fn close_notify_ends_and_garbage_fails() {
     let house = House::new();
     let (a, b) = (house.node("a", "ipn:1.0"), house.node("b", "ipn:2.0"));
     let (mut client, mut server) = (Session::client(&a, "x").unwrap(), Session::server(&b, HERE).unwrap());
@@ -380,7 +380,7 @@ fn the_end_is_told_and_what_is_no_tls_is_an_error() {
     let mut plain = BytesMut::new();
     assert!(server.hear(&last, &mut plain).unwrap().ended && plain.is_empty());
 
-    // Every byte of a record that was sealed is proof against change.
+    // A change of any byte of a sealed record is detected.
     let (mut client, mut server) = (Session::client(&a, "x").unwrap(), Session::server(&b, HERE).unwrap());
     let _ = talk(&mut client, &mut server, [b"a", b"b"]);
     client.say(&[9; 1000]).unwrap();
@@ -396,7 +396,7 @@ fn the_end_is_told_and_what_is_no_tls_is_an_error() {
 }
 
 #[test]
-fn files_that_are_not_what_they_should_be_are_named() {
+fn unusable_credential_files_are_named() {
     let house = House::new();
     let good = house.files("a", &["ipn:1.0"], &[], YEAR);
     let other = house.files("b", &["ipn:1.0"], &[], YEAR);
@@ -428,7 +428,7 @@ fn files_that_are_not_what_they_should_be_are_named() {
 
 /// Keeps 9174-4.4.2-4, 9174-4.4.2.1-1.
 #[test]
-fn certificates_that_cannot_be_read_name_nobody() {
+fn unreadable_certificates_name_no_node() {
     for bytes in [&[][..], &[0x30], &[0x30, 0x84, 0xff, 0xff, 0xff, 0xff], &[0xff; 64]] {
         assert!(node_ids(&CertificateDer::from(bytes)).is_empty());
     }
@@ -443,7 +443,7 @@ fn certificates_that_cannot_be_read_name_nobody() {
 
 /// Keeps 9174-4.4.3-3.
 #[test]
-fn a_client_asks_for_the_host_by_name_and_for_an_address_not_at_all() {
+fn client_sends_sni_for_names_only() {
     let house = House::new();
     let hello = |host: &str| {
         let mut client = Session::client(&house.node("earth", "ipn:1.0"), host).unwrap();

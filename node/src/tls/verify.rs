@@ -1,4 +1,4 @@
-//! Whose certificates are believed (RFC 9174 4.4.4).
+//! Verification of certificates (RFC 9174 section 4.4.4).
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_name;
@@ -13,15 +13,15 @@ use rustls::{
 use std::sync::Arc;
 use webpki::{EndEntityCert, ExtendedKeyUsageValidator, KeyPurposeId, KeyPurposeIdIter, KeyUsage};
 
-/// `id-kp-bundleSecurity` (RFC 9174 8.11), as it is encoded.
+/// Encoding of `id-kp-bundleSecurity` (RFC 9174 section 8.11).
 const BUNDLE_SECURITY: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 35];
-/// `anyExtendedKeyUsage` (RFC 5280 4.2.1.12).
+/// Encoding of `anyExtendedKeyUsage` (RFC 5280 section 4.2.1.12).
 const ANY: &[u8] = &[0x55, 0x1d, 0x25, 0];
 const SERVER: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 1];
 const CLIENT: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 2];
 
-/// Purposes one of which a certificate must be for, if it says what it is for: its role in TLS, which some authorities
-/// write, or the security of bundles, which RFC 9174 4.4.2 wants written.
+/// Accepted purposes of a certificate, if it names any: its role in TLS, written by some authorities, or the security
+/// of bundles, as RFC 9174 section 4.4.2 requires.
 struct Purposes([KeyPurposeId<'static>; 3]);
 impl Purposes {
     const fn with(role: &'static [u8]) -> Purposes {
@@ -38,13 +38,14 @@ impl ExtendedKeyUsageValidator for Purposes {
                 return Ok(());
             }
         }
+        // The context names the purpose that RFC 9174 asks for, although others would do.
         let required = KeyUsage::required(BUNDLE_SECURITY);
         let lacks = webpki::RequiredEkuNotFoundContext { required, present: Vec::new() };
         if says { Err(webpki::Error::RequiredEkuNotFoundContext(lacks)) } else { Ok(()) }
     }
 }
 
-/// The authorities that are believed, and how.
+/// Trusted authorities, and accepted algorithms.
 #[derive(Clone, Debug)]
 struct Believed {
     roots: Arc<RootCertStore>,
@@ -54,10 +55,10 @@ impl Believed {
     fn new(roots: Arc<RootCertStore>, provider: &CryptoProvider) -> Believed {
         Believed { roots, algorithms: provider.signature_verification_algorithms }
     }
-    /// Whether an authority vouches for a certificate, now and for this role (RFC 9174 4.4.4.1).
+    /// Checks that a trusted authority vouches for a certificate, now and for this role (RFC 9174 section 4.4.4.1).
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Defect of the certificate.
     // 9174-4.4.4.1-4
     fn verify(
         &self,
@@ -82,7 +83,7 @@ impl Believed {
     }
 }
 
-/// What is wrong with a certificate, in the words of the library that does the rest of TLS.
+/// Translates an error of webpki into one of rustls.
 fn reason(why: webpki::Error) -> CertificateError {
     use webpki::Error as E;
     match why {
@@ -96,21 +97,22 @@ fn reason(why: webpki::Error) -> CertificateError {
     }
 }
 
-/// Whether a certificate that names no node is of this host (RFC 9174 4.4.4.2).
+/// Checks that a certificate without a Node ID belongs to this host (RFC 9174 section 4.4.4.2).
 ///
 /// # Errors
-/// What it is of instead.
+/// Names that it has instead.
 // 9174-4.4.4.2-1, 9174-4.4.4.2-2
 pub fn verify_host(shown: &CertificateDer<'_>, host: &ServerName<'_>) -> Result<(), Error> {
     verify_server_name(&ParsedCertificate::try_from(shown)?, host)
 }
 
-/// A server is believed that shows a certificate of an authority, still valid. Which node or host it names, its session
-/// looks at: what contradicts there is told to the peer, after the handshake.
+/// Verifier of servers: a valid certificate of a trusted authority.
+///
+/// Node ID and host are checked by the session after the handshake, so that the peer gets an alert for them.
 #[derive(Debug)]
 pub struct Servers(Believed);
 impl Servers {
-    /// With these authorities.
+    /// Trusts the authorities `roots`.
     pub fn new(roots: Arc<RootCertStore>, provider: &CryptoProvider) -> Servers {
         Servers(Believed::new(roots, provider))
     }
@@ -135,6 +137,7 @@ impl ServerCertVerifier for Servers {
         _shown: &CertificateDer<'_>,
         _signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
+        // Never called, as only TLS 1.3 is offered; refused in case it is.
         Err(PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig.into())
     }
     fn verify_tls13_signature(
@@ -150,16 +153,17 @@ impl ServerCertVerifier for Servers {
     }
 }
 
-/// A client is believed that shows a certificate of an authority, still valid. Which node or host it names, its session
-/// looks at: here nobody knows where it comes from.
+/// Verifier of clients: a valid certificate of a trusted authority.
+///
+/// Node ID and host are checked by the session, as the client's address is unknown here.
 #[derive(Debug)]
 pub struct Clients {
     believed: Believed,
-    /// Names of the authorities, which clients are told.
+    /// Names of the authorities, sent to clients.
     names: Vec<DistinguishedName>,
 }
 impl Clients {
-    /// With these authorities.
+    /// Trusts the authorities `roots`.
     pub fn new(roots: Arc<RootCertStore>, provider: &CryptoProvider) -> Clients {
         Clients { names: roots.subjects(), believed: Believed::new(roots, provider) }
     }

@@ -3,7 +3,6 @@
 use alloc::string::{String, ToString};
 use farlink_base::{EndpointId, pattern_rank};
 
-/// Whether an endpoint fits one of these patterns.
 pub(crate) fn matches_any(patterns: &[String], endpoint: &EndpointId) -> bool {
     if patterns.is_empty() {
         return false;
@@ -17,7 +16,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_pattern_wins() {
+    fn longest_pattern_wins() {
         let to = EndpointId::ipn(52, 7);
         let pattern_rank = |pattern, to: &EndpointId| pattern_rank(pattern, to, &to.to_string());
         assert_eq!(pattern_rank("*", &to), Some(0));

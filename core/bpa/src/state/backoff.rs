@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn one_is_tried_after_each_rest_and_two_more_for_each_that_was_taken() {
+    fn each_success_admits_two_more() {
         let (book, handles) = book_with(&[Priority::Normal; 6]);
         let alike = Alike::to(&book.get(handles[0]).unwrap().bundle);
         let mut backoff = Backoff::default();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn bundle_refused_for_itself_keeps_no_other_waiting() {
+    fn bundle_refusal_delays_no_other() {
         let (book, handles) = book_with(&[Priority::Normal; 2]);
         let alike = Alike::to(&book.get(handles[0]).unwrap().bundle);
         let mut backoff = Backoff::default();
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn after_three_refusals_in_a_row_another_is_tried() {
+    fn third_refusal_tries_another_bundle() {
         let (book, handles) = book_with(&[Priority::Normal; 2]);
         let alike = Alike::to(&book.get(handles[0]).unwrap().bundle);
         let mut backoff = Backoff::default();

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_earlier_moment_counts_and_a_refusal_ends_with_it() {
+    fn earlier_wait_wins_and_ends_refusal() {
         let (mut book, handles) = book_with(&[Priority::Normal; 2]);
         let mut waits = Waits::default();
         waits.until(&mut book, handles[0], Instant(50));

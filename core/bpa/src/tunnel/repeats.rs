@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_has_one_moment_and_comes_once() {
+    fn every_number_is_due_once() {
         let mut repeats = Repeats::default();
         repeats.at(1, Instant(5));
         repeats.at(2, Instant(3));

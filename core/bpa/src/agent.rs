@@ -4,12 +4,12 @@
 //!
 //! | `procedures/` | RFC 9171 section 5, one file each |
 //! |---|---|
-//! | `originate.rs` | 5.2 transmission requests: bundles made here |
+//! | `originate.rs` | 5.2 transmission requests: bundles created here |
 //! | `receive.rs`, `identity.rs`, `pieces.rs` | 5.6 reception; recognition of duplicates; pieces of bundles still
 //! arriving |
-//! | `keep.rs` | into the book and the store; recovery |
-//! | `lifetime.rs` | 5.5 expiration: how long a bundle is kept and remembered |
-//! | `evict.rs` | admission, making room |
+//! | `keep.rs` | storage in book and store; recovery |
+//! | `lifetime.rs` | 5.5 expiration: duration of storage and of remembrance |
+//! | `evict.rs` | admission and eviction |
 //! | `dispatch.rs`, `returns.rs` | 5.3 dispatching, 5.4 the choice of a route; bundles that come back |
 //! | `forward.rs`, `mtu.rs` | 5.4 forwarding: pace, priorities, offers; 5.8 fragmentation |
 //! | `outcome.rs` | results of transmissions |
@@ -32,13 +32,13 @@
 //! (Deliver), `fragments` (Fragment, and Whole with `deliveries`). A bundle leaves once no constraint holds it. Beside
 //! those:
 //!
-//! | owner | of |
+//! | owner | state |
 //! |---|---|
 //! | `outbound` | queues, transmissions, `partial_sends`, `offers`; bundles that wait and are routed again: `waits`,
 //! `backoff`, `reroute_scan` |
 //! | `room` | bounds of the store: `memory`, `fair_share` with `quotas`, `reservations` for arriving bundles |
-//! | `remembered` | identities: delivered, banned, reported, forwarded lately (`loops`) |
-//! | `work` | steps that follow, timers, the budget of one call |
+//! | `remembered` | identities: delivered, banned, reported, recently forwarded (`loops`) |
+//! | `work` | follow-up steps, timers, the budget of one call |
 //! | `policies` | the router and the congestion control |
 //!
 //! A new router is a file of `core/routing/src`, a new congestion control one of `core/congestion/src`: [`Policies`] asks
@@ -137,23 +137,24 @@ impl Agent {
             hellos: Lazy::default(),
             reports: Reports::new(limits.reports_per_second, rare.compressed),
             custody: settings.custody.take().map(|settings| Box::new(Custody::new(*settings))),
+            // The numbers of transmissions have a stream of their own, because they must not be guessable.
             tunnels: (!wanted.is_empty()).then(|| Box::new(Tunnels::new(wanted, &mut Rng::stream(seed, 8)))),
             settings,
         }
     }
-    /// The contact plan to begin with; it is placed by the first clock reading.
+    /// Sets the initial contact plan; the first clock reading places it.
     pub fn preload_plan(&mut self, plan: Arc<PlanIndex>) {
         self.plan.preload(plan);
     }
-    /// A router that no registry has, in place of the configured one; before the first input.
+    /// Replaces the configured router by one that is in no registry; before the first input.
     pub fn set_router(&mut self, router: Box<dyn Router>) {
         self.policies.set_router(router);
     }
-    /// A congestion control that no registry has, in place of the configured one; before the first input.
+    /// Replaces the configured congestion control by one that is in no registry; before the first input.
     pub fn set_control(&mut self, control: Box<dyn Control>) {
         self.policies.set_control(control);
     }
-    /// Knowledge no node can have, for policies registered for it; simulations only.
+    /// Gives policies that are registered for it knowledge beyond any real node; simulations only.
     pub fn set_oracle(&mut self, oracle: Box<dyn farlink_book::Oracle + Send>) {
         self.policies.set_oracle(oracle);
     }
@@ -162,7 +163,7 @@ impl Agent {
         self.book.rest();
         self.work.rest();
     }
-    /// Payload bytes of deliveries that applications did not answer.
+    /// Payload bytes of unanswered deliveries.
     pub fn unanswered(&self) -> u64 {
         self.deliveries.unanswered_bytes()
     }
@@ -340,6 +341,7 @@ impl Agent {
             Step::Offer(bundle) => self.offer_to_all(cx.now, bundle),
             Step::RerouteAll => self.outbound.reroute_scan.all(&mut self.book),
             Step::DropHello(bundle) => {
+                // A hello in transmission stays: it is answered like any other bundle.
                 if self.book.get(bundle).is_some_and(|held| held.sends == 0) {
                     self.depart(cx, bundle, Why::Forwarded, None);
                 }
@@ -357,7 +359,7 @@ impl Agent {
     /// Does one unit of the walks; false once all are finished.
     fn walk<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>) -> bool {
         let now = cx.now;
-        // Expired bundles first: a walk must not route a bundle whose lifetime has ended (RFC 9171 5.5).
+        // Expired bundles leave before walks spend work on them (RFC 9171 5.5).
         if self.book.next_expiry().is_some_and(|at| at <= now) {
             if let Some(bundle) = self.book.pop_expired(now) {
                 self.on_lifetime_end(cx, bundle);
@@ -392,6 +394,7 @@ impl Agent {
     fn rescan_one<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>) {
         let Some(bundle) = self.outbound.reroute_scan.next(&mut self.book) else { return };
         self.await_delivery(bundle);
+        // Only waiting bundles: those in queues have a route that still holds.
         if self.book.get(bundle).is_some_and(|held| self.waits_for_a_way(held)) {
             self.dispatch(cx, bundle);
         }
@@ -428,7 +431,7 @@ impl Agent {
     pub(crate) fn node_id(&self) -> EndpointId {
         self.settings.node_ids.first().cloned().unwrap_or_default()
     }
-    /// A neighbour's node in numbers.
+    /// Node ID of a neighbour, as a number.
     pub(crate) fn node_of(&self, peer: PeerId) -> NodeId {
         self.neighbours.peers().get(peer).map_or(NodeId::NULL, |peer| peer.node)
     }

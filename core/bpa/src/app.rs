@@ -68,7 +68,7 @@ pub enum AppInput {
         /// The bundle to send.
         bundle: SendRequest,
     },
-    /// The application took a delivery (or could not; it is then delivered again).
+    /// The application's answer to a delivery: taken, or not, in which case it is repeated.
     DeliveryDone {
         /// Registration that received the delivery.
         registration: RegistrationId,
@@ -120,9 +120,9 @@ pub struct Delivery {
     pub lifetime_ms: u64,
     /// Properties and requested reports.
     pub facts: Facts,
-    /// Whether it may have been delivered before a crash.
+    /// Whether it was possibly delivered before a crash.
     pub redelivered: bool,
-    /// The payload; the stack reads it into memory where it is on disk.
+    /// The payload; the stack reads it into memory if it is on disk.
     pub payload: Payload,
 }
 
@@ -163,7 +163,8 @@ pub enum AdminInput {
         at: Option<farlink_base::DtnTime>,
         /// Longest plausible downtime; a clock that claims more is doubted.
         downtime_max: core::time::Duration,
-        /// Operating time of the node so far, all runs together, ms. Waiting bundles age by it where no wall time is trusted.
+        /// Operating time of the node so far, all runs together, ms. Without trusted wall time the age of waiting
+        /// bundles follows it.
         ran_ms: u64,
     },
     /// Confirms the wall clock against the record of earlier runs.
@@ -220,6 +221,7 @@ impl Sum {
     pub fn add(&mut self, more: &Sum) {
         self.bundles += more.bundles;
         self.bytes += more.bytes;
+        // Ages do not add up: the older of the two is the age of the sum.
         self.oldest_ms = self.oldest_ms.max(more.oldest_ms);
     }
 }
@@ -252,7 +254,7 @@ pub struct LinkStatus {
     pub name: String,
     /// Node ID of the neighbour.
     pub peer: EndpointId,
-    /// Whether bundles may leave over it now: its layer takes them, and where it has sessions, there is one.
+    /// Whether bundles may leave over it now: its layer takes them and has a session, if it uses sessions.
     pub up: bool,
     /// "up", or the reason why not.
     pub state: String,

@@ -134,6 +134,7 @@ pub enum Fate {
 impl Fate {
     /// Flag of the compressed reporting block that requests this event.
     pub const fn flag(self) -> u64 {
+        // Events are declared in the order of the block's flags (CCSDS 734.6-O-1).
         1 << self as u64
     }
 }
@@ -178,6 +179,7 @@ pub struct TunnelCodes {
 }
 impl Default for TunnelCodes {
     fn default() -> Self {
+        // Record types of draft-ietf-dtn-bibect, whose times are DTN milliseconds.
         TunnelCodes { bundle: 3, signal: 4, unix: false }
     }
 }
@@ -193,7 +195,7 @@ pub enum Carried {
     Signal(Answer, Vec<Numbers>),
 }
 
-/// Makes, joins, measures and reads bundles, whatever their version.
+/// Creates, joins, measures and parses bundles of any version.
 pub trait Edge {
     /// A new bundle. Features that the version forbids are adjusted.
     ///
@@ -205,11 +207,13 @@ pub trait Edge {
     /// # Errors
     /// If the security blocks cannot be made.
     fn protect(&mut self, made: BundleMeta) -> Result<BundleMeta, Refusal> {
+        // Without security configured, bundles leave as they were made.
         Ok(made)
     }
     /// Whether the payload may be delivered only through [`Output::Open`](crate::Output::Open), which verifies its
     /// security and decrypts it.
     fn guards(&self, _bundle: &BundleMeta) -> bool {
+        // Without security configured, payloads are delivered as they are.
         false
     }
     /// The reassembled bundle whose first fragment is `first`.
@@ -225,11 +229,13 @@ pub trait Edge {
     fn custody_signal(&self, version: u8, signal: &Signal, at: Option<DtnTime>) -> Option<Payload>;
     /// Request in the bundle's compressed reporting block; `None` without such a block.
     fn asked(&self, _bundle: &BundleMeta) -> Option<Asked> {
+        // Compressed reporting is optional (CCSDS 734.6-O-1).
         None
     }
     /// Payload of a compressed reporting signal; a source among `known` need not be named. `None` if this edge has
     /// none.
     fn compressed_report(&self, _said: &[(Item, Numbers)], _known: &[&EndpointId]) -> Option<Payload> {
+        // Compressed reporting is optional (CCSDS 734.6-O-1).
         None
     }
     /// Payload of the outer bundle around this encoded one: with the number of the transmission, 0 for none, and the

@@ -356,5 +356,6 @@ pub enum Output {
 
 /// Parses a neighbour's name as a layer gives it.
 pub fn endpoint_of(text: Option<String>) -> Option<EndpointId> {
+    // A name that cannot be parsed counts as none: links work without names, too.
     text.and_then(|text| text.parse().ok())
 }

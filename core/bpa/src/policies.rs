@@ -37,7 +37,7 @@ pub(crate) fn seen<'a>(
     Seen { now, me, book, peers: neighbours.peers(), capacity: settings.capacity_bytes, plan }
 }
 
-/// A router and a control.
+/// The router and the congestion control of a node.
 pub(crate) struct Policies {
     router: Box<dyn Router>,
     control: Box<dyn Control>,
@@ -68,7 +68,7 @@ fn node<'a>(
     oracle: Option<&'a dyn Oracle>,
 ) -> Node<'a> {
     let Seen { now, me, book, peers, capacity, plan } = seen;
-    // A router gets the plan through `on_plan`; an empty plan is none.
+    // A router gets the plan through `on_plan`; an empty plan counts as absent.
     let plan = (side == Side::Control && plan.nodes() > 0).then_some(plan);
     Node { now, me, side, book, peers, capacity, router, oracle, plan }
 }
@@ -88,7 +88,7 @@ impl Policies {
         self.control_hears = control.hears();
         self.control = control;
     }
-    /// Knowledge no node can have; given by the simulator only.
+    /// Sets the simulator's oracle, with knowledge beyond any real node.
     pub fn set_oracle(&mut self, oracle: Box<dyn Oracle + Send>) {
         self.oracle = Some(oracle);
     }
@@ -98,6 +98,7 @@ impl Policies {
     }
     /// Whether neighbours are offered copies of held bundles.
     pub fn offers(&self) -> bool {
+        // Copies spread by a router's offer or by the control's wish.
         self.router.copies() || self.control.wishes()
     }
     /// Whether neighbours exchange summaries of their bundles before anything is copied.
@@ -108,7 +109,7 @@ impl Policies {
     pub fn looks(&self) -> usize {
         self.router.looks()
     }
-    /// Whether links of the plan are the router's alone.
+    /// Whether only the router uses links of the plan.
     pub fn uses_plan(&self) -> bool {
         self.router.uses_plan()
     }
@@ -138,6 +139,7 @@ impl Policies {
     }
     /// Actions requested since the last call.
     pub fn orders(&mut self) -> Vec<Action> {
+        // Most calls request no action: an empty vector does not allocate.
         if self.orders.is_empty() { Vec::new() } else { self.orders.drain().collect() }
     }
     /// The router's decision for one bundle.
@@ -161,13 +163,14 @@ impl Policies {
             let asked = node(seen, Side::Router, None, oracle);
             self.router.wants(&asked, peer, held)
         };
+        // Only a control with wishes of its own may add an offer.
         if want.is_none() && !self.control.wishes() {
             return None;
         }
         let outlook: &dyn DeliveryForecast = &*self.router;
         self.control.allow(&node(seen, Side::Control, Some(outlook), oracle), peer, held, want)
     }
-    /// Whether the control lets a bundle follow the router's plan to a neighbour.
+    /// Whether the control lets a bundle follow the router's decision to a neighbour.
     pub fn allows(&self, seen: Seen<'_>, peer: &Peer, held: &Held) -> bool {
         let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);
         let outlook: &dyn DeliveryForecast = &*self.router;

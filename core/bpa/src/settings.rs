@@ -120,7 +120,7 @@ pub struct RareSettings {
     pub compressed: Option<CompressedSettings>,
 }
 
-/// One link as the agent sees it.
+/// One link as configured for the agent.
 #[derive(Clone, Debug)]
 pub struct LinkSettings {
     /// Number of the link.
@@ -129,9 +129,9 @@ pub struct LinkSettings {
     pub name: String,
     /// The neighbour's node ID.
     pub peer: EndpointId,
-    /// Rate to obey when no contact gives one.
+    /// Rate in the absence of a contact.
     pub rate: Option<DataRate>,
-    /// One-way delay when no contact gives one.
+    /// One-way delay in the absence of a contact.
     pub one_way_delay: Duration,
     /// Bytes that the convergence layer puts on the link for each 1,000,000 bytes of bundle, so that bundles handed
     /// over fit the contact.
@@ -146,7 +146,7 @@ pub struct LinkSettings {
 /// few enough that the numbers of all 64 shards are exact integers in JSON (2^53).
 pub const SHARD_NUMBERS: u64 = 1 << 47;
 
-/// One agent.
+/// Settings of one agent.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Node IDs, the first being the default source of this node.

@@ -13,7 +13,7 @@ use farlink_book::{Action, Handle, Side};
 
 /// Units of follow-up work per call: any remainder makes [`Agent::next_timeout`](crate::Agent::next_timeout) now.
 const SLICE: u32 = 256;
-/// Requests of applications kept while the store is opening.
+/// Most application requests kept while the store is opening.
 const DEFERRED_MAX: usize = 100_000;
 
 /// Action due at a deadline.
@@ -21,28 +21,28 @@ const DEFERRED_MAX: usize = 100_000;
 pub(crate) enum Timer {
     /// A link's contact begins or ends.
     Edge(LinkId),
-    /// The contact a list waits for is over.
+    /// The contact of a queue's list has ended.
     List(ListId),
-    /// A link is no longer busy.
+    /// A link has sent its backlog.
     Pace(LinkId),
     /// A neighbour's summary is overdue.
     Summary(PeerId),
     /// The budget may admit a neighbour's waiting hello.
     Hear(PeerId),
-    /// A policy wants to be woken.
+    /// A policy requested to be woken.
     Policy(Side),
 }
 
-/// Steps that follow from an input; drained within the budget, never by recursion.
+/// Steps that follow from an input; worked off within the budget, never by recursion.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Step {
-    /// Decide what happens with a bundle.
+    /// Decide on the next step of a bundle.
     Dispatch(Handle),
     /// Move bundles from a link's queue to its layer.
     Pump(LinkId),
     /// Hand bundles to the applications of an endpoint.
     Deliver(EndpointId),
-    /// See whether neighbours want a carried bundle, or want it still.
+    /// Check whether neighbours want a held bundle, or still want it.
     Offer(Handle),
     /// Members left a group; drop bundles that were held only to be delivered to them.
     Forsake(Vec<Handle>),
@@ -140,9 +140,10 @@ impl Work {
     }
     /// Requests kept meanwhile, in order of arrival.
     pub fn take_deferred(&mut self) -> Vec<AppInput> {
+        // Taking the whole table frees its memory, which is not needed again.
         core::mem::take(&mut self.deferred).made().map(|deferred| core::mem::take(&mut deferred.0)).unwrap_or_default()
     }
-    /// Gives back room that a busy time needed.
+    /// Frees memory that a busy time needed.
     pub fn rest(&mut self) {
         self.steps.shrink_to_fit();
     }

@@ -244,7 +244,7 @@ impl Custody {
     }
     /// Waiting time for a signal after this many repetitions, beyond the round-trip time.
     fn patience(&self, tries: u8) -> Duration {
-        // 2^20 times any configured timeout exceeds `timeout_max`, so a larger shift adds nothing.
+        // 20 doublings are a millionfold timeout; the cap keeps the shift within 32 bits.
         let doubled = self.settings.timeout.saturating_mul(1 << u32::from(tries.min(20)));
         doubled.min(self.settings.timeout_max.max(self.settings.timeout))
     }

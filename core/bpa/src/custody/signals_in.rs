@@ -123,7 +123,7 @@ impl Agent {
         let Some(held) = self.book.get(entry.bundle).filter(|held| held.bundle.version == heard.version) else {
             return;
         };
-        // A refusal is kept until the timeout: another answer may still be on its way.
+        // A refusal does not repeat the bundle at once: another neighbour's answer may still be on its way.
         if !heard.answer.releases() {
             let (name, tries) = (heard.from, entry.tries);
             let at = cx.now + custody.patience(tries);

@@ -101,11 +101,13 @@ impl Agent {
         // Arriving bundles are charged through their reservations until they complete.
         let here = self.book.all().filter(|held| !self.fragments.is_arriving(held.handle()));
         self.room.fair_share.audit(here.chain(self.room.reservations.counted()), &self.settings.limits);
+        // Outer bundles and pieces take no room of their own, but all of them are in the book.
         let around = self.tunnels.as_ref().map_or((0, 0), |tunnels| tunnels.around());
         let unmade = (around.1 + self.fragments.arriving_bytes(), around.0);
         assert!(unmade.0 <= self.book.bytes() && unmade.1 <= self.book.len() as u64, "what takes no room is held");
         let owed = self.book.all().filter(|held| held.has(RetentionConstraint::Commit)).count();
         assert_eq!(owed, self.pending_commits.len(), "debts belong to held bundles");
+        // `Instant::MAX` stands for never and must not be armed.
         assert!(self.next_timeout().is_none_or(|at| at < Instant::MAX), "nothing is due never");
     }
 
@@ -116,6 +118,7 @@ impl Agent {
         const UNCOMMITTED: RetentionConstraints = RetentionConstraints::of(&[RetentionConstraint::Commit]);
         assert!(!held.reasons().within(UNCOMMITTED), "bundle {number} is held for a reason: {held:?}");
         assert_eq!(is(RetentionConstraint::Send), sends > 0, "bundle {number} is being sent");
+        // The counter of a bundle is 8 bits wide and saturates.
         let counted = usize::from(held.sends);
         assert!(counted == sends || counted == 255 && sends > 0, "transmissions of bundle {number}");
         assert_eq!(is(RetentionConstraint::Queue), self.outbound.queues.legs_of(held) > 0, "bundle {number} is queued");
@@ -153,6 +156,7 @@ impl Agent {
                 "parts of {number} are here"
             );
         }
+        // A bundle for this node is not forwarded; a group's bundle uses `Whole` for its members.
         assert!(
             !(is(RetentionConstraint::Deliver) && is(RetentionConstraint::Route)),
             "bundle {number} is delivered or forwarded"

@@ -86,6 +86,7 @@ impl Agent {
     /// for pages instead.
     pub fn bundles(&self, now: Instant, after: farlink_base::BundleHandle, limit: usize) -> Vec<BundleStatus> {
         // After a restart the order of arrival is not the order of numbers.
+        // A map keeps the lowest numbers seen so far without sorting all bundles.
         let mut first = BTreeMap::new();
         for held in self.book.all().filter(|held| held.number > after.0) {
             if first.len() < limit {
@@ -168,7 +169,7 @@ impl Agent {
 
     fn cause(&self, now: Instant, held: &Held) -> Cause {
         let (meta, bundle) = (&held.bundle, held.handle());
-        // The order matters: the first match is what blocks the bundle earliest on its way.
+        // The first cause that matches is the one that blocks the bundle now.
         if self.fragments.is_arriving(bundle) {
             return just(For::Rest);
         }
@@ -206,6 +207,7 @@ impl Agent {
         }
         if let Some((peer, turned)) = self.turned(held) {
             let full = turned == Turned::Away(farlink_base::Refusal::NoResources);
+            // Either table may hold the next attempt: the bundle's own wait or its group's back-off.
             let at = [self.outbound.waits.due(bundle), self.outbound.backoff.due(bundle)].into_iter().flatten().min();
             let what = if full { For::Room } else { For::Neighbour };
             return Cause { peer: Some(peer), turned: Some(turned), at, ..just(what) };
@@ -238,6 +240,7 @@ impl Agent {
         let Some(rate) = link.state(self.plan.placed(), now).rate.filter(|rate| rate.0 > 0) else {
             return Duration::ZERO;
         };
+        // 128 bits, because the bits of a long queue may exceed 64.
         let bits = u128::from(self.outbound.queues.of(link.id).1) * 8;
         Duration::from_millis(u64::try_from(bits * 1000 / u128::from(rate.0)).unwrap_or(u64::MAX))
     }

@@ -46,12 +46,14 @@ impl Unheard {
             self.summary = Some(heard.ids.to_vec());
         }
         for (message, more) in self.messages.iter_mut().zip(heard.messages) {
+            // A message that does not fit is dropped as a whole.
             if message.len() + more.len() <= MESSAGE_MAX.min(room) {
                 message.extend_from_slice(more);
             }
         }
     }
     pub(super) fn as_heard(&self) -> Heard<'_> {
+        // Free space was noted at arrival and is not kept.
         Heard {
             summary: self.summary.is_some(),
             free: 0,

@@ -53,6 +53,7 @@ impl Empty for Hellos {
 impl Hello {
     /// Appends a policy's message as far as there is room.
     fn add(&mut self, side: Side, bytes: &[u8]) {
+        // `HELLO_MAX` relies on this bound.
         let message = &mut self.messages[side as usize];
         let room = MESSAGE_MAX.saturating_sub(message.len());
         message.extend_from_slice(&bytes[..bytes.len().min(room)]);
@@ -67,6 +68,7 @@ impl Hellos {
     /// Joins the content of an unsent hello with the next one. The older comes first, so that the newer message of a
     /// policy is read last.
     pub(super) fn join(&mut self, to: PeerId, hello: Hello, book: &Book) -> Hello {
+        // A hello in transmission can no longer change.
         let waits = |(bundle, _): &&mut (Handle, Hello)| book.get(*bundle).is_some_and(|held| held.sends == 0);
         let Some((_, before)) = self.under_way.get_mut(&to).filter(waits) else { return hello };
         let mut all = core::mem::take(before);
@@ -123,6 +125,7 @@ pub(super) struct Heard<'a> {
 
 pub(super) fn read(content: &[u8]) -> Option<Heard<'_>> {
     let (head, rest) = content.split_at_checked(22)?;
+    // Head: version, flags, free bytes, capacity, count of identities.
     let number = |at: usize| u64::from_be_bytes(head[at..at + 8].try_into().unwrap_or_default());
     let count = u32::from_be_bytes(head[18..22].try_into().ok()?) as usize;
     let (ids, rest) = rest.split_at_checked(count.checked_mul(8)?)?;
@@ -146,6 +149,7 @@ mod tests {
 
     #[test]
     fn damaged_hello_is_rejected() {
+        // A summary of two identities, and messages of 3 and 2 bytes.
         let mut content = Vec::from([VERSION, SUMMARY]);
         put_u64(&mut content, 7);
         put_u64(&mut content, 9);
@@ -160,6 +164,7 @@ mod tests {
         for cut in 0..content.len() - 2 {
             assert!(read(&content[..cut]).is_none(), "{cut}");
         }
+        // A count beyond the content must not overflow the length.
         content[18..22].copy_from_slice(&u32::MAX.to_be_bytes());
         assert!(read(&content).is_none());
         content[0] = 2;

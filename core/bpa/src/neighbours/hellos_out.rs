@@ -144,7 +144,7 @@ impl Agent {
         let summary = self.policies.asks_summaries();
         self.hellos.greet(peer, summary);
         let heard = self.neighbours.peers().get(peer).is_some_and(|p| p.heard);
-        // Four light times cover the neighbour's own greeting; 2 s cover its processing and queue.
+        // The summary takes one light time once the neighbour is up; the rest is margin.
         let awaits = (summary && !heard).then(|| now + core::time::Duration::from_secs(2) + 4 * delay);
         self.outbound.offers.begin(&mut self.book, peer, awaits);
         if let Some(at) = awaits {

@@ -10,6 +10,7 @@ impl Journeys for Plan {
     /// is freed.
     fn edition(&self) -> u64 {
         let place = self.index().map_or(0, |index| alloc::sync::Arc::as_ptr(index).addr() as u64);
+        // A time far from both ends of the clock, where the conversion would saturate.
         place ^ self.clock.map_or(0, |clock| clock.instant(PlanTime(1 << 62)).0)
     }
     /// Zero while the plan is in wall time and the node has no trusted clock.

@@ -73,6 +73,7 @@ impl Cursor {
     }
     /// Next begin or end of a contact.
     fn edge(&self, plan: Placed<'_>, now: Instant) -> Option<Instant> {
+        // Contacts of one group may overlap, so the earliest end of all open ones counts.
         let end = self.windows(plan).take_while(|w| w.start <= now).map(|w| w.end).filter(|end| *end > now).min();
         let start = self.coming(plan, now).map(|w| w.start);
         end.into_iter().chain(start).min().filter(|at| *at < Instant::MAX)
@@ -161,7 +162,7 @@ pub struct Link {
     pub in_flight: u64,
     /// Time at which everything handed over will have left, at the link's rate.
     pub busy_until: Instant,
-    /// Whether a timer will pump it when it is no longer busy.
+    /// Whether a timer is set to pump it after its backlog.
     pub pace_armed: bool,
     /// Fires at the next edge of its contacts.
     pub edge_timer: Option<TimerKey>,
@@ -186,6 +187,7 @@ impl Link {
             peer,
             rate: settings.rate,
             one_way_delay: settings.one_way_delay,
+            // Below 1,000,000 the wire would carry fewer bytes than the bundle has.
             wire_bytes_per_million: u32::try_from(settings.wire_bytes_per_million).unwrap_or(u32::MAX).max(1_000_000),
             largest: settings.largest.map_or(ANY, |most| u32::try_from(most.bytes()).unwrap_or(ANY)),
             carrier: true,
@@ -225,6 +227,7 @@ impl Link {
         if !self.carrier || !self.enabled {
             return LinkState::DOWN;
         }
+        // Without contacts the link is permanent, with its configured rate and delay.
         let Some(placed) = plan.filter(|_| self.is_planned()) else {
             return LinkState {
                 transmit: true,
@@ -260,6 +263,7 @@ impl Link {
     }
     /// Bytes on the link for a bundle of this size.
     fn wire_bytes(&self, size: u64) -> u64 {
+        // 128 bits, because the product of size and ratio may exceed 64.
         u64::try_from(u128::from(size) * u128::from(self.wire_bytes_per_million) / 1_000_000).unwrap_or(u64::MAX)
     }
     /// Time at which the next bundle may be handed over: once the layer's backlog is at most `ahead`.
@@ -270,6 +274,7 @@ impl Link {
     pub fn charge(&mut self, plan: Option<Placed<'_>>, now: Instant, size: u64) {
         let rate = match self.contact(plan, now) {
             Some(window) => Some(window.rate),
+            // Outside its contacts a planned link has no rate.
             None if self.is_planned() => None,
             None => self.rate,
         };
@@ -283,6 +288,7 @@ impl Link {
         if window.end == Instant::MAX {
             return None;
         }
+        // Bytes already handed over occupy the contact up to `busy_until`.
         let wire = window.rate.volume_in(window.end.since(self.busy_until.max(now)));
         Some(u64::try_from(u128::from(wire) * 1_000_000 / u128::from(self.wire_bytes_per_million)).unwrap_or(u64::MAX))
     }
@@ -327,6 +333,7 @@ mod tests {
     fn planned_link_follows_its_contacts() {
         let l = link();
         assert!(l.is_up(None, Instant::ZERO) && l.state(None, Instant::ZERO).rate.is_none());
+        // Two contacts with a gap of 10 s between them.
         let index =
             plan("contact 1 2 +10..+20 rate 8800 bit/s delay 1 s\ncontact 1 2 +30..+40 rate 8800 bit/s delay 1 s");
         let (mut l, plan) = (planned(&index), placed(&index));
@@ -345,6 +352,7 @@ mod tests {
 
     #[test]
     fn reception_starts_one_owlt_later() {
+        // Both contacts begin at 0 s, but reception lags by 4 s.
         let index = plan("contact 1 2 +0..+10 rate 1 kB/s delay 4 s\ncontact 2 1 +0..+10 rate 1 kB/s delay 4 s");
         let (mut l, plan) = (planned(&index), placed(&index));
         let receive = |l: &Link, at| l.state(plan, s(at)).receive;

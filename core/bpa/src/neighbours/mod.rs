@@ -96,6 +96,7 @@ impl Neighbours {
     /// Adds a link to the neighbour named in its settings, and the neighbour itself if it is new. Returns false if the
     /// link exists.
     pub fn add(&mut self, settings: &LinkSettings, origin: Origin) -> bool {
+        // A second link of the same number would take over the first one's queue.
         if self.links.contains_key(&settings.link) {
             return false;
         }
@@ -140,6 +141,7 @@ impl Neighbours {
         self.narrow -= u32::from(link.largest().is_some());
         let Some(peer) = self.peers.get_mut(link.peer) else { return Some(link) };
         peer.links.retain(|l| *l != link.id);
+        // A configured neighbour with a name stays, since its links may return.
         if peer.links.is_empty() && (peer.origin != Origin::Configured || peer.names.is_empty()) {
             self.peers.remove(link.peer);
             self.ups.remove(&link.peer);
@@ -162,6 +164,7 @@ impl Neighbours {
         p.next_up = next;
         if met {
             p.up.push(link);
+            // Sorted, so that the first link does not depend on the order in which links came up.
             p.up.sort();
             p.rate = rate;
             p.until = contact.map(|w| w.end).filter(|end| *end < Instant::MAX);
@@ -203,6 +206,7 @@ mod tests {
 
     #[test]
     fn links_share_a_neighbour_by_name() {
+        // The third link is dynamic and only claims the name.
         let mut all = Neighbours::new(0);
         let two = EndpointId::ipn(2, 0);
         assert!(all.add(&settings(0, two.clone()), Origin::Configured));
@@ -225,6 +229,7 @@ mod tests {
 
     #[test]
     fn radio_contact_matches_configured_neighbour() {
+        // Radio links first, then a configured cable to one of them.
         let mut all = Neighbours::new(0);
         let (two, three) = (EndpointId::ipn(2, 0), EndpointId::ipn(3, 0));
         assert!(all.add(&settings(0, two.clone()), Origin::Met) && all.add(&settings(1, three), Origin::Met));
@@ -243,6 +248,7 @@ mod tests {
 
     #[test]
     fn dynamic_neighbour_leaves_with_last_link() {
+        // A thousand dynamic neighbours come and go; no table may grow.
         let mut all = Neighbours::new(0);
         for n in 0..1000 {
             let link = LinkId::DYNAMIC | n;

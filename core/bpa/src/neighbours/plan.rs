@@ -30,6 +30,7 @@ impl Plan {
         self.index.as_deref().map(|index| Placed { index, clock: self.clock })
     }
     pub(super) fn place(&mut self, now: Instant, clock: &Clock) {
+        // A plan without epoch keeps its start when it is replaced.
         let bound = *self.bound.get_or_insert(now);
         self.clock = self.index.as_ref().and_then(|index| match index.plan().epoch {
             Some(_) => PlanClock::of_epoch(index.plan(), clock),

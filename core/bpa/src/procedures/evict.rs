@@ -18,7 +18,7 @@ use farlink_book::{Flags, Handle, Held, Why};
 const VICTIMS_MAX: usize = 1024;
 
 impl Agent {
-    /// Admits or refuses a new bundle; evicts others if the congestion control says so.
+    /// Admits or refuses a new bundle; evicts others if the congestion control agrees.
     pub(super) fn make_room<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, new: &Held) -> Result<(), Refusal> {
         // A bundle that can never fit gets `TooLarge`, even while there is no room at all.
         let privileged = self.is_privileged(new);

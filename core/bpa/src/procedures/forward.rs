@@ -19,7 +19,7 @@ use farlink_book::{CopyOffer, Handle, Held, LabelSplit, PolicyEvent, RetentionCo
 
 /// Queue places examined for a bundle that still fits the contact.
 const FIT_SCAN: usize = 64;
-/// A contact's remainder smaller than this is left unused rather than filled with a fragment.
+/// Smallest remainder of a contact that is filled with a fragment, bytes.
 const FRAGMENT_MIN: u64 = 4096;
 /// Most bytes that a fragment adds to the blocks around its payload.
 const FRAGMENT_OVERHEAD: u64 = 64;

@@ -61,7 +61,7 @@ impl Agent {
         store::Remembered { fingerprint: held.bundle.original_id(), until, content }
     }
 
-    /// The end of a lifetime (RFC 9171 5.5). Parts of a whole leave with it.
+    /// Takes the end of a lifetime (RFC 9171 5.5). Parts of a reassembled bundle leave with it.
     // 9171-5.5-1, 9171-5.5-2, 5050-5.5-1
     pub(crate) fn on_lifetime_end<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle) {
         // A part of a whole lives as long as the whole.

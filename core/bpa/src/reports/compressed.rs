@@ -51,6 +51,7 @@ impl Compressed {
             self.sayings.insert((due, to.clone()));
             Gathered { items: BTreeMap::new(), bundles: 0, names: 0, due }
         });
+        // Names are chosen by the senders of bundles, so their length counts, too.
         let names = item.destination.name_bytes() + item.source.name_bytes();
         let ranges = gathered.items.entry(item).or_insert_with(|| {
             gathered.names += names;
@@ -128,6 +129,7 @@ mod tests {
 
     #[test]
     fn items_gather_until_due_or_full() {
+        // Repeated and adjacent numbers merge into ranges.
         let to = EndpointId::ipn(9, 0);
         let mut few = compressed(1000);
         for number in [3, 1, 2, 2, 7] {
@@ -164,6 +166,7 @@ mod tests {
 
     #[test]
     fn signal_is_short_and_unrepeated() {
+        // Even numbers only: no two of them merge, which is the worst case for the length.
         let mut ranges = Ranges::default();
         (0..10_000).for_each(|n| ranges.insert(2 * n..2 * n + 1));
         let name = EndpointId::dtn(&"x".repeat(500), "in");

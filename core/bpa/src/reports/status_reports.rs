@@ -23,7 +23,7 @@ fn fate_of(status: Status, reason: DeleteReason) -> Option<Fate> {
 }
 
 impl Agent {
-    /// Reports about a bundle, if its source asked for it.
+    /// Reports about a bundle, if its source requested it.
     pub(crate) fn report<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,

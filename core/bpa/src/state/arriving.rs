@@ -30,6 +30,7 @@ impl Arriving {
     }
     /// Adds a piece to an arriving bundle.
     pub fn add(&mut self, token: OfferToken, piece: Handle, bytes: u64) {
+        // The first piece of a bundle also begins its tracking.
         let held = self.held.entry(token).or_default();
         held.pieces.push(piece);
         held.size = (held.size.0 + 1, held.size.1 + bytes);
@@ -44,6 +45,7 @@ impl Arriving {
     /// `None` once the transfer is over.
     pub fn promise(&mut self, token: OfferToken, (start, end): (u64, u64)) -> Option<u64> {
         let durable = &mut self.held.get_mut(&token)?.durable;
+        // Only a prefix may be promised: the sender resumes a broken transfer at one offset.
         let first = |durable: &Ranges| durable.first().filter(|first| first.start == 0).map_or(0, |first| first.end);
         let before = first(durable);
         durable.insert(start..end);
@@ -74,6 +76,7 @@ impl Arriving {
     }
     /// Bundles and bytes of all pieces beyond the reservations of their wholes.
     pub fn beyond(&self, promised: impl Fn(OfferToken) -> Option<u64>) -> (u64, u64) {
+        // The reservation of a whole counts as one bundle with its full size.
         self.held.iter().fold((0, 0), |(bundles, bytes), (token, held)| {
             let promised = promised(*token);
             let first = u64::from(promised.is_some());

@@ -112,6 +112,7 @@ impl Backoff {
     }
     /// The neighbour accepted a bundle of this group: the returned ones are to be tried, too.
     pub fn took(&mut self, peer: PeerId, alike: Alike, now: Instant) -> Vec<Handle> {
+        // Success proves that there is room: the back-off starts over.
         let Some(rest) = self.full.get_mut(&(peer, alike)) else { return Vec::new() };
         (rest.until, rest.times) = (rest.until.min(now), 0);
         let more: Vec<Handle> = rest.waiting.values().take(AFTER_ONE).copied().collect();
@@ -130,7 +131,7 @@ impl Backoff {
     pub fn pop(&mut self, now: Instant) -> Option<Handle> {
         while let Some((_, key)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
             let rest = self.full.get_mut(&key)?;
-            // A bundle that failed for another reason than room says nothing about the others: the next one has its
+            // A bundle that failed for another reason than room proves nothing about the others: the next one has its
             // turn.
             let other = rest.times > SAME_MAX || rest.times == rest.times_then;
             let from = if other { rest.tried.saturating_add(1) } else { 0 };
@@ -183,6 +184,7 @@ mod tests {
 
     #[test]
     fn each_success_admits_two_more() {
+        // Six bundles of one source wait at one neighbour.
         let (book, handles) = book_with(&[Priority::Normal; 6]);
         let alike = Alike::to(&book.get(handles[0]).unwrap().bundle);
         let mut backoff = Backoff::default();

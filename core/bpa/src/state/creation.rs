@@ -116,7 +116,7 @@ mod tests {
     fn restart_with_earlier_clock_repeats_nothing() {
         let mut creation = Creation::default();
         let mut reserved = creation.resume(0);
-        // Two runs at one clock reading stand for a clock set back in between.
+        // Several runs at one clock reading stand for a clock set back in between.
         let (at, mut used) = (Some(DtnTime(5)), Vec::new());
         for run in 0..3 {
             for _ in 0..2 * RESERVE {

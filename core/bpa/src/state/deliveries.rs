@@ -102,6 +102,7 @@ fn place(held: &Held) -> Place {
 
 impl Deliveries {
     pub fn register(&mut self, id: RegistrationId, endpoint: EndpointId, window: u32) {
+        // A window of 0 would never receive anything.
         let (window, open, waiting) = (window.max(1), BTreeSet::new(), BTreeMap::new());
         let registration = Registration { endpoint: endpoint.clone(), window, in_flight: 0, open, bytes: 0, waiting };
         self.registrations.insert(id, registration);
@@ -173,6 +174,7 @@ impl Deliveries {
     pub fn open_inside(&mut self, bundle: Handle, bytes: u64) -> DeliveryId {
         self.last += 1;
         let delivery = DeliveryId(self.last);
+        // No registration limits it, but its payload counts as unanswered.
         self.open.insert(delivery, Open { registration: RegistrationId::TUNNEL, bundle, bytes });
         self.open_bytes += bytes;
         self.of.insert((bundle, delivery));
@@ -191,6 +193,7 @@ impl Deliveries {
     }
     /// Opens a registration's window by one and returns its endpoint.
     pub fn open_window(&mut self, registration: RegistrationId) -> Option<EndpointId> {
+        // A registration that ended meanwhile has no window to open.
         let r = self.registrations.get_mut(&registration)?;
         r.in_flight = r.in_flight.saturating_sub(1);
         Some(r.endpoint.clone())
@@ -311,6 +314,7 @@ impl Deliveries {
         e.registrations
             .iter()
             .filter_map(|id| self.registrations.get(id))
+            // One open delivery of any length is always allowed, as in `next`.
             .any(|r| r.waiting.is_empty() && (r.open.is_empty() || r.bytes.saturating_add(bytes) <= most))
     }
     /// Endpoints with a registration.

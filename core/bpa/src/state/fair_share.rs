@@ -150,6 +150,7 @@ impl FairShare {
     /// Whether the previous node leaves room for others while `reserved` bytes are kept free. Its share of the rest,
     /// and of the bundles in proportion, may be at most the free amount times the ratio of unreserved to reserved room.
     pub fn leaves_room(&self, new: &Held, fill: Fill, reserved: u64) -> bool {
+        // A previous node without bundles has no entry.
         let (bundles, bytes) = self.previous_nodes.get(&PreviousNode::of(new)).copied().unwrap_or_default();
         let most = fill.capacity.saturating_sub(reserved);
         let (times, part) = (u128::from(most), u128::from(reserved));
@@ -259,6 +260,7 @@ mod tests {
         let held = book.get_mut(handles[0]).unwrap();
         held.flags.set(Flags::STRANGE, true);
         let (size, source) = (held.size(), held.bundle.source.node());
+        // The same bundle before and after it is vouched for.
         let copy = |held: &Held, strange: bool| {
             let mut flags = held.flags;
             flags.set(Flags::STRANGE, strange);

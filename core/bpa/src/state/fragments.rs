@@ -26,6 +26,7 @@ struct Joining {
 impl Joining {
     fn refresh(&mut self) {
         if core::mem::take(&mut self.stale) {
+            // Ranges cannot forget one part without knowledge of the overlapping ones, so they are built again.
             self.have = Ranges::default();
             self.parts.keys().for_each(|(offset, len)| self.have.insert(*offset..offset + len));
         }
@@ -134,6 +135,7 @@ impl Fragments {
         let strange = new.flags.has(Flags::STRANGE);
         let share = counts_to(new.bundle.source.node(), strange);
         let taken = self.pieces.shares.get(&share).copied().unwrap_or(0);
+        // The more fragments wait altogether, the smaller each account's bound becomes.
         let free = self.most.saturating_sub(self.waiting);
         taken >= free.saturating_mul(3) || (strange && taken >= self.most.div_ceil(2))
     }
@@ -154,6 +156,7 @@ impl Fragments {
             longest: 0,
         });
         joining.refresh();
+        // A fragment that ends behind the total length is invalid; a covered one adds nothing.
         if range.end > at.total || joining.have.covers(&range) {
             if joining.parts.is_empty() {
                 self.pieces.joining.remove(&original);
@@ -233,6 +236,7 @@ impl Fragments {
         }
         let parts: Vec<Handle> = joining.parts.into_values().collect();
         for part in &parts {
+            // In this order, so that each part is held throughout.
             book.hold(*part, RetentionConstraint::Whole);
             let last = book.release(*part, RetentionConstraint::Fragment);
             debug_assert!(!last, "it is part of a whole");

@@ -65,6 +65,7 @@ pub(crate) fn known_by(meta: &BundleMeta, digest: u64) -> u64 {
     ];
     let ends = endpoints.into_iter().flat_map(|endpoint| [endpoint.node().0, endpoint.service_number()]);
     let mix = |sum: u64, number: u64| {
+        // The golden ratio's fraction in 64 bits: its multiples spread evenly (Fibonacci hashing).
         let mixed = (sum ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         mixed ^ mixed >> 29
     };
@@ -76,6 +77,7 @@ impl Table {
         Table { slots: Vec::new(), used: 0, most, yields }
     }
     fn place(&self, tag: u64) -> usize {
+        // The upper bits of the product are the well mixed ones.
         (tag.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize & self.slots.len().wrapping_sub(1)
     }
     fn forwarded(&mut self, tag: u64, now: Instant) {
@@ -84,10 +86,10 @@ impl Table {
         }
         let (at, yields) = (self.place(tag), self.yields);
         let slot = &mut self.slots[at];
+        // An entry that has returned is evidence of a loop and outlives others.
         let recent = slot.tag != 0 && slot.is_recent(now);
         if slot.tag == tag {
             slot.at_s = seconds(now);
-        // An entry that has returned is evidence of a loop and outlives others.
         } else if !recent || slot.returns == 0 || yields {
             self.used += usize::from(slot.tag == 0);
             *slot = Slot { tag, at_s: seconds(now), returns: 0 };
@@ -104,6 +106,7 @@ impl Table {
     }
     fn grow(&mut self) {
         let slots = (self.slots.len() * 2).max(SLOTS_MIN);
+        // An entry's place depends on the number of slots, so all move when it doubles.
         let before = core::mem::replace(&mut self.slots, alloc::vec![Slot::default(); slots]);
         self.used = 0;
         for slot in before.into_iter().filter(|slot| slot.tag != 0) {
@@ -149,6 +152,7 @@ mod tests {
             assert_eq!(loops.returned(7, !strange, at(1)), None, "strangers and others are told apart");
             let returns = [7, 7, 8].map(|tag| loops.returned(tag, strange, at(2)));
             assert_eq!(returns, [Some(1), Some(2), None]);
+            // A million other bundles must not evict the one that returned.
             for id in 100..1_000_000 {
                 loops.forwarded(id, strange, at(3));
             }

@@ -64,6 +64,7 @@ impl Memory {
     }
     /// Whether payloads on disk should not stay in memory, which may hold `most` bytes of them.
     pub fn is_scarce(&self, most: u64) -> bool {
+        // Under pressure nothing on disk may stay, whatever the bound.
         self.resident > most || self.scarce.pressure > Pressure::None
     }
     /// Whether the walk is in progress.
@@ -162,6 +163,7 @@ mod tests {
     #[test]
     fn scarce_memory_releases_arrival_buffers() {
         let (mut book, mut memory) = (Book::new(0), Memory::default());
+        // Three bundles are slices of three shared buffers.
         let buffers: Vec<Bytes> = (0..3u8).map(|n| Bytes::from(alloc::vec![n; 1000])).collect();
         let handles: Vec<Handle> =
             (1..).zip(&buffers).map(|(n, b)| keep(&mut book, bundle(n, b.slice(5..9).into()))).collect();
@@ -182,6 +184,7 @@ mod tests {
 
     #[test]
     fn unshared_memory_is_released() {
+        // The second reference stands for a transmission in progress.
         let bundle = bundle(1, Payload::from(&b"0123456789"[..]));
         let mut book = Book::new(0);
         let handle = keep(&mut book, bundle.clone());

@@ -147,6 +147,7 @@ impl Offers {
     /// Adds a bundle to a neighbour's candidates.
     pub fn want(&mut self, peer: PeerId, rank: u64, number: u64, bundle: Handle) {
         let Some(offer) = self.peers.get_mut(&peer) else { return };
+        // Candidates are sorted by rank and number, so that equal ranks keep the order of arrival.
         let place = offer.best.partition_point(|(r, n, _)| (*r, *n) < (rank, number));
         match offer.best.get_mut(place) {
             Some(known) if (known.0, known.1) == (rank, number) => known.2 = bundle,

@@ -48,6 +48,7 @@ impl Outbound {
             return Some(bundle);
         }
         let bundle = self.backoff.made()?.pop(now)?;
+        // Its refusals were for lack of room, which is to be tested now.
         self.waits.forgive(bundle);
         Some(bundle)
     }

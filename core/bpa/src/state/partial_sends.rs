@@ -36,6 +36,7 @@ impl PartialSends {
     }
     /// Bounds the next fragment to this many payload bytes.
     pub fn limit_next(&mut self, book: &mut Book, bundle: Handle, next_max: u64) {
+        // The bundle leaves in fragments from now on, of any length after the next one.
         self.limit(book, bundle, u64::MAX);
         if let Some(cut) = self.cuts.get_mut(&bundle) {
             cut.next_max = next_max.max(1);
@@ -49,6 +50,7 @@ impl PartialSends {
     pub fn next(&self, bundle: Handle, room: u64) -> Option<Range<u64>> {
         let cut = self.cuts.get(&bundle)?;
         let first = cut.left.first()?;
+        // At least one byte, so that every transmission makes progress.
         let len = (first.end - first.start).min(cut.piece_max).min(cut.next_max).min(room.max(1));
         Some(first.start..first.start + len)
     }
@@ -95,6 +97,7 @@ mod tests {
         let (mut book, handles) = book_with(&[Priority::Normal]);
         let (mut partial, bundle) = (PartialSends::default(), handles[0]);
         assert_eq!(partial.next(bundle, 10), None, "whole");
+        // Fragments of 60 bytes from a payload of 100.
         partial.limit(&mut book, bundle, 60);
         let first = partial.next(bundle, u64::MAX).unwrap();
         assert_eq!(first, 0..60);

@@ -40,6 +40,7 @@ pub(crate) struct PendingCommits {
 impl PendingCommits {
     /// Notes that the store was asked to keep a bundle.
     pub fn begin(&mut self, book: &mut Book, bundle: Handle, debt: Option<Debt>) {
+        // Entries are keyed by the number that the store's answer will contain.
         let Some(number) = book.get(bundle).map(|held| held.number) else { return };
         self.owed.insert(number, Owed { bundle, debts: debt.into_iter().collect(), refused: None });
         book.hold(bundle, RetentionConstraint::Commit);
@@ -93,6 +94,7 @@ mod tests {
         pending.begin(&mut book, handles[0], Some(request(1)));
         assert!(book.get(handles[0]).unwrap().has(RetentionConstraint::Commit));
         assert!(pending.add(1, request(2)) && !pending.add(2, request(3)));
+        // Nothing is refused while the store has not answered.
         assert_eq!(pending.take_refused(1), None);
         pending.refuse(1, Refusal::NoResources);
         assert_eq!(pending.bundle(1), Some(handles[0]));

@@ -99,6 +99,7 @@ impl Queues {
     pub fn put(&mut self, book: &mut Book, bundle: Handle, leg: NextHop, copy: bool) -> Option<ListId> {
         let held = book.get(bundle)?;
         let (size, sibling) = (held.size(), held.leg);
+        // Bundles of one contact share a list, so that its end releases them together.
         let key = ListKey { priority: Reverse(held.bundle.priority), not_before: leg.not_before, until: leg.until };
         let queue = self.links.entry(leg.link).or_default();
         let mut begun = None;
@@ -210,6 +211,7 @@ impl Queues {
             if let Some(queue) = self.links.get_mut(&link) {
                 queue.bundles -= 1;
                 queue.bytes -= size;
+                // An empty list goes at once, with its timer.
                 if empty {
                     queue.lists.remove(&key);
                     timer = self.lists.remove(entry.list).and_then(|list| list.timer);
@@ -245,6 +247,7 @@ impl Queues {
     }
     /// Link that a bundle is queued for, and the begin of its contact.
     pub fn leg_of(&self, held: &Held) -> Option<(LinkId, Instant)> {
+        // A released list belongs to no contact any more.
         let list = self.legs.get(held.leg)?.list;
         self.lists.get(list).filter(|list| !list.loose).map(|list| (list.link, list.key.not_before))
     }
@@ -262,6 +265,7 @@ impl Queues {
     pub fn let_link_go(&mut self, link: LinkId) -> alloc::vec::Vec<TimerKey> {
         let Some(queue) = self.links.remove(&link) else { return alloc::vec::Vec::new() };
         let mut timers = alloc::vec::Vec::new();
+        // No walk over the bundles: `take_loose` returns them singly, within the budget.
         for list in queue.lists.into_values() {
             if let Some(l) = self.lists.get_mut(list) {
                 l.loose = true;
@@ -323,6 +327,7 @@ mod tests {
         use Priority::{Bulk, Expedited, Normal};
         let (mut book, handles) = book_with(&[Normal, Bulk, Expedited, Normal, Normal]);
         let mut queues = Queues::new();
+        // Index of each bundle and begin of its contact.
         for (n, at) in [(0, 5), (1, 0), (2, 9), (3, 5), (4, 1)] {
             queues.put(&mut book, handles[n], leg(0, at, u64::MAX), false);
         }

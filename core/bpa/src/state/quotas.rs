@@ -31,6 +31,7 @@ pub struct Quota {
 
 impl Quota {
     fn is_about(&self, name: &EndpointId, source: bool) -> bool {
+        // Without patterns of sources the quota is one of neighbours.
         match self.sources.is_empty() {
             false => source && matches_any(&self.sources, name),
             true => !source && matches_any(&self.neighbours, name),
@@ -142,6 +143,7 @@ impl Quotas {
                 accounts[usize::from(*at)].sums.add(&party.sums);
             }
         }
+        // Counting starts with the first quotas, so that other nodes pay nothing for it.
         let begins = !self.counting && !self.accounts.is_empty();
         self.counting |= begins;
         begins
@@ -169,6 +171,7 @@ impl Quotas {
         let party = sources.entry(source.node()).or_insert_with(|| of(source.node_id(), true));
         party.sums.of_mut(held).come(held.size());
         let mut all = party.of.clone();
+        // Bundles made here have no previous node.
         if held.from != PeerId::NONE {
             let party = neighbours.entry(held.from).or_insert_with(|| of(previous_node.clone(), false));
             party.sums.of_mut(held).come(held.size());
@@ -193,6 +196,7 @@ impl Quotas {
         let Quotas { accounts, sources, neighbours, .. } = self;
         let mut all: Vec<u16> = Vec::new();
         let source = held.bundle.source.node();
+        // Parties without bundles are removed, so that the tables stay as small as the book.
         if let Some(party) = sources.get_mut(&source) {
             party.sums.of_mut(held).go(held.size());
             all.extend(&party.of);
@@ -226,6 +230,7 @@ impl Quotas {
             }
             let Quota { bytes, bundles, .. } = quota;
             let (size, Sum { bundles: held, bytes: filled }) = (new.size(), *account.sums.of(new));
+            // Such a bundle never fits, so the sender need not try again.
             if size > *bytes || *bundles == 0 {
                 account.refused += 1;
                 return Err(Refusal::TooLarge);

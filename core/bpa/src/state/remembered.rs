@@ -26,6 +26,7 @@ impl Newest {
         Newest { known: BTreeMap::new(), order: VecDeque::new(), gone: 0, capacity }
     }
     fn insert(&mut self, id: u128, what: u64) {
+        // A known identity keeps its place in the order.
         if self.capacity == 0 || self.known.insert(id, what).is_some() {
             return;
         }
@@ -58,6 +59,7 @@ struct Kinds {
 }
 impl Kinds {
     const fn new(capacity: usize) -> Self {
+        // Reports need fewer entries: senders try again within minutes.
         let few = if capacity < REPORTED_MAX { capacity } else { REPORTED_MAX };
         Kinds {
             delivered: Newest::new(capacity),
@@ -154,6 +156,7 @@ mod tests {
 
     #[test]
     fn oldest_of_a_kind_is_forgotten() {
+        // The capacity is two of each kind.
         let mut memory = Remembered::new(2);
         for id in [1, 2, 2, 3] {
             memory.deliver(id, 7);

@@ -24,6 +24,7 @@ impl Reservations {
     /// Reserves room for an arrival; an earlier reservation of it must have ended.
     pub fn make(&mut self, token: OfferToken, bytes: u64, counted: Option<Box<Held>>) {
         debug_assert!(!self.made.contains_key(&token), "what was promised before has ended");
+        // 128 bits: heads may claim lengths whose sum exceeds 64 bits.
         self.bytes += u128::from(bytes);
         self.made.insert(token, Promise { bytes, counted });
     }

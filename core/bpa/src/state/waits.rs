@@ -55,6 +55,7 @@ const REFUSED_MAX: usize = 32;
 
 /// Wait after the n-th successive failure: 1 s, 2 s, ... 64 s.
 pub(crate) fn back_off(failures: u8) -> Duration {
+    // 2^6 s = 64 s is the longest wait.
     Duration::from_secs(1 << failures.saturating_sub(1).min(6))
 }
 
@@ -62,6 +63,7 @@ impl Waits {
     /// Routes a bundle again at this time; an earlier agreed time stays.
     pub fn until(&mut self, book: &mut Book, bundle: Handle, at: Instant) {
         let before = self.at.get(&bundle).copied();
+        // An endless wait needs no entry: only events end it.
         if at == Instant::MAX || before.is_some_and(|before| before <= at) {
             return;
         }
@@ -92,6 +94,7 @@ impl Waits {
     /// Notes a neighbour's refusal of a bundle.
     pub fn refuse(&mut self, book: &mut Book, bundle: Handle, peer: PeerId, ups: u32, why: Turned) {
         let refused = self.refused.entry(bundle).or_default();
+        // One refusal per neighbour: the newest one counts.
         refused.retain(|r| r.peer != peer);
         if refused.len() >= REFUSED_MAX {
             refused.remove(0);
@@ -117,6 +120,7 @@ impl Waits {
     }
     /// Neighbours that refused the bundle since they last came up.
     pub fn tried(&self, bundle: Handle, ups: impl Fn(PeerId) -> u32) -> Vec<PeerId> {
+        // A neighbour that came up again may have room now.
         let refused = self.refused.get(&bundle).map_or(&[][..], Vec::as_slice);
         refused.iter().filter(|r| ups(r.peer) == r.ups).map(|r| r.peer).collect()
     }
@@ -176,6 +180,7 @@ mod tests {
 
     #[test]
     fn earlier_wait_wins_and_ends_refusal() {
+        // The earliest of three times stays.
         let (mut book, handles) = book_with(&[Priority::Normal; 2]);
         let mut waits = Waits::default();
         waits.until(&mut book, handles[0], Instant(50));

@@ -108,6 +108,7 @@ impl WallClock {
             return None;
         }
         let off_ms = utc.0 as i64 - newest.0 as i64;
+        // The operator's word outweighs all evidence.
         if self.confirmed {
             return None;
         }
@@ -151,6 +152,7 @@ mod tests {
 
     #[test]
     fn corrected_clock_is_trusted_again() {
+        // The clock starts in 2000, long before the last run.
         let (mut wall, hour) = (WallClock::UNKNOWN, Instant(3_600_000_000_000));
         wall.set(Clock { at: Instant(0), utc: Some(DtnTime(0)), error_ms: 0 });
         wall.found(Instant(0), THEN);

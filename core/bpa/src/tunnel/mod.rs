@@ -186,6 +186,7 @@ impl Tunnels {
     /// Whether a tunnel takes no more bundles for now; this one then joins its line.
     fn is_full(&mut self, rule: usize, held: &Held) -> bool {
         let Some(tunnel) = self.tunnels.get_mut(rule) else { return false };
+        // At least one bundle may enter, whatever the setting.
         let under_way = tunnel.bundles >= tunnel.settings.bundles.max(1) || tunnel.bytes >= BYTES_MAX;
         if under_way {
             tunnel.line.insert((Reverse(held.bundle.priority), held.number, held.handle()));
@@ -210,6 +211,7 @@ impl Tunnels {
         let given = self.next;
         self.next += 1;
         if let Some(inner) = self.inner.get_mut(&number) {
+            // Only the latest transmissions are remembered; a late signal about an older one has no effect.
             if inner.given.len() >= GIVEN_MAX {
                 self.given.remove(&inner.given.remove(0));
             }
@@ -230,6 +232,7 @@ impl Tunnels {
     /// that another node has it.
     fn came_back(&mut self, number: u64) {
         let Some(inner) = self.inner.get_mut(&number) else { return };
+        // Numbers are drained from both tables, which must agree.
         for given in inner.given.drain(..) {
             self.given.remove(&given);
         }
@@ -271,6 +274,7 @@ impl Tunnels {
         if let Some((inside, rule, bytes, size)) = self.outer.remove(&number) {
             self.bytes -= size;
             self.out(rule, bytes);
+            // The inner bundle may have a newer outer one by now.
             let its = |inner: &&mut Inner| inner.outer == Some(held.handle());
             let Some(inner) = self.inner.get_mut(&inside).filter(its) else { return End::Nothing };
             inner.outer = None;
@@ -301,6 +305,7 @@ impl Tunnels {
     /// Waiting time for a signal after this many failures.
     fn patience(&self, rule: usize, failures: u8) -> Duration {
         let Some(settings) = self.settings(rule) else { return Duration::MAX };
+        // 20 doublings are a millionfold timeout; the cap keeps the shift within 32 bits.
         let doubled = settings.timeout.saturating_mul(1 << u32::from(failures.min(20)));
         doubled.min(settings.timeout_max.max(settings.timeout))
     }
@@ -323,6 +328,7 @@ impl Tunnels {
     }
     /// Far end of the tunnel that a previous node stands for.
     fn far_end(&self, from: PeerId) -> Option<&EndpointId> {
+        // `PeerId::tunnel` counts down from the largest number, away from those of neighbours.
         let place = usize::try_from(u32::MAX - from.0).ok()?;
         self.tunnels.get(place).map(|tunnel| &tunnel.settings.end)
     }
@@ -349,6 +355,7 @@ impl Tunnels {
         });
         gathered.numbers.insert(number..number.saturating_add(1));
         gathered.count += 1;
+        // Too many receivers, or enough numbers for one signal.
         if gathered.count >= most || self.gathered.len() > TOLD_MAX {
             self.hurry(now, if self.gathered.len() > TOLD_MAX { None } else { Some(said) });
         }

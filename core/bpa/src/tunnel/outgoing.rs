@@ -157,6 +157,7 @@ impl Agent {
             None => Err(Refusal::NotOpen),
         };
         let meta = match made {
+            // This node would refuse such a bundle on arrival, and so may the far end.
             Ok(meta) if meta.size() > self.settings.limits.bundle_bytes => Err(Refusal::TooLarge),
             made => made,
         };

@@ -11,6 +11,7 @@ pub(crate) struct Repeats {
 }
 impl Repeats {
     pub fn at(&mut self, number: u64, at: Instant) {
+        // Each bundle has one time: the new one replaces the former.
         self.stop(number);
         self.at.insert((at, number));
         self.of.insert(number, at);

@@ -49,6 +49,7 @@ impl Agent {
     pub(crate) fn heed_of_tunnel<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, mut told: Box<Told>) {
         for _ in 0..STEP {
             let Some(run) = told.runs.pop() else { return };
+            // Unassigned stretches of a range are skipped in one step.
             let Some((given, number)) =
                 self.tunnels.as_ref().and_then(|tunnels| tunnels.first_given(run.first, run.last))
             else {

@@ -1,20 +1,18 @@
 //! The bundle protocol agent of one node: every bundle from arrival to departure. This file holds the owners of state,
-//! the input path, and the order of steps within one call. Procedures keep no state and decide; owners keep state and
+//! the input path, and the order of steps within one call. Procedures decide and keep no state; owners keep state and
 //! decide nothing.
 //!
 //! | `procedures/` | RFC 9171 section 5, one file each |
 //! |---|---|
 //! | `originate.rs` | 5.2 transmission requests: bundles created here |
-//! | `receive.rs`, `identity.rs`, `pieces.rs` | 5.6 reception; recognition of duplicates; pieces of bundles still
-//! arriving |
+//! | `receive.rs`, `identity.rs`, `pieces.rs` | 5.6 reception; duplicates; pieces of arriving bundles |
 //! | `keep.rs` | storage in book and store; recovery |
 //! | `lifetime.rs` | 5.5 expiration: duration of storage and of remembrance |
 //! | `evict.rs` | admission and eviction |
 //! | `dispatch.rs`, `returns.rs` | 5.3 dispatching, 5.4 the choice of a route; bundles that come back |
 //! | `forward.rs`, `mtu.rs` | 5.4 forwarding: pace, priorities, offers; 5.8 fragmentation |
 //! | `outcome.rs` | results of transmissions |
-//! | `deliver.rs`, `groups.rs` | 5.7 local delivery, registrations; groups, whose bundles also travel on after delivery
-//! |
+//! | `deliver.rs`, `groups.rs` | 5.7 local delivery, registrations; groups, where delivery is not the end |
 //! | `reassemble.rs` | 5.9 reassembly |
 //! | `depart.rs` | 5.10 deletion: the only exit of a bundle |
 //! | `events.rs`, `policy_events.rs` | events for listeners and policies, and the actions of policies |
@@ -34,8 +32,7 @@
 //!
 //! | owner | state |
 //! |---|---|
-//! | `outbound` | queues, transmissions, `partial_sends`, `offers`; bundles that wait and are routed again: `waits`,
-//! `backoff`, `reroute_scan` |
+//! | `outbound` | queues, transmissions, `partial_sends`, `offers`; retries: `waits`, `backoff`, `reroute_scan` |
 //! | `room` | bounds of the store: `memory`, `fair_share` with `quotas`, `reservations` for arriving bundles |
 //! | `remembered` | identities: delivered, banned, reported, recently forwarded (`loops`) |
 //! | `work` | follow-up steps, timers, the budget of one call |

@@ -86,8 +86,8 @@ impl Agent {
     /// Decides on custody of a bundle that is now held, and on its former custodian. `carrier`: its previous node, or
     /// the one of the bundle around it.
     pub(crate) fn enter_custody(&mut self, bundle: Handle, hop: &HopState, carrier: PeerId) {
-        // A bundle without a valid identity check must not release custody: neither one that only claims the identity
-        // and will be deleted for it, nor one that no link vouches for, whose custodian may mean another bundle.
+        // Custody must not be released for a bundle of doubtful identity: neither one that only claims the identity and
+        // will be deleted for it, nor one that no link vouches for, whose custodian may mean another bundle.
         let counts = |held: &&Held| {
             asks(&held.bundle) && held.bundle.duties.security().is_none() && !held.flags.has(Flags::STRANGE)
         };

@@ -78,7 +78,7 @@ impl Agent {
         }
     }
 
-    /// Description of a tunnelled bundle's wait; `None` if it is in no tunnel.
+    /// Description for operators of a tunnelled bundle's wait; `None` if it is in no tunnel.
     pub(crate) fn waits_for_tunnel(&self, now: Instant, held: &Held) -> Option<String> {
         let tunnels = self.tunnels.as_ref()?;
         let sent = tunnels.get(held.number).filter(|inner| inner.send.is_some());

@@ -1,45 +1,47 @@
-//! The agent: one node's bundles, from arrival to departure. This file holds its owners, the way in, and what one call
-//! does in which order. Procedures decide and remember nothing; owners remember and decide nothing.
+//! The bundle protocol agent of one node: every bundle from arrival to departure. This file holds the owners of state,
+//! the input path, and the order of steps within one call. Procedures decide and keep no state; owners keep state and
+//! decide nothing.
 //!
 //! | `procedures/` | RFC 9171 section 5, one file each |
 //! |---|---|
-//! | `originate.rs` | 5.2 transmission requests: bundles made here |
-//! | `receive.rs`, `identity.rs`, `pieces.rs` | 5.6 reception; whether a bundle is the one that is known; pieces of what is arriving |
-//! | `keep.rs` | into the book and the store; recovery |
-//! | `lifetime.rs` | 5.5 expiration: how long a bundle is kept and remembered |
-//! | `evict.rs` | admission, making room |
-//! | `dispatch.rs`, `returns.rs` | 5.3 dispatching, 5.4 the choice of a way; bundles that come back |
+//! | `originate.rs` | 5.2 transmission requests: bundles created here |
+//! | `receive.rs`, `identity.rs`, `pieces.rs` | 5.6 reception; duplicates; pieces of arriving bundles |
+//! | `keep.rs` | storage in book and store; recovery |
+//! | `lifetime.rs` | 5.5 expiration: duration of storage and of remembrance |
+//! | `evict.rs` | admission and eviction |
+//! | `dispatch.rs`, `returns.rs` | 5.3 dispatching, 5.4 the choice of a route; bundles that come back |
 //! | `forward.rs`, `mtu.rs` | 5.4 forwarding: pace, priorities, offers; 5.8 fragmentation |
-//! | `outcome.rs` | what became of transmissions |
-//! | `deliver.rs`, `groups.rs` | 5.7 local delivery, registrations; in a group, where delivery is no end |
+//! | `outcome.rs` | results of transmissions |
+//! | `deliver.rs`, `groups.rs` | 5.7 local delivery, registrations; groups, where delivery is not the end |
 //! | `reassemble.rs` | 5.9 reassembly |
-//! | `depart.rs` | 5.10 deletion: the one way out |
-//! | `events.rs`, `policy_events.rs` | what listeners and policies are told, and what policies order |
+//! | `depart.rs` | 5.10 deletion: the only exit of a bundle |
+//! | `events.rs`, `policy_events.rs` | events for listeners and policies, and the actions of policies |
 //!
-//! | folder | what else a node does: procedures with owners of their own |
+//! | folder | further duties of a node: procedures with owners of their own |
 //! |---|---|
-//! | `neighbours/` | links as they come, change and go; the contact plan; hellos, and how much of them is heard |
+//! | `neighbours/` | links from creation to removal; the contact plan; hellos and their budget |
 //! | `custody/` | custody: RFC 5050 5.10 to 5.12, 6.3 |
 //! | `tunnel/` | bundles in bundles: draft-ietf-dtn-bibect |
 //! | `reports/` | 5.1 status reports; many in one (CCSDS 734.6-O-1) |
-//! | `inspect/` | what operators ask for and are shown |
+//! | `inspect/` | requests of operators and their answers |
 //!
-//! What is known about a bundle has one owner each, a file of `state/` with private fields. By the reason a bundle is
-//! held for: `pending_commits` (Commit), `queues` (Queue), `transmissions` (Send), `custody` (Custody), `deliveries`
-//! (Deliver), `fragments` (Fragment, and Whole with `deliveries`). A bundle leaves when no reason holds it. Beside those:
+//! The state of a bundle has one owner for each aspect, a file of `state/` with private fields. By retention
+//! constraint: `pending_commits` (Commit), `queues` (Queue), `transmissions` (Send), `custody` (Custody), `deliveries`
+//! (Deliver), `fragments` (Fragment, and Whole with `deliveries`). A bundle leaves once no constraint holds it. Beside
+//! those:
 //!
-//! | owner | of |
+//! | owner | state |
 //! |---|---|
-//! | `outbound` | queues, transmissions, `partial_sends`, `offers`; what waits and is asked about again: `waits`, `backoff`, `reroute_scan` |
-//! | `room` | what bounds the store: `memory`, `fair_share` with `quotas`, `reservations` for what is arriving |
-//! | `remembered` | identities: delivered, banned, reported, forwarded lately (`loops`) |
-//! | `work` | steps that follow, timers, the budget of one call |
+//! | `outbound` | queues, transmissions, `partial_sends`, `offers`; retries: `waits`, `backoff`, `reroute_scan` |
+//! | `room` | bounds of the store: `memory`, `fair_share` with `quotas`, `reservations` for arriving bundles |
+//! | `remembered` | identities: delivered, banned, reported, recently forwarded (`loops`) |
+//! | `work` | follow-up steps, timers, the budget of one call |
 //! | `policies` | the router and the congestion control |
 //!
 //! A new router is a file of `core/routing/src`, a new congestion control one of `core/congestion/src`: [`Policies`] asks
 //! them, for `dispatch.rs` and `forward.rs` *where* a bundle goes, for `evict.rs` *whether* it is kept. Neither is named here.
 //!
-//! Whatever follows from a call happens in its [`Context`]: the moment, the door to wire formats, and where outputs go.
+//! Each call runs in its [`Context`]: the current time, the edge to wire formats, and the sink for outputs.
 
 use crate::context::Context;
 use crate::custody::Custody;
@@ -80,16 +82,15 @@ pub struct Agent {
     pub(crate) now: Instant,
     pub(crate) open: bool,
     pub(crate) terminating: bool,
-    /// What follows from inputs, and timers.
+    /// Follow-up steps of inputs, and timers.
     pub(crate) work: Work,
     pub(crate) policies: Policies,
-    /// All bundles that are held.
     pub(crate) book: Book,
     pub(crate) pending_commits: PendingCommits,
     pub(crate) remembered: Remembered,
-    /// What bounds what is held.
+    /// Bounds on the bundles held.
     pub(crate) room: Room,
-    /// What is to leave over links.
+    /// Bundles that are to leave over links.
     pub(crate) outbound: Outbound,
     pub(crate) deliveries: Lazy<Deliveries>,
     pub(crate) fragments: Fragments,
@@ -102,7 +103,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// An agent with its policies. It takes bundles once the store has said `Opened`.
+    /// An agent with its policies. It takes bundles once the store has reported `Opened`.
     pub fn new(mut settings: Settings, router: Box<dyn Router>, control: Box<dyn Control>) -> Self {
         let (seed, limits) = (settings.seed, settings.limits);
         let mut neighbours = Neighbours::new(seed ^ 1);
@@ -133,32 +134,33 @@ impl Agent {
             hellos: Lazy::default(),
             reports: Reports::new(limits.reports_per_second, rare.compressed),
             custody: settings.custody.take().map(|settings| Box::new(Custody::new(*settings))),
+            // The numbers of transmissions have a stream of their own, because they must not be guessable.
             tunnels: (!wanted.is_empty()).then(|| Box::new(Tunnels::new(wanted, &mut Rng::stream(seed, 8)))),
             settings,
         }
     }
-    /// The contact plan to begin with; it is placed by the first clock reading.
+    /// Sets the initial contact plan; the first clock reading places it.
     pub fn preload_plan(&mut self, plan: Arc<PlanIndex>) {
         self.plan.preload(plan);
     }
-    /// A router that no registry has, in place of the configured one; before the first input.
+    /// Replaces the configured router by one that is in no registry; before the first input.
     pub fn set_router(&mut self, router: Box<dyn Router>) {
         self.policies.set_router(router);
     }
-    /// A congestion control that no registry has, in place of the configured one; before the first input.
+    /// Replaces the configured congestion control by one that is in no registry; before the first input.
     pub fn set_control(&mut self, control: Box<dyn Control>) {
         self.policies.set_control(control);
     }
-    /// Knowledge no node can have, for policies registered for it; simulations only.
+    /// Gives policies that are registered for it knowledge beyond any real node; simulations only.
     pub fn set_oracle(&mut self, oracle: Box<dyn farlink_book::Oracle + Send>) {
         self.policies.set_oracle(oracle);
     }
-    /// Gives back room that a busy time needed: nothing happens for now.
+    /// Gives back memory that a busy time needed; the driver expects to be idle for now.
     pub fn rest(&mut self) {
         self.book.rest();
         self.work.rest();
     }
-    /// Payload bytes of deliveries that applications did not answer.
+    /// Payload bytes of unanswered deliveries.
     pub fn unanswered(&self) -> u64 {
         self.deliveries.unanswered_bytes()
     }
@@ -170,16 +172,16 @@ impl Agent {
     pub fn heads(&self) -> u64 {
         self.room.fair_share.heads()
     }
-    /// Whether the store was read: from then on bundles are taken.
+    /// Whether the store was read; bundles are accepted from then on.
     pub fn is_open(&self) -> bool {
         self.open
     }
-    /// Whether it holds no bundle.
+    /// Whether no bundle is held.
     pub fn is_empty(&self) -> bool {
         self.book.is_empty()
     }
 
-    /// A new link. False: there is one of this number.
+    /// Adds a link. Returns false if the number is in use.
     pub fn add_link<S: Sink<Output>>(
         &mut self,
         now: Instant,
@@ -190,7 +192,7 @@ impl Agent {
         let origin = if settings.link.is_dynamic() { Origin::Came } else { Origin::Configured };
         self.add_link_of(now, settings, origin, edge, out)
     }
-    /// The same, to a neighbour that came to be known so.
+    /// Adds a link whose neighbour became known as `origin` states.
     pub fn add_link_of<S: Sink<Output>>(
         &mut self,
         now: Instant,
@@ -201,12 +203,12 @@ impl Agent {
     ) -> bool {
         self.take_link(&mut Context { now, edge, out }, settings, origin)
     }
-    /// A link is no more: what it had queued is routed anew. Its layer answers for what it was sending.
+    /// Removes a link; its queued bundles are routed again. Its layer still answers for transmissions in progress.
     pub fn remove_link<S: Sink<Output>>(&mut self, now: Instant, id: LinkId, edge: &mut dyn Edge, out: &mut S) {
         self.drop_link(&mut Context { now, edge, out }, id);
     }
 
-    /// When to call with [`Input::Wake`] at the latest: now, while work is left over.
+    /// Latest time of the next call with [`Input::Wake`]; now, while work is left over.
     pub fn next_timeout(&self) -> Option<Instant> {
         if self.has_work() {
             return Some(self.now);
@@ -217,13 +219,13 @@ impl Agent {
         Instant::earliest([own, custody, tunnels, self.reports.next()])
     }
 
-    /// Whether [`Input::Wake`] at `now` has anything to do.
+    /// Whether [`Input::Wake`] at `now` would find any work.
     pub fn is_due(&self, now: Instant) -> bool {
         !self.hellos.is_idle() || self.next_timeout().is_some_and(|at| at <= now)
     }
 
-    /// Takes one input at `now`; pushes what follows from it. Follow-up work beyond a slice is done
-    /// by later calls.
+    /// Takes one input at `now` and pushes the outputs that follow. Follow-up work beyond a slice is left to later
+    /// calls.
     pub fn handle<S: Sink<Output>>(&mut self, now: Instant, input: Input, edge: &mut dyn Edge, out: &mut S) {
         self.now = now;
         self.work.begin();
@@ -232,6 +234,7 @@ impl Agent {
         self.take(cx, input);
         self.fire_timers(cx);
         self.drain(cx);
+        // Hellos are built last, so that they describe the state after this input.
         if !self.hellos.is_idle() {
             self.flush_hellos(cx);
             self.drain(cx);
@@ -286,6 +289,7 @@ impl Agent {
                 self.room.memory.press(&mut self.book, pressure);
                 self.work.extend(self.neighbours.links().map(|link| Step::Pump(link.id)));
             }
+            // Requests need the recovered book: they wait until the store was read.
             Input::App(input) if !self.open => self.work.defer(input),
             Input::App(input) => self.on_app(cx, input),
             Input::Admin(input) => self.on_admin(cx, input),
@@ -314,8 +318,8 @@ impl Agent {
         }
     }
 
-    /// Works off what follows, urgent steps before walks, while the budget lasts.
     fn drain<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>) {
+        // Urgent steps go before walks, so that a long walk delays no input's consequences by more than one unit.
         while self.work.spend_one() {
             if let Some(step) = self.work.pop_step() {
                 self.step(cx, step);
@@ -334,6 +338,7 @@ impl Agent {
             Step::Offer(bundle) => self.offer_to_all(cx.now, bundle),
             Step::RerouteAll => self.outbound.reroute_scan.all(&mut self.book),
             Step::DropHello(bundle) => {
+                // A hello in transmission stays: it is answered like any other bundle.
                 if self.book.get(bundle).is_some_and(|held| held.sends == 0) {
                     self.depart(cx, bundle, Why::Forwarded, None);
                 }
@@ -348,9 +353,10 @@ impl Agent {
         }
     }
 
-    /// One unit of the walks; false when all are done.
+    /// Does one unit of the walks; false once all are finished.
     fn walk<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>) -> bool {
         let now = cx.now;
+        // Expired bundles leave before walks spend work on them (RFC 9171 5.5).
         if self.book.next_expiry().is_some_and(|at| at <= now) {
             if let Some(bundle) = self.book.pop_expired(now) {
                 self.on_lifetime_end(cx, bundle);
@@ -385,6 +391,7 @@ impl Agent {
     fn rescan_one<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>) {
         let Some(bundle) = self.outbound.reroute_scan.next(&mut self.book) else { return };
         self.await_delivery(bundle);
+        // Only waiting bundles: those in queues have a route that still holds.
         if self.book.get(bundle).is_some_and(|held| self.waits_for_a_way(held)) {
             self.dispatch(cx, bundle);
         }
@@ -395,7 +402,7 @@ impl Agent {
             Turn::Look(peer, first, cursor) => {
                 let mut here = first;
                 self.offer(now, peer, here);
-                // A unit each: what the neighbour has not seen stands in one row.
+                // One unit for each: bundles that the neighbour has not seen form one row of the book.
                 while let Some(next) = self.book.after(here).filter(|_| self.work.spend_one()) {
                     here = next;
                     self.offer(now, peer, here);
@@ -412,16 +419,16 @@ impl Agent {
     pub(crate) fn is_local(&self, node: NodeId) -> bool {
         self.local.contains(&node)
     }
-    /// Whether a bundle is for this node and no other: delivery here is no end for a group's.
+    /// Whether a bundle is addressed to this node only. Delivery to a group member does not end the bundle's journey.
     // 9758-5.1-2
     pub(crate) fn is_for_us(&self, bundle: &BundleMeta) -> bool {
         self.is_local(bundle.destination_node()) && !bundle.is_for_group()
     }
-    /// The node ID this node speaks as.
+    /// The node ID that this node uses as its own source.
     pub(crate) fn node_id(&self) -> EndpointId {
         self.settings.node_ids.first().cloned().unwrap_or_default()
     }
-    /// A neighbour's node in numbers.
+    /// Node ID of a neighbour, as a number.
     pub(crate) fn node_of(&self, peer: PeerId) -> NodeId {
         self.neighbours.peers().get(peer).map_or(NodeId::NULL, |peer| peer.node)
     }

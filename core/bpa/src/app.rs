@@ -1,4 +1,4 @@
-//! The application interface: what an application asks of its node and what it is told.
+//! The application interface: requests of applications and the node's answers.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -8,7 +8,7 @@ use farlink_base::{BundleId, CreationTimestamp, EndpointId, Facts, Payload, Prio
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RegistrationId(pub u64);
 impl RegistrationId {
-    /// No application: the far ends of tunnels are heard here.
+    /// Stands for no application: bundles to the far ends of tunnels are delivered here.
     pub const TUNNEL: RegistrationId = RegistrationId(u64::MAX);
 }
 
@@ -20,114 +20,113 @@ pub struct RequestId(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DeliveryId(pub u64);
 
-/// A bundle an application wants sent.
+/// A request to send one bundle.
 #[derive(Clone, Debug)]
 pub struct SendRequest {
     /// Source endpoint; must be one of this node's, or null (anonymous).
     pub source: EndpointId,
-    /// Destination endpoint.
+    /// Destination endpoint of the bundle.
     pub destination: EndpointId,
-    /// Where reports go; null for none.
+    /// Endpoint that receives status reports; null for none.
     pub report_to: EndpointId,
-    /// What is asked for ([`Facts::REQUESTS`]); the agent adds its own.
+    /// Requested reports and other flags ([`Facts::REQUESTS`]); the agent adds its own.
     pub facts: Facts,
-    /// Lifetime in ms.
+    /// Lifetime of the bundle, ms.
     pub lifetime_ms: u64,
     /// Class of service; other than normal travels in a QoS block.
     pub priority: Priority,
     /// Hop limit; 0 for the node's default.
     pub hop_limit: u8,
-    /// Whether it must arrive over links that can lose (LTP red), the default, or may be lost.
+    /// Whether lossy links must deliver it reliably (LTP red part, the default); otherwise it may be lost.
     pub reliable: bool,
-    /// The payload.
+    /// Application data of the bundle.
     pub payload: Payload,
 }
 
-/// What an application tells its node.
+/// A request from an application to its node.
 #[derive(Clone, Debug)]
 pub enum AppInput {
-    /// Receive what is addressed to this endpoint, at most `window` deliveries unanswered.
+    /// Receive bundles addressed to this endpoint, at most `window` deliveries unanswered.
     Register {
         /// The new registration's number.
         registration: RegistrationId,
-        /// Endpoint of this node, or of any name where it is a group's. `ipn:!.n` is service `n` here; a dtn name
-        /// without node is a demux here.
+        /// Endpoint of this node, or a group endpoint of any name. `ipn:!.n` is service `n` here; a dtn name without
+        /// node is a demux here.
         endpoint: EndpointId,
         /// Deliveries in flight at once; 1 for durable applications.
         window: u32,
     },
-    /// Stop receiving; what was not answered is kept.
+    /// Stop receiving; unanswered bundles are kept.
     Unregister {
-        /// Which.
+        /// Registration that ends.
         registration: RegistrationId,
     },
-    /// Send a bundle.
+    /// Request to send a bundle.
     Send {
-        /// Given back in `SendResult`.
+        /// Number returned in `SendResult`.
         request: RequestId,
-        /// What.
+        /// The bundle to send.
         bundle: SendRequest,
     },
-    /// The application took a delivery (or could not; it is then delivered again).
+    /// The application's answer to a delivery: taken, or not, in which case it is repeated.
     DeliveryDone {
-        /// Whose.
+        /// Registration that received the delivery.
         registration: RegistrationId,
-        /// Which.
+        /// Number of the answered delivery.
         delivery: DeliveryId,
         /// Whether it is taken for good.
         taken: bool,
     },
 }
 
-/// What a node tells an application.
+/// A message from a node to one of its applications.
 #[derive(Clone, Debug)]
 pub enum AppOutput {
-    /// The registration stands, or why not.
+    /// The registration is active, or the reason why it is not.
     Registered {
-        /// Which.
+        /// Number of the registration asked for.
         registration: RegistrationId,
-        /// Under this endpoint.
+        /// Endpoint under which it is active, or the refusal.
         result: Result<EndpointId, Refusal>,
     },
-    /// The bundle is kept and will be sent, or why not. On a durable store it comes after the
-    /// commit.
+    /// The bundle is kept and will be sent, or the reason why not. On a durable store this follows the commit.
     SendResult {
-        /// Which.
+        /// Number of the request.
         request: RequestId,
-        /// Its identity.
+        /// Identity of the new bundle, or the refusal.
         result: Result<BundleId, Refusal>,
     },
     /// A bundle for the application.
     Deliver {
-        /// Whose.
+        /// Registration that receives it.
         registration: RegistrationId,
-        /// To be named in `DeliveryDone`.
+        /// Number to name in `DeliveryDone`.
         delivery: DeliveryId,
-        /// The bundle.
+        /// The bundle itself, with its payload.
         bundle: Delivery,
     },
 }
 
-/// A delivered bundle.
+/// A bundle as delivered to an application.
 #[derive(Clone, Debug)]
 pub struct Delivery {
-    /// Source endpoint.
+    /// Source endpoint of the bundle.
     pub source: EndpointId,
-    /// Destination endpoint.
+    /// Destination endpoint of the bundle.
     pub destination: EndpointId,
-    /// Creation timestamp.
+    /// Creation timestamp of the bundle.
     pub creation: CreationTimestamp,
-    /// Lifetime, ms.
+    /// Lifetime from creation, ms.
     pub lifetime_ms: u64,
-    /// What it is and asks for.
+    /// Properties and requested reports.
     pub facts: Facts,
-    /// Whether it may have been delivered before a crash.
+    /// Whether it was possibly delivered before a crash.
     pub redelivered: bool,
-    /// The payload; the stack reads it into memory where it is on disk.
+    /// The payload; the stack reads it into memory if it is on disk.
     pub payload: Payload,
 }
 
-/// What an operator asks of a running node.
+/// A request of an operator to a running node.
 #[derive(Clone, Debug)]
 pub enum AdminInput {
     /// Replace the contact plan.
@@ -141,86 +140,88 @@ pub enum AdminInput {
     },
     /// Remove a static route.
     RemoveRoute {
-        /// As it was given.
+        /// Pattern as it was added.
         pattern: String,
     },
-    /// Administrative up or down of a link. Turned off, its sessions end, so that the neighbour knows; that
-    /// of a neighbour who came by itself stays.
+    /// Administrative state of a link. Turning it off ends its sessions, so that the neighbour notices; a link to a
+    /// neighbour that connected on its own stays.
     SetLink {
-        /// Its name.
+        /// Name of the link.
         link: String,
         /// Whether it may be used.
         enabled: bool,
     },
     /// Delete a stored bundle.
     Cancel {
-        /// Its handle.
+        /// Handle of the bundle.
         bundle: farlink_base::BundleHandle,
     },
-    /// When an earlier run of the node was there last, as far as that is known, and how long the node may be down.
-    /// Before the clock is first read.
+    /// End of an earlier run of the node as far as known, and the longest time the node may be down. Given before the
+    /// clock is first read.
     LastRun {
-        /// By the clock of that run.
+        /// Time by the clock of that run.
         at: Option<farlink_base::DtnTime>,
-        /// A clock that says that it was longer is doubted.
+        /// Longest plausible downtime; a clock that claims more is doubted.
         downtime_max: core::time::Duration,
-        /// Operating time of the node so far, all runs together, ms. Waiting bundles age by it where no wall time is trusted.
+        /// Operating time of the node so far, all runs together, ms. Without trusted wall time the age of waiting
+        /// bundles follows it.
         ran_ms: u64,
     },
-    /// The wall clock is right, whatever earlier runs say.
+    /// Confirms the wall clock against the record of earlier runs.
     ConfirmClock,
-    /// End all sessions, take nothing new.
+    /// End all sessions and accept nothing new.
     Shutdown,
 }
 
-/// One stored bundle and why it is still here, for operators.
+/// One stored bundle and the reason why it is still here, for operators.
 #[derive(Clone, Debug)]
 pub struct BundleStatus {
-    /// Its number in this node.
+    /// Number of the bundle in this node.
     pub handle: farlink_base::BundleHandle,
-    /// Its identity.
+    /// Identity of the bundle.
     pub id: BundleId,
-    /// Destination.
+    /// Destination endpoint of the bundle.
     pub destination: EndpointId,
-    /// Payload bytes.
+    /// Length of the payload, bytes.
     pub payload: u64,
     /// Class of service.
     pub priority: Priority,
     /// Milliseconds of lifetime left here.
     pub remaining_ms: u64,
-    /// Whether that is less than its own lifetime: this node keeps it no longer.
+    /// Whether this node keeps the bundle for less than its own lifetime.
     pub shortened: bool,
-    /// Why it waits, in a word or two that lists may be grouped by.
+    /// Why it waits, in a word or two by which lists can be grouped.
     pub reason: &'static str,
-    /// When it should leave, or is tried again; `None`: nobody knows.
+    /// Expected departure or next attempt; `None` if unknown.
     pub leaves: Option<farlink_base::Instant>,
     /// Why it waits, as a sentence ("no route", "contact with ipn:3.0 starts in 240 s", ...).
     pub waits_for: String,
 }
 
-/// Stored bundles that wait for the same, for operators.
+/// Sum over stored bundles that wait for the same reason, for operators.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sum {
-    /// The node they are for.
+    /// Node they are addressed to.
     pub destination: EndpointId,
     /// Why they wait, in a word or two.
     pub reason: &'static str,
     /// The neighbour they wait for.
     pub neighbour: Option<EndpointId>,
-    /// When they should leave, or are tried again; `None`: nobody knows.
+    /// Expected departure or next attempt; `None` if unknown.
     pub leaves: Option<farlink_base::Instant>,
-    /// How many.
+    /// Number of bundles summed.
     pub bundles: u64,
-    /// Their bytes.
+    /// Total size of the bundles, bytes.
     pub bytes: u64,
     /// Age of the oldest, milliseconds.
     pub oldest_ms: u64,
 }
 impl Sum {
-    /// Others are counted with these.
+    /// Adds another sum to this one.
     pub fn add(&mut self, more: &Sum) {
         self.bundles += more.bundles;
         self.bytes += more.bytes;
+        // Ages do not add up: the older of the two is the age of the sum.
         self.oldest_ms = self.oldest_ms.max(more.oldest_ms);
     }
 }
@@ -228,34 +229,34 @@ impl Sum {
 /// One quota, for operators.
 #[derive(Clone, PartialEq, Debug)]
 pub struct QuotaStatus {
-    /// Patterns of sources it is about.
+    /// Patterns of sources that it applies to.
     pub sources: Vec<String>,
-    /// Patterns of neighbours it is about.
+    /// Patterns of neighbours that it applies to.
     pub neighbours: Vec<String>,
-    /// Bundles held.
+    /// Number of bundles held.
     pub bundles: u64,
-    /// Their bytes.
+    /// Size of the bundles held.
     pub bytes: u64,
-    /// Of those, bundles and bytes that nobody vouches for: they fill the same bounds apart from all others.
+    /// Bundles and bytes among them that no link vouches for; the same bounds apply to these separately.
     pub strangers: (u64, u64),
-    /// Most bundles.
+    /// Most bundles allowed; `None`: unbounded.
     pub bundles_max: Option<u64>,
-    /// Most bytes.
+    /// Most bytes allowed; `None`: unbounded.
     pub bytes_max: Option<u64>,
-    /// Bundles refused because of it since it is in force.
+    /// Bundles refused because of this quota since it took effect.
     pub refused: u64,
 }
 
 /// One link, for operators.
 #[derive(Clone, Debug)]
 pub struct LinkStatus {
-    /// Its name.
+    /// Name of the link.
     pub name: String,
-    /// The neighbour.
+    /// Node ID of the neighbour.
     pub peer: EndpointId,
-    /// Whether bundles may leave over it now: its layer takes them, and where it has sessions, there is one.
+    /// Whether bundles may leave over it now: its layer takes them and has a session, if it uses sessions.
     pub up: bool,
-    /// Why not, or "up".
+    /// "up", or the reason why not.
     pub state: String,
     /// Bundles queued for it.
     pub queued: u64,
@@ -263,25 +264,25 @@ pub struct LinkStatus {
     pub in_flight: u64,
 }
 
-/// A snapshot for operators.
+/// A snapshot of the node's state for operators.
 #[derive(Clone, Debug, Default)]
 pub struct Status {
-    /// Node IDs.
+    /// Node IDs of this node.
     pub node_ids: Vec<EndpointId>,
-    /// Bundles kept.
+    /// Number of bundles kept.
     pub bundles: u64,
-    /// Their bytes.
+    /// Size of the bundles kept.
     pub bytes: u64,
-    /// Most bytes kept.
+    /// Most bytes that may be kept.
     pub capacity: u64,
-    /// Bundles and bytes of neighbours nobody configured.
+    /// Bundles and bytes from neighbours that are not configured.
     pub strangers: (u64, u64),
     /// Quotas, in the order given.
     pub quotas: Vec<QuotaStatus>,
-    /// Links.
+    /// Links, in order of their numbers.
     pub links: Vec<LinkStatus>,
     /// Registered endpoints.
     pub registrations: Vec<EndpointId>,
-    /// Contacts of the plan.
+    /// Number of contacts in the plan.
     pub contacts: u64,
 }

@@ -1,9 +1,9 @@
-//! What one call of the agent happens in.
+//! The context of one call of the agent.
 
 use crate::edge::Edge;
 use farlink_base::Instant;
 
-/// The moment of a call, the door to wire formats, and where outputs go; passed to whatever says something.
+/// Current time, edge to wire formats, and sink for outputs; passed to every step that emits outputs.
 pub(crate) struct Context<'a, S> {
     pub now: Instant,
     pub edge: &'a mut dyn Edge,

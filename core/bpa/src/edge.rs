@@ -1,5 +1,5 @@
-//! The agent's door to wire formats. The stack stands behind it with its codecs; the agent itself
-//! knows no version of the bundle protocol.
+//! The agent's interface to wire formats. The stack implements it with its codecs; the agent itself knows no version of
+//! the bundle protocol.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -8,30 +8,30 @@ use farlink_base::{
     Payload, Priority, Refusal,
 };
 
-/// A bundle to be made.
+/// Fields of a bundle that is to be created.
 #[derive(Clone, Debug)]
 pub struct Draft {
     /// Version of the bundle protocol.
     pub version: u8,
-    /// Source.
+    /// Source endpoint of the bundle.
     pub source: EndpointId,
-    /// Destination.
+    /// Destination endpoint of the bundle.
     pub destination: EndpointId,
-    /// Where reports go; null for nowhere.
+    /// Endpoint that receives status reports; null for none.
     pub report_to: EndpointId,
-    /// What it is and asks for.
+    /// Properties and requested reports.
     pub facts: Facts,
-    /// Lifetime, ms.
+    /// Lifetime from creation, ms.
     pub lifetime_ms: u64,
     /// Class of service.
     pub priority: Priority,
     /// Most hops; 0 for no limit.
     pub hop_limit: u8,
-    /// Number and flags of its compressed reporting block.
+    /// Number and flags of its compressed reporting block, if any.
     pub compressed: Option<(u64, u64)>,
 }
 
-/// What a status report asserts (RFC 9171 6.1.1).
+/// Assertion of a status report (RFC 9171 6.1.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Status {
     /// The node received the bundle.
@@ -44,12 +44,12 @@ pub enum Status {
     Deleted,
 }
 
-/// What a custodian is told about a bundle it handed over (RFC 5050 6.1.2).
+/// Answer to a custodian about a bundle it handed over (RFC 5050 6.1.2).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Answer {
     /// Custody was taken, or the bundle delivered.
     Taken,
-    /// Whoever says so had custody of it before.
+    /// The answering node had custody of it before.
     Redundant,
     /// There is no room for it.
     Depleted,
@@ -61,7 +61,7 @@ pub enum Answer {
     NoContact,
     /// A block of it cannot be understood.
     BadBlock,
-    /// Custody was refused, and nobody says why.
+    /// Custody was refused without a reason.
     Refused,
 }
 impl Answer {
@@ -71,51 +71,51 @@ impl Answer {
     }
 }
 
-/// A custodian's numbers of bundles, one after the other. Never walk over them: one signal may name them all.
+/// A range of a custodian's bundle numbers. Never iterate over it: one signal may name all 2^64 of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Numbers {
-    /// Which of its counters gave them; 0: the one for `destination`.
+    /// Counter that gave them; 0: the one for `destination`.
     pub sequence: u64,
-    /// Null where the counter is for all bundles.
+    /// Destination of the counter; null if it counts all bundles.
     pub destination: EndpointId,
-    /// The first one.
+    /// First number of the range.
     pub first: u64,
-    /// The last one.
+    /// Last number of the range.
     pub last: u64,
 }
 
-/// Which bundles a custody signal is about.
+/// Bundles that a custody signal refers to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum About {
-    /// This one, or this piece of one.
+    /// One bundle or one fragment, by identity.
     One(BundleId),
-    /// Those the custodian numbered so.
+    /// Bundles by ranges of the custodian's numbers.
     Numbers(Vec<Numbers>),
 }
 
-/// A custody signal.
+/// A custody signal: one answer for one or more bundles.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Signal {
-    /// What it says.
+    /// The answer given.
     pub answer: Answer,
-    /// Of which bundles.
+    /// Bundles that it is about.
     pub about: About,
 }
 
-/// An administrative record as far as the agent cares.
+/// Content of an administrative record, as far as the agent uses it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Record {
-    /// A neighbour's hello.
+    /// Hello of a neighbour.
     Hello(Bytes),
-    /// What became of custody.
+    /// Custody signals about bundles handed over.
     Custody(Vec<Signal>),
-    /// Something for whoever registered at its destination: a status report, an unknown record.
+    /// Content for an application registered at its destination: a status report, an unknown record.
     Other,
-    /// Nothing that can be read.
+    /// A record that cannot be parsed.
     Unreadable,
 }
 
-/// What is told of bundles in short, by the numbers of a record (CCSDS 734.6-O-1).
+/// Event that a compressed report asserts of numbered bundles (CCSDS 734.6-O-1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Fate {
     /// The node received them.
@@ -128,118 +128,125 @@ pub enum Fate {
     Deleted,
     /// It took custody of them.
     CustodyTaken,
-    /// It did not.
+    /// It did not take custody of them.
     CustodyRefused,
 }
 impl Fate {
-    /// The flag of a block that asks to be told so.
+    /// Flag of the compressed reporting block that requests this event.
     pub const fn flag(self) -> u64 {
+        // Events are declared in the order of the block's flags (CCSDS 734.6-O-1).
         1 << self as u64
     }
 }
 
-/// What a compressed reporting block asks for.
+/// Request in a compressed reporting block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Asked {
-    /// The number of the bundle.
+    /// Number given to the bundle.
     pub number: u64,
-    /// Which counter of `source` gave it; 0: the one for the bundle's destination.
+    /// Counter of `source` that gave it; 0: the one for the bundle's destination.
     pub sequence: u64,
-    /// Flags of what is to be told.
+    /// Flags of the events to report.
     pub asks: u64,
-    /// Who gave the number.
+    /// Node that gave the number.
     pub source: EndpointId,
-    /// Who is to be told.
+    /// Endpoint that receives the reports.
     pub report_to: EndpointId,
 }
 
-/// Of bundles of which counter what is told.
+/// One line of a compressed report: which event, for bundles numbered by which counter.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Item {
-    /// What.
+    /// Event that is asserted.
     pub fate: Fate,
-    /// Which counter; 0: the one for `destination`.
+    /// Counter of the numbers; 0: the one for `destination`.
     pub sequence: u64,
-    /// Null where the counter is for all bundles.
+    /// Destination of the counter; null if it counts all bundles.
     pub destination: EndpointId,
-    /// Whose.
+    /// Node that gave the numbers.
     pub source: EndpointId,
 }
 
-/// What the records of a tunnel are called on the wire; only the edge looks at it.
+/// Record types of a tunnel on the wire; only the edge interprets them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct TunnelCodes {
     /// Type of the record that carries a bundle.
     pub bundle: u64,
-    /// Type of signals about those.
+    /// Type of the signals about such records.
     pub signal: u64,
-    /// Whether times are seconds of Unix, as in ION, and not DTN milliseconds.
+    /// Whether times are Unix seconds, as ION writes them, instead of DTN milliseconds.
     pub unix: bool,
 }
 impl Default for TunnelCodes {
     fn default() -> Self {
+        // Record types of draft-ietf-dtn-bibect, whose times are DTN milliseconds.
         TunnelCodes { bundle: 3, signal: 4, unix: false }
     }
 }
 
-/// What a record from the far end of a tunnel carries.
+/// Content of a record from the far end of a tunnel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Carried {
-    /// It is another record.
+    /// Another kind of record.
     Nothing,
-    /// A bundle, and the sender's number of this transmission; 0: it wants no signal.
+    /// A bundle, and the sender's number of this transmission; 0: no signal is wanted.
     Inside(u64, Payload),
-    /// What became of transmissions, by runs of their numbers.
+    /// Answer to transmissions, by ranges of their numbers.
     Signal(Answer, Vec<Numbers>),
 }
 
-/// Makes, joins, measures and reads bundles, whatever their version.
+/// Creates, joins, measures and parses bundles of any version.
 pub trait Edge {
-    /// A new bundle. What the version forbids is adjusted.
+    /// A new bundle. Features that the version forbids are adjusted.
     ///
     /// # Errors
-    /// When the version cannot say it.
+    /// If the version cannot express it.
     fn make(&mut self, draft: Draft, creation: CreationTimestamp, payload: Payload) -> Result<BundleMeta, Refusal>;
-    /// A bundle made here with the security blocks it is to have. Once for each: those of an estimate get none.
+    /// Adds the configured security blocks to a bundle made here. Called once for each bundle; estimates get none.
     ///
     /// # Errors
-    /// When they cannot be made.
+    /// If the security blocks cannot be made.
     fn protect(&mut self, made: BundleMeta) -> Result<BundleMeta, Refusal> {
+        // Without security configured, bundles leave as they were made.
         Ok(made)
     }
-    /// Whether the payload is only to be handed out by [`Output::Open`](crate::Output::Open): its security is checked
-    /// then, and what is enciphered deciphered.
+    /// Whether the payload may be delivered only through [`Output::Open`](crate::Output::Open), which verifies its
+    /// security and decrypts it.
     fn guards(&self, _bundle: &BundleMeta) -> bool {
+        // Without security configured, payloads are delivered as they are.
         false
     }
-    /// The whole that `first`, its first fragment, is a piece of.
+    /// The reassembled bundle whose first fragment is `first`.
     ///
     /// # Errors
-    /// When that cannot be.
+    /// If the fragments form no valid bundle.
     fn whole(&mut self, first: &BundleMeta, payload: Payload) -> Result<BundleMeta, Refusal>;
-    /// Encoded length of what leaves: the bundle, or a piece of its payload.
+    /// Encoded length of the outgoing bundle, or of the fragment that `cut` selects.
     fn size(&self, bundle: &BundleMeta, hop: &HopState, cut: Option<Range<u64>>) -> u64;
     /// Payload of a status report about a bundle.
     fn status_report(&self, about: &BundleMeta, status: Status, reason: DeleteReason, at: Option<DtnTime>) -> Payload;
-    /// Payload of a custody signal in this version of the bundle protocol; `None`: it cannot say it.
+    /// Payload of a custody signal in this version of the bundle protocol; `None` if the version cannot express it.
     fn custody_signal(&self, version: u8, signal: &Signal, at: Option<DtnTime>) -> Option<Payload>;
-    /// What the compressed reporting block of a bundle asks for; `None`: it has none.
+    /// Request in the bundle's compressed reporting block; `None` without such a block.
     fn asked(&self, _bundle: &BundleMeta) -> Option<Asked> {
+        // Compressed reporting is optional (CCSDS 734.6-O-1).
         None
     }
-    /// Payload of a compressed reporting signal; a source among `known` need not be named. `None`: there is none here.
+    /// Payload of a compressed reporting signal; a source among `known` need not be named. `None` if this edge has
+    /// none.
     fn compressed_report(&self, _said: &[(Item, Numbers)], _known: &[&EndpointId]) -> Option<Payload> {
+        // Compressed reporting is optional (CCSDS 734.6-O-1).
         None
     }
-    /// Payload of the bundle around this one, which is encoded: with the number of the transmission, 0 for none, and when
-    /// it is repeated without a signal.
+    /// Payload of the outer bundle around this encoded one: with the number of the transmission, 0 for none, and the
+    /// time at which it is repeated without a signal.
     fn carry(&self, codes: TunnelCodes, number: u64, due: Option<DtnTime>, bundle: Payload) -> Payload;
     /// Payload of a signal about transmissions through a tunnel.
     fn tunnel_signal(&self, codes: TunnelCodes, answer: Answer, runs: &[Numbers]) -> Payload;
-    /// What a record from the far end of a tunnel carries; `payload` is its payload, in clear and in memory.
+    /// Content of a record from the far end of a tunnel; `payload` is its payload, decrypted and in memory.
     ///
     /// # Errors
-    /// What is wrong with it: also where more than so many bundles are around one another.
+    /// The defect of the record; nesting deeper than `depth_max` is one.
     fn carried(
         &self,
         outer: &BundleMeta,
@@ -247,16 +254,16 @@ pub trait Edge {
         codes: TunnelCodes,
         depth_max: usize,
     ) -> Result<Carried, Malformed>;
-    /// How many bundles are around one another in this one, itself counted where it is around another; up to `most`.
+    /// Nesting depth of tunnelled bundles in this one, counting itself if it carries another; at most `most`.
     fn depth(&self, bundle: &BundleMeta, codes: TunnelCodes, most: usize) -> usize;
-    /// Digest of the payload by this node's key, of the deciphered one where this node can read it; 0: it is neither in
-    /// memory nor was it made before.
+    /// Digest of the payload under this node's key, of the plaintext if this node can decrypt it; 0 if the payload is
+    /// not in memory and was not digested before.
     fn digest(&mut self, bundle: &BundleMeta) -> u64;
-    /// What the key of digests is made of, before the first bundle is taken.
+    /// Sets the secret that the digest key is derived from, before the first bundle arrives.
     fn set_secret(&mut self, _secret: u64) {}
-    /// Payload of a hello.
+    /// Payload of a hello bundle.
     fn hello(&self, content: &[u8]) -> Payload;
-    /// Reads the administrative record a bundle carries.
+    /// Parses the administrative record that a bundle carries.
     fn record(&self, bundle: &BundleMeta) -> Record;
 }
 

@@ -1,5 +1,4 @@
-//! What goes into an agent and what comes out; the stack translates to and from layers, store and
-//! wire formats.
+//! Inputs and outputs of an agent; the stack translates to and from layers, store and wire formats.
 
 use crate::app::{AdminInput, AppInput, AppOutput};
 use alloc::boxed::Box;
@@ -14,349 +13,349 @@ use farlink_base::{
     NodeId, Refusal,
 };
 
-/// Names an offer of one of the stack's layers.
+/// Identifies an offer of one of the stack's layers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct OfferToken {
-    /// The layer.
+    /// Layer that made the offer.
     pub layer: LayerId,
-    /// The layer's number for it.
+    /// The layer's own number of the offer.
     pub ticket: Ticket,
 }
 impl OfferToken {
-    /// No layer: a bundle that came out of another one, named by the delivery of that.
+    /// Stands for no layer: a bundle taken out of another one, identified by the delivery of the outer one.
     pub const TUNNEL: LayerId = LayerId(u16::MAX);
 }
 
 /// How scarce the memory of a node is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub enum Pressure {
-    /// There is enough.
+    /// Memory is not scarce.
     #[default]
     None,
-    /// What bundles share with others (read buffers) is let go, what is on disk is not kept in memory,
-    /// and neighbours nobody configured are refused.
+    /// Buffers shared with other bundles are released, payloads on disk are not cached, and neighbours that are not
+    /// configured are refused.
     High,
-    /// Everybody is refused.
+    /// Bundles from all neighbours are refused.
     Full,
 }
 
-/// What an agent is told.
+/// Input to an agent.
 #[derive(Debug)]
 pub enum Input {
     /// A deadline may have passed.
     Wake,
-    /// The wall clock.
+    /// A reading of the wall clock.
     Clock(Clock),
-    /// A bundle begins to arrive: its head is here, its payload a stand-in of the right length. It
-    /// may be refused before the rest comes; otherwise room is promised to it.
+    /// A bundle begins to arrive: its head is here, its payload a placeholder of the right length. It may be refused
+    /// before the rest comes; otherwise room is reserved for it.
     Begun {
-        /// Over which link.
+        /// Link it arrives on.
         link: LinkId,
-        /// Whom to tell.
+        /// Offer that the verdict answers.
         token: OfferToken,
-        /// What is known of it.
+        /// The bundle as far as it is known.
         bundle: Arc<BundleMeta>,
-        /// What changes from hop to hop.
+        /// Fields that change from hop to hop.
         hop: Box<HopState>,
     },
-    /// A piece of a bundle that is arriving, as a fragment of its own, is on disk. Answered by [`Output::Kept`] once it is
-    /// held whatever becomes of the rest; where that may not be, by nothing.
+    /// A piece of an arriving bundle is on disk, as a fragment of its own. [`Output::Kept`] answers once it is held
+    /// whatever becomes of the rest; there is no answer if it may not be kept.
     Piece {
-        /// Over which link.
+        /// Link it arrives on.
         link: LinkId,
-        /// The arriving bundle.
+        /// Offer of the arriving bundle.
         token: OfferToken,
-        /// The fragment.
+        /// The piece as a fragment.
         bundle: Arc<BundleMeta>,
-        /// What changes from hop to hop.
+        /// Fields that change from hop to hop.
         hop: Box<HopState>,
-        /// Which bytes of the encoded arriving bundle are promised with it.
+        /// Bytes of the encoded arriving bundle that an answer promises.
         promises: Range<u64>,
     },
-    /// A bundle that began to arrive does not come; no verdict is wanted.
+    /// A bundle that began to arrive will not complete; no verdict is wanted.
     Abandoned {
-        /// Which.
+        /// Offer that ended.
         token: OfferToken,
     },
     /// A whole bundle arrived.
     Arrived {
-        /// Over which link.
+        /// Link it arrived on.
         link: LinkId,
-        /// Whom to tell the verdict.
+        /// Offer that the verdict answers.
         token: OfferToken,
-        /// The bundle.
+        /// The complete bundle.
         bundle: Arc<BundleMeta>,
-        /// What changes from hop to hop.
+        /// Fields that change from hop to hop.
         hop: Box<HopState>,
     },
-    /// What arrived did not parse.
+    /// An arrived bundle could not be parsed.
     Malformed {
-        /// Over which link.
+        /// Link it arrived on.
         link: LinkId,
-        /// Whom to tell.
+        /// Offer that the verdict answers.
         token: OfferToken,
-        /// Why.
+        /// Defect that was found.
         error: Malformed,
     },
-    /// Something is wrong in what arrived behind its head, which is right.
+    /// An arrived bundle is damaged behind its head, which is valid.
     Damaged {
-        /// Over which link.
+        /// Link it arrived on.
         link: LinkId,
-        /// Whom to tell.
+        /// Offer that the verdict answers.
         token: OfferToken,
-        /// Which bundle it is; nothing is known of its payload but the length.
+        /// Identity of the bundle; only the length of its payload is known.
         bundle: Arc<BundleMeta>,
-        /// Why.
+        /// Defect that was found.
         error: Malformed,
     },
-    /// How scarce memory is from now on; said again while it stays scarce.
+    /// How scarce memory is from now on; repeated while it stays scarce.
     Pressure(Pressure),
-    /// The medium under a link works or not.
+    /// Carrier of a link appeared or was lost.
     Carrier {
-        /// Which.
+        /// Link that changed.
         link: LinkId,
-        /// Whether it works.
+        /// Whether the medium works.
         up: bool,
     },
-    /// A layer can take a bundle for the link, or not.
+    /// Whether a layer can take a bundle for the link.
     Ready {
-        /// Which.
+        /// Link that is meant.
         link: LinkId,
-        /// Whether it can.
+        /// Whether it can take one.
         ready: bool,
     },
-    /// The link is one that takes a bundle at a time, and takes one now, or none. From then on only
-    /// this is heeded of it, and no [`Input::Ready`].
+    /// The same for a link that takes one bundle at a time. Once given, it replaces [`Input::Ready`] for that link.
     TakesOne {
-        /// Which.
+        /// Link that is meant.
         link: LinkId,
         /// Whether it takes one now.
         ready: bool,
     },
-    /// A neighbour says of itself what its [`Output::Hello`] holds.
+    /// A neighbour's description of itself, as its [`Output::Hello`] holds it.
     Hello {
-        /// Over which link.
+        /// Link it arrived on.
         link: LinkId,
-        /// What.
+        /// Content of the hello.
         content: Vec<u8>,
     },
-    /// It is the turn of a link to a neighbour that was met, whose radio has others as well: it takes one bundle in this call, or
-    /// none. Answered by [`Output::Send`], or by nothing, and whenever something could leave while it is
-    /// not its turn by [`Output::Waits`], once for each turn.
+    /// Turn of a link to a neighbour met by radio, which shares the radio with other links: it takes at most one bundle
+    /// in this call. Answered by at most one [`Output::Send`]; whenever a bundle could leave while it is not the link's
+    /// turn, [`Output::Waits`] follows, once for each turn.
     Turn {
-        /// Whose.
+        /// Link that may send.
         link: LinkId,
     },
-    /// A transmission is confirmed.
+    /// A transmission was confirmed.
     Sent {
-        /// Which.
+        /// Number of the transmission.
         id: SendId,
     },
-    /// A transmission broke, and the peer keeps so many of its first bytes: `SendFailed` follows.
+    /// A transmission broke, and the peer keeps this many of its first bytes; `SendFailed` follows.
     SentInPart {
-        /// Which.
+        /// Number of the transmission.
         id: SendId,
         /// Bytes of the encoded bundle.
         bytes: u64,
     },
     /// A transmission failed.
     SendFailed {
-        /// Which.
+        /// Number of the transmission.
         id: SendId,
-        /// What the peer said.
+        /// Refusal by the peer, if any.
         refused: Option<Refusal>,
     },
-    /// What was to be sent or delivered cannot be read from the store.
+    /// A payload to be sent or delivered cannot be read from the store.
     Unreadable {
-        /// What for.
+        /// Purpose of the read.
         what: Reading,
-        /// Whether it never will: the record is damaged.
+        /// Whether it is permanent: the record is damaged.
         for_good: bool,
     },
-    /// What was to be delivered may not be: its security operations are missing, unknown or failed.
+    /// A delivery is forbidden: its security operations are missing, unknown or failed.
     Insecure {
-        /// Which delivery.
+        /// Number of the delivery.
         delivery: crate::app::DeliveryId,
-        /// Why.
+        /// Reason for the bundle's deletion.
         reason: DeleteReason,
     },
-    /// A bundle for a tunnel is rendered.
+    /// A bundle for a tunnel was encoded.
     Rendered {
-        /// Which transmission.
+        /// Number of the transmission.
         id: SendId,
         /// The encoded bundle; its payload may be on disk.
         rope: farlink_base::Payload,
     },
-    /// The payload of a bundle that came through a tunnel, its security checked.
+    /// Payload of a bundle that came through a tunnel, its security verified.
     Outer {
-        /// Which delivery.
+        /// Number of the delivery.
         delivery: crate::app::DeliveryId,
-        /// The payload; on disk where it is longer than what may be read at once.
+        /// The payload; on disk if it is longer than one read allows.
         payload: farlink_base::Payload,
     },
-    /// What became of the bundle inside another one.
+    /// Verdict on the bundle inside another one.
     Judged {
-        /// The delivery of the one around it.
+        /// Delivery of the outer bundle.
         delivery: crate::app::DeliveryId,
-        /// Kept or not.
+        /// Kept, or the refusal.
         result: Result<(), Refusal>,
     },
-    /// What arrived is not taken, whatever it is.
+    /// An arrived bundle is refused by rule, independent of room.
     Unwanted {
-        /// Over which link.
+        /// Link it arrived on.
         link: LinkId,
-        /// Whom to tell.
+        /// Offer that the verdict answers.
         token: OfferToken,
-        /// What it is.
+        /// The refused bundle.
         bundle: Arc<BundleMeta>,
-        /// Why.
+        /// Reason of the refusal.
         reason: Refusal,
     },
     /// A peer introduced itself, on a configured link or on a dynamic one that exists from now on.
     PeerUp {
-        /// On which link.
+        /// Link that it uses.
         link: LinkId,
-        /// The node ID it gave.
+        /// Node ID that the peer claimed.
         claimed: Option<EndpointId>,
-        /// The node its engine number stands for.
+        /// Node that its LTP engine number stands for.
         node: Option<NodeId>,
-        /// The node ID it proved.
+        /// Node ID that the peer proved.
         proven: Option<EndpointId>,
     },
     /// A peer is gone; a dynamic link no longer exists.
     PeerDown {
-        /// From which link.
+        /// Link that it used.
         link: LinkId,
     },
-    /// The store says something.
+    /// An output of the store.
     Store(store::Output),
-    /// A bundle an earlier run kept; before `Opened`.
+    /// A bundle that an earlier run kept; comes before `Opened`.
     Recovered {
-        /// Its number.
+        /// Number of the bundle.
         bundle: BundleHandle,
-        /// Its index entry.
+        /// Index entry of the bundle.
         index: IndexEntry,
         /// The bundle, its payload on disk.
         meta: Arc<BundleMeta>,
-        /// What changes from hop to hop, as it was when it arrived.
+        /// Fields that change from hop to hop, as they were at arrival.
         hop: Box<HopState>,
     },
-    /// An application says something.
+    /// A request of an application.
     App(AppInput),
-    /// An operator says something.
+    /// A request of an operator.
     Admin(AdminInput),
 }
 
-/// What a payload is read from the store for.
+/// Purpose of reading a payload from the store.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Reading {
-    /// A transmission.
+    /// A transmission over a link.
     Send(SendId),
-    /// A delivery.
+    /// A delivery to an application.
     Delivery(crate::app::DeliveryId),
 }
 
-/// What an agent decides.
+/// Output of an agent.
 #[derive(Debug)]
 pub enum Output {
-    /// Tell a layer what became of its offer.
+    /// The agent's verdict on an offer of a layer.
     Verdict {
-        /// Which offer.
+        /// Offer that is answered.
         token: OfferToken,
-        /// Kept or not.
+        /// Kept, or the refusal.
         result: Result<(), Refusal>,
     },
-    /// Tell a layer that the first bytes of its offer are kept, whatever becomes of the rest.
+    /// Promise to a layer that the first bytes of its offer are kept, whatever becomes of the rest.
     Kept {
-        /// Which offer.
+        /// Offer that is answered.
         token: OfferToken,
-        /// How many bytes of the encoded bundle.
+        /// Bytes of the encoded bundle that are kept.
         bytes: u64,
     },
-    /// Tell a link's layer what the link can do.
+    /// New state of a link, for its layer.
     Link {
-        /// Which.
+        /// Link that changed.
         link: LinkId,
-        /// Its state.
+        /// State from now on.
         state: LinkState,
     },
     /// An operator turned a link off: its sessions end.
     Close {
-        /// Which.
+        /// Link whose sessions end.
         link: LinkId,
     },
     /// Render a bundle for this hop and hand it to a link's layer.
     Send {
-        /// Over which link.
+        /// Link to send over.
         link: LinkId,
-        /// As which transmission.
+        /// Number of the transmission.
         id: SendId,
-        /// The bundle.
+        /// The bundle to encode.
         bundle: Arc<BundleMeta>,
-        /// What changes on this hop.
+        /// Fields that change on this hop.
         hop: Box<HopState>,
-        /// The piece of its payload that leaves, as a fragment; `None`: all of it.
+        /// Range of the payload that leaves as a fragment; `None`: all of it.
         cut: Option<Range<u64>>,
-        /// Encoded length of what leaves; 0 into a tunnel, where nobody asks.
+        /// Encoded length of the outgoing bundle; 0 into a tunnel, where it is not used.
         size: u64,
-        /// Whether it must arrive.
+        /// Whether reliable transmission is required.
         reliable: bool,
-        /// The moment of which the age in `hop` is, and the end of its lifetime.
+        /// Reference time of the age in `hop`, and the end of the bundle's lifetime.
         lives: [Instant; 2],
     },
-    /// Forget a transmission if it has not left; it is answered all the same.
+    /// Drop a transmission if it has not left; it is answered all the same.
     Cancel {
-        /// Over which link.
+        /// Link of the transmission.
         link: LinkId,
-        /// Which.
+        /// Number of the transmission.
         id: SendId,
     },
-    /// What a neighbour is to be told of this node, over a link beside which that is free.
+    /// Hello for a neighbour, over a link on which it costs no transmission time.
     Hello {
-        /// Over which.
+        /// Link to the neighbour.
         link: LinkId,
-        /// The neighbour is to have it as [`Input::Hello`].
+        /// Content that the neighbour receives as [`Input::Hello`].
         content: Vec<u8>,
     },
-    /// Something may leave over a link that takes turns, and it is not its turn.
+    /// A bundle could leave over a link that takes turns, but it is not its turn.
     Waits {
-        /// Which.
+        /// Link that waits.
         link: LinkId,
     },
-    /// Encode a bundle as it came and hand it to the store.
+    /// Encode a bundle as it arrived and hand it to the store.
     Put {
-        /// Its number.
+        /// Number of the bundle.
         bundle: BundleHandle,
-        /// Its index entry.
+        /// Index entry of the bundle.
         index: IndexEntry,
-        /// The bundle.
+        /// The bundle to store.
         meta: Arc<BundleMeta>,
     },
-    /// Tell the store something else.
+    /// Another input for the store.
     Store(store::Input),
-    /// Tell an application something.
+    /// A message for an application.
     App(AppOutput),
-    /// Deliver a bundle when its security is checked; else [`Input::Insecure`].
+    /// Deliver a bundle once its security is verified; otherwise [`Input::Insecure`] follows.
     Open {
-        /// The delivery.
+        /// Message for the application.
         output: AppOutput,
-        /// The bundle.
+        /// The bundle to verify.
         bundle: Arc<BundleMeta>,
     },
-    /// Read a bundle that came inside another, and tell of it like of one that arrived over [`LinkId::TUNNEL`].
+    /// Read a bundle that came inside another, and offer it like one that arrived over [`LinkId::TUNNEL`].
     Inside {
-        /// Which.
+        /// Offer that it becomes.
         token: OfferToken,
         /// The encoded bundle, in memory.
         bundle: farlink_base::Payload,
     },
-    /// Something happened.
+    /// An event for listeners.
     Event(Event),
     /// End all sessions.
     Shutdown,
 }
 
-/// A neighbour's name as a layer gives it, as text.
+/// Parses a neighbour's name as a layer gives it.
 pub fn endpoint_of(text: Option<String>) -> Option<EndpointId> {
+    // A name that cannot be parsed counts as none: links work without names, too.
     text.and_then(|text| text.parse().ok())
 }

@@ -1,4 +1,4 @@
-//! The node's two policies: how they are shown the node, told news, and asked.
+//! The node's router and congestion control: their view of the node, events for them, and questions to them.
 
 use crate::neighbours::Neighbours;
 use crate::neighbours::plan::Plan;
@@ -14,7 +14,7 @@ use farlink_book::{
 use farlink_congestion::Control;
 use farlink_routing::{PlacedPlan, Router};
 
-/// The node as it is shown to a policy.
+/// View of the node that a policy gets.
 #[derive(Clone, Copy)]
 pub(crate) struct Seen<'a> {
     pub now: Instant,
@@ -22,11 +22,11 @@ pub(crate) struct Seen<'a> {
     pub book: &'a Book,
     pub peers: &'a Peers,
     pub capacity: u64,
-    /// For the control.
+    /// Offered to the congestion control only.
     pub plan: &'a dyn Journeys,
 }
 
-/// The node as its policies see it; a function, so that a policy may be borrowed beside.
+/// Builds the view for policies; a function, so that a policy can be borrowed beside it.
 pub(crate) fn seen<'a>(
     (book, neighbours, plan): (&'a Book, &'a Neighbours, &'a Plan),
     settings: &Settings,
@@ -37,7 +37,7 @@ pub(crate) fn seen<'a>(
     Seen { now, me, book, peers: neighbours.peers(), capacity: settings.capacity_bytes, plan }
 }
 
-/// A router and a control.
+/// The router and the congestion control of a node.
 pub(crate) struct Policies {
     router: Box<dyn Router>,
     control: Box<dyn Control>,
@@ -49,7 +49,7 @@ pub(crate) struct Policies {
 
 impl fmt::Debug for Policies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What an oracle knows is no state of this node.
+        // An oracle's knowledge is not state of this node.
         let Policies { router, control, router_hears, control_hears, oracle: _, orders } = self;
         f.debug_tuple("Policies")
             .field(router)
@@ -68,63 +68,65 @@ fn node<'a>(
     oracle: Option<&'a dyn Oracle>,
 ) -> Node<'a> {
     let Seen { now, me, book, peers, capacity, plan } = seen;
+    // A router gets the plan through `on_plan`; an empty plan counts as absent.
     let plan = (side == Side::Control && plan.nodes() > 0).then_some(plan);
     Node { now, me, side, book, peers, capacity, router, oracle, plan }
 }
 
 impl Policies {
-    /// These two.
     pub fn new(router: Box<dyn Router>, control: Box<dyn Control>) -> Self {
         let (router_hears, control_hears) = (router.hears(), control.hears());
         Policies { router, control, router_hears, control_hears, oracle: None, orders: Actions::default() }
     }
-    /// Another router, before anything was asked or told.
+    /// Replaces the router before it was first used.
     pub fn set_router(&mut self, router: Box<dyn Router>) {
         self.router_hears = router.hears();
         self.router = router;
     }
-    /// Another control, before anything was asked or told.
+    /// Replaces the control before it was first used.
     pub fn set_control(&mut self, control: Box<dyn Control>) {
         self.control_hears = control.hears();
         self.control = control;
     }
-    /// Knowledge no node can have; given by the simulator only.
+    /// Sets the simulator's oracle, with knowledge beyond any real node.
     pub fn set_oracle(&mut self, oracle: Box<dyn Oracle + Send>) {
         self.oracle = Some(oracle);
     }
-    /// What a driver knows, to be told what this node does.
+    /// The driver's oracle, which observes this node.
     pub fn oracle(&mut self) -> Option<&mut (dyn Oracle + Send)> {
         self.oracle.as_deref_mut().map(|oracle| oracle as _)
     }
-    /// Whether neighbours are offered what is carried.
+    /// Whether neighbours are offered copies of held bundles.
     pub fn offers(&self) -> bool {
+        // Copies spread by a router's offer or by the control's wish.
         self.router.copies() || self.control.wishes()
     }
-    /// Whether neighbours tell each other what they hold before anything is copied.
+    /// Whether neighbours exchange summaries of their bundles before anything is copied.
     pub fn asks_summaries(&self) -> bool {
         self.router.asks_summaries()
     }
-    /// Things the router looks at for each message.
+    /// Candidates that the router examines for each message.
     pub fn looks(&self) -> usize {
         self.router.looks()
     }
-    /// Whether links of the plan are the router's alone.
+    /// Whether only the router uses links of the plan.
     pub fn uses_plan(&self) -> bool {
         self.router.uses_plan()
     }
-    /// Whether any policy wants this.
+    /// Whether this policy subscribed to the event.
     pub fn wants(&self, side: Side, news: &PolicyEvent<'_>) -> bool {
         match side {
             Side::Router => self.router_hears.wants(news),
             Side::Control => self.control_hears.wants(news),
         }
     }
-    /// Tells one policy; what it orders is taken with [`Policies::orders`].
+    /// Passes an event to one policy; [`Policies::orders`] returns the actions that follow.
     pub fn tell(&mut self, seen: Seen<'_>, side: Side, news: &PolicyEvent<'_>) {
         let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);
         match side {
             Side::Router => self.router.on(&node(seen, side, None, oracle), news, &mut self.orders),
             Side::Control => {
+                // The control may ask the router for forecasts; the router never depends on the control.
                 let outlook: &dyn DeliveryForecast = &*self.router;
                 self.control.on(&node(seen, side, Some(outlook), oracle), news, &mut self.orders);
             }
@@ -135,69 +137,72 @@ impl Policies {
         let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);
         self.router.on_plan(&node(seen, Side::Router, None, oracle), plan, &mut self.orders);
     }
-    /// What was ordered since it was taken last.
+    /// Actions requested since the last call.
     pub fn orders(&mut self) -> Vec<Action> {
+        // Most calls request no action: an empty vector does not allocate.
         if self.orders.is_empty() { Vec::new() } else { self.orders.drain().collect() }
     }
-    /// Where a bundle goes.
+    /// The router's decision for one bundle.
     pub fn route(&mut self, seen: Seen<'_>, held: &Held, tried: &[PeerId]) -> RouteDecision {
         let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);
         self.router.route(&node(seen, Side::Router, None, oracle), held, tried, &mut self.orders)
     }
-    /// Where a piece of this size would go; nothing is booked.
+    /// The router's next hop for a fragment of this size; nothing is booked.
     pub fn route_part(&self, seen: Seen<'_>, held: &Held, size: u64, tried: &[PeerId]) -> Option<NextHop> {
         let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);
         self.router.route_part(&node(seen, Side::Router, None, oracle), held, size, tried)
     }
-    /// What both policies want of a carried bundle for a neighbour that is up and lacks it.
-    /// `direct`: it is the bundle's destination, to which it goes first, and moves.
+    /// Copy offer of both policies for a neighbour that is up and lacks the bundle. `direct`: the neighbour is its
+    /// destination, to which it moves instead of being copied.
     pub fn wish(&self, seen: Seen<'_>, peer: &Peer, held: &Held, direct: bool) -> Option<CopyOffer> {
         let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);
+        // The destination needs no consent of the router, but the control may still object.
         let want = if direct {
             Some(CopyOffer::give(held, 0))
         } else {
             let asked = node(seen, Side::Router, None, oracle);
             self.router.wants(&asked, peer, held)
         };
+        // Only a control with wishes of its own may add an offer.
         if want.is_none() && !self.control.wishes() {
             return None;
         }
         let outlook: &dyn DeliveryForecast = &*self.router;
         self.control.allow(&node(seen, Side::Control, Some(outlook), oracle), peer, held, want)
     }
-    /// Whether the control lets a bundle follow the router's plan to a neighbour.
+    /// Whether the control lets a bundle follow the router's decision to a neighbour.
     pub fn allows(&self, seen: Seen<'_>, peer: &Peer, held: &Held) -> bool {
         let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);
         let outlook: &dyn DeliveryForecast = &*self.router;
         let asked = node(seen, Side::Control, Some(outlook), oracle);
         self.control.allow(&asked, peer, held, Some(CopyOffer::give(held, 0))).is_some()
     }
-    /// How the router expects a bundle to fare given to a neighbour.
+    /// The router's delivery estimate if the bundle went to a neighbour.
     pub fn prospect(&self, seen: Seen<'_>, held: &Held, via: Option<&Peer>) -> Option<DeliveryEstimate> {
         let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);
         self.router.prospect(&node(seen, Side::Router, None, oracle), held, via)
     }
-    /// Whether only room decides about a newcomer.
+    /// Whether admission depends on free space alone.
     pub fn ask_for_room_only(&self) -> bool {
         self.control.asks_for_room_only()
     }
-    /// May this newcomer in, and what is it worth?
+    /// Decision on a new bundle: its worth if admitted.
     pub fn admit(&self, seen: Seen<'_>, new: &Held) -> Result<f64, Refusal> {
         let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);
         let outlook: &dyn DeliveryForecast = &*self.router;
         self.control.admit(&node(seen, Side::Control, Some(outlook), oracle), new)
     }
-    /// What a held bundle is worth; `None`: it is never given up.
+    /// Worth of a held bundle; `None` if it must never be evicted.
     pub fn worth(&self, seen: Seen<'_>, held: &Held) -> Option<f64> {
         let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);
         let outlook: &dyn DeliveryForecast = &*self.router;
         self.control.worth(&node(seen, Side::Control, Some(outlook), oracle), held)
     }
-    /// Whether what came first is worth least.
+    /// Whether the oldest bundle is worth least.
     pub fn keep_newest(&self) -> bool {
         self.control.keeps_newest()
     }
-    /// Where a victim may move instead of being deleted.
+    /// Neighbour to which an eviction candidate may move instead of being deleted.
     pub fn rehome(&self, seen: Seen<'_>, held: &Held) -> Option<PeerId> {
         let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);
         let outlook: &dyn DeliveryForecast = &*self.router;

@@ -1,4 +1,4 @@
-//! What an agent is told at construction.
+//! Settings of an agent at construction.
 
 use crate::edge::TunnelCodes;
 use alloc::boxed::Box;
@@ -11,22 +11,22 @@ use farlink_base::{
 /// Custody of bundles (RFC 5050 5.10, CCSDS 734.6-O-1).
 #[derive(Clone, PartialEq, Debug)]
 pub struct CustodySettings {
-    /// Neighbours from whom it is taken and to whom its transfer is answered: patterns of their node IDs. Only of those
-    /// whose name is sure.
+    /// Patterns of node IDs of neighbours from which custody is accepted and to which its transfer is answered. Only
+    /// neighbours that are vouched for count.
     pub from: Vec<String>,
-    /// Destinations of the bundles it is taken of: patterns.
+    /// Patterns of destinations for whose bundles custody is accepted.
     pub to: Vec<String>,
-    /// Destinations for which bundles made here ask for it: patterns.
+    /// Patterns of destinations for which bundles created here request custody.
     pub request: Vec<String>,
     /// Most bytes of bundles in custody.
     pub bytes: u64,
-    /// How long a signal is waited for beyond what the way there and back takes; doubles with each repetition.
+    /// Time to wait for a signal beyond the round-trip time; doubles with each repetition.
     pub timeout: Duration,
-    /// The longest that becomes.
+    /// Upper bound of the doubled timeout.
     pub timeout_max: Duration,
-    /// How long answers are gathered where one signal can be about many bundles.
+    /// Time for which answers are gathered so that one signal covers many bundles.
     pub signal_delay: Duration,
-    /// Bundles gathered after which it leaves at once.
+    /// Number of gathered bundles after which a signal leaves at once.
     pub signal_bundles: u64,
 }
 impl Default for CustodySettings {
@@ -41,7 +41,7 @@ impl Default for CustodySettings {
     }
 }
 impl CustodySettings {
-    /// On these terms, with nobody and of nothing.
+    /// Settings with these terms and empty pattern lists.
     pub fn of(terms: &CustodyTerms) -> Self {
         let CustodyTerms { timeout, timeout_max, signal_delay, signal_bundles, .. } = *terms;
         let [from, to, request] = [const { Vec::new() }; 3];
@@ -49,36 +49,36 @@ impl CustodySettings {
     }
 }
 
-/// A tunnel (draft-ietf-dtn-bibect): bundles travel inside others to its far end, which takes them out.
+/// A tunnel (draft-ietf-dtn-bibect): bundles travel inside others to its far end, which extracts them.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TunnelSettings {
-    /// Node ID of the far end. What comes from there inside other bundles is taken out.
+    /// Node ID of the far end. Bundles from there inside other bundles are extracted.
     pub end: EndpointId,
-    /// Destinations of bundles that go in: patterns. None: bundles only come out here.
+    /// Patterns of destinations whose bundles enter the tunnel. Empty: bundles only come out here.
     pub to: Vec<String>,
-    /// Whether a bundle is kept until the far end has said that it has it.
+    /// Whether a bundle is kept until the far end has acknowledged it.
     pub custody: bool,
-    /// How long that is waited for, from when the bundle around it has left; doubles with each repetition.
+    /// Time to wait for that, from the departure of the outer bundle; doubles with each repetition.
     pub timeout: Duration,
-    /// The longest that becomes.
+    /// Upper bound of the doubled timeout.
     pub timeout_max: Duration,
-    /// How long answers to the far end are gathered.
+    /// Time for which answers to the far end are gathered.
     pub signal_delay: Duration,
-    /// Bundles gathered after which they leave at once.
+    /// Number of gathered bundles after which they leave at once.
     pub signal_bundles: u64,
-    /// Most bundles on their way into the tunnel that have not left this node.
+    /// Most bundles that entered the tunnel and have not left this node.
     pub bundles: u64,
-    /// Version of the bundles around others.
+    /// Version of the outer bundles.
     pub version: u8,
-    /// What the records are called.
+    /// Record types on the wire.
     pub codes: TunnelCodes,
 }
 impl TunnelSettings {
-    /// A tunnel to this node.
+    /// A tunnel to this node with the default terms.
     pub fn new(end: EndpointId) -> Self {
         TunnelSettings::of(end, &TunnelTerms::default())
     }
-    /// A tunnel to this node on these terms, into which nothing goes.
+    /// A tunnel to this node on these terms, with no destinations.
     pub fn of(end: EndpointId, terms: &TunnelTerms) -> Self {
         let TunnelTerms { custody, timeout, timeout_max, signal_delay, signal_bundles, bundles, .. } = *terms;
         let codes = TunnelCodes { bundle: terms.record, signal: terms.signal_record, unix: terms.times };
@@ -90,13 +90,13 @@ impl TunnelSettings {
 /// Compressed reporting (CCSDS 734.6-O-1).
 #[derive(Clone, PartialEq, Debug)]
 pub struct CompressedSettings {
-    /// Who may be told: patterns.
+    /// Patterns of endpoints that may receive reports.
     pub to: Vec<String>,
-    /// Destinations for which bundles made here that ask for reports ask for compressed ones: patterns.
+    /// Patterns of destinations for which bundles made here that request reports request compressed ones.
     pub request: Vec<String>,
-    /// How long what is to be told gathers.
+    /// Time for which reports are gathered.
     pub delay: Duration,
-    /// Bundles gathered after which it leaves at once.
+    /// Number of gathered bundles after which they leave at once.
     pub bundles: u64,
 }
 impl Default for CompressedSettings {
@@ -105,77 +105,76 @@ impl Default for CompressedSettings {
     }
 }
 impl CompressedSettings {
-    /// On these terms, to nobody.
+    /// Settings with these terms and empty pattern lists.
     pub fn of(terms: &ReportTerms) -> Self {
         CompressedSettings { to: Vec::new(), request: Vec::new(), delay: terms.delay, bundles: terms.bundles }
     }
 }
 
-/// What few nodes do.
+/// Settings of features that few nodes use.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct RareSettings {
-    /// Tunnels.
+    /// Tunnels of this node.
     pub tunnels: Vec<TunnelSettings>,
-    /// Compressed reporting; `None`: nothing is told so.
+    /// Compressed reporting; `None`: no compressed reports are sent.
     pub compressed: Option<CompressedSettings>,
 }
 
-/// One link as the agent sees it.
+/// One link as configured for the agent.
 #[derive(Clone, Debug)]
 pub struct LinkSettings {
-    /// Its number.
+    /// Number of the link.
     pub link: LinkId,
-    /// Its name; contacts name it.
+    /// Name of the link; contacts refer to it.
     pub name: String,
     /// The neighbour's node ID.
     pub peer: EndpointId,
-    /// Rate to obey when no contact gives one.
+    /// Rate in the absence of a contact.
     pub rate: Option<DataRate>,
-    /// One-way delay when no contact gives one.
+    /// One-way delay in the absence of a contact.
     pub one_way_delay: Duration,
-    /// Bytes the convergence layer puts on the link for each 1,000,000 bytes of bundle, so that
-    /// what is handed over fits the contact.
+    /// Bytes that the convergence layer puts on the link for each 1,000,000 bytes of bundle, so that bundles handed
+    /// over fit the contact.
     pub wire_bytes_per_million: u64,
-    /// Whether its layer says when the neighbour is there (sessions), rather than the link's state
-    /// alone.
+    /// Whether its layer reports the neighbour's presence (sessions); otherwise the link's state alone counts.
     pub sessions: bool,
-    /// Longest bundle it takes, encoded; longer ones are cut, or take another way. `None`: any.
+    /// MTU, encoded; longer bundles are fragmented or take another route. `None`: unbounded.
     pub largest: Option<DataVolume>,
 }
 
-/// Numbers of bundles and creation sequences that one shard of a node has: so many that a million bundles a second need
-/// four years for them, and so few that those of all 64 are whole numbers wherever JSON is read (2^53).
+/// Bundle numbers and creation sequences per shard of a node: enough for four years at a million bundles a second, and
+/// few enough that the numbers of all 64 shards are exact integers in JSON (2^53).
 pub const SHARD_NUMBERS: u64 = 1 << 47;
 
-/// One agent.
+/// Settings of one agent.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Node IDs, the first being the one this node speaks as.
+    /// Node IDs, the first being the default source of this node.
     pub node_ids: Vec<EndpointId>,
-    /// Links configured.
+    /// Links from the configuration.
     pub links: Vec<LinkSettings>,
     /// Static routes: pattern and next hop's node ID.
     pub routes: Vec<(String, EndpointId)>,
-    /// Bounds.
+    /// Bounds of tables and lengths.
     pub limits: Limits,
-    /// What a node's file says in plain values.
+    /// Plain values from the node's file.
     // 9171-5.1-1
     pub node: AgentSettings,
     /// Most bytes kept in the store.
     pub capacity_bytes: u64,
-    /// What each bundle takes of it besides its own bytes.
+    /// Bytes of it that each bundle takes besides its own.
     pub record_bytes: u32,
-    /// Whether the store keeps bundles through a restart and says when; otherwise they are kept in
-    /// memory only, and the store is told nothing.
+    /// Whether the store keeps bundles through a restart and confirms commits; otherwise bundles are in memory only,
+    /// and the store gets no inputs.
     pub durable: bool,
-    /// Custody; `None`: it is neither taken nor asked for, and signals are nobody's here.
+    /// Custody; `None`: it is neither accepted nor requested, and signals to this node are ignored.
     pub custody: Option<Box<CustodySettings>>,
-    /// What few nodes do.
+    /// Features that few nodes use.
     pub rare: Option<Box<RareSettings>>,
     /// Version of the bundle protocol of bundles created here.
     pub version: u8,
-    /// Which part of its node this agent is: its numbers begin at so many [`SHARD_NUMBERS`].
+    /// Index of this agent among its node's shards: its numbers begin at this multiple of [`SHARD_NUMBERS`].
     pub shard: u8,
-    /// Seed of hashing and of draws.
+    /// Seed of hashing and of random draws.
     pub seed: u64,
 }

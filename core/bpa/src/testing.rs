@@ -56,7 +56,7 @@ pub fn book_with(priorities: &[Priority]) -> (Book, Vec<Handle>) {
     (book, handles)
 }
 
-/// A leg over a link.
+/// A next hop over a link.
 pub fn leg(link: u32, not_before: u64, until: u64) -> NextHop {
     NextHop { link: LinkId(link), not_before: Instant(not_before), until: Instant(until) }
 }

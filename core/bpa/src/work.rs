@@ -1,4 +1,4 @@
-//! What is left to do: steps that follow from an input, and timers.
+//! The work list: follow-up steps of an input, and timers.
 
 use crate::app::AppInput;
 use crate::custody;
@@ -11,65 +11,65 @@ use alloc::vec::Vec;
 use farlink_base::{Empty, EndpointId, Instant, Lazy, LinkId, PeerId, TimerKey, TimerQueue};
 use farlink_book::{Action, Handle, Side};
 
-/// Units of follow-up work of one call: what remains makes [`Agent::next_timeout`](crate::Agent::next_timeout) now.
+/// Units of follow-up work per call: any remainder makes [`Agent::next_timeout`](crate::Agent::next_timeout) now.
 const SLICE: u32 = 256;
-/// Requests of applications kept while the store is opening.
+/// Most application requests kept while the store is opening.
 const DEFERRED_MAX: usize = 100_000;
 
-/// Things to do when a deadline passes.
+/// Action due at a deadline.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Timer {
     /// A link's contact begins or ends.
     Edge(LinkId),
-    /// The contact a list waits for is over.
+    /// The contact of a queue's list has ended.
     List(ListId),
-    /// A link is no longer busy.
+    /// A link has sent its backlog.
     Pace(LinkId),
-    /// A neighbour's summary was waited for long enough.
+    /// A neighbour's summary is overdue.
     Summary(PeerId),
-    /// There may be time for what a neighbour said.
+    /// The budget may admit a neighbour's waiting hello.
     Hear(PeerId),
-    /// A policy wants to be woken.
+    /// A policy requested to be woken.
     Policy(Side),
 }
 
-/// Steps that follow from an input; drained within the budget, never by recursion.
+/// Steps that follow from an input; worked off within the budget, never by recursion.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Step {
-    /// Decide what happens with a bundle.
+    /// Decide on the next step of a bundle.
     Dispatch(Handle),
     /// Move bundles from a link's queue to its layer.
     Pump(LinkId),
     /// Hand bundles to the applications of an endpoint.
     Deliver(EndpointId),
-    /// See whether neighbours want a carried bundle, or want it still.
+    /// Check whether neighbours want a held bundle, or still want it.
     Offer(Handle),
-    /// Members left their group: what was still to come to them may be held for nothing else.
+    /// Members left a group; drop bundles that were held only to be delivered to them.
     Forsake(Vec<Handle>),
-    /// Ask again about every bundle that waits.
+    /// Route every waiting bundle again.
     RerouteAll,
-    /// A hello is out of date.
+    /// A hello is out of date and is dropped unless it is being sent.
     DropHello(Handle),
-    /// A custody signal is to be heeded.
+    /// A custody signal waits to be applied.
     Custody(Box<custody::Heard>),
-    /// A signal about transmissions through a tunnel is to be heeded.
+    /// A signal about tunnel transmissions waits to be applied.
     Signal(Box<tunnel::Told>),
-    /// A bundle that came through a tunnel is to be opened.
+    /// A bundle that came through a tunnel waits to be opened.
     Outer(Handle),
-    /// The bundle around this one left the node, or was given up.
+    /// An outer bundle left the node (`true`) or was given up.
     Tunnel(u64, bool),
-    /// Who waits for room in a tunnel may have it.
+    /// Room in a tunnel is free for the next bundle in line.
     Line,
-    /// A policy ordered something.
+    /// A policy requested an action.
     Action(Side, Action),
-    /// The pieces of what was arriving stay as fragments, or the whole is here and they go.
+    /// Pieces of an arriving bundle stay as fragments, or go because the whole bundle is here.
     Pieces(OfferToken, bool),
 }
 
-/// What applications asked while the store was opening.
+/// Requests of applications while the store was opening.
 #[derive(Debug)]
 struct Deferred(Vec<AppInput>);
-/// Most nodes are open before anybody asks.
+// Most nodes are open before any application asks.
 impl Empty for Deferred {
     type From = ();
     const EMPTY: &'static Self = &Deferred(Vec::new());
@@ -91,17 +91,16 @@ impl Work {
     pub fn new() -> Self {
         Work { steps: VecDeque::new(), timers: TimerQueue::new(), budget: SLICE, deferred: Lazy::default() }
     }
-    /// A call begins.
     pub fn begin(&mut self) {
         self.budget = SLICE;
     }
-    /// Takes a unit of the budget; false: nothing is left of it.
+    /// Takes a unit of the budget; false if it is used up.
     pub fn spend_one(&mut self) -> bool {
         let left = self.budget.checked_sub(1);
         self.budget = left.unwrap_or(0);
         left.is_some()
     }
-    /// Takes units of the budget, as many as there are.
+    /// Takes units of the budget, at most those that remain.
     pub fn spend(&mut self, units: u32) {
         self.budget = self.budget.saturating_sub(units);
     }
@@ -123,7 +122,7 @@ impl Work {
     pub fn cancel(&mut self, timer: TimerKey) {
         self.timers.cancel(timer);
     }
-    /// A timer that is due, for a unit of the budget.
+    /// Next due timer, for a unit of the budget.
     pub fn pop_timer(&mut self, now: Instant) -> Option<Timer> {
         let (_, timer) = if self.budget > 0 { self.timers.pop_due(now)? } else { return None };
         self.budget -= 1;
@@ -132,26 +131,26 @@ impl Work {
     pub fn next_deadline(&self) -> Option<Instant> {
         self.timers.next_deadline()
     }
-    /// An application asks for something while the store is opening.
+    /// Keeps a request of an application while the store is opening.
     pub fn defer(&mut self, input: AppInput) {
+        // Applications may ask without bound before the store is open; a lost request is repeated by them.
         if self.deferred.0.len() < DEFERRED_MAX {
             self.deferred.0.push(input);
         }
     }
-    /// What applications asked for meanwhile.
+    /// Requests kept meanwhile, in order of arrival.
     pub fn take_deferred(&mut self) -> Vec<AppInput> {
+        // Taking the whole table frees its memory, which is not needed again.
         core::mem::take(&mut self.deferred).made().map(|deferred| core::mem::take(&mut deferred.0)).unwrap_or_default()
     }
-    /// Gives back room that a busy time needed.
+    /// Frees memory that a busy time needed.
     pub fn rest(&mut self) {
         self.steps.shrink_to_fit();
     }
-    /// Armed timers.
     #[cfg(feature = "audit")]
     pub fn timers(&self) -> usize {
         self.timers.len()
     }
-    /// Steps left over.
     #[cfg(feature = "audit")]
     pub fn steps(&self) -> usize {
         self.steps.len()

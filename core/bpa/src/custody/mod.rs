@@ -1,8 +1,8 @@
-//! Custody (RFC 5050 5.10 to 5.12): bundles this node keeps until another one has taken custody of them, when each is
-//! sent again, and what is gathered to be told to other custodians.
+//! Custody (RFC 5050 5.10 to 5.12): bundles that this node keeps until another node has taken custody, their
+//! repetition, and answers gathered for other custodians.
 //!
-//! Owns the reason `Custody`. A bundle's number in this node is the number that signals name it by: it outlives
-//! restarts and is never used again.
+//! Owns the retention constraint `Custody`. A bundle's number in this node is also its number in custody signals: it
+//! outlives restarts and is never reused.
 
 mod signals_in;
 pub(crate) mod signals_out;
@@ -17,59 +17,60 @@ use core::time::Duration;
 use farlink_base::{BundleId, EndpointId, Instant, NodeId, PeerId, Transfer};
 use farlink_book::{Book, Handle, RetentionConstraint};
 
-/// Neighbours remembered of one bundle as those it was handed to.
+/// Neighbours remembered per bundle as its latest receivers.
 const TO_MAX: usize = 4;
 /// Signals about pieces of one bundle that are counted.
 const PIECES_MAX: u16 = 4096;
-/// Others that something is gathered for; beyond that the oldest is told at once.
+/// Destinations of gathered answers; beyond that the oldest one is sent at once.
 const TOLD_MAX: usize = 1024;
 
-/// Who has custody elsewhere, and how it knows the bundle.
+/// Another custodian, and its identification of the bundle.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Custodian {
     pub node: EndpointId,
     pub transfer: Option<Transfer>,
 }
 
-/// How far custody of a bundle is.
+/// Stage of custody of one bundle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
-    /// It is taken once the store has the bundle, which leaves no sooner.
+    /// Custody is accepted once the store has the bundle, which leaves no sooner.
     Promised,
-    /// This node has it.
+    /// This node is custodian.
     Ours,
-    /// The bundle is for this node: its custodian is told when it is kept, or delivered where nothing is kept.
+    /// The bundle is for this node: its custodian is answered after the commit, or after delivery if nothing is
+    /// committed.
     Arrives,
-    /// Another has it, who is told when the bundle is given up here.
+    /// Another node is custodian, and gets an answer if the bundle is given up here.
     Theirs,
 }
 
-/// One bundle that asks for custody.
+/// One bundle that requests custody.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub bundle: Handle,
     pub stage: Stage,
-    /// Who had custody when it came.
+    /// Custodian at the time of arrival.
     pub before: Option<Custodian>,
-    /// Whether anybody was given it since, as far as is known: somebody else may have custody of it by now.
+    /// Whether any neighbour was given the bundle since, as far as known: another node may have custody of it by now.
     pub handed: bool,
-    /// Who was given it last.
+    /// Latest receivers, oldest first.
     pub to: Vec<PeerId>,
-    /// When it is sent again.
+    /// Time of the next repetition.
     pub due: Option<Instant>,
-    /// How often it was.
+    /// Number of repetitions so far.
     pub tries: u8,
-    /// Who refused custody since.
+    /// Neighbour that refused custody since.
     pub refused: Option<PeerId>,
     size: u64,
-    /// The bundle it is a piece of.
+    /// Identity of the original, if this is a fragment.
     original: Option<u128>,
-    /// Bytes of the original payload that others have custody of.
+    /// Bytes of the original payload that other nodes have custody of.
     taken: Ranges,
     signals: u16,
 }
 
-/// Whom the same can be told of many bundles.
+/// Common part of answers about many bundles, which one signal can carry.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Told {
     pub to: EndpointId,
@@ -87,47 +88,47 @@ struct Gathered {
     due: Instant,
 }
 
-/// What is due.
+/// Work that has become due.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Due {
-    /// No signal came about this one.
+    /// No signal came about this bundle.
     Repeat(u64),
-    /// What was gathered is told.
+    /// A gathered answer leaves.
     Say(Told, Ranges),
 }
 
-/// A signal that is worked off.
+/// A received signal that is being applied.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Heard {
-    /// Who brought it.
+    /// Neighbour that brought it.
     from: PeerId,
-    /// Who says so.
+    /// Node that signed for it.
     source: NodeId,
-    /// In which version of the bundle protocol: what it names is of that version too.
+    /// Version of the bundle protocol, also of the bundles it names.
     version: u8,
     answer: Answer,
     about: Subject,
-    /// Whether it named something that is none of its sender's business.
+    /// Whether it named a bundle that its sender has no say in.
     foreign: bool,
 }
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Subject {
     One(BundleId),
-    /// First and last; the last one is next.
+    /// First and last number each; the last element is next.
     Runs(Vec<(u64, u64)>),
 }
 
-/// Everything about custody.
+/// State of custody in this node.
 #[derive(Debug)]
 pub(crate) struct Custody {
     pub settings: CustodySettings,
     entries: BTreeMap<u64, Entry>,
-    /// Pieces, by what they are pieces of.
+    /// Fragments in custody, by their original.
     pieces: BTreeSet<(u128, u64)>,
     repeats: BTreeSet<(Instant, u64)>,
     gathered: BTreeMap<Told, Gathered>,
     sayings: BTreeSet<(Instant, Told)>,
-    /// Bytes of bundles in custody, or promised to be.
+    /// Bytes of bundles in custody or accepted for it.
     bytes: u64,
 }
 
@@ -143,15 +144,16 @@ impl Custody {
             bytes: 0,
         }
     }
-    /// Whether custody of so many more bytes may be taken.
+    /// Whether custody of this many more bytes is allowed.
     fn has_room(&self, size: u64) -> bool {
         self.bytes.saturating_add(size) <= self.settings.bytes
     }
-    /// A held bundle asks for custody.
+    /// Adds a held bundle that requests custody.
     fn enter(&mut self, book: &mut Book, bundle: Handle, stage: Stage, before: Option<Custodian>) {
         let Some(held) = book.get(bundle) else { return };
         let (number, size) = (held.number, held.size());
         let original = held.bundle.fragment().map(|_| held.bundle.original_id());
+        // Bundles of other custodians take no share of this node's bound.
         if matches!(stage, Stage::Promised | Stage::Ours) {
             self.bytes = self.bytes.saturating_add(size);
             self.pieces.extend(original.map(|original| (original, number)));
@@ -160,7 +162,7 @@ impl Custody {
             bundle,
             stage,
             before,
-            // Nobody knows what happened before a restart.
+            // After a restart it is unknown whether a neighbour was given the bundle before.
             handed: stage == Stage::Ours,
             to: Vec::new(),
             due: None,
@@ -176,7 +178,7 @@ impl Custody {
             book.hold(bundle, RetentionConstraint::Custody);
         }
     }
-    /// What was promised is kept: this node has custody now. Who had it before; `None`: nothing was promised.
+    /// Completes accepted custody after the commit and returns the former custodian; `None` if it was not accepted.
     // 5050-5.10-1, 5050-5.10.1-1
     fn take(&mut self, book: &mut Book, number: u64) -> Option<Option<Custodian>> {
         let entry = self.entries.get_mut(&number).filter(|entry| entry.stage == Stage::Promised)?;
@@ -184,7 +186,7 @@ impl Custody {
         book.hold(entry.bundle, RetentionConstraint::Custody);
         Some(entry.before.clone())
     }
-    /// Forgets a bundle.
+    /// Ends tracking of a bundle.
     // 5050-5.10.2-1
     fn forget(&mut self, number: u64) -> Option<Entry> {
         let entry = self.entries.remove(&number)?;
@@ -208,15 +210,15 @@ impl Custody {
     pub fn is(&self, number: u64, stage: Stage) -> bool {
         self.entries.get(&number).is_some_and(|entry| entry.stage == stage)
     }
-    /// The first bundle of these numbers that asks for custody.
+    /// Lowest number in the range whose bundle requests custody.
     fn first_in(&self, first: u64, last: u64) -> Option<u64> {
         self.entries.range(first..=last.max(first)).next().map(|(number, _)| *number)
     }
-    /// Bundles in custody that are pieces of this one; the first few.
+    /// Fragments of this original in custody; at most 64.
     fn pieces_of(&self, original: u128) -> impl Iterator<Item = u64> + '_ {
         self.pieces.range((original, 0)..=(original, u64::MAX)).map(|(_, number)| *number).take(64)
     }
-    /// A neighbour is given a bundle in custody.
+    /// Notes that a neighbour was given a bundle in custody.
     fn handed(&mut self, number: u64, to: PeerId) {
         let Some(entry) = self.entries.get_mut(&number).filter(|entry| entry.stage == Stage::Ours) else { return };
         if let Some(due) = entry.due.take() {
@@ -229,7 +231,7 @@ impl Custody {
         }
         entry.to.push(to);
     }
-    /// It is sent again when there is no signal by then, or earlier where that was agreed.
+    /// Schedules a repetition; an earlier one stays.
     fn repeat_at(&mut self, number: u64, at: Instant) {
         let Some(entry) = self.entries.get_mut(&number).filter(|entry| entry.stage == Stage::Ours) else { return };
         if entry.due.is_some_and(|due| due <= at) {
@@ -240,12 +242,13 @@ impl Custody {
         }
         self.repeats.insert((at, number));
     }
-    /// How long a signal is waited for after so many repetitions, beyond the time of the way.
+    /// Waiting time for a signal after this many repetitions, beyond the round-trip time.
     fn patience(&self, tries: u8) -> Duration {
+        // 20 doublings are a millionfold timeout; the cap keeps the shift within 32 bits.
         let doubled = self.settings.timeout.saturating_mul(1 << u32::from(tries.min(20)));
         doubled.min(self.settings.timeout_max.max(self.settings.timeout))
     }
-    /// A node took custody of a piece of the original payload; whether all of this bundle's `own` part is taken now.
+    /// Notes custody of a fragment by another node; returns whether this bundle's `own` range is covered now.
     fn take_piece(&mut self, number: u64, piece: Range<u64>, own: Range<u64>) -> bool {
         let Some(entry) = self.entries.get_mut(&number).filter(|entry| entry.signals < PIECES_MAX) else {
             return false;
@@ -254,7 +257,7 @@ impl Custody {
         entry.taken.insert(piece.start.max(own.start)..piece.end.min(own.end));
         entry.taken.covers(&own)
     }
-    /// A number more to be told of; it leaves with others after a while.
+    /// Adds a number to an answer; it leaves with others after `signal_delay`.
     fn gather(&mut self, now: Instant, told: Told, number: u64) {
         let due = now + self.settings.signal_delay;
         let most = self.settings.signal_bundles;
@@ -272,21 +275,21 @@ impl Custody {
             self.hurry(now);
         }
     }
-    /// What waits longest is told at once.
     fn hurry(&mut self, now: Instant) {
+        // Bounds the table of receivers: the answer that waits longest leaves at once.
         let Some((_, told)) = self.sayings.pop_first() else { return };
         if let Some(gathered) = self.gathered.get_mut(&told) {
             gathered.due = now;
         }
         self.sayings.insert((now, told));
     }
-    /// When something is due.
+    /// Time of the next due work.
     pub fn next(&self) -> Option<Instant> {
         let repeat = self.repeats.first().map(|(at, _)| *at);
         Instant::earliest([repeat, self.sayings.first().map(|(at, _)| *at)])
     }
-    /// Takes something that is due.
     pub fn pop(&mut self, now: Instant) -> Option<Due> {
+        // Answers go first: they release bundles at other nodes.
         if let Some((at, told)) = self.sayings.pop_first() {
             if at <= now {
                 let numbers = self.gathered.remove(&told).map(|gathered| gathered.numbers).unwrap_or_default();
@@ -301,12 +304,12 @@ impl Custody {
         }
         Some(Due::Repeat(number))
     }
-    /// Whether a signal is waited for.
+    /// Whether a repetition is scheduled for the bundle.
     #[cfg(feature = "audit")]
     pub fn awaits(&self, number: u64) -> bool {
         self.entries.get(&number).is_some_and(|entry| entry.due.is_some())
     }
-    /// Bundles that ask for custody, and others that something is gathered for.
+    /// Bundles that request custody, and receivers of gathered answers.
     #[cfg(feature = "audit")]
     pub fn counts(&self) -> (usize, usize) {
         (self.entries.len(), self.gathered.len())
@@ -314,7 +317,7 @@ impl Custody {
     /// Checks the tables against each other.
     ///
     /// # Panics
-    /// When something does not agree.
+    /// If the tables do not agree.
     #[cfg(feature = "audit")]
     pub fn audit(&self, book: &Book) {
         let mut bytes = 0;

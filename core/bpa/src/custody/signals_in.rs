@@ -1,8 +1,8 @@
-//! Hearing that another node has custody, or waiting for that in vain (RFC 5050 5.11, 5.12, 6.3).
+//! Custody signals from other nodes, and repetition when none comes (RFC 5050 5.11, 5.12, 6.3).
 //!
-//! Signals are not signed: one that is believed makes a node delete what may be the last copy. So they are believed
-//! from neighbours only whose name is sure, and only from one that was given the bundle, or in its own name. They end
-//! nothing that is not in custody here, however many numbers they claim.
+//! Signals are not signed: a trusted one makes a node delete a bundle that may be the last copy. They count only from
+//! neighbours whose name is vouched for, and only from one that was given the bundle or that answers in its own name.
+//! They affect only bundles in custody here, however many numbers they claim.
 
 use crate::agent::Agent;
 use crate::context::Context;
@@ -21,15 +21,15 @@ use core::time::Duration;
 use farlink_base::{BundleId, Event, FragmentInfo, Instant, LinkId, PeerId, Refusal, Sink, Transfer, format_duration};
 use farlink_book::{Flags, Handle, Held, Identity, RetentionConstraint, Why};
 
-/// Bundles of one signal that one step looks at.
+/// Bundles of one signal that one step examines.
 const STEP: usize = 8;
 
 impl Agent {
-    /// A custody signal for this node; whether it is one this node heeds.
+    /// Takes a custody signal addressed to this node; returns whether it was consumed here.
     pub(crate) fn hear_custody<S: Sink<Output>>(&mut self, bundle: Handle, signals: Vec<Signal>, out: &mut S) -> bool {
         let Some(held) = self.book.get(bundle).filter(|_| self.custody.is_some()) else { return false };
         let (from, source, version) = (held.from, held.bundle.source.node(), held.bundle.version);
-        // After a restart nobody knows any more who brought it, nor who brought the pieces of it.
+        // After a restart it is unknown which neighbour brought the signal or its fragments.
         let known = ![Flags::SEEN_BEFORE, Flags::VIRTUAL, Flags::STRANGE].into_iter().any(|flag| held.flags.has(flag));
         let peer = self.neighbours.peers().get(from);
         if !known || peer.is_none_or(|peer| peer.identity() < Identity::Address) {
@@ -40,9 +40,9 @@ impl Agent {
             let about = match about {
                 About::One(id) => Subject::One(id),
                 About::Numbers(numbers) => {
-                    // Other counters are none of ours.
+                    // Numbers of other counters were not given by this node.
                     let ours = numbers.iter().filter(|run| run.sequence == Transfer::COUNTER);
-                    // However often it names a number, that is looked at once.
+                    // Merged ranges: repeated numbers cost one look only.
                     let mut named = Ranges::default();
                     ours.for_each(|run| named.insert(run.first..run.last.saturating_add(1)));
                     Subject::Runs(named.all().map(|(first, end)| (first, end - 1)).collect())
@@ -54,7 +54,7 @@ impl Agent {
         true
     }
 
-    /// A few bundles of a signal; then comes again.
+    /// Applies a signal to a few bundles and queues itself again for the rest.
     pub(crate) fn heed_custody<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, mut heard: Box<Heard>) {
         match &mut heard.about {
             Subject::One(id) => {
@@ -91,7 +91,7 @@ impl Agent {
         if let Some(held) = self.book.find(id.fingerprint_in(heard.version)) {
             return self.heed_about(cx, heard, held.number, None);
         }
-        // It may be a piece of one that was whole here.
+        // The signal may be about a fragment of a bundle that was whole here.
         let Some((offset, len)) = id.fragment else { return };
         let piece = offset..offset.saturating_add(len);
         let original = id.original().fingerprint_in(heard.version);
@@ -102,7 +102,7 @@ impl Agent {
         }
     }
 
-    /// What a signal says about one bundle.
+    /// Applies a signal to one bundle.
     // 5050-6.3-1, 5050-6.3-2
     fn heed_about<S: Sink<Output>>(
         &mut self,
@@ -115,7 +115,7 @@ impl Agent {
         let Some(entry) = custody.get(number).filter(|entry| entry.stage == Stage::Ours) else { return };
         let peer = self.neighbours.peers().get(heard.from);
         let itself = peer.and_then(|peer| peer.identity_as(heard.source)).is_some_and(|sure| sure >= Identity::Address);
-        // Nobody can have custody of what nobody was given.
+        // A node cannot have custody of a bundle that left for no neighbour.
         if !entry.handed || (!itself && !entry.to.contains(&heard.from)) {
             heard.foreign = true;
             return;
@@ -123,6 +123,7 @@ impl Agent {
         let Some(held) = self.book.get(entry.bundle).filter(|held| held.bundle.version == heard.version) else {
             return;
         };
+        // A refusal does not repeat the bundle at once: another neighbour's answer may still be on its way.
         if !heard.answer.releases() {
             let (name, tries) = (heard.from, entry.tries);
             let at = cx.now + custody.patience(tries);
@@ -139,7 +140,7 @@ impl Agent {
         self.release_custody(cx, number);
     }
 
-    /// Another node has custody: the bundle is held for nothing but what is under way.
+    /// Another node has custody: only transmissions in progress hold the bundle from now on.
     // 5050-5.10.2-1, 5050-5.11-1
     fn release_custody<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, number: u64) {
         let Some(entry) = self.custody.as_mut().and_then(|custody| custody.forget(number)) else { return };
@@ -152,7 +153,7 @@ impl Agent {
         }
     }
 
-    /// A bundle in custody is with a neighbour: from now on a signal is waited for.
+    /// A neighbour has a bundle in custody: the wait for its signal begins.
     pub(crate) fn await_signal(&mut self, now: Instant, bundle: Handle, link: LinkId, peer: PeerId) {
         let Some(held) = self.book.get(bundle) else { return };
         if !held.has(RetentionConstraint::Custody) || held.has(RetentionConstraint::Route) || held.sends > 0 {
@@ -165,8 +166,8 @@ impl Agent {
         let at = now.saturating_add(custody.patience(tries)).saturating_add(way.saturating_mul(2));
         custody.repeat_at(number, at);
     }
-    /// How long a bundle is on its way: over the link, and from there as the router expects. Who takes custody on that
-    /// way is not known before.
+    /// Travel time of a bundle: over the link, and from there as the router expects. Which node on the way takes
+    /// custody is not known in advance, so this is the longest case.
     fn way_to_custodian(&self, now: Instant, bundle: Handle, link: LinkId, peer: PeerId) -> Duration {
         let peer = self.neighbours.peers().get(peer);
         let prospect = self.book.get(bundle).and_then(|held| self.policies.prospect(self.seen(now), held, peer));
@@ -175,7 +176,7 @@ impl Agent {
         link().unwrap_or_default().saturating_add(arrival.map_or(Duration::ZERO, |at| at.since(now)))
     }
 
-    /// Something of custody is due.
+    /// Does due work of custody.
     pub(crate) fn on_custody_due<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, due: Due) {
         match due {
             Due::Say(told, numbers) => self.say_gathered(cx, &told, &numbers),
@@ -183,7 +184,8 @@ impl Agent {
         }
     }
 
-    /// RFC 5050 5.12: no signal came, or one that refuses: the bundle goes again, another way if there is one.
+    /// RFC 5050 5.12: without a signal, or after a refusal, the bundle is sent again, over another route if there is
+    /// one.
     // 5050-5.10.1-4
     fn repeat<S: Sink<Output>>(&mut self, number: u64, out: &mut S) {
         let Some(entry) = self.custody.as_mut().and_then(|custody| custody.get_mut(number)) else { return };
@@ -193,6 +195,7 @@ impl Agent {
             return;
         }
         entry.tries = entry.tries.saturating_add(1);
+        // The router avoids the refusing neighbour until its back-off ends.
         if let Some(peer) = entry.refused.take() {
             let (ups, why) = (self.neighbours.ups(peer), Turned::Away(Refusal::NoResources));
             self.outbound.waits.refuse(&mut self.book, bundle, peer, ups, why);
@@ -203,7 +206,7 @@ impl Agent {
         self.work.extend([Step::Dispatch(bundle), Step::Offer(bundle)]);
     }
 
-    /// What a bundle in custody waits for, in words; `None`: it is under way, or not in custody.
+    /// Whether custody alone keeps the bundle here: nothing of it is under way.
     pub(crate) fn is_in_custody_only(&self, held: &Held) -> bool {
         let only = held.has(RetentionConstraint::Custody) && !held.has(RetentionConstraint::Route) && held.sends == 0;
         only && self.custody.as_ref().is_some_and(|custody| custody.get(held.number).is_some())

@@ -1,5 +1,5 @@
-//! Taking custody, and telling whoever had it before (RFC 5050 5.10.1, 5.4.2, 5.6 step 4, 5.7): nothing is promised
-//! before the store has said that it keeps the bundle.
+//! Acceptance of custody and answers to former custodians (RFC 5050 5.10.1, 5.4.2, 5.6 step 4, 5.7). No answer leaves
+//! before the store has confirmed the bundle.
 
 use crate::agent::Agent;
 use crate::app::SendRequest;
@@ -14,44 +14,45 @@ use alloc::vec::Vec;
 use farlink_base::{BundleMeta, DeleteReason, EndpointId, Event, Facts, HopState, PeerId, Priority, Sink, Transfer};
 use farlink_book::{Flags, Handle, Held, Identity, RetentionConstraint, Why};
 
-/// What of the store's flags of a bundle says that this node has custody of it.
+/// Store flag of bundles that this node has custody of.
 pub(crate) const KEPT_CUSTODY: u32 = 1 << 8;
-/// Runs of numbers in one signal: at 20 bytes at most, it stays below a hundredth of what any node takes.
+/// Ranges of numbers in one signal: with at most 20 bytes each, it stays below 1 % of the longest bundle any node
+/// accepts.
 const RUNS_MAX: usize = 2048;
-/// Of a longer head no custody is taken: every custodian writes its name into it.
+/// Longest head for which custody is accepted: every custodian writes its name into it.
 const HEAD_MAX: u64 = 32 << 10;
 
-/// Whether a bundle asks for custody that there are rules for (RFC 5050 4.2, 5.10).
+/// Whether a bundle requests custody in a form that RFC 5050 4.2 and 5.10 define.
 fn asks(meta: &BundleMeta) -> bool {
     meta.facts.has(Facts::CUSTODY) && !meta.is_anonymous() && !meta.is_administrative() && !meta.is_for_group()
 }
 
 impl Agent {
-    /// Whether custody is a matter of this node at all, its own or others'.
+    /// Whether this node takes part in custody at all.
     pub(crate) fn deals_in_custody(&self) -> bool {
         self.custody.is_some()
     }
-    /// A neighbour, or the far end of a tunnel, is given a bundle.
+    /// Notes that a neighbour, or the far end of a tunnel, was given a bundle.
     pub(crate) fn note_handed(&mut self, number: u64, to: PeerId) {
         if let Some(custody) = &mut self.custody {
             custody.handed(number, to);
         }
     }
-    /// Whether this node can have custody at all: it keeps what it says it keeps, and no copies of it are made. With
-    /// copies there is no single custodian.
+    /// Whether this node can be custodian: its store is durable and its router makes no copies. With copies there would
+    /// be several custodians.
     fn may_have_custody(&self) -> bool {
         self.settings.durable && self.custody.is_some() && !self.policies.offers()
     }
 
-    /// The name by which this node takes custody: of the source's scheme, since numbers and names do not mix in
-    /// version 6 (RFC 6260).
+    /// Node ID by which this node takes custody: of the source's scheme, because version 6 cannot mix numbers and names
+    /// in one bundle (RFC 6260).
     fn custodian_for(&self, meta: &BundleMeta) -> Option<EndpointId> {
         let numbers = |id: &EndpointId| matches!(id, EndpointId::Ipn { .. });
         let alike = self.settings.node_ids.iter().find(|id| numbers(id) == numbers(&meta.source));
         alike.cloned().or_else(|| (!numbers(&meta.source)).then(|| self.node_id()))
     }
 
-    /// What leaves says that this node has custody, and by which number it knows the bundle.
+    /// Writes this node as custodian, and its number of the bundle, into an outgoing bundle.
     pub(crate) fn say_custody(&self, held: &Held, hop: &mut HopState) {
         if held.has(RetentionConstraint::Custody) {
             hop.custodian = self.custodian_for(&held.bundle).unwrap_or_default();
@@ -59,14 +60,14 @@ impl Agent {
         }
     }
 
-    /// Whether a neighbour's name is sure, and custody a matter between it and this node.
+    /// Whether a neighbour's name is vouched for and matches the settings of custody.
     fn deals_with(&self, peer: PeerId) -> bool {
         let (Some(custody), Some(peer)) = (&self.custody, self.neighbours.peers().get(peer)) else { return false };
         let sure = |name: &&farlink_book::PeerName| name.identity >= Identity::Address;
         peer.names.iter().filter(sure).any(|name| matches_any(&custody.settings.from, &name.id))
     }
 
-    /// Whether an application's bundle is to ask for custody.
+    /// Whether a bundle of an application requests custody.
     // 5050-5.2-1
     pub(crate) fn asks_for_custody(&self, source: &EndpointId, wanted: &SendRequest) -> bool {
         let Some(custody) = self.custody.as_ref().filter(|_| self.may_have_custody()) else { return false };
@@ -75,18 +76,18 @@ impl Agent {
         asked && !source.is_null() && to.is_singleton() && !self.is_local(to.node())
     }
 
-    /// Who had custody of a bundle that comes, unless it was this node.
+    /// Custodian named in an arriving bundle, unless it is this node.
     fn custodian_of(&self, hop: &HopState) -> Option<Custodian> {
         let node = &hop.custodian;
         let other = !node.is_null() && !self.is_local(node.node());
         other.then(|| Custodian { node: node.clone(), transfer: hop.transfer.as_deref().copied() })
     }
 
-    /// A bundle is held from now on: whether custody of it is to be taken, and who is to be told. `carrier`: who gave it,
-    /// or the one around it.
+    /// Decides on custody of a bundle that is now held, and on its former custodian. `carrier`: its previous node, or
+    /// the one of the bundle around it.
     pub(crate) fn enter_custody(&mut self, bundle: Handle, hop: &HopState, carrier: PeerId) {
-        // One that only says it is that bundle, and is to be deleted for it, releases nobody's custody.
-        // Nor one that nobody vouches for: its custodian may have another bundle of that identity.
+        // Custody must not be released for a bundle of doubtful identity: neither one that only claims the identity and
+        // will be deleted for it, nor one that no link vouches for, whose custodian may mean another bundle.
         let counts = |held: &&Held| {
             asks(&held.bundle) && held.bundle.duties.security().is_none() && !held.flags.has(Flags::STRANGE)
         };
@@ -106,7 +107,7 @@ impl Agent {
             custody.enter(&mut self.book, bundle, stage, before);
         }
     }
-    /// Whether custody of a bundle would be taken: it asks for it, may have it, and there is room.
+    /// Whether custody of a bundle would be accepted: it is requested and allowed, and there is room.
     // 5050-5.2-2
     pub(crate) fn takes_custody(&self, held: &Held) -> bool {
         let Some(custody) = self.custody.as_ref().filter(|_| self.may_have_custody()) else { return false };
@@ -115,12 +116,12 @@ impl Agent {
         let fits = custody.has_room(held.size()) && meta.overhead() <= HEAD_MAX;
         goes_on && fits && matches_any(&custody.settings.to, &meta.destination) && self.custodian_for(meta).is_some()
     }
-    /// Whether a bundle that goes on asks for custody, and this node does not take it.
+    /// Whether this node forwards a bundle that requests custody without accepting it.
     pub(crate) fn declines_custody(&self, bundle: Handle) -> bool {
         let (Some(custody), Some(held)) = (&self.custody, self.book.get(bundle)) else { return false };
         asks(&held.bundle) && !self.is_for_us(&held.bundle) && !custody.is(held.number, Stage::Promised)
     }
-    /// One that the store gave back after a restart.
+    /// Restores custody of a bundle that the store returned after a restart.
     pub(crate) fn resume_custody(&mut self, bundle: Handle, flags: u32, hop: &HopState) {
         let Some(held) = self.book.get(bundle).filter(|held| asks(&held.bundle)) else { return };
         let before = self.custodian_of(hop);
@@ -133,19 +134,19 @@ impl Agent {
             custody.enter(&mut self.book, bundle, stage, before);
         }
     }
-    /// Whether a bundle is not to leave before the store has it.
+    /// Whether a bundle must not leave before its commit.
     // 5050-5.4-6, 5050-5.4.1-3
     pub(crate) fn awaits_custody(&self, held: &Held) -> bool {
         held.has(RetentionConstraint::Commit)
             && self.custody.as_ref().is_some_and(|custody| custody.is(held.number, Stage::Promised))
     }
-    /// The flags with which the store keeps a bundle.
+    /// Flags with which the store keeps a bundle.
     pub(crate) fn kept_custody(&self, held: &Held) -> u32 {
         let taken = self.custody.as_ref().is_some_and(|custody| custody.is(held.number, Stage::Promised));
         if taken { KEPT_CUSTODY } else { 0 }
     }
 
-    /// The store has a bundle: custody of it is taken, and whoever had it is told.
+    /// The store has a bundle: custody begins, and the former custodian is answered.
     // 5050-5.7-5, 5050-5.10-2, 5050-5.10.1-2
     pub(crate) fn on_custody_stored<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle) {
         let (Some(custody), Some(held)) = (&mut self.custody, self.book.get(bundle)) else { return };
@@ -154,6 +155,7 @@ impl Agent {
             custody.forget(number).map(|entry| entry.before)
         } else {
             let taken = custody.take(&mut self.book, number);
+            // The bundle was held back until now: custody must be durable before it leaves.
             if taken.is_some() {
                 self.event(cx.out, Event::CustodyTaken { bundle: name });
                 self.work.extend([Step::Dispatch(bundle), Step::Offer(bundle)]);
@@ -166,7 +168,8 @@ impl Agent {
         }
     }
 
-    /// A bundle comes that is here, or was delivered here: its custodian may let it go (RFC 5050 5.6 step 4).
+    /// Answers a custodian that sends a bundle which is here or was delivered here, so that it may release it (RFC 5050
+    /// 5.6 step 4).
     // 5050-5.6-5
     pub(crate) fn answer_again<S: Sink<Output>>(
         &mut self,
@@ -181,7 +184,7 @@ impl Agent {
         let Some(before) = self.custodian_of(hop) else { return };
         let held = self.book.find(meta.id);
         let answer = match held {
-            // It was delivered: there is no other way to be told of what is not here any more.
+            // Delivered and gone: this is the only answer the custodian can still get.
             None => Answer::Taken,
             Some(held) if self.is_for_us(meta) && self.is_durable(held) && self.settings.durable => Answer::Taken,
             Some(held) if held.has(RetentionConstraint::Custody) && self.stays_custodian(held.number, &before) => {
@@ -192,7 +195,7 @@ impl Agent {
         self.answer(cx, &before, meta, answer);
     }
 
-    /// A bundle leaves. Of what was in custody or given up here somebody is told.
+    /// A bundle leaves: its custodian is answered if it was given up or delivered here.
     // 5050-5.4.2-1, 5050-5.7-5
     pub(crate) fn leave_custody<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle, why: Why) {
         let (Some(custody), Some(held)) = (&mut self.custody, self.book.get(bundle)) else { return };
@@ -200,7 +203,7 @@ impl Agent {
         let (meta, reason) = (held.bundle.clone(), why.reason());
         let answer = match (entry.stage, reason) {
             (Stage::Arrives, DeleteReason::Done) => Answer::Taken,
-            // RFC 5050 5.4.2. Its custodian knows itself when it expires.
+            // RFC 5050 5.4.2. The custodian notices expiry on its own.
             (Stage::Theirs, reason) if !matches!(reason, DeleteReason::Done | DeleteReason::Expired) => failed(reason),
             _ => return,
         };
@@ -209,14 +212,15 @@ impl Agent {
         }
     }
 
-    /// Whether a custodian that brings a bundle in custody here may let it go. One that may have it from whoever this
-    /// node gave it to must not: their signal, which is under way, ends the custody here too, and nobody would have it.
+    /// Whether a custodian that sends a bundle in custody here may release it. It must not if it may have received it
+    /// through a neighbour that this node handed the bundle to: their signal, which is under way, ends custody here
+    /// too, and no custodian would be left.
     fn stays_custodian(&self, number: u64, other: &Custodian) -> bool {
         let entry = self.custody.as_ref().and_then(|custody| custody.get(number));
         entry.is_some_and(|entry| !entry.handed || entry.before.as_ref() == Some(other))
     }
 
-    /// Tells a custodian about one bundle: with others where it numbered it, else alone.
+    /// Answers a custodian about one bundle: gathered if the custodian numbered it, else in a signal of its own.
     fn answer<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -235,7 +239,7 @@ impl Agent {
         self.say(cx, node.clone(), meta.version, &signal, 1);
     }
 
-    /// What was gathered leaves, in as many signals as it takes.
+    /// Sends a gathered answer in as many signals as needed.
     pub(super) fn say_gathered<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, told: &Told, numbers: &Ranges) {
         let (sequence, destination) = (told.sequence, &told.destination);
         let run =
@@ -264,7 +268,7 @@ impl Agent {
     }
 }
 
-/// What a custodian is told of a bundle that was given up.
+/// Answer to a custodian about a bundle that was given up.
 fn failed(reason: DeleteReason) -> Answer {
     match reason {
         DeleteReason::DepletedStorage | DeleteReason::TrafficPared => Answer::Depleted,

@@ -1,58 +1,57 @@
-//! Checks that the book, its reasons and their owners agree, and counts what the tables hold; for
-//! tests.
+//! Consistency checks between the book, its retention constraints and their owners, and sizes of tables; for tests.
 
 use crate::agent::Agent;
 use crate::custody::Stage;
 use farlink_base::Instant;
 use farlink_book::{Held, RetentionConstraint, RetentionConstraints};
 
-/// How much each table of an agent holds.
+/// Number of entries in each table of an agent.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Counts {
-    /// Held bundles.
+    /// Held bundles of all kinds.
     pub bundles: usize,
-    /// Bundles whose durability somebody waits for.
+    /// Bundles with an answer that waits for their commit.
     pub debts: usize,
-    /// Arrivals that room is promised to.
+    /// Arrivals with reserved room.
     pub promises: usize,
-    /// Places in queues.
+    /// Places of bundles in queues.
     pub legs: usize,
-    /// Lists of queues.
+    /// Lists of all queues.
     pub lists: usize,
-    /// Walks over bundles under way, and what neighbours were shown.
+    /// Cursors of walks in progress and of offers to neighbours.
     pub cursors: usize,
     /// Transmissions under way.
     pub sends: usize,
-    /// Bundles that leave in pieces.
+    /// Bundles that leave in fragments.
     pub cuts: usize,
-    /// Bundles that wait for a moment or for room at a neighbour, and those with remembered refusals.
+    /// Bundles that wait for a time or for room at a neighbour, and those with remembered refusals.
     pub waits: usize,
-    /// Neighbours that are offered something.
+    /// Neighbours with an open offer.
     pub offers: usize,
     /// Bundles in line for an application or with one.
     pub deliveries: usize,
-    /// Endpoints that somebody receives at, or where something waits.
+    /// Endpoints with a registration or waiting bundles.
     pub endpoints: usize,
-    /// Members of groups, of now and before, that are remembered with bundles.
+    /// Present and former group members that are remembered with bundles.
     pub members: usize,
-    /// Originals whose fragments are being collected, and wholes.
+    /// Originals whose fragments are being collected, and reassembled bundles.
     pub fragments: usize,
-    /// Payloads to be let go later.
+    /// Payloads that will be released from memory.
     pub on_disk: usize,
-    /// Bundles that ask for custody, and others that something is gathered for.
+    /// Bundles that request custody, and receivers of gathered answers.
     pub custody: (usize, usize),
     /// Hellos that wait or are under way.
     pub hellos: usize,
-    /// Neighbours and links.
+    /// Sum of neighbours and links.
     pub neighbours: usize,
-    /// Armed timers.
+    /// Number of armed timers.
     pub timers: usize,
-    /// Steps left over.
+    /// Steps left in the work list.
     pub steps: usize,
 }
 
 impl Agent {
-    /// Counts what the tables hold.
+    /// Counts the entries of all tables.
     pub fn counts(&self) -> Counts {
         Counts {
             bundles: self.book.len(),
@@ -78,10 +77,10 @@ impl Agent {
         }
     }
 
-    /// Checks the book and every reason against its owner.
+    /// Checks the book and every retention constraint against its owner.
     ///
     /// # Panics
-    /// When something does not agree.
+    /// If they do not agree.
     pub fn audit(&self) {
         self.book.audit();
         self.book.all().for_each(|held| self.audit_one(held));
@@ -99,13 +98,16 @@ impl Agent {
         if let Some(tunnels) = &self.tunnels {
             tunnels.audit(&self.book);
         }
+        // Arriving bundles are charged through their reservations until they complete.
         let here = self.book.all().filter(|held| !self.fragments.is_arriving(held.handle()));
         self.room.fair_share.audit(here.chain(self.room.reservations.counted()), &self.settings.limits);
+        // Outer bundles and pieces take no room of their own, but all of them are in the book.
         let around = self.tunnels.as_ref().map_or((0, 0), |tunnels| tunnels.around());
         let unmade = (around.1 + self.fragments.arriving_bytes(), around.0);
         assert!(unmade.0 <= self.book.bytes() && unmade.1 <= self.book.len() as u64, "what takes no room is held");
         let owed = self.book.all().filter(|held| held.has(RetentionConstraint::Commit)).count();
         assert_eq!(owed, self.pending_commits.len(), "debts belong to held bundles");
+        // `Instant::MAX` stands for never and must not be armed.
         assert!(self.next_timeout().is_none_or(|at| at < Instant::MAX), "nothing is due never");
     }
 
@@ -116,6 +118,7 @@ impl Agent {
         const UNCOMMITTED: RetentionConstraints = RetentionConstraints::of(&[RetentionConstraint::Commit]);
         assert!(!held.reasons().within(UNCOMMITTED), "bundle {number} is held for a reason: {held:?}");
         assert_eq!(is(RetentionConstraint::Send), sends > 0, "bundle {number} is being sent");
+        // The counter of a bundle is 8 bits wide and saturates.
         let counted = usize::from(held.sends);
         assert!(counted == sends || counted == 255 && sends > 0, "transmissions of bundle {number}");
         assert_eq!(is(RetentionConstraint::Queue), self.outbound.queues.legs_of(held) > 0, "bundle {number} is queued");
@@ -153,6 +156,7 @@ impl Agent {
                 "parts of {number} are here"
             );
         }
+        // A bundle for this node is not forwarded; a group's bundle uses `Whole` for its members.
         assert!(
             !(is(RetentionConstraint::Deliver) && is(RetentionConstraint::Route)),
             "bundle {number} is delivered or forwarded"

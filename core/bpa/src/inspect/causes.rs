@@ -1,5 +1,5 @@
-//! Why each bundle is still here and when it will leave, for operators: one at a time, a page, or in sums. No call looks at
-//! more than some hundreds of bundles, however many there are.
+//! Causes of waiting and expected departure of each bundle, for operators: singly, in pages, or in sums. One call
+//! examines at most 512 bundles, however many are held.
 
 use crate::agent::Agent;
 use crate::app::{BundleStatus, Sum};
@@ -12,10 +12,10 @@ use alloc::vec::Vec;
 use farlink_base::{Duration, EndpointId, Instant, LinkId, NodeId, PeerId, format_duration};
 use farlink_book::{CursorId, Held, Peer, RetentionConstraint};
 
-/// Bundles that one call looks at.
+/// Bundles that one call examines.
 const LOOK: usize = 512;
 
-/// What a bundle waits for: the word that lists are grouped by.
+/// Cause of waiting, by which lists are grouped.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum For {
     Store,
@@ -64,28 +64,29 @@ impl For {
     }
 }
 
-/// Why a bundle is still here.
+/// Cause of a bundle's presence, with the link, neighbour and time that belong to it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Cause {
     what: For,
     link: Option<LinkId>,
     peer: Option<PeerId>,
     turned: Option<Turned>,
-    /// When it should leave, or is tried again.
+    /// Expected departure or next attempt.
     at: Option<Instant>,
 }
 const fn just(what: For) -> Cause {
     Cause { what, link: None, peer: None, turned: None, at: None }
 }
 
-/// How sums are told apart.
+/// Grouping of sums: destination, cause, neighbour, second of departure.
 type Key = (NodeId, For, Option<PeerId>, Option<u64>);
 
 impl Agent {
-    /// The first `limit` held bundles by number, from behind `after` on, and why each is still here. Walks all that are
-    /// held: nodes ask for pages.
+    /// The first `limit` held bundles by number after `after`, with their causes. It walks all held bundles; nodes ask
+    /// for pages instead.
     pub fn bundles(&self, now: Instant, after: farlink_base::BundleHandle, limit: usize) -> Vec<BundleStatus> {
-        // Those of a store that was read again are not in the order of their numbers.
+        // After a restart the order of arrival is not the order of numbers.
+        // A map keeps the lowest numbers seen so far without sorting all bundles.
         let mut first = BTreeMap::new();
         for held in self.book.all().filter(|held| held.number > after.0) {
             if first.len() < limit {
@@ -98,16 +99,16 @@ impl Agent {
         first.into_values().filter_map(|handle| self.book.get(handle)).map(|held| self.row(now, held)).collect()
     }
 
-    /// A place before the oldest bundle, for [`Agent::page`] and [`Agent::sums`]; [`Agent::end_list`] gives it back.
+    /// A cursor before the oldest bundle, for [`Agent::page`] and [`Agent::sums`]; [`Agent::end_list`] releases it.
     pub fn begin_list(&mut self) -> CursorId {
         self.book.open_cursor()
     }
-    /// A list is not gone on with.
+    /// Releases the cursor of a list.
     pub fn end_list(&mut self, list: CursorId) {
         self.book.close_cursor(list);
     }
-    /// The next bundles of a list, in order of arrival, `limit` at most; those up to number `after` are left out. Whether
-    /// there may be more: then this is to be asked again, also when there are none.
+    /// Next bundles of a list in order of arrival, at most `limit`, leaving out numbers up to `after`. Returns whether
+    /// more may follow: then call again, even after an empty page.
     pub fn page(&mut self, now: Instant, list: CursorId, after: u64, limit: usize) -> (Vec<BundleStatus>, bool) {
         let mut rows = Vec::new();
         for _ in 0..LOOK {
@@ -121,7 +122,7 @@ impl Agent {
         }
         (rows, true)
     }
-    /// The next bundles of a list in sums, by destination, reason and departure. Whether there are more.
+    /// Sums over the next bundles of a list, by destination, reason and departure. Returns whether more follow.
     pub fn sums(&mut self, now: Instant, list: CursorId) -> (Vec<Sum>, bool) {
         let mut sums: BTreeMap<Key, Sum> = BTreeMap::new();
         let mut more = true;
@@ -132,7 +133,7 @@ impl Agent {
             };
             let Some(held) = self.book.get(bundle) else { continue };
             let cause = self.cause(now, held);
-            // Departures of one second are one.
+            // Departures within one second are one group.
             let second = cause.at.map(|at| at.0 / 1_000_000_000);
             let sum = sums.entry((held.destination(), cause.what, cause.peer, second)).or_insert_with(|| Sum {
                 destination: held.bundle.destination.node_id(),
@@ -166,9 +167,9 @@ impl Agent {
         }
     }
 
-    /// Why a bundle is still here.
     fn cause(&self, now: Instant, held: &Held) -> Cause {
         let (meta, bundle) = (&held.bundle, held.handle());
+        // The first cause that matches is the one that blocks the bundle now.
         if self.fragments.is_arriving(bundle) {
             return just(For::Rest);
         }
@@ -197,6 +198,7 @@ impl Agent {
             return self.cause_of_link(now, link, not_before);
         }
         let sending = self.outbound.transmissions.of(bundle).next().map(|(_, sending)| (sending.link, sending.peer));
+        // A bundle still to be routed waits for more than the acknowledgment of one copy.
         if let Some((link, peer)) = sending.filter(|_| !held.has(RetentionConstraint::Route)) {
             return Cause { link: Some(link), peer: Some(peer), ..just(For::Acknowledgment) };
         }
@@ -205,6 +207,7 @@ impl Agent {
         }
         if let Some((peer, turned)) = self.turned(held) {
             let full = turned == Turned::Away(farlink_base::Refusal::NoResources);
+            // Either table may hold the next attempt: the bundle's own wait or its group's back-off.
             let at = [self.outbound.waits.due(bundle), self.outbound.backoff.due(bundle)].into_iter().flatten().min();
             let what = if full { For::Room } else { For::Neighbour };
             return Cause { peer: Some(peer), turned: Some(turned), at, ..just(what) };
@@ -221,7 +224,7 @@ impl Agent {
         let of = |what, at| Cause { link: Some(link), peer: Some(l.peer), at, ..just(what) };
         let contact = || l.next_contact(self.plan.placed(), now).map(|window| window.start.max(not_before));
         match self.what_hinders(now, l) {
-            // The contact it is for is not the one that is open.
+            // The open contact is not the one the bundle is booked for.
             None if not_before > now => of(For::Contact, Some(not_before)),
             None => of(For::Turn, Some(now + self.backlog(now, l))),
             Some("no session") => of(For::Session, None),
@@ -232,16 +235,17 @@ impl Agent {
             },
         }
     }
-    /// How long a link takes for all that is queued, where its rate is known.
+    /// Time a link takes for its whole queue; zero if its rate is unknown.
     fn backlog(&self, now: Instant, link: &Link) -> Duration {
         let Some(rate) = link.state(self.plan.placed(), now).rate.filter(|rate| rate.0 > 0) else {
             return Duration::ZERO;
         };
+        // 128 bits, because the bits of a long queue may exceed 64.
         let bits = u128::from(self.outbound.queues.of(link.id).1) * 8;
         Duration::from_millis(u64::try_from(bits * 1000 / u128::from(rate.0)).unwrap_or(u64::MAX))
     }
 
-    /// The first neighbour that counts as having refused a bundle, and why.
+    /// First neighbour that counts as having refused a bundle, with the reason.
     fn turned(&self, held: &Held) -> Option<(PeerId, Turned)> {
         let id = *self.tried(held).first()?;
         Some((id, self.outbound.waits.why(held.handle(), id)?))
@@ -296,7 +300,7 @@ impl Agent {
         }
     }
 
-    /// A link an operator took out of use, to a neighbour or to the next hop of the route to a node.
+    /// A disabled link to a node, or to the next hop of its static route.
     fn disabled_link_to(&self, destination: &EndpointId) -> Option<&str> {
         let peer = self.neighbours.of_node(self.next_hop(destination).unwrap_or_else(|| destination.node()))?;
         let links = peer.links.iter().filter_map(|link| self.neighbours.link(*link));

@@ -1,4 +1,4 @@
-//! What operators and tests are shown: nothing here changes what a node does, but what an operator asks for.
+//! Views for operators and tests. Nothing here changes the node's behaviour except on an operator's request.
 
 #[cfg(feature = "audit")]
 pub(crate) mod audit;

@@ -1,4 +1,4 @@
-//! What operators ask and change: status, routes, links, plan.
+//! Operator requests: status, routes, links, plan.
 
 use crate::agent::Agent;
 use crate::app::{AdminInput, LinkStatus, Status};
@@ -18,6 +18,7 @@ impl Agent {
             AdminInput::AddRoute { pattern, next_hop } => {
                 self.settings.routes.retain(|(p, _)| *p != pattern);
                 self.settings.routes.push((pattern, next_hop));
+                // A new route may change the choice for every queued bundle.
                 self.let_queues_go();
             }
             AdminInput::RemoveRoute { pattern } => {
@@ -43,7 +44,7 @@ impl Agent {
         }
     }
 
-    /// A snapshot for operators.
+    /// A snapshot of the node's state for operators.
     pub fn status(&self, now: Instant) -> Status {
         Status {
             node_ids: self.settings.node_ids.clone(),
@@ -70,7 +71,7 @@ impl Agent {
         }
     }
 
-    /// Why no bundle can leave over a link now.
+    /// Obstacle to departures over a link now, if any.
     pub(super) fn what_hinders(&self, now: Instant, link: &Link) -> Option<&'static str> {
         if !link.enabled {
             Some("disabled")
@@ -85,13 +86,13 @@ impl Agent {
         }
     }
 
-    /// What a link can do now, as [`LinkStatus::state`] has it; `None`: there is none.
+    /// State of a link, as in [`LinkStatus::state`]; `None` without such a link.
     pub fn link_state(&self, now: Instant, link: LinkId) -> Option<&'static str> {
         let link = self.neighbours.link(link)?;
         Some(self.what_hinders(now, link).unwrap_or("up"))
     }
 
-    /// The plain settings and the bounds obeyed.
+    /// Plain settings and bounds in force.
     pub fn plain_settings(&self) -> (&AgentSettings, &Limits) {
         (&self.settings.node, &self.settings.limits)
     }
@@ -100,9 +101,9 @@ impl Agent {
         &self.settings.routes
     }
 
-    /// The administrative endpoint of a node named in an event; null for a node known to nobody
-    /// here by more than its number.
+    /// Node ID of a node named in an event; null if only its number is known here.
     pub fn node_name(&self, node: NodeId) -> EndpointId {
+        // Numbered nodes need no look-up.
         if !node.is_named() {
             return EndpointId::ipn(node.0, 0);
         }
@@ -111,17 +112,17 @@ impl Agent {
         own.chain(neighbours).find(|id| id.node() == node).map(EndpointId::node_id).unwrap_or_default()
     }
 
-    /// The contact plan in force.
+    /// Contact plan in force, if any.
     pub fn plan(&self) -> Option<&Arc<PlanIndex>> {
         self.plan.index()
     }
 
-    /// Bundles held, their bytes, and the most bytes that may be.
+    /// Bundles held, their bytes, and the capacity in bytes.
     pub fn fill(&self) -> (u64, u64, u64) {
         (self.book.len() as u64, self.book.bytes(), self.settings.capacity_bytes)
     }
 
-    /// How scarce memory is.
+    /// Current scarcity of memory.
     pub fn pressure(&self) -> Pressure {
         self.room.memory.pressure()
     }

@@ -1,5 +1,5 @@
-//! The contact plan on this process's clock, and links as they come, change and go: what layers,
-//! policies and listeners are told of them. One timer per link, for its next edge only.
+//! The contact plan on the monotonic clock, and links from creation to removal: their state is reported to layers,
+//! policies and listeners. One timer per link, for its next edge only.
 
 use crate::agent::Agent;
 use crate::context::Context;
@@ -15,12 +15,12 @@ use farlink_base::{Clock, Duration, EndpointId, Event, Instant, LinkId, NodeId, 
 use farlink_book::{Identity, Origin, Peer, PolicyEvent};
 use farlink_routing::{GroupId, PlacedPlan, PlanIndex};
 
-/// Steps of the wall clock below this are drift.
+/// Smaller steps of the wall clock count as drift.
 const STEP_MS: u64 = 50;
 
 impl Agent {
-    /// The wall clock was read. Lifetimes run on the monotonic clock from arrival, so a step
-    /// expires nothing; it only moves the contact plan.
+    /// Takes a reading of the wall clock. Lifetimes run on the monotonic clock from arrival, so a step expires no
+    /// bundle; it only moves the contact plan.
     pub(crate) fn on_clock<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, clock: Clock) {
         let step_ms = self.wall_clock.set(clock);
         let stepped = step_ms.unsigned_abs() >= STEP_MS;
@@ -34,32 +34,31 @@ impl Agent {
         }
     }
 
-    /// Wall time, where the clock is believed.
+    /// Wall time, if the clock is trusted.
     pub fn utc(&self, now: Instant) -> Option<farlink_base::DtnTime> {
         self.wall_clock.utc_at(now)
     }
-    /// Operating time of the node, all runs together, as far as it is known, ms.
+    /// Operating time of the node as far as known, all runs together, ms.
     pub fn ran_ms(&self, now: Instant) -> u64 {
         self.wall_clock.ran_ms(now)
     }
-    /// Holds the clock against what the store said, and tells when it is doubted.
+    /// Checks the clock against the store's record of earlier runs, and reports doubt.
     pub(crate) fn judge_clock<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>) {
         if let Some(off_ms) = self.wall_clock.judge(cx.now) {
             self.event(cx.out, Event::ClockDoubted { off_ms });
         }
     }
 
-    /// Loads or replaces the plan.
     pub(crate) fn set_plan<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, plan: Arc<PlanIndex>) {
         self.plan.preload(plan);
         self.bind_plan(cx);
         if self.policies.uses_plan() {
-            // What was queued by the old one, for contacts this one may lack.
+            // Queued for contacts that the new plan may lack.
             self.let_queues_go();
         }
     }
 
-    /// Ways were chosen by what holds no more: what is queued is routed anew, with what waits.
+    /// Routes rest on outdated assumptions: all queued and waiting bundles are routed again.
     pub(crate) fn let_queues_go(&mut self) {
         for link in self.neighbours.links().map(|link| link.id).collect::<Vec<_>>() {
             for timer in self.outbound.queues.let_link_go(link) {
@@ -69,7 +68,7 @@ impl Agent {
         self.work.push(Step::RerouteAll);
     }
 
-    /// Places the plan on the monotonic clock, anew after each change of clock or plan.
+    /// Places the plan on the monotonic clock; repeated after each change of clock or plan.
     fn bind_plan<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>) {
         let now = cx.now;
         self.plan.place(now, self.wall_clock.clock());
@@ -89,7 +88,7 @@ impl Agent {
                 crate::policies::seen((&self.book, &self.neighbours, &self.plan), &self.settings, &self.local, now);
             self.policies.plan(seen, &plan);
             self.follow_orders(now, farlink_book::Side::Router);
-            // A clock that drifts moves the plan again and again: what waits for other reasons is left alone.
+            // A drifting clock moves the plan again and again: bundles that wait for other reasons are left alone.
             if self.policies.uses_plan() {
                 self.work.push(Step::RerouteAll);
             }
@@ -99,14 +98,14 @@ impl Agent {
         }
     }
 
-    /// Contacts that name a link are for it; others for the first link to that neighbour.
+    /// Assigns a group of contacts to the link it names, or else to the first link to that neighbour.
     fn bind_group(&mut self, index: &PlanIndex, group: GroupId, peer: NodeId, incoming: bool) {
         if self.is_local(peer) {
             return;
         }
         let name = index.link_name(group);
         let peers = self.neighbours.peers();
-        // What claims to be that neighbour has no contacts of it.
+        // A dynamic neighbour that claims the name gets none of its contacts.
         let leads_there = |link: &&crate::neighbours::link::Link| {
             peers.get(link.peer).is_some_and(|p| p.origin == Origin::Configured && p.is(peer))
         };
@@ -121,7 +120,7 @@ impl Agent {
         }
     }
 
-    /// A link's contact begins or ends.
+    /// A contact of a link begins or ends.
     pub(crate) fn on_edge<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, link: LinkId) {
         if let Some(link) = self.neighbours.link_mut(link) {
             link.edge_timer = None;
@@ -129,9 +128,10 @@ impl Agent {
         self.refresh_link(cx, link);
     }
 
-    /// Tells layer, policies and listeners what a link can do now, and arms its next edge.
+    /// Reports changes of a link to its layer, policies and listeners, and arms its next edge.
     pub(crate) fn refresh_link<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, id: LinkId) {
         let now = cx.now;
+        // Before the store was read every bundle would be refused, so links stay down.
         if !self.open {
             return;
         }
@@ -152,6 +152,7 @@ impl Agent {
         let up = link.is_up(plan, now);
         let was_up = core::mem::replace(&mut link.said_up, up);
         if up != was_up {
+            // A backlog of the former contact does not delay the new one.
             link.busy_until = now;
         }
         let (peer, met) = (link.peer, up && link.session != Some(false));
@@ -173,8 +174,8 @@ impl Agent {
         }
     }
 
-    /// What a link that went down had queued moves to a sibling that is up, or on by another way the
-    /// plan knows; else it waits for the link.
+    /// Moves the queue of a link that went down to a sibling link that is up, or to another route of the plan;
+    /// otherwise the bundles wait for the link.
     fn leave_link(&mut self, id: LinkId, peer: farlink_base::PeerId) {
         let siblings = self.neighbours.peers().get(peer).is_some_and(farlink_book::Peer::is_up);
         let planned = self.neighbours.link(id).is_some_and(crate::neighbours::link::Link::is_planned);
@@ -185,7 +186,7 @@ impl Agent {
         }
     }
 
-    /// A neighbour is met over a link, or no longer.
+    /// A neighbour appears on a link or disappears from it.
     fn meet(&mut self, now: Instant, link: LinkId, met: bool, delay: Duration) {
         let peer = self.neighbours.peer_of(link);
         match self.neighbours.note(link, met, self.plan.placed(), now) {
@@ -201,8 +202,7 @@ impl Agent {
         }
     }
 
-    /// A neighbour cannot be reached any more: nothing is offered to it, and what was said to it is
-    /// out of date.
+    /// A neighbour is out of reach: its offers end, and unsent hellos to it are dropped.
     fn part(&mut self, now: Instant, peer: farlink_base::PeerId) {
         if let Some(timer) = self.outbound.offers.made().and_then(|offers| offers.end(&mut self.book, peer)) {
             self.work.cancel(timer);
@@ -213,7 +213,7 @@ impl Agent {
         self.tell(now, &PolicyEvent::Down { peer });
     }
 
-    /// The medium under a link works or not.
+    /// Takes a change of a link's carrier.
     pub(crate) fn on_carrier<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, id: LinkId, up: bool) {
         if let Some(link) = self.neighbours.link_mut(id) {
             link.carrier = up;
@@ -221,7 +221,7 @@ impl Agent {
         }
     }
 
-    /// An operator allows a link, or not: then its sessions end, so that the neighbour knows.
+    /// Enables or disables a link for an operator; disabling ends its sessions, so that the neighbour notices.
     pub(crate) fn enable_link<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, name: &str, enabled: bool) {
         let Some(id) = self.neighbours.named(name) else { return };
         let Some(link) = self.neighbours.link_mut(id) else { return };
@@ -232,7 +232,7 @@ impl Agent {
         }
     }
 
-    /// A new link, to a neighbour that came to be known so. False: there is one of this number.
+    /// Adds a link to a neighbour of this origin. Returns false if the number is in use.
     pub(crate) fn take_link<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -247,7 +247,7 @@ impl Agent {
             return true;
         }
         self.refresh_link(cx, settings.link);
-        // Bundles that found no way may go over it: those for this neighbour, or for whom it is the next hop.
+        // Bundles without a route may go over it: those for this neighbour, or with it as next hop.
         let next_hop = |(_, hop): &(String, EndpointId)| hop.node() == settings.peer.node();
         match self.settings.routes.iter().any(next_hop) {
             true => self.work.push(Step::RerouteAll),
@@ -255,19 +255,19 @@ impl Agent {
         }
         true
     }
-    /// What is said to a neighbour of this node, is said beside this link, and costs nothing (simulations that
-    /// neglect it). To be said before the link has had its first call.
+    /// Sends hellos over this link beside its data at no cost, for simulations that neglect them. To be called before
+    /// the link first asks for a turn.
     pub fn free_hellos(&mut self, link: LinkId) {
         if let Some(link) = self.neighbours.link_mut(link).filter(|link| link.takes.turns()) {
             link.takes = Takes::FreeTurns;
         }
     }
-    /// Whether there is a link of this name that did not come by itself.
+    /// Whether a link of this name exists that is not dynamic.
     pub fn has_link(&self, name: &str) -> bool {
         self.neighbours.named(name).is_some_and(|link| !link.is_dynamic())
     }
-    /// Whether nobody but an announcement could say more of a node: it is this one, a link to it was configured, or
-    /// somebody who is known to be it by more than a claim can be reached.
+    /// Whether a discovery announcement would add nothing about a node: it is this node, has a configured link, or is
+    /// reachable under a vouched name.
     pub fn is_surely_known(&self, node: NodeId) -> bool {
         let sure = |peer: &farlink_book::Peer| {
             let links = peer.origin == Origin::Configured && !peer.links.is_empty();
@@ -284,8 +284,7 @@ impl Agent {
         })
     }
 
-    /// A link is no more: what it had queued is routed anew. Its layer answers for what it was
-    /// sending.
+    /// Removes a link; its queued bundles are routed again. Its layer still answers for transmissions in progress.
     pub(crate) fn drop_link<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, id: LinkId) {
         let Some(link) = self.neighbours.link_mut(id) else { return };
         link.carrier = false;
@@ -297,18 +296,19 @@ impl Agent {
         if let Some(timer) = link.edge_timer {
             self.work.cancel(timer);
         }
+        // Its contacts may belong to another link of that neighbour from now on.
         if link.is_planned() {
             self.bind_plan(cx);
         }
     }
 
-    /// Whether this names another node: neither does an endpoint of an application (RFC 9171 4.2.5.2) nor what only
-    /// this node is called (RFC 9758 5.4).
+    /// Whether this names another node: application endpoints (RFC 9171 4.2.5.2) and names local to this node (RFC 9758
+    /// 5.4) do not.
     pub(crate) fn names_another(&self, name: &EndpointId) -> bool {
         name.is_node_id() && !name.is_here() && !self.is_local(name.node())
     }
 
-    /// A neighbour's name becomes known, or surer: what it gave counts by it.
+    /// A neighbour's name becomes known or better vouched for; quotas follow the name.
     pub(crate) fn learn(&mut self, peer: PeerId, name: EndpointId, identity: Identity) {
         self.neighbours.learn(peer, name, identity);
         let name = self.neighbours.peers().get(peer).map(Peer::endpoint);
@@ -317,7 +317,6 @@ impl Agent {
         }
     }
 
-    /// A peer introduced itself.
     pub(crate) fn on_peer_up<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -326,10 +325,12 @@ impl Agent {
         node: Option<NodeId>,
         proven: Option<EndpointId>,
     ) {
+        // An LTP engine number stands for the ipn node of that number.
         let numbered = node.filter(|node| !node.is_named()).map(|node| EndpointId::ipn(node.0, 0));
         let another = |name: Option<EndpointId>| name.filter(|name| self.names_another(name));
         let (claimed, proven, numbered) = (another(claimed), another(proven), another(numbered));
         let name = proven.clone().or(claimed.clone()).or(numbered).unwrap_or_default();
+        // The bound on dynamic links keeps unknown peers from filling the table.
         if self.neighbours.link(link).is_none() {
             if !link.is_dynamic() || self.neighbours.dynamic_links() >= self.settings.limits.dynamic_links {
                 return;
@@ -356,7 +357,6 @@ impl Agent {
         self.note_session(cx, link, true);
     }
 
-    /// A peer is gone; a dynamic link no longer exists.
     pub(crate) fn on_peer_down<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, link: LinkId) {
         if link.is_dynamic() {
             self.drop_link(cx, link);
@@ -372,7 +372,7 @@ impl Agent {
         }
     }
 
-    /// What a link is called; for operators.
+    /// Name of a link, for operators.
     pub(crate) fn link_name(&self, link: LinkId) -> String {
         self.neighbours.link(link).map_or_else(|| String::from("?"), |link| link.name.clone())
     }

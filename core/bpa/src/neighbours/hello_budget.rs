@@ -1,9 +1,9 @@
-//! How much of a neighbour is listened to. Weighing a hello takes time: policies learn from it, and what is held is
-//! looked at anew. So each counts as taking some, and one that comes while a neighbour's time is spent is kept, joined
-//! with those after it, and weighed when there is time again. Who says what neighbours say never notices; who says ten
-//! thousand a second is heard eight times.
+//! Budget of processing time for neighbours' hellos. Evaluating a hello takes time: policies learn from it, and held
+//! bundles are examined again. Each hello is charged an estimate; one that arrives while the neighbour's budget is
+//! spent is kept, joined with later ones, and evaluated once there is budget again. A neighbour with normal traffic
+//! never notices; one that sends ten thousand a second gets eight evaluated.
 //!
-//! Each neighbour whose name is sure has time of its own. All those that only claim one share what one has.
+//! Each neighbour with a vouched name has a budget of its own. All that only claim a name share one budget.
 
 use crate::neighbours::hellos::{Heard, MESSAGE_MAX};
 use alloc::collections::BTreeMap;
@@ -12,27 +12,27 @@ use core::time::Duration;
 use farlink_base::{Instant, PeerId};
 use farlink_book::{Identity, Peer};
 
-/// What a hello counts as taking by itself.
+/// Fixed charge of a hello.
 pub(super) const HELLO: Duration = Duration::from_millis(125);
-/// What each of its bytes does: 250 kB of them a second.
+/// Charge per byte: 250 kB a second.
 pub(super) const BYTE: Duration = Duration::from_micros(4);
-/// What each bundle held does that is looked at anew.
+/// Charge per held bundle that is examined again.
 pub(super) const HELD: Duration = Duration::from_micros(10);
-/// What each thing does that the router looks at.
+/// Charge per candidate that the router examines.
 pub(super) const LOOK: Duration = Duration::from_micros(2);
-/// How much may be spent ahead: a meeting with a neighbour may be lost and found some times in a row.
+/// Budget that may be used in advance: contact with a neighbour may be lost and regained several times in a row.
 pub(super) const AHEAD: Duration = Duration::from_secs(4);
-/// Bytes of hellos that wait, of all neighbours together. Beyond, they are not heard.
+/// Bytes of waiting hellos of all neighbours together; further ones are dropped.
 pub(super) const WAITING_MAX: usize = 4 << 20;
-/// Neighbours that only claim their names whose hellos wait.
+/// Waiting neighbours that only claim their names.
 pub(super) const CLAIMING_MAX: usize = 64;
 
-/// What a neighbour said while its time was spent.
+/// Joined hellos of a neighbour whose budget was spent.
 #[derive(Debug, Default)]
 pub(super) struct Unheard {
-    /// When its timer rings; another one is of an encounter before.
+    /// Deadline of its timer; any other timer belongs to an earlier encounter.
     pub rings: Instant,
-    /// The identities of its newest summary, where there was one.
+    /// Identities of its newest summary, if any.
     summary: Option<Vec<u8>>,
     messages: [Vec<u8>; 2],
 }
@@ -40,18 +40,20 @@ impl Unheard {
     pub fn len(&self) -> usize {
         self.summary.as_ref().map_or(0, Vec::len) + self.messages.iter().map(Vec::len).sum::<usize>()
     }
-    /// Joins one more: of messages the newer is read last, as where its sender had joined them.
+    /// Joins one more hello: the newer message is read last, as if its sender had joined them.
     pub fn add(&mut self, heard: &Heard<'_>, room: usize) {
         if heard.summary && heard.ids.len() <= room {
             self.summary = Some(heard.ids.to_vec());
         }
         for (message, more) in self.messages.iter_mut().zip(heard.messages) {
+            // A message that does not fit is dropped as a whole.
             if message.len() + more.len() <= MESSAGE_MAX.min(room) {
                 message.extend_from_slice(more);
             }
         }
     }
     pub(super) fn as_heard(&self) -> Heard<'_> {
+        // Free space was noted at arrival and is not kept.
         Heard {
             summary: self.summary.is_some(),
             free: 0,
@@ -62,7 +64,7 @@ impl Unheard {
     }
 }
 
-/// Hellos that wait, and the time of those that only claim a name.
+/// Waiting hellos, and the shared budget of neighbours that only claim a name.
 #[derive(Debug, Default)]
 pub(super) struct HelloBudget {
     pub waiting: BTreeMap<PeerId, Unheard>,
@@ -70,18 +72,16 @@ pub(super) struct HelloBudget {
 }
 
 impl HelloBudget {
-    /// A neighbour is gone, and what it said does not count.
+    /// Drops the waiting hellos of a neighbour that is gone.
     pub fn forget(&mut self, peer: PeerId) {
         self.waiting.remove(&peer);
     }
-    /// Neighbours whose hellos wait.
     #[cfg(feature = "audit")]
     pub fn len(&self) -> usize {
         self.waiting.len()
     }
 }
 
-/// Whether a neighbour has time of its own.
 pub(super) fn is_sure(peer: &Peer) -> bool {
     peer.identity() >= Identity::Address
 }

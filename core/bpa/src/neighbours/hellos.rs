@@ -1,5 +1,5 @@
-//! Hellos: what neighbours tell each other when they meet, and whatever their policies have to say,
-//! gathered into one bundle a turn. A real node really sends it.
+//! Hellos: messages between neighbours when they meet, and later messages of their policies, gathered into one bundle a
+//! turn. A real node sends them as bundles.
 //!
 //! Content: version 1, flags, free bytes, capacity, count of identities and the low halves of the
 //! newest, length and bytes of the router's message, bytes of the control's; big-endian.
@@ -12,36 +12,36 @@ use farlink_base::{Empty, Instant, PeerId};
 use farlink_book::{Book, Handle, Side};
 
 pub(super) const VERSION: u8 = 1;
-/// The identities are a summary of everything held.
+/// Flag: the identities summarise all bundles held.
 pub(super) const SUMMARY: u8 = 1;
-/// Lifetime of a hello, ms, besides four times the light time of its link: as long as it is waited for, since it may
-/// have to wait for its turn until the neighbour's has come.
+/// Lifetime of a hello, ms, besides four times the light time of its link. It equals the time a hello is waited for,
+/// because it may wait for its own turn until the neighbour's has come.
 pub(super) const LIFETIME_MS: u64 = 60_000;
-/// Identities in one hello.
+/// Most identities in one hello.
 pub(super) const IDS_MAX: usize = 8 << 10;
-/// Bytes of one policy's message that are carried.
+/// Longest message of one policy, bytes.
 pub(super) const MESSAGE_MAX: usize = 1 << 20;
-/// Bytes of the longest hello: both policies' messages, identities, and what is around them.
+/// Longest hello, bytes: both policies' messages, identities, and the frame around them.
 pub(crate) const HELLO_MAX: u64 = (2 * MESSAGE_MAX + 8 * IDS_MAX + 1024) as u64;
 
-/// What a neighbour is to be told.
+/// Content of a hello to be sent.
 #[derive(Debug, Default)]
 pub(super) struct Hello {
     pub summary: bool,
     pub messages: [Vec<u8>; 2],
 }
 
-/// Hellos to be sent.
+/// Hellos to be sent, and those not yet evaluated.
 #[derive(Debug, Default)]
 pub(crate) struct Hellos {
     pub(super) pending: BTreeMap<PeerId, Hello>,
-    /// The one on its way to each neighbour, and what it says.
+    /// Hello on its way to each neighbour, with its content.
     pub(super) under_way: BTreeMap<PeerId, (Handle, Hello)>,
-    /// What neighbours said that is not heard yet.
+    /// Hellos of neighbours that wait for budget.
     pub(super) hello_budget: Option<Box<HelloBudget>>,
 }
 
-/// Most nodes have policies that say nothing.
+// Most nodes have policies without messages.
 impl Empty for Hellos {
     type From = ();
     const EMPTY: &'static Self = &Hellos { pending: BTreeMap::new(), under_way: BTreeMap::new(), hello_budget: None };
@@ -51,8 +51,9 @@ impl Empty for Hellos {
 }
 
 impl Hello {
-    /// What policies say besides, as far as there is room.
+    /// Appends a policy's message as far as there is room.
     fn add(&mut self, side: Side, bytes: &[u8]) {
+        // `HELLO_MAX` relies on this bound.
         let message = &mut self.messages[side as usize];
         let room = MESSAGE_MAX.saturating_sub(message.len());
         message.extend_from_slice(&bytes[..bytes.len().min(room)]);
@@ -60,13 +61,14 @@ impl Hello {
 }
 
 impl Hellos {
-    /// A policy has something to say; several messages of one turn are joined.
+    /// Queues a message of a policy; several of one turn are joined.
     pub fn tell(&mut self, to: PeerId, side: Side, bytes: &[u8]) {
         self.pending.entry(to).or_default().add(side, bytes);
     }
-    /// What one that has not left says is said by the next one, too: first, so that of two messages of a policy the
-    /// newer is read last.
+    /// Joins the content of an unsent hello with the next one. The older comes first, so that the newer message of a
+    /// policy is read last.
     pub(super) fn join(&mut self, to: PeerId, hello: Hello, book: &Book) -> Hello {
+        // A hello in transmission can no longer change.
         let waits = |(bundle, _): &&mut (Handle, Hello)| book.get(*bundle).is_some_and(|held| held.sends == 0);
         let Some((_, before)) = self.under_way.get_mut(&to).filter(waits) else { return hello };
         let mut all = core::mem::take(before);
@@ -76,15 +78,14 @@ impl Hellos {
         }
         all
     }
-    /// A neighbour that came up is greeted.
+    /// Queues a greeting to a neighbour that came up.
     pub(super) fn greet(&mut self, to: PeerId, summary: bool) {
         self.pending.entry(to).or_default().summary |= summary;
     }
-    /// Whose hello this is.
+    /// Receiver of a hello under way.
     pub fn peer_of(&self, hello: Handle) -> Option<PeerId> {
         self.under_way.iter().find(|(_, (bundle, _))| *bundle == hello).map(|(peer, _)| *peer)
     }
-    /// A neighbour is gone.
     pub fn forget(&mut self, peer: PeerId) -> Option<Handle> {
         self.pending.remove(&peer);
         if let Some(hello_budget) = &mut self.hello_budget {
@@ -92,14 +93,14 @@ impl Hellos {
         }
         self.under_way.remove(&peer).map(|(bundle, _)| bundle)
     }
-    /// Hellos that wait, and those under way.
+    /// Waiting hellos and hellos under way.
     #[cfg(feature = "audit")]
     pub fn len(&self) -> usize {
         self.pending.len()
             + self.under_way.len()
             + self.hello_budget.as_ref().map_or(0, |hello_budget| hello_budget.len())
     }
-    /// Whether there is something to be sent.
+    /// Whether no hello waits to be sent.
     pub fn is_idle(&self) -> bool {
         self.pending.is_empty()
     }
@@ -114,7 +115,6 @@ impl Hellos {
     }
 }
 
-/// A hello as it arrived.
 pub(super) struct Heard<'a> {
     pub summary: bool,
     pub free: u64,
@@ -125,6 +125,7 @@ pub(super) struct Heard<'a> {
 
 pub(super) fn read(content: &[u8]) -> Option<Heard<'_>> {
     let (head, rest) = content.split_at_checked(22)?;
+    // Head: version, flags, free bytes, capacity, count of identities.
     let number = |at: usize| u64::from_be_bytes(head[at..at + 8].try_into().unwrap_or_default());
     let count = u32::from_be_bytes(head[18..22].try_into().ok()?) as usize;
     let (ids, rest) = rest.split_at_checked(count.checked_mul(8)?)?;
@@ -147,7 +148,8 @@ mod tests {
     use crate::edge::put_u64;
 
     #[test]
-    fn a_hello_that_is_cut_or_lies_about_its_length_is_no_hello() {
+    fn damaged_hello_is_rejected() {
+        // A summary of two identities, and messages of 3 and 2 bytes.
         let mut content = Vec::from([VERSION, SUMMARY]);
         put_u64(&mut content, 7);
         put_u64(&mut content, 9);
@@ -162,6 +164,7 @@ mod tests {
         for cut in 0..content.len() - 2 {
             assert!(read(&content[..cut]).is_none(), "{cut}");
         }
+        // A count beyond the content must not overflow the length.
         content[18..22].copy_from_slice(&u32::MAX.to_be_bytes());
         assert!(read(&content).is_none());
         content[0] = 2;

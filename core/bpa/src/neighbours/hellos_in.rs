@@ -1,4 +1,4 @@
-//! Hellos as they are heard: whether there is time for one, and what follows from it.
+//! Arriving hellos: their budget and their consequences.
 
 use crate::agent::Agent;
 use crate::neighbours::hello_budget::{AHEAD, BYTE, CLAIMING_MAX, HELD, HELLO, LOOK, Unheard, WAITING_MAX, is_sure};
@@ -9,14 +9,14 @@ use farlink_base::{CreationTimestamp, Instant, PeerId};
 use farlink_book::{PolicyEvent, Side};
 
 impl Agent {
-    /// Whether a neighbour's hello is newer than all heard of it in this encounter; it is noted then.
-    /// One that forgot its numbers in a restart, and has no clock, is heard again after a hello's lifetime.
+    /// Whether a hello is newer than all others of this encounter; it is noted if so. A neighbour that lost its numbers
+    /// in a restart, and has no clock, is accepted again after a hello's lifetime.
     pub(crate) fn is_news(&mut self, now: Instant, from: PeerId, made: CreationTimestamp) -> bool {
         let Some(peer) = self.neighbours.peer_mut(from) else { return false };
         peer.newest_hello.is_news(made, now, core::time::Duration::from_millis(LIFETIME_MS))
     }
 
-    /// A neighbour says hello.
+    /// Takes a neighbour's hello.
     pub(crate) fn on_hello(&mut self, now: Instant, from: PeerId, content: &[u8]) {
         let Some(heard) = read(content) else { return };
         let Some(peer) = self.neighbours.peer_mut(from) else { return };
@@ -24,9 +24,10 @@ impl Agent {
         self.hear(now, from, &heard);
     }
 
-    /// A hello whose turn has come is weighed.
+    /// Evaluates a hello within the budget.
     fn weigh_hello(&mut self, now: Instant, from: PeerId, heard: &Heard<'_>) {
         let Some(peer) = self.neighbours.peer_mut(from) else { return };
+        // A summary replaces everything noted earlier about the neighbour's bundles.
         if heard.summary {
             peer.heard = true;
             peer.forget();
@@ -39,6 +40,7 @@ impl Agent {
                 self.tell_one(now, side, &PolicyEvent::Heard { from, bytes });
             }
         }
+        // Offers wait for the summary, so that no bundle is sent to a neighbour that has it.
         if heard.summary || !self.policies.asks_summaries() {
             if let Some(timer) = self.outbound.offers.heard(from) {
                 self.work.cancel(timer);
@@ -47,12 +49,12 @@ impl Agent {
         }
     }
 
-    /// Hears a neighbour's hello, now or later.
+    /// Evaluates a neighbour's hello now, or keeps it for later.
     fn hear(&mut self, now: Instant, from: PeerId, heard: &Heard<'_>) {
         if let Some(at) = self.heard_at(from).filter(|at| *at > now) {
             return self.hear_later(from, at, heard);
         }
-        // What waits was said before, and its time has come as well.
+        // Waiting hellos are older and are evaluated first.
         self.hear_waiting(now, from);
         self.hear_now(now, from, heard);
     }
@@ -64,16 +66,17 @@ impl Agent {
         *until = (*until).max(now) + cost;
         self.weigh_hello(now, from, heard);
     }
-    /// What a hello counts as taking.
+    /// Estimated processing time of a hello.
     fn cost_of(&self, heard: &Heard<'_>) -> Duration {
         let bytes = heard.ids.len() + heard.messages.iter().map(|message| message.len()).sum::<usize>();
+        // Only these hellos cause held bundles to be offered again.
         let anew = heard.summary || !self.policies.asks_summaries() || !heard.messages[0].is_empty();
         let times = |each: Duration, count: usize| each.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
         let looked_at = if anew { self.book.len() } else { 0 };
         let looks = if heard.messages[0].is_empty() { 0 } else { self.policies.looks() };
         HELLO + times(BYTE, bytes) + times(HELD, looked_at) + times(LOOK, looks)
     }
-    /// When a neighbour is heard again.
+    /// Earliest time of the neighbour's next evaluation.
     fn heard_at(&self, from: PeerId) -> Option<Instant> {
         let peer = self.neighbours.peers().get(from)?;
         let until = if is_sure(peer) { peer.hellos_until } else { self.hellos.claiming() };
@@ -84,6 +87,7 @@ impl Agent {
         let sure = self.neighbours.peers().get(from).is_some_and(is_sure);
         let hello_budget = self.hellos.hello_budget();
         let taken: usize = hello_budget.waiting.values().map(Unheard::len).sum();
+        // The shared budget bounds the memory of neighbours that only claim a name.
         if !sure && hello_budget.waiting.len() >= CLAIMING_MAX && !hello_budget.waiting.contains_key(&from) {
             return;
         }
@@ -95,10 +99,11 @@ impl Agent {
             self.work.arm(at, Timer::Hear(from));
         }
     }
-    /// There may be time for what a neighbour said.
+    /// Timer of a neighbour's waiting hellos.
     pub(crate) fn on_hear(&mut self, now: Instant, from: PeerId) {
         let later = self.heard_at(from).filter(|at| *at > now);
         let waiting = self.hellos.hello_budget.as_mut().and_then(|hello_budget| hello_budget.waiting.get_mut(&from));
+        // A timer of an earlier encounter may still ring.
         let Some(unheard) = waiting.filter(|unheard| unheard.rings <= now) else { return };
         match later {
             Some(at) => {

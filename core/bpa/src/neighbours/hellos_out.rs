@@ -1,4 +1,4 @@
-//! Hellos as they are said: one bundle a turn to each neighbour that is to be told something.
+//! Outgoing hellos: one bundle a turn to each neighbour with pending messages.
 
 use crate::agent::Agent;
 use crate::context::Context;
@@ -13,7 +13,7 @@ use farlink_base::{BundleMeta, EndpointId, Facts, Instant, PeerId, Priority, Sin
 use farlink_book::{Birth, Flags, Handle, Held, New, NextHop, RetentionConstraint, RetentionConstraints, Why};
 
 impl Agent {
-    /// Sends what is pending to neighbours that are up.
+    /// Sends pending hellos to neighbours that are up.
     pub(crate) fn flush_hellos<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>) {
         while let Some((peer, hello)) = self.hellos.pending.pop_first() {
             let Some(p) = self.neighbours.peers().get(peer) else { continue };
@@ -25,6 +25,7 @@ impl Agent {
                 cx.out.push(Output::Hello { link, content: self.write_hello(&hello) });
                 continue;
             }
+            // Without a sequence number the hello stays pending until the store has reserved some.
             let Some(creation) = self.next_creation(cx, &self.node_id()) else {
                 self.hellos.pending.insert(peer, hello);
                 return;
@@ -34,6 +35,7 @@ impl Agent {
             let light =
                 known.map_or(core::time::Duration::ZERO, |link| link.state(self.plan.placed(), cx.now).delay_out);
             let content = self.write_hello(&hello);
+            // A long hello costs units of the slice: one per 16 KiB.
             self.work.spend(content.len() as u32 >> 14);
             let draft = Draft {
                 compressed: None,
@@ -53,7 +55,7 @@ impl Agent {
         }
     }
 
-    /// A hello is kept in memory only, and belongs to the link it was made for.
+    /// Holds a hello in memory only, bound to the link it was made for.
     fn send_hello<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -80,7 +82,7 @@ impl Agent {
             cx.out,
         );
         if let Some((before, _)) = self.hellos.under_way.insert(peer, (bundle, hello)) {
-            // What it said the new one says, too, unless it has left.
+            // The new hello repeats its content, unless it has left.
             if self.book.get(before).is_some_and(|held| held.sends == 0) {
                 self.depart(cx, before, Why::Forwarded, None);
             }
@@ -89,14 +91,14 @@ impl Agent {
         self.queue(bundle, leg, false, cx.out);
     }
 
-    /// A hello is nobody's bundle but its neighbour's: it has no record, and no policy hears of it.
+    /// Whether this is a hello of this node: it has no record, and policies do not see it.
     pub(crate) fn is_hello(&self, held: &Held) -> bool {
         let hello = held.flags.has(Flags::VIRTUAL) && !held.flags.has(Flags::UNRECORDED);
         hello && !self.is_local(held.destination())
     }
 
-    /// A hello did not get through: it is said again while its neighbour is there, after the back-off
-    /// where that one refuses.
+    /// Repeats a hello that did not get through while its neighbour is up, after the back-off if the neighbour refused
+    /// it.
     pub(crate) fn repeat_hello<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle) {
         let peer = self.hellos.peer_of(bundle).and_then(|peer| self.neighbours.peers().get(peer));
         let Some(link) = peer.and_then(|peer| peer.up.first().copied()) else {
@@ -121,6 +123,7 @@ impl Agent {
         if hello.summary {
             let listed = |held: &&Held| !held.bundle.is_anonymous() && !self.is_hello(held);
             let kept = self.book.all().filter(listed).map(|held| held.bundle.id);
+            // At most half are deliveries, so that held bundles are listed too.
             for id in self.remembered.newest_deliveries().take(IDS_MAX / 2).chain(kept).take(IDS_MAX) {
                 put_u64(&mut content, id as u64);
             }
@@ -133,7 +136,7 @@ impl Agent {
         content
     }
 
-    /// A neighbour came up: it is greeted, and offered what is carried here.
+    /// Greets a neighbour that came up, and offers it held bundles.
     pub(super) fn greet(&mut self, now: Instant, peer: PeerId, delay: core::time::Duration) {
         if !self.policies.offers() {
             return;
@@ -141,6 +144,7 @@ impl Agent {
         let summary = self.policies.asks_summaries();
         self.hellos.greet(peer, summary);
         let heard = self.neighbours.peers().get(peer).is_some_and(|p| p.heard);
+        // The summary takes one light time once the neighbour is up; the rest is margin.
         let awaits = (summary && !heard).then(|| now + core::time::Duration::from_secs(2) + 4 * delay);
         self.outbound.offers.begin(&mut self.book, peer, awaits);
         if let Some(at) = awaits {

@@ -1,4 +1,4 @@
-//! The contact plan as the congestion control may ask it.
+//! The contact plan as seen by the congestion control.
 
 use crate::neighbours::plan::Plan;
 use farlink_base::{Instant, NodeId};
@@ -6,12 +6,14 @@ use farlink_book::{Journey, Journeys};
 use farlink_routing::PlanTime;
 
 impl Journeys for Plan {
-    /// Where the plan lies in memory, and its beginning on the clock: a new plan is there before the old one goes.
+    /// Changes with the plan's address in memory and its start on the clock: a new plan is allocated before the old one
+    /// is freed.
     fn edition(&self) -> u64 {
         let place = self.index().map_or(0, |index| alloc::sync::Arc::as_ptr(index).addr() as u64);
+        // A time far from both ends of the clock, where the conversion would saturate.
         place ^ self.clock.map_or(0, |clock| clock.instant(PlanTime(1 << 62)).0)
     }
-    /// None while the plan is in wall time and the node has no clock it trusts.
+    /// Zero while the plan is in wall time and the node has no trusted clock.
     fn nodes(&self) -> u32 {
         self.clock.and(self.index()).map_or(0, |index| index.node_count())
     }

@@ -1,4 +1,4 @@
-//! One link as the agent sees it: whose, its place in the contact plan, its pace.
+//! One link of the agent: its neighbour, its contacts, its pace.
 
 use crate::settings::LinkSettings;
 use alloc::string::String;
@@ -8,43 +8,43 @@ use farlink_base::{DataRate, Duration, Instant, LinkId, PeerId, TimerKey};
 use farlink_routing::contact_plan::PlanClock;
 use farlink_routing::{GroupId, PlanIndex};
 
-/// A window in which one side may transmit, on this process's clock.
+/// A window in which one side may transmit, on the monotonic clock.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Window {
-    /// From.
+    /// Begin of the window.
     pub start: Instant,
-    /// Up to.
+    /// End of the window, exclusive.
     pub end: Instant,
-    /// How fast.
+    /// Data rate within it.
     pub rate: DataRate,
-    /// One-way light time.
+    /// One-way light time during it.
     pub delay: Duration,
 }
 
-/// The plan as placed on this node's clock.
+/// The contact plan placed on this node's clock.
 #[derive(Clone, Copy)]
 pub struct Placed<'a> {
     /// The plan, shared by all nodes of the process.
     pub index: &'a PlanIndex,
-    /// `None` while the plan is in wall time and the node has no clock it trusts.
+    /// Clock of the plan; `None` while the plan is in wall time and the node has no trusted clock.
     pub clock: Option<PlanClock>,
 }
 
-/// How far this node is in the contacts of one group: those before are over.
+/// Progress through the contacts of one group: earlier ones are over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cursor {
     group: GroupId,
     next: u32,
-    /// Whether the neighbour transmits in it: seen from here one light time later.
+    /// Whether the neighbour transmits in it; its contacts are seen one light time later.
     incoming: bool,
 }
 
 impl Cursor {
-    /// At the first contact.
+    /// Starts at the first contact.
     pub fn new(group: GroupId, incoming: bool) -> Self {
         Cursor { group, next: 0, incoming }
     }
-    /// Contacts not over yet, as windows; `late` shifts those of the neighbour.
+    /// Contacts not over yet, as windows; those of the neighbour are shifted by the light time.
     fn windows<'a>(&self, plan: Placed<'a>) -> impl Iterator<Item = Window> + use<'a> {
         let incoming = self.incoming;
         let contacts = plan.index.contacts(self.group).get(self.next as usize..).unwrap_or(&[]);
@@ -57,27 +57,28 @@ impl Cursor {
             })
         })
     }
-    /// Steps over contacts that are over.
+    /// Skips contacts that are over.
     fn pass(&mut self, plan: Placed<'_>, now: Instant) {
         while self.windows(plan).next().is_some_and(|window| window.end <= now) {
             self.next += 1;
         }
     }
-    /// The contact under way.
+    /// Contact in progress, if any.
     fn open(&self, plan: Placed<'_>, now: Instant) -> Option<Window> {
         self.windows(plan).take_while(|w| w.start <= now).find(|w| now < w.end)
     }
-    /// The next contact to begin.
+    /// Next contact to begin, if any.
     fn coming(&self, plan: Placed<'_>, now: Instant) -> Option<Window> {
         self.windows(plan).find(|w| w.start > now)
     }
-    /// The next moment something begins or ends.
+    /// Next begin or end of a contact.
     fn edge(&self, plan: Placed<'_>, now: Instant) -> Option<Instant> {
+        // Contacts of one group may overlap, so the earliest end of all open ones counts.
         let end = self.windows(plan).take_while(|w| w.start <= now).map(|w| w.end).filter(|end| *end > now).min();
         let start = self.coming(plan, now).map(|w| w.start);
         end.into_iter().chain(start).min().filter(|at| *at < Instant::MAX)
     }
-    /// The light time of the contact under way, else of the last one before, else of the first.
+    /// Light time of the contact in progress, else of the last one before, else of the first.
     fn delay(&self, plan: Placed<'_>, now: Instant) -> Option<Duration> {
         let contacts = plan.index.contacts(self.group);
         let last = (self.next as usize).checked_sub(1).and_then(|i| contacts.get(i));
@@ -86,36 +87,35 @@ impl Cursor {
     }
 }
 
-/// How many bundles a link that is ready takes.
+/// Number of bundles that a ready link takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Takes {
-    /// As many as there are, at its pace.
+    /// Any number, at the link's pace.
     Many,
-    /// One, and then it says when it takes the next.
+    /// One; then the layer reports when it takes the next.
     One,
-    /// One in its turn, which others of its radio have as well.
+    /// One in its turn, which alternates with other links of its radio.
     Turns,
-    /// The same, and that something waits was said since its last turn.
+    /// Like `Turns`, after it reported waiting bundles since its last turn.
     Called,
-    /// As `Turns`, and what is said to the neighbour of this node needs no bundle.
+    /// Like `Turns`, with hellos that need no bundle.
     FreeTurns,
-    /// The same, and that something waits was said.
+    /// Like `FreeTurns`, after it reported waiting bundles.
     FreeCalled,
 }
 impl Takes {
-    /// Whether it takes bundles in its turn only.
     pub fn turns(self) -> bool {
         !matches!(self, Takes::Many | Takes::One)
     }
-    /// Whether what is said to the neighbour of this node needs no bundle.
+    /// Whether hellos to the neighbour need no bundle.
     pub(super) fn says_freely(self) -> bool {
         matches!(self, Takes::FreeTurns | Takes::FreeCalled)
     }
-    /// Whether it may say that something waits: of those that take turns, before it did.
+    /// Whether it may report waiting bundles: once between turns.
     pub fn may_call(self) -> bool {
         matches!(self, Takes::Turns | Takes::FreeTurns)
     }
-    /// It said that something waits, or had its turn.
+    /// State after it reported waiting bundles (`true`) or had its turn.
     pub fn called(self, called: bool) -> Takes {
         match (self.says_freely(), called) {
             (false, false) => Takes::Turns,
@@ -126,60 +126,60 @@ impl Takes {
     }
 }
 
-/// Of a link that takes bundles of any length, and of one that takes 4 GiB: those are not cut.
+/// MTU of unbounded links, and of one with exactly 4 GiB: their bundles are not fragmented.
 const ANY: u32 = u32::MAX;
 
-/// One link.
+/// One link of the agent.
 #[derive(Debug)]
 pub struct Link {
-    /// Its number.
+    /// Number of the link.
     pub id: LinkId,
-    /// Its name.
+    /// Name of the link.
     pub name: String,
-    /// The neighbour.
+    /// Neighbour it leads to.
     pub peer: PeerId,
-    /// Rate without a contact.
+    /// Rate that applies without a contact.
     pub rate: Option<DataRate>,
-    /// One-way delay without a contact.
+    /// One-way delay that applies without a contact.
     pub one_way_delay: Duration,
     /// Bytes on the link per 1,000,000 bytes of bundle.
     pub wire_bytes_per_million: u32,
-    /// Longest bundle it takes, encoded; [`ANY`]: any.
+    /// MTU, encoded; [`ANY`]: unbounded.
     largest: u32,
     /// Whether the medium works.
     pub carrier: bool,
-    /// Whether an operator allows it.
+    /// Whether an operator allows its use.
     pub enabled: bool,
-    /// Whether the neighbour is there: `None` on layers without sessions, which cannot know.
+    /// Whether the neighbour has a session; `None` on layers without sessions, which cannot know.
     pub session: Option<bool>,
-    /// Its groups in the contact plan; none: the plan does not rule it.
+    /// Groups of the contact plan for this link; empty: the plan does not rule it.
     pub contacts: Vec<Cursor>,
-    /// Whether the layer takes a bundle.
+    /// Whether the layer can take a bundle.
     pub ready: bool,
-    /// How many it takes then.
+    /// Number of bundles it takes then.
     pub takes: Takes,
-    /// Bundles with the layer.
+    /// Bundles handed to the layer and not yet answered.
     pub in_flight: u64,
-    /// When everything handed over will have left, at the link's rate.
+    /// Time at which everything handed over will have left, at the link's rate.
     pub busy_until: Instant,
-    /// Whether a timer will pump it when it is no longer busy.
+    /// Whether a timer is set to pump it after its backlog.
     pub pace_armed: bool,
     /// Fires at the next edge of its contacts.
     pub edge_timer: Option<TimerKey>,
-    /// What the layer was told last.
+    /// State last reported to the layer.
     pub told: Option<LinkState>,
-    /// Whether it was up when policies were told last.
+    /// Whether it was up in the last report to policies.
     pub said_up: bool,
-    /// Whether its neighbour was met over it when policies were told last.
+    /// Whether its neighbour was met over it in the last report to policies.
     pub said_met: bool,
 }
 
 impl Link {
-    /// Longest bundle it takes, encoded, in bytes; `None`: any.
+    /// MTU, encoded, bytes; `None`: unbounded.
     pub fn largest(&self) -> Option<u64> {
         (self.largest != ANY).then_some(self.largest.into())
     }
-    /// A link that may be used from now on.
+    /// A link that is usable from now on.
     pub fn new(settings: &LinkSettings, peer: PeerId) -> Self {
         Link {
             id: settings.link,
@@ -187,6 +187,7 @@ impl Link {
             peer,
             rate: settings.rate,
             one_way_delay: settings.one_way_delay,
+            // Below 1,000,000 the wire would carry fewer bytes than the bundle has.
             wire_bytes_per_million: u32::try_from(settings.wire_bytes_per_million).unwrap_or(u32::MAX).max(1_000_000),
             largest: settings.largest.map_or(ANY, |most| u32::try_from(most.bytes()).unwrap_or(ANY)),
             carrier: true,
@@ -211,21 +212,22 @@ impl Link {
     fn of(&self, incoming: bool) -> impl Iterator<Item = &Cursor> {
         self.contacts.iter().filter(move |cursor| cursor.incoming == incoming)
     }
-    /// The contact this node may transmit in now.
+    /// Contact in which this node may transmit now.
     pub fn contact(&self, plan: Option<Placed<'_>>, now: Instant) -> Option<Window> {
         let plan = plan?;
         self.of(false).find_map(|cursor| cursor.open(plan, now))
     }
-    /// The next contact this node may transmit in.
+    /// Next contact in which this node may transmit.
     pub fn next_contact(&self, plan: Option<Placed<'_>>, now: Instant) -> Option<Window> {
         let plan = plan?;
         self.of(false).filter_map(|cursor| cursor.coming(plan, now)).min_by_key(|w| w.start)
     }
-    /// What the link can do now.
+    /// Current state of the link, for its layer.
     pub fn state(&self, plan: Option<Placed<'_>>, now: Instant) -> LinkState {
         if !self.carrier || !self.enabled {
             return LinkState::DOWN;
         }
+        // Without contacts the link is permanent, with its configured rate and delay.
         let Some(placed) = plan.filter(|_| self.is_planned()) else {
             return LinkState {
                 transmit: true,
@@ -241,8 +243,8 @@ impl Link {
         let back = self.of(true).any(|cursor| cursor.open(placed, now).is_some());
         LinkState {
             transmit: out.is_some(),
-            // A plan without return contacts describes a simplex link: nothing comes back in time
-            // anyway, so timers follow the forward direction.
+            // A plan without return contacts describes a simplex link: no answer comes back in time, so timers follow
+            // the forward direction.
             receive: if self.of(true).next().is_none() { out.is_some() } else { back },
             rate: out.map(|w| w.rate).or(self.rate),
             delay_out,
@@ -253,7 +255,7 @@ impl Link {
     pub fn is_up(&self, plan: Option<Placed<'_>>, now: Instant) -> bool {
         self.carrier && self.enabled && (!self.is_planned() || self.contact(plan, now).is_some())
     }
-    /// Steps over contacts that are over; the next moment its windows change.
+    /// Skips contacts that are over and returns the next change of its windows.
     pub(super) fn next_change(&mut self, plan: Option<Placed<'_>>, now: Instant) -> Option<Instant> {
         let plan = plan?;
         self.contacts.iter_mut().for_each(|cursor| cursor.pass(plan, now));
@@ -261,10 +263,10 @@ impl Link {
     }
     /// Bytes on the link for a bundle of this size.
     fn wire_bytes(&self, size: u64) -> u64 {
+        // 128 bits, because the product of size and ratio may exceed 64.
         u64::try_from(u128::from(size) * u128::from(self.wire_bytes_per_million) / 1_000_000).unwrap_or(u64::MAX)
     }
-    /// When the next bundle may be handed over: now, or once the layer has no more left to do than
-    /// fills the time `ahead`.
+    /// Time at which the next bundle may be handed over: once the layer's backlog is at most `ahead`.
     pub fn may_send_at(&self, ahead: Duration) -> Instant {
         Instant(self.busy_until.0.saturating_sub(u64::try_from(ahead.as_nanos()).unwrap_or(u64::MAX)))
     }
@@ -272,6 +274,7 @@ impl Link {
     pub fn charge(&mut self, plan: Option<Placed<'_>>, now: Instant, size: u64) {
         let rate = match self.contact(plan, now) {
             Some(window) => Some(window.rate),
+            // Outside its contacts a planned link has no rate.
             None if self.is_planned() => None,
             None => self.rate,
         };
@@ -279,12 +282,13 @@ impl Link {
             self.busy_until = self.busy_until.max(now) + rate.time_for(self.wire_bytes(size));
         }
     }
-    /// Bytes of one more bundle that still fit into the contact; `None`: no end in sight.
+    /// Bytes of one more bundle that still fit into the contact; `None`: no end is planned.
     pub fn room_in_contact(&self, plan: Option<Placed<'_>>, now: Instant) -> Option<u64> {
         let window = self.contact(plan, now)?;
         if window.end == Instant::MAX {
             return None;
         }
+        // Bytes already handed over occupy the contact up to `busy_until`.
         let wire = window.rate.volume_in(window.end.since(self.busy_until.max(now)));
         Some(u64::try_from(u128::from(wire) * 1_000_000 / u128::from(self.wire_bytes_per_million)).unwrap_or(u64::MAX))
     }
@@ -326,9 +330,10 @@ mod tests {
     }
 
     #[test]
-    fn a_planned_link_is_up_exactly_in_its_contacts() {
+    fn planned_link_follows_its_contacts() {
         let l = link();
         assert!(l.is_up(None, Instant::ZERO) && l.state(None, Instant::ZERO).rate.is_none());
+        // Two contacts with a gap of 10 s between them.
         let index =
             plan("contact 1 2 +10..+20 rate 8800 bit/s delay 1 s\ncontact 1 2 +30..+40 rate 8800 bit/s delay 1 s");
         let (mut l, plan) = (planned(&index), placed(&index));
@@ -346,7 +351,8 @@ mod tests {
     }
 
     #[test]
-    fn the_neighbour_is_heard_one_light_time_later() {
+    fn reception_starts_one_owlt_later() {
+        // Both contacts begin at 0 s, but reception lags by 4 s.
         let index = plan("contact 1 2 +0..+10 rate 1 kB/s delay 4 s\ncontact 2 1 +0..+10 rate 1 kB/s delay 4 s");
         let (mut l, plan) = (planned(&index), placed(&index));
         let receive = |l: &Link, at| l.state(plan, s(at)).receive;
@@ -357,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn room_shrinks_by_what_was_handed_over() {
+    fn room_shrinks_by_sent_bytes() {
         let index = plan("contact 1 2 +0..+10 rate 8800 bit/s");
         let (mut l, plan) = (planned(&index), placed(&index));
         // 8,800 bit/s for 10 s is 11,000 bytes on the link, 10,000 bytes of bundle.

@@ -1,5 +1,5 @@
-//! Neighbours with a life: configured, discovered, or come by themselves; added, changed and
-//! removed while the node runs. Each has links; a claimed name never displaces a proven one.
+//! Neighbours: configured, discovered or dynamic; added, changed and removed while the node runs. Each has links; a
+//! claimed name never displaces a proven one.
 
 mod contacts;
 pub(crate) mod hello_budget;
@@ -22,75 +22,67 @@ use farlink_book::{Identity, Newest, Origin, Peer, Peers};
 pub(crate) struct Neighbours {
     peers: Peers,
     links: Few<LinkId, Box<Link>>,
-    /// How often each neighbour came up.
+    /// Number of times each neighbour came up.
     ups: BTreeMap<PeerId, u32>,
     dynamic: u32,
-    /// How many links do not take bundles of any length.
+    /// Number of links with an MTU.
     narrow: u32,
 }
 
-/// What became of a neighbour when one of its links changed.
+/// Change of a neighbour when one of its links changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Met {
-    /// Nothing new.
+    /// No change of the neighbour.
     Same,
-    /// The first of its links is up.
+    /// The first of its links came up.
     Up,
-    /// The last of its links is down.
+    /// The last of its links went down.
     Down,
 }
 
 impl Neighbours {
-    /// None yet.
     pub fn new(seed: u64) -> Self {
         Neighbours { peers: Peers::new(seed), links: Few::new(), ups: BTreeMap::new(), dynamic: 0, narrow: 0 }
     }
-    /// Who they are, for policies.
     pub fn peers(&self) -> &Peers {
         &self.peers
     }
-    /// A neighbour, to change what is known of it.
+    /// A neighbour, for changes.
     pub fn peer_mut(&mut self, peer: PeerId) -> Option<&mut Peer> {
         self.peers.get_mut(peer)
     }
-    /// A link.
     pub fn link(&self, link: LinkId) -> Option<&Link> {
         self.links.get(&link).map(|link| &**link)
     }
-    /// A link, to change.
     pub fn link_mut(&mut self, link: LinkId) -> Option<&mut Link> {
         self.links.get_mut(&link).map(|link| &mut **link)
     }
-    /// All links in the order of their numbers.
+    /// All links in order of their numbers.
     pub fn links(&self) -> impl Iterator<Item = &Link> {
         self.links.values().map(|link| &**link)
     }
-    /// All links, to change.
     fn links_mut(&mut self) -> impl Iterator<Item = &mut Link> {
         self.links.values_mut().map(|link| &mut **link)
     }
-    /// A link by name.
     fn named(&self, name: &str) -> Option<LinkId> {
         self.links().find(|link| link.name == name).map(|link| link.id)
     }
-    /// Links nobody configured.
     fn dynamic_links(&self) -> usize {
         self.dynamic as usize
     }
-    /// Whether a link leads to somebody nobody configured.
+    /// Whether a link leads to a neighbour that is not configured.
     pub fn is_strange(&self, link: LinkId) -> bool {
         link.is_dynamic() || self.peers.get(self.peer_of(link)).is_some_and(|peer| !peer.origin.is_told())
     }
-    /// Whether some links do not take bundles of any length.
+    /// Whether any link has an MTU.
     pub fn has_narrow(&self) -> bool {
         self.narrow > 0
     }
-    /// The neighbour a link leads to.
+    /// Neighbour that a link leads to.
     pub fn peer_of(&self, link: LinkId) -> PeerId {
         self.links.get(&link).map_or(PeerId::NONE, |link| link.peer)
     }
-    /// The neighbour that is this node: one that can be reached before one that cannot, then the
-    /// one surest of its name.
+    /// The neighbour of this node ID: a reachable one before others, then the one whose name is best vouched for.
     pub fn of_node(&self, node: NodeId) -> Option<&Peer> {
         let surest = self.peers.of(node)?;
         if surest.is_up() {
@@ -98,13 +90,13 @@ impl Neighbours {
         }
         self.peers.up().filter(|peer| peer.is(node)).max_by_key(|peer| peer.identity()).or(Some(surest))
     }
-    /// How often a neighbour came up.
     pub fn ups(&self, peer: PeerId) -> u32 {
         self.ups.get(&peer).copied().unwrap_or(0)
     }
-    /// Adds a link to a neighbour known by the name of its settings, and the neighbour with it
-    /// where it is new. False: there is such a link.
+    /// Adds a link to the neighbour named in its settings, and the neighbour itself if it is new. Returns false if the
+    /// link exists.
     pub fn add(&mut self, settings: &LinkSettings, origin: Origin) -> bool {
+        // A second link of the same number would take over the first one's queue.
         if self.links.contains_key(&settings.link) {
             return false;
         }
@@ -115,7 +107,7 @@ impl Neighbours {
         } else {
             Identity::Claimed
         };
-        // A stranger is a neighbour of its own beside whoever has the name it claims, or proves it.
+        // An unauthenticated neighbour stays apart from the neighbour whose name it claims or proves.
         let same = |peer: &&Peer| peer.origin.is_told() && peer.names.iter().any(|name| name.id == settings.peer);
         let known = self.peers.of(settings.peer.node()).filter(same).filter(|_| origin.is_told());
         let known = known.map(|peer| peer.id);
@@ -135,28 +127,27 @@ impl Neighbours {
         let number = settings.link;
         let mut link = Link::new(settings, peer);
         if origin == Origin::Met {
-            // A radio has other links as well.
+            // A radio alternates between its links.
             link.takes = Takes::Turns;
         }
         self.narrow += u32::from(link.largest().is_some());
         self.links.insert(number, Box::new(link));
         true
     }
-    /// Removes a link; a neighbour nobody configured goes with its last one, unless it is known by
-    /// name and may come back.
+    /// Removes a link; a dynamic neighbour goes with its last link, unless it is known by name and may return.
     pub fn remove(&mut self, link: LinkId) -> Option<Box<Link>> {
         let link = self.links.remove(&link)?;
         self.dynamic -= u32::from(link.id.is_dynamic());
         self.narrow -= u32::from(link.largest().is_some());
         let Some(peer) = self.peers.get_mut(link.peer) else { return Some(link) };
         peer.links.retain(|l| *l != link.id);
+        // A configured neighbour with a name stays, since its links may return.
         if peer.links.is_empty() && (peer.origin != Origin::Configured || peer.names.is_empty()) {
             self.peers.remove(link.peer);
             self.ups.remove(&link.peer);
         }
         Some(link)
     }
-    /// A neighbour's name becomes known, or surer.
     pub fn learn(&mut self, peer: PeerId, name: EndpointId, identity: Identity) {
         self.peers.learn(peer, name, identity);
     }
@@ -173,6 +164,7 @@ impl Neighbours {
         p.next_up = next;
         if met {
             p.up.push(link);
+            // Sorted, so that the first link does not depend on the order in which links came up.
             p.up.sort();
             p.rate = rate;
             p.until = contact.map(|w| w.end).filter(|end| *end < Instant::MAX);
@@ -183,7 +175,7 @@ impl Neighbours {
                 Met::Up
             }
             (true, false) => {
-                // Its next hello may come before its link is up here: clocks differ.
+                // Its next hello may arrive before its link is up here, because clocks differ.
                 p.heard = false;
                 p.newest_hello = Newest::default();
                 p.until = None;
@@ -213,7 +205,8 @@ mod tests {
     }
 
     #[test]
-    fn several_links_lead_to_one_neighbour_and_a_stranger_with_its_name_is_another() {
+    fn links_share_a_neighbour_by_name() {
+        // The third link is dynamic and only claims the name.
         let mut all = Neighbours::new(0);
         let two = EndpointId::ipn(2, 0);
         assert!(all.add(&settings(0, two.clone()), Origin::Configured));
@@ -235,7 +228,8 @@ mod tests {
     }
 
     #[test]
-    fn who_is_met_by_radio_is_the_configured_neighbour_of_that_name_and_else_forgotten() {
+    fn radio_contact_matches_configured_neighbour() {
+        // Radio links first, then a configured cable to one of them.
         let mut all = Neighbours::new(0);
         let (two, three) = (EndpointId::ipn(2, 0), EndpointId::ipn(3, 0));
         assert!(all.add(&settings(0, two.clone()), Origin::Met) && all.add(&settings(1, three), Origin::Met));
@@ -253,7 +247,8 @@ mod tests {
     }
 
     #[test]
-    fn who_came_by_itself_goes_with_its_last_link_and_leaves_nothing() {
+    fn dynamic_neighbour_leaves_with_last_link() {
+        // A thousand dynamic neighbours come and go; no table may grow.
         let mut all = Neighbours::new(0);
         for n in 0..1000 {
             let link = LinkId::DYNAMIC | n;

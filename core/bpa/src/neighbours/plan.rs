@@ -1,4 +1,4 @@
-//! The contact plan of one node, on this process's clock.
+//! The contact plan of one node, on the monotonic clock.
 
 use crate::neighbours::link::Placed;
 use alloc::sync::Arc;
@@ -7,31 +7,30 @@ use farlink_base::{Clock, Instant, LinkId};
 use farlink_routing::contact_plan::PlanClock;
 use farlink_routing::{GroupId, PlanIndex};
 
-/// The plan of one node.
+/// Contact plan, its clock, and the link of each group.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     pub(super) index: Option<Arc<PlanIndex>>,
     pub(super) clock: Option<PlanClock>,
-    /// Where a plan without epoch begins: when the first one was loaded.
+    /// Start of a plan without epoch: the time the first one was loaded.
     bound: Option<Instant>,
     /// Link of each group this node transmits in.
     pub(super) links: Vec<(GroupId, LinkId)>,
 }
 
 impl Plan {
-    /// The plan to begin with; it is placed by the first clock reading.
+    /// Initial plan; the first clock reading places it.
     pub fn preload(&mut self, index: Arc<PlanIndex>) {
         self.index = Some(index);
     }
-    /// The plan.
     pub fn index(&self) -> Option<&Arc<PlanIndex>> {
         self.index.as_ref()
     }
-    /// The plan on this node's clock.
     pub fn placed(&self) -> Option<Placed<'_>> {
         self.index.as_deref().map(|index| Placed { index, clock: self.clock })
     }
     pub(super) fn place(&mut self, now: Instant, clock: &Clock) {
+        // A plan without epoch keeps its start when it is replaced.
         let bound = *self.bound.get_or_insert(now);
         self.clock = self.index.as_ref().and_then(|index| match index.plan().epoch {
             Some(_) => PlanClock::of_epoch(index.plan(), clock),

@@ -1,6 +1,6 @@
 //! Local delivery (RFC 9171 5.7): registrations, deliveries and their answers.
 //!
-//! Owns the reason `Deliver`; who is there and has what is `deliveries`' to know.
+//! Owns the retention constraint `Deliver`; `deliveries` knows the registrations and their bundles.
 
 use crate::agent::Agent;
 use crate::app::{AppInput, AppOutput, Delivery, DeliveryId, RegistrationId};
@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use farlink_base::{BundleHandle, DeleteReason, EndpointId, Event, Facts, NodeId, Refusal, Sink};
 use farlink_book::{Flags, Handle, Held, RetentionConstraint, Why};
 
-/// One registration that is waited for leaves so large a part, as a divisor, of the room kept free unanswered.
+/// Divisor of the reserved room: one registration may leave at most this part of it unanswered.
 const UNANSWERED_PART: u64 = 4;
 
 impl Agent {
@@ -31,12 +31,12 @@ impl Agent {
         }
     }
 
-    /// What an endpoint given by an application means here; `None` when it is another node's.
+    /// Local form of an endpoint given by an application; `None` if it belongs to another node.
     // 9171-5.2-2, 5050-5.2-4
     pub(super) fn local_endpoint(&self, endpoint: &EndpointId) -> Option<EndpointId> {
         match endpoint {
             EndpointId::Null => Some(EndpointId::Null),
-            // RFC 9171 4.2.5.2: a source is one node's.
+            // RFC 9171 4.2.5.2: a source is a singleton endpoint.
             group if !group.is_singleton() => None,
             EndpointId::Ipn { node: EndpointId::LOCAL_NODE, service } => {
                 let node = self.settings.node_ids.iter().find_map(EndpointId::ipn_node)?;
@@ -52,7 +52,7 @@ impl Agent {
         }
     }
 
-    /// Where a bundle for this node waits: its destination by the one name it has here.
+    /// Queue of a bundle for this node: its destination in the one form used here.
     fn mailbox(&self, held: &Held) -> EndpointId {
         let destination = &held.bundle.destination;
         destination.canonical(&self.settings.node_ids).unwrap_or_else(|| destination.clone())
@@ -65,7 +65,7 @@ impl Agent {
         let endpoint = wanted.canonical(&self.settings.node_ids).ok_or(Refusal::Unknown)?;
         self.deliveries.register(id, endpoint.clone(), window);
         if !endpoint.is_singleton() {
-            // What came before is for members that come later too.
+            // Earlier bundles are also for members that register later.
             self.outbound.reroute_scan.to(endpoint.node());
         }
         self.work.push(Step::Deliver(endpoint.clone()));
@@ -87,7 +87,7 @@ impl Agent {
         self.work.push(Step::Deliver(gone.endpoint));
     }
 
-    /// A delivery that was not answered goes back to its line, marked as possibly seen where it was.
+    /// Returns an unanswered delivery to its queue, marked as possibly seen if the application had it.
     // 9171-5.7-4, 9171-5.7-5, 5050-3.1-3
     pub(crate) fn put_back(&mut self, delivery: DeliveryId, line_up: bool) {
         let Some((registration, bundle)) = self.deliveries.end(delivery) else { return };
@@ -102,12 +102,12 @@ impl Agent {
         self.work.extend(endpoint.map(Step::Deliver));
     }
 
-    /// RFC 9171 5.7: a bundle for this node.
+    /// RFC 9171 5.7: delivers a bundle addressed to this node.
     // 9171-5.3-1, 9171-5.7-1, 5050-5.3-1, 5050-5.7-1
     pub(super) fn deliver_locally<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle) {
         let Some(held) = self.book.get(bundle) else { return };
         if held.bundle.facts.has(Facts::SEALED) {
-            // RFC 9172 3.8: what is enciphered is no payload to hand out; a relay passes it on untouched.
+            // RFC 9172 3.8: ciphertext must not be delivered; a relay forwards it untouched.
             return self.depart(cx, bundle, Why::Deleted(DeleteReason::UnknownSecurity), None);
         }
         if held.bundle.fragment().is_some() {
@@ -125,7 +125,8 @@ impl Agent {
         self.await_delivery(bundle);
     }
 
-    /// An administrative record nobody here listens for, or that nobody can read, is done with.
+    /// Consumes an administrative record without a listener, or one that cannot be parsed; returns whether it was
+    /// consumed.
     fn take_record<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle) -> bool {
         let Some(held) = self.book.get(bundle) else { return false };
         let destination = &self.mailbox(held);
@@ -140,13 +141,13 @@ impl Agent {
                 !self.deliveries.has_listener(destination) && destination.is_node_id()
             }
             Record::Hello(_) => true,
-            // Its payload may be on disk: whoever registered reads it.
+            // A payload on disk is not parsed here: its registration reads it.
             Record::Unreadable => !held.bundle.payload.is_stored(),
         }
     }
 
-    /// A durable bundle takes its place among those its endpoint waits for. One that is not durable
-    /// yet would be delivered twice without a mark: its node dies, forgets it, and gets it again.
+    /// Queues a durable bundle for its endpoint. An earlier delivery could be repeated without a mark: the node
+    /// crashes, forgets the bundle, and receives it again.
     // 9171-5.7-4, 9171-5.7-5, 5050-3.1-3, 5050-3.1-5, 5050-5.7-4
     pub(crate) fn await_delivery(&mut self, bundle: Handle) {
         let Some(held) = self.book.get(bundle) else { return };
@@ -164,24 +165,25 @@ impl Agent {
         self.work.push(Step::Deliver(endpoint));
     }
 
-    /// Whether an application here waits for a bundle: it takes what comes, and has not left more than a part of the
-    /// room that is kept free unanswered. One that does not read is to fill none of it.
+    /// Whether an application here waits for a bundle: it reads, and has left no more than a part of the reserved room
+    /// unanswered. An application that does not read gets none of that room.
     pub(super) fn is_awaited(&self, held: &Held) -> bool {
         let most = self.settings.limits.reserved_bytes / UNANSWERED_PART;
         self.deliveries.has_reader(&self.mailbox(held), held.bundle.payload.len(), most)
     }
 
     fn next_delivery(&mut self, endpoint: &EndpointId) -> Option<(RegistrationId, DeliveryId, Handle)> {
-        // What nobody answers is in memory, as are the payloads of bundles that wait for links.
+        // Unanswered payloads occupy memory, as do those of bundles that wait for links.
         self.deliveries.next(&self.book, endpoint, self.settings.limits.memory_bytes)
     }
 
-    /// Hands one waiting bundle to a registration that has room; then comes again.
+    /// Delivers one waiting bundle to a registration with an open window, and queues itself again.
     // 9171-5.7-3, 5050-3.1-4, 5050-5.7-3
     pub(crate) fn pump_deliveries<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, endpoint: &EndpointId) {
         let Some((registration, delivery, bundle)) = self.next_delivery(endpoint) else { return };
         self.work.push(Step::Deliver(endpoint.clone()));
         let Some(held) = self.book.get(bundle) else { return };
+        // The lifetime may have ended while the bundle waited (RFC 9171 5.5).
         if held.expires <= cx.now {
             return self.depart(cx, bundle, Why::Deleted(self.over(cx.now, held)), None);
         }
@@ -201,7 +203,7 @@ impl Agent {
         cx.out.push(if guarded { Output::Open { output, bundle: meta } } else { Output::App(output) });
     }
 
-    /// A delivery was stopped by what its bundle's security blocks say (RFC 9172 5.1).
+    /// Verification of the security blocks stopped a delivery (RFC 9172 5.1).
     pub(crate) fn on_insecure<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -229,7 +231,7 @@ impl Agent {
         }
         self.deliveries.end(delivery);
         self.event(cx.out, Event::Delivered { bundle: self.number(bundle) });
-        // One report for all members of a group here: it is about this node.
+        // One report for all members of a group here, because it is about this node.
         if !self.deliveries.was_had(bundle) {
             self.report(cx, bundle, Status::Delivered, DeleteReason::Done);
         }
@@ -242,8 +244,7 @@ impl Agent {
         }
         let (remember, anonymous) = (self.remembrance(cx.now, held, cx.edge), held.bundle.is_anonymous());
         let record = self.fragments.parts(bundle).first().and_then(|part| self.book.get(*part)).unwrap_or(held);
-        // The window opens again only once the delivery is durably remembered: a crash then repeats
-        // at most what is in the window.
+        // The window opens again only once the delivery is durably remembered: a crash then repeats at most one window.
         if self.settings.durable {
             self.deliveries.release_with(record.number, registration);
         } else {
@@ -252,13 +253,13 @@ impl Agent {
         }
         let pieces = self.pieces_of(held);
         self.depart(cx, bundle, Why::Delivered, Some(remember).filter(|_| !anonymous));
-        // They would wait for the others until they expire.
+        // The remaining fragments would wait for the others until they expire.
         for piece in pieces {
             self.depart(cx, piece, Why::Forwarded, None);
         }
     }
 
-    /// Pieces that wait of a bundle that came as a whole; none of another content.
+    /// Waiting fragments of a bundle that arrived whole; only those with the same content.
     fn pieces_of(&self, whole: &Held) -> Vec<Handle> {
         let strange = self.is_unvouched(whole.handle());
         let mut pieces = self.fragments.of(whole.bundle.original_id());
@@ -275,7 +276,7 @@ impl Agent {
         pieces
     }
 
-    /// The store forgot a bundle (and remembers its delivery).
+    /// The store deleted a bundle (and remembers its delivery): the window opens.
     pub(super) fn on_deleted(&mut self, bundle: BundleHandle) {
         let releasing = self.deliveries.made().and_then(|deliveries| deliveries.released(bundle.0));
         let Some(registration) = releasing else { return };
@@ -283,7 +284,7 @@ impl Agent {
         self.work.extend(endpoint.map(Step::Deliver));
     }
 
-    /// A bundle leaves: it is in no line and with no application any more.
+    /// A bundle leaves: it is removed from all queues and deliveries of applications.
     pub(super) fn withdraw(&mut self, bundle: Handle) {
         let Some(held) =
             self.book.get(bundle).filter(|held| held.has(RetentionConstraint::Deliver) || held.bundle.is_for_group())

@@ -1,5 +1,5 @@
-//! The one way out (RFC 9171 5.10): a bundle leaves every table, the store forgets it, and whoever
-//! is owed something about it is answered.
+//! The only exit of bundles (RFC 9171 5.10): a bundle leaves every table, the store deletes it, and pending answers
+//! about it are given.
 
 use crate::agent::Agent;
 use crate::context::Context;
@@ -11,8 +11,8 @@ use farlink_base::{DeleteReason, Event, Sink, store};
 use farlink_book::{Flags, Handle, PolicyEvent, RetentionConstraint, Why};
 
 impl Agent {
-    /// Ends to hold a bundle, whatever reasons there are to. `remember`: the store keeps its
-    /// identity as delivered, in the same commit.
+    /// Ends all retention constraints of a bundle. `remember`: the store keeps its identity as delivered, in the same
+    /// commit.
     // 9171-5.10-1, 5050-3.1-6, 5050-5.13-2
     pub(crate) fn depart<S: Sink<Output>>(
         &mut self,
@@ -28,13 +28,13 @@ impl Agent {
         let (name, reason, aside) = (held.name(), why.reason(), held.flags.has(Flags::ASIDE));
         let sends = held.sends;
         let remember = remember.or_else(|| self.remembrance_of_group(now, held, cx.edge));
-        // Of what had another's identity nobody is told: they would take it for the other.
+        // A bundle with a duplicate identity is not reported: receivers would take the report for the other one.
         if reason != DeleteReason::Done && why != Why::Displaced {
             let (meta, ours) = (held.bundle.clone(), held.has(RetentionConstraint::Custody));
             if ours {
                 self.report_compressed(now, &meta, Fate::Deleted, cx.edge);
                 // 5050-5.13-1
-                // RFC 5050 5.13: of what was in custody it is told whether asked for or not.
+                // RFC 5050 5.13: deletion of a bundle in custody is reported even if no report was requested.
                 self.report_if(cx, &meta, 0, Status::Deleted, reason);
             } else {
                 self.report_about(cx, &meta, Status::Deleted, reason);
@@ -44,6 +44,7 @@ impl Agent {
         if self.has_tunnels() {
             self.leave_tunnel(cx, bundle, why);
         }
+        // Policies see the bundle while it is still in the book.
         self.tell(now, &PolicyEvent::Gone { bundle, why });
         self.pay_all(bundle, cx.out);
         self.leave_queues(bundle);
@@ -73,18 +74,18 @@ impl Agent {
         if has_record {
             cx.out.push(Output::Store(store::Input::Delete { bundle: name, remember }));
         }
-        // A whole has no record: its first part's deletion remembers it.
+        // A reassembled bundle has no record: the deletion of its first part remembers it.
         let mut remember = remember.filter(|_| !has_record);
         for part in parts {
             self.depart(cx, part, why, remember.take());
         }
     }
 
-    /// A part that leaves before its whole takes the whole with it; the other parts wait again.
+    /// A part that leaves before its whole dissolves the whole; the other parts wait again.
     fn dissolve_whole_of<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, part: Handle) {
         if self.book.get(part).is_some_and(|held| held.has(RetentionConstraint::Whole)) {
             if let Some(whole) = self.fragments.whole_of(part) {
-                // This one among them, which is gone by then.
+                // The leaving part is among them, but is gone by the time they are dispatched.
                 let parts = self.fragments.dissolve(&mut self.book, whole);
                 self.work.extend(parts.into_iter().map(Step::Dispatch));
                 self.depart(cx, whole, Why::Forwarded, None);
@@ -92,7 +93,7 @@ impl Agent {
         }
     }
 
-    /// Transmissions of a bundle that leaves are taken back where they have not begun.
+    /// Cancels transmissions of a leaving bundle that have not begun.
     fn cancel_sends<S: Sink<Output>>(&mut self, bundle: Handle, out: &mut S) {
         for (id, sending) in self.outbound.transmissions.of(bundle) {
             out.push(Output::Cancel { link: sending.link, id });

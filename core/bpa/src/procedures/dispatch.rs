@@ -1,5 +1,5 @@
-//! Dispatching (RFC 9171 5.3) and the choice of a way (5.4): the router first; where it knows none,
-//! static routes, then a link straight to the destination, then a smaller piece.
+//! Dispatching (RFC 9171 5.3) and the choice of a route (5.4): the router first; without its answer static routes, then
+//! a link to the destination itself, then a fragment.
 
 use crate::agent::Agent;
 use crate::context::Context;
@@ -15,16 +15,16 @@ use farlink_book::{
     Flags, Handle, Held, NextHop, PolicyEvent, RetentionConstraint, RetentionConstraints, RouteDecision, Why,
 };
 
-/// A bundle is not cut into pieces with less payload than this to find a way.
+/// Smallest payload of a fragment that is cut to find a route, bytes.
 const PIECE_MIN: u64 = 1024;
 
 impl Agent {
-    /// Whether a bundle is to be forwarded and nothing is under way for it.
+    /// Whether a bundle is to be forwarded and no queue holds it.
     pub(crate) fn waits_for_a_way(&self, held: &Held) -> bool {
         held.has(RetentionConstraint::Route) && !held.has(RetentionConstraint::Queue) && !self.awaits_custody(held)
     }
 
-    /// Decides what happens with a bundle that is new, waits, or came back.
+    /// Decides on a bundle that is new, waits, or came back.
     // 9171-5.3-1, 9171-5.4-2, 9171-5.4.2-3, 5050-5.3-1, 5050-5.4-2, 5050-5.4.2-3
     pub(crate) fn dispatch<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle) {
         let now = cx.now;
@@ -40,7 +40,7 @@ impl Agent {
         if held.is_tired() {
             // 9171-5.4.2-2, 5050-5.4.2-2
             if held.has(RetentionConstraint::Whole) {
-                // It goes no further, and is for members here still.
+                // Forwarding ends here, but members of its group may still receive it.
                 let last = self.book.release(bundle, RetentionConstraint::Route);
                 debug_assert!(!last, "it is to be delivered");
                 return;
@@ -51,7 +51,7 @@ impl Agent {
             return self.repeat_hello(cx, bundle);
         }
         if let Some((until, _)) = self.held_back(now, held) {
-            // Whoever calls for it earlier changes nothing.
+            // Earlier requests to route it change nothing: the delay breaks routing loops.
             return self.outbound.waits.until(&mut self.book, bundle, until);
         }
         self.outbound.waits.cancel(bundle);
@@ -64,11 +64,11 @@ impl Agent {
         self.route(cx, bundle);
     }
 
-    /// Until when a bundle that came back is held back, and how often it did.
+    /// End of the hold of a bundle that came back, and the number of its returns.
     pub(crate) fn held_back(&self, now: Instant, held: &Held) -> Option<(Instant, u8)> {
         if held.flags.has(Flags::ASIDE) { self.outbound.waits.held_back(held.handle(), now) } else { None }
     }
-    /// Neighbours that refused it lately.
+    /// Neighbours that refused the bundle recently.
     pub(crate) fn tried(&self, held: &Held) -> Vec<PeerId> {
         if held.flags.has(Flags::ASIDE) {
             self.outbound.waits.tried(held.handle(), |peer| self.neighbours.ups(peer))
@@ -84,6 +84,7 @@ impl Agent {
         let mut tried = self.tried(held);
         let narrow = self.too_narrow(now, bundle, cx.edge);
         let mut way = self.ask(now, bundle, &tried);
+        // A link with too small an MTU is reported only if routing would have chosen it.
         let mut too_narrow = chosen(&way, &narrow);
         if !narrow.is_empty() && matches!(way, RouteDecision::Wait(_)) {
             let leg = self.static_leg(bundle, &tried, &[], now);
@@ -118,12 +119,12 @@ impl Agent {
         }
     }
 
-    /// What the router says.
+    /// The router's decision on a bundle.
     fn ask(&mut self, now: Instant, bundle: Handle, tried: &[PeerId]) -> RouteDecision {
         let Some(held) = self.book.get(bundle) else { return RouteDecision::Carry };
         let seen = crate::policies::seen((&self.book, &self.neighbours, &self.plan), &self.settings, &self.local, now);
         let way = match self.outbound.partial_sends.left(bundle) {
-            // The rest of a bundle that leaves in pieces.
+            // The rest of a bundle that leaves in fragments.
             Some(left) => {
                 let size = left + held.bundle.overhead();
                 self.policies
@@ -136,7 +137,7 @@ impl Agent {
         way
     }
 
-    /// Whether a link can be used for a bundle, and the control lets it go there.
+    /// Whether a link is usable for a bundle and the congestion control permits it.
     fn may_follow(&self, now: Instant, bundle: Handle, leg: NextHop, narrow: &[LinkId]) -> bool {
         let link = self.neighbours.link(leg.link).filter(|link| link.enabled && !narrow.contains(&link.id));
         let Some(link) = link else { return false };
@@ -156,14 +157,14 @@ impl Agent {
         let anonymous = self.book.get(bundle).is_none_or(|held| held.bundle.is_anonymous());
         let usable: Vec<NextHop> =
             legs.iter().copied().filter(|leg| self.may_follow(cx.now, bundle, *leg, narrow)).collect();
-        // The first takes the bundle itself, the others copies; an anonymous one has none.
+        // The first link takes the bundle itself, the others copies; anonymous bundles are not copied, since duplicates
+        // could not be recognised.
         for (n, leg) in usable.iter().take(if anonymous { 1 } else { usize::MAX }).enumerate() {
             self.queue(bundle, *leg, n > 0, cx.out);
         }
         !usable.is_empty()
     }
 
-    /// Puts a bundle into a link's queue.
     // 9171-5.4-1, 5050-5.4-1
     pub(crate) fn queue<S: Sink<Output>>(&mut self, bundle: Handle, leg: NextHop, copy: bool, out: &mut S) {
         if let Some(held) = self.book.get_mut(bundle).filter(|_| !copy) {
@@ -180,19 +181,20 @@ impl Agent {
         self.work.push(Step::Pump(leg.link));
     }
 
-    /// Leaves a bundle until something changes, or until `until`; it is offered to neighbours.
+    /// Keeps a bundle until something changes or until `until`; neighbours are offered it meanwhile.
     // 9171-5.4-5, 9171-5.4.1-1, 5050-5.4-5, 5050-5.4.1-1
     fn carry<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle, until: Instant) {
         let Some(held) = self.book.get(bundle) else { return };
         let (expires, failures, number) = (held.expires, held.failures, held.name());
         let aside = held.flags.has(Flags::ASIDE) && self.outbound.waits.first_refusal(bundle).is_some();
         let tried = if aside { self.tried(held) } else { Vec::new() };
+        // A wait that ends now would ask the router again within this call.
         if until < expires {
             self.outbound.waits.until(&mut self.book, bundle, until.max(Instant(cx.now.0 + 1)));
         }
         let backs_off = self.outbound.backoff.made().is_some_and(|backoff| backoff.wait(&self.book, bundle, &tried));
         if aside && !backs_off {
-            // Refusals end after their back-off.
+            // Remembered refusals expire after the back-off.
             self.outbound.waits.until(&mut self.book, bundle, cx.now + back_off(failures));
         }
         self.event(cx.out, Event::Waiting { bundle: number });
@@ -201,14 +203,14 @@ impl Agent {
         }
     }
 
-    /// Static routes, then a link straight to the destination.
+    /// Next hop by a static route, else by a link to the destination itself.
     fn static_leg(&self, bundle: Handle, tried: &[PeerId], narrow: &[LinkId], now: Instant) -> Option<NextHop> {
         let destination = &self.book.get(bundle)?.bundle.destination;
         let next_hop = self.next_hop(destination).unwrap_or_else(|| destination.node());
         self.link_to(next_hop, tried, narrow, now).map(|link| NextHop { link, not_before: now, until: Instant::MAX })
     }
 
-    /// The next hop of the static route that fits best.
+    /// Next hop of the best matching static route.
     pub(crate) fn next_hop(&self, destination: &EndpointId) -> Option<NodeId> {
         if self.settings.routes.is_empty() {
             return None;
@@ -219,8 +221,8 @@ impl Agent {
         ranked.max_by_key(|(rank, _)| *rank).map(|(_, hop)| hop.node())
     }
 
-    /// A link to a node: among several one that is up first, then the least queued. A link ruled
-    /// by the plan is the router's to choose, unless the router reads no plan.
+    /// A link to a node: one that is up first, then the one with the least queued. Planned links are chosen by the
+    /// router, unless it reads no plan.
     // 9171-5.4-3, 5050-5.4-4
     fn link_to(&self, node: NodeId, tried: &[PeerId], narrow: &[LinkId], now: Instant) -> Option<LinkId> {
         if node == NodeId::NULL {
@@ -236,8 +238,8 @@ impl Agent {
             .map(|link| link.id)
     }
 
-    /// When no contact can take all of the bundle but one could take half of it, it leaves in
-    /// pieces (RFC 9171 5.8).
+    /// Next hop for a fragment if no contact can take the whole bundle but one could take half of it or less (RFC 9171
+    /// 5.8).
     fn leg_for_a_piece(
         &mut self,
         now: Instant,
@@ -251,7 +253,7 @@ impl Agent {
         if !held.bundle.may_fragment() || !self.policies.uses_plan() {
             return None;
         }
-        // Halves of the payload: each has blocks of its own, and two of them leave no third.
+        // Halving the payload: each fragment repeats the blocks, and two halves leave no remainder.
         let mut piece = payload;
         while piece >= 2 * PIECE_MIN {
             piece = piece.div_ceil(2);
@@ -264,7 +266,7 @@ impl Agent {
         None
     }
 
-    /// A router wants to be asked again about a bundle in a queue.
+    /// Routes a queued bundle again on the router's request.
     pub(super) fn reroute<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle) {
         if self.book.get(bundle).is_some_and(|held| held.has(RetentionConstraint::Route)) {
             self.leave_queues(bundle);
@@ -272,7 +274,7 @@ impl Agent {
         }
     }
 
-    /// A bundle of a list that was let go: its contact is over or its link gone.
+    /// Takes a bundle of a released list: its contact is over or its link gone.
     pub(crate) fn on_loose<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, taken: Taken) {
         let Taken { bundle, copy, link, .. } = taken;
         if !copy {
@@ -280,13 +282,13 @@ impl Agent {
             self.tell(cx.now, &PolicyEvent::Failed { bundle, to, gave: 0, keep: false });
         }
         if self.is_done(bundle) {
-            // It was a copy, and the bundle itself is where it should be.
+            // It was a copy, and the bundle itself has left properly.
             return self.depart(cx, bundle, Why::Forwarded, None);
         }
         self.work.push(Step::Dispatch(bundle));
     }
 
-    /// Takes a bundle out of all queues; it is held still.
+    /// Removes a bundle from all queues; it stays held.
     pub(crate) fn leave_queues(&mut self, bundle: Handle) {
         while let Some(taken) = self.outbound.queues.take_of(&mut self.book, bundle) {
             if let Some(timer) = taken.timer {
@@ -295,7 +297,7 @@ impl Agent {
         }
     }
 
-    /// The moment a bundle waited for has come.
+    /// The time that a bundle waited for has come.
     pub(crate) fn on_wait_end<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle) {
         self.await_delivery(bundle);
         if self.book.get(bundle).is_some_and(|held| self.waits_for_a_way(held)) {
@@ -304,8 +306,7 @@ impl Agent {
         }
     }
 
-    /// Gives a bundle up, as a policy says: only forwarding ends; deliveries, custody and what is
-    /// on its way do not.
+    /// Gives a bundle up on a policy's request: only forwarding ends; deliveries, custody and transmissions go on.
     pub(super) fn give_up<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle, why: Why) {
         let Some(held) = self.book.get(bundle).filter(|held| !self.is_for_us(&held.bundle)) else { return };
         if is_only_forwarded(held) {
@@ -317,7 +318,7 @@ impl Agent {
         }
     }
 
-    /// Sends a bundle to a neighbour to make room here; it stays until that neighbour has it.
+    /// Moves a bundle to a neighbour to make room here; it stays until that neighbour has it.
     pub(super) fn migrate<S: Sink<Output>>(&mut self, bundle: Handle, to: PeerId, out: &mut S) {
         let removable = self
             .book
@@ -335,7 +336,7 @@ impl Agent {
     }
 }
 
-/// Whether nothing is owed about a bundle but forwarding; the store may not have it yet.
+/// Whether forwarding is the only duty left for a bundle; the store may not have it yet.
 fn is_only_forwarded(held: &Held) -> bool {
     const FORWARDED: RetentionConstraints = RetentionConstraints::of(&[
         RetentionConstraint::Route,

@@ -1,4 +1,4 @@
-//! Events, as whoever follows them is told of bundles.
+//! Events about bundles, for listeners.
 
 use crate::agent::Agent;
 use crate::io::Output;
@@ -11,8 +11,9 @@ impl Agent {
             out.push(Output::Event(event));
         }
     }
-    /// Names a bundle to whoever follows events.
+    /// Announces a bundle's number and identity to listeners.
     pub(super) fn event_seen<S: Sink<Output>>(&self, bundle: Handle, out: &mut S) {
+        // Building this event for every bundle would cost time that no listener needs.
         if !out.wants(EventClass::Bundle) {
             return;
         }
@@ -29,7 +30,7 @@ impl Agent {
             lifetime_ms: meta.lifetime_ms,
         }));
     }
-    /// Refuses something, telling whoever follows events.
+    /// Reports a refusal to listeners.
     pub(crate) fn event_refused<S: Sink<Output>>(
         &self,
         link: Option<LinkId>,

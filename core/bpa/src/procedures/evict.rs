@@ -1,5 +1,5 @@
-//! Admission (RFC 9171 5.6, 5.2): bounds first, then the congestion control, which may make room by
-//! giving up what is worth less than the newcomer. Nothing is given up in vain.
+//! Admission (RFC 9171 5.6, 5.2): bounds first, then the congestion control, which may evict bundles of less worth than
+//! the new one. No bundle is evicted unless the new one then fits.
 
 use crate::agent::Agent;
 use crate::app::SendRequest;
@@ -14,13 +14,13 @@ use alloc::vec::Vec;
 use farlink_base::{CreationTimestamp, DtnTime, Empty, Instant, PeerId, Priority, Refusal, Sink};
 use farlink_book::{Flags, Handle, Held, Why};
 
-/// Bundles one newcomer may push out.
+/// Most bundles evicted for one new bundle.
 const VICTIMS_MAX: usize = 1024;
 
 impl Agent {
-    /// May this newcomer in? Makes room for it where the control says so.
+    /// Admits or refuses a new bundle; evicts others if the congestion control agrees.
     pub(super) fn make_room<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, new: &Held) -> Result<(), Refusal> {
-        // What never fits is told so, also while there is no room for anything.
+        // A bundle that can never fit gets `TooLarge`, even while there is no room at all.
         let privileged = self.is_privileged(new);
         let reserved = if privileged { 0 } else { self.settings.limits.reserved_bytes };
         let capacity = self.settings.capacity_bytes.saturating_sub(reserved);
@@ -50,7 +50,7 @@ impl Agent {
         if freed < missing {
             return Err(Refusal::NoResources);
         }
-        // Reports about them do not take the room again.
+        // Reports about evicted bundles must not take the freed room.
         self.room.newcomer = new.size();
         for bundle in victims {
             self.depart(cx, bundle, Why::Overflow, None);
@@ -59,8 +59,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Room is promised to what is arriving: it counts to shares as if it were here, so that nobody keeps room from
-    /// others with what it begins and does not end.
+    /// Reserves room for an arriving bundle. It is charged to shares as if it were here, so that unfinished transfers
+    /// cannot keep room from others for free.
     pub(super) fn promise_room(&mut self, token: OfferToken, new: Held) {
         let limits = &self.settings.limits;
         let counts = self.room.fair_share.counts(&new, limits);
@@ -70,20 +70,21 @@ impl Agent {
         }
         self.room.reservations.make(token, new.size(), counts.then(|| Box::new(new)));
     }
-    /// What was arriving is here, or will not be.
+    /// Ends a reservation: the bundle is here, or will not come.
     pub(crate) fn promise_ends(&mut self, token: OfferToken) {
         if let Some(counted) = self.room.reservations.end(token) {
             self.room.fair_share.go(&counted);
         }
     }
 
-    /// Other quotas from now on.
+    /// Replaces the quotas in force.
     pub fn set_quotas(&mut self, quotas: Vec<Quota>) {
         if quotas.is_empty() && self.room.fair_share.made().is_none() {
             return;
         }
         if self.room.fair_share.quotas.set(quotas) {
-            // The first ones: what is held was not counted. What is counted for nobody leaves uncounted, too.
+            // With the first quotas, held bundles have not been counted yet. Bundles charged to no account leave
+            // uncounted, too.
             let here = self.book.all().filter(|held| !self.fragments.is_arriving(held.handle()));
             for held in here.chain(self.room.reservations.counted()).filter(|held| FairShare::is_anyones(held)) {
                 let previous_node = self.previous_name(held.from);
@@ -91,16 +92,17 @@ impl Agent {
             }
         }
     }
-    /// Whether room is kept free for bundles like this one: urgent ones, those that applications here wait for, and
-    /// what this node tells others and is told, for they take room away.
+    /// Whether a bundle may use reserved room: expedited ones, those that an application here waits for, and
+    /// administrative records of or for this node, which free room in turn.
     fn is_privileged(&self, new: &Held) -> bool {
         let (administrative, for_us) = (new.bundle.is_administrative(), self.is_for_us(&new.bundle));
-        // A stranger beyond those that are neighbours is nobody, either.
+        // An unauthenticated source outside the neighbours has no privilege either.
         new.bundle.priority == Priority::Expedited
             || administrative && (for_us || new.is_own())
             || for_us && self.is_awaited(new)
     }
-    /// Whether its giver leaves room for others. Where the congestion control gives bundles up, nobody is locked out.
+    /// Whether the previous node leaves room for others. With a congestion control that evicts, no neighbour is locked
+    /// out.
     fn leaves_room(&self, shares: &FairShare, new: &Held, fill: Fill) -> bool {
         !self.policies.ask_for_room_only() || shares.leaves_room(new, fill, self.settings.limits.reserved_bytes)
     }
@@ -112,8 +114,7 @@ impl Agent {
             capacity: self.settings.capacity_bytes,
         }
     }
-    /// Bytes that a newcomer may have, where nothing else decides whether it may in; `None` where the
-    /// congestion control or a disk has a say.
+    /// Bytes available to a new bundle if room alone decides; `None` if the congestion control or a disk also decides.
     pub fn room(&self) -> Option<u64> {
         if self.settings.durable || !self.policies.ask_for_room_only() {
             return None;
@@ -123,10 +124,9 @@ impl Agent {
         }
         Some(self.settings.capacity_bytes.saturating_sub(self.taken()))
     }
-    /// Bytes that are held, or promised to what is arriving, whose pieces are among them; those of its records where there
-    /// is a disk.
+    /// Bytes held or reserved for arriving bundles, whose pieces are included; plus the records on disk, if any.
     pub(crate) fn taken(&self) -> u64 {
-        // What is around other bundles takes no room of its own.
+        // The outer bundle of a tunnel shares its payload with the inner one.
         let (bundles, bytes) = self.around();
         let records =
             u64::from(self.settings.record_bytes).saturating_mul((self.book.len() as u64).saturating_sub(bundles));
@@ -134,8 +134,8 @@ impl Agent {
         held.saturating_add(records).saturating_add(self.room.reservations.bytes())
     }
 
-    /// Bytes of room that a bundle made of this request needs at least: with less it is refused. `None`
-    /// where it is not room that decides.
+    /// Least bytes of room for a bundle made of this request: with less it is refused. `None` if room alone does not
+    /// decide.
     pub fn needs(&self, now: Instant, wanted: SendRequest, edge: &mut dyn Edge) -> Option<u64> {
         self.room()?;
         let source = self.local_endpoint(&wanted.source)?;
@@ -145,11 +145,11 @@ impl Agent {
         made.ok().map(|meta| meta.size())
     }
 
-    /// What would have to go: to be deleted, to be moved (which frees nothing yet), and the bytes
-    /// the former give.
+    /// Eviction plan: bundles to delete, bundles to move (which frees no room yet), and the bytes that deletion frees.
     fn victims(&mut self, now: Instant, own: f64, missing: u64) -> (Vec<Handle>, Vec<(Handle, PeerId)>, u64) {
         let (mut planned, mut victims, mut moves) = (BTreeSet::new(), Vec::new(), Vec::new());
         let (mut freed, mut moving) = (0, 0);
+        // The generator is cloned because `worth` borrows this agent; it is stored back at the end.
         let (seen, mut rng) = (self.seen(now), self.rng.clone());
         let worth = |held: &Held| {
             let candidate = held.is_removable() && held.flags.has(Flags::DURABLE);
@@ -157,7 +157,7 @@ impl Agent {
             let worth = candidate.then(|| self.policies.worth(seen, held)).flatten();
             worth.filter(|worth| *worth < own)
         };
-        // What each is worth is asked once; of many some are drawn for each victim.
+        // Worth is computed once per bundle; in a large book a sample is drawn for each victim.
         let mut ranking = match self.policies.keep_newest() {
             true => self.book.ranking_of_newest(&worth),
             false => self.book.ranking(&worth),
@@ -195,7 +195,7 @@ mod tests {
     use farlink_base::Priority;
     use farlink_book::{Book, Handle, Held};
 
-    /// The two that are worth least, by both rankings, and at how many bundles the shorter one looked.
+    /// The two bundles of least worth by both rankings, and the number of bundles that the shorter ranking examined.
     fn least(book: &Book) -> ([Vec<Handle>; 2], usize) {
         let looks = Cell::new(0);
         let worth = |held: &Held| {
@@ -209,7 +209,8 @@ mod tests {
     }
 
     #[test]
-    fn of_one_class_what_came_first_is_found_without_a_look_at_the_rest() {
+    fn single_class_victim_is_oldest() {
+        // Within one class the oldest has least worth, so the rest is not examined.
         let (mut book, handles) = book_with(&[Priority::Normal; 9]);
         assert_eq!(least(&book), ([handles[..2].to_vec(), handles[..2].to_vec()], 2));
         let _ = book.remove(handles[0]);
@@ -218,13 +219,14 @@ mod tests {
     }
 
     #[test]
-    fn of_several_classes_all_are_looked_at_and_the_order_is_the_same() {
+    fn victims_of_all_classes_are_ordered() {
+        // With several classes every bundle is examined, and both rankings agree.
         let mut priorities = [Priority::Normal; 9];
         (priorities[4], priorities[6]) = (Priority::Bulk, Priority::Expedited);
         let (mut book, handles) = book_with(&priorities);
         let wanted = Vec::from([handles[4], handles[0]]);
         assert_eq!(least(&book), ([wanted.clone(), wanted], 9));
-        // One class again.
+        // A single class is left.
         let _ = (book.remove(handles[4]), book.remove(handles[6]));
         assert_eq!(least(&book), ([handles[..2].to_vec(), handles[..2].to_vec()], 2));
         book.audit();

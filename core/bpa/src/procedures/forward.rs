@@ -1,5 +1,5 @@
-//! Forwarding (RFC 9171 5.4): from a link's queue, or from what its neighbour is offered, to the
-//! convergence layer, at the link's pace and within its contacts; pieces are cut here (5.8).
+//! Forwarding (RFC 9171 5.4): from a link's queue, or from a neighbour's offer, to the convergence layer, at the link's
+//! pace and within its contacts; fragments are cut here (5.8).
 
 use crate::agent::Agent;
 use crate::context::Context;
@@ -17,23 +17,23 @@ use core::ops::Range;
 use farlink_base::{Duration, Event, Facts, HopState, Instant, LinkId, PeerId, Refusal, Sink};
 use farlink_book::{CopyOffer, Handle, Held, LabelSplit, PolicyEvent, RetentionConstraint, Side};
 
-/// Queue places looked at for a bundle that still fits the contact.
+/// Queue places examined for a bundle that still fits the contact.
 const FIT_SCAN: usize = 64;
-/// A contact's remainder smaller than this is left unused rather than filled with a fragment.
+/// Smallest remainder of a contact that is filled with a fragment, bytes.
 const FRAGMENT_MIN: u64 = 4096;
-/// Bytes a fragment adds to the blocks around its payload, at most.
+/// Most bytes that a fragment adds to the blocks around its payload.
 const FRAGMENT_OVERHEAD: u64 = 64;
 
-/// Most bytes of a bundle that may leave.
+/// Upper bounds of the next bundle's encoded length.
 #[derive(Clone, Copy, Debug)]
 struct Most {
-    /// What is left of the contact.
+    /// Bytes left in the contact.
     contact: u64,
-    /// What the link takes, where it is narrow.
+    /// MTU of the link, if any.
     link: Option<u64>,
 }
 
-/// How a bundle leaves.
+/// Form in which a bundle leaves.
 #[derive(Debug)]
 struct Parting {
     bundle: Handle,
@@ -43,7 +43,7 @@ struct Parting {
 }
 
 impl Agent {
-    /// A layer takes bundles for a link, or one, or none.
+    /// Notes whether a layer takes bundles for a link.
     pub(crate) fn on_ready(&mut self, link: LinkId, ready: bool, one: bool) {
         let Some(l) = self.neighbours.link_mut(link).filter(|l| one || l.takes == Takes::Many) else { return };
         (l.ready, l.takes) = (ready, if one { Takes::One } else { Takes::Many });
@@ -51,19 +51,19 @@ impl Agent {
             self.work.push(Step::Pump(link));
         }
     }
-    /// It is the turn of a link, until the end of this call.
+    /// Begins the turn of a link, which lasts until the end of this call.
     pub(crate) fn on_turn(&mut self, link: LinkId) {
         let Some(l) = self.neighbours.link_mut(link) else { return };
         (l.ready, l.takes) = (true, l.takes.called(false));
         self.work.push(Step::Pump(link));
     }
-    /// The turn of a link is over, whether it took something or not.
+    /// Ends the turn of a link, used or not.
     pub(crate) fn end_turn(&mut self, link: LinkId) {
         if let Some(l) = self.neighbours.link_mut(link) {
             l.ready = false;
         }
     }
-    /// Says once that something may leave over a link whose turn it is not.
+    /// Reports once that a bundle waits for a link whose turn it is not.
     fn call_for_turn<S: Sink<Output>>(&mut self, link: LinkId, out: &mut S) {
         let queued = self.outbound.queues.of(link).0 > 0;
         let Some(l) = self.neighbours.link_mut(link) else { return };
@@ -73,8 +73,8 @@ impl Agent {
         }
     }
 
-    /// A bundle that this agent does not know, of another shard, is to leave over a link: it is accounted for, or told
-    /// when it may.
+    /// Paces a bundle of another shard that is to leave over a link: accounts for it, or returns the time at which it
+    /// may leave.
     pub fn pace(&mut self, now: Instant, link: LinkId, size: u64) -> Option<Instant> {
         let (plan, ahead) = (self.plan.placed(), self.settings.node.hand_over_ahead);
         let link = self.neighbours.link_mut(link)?;
@@ -85,11 +85,11 @@ impl Agent {
         link.charge(plan, now, size);
         None
     }
-    /// Moves one bundle from a link's queue, or from its neighbour's wants, to its layer, if both
-    /// allow it; then comes again.
+    /// Moves one bundle from a link's queue, or from its neighbour's offer, to its layer if both allow it, and queues
+    /// itself again.
     pub(crate) fn pump<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, link: LinkId) {
         let now = cx.now;
-        // Who leads where counts only while memory is scarce.
+        // The lookup matters only while memory is scarce.
         let strange = self.room.memory.pressure() == Pressure::Full && self.neighbours.is_strange(link);
         let plan = self.plan.placed();
         let Some(l) = self.neighbours.link_mut(link) else { return };
@@ -103,11 +103,12 @@ impl Agent {
         if !l.ready {
             return self.call_for_turn(link, cx.out);
         }
-        // In a turn it is the radio that knows when.
+        // During a turn the radio itself sets the pace.
         let ahead = if turns { Duration::MAX } else { self.settings.node.hand_over_ahead };
         let (at, peer) = (l.may_send_at(ahead), l.peer);
         if at > now {
             let nothing = self.outbound.queues.of(link).0 == 0 && !self.outbound.offers.has(peer);
+            // One timer suffices: pumping goes on until the link is busy again.
             if !l.pace_armed && !nothing {
                 l.pace_armed = true;
                 self.work.arm(at, Timer::Pace(link));
@@ -125,6 +126,7 @@ impl Agent {
             parting = self.next_wanted(cx, (peer, link), most);
         }
         if let Some(parting) = parting {
+            // The neighbour may have refused another bundle while this one was queued.
             if self.is_held_back(now, peer, &parting) {
                 self.work.push(Step::Dispatch(parting.bundle));
             } else if self.book.get(parting.bundle).is_some_and(|held| held.expires > now) {
@@ -134,7 +136,7 @@ impl Agent {
         }
     }
 
-    /// Whether the neighbour had no room for what is like this lately: then it is refused by us already.
+    /// Whether the neighbour recently had no room for similar bundles; the bundle then counts as refused.
     fn is_held_back(&mut self, now: Instant, peer: PeerId, parting: &Parting) -> bool {
         let Some(held) = self.book.get(parting.bundle).filter(|_| !parting.keep) else { return false };
         let held_back = self.outbound.backoff.hold(peer, Alike::to(&held.bundle), now);
@@ -145,8 +147,7 @@ impl Agent {
         held_back
     }
 
-    /// The most urgent queued bundle that fits what is left of the contact, or a piece of the first
-    /// that may be cut.
+    /// The most urgent queued bundle that fits the rest of the contact, or a fragment of the first one that may be cut.
     fn next_queued(&mut self, now: Instant, link: LinkId, most: Most, edge: &mut dyn Edge) -> Option<Parting> {
         let limit = most.contact;
         let fits = |held: &Held, copy: bool| match most.link {
@@ -171,21 +172,21 @@ impl Agent {
             None => self.next_range(taken.bundle, whole.is_none(), limit),
         };
         if taken.copy {
-            // Perhaps the bundle itself was let go before: then this was all that it waited for.
+            // The bundle itself may have been released before: then this copy was all that it waited for.
             self.work.push(Step::Dispatch(taken.bundle));
         }
         self.leaves_in_pieces(taken.bundle, range.as_ref());
         Some(Parting { bundle: taken.bundle, labels: want.labels, keep: taken.copy, range })
     }
 
-    /// A piece leaves: what is left of the bundle is remembered.
+    /// Remembers the remainder of a bundle that leaves in fragments.
     fn leaves_in_pieces(&mut self, bundle: Handle, range: Option<&Range<u64>>) {
         if range.is_some() && !self.outbound.partial_sends.has(bundle) {
             self.outbound.partial_sends.limit(&mut self.book, bundle, u64::MAX);
         }
     }
 
-    /// The piece that leaves next; `None`: all of it.
+    /// Range of the next fragment; `None`: the whole payload.
     fn next_range(&mut self, bundle: Handle, cut: bool, room: u64) -> Option<Range<u64>> {
         let overhead = self.book.get(bundle)?.bundle.overhead() + FRAGMENT_OVERHEAD;
         let payload = if cut { room.saturating_sub(overhead) } else { u64::MAX };
@@ -195,7 +196,7 @@ impl Agent {
         self.outbound.partial_sends.next(bundle, payload)
     }
 
-    /// Encoded length of what of a bundle leaves next.
+    /// Encoded length of the bundle, or of its next fragment.
     fn size_of_next(&self, now: Instant, held: &Held, edge: &dyn Edge) -> u64 {
         match self.outbound.partial_sends.next(held.handle(), u64::MAX) {
             Some(range) => edge.size(&held.bundle, &self.outgoing(now, held, [0; 2]), Some(range)),
@@ -208,7 +209,7 @@ impl Agent {
         held.bundle.may_fragment() && room >= overhead + FRAGMENT_MIN && room - overhead < held.bundle.payload.len()
     }
 
-    /// What the neighbour should get next of what is carried here.
+    /// Next bundle that the neighbour's offer yields.
     fn next_wanted<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -226,7 +227,7 @@ impl Agent {
                 self.say_too_narrow(bundle, link, cx.out);
                 continue;
             };
-            // What does not fit the rest of this contact is looked at anew in the next.
+            // A bundle that exceeds the rest of this contact is offered again in the next.
             if size > most.contact {
                 continue;
             }
@@ -236,8 +237,8 @@ impl Agent {
         None
     }
 
-    /// What both policies say now about a carried bundle for a neighbour. A neighbour is not
-    /// offered what it has, made, gave or refused.
+    /// Current copy offer of both policies for a neighbour. Bundles that it has, made, delivered or refused are not
+    /// offered.
     fn want(&self, now: Instant, id: PeerId, bundle: Handle) -> Option<CopyOffer> {
         let (held, peer) = (self.book.get(bundle)?, self.neighbours.peers().get(id)?);
         let meta = &held.bundle;
@@ -253,16 +254,17 @@ impl Agent {
         {
             return None;
         }
-        // A stranger that claims the name of a neighbour that is there is not it.
+        // An unauthenticated neighbour with the name of a present one is not that neighbour.
         let surest = self.neighbours.of_node(held.destination()).is_some_and(|surest| surest.id == id);
         let direct = surest && !meta.is_for_group();
         let want = self.policies.wish(self.seen(now), peer, held, direct)?;
-        // RFC 9171 4.2.3: what has no identity has no copies; a group is never satisfied.
+        // RFC 9171 4.2.3: anonymous bundles have no identity to compare copies by; a group's bundle never moves, since
+        // further members may lie elsewhere.
         let allowed = if want.keep { !meta.is_anonymous() } else { !meta.is_for_group() };
         allowed.then_some(want)
     }
 
-    /// Shows a carried bundle to a neighbour's offers.
+    /// Considers a held bundle for a neighbour's offer.
     pub(crate) fn offer(&mut self, now: Instant, peer: PeerId, bundle: Handle) {
         if let Some(want) = self.want(now, peer, bundle) {
             let number = self.book.get(bundle).map_or(0, |held| held.number);
@@ -270,7 +272,7 @@ impl Agent {
         }
     }
 
-    /// Something about a carried bundle changed: all neighbours see it again.
+    /// Offers a changed bundle to all neighbours again.
     pub(crate) fn offer_to_all(&mut self, now: Instant, bundle: Handle) {
         if !self.book.get(bundle).is_some_and(|held| self.waits_for_a_way(held)) {
             return;
@@ -282,7 +284,7 @@ impl Agent {
         }
     }
 
-    /// RFC 9171 5.4 step 4: says what changes on this hop and hands the bundle over.
+    /// RFC 9171 5.4 step 4: sets the fields of this hop and hands the bundle over.
     // 9171-5.4-6, 5050-5.4-7
     fn transmit<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, link: LinkId, parting: Parting) {
         let now = cx.now;
@@ -295,12 +297,12 @@ impl Agent {
         let size = cx.edge.size(&meta, &hop, range.clone());
         let peer = self.neighbours.peer_of(link);
         let reliable = !meta.facts.has(Facts::UNRELIABLE);
-        // Every piece carries the labels; they are given away with the whole only.
+        // Every fragment carries the labels, but they are given away only with the whole bundle.
         let gave = if range.is_none() { gave } else { [0; 2] };
         let around = size - range.as_ref().map_or(meta.payload.len(), |range| range.end - range.start).min(size);
         let sending = Sending { bundle, link, peer, range: range.clone(), around, gave, keep, reliable };
         let id = self.outbound.transmissions.begin(&mut self.book, sending);
-        // Of what leaves in pieces the first one says it.
+        // Of several fragments only the first one counts as forwarding.
         if range.as_ref().is_none_or(|range| range.start == 0) {
             self.note_forwarded(now, bundle, cx.edge);
         }
@@ -317,6 +319,7 @@ impl Agent {
             l.ready &= l.takes == Takes::Many;
             l.charge(plan, now, size);
         }
+        // A neighbour with a fragment still lacks the bundle.
         if self.policies.offers() && !meta.is_anonymous() && !self.is_part(bundle, range.as_ref()) {
             if let Some(peer) = self.neighbours.peer_mut(peer) {
                 peer.note_has(meta.id as u64);
@@ -336,11 +339,11 @@ impl Agent {
         }
     }
 
-    /// Whether a piece leaves, or left, of a bundle of which more is to go.
+    /// Whether this is, or was, a fragment of a bundle with more to send.
     pub(super) fn is_part(&self, bundle: Handle, range: Option<&Range<u64>>) -> bool {
         range.is_some() && self.outbound.partial_sends.left(bundle).is_some_and(|left| left > 0)
     }
-    /// What leaves is no longer to be routed; what is left of it is.
+    /// Removes the leaving range from routing; the remainder is routed again.
     fn consume(&mut self, bundle: Handle, range: Option<&Range<u64>>) {
         if range.is_some_and(|range| self.outbound.partial_sends.take(bundle, range)) {
             self.work.push(Step::Dispatch(bundle));
@@ -350,11 +353,11 @@ impl Agent {
         debug_assert!(!last, "it is being sent");
     }
 
-    /// What changes on this hop: the node it leaves, its age, its hops, its labels.
+    /// Fields of this hop: previous node, age, hop count, labels.
     // 9171-4.4.1-1, 9171-4.4.1-2, 9171-5.4-8, 9171-5.4-9
     pub(crate) fn outgoing(&self, now: Instant, held: &Held, gave: [u32; 2]) -> HopState {
-        // RFC 9171 4.4.1: never at the source, where a bundle may come back. Whether one without source is of this
-        // node, who gave it tells, which is forgotten at a restart.
+        // RFC 9171 4.4.1: no previous node block at the source, even if the bundle returned there. Whether an anonymous
+        // bundle was made here shows only in its previous node, which a restart forgets.
         let came = || match held.bundle.is_anonymous() {
             true => held.from != PeerId::NONE,
             false => !self.is_local(held.bundle.source.node()),

@@ -1,7 +1,7 @@
-//! Groups (RFC 9171 4.2.5.1.1): a bundle for one is never satisfied. It goes on its way, and while members here are to
-//! have it, it is held for them too.
+//! Groups (RFC 9171 4.2.5.1.1): delivery never completes a group's bundle. It is forwarded, and held here as well until
+//! local members had it.
 //!
-//! Shares the reason `Whole` with `fragments`; who has what of a bundle is `deliveries`' to know.
+//! Shares the retention constraint `Whole` with `fragments`; `deliveries` knows which member had which bundle.
 
 use crate::agent::Agent;
 use crate::context::Context;
@@ -14,8 +14,7 @@ use farlink_base::{DeleteReason, Facts, Instant, Sink};
 use farlink_book::{Flags, Handle, Held, RetentionConstraint, Why};
 
 impl Agent {
-    /// A bundle for a group is held for the members here, each of which has it once. What is enciphered or in pieces
-    /// only goes on its way.
+    /// Holds a group's bundle for each local member once. Encrypted bundles and fragments are only forwarded.
     pub(super) fn await_members(&mut self, bundle: Handle) {
         let Some(held) = self.book.get(bundle) else { return };
         let readable = !held.bundle.facts.has(Facts::SEALED) && held.bundle.fragment().is_none();
@@ -29,14 +28,14 @@ impl Agent {
         }
     }
 
-    /// Bundles that a member which left was still to have.
+    /// Settles bundles that a departed member had not received.
     pub(crate) fn forsake<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, mut bundles: Vec<Handle>) {
         let Some(bundle) = bundles.pop() else { return };
         self.work.push(Step::Forsake(bundles));
         self.settle_members(cx, bundle);
     }
 
-    /// Once no member here is to have a bundle any more, it is held for its way only, and leaves if it has none.
+    /// Ends the hold for members once all had the bundle; it leaves if forwarding is done, too.
     pub(super) fn settle_members<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle) {
         if self.deliveries.owes(bundle) {
             return;
@@ -54,7 +53,7 @@ impl Agent {
         self.depart(cx, bundle, why, None);
     }
 
-    /// The store refused a bundle that is on its way: only that is left of it.
+    /// The store refused a bundle that is being sent: deliveries of it end.
     pub(super) fn forgo(&mut self, bundle: Handle) {
         self.withdraw(bundle);
         if self.book.get(bundle).is_some_and(|held| held.bundle.is_for_group()) {
@@ -63,7 +62,7 @@ impl Agent {
         }
     }
 
-    /// How a bundle that leaves is remembered where members of its group had it; what is over comes no more.
+    /// Record of delivery to members, for a bundle that leaves; none after its expiry.
     pub(super) fn remembrance_of_group(&self, now: Instant, held: &Held, edge: &mut dyn Edge) -> Option<Remembered> {
         let had = self.deliveries.was_had(held.handle()) && held.expires > now && !held.bundle.is_anonymous();
         had.then(|| self.remembrance(now, held, edge))

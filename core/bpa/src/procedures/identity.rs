@@ -1,5 +1,5 @@
-//! Whether a bundle that comes is the one that is known by its identity: the fields of its primary block that never
-//! change, and its payload, must agree (decision 0035). An identity alone proves nothing: anybody can write it.
+//! Recognition of duplicates: two bundles of one identity are the same only if the immutable fields of their primary
+//! blocks and their payloads agree (decision 0035). An identity alone proves nothing, because anyone can write it.
 
 use crate::agent::Agent;
 use crate::context::Context;
@@ -11,22 +11,22 @@ use alloc::sync::Arc;
 use farlink_base::{BundleMeta, Facts, Refusal, Sink, hash128};
 use farlink_book::{Flags, Handle, RetentionConstraint, Why};
 
-/// What an arriving bundle is to this node.
+/// Relation of an arriving bundle to those held or delivered.
 #[derive(Debug)]
 pub(crate) enum Place {
-    /// It was not here; its identity in this node may be one by its content.
+    /// Not seen before; its local identity may be derived from its content.
     New(Arc<BundleMeta>),
-    /// This very bundle is held.
+    /// The same bundle is held.
     Here(Handle),
-    /// This very bundle was delivered.
+    /// The same bundle was delivered.
     Delivered,
-    /// Its identity is that of another content, and nobody vouches for this one.
+    /// Another content has its identity, and no link vouches for this one.
     Forged,
 }
 
 impl Agent {
-    /// Whether two bundles of one identity are one bundle; `None`: nobody here can tell, as one of them is enciphered on
-    /// its way and there is no key, or its digest was not kept.
+    /// Whether two bundles of one identity are the same; `None` if this cannot be decided: one is encrypted in transit
+    /// and there is no key, or its digest was not kept.
     fn same(&self, a: &BundleMeta, b: &BundleMeta, edge: &mut dyn Edge) -> Option<bool> {
         if !same_primary(a, b) {
             return Some(false);
@@ -37,12 +37,12 @@ impl Agent {
             (0, _) | (_, 0) => None,
             (a, b) => Some(a == b),
         });
-        // Of two ciphertexts, the texts may be one.
+        // Different ciphertexts may have one plaintext.
         same.filter(|same| *same || !sealed)
     }
 
-    /// What a bundle is, as a number that no two contents share but by chance, and that nobody without this node's key can
-    /// aim at; 0: its payload is not in memory and its digest was not kept.
+    /// Keyed hash of a bundle's content: collisions are accidental, since nobody without this node's key can construct
+    /// one; 0 if the payload is not in memory and its digest was not kept.
     pub(crate) fn content(&self, meta: &BundleMeta, edge: &mut dyn Edge) -> u64 {
         let digest = edge.digest(meta);
         if digest == 0 {
@@ -68,11 +68,12 @@ impl Agent {
         for (at, number) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(numbers) {
             *at = number.to_le_bytes();
         }
+        // Bit 1 keeps it from being 0; bit 0 is reserved for the mark of vouched deliveries.
         (hash128(&[&bytes]) as u64 | 2) & !1
     }
 
-    /// Where a bundle that arrives belongs. What nobody vouches for makes room here for what somebody does.
-    /// `strange`: nobody vouches for it. One whose security failed displaces nothing.
+    /// Classifies an arriving bundle. A bundle that is not vouched for gives way to one that is. `strange`: no link
+    /// vouches for it. A bundle whose security check failed displaces no other.
     pub(crate) fn place<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -86,10 +87,12 @@ impl Agent {
         if let Some(held) = self.book.find(bundle.id) {
             let own = held.is_own() && self.is_local(held.bundle.source.node());
             let (here, held) = (held.handle(), held.bundle.clone());
-            // Of what was made here nobody else has another content; a copy that cannot be compared loses nothing.
+            // A bundle made here cannot have another content elsewhere; an incomparable copy therefore counts as the
+            // same.
             let same = self.same(&held, bundle, cx.edge).or(Some(true).filter(|_| own && same_primary(&held, bundle)));
             match (same, self.is_unvouched(here)) {
-                // Its record says that nobody vouches for it, and after a restart it would leave so: it is kept anew.
+                // The record on disk is marked as not vouched for and would return so after a restart: the bundle is
+                // stored again.
                 (Some(true), true) if !strange && counts && self.settings.durable && !self.is_for_members(bundle) => {
                     self.depart(cx, here, Why::Displaced, None);
                 }
@@ -111,7 +114,8 @@ impl Agent {
             return Place::New(bundle.clone());
         };
         if bundle.fragment().is_some() {
-            // Of a piece nobody can tell: who vouches for it is believed, if somebody vouched for the whole.
+            // A fragment cannot be compared with the delivered whole: a vouched one is trusted if the whole was vouched
+            // for.
             return match (strange, delivered.vouched) {
                 (true, _) => Place::Forged,
                 (false, true) => Place::Delivered,
@@ -125,8 +129,8 @@ impl Agent {
         if strange { Place::Forged } else { self.place_beside(bundle, cx.edge) }
     }
 
-    /// Of two contents that somebody vouches for neither can be shown to be false, and whoever passed them on may have
-    /// let them go: the second is another bundle, whose identity in this node is made of its content.
+    /// Places the second of two contents under one identity, both vouched for. Neither can be shown to be false, and
+    /// their senders may have released them: the second one is held under a local identity derived from its content.
     fn place_beside(&mut self, bundle: &Arc<BundleMeta>, edge: &mut dyn Edge) -> Place {
         let Some(beside) = self.beside(bundle, edge) else { return Place::Forged };
         if let Some(held) = self.book.find(beside.id) {
@@ -142,7 +146,7 @@ impl Agent {
         let id = bundle.id ^ hash128(&[&content.to_le_bytes()]);
         (content != 0).then(|| BundleMeta { id, ..bundle.clone() })
     }
-    /// The same for one that another run kept; `None`: it is here already.
+    /// The same for a bundle that an earlier run kept; `None` if it is here already.
     pub(super) fn place_recovered(&self, bundle: &Arc<BundleMeta>, edge: &mut dyn Edge) -> Option<Arc<BundleMeta>> {
         let here = self.book.find(bundle.id).map(|held| held.bundle.clone());
         let delivered = self.is_for_members(bundle).then(|| self.remembered.delivered(bundle.original_id())).flatten();
@@ -159,35 +163,35 @@ impl Agent {
         beside.filter(|beside| self.book.find(beside.id).is_none()).map(Arc::new)
     }
 
-    /// Whether a bundle may have been delivered here.
+    /// Whether a bundle may have been delivered here before.
     fn is_for_members(&self, bundle: &BundleMeta) -> bool {
         self.is_local(bundle.destination_node()) || bundle.is_for_group()
     }
-    /// Whether a bundle that comes, or the one it is a piece of, has an identity that was delivered.
+    /// Whether the identity of a bundle, or of its original, was delivered.
     pub(super) fn has_memory_of(&self, bundle: &BundleMeta) -> bool {
         self.is_for_members(bundle) && self.remembered.delivered(bundle.original_id()).is_some()
     }
-    /// Whether nobody vouches for a bundle that is held, or for what it was joined of.
+    /// Whether no link vouches for a held bundle or for one of its parts.
     pub(super) fn is_unvouched(&self, bundle: Handle) -> bool {
         let strange = |bundle: &Handle| self.book.get(*bundle).is_some_and(|held| held.flags.has(Flags::STRANGE));
         strange(&bundle) || self.fragments.parts(bundle).iter().any(strange)
     }
-    /// Whether a piece of what arrives is one that is held. Of one on disk whose digest was not made, who vouches for it is
-    /// believed, where somebody vouched before: the whole is compared once it is here.
+    /// Whether a piece of an arriving bundle equals a held one. Without a digest of the one on disk, vouched pieces are
+    /// trusted: the whole is compared once it is here.
     pub(super) fn is_same_piece(&self, piece: Handle, bundle: &BundleMeta, strange: bool, edge: &mut dyn Edge) -> bool {
         let Some(held) = self.book.get(piece) else { return false };
         let vouched = !strange && !held.flags.has(Flags::STRANGE);
         self.same(&held.bundle, bundle, edge).unwrap_or(vouched)
     }
 
-    /// Whether a bundle that begins to arrive is held or was delivered, by all that is told of it: in a real node its
-    /// payload is a stand-in, which is like none, in simulations of whole messages the one that comes.
+    /// Whether a bundle that begins to arrive is held or was delivered, judged by its head. In a real node its payload
+    /// is a placeholder, which equals no other; in message-level simulations it is the real one.
     pub(super) fn is_here_or_was(&self, bundle: &BundleMeta, strange: bool, edge: &mut dyn Edge) -> bool {
         if bundle.is_anonymous() {
             return false;
         }
         if let Some(held) = self.known(bundle) {
-            // What is here and unvouched is vouched for once the whole has come.
+            // A held bundle that is not vouched for becomes so only when the whole vouched copy is here.
             let alike = strange == self.is_unvouched(held.handle());
             return alike && self.same(&held.bundle, bundle, edge) == Some(true);
         }
@@ -198,19 +202,19 @@ impl Agent {
         })
     }
 
-    /// Whether this very bundle is held, and durable.
+    /// Whether the same bundle is held and durable.
     pub(super) fn is_durably_here(&self, bundle: &BundleMeta, edge: &mut dyn Edge) -> bool {
         let Some(held) = self.known(bundle).filter(|held| self.is_durable(held)) else { return false };
         self.same(&held.bundle, bundle, edge) == Some(true)
     }
 
-    /// Somebody vouches for a bundle from now on: it counts to whom it says it is of, and a piece is joined with others
-    /// that somebody vouches for, and with no others.
+    /// Marks a held bundle as vouched for: it is charged to its source and previous node, and a fragment joins only
+    /// others that are vouched for.
     fn vouch<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle) {
         for bundle in core::iter::once(bundle).chain(self.fragments.parts(bundle).to_vec()) {
             self.count_as_vouched(bundle);
         }
-        // Strangers' copies hold nothing back that somebody vouches for.
+        // Copies from unauthenticated neighbours must not delay a vouched bundle.
         if self.outbound.waits.ignore_strangers(bundle) {
             self.work.push(Step::Dispatch(bundle));
         }
@@ -244,8 +248,8 @@ impl Agent {
             self.room.fair_share.come(held, limits, &previous_node);
         }
     }
-    /// A bundle nobody vouches for has the identity of one that somebody vouches for: it goes, and nobody is told, for
-    /// whoever is to hear of that identity would take it for the other.
+    /// Removes a bundle that is not vouched for in favour of one that is. No report follows: receivers would take it
+    /// for the other bundle of that identity.
     fn displace<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle) {
         let meta = self.book.get(bundle).map(|held| held.bundle.clone());
         self.event_refused(None, meta.as_deref(), Refusal::NotAcceptable, cx.out);

@@ -1,5 +1,5 @@
-//! Keeping bundles: into the book and to the store, what the store says, and what an earlier run kept. Accepted means
-//! kept: whoever waits for a verdict gets it when the store has spoken.
+//! Storing bundles: into the book and the store, the store's answers, and bundles of an earlier run. Accepted means
+//! kept: verdicts wait for the store's answer.
 
 use crate::agent::Agent;
 use crate::app::AppOutput;
@@ -17,7 +17,7 @@ use farlink_book::{
 };
 
 impl Agent {
-    /// A bundle as it would stand in the book.
+    /// A new bundle as it would stand in the book.
     pub(crate) fn newcomer(&self, now: Instant, bundle: Arc<BundleMeta>, from: PeerId, hop: &HopState) -> Held {
         let expires = now + self.lifetime_here(self.remaining_lifetime(now, &bundle, hop.age_ms));
         let labels = hop.labels.unwrap_or_default();
@@ -34,7 +34,7 @@ impl Agent {
         })
     }
 
-    /// Gives a bundle its number.
+    /// Puts a bundle into the book under a new number.
     pub(crate) fn keep<S: Sink<Output>>(&mut self, new: New, out: &mut S) -> Handle {
         let handle = self.book.keep(new);
         if let Some(held) = self.book.get(handle) {
@@ -51,7 +51,7 @@ impl Agent {
         handle
     }
 
-    /// Takes an admitted bundle into the book and hands it to the store.
+    /// Puts an admitted bundle into the book and hands it to the store.
     // 9171-5.6-1, 5050-5.6-1
     pub(super) fn take_in<S: Sink<Output>>(
         &mut self,
@@ -62,7 +62,8 @@ impl Agent {
     ) -> Handle {
         let mut flags = new.flags;
         flags.set(Flags::DURABLE, !self.settings.durable);
-        // What fails is deleted at once: on disk it would be there after a crash, without the reason to delete it.
+        // A bundle that failed its security check is deleted at once: a record on disk would return after a crash
+        // without the reason for deletion.
         let fails = new.bundle.duties.security().is_some() && !new.bundle.payload.is_stored();
         flags.set(Flags::UNRECORDED, fails);
         let handle = self.keep(
@@ -95,7 +96,7 @@ impl Agent {
         handle
     }
 
-    /// Whether a bundle says that it was made here, and was not.
+    /// Store flag of a bundle that claims this node as source but arrived from elsewhere.
     fn kept_came(&self, held: &Held) -> u32 {
         let came = !held.is_own() && self.is_local(held.bundle.source.node());
         if came { fair_share::KEPT_CAME } else { 0 }
@@ -120,7 +121,7 @@ impl Agent {
         cx.out.push(Output::Put { bundle: held.name(), index, meta: meta.clone() });
     }
 
-    /// Pays debts with the store's answer, or one that does as well.
+    /// Answers everyone who waited for the commit.
     pub(super) fn pay<S: Sink<Output>>(
         &mut self,
         handle: Handle,
@@ -144,12 +145,13 @@ impl Agent {
                 }
             }
         }
+        // Listeners see acceptance only after the sender was answered.
         if result.is_ok() {
             self.event(out, Event::Accepted { bundle: self.number(handle) });
         }
     }
 
-    /// What is owed about a bundle that leaves: it is where it should be.
+    /// Answers everyone who waits for a bundle that leaves: its purpose is fulfilled.
     pub(super) fn pay_all<S: Sink<Output>>(&mut self, handle: Handle, out: &mut S) {
         let Some(number) = self.book.get(handle).map(|held| held.number) else { return };
         if let Some(owed) = self.pending_commits.settle(number).filter(|owed| !owed.debts.is_empty()) {
@@ -161,7 +163,7 @@ impl Agent {
         self.book.get(handle).map_or(BundleHandle(0), Held::name)
     }
 
-    /// What the store says.
+    /// Takes an output of the store.
     pub(crate) fn on_store<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, output: store::Output) {
         match output {
             store::Output::Stored { bundle, payload } => self.on_stored(cx, bundle, payload),
@@ -181,8 +183,7 @@ impl Agent {
                 }
             }
             store::Output::Event(event) => self.event(cx.out, event),
-            // The stack decodes recovered bundles, reads payloads, and keeps spills and disk
-            // operations to itself.
+            // The stack itself handles decoding of recovered bundles, reads of payloads, spills and disk operations.
             _ => {}
         }
     }
@@ -218,6 +219,7 @@ impl Agent {
         held.flags.set(Flags::UNRECORDED, true);
         let sending = held.has(RetentionConstraint::Send);
         self.event_refused(None, Some(&meta), reason, cx.out);
+        // A bundle being sent may still reach the neighbour: the refusal counts only if that fails.
         if sending {
             self.forgo(handle);
             return self.pending_commits.refuse(bundle.0, reason);
@@ -227,7 +229,7 @@ impl Agent {
         self.depart(cx, handle, Why::Deleted(DeleteReason::DepletedStorage), None);
     }
 
-    /// A bundle an earlier run kept; before `Opened`.
+    /// Takes a bundle that an earlier run kept; comes before `Opened`.
     pub(crate) fn on_recovered<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -237,7 +239,7 @@ impl Agent {
         hop: &HopState,
     ) {
         let now = cx.now;
-        // Residence counts through downtime when both ends of it were dated, and can be believed; else as long as the node ran.
+        // Downtime counts as age if both ends of it have a trusted date; otherwise only operating time counts.
         let down_ms = match (index.stored_at, index.ran_ms) {
             (Some(stored_at), _) => self.wall_clock.found(now, stored_at),
             (None, Some(ran_ms)) => self.wall_clock.found_ran(now, ran_ms),
@@ -253,6 +255,7 @@ impl Agent {
         };
         let previous_node = self.neighbours.of_node(hop.previous.node()).map_or(PeerId::NONE, |peer| peer.id);
         let mut flags = Flags(Flags::DURABLE | Flags::SEEN_BEFORE | (index.flags as u8 & fair_share::KEPT_FLAGS));
+        // A bundle that claims this node as source may be trusted only if this node made it.
         if index.flags & fair_share::KEPT_CAME != 0 && previous_node == PeerId::NONE {
             flags.set(Flags::STRANGE, true);
         }
@@ -275,12 +278,13 @@ impl Agent {
         }
         self.event(cx.out, Event::Recovered { bundle });
         self.tell_kept(now, handle, hop.labels);
-        // The node may have died between keeping it and deleting it.
+        // The node may have crashed between commit and deletion.
         self.heed(cx, handle);
     }
 
     fn on_opened<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, counter: u64, last_bundle: u64) {
         self.open = true;
+        // Numbers of shards must not overlap: each begins at its own multiple.
         let first = u64::from(self.settings.shard) * SHARD_NUMBERS;
         self.book.skip_to(last_bundle.max(first));
         let reserve = self.creation.resume(counter.max(first));
@@ -294,7 +298,7 @@ impl Agent {
         }
     }
 
-    /// Tells policies of a bundle that is held from now on, and which label came with it.
+    /// Reports a newly held bundle to policies, with the labels it carried.
     pub(crate) fn tell_kept(&mut self, now: Instant, bundle: Handle, wire: Option<[u32; 2]>) {
         for side in [Side::Router, Side::Control] {
             let news = PolicyEvent::Kept { bundle, wire: wire.map(|labels| labels[side as usize]) };

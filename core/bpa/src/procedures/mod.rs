@@ -1,4 +1,4 @@
-//! The procedures of RFC 9171 section 5, one file each: `impl Agent`, and nothing that is remembered.
+//! The procedures of RFC 9171 section 5, one file each: `impl Agent` without state of their own.
 
 mod deliver;
 mod depart;

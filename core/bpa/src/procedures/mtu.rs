@@ -1,6 +1,5 @@
-//! Links that take no bundle longer than so much: what leaves over them is cut to fit (RFC 9171 5.8),
-//! whole encoded lengths counted. What must not be cut takes another way; where there is none, that is
-//! said once.
+//! Links with an MTU: bundles that leave over them are cut to fit (RFC 9171 5.8), by encoded length. Bundles that must
+//! not be fragmented take another route; if there is none, that is reported once.
 
 use crate::agent::Agent;
 use crate::context::Context;
@@ -11,21 +10,20 @@ use core::ops::Range;
 use farlink_base::{Instant, LinkId, PeerId, Refusal, Sink};
 use farlink_book::{CopyOffer, Handle, Held, RouteDecision};
 
-/// Bytes a hop adds to a bundle beside the name of this node, at most: its age, its hops, its labels, heads.
+/// Most bytes that a hop adds to a bundle beside this node's name: age, hop count, labels, heads.
 const HOP_MAX: u64 = 256;
 
-/// What leaves of a bundle, as far as its length goes.
+/// Part of a bundle that fits a link.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Fitting {
-    /// Which bytes of its payload; `None`: all.
+    /// Range of its payload; `None`: all of it.
     pub range: Option<Range<u64>>,
-    /// Encoded length, with what this hop adds.
+    /// Encoded length, including the fields of this hop.
     pub size: u64,
 }
 
 impl Agent {
-    /// What of a bundle leaves next over a link that takes so many bytes; `None`: nothing of it fits. A
-    /// copy is not cut.
+    /// Next part of a bundle that fits a link of this MTU; `None` if nothing fits. Copies are not fragmented.
     pub(super) fn fitting(
         &self,
         now: Instant,
@@ -42,16 +40,17 @@ impl Agent {
         if size <= most {
             return Some(Fitting { range, size });
         }
-        // A hello is nobody's bundle but its neighbour's, who joins no pieces of it.
+        // The receiver of a hello does not reassemble fragments of it.
         if want.keep || !meta.may_fragment() || self.is_hello(held) {
             return None;
         }
         let Range { start, end } = range.unwrap_or(0..meta.payload.len());
         let last = end.checked_sub(1).filter(|last| *last > start)?;
         let around = size_of(&Some(start..last)).saturating_sub(last - start);
+        // A fragment whose payload is less than a quarter of its overhead would waste the link.
         let payload = most.checked_sub(around).filter(|payload| payload.saturating_mul(4) >= around && *payload > 0)?;
-        // The last piece has what follows a payload (RFC 5050 5.8): where that is what exceeds the link, it leaves with
-        // the last byte, and where it does not even then, no piece leaves at all.
+        // The last fragment carries the blocks behind the payload (RFC 5050 5.8): if these exceed the MTU, they leave
+        // with the last byte alone, and if even that is too long, no fragment leaves at all.
         if size_of(&Some(last..end)) > most {
             return None;
         }
@@ -60,17 +59,17 @@ impl Agent {
         (size <= most).then_some(Fitting { range, size })
     }
 
-    /// Bytes that leaving here adds to a bundle, at most.
+    /// Most bytes that forwarding adds to a bundle here.
     fn hop_bytes(&self) -> u64 {
         HOP_MAX + self.node_id().name_bytes()
     }
-    /// Whether a bundle surely fits a link, or pieces of it do.
+    /// Whether a bundle or its fragments certainly fit a link.
     pub(super) fn surely_fits(&self, held: &Held, link: LinkId) -> bool {
         let Some(most) = self.neighbours.link(link).and_then(|link| link.largest()) else { return true };
         let pieces = held.bundle.may_fragment() && 2 * (held.bundle.overhead() + self.hop_bytes()) <= most;
         pieces || held.size() + self.hop_bytes() <= most
     }
-    /// Links that take nothing of a bundle.
+    /// Links whose MTU no part of the bundle fits.
     pub(super) fn too_narrow(&self, now: Instant, bundle: Handle, edge: &dyn Edge) -> Vec<LinkId> {
         let Some(held) = self.book.get(bundle).filter(|_| self.neighbours.has_narrow()) else { return Vec::new() };
         let want = CopyOffer::give(held, 0);
@@ -79,7 +78,7 @@ impl Agent {
         let narrow = self.neighbours.links().filter(|link| link.largest().is_some_and(|most| !takes(most)));
         narrow.map(|link| link.id).collect()
     }
-    /// Neighbours to whom only these links lead.
+    /// Neighbours reachable only over these links.
     pub(super) fn only_over(&self, narrow: &[LinkId]) -> Vec<PeerId> {
         let only = |id: &PeerId| {
             let peer = self.neighbours.peers().get(*id);
@@ -87,7 +86,7 @@ impl Agent {
         };
         narrow.iter().map(|link| self.neighbours.peer_of(*link)).filter(only).collect()
     }
-    /// A bundle has no way but over a link that takes nothing of it: said once.
+    /// Reports once that a bundle's only route has too small an MTU.
     pub(super) fn say_too_narrow<S: Sink<Output>>(&mut self, bundle: Handle, link: LinkId, out: &mut S) {
         if !self.outbound.waits.note_unfit(&mut self.book, bundle) {
             return;
@@ -95,8 +94,7 @@ impl Agent {
         let Some(meta) = self.book.get(bundle).map(|held| held.bundle.clone()) else { return };
         self.event_refused(Some(link), Some(&meta), Refusal::TooLarge, out);
     }
-    /// Takes a bundle that does not fit out of the queue of its link: it is routed anew. Whether there was
-    /// one.
+    /// Takes a bundle that does not fit out of its link's queue and routes it again. Returns whether there was one.
     pub(super) fn turn_back<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -119,12 +117,12 @@ impl Agent {
     }
 }
 
-/// How a bundle leaves from a queue.
+/// Copy offer of a bundle that leaves from a queue.
 pub(crate) fn wish(held: &Held, copy: bool) -> CopyOffer {
     if copy { CopyOffer::copy(held, 0) } else { CopyOffer::give(held, 0) }
 }
 
-/// A link too narrow that a router chose, where it chose no other.
+/// Link of too small an MTU in a route decision without alternatives.
 pub(crate) fn chosen(way: &RouteDecision, narrow: &[LinkId]) -> Option<LinkId> {
     match way {
         RouteDecision::One(leg) => Some(leg.link).filter(|link| narrow.contains(link)),

@@ -1,4 +1,4 @@
-//! Bundles that begin here (RFC 9171 5.2): what applications want sent, and what this node itself says.
+//! Bundles that originate here (RFC 9171 5.2): requests of applications and records of this node.
 
 use crate::agent::Agent;
 use crate::app::{AppOutput, RequestId, SendRequest};
@@ -14,7 +14,7 @@ use farlink_base::{
 };
 
 impl Agent {
-    /// RFC 9171 5.2: an application wants a bundle sent.
+    /// RFC 9171 5.2: an application's request to send.
     // 9171-5.2-2, 5050-5.2-4
     pub(super) fn on_send<S: Sink<Output>>(
         &mut self,
@@ -50,6 +50,7 @@ impl Agent {
             return refuse(self, Refusal::NotAcceptable, cx.out);
         }
         draft.compressed = self.asks_compressed(cx.now, &draft);
+        // The compressed reports replace individual ones.
         if draft.compressed.is_some() {
             draft.facts.0 &= !(Facts::REPORTS | Facts::STATUS_TIME);
         }
@@ -59,14 +60,14 @@ impl Agent {
         }
     }
 
-    /// An endpoint as other nodes understand it: what "this node" is called is said here (RFC 9758 5.4: `ipn:!.n` never
-    /// leaves). Null where this node has no name of that scheme.
+    /// Form of an endpoint for other nodes: `ipn:!.n`, "this node", never leaves (RFC 9758 5.4). Null if this node has
+    /// no name of that scheme.
     // 9758-5.4-1, 9758-5.4-2, 9758-5.4-4
     fn seen_outside(&self, endpoint: EndpointId) -> EndpointId {
         if endpoint.is_here() { endpoint.canonical(&self.settings.node_ids).unwrap_or_default() } else { endpoint }
     }
 
-    /// What is to be made of a request, and its payload.
+    /// Draft of a requested bundle, and its payload.
     pub(super) fn draft(&self, source: EndpointId, wanted: SendRequest) -> (Draft, Payload) {
         let unreliable = if wanted.reliable { 0 } else { Facts::UNRELIABLE };
         let custody = if self.asks_for_custody(&source, &wanted) { Facts::CUSTODY } else { 0 };
@@ -84,7 +85,7 @@ impl Agent {
         (draft, wanted.payload)
     }
 
-    /// Takes a bundle made here into the node.
+    /// Admits a bundle made here.
     // 9171-5.2-1, 5050-5.2-3
     pub(crate) fn create<S: Sink<Output>>(
         &mut self,
@@ -94,7 +95,7 @@ impl Agent {
     ) -> Result<(), Refusal> {
         let now = cx.now;
         if self.settings.durable && !meta.is_anonymous() {
-            // Its payload may have left memory when somebody brings it back.
+            // Its payload may have left memory when the bundle returns and has to be compared.
             meta.digest = cx.edge.digest(&meta);
         }
         let mut new = self.newcomer(now, Arc::new(meta), PeerId::NONE, &HopState::default());
@@ -105,7 +106,7 @@ impl Agent {
         self.make_room(cx, &new)?;
         let record = new.bundle.is_administrative();
         let handle = self.take_in(cx, new, &HopState::default(), request.map(Debt::Request));
-        // What nodes tell each other, nobody waits for.
+        // Records between nodes are not listed as created: no application waits for them.
         if !record {
             self.event(cx.out, Event::Created { bundle: self.number(handle) });
         }
@@ -114,8 +115,8 @@ impl Agent {
         Ok(())
     }
 
-    /// A creation timestamp for a source here; `None` while numbers are being reserved on disk. What a
-    /// neighbour sent under that source's name is stepped over.
+    /// A creation timestamp for a local source; `None` while numbers are being reserved on disk. Timestamps that a
+    /// neighbour used under that source's name are skipped.
     pub(crate) fn next_creation<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -130,8 +131,8 @@ impl Agent {
         }
     }
 
-    /// A new bundle that nobody here has. A version that says its timestamp otherwise may make it another's, which only
-    /// the bundle shows: that is stepped over too.
+    /// A new bundle with an unused identity. A version that encodes timestamps differently may map two to one, which
+    /// shows only in the finished bundle: such timestamps are skipped, too.
     // 5050-4.5.1-1
     pub(crate) fn make_new<S: Sink<Output>>(
         &mut self,
@@ -148,7 +149,7 @@ impl Agent {
         cx.edge.protect(made)
     }
 
-    /// A creation timestamp nobody else here has.
+    /// A creation timestamp that no other bundle from here has.
     fn next_timestamp<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>) -> Option<CreationTimestamp> {
         let next = self.creation.next(self.wall_clock.utc_at(cx.now));
         let Some(value) = next.reserve else { return next.timestamp };
@@ -156,7 +157,7 @@ impl Agent {
         next.timestamp.or_else(|| self.creation.next(self.wall_clock.utc_at(cx.now)).timestamp)
     }
 
-    /// Reserves numbers, on disk where there is one.
+    /// Reserves sequence numbers, on disk if the store is durable.
     pub(crate) fn reserve<S: Sink<Output>>(&mut self, value: u64, out: &mut S) {
         if self.settings.durable {
             out.push(Output::Store(store::Input::SetCounter { value }));

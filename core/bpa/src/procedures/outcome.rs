@@ -1,4 +1,4 @@
-//! What became of transmissions: confirmed, failed, refused, or unreadable.
+//! Results of transmissions: confirmed, failed, refused, or unreadable.
 
 use crate::agent::Agent;
 use crate::context::Context;
@@ -13,11 +13,11 @@ use farlink_base::layer::SendId;
 use farlink_base::{DeleteReason, Event, Facts, Instant, LinkId, Refusal, Sink};
 use farlink_book::{Flags, Handle, PolicyEvent, RetentionConstraint, RetentionConstraints, Side, Why};
 
-/// Failures in a row after which a neighbour counts as refusing.
+/// Successive failures after which a neighbour counts as refusing.
 const FAILURES_MAX: u8 = 3;
 
 impl Agent {
-    /// The neighbour has it, or it left and the layer cannot know more.
+    /// Takes a confirmation: the neighbour has the bundle, or the layer can give no better answer.
     pub(crate) fn on_sent<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, id: SendId) {
         let Some((sending, last)) = self.end_send(id, cx.out, true) else { return };
         let bundle = sending.bundle;
@@ -33,7 +33,7 @@ impl Agent {
             }
         }
         if self.is_part(bundle, sending.range.as_ref()) {
-            // The rest is offered to whoever got this.
+            // The remainder is offered to the neighbour that got this fragment.
             self.work.push(Step::Offer(bundle));
         } else {
             self.note_has(&sending);
@@ -46,7 +46,7 @@ impl Agent {
         self.after_send(cx, &sending, last);
     }
 
-    /// The bundle leaves if that was all there was to do.
+    /// Lets a bundle leave after its last transmission.
     // 9171-5.4-10, 9171-5.4-11, 5050-3.1-6, 5050-5.4-10, 5050-5.4-11
     pub(crate) fn after_send<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, sending: &Sending, last: bool) {
         let bundle = sending.bundle;
@@ -64,8 +64,8 @@ impl Agent {
         }
     }
 
-    /// Whether nothing holds a bundle but that the store has not answered: sent whole before the disk
-    /// was done. Whoever waits for the disk has no need to any more.
+    /// Whether a bundle waits for the store's answer only: it was sent whole before the commit. A commit is then no
+    /// longer needed.
     pub(crate) fn is_done(&self, bundle: Handle) -> bool {
         const UNCOMMITTED: RetentionConstraints = RetentionConstraints::of(&[RetentionConstraint::Commit]);
         self.book.get(bundle).is_some_and(|held| held.reasons().within(UNCOMMITTED))
@@ -77,7 +77,7 @@ impl Agent {
         }
     }
 
-    /// Ends a transmission; tells whether it was the last reason to hold its bundle.
+    /// Ends a transmission; returns whether nothing else holds its bundle.
     pub(crate) fn end_send<S: Sink<Output>>(
         &mut self,
         id: SendId,
@@ -88,6 +88,7 @@ impl Agent {
         let link = sending.link;
         if let Some(l) = self.neighbours.link_mut(link) {
             l.in_flight = l.in_flight.saturating_sub(1);
+            // While memory is full a link sends one bundle at a time.
             if l.in_flight == 0 && self.room.memory.pressure() == Pressure::Full {
                 self.work.push(Step::Pump(link));
             }
@@ -101,8 +102,8 @@ impl Agent {
         Some((sending, last))
     }
 
-    /// The neighbour keeps the first bytes of a transmission that broke: they are as good as sent, as a fragment. Of
-    /// copies, and of what has a custodian, all goes again.
+    /// Takes the first bytes of a broken transmission as sent, as a fragment. Copies and bundles with a custodian are
+    /// sent again as a whole.
     // 9171-5.8-1
     pub(crate) fn on_sent_in_part<S: Sink<Output>>(&mut self, id: SendId, bytes: u64, out: &mut S) {
         let Some(Sending { bundle, link, range, around, keep: false, .. }) =
@@ -114,12 +115,13 @@ impl Agent {
         let all = 0..held.bundle.payload.len();
         let whole = range.is_none();
         let range = range.unwrap_or(all.clone());
-        // What the payload does not begin in says nothing of it; what follows it was not told either.
+        // Bytes before the payload count for nothing; the blocks behind it were not received, so the last byte goes
+        // again with them.
         let kept = bytes.saturating_sub(around).min((range.end - range.start).saturating_sub(1));
         if kept == 0 || !held.bundle.may_fragment() || held.bundle.facts.has(Facts::CUSTODY) {
             return;
         }
-        // What gets on is no failure.
+        // Progress resets the count of failures.
         held.failures = 0;
         let (length, number) = (kept, held.name());
         if whole {
@@ -133,7 +135,7 @@ impl Agent {
         self.event(out, Event::Fragmented { bundle: number, link, offset: range.start, length });
     }
 
-    /// It did not go through.
+    /// A transmission did not go through.
     pub(crate) fn on_send_failed<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -145,12 +147,12 @@ impl Agent {
         if sending.link == LinkId::TUNNEL {
             return self.tunnel_broken(cx, id, sending.bundle);
         }
-        // The neighbour had it: a bundle that moves is where it should be; a copy was none.
+        // The neighbour already had it: a moving bundle has arrived; a copy was not needed.
         if refused == Some(Refusal::Duplicate) && !sending.keep {
             return self.on_sent(cx, id);
         }
         let bundle = sending.bundle;
-        // It is to go again before the send ends: so it is held all the time.
+        // Routing must hold the bundle before the transmission ends, or it would be released.
         if !sending.keep && self.book.get(bundle).is_some() {
             self.go_again(&sending);
         }
@@ -169,7 +171,7 @@ impl Agent {
         }
         self.tell_failed(now, &sending);
         if last || self.is_done(bundle) {
-            // A copy failed of what somebody else has by now.
+            // The failed copy was of a bundle that another node has by now.
             self.depart(cx, bundle, Why::Forwarded, None);
         } else if sending.keep {
             self.retry_copy(now, &sending);
@@ -179,7 +181,7 @@ impl Agent {
         }
     }
 
-    /// A neighbour has a bundle, whatever its summary said before.
+    /// Notes that a neighbour has a bundle, whatever its summary listed.
     fn note_has(&mut self, sending: &Sending) {
         let Some(meta) = self.book.get(sending.bundle).map(|held| &held.bundle) else { return };
         if self.policies.offers() && !meta.is_anonymous() {
@@ -189,9 +191,9 @@ impl Agent {
         }
     }
 
-    /// Tells policies that labels come back; writes them back where nobody listens.
+    /// Returns labels to the policies, or to the bundle if a policy does not follow the event.
     fn tell_failed(&mut self, now: Instant, sending: &Sending) {
-        // In a tunnel no policy gave anything.
+        // Policies gave no labels to a tunnel.
         if sending.link == LinkId::TUNNEL {
             return;
         }
@@ -207,19 +209,19 @@ impl Agent {
         }
     }
 
-    /// What did not go through is to be routed again: all of it, or its range.
+    /// Routes the failed transmission again: the whole bundle, or its range.
     fn go_again(&mut self, sending: &Sending) {
         if let Some(range) = &sending.range {
             self.outbound.partial_sends.give_back(sending.bundle, range);
         }
-        // What strangers gave back of what somebody vouches for holds back a second way, not the one that failed.
+        // A vouched bundle must not be delayed by copies that unauthenticated neighbours returned.
         if !self.is_unvouched(sending.bundle) {
             self.outbound.waits.ignore_strangers(sending.bundle);
         }
         self.book.hold(sending.bundle, RetentionConstraint::Route);
     }
 
-    /// A copy that failed is offered again: at once after a lost session, else after the back-off.
+    /// Offers a failed copy again: at once after a lost session, else after the back-off.
     fn retry_copy(&mut self, now: Instant, sending: &Sending) {
         let bundle = sending.bundle;
         let Some(held) = self.book.get(bundle) else { return };
@@ -230,8 +232,8 @@ impl Agent {
         self.work.push(Step::Offer(bundle));
     }
 
-    /// A refusal means the neighbour will not have it now; a lost session says nothing of it,
-    /// unless it happens again and again. What is too large goes in smaller pieces.
+    /// Notes a failure. A refusal means the neighbour does not want it now; a lost session means nothing unless it
+    /// repeats. A bundle that is too large is fragmented further.
     fn note_failure(&mut self, now: Instant, sending: &Sending, refused: Option<Refusal>) {
         let (bundle, peer) = (sending.bundle, sending.peer);
         let Some(held) = self.book.get_mut(bundle) else { return };
@@ -254,9 +256,8 @@ impl Agent {
         }
     }
 
-    /// The neighbour takes no bundle of this size: it goes in halves (RFC 9171 5.8), and halves
-    /// that are still too large in halves of those, but none shorter than its head; what is not halved waits until
-    /// it expires.
+    /// Halves the fragment length for a neighbour that takes no bundle of this size (RFC 9171 5.8), repeatedly if
+    /// needed, but not below the length of the head; a bundle that cannot be halved waits until it expires.
     fn halve(&mut self, sending: &Sending) -> bool {
         let Some(held) = self.book.get(sending.bundle) else { return false };
         let sent = sending.range.as_ref().map_or(held.bundle.payload.len(), |range| range.end - range.start);
@@ -267,7 +268,7 @@ impl Agent {
         true
     }
 
-    /// The store refused it while it was being sent, and now that failed: it is not kept.
+    /// Removes a bundle that the store refused during a transmission which then failed.
     pub(crate) fn refuse_at_last<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle) -> bool {
         let Some(held) = self.book.get(bundle).filter(|held| held.sends == 0) else { return false };
         let Some((owed, reason)) = self.pending_commits.take_refused(held.number) else { return false };
@@ -276,7 +277,7 @@ impl Agent {
         true
     }
 
-    /// A payload cannot be read from the store: tried again after a while, unless it is damaged.
+    /// Takes a failed read of a payload: repeated later unless the record is damaged.
     pub(crate) fn on_unreadable<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, what: Reading, for_good: bool) {
         let bundle = match what {
             Reading::Send(id) => self.outbound.transmissions.get(id).map(|sending| sending.bundle),
@@ -305,7 +306,7 @@ impl Agent {
         self.outbound.waits.until(&mut self.book, bundle, at);
     }
 
-    /// A transmission never began.
+    /// Undoes a transmission that never began.
     fn unsend<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, id: SendId) {
         let Some(sending) = self.outbound.transmissions.get(id).cloned() else { return };
         if !sending.keep {
@@ -313,7 +314,7 @@ impl Agent {
         }
         let Some((sending, last)) = self.end_send(id, cx.out, false) else { return };
         if let Some(l) = self.neighbours.link_mut(sending.link).filter(|l| l.takes != Takes::Many) {
-            // The one it takes it did not get.
+            // The link takes one bundle and has not received it.
             l.ready |= l.takes == Takes::One;
             self.work.push(Step::Pump(sending.link));
         }

@@ -1,8 +1,8 @@
-//! Pieces of bundles that are arriving, kept as fragments before the rest is here (RFC 9171 5.8): the neighbour counts what
-//! is acknowledged as held here, should the transfer break.
+//! Pieces of arriving bundles, kept as fragments before the rest is here (RFC 9171 5.8): if the transfer breaks, the
+//! neighbour counts the acknowledged bytes as held here.
 //!
-//! While more arrives, a piece is held for no reason but that (`Whole`): nobody is offered it, and it takes no room but what
-//! the whole was promised. With the whole on disk the pieces go; when the rest does not come, they are fragments like others.
+//! While more arrives, only `Whole` holds a piece: it is not offered, and its room is that reserved for the whole. Once
+//! the whole is on disk the pieces go; if the rest does not come, they become ordinary fragments.
 
 use crate::agent::Agent;
 use crate::context::Context;
@@ -16,8 +16,8 @@ use farlink_base::{BundleMeta, DeleteReason, Event, Facts, HopState, LinkId, Sin
 use farlink_book::{Flags, Handle, New, RetentionConstraint, RetentionConstraints, Why};
 
 impl Agent {
-    /// A piece of an arriving bundle is on disk: it gets a record. Bundles for a group, and those that ask for custody, are
-    /// taken whole or not at all.
+    /// Records a piece of an arriving bundle that is on disk. Group bundles and those that request custody are taken
+    /// whole or not at all.
     pub(crate) fn on_piece<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -34,10 +34,11 @@ impl Agent {
         let strange = hop.unvouched || self.neighbours.is_strange(link);
         if let Some((number, piece)) = self.known(&bundle).map(|held| (held.number, held.handle())) {
             if self.fragments.is_arriving(piece) || !self.is_same_piece(piece, &bundle, strange, cx.edge) {
-                // It goes when its own whole is damaged, and nobody sends these bytes again; or is another's.
+                // Its own whole may prove damaged and take the piece along, and the neighbour would not repeat these
+                // bytes; or it belongs to another bundle.
                 return;
             }
-            // It came before, by a transfer that broke.
+            // It arrived earlier, in a transfer that broke.
             self.fragments.begin_arriving(token);
             if !self.pending_commits.add(number, Debt::Piece(token, promises)) {
                 self.promise(token, promises, cx.out);
@@ -48,8 +49,8 @@ impl Agent {
         let mut new = self.newcomer(cx.now, bundle, from, hop);
         new.flags.set(Flags::STRANGE, strange);
         let full = self.book.len() as u64 >= self.settings.limits.bundles || self.room.memory.refuses(&new);
-        // What is promised cannot be refused any more: it must find room with all pieces there are, should all their
-        // transfers break.
+        // Promised bytes cannot be refused later: the piece must find room beside all other pieces, even if every
+        // transfer breaks.
         if full
             || new.is_tired()
             || self.judge(cx.now, &new).and_then(|()| self.may_join(&new)).is_err()
@@ -78,8 +79,8 @@ impl Agent {
         }
     }
 
-    /// Whether a piece would find room in its shares beside all other pieces, whosever they are. What is promised to a
-    /// whole counts until its transfer ends; then its pieces take that room.
+    /// Whether a piece would fit its shares beside all other pieces. A reservation counts until its transfer ends; then
+    /// its pieces take that room.
     fn share_keeps(&mut self, token: OfferToken, piece: &farlink_book::Held) -> bool {
         let previous_node = self.previous_name(piece.from);
         let (limits, own) = (&self.settings.limits, self.room.reservations.of(token));
@@ -95,14 +96,14 @@ impl Agent {
         }
         keeps
     }
-    /// A piece is durable: what is promised of its bundle grows by it.
+    /// A piece became durable: the promised prefix of its bundle may grow.
     pub(crate) fn promise<S: Sink<Output>>(&mut self, token: OfferToken, promises: (u64, u64), out: &mut S) {
         let promised = self.fragments.arriving().and_then(|arriving| arriving.promise(token, promises));
         if let Some(bytes) = promised {
             out.push(Output::Kept { token, bytes });
         }
     }
-    /// The whole is here: its pieces stay until it is durable.
+    /// The whole is here; its pieces stay until it is durable.
     pub(super) fn pieces_await(&mut self, token: OfferToken, whole: Handle) {
         let has = self.fragments.arriving().is_some_and(|arriving| arriving.is_known(token));
         let Some(number) = self.book.get(whole).map(|held| held.number).filter(|_| has) else { return };
@@ -110,7 +111,7 @@ impl Agent {
             self.pieces_end(token, false);
         }
     }
-    /// No more is arriving: the pieces stay as fragments, or go.
+    /// The transfer ended: the pieces become fragments, or go.
     pub(crate) fn pieces_end(&mut self, token: OfferToken, stay: bool) {
         if self.fragments.arriving().is_some_and(|arriving| arriving.is_known(token)) {
             self.work.push(Step::Pieces(token, stay));
@@ -126,6 +127,7 @@ impl Agent {
                 self.depart(cx, piece, Why::Forwarded, None);
                 continue;
             }
+            // Before its release from `Whole`, so that the fragment is held throughout.
             self.book.hold(piece, RetentionConstraint::Route);
             let last = self.book.release(piece, RetentionConstraint::Whole);
             debug_assert!(!last, "it is to be routed");
@@ -134,7 +136,8 @@ impl Agent {
             self.work.push(Step::Dispatch(piece));
         }
     }
-    /// A piece is one no more: it counts to the shares of its source and its giver. Whether it was one.
+    /// Stops treating a bundle as a piece and charges it to its source and previous node. Returns whether it was a
+    /// piece.
     pub(super) fn ends_arriving(&mut self, piece: Handle) -> bool {
         let ended = self.fragments.arriving().is_some_and(|arriving| arriving.end(piece));
         let limits = &self.settings.limits;
@@ -144,7 +147,7 @@ impl Agent {
         }
         ended
     }
-    /// What the whole was promised counts to no share twice.
+    /// Uncharges a piece: its room is already charged to the whole's reservation.
     fn uncount(&mut self, piece: Handle) {
         if let Some(held) = self.book.get(piece).filter(|held| self.room.fair_share.counts(held, &self.settings.limits))
         {

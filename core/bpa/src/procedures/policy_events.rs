@@ -1,4 +1,4 @@
-//! What the two policies are told, and what they order.
+//! Events for the two policies, and the actions they request.
 
 use crate::agent::Agent;
 use crate::context::Context;
@@ -9,12 +9,12 @@ use farlink_base::{Instant, Sink};
 use farlink_book::{Action, PolicyEvent, Side};
 
 impl Agent {
-    /// The node as its policies see it.
+    /// View of the node for its policies.
     pub(crate) fn seen(&self, now: Instant) -> Seen<'_> {
         seen((&self.book, &self.neighbours, &self.plan), &self.settings, &self.local, now)
     }
 
-    /// Tells both policies, those that want to hear it.
+    /// Passes an event to each policy that subscribed to it.
     pub(crate) fn tell(&mut self, now: Instant, news: &PolicyEvent<'_>) {
         for side in [Side::Router, Side::Control] {
             if self.is_told(side, news) {
@@ -22,7 +22,7 @@ impl Agent {
             }
         }
     }
-    /// Whether a policy is to hear this: it asked for it, and it is not about a hello.
+    /// Whether a policy gets an event: it subscribed, and the event is not about a hello.
     pub(crate) fn is_told(&self, side: Side, news: &PolicyEvent<'_>) -> bool {
         self.policies.wants(side, news)
             && match *news {
@@ -33,13 +33,13 @@ impl Agent {
                 _ => true,
             }
     }
-    /// Tells one policy.
+    /// Passes an event to one policy.
     pub(crate) fn tell_one(&mut self, now: Instant, side: Side, news: &PolicyEvent<'_>) {
         let seen = seen((&self.book, &self.neighbours, &self.plan), &self.settings, &self.local, now);
         self.policies.tell(seen, side, news);
         self.follow_orders(now, side);
     }
-    /// Follows what a policy just ordered: labels and the like at once, the rest as steps.
+    /// Applies a policy's actions: small ones at once, the rest as steps.
     pub(crate) fn follow_orders(&mut self, now: Instant, side: Side) {
         for order in self.policies.orders() {
             match order {
@@ -55,15 +55,16 @@ impl Agent {
                 Action::RerouteAll => self.work.push(Step::RerouteAll),
                 Action::RerouteTo(node) => self.outbound.reroute_scan.to(node),
                 Action::Reask(peer) => self.outbound.offers.reask(&mut self.book, peer),
+                // Other actions may change many bundles: they run within the budget.
                 order => self.work.push(Step::Action(side, order)),
             }
         }
     }
-    /// Follows an order that moves bundles.
+    /// Applies an action that moves bundles.
     pub(crate) fn follow<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, _side: Side, order: Action) {
         match order {
             Action::Reroute(bundle) => self.reroute(cx, bundle),
-            // Policies end no custody, no delivery and no send: the bundle leaves when those end.
+            // Policies cannot end custody, delivery or transmissions: the bundle leaves once those end.
             Action::Delete { bundle, why } => self.give_up(cx, bundle, why),
             Action::Migrate { bundle, to } => self.migrate(bundle, to, cx.out),
             _ => {}

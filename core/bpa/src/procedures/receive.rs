@@ -1,4 +1,4 @@
-//! Taking bundles in from neighbours (RFC 9171 5.6): who is believed, what is refused, what comes again.
+//! Reception of bundles from neighbours (RFC 9171 5.6): trust, refusals, duplicates.
 
 use crate::agent::Agent;
 use crate::context::Context;
@@ -27,13 +27,13 @@ impl Agent {
     ) {
         self.event(out, Event::Malformed { link: Some(link), offset: error.offset, reason: error.reason });
         self.promise_ends(token);
-        // Nobody knows which of its pieces is damaged.
+        // The damage may be in any of its pieces.
         self.pieces_end(token, false);
         out.push(Output::Verdict { token, result: Err(Refusal::NotAcceptable) });
     }
 
-    /// RFC 9171 5.6 step 3, 5.10 step 1: what arrived of a bundle is deleted, and it may have asked to be told, once; its
-    /// head is right.
+    /// RFC 9171 5.6 step 3, 5.10 step 1: an arrived bundle is deleted, and a requested report leaves once; its head is
+    /// valid.
     // 9171-5.6-2, 9171-5.10-1
     pub(crate) fn report_damaged<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: &BundleMeta) {
         let spared = self.known(bundle).is_some() || self.has_memory_of(bundle);
@@ -43,7 +43,7 @@ impl Agent {
         }
     }
 
-    /// What arrived cannot be taken by this node, whoever it is from.
+    /// Refuses an arrived bundle that this node takes from no neighbour.
     pub(crate) fn on_unwanted<S: Sink<Output>>(
         &mut self,
         link: LinkId,
@@ -58,8 +58,8 @@ impl Agent {
         out.push(Output::Verdict { token, result: Err(reason) });
     }
 
-    /// A bundle begins to arrive: what would be refused in the end is refused now; to the rest room
-    /// is promised, but to what may be a hello, which needs none.
+    /// Takes the head of an arriving bundle: refuses at once if it would be refused in the end, else reserves room,
+    /// except for possible hellos, which need none.
     pub(crate) fn on_begun<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -76,10 +76,10 @@ impl Agent {
         self.promise_ends(token);
         let mut new = self.newcomer(now, bundle.clone(), from, hop);
         new.flags.set(Flags::STRANGE, hop.unvouched || self.neighbours.is_strange(link));
-        // Whether it is what is here already nobody knows where its payload is not told yet: it is taken in to be compared.
+        // Without its payload it may or may not equal a held bundle: it is taken in to be compared.
         let same = self.is_here_or_was(&bundle, new.flags.has(Flags::STRANGE), cx.edge);
         let refusal = match self.known(&bundle) {
-            // What is durable here need not come again.
+            // A durable bundle need not be sent again.
             Some(held) if same && self.is_kept(held) && !self.comes_anew(held, from, hop) => Some(Refusal::Duplicate),
             Some(_) => self.judge(now, &new).err(),
             None if same => Some(Refusal::Duplicate),
@@ -102,7 +102,7 @@ impl Agent {
         }
     }
 
-    /// A whole bundle arrived.
+    /// Takes a completely arrived bundle.
     pub(crate) fn on_arrived<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -123,7 +123,7 @@ impl Agent {
         let insecure = bundle.duties.security().is_some();
         if self.was_there(&bundle, from) {
             self.pieces_end(token, false);
-            // What is here of it goes its way.
+            // A held copy is forwarded as usual.
             if self.is_durably_here(&bundle, cx.edge) {
                 return cx.out.push(Output::Verdict { token, result: had(hop) });
             }
@@ -141,7 +141,7 @@ impl Agent {
         let bundle = match place {
             Place::New(bundle) => bundle,
             Place::Delivered => {
-                // The neighbour only missed the acknowledgment.
+                // The neighbour missed the acknowledgment of the first delivery.
                 self.pieces_end(token, false);
                 if !insecure {
                     self.answer_again(cx, &bundle, carrier, hop);
@@ -157,7 +157,7 @@ impl Agent {
                 let kept = self.book.get(known).is_some_and(|held| self.is_kept(held));
                 self.pieces_end(token, !kept);
                 if insecure {
-                    // It only says that it is the one that is here.
+                    // It only claims the identity of the bundle that is here.
                     return cx.out.push(Output::Verdict { token, result: Ok(()) });
                 }
                 self.note_return(known, from, hop);
@@ -165,7 +165,7 @@ impl Agent {
                 return self.on_known(cx, known, token, (from, strange), hop);
             }
         };
-        // What came through a tunnel no neighbour says.
+        // The content of a tunnel is not from the neighbour, so it cannot be its hello.
         if !insecure && !inside && self.take_hello(now, from, &bundle, hop, cx.edge) {
             self.pieces_end(token, false);
             return cx.out.push(Output::Verdict { token, result: Ok(()) });
@@ -177,7 +177,7 @@ impl Agent {
         let admitted = admitted.and_then(|()| self.make_room(cx, &new));
         if let Err(reason) = admitted {
             self.turn_away(cx, link, &bundle, reason);
-            // What was promised of it is kept.
+            // Promised pieces of it stay.
             self.pieces_end(token, true);
             return cx.out.push(Output::Verdict { token, result: Err(reason) });
         }
@@ -198,8 +198,7 @@ impl Agent {
         self.heed(cx, handle);
     }
 
-    /// A bundle is not taken. Of one whose time is over, that is its deletion (RFC 9171 5.5, 5.10): whoever asked to be
-    /// told hears of it.
+    /// Refuses a bundle. For an expired one this is its deletion (RFC 9171 5.5, 5.10), which is reported on request.
     fn turn_away<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -208,7 +207,7 @@ impl Agent {
         reason: Refusal,
     ) {
         self.event_refused(Some(link), Some(bundle), reason, cx.out);
-        // Who is refused tries again.
+        // A refused sender tries again, so the report leaves only once.
         if reason == Refusal::Expired
             && !self.remembered.was_reported(bundle.id)
             && self.report_about(cx, bundle, Status::Deleted, DeleteReason::Expired)
@@ -217,14 +216,15 @@ impl Agent {
         }
     }
 
-    /// RFC 9171 5.6, 4.4.3: what the edge found, what blocks nobody here knows ask for, and hops; then dispatching.
+    /// RFC 9171 5.6, 4.4.3: applies security results, processing flags of unknown blocks and the hop limit, then
+    /// dispatches.
     // 5050-5.6-2, 9171-5.6-4, 9172-5.1.1-9
     pub(super) fn heed<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, handle: Handle) {
         let Some(held) = self.book.get(handle) else { return };
         let meta = &held.bundle;
         let (duties, too_far) = (meta.duties, meta.facts.has(Facts::HOPS) && held.hops > meta.hop_limit);
         if let Some(reason) = duties.security() {
-            // RFC 9172 5.1: taken, so that nobody sends it again, and deleted.
+            // RFC 9172 5.1: accepted, so that the sender does not repeat it, and deleted.
             self.depart(cx, handle, Why::Deleted(reason), None);
         } else if duties.has(Duties::DELETE) {
             self.depart(cx, handle, Why::Deleted(DeleteReason::BlockUnsupported), None);
@@ -235,8 +235,8 @@ impl Agent {
         }
     }
 
-    /// A bundle comes that is here already. It was acknowledged or will be; if all of it is on its
-    /// way out, it is routed anew, so that a late confirmation does not lose it.
+    /// Takes a bundle that is already here. It was acknowledged or will be; if all of it is being sent, it is routed
+    /// again, so that a late confirmation does not lose it.
     fn on_known<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -247,7 +247,7 @@ impl Agent {
     ) {
         let Some(held) = self.book.get(handle) else { return };
         let (anew, number) = (self.comes_anew(held, from, hop), held.number);
-        // Of a whole with parts that are not durable nothing can be promised yet.
+        // A reassembled bundle with parts that are not durable cannot be promised yet.
         let promised = if !self.is_kept(held) {
             Err(Refusal::NoResources)
         } else if anew {
@@ -270,14 +270,14 @@ impl Agent {
         self.hold_back_return(cx, handle, strange);
         if let Some(held) = self.book.get_mut(handle) {
             held.hops = held.hops.max(hop.hops);
-            // Its own labels are under way; it has those it came back with.
+            // Its own labels were given away; it now has those it returned with.
             held.labels = hop.labels.unwrap_or(held.labels);
         }
         self.work.extend([Step::Dispatch(handle), Step::Offer(handle)]);
     }
 
-    /// Whether a bundle that is here comes on a new way, rather than once more from the neighbour
-    /// that missed the acknowledgment; only then is there something to route.
+    /// Whether a held bundle arrived over a new path, rather than once more from a neighbour that missed the
+    /// acknowledgment; only then must it be routed.
     fn comes_anew(&self, held: &Held, from: PeerId, hop: &HopState) -> bool {
         const LEAVING: RetentionConstraints = RetentionConstraints::of(&[
             RetentionConstraint::Send,
@@ -288,13 +288,13 @@ impl Agent {
         leaving && is_on_new_way(held, from, hop)
     }
 
-    /// Whether a bundle that is here stays here: a piece of what is arriving goes when its whole is damaged.
+    /// Whether a held bundle stays: a piece of an arriving bundle goes if its whole is damaged.
     fn is_kept(&self, held: &Held) -> bool {
         self.is_durable(held) && !self.fragments.is_arriving(held.handle())
     }
 
-    /// A bundle that is here comes on another way: whoever had it from this node may have let it go since, so that what
-    /// it said before counts no more.
+    /// A held bundle returned over another path: nodes on the old path may have released it since, so their answers no
+    /// longer count.
     fn note_return(&mut self, bundle: Handle, from: PeerId, hop: &HopState) {
         let back = self.book.get(bundle).filter(|held| is_on_new_way(held, from, hop)).map(|held| held.number);
         if let Some(number) = back {
@@ -302,9 +302,9 @@ impl Agent {
         }
     }
 
-    /// Whether the node that a bundle is for gives it away: it has had it, and some (dtn7-go) pass on what they
-    /// deliver. Sent back, it would be delivered twice, or go to and fro. It is refused: should another node of the same
-    /// name be meant, it is not lost.
+    /// Whether the bundle's own destination forwards it: some nodes (dtn7-go) pass on delivered bundles. Sent back it
+    /// would be delivered twice or loop. It is refused, so that it is not lost if another node of the same name is
+    /// meant.
     fn was_there(&self, bundle: &BundleMeta, from: PeerId) -> bool {
         let node = bundle.destination_node();
         node != NodeId::NULL
@@ -313,16 +313,16 @@ impl Agent {
             && self.neighbours.peers().get(from).is_some_and(|peer| peer.is(node))
     }
 
-    /// A held bundle of the same identity; the book knows none of anonymous bundles (RFC 9171 4.2.3).
+    /// A held bundle of the same identity; anonymous bundles are never found (RFC 9171 4.2.3).
     pub(crate) fn known(&self, bundle: &BundleMeta) -> Option<&Held> {
         self.book.find(bundle.id)
     }
 
-    /// The neighbour a bundle came from: the link's, or what the bundle says on a link nobody named.
+    /// Neighbour that a bundle came from: the link's, or on a link without a name the one in the bundle.
     pub(super) fn previous_node(&mut self, link: LinkId, hop: &HopState) -> PeerId {
         let peer = self.neighbours.peer_of(link);
         let unnamed = self.neighbours.peers().get(peer).is_some_and(|p| p.node == NodeId::NULL);
-        // RFC 9171 4.4.1: a previous node is said by its node ID.
+        // RFC 9171 4.4.1: the block holds the previous node's node ID.
         if unnamed && self.names_another(&hop.previous) {
             self.learn(peer, hop.previous.clone(), farlink_book::Identity::Claimed);
             self.outbound.reroute_scan.to(hop.previous.node());
@@ -330,12 +330,12 @@ impl Agent {
         peer
     }
 
-    /// Who gave a bundle, by name: a neighbour, or the far end of the tunnel that it came out of. Null: nobody knows.
+    /// Name of the previous node: a neighbour, or the far end of the tunnel it came through. Null if unknown.
     pub(super) fn previous_name(&self, from: PeerId) -> EndpointId {
         self.neighbours.peers().get(from).map(Peer::endpoint).or_else(|| self.far_end(from)).unwrap_or_default()
     }
 
-    /// Rules that let a bundle in at all.
+    /// Rules that every new bundle must satisfy.
     pub(crate) fn judge(&self, now: Instant, new: &Held) -> Result<(), Refusal> {
         if self.terminating {
             return Err(Refusal::Terminating);
@@ -347,11 +347,11 @@ impl Agent {
         if meta.destination.is_null() {
             return Err(Refusal::NotAcceptable);
         }
-        // A group is nobody to send (RFC 9171 4.2.5.1.1).
+        // A group cannot be a source (RFC 9171 4.2.5.1.1).
         if meta.source.is_group() {
             return Err(Refusal::NotAcceptable);
         }
-        // RFC 9758 5.4: "this node" means nothing from another one.
+        // RFC 9758 5.4: "this node" has no meaning when it comes from another node.
         // 9758-5.4-2, 9758-5.4-3
         if [&meta.source, &meta.destination, meta.report_to()].into_iter().any(EndpointId::is_here) {
             return Err(Refusal::NotAcceptable);
@@ -363,13 +363,13 @@ impl Agent {
         if local && new.bundle.fragment().is_some() && self.fragments.are_full(new) {
             return Err(Refusal::NoResources);
         }
-        // No want of room: that would hold back all that is like it, and over a stream all that comes after it.
+        // Not `NoResources`: that would delay all similar bundles, and over a stream all that follow.
         let banned = !local && !meta.is_anonymous() && self.remembered.is_banned(meta.id);
         if banned { Err(Refusal::NotAcceptable) } else { Ok(()) }
     }
 
-    /// Takes a neighbour's hello: it is heard and not kept. Others' hellos are no hellos; old ones, and
-    /// those heard before, say nothing.
+    /// Consumes a neighbour's hello, which is not kept. Records of other nodes are not hellos; expired and repeated
+    /// hellos have no effect.
     fn take_hello(
         &mut self,
         now: Instant,
@@ -389,22 +389,21 @@ impl Agent {
         true
     }
 
-    /// Whether a bundle is a record of this neighbour for this node: one of those may be its hello.
+    /// Whether a bundle is a record from this neighbour to this node, and so possibly its hello.
     fn may_be_hello(&self, from: PeerId, bundle: &BundleMeta) -> bool {
         let neighbour = || self.neighbours.peers().get(from).is_some_and(|peer| peer.is(bundle.source.node()));
         bundle.is_administrative() && self.is_local(bundle.destination_node()) && neighbour()
     }
 }
 
-/// Whether a bundle that is here comes from somebody else than it did, or has come further. One that counts no hops, and is
-/// no copy, may have: it is rather sent twice than lost.
+/// Whether a held bundle comes from another neighbour than before, or has travelled further. Without a hop count and
+/// labels it may have: sending it twice is better than losing it.
 fn is_on_new_way(held: &Held, from: PeerId, hop: &HopState) -> bool {
     let further = if held.bundle.facts.has(Facts::HOPS) { hop.hops > held.hops } else { hop.labels.is_none() };
     from != held.from || further
 }
 
-/// The verdict on what is here already: a copy gives its label back, anything else is as good as
-/// kept.
+/// Verdict on a bundle that is already here: a copy is refused so that its label returns; otherwise it counts as kept.
 fn had(hop: &HopState) -> Result<(), Refusal> {
     if hop.labels.is_some() { Err(Refusal::Duplicate) } else { Ok(()) }
 }

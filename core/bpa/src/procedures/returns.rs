@@ -1,4 +1,4 @@
-//! Bundles that come back, held back before they are routed anew ([`Loops`](crate::state::loops::Loops)).
+//! Delay of bundles that come back, before they are routed again ([`Loops`](crate::state::loops::Loops)).
 
 use crate::agent::Agent;
 use crate::context::Context;
@@ -10,18 +10,17 @@ use farlink_base::{BundleMeta, Event, Facts, Instant, Sink};
 use farlink_book::Handle;
 
 impl Agent {
-    /// Whether loops of this bundle end by nothing but its lifetime. Routers that make copies know who had one.
+    /// Whether only the lifetime ends loops of this bundle. Routers that make copies know which nodes had one.
     fn may_loop(&self, bundle: &BundleMeta) -> bool {
         !bundle.facts.has(Facts::HOPS) && !bundle.is_anonymous() && !self.policies.offers()
     }
-    /// A bundle leaves, which may come back.
+    /// Notes a forwarded bundle, which may come back.
     pub(super) fn note_forwarded(&mut self, now: Instant, bundle: Handle, edge: &mut dyn Edge) {
         let Some(held) = self.book.get(bundle).filter(|held| self.may_loop(&held.bundle)) else { return };
         let (tag, strange) = (tag(&held.bundle, edge), self.is_unvouched(bundle));
         self.remembered.loops().forwarded(tag, strange, now);
     }
-    /// A bundle came that this node may have forwarded: then it is held back before it is routed. `strange`: nobody
-    /// vouches for what came.
+    /// Delays an arrived bundle that this node may have forwarded before. `strange`: no link vouches for the arrival.
     pub(super) fn hold_back_return<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle, strange: bool) {
         let now = cx.now;
         let passes = |bundle: &BundleMeta| self.may_loop(bundle) && !self.is_for_us(bundle);
@@ -32,7 +31,7 @@ impl Agent {
         let tag = tag(&held.bundle, cx.edge);
         let mut returns = loops.returned(tag, strange, now);
         if copy && returns.is_none() {
-            // What leaves just now was not forwarded for strangers.
+            // The current departure was not on behalf of an unauthenticated neighbour.
             loops.forwarded(tag, strange, now);
             returns = loops.returned(tag, strange, now);
         }
@@ -42,7 +41,7 @@ impl Agent {
     }
 }
 
-/// Hash of a bundle. An encrypted payload is left out: it may be encrypted differently on each round.
+/// Hash of a bundle. An encrypted payload is left out, because it may be encrypted differently in each round.
 fn tag(meta: &BundleMeta, edge: &mut dyn Edge) -> u64 {
     let digest = if meta.facts.has(Facts::SEALED) { 0 } else { edge.digest(meta) };
     known_by(meta, digest)

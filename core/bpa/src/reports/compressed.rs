@@ -1,7 +1,7 @@
-//! Compressed reporting (CCSDS 734.6-O-1): bundles that carry a compressed reporting block are reported by their
-//! numbers, many in one signal. What is to be told gathers for a while, or until there is enough of it.
+//! Compressed reporting (CCSDS 734.6-O-1): bundles with a compressed reporting block are reported by their numbers,
+//! many in one signal. Reports gather until they are due or enough.
 //!
-//! Numbers of bundles made here go on from the time this node started, so that they never come twice.
+//! Numbers of bundles made here start from the node's start time, so that they are never reused.
 
 use crate::edge::{Item, Numbers};
 use crate::settings::CompressedSettings;
@@ -10,13 +10,13 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use farlink_base::{EndpointId, Instant};
 
-/// Receivers that something is gathered for; beyond that the one that waits longest is told at once.
+/// Receivers with gathered reports; beyond that the longest waiting one is served at once.
 const RECEIVERS_MAX: usize = 1024;
-/// Bundles gathered for all of them; beyond that, the same.
+/// Bundles gathered for all receivers; beyond that the same applies.
 const TOTAL_MAX: u64 = 1 << 16;
-/// Bytes of one signal, about; and of names gathered for one receiver before it is told at once.
+/// Approximate length of one signal, bytes; also the bound on names gathered for one receiver.
 const BYTES_MAX: u64 = 32 << 10;
-/// Bytes of a run of numbers, at most, and of what else is said of a counter.
+/// Most bytes of a range of numbers, and of the rest of a line.
 const RUN_BYTES: u64 = 18;
 const ITEM_BYTES: u64 = 40;
 
@@ -28,15 +28,15 @@ struct Gathered {
     due: Instant,
 }
 
-/// What is gathered to be told.
+/// Gathered reports of all receivers.
 #[derive(Debug)]
 pub(super) struct Compressed {
     pub settings: CompressedSettings,
     gathered: BTreeMap<EndpointId, Gathered>,
     sayings: BTreeSet<(Instant, EndpointId)>,
-    /// Bundles gathered for all.
+    /// Sum of the bundles gathered.
     total: u64,
-    /// The number of the next bundle made here that asks.
+    /// Number of the next bundle made here that requests compressed reports.
     pub(super) next: Option<u64>,
 }
 
@@ -44,13 +44,14 @@ impl Compressed {
     pub fn new(settings: CompressedSettings) -> Self {
         Compressed { settings, gathered: BTreeMap::new(), sayings: BTreeSet::new(), total: 0, next: None }
     }
-    /// A bundle more; it is told with others after a while.
+    /// Adds a bundle to a receiver's gathered reports.
     pub(super) fn gather(&mut self, now: Instant, to: EndpointId, item: Item, number: u64) {
         let due = now + self.settings.delay;
         let gathered = self.gathered.entry(to.clone()).or_insert_with(|| {
             self.sayings.insert((due, to.clone()));
             Gathered { items: BTreeMap::new(), bundles: 0, names: 0, due }
         });
+        // Names are chosen by the senders of bundles, so their length counts, too.
         let names = item.destination.name_bytes() + item.source.name_bytes();
         let ranges = gathered.items.entry(item).or_insert_with(|| {
             gathered.names += names;
@@ -73,11 +74,11 @@ impl Compressed {
         self.sayings.remove(&(before, to.clone()));
         self.sayings.insert((now, to.clone()));
     }
-    /// When something is due.
+    /// Time of the next due signal.
     pub fn next(&self) -> Option<Instant> {
         self.sayings.first().map(|(at, _)| *at)
     }
-    /// Takes what is due: for whom, what, of how many bundles.
+    /// Takes a due receiver with its lines and number of bundles.
     pub fn pop(&mut self, now: Instant) -> Option<(EndpointId, Vec<Said>, u64)> {
         let (_, to) = self.sayings.first().filter(|(at, _)| *at <= now)?.clone();
         self.sayings.pop_first();
@@ -86,10 +87,10 @@ impl Compressed {
         Some((to, gathered.items.into_iter().collect(), gathered.bundles))
     }
 }
-/// Numbers of one counter of which the same is to be said.
+/// Numbers of one counter with the same event.
 pub(super) type Said = (Item, Ranges);
 
-/// In as many signals as it takes.
+/// Splits lines into as many signals as needed.
 pub(super) fn signals(said: &[Said]) -> Vec<Vec<(Item, Numbers)>> {
     let (mut all, mut bytes) = (Vec::from([Vec::new()]), 0);
     for (item, ranges) in said {
@@ -127,7 +128,8 @@ mod tests {
     const LATER: Instant = Instant(5_000_000_000);
 
     #[test]
-    fn what_is_told_gathers_for_a_while_or_until_there_is_enough() {
+    fn items_gather_until_due_or_full() {
+        // Repeated and adjacent numbers merge into ranges.
         let to = EndpointId::ipn(9, 0);
         let mut few = compressed(1000);
         for number in [3, 1, 2, 2, 7] {
@@ -144,9 +146,9 @@ mod tests {
         assert_eq!(many.pop(Instant::ZERO).map(|(.., bundles)| bundles), Some(3), "at once");
     }
 
-    /// Whoever sends bundles chooses the receivers, the sources and the numbers.
     #[test]
-    fn what_is_gathered_is_bounded_whoever_asks_for_it() {
+    fn gathered_items_are_bounded() {
+        // Senders of bundles choose the receivers, the sources and the numbers.
         let mut all = compressed(u64::MAX);
         let mut told = 0;
         for n in 0..200_000 {
@@ -163,7 +165,8 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_is_never_long_and_says_each_number_once() {
+    fn signal_is_short_and_unrepeated() {
+        // Even numbers only: no two of them merge, which is the worst case for the length.
         let mut ranges = Ranges::default();
         (0..10_000).for_each(|n| ranges.insert(2 * n..2 * n + 1));
         let name = EndpointId::dtn(&"x".repeat(500), "in");

@@ -1,4 +1,4 @@
-//! Reporting by numbers (CCSDS 734.6-O-1): what is noted of bundles that ask for it, and the signals it leaves in.
+//! Reporting by numbers (CCSDS 734.6-O-1): events of bundles that request it, and the signals that carry them.
 
 use crate::agent::Agent;
 use crate::context::Context;
@@ -11,7 +11,7 @@ use farlink_base::{BundleMeta, EndpointId, Event, Facts, Instant, Priority, Sink
 use farlink_book::Handle;
 
 impl Agent {
-    /// What happened to a bundle is noted for whoever its block names, where it asks for that.
+    /// Notes an event of a bundle for the receiver named in its block, if the block requests it.
     pub(crate) fn report_compressed(&mut self, now: Instant, meta: &BundleMeta, fate: Fate, edge: &dyn Edge) {
         let Some(compressed) = &self.reports.compressed else { return };
         if meta.is_administrative() || meta.is_anonymous() || meta.fragment().is_some() {
@@ -21,13 +21,13 @@ impl Agent {
         if asks & fate.flag() == 0 || report_to.is_null() || !matches_any(&compressed.settings.to, &report_to) {
             return;
         }
-        // Only its own counter for a destination is named by that.
+        // Only a counter for one destination is identified by that destination.
         let destination = if sequence == 0 { meta.destination.clone() } else { EndpointId::Null };
         if let Some(compressed) = &mut self.reports.compressed {
             compressed.gather(now, report_to, Item { fate, sequence, destination, source }, number);
         }
     }
-    /// The same of a bundle that is held.
+    /// The same for a held bundle.
     pub(crate) fn report_compressed_of(&mut self, now: Instant, bundle: Handle, fate: Fate, edge: &dyn Edge) {
         if self.reports.compressed.is_none() {
             return;
@@ -37,7 +37,7 @@ impl Agent {
         }
     }
 
-    /// What was gathered for a receiver leaves.
+    /// Sends the gathered reports of one receiver.
     pub(crate) fn say_compressed<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -58,8 +58,8 @@ impl Agent {
         }
     }
 
-    /// What a bundle to be made asks for instead of status reports: the number and the flags of its block; `None`:
-    /// nothing of it is to be told in short.
+    /// Request in place of status reports for a new bundle: number and flags of its block; `None` without compressed
+    /// reports.
     pub(crate) fn asks_compressed(&mut self, now: Instant, draft: &Draft) -> Option<(u64, u64)> {
         let facts = draft.facts;
         if draft.version < 7 || draft.report_to.is_null() || draft.source.is_null() {
@@ -77,7 +77,7 @@ impl Agent {
     }
 }
 
-/// Status reports asked for, and their like here.
+/// Status report requests and the corresponding events.
 const REQUESTS: [(u32, Fate); 4] = [
     (Facts::REPORT_RECEPTION, Fate::Received),
     (Facts::REPORT_FORWARDING, Fate::Forwarded),

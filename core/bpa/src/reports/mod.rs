@@ -1,4 +1,4 @@
-//! What this node reports of bundles: status reports (RFC 9171 5.1, 6.1), and many in one (CCSDS 734.6-O-1).
+//! Reports about bundles: status reports (RFC 9171 5.1, 6.1), and many in one (CCSDS 734.6-O-1).
 
 mod compressed;
 mod compressed_out;
@@ -11,7 +11,7 @@ use compressed::{Compressed, Said};
 use core::time::Duration;
 use farlink_base::{EndpointId, Instant};
 
-/// Reports made lately.
+/// Rate limit of reports, and those gathered for compression.
 #[derive(Debug)]
 pub(crate) struct Reports {
     per_second: u32,
@@ -21,7 +21,7 @@ pub(crate) struct Reports {
 }
 
 impl Reports {
-    /// At most so many a second; compressed ones too where there are settings of them.
+    /// Limits reports to this many a second; compressed ones are included if they are configured.
     pub fn new(per_second: u32, compressed: Option<CompressedSettings>) -> Self {
         let compressed = compressed.map(|settings| Box::new(Compressed::new(settings)));
         Reports { per_second, second: Instant::ZERO, made: 0, compressed }
@@ -30,11 +30,11 @@ impl Reports {
     pub fn compresses(&self) -> bool {
         self.compressed.is_some()
     }
-    /// When something gathered is due.
+    /// Time of the next due signal.
     pub fn next(&self) -> Option<Instant> {
         self.compressed.as_ref()?.next()
     }
-    /// Takes what is due: for whom, what, of how many bundles.
+    /// Takes a due receiver with its lines and number of bundles.
     pub fn pop(&mut self, now: Instant) -> Option<(EndpointId, Vec<Said>, u64)> {
         self.compressed.as_mut()?.pop(now)
     }

@@ -1,5 +1,5 @@
-//! Status reports (RFC 9171 5.1, 6.1): only where configured, never about administrative records,
-//! at most so many a second.
+//! Status reports (RFC 9171 5.1, 6.1): only if configured, never about administrative records, and at most a configured
+//! number a second.
 
 use crate::agent::Agent;
 use crate::context::Context;
@@ -11,7 +11,7 @@ use farlink_book::Handle;
 /// Lifetime of reports, ms.
 const LIFETIME_MS: u64 = 86_400_000;
 
-/// The same in short. That a block could not be processed has no word there.
+/// Corresponding event of a compressed report. It has none for a block that could not be processed.
 fn fate_of(status: Status, reason: DeleteReason) -> Option<Fate> {
     match status {
         Status::Received if reason != DeleteReason::Done => None,
@@ -23,7 +23,7 @@ fn fate_of(status: Status, reason: DeleteReason) -> Option<Fate> {
 }
 
 impl Agent {
-    /// Reports about a bundle, if its source asked for it.
+    /// Reports about a bundle, if its source requested it.
     pub(crate) fn report<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -35,7 +35,7 @@ impl Agent {
         self.report_about(cx, &meta, status, reason);
     }
 
-    /// The same of one that is not held; whether it does.
+    /// The same for a bundle that is not held; returns whether it requested the report.
     pub(crate) fn report_about<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -47,7 +47,7 @@ impl Agent {
             self.report_compressed(cx.now, meta, fate, cx.edge);
         }
         let flag = match status {
-            // Blocks that could not be processed are reported whatever the bundle asks for.
+            // Blocks that could not be processed are reported regardless of the bundle's requests.
             Status::Received if reason != DeleteReason::Done => 0,
             Status::Received => Facts::REPORT_RECEPTION,
             Status::Forwarded => Facts::REPORT_FORWARDING,
@@ -58,7 +58,7 @@ impl Agent {
         self.settings.node.status_reports && self.report_if(cx, meta, flag, status, reason)
     }
 
-    /// The same, also where reports are not made otherwise; whether the bundle asks for all of these.
+    /// Reports even if reports are disabled; returns whether the bundle requested all of these.
     pub(crate) fn report_if<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -67,7 +67,7 @@ impl Agent {
         status: Status,
         reason: DeleteReason,
     ) -> bool {
-        // Before the store has said which numbers are taken, nothing new has one.
+        // Before the store was read, no unused sequence number is known.
         if !self.open || !meta.wants_report(flag) || !self.reports.allow(cx.now) {
             return false;
         }
@@ -78,7 +78,7 @@ impl Agent {
         true
     }
 
-    /// Sends an administrative record; whether there was room for it.
+    /// Sends an administrative record; returns whether there was room for it.
     // 9171-6.2-2, 5050-5.1-1, 5050-6.2-3
     pub(crate) fn send_record<S: Sink<Output>>(
         &mut self,
@@ -101,7 +101,7 @@ impl Agent {
             hop_limit: 0,
             compressed: None,
         };
-        // A full store loses reports before it loses data: nothing makes room for them.
+        // A full store loses reports before data: nothing is evicted for them.
         let taken = self.taken().saturating_add(self.room.newcomer);
         let free = self.settings.capacity_bytes.saturating_sub(taken);
         let made = self.make_new(cx, draft, creation, payload);

@@ -1,4 +1,4 @@
-//! Pieces of bundles that are arriving: which bundle each is of, and how many of its first bytes may be promised.
+//! Pieces of arriving bundles: the bundle of each, and the prefix of it that may be promised.
 
 use crate::io::OfferToken;
 use crate::state::ranges::Ranges;
@@ -10,9 +10,9 @@ use farlink_book::Handle;
 #[derive(Debug, Default)]
 struct Held {
     pieces: Vec<Handle>,
-    /// How many are pieces still, and their bytes.
+    /// Number of current pieces, and their bytes.
     size: (u64, u64),
-    /// Bytes of it that are durable: the first ones are promised.
+    /// Durable bytes of the bundle; its contiguous prefix is promised.
     durable: Ranges,
 }
 
@@ -28,28 +28,30 @@ impl Arriving {
     pub const fn new() -> Self {
         Arriving { held: BTreeMap::new(), of: BTreeMap::new(), bytes: 0 }
     }
-    /// A piece more.
+    /// Adds a piece to an arriving bundle.
     pub fn add(&mut self, token: OfferToken, piece: Handle, bytes: u64) {
+        // The first piece of a bundle also begins its tracking.
         let held = self.held.entry(token).or_default();
         held.pieces.push(piece);
         held.size = (held.size.0 + 1, held.size.1 + bytes);
         self.of.insert(piece, (token, bytes));
         self.bytes += bytes;
     }
-    /// Pieces of this arriving bundle are to be promised.
+    /// Begins to track promises for an arriving bundle.
     pub fn begin(&mut self, token: OfferToken) {
         self.held.entry(token).or_default();
     }
-    /// These bytes of an arriving bundle are durable; how many of its first ones may be promised, where those are more
-    /// than before. None once it is over.
+    /// Notes durable bytes of an arriving bundle; returns the new length of its promised prefix if that grew, and
+    /// `None` once the transfer is over.
     pub fn promise(&mut self, token: OfferToken, (start, end): (u64, u64)) -> Option<u64> {
         let durable = &mut self.held.get_mut(&token)?.durable;
+        // Only a prefix may be promised: the sender resumes a broken transfer at one offset.
         let first = |durable: &Ranges| durable.first().filter(|first| first.start == 0).map_or(0, |first| first.end);
         let before = first(durable);
         durable.insert(start..end);
         Some(first(durable)).filter(|promised| *promised > before)
     }
-    /// A piece is one no more; whether it was.
+    /// Stops treating a bundle as a piece; returns whether it was one.
     pub fn end(&mut self, piece: Handle) -> bool {
         let Some((token, bytes)) = self.of.remove(&piece) else { return false };
         self.bytes -= bytes;
@@ -58,7 +60,7 @@ impl Arriving {
         }
         true
     }
-    /// Forgets an arriving bundle; its pieces.
+    /// Forgets an arriving bundle and returns its pieces.
     pub fn take(&mut self, token: OfferToken) -> Vec<Handle> {
         self.held.remove(&token).unwrap_or_default().pieces
     }
@@ -69,19 +71,18 @@ impl Arriving {
     pub fn has(&self, piece: Handle) -> bool {
         self.of.contains_key(&piece)
     }
-    /// Bytes of all of them.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
-    /// Bundles and bytes of all of them beyond what is promised to their wholes.
+    /// Bundles and bytes of all pieces beyond the reservations of their wholes.
     pub fn beyond(&self, promised: impl Fn(OfferToken) -> Option<u64>) -> (u64, u64) {
+        // The reservation of a whole counts as one bundle with its full size.
         self.held.iter().fold((0, 0), |(bundles, bytes), (token, held)| {
             let promised = promised(*token);
             let first = u64::from(promised.is_some());
             (bundles + held.size.0.saturating_sub(first), bytes + held.size.1.saturating_sub(promised.unwrap_or(0)))
         })
     }
-    /// Arriving bundles with pieces.
     #[cfg(any(test, feature = "audit"))]
     pub fn len(&self) -> usize {
         self.held.len()
@@ -95,7 +96,7 @@ mod tests {
     use farlink_base::layer::Ticket;
 
     #[test]
-    fn only_what_follows_on_what_was_promised_is_promised() {
+    fn only_adjacent_pieces_are_promised() {
         let token = |ticket| OfferToken { layer: LayerId(0), ticket: Ticket(ticket) };
         let piece = |slot| Handle { stamp: 1, slot };
         let mut arriving = Arriving::new();

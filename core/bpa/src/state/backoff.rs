@@ -1,7 +1,7 @@
-//! Neighbours without room. What one refuses for want of room would be refused again at once, and so would what
-//! else there is of that source (which may have filled its share there, while others find room): it waits here,
-//! in the order it came. Now and then one is tried; as the neighbour takes bundles of the source again, it is
-//! given more of them. Of expedited bundles a refusal of others says nothing: a neighbour may keep room for them.
+//! Back-off for neighbours without room. A bundle refused for lack of room would be refused again at once, and so would
+//! others of that source (which may have used up its share there, while other sources find room): they wait here in
+//! order of arrival. From time to time one is tried; once the neighbour accepts bundles of the source again, it gets
+//! more. Expedited bundles are kept apart, because a neighbour may reserve room for them.
 
 use crate::state::waits::back_off;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -9,12 +9,12 @@ use alloc::vec::Vec;
 use farlink_base::{BundleMeta, Empty, Instant, NodeId, PeerId, Priority};
 use farlink_book::{Book, Handle};
 
-/// Bundles asked about for each one that the neighbour took.
+/// Bundles tried for each one that the neighbour accepted.
 const AFTER_ONE: usize = 2;
-/// Refusals in a row up to which the oldest is tried again; then each in turn: another may be smaller.
+/// Successive refusals up to which the oldest is tried again; then each in turn, since another may be smaller.
 const SAME_MAX: u8 = 2;
 
-/// Bundles for which a neighbour has room alike: of one source, and expedited or not.
+/// Bundles that share a neighbour's room: of one source, and expedited or not.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Alike {
     source: NodeId,
@@ -22,42 +22,42 @@ pub(crate) struct Alike {
 }
 
 impl Alike {
-    /// What this one is like.
+    /// Group of this bundle.
     pub fn to(bundle: &BundleMeta) -> Alike {
         Alike { source: bundle.source.node(), expedited: bundle.priority == Priority::Expedited }
     }
 }
 
-/// Some at one neighbour.
+/// One group of bundles at one neighbour.
 type Key = (PeerId, Alike);
 
-/// Bundles that one neighbour has no room for.
+/// State of one group at a neighbour without room.
 #[derive(Debug, Default)]
 struct Rest {
-    /// Nothing is sent before.
+    /// Earliest time of the next transmission.
     until: Instant,
-    /// When the next is tried, whatever became of the last.
+    /// Time of the next attempt, independent of the last one's result.
     again: Instant,
-    /// Refusals in a row, one for each rest.
+    /// Successive refusals, one for each back-off.
     times: u8,
-    /// By their numbers: oldest first.
+    /// Waiting bundles by number, oldest first.
     waiting: BTreeMap<u64, Handle>,
-    /// The one tried last.
+    /// Number of the bundle tried last.
     tried: u64,
-    /// Refusals in a row when it was tried.
+    /// Successive refusals at that time.
     times_then: u8,
 }
 
-/// All neighbours without room.
+/// Groups at all neighbours without room.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
     full: BTreeMap<Key, Rest>,
     due: BTreeSet<(Instant, Key)>,
-    /// Where each bundle waits, and its number.
+    /// Group in which each bundle waits, and its number.
     at: BTreeMap<Handle, (Key, u64)>,
 }
 
-/// Most neighbours have room.
+// Most neighbours have room.
 impl Empty for Backoff {
     type From = ();
     const EMPTY: &'static Self = &Backoff { full: BTreeMap::new(), due: BTreeSet::new(), at: BTreeMap::new() };
@@ -67,10 +67,10 @@ impl Empty for Backoff {
 }
 
 impl Backoff {
-    /// A neighbour had no room for one of these.
+    /// A neighbour had no room for a bundle of this group.
     pub fn begin(&mut self, peer: PeerId, alike: Alike, now: Instant) {
         let rest = self.full.entry((peer, alike)).or_default();
-        // What was under way when it began is refused for the same reason.
+        // Bundles under way when the back-off began are refused for the same reason.
         if now < rest.until {
             return;
         }
@@ -86,12 +86,12 @@ impl Backoff {
             rest.again = at;
         }
     }
-    /// Whether none of these is sent to this neighbour now.
+    /// Whether the group is held back from this neighbour now.
     pub fn hold(&self, peer: PeerId, alike: Alike, now: Instant) -> bool {
         self.full.get(&(peer, alike)).is_some_and(|rest| now < rest.until)
     }
-    /// Makes a bundle wait for the first of these neighbours, which refused it, that has no room for what is like it;
-    /// whether there is one.
+    /// Lets a bundle wait for the first of these neighbours that is without room for its group; returns whether there
+    /// is one.
     pub fn wait(&mut self, book: &Book, bundle: Handle, peers: &[PeerId]) -> bool {
         let Some(held) = book.get(bundle) else { return false };
         let (alike, number) = (Alike::to(&held.bundle), held.number);
@@ -102,7 +102,7 @@ impl Backoff {
         }
         true
     }
-    /// It waits no longer.
+    /// Ends a bundle's wait.
     pub fn leave(&mut self, bundle: Handle) {
         if let Some((key, number)) = self.at.remove(&bundle)
             && let Some(rest) = self.full.get_mut(&key)
@@ -110,28 +110,29 @@ impl Backoff {
             rest.waiting.remove(&number);
         }
     }
-    /// The neighbour took one of these: the ones given are to be tried, too.
+    /// The neighbour accepted a bundle of this group: the returned ones are to be tried, too.
     pub fn took(&mut self, peer: PeerId, alike: Alike, now: Instant) -> Vec<Handle> {
+        // Success proves that there is room: the back-off starts over.
         let Some(rest) = self.full.get_mut(&(peer, alike)) else { return Vec::new() };
         (rest.until, rest.times) = (rest.until.min(now), 0);
         let more: Vec<Handle> = rest.waiting.values().take(AFTER_ONE).copied().collect();
         more.iter().for_each(|bundle| self.leave(*bundle));
         more
     }
-    /// When the next is due.
     pub fn next(&self) -> Option<Instant> {
         self.due.first().map(|(at, _)| *at)
     }
-    /// When the neighbour is tried again that a bundle waits for.
+    /// Next attempt at the neighbour that a bundle waits for.
     pub fn due(&self, bundle: Handle) -> Option<Instant> {
         let (key, _) = self.at.get(&bundle)?;
         self.full.get(key).map(|rest| rest.until)
     }
-    /// Takes one that is to be tried. A rest that nothing waits for is over.
+    /// Takes a bundle to be tried. A back-off without waiting bundles ends.
     pub fn pop(&mut self, now: Instant) -> Option<Handle> {
         while let Some((_, key)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
             let rest = self.full.get_mut(&key)?;
-            // One that came to nothing for another reason than room says nothing of the others: it is their turn.
+            // A bundle that failed for another reason than room proves nothing about the others: the next one has its
+            // turn.
             let other = rest.times > SAME_MAX || rest.times == rest.times_then;
             let from = if other { rest.tried.saturating_add(1) } else { 0 };
             let chosen = rest.waiting.range(from..).next().or(rest.waiting.first_key_value());
@@ -148,7 +149,7 @@ impl Backoff {
         }
         None
     }
-    /// The neighbour came up anew: its rests are over, and what waits is tried now.
+    /// The neighbour came up again: its back-offs end, and waiting bundles are tried now.
     pub fn end(&mut self, peer: PeerId, now: Instant) {
         let [first, last] = [(NodeId::NULL, false), (NodeId(u64::MAX), true)];
         let [first, last] = [first, last].map(|(source, expedited)| (peer, Alike { source, expedited }));
@@ -161,7 +162,6 @@ impl Backoff {
             self.come_again(key, now);
         }
     }
-    /// Bundles that wait, and neighbours without room.
     #[cfg(feature = "audit")]
     pub fn len(&self) -> usize {
         assert_eq!(self.due.len(), self.full.len(), "each comes again");
@@ -183,7 +183,8 @@ mod tests {
     }
 
     #[test]
-    fn one_is_tried_after_each_rest_and_two_more_for_each_that_was_taken() {
+    fn each_success_admits_two_more() {
+        // Six bundles of one source wait at one neighbour.
         let (book, handles) = book_with(&[Priority::Normal; 6]);
         let alike = Alike::to(&book.get(handles[0]).unwrap().bundle);
         let mut backoff = Backoff::default();
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn bundle_refused_for_itself_keeps_no_other_waiting() {
+    fn bundle_refusal_delays_no_other() {
         let (book, handles) = book_with(&[Priority::Normal; 2]);
         let alike = Alike::to(&book.get(handles[0]).unwrap().bundle);
         let mut backoff = Backoff::default();
@@ -217,7 +218,7 @@ mod tests {
         for _ in 0..3 {
             let now = backoff.next().unwrap();
             let bundle = backoff.pop(now).unwrap();
-            // Not for want of room: no rest begins.
+            // Not refused for lack of room, so no new back-off begins.
             backoff.wait(&book, bundle, &[PEER]);
             tried.push(bundle);
         }
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn after_three_refusals_in_a_row_another_is_tried() {
+    fn third_refusal_tries_another_bundle() {
         let (book, handles) = book_with(&[Priority::Normal; 2]);
         let alike = Alike::to(&book.get(handles[0]).unwrap().bundle);
         let mut backoff = Backoff::default();

@@ -1,9 +1,9 @@
-//! What a bundle is, beside its identity: the fields of its primary block that never change, as its source wrote them.
+//! Immutable content of a bundle beside its identity: the fields of its primary block as its source wrote them.
 
 use farlink_base::{BundleMeta, EndpointId, Facts, hash128};
 
-/// Whether what the sources of two bundles of one identity wrote into their primary blocks agrees: all but a custodian
-/// (RFC 5050 4.5), and how it is encoded.
+/// Whether the primary blocks of two bundles of one identity agree in all but the custodian (RFC 5050 4.5) and the
+/// encoding.
 // 9171-4.3.1-2
 pub(crate) fn same_primary(a: &BundleMeta, b: &BundleMeta) -> bool {
     let facts = |meta: &BundleMeta| meta.facts.0 & primary_facts(meta.version);
@@ -16,12 +16,12 @@ pub(crate) fn same_primary(a: &BundleMeta, b: &BundleMeta) -> bool {
         && a.report_to() == b.report_to()
 }
 
-/// Which facts are said by the primary block.
+/// Flags that the primary block contains.
 pub(crate) fn primary_facts(version: u8) -> u32 {
     Facts::ADMIN | Facts::REQUESTS | if version == 6 { Facts::CUSTODY } else { 0 }
 }
 
-/// An endpoint in two numbers.
+/// An endpoint as two numbers; names are hashed.
 pub(crate) fn number_of(endpoint: &EndpointId) -> (u64, u64) {
     match endpoint {
         EndpointId::Null => (0, 0),

@@ -1,4 +1,4 @@
-//! Creation timestamps nobody else has (RFC 9171 4.2.7), also without a clock.
+//! Unique creation timestamps (RFC 9171 4.2.7), also without a clock.
 
 use crate::app::{RequestId, SendRequest};
 use alloc::collections::VecDeque;
@@ -6,30 +6,30 @@ use farlink_base::{CreationTimestamp, DtnTime, Empty, Lazy};
 
 /// Sequence numbers reserved on disk at a time.
 const RESERVE: u64 = 10_000;
-/// Requests waiting for a reservation.
+/// Most requests that wait for a reservation.
 const WAITING_MAX: usize = 10_000;
 
-/// Timestamps given so far.
+/// Timestamps assigned so far.
 #[derive(Debug, Default)]
 pub(crate) struct Creation {
     /// Time of the last one, DTN ms, and its sequence number.
     last: (u64, u64),
-    /// First sequence number of each millisecond: no earlier run went so far, so that a clock that was set
-    /// back in between repeats nothing.
+    /// First sequence number of each millisecond: above those of all earlier runs, so that a clock set back between
+    /// runs repeats no timestamp.
     first: u64,
     /// Next number of a node without clock.
     counter: u64,
-    /// Numbers below this are durably reserved.
+    /// Bound of the durably reserved numbers.
     reserved: u64,
-    /// Numbers below this will be.
+    /// Bound of the numbers whose reservation was requested.
     asked: u64,
-    /// Requests waiting for a reservation.
+    /// Requests that wait for a reservation.
     waiting: Lazy<Line>,
 }
 
 #[derive(Debug)]
 struct Line(VecDeque<(RequestId, SendRequest)>);
-/// With a clock, nothing waits.
+// With a clock no request waits.
 impl Empty for Line {
     type From = ();
     const EMPTY: &'static Self = &Line(VecDeque::new());
@@ -38,29 +38,29 @@ impl Empty for Line {
     }
 }
 
-/// A timestamp, or what must happen first.
+/// A timestamp, or the reservation that must precede it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Next {
     /// The timestamp; `None` while numbers are being reserved.
     pub timestamp: Option<CreationTimestamp>,
-    /// Reserve numbers up to this one.
+    /// Bound up to which numbers are to be reserved.
     pub reserve: Option<u64>,
 }
 
 impl Creation {
-    /// Numbers below this one were used by earlier runs; gives up to which to reserve now.
+    /// Starts above the numbers of earlier runs and returns the bound to reserve now.
     pub fn resume(&mut self, counter: u64) -> u64 {
         (self.first, self.counter, self.reserved) = (counter, counter, counter);
         self.asked = counter + RESERVE;
         self.asked
     }
-    /// Numbers below this one are durably reserved.
+    /// Notes the new bound of durably reserved numbers.
     pub fn reserved(&mut self, value: u64) {
         self.reserved = value;
     }
-    /// A timestamp at this wall time; `None`: the node has no clock it trusts. With a clock it does not wait for
-    /// the disk: numbers tell apart what was made at one time before and after a restart, which a lost
-    /// reservation alone does not bring about.
+    /// A timestamp at this wall time; `None` if the node has no trusted clock. With a clock no reservation is awaited:
+    /// bundles of one time before and after a restart differ by number, unless both the reservation and the clock's
+    /// progress were lost.
     // 9171-4.2.7-2, 9171-4.2.7-3, 5050-4.5.1-1
     pub fn next(&mut self, utc: Option<DtnTime>) -> Next {
         let Some(utc) = utc else {
@@ -72,19 +72,19 @@ impl Creation {
             let timestamp = CreationTimestamp { time: DtnTime::UNKNOWN, sequence: self.counter };
             return Next { timestamp: Some(timestamp), reserve };
         };
-        // A clock that steps back must not repeat a timestamp.
+        // RFC 9171 4.2.7: a clock that steps back must not repeat a timestamp.
         self.last = if utc.0 > self.last.0 { (utc.0, self.first) } else { (self.last.0, self.last.1 + 1) };
         let timestamp = CreationTimestamp { time: DtnTime(self.last.0), sequence: self.last.1 };
         Next { timestamp: Some(timestamp), reserve: self.reserve_beyond(self.last.1) }
     }
-    /// Numbers are getting scarce: up to which to reserve.
+    /// Bound to reserve next, once half of the last reservation is used.
     fn reserve_beyond(&mut self, number: u64) -> Option<u64> {
         (number + RESERVE / 2 >= self.asked).then(|| {
             self.asked = self.asked.max(number) + RESERVE;
             self.asked
         })
     }
-    /// A request waits for numbers; given back when too many do.
+    /// Keeps a request until numbers are reserved; returned if too many wait.
     pub fn wait(&mut self, request: RequestId, wanted: SendRequest) -> Result<(), RequestId> {
         if self.waiting.0.len() >= WAITING_MAX {
             return Err(request);
@@ -92,7 +92,7 @@ impl Creation {
         self.waiting.0.push_back((request, wanted));
         Ok(())
     }
-    /// The request that waited longest.
+    /// The longest waiting request.
     pub fn pop_waiting(&mut self) -> Option<(RequestId, SendRequest)> {
         self.waiting.made()?.0.pop_front()
     }
@@ -105,16 +105,18 @@ mod tests {
 
     /// Keeps 9171-4.2.7-2, 9171-4.2.7-3, 5050-4.5.1-1.
     #[test]
-    fn a_clock_that_steps_back_repeats_nothing() {
+    fn clock_step_back_repeats_no_timestamp() {
+        // RFC 9171 4.2.7: sequence numbers distinguish bundles of one creation time.
         let mut creation = Creation::default();
         let mut at = |ms| creation.next(Some(DtnTime(ms))).timestamp.map(|t| (t.time.0, t.sequence));
         assert_eq!([at(5), at(5), at(4), at(6)], [Some((5, 0)), Some((5, 1)), Some((5, 2)), Some((6, 0))]);
     }
 
     #[test]
-    fn a_clock_set_back_between_two_runs_repeats_nothing() {
+    fn restart_with_earlier_clock_repeats_nothing() {
         let mut creation = Creation::default();
         let mut reserved = creation.resume(0);
+        // Several runs at one clock reading stand for a clock set back in between.
         let (at, mut used) = (Some(DtnTime(5)), Vec::new());
         for run in 0..3 {
             for _ in 0..2 * RESERVE {
@@ -134,7 +136,7 @@ mod tests {
 
     /// Keeps 9171-4.2.7-3.
     #[test]
-    fn without_a_clock_no_number_is_used_before_it_is_reserved() {
+    fn numbers_are_reserved_before_use() {
         let mut creation = Creation::default();
         assert_eq!(creation.resume(70), 70 + RESERVE);
         assert_eq!(creation.next(None), Next { timestamp: None, reserve: None });

@@ -1,4 +1,4 @@
-//! Who receives here, what waits for whom, and what is with applications unanswered. Decides nothing about bundles.
+//! Registrations, their queues, and unanswered deliveries. Decides nothing about bundles.
 
 use crate::app::{DeliveryId, RegistrationId};
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -7,54 +7,54 @@ use core::cmp::Reverse;
 use farlink_base::{Empty, EndpointId, Priority};
 use farlink_book::{Book, Handle, Held};
 
-/// Place in an endpoint's line: most urgent first, then first come.
+/// Place in an endpoint's queue: most urgent first, then in order of arrival.
 type Place = (Reverse<Priority>, u64);
 
-/// One endpoint: who receives there, and what nobody took yet. In a group each has a line of its own.
+/// One endpoint with its registrations and the bundles no application took yet. Each member of a group has a queue of
+/// its own.
 #[derive(Debug, Default)]
 struct Endpoint {
     registrations: Vec<RegistrationId>,
     waiting: BTreeMap<Place, Handle>,
 }
 
-/// One registration.
+/// One registration of an application.
 #[derive(Debug)]
 pub(crate) struct Registration {
     pub endpoint: EndpointId,
     window: u32,
-    /// Handed over and not answered, or answered and not durably remembered.
+    /// Deliveries that are unanswered, or answered and not yet durably remembered.
     in_flight: u32,
     pub open: BTreeSet<DeliveryId>,
-    /// Payload bytes of those.
+    /// Payload bytes of the open deliveries.
     bytes: u64,
-    /// What a member of a group is to have next.
+    /// Queue of a group member.
     pub waiting: BTreeMap<Place, Handle>,
 }
 
-/// What a member of a group has of a bundle.
+/// State of a group's bundle for one member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Share {
-    /// It is to have it.
+    /// Still to be delivered.
     Owed,
-    /// It is to have it, and perhaps saw it.
+    /// Still to be delivered, and possibly seen before.
     Again,
-    /// It has it.
+    /// Already delivered to it.
     Had,
 }
 
-/// A delivery that is not answered.
+/// An unanswered delivery.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     registration: RegistrationId,
     bundle: Handle,
-    /// Bytes of its payload.
     bytes: u64,
 }
 
-/// One registration has so large a part, as a divisor, of the bytes that all may leave unanswered.
+/// Divisor: part of all unanswered bytes that one registration may have.
 const REGISTRATION_PART: u64 = 4;
 
-/// Members that left are remembered with a bundle up to so many, or as many as are there.
+/// Departed members remembered with a bundle, unless more are present.
 const GONE_MAX: usize = 16;
 
 /// Endpoints, registrations and deliveries of one node.
@@ -63,13 +63,13 @@ pub(crate) struct Deliveries {
     endpoints: BTreeMap<EndpointId, Endpoint>,
     registrations: BTreeMap<RegistrationId, Registration>,
     open: BTreeMap<DeliveryId, Open>,
-    /// Payload bytes of those.
+    /// Payload bytes of the open deliveries.
     open_bytes: u64,
-    /// The deliveries of each bundle that is with applications, and held still.
+    /// Open deliveries of each bundle that is still held.
     of: BTreeSet<(Handle, DeliveryId)>,
-    /// Who has, or is to have, held bundles for groups with members here.
+    /// State of held group bundles for each member here.
     shares: BTreeMap<Handle, BTreeMap<RegistrationId, Share>>,
-    /// Taken by an application; its window opens when the store has forgotten the bundle.
+    /// Deliveries taken by an application whose window opens once the store has deleted the bundle.
     releasing: BTreeMap<u64, RegistrationId>,
     last: u64,
 }
@@ -87,7 +87,7 @@ impl Deliveries {
         }
     }
 }
-/// A relay delivers nothing.
+// A relay has no deliveries.
 impl Empty for Deliveries {
     type From = ();
     const EMPTY: &'static Self = &Deliveries::new();
@@ -102,12 +102,13 @@ fn place(held: &Held) -> Place {
 
 impl Deliveries {
     pub fn register(&mut self, id: RegistrationId, endpoint: EndpointId, window: u32) {
+        // A window of 0 would never receive anything.
         let (window, open, waiting) = (window.max(1), BTreeSet::new(), BTreeMap::new());
         let registration = Registration { endpoint: endpoint.clone(), window, in_flight: 0, open, bytes: 0, waiting };
         self.registrations.insert(id, registration);
         self.endpoints.entry(endpoint).or_default().registrations.push(id);
     }
-    /// Takes a registration away.
+    /// Removes a registration.
     pub fn unregister(&mut self, id: RegistrationId) -> Option<Registration> {
         let registration = self.registrations.remove(&id)?;
         if let Some(endpoint) = self.endpoints.get_mut(&registration.endpoint) {
@@ -116,7 +117,7 @@ impl Deliveries {
         self.tidy(&registration.endpoint);
         Some(registration)
     }
-    /// Endpoints nobody uses leave nothing.
+    /// Removes an endpoint that is no longer used.
     fn tidy(&mut self, endpoint: &EndpointId) {
         if self.endpoints.get(endpoint).is_some_and(|e| e.registrations.is_empty() && e.waiting.is_empty()) {
             self.endpoints.remove(endpoint);
@@ -126,15 +127,15 @@ impl Deliveries {
         let endpoint = self.endpoints.entry(endpoint).or_default();
         endpoint.waiting.insert(place(held), held.handle());
     }
-    /// Takes a bundle out of its line.
+    /// Removes a bundle from its queue.
     pub fn step_out(&mut self, endpoint: &EndpointId, held: &Held) {
         if let Some(there) = self.endpoints.get_mut(endpoint) {
             there.waiting.remove(&place(held));
         }
         self.tidy(endpoint);
     }
-    /// The next delivery at an endpoint, if a registration has room: in its window, and in the bytes that all may
-    /// leave unanswered and its part of them. Each may have one bundle, however long.
+    /// Next delivery at an endpoint, if a registration has room: in its window, in its part of the unanswered bytes,
+    /// and in their total. Each may have one bundle of any length.
     pub fn next(
         &mut self,
         book: &Book,
@@ -152,7 +153,7 @@ impl Deliveries {
             let bytes = book.get(*bundle).map_or(0, |held| held.bundle.payload.len());
             (r.open.is_empty() || fits(r, bytes)).then_some((r.in_flight, (*id, *place, *bundle, bytes)))
         };
-        // Several share the work: whoever has the fewest gets the next.
+        // Several registrations share the work: the one with the fewest open deliveries is next.
         let ready = e.registrations.iter().filter_map(first).min_by_key(|(in_flight, _)| *in_flight);
         let (_, (registration, place, bundle, bytes)) = ready?;
         self.last += 1;
@@ -169,16 +170,17 @@ impl Deliveries {
         self.of.insert((bundle, delivery));
         Some((registration, delivery, bundle))
     }
-    /// A delivery to no application, but to this node itself.
+    /// Opens a delivery to this node itself instead of an application.
     pub fn open_inside(&mut self, bundle: Handle, bytes: u64) -> DeliveryId {
         self.last += 1;
         let delivery = DeliveryId(self.last);
+        // No registration limits it, but its payload counts as unanswered.
         self.open.insert(delivery, Open { registration: RegistrationId::TUNNEL, bundle, bytes });
         self.open_bytes += bytes;
         self.of.insert((bundle, delivery));
         delivery
     }
-    /// Ends a delivery; its window stays taken.
+    /// Ends a delivery; its window stays closed.
     pub fn end(&mut self, delivery: DeliveryId) -> Option<(RegistrationId, Handle)> {
         let Open { registration, bundle, bytes } = self.open.remove(&delivery)?;
         self.of.remove(&(bundle, delivery));
@@ -189,54 +191,54 @@ impl Deliveries {
         }
         Some((registration, bundle))
     }
-    /// Opens a registration's window by one; gives its endpoint.
+    /// Opens a registration's window by one and returns its endpoint.
     pub fn open_window(&mut self, registration: RegistrationId) -> Option<EndpointId> {
+        // A registration that ended meanwhile has no window to open.
         let r = self.registrations.get_mut(&registration)?;
         r.in_flight = r.in_flight.saturating_sub(1);
         Some(r.endpoint.clone())
     }
-    /// Payload bytes of deliveries that are not answered.
+    /// Payload bytes of unanswered deliveries.
     pub fn unanswered_bytes(&self) -> u64 {
         self.open_bytes
     }
-    /// To whom a delivery went that is not answered, and its bundle.
+    /// Registration and bundle of an unanswered delivery.
     pub fn unanswered(&self, delivery: DeliveryId) -> Option<(RegistrationId, Handle)> {
         self.open.get(&delivery).map(|open| (open.registration, open.bundle))
     }
-    /// Whether the bundle of a delivery is held still.
+    /// Whether the bundle of a delivery is still held.
     pub fn is_held(&self, bundle: Handle, delivery: DeliveryId) -> bool {
         self.of.contains(&(bundle, delivery))
     }
-    /// A bundle leaves. Its bytes are on their way to applications that may not read them for long: the window stays
-    /// taken, and the bytes counted, until they answer.
+    /// A bundle leaves. Its bytes are still on their way to applications, which may read them much later: the window
+    /// stays closed and the bytes counted until they answer.
     pub fn let_go(&mut self, bundle: Handle) {
         for delivery in self.open_of(bundle).collect::<Vec<_>>() {
             self.of.remove(&(bundle, delivery));
         }
     }
-    /// A registration's window opens by one when the store has forgotten this record.
+    /// Ties a registration's window to the deletion of this record.
     pub fn release_with(&mut self, number: u64, registration: RegistrationId) {
         self.releasing.insert(number, registration);
     }
-    /// The store has forgotten a record: whose window opens.
+    /// Registration whose window opens with the deletion of this record.
     pub fn released(&mut self, number: u64) -> Option<RegistrationId> {
         self.releasing.remove(&number)
     }
-    /// The bundle of a delivery.
     pub fn bundle_of(&self, delivery: DeliveryId) -> Option<Handle> {
         self.open.get(&delivery).map(|open| open.bundle)
     }
-    /// Whether a bundle is with an application.
+    /// Whether an application has an open delivery of a bundle.
     pub fn is_open(&self, bundle: Handle) -> bool {
         self.open_of(bundle).next().is_some()
     }
-    /// The deliveries of a bundle that are not answered.
+    /// Unanswered deliveries of a bundle.
     fn open_of(&self, bundle: Handle) -> impl Iterator<Item = DeliveryId> + '_ {
         let all = (bundle, DeliveryId(0))..=(bundle, DeliveryId(u64::MAX));
         self.of.range(all).map(|(_, delivery)| *delivery)
     }
-    /// Notes who is in the group a bundle is for, and puts a durable one into the line of each that is to have it.
-    /// Whether there is one.
+    /// Notes the current members of a bundle's group, and queues a durable bundle for each that lacks it. Returns
+    /// whether there is one.
     pub fn share(&mut self, held: &Held, durable: bool) -> bool {
         let bundle = held.handle();
         let Some(group) = self.endpoints.get(&held.bundle.destination) else { return false };
@@ -244,7 +246,7 @@ impl Deliveries {
         let open: Vec<RegistrationId> = open.map(|open| open.registration).collect();
         let shares = self.shares.entry(bundle).or_default();
         if shares.len() >= group.registrations.len().saturating_mul(2).max(GONE_MAX) {
-            // Members come and go; of those that went it matters only whether one had it.
+            // Members come and go; of departed ones it matters only whether any had the bundle.
             let gone_had =
                 shares.iter().find(|(id, share)| **share == Share::Had && !self.registrations.contains_key(id));
             let gone_had = gone_had.map(|(id, _)| *id);
@@ -261,25 +263,25 @@ impl Deliveries {
         }
         owed
     }
-    /// Changes what a member has of a bundle for its group.
+    /// Changes the state of a group's bundle for one member.
     pub fn set_share(&mut self, bundle: Handle, member: RegistrationId, to: Share) {
         if let Some(share) = self.shares.get_mut(&bundle).and_then(|shares| shares.get_mut(&member)) {
             *share = to;
         }
     }
-    /// Whether some member of a group here has this of a bundle, and is a member still if it is to have it.
+    /// Whether the bundle has this state for any member here.
     pub fn has_share(&self, bundle: Handle, which: impl Fn(RegistrationId, Share) -> bool) -> bool {
         self.shares.get(&bundle).is_some_and(|shares| shares.iter().any(|(id, share)| which(*id, *share)))
     }
-    /// Whether a member of a group here is still to have a bundle.
+    /// Whether any present member still lacks a bundle.
     pub fn owes(&self, bundle: Handle) -> bool {
         self.has_share(bundle, |id, share| share != Share::Had && self.registrations.contains_key(&id))
     }
-    /// Whether a member of a group here had a bundle.
+    /// Whether any member here had a bundle.
     pub fn was_had(&self, bundle: Handle) -> bool {
         self.has_share(bundle, |_, share| share == Share::Had)
     }
-    /// A bundle for a group leaves.
+    /// Removes a group's bundle from all members.
     pub fn unshare(&mut self, held: &Held) {
         for (id, _) in self.shares.remove(&held.handle()).into_iter().flatten() {
             if let Some(r) = self.registrations.get_mut(&id) {
@@ -287,45 +289,45 @@ impl Deliveries {
             }
         }
     }
-    /// How many members, of now and before, are remembered with bundles for groups.
+    /// Number of present and former members remembered with bundles.
     #[cfg(feature = "audit")]
     pub fn members(&self) -> usize {
         self.shares.values().map(BTreeMap::len).sum()
     }
-    /// Bundles for groups with members here.
+    /// Bundles of groups with members here.
     #[cfg(feature = "audit")]
     pub fn shared(&self) -> impl Iterator<Item = Handle> + '_ {
         self.shares.keys().copied()
     }
-    /// Whether it is one of those.
+    /// Whether a bundle is one of those.
     #[cfg(feature = "audit")]
     pub fn is_shared(&self, bundle: Handle) -> bool {
         self.shares.contains_key(&bundle)
     }
-    /// Whether anybody receives there.
+    /// Whether any application registered at an endpoint.
     pub fn has_listener(&self, endpoint: &EndpointId) -> bool {
         self.endpoints.get(endpoint).is_some_and(|e| !e.registrations.is_empty())
     }
-    /// Whether somebody there takes what comes: nothing waits, and so much more would leave at most so much unanswered.
+    /// Whether an application there reads: no bundle waits, and this one would leave at most `most` bytes unanswered.
     pub fn has_reader(&self, endpoint: &EndpointId, bytes: u64, most: u64) -> bool {
         let Some(e) = self.endpoints.get(endpoint).filter(|e| e.waiting.is_empty()) else { return false };
         e.registrations
             .iter()
             .filter_map(|id| self.registrations.get(id))
+            // One open delivery of any length is always allowed, as in `next`.
             .any(|r| r.waiting.is_empty() && (r.open.is_empty() || r.bytes.saturating_add(bytes) <= most))
     }
-    /// Endpoints somebody registered.
+    /// Endpoints with a registration.
     pub fn registered(&self) -> impl Iterator<Item = &EndpointId> {
         self.registrations.values().map(|r| &r.endpoint)
     }
-    /// Bundles in line or with an application.
+    /// Bundles that wait for an application or have an open delivery.
     #[cfg(feature = "audit")]
     pub fn bundles(&self) -> usize {
         let lines = self.endpoints.values().map(|endpoint| endpoint.waiting.len());
         let own = self.registrations.values().map(|registration| registration.waiting.len());
         self.of.len() + lines.chain(own).sum::<usize>()
     }
-    /// Endpoints that somebody receives at, or where something waits.
     #[cfg(feature = "audit")]
     pub fn endpoints(&self) -> usize {
         self.endpoints.len()

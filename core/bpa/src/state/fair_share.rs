@@ -1,10 +1,10 @@
-//! What each giver may fill of the store, so that nobody locks the others out: neighbours nobody configured together,
-//! each source, each neighbour and each application here, and what is kept free for what leaves at once. And what all
-//! of them may fill of memory with heads, which no disk takes over.
+//! Shares of the store, so that no previous node locks out others: one for all unauthenticated neighbours, one for each
+//! source, each neighbour and each local application, and a reserve for bundles that leave at once. Heads of bundles,
+//! which stay in memory, have bounds of their own.
 //!
-//! Two nodes that are full of bundles for each other, and refuse, would wait until lifetimes end. So where room is kept
-//! free, bundles for applications here find some, and no giver fills the rest alone: each may have a multiple of what
-//! it leaves free (dynamic thresholds: Choudhury and Hahne, 1998), of bytes and of the bundles that may be kept.
+//! Two nodes that are full of bundles for each other, and refuse, would wait until lifetimes end. With reserved room,
+//! bundles for local applications find some, and no previous node fills the rest alone: each may have a multiple of the
+//! room that stays free (dynamic thresholds: Choudhury and Hahne, 1998), counted in bytes and in bundles.
 
 use crate::state::quotas::Quotas;
 use alloc::collections::BTreeMap;
@@ -13,20 +13,19 @@ use farlink_base::node::SHORT_HEAD_BYTES;
 use farlink_base::{Empty, EndpointId, NodeId, PeerId, Refusal};
 use farlink_book::{Flags, Held};
 
-/// What the store keeps of a bundle's flags: whose share it counts to, also after a restart.
+/// Flags of a bundle that the store keeps, because shares depend on them after a restart.
 pub(crate) const KEPT_FLAGS: u8 = Flags::STRANGE;
-/// What the store keeps of a bundle that names this node as its source, and was given to it: nothing else tells it
-/// from one made here, where whoever gave it is not known after a restart.
+/// Store flag of a bundle that names this node as source but arrived from elsewhere. Without it such a bundle would
+/// count as made here after a restart, when its previous node is unknown.
 pub(crate) const KEPT_CAME: u32 = 1 << 9;
 
-/// Whom a store's room is shared among: one application that sends more than leaves shuts out no other.
+/// Parties that share the store: an application that sends more than leaves must not shut out others.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum PreviousNode {
     Neighbour(PeerId),
-    /// All neighbours nobody configured together: what such a bundle says of who gave it, after a restart too, proves
-    /// nothing.
+    /// All unauthenticated neighbours together: the previous node named in such a bundle proves nothing.
     Strangers,
-    /// Whatever sends from this endpoint here.
+    /// Local applications that send from this endpoint.
     Application(EndpointId),
 }
 
@@ -40,22 +39,22 @@ impl PreviousNode {
     }
 }
 
-/// Who holds how much.
+/// Amounts that each party holds.
 #[derive(Debug, Default)]
 pub(crate) struct FairShare {
-    /// Bundles and bytes of neighbours nobody configured.
+    /// Bundles and bytes of unauthenticated neighbours.
     strange: (u64, u64),
-    /// Bytes of long heads: of neighbours nobody configured, and of all.
+    /// Bytes of long heads: of unauthenticated neighbours, and of all.
     heads: (u64, u64),
-    /// Bytes of each source, where sources are bounded.
+    /// Bytes of each source, if sources are bounded.
     sources: BTreeMap<NodeId, u64>,
-    /// Bundles and bytes of each giver, where room is kept free.
+    /// Bundles and bytes of each previous node, if room is reserved.
     previous_nodes: BTreeMap<PreviousNode, (u64, u64)>,
-    /// What operators allow.
+    /// Quotas set by the operator.
     pub quotas: Quotas,
 }
 
-/// What a store holds, and may hold.
+/// Contents and bounds of the store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fill {
     pub bundles: u64,
@@ -68,7 +67,7 @@ fn is_strange(held: &Held) -> bool {
     held.flags.has(Flags::STRANGE)
 }
 
-/// Most nodes hold nothing of strangers and bound no source.
+// Most nodes hold no unauthenticated bundles and bound no source.
 impl Empty for FairShare {
     type From = ();
     const EMPTY: &'static Self = &FairShare {
@@ -83,15 +82,15 @@ impl Empty for FairShare {
     }
 }
 
-/// What a bundle's head takes beyond what is a matter of course.
+/// Bytes of a bundle's head beyond the usual length.
 pub(crate) fn long_head(held: &Held) -> u64 {
     held.bundle.head_bytes().saturating_sub(SHORT_HEAD_BYTES)
 }
 
-/// Whether so much more fits beside what is there already.
+/// Whether `more` fits beside the amount already there.
 ///
 /// # Errors
-/// It does not now, or never will.
+/// `NoResources` if it does not fit now, `TooLarge` if it never will.
 fn fits(there: u64, more: u64, most: u64) -> Result<(), Refusal> {
     if more > most {
         Err(Refusal::TooLarge)
@@ -103,11 +102,11 @@ fn fits(there: u64, more: u64, most: u64) -> Result<(), Refusal> {
 }
 
 impl FairShare {
-    /// Whether a bundle counts to anybody's share. What is around another in a tunnel does not: that one does.
+    /// Whether a bundle is charged to any share. The outer bundle of a tunnel is not: the inner one is.
     pub fn is_anyones(held: &Held) -> bool {
         !(held.flags.has(Flags::VIRTUAL) && held.flags.has(Flags::UNRECORDED))
     }
-    /// Whether a bundle is counted at all.
+    /// Whether charging a bundle matters to any bound in force.
     pub fn counts(&self, held: &Held, limits: &Limits) -> bool {
         if !FairShare::is_anyones(held) {
             return false;
@@ -115,14 +114,14 @@ impl FairShare {
         let bounded = limits.source_bytes < u64::MAX || limits.reserved_bytes > 0 || self.quotas.counts();
         bounded || is_strange(held) || long_head(held) > 0
     }
-    /// Whether this newcomer finds room in its share.
+    /// Checks that a new bundle fits its share.
     ///
     /// # Errors
-    /// The share has none now, or never has.
+    /// If the share has no room now, or never has.
     pub fn admit(&self, new: &Held, limits: &Limits) -> Result<(), Refusal> {
         self.admit_beside(new, limits, (0, 0))
     }
-    /// Whether it finds room in its share and every quota beside so many bundles and bytes that are not counted yet.
+    /// Whether a new bundle fits its share and every quota beside this many uncounted bundles and bytes.
     pub fn keeps(
         &self,
         new: &Held,
@@ -138,6 +137,7 @@ impl FairShare {
         let (bundles, bytes) = (self.strange.0.saturating_add(bundles), self.strange.1.saturating_add(bytes));
         if is_strange(new) {
             fits(bytes, size, limits.stranger_bytes)?;
+            // Half of all places stay free for bundles that are vouched for.
             fits(bundles, 1, limits.bundles.div_ceil(2))?;
             fits(self.heads.0, long_head(new), limits.head_bytes / 2)?;
         }
@@ -147,22 +147,23 @@ impl FairShare {
         }
         Ok(())
     }
-    /// Whether whoever gives this newcomer still leaves room for others, where `reserved` bytes are kept free. Of what
-    /// is not, and of the bundles in this proportion, it may have so many times what is free then as there is more of
-    /// it than is kept free.
+    /// Whether the previous node leaves room for others while `reserved` bytes are kept free. Its share of the rest,
+    /// and of the bundles in proportion, may be at most the free amount times the ratio of unreserved to reserved room.
     pub fn leaves_room(&self, new: &Held, fill: Fill, reserved: u64) -> bool {
+        // A previous node without bundles has no entry.
         let (bundles, bytes) = self.previous_nodes.get(&PreviousNode::of(new)).copied().unwrap_or_default();
         let most = fill.capacity.saturating_sub(reserved);
         let (times, part) = (u128::from(most), u128::from(reserved));
         let leaves = |there: u64, all: u64, more: u64, most: u64| {
             let free = most.saturating_sub(all.saturating_add(more));
+            // Cross-multiplied in 128 bits: a division would round away small shares.
             u128::from(there.saturating_add(more)) * part <= u128::from(free) * times
         };
         let places = u128::from(fill.bundles_max) * times / u128::from(fill.capacity.max(1));
         leaves(bytes, fill.bytes, new.size(), most)
             && leaves(bundles, fill.bundles, 1, u64::try_from(places).unwrap_or(u64::MAX))
     }
-    /// A bundle is held from now on.
+    /// Charges a bundle that is now held.
     pub fn come(&mut self, held: &Held, limits: &Limits, previous: &EndpointId) {
         self.quotas.come(held, previous);
         if is_strange(held) {
@@ -171,7 +172,7 @@ impl FairShare {
             self.heads.0 += long_head(held);
         }
         self.heads.1 += long_head(held);
-        // What a stranger writes as its source takes nothing from the one that is named.
+        // A source that an unauthenticated bundle names must not be charged for it.
         if limits.source_bytes < u64::MAX && !is_strange(held) {
             *self.sources.entry(held.bundle.source.node()).or_insert(0) += held.size();
         }
@@ -180,7 +181,7 @@ impl FairShare {
             (*bundles, *bytes) = (*bundles + 1, *bytes + held.size());
         }
     }
-    /// A bundle leaves.
+    /// Uncharges a bundle that leaves.
     pub fn go(&mut self, held: &Held) {
         self.quotas.go(held);
         if is_strange(held) {
@@ -207,10 +208,10 @@ impl FairShare {
             }
         }
     }
-    /// Checks what is counted against these: what is held, and what room is promised to.
+    /// Checks all sums against held bundles and reservations.
     ///
     /// # Panics
-    /// When something does not agree.
+    /// If they do not agree.
     #[cfg(feature = "audit")]
     pub fn audit<'a>(&self, counted: impl Iterator<Item = &'a Held>, limits: &Limits) {
         let mut again = FairShare { quotas: self.quotas.as_before(), ..FairShare::default() };
@@ -227,11 +228,10 @@ impl FairShare {
     fn of(&self, source: NodeId) -> u64 {
         self.sources.get(&source).copied().unwrap_or(0)
     }
-    /// Bundles and bytes of neighbours nobody configured.
+    /// Bundles and bytes of unauthenticated neighbours.
     pub fn strange(&self) -> (u64, u64) {
         self.strange
     }
-    /// Bytes of long heads.
     pub fn heads(&self) -> u64 {
         self.heads.1
     }
@@ -246,7 +246,7 @@ mod tests {
     use farlink_base::Priority;
 
     #[test]
-    fn vouched_bundle_moves_from_strangers_to_its_source() {
+    fn vouched_bundle_is_charged_to_source() {
         let (mut book, handles) = book_with(&[Priority::Normal]);
         let limits = Limits { source_bytes: 1 << 20, reserved_bytes: 1, ..Limits::default() };
         let mut fair_share = FairShare::default();
@@ -260,6 +260,7 @@ mod tests {
         let held = book.get_mut(handles[0]).unwrap();
         held.flags.set(Flags::STRANGE, true);
         let (size, source) = (held.size(), held.bundle.source.node());
+        // The same bundle before and after it is vouched for.
         let copy = |held: &Held, strange: bool| {
             let mut flags = held.flags;
             flags.set(Flags::STRANGE, strange);

@@ -1,7 +1,7 @@
-//! Fragments for this node, by the bundle they are pieces of (RFC 9171 5.9).
+//! Fragments for this node, grouped by their original (RFC 9171 5.9).
 //!
-//! Owns the reasons `Fragment` and `Whole`. The whole is an entry without a record: it refers to
-//! its parts, which stay until it is done with. Pieces of what is arriving are parts of what may come.
+//! Owns the retention constraints `Fragment` and `Whole`. A reassembled bundle is an entry without a record: it refers
+//! to its parts, which stay until it is delivered. Pieces of arriving bundles are parts of a possible whole.
 
 use crate::io::OfferToken;
 use crate::state::arriving::Arriving;
@@ -11,72 +11,73 @@ use alloc::vec::Vec;
 use farlink_base::{BundleMeta, Empty, FragmentInfo, Instant, Lazy, NodeId, Payload};
 use farlink_book::{Book, Flags, Handle, Held, RetentionConstraint};
 
-/// Pieces of one bundle.
+/// Fragments of one content that wait for others.
 #[derive(Debug)]
 struct Joining {
     have: Ranges,
-    /// Parts left: `have` is to be made anew before it is asked.
+    /// Whether parts left, so that `have` must be computed again before use.
     stale: bool,
-    /// Pieces by offset; of those with one offset the longest.
+    /// Fragments by offset and length.
     parts: BTreeMap<(u64, u64), Handle>,
-    /// Length of the longest there was.
+    /// Length of the longest fragment so far.
     longest: u64,
 }
 
 impl Joining {
     fn refresh(&mut self) {
         if core::mem::take(&mut self.stale) {
+            // Ranges cannot forget one part without knowledge of the overlapping ones, so they are built again.
             self.have = Ranges::default();
             self.parts.keys().for_each(|(offset, len)| self.have.insert(*offset..offset + len));
         }
     }
 }
 
-/// What became of a fragment.
+/// Result of adding a fragment.
 #[derive(Debug)]
 pub(crate) enum Joined {
-    /// Others are missing.
+    /// Other fragments are missing.
     Waiting,
-    /// It says nothing new, or cannot be: it may go.
+    /// It adds no bytes, or is invalid: it may go.
     Redundant,
-    /// The whole is here.
+    /// The original is complete.
     Complete {
-        /// The piece with the first byte.
+        /// Fragment with the first byte.
         first: Handle,
-        /// The payload, of the parts'.
+        /// Payload composed of the parts.
         payload: Payload,
-        /// When the first of them expires.
+        /// Earliest expiry among the parts.
         expires: Instant,
-        /// Its parts.
+        /// All parts, by offset.
         parts: Vec<Handle>,
     },
 }
 
-/// A bundle, its length as its fragments give it (one that lies does not spoil the others), whether nobody vouches for
-/// them (they are never joined with others), and which of several contents it is.
+/// Identity of the original; its total length (a false one must not spoil the others); whether its fragments are not
+/// vouched for (the two kinds are never joined); number of the content among several.
 type Original = (u128, u64, bool, u32);
 
 /// Most contents of one identity whose fragments are accepted. Fragments acknowledged earlier are kept beyond it.
 const CONTENTS_MAX: usize = 8;
 
-/// Source that a fragment counts to; `None`: nobody vouches for it, and it counts to all such arrivals together, as what
-/// they name as their source proves nothing.
+/// Source that a fragment is charged to; `None` for fragments that no link vouches for: they share one account, because
+/// the source they name proves nothing.
 type Counts = Option<NodeId>;
 
 fn counts_to(source: NodeId, strange: bool) -> Counts {
     (!strange).then_some(source)
 }
 
-/// Fragments by what they are pieces of, and wholes. Most nodes never see a fragment of theirs.
+/// Fragments by original, and reassembled bundles. Most nodes never receive a fragment addressed to them.
 #[derive(Debug)]
 struct Pieces {
     joining: BTreeMap<Original, Joining>,
     wholes: BTreeMap<Handle, Vec<Handle>>,
-    /// The whole of each part.
+    /// Reassembled bundle of each part.
     whole_of: BTreeMap<Handle, Handle>,
-    /// Fragments that wait, by whom they count to.
+    /// Waiting fragments by account.
     shares: BTreeMap<Counts, usize>,
-    /// Pieces of what is arriving.
+    /// Pieces of arriving bundles.
     arriving: Arriving,
 }
 impl Pieces {
@@ -106,7 +107,7 @@ impl Empty for Pieces {
     }
 }
 
-/// All fragments waiting, and all wholes that refer to theirs.
+/// All waiting fragments and all reassembled bundles.
 #[derive(Debug)]
 pub(crate) struct Fragments {
     pieces: Lazy<Pieces>,
@@ -114,7 +115,7 @@ pub(crate) struct Fragments {
     most: usize,
 }
 
-/// Whether two pieces say the same of the bundle that they are of, but for their places.
+/// Whether two fragments agree on the fields of their original.
 fn same_original(a: &BundleMeta, b: &BundleMeta) -> bool {
     (a.lifetime_ms, &a.destination, a.report_to()) == (b.lifetime_ms, &b.destination, b.report_to())
 }
@@ -124,21 +125,21 @@ fn place(held: &Held) -> Option<FragmentInfo> {
 }
 
 impl Fragments {
-    /// At most this many wait.
     pub fn new(most: usize) -> Self {
         Fragments { pieces: Lazy::default(), waiting: 0, most }
     }
-    /// Whether no more like this one are taken: what was taken is kept. A source that has three times as many as there is
-    /// room for has its share: what never completes leaves room to others. Arrivals that nobody vouches for are like one
-    /// source, and leave half of all places to others.
+    /// Whether the account of a new fragment is full; waiting fragments stay. An account with three times as many
+    /// fragments as there are free places is full, so that incomplete bundles leave room for others. Fragments that are
+    /// not vouched for share one account, which gets at most half of all places.
     pub fn are_full(&self, new: &Held) -> bool {
         let strange = new.flags.has(Flags::STRANGE);
         let share = counts_to(new.bundle.source.node(), strange);
         let taken = self.pieces.shares.get(&share).copied().unwrap_or(0);
+        // The more fragments wait altogether, the smaller each account's bound becomes.
         let free = self.most.saturating_sub(self.waiting);
         taken >= free.saturating_mul(3) || (strange && taken >= self.most.div_ceil(2))
     }
-    /// A fragment for this node.
+    /// Adds a fragment addressed to this node.
     // 9171-5.7-2, 5050-5.7-2
     pub fn add(&mut self, book: &mut Book, bundle: Handle) -> Joined {
         let Some((held, at)) = book.get(bundle).and_then(|held| Some((held, place(held)?))) else {
@@ -155,6 +156,7 @@ impl Fragments {
             longest: 0,
         });
         joining.refresh();
+        // A fragment that ends behind the total length is invalid; a covered one adds nothing.
         if range.end > at.total || joining.have.covers(&range) {
             if joining.parts.is_empty() {
                 self.pieces.joining.remove(&original);
@@ -170,7 +172,8 @@ impl Fragments {
         book.hold(bundle, RetentionConstraint::Fragment);
         if complete { self.complete(book, original) } else { Joined::Waiting }
     }
-    /// True if a fragment belongs to a waiting content, or fewer than [`CONTENTS_MAX`] wait; vouched and other fragments are counted apart.
+    /// Whether a fragment belongs to a waiting content, or fewer than [`CONTENTS_MAX`] wait; vouched and other
+    /// fragments are counted apart.
     pub fn have_room_for(&self, book: &Book, new: &Held) -> bool {
         let Some(at) = place(new) else { return true };
         let contents = || self.contents(new.bundle.original_id(), at.total, new.flags.has(Flags::STRANGE));
@@ -187,12 +190,13 @@ impl Fragments {
         let first = taken.take_while(|(number, (content, _))| content.3 == *number).count();
         (id, at.total, strange, first as u32)
     }
-    /// Of which content a piece is: bytes that two pieces of one content both have are the same, as far as they are in
-    /// memory. `None`: of none that waits.
+    /// Waiting content that a fragment belongs to: overlapping bytes must agree as far as they are in memory. `None` if
+    /// it belongs to no waiting content.
     fn content_of(&self, book: &Book, held: &Held, at: FragmentInfo) -> Option<Original> {
         let (id, strange) = (held.bundle.original_id(), held.flags.has(Flags::STRANGE));
         let agrees = |joining: &Joining| {
             let end = at.offset.saturating_add(held.bundle.payload.len());
+            // Fragments overlap only if they begin within the longest fragment's length before this one.
             let first = joining.parts.values().next().and_then(|part| book.get(*part));
             let before = joining.parts.range(..(end, 0)).rev();
             let beside = before.take_while(|((offset, _), _)| offset.saturating_add(joining.longest) > at.offset);
@@ -206,7 +210,7 @@ impl Fragments {
         };
         self.contents(id, at.total, strange).find(|(_, joining)| agrees(joining)).map(|(content, _)| *content)
     }
-    /// Which content a piece that waits is joined to.
+    /// Content that a waiting fragment was added to.
     fn joined_to(&self, held: &Held) -> Option<Original> {
         let at = place(held)?;
         let key = (at.offset, held.bundle.payload.len());
@@ -224,6 +228,7 @@ impl Fragments {
             let Some(held) = book.get(*part) else { continue };
             self.pieces.leaves(counts_to(held.bundle.source.node(), original.2));
             let have = payload.len();
+            // Overlapping bytes are taken from the earlier fragment only.
             if offset + len > have {
                 payload.append(held.bundle.payload.slice(have - offset, len - (have - offset)));
             }
@@ -231,6 +236,7 @@ impl Fragments {
         }
         let parts: Vec<Handle> = joining.parts.into_values().collect();
         for part in &parts {
+            // In this order, so that each part is held throughout.
             book.hold(*part, RetentionConstraint::Whole);
             let last = book.release(*part, RetentionConstraint::Fragment);
             debug_assert!(!last, "it is part of a whole");
@@ -240,31 +246,31 @@ impl Fragments {
             None => Joined::Waiting,
         }
     }
-    /// Pieces that wait, of a bundle that came as a whole.
+    /// Waiting fragments of a bundle that arrived whole.
     pub fn of(&self, original: u128) -> Vec<Handle> {
         let joining = self.pieces.joining.range((original, 0, false, 0)..=(original, u64::MAX, true, u32::MAX));
         joining.flat_map(|(_, joining)| joining.parts.values().copied()).collect()
     }
-    /// What is here of the bundle that a fragment is a piece of: fragments, their bytes, all bytes.
+    /// Progress of the original of a fragment: number of fragments, their bytes, all bytes.
     pub fn have(&self, held: &Held) -> Option<(usize, u64, u64)> {
         let at = place(held)?;
         let joining = self.pieces.joining.get(&self.joined_to(held)?)?;
         Some((joining.parts.len(), joining.have.len(), at.total))
     }
-    /// The whole that refers to these parts.
+    /// Notes the parts of a reassembled bundle.
     pub fn refer(&mut self, whole: Handle, parts: Vec<Handle>) {
         self.pieces.whole_of.extend(parts.iter().map(|part| (*part, whole)));
         self.pieces.wholes.insert(whole, parts);
     }
-    /// The parts a whole refers to.
+    /// Parts of a reassembled bundle.
     pub fn parts(&self, whole: Handle) -> &[Handle] {
         self.pieces.wholes.get(&whole).map_or(&[], Vec::as_slice)
     }
-    /// The whole a part belongs to.
+    /// Reassembled bundle that a part belongs to.
     pub fn whole_of(&self, part: Handle) -> Option<Handle> {
         self.pieces.whole_of.get(&part).copied()
     }
-    /// Ends a joined bundle; its fragments wait for reassembly again.
+    /// Dissolves a reassembled bundle; its fragments wait for reassembly again.
     pub fn dissolve(&mut self, book: &mut Book, whole: Handle) -> Vec<Handle> {
         let parts = self.take_parts(whole);
         for part in &parts {
@@ -274,27 +280,27 @@ impl Fragments {
         }
         parts
     }
-    /// Pieces of what is arriving.
+    /// Pieces of arriving bundles, if there ever were any.
     pub fn arriving(&mut self) -> Option<&mut Arriving> {
         self.pieces.made().map(|pieces| &mut pieces.arriving)
     }
-    /// A piece of what is arriving is held from now on, for no reason but that.
+    /// Adds a piece of an arriving bundle, held for that alone.
     pub fn begin_piece(&mut self, token: OfferToken, piece: Handle, bytes: u64) {
         self.pieces.arriving.add(token, piece, bytes);
     }
-    /// Pieces of what is arriving were here before.
+    /// Notes an arriving bundle whose pieces were here before.
     pub fn begin_arriving(&mut self, token: OfferToken) {
         self.pieces.arriving.begin(token);
     }
-    /// Bytes of pieces of what is arriving.
+    /// Bytes of all pieces of arriving bundles.
     pub fn arriving_bytes(&self) -> u64 {
         self.pieces.arriving.bytes()
     }
-    /// Whether a bundle is a piece of what is arriving.
+    /// Whether a bundle is a piece of an arriving one.
     pub fn is_arriving(&self, piece: Handle) -> bool {
         self.pieces.arriving.has(piece)
     }
-    /// The whole is done with: its parts may go.
+    /// Releases the parts of a reassembled bundle that is delivered.
     // 9171-5.9-2, 5050-5.9-2
     pub fn take_parts(&mut self, whole: Handle) -> Vec<Handle> {
         let Some(pieces) = self.pieces.made() else { return Vec::new() };
@@ -304,7 +310,6 @@ impl Fragments {
         }
         parts
     }
-    /// Originals being collected, and wholes.
     #[cfg(feature = "audit")]
     pub fn len(&self) -> usize {
         let waiting = self.pieces.joining.values().map(|joining| joining.parts.len()).sum();
@@ -318,12 +323,12 @@ impl Fragments {
         );
         self.pieces.joining.len() + self.pieces.wholes.len() + self.pieces.arriving.len()
     }
-    /// Whether a fragment is among those that wait.
+    /// Whether a fragment is among the waiting ones.
     #[cfg(feature = "audit")]
     pub fn is_joining(&self, held: &Held) -> bool {
         self.joined_to(held).is_some()
     }
-    /// A fragment leaves.
+    /// Removes a fragment that leaves.
     pub fn forget(&mut self, held: &Held) {
         let Some(at) = place(held).filter(|_| held.has(RetentionConstraint::Fragment)) else { return };
         let Some(original) = self.joined_to(held) else { return };

@@ -1,29 +1,28 @@
-//! Bundles that come back: a loop of routes forwards a bundle that counts no hops as fast as its links go, until its lifetime
-//! ends. What was forwarded lately is remembered, so that a return is known though the bundle was let go; each one is
-//! held back for twice as long as the one before, from a second to 64 s.
+//! Bundles that come back: a routing loop forwards a bundle without a hop count as fast as its links allow until its
+//! lifetime ends. Forwarded bundles are remembered for a while, so that a return is recognised after the bundle left;
+//! each return is delayed for twice as long as the one before, from 1 s to 64 s.
 //!
-//! Anybody can write an identity: what returns is the same content (decision 0035), and what nobody vouches for is
-//! remembered apart, so that strangers make none but strangers' bundles wait, and push out none but theirs.
+//! Anyone can write an identity: only the same content counts as a return (decision 0035). Bundles that are not vouched
+//! for are remembered apart, so that they neither delay vouched ones nor evict them from the table.
 
 use alloc::vec::Vec;
 use core::time::Duration;
 use farlink_base::{BundleMeta, Instant};
 
-/// Bundles remembered at most that somebody vouched for: 256 KiB. One that others push out before it is back is
-/// forwarded at once.
+/// Most vouched bundles remembered: 256 KiB. A bundle evicted before it returns is forwarded at once.
 const VOUCHED_MAX: usize = 1 << 14;
-/// The same of those that nobody vouched for: 128 KiB.
+/// The same for bundles that are not vouched for: 128 KiB.
 const STRANGE_MAX: usize = 1 << 13;
-/// As many are made with the first; twice as many whenever they are full.
+/// Initial number of slots, doubled whenever they are full.
 const SLOTS_MIN: usize = 1 << 6;
-/// A bundle that is not back within this time was not in a loop: twice the longest that four nodes hold it back.
+/// Time after which a bundle was not in a loop: twice the longest delay of four nodes.
 const REMEMBERED: Duration = Duration::from_secs(512);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
     /// Hash from [`known_by`]; 0: free slot.
     tag: u64,
-    /// When it was forwarded last, in seconds.
+    /// Time it was last forwarded, s.
     at_s: u32,
     returns: u8,
 }
@@ -36,23 +35,23 @@ fn seconds(at: Instant) -> u32 {
     u32::try_from(at.as_nanos() / 1_000_000_000).unwrap_or(u32::MAX)
 }
 
-/// Bundles without a hop count that were forwarded lately.
+/// Recently forwarded bundles without a hop count, of one kind.
 #[derive(Debug)]
 struct Table {
     slots: Vec<Slot>,
     used: usize,
     most: usize,
-    /// True if entries that have returned may be replaced, too. Otherwise a sender who sends each bundle twice would occupy
-    /// the whole table.
+    /// Whether entries that have returned may be replaced, too. Otherwise a sender who sends each bundle twice would
+    /// occupy the whole table.
     yields: bool,
 }
 
-/// Bundles without a hop count that were forwarded lately: those that somebody vouched for, and the others.
+/// Recently forwarded bundles without a hop count: vouched ones, and others.
 #[derive(Debug)]
 pub(crate) struct Loops([Table; 2]);
 
-/// Hash of the fields that no node changes and of the payload's digest, which is keyed: without the node's key nobody can make
-/// two bundles collide. `digest` is 0 for a payload that may differ on each round.
+/// Hash of the immutable fields and of the payload's keyed digest: without the node's key nobody can make two bundles
+/// collide. `digest` is 0 for a payload that may differ in each round.
 pub(crate) fn known_by(meta: &BundleMeta, digest: u64) -> u64 {
     let place = meta.fragment().map_or([0; 2], |place| [place.offset + 1, place.total]);
     let endpoints = [&meta.source, &meta.destination, meta.report_to()];
@@ -66,6 +65,7 @@ pub(crate) fn known_by(meta: &BundleMeta, digest: u64) -> u64 {
     ];
     let ends = endpoints.into_iter().flat_map(|endpoint| [endpoint.node().0, endpoint.service_number()]);
     let mix = |sum: u64, number: u64| {
+        // The golden ratio's fraction in 64 bits: its multiples spread evenly (Fibonacci hashing).
         let mixed = (sum ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         mixed ^ mixed >> 29
     };
@@ -77,6 +77,7 @@ impl Table {
         Table { slots: Vec::new(), used: 0, most, yields }
     }
     fn place(&self, tag: u64) -> usize {
+        // The upper bits of the product are the well mixed ones.
         (tag.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize & self.slots.len().wrapping_sub(1)
     }
     fn forwarded(&mut self, tag: u64, now: Instant) {
@@ -85,6 +86,7 @@ impl Table {
         }
         let (at, yields) = (self.place(tag), self.yields);
         let slot = &mut self.slots[at];
+        // An entry that has returned is evidence of a loop and outlives others.
         let recent = slot.tag != 0 && slot.is_recent(now);
         if slot.tag == tag {
             slot.at_s = seconds(now);
@@ -104,6 +106,7 @@ impl Table {
     }
     fn grow(&mut self) {
         let slots = (self.slots.len() * 2).max(SLOTS_MIN);
+        // An entry's place depends on the number of slots, so all move when it doubles.
         let before = core::mem::replace(&mut self.slots, alloc::vec![Slot::default(); slots]);
         self.used = 0;
         for slot in before.into_iter().filter(|slot| slot.tag != 0) {
@@ -115,17 +118,17 @@ impl Table {
 }
 
 impl Loops {
-    /// None was forwarded yet.
+    /// Empty tables without memory.
     pub const NONE: Loops = Loops([Table::new(VOUCHED_MAX, false), Table::new(STRANGE_MAX, true)]);
-    /// A bundle was forwarded; `strange`: nobody vouched for it.
+    /// Notes a forwarded bundle; `strange`: no link vouched for it.
     pub fn forwarded(&mut self, tag: u64, strange: bool, now: Instant) {
         self.0[usize::from(strange)].forwarded(tag, now);
     }
-    /// A bundle comes: whether it was forwarded lately, and then how often it came back, this time included.
+    /// Notes an arrival; returns the number of its returns, including this one, if it was forwarded recently.
     pub fn returned(&mut self, tag: u64, strange: bool, now: Instant) -> Option<u8> {
         self.0[usize::from(strange)].returned(tag, now)
     }
-    /// Whether any of those is remembered.
+    /// Whether any bundle of this kind is remembered.
     pub fn knows_any(&self, strange: bool) -> bool {
         !self.0[usize::from(strange)].slots.is_empty()
     }
@@ -140,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn returns_are_counted_and_memory_is_bounded() {
+    fn loop_memory_is_bounded() {
         for (strange, most) in [(false, VOUCHED_MAX), (true, STRANGE_MAX)] {
             let mut loops = Loops::NONE;
             assert_eq!(loops.returned(7, strange, at(0)), None);
@@ -149,6 +152,7 @@ mod tests {
             assert_eq!(loops.returned(7, !strange, at(1)), None, "strangers and others are told apart");
             let returns = [7, 7, 8].map(|tag| loops.returned(tag, strange, at(2)));
             assert_eq!(returns, [Some(1), Some(2), None]);
+            // A million other bundles must not evict the one that returned.
             for id in 100..1_000_000 {
                 loops.forwarded(id, strange, at(3));
             }
@@ -163,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_strangers_send_twice_pushes_out_none_but_strangers() {
+    fn strangers_evict_only_strangers() {
         let mut loops = Loops::NONE;
         loops.forwarded(7, false, at(0));
         for tag in 1_000_000..1_100_000 {

@@ -1,6 +1,6 @@
-//! Payload bytes in memory, and letting go of those the store has: through the only holder's hand,
-//! tried again when the last transmission ends. Where memory is scarce, bundles that wait let go of the
-//! read buffers they came in, and newcomers are refused.
+//! Payload bytes in memory, and their release once the store has them: through the only reference, repeated when the
+//! last transmission ends. While memory is scarce, waiting bundles give up the read buffers they arrived in, and new
+//! ones are refused.
 
 use crate::io::Pressure;
 use crate::neighbours::link::Link;
@@ -9,20 +9,20 @@ use alloc::sync::Arc;
 use farlink_base::{Empty, Lazy, Payload};
 use farlink_book::{Book, CursorId, Flags, Handle, Held};
 
-/// What is in memory.
+/// Payload bytes in memory, and measures while it is scarce.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     resident: u64,
     scarce: Lazy<Scarce>,
 }
 
-/// What is known only where memory was scarce once.
+/// State that exists only once memory was scarce.
 #[derive(Debug)]
 struct Scarce {
-    /// Bundles that are on disk but still shared: where their payload is there.
+    /// Bundles on disk whose payload is still shared, with its place there.
     on_disk: BTreeMap<Handle, Payload>,
     pressure: Pressure,
-    /// A walk over all bundles under way: those still sharing their memory get some of their own.
+    /// Walk over all bundles in progress: those that share a buffer get memory of their own.
     settling: Option<CursorId>,
 }
 impl Scarce {
@@ -39,18 +39,17 @@ impl Empty for Scarce {
 }
 
 impl Memory {
-    /// How scarce memory is from now on.
+    /// Sets the scarcity of memory.
     pub fn press(&mut self, book: &mut Book, pressure: Pressure) {
         self.scarce.pressure = pressure;
         if pressure > Pressure::None && self.scarce.settling.is_none() {
             self.scarce.settling = Some(book.open_cursor());
         }
     }
-    /// How scarce memory is.
     pub fn pressure(&self) -> Pressure {
         self.scarce.pressure
     }
-    /// Whether memory is too scarce for this newcomer.
+    /// Whether memory is too scarce for a new bundle.
     pub fn refuses(&self, new: &Held) -> bool {
         match self.scarce.pressure {
             Pressure::None => false,
@@ -58,16 +57,17 @@ impl Memory {
             Pressure::Full => true,
         }
     }
-    /// Whether memory is too scarce to hand a link another bundle beside those it has: whoever takes none, and of
-    /// strangers everybody, would have it filled further.
+    /// Whether memory is too scarce to hand a link another bundle beside those in progress: a stalled neighbour, or an
+    /// unauthenticated one, would fill it further.
     pub fn holds_back(&self, link: &Link, strange: bool) -> bool {
         self.scarce.pressure == Pressure::Full && (strange || link.in_flight > 0)
     }
-    /// Whether what is on disk should not stay in memory, of which it may take `most` bytes.
+    /// Whether payloads on disk should not stay in memory, which may hold `most` bytes of them.
     pub fn is_scarce(&self, most: u64) -> bool {
+        // Under pressure nothing on disk may stay, whatever the bound.
         self.resident > most || self.scarce.pressure > Pressure::None
     }
-    /// Whether a walk is under way.
+    /// Whether the walk is in progress.
     pub fn settles(&self) -> bool {
         self.scarce.settling.is_some()
     }
@@ -80,7 +80,7 @@ impl Memory {
             return false;
         };
         if let Some(held) = book.get_mut(bundle).filter(|held| !held.flags.has(Flags::SETTLED)) {
-            // One that is just leaving is settled by the next walk, if it is still here then.
+            // A bundle in transmission is shared: the next walk settles it if it is still here then.
             if let Some(meta) = Arc::get_mut(&mut held.bundle) {
                 meta.payload = meta.payload.own();
                 held.flags.set(Flags::SETTLED, true);
@@ -88,22 +88,21 @@ impl Memory {
         }
         true
     }
-    /// Payload bytes of held bundles in memory.
     pub fn resident(&self) -> u64 {
         self.resident
     }
-    /// Payloads to be let go later.
+    /// Payloads whose memory will be released later.
     #[cfg(feature = "audit")]
     pub fn on_disk(&self) -> usize {
         self.scarce.on_disk.len()
     }
-    /// A bundle is held from now on.
+    /// Counts a bundle that is now held.
     pub fn come(&mut self, held: &Held) {
         if !held.flags.has(Flags::VIRTUAL) {
             self.resident += held.bundle.payload.resident_len();
         }
     }
-    /// A bundle leaves.
+    /// Removes a bundle that leaves.
     pub fn go(&mut self, held: &Held) {
         if !held.flags.has(Flags::VIRTUAL) {
             self.resident = self.resident.saturating_sub(held.bundle.payload.resident_len());
@@ -112,7 +111,7 @@ impl Memory {
             scarce.on_disk.remove(&held.handle());
         }
     }
-    /// The payload is on disk: its memory is let go as soon as nobody else uses it.
+    /// Releases the memory of a payload on disk as soon as nothing else uses it.
     pub fn let_go(&mut self, book: &mut Book, bundle: Handle, on_disk: Payload) {
         let Some(held) = book.get_mut(bundle) else { return };
         let before = held.bundle.payload.resident_len();
@@ -127,7 +126,7 @@ impl Memory {
             None => drop(self.scarce.on_disk.insert(bundle, on_disk)),
         }
     }
-    /// A transmission ended: perhaps it was the last that used the memory.
+    /// Retries the release after a transmission, which may have been the last user.
     pub fn try_again(&mut self, book: &mut Book, bundle: Handle) {
         if let Some(on_disk) = self.scarce.made().and_then(|scarce| scarce.on_disk.remove(&bundle)) {
             self.let_go(book, bundle, on_disk);
@@ -162,8 +161,9 @@ mod tests {
     }
 
     #[test]
-    fn where_memory_is_scarce_bundles_let_go_of_the_buffers_they_came_in() {
+    fn scarce_memory_releases_arrival_buffers() {
         let (mut book, mut memory) = (Book::new(0), Memory::default());
+        // Three bundles are slices of three shared buffers.
         let buffers: Vec<Bytes> = (0..3u8).map(|n| Bytes::from(alloc::vec![n; 1000])).collect();
         let handles: Vec<Handle> =
             (1..).zip(&buffers).map(|(n, b)| keep(&mut book, bundle(n, b.slice(5..9).into()))).collect();
@@ -183,7 +183,8 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_let_go_when_the_last_other_user_is_done() {
+    fn unshared_memory_is_released() {
+        // The second reference stands for a transmission in progress.
         let bundle = bundle(1, Payload::from(&b"0123456789"[..]));
         let mut book = Book::new(0);
         let handle = keep(&mut book, bundle.clone());

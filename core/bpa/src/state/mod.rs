@@ -1,5 +1,5 @@
-//! The owners: each table of what is known about bundles is one file with private fields. They know the book and each
-//! other's types, and no [`Agent`](crate::Agent): a procedure decides, its owner remembers.
+//! The owners of state: each table about bundles is one file with private fields. They know the book and each other's
+//! types, but no [`Agent`](crate::Agent): procedures decide, owners remember.
 
 pub(crate) mod arriving;
 pub(crate) mod backoff;

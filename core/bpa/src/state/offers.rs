@@ -1,33 +1,32 @@
-//! What neighbours that are up are offered of the bundles carried here: per neighbour a cursor
-//! through the book and the best wants found so far. Pulled when one of its links has room, so
-//! that nothing strands on a link that goes down.
+//! Offers to neighbours that are up: for each one a cursor through the book and the best candidates so far. They are
+//! pulled when a link has room, so that no bundle strands on a link that goes down.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use farlink_base::{Empty, Instant, PeerId, TimerKey};
 use farlink_book::{Book, CursorId, Handle};
 
-/// Wants kept per neighbour; those that rank behind are found again when these are used up.
+/// Candidates kept for each neighbour; lower ranks are found again once these are used up.
 const BEST: usize = 256;
 
 #[derive(Debug)]
 struct Offer {
     cursor: CursorId,
-    /// By rank, then arrival: most come in this order.
+    /// Candidates by rank, then arrival, which is the order in which most are added.
     best: VecDeque<(u64, u64, Handle)>,
-    /// Something that fell out, or was never in: look again when `best` is used up.
+    /// Whether candidates were dropped: the book is walked again once `best` is used up.
     more: bool,
     /// Whether the cursor reached the newest bundle.
     seen_all: bool,
-    /// Nothing is copied before: its summary is awaited until then.
+    /// Deadline of the neighbour's summary, before which no bundle is copied.
     awaits: Option<Instant>,
-    /// Ends that wait.
+    /// Timer of that deadline.
     timer: Option<TimerKey>,
-    /// Whether it is in line to look at something.
+    /// Whether the neighbour is in the line for a walk.
     busy: bool,
 }
 
 impl Offer {
-    /// It has something to look at, once its summary is not waited for.
+    /// Joins the line for a walk, unless a summary is awaited.
     fn line_up(&mut self, peer: PeerId, line: &mut VecDeque<PeerId>) {
         if self.awaits.is_none() && !core::mem::replace(&mut self.busy, true) {
             line.push_back(peer);
@@ -35,24 +34,24 @@ impl Offer {
     }
 }
 
-/// One neighbour's turn.
+/// Next step for one neighbour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Turn {
-    /// Look at this bundle for this neighbour, and at those that came after it; this cursor is to stand on the last.
+    /// Consider this bundle for this neighbour, and those after it; the cursor moves to the last one.
     Look(PeerId, Handle, CursorId),
-    /// This neighbour has been shown everything: its links may be pumped.
+    /// All bundles were considered for this neighbour: its links may be pumped.
     Ready(PeerId),
 }
 
-/// All offers.
+/// Offers to all neighbours.
 #[derive(Debug, Default)]
 pub(crate) struct Offers {
     peers: BTreeMap<PeerId, Offer>,
-    /// Neighbours that have something to look at, each once.
+    /// Neighbours with bundles to consider, each once.
     busy: VecDeque<PeerId>,
 }
 
-/// Most nodes carry nothing that neighbours choose from.
+// Most nodes carry no bundles that neighbours choose from.
 impl Empty for Offers {
     type From = ();
     const EMPTY: &'static Self = &Offers { peers: BTreeMap::new(), busy: VecDeque::new() };
@@ -62,7 +61,7 @@ impl Empty for Offers {
 }
 
 impl Offers {
-    /// A neighbour came up. Until `awaits` its summary is waited for.
+    /// Begins the offer to a neighbour that came up. Its summary is awaited until `awaits`.
     pub fn begin(&mut self, book: &mut Book, peer: PeerId, awaits: Option<Instant>) {
         debug_assert!(!self.peers.contains_key(&peer), "it was down");
         let cursor = book.open_cursor();
@@ -71,13 +70,13 @@ impl Offers {
         self.peers.insert(peer, offer);
         self.wake(peer);
     }
-    /// Notes the timer that ends the wait for a summary.
+    /// Notes the timer of a summary's deadline.
     pub fn set_timer(&mut self, peer: PeerId, timer: TimerKey) {
         if let Some(offer) = self.peers.get_mut(&peer) {
             offer.timer = Some(timer);
         }
     }
-    /// A neighbour went down; gives a timer no longer needed.
+    /// Ends the offer to a neighbour that went down; returns a timer no longer needed.
     pub fn end(&mut self, book: &mut Book, peer: PeerId) -> Option<TimerKey> {
         let offer = self.peers.remove(&peer)?;
         book.close_cursor(offer.cursor);
@@ -86,7 +85,7 @@ impl Offers {
         }
         offer.timer
     }
-    /// Its summary is here, or was waited for long enough; gives a timer no longer needed.
+    /// Ends the wait for a summary; returns a timer no longer needed.
     pub fn heard(&mut self, peer: PeerId) -> Option<TimerKey> {
         let timer = self.peers.get_mut(&peer).and_then(|offer| {
             offer.awaits = None;
@@ -95,11 +94,11 @@ impl Offers {
         self.wake(peer);
         timer
     }
-    /// Whether a neighbour's summary is still waited for.
+    /// Deadline of an awaited summary.
     pub fn awaits(&self, peer: PeerId) -> Option<Instant> {
         self.peers.get(&peer)?.awaits
     }
-    /// Looks at everything again for this neighbour.
+    /// Considers all bundles again for this neighbour.
     pub fn reask(&mut self, book: &mut Book, peer: PeerId) {
         if let Some(offer) = self.peers.get_mut(&peer) {
             book.rewind(offer.cursor);
@@ -114,7 +113,7 @@ impl Offers {
             offer.line_up(peer, &mut self.busy);
         }
     }
-    /// New bundles came: every neighbour is to see them.
+    /// Wakes all neighbours to consider new bundles.
     pub(super) fn wake_all(&mut self) {
         for (peer, offer) in &mut self.peers {
             if offer.seen_all && offer.awaits.is_none() {
@@ -123,18 +122,18 @@ impl Offers {
             }
         }
     }
-    /// Neighbours offered to.
+    /// Neighbours with an offer.
     pub fn peers(&self) -> impl Iterator<Item = PeerId> + '_ {
         self.peers.keys().copied()
     }
-    /// Whether there is none.
+    /// Whether no neighbour has bundles to consider.
     pub fn is_idle(&self) -> bool {
         self.busy.is_empty()
     }
-    /// The next thing to do.
+    /// Next step for the neighbour at the front of the line.
     pub fn turn(&mut self, book: &Book) -> Option<Turn> {
         let peer = *self.busy.front()?;
-        // Whoever ends leaves the line.
+        // A neighbour whose offer ended has left the line.
         let offer = self.peers.get_mut(&peer)?;
         match book.ahead(offer.cursor) {
             Some(bundle) => Some(Turn::Look(peer, bundle, offer.cursor)),
@@ -145,9 +144,10 @@ impl Offers {
             }
         }
     }
-    /// Notes that a neighbour should get a bundle.
+    /// Adds a bundle to a neighbour's candidates.
     pub fn want(&mut self, peer: PeerId, rank: u64, number: u64, bundle: Handle) {
         let Some(offer) = self.peers.get_mut(&peer) else { return };
+        // Candidates are sorted by rank and number, so that equal ranks keep the order of arrival.
         let place = offer.best.partition_point(|(r, n, _)| (*r, *n) < (rank, number));
         match offer.best.get_mut(place) {
             Some(known) if (known.0, known.1) == (rank, number) => known.2 = bundle,
@@ -158,7 +158,7 @@ impl Offers {
             offer.more = true;
         }
     }
-    /// The best of what a neighbour should get; `None` also while not everything was looked at.
+    /// Best candidate for a neighbour; `None` also while bundles are still to be considered.
     pub fn best(&mut self, book: &mut Book, peer: PeerId) -> Option<Handle> {
         let offer = self.peers.get_mut(&peer)?;
         if offer.awaits.is_some() || !offer.seen_all {
@@ -173,7 +173,7 @@ impl Offers {
             None => None,
         }
     }
-    /// Whether a neighbour may have something to get.
+    /// Whether a neighbour may have candidates.
     pub fn has(&self, peer: PeerId) -> bool {
         self.peers.get(&peer).is_some_and(|o| o.awaits.is_none() && (!o.best.is_empty() || o.more))
     }
@@ -197,14 +197,14 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_offered_once_best_first_also_beyond_what_is_kept() {
+    fn every_bundle_is_offered_once() {
         let (mut book, handles) = book_with(&[Priority::Normal; 600]);
         let mut offers = Offers::default();
         offers.begin(&mut book, PeerId(1), None);
         assert_eq!(offers.best(&mut book, PeerId(1)), None, "not everything was looked at");
         let mut got = Vec::new();
         for _ in 0..600 {
-            // The last come first.
+            // Descending ranks: the newest bundle is best.
             look(&mut offers, &mut book, |number| 1000 - number);
             assert!(offers.peers[&PeerId(1)].best.len() <= BEST);
             let Some(bundle) = offers.best(&mut book, PeerId(1)) else { continue };
@@ -217,12 +217,13 @@ mod tests {
             let _ = book.remove(bundle);
             look(&mut offers, &mut book, |number| 1000 - number);
         }
+        // The best 256 come first; the others follow after further walks.
         assert_eq!(got[..256], (345..=600).rev().collect::<Vec<u64>>()[..]);
         assert_eq!((got.len(), handles.len()), (600 - book.len(), 600));
     }
 
     #[test]
-    fn a_summary_is_waited_for_and_an_ended_offer_leaves_no_cursor() {
+    fn ended_offer_leaves_no_cursor() {
         let (mut book, _) = book_with(&[Priority::Normal; 3]);
         let mut offers = Offers::default();
         offers.begin(&mut book, PeerId(1), Some(Instant(9)));
@@ -236,10 +237,10 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_take_turns_in_the_order_they_were_woken_each_once() {
+    fn woken_neighbours_take_turns_once() {
         let (mut book, handles) = book_with(&[Priority::Normal; 1]);
         let (one, two, three) = (PeerId(1), PeerId(2), PeerId(3));
-        // Who looks at what, or has seen all.
+        // Neighbour and bundle of each step; no bundle once all were considered.
         let next = |offers: &mut Offers, book: &mut Book| {
             Some(match offers.turn(book)? {
                 Turn::Look(peer, bundle, cursor) => {

@@ -1,4 +1,4 @@
-//! What is to leave over links: queued, offered, under way, in pieces, or waiting to be asked about again.
+//! Bundles that are to leave over links: queued, offered, in transmission, in fragments, or waiting to be routed again.
 
 use crate::state::backoff::Backoff;
 use crate::state::offers::Offers;
@@ -10,7 +10,7 @@ use crate::state::waits::Waits;
 use farlink_base::{Instant, Lazy};
 use farlink_book::Handle;
 
-/// The owners of what is to leave.
+/// The owners of outbound state.
 #[derive(Debug)]
 pub(crate) struct Outbound {
     pub queues: Queues,
@@ -34,30 +34,31 @@ impl Outbound {
             reroute_scan: RerouteScan::default(),
         }
     }
-    /// Whether there is something to do now: lists that were let go, walks, offers.
+    /// Whether work is left for now: released lists, walks, offers.
     pub fn has_work(&self) -> bool {
         self.queues.has_loose() || !self.reroute_scan.is_idle() || !self.offers.is_idle()
     }
-    /// When a bundle is to be asked about again.
+    /// Time at which the next bundle is routed again.
     pub fn next(&self) -> Option<Instant> {
         Instant::earliest([self.waits.next(), self.backoff.next()])
     }
-    /// Takes a bundle whose wait is over.
+    /// Takes a bundle whose wait has ended.
     pub fn pop_due(&mut self, now: Instant) -> Option<Handle> {
         if let Some(bundle) = self.waits.pop(now) {
             return Some(bundle);
         }
         let bundle = self.backoff.made()?.pop(now)?;
+        // Its refusals were for lack of room, which is to be tested now.
         self.waits.forgive(bundle);
         Some(bundle)
     }
-    /// New bundles came: whoever is offered to sees them.
+    /// Wakes all offers to consider new bundles.
     pub fn wake_offers(&mut self) {
         if let Some(offers) = self.offers.made() {
             offers.wake_all();
         }
     }
-    /// A bundle leaves the node.
+    /// Removes a bundle that leaves the node.
     pub fn forget(&mut self, bundle: Handle) {
         self.partial_sends.forget(bundle);
         self.waits.forget(bundle);

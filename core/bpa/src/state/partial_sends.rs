@@ -1,7 +1,7 @@
-//! Bundles that leave in pieces (RFC 9171 5.8): which bytes of their payload are still to go.
+//! Bundles that leave in fragments (RFC 9171 5.8): the bytes of their payload still to be sent.
 //!
-//! Cutting is lazy: a fragment is rendered from its bundle and a range when it is handed over, so
-//! there is no new record and nothing to refuse.
+//! Fragmentation is lazy: a fragment is encoded from its bundle and a range when it is handed over, so that it needs no
+//! record and no admission.
 
 use crate::state::ranges::Ranges;
 use alloc::collections::BTreeMap;
@@ -10,22 +10,22 @@ use farlink_book::{Book, Flags, Handle};
 
 #[derive(Debug)]
 struct Cut {
-    /// Bytes no transmission has taken.
+    /// Bytes that no transmission has taken.
     left: Ranges,
-    /// Most payload bytes of a piece.
+    /// Most payload bytes of a fragment.
     piece_max: u64,
-    /// Most payload bytes of the next one.
+    /// Most payload bytes of the next fragment.
     next_max: u64,
 }
 
-/// What is known of bundles that leave in pieces.
+/// State of all bundles that leave in fragments.
 #[derive(Debug, Default)]
 pub(crate) struct PartialSends {
     cuts: BTreeMap<Handle, Cut>,
 }
 
 impl PartialSends {
-    /// From now on it leaves in pieces of at most this many payload bytes.
+    /// Bounds the fragments of a bundle to this many payload bytes.
     pub fn limit(&mut self, book: &mut Book, bundle: Handle, piece_max: u64) {
         let Some(held) = book.get_mut(bundle) else { return };
         held.flags.set(Flags::ASIDE, true);
@@ -34,53 +34,53 @@ impl PartialSends {
         let cut = self.cuts.entry(bundle).or_insert_with(whole);
         cut.piece_max = cut.piece_max.min(piece_max.max(1));
     }
-    /// Its next piece has at most this many payload bytes.
+    /// Bounds the next fragment to this many payload bytes.
     pub fn limit_next(&mut self, book: &mut Book, bundle: Handle, next_max: u64) {
+        // The bundle leaves in fragments from now on, of any length after the next one.
         self.limit(book, bundle, u64::MAX);
         if let Some(cut) = self.cuts.get_mut(&bundle) {
             cut.next_max = next_max.max(1);
         }
     }
-    /// Whether it leaves in pieces.
+    /// Whether a bundle leaves in fragments.
     pub fn has(&self, bundle: Handle) -> bool {
         self.cuts.contains_key(&bundle)
     }
-    /// The next piece, of at most this many payload bytes; `None`: it leaves whole.
+    /// Range of the next fragment, of at most `room` payload bytes; `None`: the bundle leaves whole.
     pub fn next(&self, bundle: Handle, room: u64) -> Option<Range<u64>> {
         let cut = self.cuts.get(&bundle)?;
         let first = cut.left.first()?;
+        // At least one byte, so that every transmission makes progress.
         let len = (first.end - first.start).min(cut.piece_max).min(cut.next_max).min(room.max(1));
         Some(first.start..first.start + len)
     }
-    /// Payload bytes still to go.
+    /// Payload bytes still to be sent.
     pub fn left(&self, bundle: Handle) -> Option<u64> {
         self.cuts.get(&bundle).map(|cut| cut.left.len())
     }
-    /// A transmission takes a piece. Whether more is to go.
+    /// Removes a range that a transmission takes; returns whether more is left.
     pub fn take(&mut self, bundle: Handle, range: &Range<u64>) -> bool {
         let Some(cut) = self.cuts.get_mut(&bundle) else { return false };
         cut.left.remove(range.clone());
         cut.next_max = u64::MAX;
         !cut.left.is_empty()
     }
-    /// A piece did not get through.
+    /// Returns the range of a failed fragment.
     pub fn give_back(&mut self, bundle: Handle, range: &Range<u64>) {
         if let Some(cut) = self.cuts.get_mut(&bundle) {
             cut.left.insert(range.clone());
         }
     }
-    /// All of it is to go again: it came anew.
+    /// Starts over: all of the bundle is to be sent again.
     pub fn begin_anew(&mut self, book: &Book, bundle: Handle) {
         if let (Some(cut), Some(held)) = (self.cuts.get_mut(&bundle), book.get(bundle)) {
             cut.left = Ranges::of(0..held.bundle.payload.len());
         }
     }
-    /// Bundles that leave in pieces.
     #[cfg(feature = "audit")]
     pub fn len(&self) -> usize {
         self.cuts.len()
     }
-    /// Forgets a bundle.
     pub fn forget(&mut self, bundle: Handle) {
         self.cuts.remove(&bundle);
     }
@@ -93,10 +93,11 @@ mod tests {
     use farlink_base::Priority;
 
     #[test]
-    fn every_byte_leaves_once_and_what_failed_leaves_again() {
+    fn failed_parts_are_sent_again() {
         let (mut book, handles) = book_with(&[Priority::Normal]);
         let (mut partial, bundle) = (PartialSends::default(), handles[0]);
         assert_eq!(partial.next(bundle, 10), None, "whole");
+        // Fragments of 60 bytes from a payload of 100.
         partial.limit(&mut book, bundle, 60);
         let first = partial.next(bundle, u64::MAX).unwrap();
         assert_eq!(first, 0..60);

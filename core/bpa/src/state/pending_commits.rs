@@ -1,6 +1,6 @@
-//! What is owed when a bundle is durable: verdicts to layers, answers to applications.
+//! Answers due once a bundle is durable: verdicts to layers, results to applications.
 //!
-//! Owns the reason `Commit`. Kept by number, as the store names bundles.
+//! Owns the retention constraint `Commit`. Entries are found by the bundle's number, as the store uses it.
 
 use crate::app::RequestId;
 use crate::io::OfferToken;
@@ -9,44 +9,43 @@ use alloc::vec::Vec;
 use farlink_base::Refusal;
 use farlink_book::{Book, Handle, RetentionConstraint};
 
-/// To whom an answer is owed.
+/// Receiver of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Debt {
-    /// A layer's offer.
+    /// A layer's offer of this bundle.
     Offer(OfferToken),
     /// An application's request.
     Request(RequestId),
-    /// A layer's offer, of which this is a piece: the bytes that are promised with it.
+    /// A layer's offer, of which this is a piece, with the bytes that it promises.
     Piece(OfferToken, (u64, u64)),
-    /// The pieces of this offer, which is here whole: they may go.
+    /// The pieces of this offer, which go once the whole is durable.
     Pieces(OfferToken),
 }
 
-/// What is owed about one bundle.
+/// Answers due about one bundle.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Owed {
-    /// The bundle.
     pub bundle: Handle,
-    /// To whom.
     pub debts: Vec<Debt>,
-    /// The store refused it while it was being sent: if that fails, so does this.
+    /// Refusal of the store while the bundle was being sent; it counts if the transmission fails.
     pub refused: Option<Refusal>,
 }
 
-/// Everything owed.
+/// Pending answers about all bundles.
 #[derive(Debug, Default)]
 pub(crate) struct PendingCommits {
     owed: BTreeMap<u64, Owed>,
 }
 
 impl PendingCommits {
-    /// The store was asked to keep a bundle.
+    /// Notes that the store was asked to keep a bundle.
     pub fn begin(&mut self, book: &mut Book, bundle: Handle, debt: Option<Debt>) {
+        // Entries are keyed by the number that the store's answer will contain.
         let Some(number) = book.get(bundle).map(|held| held.number) else { return };
         self.owed.insert(number, Owed { bundle, debts: debt.into_iter().collect(), refused: None });
         book.hold(bundle, RetentionConstraint::Commit);
     }
-    /// Somebody else is owed the same answer. False: the bundle is durable already.
+    /// Adds a receiver of the same answer. Returns false if the bundle is durable already.
     pub fn add(&mut self, number: u64, debt: Debt) -> bool {
         match self.owed.get_mut(&number) {
             Some(owed) => {
@@ -56,26 +55,25 @@ impl PendingCommits {
             None => false,
         }
     }
-    /// The store has answered, or its answer matters no longer.
+    /// Takes the answers due, because the store has answered or its answer no longer matters.
     pub fn settle(&mut self, number: u64) -> Option<Owed> {
         self.owed.remove(&number)
     }
-    /// Bundles something is owed about.
     #[cfg(feature = "audit")]
     pub fn len(&self) -> usize {
         self.owed.len()
     }
-    /// The bundle a record was to be made of.
+    /// Bundle whose commit is pending under this number.
     pub fn bundle(&self, number: u64) -> Option<Handle> {
         self.owed.get(&number).map(|owed| owed.bundle)
     }
-    /// The store refused it, but it is being sent: the answer waits for that.
+    /// Keeps a refusal of the store until the bundle's transmission ends.
     pub fn refuse(&mut self, number: u64, reason: Refusal) {
         if let Some(owed) = self.owed.get_mut(&number) {
             owed.refused = Some(reason);
         }
     }
-    /// The send failed too: takes what is owed, and why it is refused.
+    /// Takes the answers and the refusal after the transmission failed, too.
     pub fn take_refused(&mut self, number: u64) -> Option<(Owed, Refusal)> {
         let reason = self.owed.get(&number)?.refused?;
         Some((self.owed.remove(&number)?, reason))
@@ -89,13 +87,14 @@ mod tests {
     use farlink_base::Priority;
 
     #[test]
-    fn debts_are_paid_once() {
+    fn pending_commits_are_settled_once() {
         let (mut book, handles) = book_with(&[Priority::Normal]);
         let mut pending = PendingCommits::default();
         let request = |n| Debt::Request(RequestId(n));
         pending.begin(&mut book, handles[0], Some(request(1)));
         assert!(book.get(handles[0]).unwrap().has(RetentionConstraint::Commit));
         assert!(pending.add(1, request(2)) && !pending.add(2, request(3)));
+        // Nothing is refused while the store has not answered.
         assert_eq!(pending.take_refused(1), None);
         pending.refuse(1, Refusal::NoResources);
         assert_eq!(pending.bundle(1), Some(handles[0]));

@@ -1,7 +1,7 @@
-//! Bundles that belong to links: one list per link, priority and contact, in order of arrival.
+//! Bundles queued for links: one list per link, priority and contact, in order of arrival.
 //!
-//! Owns the reason `Queue`. A list whose contact is over, or whose link is gone, is let go as a
-//! whole; its bundles are then routed anew, some at a time.
+//! Owns the retention constraint `Queue`. A list whose contact is over, or whose link is gone, is released as a whole;
+//! its bundles are then routed again, a few at a time.
 
 use crate::state::slab::{NIL, Slab};
 use alloc::collections::{BTreeMap, VecDeque};
@@ -9,10 +9,10 @@ use core::cmp::Reverse;
 use farlink_base::{Instant, LinkId, Priority, TimerKey};
 use farlink_book::{Book, Handle, Held, NextHop, RetentionConstraint};
 
-/// Places looked at for that of a bundle that comes back.
+/// Places examined to reinsert a bundle that comes back.
 const BACK_SCAN: usize = 64;
 
-/// Place of a list in its link's queue: most urgent first, then earliest contact.
+/// Order of lists in a link's queue: most urgent first, then earliest contact.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct ListKey {
     priority: Reverse<Priority>,
@@ -27,9 +27,9 @@ struct Entry {
     list: u32,
     prev: u32,
     next: u32,
-    /// The bundle's next leg.
+    /// Next place of the same bundle.
     sibling: u32,
-    /// Whether a copy leaves, and the bundle stays.
+    /// Whether a copy leaves and the bundle stays.
     copy: bool,
 }
 
@@ -40,7 +40,7 @@ struct List {
     first: u32,
     last: u32,
     timer: Option<TimerKey>,
-    /// Whether it was let go.
+    /// Whether the list was released.
     loose: bool,
     bundles: u64,
     bytes: u64,
@@ -60,20 +60,20 @@ impl LinkQueue {
     }
 }
 
-/// Names a list, for its timer.
+/// Identifies a list, for its timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ListId(u32);
 
 /// A bundle taken from a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Taken {
-    /// Which.
+    /// Handle of the bundle.
     pub bundle: Handle,
-    /// Whether a copy leaves, and the bundle stays.
+    /// Whether a copy leaves and the bundle stays.
     pub copy: bool,
-    /// Whose queue it was.
+    /// Link of the queue.
     pub link: LinkId,
-    /// A timer no longer needed.
+    /// Timer of the list, no longer needed.
     pub timer: Option<TimerKey>,
 }
 
@@ -83,12 +83,11 @@ pub(crate) struct Queues {
     legs: Slab<Entry>,
     lists: Slab<List>,
     links: BTreeMap<LinkId, LinkQueue>,
-    /// Lists let go, whose bundles are to be routed anew.
+    /// Released lists, whose bundles are to be routed again.
     loose: VecDeque<u32>,
 }
 
 impl Queues {
-    /// Empty.
     pub const fn new() -> Self {
         Queues { legs: Slab::new(), lists: Slab::new(), links: BTreeMap::new(), loose: VecDeque::new() }
     }
@@ -96,11 +95,11 @@ impl Queues {
     pub fn of(&self, link: LinkId) -> (u64, u64) {
         self.links.get(&link).map_or((0, 0), |queue| (queue.bundles, queue.bytes))
     }
-    /// Puts a bundle into a link's queue. A list that begins with it is named: it wants a timer at
-    /// `leg.until`.
+    /// Adds a bundle to a link's queue. Returns the list if it is new: it needs a timer at `leg.until`.
     pub fn put(&mut self, book: &mut Book, bundle: Handle, leg: NextHop, copy: bool) -> Option<ListId> {
         let held = book.get(bundle)?;
         let (size, sibling) = (held.size(), held.leg);
+        // Bundles of one contact share a list, so that its end releases them together.
         let key = ListKey { priority: Reverse(held.bundle.priority), not_before: leg.not_before, until: leg.until };
         let queue = self.links.entry(leg.link).or_default();
         let mut begun = None;
@@ -133,13 +132,14 @@ impl Queues {
         book.hold(bundle, RetentionConstraint::Queue);
         begun
     }
-    /// At the end of its list; among the first where it was here before them.
+    /// Links a place at the end of its list; near the front if the bundle is older than those there.
     fn thread(&mut self, list: u32, at: u32, bundle: Handle, book: &Book) {
         let number = |handle: Handle| book.get(handle).map_or(u64::MAX, |held| held.number);
         let Some((first, last)) = self.lists.get(list).map(|l| (l.first, l.last)) else { return };
         let own = number(bundle);
         let newest = self.legs.get(last).is_none_or(|leg| number(leg.bundle) < own);
         let after = |at: &u32| self.legs.get(*at).map(|leg| leg.next);
+        // A bundle that comes back is among the oldest, so a short scan from the front suffices.
         let among = (!newest).then(|| {
             let mut ahead = core::iter::successors(Some(first), after).take(BACK_SCAN);
             ahead.find(|at| self.legs.get(*at).is_some_and(|leg| own < number(leg.bundle)))
@@ -152,7 +152,7 @@ impl Queues {
         }
         self.join(list, prev, next, at, at);
     }
-    /// Makes `after` follow `prev` and `before` precede `next`.
+    /// Makes `after` follow `prev`, and `before` precede `next`.
     fn join(&mut self, list: u32, prev: u32, next: u32, after: u32, before: u32) {
         match self.legs.get_mut(prev) {
             Some(entry) => entry.next = after,
@@ -171,14 +171,12 @@ impl Queues {
             }
         }
     }
-    /// Notes the timer of a list.
     pub fn set_timer(&mut self, list: ListId, timer: TimerKey) {
         if let Some(list) = self.lists.get_mut(list.0) {
             list.timer = Some(timer);
         }
     }
-    /// The first of the bundles at the head of a link's queue, most urgent first, that `fits`; at
-    /// most `look` are looked at.
+    /// First bundle of a link's queue, most urgent first, that `fits`; at most `look` are examined.
     pub fn first(&self, link: LinkId, book: &Book, look: usize, fits: impl Fn(&Held, bool) -> bool) -> Option<u32> {
         let queue = self.links.get(&link)?;
         let mut left = look;
@@ -197,7 +195,7 @@ impl Queues {
         }
         None
     }
-    /// Takes a leg out of its queue.
+    /// Removes a place from its queue.
     pub fn take(&mut self, book: &mut Book, leg: u32) -> Option<Taken> {
         let entry = self.legs.remove(leg)?;
         self.join(entry.list, entry.prev, entry.next, entry.next, entry.prev);
@@ -208,10 +206,12 @@ impl Queues {
         list.bytes -= size;
         let (link, loose, empty, key) = (list.link, list.loose, list.first == NIL, list.key);
         let mut timer = None;
+        // A released list was subtracted from its link's sums already.
         if !loose {
             if let Some(queue) = self.links.get_mut(&link) {
                 queue.bundles -= 1;
                 queue.bytes -= size;
+                // An empty list goes at once, with its timer.
                 if empty {
                     queue.lists.remove(&key);
                     timer = self.lists.remove(entry.list).and_then(|list| list.timer);
@@ -220,7 +220,7 @@ impl Queues {
         }
         Some(Taken { bundle: entry.bundle, copy: entry.copy, link, timer })
     }
-    /// Takes a leg out of its bundle's chain.
+    /// Removes a place from its bundle's chain.
     fn unchain(&mut self, book: &mut Book, entry: &Entry, leg: u32) {
         let Some(held) = book.get_mut(entry.bundle) else { return };
         if held.leg == leg {
@@ -236,21 +236,22 @@ impl Queues {
             }
         }
         if held.leg == NIL {
-            // Where that was the last reason, a copy leaves now, or was let go: the caller sees to it.
+            // If no other constraint is left, a copy is leaving now or its list was released: the caller handles both.
             let _ = book.release(entry.bundle, RetentionConstraint::Queue);
         }
     }
-    /// Takes one leg of a bundle out of whatever queue it is in; call until there is none.
+    /// Removes one place of a bundle from any queue; call until none is left.
     pub fn take_of(&mut self, book: &mut Book, bundle: Handle) -> Option<Taken> {
         let leg = book.get(bundle)?.leg;
         if leg == NIL { None } else { self.take(book, leg) }
     }
-    /// The link a bundle is queued for, and the beginning of the contact it is to leave in.
+    /// Link that a bundle is queued for, and the begin of its contact.
     pub fn leg_of(&self, held: &Held) -> Option<(LinkId, Instant)> {
+        // A released list belongs to no contact any more.
         let list = self.legs.get(held.leg)?.list;
         self.lists.get(list).filter(|list| !list.loose).map(|list| (list.link, list.key.not_before))
     }
-    /// Lets a list go: its contact is over.
+    /// Releases a list whose contact is over.
     pub fn let_go(&mut self, list: ListId) {
         let Some(l) = self.lists.get_mut(list.0).filter(|l| !l.loose) else { return };
         l.loose = true;
@@ -260,10 +261,11 @@ impl Queues {
         }
         self.loose.push_back(list.0);
     }
-    /// Lets all lists of a link go; their timers are no longer needed.
+    /// Releases all lists of a link; their timers are no longer needed.
     pub fn let_link_go(&mut self, link: LinkId) -> alloc::vec::Vec<TimerKey> {
         let Some(queue) = self.links.remove(&link) else { return alloc::vec::Vec::new() };
         let mut timers = alloc::vec::Vec::new();
+        // No walk over the bundles: `take_loose` returns them singly, within the budget.
         for list in queue.lists.into_values() {
             if let Some(l) = self.lists.get_mut(list) {
                 l.loose = true;
@@ -273,7 +275,7 @@ impl Queues {
         }
         timers
     }
-    /// Takes one bundle from the lists let go.
+    /// Takes one bundle from the released lists.
     pub fn take_loose(&mut self, book: &mut Book) -> Option<Taken> {
         while let Some(list) = self.loose.front().copied() {
             let first = self.lists.get(list).map_or(NIL, |l| l.first);
@@ -286,21 +288,19 @@ impl Queues {
         }
         None
     }
-    /// Whether lists let go wait to be routed anew.
+    /// Whether released lists wait to be routed again.
     pub(super) fn has_loose(&self) -> bool {
         !self.loose.is_empty()
     }
-    /// Places of one bundle.
+    /// Number of a bundle's places.
     #[cfg(feature = "audit")]
     pub fn legs_of(&self, held: &Held) -> usize {
         core::iter::successors(self.legs.get(held.leg), |leg| self.legs.get(leg.sibling)).count()
     }
-    /// Lists in all.
     #[cfg(feature = "audit")]
     pub fn lists(&self) -> usize {
         self.lists.len()
     }
-    /// Bundles queued in all.
     #[cfg(any(test, feature = "audit"))]
     pub fn len(&self) -> usize {
         self.legs.len()
@@ -323,10 +323,11 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_is_by_priority_then_contact_then_arrival() {
+    fn queue_orders_by_priority_contact_arrival() {
         use Priority::{Bulk, Expedited, Normal};
         let (mut book, handles) = book_with(&[Normal, Bulk, Expedited, Normal, Normal]);
         let mut queues = Queues::new();
+        // Index of each bundle and begin of its contact.
         for (n, at) in [(0, 5), (1, 0), (2, 9), (3, 5), (4, 1)] {
             queues.put(&mut book, handles[n], leg(0, at, u64::MAX), false);
         }
@@ -338,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_back_keeps_its_place_and_what_does_not_fit_is_passed_over() {
+    fn returned_bundle_keeps_its_place() {
         let (mut book, handles) = book_with(&[Priority::Normal; 3]);
         let mut queues = Queues::new();
         for handle in &handles[1..] {
@@ -352,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bundle_in_several_queues_leaves_them_one_by_one() {
+    fn bundle_leaves_several_queues_singly() {
         let (mut book, handles) = book_with(&[Priority::Normal]);
         let mut queues = Queues::new();
         assert!(queues.put(&mut book, handles[0], leg(0, 0, 9), false).is_some());
@@ -366,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_let_go_give_their_bundles_back_one_by_one() {
+    fn released_lists_return_bundles_singly() {
         let (mut book, handles) = book_with(&[Priority::Normal; 4]);
         let mut queues = Queues::new();
         let list = queues.put(&mut book, handles[0], leg(0, 0, 9), false).unwrap();

@@ -1,11 +1,11 @@
-//! What operators let some sources and some neighbours fill of the store: so that a full node refuses those who filled it, and
-//! goes on taking from others.
+//! Operator quotas of the store for some sources and some neighbours: a full node refuses those that filled it and goes
+//! on accepting bundles from others.
 //!
-//! Bundles are counted by source and by giver, and each quota is the sum of those it is about: other quotas are in force
-//! without a walk over what is held.
+//! Bundles are summed by source and by previous node, and each quota is the sum of its parties: new quotas take effect
+//! without a walk over held bundles.
 //!
-//! Arrivals that nobody vouches for ([`Flags::STRANGE`]) say what they like of their source, and their neighbour of
-//! itself. Each quota bounds them apart from all others, so that they take no room from whom they name.
+//! Bundles that no link vouches for ([`Flags::STRANGE`]) may name any source or neighbour. Each quota bounds them
+//! separately, so that they take no room from the parties they name.
 
 use crate::app::QuotaStatus;
 use crate::patterns::matches_any;
@@ -15,21 +15,23 @@ use alloc::vec::Vec;
 use farlink_base::{EndpointId, NodeId, PeerId, Refusal};
 use farlink_book::{Flags, Held};
 
-/// What some sources, or bundles of some neighbours, may fill together. One of the two: a bundle counts once.
+/// Bound on the bundles of some sources, or from some neighbours, together. A quota applies to one of the two, so that
+/// each bundle counts once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Quota {
     /// Patterns of the node IDs of sources.
     pub sources: Vec<String>,
-    /// Patterns of the node IDs of neighbours; heeded where there are none of sources.
+    /// Patterns of the node IDs of neighbours; used only without patterns of sources.
     pub neighbours: Vec<String>,
-    /// Most bytes.
+    /// Most bytes held.
     pub bytes: u64,
-    /// Most bundles.
+    /// Most bundles held.
     pub bundles: u64,
 }
 
 impl Quota {
     fn is_about(&self, name: &EndpointId, source: bool) -> bool {
+        // Without patterns of sources the quota is one of neighbours.
         match self.sources.is_empty() {
             false => source && matches_any(&self.sources, name),
             true => !source && matches_any(&self.neighbours, name),
@@ -37,7 +39,7 @@ impl Quota {
     }
 }
 
-/// How much there is, of a source, of a neighbour, or towards a quota.
+/// Amount of a source, of a neighbour, or under a quota.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Sum {
     bundles: u64,
@@ -54,7 +56,7 @@ impl Sum {
     }
 }
 
-/// What is vouched for, and what is not: each counts for itself.
+/// Sums of vouched bundles and of all others, counted apart.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Sums([Sum; 2]);
 impl Sums {
@@ -85,16 +87,16 @@ impl Sums {
     }
 }
 
-/// One source, or one neighbour.
+/// One source or one neighbour.
 #[derive(Debug)]
 struct Party {
     name: EndpointId,
     sums: Sums,
-    /// The quotas that are about it.
+    /// Quotas that apply to it.
     of: Vec<u16>,
 }
 
-/// One quota.
+/// One quota with its sums.
 #[derive(Debug)]
 struct Account {
     quota: Quota,
@@ -102,7 +104,6 @@ struct Account {
     refused: u64,
 }
 
-/// All quotas.
 #[derive(Debug, Default)]
 pub(crate) struct Quotas {
     accounts: Vec<Account>,
@@ -112,7 +113,7 @@ pub(crate) struct Quotas {
     counting: bool,
 }
 
-/// Which quotas are about a node, as a source or as a neighbour.
+/// Quotas that apply to a node, as a source or as a neighbour.
 fn about(accounts: &[Account], name: &EndpointId, source: bool) -> Vec<u16> {
     let fits = |account: &Account| account.quota.is_about(name, source);
     accounts.iter().enumerate().filter(|(_, account)| fits(account)).map(|(at, _)| at as u16).collect()
@@ -122,15 +123,15 @@ impl Quotas {
     pub const fn new() -> Self {
         Quotas { accounts: Vec::new(), sources: BTreeMap::new(), neighbours: BTreeMap::new(), counting: false }
     }
-    /// Whether bundles are counted.
     pub fn counts(&self) -> bool {
         self.counting
     }
-    /// Other quotas from now on. What each refused is forgotten. True: what is held is to be counted, by
+    /// Replaces all quotas and their counts of refusals. Returns true if held bundles must now be counted, by
     /// [`Quotas::come`].
     pub fn set(&mut self, quotas: Vec<Quota>) -> bool {
         self.accounts = quotas
             .into_iter()
+            // Parties refer to quotas by 16-bit indexes.
             .take(usize::from(u16::MAX))
             .map(|quota| Account { quota, sums: Sums::default(), refused: 0 })
             .collect();
@@ -142,11 +143,12 @@ impl Quotas {
                 accounts[usize::from(*at)].sums.add(&party.sums);
             }
         }
+        // Counting starts with the first quotas, so that other nodes pay nothing for it.
         let begins = !self.counting && !self.accounts.is_empty();
         self.counting |= begins;
         begins
     }
-    /// A neighbour is called so from now on: what it gave counts to the quotas of that name.
+    /// Renames a neighbour: its bundles now count under the quotas of the new name.
     pub fn rename(&mut self, neighbour: PeerId, name: EndpointId) {
         let Quotas { accounts, neighbours, .. } = self;
         let Some(party) = neighbours.get_mut(&neighbour).filter(|party| party.name != name) else { return };
@@ -169,6 +171,7 @@ impl Quotas {
         let party = sources.entry(source.node()).or_insert_with(|| of(source.node_id(), true));
         party.sums.of_mut(held).come(held.size());
         let mut all = party.of.clone();
+        // Bundles made here have no previous node.
         if held.from != PeerId::NONE {
             let party = neighbours.entry(held.from).or_insert_with(|| of(previous_node.clone(), false));
             party.sums.of_mut(held).come(held.size());
@@ -176,7 +179,7 @@ impl Quotas {
         }
         all
     }
-    /// A bundle is held from now on.
+    /// Counts a bundle that is now held.
     pub fn come(&mut self, held: &Held, previous_node: &EndpointId) {
         if !self.counting {
             return;
@@ -185,7 +188,7 @@ impl Quotas {
             self.accounts[usize::from(at)].sums.of_mut(held).come(held.size());
         }
     }
-    /// A bundle leaves.
+    /// Uncounts a bundle that leaves.
     pub fn go(&mut self, held: &Held) {
         if !self.counting {
             return;
@@ -193,6 +196,7 @@ impl Quotas {
         let Quotas { accounts, sources, neighbours, .. } = self;
         let mut all: Vec<u16> = Vec::new();
         let source = held.bundle.source.node();
+        // Parties without bundles are removed, so that the tables stay as small as the book.
         if let Some(party) = sources.get_mut(&source) {
             party.sums.of_mut(held).go(held.size());
             all.extend(&party.of);
@@ -209,10 +213,10 @@ impl Quotas {
         }
         all.into_iter().for_each(|at| accounts[usize::from(at)].sums.of_mut(held).go(held.size()));
     }
-    /// Whether a newcomer finds room in every quota that is about it; of the first where it does not, that is counted.
+    /// Checks that a new bundle fits every quota that applies; the first that refuses it counts the refusal.
     ///
     /// # Errors
-    /// There is none now, or never will be.
+    /// If a quota has no room now, or never will.
     pub fn admit(&mut self, new: &Held, previous_node: &EndpointId) -> Result<(), Refusal> {
         if self.accounts.is_empty() {
             return Ok(());
@@ -226,6 +230,7 @@ impl Quotas {
             }
             let Quota { bytes, bundles, .. } = quota;
             let (size, Sum { bundles: held, bytes: filled }) = (new.size(), *account.sums.of(new));
+            // Such a bundle never fits, so the sender need not try again.
             if size > *bytes || *bundles == 0 {
                 account.refused += 1;
                 return Err(Refusal::TooLarge);
@@ -237,15 +242,15 @@ impl Quotas {
         }
         Ok(())
     }
-    /// Tables as these were before anything was counted.
+    /// The same quotas with empty sums.
     #[cfg(feature = "audit")]
     pub(super) fn as_before(&self) -> Quotas {
         Quotas { counting: self.counting, ..Quotas::default() }
     }
-    /// Checks the sums of all parties, and of the quotas that are about them, against other tables.
+    /// Checks the sums of all parties and quotas against other tables.
     ///
     /// # Panics
-    /// When something does not agree.
+    /// If they do not agree.
     #[cfg(feature = "audit")]
     pub fn audit(&self, again: &Quotas) {
         fn sums<K: Copy>(parties: &BTreeMap<K, Party>) -> Vec<(K, Sums)> {
@@ -261,7 +266,7 @@ impl Quotas {
             assert_eq!(account.sums, all, "quota {at}");
         }
     }
-    /// Whether every quota that is about a newcomer has room for it beside so many bundles and bytes more.
+    /// Whether every quota that applies has room for a new bundle beside this many further bundles and bytes.
     pub fn has_room(
         &self,
         new: &Held,
@@ -280,7 +285,7 @@ impl Quotas {
             !about || filled <= quota.bytes && sum.bundles.saturating_add(bundles) < quota.bundles
         })
     }
-    /// How full each is, for operators.
+    /// State of each quota, for operators.
     pub fn status(&self) -> Vec<QuotaStatus> {
         let row = |account: &Account| QuotaStatus {
             sources: account.quota.sources.clone(),

@@ -1,4 +1,4 @@
-//! A set of byte positions as ranges.
+//! Sets of byte positions, stored as ranges.
 
 use alloc::collections::BTreeMap;
 use core::ops::Range;
@@ -6,26 +6,23 @@ use core::ops::Range;
 /// Disjoint ranges that do not touch.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Ranges {
-    /// Start to end.
+    /// Start to end of each range.
     ranges: BTreeMap<u64, u64>,
 }
 
 impl Ranges {
-    /// One range.
     pub fn of(range: Range<u64>) -> Self {
         let mut ranges = Ranges::default();
         ranges.insert(range);
         ranges
     }
-    /// Positions in it.
+    /// Number of positions in it.
     pub fn len(&self) -> u64 {
         self.ranges.iter().map(|(start, end)| end - start).sum()
     }
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
-    /// The first range.
     pub fn first(&self) -> Option<Range<u64>> {
         self.ranges.first_key_value().map(|(start, end)| *start..*end)
     }
@@ -33,12 +30,12 @@ impl Ranges {
     pub fn all(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.ranges.iter().map(|(start, end)| (*start, *end))
     }
-    /// Adds positions.
     pub fn insert(&mut self, range: Range<u64>) {
         let Range { mut start, mut end } = range;
         if start >= end {
             return;
         }
+        // Each earlier range that overlaps or touches is merged.
         while let Some((s, e)) = self.ranges.range(..=end).next_back().map(|(s, e)| (*s, *e)) {
             if e < start {
                 break;
@@ -48,7 +45,7 @@ impl Ranges {
         }
         self.ranges.insert(start, end);
     }
-    /// Takes positions away.
+    /// Removes a range of positions.
     pub fn remove(&mut self, range: Range<u64>) {
         let Range { start, end } = range;
         if start >= end {
@@ -67,7 +64,7 @@ impl Ranges {
             }
         }
     }
-    /// Whether all of a range is in it.
+    /// Whether it contains a whole range.
     pub fn covers(&self, range: &Range<u64>) -> bool {
         range.is_empty() || self.ranges.range(..=range.start).next_back().is_some_and(|(_, end)| *end >= range.end)
     }
@@ -78,7 +75,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_agree_with_a_set_of_positions() {
+    fn ranges_match_reference_set() {
+        // A random sequence of changes must match a plain array of flags.
         let mut rng = farlink_base::Rng::new(5);
         let (mut ranges, mut model) = (Ranges::default(), [false; 40]);
         for _ in 0..20_000 {

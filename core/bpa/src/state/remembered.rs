@@ -1,22 +1,22 @@
-//! Bounded memories of identities: what was delivered, what policies banned, and what was reported as deleted on
-//! arrival. Apart, so that one kind cannot push another out.
+//! Bounded memories of identities: delivered bundles, bundles that policies banned, and reported deletions on arrival.
+//! Each has a bound of its own, so that no kind evicts another.
 
 use crate::state::loops::Loops;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use farlink_base::{Empty, Lazy};
 
-/// Most identities remembered as reported: it is for those who try again within minutes.
+/// Most identities remembered as reported: senders try again within minutes.
 const REPORTED_MAX: usize = 8192;
-/// Identities on one page of the order: pages are added one by one, nothing is ever copied.
+/// Identities per page of the order: pages are added singly, so that growth copies nothing.
 const PAGE: usize = 512;
 
-/// Remembers the newest identities; the oldest are forgotten first.
+/// The newest identities; the oldest are forgotten first.
 #[derive(Debug)]
 struct Newest {
-    /// Each with what is to be known of it.
+    /// A value for each identity.
     known: BTreeMap<u128, u64>,
-    /// Oldest first; all but the last page are full, of the first `gone` are forgotten.
+    /// Identities, oldest first; all pages but the last are full, and the first `gone` entries are forgotten.
     order: VecDeque<Vec<u128>>,
     gone: usize,
     capacity: usize,
@@ -26,6 +26,7 @@ impl Newest {
         Newest { known: BTreeMap::new(), order: VecDeque::new(), gone: 0, capacity }
     }
     fn insert(&mut self, id: u128, what: u64) {
+        // A known identity keeps its place in the order.
         if self.capacity == 0 || self.known.insert(id, what).is_some() {
             return;
         }
@@ -53,11 +54,12 @@ struct Kinds {
     delivered: Newest,
     banned: Newest,
     reported: Newest,
-    /// What was forwarded lately, and may come back.
+    /// Recently forwarded bundles, which may come back.
     loops: Loops,
 }
 impl Kinds {
     const fn new(capacity: usize) -> Self {
+        // Reports need fewer entries: senders try again within minutes.
         let few = if capacity < REPORTED_MAX { capacity } else { REPORTED_MAX };
         Kinds {
             delivered: Newest::new(capacity),
@@ -75,16 +77,16 @@ impl Empty for Kinds {
     }
 }
 
-/// What is kept of a bundle that was delivered.
+/// Record of a delivered bundle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Delivered {
-    /// Its content ([`Agent::content`](crate::Agent)), but for the lowest bit; 0: not known.
+    /// Content number ([`Agent::content`](crate::Agent)) without its lowest bit; 0 if unknown.
     pub content: u64,
-    /// Whether somebody vouched for it.
+    /// Whether any link vouched for it.
     pub vouched: bool,
 }
 impl Delivered {
-    /// Stands for a content that is not known.
+    /// Stands for an unknown content.
     const UNKNOWN: u64 = 2;
 
     fn of(kept: u64) -> Self {
@@ -92,14 +94,14 @@ impl Delivered {
         let known = if content == Delivered::UNKNOWN { 0 } else { content };
         Delivered { content: known, vouched: kept & 1 != 0 || kept == 0 }
     }
-    /// The same as one number; 0 of what was kept before contents were.
+    /// The record as one number; 0 stands for records older than content numbers.
     pub fn kept(self) -> u64 {
         let content = if self.content == 0 { Delivered::UNKNOWN } else { self.content & !1 };
         content | u64::from(self.vouched)
     }
 }
 
-/// What this node will not take again, or not report again.
+/// Bundles that this node will not accept again, or not report again.
 #[derive(Debug)]
 pub(crate) struct Remembered(Lazy<Kinds>);
 
@@ -108,39 +110,39 @@ impl Remembered {
     pub fn new(capacity: usize) -> Self {
         Remembered(Lazy::new(capacity))
     }
-    /// What was delivered here under this identity.
+    /// Record of a delivery under this identity.
     pub fn delivered(&self, id: u128) -> Option<Delivered> {
         self.0.delivered.known.get(&id).map(|kept| Delivered::of(*kept))
     }
-    /// It was delivered here; `kept` as [`Delivered::kept`] gives it.
+    /// Remembers a delivery; `kept` is a value of [`Delivered::kept`].
     pub fn deliver(&mut self, id: u128, kept: u64) {
         self.0.delivered.insert(id, kept);
     }
-    /// What was forwarded lately.
+    /// Recently forwarded bundles.
     pub fn loops(&mut self) -> &mut Loops {
         &mut self.0.loops
     }
-    /// The same, where anything is remembered.
+    /// The same, if anything is remembered at all.
     pub fn loops_met(&mut self) -> Option<&mut Loops> {
         self.0.made().map(|kinds| &mut kinds.loops)
     }
-    /// Whether a policy refuses this bundle.
+    /// Whether a policy banned this bundle.
     pub fn is_banned(&self, id: u128) -> bool {
         self.0.banned.known.contains_key(&id)
     }
-    /// A policy refuses it from now on.
+    /// Remembers a policy's ban of a bundle.
     pub fn ban(&mut self, id: u128) {
         self.0.banned.insert(id, 0);
     }
-    /// Whether its deletion on arrival was reported.
+    /// Whether the bundle's deletion on arrival was reported.
     pub fn was_reported(&self, id: u128) -> bool {
         self.0.reported.known.contains_key(&id)
     }
-    /// Its deletion on arrival was reported.
+    /// Remembers a reported deletion.
     pub fn report(&mut self, id: u128) {
         self.0.reported.insert(id, 0);
     }
-    /// The newest deliveries, newest first.
+    /// Identities of deliveries, newest first.
     pub fn newest_deliveries(&self) -> impl Iterator<Item = u128> + '_ {
         let Kinds { delivered, .. } = &*self.0;
         let known = |id: &u128| delivered.known.contains_key(id);
@@ -153,7 +155,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_is_forgotten_first_and_one_kind_does_not_push_another_out() {
+    fn oldest_of_a_kind_is_forgotten() {
+        // The capacity is two of each kind.
         let mut memory = Remembered::new(2);
         for id in [1, 2, 2, 3] {
             memory.deliver(id, 7);

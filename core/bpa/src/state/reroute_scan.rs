@@ -1,42 +1,41 @@
-//! Walks over bundles that wait, to ask about them again: all of them, or those for one node. A
-//! few at a time; what is asked for during a walk over all is done by one more.
+//! Walks over waiting bundles to route them again: all of them, or those for one node. They proceed in small steps;
+//! requests during a full walk are met by one more.
 
 use alloc::collections::VecDeque;
 use farlink_base::NodeId;
 use farlink_book::{Book, CursorId, Handle};
 
-/// Walks under way.
+/// Walks in progress.
 #[derive(Debug, Default)]
 pub(crate) struct RerouteScan {
     all: Option<CursorId>,
     again: bool,
-    /// Destinations, and the bundle reached of each.
+    /// Destinations, and the bundle reached for each.
     towards: VecDeque<(NodeId, Option<Handle>)>,
 }
 
 impl RerouteScan {
-    /// Asks again about every bundle.
+    /// Requests a walk over all bundles.
     pub fn all(&mut self, book: &mut Book) {
         match self.all {
             Some(_) => self.again = true,
             None => self.all = Some(book.open_cursor()),
         }
     }
-    /// Asks again about bundles for one node.
+    /// Requests a walk over the bundles for one node.
     pub fn to(&mut self, node: NodeId) {
         if node != NodeId::NULL && !self.towards.contains(&(node, None)) {
             self.towards.push_back((node, None));
         }
     }
-    /// Whether nothing is under way.
+    /// Whether no walk is in progress.
     pub fn is_idle(&self) -> bool {
         self.all.is_none() && self.towards.is_empty()
     }
-    /// The next bundle to ask about. `None` also at the end of a walk: see [`RerouteScan::is_idle`].
+    /// Next bundle to route. `None` also ends one walk: see [`RerouteScan::is_idle`].
     pub fn next(&mut self, book: &mut Book) -> Option<Handle> {
         if let Some((node, at)) = self.towards.front_mut() {
-            // Where the bundle reached has left, the walk begins anew: those before it have left
-            // too, or found a way.
+            // If the bundle reached has left, the walk starts over: those before it have left too, or found a route.
             let next = match at.filter(|at| book.get(*at).is_some()) {
                 Some(at) => book.next_to(at),
                 None => book.to(*node).next().map(farlink_book::Held::handle),
@@ -76,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_sees_each_bundle_once_and_what_is_asked_for_meanwhile_is_one_more() {
+    fn scan_visits_each_bundle_once() {
         let (mut book, handles) = book_with(&[Priority::Normal; 3]);
         let mut scan = RerouteScan::default();
         scan.to(NodeId::ipn(9));
@@ -84,6 +83,7 @@ mod tests {
         scan.to(NodeId::ipn(8));
         assert_eq!(walk(&mut scan, &mut book), [1, 2, 3]);
         scan.all(&mut book);
+        // Two requests during a walk lead to one more walk.
         assert_eq!(scan.next(&mut book), Some(handles[0]));
         scan.all(&mut book);
         scan.all(&mut book);

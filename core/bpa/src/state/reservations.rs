@@ -1,51 +1,51 @@
-//! Room promised to bundles that are arriving: whoever else comes may not have it.
+//! Room reserved for arriving bundles, which no other bundle may use.
 
 use crate::io::OfferToken;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use farlink_book::Held;
 
-/// What is promised to whom.
+/// All reservations by offer.
 #[derive(Debug, Default)]
 pub(crate) struct Reservations {
     made: BTreeMap<OfferToken, Promise>,
-    /// All of them together.
+    /// Sum of all reservations.
     bytes: u128,
 }
 
 #[derive(Debug)]
 struct Promise {
     bytes: u64,
-    /// What counts to shares as if it were here.
+    /// The arriving bundle as charged to shares.
     counted: Option<Box<Held>>,
 }
 
 impl Reservations {
-    /// Promises room to an arrival; what was promised to it before counts no more.
+    /// Reserves room for an arrival; an earlier reservation of it must have ended.
     pub fn make(&mut self, token: OfferToken, bytes: u64, counted: Option<Box<Held>>) {
         debug_assert!(!self.made.contains_key(&token), "what was promised before has ended");
+        // 128 bits: heads may claim lengths whose sum exceeds 64 bits.
         self.bytes += u128::from(bytes);
         self.made.insert(token, Promise { bytes, counted });
     }
-    /// It arrived, or will not; what counted to shares for it.
+    /// Ends a reservation; returns the bundle charged to shares for it.
     pub fn end(&mut self, token: OfferToken) -> Option<Box<Held>> {
         let ended = self.made.remove(&token)?;
         self.bytes -= u128::from(ended.bytes);
         ended.counted
     }
-    /// What counts to shares for one arrival.
+    /// Bundle charged to shares for one arrival.
     pub fn of(&self, token: OfferToken) -> Option<&Held> {
         self.made.get(&token)?.counted.as_deref()
     }
-    /// What counts to shares as if it were here.
+    /// Bundles charged to shares as if they were here.
     pub fn counted(&self) -> impl Iterator<Item = &Held> {
         self.made.values().filter_map(|promise| promise.counted.as_deref())
     }
-    /// Bytes promised in all.
+    /// Sum of all reservations, bytes.
     pub fn bytes(&self) -> u64 {
         u64::try_from(self.bytes).unwrap_or(u64::MAX)
     }
-    /// Arrivals they are promised to.
     #[cfg(any(test, feature = "audit"))]
     pub fn len(&self) -> usize {
         self.made.len()
@@ -59,7 +59,7 @@ mod tests {
     use farlink_base::layer::Ticket;
 
     #[test]
-    fn the_total_is_what_is_promised_now() {
+    fn total_counts_open_reservations() {
         let token = |ticket| OfferToken { layer: LayerId(0), ticket: Ticket(ticket) };
         let mut reservations = Reservations::default();
         reservations.make(token(1), 7, None);

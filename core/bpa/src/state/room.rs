@@ -1,16 +1,16 @@
-//! What bounds what is held: memory, shares and quotas, and room that is promised to what is arriving.
+//! Bounds of the store: memory, shares and quotas, and room reserved for arriving bundles.
 
 use crate::state::fair_share::FairShare;
 use crate::state::memory::Memory;
 use crate::state::reservations::Reservations;
 use farlink_base::Lazy;
 
-/// The owners of what bounds the store.
+/// The owners of these bounds.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
     pub memory: Memory,
     pub fair_share: Lazy<FairShare>,
     pub reservations: Reservations,
-    /// Bytes of the bundle that others make room for just now.
+    /// Size of the bundle that others are being evicted for.
     pub newcomer: u64,
 }

@@ -1,13 +1,13 @@
-//! Numbered places on pages: adding one never moves the others, so no call is long.
+//! Numbered places on pages: growth never moves the others, so no call takes long.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// No place.
+/// Stands for no place.
 pub(crate) const NIL: u32 = u32::MAX;
 const PAGE: usize = 16;
 
-/// Values in numbered places; a free place is used again.
+/// Values in numbered places; free places are reused.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     pages: Vec<Box<[Place<T>; PAGE]>>,
@@ -21,16 +21,14 @@ enum Place<T> {
 }
 
 impl<T> Slab<T> {
-    /// Empty.
     pub const fn new() -> Self {
         Slab { pages: Vec::new(), free: NIL, used: 0 }
     }
-    /// Values in it.
     #[cfg(any(test, feature = "audit"))]
     pub fn len(&self) -> usize {
         self.used as usize
     }
-    /// Puts a value somewhere; tells where.
+    /// Stores a value and returns its place.
     pub fn insert(&mut self, value: T) -> u32 {
         if self.free == NIL {
             let first = (self.pages.len() * PAGE) as u32;
@@ -47,21 +45,18 @@ impl<T> Slab<T> {
         self.used += 1;
         at
     }
-    /// The value there.
     pub fn get(&self, at: u32) -> Option<&T> {
         match self.pages.get(at as usize / PAGE)?.get(at as usize % PAGE)? {
             Place::Used(value) => Some(value),
             Place::Free(_) => None,
         }
     }
-    /// The value there, to change.
     pub fn get_mut(&mut self, at: u32) -> Option<&mut T> {
         match self.pages.get_mut(at as usize / PAGE)?.get_mut(at as usize % PAGE)? {
             Place::Used(value) => Some(value),
             Place::Free(_) => None,
         }
     }
-    /// Takes the value away.
     pub fn remove(&mut self, at: u32) -> Option<T> {
         let place = self.pages.get_mut(at as usize / PAGE)?.get_mut(at as usize % PAGE)?;
         if matches!(place, Place::Free(_)) {
@@ -71,7 +66,7 @@ impl<T> Slab<T> {
         self.free = at;
         self.used -= 1;
         if self.used == 0 {
-            // Nothing is left: the pages go too.
+            // Pages are freed with the last value.
             *self = Slab::new();
         }
         Some(value)
@@ -83,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_used_again_and_empty_slabs_cost_nothing() {
+    fn freed_slab_places_are_reused() {
         let mut slab = Slab::new();
         let places: Vec<u32> = (0..40).map(|n| slab.insert(n)).collect();
         assert_eq!(places, (0..40).collect::<Vec<_>>());

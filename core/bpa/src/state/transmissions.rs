@@ -1,7 +1,7 @@
-//! Transmissions under way: which bundle, over which link, which part of it, with which labels.
+//! Transmissions in progress: bundle, link, range and labels of each.
 //!
-//! Owns the reason `Send`. A transmission's number begins with its bundle's slot, so that those of
-//! one bundle stand together.
+//! Owns the retention constraint `Send`. A transmission's number begins with its bundle's slot, so that those of one
+//! bundle are adjacent.
 
 use alloc::collections::BTreeMap;
 use core::ops::Range;
@@ -9,16 +9,16 @@ use farlink_base::layer::SendId;
 use farlink_base::{LinkId, PeerId};
 use farlink_book::{Book, Handle, RetentionConstraint};
 
-/// One transmission.
+/// One transmission in progress.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sending {
-    /// Which bundle; it may have left meanwhile.
+    /// The bundle; it may have left meanwhile.
     pub bundle: Handle,
-    /// Over which link.
+    /// Link it uses.
     pub link: LinkId,
-    /// To whom.
+    /// Neighbour that receives it.
     pub peer: PeerId,
-    /// Which bytes of its payload; `None`: all.
+    /// Range of the payload; `None`: all of it.
     pub range: Option<Range<u64>>,
     /// Bytes that leave around that range.
     pub around: u64,
@@ -26,11 +26,11 @@ pub(crate) struct Sending {
     pub gave: [u32; 2],
     /// Whether a copy stays here.
     pub keep: bool,
-    /// Whether its confirmation means that the neighbour has it for good.
+    /// Whether confirmation means that the neighbour has the bundle for good.
     pub reliable: bool,
 }
 
-/// All transmissions.
+/// All transmissions in progress.
 #[derive(Debug, Default)]
 pub(crate) struct Transmissions {
     under_way: BTreeMap<u64, Sending>,
@@ -43,10 +43,11 @@ fn of_slot(slot: u32) -> core::ops::RangeInclusive<u64> {
 }
 
 impl Transmissions {
-    /// Begins a transmission.
+    /// Starts a transmission and assigns its number.
     pub fn begin(&mut self, book: &mut Book, sending: Sending) -> SendId {
         let bundle = sending.bundle;
         let id = loop {
+            // Numbers wrap after 2^32 transmissions, so an old one may still be in use.
             self.last = self.last.wrapping_add(1);
             let id = u64::from(bundle.slot) << 32 | u64::from(self.last);
             if !self.under_way.contains_key(&id) {
@@ -60,10 +61,10 @@ impl Transmissions {
         book.hold(bundle, RetentionConstraint::Send);
         SendId(id)
     }
-    /// Ends one. True besides: it was the bundle's last, and no other reason holds the bundle.
+    /// Ends a transmission; `true` if it was the bundle's last and no other constraint holds the bundle.
     pub fn end(&mut self, book: &mut Book, id: SendId) -> Option<(Sending, bool)> {
         let sending = self.under_way.remove(&id.0)?;
-        // A full counter counts no longer: the table itself tells.
+        // A saturated counter is no longer exact: the table itself decides.
         let none = self.of(sending.bundle).next().is_none();
         let Some(held) = book.get_mut(sending.bundle) else { return Some((sending, false)) };
         if none {
@@ -74,22 +75,20 @@ impl Transmissions {
         let last = none && book.release(sending.bundle, RetentionConstraint::Send);
         Some((sending, last))
     }
-    /// How many.
     #[cfg(feature = "audit")]
     pub fn len(&self) -> usize {
         self.under_way.len()
     }
-    /// One by number.
     pub fn get(&self, id: SendId) -> Option<&Sending> {
         self.under_way.get(&id.0)
     }
-    /// Only this range of it is to be sent again, should it fail.
+    /// Reduces the range that is sent again if the transmission fails.
     pub fn narrow(&mut self, id: SendId, range: Range<u64>) {
         if let Some(sending) = self.under_way.get_mut(&id.0) {
             sending.range = Some(range);
         }
     }
-    /// Those of one bundle.
+    /// Transmissions of one bundle.
     pub fn of(&self, bundle: Handle) -> impl Iterator<Item = (SendId, &Sending)> {
         let own = self.under_way.range(of_slot(bundle.slot));
         own.filter(move |(_, sending)| sending.bundle == bundle).map(|(id, sending)| (SendId(*id), sending))
@@ -103,7 +102,7 @@ mod tests {
     use farlink_base::Priority;
 
     #[test]
-    fn the_last_send_releases_the_bundle_if_nothing_else_holds_it() {
+    fn last_send_releases_unheld_bundle() {
         let (mut book, handles) = book_with(&[Priority::Normal; 2]);
         let mut sends = Transmissions::default();
         let sending = |bundle, keep| Sending {

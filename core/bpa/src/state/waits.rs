@@ -1,5 +1,5 @@
-//! Bundles that are asked about again at a moment: back-off after a refusal or an unreadable
-//! record, a router's `Wait`. And neighbours that refused a bundle lately.
+//! Bundles that are routed again at a set time: back-off after a refusal or an unreadable record, or a router's `Wait`.
+//! Also recent refusals by neighbours.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -8,12 +8,12 @@ use core::time::Duration;
 use farlink_base::{Instant, PeerId, Refusal};
 use farlink_book::{Book, Flags, Handle};
 
-/// Why a neighbour counts as having refused a bundle.
+/// Reason why a neighbour counts as having refused a bundle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Turned {
-    /// It said so.
+    /// It refused the bundle explicitly.
     Away(Refusal),
-    /// Session after session ended without an answer.
+    /// Several sessions ended without an answer.
     Silent,
     /// It sent the bundle back.
     Back,
@@ -29,7 +29,7 @@ impl fmt::Display for Turned {
     }
 }
 
-/// A neighbour that refused a bundle, why, and how often it had come up by then.
+/// A neighbour's refusal, its reason, and the number of times the neighbour had come up by then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Refused {
     peer: PeerId,
@@ -37,30 +37,33 @@ struct Refused {
     why: Turned,
 }
 
-/// What waits, until when.
+/// Waiting bundles, refusals and returns.
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
     due: BTreeSet<(Instant, Handle)>,
     at: BTreeMap<Handle, Instant>,
     refused: BTreeMap<Handle, Vec<Refused>>,
-    /// Returned bundles: until when each is held back, how often it returned, and whether only strangers returned it.
+    /// Returned bundles: end of the delay, number of returns, and whether only unauthenticated neighbours returned
+    /// them.
     back: BTreeMap<Handle, (Instant, u8, bool)>,
-    /// Of which it was said that the link they would take is too narrow.
+    /// Bundles reported as too long for their link.
     unfit: BTreeSet<Handle>,
 }
 
-/// Neighbours remembered of one bundle; more refusals push the oldest out.
+/// Refusals remembered for one bundle; the oldest is dropped.
 const REFUSED_MAX: usize = 32;
 
-/// Wait after the n-th failure in a row: 1 s, 2 s, ... 64 s.
+/// Wait after the n-th successive failure: 1 s, 2 s, ... 64 s.
 pub(crate) fn back_off(failures: u8) -> Duration {
+    // 2^6 s = 64 s is the longest wait.
     Duration::from_secs(1 << failures.saturating_sub(1).min(6))
 }
 
 impl Waits {
-    /// Asks again about a bundle then, or earlier where that was agreed.
+    /// Routes a bundle again at this time; an earlier agreed time stays.
     pub fn until(&mut self, book: &mut Book, bundle: Handle, at: Instant) {
         let before = self.at.get(&bundle).copied();
+        // An endless wait needs no entry: only events end it.
         if at == Instant::MAX || before.is_some_and(|before| before <= at) {
             return;
         }
@@ -73,15 +76,14 @@ impl Waits {
             held.flags.set(Flags::ASIDE, true);
         }
     }
-    /// When the next is due.
     pub fn next(&self) -> Option<Instant> {
         self.due.first().map(|(at, _)| *at)
     }
-    /// When a bundle is asked about again.
+    /// Time at which a bundle is routed again.
     pub fn due(&self, bundle: Handle) -> Option<Instant> {
         self.at.get(&bundle).copied()
     }
-    /// Takes one that is due. Its refusals are forgotten: that is what it waited for.
+    /// Takes a due bundle. Its refusals are forgotten, since it waited for their end.
     pub fn pop(&mut self, now: Instant) -> Option<Handle> {
         let (at, bundle) = self.due.first().copied().filter(|(at, _)| *at <= now)?;
         self.due.remove(&(at, bundle));
@@ -89,9 +91,10 @@ impl Waits {
         self.refused.remove(&bundle);
         Some(bundle)
     }
-    /// A neighbour refused a bundle.
+    /// Notes a neighbour's refusal of a bundle.
     pub fn refuse(&mut self, book: &mut Book, bundle: Handle, peer: PeerId, ups: u32, why: Turned) {
         let refused = self.refused.entry(bundle).or_default();
+        // One refusal per neighbour: the newest one counts.
         refused.retain(|r| r.peer != peer);
         if refused.len() >= REFUSED_MAX {
             refused.remove(0);
@@ -101,61 +104,61 @@ impl Waits {
             held.flags.set(Flags::ASIDE, true);
         }
     }
-    /// A bundle came back: nobody gets it before then. `strange`: nobody vouches for what came.
+    /// Delays a bundle that came back. `strange`: no link vouches for the return.
     pub fn hold_back(&mut self, book: &mut Book, bundle: Handle, until: Instant, returns: u8, strange: bool) {
         self.back.insert(bundle, (until, returns, strange));
         self.until(book, bundle, until);
     }
-    /// Until when a bundle that came back is held back, and how often it did.
+    /// End of the delay of a bundle that came back, and the number of its returns.
     pub fn held_back(&self, bundle: Handle, now: Instant) -> Option<(Instant, u8)> {
         self.back.get(&bundle).filter(|(until, ..)| *until > now).map(|(until, returns, _)| (*until, *returns))
     }
-    /// Releases a bundle that only strangers returned; true if it was held back.
+    /// Releases a bundle that only unauthenticated neighbours returned; true if it was held back.
     pub fn ignore_strangers(&mut self, bundle: Handle) -> bool {
         let strange = self.back.get(&bundle).is_some_and(|(.., strange)| *strange);
         strange && self.back.remove(&bundle).is_some()
     }
-    /// Neighbours that refused it since they came up last.
+    /// Neighbours that refused the bundle since they last came up.
     pub fn tried(&self, bundle: Handle, ups: impl Fn(PeerId) -> u32) -> Vec<PeerId> {
+        // A neighbour that came up again may have room now.
         let refused = self.refused.get(&bundle).map_or(&[][..], Vec::as_slice);
         refused.iter().filter(|r| ups(r.peer) == r.ups).map(|r| r.peer).collect()
     }
-    /// Why a neighbour counts as having refused it.
+    /// Reason for a neighbour's refusal.
     pub fn why(&self, bundle: Handle, peer: PeerId) -> Option<Turned> {
         self.refused.get(&bundle)?.iter().find(|refused| refused.peer == peer).map(|refused| refused.why)
     }
-    /// The refusal remembered first, whenever it was.
+    /// Oldest remembered refusal, even if outdated.
     pub fn first_refusal(&self, bundle: Handle) -> Option<PeerId> {
         self.refused.get(&bundle)?.first().map(|r| r.peer)
     }
-    /// Its refusals are forgotten.
+    /// Forgets all refusals of a bundle.
     pub fn forgive(&mut self, bundle: Handle) {
         self.refused.remove(&bundle);
     }
-    /// The link it would take is too narrow for it; whether that is new.
+    /// Notes that a bundle exceeds the MTU of its only link; returns whether this is new.
     pub fn note_unfit(&mut self, book: &mut Book, bundle: Handle) -> bool {
         if let Some(held) = book.get_mut(bundle) {
             held.flags.set(Flags::ASIDE, true);
         }
         self.unfit.insert(bundle)
     }
-    /// Whether the link it would take was too narrow.
+    /// Whether a bundle exceeded the MTU of its only link.
     pub fn is_unfit(&self, bundle: Handle) -> bool {
         self.unfit.contains(&bundle)
     }
-    /// It waits no longer; refusals are remembered.
+    /// Ends a bundle's wait; refusals stay remembered.
     pub fn cancel(&mut self, bundle: Handle) {
         if let Some(at) = self.at.remove(&bundle) {
             self.due.remove(&(at, bundle));
         }
     }
-    /// Bundles that wait, those with refusals, and those too long for their link.
+    /// Entries of all tables.
     #[cfg(feature = "audit")]
     pub fn len(&self) -> usize {
         assert_eq!(self.due.len(), self.at.len(), "each waits once");
         self.due.len() + self.refused.len() + self.unfit.len() + self.back.len()
     }
-    /// Forgets a bundle.
     pub fn forget(&mut self, bundle: Handle) {
         self.cancel(bundle);
         self.refused.remove(&bundle);
@@ -176,7 +179,8 @@ mod tests {
     }
 
     #[test]
-    fn the_earlier_moment_counts_and_a_refusal_ends_with_it() {
+    fn earlier_wait_wins_and_ends_refusal() {
+        // The earliest of three times stays.
         let (mut book, handles) = book_with(&[Priority::Normal; 2]);
         let mut waits = Waits::default();
         waits.until(&mut book, handles[0], Instant(50));

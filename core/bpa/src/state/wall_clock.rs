@@ -1,35 +1,34 @@
-//! Wall time as far as it is believed.
+//! Wall time, as far as it is trusted.
 //!
-//! The last run ended before now, and not longer ago than the node may be down. A clock that says otherwise, in either
-//! direction, is doubted: it lost its time, came up without it (1970), or is ahead. Then lifetimes run on ages, new
-//! bundles have no creation time (RFC 9171 4.2.7), and the downtime counts as none; the time for which the node ran is noted
-//! and counts. A bundle that is kept too long is
-//! lost time; one that is deleted too early is lost. The clock is believed again once it is set right, once an earlier
-//! run whose clock was fast is caught up with, or once the operator confirms it.
+//! The last run ended before now, and no longer ago than the node may be down. A clock that contradicts this in either
+//! direction is doubted: it lost its time, started without one (1970), or is ahead. Lifetimes then run on bundle ages,
+//! new bundles have no creation time (RFC 9171 4.2.7), and downtime counts as zero, while the noted operating time
+//! counts. Keeping a bundle too long costs time; deleting it too early loses it. The clock is trusted again once it is
+//! corrected, once it passes the time of an earlier run that was fast, or once the operator confirms it.
 
 use farlink_base::{Clock, DtnTime, Instant};
 
-/// Longest downtime believed where nothing else is said: 30 days.
+/// Longest downtime trusted by default: 30 days.
 pub(crate) const DOWNTIME_MAX: core::time::Duration = core::time::Duration::from_secs(30 * 86_400);
 
-/// The wall clock, and what earlier runs say of it.
+/// The wall clock, and evidence from earlier runs.
 #[derive(Debug)]
 pub(crate) struct WallClock {
     clock: Clock,
-    /// The latest time of an earlier run that is known, and when it became known; 0: none is.
+    /// Latest known time of an earlier run, and the instant it became known; 0 if none is.
     newest: (DtnTime, Instant),
-    /// Longest downtime believed, s.
+    /// Longest downtime trusted, s.
     down_max_s: u32,
-    /// The operator has confirmed the clock.
+    /// Whether the operator confirmed the clock.
     confirmed: bool,
-    /// That it is doubted was told.
+    /// Whether doubt was already reported.
     doubted: bool,
-    /// Operating time of the node, of all its runs as far as it was noted, beyond this run's clock, ms.
+    /// Operating time of all earlier runs as far as noted, less this run's clock, ms.
     ran_before_ms: i64,
 }
 
 impl WallClock {
-    /// No clock yet.
+    /// State without any clock reading.
     pub const UNKNOWN: WallClock = WallClock {
         clock: Clock::UNTRUSTED,
         newest: (DtnTime(0), Instant::ZERO),
@@ -39,25 +38,26 @@ impl WallClock {
         ran_before_ms: 0,
     };
 
-    /// The clock as it was told, believed or not: contact plans go by it.
+    /// The clock as it was read, trusted or not: contact plans follow it.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
-    /// Wall time at an instant; `None` when the node knows no time that it believes.
+    /// Wall time at an instant; `None` without a trusted time.
     pub fn utc_at(&self, now: Instant) -> Option<DtnTime> {
         if self.off_ms(now).is_some() { None } else { self.clock.utc_at(now) }
     }
-    /// The clock was read; gives by how many ms it stepped.
+    /// Takes a reading of the clock; returns the step in ms.
     pub fn set(&mut self, clock: Clock) -> i64 {
         let step_ms = match (self.clock.utc_at(clock.at), clock.utc) {
             (Some(expected), Some(utc)) => utc.0 as i64 - expected.0 as i64,
             _ => 0,
         };
+        // A corrected clock may be doubted, and reported, again later.
         self.doubted &= self.off_ms(clock.at).is_some();
         self.clock = clock;
         step_ms
     }
-    /// An earlier run was there at this time, and the node may have been down so long since.
+    /// Notes the end of an earlier run and the longest downtime.
     pub fn ran(&mut self, now: Instant, last: Option<DtnTime>, down_max_ms: u64) {
         self.down_max_s = u32::try_from(down_max_ms / 1000).unwrap_or(u32::MAX);
         if let Some(last) = last {
@@ -77,7 +77,7 @@ impl WallClock {
     pub fn ran_ms(&self, now: Instant) -> u64 {
         millis(now).saturating_add_signed(self.ran_before_ms)
     }
-    /// Time since an earlier run stored something at this operating time, as far as known, ms.
+    /// Time since an earlier run stored a bundle at this operating time, as far as known, ms.
     pub fn found_ran(&mut self, now: Instant, ran_ms: u64) -> u64 {
         let since_ms = self.ran_ms(now).saturating_sub(ran_ms);
         if since_ms == 0 {
@@ -85,17 +85,17 @@ impl WallClock {
         }
         since_ms
     }
-    /// The operator says that the clock is right, whatever earlier runs say.
+    /// Confirms the clock on behalf of the operator.
     pub fn confirm(&mut self) {
         (self.confirmed, self.doubted) = (true, false);
     }
-    /// An earlier run stored something at this time; gives the time since, where the clock is believed, ms.
+    /// Notes the time at which an earlier run stored a bundle; returns the time since, ms, or 0 without a trusted
+    /// clock.
     pub fn found(&mut self, now: Instant, stored_at: DtnTime) -> u64 {
         self.know(now, stored_at);
         self.utc_at(now).map_or(0, |utc| utc.saturating_since_ms(stored_at))
     }
-    /// Holds the clock against what was found; gives by how many ms it is off when it is doubted from
-    /// now on.
+    /// Checks the clock against earlier runs; returns its deviation in ms when doubt begins.
     pub fn judge(&mut self, now: Instant) -> Option<i64> {
         let before = self.doubted;
         let off_ms = self.off_ms(now);
@@ -108,9 +108,11 @@ impl WallClock {
             return None;
         }
         let off_ms = utc.0 as i64 - newest.0 as i64;
+        // The operator's word outweighs all evidence.
         if self.confirmed {
             return None;
         }
+        // The run itself adds to the time that may have passed since.
         let most = (u64::from(self.down_max_s) * 1000)
             .saturating_add(now.since(found).as_millis() as u64)
             .min(i64::MAX as u64) as i64;
@@ -139,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn clock_is_believed_within_its_error_and_the_longest_downtime() {
+    fn clock_within_downtime_is_trusted() {
         assert_eq!(judged(THEN.0 - 100), (Some(DtnTime(THEN.0 - 100)), 0));
         assert_eq!(judged(THEN.0 - 101), (None, 0));
         assert_eq!(judged(0), (None, 0));
@@ -149,7 +151,8 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_right_is_believed_again_and_years_of_work_are_no_downtime() {
+    fn corrected_clock_is_trusted_again() {
+        // The clock starts in 2000, long before the last run.
         let (mut wall, hour) = (WallClock::UNKNOWN, Instant(3_600_000_000_000));
         wall.set(Clock { at: Instant(0), utc: Some(DtnTime(0)), error_ms: 0 });
         wall.found(Instant(0), THEN);
@@ -162,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_year_ahead_is_doubted_unless_it_is_allowed_or_confirmed() {
+    fn jump_ahead_is_doubted_until_confirmed() {
         let year_ms = 365 * 86_400_000;
         let ahead = || {
             let mut wall = WallClock::UNKNOWN;
@@ -178,14 +181,14 @@ mod tests {
         let mut wall = ahead();
         wall.ran(Instant(5), None, 400 * 86_400_000);
         assert_eq!((wall.found(Instant(5), THEN), wall.judge(Instant(5))), (year_ms, None), "a true downtime");
-        // One bundle is old, the last run is not.
+        // A single bundle is old, but the last run is recent.
         let mut wall = ahead();
         wall.ran(Instant(5), Some(DtnTime(THEN.0 + year_ms - 60_000)), DOWN_MAX_MS);
         assert_eq!((wall.found(Instant(5), THEN), wall.judge(Instant(5))), (year_ms, None));
     }
 
     #[test]
-    fn a_clock_that_was_fast_in_an_earlier_run_is_doubted_until_it_is_past_that() {
+    fn clock_behind_last_run_is_doubted() {
         let (mut wall, hour) = (WallClock::UNKNOWN, Instant(3_600_000_000_000));
         let reading = |at, utc_ms| Clock { at, utc: Some(DtnTime(utc_ms)), error_ms: 0 };
         wall.set(reading(Instant(0), THEN.0 - 3_600_000));

@@ -1,5 +1,5 @@
-//! Out of a tunnel (draft-ietf-dtn-bibect): the bundle inside is taken in like one that a neighbour sent. The one around
-//! it stays until that is decided, so that what was accepted is kept, whenever this node dies.
+//! Exit of a tunnel (draft-ietf-dtn-bibect): the inner bundle is taken in like one from a neighbour. The outer one
+//! stays until that is decided, so that an accepted bundle survives a crash of this node.
 
 use crate::agent::Agent;
 use crate::app::{AppOutput, Delivery, DeliveryId, RegistrationId};
@@ -16,15 +16,15 @@ use farlink_base::{
 };
 use farlink_book::{Flags, Handle, Held, Origin, RetentionConstraint, Why};
 
-/// Runs of numbers in one signal.
+/// Most ranges of numbers in one signal.
 const RUNS_MAX: usize = 2048;
 
 impl Agent {
-    /// The far end of the tunnel that a bundle came out of.
+    /// Far end of the tunnel that a bundle came through.
     pub(crate) fn far_end(&self, from: PeerId) -> Option<EndpointId> {
         self.tunnels.as_ref()?.far_end(from).cloned()
     }
-    /// Whether a bundle is a record of a tunnel's far end, as long as nobody found that it carries nothing.
+    /// Whether a bundle is a record from a tunnel's far end that was not yet found to carry nothing.
     pub(crate) fn comes_through_tunnel(&self, held: &Held) -> bool {
         let Some(tunnels) = &self.tunnels else { return false };
         let meta = &held.bundle;
@@ -36,7 +36,7 @@ impl Agent {
             && !tunnels.is_plain(held.number)
     }
 
-    /// The payload of such a bundle is asked for, its security checked, from disk where it is there.
+    /// Requests the payload of an outer bundle, read from disk if needed and with its security checked.
     pub(crate) fn open_outer<S: Sink<Output>>(&mut self, bundle: Handle, out: &mut S) {
         let Some(held) = self.book.get(bundle).filter(|held| self.comes_through_tunnel(held)) else { return };
         if self.deliveries.is_open(bundle) {
@@ -62,7 +62,7 @@ impl Agent {
         out.push(Output::Open { output, bundle: meta });
     }
 
-    /// The payload is here.
+    /// Takes the payload of an outer bundle.
     pub(crate) fn on_opened_outer<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -77,7 +77,7 @@ impl Agent {
         });
         let Some((meta, number, rule, codes)) = found else { return self.put_back(delivery, false) };
         if payload.is_stored() {
-            // It is longer than what may be read at once.
+            // It exceeds the length that may be read at once.
             self.put_back(delivery, false);
             self.event_refused(Some(LinkId::TUNNEL), Some(&meta), Refusal::TooLarge, cx.out);
             return self.depart(cx, bundle, Why::Deleted(DeleteReason::DepletedStorage), None);
@@ -114,25 +114,24 @@ impl Agent {
         }
     }
 
-    /// Who carried a bundle that came out of another: whoever gave that one; and whether that was a stranger.
+    /// Previous node of an inner bundle, which is that of its outer one, and whether it is unauthenticated.
     pub(crate) fn previous_of_inside(&self, token: OfferToken) -> (PeerId, bool) {
         let held = self.deliveries.bundle_of(DeliveryId(token.ticket.0)).and_then(|bundle| self.book.get(bundle));
-        // Nobody knows after a restart: then it has no privileges.
+        // After a restart the previous node is unknown: the bundle gets no privileges.
         held.map_or((PeerId::NONE, true), |held| {
-            // One that came in pieces bears no marks of its own.
+            // A reassembled bundle has no marks of its own.
             let peer = self.neighbours.peers().get(held.from);
             let configured = peer.is_some_and(|peer| peer.origin == Origin::Configured);
             (held.from, held.flags.has(Flags::STRANGE) || !configured)
         })
     }
-    /// The tunnel that a bundle came out of, in place of a neighbour.
+    /// The tunnel that a bundle came through, in place of a neighbour.
     pub(crate) fn tunnel_of(&self, token: OfferToken) -> PeerId {
         let place = self.tunnels.as_ref().and_then(|tunnels| tunnels.place_of(DeliveryId(token.ticket.0)));
         PeerId::tunnel(place.unwrap_or(0) as u32)
     }
 
-    /// Whether the bundle inside is kept, or why not: the sender is told where it wants to be, and the one around it
-    /// has done its duty.
+    /// Takes the verdict on an inner bundle: answers the sender on request, and ends the outer bundle.
     pub(crate) fn on_inside_judged<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -160,7 +159,7 @@ impl Agent {
                 tunnels.gather(now, Said { rule, to, answer }, number);
             }
         } else if let Some(held) = self.book.get_mut(bundle).filter(|_| later) {
-            // Nobody would send it again.
+            // Without a signal the sender would not repeat it, so this node tries again.
             held.failures = held.failures.saturating_add(1);
             let at = now + back_off(held.failures);
             return self.outbound.waits.until(&mut self.book, bundle, at);
@@ -169,7 +168,7 @@ impl Agent {
         self.depart(cx, bundle, Why::Delivered, remember);
     }
 
-    /// What was gathered about transmissions leaves, in as many signals as it takes.
+    /// Sends gathered answers about transmissions, in as many signals as needed.
     pub(super) fn say_of_tunnel<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, said: &Said, numbers: &Ranges) {
         let settings = self.tunnels.as_ref().and_then(|tunnels| tunnels.settings(said.rule));
         let Some((codes, version)) = settings.map(|settings| (settings.codes, settings.version)) else { return };

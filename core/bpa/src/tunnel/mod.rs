@@ -1,9 +1,9 @@
-//! Bundles that travel in others (draft-ietf-dtn-bibect): which do, what became of them, and what is gathered to be told
-//! to those who sent such here.
+//! Bundles inside bundles (draft-ietf-dtn-bibect): their state, and answers gathered for their senders.
 //!
-//! To the rest of the agent the way through a tunnel is a transmission over [`LinkId::TUNNEL`]: the bundle is held for
-//! [`RetentionConstraint::Send`](farlink_book::RetentionConstraint) until the one around it has left, or, with custody, until the far end says that
-//! it has it. The one around it is never on disk: its payload is on it already, with the bundle inside.
+//! To the rest of the agent a tunnel is a transmission over [`LinkId::TUNNEL`]:
+//! [`RetentionConstraint::Send`](farlink_book::RetentionConstraint) holds the inner bundle until the outer one has
+//! left, or, with custody, until the far end acknowledges it. The outer bundle is never on disk: its payload is there
+//! already as the inner bundle.
 
 mod incoming;
 mod outgoing;
@@ -23,56 +23,56 @@ use farlink_base::layer::SendId;
 use farlink_base::{EndpointId, Instant, NodeId, PeerId, Priority, Rng};
 use farlink_book::{Handle, Held};
 
-/// Transmissions of one bundle that a signal may be about: the last ones.
+/// Latest transmissions of one bundle that a signal may refer to.
 const GIVEN_MAX: usize = 4;
-/// Senders that something is gathered for; beyond that the oldest is told at once.
+/// Senders with gathered answers; beyond that the oldest answer leaves at once.
 const TOLD_MAX: usize = 1024;
-/// Payload bytes on their way into one tunnel after which none more are taken for now: they are in memory.
+/// Payload bytes on their way into one tunnel at which it takes no more for now, because they are in memory.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// Bundles around one another, at most: what is so deep already goes in no tunnel, and is not taken out.
+/// Most nested bundles: a deeper one enters no tunnel and is not extracted.
 const DEPTH_MAX: usize = 4;
 
-/// A signal that is worked off.
+/// A received signal that is being applied.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Told {
     pub source: NodeId,
     pub rule: usize,
     pub answer: Answer,
-    /// Numbers of transmissions, the next ones at the end.
+    /// Ranges of transmission numbers, the next one last.
     pub runs: Vec<Numbers>,
 }
 
-/// One bundle that travels in another, or did and no signal came.
+/// One bundle inside a tunnel, or sent through one without an answer yet.
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub bundle: Handle,
-    /// Which tunnel.
+    /// Index of the tunnel.
     pub rule: usize,
-    /// Its transmission, while there is one.
+    /// Its current transmission, if any.
     pub send: Option<SendId>,
-    /// The bundle around it, while that is here.
+    /// Its outer bundle while that is held.
     pub outer: Option<Handle>,
-    /// Whether the one around it was made, for this transmission.
+    /// Whether the outer bundle of this transmission was made.
     pub made: bool,
     /// Payload bytes of this transmission.
     bytes: u64,
-    /// Numbers of its last transmissions, where signals are wanted.
+    /// Numbers of its latest transmissions, if signals are wanted.
     given: Vec<u64>,
 }
 
-/// A bundle that is being taken out of the one around it.
+/// An inner bundle that is being extracted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Opened {
-    /// Which tunnel.
+    /// Index of the tunnel.
     pub rule: usize,
-    /// Who is told of it.
+    /// Receiver of the answer.
     pub to: EndpointId,
     /// The sender's number of it; 0: no signal is wanted.
     pub number: u64,
 }
 
-/// Whom the same can be told of many transmissions.
+/// Common part of answers about many transmissions, which one signal can carry.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Said {
     pub rule: usize,
@@ -86,27 +86,27 @@ struct Gathered {
     due: Instant,
 }
 
-/// What is due.
+/// Work that has become due.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Due {
     /// No signal came about this bundle.
     Repeat(u64),
-    /// What was gathered is told.
+    /// A gathered answer leaves.
     Say(Said, Ranges),
 }
 
-/// What the end of a bundle means here.
+/// Consequence of a bundle's departure for tunnels.
 #[derive(Debug, PartialEq)]
 pub(crate) enum End {
-    /// It is none of a tunnel's.
+    /// It is in no tunnel.
     Nothing,
-    /// It was around this one.
+    /// It was the outer bundle of this one.
     Outer(u64),
-    /// It was inside: the one around it, and its transmission where that is nobody else's to end.
+    /// It was an inner bundle: its outer one, and its transmission if that must be ended here.
     Inner(Option<Handle>, Option<SendId>),
 }
 
-/// One tunnel.
+/// One tunnel with its load.
 #[derive(Debug)]
 struct Tunnel {
     settings: TunnelSettings,
@@ -122,11 +122,11 @@ struct Tunnel {
 pub(crate) struct Tunnels {
     tunnels: Vec<Tunnel>,
     inner: BTreeMap<u64, Inner>,
-    /// By its number what is inside, and what it takes: tunnel, payload bytes of what is inside, all bytes.
+    /// By the outer bundle's number: inner bundle, tunnel, payload bytes of the inner bundle, size of the outer one.
     outer: BTreeMap<u64, (u64, usize, u64, u64)>,
-    /// Bytes of those.
+    /// Total size of the outer bundles.
     bytes: u64,
-    /// Bundles by transmission.
+    /// Bundles by transmission number.
     given: BTreeMap<u64, u64>,
     first: u64,
     next: u64,
@@ -134,13 +134,13 @@ pub(crate) struct Tunnels {
     gathered: BTreeMap<Said, Gathered>,
     sayings: BTreeSet<(Instant, Said)>,
     opened: BTreeMap<DeliveryId, Opened>,
-    /// Records of far ends that carry nothing.
+    /// Records of far ends that carry neither bundle nor signal.
     plain: BTreeSet<u64>,
 }
 
 impl Tunnels {
-    /// Numbers of transmissions begin where nobody can guess, so that a signal made up names none; in the lower half of
-    /// 32 bits, which is all that ION holds.
+    /// Numbers of transmissions begin at random, so that a forged signal matches none; in the lower half of 32 bits,
+    /// which is all that ION stores.
     pub fn new(settings: Vec<TunnelSettings>, rng: &mut Rng) -> Self {
         let first = (rng.next_u64() >> 33).max(1);
         let tunnel = |settings| Tunnel { settings, bundles: 0, bytes: 0, line: BTreeSet::new() };
@@ -159,44 +159,41 @@ impl Tunnels {
             plain: BTreeSet::new(),
         }
     }
-    /// What a tunnel was told.
     fn settings(&self, rule: usize) -> Option<&TunnelSettings> {
         self.tunnels.get(rule).map(|tunnel| &tunnel.settings)
     }
-    /// All tunnels.
     fn all(&self) -> impl Iterator<Item = (usize, &TunnelSettings)> {
         self.tunnels.iter().map(|tunnel| &tunnel.settings).enumerate()
     }
-    /// The tunnel with this far end.
+    /// Tunnel with this far end.
     fn with_end(&self, node: NodeId) -> Option<usize> {
         self.all().find(|(_, tunnel)| tunnel.end.node() == node).map(|(rule, _)| rule)
     }
-    /// Whether a bundle is around another.
+    /// Whether a bundle is the outer one of another.
     fn is_outer(&self, number: u64) -> bool {
         self.outer.contains_key(&number)
     }
-    /// Bundles around others, and their bytes, which are those of the bundles inside.
+    /// Number of outer bundles, and their size, which is that of the inner ones.
     pub fn around(&self) -> (u64, u64) {
         (self.outer.len() as u64, self.bytes)
     }
-    /// One by its number.
     fn get(&self, number: u64) -> Option<&Inner> {
         self.inner.get(&number)
     }
-    /// The same, to be changed.
     fn get_mut(&mut self, number: u64) -> Option<&mut Inner> {
         self.inner.get_mut(&number)
     }
-    /// Whether a tunnel takes no bundle more for now; this one then waits in its line.
+    /// Whether a tunnel takes no more bundles for now; this one then joins its line.
     fn is_full(&mut self, rule: usize, held: &Held) -> bool {
         let Some(tunnel) = self.tunnels.get_mut(rule) else { return false };
+        // At least one bundle may enter, whatever the setting.
         let under_way = tunnel.bundles >= tunnel.settings.bundles.max(1) || tunnel.bytes >= BYTES_MAX;
         if under_way {
             tunnel.line.insert((Reverse(held.bundle.priority), held.number, held.handle()));
         }
         under_way
     }
-    /// A bundle goes into a tunnel.
+    /// Notes a bundle that enters a tunnel.
     fn enter(&mut self, held: &Held, rule: usize, send: SendId) {
         let bytes = held.bundle.payload.len();
         if let Some(tunnel) = self.tunnels.get_mut(rule) {
@@ -209,11 +206,12 @@ impl Tunnels {
         let inner = self.inner.entry(held.number).or_insert(entry);
         (inner.rule, inner.send, inner.outer, inner.made) = (rule, Some(send), None, false);
     }
-    /// A number for the next transmission of a bundle.
+    /// Assigns a number to the next transmission of a bundle.
     fn give(&mut self, number: u64) -> u64 {
         let given = self.next;
         self.next += 1;
         if let Some(inner) = self.inner.get_mut(&number) {
+            // Only the latest transmissions are remembered; a late signal about an older one has no effect.
             if inner.given.len() >= GIVEN_MAX {
                 self.given.remove(&inner.given.remove(0));
             }
@@ -222,7 +220,7 @@ impl Tunnels {
         }
         given
     }
-    /// The bundle around another is here.
+    /// Notes the outer bundle of a transmission.
     fn wrapped(&mut self, number: u64, outer: &Held) {
         let Some(inner) = self.inner.get_mut(&number) else { return };
         (inner.outer, inner.made) = (Some(outer.handle()), true);
@@ -230,17 +228,20 @@ impl Tunnels {
         self.bytes += size;
         self.outer.insert(outer.number, (number, inner.rule, inner.bytes, size));
     }
-    /// A bundle came back on another way: what is said of its transmissions before says no more that another has it.
+    /// Forgets earlier transmissions of a bundle that came back over another path: answers about them no longer prove
+    /// that another node has it.
     fn came_back(&mut self, number: u64) {
         let Some(inner) = self.inner.get_mut(&number) else { return };
+        // Numbers are drained from both tables, which must agree.
         for given in inner.given.drain(..) {
             self.given.remove(&given);
         }
     }
-    /// A transmission that came to nothing before there was a bundle around it, or with one that left.
+    /// Ends a transmission that failed before its outer bundle was made, or with it.
     fn leave(&mut self, number: u64) {
         self.repeats.stop(number);
         let Some(inner) = self.inner.get_mut(&number) else { return };
+        // Without an outer bundle nothing else would subtract it from the tunnel's load.
         if inner.send.take().is_some() && !inner.made {
             let (rule, bytes) = (inner.rule, inner.bytes);
             self.out(rule, bytes);
@@ -248,31 +249,32 @@ impl Tunnels {
             inner.made = false;
         }
     }
-    /// One is no longer on its way in.
+    /// Subtracts a bundle from a tunnel's load.
     fn out(&mut self, rule: usize, bytes: u64) {
         if let Some(tunnel) = self.tunnels.get_mut(rule) {
             tunnel.bundles = tunnel.bundles.saturating_sub(1);
             tunnel.bytes = tunnel.bytes.saturating_sub(bytes);
         }
     }
-    /// The far end of the tunnel in whose line a bundle waits.
+    /// Far end of the tunnel that a bundle waits for.
     fn in_line(&self, held: &Held) -> Option<&EndpointId> {
         let place = (Reverse(held.bundle.priority), held.number, held.handle());
         self.tunnels.iter().find(|tunnel| tunnel.line.contains(&place)).map(|tunnel| &tunnel.settings.end)
     }
-    /// One that waited and may try again now.
+    /// Next waiting bundle of a tunnel with room.
     fn next_in_line(&mut self) -> Option<Handle> {
         let free = |tunnel: &&mut Tunnel| tunnel.bundles < tunnel.settings.bundles.max(1) && tunnel.bytes < BYTES_MAX;
         let tunnel = self.tunnels.iter_mut().filter(|tunnel| !tunnel.line.is_empty()).find(free)?;
         tunnel.line.pop_first().map(|(_, _, bundle)| bundle)
     }
-    /// A bundle is no longer held.
+    /// Removes a bundle that is no longer held.
     fn forget(&mut self, held: &Held) -> End {
         let number = held.number;
         self.plain.remove(&number);
         if let Some((inside, rule, bytes, size)) = self.outer.remove(&number) {
             self.bytes -= size;
             self.out(rule, bytes);
+            // The inner bundle may have a newer outer one by now.
             let its = |inner: &&mut Inner| inner.outer == Some(held.handle());
             let Some(inner) = self.inner.get_mut(&inside).filter(its) else { return End::Nothing };
             inner.outer = None;
@@ -292,43 +294,45 @@ impl Tunnels {
         End::Inner(inner.outer, inner.send.filter(|_| inner.made))
     }
 
-    /// A signal is waited for.
+    /// Schedules the repetition of a bundle without a signal.
     fn repeat_at(&mut self, number: u64, at: Instant) {
         self.repeats.at(number, at);
     }
-    /// Until when one is waited for.
+    /// Time of a bundle's repetition.
     fn due_of(&self, number: u64) -> Option<Instant> {
         self.repeats.due(number)
     }
-    /// How long a signal is waited for after so many failures.
+    /// Waiting time for a signal after this many failures.
     fn patience(&self, rule: usize, failures: u8) -> Duration {
         let Some(settings) = self.settings(rule) else { return Duration::MAX };
+        // 20 doublings are a millionfold timeout; the cap keeps the shift within 32 bits.
         let doubled = settings.timeout.saturating_mul(1 << u32::from(failures.min(20)));
         doubled.min(settings.timeout_max.max(settings.timeout))
     }
-    /// Whether these are numbers that were given.
+    /// Whether all these numbers were assigned.
     fn gave(&self, first: u64, last: u64) -> bool {
         self.first <= first && first <= last && last < self.next
     }
-    /// The first transmission of these numbers that is remembered, and its bundle.
+    /// First remembered transmission of these numbers, and its bundle.
     fn first_given(&self, first: u64, last: u64) -> Option<(u64, u64)> {
         self.given.range(first..=last.max(first)).next().map(|(given, number)| (*given, *number))
     }
 
-    /// A bundle is being taken out of the one around it.
+    /// Notes an inner bundle that is being extracted.
     fn open(&mut self, delivery: DeliveryId, opened: Opened) {
         self.opened.insert(delivery, opened);
     }
-    /// Which tunnel one that is being taken out came through.
+    /// Tunnel of a bundle that is being extracted.
     fn place_of(&self, delivery: DeliveryId) -> Option<usize> {
         self.opened.get(&delivery).map(|opened| opened.rule)
     }
-    /// The far end of the tunnel that a giver stands for.
+    /// Far end of the tunnel that a previous node stands for.
     fn far_end(&self, from: PeerId) -> Option<&EndpointId> {
+        // `PeerId::tunnel` counts down from the largest number, away from those of neighbours.
         let place = usize::try_from(u32::MAX - from.0).ok()?;
         self.tunnels.get(place).map(|tunnel| &tunnel.settings.end)
     }
-    /// It was, or could not be.
+    /// Ends an extraction, successful or not.
     fn close(&mut self, delivery: DeliveryId) -> Option<Opened> {
         self.opened.remove(&delivery)
     }
@@ -336,12 +340,12 @@ impl Tunnels {
     fn is_plain(&self, number: u64) -> bool {
         self.plain.contains(&number)
     }
-    /// It was.
+    /// Notes that a record carries nothing.
     fn note_plain(&mut self, number: u64) {
         self.plain.insert(number);
     }
 
-    /// A transmission more to be told of; it leaves with others after a while.
+    /// Adds a transmission to an answer, which leaves with others after a while.
     fn gather(&mut self, now: Instant, said: Said, number: u64) {
         let Some(settings) = self.settings(said.rule) else { return };
         let (due, most) = (now + settings.signal_delay, settings.signal_bundles);
@@ -351,11 +355,12 @@ impl Tunnels {
         });
         gathered.numbers.insert(number..number.saturating_add(1));
         gathered.count += 1;
+        // Too many receivers, or enough numbers for one signal.
         if gathered.count >= most || self.gathered.len() > TOLD_MAX {
             self.hurry(now, if self.gathered.len() > TOLD_MAX { None } else { Some(said) });
         }
     }
-    /// This, or what waits longest, is told at once.
+    /// Sends this answer, or the longest waiting one, at once.
     fn hurry(&mut self, now: Instant, said: Option<Said>) {
         let Some(said) = said.or_else(|| self.sayings.first().map(|(_, said)| said.clone())) else { return };
         let Some(gathered) = self.gathered.get_mut(&said) else { return };
@@ -364,12 +369,12 @@ impl Tunnels {
         self.sayings.insert((now, said));
     }
 
-    /// When something is due.
+    /// Time of the next due work.
     pub fn next(&self) -> Option<Instant> {
         Instant::earliest([self.repeats.next(), self.sayings.first().map(|(at, _)| *at)])
     }
-    /// Takes something that is due.
     pub fn pop(&mut self, now: Instant) -> Option<Due> {
+        // Answers go first: they release bundles at the far end.
         if self.sayings.first().is_some_and(|(at, _)| *at <= now) {
             let (_, said) = self.sayings.pop_first()?;
             let numbers = self.gathered.remove(&said).map(|gathered| gathered.numbers).unwrap_or_default();
@@ -381,7 +386,7 @@ impl Tunnels {
     /// Checks the tables against each other.
     ///
     /// # Panics
-    /// When something does not agree.
+    /// If the tables do not agree.
     #[cfg(feature = "audit")]
     pub fn audit(&self, book: &farlink_book::Book) {
         let held = |bundle: Handle, number: u64| book.get(bundle).is_some_and(|held| held.number == number);
@@ -408,7 +413,7 @@ impl Tunnels {
     }
 }
 
-/// What is said of transmissions, as runs.
+/// Numbers of transmissions as ranges.
 pub(crate) fn runs_of(numbers: &Ranges) -> Vec<Numbers> {
     let run = |(first, end): (u64, u64)| Numbers { sequence: 0, destination: EndpointId::Null, first, last: end - 1 };
     numbers.all().map(run).collect()

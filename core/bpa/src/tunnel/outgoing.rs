@@ -1,5 +1,5 @@
-//! Into a tunnel (draft-ietf-dtn-bibect): a bundle that a tunnel is for becomes the payload of another one to its far
-//! end. It stays here until that one has left, or, with custody, until the far end says that it has it.
+//! Entrance of a tunnel (draft-ietf-dtn-bibect): the bundle becomes the payload of another one to the far end. It stays
+//! here until that one has left, or, with custody, until the far end acknowledges it.
 
 use crate::agent::Agent;
 use crate::context::Context;
@@ -21,7 +21,7 @@ use farlink_base::{
 use farlink_book::{Birth, Flags, Handle, Held, New, RetentionConstraint, RetentionConstraints, Why};
 
 impl Agent {
-    /// The tunnel that a bundle is to go into: that of the pattern that says most. What is around another goes into none.
+    /// Tunnel that a bundle enters: the one with the most specific pattern. Outer bundles enter none.
     fn tunnel_for(&self, held: &Held, edge: &dyn Edge) -> Option<usize> {
         let tunnels = self.tunnels.as_ref().filter(|tunnels| !tunnels.is_outer(held.number))?;
         let (destination, text) = (&held.bundle.destination, format!("{}", held.bundle.destination));
@@ -29,13 +29,13 @@ impl Agent {
         let ranked = tunnels.all().filter_map(|(rule, tunnel)| Some((tunnel.to.iter().filter_map(rank).max()?, rule)));
         let (_, rule) = ranked.max_by_key(|(rank, rule)| (*rank, Reverse(*rule)))?;
         let codes = tunnels.settings(rule)?.codes;
-        // Two tunnels that lead into each other would make a bundle grow for ever.
+        // Two tunnels that lead into each other would let a bundle grow without bound.
         let deep = held.bundle.is_administrative() && edge.depth(&held.bundle, codes, DEPTH_MAX) >= DEPTH_MAX;
         (!deep && !held.bundle.is_for_group()).then_some(rule)
     }
 
-    /// Whether a signal is wanted about a bundle in a tunnel. What this node tells the far end wants none: signals about
-    /// signals would have no end.
+    /// Whether a signal is wanted about a bundle in a tunnel. Records of this node to the far end want none: signals
+    /// about signals would never end.
     fn wants_signal(&self, rule: usize, held: &Held) -> bool {
         let Some(settings) = self.tunnels.as_ref().and_then(|tunnels| tunnels.settings(rule)) else { return false };
         let meta = &held.bundle;
@@ -43,22 +43,22 @@ impl Agent {
         settings.custody && !(told && meta.destination.node() == settings.end.node())
     }
 
-    /// Whether this node sends anything through tunnels.
+    /// Whether this node has any tunnels.
     pub(crate) fn has_tunnels(&self) -> bool {
         self.tunnels.is_some()
     }
-    /// Bundles around others, and their bytes: they take no room of their own.
+    /// Number of outer bundles, and their size: they take no room of their own.
     pub(crate) fn around(&self) -> (u64, u64) {
         self.tunnels.as_ref().map_or((0, 0), |tunnels| tunnels.around())
     }
-    /// A bundle that left through a tunnel is here again: what was said of it before counts no more.
+    /// Notes the return of a bundle that left through a tunnel: earlier answers about it no longer count.
     pub(crate) fn note_back_from_tunnel(&mut self, number: u64) {
         if let Some(tunnels) = &mut self.tunnels {
             tunnels.came_back(number);
         }
     }
 
-    /// A bundle to be forwarded goes into a tunnel, if one is for it; or waits for room in it.
+    /// Sends a bundle into its tunnel, if one applies, or lets it wait for room there.
     pub(crate) fn tunnel<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle) -> bool {
         let Some(held) = self.book.get(bundle) else { return false };
         let Some(rule) = self.tunnel_for(held, cx.edge) else { return false };
@@ -77,7 +77,7 @@ impl Agent {
             link: LinkId::TUNNEL,
             peer: PeerId::NONE,
             range: None,
-            // No transfer of its own breaks.
+            // A tunnel has no transfer that could break in part.
             around: 0,
             gave: [0; 2],
             keep: false,
@@ -105,7 +105,7 @@ impl Agent {
         true
     }
 
-    /// One that comes back while it is on its way goes anew: what is under way for it is nobody's any more.
+    /// Abandons the transmission of a bundle that came back meanwhile.
     fn leave_behind<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, number: u64) {
         let inner = self.tunnels.as_ref().and_then(|tunnels| tunnels.get(number));
         let Some((outer, id)) = inner.and_then(|inner| Some((inner.outer, inner.send?))) else { return };
@@ -113,7 +113,7 @@ impl Agent {
         let _ = self.end_send(id, cx.out, false);
     }
 
-    /// A bundle for a tunnel is rendered: the one around it is made.
+    /// Takes an encoded bundle and makes its outer one.
     pub(crate) fn on_rendered<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, id: SendId, rope: Payload) {
         let now = cx.now;
         let Some(bundle) = self.outbound.transmissions.get(id).filter(|s| s.link == LinkId::TUNNEL).map(|s| s.bundle)
@@ -121,7 +121,7 @@ impl Agent {
             return;
         };
         let Some(held) = self.book.get(bundle) else {
-            // It left meanwhile.
+            // The bundle left meanwhile.
             let _ = self.outbound.transmissions.end(&mut self.book, id);
             return;
         };
@@ -157,13 +157,14 @@ impl Agent {
             None => Err(Refusal::NotOpen),
         };
         let meta = match made {
+            // This node would refuse such a bundle on arrival, and so may the far end.
             Ok(meta) if meta.size() > self.settings.limits.bundle_bytes => Err(Refusal::TooLarge),
             made => made,
         };
         match meta {
             Ok(meta) => {
                 let mut flags = Flags::default();
-                // What is inside is on disk, and counted, already.
+                // The inner bundle is recorded and charged already.
                 flags.set(Flags::UNRECORDED, true);
                 flags.set(Flags::VIRTUAL, true);
                 let new = New {
@@ -181,7 +182,7 @@ impl Agent {
                 if let (Some(tunnels), Some(held)) = (&mut self.tunnels, self.book.get(outer)) {
                     tunnels.wrapped(number, held);
                 }
-                // No application created it: runs count what those hand over.
+                // No application created it, and statistics count only those bundles.
                 self.tell_kept(now, outer, None);
                 self.work.push(Step::Dispatch(outer));
             }
@@ -195,7 +196,7 @@ impl Agent {
         }
     }
 
-    /// A bundle leaves every table: what that means for tunnels.
+    /// Handles a departing bundle's part in tunnels.
     pub(crate) fn leave_tunnel<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle, why: Why) {
         let (Some(tunnels), Some(held)) = (&mut self.tunnels, self.book.get(bundle)) else { return };
         match tunnels.forget(held) {
@@ -216,7 +217,7 @@ impl Agent {
         self.work.push(Step::Line);
     }
 
-    /// The bundle around this one is no longer here: it has left this node, or was given up.
+    /// Takes the end of an outer bundle: it left this node, or was given up.
     pub(crate) fn on_outer_end<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, number: u64, left: bool) {
         let inner = self.tunnels.as_ref().and_then(|tunnels| tunnels.get(number));
         let left_here = |inner: &&Inner| inner.send.is_some() && inner.made && inner.outer.is_none();
@@ -233,14 +234,14 @@ impl Agent {
         self.tunnel_done(cx, number);
     }
 
-    /// The next one that waited for room in a tunnel.
+    /// Dispatches the next bundle that waited for room in a tunnel.
     pub(crate) fn next_in_tunnel(&mut self) {
         if let Some(bundle) = self.tunnels.as_mut().and_then(|tunnels| tunnels.next_in_line()) {
             self.work.extend([Step::Dispatch(bundle), Step::Line]);
         }
     }
 
-    /// A bundle is through its tunnel, as far as this node can know.
+    /// Ends a bundle's passage through its tunnel, as far as this node can know.
     pub(super) fn tunnel_done<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, number: u64) {
         let Some(inner) = self.tunnels.as_ref().and_then(|tunnels| tunnels.get(number)) else { return };
         let (bundle, send, outer) = (inner.bundle, inner.send, inner.outer);
@@ -253,7 +254,7 @@ impl Agent {
             self.room.memory.try_again(&mut self.book, bundle);
             return self.after_send(cx, &sending, last);
         }
-        // It was to go again when the signal came.
+        // The signal came after the bundle was already to be sent again.
         self.leave_queues(bundle);
         let last = self.book.release(bundle, RetentionConstraint::Route);
         if last || self.is_done(bundle) {
@@ -262,7 +263,7 @@ impl Agent {
         self.await_signal(cx.now, bundle, LinkId::TUNNEL, PeerId::NONE);
     }
 
-    /// Ends a transmission in the tables of tunnels, and the bundle around it where that is still here.
+    /// Ends a transmission in the tables of tunnels, with its outer bundle if that is still here.
     fn unwrap<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, number: u64, outer: Option<Handle>) {
         let Some(tunnels) = &mut self.tunnels else { return };
         if let Some(inner) = tunnels.get_mut(number) {
@@ -274,12 +275,13 @@ impl Agent {
         }
     }
 
-    /// A bundle did not get through its tunnel: it goes again after a while.
+    /// Repeats a bundle that failed in its tunnel after a back-off.
     pub(super) fn tunnel_failed<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, number: u64) {
         let Some(inner) = self.tunnels.as_ref().and_then(|tunnels| tunnels.get(number)) else { return };
         let (bundle, outer) = (inner.bundle, inner.outer);
         let Some(id) = inner.send else { return };
         self.unwrap(cx, number, outer);
+        // Routing must hold the bundle before the transmission ends, or it would be released.
         self.book.hold(bundle, RetentionConstraint::Route);
         let _ = self.end_send(id, cx.out, false);
         self.room.memory.try_again(&mut self.book, bundle);
@@ -293,7 +295,7 @@ impl Agent {
         self.work.push(Step::Line);
     }
 
-    /// A bundle could not be rendered for its tunnel, or left before it was.
+    /// Handles a bundle that could not be encoded for its tunnel, or left before.
     pub(crate) fn tunnel_broken<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, id: SendId, bundle: Handle) {
         match self.book.get(bundle).map(|held| held.number) {
             Some(number) => self.tunnel_failed(cx, number),

@@ -1,42 +1,38 @@
-//! When each of some bundles is sent again, if nobody says anything before.
+//! Repetition times of bundles that got no answer.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use farlink_base::Instant;
 
-/// When bundles are sent again without a signal: at one moment each.
+/// Repetition times, one for each bundle.
 #[derive(Debug, Default)]
 pub(crate) struct Repeats {
     at: BTreeSet<(Instant, u64)>,
     of: BTreeMap<u64, Instant>,
 }
 impl Repeats {
-    /// At this moment.
     pub fn at(&mut self, number: u64, at: Instant) {
+        // Each bundle has one time: the new one replaces the former.
         self.stop(number);
         self.at.insert((at, number));
         self.of.insert(number, at);
     }
-    /// Not at all.
     pub(super) fn stop(&mut self, number: u64) {
         if let Some(at) = self.of.remove(&number) {
             self.at.remove(&(at, number));
         }
     }
-    /// The next moment.
     pub fn next(&self) -> Option<Instant> {
         self.at.first().map(|(at, _)| *at)
     }
-    /// Takes one whose moment has come.
+    /// Takes a bundle whose time has come.
     pub fn pop(&mut self, now: Instant) -> Option<u64> {
         let (_, number) = self.at.first().copied().filter(|(at, _)| *at <= now)?;
         self.stop(number);
         Some(number)
     }
-    /// When one is.
     pub fn due(&self, number: u64) -> Option<Instant> {
         self.of.get(&number).copied()
     }
-    /// Which are.
     #[cfg(feature = "audit")]
     pub fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
         self.of.keys().copied()
@@ -48,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_has_one_moment_and_comes_once() {
+    fn every_number_is_due_once() {
         let mut repeats = Repeats::default();
         repeats.at(1, Instant(5));
         repeats.at(2, Instant(3));

@@ -1,4 +1,4 @@
-//! What the far end of a tunnel says of the bundles that went in (draft-ietf-dtn-bibect), or that it says nothing.
+//! Answers of a tunnel's far end about bundles that entered it (draft-ietf-dtn-bibect), or their absence.
 
 use crate::agent::Agent;
 use crate::context::Context;
@@ -13,11 +13,11 @@ use alloc::string::String;
 use farlink_base::{Event, Instant, Sink, format_duration};
 use farlink_book::{Held, RetentionConstraint};
 
-/// Bundles of one signal that one step looks at.
+/// Bundles of one signal that one step examines.
 const STEP: usize = 8;
 
 impl Agent {
-    /// Something of tunnels is due.
+    /// Does due work of tunnels.
     pub(crate) fn on_tunnel_due<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, due: Due) {
         match due {
             Due::Say(said, numbers) => self.say_of_tunnel(cx, &said, &numbers),
@@ -31,23 +31,25 @@ impl Agent {
         }
     }
 
-    /// A signal about transmissions through a tunnel. One that names numbers never given is made up: it ends nothing.
+    /// Takes a signal about transmissions through a tunnel. One with numbers never assigned is forged and has no
+    /// effect.
     pub(super) fn hear_of_tunnel<S: Sink<Output>>(&mut self, mut told: Told, out: &mut S) {
         let Some(tunnels) = &self.tunnels else { return };
         if told.runs.is_empty() || !told.runs.iter().all(|run| tunnels.gave(run.first, run.last)) {
             return self.event(out, Event::CustodySignalIgnored { from: told.source });
         }
-        // However often it names a number, that is looked at once.
+        // Merged ranges: repeated numbers cost one look only.
         let mut numbers = Ranges::default();
         told.runs.iter().for_each(|run| numbers.insert(run.first..run.last.saturating_add(1)));
         told.runs = runs_of(&numbers);
         told.runs.reverse();
         self.work.push(Step::Signal(Box::new(told)));
     }
-    /// A few bundles of it; then comes again.
+    /// Applies a signal to a few bundles and queues itself again for the rest.
     pub(crate) fn heed_of_tunnel<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, mut told: Box<Told>) {
         for _ in 0..STEP {
             let Some(run) = told.runs.pop() else { return };
+            // Unassigned stretches of a range are skipped in one step.
             let Some((given, number)) =
                 self.tunnels.as_ref().and_then(|tunnels| tunnels.first_given(run.first, run.last))
             else {
@@ -62,7 +64,7 @@ impl Agent {
                 continue;
             };
             if told.answer.releases() {
-                // Custody of its own only the signal of a custodian ends.
+                // Custody in this node ends only with a custody signal.
                 if let Some(held) = self.book.get(inner.bundle).filter(|held| !held.has(RetentionConstraint::Custody)) {
                     self.event(cx.out, Event::CustodyReleased { bundle: held.name() });
                 }
@@ -76,7 +78,7 @@ impl Agent {
         }
     }
 
-    /// What a bundle in a tunnel, or on its way into one, waits for, in words; `None`: it is in none.
+    /// Description for operators of a tunnelled bundle's wait; `None` if it is in no tunnel.
     pub(crate) fn waits_for_tunnel(&self, now: Instant, held: &Held) -> Option<String> {
         let tunnels = self.tunnels.as_ref()?;
         let sent = tunnels.get(held.number).filter(|inner| inner.send.is_some());

@@ -102,7 +102,7 @@ fn bytes(len: u64) -> Payload {
 }
 
 #[test]
-fn what_can_never_be_in_memory_and_does_not_go_to_disk_is_too_large_for_good() {
+fn unspillable_oversize_bundle_refused() {
     let mut a = arrivals(100, 1000, 0);
     assert!(matches!(a.give(1, Payload::fill(0, 1), false, Some(101))[..], [Do::Refuse(_, Refusal::TooLarge)]));
     assert!(a.give(2, Payload::fill(0, 60), false, None).is_empty());
@@ -114,7 +114,7 @@ fn what_can_never_be_in_memory_and_does_not_go_to_disk_is_too_large_for_good() {
 }
 
 #[test]
-fn strangers_leave_half_of_the_memory_to_neighbours() {
+fn strangers_get_half_the_memory() {
     let mut a = arrivals(1000, 1000, 0);
     let stranger = LinkId(LinkId::DYNAMIC | 1);
     let head = || Payload::from(alloc::vec![0xee; 90]);
@@ -185,7 +185,7 @@ fn feed(a: &mut Bench, bundle: &Payload, step: u64, slow: usize) -> (Option<Payl
 }
 
 #[test]
-fn a_long_bundle_goes_to_disk_but_for_its_head_and_tail() {
+fn long_bundle_spills_between_head_and_tail() {
     for (len, step, slow) in [(9 * BLOCK + 77, 40_000, 0), (HEAD + 5 * BLOCK, 300_000, 3), (8 * BLOCK, 3 * BLOCK, 20)] {
         let bundle = bytes(len);
         let mut a = arrivals(u64::MAX, u64::MAX, 2 * BLOCK);
@@ -209,7 +209,7 @@ fn a_long_bundle_goes_to_disk_but_for_its_head_and_tail() {
 }
 
 #[test]
-fn an_unannounced_bundle_goes_to_disk_once_it_is_long() {
+fn unannounced_long_bundle_spills() {
     let mut a = arrivals(u64::MAX, u64::MAX, 3 * BLOCK);
     for _ in 0..3 {
         assert!(a.give(1, bytes(BLOCK), false, None).is_empty());
@@ -220,7 +220,7 @@ fn an_unannounced_bundle_goes_to_disk_once_it_is_long() {
 }
 
 #[test]
-fn a_refusal_by_the_store_or_the_agent_or_an_end_of_the_session_drops_the_spill() {
+fn refusal_or_session_end_drops_spill() {
     for end in 0..3 {
         let mut a = arrivals(u64::MAX, u64::MAX, BLOCK);
         let mut out = a.give(1, bytes(3 * BLOCK), false, Some(50 * BLOCK));
@@ -250,7 +250,7 @@ fn a_refusal_by_the_store_or_the_agent_or_an_end_of_the_session_drops_the_spill(
 }
 
 #[test]
-fn a_bundle_that_does_not_pass_its_watch_is_malformed_and_leaves_nothing() {
+fn failed_watch_makes_bundle_malformed() {
     let mut a = arrivals(u64::MAX, u64::MAX, BLOCK);
     let mut bad = Payload::from(&[0xff][..]);
     bad.append(bytes(2 * BLOCK));
@@ -263,7 +263,7 @@ fn a_bundle_that_does_not_pass_its_watch_is_malformed_and_leaves_nothing() {
 }
 
 #[test]
-fn the_agent_hears_of_a_bundle_once_its_head_is_there() {
+fn complete_head_is_announced_to_agent() {
     let mut a = arrivals(u64::MAX, u64::MAX, 0);
     let mut out = Vec::new();
     let mut bundle = Payload::from(&[0xee][..]);
@@ -301,7 +301,7 @@ fn the_agent_hears_of_a_bundle_once_its_head_is_there() {
 }
 
 #[test]
-fn little_memory_is_enough_for_a_long_bundle() {
+fn long_bundle_needs_little_memory() {
     let memory = 4 * BLOCK;
     for (step, slow) in [(100_000, 0), (100_000, 50), (BLOCK, 50)] {
         let mut a = arrivals(memory, u64::MAX, BLOCK);
@@ -313,7 +313,7 @@ fn little_memory_is_enough_for_a_long_bundle() {
 /// A store that is full in the middle, or a session that ends, where all of a bundle came in one part: its pieces were
 /// promised, and are the agent's to keep.
 #[test]
-fn the_agent_hears_that_the_rest_of_what_it_has_pieces_of_does_not_come() {
+fn abandoned_bundle_with_pieces_is_reported() {
     for full in [false, true] {
         let mut a = arrivals(u64::MAX, u64::MAX, BLOCK);
         a.in_parts(token(1), LinkId(0), BLOCK);

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn every_answer_crosses_in_version_6_and_comes_back_the_same() {
+    fn v6_signals_round_trip() {
         let creation = CreationTimestamp { time: DtnTime(800_000_000_000), sequence: 4 };
         let id = |fragment| BundleId { source: EndpointId::ipn(1, 5), creation, fragment };
         let about = [
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn version_7_says_yes_or_no_by_numbers_of_each_counter() {
+    fn v7_signal_groups_numbers_by_counter() {
         let codes = v7::CustodyCodes { custody_record: 15, ..v7::CustodyCodes::default() };
         let to = Numbers { destination: EndpointId::ipn(9, 1), ..run(0, 7, 7) };
         let numbers = Vec::from([to, run(1, 2, 3), run(1, 5, 9), run(4, 0, u64::MAX - 1)]);

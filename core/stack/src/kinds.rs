@@ -294,7 +294,7 @@ mod tests {
     use farlink_cla::registry::LAYERS;
 
     #[test]
-    fn every_layer_of_the_registry_is_one_a_stack_can_hold_and_takes_its_settings() {
+    fn registered_layers_build_from_their_settings() {
         for info in LAYERS {
             let most: Vec<(&str, u64)> = info.settings().iter().map(|setting| (setting.name, setting.max)).collect();
             let kind = LayerKind::new(info, Identity::default(), &most).expect(info.name);

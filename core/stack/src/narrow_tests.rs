@@ -164,7 +164,7 @@ fn address(node: u64) -> SocketAddr {
 }
 
 #[test]
-fn a_long_bundle_arrives_whole_in_datagrams_that_are_filled_and_never_too_long() {
+fn long_bundle_fills_datagrams_within_mtu() {
     for crc in [CrcType::None, CrcType::Crc16, CrcType::Crc32c] {
         for (largest, bytes) in [(300u64, 20_000u64), (1400, 100_000), (65_507, 1_000_000)] {
             let (mut one, mut two) = (Node::new(1, Some(largest), crc), Node::new(2, None, crc));
@@ -189,7 +189,7 @@ fn a_long_bundle_arrives_whole_in_datagrams_that_are_filled_and_never_too_long()
 }
 
 #[test]
-fn a_bundle_at_the_limit_leaves_whole_to_the_byte() {
+fn bundle_at_mtu_leaves_whole() {
     let mut probe = Node::new(1, None, CrcType::Crc32c);
     probe.send(1000, 0);
     probe.run(1);
@@ -204,7 +204,7 @@ fn a_bundle_at_the_limit_leaves_whole_to_the_byte() {
 }
 
 #[test]
-fn what_must_not_be_cut_is_said_not_to_fit_and_never_leaves() {
+fn unfragmentable_oversize_bundle_never_leaves() {
     let mut node = Node::new(1, Some(1400), CrcType::Crc32c);
     node.send(5000, Facts::NO_FRAGMENT);
     node.send(500, Facts::NO_FRAGMENT);
@@ -224,7 +224,7 @@ fn what_must_not_be_cut_is_said_not_to_fit_and_never_leaves() {
 
 /// What this hop adds counts: the age, the hops, the previous node, and labels of policies.
 #[test]
-fn labels_are_among_what_must_fit() {
+fn labels_count_toward_mtu() {
     let labels = Some([5, 70_000]);
     let draft = farlink_bpa::Draft {
         compressed: None,

@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_memory_goes_at_once_and_nothing_overtakes() {
+    fn memory_bundle_leaves_in_order() {
         let (mut outgoing, mut out) = (Outgoing::new(1), Vec::new());
         outgoing.send(LINK, (SendId(1), Payload::fill(1, 10)), PLAIN, &mut out);
         assert_eq!(sends(&out), [(1, 10, 10)]);
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_bundle_is_read_as_its_layer_asks_in_blocks_of_the_disk() {
+    fn long_bundle_read_by_disk_blocks() {
         let (mut outgoing, mut out) = (Outgoing::new(1), Vec::new());
         let rope = stored(Extent::SPILL | 1, 3 * WINDOW - 1000, 5 * WINDOW);
         outgoing.send(LINK, (SendId(1), rope.clone()), PLAIN, &mut out);
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_layer_goes_on_with_is_read_before_the_store_forgets_it() {
+    fn rescue_reads_before_store_forgets() {
         let (mut outgoing, mut out) = (Outgoing::new(1), Vec::new());
         let begin = |outgoing: &mut Outgoing, id, len| {
             let mut out = Vec::new();
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_layer_does_not_take_stays_on_disk_and_the_agent_keeps_the_rest() {
+    fn full_layer_leaves_backlog_on_disk() {
         let (mut outgoing, mut out) = (Outgoing::new(1), Vec::new());
         let told = |out: &[Do]| -> Vec<bool> {
             out.iter().filter_map(|what| if let Do::Ready { ready, .. } = what { Some(*ready) } else { None }).collect()
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_read_fails_the_bundle_and_says_whether_for_good() {
+    fn failed_read_reports_permanence() {
         for (reason, for_good) in [(Refusal::StoreFailed, false), (Refusal::Damaged, true), (Refusal::Unknown, true)] {
             let (mut outgoing, mut out) = (Outgoing::new(1), Vec::new());
             outgoing.send(LINK, (SendId(1), stored(5, 0, 100)), PLAIN, &mut out);
@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn one_taken_back_lets_those_behind_it_go() {
+    fn cancelled_bundle_unblocks_followers() {
         let (mut outgoing, mut out) = (Outgoing::new(1), Vec::new());
         outgoing.send(LINK, (SendId(1), stored(5, 0, 100)), PLAIN, &mut out);
         outgoing.send(LINK, (SendId(2), Payload::fill(1, 20)), PLAIN, &mut out);
@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn few_are_read_ahead_and_a_link_that_goes_down_gives_all_back() {
+    fn link_down_returns_bounded_read_ahead() {
         let (mut outgoing, mut out) = (Outgoing::new(1), Vec::new());
         for id in 0..20 {
             outgoing.send(LINK, (SendId(id), stored(id, 0, 100)), PLAIN, &mut out);

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_exceeds_the_bound_waits_and_what_is_longer_is_read_alone() {
+    fn oversize_read_runs_alone() {
         let (mut reads, mut loads) = (Reads::new(3 * STEP), Vec::new());
         for (n, len) in [(1, STEP), (2, 2 * STEP), (3, 5 * STEP + 1), (4, 10)] {
             reads.begin(delivery(n), stored(len), &mut loads);
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delivery_stays_on_disk_where_applications_left_enough_unanswered() {
+    fn unanswered_deliveries_keep_next_on_disk() {
         let reads = Reads::new(2 * WHOLE);
         let full = 2 * WHOLE + 1;
         assert!(!reads.stays(&stored(WHOLE), full - 1) && reads.stays(&stored(WHOLE), full));
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn cancelled_transmission_that_waits_is_never_read() {
+    fn waiting_cancelled_transmission_never_read() {
         let (mut reads, mut loads) = (Reads::new(STEP), Vec::new());
         (1..=3).for_each(|n| reads.begin(departure(n), stored(STEP), &mut loads));
         assert_eq!(loads.len(), 1, "the others wait");
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_read_makes_room_for_the_next() {
+    fn failed_read_frees_its_room() {
         let (mut reads, mut loads) = (Reads::new(0), Vec::new());
         reads.begin(delivery(1), stored(2 * STEP), &mut loads);
         reads.begin(delivery(2), stored(10), &mut loads);

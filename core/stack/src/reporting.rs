@@ -89,7 +89,7 @@ mod tests {
     use farlink_bundle::v7;
 
     #[test]
-    fn what_is_told_reads_back_as_the_standard_says() {
+    fn compressed_report_matches_standard() {
         let codes = codes(None, Some(&CompressedConfig::default())).unwrap();
         let (me, to, other) = (EndpointId::ipn(3, 0), EndpointId::ipn(1, 0), EndpointId::ipn(1, 7));
         let item = |fate, sequence, source: &EndpointId| {
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_node_does_nothing_about_means_nothing() {
+    fn unconfigured_codes_are_ignored() {
         assert_eq!(codes(None, None), None);
         let custody = codes(Some(CustodyCodes::default()), None).unwrap();
         assert_eq!((custody.transfer_block, custody.reporting_block, custody.reporting_record), (13, 0, 0));

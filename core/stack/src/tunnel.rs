@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn every_answer_crosses_and_none_but_a_yes_releases() {
+    fn only_acceptance_releases_bundle() {
         let codes = TunnelCodes { bundle: 7, signal: 8, unix: true };
         let runs = [Numbers { sequence: 0, destination: EndpointId::Null, first: 3, last: 9 }];
         for (answer, _) in REASONS {
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bundle_that_wants_no_signal_says_so_by_zeros() {
+    fn unsignalled_bundle_has_zero_fields() {
         let codes = TunnelCodes::default();
         let payload = carry(codes, 0, Some(DtnTime(5)), Payload::from(&b"x"[..]));
         assert_eq!(payload.to_bytes().unwrap()[..], [0x82, 3, 0x83, 0, 0, 0x41, b'x']);

@@ -264,7 +264,7 @@ impl Bench {
 
 /// Keeps 9171-5.4-9.
 #[test]
-fn behind_a_peer_that_reads_nothing_bundles_age() {
+fn bundles_age_behind_stalled_peer() {
     for over in STREAMS {
         for version in [7, 6] {
             let mut bench = Bench::new(over, version, false);
@@ -276,7 +276,7 @@ fn behind_a_peer_that_reads_nothing_bundles_age() {
 
 /// Keeps 9171-5.4-9.
 #[test]
-fn behind_a_rate_and_a_closed_contact_bundles_age() {
+fn bundles_age_before_contact() {
     for over in DATAGRAMS {
         for version in [7, 6] {
             let mut bench = Bench::new(over, version, false);
@@ -288,7 +288,7 @@ fn behind_a_rate_and_a_closed_contact_bundles_age() {
 
 /// A layer that gets its bundles two seconds ahead of a slow link stamps them as they leave.
 #[test]
-fn behind_a_rate_limit_bundles_age() {
+fn bundles_age_behind_rate_limit() {
     for over in DATAGRAMS {
         for version in [7, 6] {
             let rate = over.bytes() as u64 * 8 * u64::from(COUNT) / STALL.as_secs();
@@ -305,7 +305,7 @@ fn behind_a_rate_limit_bundles_age() {
 
 /// A source without a clock, then a node with one and without: what it passes on says the age of both.
 #[test]
-fn relayed_bundles_of_a_source_without_clock_age() {
+fn relayed_clockless_bundles_age() {
     for over in STREAMS.into_iter().chain(DATAGRAMS) {
         for (version, clock) in [(7, true), (7, false), (6, true), (6, false)] {
             let mut bench = Bench::of(Setup { relay: true, ..Setup::few(over, version, clock) });
@@ -321,7 +321,7 @@ const CONTACTS: &str = "contact 1 2 +0..+200 rate 1 Gbit/s\ncontact 2 1 +0..+200
     contact 2 3 +22..+200 rate 40 Mbit/s\ncontact 3 2 +22..+200 rate 40 Mbit/s";
 
 #[test]
-fn behind_a_closed_contact_relayed_bundles_age() {
+fn relayed_bundles_age_before_contact() {
     for over in STREAMS.into_iter().chain(DATAGRAMS) {
         for version in [7, 6] {
             let plan = Some(CONTACTS);
@@ -335,7 +335,7 @@ fn behind_a_closed_contact_relayed_bundles_age() {
 
 /// A restamped age block has a right CRC of its own type.
 #[test]
-fn restamped_block_has_a_right_crc() {
+fn restamped_block_has_valid_crc() {
     for over in STREAMS.into_iter().chain(DATAGRAMS) {
         for crc in [CrcType::None, CrcType::Crc16] {
             let mut bench = Bench::of(Setup { crc, ..Setup::few(over, 7, false) });
@@ -366,7 +366,7 @@ fn bundles_on_disk_age() {
 
 /// A retransmission keeps the bytes and so the age of its first sending.
 #[test]
-fn behind_memory_that_is_full_of_what_nobody_confirms_bundles_age() {
+fn bundles_age_behind_full_retransmission_memory() {
     for aggregate in [0, 10_000] {
         for version in [7, 6] {
             let mut bench = Bench::new(Over::Ltp { aggregate, window: 30_000 }, version, false);
@@ -387,7 +387,7 @@ fn is_cancel(datagram: &Payload) -> bool {
 
 /// A block without a report is not repeated once all its bundles have expired.
 #[test]
-fn block_of_expired_bundles_is_cancelled() {
+fn expired_ltp_block_is_cancelled() {
     for (aggregate, window) in [(0, 1 << 30), (30_000, 1 << 30), (0, 30_000), (10_000, 30_000)] {
         for (version, clock) in [(7, true), (7, false), (6, true), (6, false)] {
             let mut bench = Bench::new(Over::Ltp { aggregate, window }, version, clock);
@@ -409,7 +409,7 @@ fn block_of_expired_bundles_is_cancelled() {
 }
 
 #[test]
-fn what_expired_while_it_waited_does_not_leave() {
+fn queued_expired_bundle_never_leaves() {
     for over in STREAMS.into_iter().chain(DATAGRAMS) {
         for (version, clock) in [(7, true), (7, false), (6, true), (6, false)] {
             let setup = Setup::few(over, version, clock);
@@ -432,7 +432,7 @@ fn what_expired_while_it_waited_does_not_leave() {
 
 /// A layer does not wait to be told that a lifetime has ended.
 #[test]
-fn expired_bundle_does_not_leave_a_busy_node() {
+fn expired_bundle_stays_in_busy_node() {
     for over in STREAMS.into_iter().chain(DATAGRAMS) {
         for (version, clock) in [(7, true), (7, false), (6, true), (6, false)] {
             let mut bench = Bench::new(over, version, clock);
@@ -449,7 +449,7 @@ fn expired_bundle_does_not_leave_a_busy_node() {
 
 /// The same behind a slow link, where a layer waits for its own time to come.
 #[test]
-fn expired_bundle_does_not_leave_a_busy_layer() {
+fn expired_bundle_stays_in_busy_layer() {
     for over in DATAGRAMS {
         for version in [7, 6] {
             let rate = over.bytes() as u64 * 8 * u64::from(COUNT) / STALL.as_secs();
@@ -469,7 +469,7 @@ fn expired_bundle_does_not_leave_a_busy_layer() {
 
 /// Bundles of both kinds wait in one queue, or in one block: after the first ones that left, among others, and to its end.
 #[test]
-fn what_lives_longer_leaves_without_what_expired() {
+fn live_bundles_leave_without_expired() {
     let among: [(fn(u32) -> bool, u8); 3] = [(|n| n % 2 == 1, 7), (|n| n >= 33, 6), (|n| n % 15 >= 10, 7)];
     for over in STREAMS.into_iter().chain(DATAGRAMS) {
         for (short, version) in among {

@@ -42,7 +42,7 @@ fn carry(line: &mut Line, payload: &Bytes, every: u64, breaks: usize) -> u64 {
 }
 
 #[test]
-fn a_bundle_longer_than_any_contact_arrives_and_little_is_sent_twice() {
+fn bundle_longer_than_contacts_arrives() {
     for versions in [Versions::Four, Versions::Three] {
         let mut line = line(2, versions, MIB as u64 / 4);
         let payload = content(1, 50 * MIB);
@@ -56,14 +56,14 @@ fn a_bundle_longer_than_any_contact_arrives_and_little_is_sent_twice() {
 }
 
 #[test]
-fn where_nobody_keeps_parts_it_never_arrives() {
+fn without_kept_parts_nothing_arrives() {
     let mut line = line(2, Versions::Four, 0);
     let heard = carry(&mut line, &content(1, 50 * MIB), 10 << 20, 10);
     assert!(line.delivered.is_empty() && heard > 50 << 20, "{heard} bytes");
 }
 
 #[test]
-fn a_link_that_does_not_break_carries_whole_bundles() {
+fn unbroken_link_carries_whole_bundles() {
     let mut line = line(3, Versions::Four, MIB as u64);
     let payload = content(1, 30 * MIB);
     line.send(payload.clone());
@@ -76,7 +76,7 @@ fn a_link_that_does_not_break_carries_whole_bundles() {
 
 /// The relay dies, again and again, in the middle of what it receives and of what it sends.
 #[test]
-fn what_a_relay_acknowledged_survives_its_death() {
+fn acknowledged_parts_survive_relay_crash() {
     let mut line = line(3, Versions::Four, MIB as u64);
     let payload = content(1, 40 * MIB);
     line.send(payload.clone());
@@ -98,7 +98,7 @@ fn what_a_relay_acknowledged_survives_its_death() {
 
 /// The sender dies: it does not know how much was kept, and sends all of it; nothing is delivered twice or mixed up.
 #[test]
-fn a_sender_that_forgot_sends_all_of_it_and_it_is_delivered_once() {
+fn restarted_sender_repeats_without_duplicates() {
     let mut line = line(2, Versions::Four, MIB as u64);
     let payload = content(1, 20 * MIB);
     line.send(payload.clone());

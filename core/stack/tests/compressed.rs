@@ -89,7 +89,7 @@ fn told(wire: &Wire) -> (BTreeMap<(String, i64), u64>, usize) {
 }
 
 #[test]
-fn a_few_signals_report_a_thousand_bundles() {
+fn few_signals_report_thousand_bundles() {
     let wire = Wire::default();
     let mut line = line(&wire, everybody);
     line.register(2);
@@ -119,7 +119,7 @@ fn a_few_signals_report_a_thousand_bundles() {
 }
 
 #[test]
-fn custody_and_deletion_are_told_too_and_only_to_whom_it_may() {
+fn custody_and_deletion_reports_are_restricted() {
     for to in ["*", "ipn:7.*"] {
         let wire = Wire::default();
         let mut line = line(&wire, move |node, config| {
@@ -149,7 +149,7 @@ fn custody_and_deletion_are_told_too_and_only_to_whom_it_may() {
 
 /// A block of somebody else's, with all that it may say.
 #[test]
-fn a_block_may_name_its_source_and_who_is_told() {
+fn reporting_block_names_its_recipient() {
     let block = ReportingBlock {
         number: u64::MAX,
         sequence: 0,

@@ -29,7 +29,7 @@ fn held_after(line: &mut Line, bundles: usize) -> i64 {
 }
 
 #[test]
-fn deliveries_beyond_the_limit_take_no_more_memory() {
+fn deliveries_beyond_limit_use_no_memory() {
     let held_with = |remembered: usize| {
         let mut line = Line::metered(Some(|| MEMORY.current_usage()), Layer::TcpclV4, 2, move |_, config| {
             config.node.limits.remembered = remembered;

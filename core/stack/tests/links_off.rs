@@ -10,7 +10,7 @@ fn seconds(n: u64) -> Duration {
 }
 
 #[test]
-fn a_link_turned_off_at_either_end_ends_the_session_at_both_and_turned_on_begins_one() {
+fn disabled_link_ends_session_until_enabled() {
     for node in [0, 1] {
         let mut line = Line::new(Layer::TcpclV4, 2, |_, _| {});
         line.register(1);

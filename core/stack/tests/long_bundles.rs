@@ -15,7 +15,7 @@ fn seconds(n: u64) -> Duration {
 }
 
 #[test]
-fn a_bundle_that_has_no_place_is_refused_with_its_head() {
+fn unplaceable_bundle_refused_at_head() {
     for layer in LAYERS {
         let mut line = Line::new(layer, 2, |node, config| {
             if node == 1 {
@@ -38,7 +38,7 @@ fn a_bundle_that_has_no_place_is_refused_with_its_head() {
 }
 
 #[test]
-fn payloads_given_up_leave_room_for_the_next() {
+fn abandoned_payloads_free_room() {
     let mut line = Line::new(Layer::TcpclV4, 2, |_, config| config.node.store.capacity = DataVolume(16 << 20));
     line.register(1);
     line.run(seconds(2));
@@ -60,7 +60,7 @@ fn payloads_given_up_leave_room_for_the_next() {
 
 /// It has no disk for what arrives.
 #[test]
-fn bundle_longer_than_memory_is_refused_at_once() {
+fn bundle_exceeding_memory_refused_early() {
     for layer in LAYERS {
         let mut line = Line::new(layer, 2, |node, config| {
             if node == 1 {
@@ -80,7 +80,7 @@ fn bundle_longer_than_memory_is_refused_at_once() {
 
 /// The last of two contacts takes the rest. Long pieces pass twice, short ones are read once.
 #[test]
-fn pieces_leave_from_disk_with_the_right_check_sums() {
+fn fragments_from_disk_have_valid_crcs() {
     const PLAN: &str = "contact 1 2 +5..+9 rate 50 Mbit/s\ncontact 2 1 +5..+9 rate 50 Mbit/s\n\
         contact 1 2 +20..+40 rate 50 Mbit/s\ncontact 2 1 +20..+40 rate 50 Mbit/s";
     for layer in LAYERS {
@@ -105,7 +105,7 @@ fn pieces_leave_from_disk_with_the_right_check_sums() {
 
 /// TCPCLv4 has no word to stop: what is left is not much, so the session outlives it. LTP stops.
 #[test]
-fn a_bundle_deleted_near_its_end_does_not_end_the_session() {
+fn late_deletion_keeps_session() {
     for layer in LAYERS {
         let mut line = Line::new(layer, 2, |_, _| {});
         line.register(1);
@@ -130,7 +130,7 @@ fn a_bundle_deleted_near_its_end_does_not_end_the_session() {
 }
 
 #[test]
-fn a_bundle_deleted_while_it_leaves_is_nowhere_in_the_end() {
+fn bundle_deleted_while_sending_disappears() {
     for layer in LAYERS {
         let mut line = Line::new(layer, 2, |_, _| {});
         line.register(1);
@@ -152,7 +152,7 @@ fn a_bundle_deleted_while_it_leaves_is_nowhere_in_the_end() {
 
 /// The first bytes of each are being read when the link goes: its layer has none of them, and never will.
 #[test]
-fn what_leaves_from_disk_as_its_link_is_removed_waits_for_the_next() {
+fn disk_read_on_removed_link_waits() {
     for layer in LAYERS {
         let mut line = Line::new(layer, 2, |_, _| {});
         line.register(1);
@@ -186,7 +186,7 @@ fn what_leaves_from_disk_as_its_link_is_removed_waits_for_the_next() {
 
 /// A piece on disk is read before its layer has any of it: for its CRC, or to be kept in memory.
 #[test]
-fn a_piece_that_is_read_as_its_link_is_removed_waits_for_the_next() {
+fn fragment_read_on_removed_link_waits() {
     const PLAN: &str = "contact 1 2 +5..+7 rate 50 Mbit/s\ncontact 2 1 +5..+7 rate 50 Mbit/s\n\
         contact 1 2 +20..+40 rate 50 Mbit/s\ncontact 2 1 +20..+40 rate 50 Mbit/s";
     for layer in LAYERS {

@@ -75,7 +75,7 @@ fn refused(layer: Layer) {
 }
 
 #[test]
-fn a_bundle_of_64_mib_crosses_a_node_of_4_mib() {
+fn bundle_of_64_mib_crosses_4_mib_node() {
     for layer in [Layer::TcpclV4, Layer::Ltp] {
         relayed(layer);
         sent_and_delivered(layer);

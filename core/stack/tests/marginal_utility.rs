@@ -27,7 +27,7 @@ fn sent_through(hearsay: f64) -> Line {
 }
 
 #[test]
-fn what_arrived_makes_room_and_a_source_deletes_its_own_on_no_hearsay() {
+fn delivered_bundles_make_room() {
     let held = |line: &Line| [0, 1].map(|node| line.node(node).status(line.now).bundles);
     let line = sent_through(1.0);
     assert_eq!(line.delivered.len(), BUNDLES, "each once, of three times what a store holds");

@@ -91,7 +91,7 @@ impl Sender {
 }
 
 #[test]
-fn a_piece_leaves_as_a_bundle_of_its_own_size() {
+fn fragment_leaves_with_own_size() {
     let codecs: [fn(BpV7) -> Box<dyn Codec>; 2] =
         [|codec| Box::new(codec), |codec| Box::new(BpV6 { profile: codec.profile, numbers: true })];
     for codec in codecs {
@@ -105,7 +105,7 @@ fn a_piece_leaves_as_a_bundle_of_its_own_size() {
 }
 
 #[test]
-fn a_piece_that_cannot_be_read_back_does_not_leave_and_the_whole_not_in_its_place() {
+fn unreadable_fragment_never_leaves() {
     let mut sender = Sender::new(blind);
     sender.send(1, 600_000);
     sender.run(6);

@@ -33,7 +33,7 @@ fn new_to(destination: EndpointId, source: EndpointId, creation: CreationTimesta
 }
 
 #[test]
-fn what_is_odd_and_legal_is_taken() {
+fn odd_legal_bundles_are_accepted() {
     let ipn = ("ipn", "1.1");
     let cases: Vec<(&str, Old)> = vec![
         ("numbers", old(1)),
@@ -119,7 +119,7 @@ fn what_is_odd_and_legal_is_taken() {
 }
 
 #[test]
-fn what_is_odd_and_wrong_is_refused_and_nothing_of_it_is_left() {
+fn odd_invalid_bundles_leave_nothing() {
     let named = |sequence, at: usize, name| {
         let mut names = DTN;
         names[at] = name;
@@ -185,7 +185,7 @@ fn what_is_odd_and_wrong_is_refused_and_nothing_of_it_is_left() {
 
 /// RFC 5050 4.5.1: the source and the timestamp say which bundle it is. Who has no source has no such name.
 #[test]
-fn the_same_bundle_is_delivered_once_and_two_without_a_source_twice() {
+fn anonymous_bundles_are_never_duplicates() {
     let mut site = Site::new();
     let anonymous = old(1).with(|b| (b.ends[1], b.flags) = ((0, 0), SINGLETON | NO_FRAGMENT)).wire();
     for _ in 0..2 {
@@ -202,7 +202,7 @@ fn the_same_bundle_is_delivered_once_and_two_without_a_source_twice() {
 }
 
 #[test]
-fn bundles_of_two_versions_are_two_whatever_they_are_called() {
+fn versions_never_share_identity() {
     let source = EndpointId::ipn(9, 1);
     let creation = |sequence| CreationTimestamp { time: DtnTime(NOW_S * 1000), sequence };
     for first in [6, 7] {
@@ -244,7 +244,7 @@ fn bundles_of_two_versions_are_two_whatever_they_are_called() {
 }
 
 #[test]
-fn fragments_make_the_whole_across_a_restart_whatever_their_order_and_overlap() {
+fn fragments_reassemble_across_restart() {
     let whole: Vec<u8> = (0..100).collect();
     let piece = |from: usize, to: usize, total| {
         let payload = whole[from..to].to_vec();
@@ -277,7 +277,7 @@ fn fragments_make_the_whole_across_a_restart_whatever_their_order_and_overlap() 
 }
 
 #[test]
-fn what_was_kept_in_version_6_is_there_after_a_restart_and_leaves_as_it_came() {
+fn v6_bundle_survives_restart_unchanged() {
     let mut site = Site::tuned(|config| {
         config.links.clear();
         config.routes.clear();
@@ -310,7 +310,7 @@ fn what_was_kept_in_version_6_is_there_after_a_restart_and_leaves_as_it_came() {
 
 /// RFC 5050 5.6, 6.1.1: a report of version 6 about a bundle of version 6, to where that asks for it.
 #[test]
-fn a_block_that_cannot_be_processed_is_reported_once_if_it_asks_for_that() {
+fn unprocessable_block_is_reported_once() {
     let reports = |bundle: &Old| {
         let mut site = Site::new();
         site.fate(&bundle.wire());
@@ -337,7 +337,7 @@ fn a_block_that_cannot_be_processed_is_reported_once_if_it_asks_for_that() {
 
 /// RFC 5050 5.8: the blocks after the payload go with the last piece, which may need them to be shorter.
 #[test]
-fn pieces_with_blocks_after_the_payload_fit_their_datagrams_whatever_is_left_for_the_last() {
+fn fragments_with_trailing_blocks_fit_mtu() {
     const MOST: usize = 400;
     let tune = |config: &mut farlink_stack::Config| {
         if let LinkParams::Udpcl(span) = &mut config.links[0].params {
@@ -378,7 +378,7 @@ fn pieces_with_blocks_after_the_payload_fit_their_datagrams_whatever_is_left_for
 
 /// Over a stream that only brings bundles nothing can leave.
 #[test]
-fn who_brings_bundles_over_a_one_way_stream_is_no_way_for_those_of_the_node_it_names() {
+fn inbound_stream_is_no_route() {
     let mut site = Site::new();
     // The stranger names ipn:5.0, by its own word the node that the bundle comes from, and stays.
     let names = old(1).with(|b| (b.ends[1], b.before) = ((5, 1), vec![(5, 0x10, b"ipn\x005.0\0".to_vec())]));
@@ -415,7 +415,7 @@ fn brought(sequence: u8, destination: &[u8], source: &[u8], previous: &[u8]) -> 
 
 /// A previous node of a scheme that is for groups, and a bundle for nobody: each once ended a node that others wrote.
 #[test]
-fn a_group_as_previous_node_and_a_bundle_for_nobody_end_no_node() {
+fn group_previous_node_is_harmless() {
     const HERE: &[u8] = &[0x82, 2, 0x82, 1, 1];
     const THERE: &[u8] = &[0x82, 2, 0x82, 2, 1];
     const GROUP: &[u8] = &[0x82, 3, 0x82, 0x18, 42, 1];
@@ -440,7 +440,7 @@ fn a_group_as_previous_node_and_a_bundle_for_nobody_end_no_node() {
 /// Of both versions, on a disk and without one: a stranger sends what has the identity of a neighbour's bundle, or that
 /// bundle itself, before the neighbour does.
 #[test]
-fn strangers_copies_make_no_neighbours_bundle_one_that_returns() {
+fn stranger_copy_is_no_loop_evidence() {
     let with_disk = || Site::new();
     let in_memory = || Site::tuned(|config| config.keep_in(StoreKind::Memory, DataVolume(1 << 30)));
     let sites: [&dyn Fn() -> Site; 2] = [&with_disk, &in_memory];
@@ -476,7 +476,7 @@ fn strangers_copies_make_no_neighbours_bundle_one_that_returns() {
 
 /// Its head is read as soon as it is there, long before the end.
 #[test]
-fn broken_head_of_long_bundle_reported_early() {
+fn broken_long_head_reported_early() {
     let mut site = Site::new();
     let long = |sequence: u64| old(sequence).with(|b| b.payload = vec![7; 3_000_000]).wire();
     let mut broken = long(1);

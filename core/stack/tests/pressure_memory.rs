@@ -23,7 +23,7 @@ fn copied(line: &mut Line, pressure: Pressure) -> usize {
 }
 
 #[test]
-fn what_is_arriving_is_copied_when_memory_becomes_scarcer_and_not_while_it_is() {
+fn pressure_copies_arrivals_once() {
     let mut line = Line::new(Layer::TcpclV4, 2, |_, config| config.node.store.spill_from = DataVolume(0));
     line.register(1);
     line.run(Duration::from_secs(2));

@@ -30,7 +30,7 @@ fn sorted(mut payloads: Vec<Bytes>) -> Vec<Bytes> {
 }
 
 #[test]
-fn bundles_of_the_second_version_cross_two_hops_with_age_and_hops_and_a_restart_between() {
+fn second_version_crosses_two_hops() {
     for layer in LAYERS {
         let seen: [Seen; 3] = Default::default();
         let hops = seen.clone();
@@ -63,7 +63,7 @@ fn bundles_of_the_second_version_cross_two_hops_with_age_and_hops_and_a_restart_
 }
 
 #[test]
-fn a_node_that_speaks_both_forwards_each_as_it_came() {
+fn bilingual_node_preserves_versions() {
     for layer in LAYERS {
         let wires: [Wire; 4] = Default::default();
         let seen = Seen::default();
@@ -102,7 +102,7 @@ fn a_node_that_speaks_both_forwards_each_as_it_came() {
 }
 
 #[test]
-fn a_node_that_does_not_speak_it_says_so_and_takes_all_else() {
+fn unknown_version_refused_alone() {
     for layer in LAYERS {
         let speak = Box::new(move |node: usize, config: &Config| {
             let mut codecs = vec![v7(config, &Wire::default())];
@@ -139,7 +139,7 @@ fn a_node_that_does_not_speak_it_says_so_and_takes_all_else() {
 }
 
 #[test]
-fn kept_bundle_of_a_version_dropped_is_deleted() {
+fn stored_unknown_version_is_deleted() {
     let both = Arc::new(std::sync::atomic::AtomicBool::new(true));
     let speaks = both.clone();
     let speak = Box::new(move |_: usize, config: &Config| {

@@ -40,7 +40,7 @@ fn secured_bundles_are_delivered_in_clear() {
 
 /// Keeps 9172-5.1.1-9, 9172-5.1.2-3.
 #[test]
-fn bundle_of_another_key_is_deleted_undelivered() {
+fn wrong_key_bundle_is_deleted() {
     for (service, disk) in SERVICES.into_iter().flat_map(|service| [(service, false), (service, true)]) {
         // 3 MB go to the disk while they arrive, and are checked when they are handed out.
         for len in [5, 3_000_000] {

@@ -128,7 +128,7 @@ fn assert_delivered(line: &mut Line, mut wanted: Vec<Vec<u8>>, at_least_once: bo
 }
 
 #[test]
-fn bundles_pass_from_one_shard_to_the_other_both_ways() {
+fn bundles_cross_shards_both_ways() {
     for layer in [Layer::TcpclV4, Layer::Ltp] {
         let mut line = relay(layer);
         let mut wanted = Vec::new();
@@ -144,7 +144,7 @@ fn bundles_pass_from_one_shard_to_the_other_both_ways() {
 }
 
 #[test]
-fn a_bundle_stays_where_it_came_in_and_keeps_its_number() {
+fn bundle_stays_in_arrival_shard() {
     let mut line = relay(Layer::TcpclV4);
     // Nobody is there to take it.
     line.kill(FAR);
@@ -172,7 +172,7 @@ fn a_bundle_stays_where_it_came_in_and_keeps_its_number() {
 }
 
 #[test]
-fn what_is_for_the_node_is_in_its_first_shard_whichever_way_it_came() {
+fn local_bundles_reach_first_shard() {
     for layer in [Layer::TcpclV4, Layer::Ltp] {
         let mut line = relay(layer);
         let mut wanted = Vec::new();
@@ -201,7 +201,7 @@ fn what_is_for_the_node_is_in_its_first_shard_whichever_way_it_came() {
 }
 
 #[test]
-fn what_the_node_sends_leaves_by_the_link_of_either_shard() {
+fn local_bundles_leave_by_either_shard() {
     let mut line = relay(Layer::TcpclV4);
     let wanted = [content(1, 10).to_vec(), content(2, 2 * MIB).to_vec(), content(3, 99).to_vec()];
     for (payload, to) in wanted.iter().zip([FAR, FAR, NEAR]) {
@@ -211,7 +211,7 @@ fn what_the_node_sends_leaves_by_the_link_of_either_shard() {
 }
 
 #[test]
-fn long_bundles_leave_a_foreign_disk_in_parts() {
+fn long_bundle_leaves_foreign_disk() {
     for layer in [Layer::TcpclV4, Layer::Ltp] {
         let mut line = relay(layer);
         let wanted = vec![content(1, 9 * MIB).to_vec(), content(2, 5 * MIB).to_vec()];
@@ -223,7 +223,7 @@ fn long_bundles_leave_a_foreign_disk_in_parts() {
 
 /// The relay dies again and again, both its shards at once: what it acknowledged arrives.
 #[test]
-fn what_was_acknowledged_survives_the_death_of_the_process() {
+fn acknowledged_bundles_survive_shard_crash() {
     for layer in [Layer::TcpclV4, Layer::Ltp] {
         for seed in 0..6u64 {
             let mut line = relay(layer);
@@ -244,7 +244,7 @@ fn what_was_acknowledged_survives_the_death_of_the_process() {
 }
 
 #[test]
-fn a_shard_holds_back_what_a_foreign_link_does_not_take() {
+fn full_foreign_link_holds_bundles() {
     let mut line = relay_with(Layer::Ltp, |index, config| {
         if index == FIRST || index == SECOND {
             // As slow as a link gets.
@@ -263,7 +263,7 @@ fn a_shard_holds_back_what_a_foreign_link_does_not_take() {
 }
 
 #[test]
-fn a_link_that_is_removed_in_both_shards_gives_its_bundles_back() {
+fn removed_shared_link_returns_bundles() {
     let mut line = relay(Layer::TcpclV4);
     let payload = content(1, 3 * MIB).to_vec();
     send(&mut line, NEAR, FAR, &payload);
@@ -284,7 +284,7 @@ fn a_link_that_is_removed_in_both_shards_gives_its_bundles_back() {
 
 /// A bundle longer than any session, for another node and for this one: what came of it before is not sent again.
 #[test]
-fn long_bundle_over_breaking_sessions_kept_in_parts() {
+fn long_bundle_survives_breaking_sessions() {
     for to in [NEAR, FIRST] {
         let mut line = relay_with(Layer::TcpclV4, |_, config| {
             for layer in &mut config.layers {
@@ -313,7 +313,7 @@ fn long_bundle_over_breaking_sessions_kept_in_parts() {
 
 /// Heads that come in small segments, and no memory for them.
 #[test]
-fn bundle_whose_head_has_no_room_is_refused() {
+fn head_without_room_is_refused() {
     let mut line = relay_with(Layer::TcpclV4, |_, config| {
         if let Some(shards) = &mut config.shards {
             shards.heads = Arc::new(HeadBudget::new(10));
@@ -360,7 +360,7 @@ fn bundle_for_lost_link_goes_later() {
 
 /// A burst crosses to the owner, whose layer takes no more before it is all there.
 #[test]
-fn bundles_waiting_at_contact_end_leave_in_next() {
+fn waiting_bundles_leave_next_contact() {
     let contacts = "contact 1 2 +0..+900 rate 1 Gbit/s\ncontact 2 1 +0..+900 rate 1 Gbit/s\n\
         contact 2 4 +4..+6 rate 1 Gbit/s\ncontact 4 2 +0..+900 rate 1 Gbit/s\n\
         contact 2 4 +20..+900 rate 1 Gbit/s";
@@ -385,7 +385,7 @@ fn bundles_waiting_at_contact_end_leave_in_next() {
 }
 
 #[test]
-fn a_full_first_shard_refuses_and_nothing_is_lost() {
+fn full_first_shard_loses_nothing() {
     let mut line = relay_with(Layer::TcpclV4, |index, config| {
         if index == FIRST {
             config.node.store.capacity = DataVolume(6 << 20);
@@ -405,7 +405,7 @@ fn a_full_first_shard_refuses_and_nothing_is_lost() {
 }
 
 #[test]
-fn breaking_streams_fail_what_was_under_way_and_it_goes_again() {
+fn broken_stream_resends_foreign_bundles() {
     let mut line = relay(Layer::TcpclV4);
     let mut wanted = Vec::new();
     for n in 0..30u64 {
@@ -422,7 +422,7 @@ fn breaking_streams_fail_what_was_under_way_and_it_goes_again() {
 }
 
 #[test]
-fn more_bundles_than_a_foreign_link_may_have_leave_by_it() {
+fn foreign_link_quota_is_renewed() {
     let mut line = relay(Layer::TcpclV4);
     let wanted: Vec<Vec<u8>> = (0..1500u64).map(|n| content(n, 20).to_vec()).collect();
     wanted.iter().for_each(|payload| send(&mut line, NEAR, FAR, payload));
@@ -430,7 +430,7 @@ fn more_bundles_than_a_foreign_link_may_have_leave_by_it() {
 }
 
 #[test]
-fn a_link_added_later_in_one_shard_than_in_its_owner_is_used_by_both() {
+fn late_added_link_serves_both_shards() {
     for layer in [Layer::TcpclV4, Layer::Ltp] {
         let mut line = relay(layer);
         for node in BOTH {
@@ -452,7 +452,7 @@ fn a_link_added_later_in_one_shard_than_in_its_owner_is_used_by_both() {
 
 /// RFC 9171 5.4 step 4, where the layer that sends a bundle is of another shard than the one that got it.
 #[test]
-fn bundle_that_waits_in_another_shard_ages() {
+fn bundle_waiting_in_shard_ages() {
     for (layer, version, disk) in [Layer::TcpclV4, Layer::Ltp]
         .into_iter()
         .flat_map(|l| [(l, 7, false), (l, 6, false), (l, 7, true), (l, 6, true)])

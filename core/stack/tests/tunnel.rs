@@ -50,7 +50,7 @@ fn send(line: &mut Line, count: u64) -> Vec<Bytes> {
 }
 
 #[test]
-fn a_bundle_crosses_a_node_that_knows_no_way_to_where_it_goes() {
+fn tunnel_crosses_node_without_route() {
     for (layer, custody) in LAYERS.into_iter().flat_map(|layer| [(layer, false), (layer, true)]) {
         let mut line = Line::new(layer, 4, tunnel(custody));
         line.register(3);
@@ -70,7 +70,7 @@ fn a_bundle_crosses_a_node_that_knows_no_way_to_where_it_goes() {
 }
 
 #[test]
-fn one_signal_is_about_many_bundles() {
+fn tunnel_signal_covers_many_bundles() {
     let mut line = Line::new(Layer::TcpclV4, 4, tunnel(true));
     line.register(3);
     line.run(Duration::from_secs(5));
@@ -85,7 +85,7 @@ fn one_signal_is_about_many_bundles() {
 
 /// The one around a bundle is in memory only: with this node it is gone, and the bundle inside goes again.
 #[test]
-fn the_death_of_the_first_node_loses_nothing() {
+fn tunnel_entry_crash_loses_nothing() {
     for custody in [false, true] {
         let mut line = Line::new(Layer::TcpclV4, 4, tunnel(custody));
         line.kill(1);
@@ -105,7 +105,7 @@ fn the_death_of_the_first_node_loses_nothing() {
 
 /// The relay has bundles in memory only, and dies with them: custody brings them through all the same.
 #[test]
-fn what_a_relay_lost_goes_again_with_custody() {
+fn custody_resends_relay_losses() {
     let all = tunnel(true);
     let mut line = Line::new(Layer::TcpclV4, 4, move |node, config| {
         all(node, config);
@@ -130,7 +130,7 @@ fn what_a_relay_lost_goes_again_with_custody() {
 
 /// At every moment of the way: what was accepted is kept, and comes once.
 #[test]
-fn the_far_end_may_die_whenever_it_likes() {
+fn tunnel_exit_crash_loses_nothing() {
     for custody in [false, true] {
         for after_us in (0..30).map(|step| step * 997) {
             let mut line = Line::new(Layer::TcpclV4, 4, tunnel(custody));
@@ -163,7 +163,7 @@ fn secured(signs: bool, service: Service) -> Line {
 }
 
 #[test]
-fn what_is_around_a_bundle_is_secured_and_unsecured_it_comes_to_nothing() {
+fn unsecured_outer_bundle_is_discarded() {
     for service in [Service::Integrity, Service::Confidentiality] {
         let mut line = secured(true, service);
         line.kill(1);
@@ -195,7 +195,7 @@ fn what_is_around_a_bundle_is_secured_and_unsecured_it_comes_to_nothing() {
 }
 
 #[test]
-fn a_tunnel_nowhere_is_refused_at_the_start() {
+fn tunnel_without_exit_is_refused() {
     let with = |ends: &[EndpointId]| {
         let mut config = Config::new(EndpointId::ipn(1, 0));
         config.tunnels = ends.iter().cloned().map(TunnelSettings::new).collect();

@@ -371,7 +371,7 @@ fn long_bundles(layer: Layer) -> (World, Vec<Bytes>) {
 }
 
 #[test]
-fn long_bundles_leave_from_disk_and_arrive_on_disk() {
+fn long_bundles_cross_disk_to_disk() {
     for layer in [Layer::TcpclV4, Layer::Ltp] {
         let (mut world, mut contents) = long_bundles(layer);
         world.tell(0, Input::LinkUp { link: LinkId(0) });
@@ -386,7 +386,7 @@ fn long_bundles_leave_from_disk_and_arrive_on_disk() {
 }
 
 #[test]
-fn damage_on_disk_costs_the_bundle_it_hit_and_no_other() {
+fn disk_damage_loses_one_bundle() {
     for layer in [Layer::TcpclV4, Layer::Ltp] {
         let (mut world, contents) = long_bundles(layer);
         // The longest lies first; its sixth megabyte is hit.
@@ -405,7 +405,7 @@ fn damage_on_disk_costs_the_bundle_it_hit_and_no_other() {
 
 /// Short ones are read whole before they are handed on, long ones by their application.
 #[test]
-fn delivery_damaged_on_disk_is_lost_alone() {
+fn damaged_delivery_is_lost_alone() {
     for (len, read_by_application) in [(300_000, 0), (30_000_000, 1)] {
         let mut world = World::tuned(Layer::TcpclV4, StoreKind::Durable, Duration::from_millis(2), |config| {
             (config.node.limits.memory_bytes, config.node.store.spill_from) = (0, DataVolume(2 << 20));
@@ -428,7 +428,7 @@ fn delivery_damaged_on_disk_is_lost_alone() {
 
 /// RFC 9174 6.1: who ends a session says so.
 #[test]
-fn node_that_shuts_down_ends_its_sessions() {
+fn shutdown_ends_sessions() {
     let mut world = World::new(Layer::TcpclV4, StoreKind::Durable, Duration::from_millis(2));
     world.run(Duration::from_secs(2));
     let sessions = world.peers.len();
@@ -439,7 +439,7 @@ fn node_that_shuts_down_ends_its_sessions() {
 }
 
 #[test]
-fn a_mars_distance_is_crossed_by_ltp() {
+fn ltp_crosses_mars_distance() {
     let mut world = World::new(Layer::Ltp, StoreKind::Durable, Duration::from_secs(600));
     world.register(1);
     world.send(0, Payload::from(content(1, 100_000)));
@@ -452,7 +452,7 @@ fn a_mars_distance_is_crossed_by_ltp() {
 }
 
 #[test]
-fn a_restarted_node_still_has_what_it_accepted() {
+fn restart_keeps_accepted_bundles() {
     let mut world = World::new(Layer::Ltp, StoreKind::Durable, Duration::from_millis(5));
     world.send(0, Payload::from(content(7, 5000)));
     world.run(Duration::from_secs(5));
@@ -470,7 +470,7 @@ fn a_restarted_node_still_has_what_it_accepted() {
 }
 
 #[test]
-fn what_a_store_kept_is_known_before_the_node_is_open() {
+fn stored_bundles_known_before_opening() {
     let mut world = World::new(Layer::Ltp, StoreKind::Durable, Duration::from_millis(5));
     world.send(0, Payload::from(content(7, 5000)));
     world.run(Duration::from_secs(3));
@@ -484,7 +484,7 @@ fn what_a_store_kept_is_known_before_the_node_is_open() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_events() {
+fn same_seed_gives_same_events() {
     let run = || {
         let mut world = World::new(Layer::Ltp, StoreKind::Durable, Duration::from_millis(50));
         world.register(1);
@@ -513,7 +513,7 @@ fn garbage_is_survived() {
 }
 
 #[test]
-fn payloads_by_length_only_cross_too() {
+fn length_only_payloads_cross() {
     let mut world = World::new(Layer::Message, StoreKind::Memory, Duration::from_millis(1));
     world.register(1);
     world.send(0, Payload::fill(9, 1_000_000));

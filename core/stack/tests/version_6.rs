@@ -31,7 +31,7 @@ fn malformed(line: &Line) -> usize {
 
 /// Keeps 5050-5.6-1.
 #[test]
-fn bundles_of_both_versions_cross_two_hops_with_a_restart_between() {
+fn both_versions_cross_two_hops() {
     for layer in LAYERS {
         let mut line = Line::new(layer, 3, first_is_old);
         line.kill(2);
@@ -117,7 +117,7 @@ fn follow(bytes: Bytes) -> Bytes {
 }
 
 #[test]
-fn blocks_after_the_payload_cross_a_restart() {
+fn trailing_blocks_survive_restart() {
     for layer in LAYERS {
         let wires: [Wire; 3] = Default::default();
         let ears = wires.clone();
@@ -155,7 +155,7 @@ const PLAN: &str = "contact 1 2 +5..+9 rate 1 Mbit/s\ncontact 2 1 +5..+9 rate 1 
 
 /// Keeps 5050-5.7-1, 5050-5.8-2.
 #[test]
-fn pieces_of_what_no_contact_has_room_for_make_the_whole_again_from_memory_and_from_disk() {
+fn v6_fragments_reassemble_across_contacts() {
     // The longer one is on disk: its pieces leave around bytes that are not in memory.
     for (layer, len) in [(Layer::Ltp, 900_000), (Layer::TcpclV4, 900_000), (Layer::Ltp, 1_500_000)] {
         let wire = Wire::default();
@@ -184,7 +184,7 @@ fn pieces_of_what_no_contact_has_room_for_make_the_whole_again_from_memory_and_f
 
 /// Keeps 5050-5.1-1, 5050-5.4-10, 5050-6.2-3.
 #[test]
-fn reports_about_a_bundle_are_of_its_version() {
+fn report_matches_bundle_version() {
     for layer in LAYERS {
         let mut line = Line::new(layer, 3, |node, config| {
             first_is_old(node, config);
@@ -229,7 +229,7 @@ fn reports_about_a_bundle_are_of_its_version() {
 
 /// Policies tell each other in the version that the node makes.
 #[test]
-fn neighbours_greet_each_other_and_share_copies_in_version_6() {
+fn v6_hellos_share_copies() {
     for router in ["epidemic", "spray-and-wait"] {
         let wire = Wire::default();
         let ear = wire.clone();
@@ -271,7 +271,7 @@ fn spoofed(_: Bytes) -> Bytes {
 
 /// Keeps 5050-4.5.1-1.
 #[test]
-fn what_a_neighbour_sent_under_a_nodes_name_is_stepped_over() {
+fn forged_sequence_number_is_skipped() {
     let speak = Box::new(move |node: usize, config: &Config| {
         let other = Wire::default();
         both(0, config, [&other, &other], if node == 1 { spoofed } else { |bytes| bytes })
@@ -295,7 +295,7 @@ fn what_a_neighbour_sent_under_a_nodes_name_is_stepped_over() {
 
 /// Each of two nodes takes the other for the way to a third. Version 6 has no hop count.
 #[test]
-fn loop_of_routes_slows_version_6_down() {
+fn routing_loop_slows_v6_bundles() {
     for layer in LAYERS {
         for (numbers, clock) in [(true, true), (true, false), (false, true), (false, false)] {
             let speak = Box::new(move |_: usize, config: &Config| -> Vec<Box<dyn Codec>> {

@@ -46,7 +46,7 @@ mod tests {
     use alloc::format;
 
     #[test]
-    fn the_newest_comes_first_and_nothing_shows_a_key() {
+    fn newest_key_first_and_redacted() {
         let key = |byte: u8| (String::from("moon"), Secret::new(Vec::from([byte; 16])));
         let ring = KeyRing::new((0..10).map(key));
         assert_eq!(ring.get("moon").len(), KeyRing::GENERATIONS_MAX);

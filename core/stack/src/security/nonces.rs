@@ -54,7 +54,7 @@ mod tests {
 
     /// Keeps 9173-4.3.1-3, 9173-4.6-2, 9173-4.6-3.
     #[test]
-    fn no_iv_comes_twice_whatever_node_and_start() {
+    fn ivs_are_unique_across_starts() {
         let mut seen = BTreeSet::new();
         for node in 1..4 {
             for start in [0, 1, 2, 255, 256, STARTS - 1] {
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_up_gives_nothing_more() {
+    fn exhausted_nonces_yield_nothing() {
         let mut nonces = Nonces::new(&EndpointId::ipn(1, 0), 7);
         nonces.skip_to(COUNTS - 1);
         assert!(nonces.next().is_some());

@@ -22,7 +22,7 @@ fn part_of(ticket: Ticket, last: bool) -> Across {
 }
 
 #[test]
-fn a_shard_that_learns_of_a_link_late_hears_what_was_said_of_it() {
+fn late_shard_gets_link_state() {
     let mut owner = desk(1);
     let mut late = Elsewhere::new(1, core::iter::empty());
     let up = || Output::PeerUp { link: LINK, claimed: Some("ipn:9.0".into()), proven: None, node: None };
@@ -53,7 +53,7 @@ fn a_shard_that_learns_of_a_link_late_hears_what_was_said_of_it() {
 }
 
 #[test]
-fn a_link_removed_while_a_last_part_is_on_its_way_leaves_no_account() {
+fn removed_link_clears_pending_account() {
     for last_is_heard_first in [false, true] {
         let mut owner = desk(1);
         let mut home = Elsewhere::new(1, [LINK].into_iter());
@@ -88,7 +88,7 @@ fn a_link_removed_while_a_last_part_is_on_its_way_leaves_no_account() {
 }
 
 #[test]
-fn all_links_of_a_layer_together_are_bounded_and_none_is_shut_out() {
+fn layer_bound_starves_no_link() {
     let links = || (0..20).map(LinkId);
     let mut home = Elsewhere::new(1, links());
     heard(&mut home, links().map(|link| Across::Output(Output::Ready { link, ready: true })));
@@ -132,7 +132,7 @@ fn all_links_of_a_layer_together_are_bounded_and_none_is_shut_out() {
 }
 
 #[test]
-fn heads_that_never_end_are_bounded_and_each_is_refused_once() {
+fn endless_heads_refused_once() {
     let mut desk = desk(1);
     let part = |desk: &mut Desk, ticket, last| {
         desk.part((Ticket(ticket), false), Payload::fill(1, 60 << 10), last, |_, _| None)
@@ -157,7 +157,7 @@ fn heads_that_never_end_are_bounded_and_each_is_refused_once() {
 }
 
 #[test]
-fn what_a_layer_answers_reaches_the_shard_that_sent_and_it_alone() {
+fn layer_answers_reach_sending_shard() {
     let id = SendId(77);
     let answers = |id| {
         [
@@ -187,7 +187,7 @@ fn what_a_layer_answers_reaches_the_shard_that_sent_and_it_alone() {
 }
 
 #[test]
-fn what_an_agent_says_of_a_transmission_reaches_the_layer_under_its_own_number() {
+fn agent_requests_keep_transmission_ids() {
     let (mut home, mut owner) = (Elsewhere::new(1, [LINK].into_iter()), desk(1));
     let id = SendId(77);
     home.tell(send(77, 1), &mut Vec::new());
@@ -220,7 +220,7 @@ fn what_an_agent_says_of_a_transmission_reaches_the_layer_under_its_own_number()
 }
 
 #[test]
-fn an_offer_of_another_shard_is_held_kept_and_resumed_and_its_account_ends_when_it_is_abandoned() {
+fn abandoned_remote_offer_clears_account() {
     for ended in [false, true] {
         let mut owner = desk(1);
         drop(owner.part((TICKET, false), bytes(9), ended, |_, _| Some(true)));
@@ -235,7 +235,7 @@ fn an_offer_of_another_shard_is_held_kept_and_resumed_and_its_account_ends_when_
 }
 
 #[test]
-fn a_verdict_ends_an_offer_at_its_stand_in() {
+fn verdict_ends_remote_offer() {
     for verdict in [Input::Accepted { ticket: TICKET }, Input::Refused { ticket: TICKET, reason: Refusal::Duplicate }] {
         let mut home = Elsewhere::new(1, [LINK].into_iter());
         heard(&mut home, [part_of(TICKET, true)]);
@@ -247,7 +247,7 @@ fn a_verdict_ends_an_offer_at_its_stand_in() {
 }
 
 #[test]
-fn a_neighbour_that_came_by_itself_goes_everywhere_when_it_goes() {
+fn departed_inbound_neighbour_leaves_all_shards() {
     let link = LinkId(LinkId::DYNAMIC | 5);
     let mut owner = desk(1);
     let mut home = Elsewhere::new(1, core::iter::empty());
@@ -272,7 +272,7 @@ fn a_neighbour_that_came_by_itself_goes_everywhere_when_it_goes() {
 }
 
 #[test]
-fn uninvited_neighbour_is_heard_of_in_either_order() {
+fn inbound_neighbour_announced_in_any_order() {
     let link = LinkId(LinkId::DYNAMIC | 5);
     let introduced = || Output::PeerUp { link, claimed: None, proven: None, node: None };
     let ready = || Output::Ready { link, ready: true };
@@ -300,7 +300,7 @@ fn uninvited_neighbour_is_heard_of_in_either_order() {
 
 /// Before it is introduced, too.
 #[test]
-fn neighbour_only_ready_so_far_gets_bundles() {
+fn ready_neighbour_gets_bundles_early() {
     let link = LinkId(LinkId::DYNAMIC | 5);
     let (mut owner, mut home) = (desk(1), Elsewhere::new(1, core::iter::empty()));
     assert_eq!(told(&mut owner, Output::Ready { link, ready: true }).len(), 2);
@@ -310,7 +310,7 @@ fn neighbour_only_ready_so_far_gets_bundles() {
 }
 
 #[test]
-fn link_removed_from_full_layer_frees_others() {
+fn removed_link_frees_full_layer() {
     let links = || (0..20).map(LinkId);
     let mut home = Elsewhere::new(1, links());
     heard(&mut home, links().map(|link| Across::Output(Output::Ready { link, ready: true })));
@@ -325,7 +325,7 @@ fn link_removed_from_full_layer_frees_others() {
 }
 
 #[test]
-fn offer_of_another_shard_held_at_owner() {
+fn remote_offer_held_at_owner() {
     let mut home = Elsewhere::new(1, [LINK].into_iter());
     let said =
         [Input::Hold { ticket: TICKET }, Input::Resume { ticket: TICKET }, Input::Kept { ticket: TICKET, bytes: 4 }];
@@ -346,7 +346,7 @@ fn offer_of_another_shard_held_at_owner() {
 }
 
 #[test]
-fn what_must_meet_is_told_apart_by_everything_that_makes_it_meet() {
+fn meeting_bundles_share_a_shard() {
     let plain = || BundleMeta {
         primary_end: 0,
         id: 1,
@@ -387,7 +387,7 @@ fn what_must_meet_is_told_apart_by_everything_that_makes_it_meet() {
 }
 
 #[test]
-fn what_cannot_be_divided_is_refused() {
+fn indivisible_config_is_refused() {
     let mut config = Config::new(EndpointId::ipn(1, 0));
     let owners = alloc::vec![0; config.layers.len()];
     config.shards = Some(super::ShardConfig::new(0, 2, owners));
@@ -405,7 +405,7 @@ fn what_cannot_be_divided_is_refused() {
 
 /// Layers of two shards: what strangers begin at one and never end takes nothing from neighbours at the other.
 #[test]
-fn heads_of_all_shards_share_one_budget() {
+fn shards_share_head_budget() {
     let heads = alloc::sync::Arc::new(super::HeadBudget::new(1000));
     let new = |own| {
         let shard = super::ShardConfig { heads: heads.clone(), ..super::ShardConfig::new(own, 3, Vec::new()) };
@@ -430,7 +430,7 @@ fn aborted(ticket: u64) -> Output {
 
 /// A byte of a bundle keeps no more memory than it holds, whatever buffer it came in.
 #[test]
-fn undecided_head_shares_no_read_buffer() {
+fn undecided_head_owns_its_bytes() {
     let mut desk = desk(1);
     let buffer = alloc::vec![7; 1 << 20];
     let buffer = farlink_base::Payload::from(buffer);

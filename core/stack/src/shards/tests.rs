@@ -58,7 +58,7 @@ fn next(desk: &mut Desk, given: usize) -> Option<Input> {
 }
 
 #[test]
-fn a_link_with_a_rate_is_paced_for_all_shards_together() {
+fn rate_limit_spans_all_shards() {
     let mut desk = desk(0);
     told(&mut desk, ready(true));
     (0..3).for_each(|id| drop(take(&mut desk, 1, send(id, 10))));
@@ -79,7 +79,7 @@ fn a_link_with_a_rate_is_paced_for_all_shards_together() {
 }
 
 #[test]
-fn numbers_of_transmissions_are_told_apart_and_given_back() {
+fn transmission_ids_are_tagged_and_restored() {
     for shard in [0, 1, 63] {
         for id in [SendId(0), SendId(1), SendId((1 << 56) - 1)] {
             assert_eq!(untagged(tagged(shard, id)), Some((shard, id)));
@@ -89,7 +89,7 @@ fn numbers_of_transmissions_are_told_apart_and_given_back() {
 }
 
 #[test]
-fn bundles_of_others_wait_for_the_layer_and_leave_in_order_a_few_at_a_time() {
+fn foreign_bundles_leave_in_bounded_order() {
     let mut desk = desk(0);
     assert_eq!(told(&mut desk, ready(false)), [(1, "ready"), (2, "ready")], "all hear of it");
     for id in 0..20 {
@@ -115,7 +115,7 @@ fn bundles_of_others_wait_for_the_layer_and_leave_in_order_a_few_at_a_time() {
 }
 
 #[test]
-fn what_cannot_leave_is_given_back_with_its_room() {
+fn unsendable_bundle_returns_its_room() {
     for how in ["down", "gone", "removed", "unknown"] {
         let mut desk = desk(0);
         told(&mut desk, ready(false));
@@ -136,7 +136,7 @@ fn what_cannot_leave_is_given_back_with_its_room() {
 }
 
 #[test]
-fn a_bundle_that_waits_is_taken_back_here_and_another_by_the_layer() {
+fn waiting_bundle_cancelled_at_desk() {
     let mut desk = desk(0);
     take(&mut desk, 1, send(1, 10));
     let cancel = |id| Input::CancelSend { link: LINK, id: SendId(id) };
@@ -146,7 +146,7 @@ fn a_bundle_that_waits_is_taken_back_here_and_another_by_the_layer() {
 }
 
 #[test]
-fn a_head_is_asked_for_until_it_is_there_and_never_for_ever() {
+fn head_collection_is_bounded() {
     let part = |desk: &mut Desk, len: usize, last, answer: Option<bool>| match desk.part(
         (TICKET, false),
         bytes(len),
@@ -186,7 +186,7 @@ fn a_head_is_asked_for_until_it_is_there_and_never_for_ever() {
 }
 
 #[test]
-fn an_offer_refused_half_way_is_closed_and_its_number_may_come_again() {
+fn refused_offer_number_is_reusable() {
     let mut owner = desk(1);
     let mut home = Elsewhere::new(1, [LINK].into_iter());
     let part = |last| Output::Offer { ticket: TICKET, link: LINK, part: bytes(9), last, total: None, reliable: true };
@@ -226,7 +226,7 @@ fn an_offer_refused_half_way_is_closed_and_its_number_may_come_again() {
 }
 
 #[test]
-fn a_stand_in_takes_what_its_owner_has_room_for() {
+fn remote_layer_respects_owner_room() {
     let mut home = Elsewhere::new(1, [LINK].into_iter());
     let mut out = Vec::new();
     home.tell(send(0, 1), &mut out);
@@ -257,7 +257,7 @@ fn a_stand_in_takes_what_its_owner_has_room_for() {
 }
 
 #[test]
-fn a_removed_link_ends_at_once_and_late_words_about_it_are_not_heard() {
+fn removed_link_ignores_late_messages() {
     let mut home = Elsewhere::new(1, [LINK].into_iter());
     let mut out = Vec::new();
     home.hear(Across::Output(ready(true)), &mut out);
@@ -291,7 +291,7 @@ fn a_removed_link_ends_at_once_and_late_words_about_it_are_not_heard() {
 }
 
 #[test]
-fn nothing_another_shard_says_out_of_turn_does_harm() {
+fn unexpected_shard_messages_are_harmless() {
     let mut desk = desk(1);
     for input in [
         Input::Accepted { ticket: TICKET },

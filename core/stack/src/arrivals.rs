@@ -1,7 +1,7 @@
-//! Bundles that are still arriving. Parts are joined to a rope until the last one is in; a long
-//! bundle's go to disk on the way, all but its first bytes (its head is read from them) and its last.
+//! Bundles that are still arriving. Parts are joined to a rope until the last one is in. A long bundle goes to disk
+//! on the way; only its first bytes, which hold the head, and its last bytes stay in memory.
 //!
-//! It says what to do ([`Do`]) and does nothing itself.
+//! The module returns the actions to take ([`Do`]) and performs none itself.
 
 use crate::edge::{Opening, Watch};
 use crate::pieces::{Cut, Kept, Pieces};
@@ -15,29 +15,29 @@ use farlink_bpa::app::{RequestId, SendRequest};
 
 /// First bytes that stay in memory: all that comes before a payload is in them.
 const HEAD: u64 = 64 << 10;
-/// Most bytes that go to disk at once: what a layer is given at once when they leave again.
+/// Most bytes that go to disk at once; the length of one window when the bundle leaves again.
 const BLOCK: u64 = farlink_base::layer::WINDOW;
-/// Last bytes that stay in memory: what follows a payload.
+/// Last bytes that stay in memory; they hold all blocks after the payload.
 const TAIL: u64 = 4096;
 /// Blocks of one bundle on their way to disk beyond which the peer is held back.
 const HOLD_FROM: u64 = 4;
 
-/// What to do next.
+/// Actions that the stack takes for arrivals.
 #[derive(Debug)]
 pub(crate) enum Do {
     /// Tell the agent that a bundle begins.
     Begins(OfferToken, LinkId, Box<(BundleMeta, HopState)>),
-    /// The whole bundle is here. Where the agent or the disk know of it (`known`), it is of use only
-    /// while [`Arrivals::awaits`] it, and [`Arrivals::decided`] must be told the verdict. `digest`: of its payload, where that was made as it came; else 0.
+    /// The whole bundle is here. If the agent or the disk already knew of it (`known`), it counts only while
+    /// [`Arrivals::awaits`] it, and [`Arrivals::decided`] must be called with the verdict. `digest` is that of the
+    /// payload if it was computed on arrival, else 0.
     Whole { token: OfferToken, link: LinkId, rope: Payload, known: bool, digest: u64 },
-    /// It is not what it should be.
-    /// The rope is all of it, where its first bytes are in memory.
+    /// The bundle is malformed. The rope holds all of it if its first bytes are in memory.
     Malformed(OfferToken, LinkId, Malformed, Payload),
     /// Tell the agent that a bundle that began does not come.
     Abandoned(OfferToken),
     /// Tell the layer that it is not taken; then call [`Arrivals::refused`].
     Refuse(OfferToken, Refusal),
-    /// A piece of what is arriving is on disk: give it to the agent.
+    /// A fragment of an arriving bundle is on disk; give it to the agent.
     Piece(OfferToken, LinkId, Box<Kept>),
     /// Tell the layer to push back.
     Hold(OfferToken),
@@ -45,11 +45,11 @@ pub(crate) enum Do {
     Resume(OfferToken),
     /// Tell the store; answered to [`Arrivals::spilled`].
     Spill { spill: u64, quota: u64, data: Payload },
-    /// Tell the store.
+    /// Tell the store to drop the bytes of a spill.
     DropSpill { spill: u64 },
     /// Tell the driver that so much more of a request's payload is on disk.
     Spooled { request: RequestId, bytes: u64 },
-    /// Give the agent a request; [`Arrivals::sent`] must be told what it says.
+    /// Give the agent a request; [`Arrivals::sent`] must be called with the agent's answer.
     Send(RequestId, Box<SendRequest>),
     /// Tell the application that its request is refused.
     NotSent(RequestId, Refusal),
@@ -65,7 +65,7 @@ pub(crate) struct Door<'a> {
     pub cut: Cut<'a>,
 }
 
-/// What bounds them.
+/// Limits of all arrivals together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     /// Bytes in memory, of all. A part of a bundle that goes to disk is taken as long as those before
@@ -96,7 +96,7 @@ struct Arrival {
     link: LinkId,
     /// Its bytes in order: in memory, then on disk.
     rope: Payload,
-    /// What follows and is in memory.
+    /// Bytes in memory that follow the rope.
     rest: Payload,
     /// Bytes between the two, on their way to disk, by the spill they are part of.
     flying: VecDeque<(u64, u64)>,
@@ -106,7 +106,8 @@ struct Arrival {
     opened: Option<Opened>,
     /// The agent knows of it.
     said: bool,
-    /// What it is on disk; the last one takes the next bytes. Each piece has one of its own.
+    /// Spills that hold the bytes on disk; the last one takes the next bytes. Each kept fragment has a spill of its
+    /// own.
     spills: Vec<u64>,
     /// Fewest bytes worth a piece, where it is to be kept in pieces; 0: whole.
     least: u64,
@@ -145,7 +146,6 @@ impl Arrival {
     fn flying(&self) -> u64 {
         self.flying.iter().map(|(_, len)| len).sum()
     }
-    /// Bytes in memory.
     fn memory(&self) -> u64 {
         self.rope.len().min(HEAD) + self.flying() + self.rest.len()
     }
@@ -174,7 +174,7 @@ impl Arrival {
 /// All of them, bounded in bytes.
 #[derive(Debug)]
 pub(crate) struct Arrivals {
-    /// `None`: refused; what still comes is thrown away.
+    /// `None`: refused; further parts are dropped.
     open: BTreeMap<OfferToken, Option<Arrival>>,
     spills: BTreeMap<u64, OfferToken>,
     /// Bundles that are here and wait for their verdict, where the agent or the disk knew of them
@@ -182,7 +182,7 @@ pub(crate) struct Arrivals {
     undecided: BTreeMap<OfferToken, Vec<u64>>,
     next_spill: u64,
     memory: u64,
-    /// Of those, bytes of neighbours nobody configured, who have half.
+    /// The part of `memory` used by unconfigured neighbours, which may use half of the bound.
     strange: u64,
     bounds: Bounds,
     spools: Spools,
@@ -270,7 +270,7 @@ impl Arrivals {
         let (memory, strange) = (self.memory, self.strange);
         let Some(arrival) = self.open.entry(token).or_insert_with(|| Some(Arrival::new(link))) else { return };
         let end = (arrival.len() + part.len()).max(total.unwrap_or(0));
-        // Strangers have half.
+        // Unconfigured neighbours get half, so that a flood of strangers leaves room for configured ones.
         let stranger = arrival.link.is_dynamic();
         let most = if stranger { self.bounds.memory / 2 } else { self.bounds.memory };
         if !(Bounds { memory: most, ..self.bounds }).takes(end) {
@@ -291,7 +291,8 @@ impl Arrivals {
         }
         arrival.rest.gather(part);
         arrival.ended = last;
-        // What is kept in pieces goes to disk for that.
+        // A bundle that is kept in fragments goes to disk at twice the fragment length: a shorter one would give a
+        // single fragment, which its last stretch replaces anyway.
         let spills = self.bounds.spills(end) || (arrival.least > 0 && end > arrival.least.saturating_mul(2));
         if !last || spills {
             match arrival.look(open) {
@@ -309,8 +310,10 @@ impl Arrivals {
         self.finish(token, out);
     }
 
-    /// Sends to disk what may go.
     fn spill(&mut self, token: OfferToken, cut: Cut<'_>, out: &mut Vec<Do>) {
+        // Bytes may go to disk only after the head was read: before that neither the quota nor the position of the
+        // payload is known. The last `TAIL` bytes stay in memory, because the blocks after the payload are parsed
+        // from there.
         let Some(Some(arrival)) = self.open.get_mut(&token) else { return };
         let Some(Opened { watch, quota }) = &mut arrival.opened else { return };
         if arrival.spills.is_empty() {
@@ -352,7 +355,6 @@ impl Arrivals {
             out.push(Do::Hold(token));
         }
     }
-    /// The store answered.
     pub fn spilled(&mut self, spill: u64, result: Result<Payload, Refusal>, out: &mut Vec<Do>) {
         let Some(token) = self.spills.get(&spill).copied() else { return self.spools.spilled(spill, result, out) };
         let Some(Some(arrival)) = self.open.get_mut(&token) else { return };
@@ -360,7 +362,8 @@ impl Arrivals {
             Ok(extents) => extents,
             Err(reason) => return self.refuse(token, reason, out),
         };
-        // What is joined out of order would be another bundle.
+        // Spills are answered in the order of their requests. Extents joined out of order would form a different
+        // bundle, so anything else is an error of the store.
         let Some((_, len)) = arrival.flying.pop_front_if(|next| *next == (spill, extents.len())) else {
             return self.refuse(token, Refusal::StoreFailed, out);
         };
@@ -412,8 +415,9 @@ impl Arrivals {
         }
         Some(arrival)
     }
-    /// Forgets an arrival and its bytes on disk; what still comes of it is thrown away.
     fn drop(&mut self, token: OfferToken, out: &mut Vec<Do>) -> Option<Arrival> {
+        // A refused offer stays in `open` as `None` until the layer has seen the refusal: parts that were on their
+        // way meanwhile must not start a new arrival.
         let arrival = self.close(token)?;
         out.extend(arrival.spills.iter().map(|spill| Do::DropSpill { spill: *spill }));
         if !arrival.ended {
@@ -433,7 +437,7 @@ impl Arrivals {
         }
     }
 
-    /// Lets go of the read buffers that what is arriving came in: memory is scarce.
+    /// Copies arriving bytes out of the read buffers, which frees those buffers while memory is scarce.
     pub fn unshare(&mut self) {
         for arrival in self.open.values_mut().flatten() {
             arrival.rest = arrival.rest.own();
@@ -455,7 +459,7 @@ impl Arrivals {
         }
         self.drop(token, out);
     }
-    /// The layer was told of a refusal: no more parts of it come.
+    /// The layer has seen a refusal; no more parts of the offer come.
     pub fn refused(&mut self, token: OfferToken) {
         if self.open.get(&token).is_some_and(Option::is_none) {
             self.open.remove(&token);

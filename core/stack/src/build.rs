@@ -47,7 +47,7 @@ pub(crate) fn store(config: &Config) -> Store {
             let settings = farlink_storage::Config {
                 seed,
                 accel: config.accel,
-                // What the agent forgets the store need not know.
+                // The store need not remember identities that the agent forgets.
                 remembered: config.node.limits.remembered,
                 segment_bytes: usual.segment_bytes.min(config.store.file_max.bytes()),
                 ..usual
@@ -106,7 +106,7 @@ pub(crate) fn agent(config: &Config, version: u8) -> Result<Agent, ConfigError> 
     Ok(agent)
 }
 
-/// What few nodes do; the names are this one's.
+/// Settings that few nodes have: custody, tunnels and reports. `names` are this node's IDs.
 fn rare(config: &Config, names: &[NodeId]) -> Result<Option<Box<RareSettings>>, ConfigError> {
     for (at, tunnel) in config.tunnels.iter().enumerate() {
         let wrong =

@@ -1,5 +1,5 @@
-//! Everything a stack is told at construction. Plain data: the node makes it from its TOML file,
-//! the simulator from the scenario.
+//! Construction parameters of a stack. Plain data: the node makes it from its TOML file, the simulator from the
+//! scenario.
 
 use crate::custody::CustodyConfig;
 use crate::kinds::{LayerKind, LinkParams};
@@ -13,10 +13,10 @@ use farlink_base::{Accel, DataRate, DataVolume, Duration, EndpointId, NodeSettin
 use farlink_bpa::{Quota, TunnelSettings};
 use farlink_routing::PlanIndex;
 
-/// One node.
+/// Parameters of one node.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Node IDs: the first is the source of what this node says itself; the others are aliases.
+    /// Node IDs: the first is the source of the node's own administrative records; the others are aliases.
     pub node_ids: Vec<EndpointId>,
     /// Convergence layers; their place in this list is their `LayerId`.
     pub layers: Vec<LayerConfig>,
@@ -34,18 +34,18 @@ pub struct Config {
     pub control: String,
     /// Parameters of the control, by name.
     pub control_params: Vec<(String, f64)>,
-    /// The bundle store.
+    /// Kind and files of the bundle store.
     pub store: StoreConfig,
-    /// What files say in plain values. A bundle longer than `store.spill_from` takes a few megabytes of
-    /// [`farlink_base::Limits::arriving_bytes`], and leaves from disk. One for an application of this node is read back
-    /// whole: at most [`farlink_base::Limits::memory_bytes`] are read at once, what exceeds them waits, and what is longer by
-    /// itself is read alone.
+    /// Settings that configuration files give as plain values. A bundle longer than `store.spill_from` takes a few
+    /// megabytes of [`farlink_base::Limits::arriving_bytes`], and leaves from disk. A bundle for an application of
+    /// this node is read back whole: at most [`farlink_base::Limits::memory_bytes`] are read at once, further ones
+    /// wait, and a longer one is read alone.
     pub node: NodeSettings,
-    /// What some sources and neighbours may fill of the store.
+    /// Quotas of the store for some sources and neighbours.
     pub quotas: Vec<Quota>,
     /// Custody; `None`: it is neither taken nor asked for.
     pub custody: Option<CustodyConfig>,
-    /// Compressed reporting of bundles of version 7; `None`: nothing is told so.
+    /// Compressed reporting of bundles of version 7; `None`: no such reports are sent.
     pub compressed: Option<CompressedConfig>,
     /// Tunnels: bundles inside others.
     pub tunnels: Vec<TunnelSettings>,
@@ -62,7 +62,7 @@ pub struct Config {
 /// One convergence layer instance.
 #[derive(Clone, Debug)]
 pub struct LayerConfig {
-    /// Name in logs.
+    /// Name of the layer in logs.
     pub name: String,
     /// Which protocol, and its parameters.
     pub kind: LayerKind,
@@ -85,10 +85,10 @@ pub struct LinkConfig {
     pub params: LinkParams,
 }
 
-/// Which store.
+/// Parameters of the bundle store.
 #[derive(Clone, Debug)]
 pub struct StoreConfig {
-    /// Memory or disk.
+    /// Whether bundles are kept in memory or on disk.
     pub kind: StoreKind,
     /// Most bytes of one of its files, where the store's own bound is not shorter: a full disk gets room file by file.
     pub file_max: DataVolume,

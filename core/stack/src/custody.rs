@@ -12,9 +12,9 @@ pub(crate) const RECORD_MAX: usize = 64 << 10;
 /// Custody at one node.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CustodyConfig {
-    /// What the agent does about it.
+    /// Behaviour of the agent as a custodian.
     pub settings: CustodySettings,
-    /// What blocks and records of version 7 are called (CCSDS 734.6-O-1).
+    /// Type numbers of blocks and records in version 7 (CCSDS 734.6-O-1).
     pub codes: v7::CustodyCodes,
     /// Whether bundles of version 6 carry numbers, so that one signal can be about many (CCSDS 734.2-B-1).
     pub aggregate: bool,
@@ -68,7 +68,7 @@ pub(crate) fn v6_signal(signal: &Signal, at: Option<DtnTime>) -> Bytes {
     }
 }
 
-/// What a record of version 6 says of custody; `None`: it is about something else.
+/// Reads the custody signal in a record of version 6; `None`: the record is of another kind.
 pub(crate) fn v6_record(record: &v6::ParsedRecord) -> Option<Record> {
     let signal = match record {
         v6::ParsedRecord::Custody(signal) => {
@@ -115,7 +115,7 @@ pub(crate) fn v7_signal(signal: &Signal, codes: &v7::CustodyCodes) -> Option<Byt
     Some(custody::put_signal(codes.custody_record, &[SignalEntry { code: what, sequences: of }]))
 }
 
-/// What the content of a compressed custody signal says.
+/// Reads the content of a compressed custody signal.
 pub(crate) fn v7_record(content: &[u8]) -> Result<Record, Malformed> {
     let said = custody::read_signal(content)?;
     let answer = |what| match what {
@@ -137,7 +137,7 @@ pub(crate) fn v7_record(content: &[u8]) -> Result<Record, Malformed> {
         sequence.runs.into_iter().map(run)
     };
     let signal = |said: SignalEntry| {
-        // One that names a source is about another node's numbers, not about those of whoever is told.
+        // A sequence with a source counts that node's numbers, not those of the node that receives the signal.
         let of = said.sequences.into_iter().filter(|sequence| sequence.source.is_none());
         let about = About::Numbers(of.flat_map(numbers).collect());
         Some(Signal { answer: answer(said.code)?, about })
@@ -156,7 +156,7 @@ pub(crate) fn v7_note(meta: &mut BundleMeta, hop: &mut HopState, codes: &v7::Cus
         (hop.custodian, hop.transfer) = (custodian, Some(transfer.into()));
     }
 }
-/// The hop with what the block is called on the wire, where the agent gives a number.
+/// The hop state with the block's type number on the wire, if the agent gave the bundle a custody number.
 pub(crate) fn v7_hop(hop: &HopState, codes: Option<&v7::CustodyCodes>) -> Option<HopState> {
     let (transfer, codes) = (hop.transfer.as_deref().copied()?, codes?);
     let transfer = Transfer { block: codes.transfer_block, ..transfer };

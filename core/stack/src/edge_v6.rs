@@ -44,7 +44,7 @@ impl Codec for BpV6 {
     }
     fn begin(&self, prefix: &Payload) -> Result<Option<Opening>, Malformed> {
         let begun = v6::begin(prefix, self.profile)?;
-        // There are no check sums; what follows the payload is read with the whole.
+        // Version 6 has no check sums to watch; the blocks after the payload are parsed with the whole bundle.
         Ok(begun.map(|v6::Begun { meta, hop, payload_at, .. }| {
             let (meta, hop) = self.heed((meta, hop));
             Opening {
@@ -139,7 +139,7 @@ impl Codec for BpV6 {
     }
 }
 
-/// What is around a piece, whose bytes it does not depend on.
+/// The bytes around a fragment; in version 6 they do not depend on its payload.
 #[derive(Debug)]
 struct Around(Encoded);
 impl Piece for Around {

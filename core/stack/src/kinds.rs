@@ -42,14 +42,14 @@ macro_rules! layers {
                 #[doc = concat!("A link of [`", stringify!($protocol), "`].")]
                 $name(<$protocol as Protocol>::Link),
             )*
-            /// Message level.
+            /// Whole bundles in place of packets, for the simulator.
             Message {
                 /// Bytes on the link for each 1,000,000 bytes of bundle: 1,000,000 without headers.
                 wire_bytes_per_million: u64,
             },
         }
 
-        /// A convergence layer.
+        /// A convergence layer that a stack holds.
         #[derive(Debug)]
         pub(crate) enum Layer {
             $($name(Box<$protocol>),)*
@@ -239,7 +239,8 @@ macro_rules! layers {
             pub fn next_timeout(&self) -> Option<Instant> {
                 match self {
                     $(Layer::$name(layer) => layer.next_timeout(),)*
-                    // What others wait to send leaves behind what this shard has for it.
+                    // Bundles that other shards queued leave after those of this shard, at the time that `pending`
+                    // gives.
                     Layer::Shared(shared) => Instant::earliest([shared.desk.pending(), shared.layer.next_timeout()]),
                     Layer::Message | Layer::Elsewhere(_) => None,
                 }
@@ -278,8 +279,9 @@ fn links<T>(
     links.map(params).collect()
 }
 
-/// Whether a link that needs a key has one.
 pub(crate) fn has_key(link: &LinkConfig) -> Result<(), ConfigError> {
+    // Starting without a key would leave the link unauthenticated, so a missing key is an error of the
+    // configuration.
     if !link.params.lacks_key() {
         return Ok(());
     }

@@ -1,8 +1,8 @@
-//! Bundles on their way to layers. One in memory goes at once; of one on disk the first bytes are
-//! read, then what its layer asks for. Bundles of a link keep their order. What a layer does not take yet
-//! stays on disk: the agent, which handed it over before the layer could say so, is told to wait.
+//! Bundles on their way to layers. A bundle in memory goes at once; of one on disk the first bytes are read, then
+//! the ranges that its layer asks for. Bundles of a link keep their order. A bundle that its layer does not take yet
+//! stays on disk: the agent, which handed it over before the layer could refuse, is asked to wait.
 //!
-//! It says what to do ([`Do`]) and does nothing itself.
+//! The module returns the actions to take ([`Do`]) and performs none itself.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -12,12 +12,12 @@ use farlink_base::{Chunk, Empty, Leaving, LinkId, Payload, Refusal};
 /// Bundles of one link read ahead of their turn, and most bytes of them beyond the first.
 const AHEAD: usize = 8;
 const AHEAD_BYTES: u64 = 2 * WINDOW;
-/// Bundles of one link that wait here at which the agent is told to keep the next.
+/// Bundles of one link that wait here at which the agent is asked to keep the next.
 const BACKLOG: usize = 64;
 /// Bytes read of a bundle that leaves although it was taken back.
 const RESCUE_MAX: u64 = 16 << 20;
 
-/// What to do next.
+/// Actions that the stack takes for leaving bundles.
 #[derive(Debug)]
 pub(crate) enum Do {
     /// Tell the link's layer.
@@ -68,7 +68,7 @@ impl Streaming {
     fn new(link: LinkId, rope: Payload, asked: u64) -> Self {
         Streaming { link, rope, wants: VecDeque::new(), asked, rest: None }
     }
-    /// Gives what is here, in order.
+    /// Gives the layer the parts that are in memory, in the order they were asked for.
     fn give(&mut self, id: SendId, out: &mut Vec<Do>) {
         let link = self.link;
         while let Some(Wanted { from, part, .. }) = self.wants.pop_front_if(|want| want.part.is_some()) {
@@ -78,12 +78,12 @@ impl Streaming {
     }
 }
 
-/// Whether what could not be read never will be.
+/// Whether a failed read will fail again.
 pub(crate) fn is_for_good(reason: Refusal) -> bool {
     reason != Refusal::StoreFailed
 }
 
-/// What a load is for.
+/// The use of a load.
 #[derive(Debug)]
 enum Purpose {
     First(LinkId),
@@ -91,14 +91,14 @@ enum Purpose {
     Rest(SendId),
 }
 
-/// All of them.
+/// All bundles on their way to layers.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     links: BTreeMap<LinkId, VecDeque<Waiting>>,
     /// Links whose layer takes no more now.
     closed: BTreeSet<LinkId>,
     streaming: BTreeMap<SendId, Streaming>,
-    /// Sends whose layer was told that the rest cannot be had, and whether that is for good.
+    /// Sends that failed because their bytes could not be read, and whether the bytes are lost for good.
     broken: BTreeMap<SendId, bool>,
     /// Reads under way in the store; an entry lasts until the store answers.
     loads: BTreeMap<u64, Purpose>,
@@ -147,7 +147,6 @@ impl Outgoing {
     pub fn waits(&self, link: LinkId) -> bool {
         self.links.contains_key(&link)
     }
-    /// Whether a load is one of ours.
     #[cfg(test)]
     fn owns(&self, load: u64) -> bool {
         self.loads.contains_key(&load)
@@ -203,7 +202,7 @@ impl Outgoing {
             self.next_load += 1;
         }
     }
-    /// Gives the layer what is ready, in order.
+    /// Gives the layer the bundles whose first bytes are in memory, in order.
     fn hand_over(&mut self, link: LinkId, out: &mut Vec<Do>) {
         let open = !self.closed.contains(&link);
         let Some(queue) = self.links.get_mut(&link) else { return };
@@ -316,8 +315,8 @@ impl Outgoing {
         }
     }
 
-    /// The layer said `Sent` or `SendFailed`. When the send failed because its bytes could not be
-    /// read: whether they are lost for good.
+    /// Ends a send after the layer's `Sent` or `SendFailed`. If its bytes could not be read, returns whether they
+    /// are lost for good.
     pub fn ended(&mut self, id: SendId) -> Option<bool> {
         self.streaming.remove(&id);
         self.broken.remove(&id)
@@ -330,7 +329,7 @@ impl Outgoing {
         self.hand_over(link, out);
         true
     }
-    /// A link is down or gone: what its layer does not have yet fails.
+    /// Fails all bundles of a link that is down or gone, unless its layer has them.
     pub fn down(&mut self, link: LinkId, out: &mut Vec<Do>) {
         self.closed.remove(&link);
         let all = self.links.remove(&link).into_iter().flatten();
@@ -352,7 +351,7 @@ mod tests {
         rope.push_bytes(farlink_base::Bytes::from_static(b"tail"));
         rope
     }
-    /// What stands for the bytes of a rope once they are in memory.
+    /// Bytes that stand for a rope once it is in memory.
     fn bytes(rope: &Payload) -> Payload {
         Payload::fill(1, rope.len())
     }
@@ -447,7 +446,7 @@ mod tests {
         // Too much, all in memory, or over: nothing is read.
         begin(&mut outgoing, 2, RESCUE_MAX + 3 * WINDOW);
         assert!(outgoing.rescue(SendId(2)).is_none() && outgoing.rescue(SendId(9)).is_none());
-        // What cannot be read ends the transfer when it is needed.
+        // A failed rescue ends the transfer when the layer asks for the bytes.
         let first = begin(&mut outgoing, 3, 5 * WINDOW);
         let (load, _) = outgoing.rescue(SendId(3)).unwrap();
         out.clear();
@@ -511,7 +510,7 @@ mod tests {
         assert_eq!(sends(&out), [(2, 20, 20)]);
         outgoing.loaded(1, Ok(Payload::fill(1, 108)), &mut out);
         assert!(out.len() == 1 && !outgoing.owns(1) && !outgoing.waits(LINK));
-        // What the layer has, the layer must be asked for.
+        // A bundle that its layer already has cannot be cancelled here.
         outgoing.send(LINK, (SendId(3), stored(5, 0, 3 * WINDOW)), PLAIN, &mut out);
         outgoing.loaded(2, Ok(Payload::fill(1, 4 + WINDOW)), &mut out);
         assert!(!outgoing.cancel(LINK, SendId(3), &mut out) && outgoing.ended(SendId(3)).is_none());
@@ -533,7 +532,7 @@ mod tests {
         let failed = |what: &&Do| matches!(what, Do::Failed { .. });
         assert_eq!(out.iter().filter(failed).count(), 19);
         out.clear();
-        // What the store was asked for is answered late, and is nobody's.
+        // Loads that were under way are answered late, and belong to no bundle.
         (2..=AHEAD as u64 + 1).for_each(|load| outgoing.loaded(load, Ok(Payload::fill(1, 108)), &mut out));
         assert!(out.is_empty() && outgoing.loads.is_empty());
     }

@@ -1,8 +1,8 @@
-//! A bundle that is kept in pieces while it arrives, because its peer counts what is acknowledged as held here should
-//! the transfer break (RFC 9174 3.3, RFC 7242 4.1). Each piece is a fragment of its own (RFC 9171 5.8), made of bytes that
-//! passed, once those are on disk. The last stretch is none: with it the whole is here.
+//! A bundle that is kept in pieces while it arrives, because its peer counts acknowledged bytes as held here if the
+//! transfer breaks (RFC 9174 3.3, RFC 7242 4.1). Each piece is a fragment of its own (RFC 9171 5.8), made of bytes
+//! that passed, once those are on disk. The last stretch gives no piece: with it the whole bundle is here.
 //!
-//! It says where pieces end, and makes them; what becomes of them is the agent's business.
+//! The module decides where pieces end, and makes them; the agent decides their fate.
 
 use crate::edge::{Opening, Piece};
 use alloc::boxed::Box;
@@ -12,7 +12,7 @@ use core::ops::Range;
 use farlink_base::{BundleMeta, HopState, Payload};
 use farlink_bundle::Encoded;
 
-/// A piece is this part of what came before it at least, so that there are few of a long bundle.
+/// A piece is at least this part of the bytes before it, so that even a long bundle gives few pieces.
 const SHARE: u64 = 16;
 
 /// Makes the fragment with this range of a payload.
@@ -30,7 +30,6 @@ struct Passed {
 pub(crate) struct Kept {
     /// Which bytes of the encoded bundle are promised with it: those before were with others.
     pub promises: Range<u64>,
-    /// The fragment.
     pub encoded: Encoded,
 }
 
@@ -45,14 +44,14 @@ pub(crate) struct Pieces {
     passed: u64,
     /// The piece that is passing.
     passing: Option<Passed>,
-    /// Those that passed.
+    /// Pieces whose bytes all passed.
     ready: VecDeque<Passed>,
     /// Where pieces end whose bytes did not all leave for the disk, as offsets in the bundle.
     ends: VecDeque<u64>,
 }
 
 impl Pieces {
-    /// Of a bundle whose head has come; `None`: it must come whole, or is too short.
+    /// Starts keeping pieces of a bundle whose head has come; `None`: it must come whole, or is too short.
     pub fn of(opening: &Opening, least: u64) -> Option<Pieces> {
         let Opening { meta, hop, payload_at, .. } = opening;
         let (meta, hop, payload_at) = (meta.clone(), hop.clone(), (*payload_at)?);
@@ -60,7 +59,7 @@ impl Pieces {
         let cuttable = meta.may_fragment() && meta.payload.len() > least;
         cuttable.then_some(Pieces { meta, hop, payload_at, least, passed: 0, passing: None, ready, ends })
     }
-    /// The next piece begins at this byte of the payload, unless what is left is the last stretch.
+    /// Begins the next piece at this byte of the payload, unless only the last stretch is left.
     fn begin(&mut self, start: u64, cut: Cut<'_>) {
         let end = start.saturating_add(self.least.max(start / SHARE).max(1));
         if end >= self.meta.payload.len() {

@@ -1,9 +1,9 @@
-//! Payloads on disk that are wanted in memory, whole: those of deliveries, and of pieces that are to
-//! be sent. They are read in steps, so that sends need not wait for them. A long piece is not kept:
-//! its bytes pass for its CRC, and it is read again as it leaves.
+//! Payloads on disk that are wanted in memory, whole: those of deliveries, and of pieces that are to be sent. They
+//! are read in steps, so that sends need not wait for them. A long piece is not kept: its bytes pass for its CRC,
+//! and it is read again as it leaves.
 //!
-//! Bytes read and not handed on are bounded: what would not fit waits for its turn; what is longer
-//! than the bound is read alone.
+//! Bytes read and not yet handed on are bounded: a payload beyond the bound waits for its turn, and one longer than
+//! the bound is read alone.
 
 use crate::edge::Piece;
 use alloc::boxed::Box;
@@ -32,14 +32,14 @@ pub(crate) struct Departure {
     pub bundle: Arc<BundleMeta>,
     pub hop: Box<HopState>,
     pub cut: Option<Range<u64>>,
-    /// Encoded length of what leaves.
+    /// Encoded length of the bundle or fragment.
     pub size: u64,
     pub reliable: bool,
     /// The moment of which the age in `hop` is, and the end of its lifetime.
     pub lives: [Instant; 2],
 }
 impl Departure {
-    /// What of the payload leaves.
+    /// The part of the payload that leaves.
     pub fn payload(&self) -> Payload {
         match &self.cut {
             Some(range) => self.bundle.payload.slice(range.start, range.end - range.start),
@@ -48,7 +48,7 @@ impl Departure {
     }
 }
 
-/// What waits for its payload.
+/// The reason why a payload is read.
 #[derive(Debug)]
 pub(crate) enum Waiting {
     Departure(Departure),
@@ -60,7 +60,7 @@ pub(crate) enum Waiting {
     Piece(Departure, Box<dyn Piece>),
 }
 impl Waiting {
-    /// What for, to tell the agent that it cannot be read.
+    /// The bundle to name to the agent when its payload cannot be read.
     pub fn reading(&self) -> Option<Reading> {
         match self {
             Waiting::Departure(departure) | Waiting::Piece(departure, _) => Some(Reading::Send(departure.id)),
@@ -88,7 +88,7 @@ impl Waiting {
 struct Job {
     waiting: Waiting,
     rope: Payload,
-    /// What was asked for of it, and what of that is to be handed on.
+    /// Bytes asked for so far, and those to be handed on.
     asked: u64,
     read: Payload,
 }
@@ -105,13 +105,12 @@ impl Job {
 /// A load to ask the store for.
 pub(crate) type Load = (u64, Payload);
 
-/// Everything being read.
+/// All payloads that are being read.
 #[derive(Debug)]
 pub(crate) struct Reads {
-    /// By load.
     jobs: BTreeMap<u64, Job>,
     queue: VecDeque<Job>,
-    /// What `jobs` take, and the bound.
+    /// Bytes under way in `jobs`, and their bound.
     bytes: u64,
     bytes_max: u64,
     last: u64,
@@ -143,7 +142,7 @@ impl Reads {
     pub fn rest(&mut self) {
         self.queue.shrink_to_fit();
     }
-    /// Reads a payload for what waits for it.
+    /// Reads a payload for a delivery or a transmission.
     pub fn begin(&mut self, waiting: Waiting, rope: Payload, out: &mut Vec<Load>) {
         self.queue.push_back(Job { waiting, rope, asked: 0, read: Payload::new() });
         self.start(out);
@@ -164,7 +163,8 @@ impl Reads {
         self.jobs.insert(self.last, job);
         out.push((self.last, part));
     }
-    /// A load is done, or not: what waited for it, when that was the last.
+    /// Takes the result of a load; returns the waiting delivery or transmission with its payload after the last
+    /// load.
     pub fn loaded(
         &mut self,
         load: u64,
@@ -192,7 +192,7 @@ impl Reads {
         let read = if matches!(job.waiting, Waiting::Piece(..)) { job.rope } else { job.read };
         Some((job.waiting, error.map_or(Ok(read), Err)))
     }
-    /// Forgets what was to leave over a link; which transmissions that were.
+    /// Forgets transmissions over a link and returns their numbers.
     pub fn down(&mut self, link: LinkId, out: &mut Vec<Load>) -> Vec<SendId> {
         let jobs = self.jobs.values().chain(&self.queue);
         let sends: Vec<SendId> = jobs.filter_map(|job| job.waiting.send_over(link)).collect();
@@ -240,7 +240,7 @@ mod tests {
         };
         Waiting::Delivery(AppOutput::Deliver { registration: RegistrationId(1), delivery: DeliveryId(n), bundle }, None)
     }
-    /// Answers loads until none is asked for; what came of them, and the most bytes under way.
+    /// Answers loads until none is asked for; returns the reads completed, and the most bytes under way.
     fn drain(reads: &mut Reads, mut loads: Vec<Load>) -> (Vec<(Reading, u64)>, u64) {
         let (mut done, mut most) = (Vec::new(), reads.bytes);
         while let Some((load, part)) = loads.pop() {

@@ -9,7 +9,7 @@ use farlink_bundle::v7::custody::{self, Counter, NumberRun, ReportingBlock, Sequ
 /// Compressed reporting at one node.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CompressedConfig {
-    /// What the agent does about it.
+    /// Behaviour of the agent: which events it reports, and to whom.
     pub settings: CompressedSettings,
     /// Type of the block.
     pub block: u64,
@@ -28,7 +28,7 @@ impl Default for CompressedConfig {
     }
 }
 
-/// What blocks and records are called, where a node does something about them: 0 is what it does nothing about.
+/// Type numbers of blocks and records that the node processes; 0 stands for kinds that it ignores.
 pub(crate) fn codes(custody: Option<CustodyCodes>, compressed: Option<&CompressedConfig>) -> Option<CustodyCodes> {
     if custody.is_none() && compressed.is_none() {
         return None;
@@ -44,7 +44,7 @@ pub(crate) fn block((number, asks): (u64, u64), codes: &CustodyCodes) -> (u64, R
     (codes.reporting_block, block)
 }
 
-/// What a bundle asks to be told.
+/// The reports that a bundle's block asks for.
 pub(crate) fn asked(bundle: &BundleMeta, codes: &CustodyCodes) -> Option<Asked> {
     if codes.reporting_block == 0 {
         return None;

@@ -1,5 +1,5 @@
-//! The stack: a work list joins agent, edge, store and layers. What one machine pushes becomes work
-//! for another or an output; nothing calls anything by recursion.
+//! The stack: a work list joins agent, edge, store and layers. An output of one machine becomes work for another or
+//! an output of the stack; nothing calls anything by recursion.
 
 use crate::arrivals::{self, Arrivals, Bounds};
 use crate::build;
@@ -32,11 +32,11 @@ use farlink_bpa::app::{AppInput, AppOutput, BundleStatus, RegistrationId, Reques
 use farlink_bpa::{Agent, CursorId, OfferToken, Origin, Quota, Reading};
 use farlink_routing::PlanIndex;
 
-/// One step of work; what is rare and large is in a box, so that the many small steps are small.
+/// One step of work. Rare and large contents are boxed, which keeps the frequent steps small.
 #[derive(Debug)]
 pub(crate) enum Work {
     Layer(LayerId, layer::Input),
-    /// What a layer has for a stream by now leaves together.
+    /// Write all that a layer has for a stream by now, together.
     Write(LayerId, StreamId),
     Agent(farlink_bpa::Input),
     Store(store::Input),
@@ -46,12 +46,12 @@ pub(crate) enum Work {
         link: LinkId,
         rope: Payload,
         known: bool,
-        /// Of its payload, where that was made as it came; else 0.
+        /// Digest of its payload if it was computed on arrival, else 0.
         digest: u64,
     },
     /// Something is wrong in a whole bundle of which parts are on disk.
     Damaged(OfferToken, LinkId, Box<(Malformed, Payload)>),
-    /// A piece of what is arriving is on disk.
+    /// A fragment of an arriving bundle is on disk.
     Piece(OfferToken, LinkId, Box<Kept>),
     Send(Departure),
     Deliver(Box<(AppOutput, Payload)>),
@@ -70,7 +70,7 @@ pub(crate) enum Work {
     Put(BundleHandle, IndexEntry, Arc<BundleMeta>),
     Recover(BundleHandle, Box<IndexEntry>, Box<(Bytes, Payload, Bytes)>),
     Loaded(u64, Result<Payload, Refusal>),
-    /// Another shard says something.
+    /// Message of another shard.
     Across(LayerId, u8, Box<Across>),
 }
 
@@ -80,7 +80,7 @@ const FIRST_SEND_LOAD: u64 = 1 << 62;
 /// read twice.
 const PIECE_BYTES: u64 = 16 << 20;
 
-/// One node, driven by whoever owns clocks, sockets and disks.
+/// One node, driven by the owner of clocks, sockets and disks.
 #[derive(Debug)]
 pub struct Stack {
     agent: Agent,
@@ -92,10 +92,10 @@ pub struct Stack {
     arrivals: Lazy<Arrivals>,
     outgoing: Lazy<Outgoing>,
     reads: Lazy<Reads>,
-    /// What arrivals want done; empty between calls.
+    /// Actions of arrivals; empty between calls.
     todo: Vec<arrivals::Do>,
     work: VecDeque<Work>,
-    /// When the agent wants to be woken, [`Instant::MAX`] where it does not; asked after it was told something.
+    /// Next timeout of the agent, [`Instant::MAX`] for none; asked after each input of the agent.
     agent_at: Instant,
     started: bool,
 }
@@ -127,7 +127,7 @@ impl Stack {
     /// [`Input::Clock`].
     ///
     /// # Errors
-    /// Names the key that cannot be used and what to write instead.
+    /// Names the key that cannot be used, and a value to write instead.
     pub fn new(config: Config) -> Result<Stack, ConfigError> {
         let custody = config.custody.as_ref();
         let codes = reporting::codes(custody.map(|custody| custody.codes), config.compressed.as_ref()).map(Box::new);
@@ -141,10 +141,10 @@ impl Stack {
         codecs.sort_by_key(|codec| codec.version() != config.node.bundle_version);
         Stack::speaking(config, codecs)
     }
-    /// A node that speaks these versions of the bundle protocol; what it makes is of the first.
+    /// A node that speaks these versions of the bundle protocol; its own bundles are of the first.
     ///
     /// # Errors
-    /// Names the key that cannot be used and what to write instead.
+    /// Names the key that cannot be used, and a value to write instead.
     pub fn speaking(config: Config, codecs: Vec<Box<dyn Codec>>) -> Result<Stack, ConfigError> {
         let durable = config.store.kind == StoreKind::Durable;
         let bounds = Bounds {
@@ -190,7 +190,7 @@ impl Stack {
         self.layers.iter().fold(first, |first, layer| Instant::earliest([first, layer.next_timeout()]))
     }
 
-    /// Takes one input at `now`; pushes what follows from it.
+    /// Takes one input at `now` and pushes the resulting outputs.
     pub fn handle(&mut self, now: Instant, input: Input, out: &mut dyn Sink<Output>) {
         // Most inputs are one step of work: it needs no place in the list.
         let next = self.take(now, input);
@@ -226,10 +226,10 @@ impl Stack {
         }
     }
 
-    /// A link more while the node runs; it starts up. Where it leads, its driver must know before.
+    /// Adds a link while the node runs; it starts up. The driver must know the link's address before.
     ///
     /// # Errors
-    /// Names the key that cannot be used and what to write instead. Nothing has changed then.
+    /// Names the key that cannot be used, and a value to write instead. Nothing has changed then.
     pub fn add_link(
         &mut self,
         now: Instant,
@@ -239,8 +239,8 @@ impl Stack {
     ) -> Result<(), ConfigError> {
         self.link_up(now, link, config, Origin::Configured, out)
     }
-    /// The same for a neighbour that announcements told of: its name is only claimed, the contact plan says nothing
-    /// about it, and what comes from it counts as a stranger's.
+    /// Adds a link to a neighbour that was discovered by announcements: its name is only claimed, the contact plan
+    /// does not list it, and bundles from it count as a stranger's.
     ///
     /// # Errors
     /// As [`Stack::add_link`].
@@ -253,9 +253,9 @@ impl Stack {
     ) -> Result<(), ConfigError> {
         self.link_up(now, link, config, Origin::Discovered, out)
     }
-    /// The same for a neighbour whose radio is heard (message-level simulation): it is forgotten with its last
-    /// link, and the link takes turns, as [`Input::MessageTurn`] says. `free_hellos`: what nodes tell each other of
-    /// themselves needs no bundles, but is [`Output::MessageHello`].
+    /// Adds a link to a neighbour in radio range (message-level simulation): the neighbour is forgotten with its
+    /// last link, and the link takes turns, as [`Input::MessageTurn`] describes. With `free_hellos`, hellos need no
+    /// bundles, but are [`Output::MessageHello`].
     ///
     /// # Errors
     /// As [`Stack::add_link`].
@@ -316,7 +316,7 @@ impl Stack {
             return Err(build::mismatch(&config.name, &alloc::format!("{}", config.layer)));
         }
         if let Layer::Elsewhere(elsewhere) = layer {
-            // What was said of it so far was for those who knew it.
+            // Earlier messages about the link went only to shards that had it, so the owner must repeat them.
             joint.across(elsewhere.owner(), Across::Known { link });
         }
         self.link_layer[place] = id;
@@ -329,24 +329,24 @@ impl Stack {
         self.wake_agent(now, out);
         Ok(())
     }
-    /// A link is no more: its sessions end in good order, what it was sending or had queued goes another
-    /// way or waits. Its number may be given anew.
+    /// Removes a link: its sessions end in good order, and bundles that it was sending or had queued take another
+    /// way or wait. Its number may be used again.
     pub fn remove_link(&mut self, now: Instant, link: LinkId, out: &mut dyn Sink<Output>) {
         let layer = layer_of(&self.link_layer, link);
         if link.is_dynamic() || layer == NO_LAYER {
             return;
         }
-        // The agent hands it nothing more, and so what waits for it here fails once.
+        // The agent gives the link no more bundles from here on, so that its waiting bundles fail only once.
         self.work.push_back(Work::Agent(farlink_bpa::Input::Carrier { link, up: false }));
         self.work.push_back(Work::Layer(layer, layer::Input::RemoveLink { link }));
-        // What its layer had of it comes back to the agent before the agent forgets it.
+        // Bundles that the layer had return to the agent before the agent forgets the link.
         self.work_off(now, None, out);
         let Stack { agent, edges, work, link_layer, layers, arrivals, .. } = self;
         agent.remove_link(now, link, edges, &mut Joint { work, out, link_layer, layers, arrivals });
         self.wake_agent(now, out);
         self.link_layer[link.0 as usize] = NO_LAYER;
     }
-    /// What follows from a change of links.
+    /// Lets the agent act on changed links.
     fn wake_agent(&mut self, now: Instant, out: &mut dyn Sink<Output>) {
         self.agent_at = self.agent.next_timeout().unwrap_or(Instant::MAX);
         let wake = self.agent.is_due(now).then_some(Work::Agent(farlink_bpa::Input::Wake));
@@ -401,7 +401,7 @@ impl Stack {
         Some(Work::Agent(agent))
     }
 
-    /// What a driver of whole messages says, as the agent is told it.
+    /// Translates a message driver's input for the agent.
     fn message(&mut self, input: MessageInput) -> farlink_bpa::Input {
         use farlink_bpa::Input as A;
         let token = |link, ticket| OfferToken { layer: layer_of(&self.link_layer, link), ticket };
@@ -431,7 +431,7 @@ impl Stack {
         wanted
     }
 
-    /// What arrives lets go of the buffers it came in.
+    /// Frees read buffers that hold parts of arriving bundles.
     fn unshare(&mut self) {
         if let Some(arrivals) = self.arrivals.made() {
             arrivals.unshare();
@@ -439,7 +439,7 @@ impl Stack {
         let all = (0..self.layers.len()).map(|index| Work::Layer(LayerId(index as u16), layer::Input::Unshare));
         self.work.extend(all);
     }
-    /// What is due, in order.
+    /// Queues the wake-ups that are due: layers, store, agent.
     fn wake(&mut self, now: Instant) -> Option<Work> {
         let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         let layers = self.layers.iter().enumerate().filter(|(_, layer)| due(layer.next_timeout()));
@@ -483,7 +483,7 @@ impl Stack {
             Work::Open(guarded) => {
                 let (output, bundle) = *guarded;
                 let payload = bundle.payload.clone();
-                // What is too long to be in memory cannot be checked, and is not handed out.
+                // A payload too long for memory cannot be checked, and is not handed out.
                 match payload.is_stored() && !self.reads.exceeds(&payload) {
                     true => self.read(Waiting::Delivery(output, Some(bundle)), payload),
                     false => self.open(output, &bundle, payload, out),
@@ -525,7 +525,7 @@ impl Stack {
         store.handle(now, input, &mut Joint { work, out, link_layer, layers, arrivals });
     }
 
-    /// Tells a layer something, or has it write what waits for that.
+    /// Gives a layer an input, or has it write the bytes waiting for a stream.
     fn step_layer(
         &mut self,
         now: Instant,
@@ -555,14 +555,14 @@ impl Stack {
                 None
             }
         };
-        // Behind what is in the list by now, which may be more of the kind.
+        // Writes go behind the work in the list, so that further bundles for the same stream join them.
         self.work.extend(waits.map(|stream| Work::Write(id, stream)));
         if let Some(token) = refused {
             self.arrivals.refused(token);
         }
     }
 
-    /// Another shard says something about a layer, its own or one of this shard.
+    /// Takes a message of another shard about a layer, owned by this shard or by the other.
     fn step_across(&mut self, now: Instant, id: LayerId, from: u8, what: Across, out: &mut dyn Sink<Output>) {
         let Stack { agent, layers, work, arrivals, outgoing, edges, link_layer, todo, .. } = self;
         let Some(layer) = layers.get_mut(usize::from(id.0)) else { return };
@@ -586,7 +586,7 @@ impl Stack {
     fn send(&mut self, departure: Departure, out: &mut dyn Sink<Output>) {
         if departure.link == LinkId::TUNNEL {
             let payload = departure.payload();
-            // So that it can be secured; what is longer leaves from disk as it is.
+            // Only a payload in memory can be secured; a longer one leaves from disk unchanged.
             return match payload.is_stored() && payload.len() <= PIECE_BYTES {
                 true => self.read(Waiting::Departure(departure), payload),
                 false => self.render(departure, payload),
@@ -643,7 +643,7 @@ impl Stack {
     fn load(&mut self, loads: Vec<Load>) {
         self.work.extend(loads.into_iter().map(|(load, payload)| Work::Store(store::Input::Load { load, payload })));
     }
-    /// A link is down or gone: what its layer does not have yet fails.
+    /// Fails the bundles of a link that is down or gone, unless its layer has them.
     fn down(&mut self, link: LinkId) {
         let (mut loads, mut todo) = (Vec::new(), Vec::new());
         if let Some(reads) = self.reads.made() {
@@ -656,7 +656,7 @@ impl Stack {
         self.load(loads);
         departed(todo, &mut self.work, &self.link_layer);
     }
-    /// What its layer does not have yet is forgotten here; else the layer is asked.
+    /// Cancels a transmission: here if its layer does not have it yet, else by asking the layer.
     fn cancel(&mut self, link: LinkId, id: layer::SendId, out: &mut dyn Sink<Output>) {
         let (mut loads, mut todo) = (Vec::new(), Vec::new());
         let here = self.reads.made().is_some_and(|reads| reads.cancel(id, &mut loads))
@@ -673,7 +673,7 @@ impl Stack {
         if matches!(self.layers.get(usize::from(layer.0)), Some(Layer::Message)) {
             return out.push(Output::Message(MessageOutput::Cancel { link, id }));
         }
-        // What goes on to its end is read before the store forgets it.
+        // A layer that cannot stop goes on to the end, so its bytes are read before the store forgets them.
         self.work.push_front(Work::Rescue(id));
         self.work.push_front(Work::Layer(layer, layer::Input::CancelSend { link, id }));
     }
@@ -760,7 +760,6 @@ impl Stack {
         }
     }
 
-    /// The agent hears of it at once: `Opened`, which may be in the list by now, says that there are no more.
     fn recover(
         &mut self,
         now: Instant,
@@ -771,6 +770,8 @@ impl Stack {
         tail: &Bytes,
         out: &mut dyn Sink<Output>,
     ) {
+        // The agent gets the bundle at once: a `Work::Agent` with `Opened`, which ends recovery, may already be in
+        // the list.
         match self.edges.read_parts(head, payload, tail) {
             Ok((meta, hop)) => {
                 let meta = farlink_base::BundleMeta { digest: index.digest, ..meta };
@@ -814,7 +815,7 @@ impl Stack {
     pub fn bundles(&self, now: Instant, after: BundleHandle, limit: usize) -> Vec<BundleStatus> {
         self.agent.bundles(now, after, limit)
     }
-    /// Bundles held.
+    /// Number of bundles held.
     pub fn held(&self) -> u64 {
         self.agent.fill().0
     }
@@ -850,8 +851,8 @@ impl Stack {
     pub fn plan(&self) -> Option<&Arc<PlanIndex>> {
         self.agent.plan()
     }
-    /// Bytes that a newcomer may have, where nothing else decides whether it may in: what is longer
-    /// is refused until something leaves. `None` where the congestion control or a disk has a say.
+    /// Longest bundle that can be admitted now, if nothing else decides; a longer one is refused until another
+    /// leaves. `None` where the congestion control or a disk decides.
     pub fn room(&self) -> Option<u64> {
         self.agent.room()
     }
@@ -865,15 +866,15 @@ impl Stack {
     pub fn is_surely_known(&self, node: &EndpointId) -> bool {
         self.agent.is_surely_known(node.node())
     }
-    /// Whether a peer that says this name has a session of a layer from this address.
+    /// Whether a session of a layer exists with a peer of this name and address.
     pub fn serves(&self, layer: LayerId, node: &EndpointId, at: IpAddr) -> bool {
         self.layers.get(usize::from(layer.0)).is_some_and(|layer| layer.serves(&node.to_string(), at))
     }
-    /// What a link can do now, as [`farlink_bpa::app::LinkStatus::state`] has it; `None`: there is none.
+    /// State of a link now, as in [`farlink_bpa::app::LinkStatus::state`]; `None`: no such link.
     pub fn link_state(&self, now: Instant, link: LinkId) -> Option<&'static str> {
         self.agent.link_state(now, link)
     }
-    /// What was done for the security of bundles, where the node has rules for it.
+    /// Security operations performed, if the node has rules.
     pub fn security(&mut self) -> Option<SecurityCounts> {
         self.edges.security().map(|security| security.counts())
     }
@@ -881,13 +882,13 @@ impl Stack {
     pub fn set_security(&mut self, rules: Vec<farlink_base::security::Rule>, keys: KeyRing) -> bool {
         self.edges.security_mut().map(|security| security.set(rules, keys)).is_some()
     }
-    /// Other keys for an authenticated link, the rest of whose parameters are as before: what is on its way goes on.
-    /// False where only a link that begins anew can have them.
+    /// Replaces the keys of an authenticated link whose other parameters stay as they are; its sessions go on.
+    /// Returns false if the link must be removed and added for that.
     pub fn rekey_link(&mut self, link: LinkId, params: &LinkParams) -> bool {
         let layer = layer_of(&self.link_layer, link);
         self.layers.get_mut(usize::from(layer.0)).is_some_and(|layer| layer.rekey(link, params))
     }
-    /// Bytes that layers of this shard offered to others, which have not said whether they take them.
+    /// Bytes that layers of this shard offered to others, and that have no verdict yet.
     pub fn offered_elsewhere(&self) -> u64 {
         let away = |layer: &Layer| if let Layer::Shared(shared) = layer { shared.desk.away() } else { 0 };
         self.layers.iter().map(away).sum()

@@ -5,12 +5,12 @@ use farlink_base::store::{self, BundleStore, Usage};
 use farlink_base::{Instant, Sink};
 use farlink_storage::LogStore;
 
-/// A bundle store.
+/// Storage for bundles, chosen by the configuration.
 #[derive(Debug)]
 pub(crate) enum Store {
     /// Bundles are in the agent's book only.
     Memory,
-    /// And on disk.
+    /// Bundles are in the agent's book and on disk.
     Durable(Box<LogStore>),
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn signal(codes: TunnelCodes, answer: Answer, runs: &[Numbers]) -> Pa
     Payload::from(TunnelSignal { disposition, runs }.encode(codes.signal))
 }
 
-/// What a record carries.
+/// Reads the bundle or the signal that a record carries.
 pub(crate) fn carried(
     outer: &BundleMeta,
     payload: &Payload,

@@ -43,9 +43,9 @@ struct Plan<'a> {
     target: u64,
 }
 
-/// Integrity blocks in clear and confidentiality blocks of a bundle. Where one cannot be read nobody knows what it
-/// covers.
 fn present(bundle: &Bundle) -> Result<(Vec<Section>, Vec<Section>), Trouble> {
+    // Where a security block cannot be read, its targets are unknown. An addition might then contradict it, so the
+    // bundle gets none.
     let bcbs = Section::all(bundle, CONFIDENTIALITY).collect::<Result<Vec<_>, _>>().map_err(|_| Trouble::Unreadable)?;
     let hidden = |number| bcbs.iter().any(|bcb| bcb.block.targets.contains(&number));
     let bibs = Section::all(bundle, INTEGRITY).filter(|bib| match bib {
@@ -56,7 +56,7 @@ fn present(bundle: &Bundle) -> Result<(Vec<Section>, Vec<Section>), Trouble> {
     Ok((bibs, bcbs))
 }
 
-/// A block with hashes of what is to be enciphered and of what is not becomes two (RFC 9172 3.9).
+/// Splits a block whose hashes are partly of targets that will be encrypted (RFC 9172 3.9).
 // 9172-3.9-3
 fn split(bundle: &mut Bundle, bibs: &mut Vec<Section>, ciphers: &[Plan<'_>]) -> Result<(), Trouble> {
     let mut moved = Vec::new();
@@ -72,7 +72,7 @@ fn split(bundle: &mut Bundle, bibs: &mut Vec<Section>, ciphers: &[Plan<'_>]) -> 
 }
 
 impl Security {
-    /// Adds what is wished for and not there; whether there was any.
+    /// Adds the missing operations that rules ask for; returns whether there were any.
     // 9172-1.4-1, 9172-3.2-1, 9172-3.2-2, 9172-3.2-3, 9172-3.9-1, 9172-3.9-10, 9172-3.9-11
     pub(super) fn add(&mut self, bundle: &mut Bundle, wishes: &[Wish<'_>]) -> Result<bool, Trouble> {
         let (mut bibs, bcbs) = present(bundle)?;
@@ -82,7 +82,7 @@ impl Security {
         for wish in wishes {
             for target in bpsec::numbers_of(bundle, wish.kind) {
                 let plan = Plan { rule: wish.rule, target };
-                // What is enciphered already gets no hash, and what this node enciphers needs none: the cipher
+                // Encrypted data gets no hash, and data that this node encrypts needs none: the cipher
                 // authenticates, too (RFC 9172 3.9).
                 let enciphered = has(&bcbs, target);
                 // 9172-3.9-12
@@ -112,7 +112,7 @@ impl Security {
             // 9173-3.8.1-11
             self.sign(bundle, plan)?;
         }
-        // A hash of what is enciphered is enciphered, too, once (RFC 9172 3.9).
+        // The hash of an encrypted block is encrypted, too, and only once (RFC 9172 3.9).
         let mut with: Vec<u64> = Vec::new();
         // 9172-3.8-5, 9172-3.9-2, 9172-3.9-5, 9172-3.11.2-2
         for plan in &ciphers {

@@ -1,10 +1,10 @@
-//! Security of bundles of version 7 (RFC 9172) as rules ask for it: operations are added to what is made here, and to
-//! what passes and lacks them; checked on arrival; and what is for applications here is checked and deciphered as it is
-//! handed out, so that it lies enciphered in the store until then, and bundles that came in pieces or by the disk are
-//! like any other.
+//! Security of bundles of version 7 (RFC 9172) by rules: operations are added to bundles made here, and to passing
+//! bundles that lack them, and checked on arrival. A payload for applications here is checked and decrypted only as
+//! it is handed out. So it stays encrypted in the store, and bundles that came in pieces or by the disk need no path
+//! of their own.
 //!
 //! A node without rules has none of this. Ciphers, hashes and blocks are in [`farlink_bundle::bpsec`]; read
-//! `receive.rs` and `add.rs` for the order in which RFC 9172 wants things done.
+//! `receive.rs` and `add.rs` for the order of steps that RFC 9172 demands.
 
 mod add;
 mod codec;
@@ -32,7 +32,7 @@ pub use keys::KeyRing;
 use nonces::Nonces;
 use receive::{Place, Reception};
 
-/// What a node is told about the security of bundles.
+/// Rules, keys and parameters for the security of bundles.
 #[derive(Clone)]
 pub struct SecurityConfig {
     /// The rules, in order.
@@ -42,9 +42,9 @@ pub struct SecurityConfig {
     /// How often the node started before, with any of these keys: a number that none of its runs had. IVs are made of
     /// it.
     pub start: u32,
-    /// What keys for single blocks are made from; nobody may guess it, and no two runs may have the same.
+    /// Seed of the keys for single blocks; it must be secret, and different in each run.
     pub seed: [u8; 32],
-    /// What this machine does faster than the portable cipher.
+    /// This machine's implementation of AES-GCM, if it is faster than the portable one.
     pub aes_gcm: Option<AesGcm>,
 }
 impl fmt::Debug for SecurityConfig {
@@ -53,12 +53,12 @@ impl fmt::Debug for SecurityConfig {
         f.debug_struct("SecurityConfig").field("rules", rules).field("keys", keys).finish()
     }
 }
-/// What was done for the security of bundles since the start, in operations.
+/// Operations performed for the security of bundles since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SecurityCounts {
-    /// Made here.
+    /// Operations added by this node.
     pub made: u64,
-    /// Checked, and right.
+    /// Operations checked and found right.
     pub verified: u64,
     /// Checked, and wrong; or not to be checked, for want of a key or of a known context.
     pub failed: u64,
@@ -74,7 +74,7 @@ impl SecurityCounts {
     }
 }
 
-/// Rules, keys, and what was counted. Obeys [`SecurityConfig`].
+/// Rules, keys and counters. Obeys [`SecurityConfig`].
 // 9171-8-1, 9171-8-2
 #[derive(Debug)]
 pub struct Security {
@@ -93,7 +93,7 @@ pub struct Security {
     aes_gcm: Option<AesGcm>,
 }
 
-/// What one rule asks for about one type of blocks.
+/// One type of blocks for which a rule asks for an operation.
 #[derive(Clone, Copy, Debug)]
 struct Wish<'a> {
     rule: &'a Rule,
@@ -105,8 +105,8 @@ impl Wish<'_> {
     }
 }
 
-/// What the rules ask for about a bundle, as its source or not: for each service and type the first rule that fits. What
-/// is for the node with these IDs is so under each of its names.
+/// Operations that the rules ask for on a bundle, as its source or not: for each service and type the first rule
+/// that fits. A rule for the node with these IDs covers each of its names.
 fn wishes<'a>(rules: &'a [Rule], own: &[EndpointId], meta: &BundleMeta, as_source: bool) -> Vec<Wish<'a>> {
     let named = |eid: EndpointId| (eid.to_string(), eid);
     let mut to = Vec::from([named(meta.destination.clone())]);
@@ -129,7 +129,7 @@ fn wishes<'a>(rules: &'a [Rule], own: &[EndpointId], meta: &BundleMeta, as_sourc
 }
 
 impl Security {
-    /// As told; names and CRC are those of the node.
+    /// Security by this configuration; names and CRC are those of the node.
     pub(crate) fn new(told: &SecurityConfig, node: &Config) -> Security {
         let own = node.node_ids.first().cloned().unwrap_or_default();
         Security {
@@ -146,11 +146,11 @@ impl Security {
             aes_gcm: told.aes_gcm,
         }
     }
-    /// What was done so far.
+    /// Operations performed so far.
     pub fn counts(&self) -> SecurityCounts {
         self.counts.get()
     }
-    /// Other rules and keys from now on; what was counted about keys stays.
+    /// Replaces rules and keys; the number of uses of each key stays.
     pub fn set(&mut self, rules: Vec<Rule>, keys: KeyRing) {
         (self.rules, self.keys) = (rules.into(), keys);
     }
@@ -191,17 +191,17 @@ impl Security {
         let rope = bundle.encode(&self.accel).into_payload();
         let read = v7::read(&rope, Profile::Permissive, &self.accel);
         let (mut meta, _) = read.map_err(|_| DeleteReason::BlockUnintelligible)?;
-        // What the codec took off the first time stays off, and what it found out then holds.
+        // Blocks that the codec removed on the first read stay removed, and its findings from then still hold.
         meta.duties = was.duties;
         meta.facts.0 |= was.facts.0 & (Facts::CUSTODY | Facts::NO_FRAGMENT);
         self.unseal(&mut meta);
         Ok(meta)
     }
 
-    /// A bundle made here, with the operations it is to have (RFC 9172 5).
+    /// Adds the operations that a bundle made here must have (RFC 9172 5).
     ///
     /// # Errors
-    /// Its payload is too long or on disk, a key is missing or worn out, or what is asked for cannot be.
+    /// The payload is too long or on disk, a key is missing or worn out, or the rules contradict each other.
     pub(crate) fn protect(&mut self, made: BundleMeta) -> Result<BundleMeta, Refusal> {
         let rules = self.rules.clone();
         match self.add_to(&made, &wishes(&rules, &self.node_ids, &made, true)) {
@@ -235,7 +235,7 @@ impl Security {
         self.pack(&bundle, meta).map(Some).map_err(|_| Trouble::Unreadable)
     }
 
-    /// What a bundle that comes is to be checked for, and what it is to get on its way.
+    /// Checks to make on an arrived bundle, and operations to add to it.
     fn wanted<'a>(&self, rules: &'a [Rule], meta: &BundleMeta) -> (Vec<Wish<'a>>, Vec<Wish<'a>>) {
         let adds = match self.is_singly_for_us(meta) {
             true => Vec::new(),
@@ -243,9 +243,10 @@ impl Security {
         };
         (wishes(rules, &self.node_ids, meta, false), adds)
     }
-    /// A bundle as it came or lay here: no fragment in clear passes where payloads are enciphered. Every fragment says
-    /// what it is (RFC 9172 3.8), nothing can be added to it (5.2), and what lacks confidentiality goes (5.1.1). None
-    /// passes where integrity is required and the rule does not let it: it cannot be checked.
+    /// A bundle as it arrived or was stored here, unless it is a clear fragment where payloads must be encrypted.
+    /// Every fragment states that it is one (RFC 9172 3.8), nothing can be added to it (5.2), and one that lacks
+    /// confidentiality is deleted (5.1.1). Where integrity is required, a fragment passes only if the rule allows
+    /// it, as it cannot be checked.
     // 9172-5.1.1-7, 9172-5.1.2-6, 9172-5.2-2
     fn recall(&self, meta: BundleMeta) -> BundleMeta {
         if meta.fragment().is_none() || self.is_singly_for_us(&meta) {
@@ -296,7 +297,7 @@ impl Security {
         if meta.fragment().is_some() {
             return Ok(self.recall(meta));
         }
-        // What is on disk and for this node is checked when it is handed out, as are fragments once they are whole.
+        // A payload on disk for this node is checked when it is handed out, as are fragments after reassembly.
         // 9172-5.2-1
         if (checks.is_empty() && adds.is_empty()) || (here && meta.payload.is_stored()) {
             return Ok(meta);
@@ -319,7 +320,8 @@ impl Security {
             Err(Trouble::NoKey | Trouble::WornOut) => Err((Box::new(meta), Refusal::NoResources)),
         }
     }
-    /// Checks a bundle that is on its way, or at its `end`; the bundle without what was taken out, where that is some.
+    /// Checks a bundle on its way, or at its `end`; returns the bundle without the removed blocks, if any were
+    /// removed.
     fn check(&self, meta: &BundleMeta, wishes: &[Wish<'_>], end: bool) -> Result<Option<BundleMeta>, DeleteReason> {
         let mut bundle = Self::unpack(meta, meta.payload.clone(), &self.accel)?;
         let at = match end {
@@ -374,7 +376,7 @@ fn insecure(meta: BundleMeta, reason: DeleteReason) -> BundleMeta {
     BundleMeta { duties: meta.duties.with_security(reason), ..meta }
 }
 
-/// What is told of a fault.
+/// The reason that status reports give for a fault.
 fn reason_of(fault: bpsec::SecurityFault) -> DeleteReason {
     use bpsec::SecurityFault as F;
     match fault {

@@ -5,7 +5,7 @@
 use alloc::string::ToString;
 use farlink_base::{EndpointId, hash128};
 
-/// Starts that can be told apart.
+/// Highest number of starts with distinct IVs.
 const STARTS: u32 = 1 << 24;
 /// IVs within one start.
 const COUNTS: u64 = 1 << 40;
@@ -18,7 +18,7 @@ pub(super) struct Nonces {
     next: u64,
 }
 impl Nonces {
-    /// Of the node with this ID, started so often before.
+    /// IVs of the node with this ID after so many earlier starts.
     pub fn new(node: &EndpointId, start: u32) -> Nonces {
         let hash = hash128(&[node.to_string().as_bytes()]).to_be_bytes();
         Nonces { node: [hash[0], hash[1], hash[2], hash[3]], start, next: 0 }

@@ -1,4 +1,5 @@
-//! Operations of a bundle that came (RFC 9172 5.1): what is enciphered first, hashes then, and at last what is missing.
+//! Security operations of an arrived bundle (RFC 9172 5.1): decryption first, then hashes, and at last a check for
+//! missing operations.
 
 use super::{KeyRing, SecurityCounts, Wish, reason_of};
 use alloc::vec::Vec;
@@ -10,9 +11,9 @@ use farlink_bundle::{Bundle, CrcType};
 /// Where the node is on a bundle's way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
-    /// On it.
+    /// At a node between source and destination.
     Way,
-    /// On it, where others than this node may be meant: what they need stays.
+    /// At a member of a group: others than this node may be meant, so their operations stay.
     Group,
     /// At its end: the node accepts all it has rules for.
     End,
@@ -34,7 +35,6 @@ pub(super) struct Reception<'a> {
     lost: Vec<u64>,
     /// Whether the bundle is another one now.
     pub changed: bool,
-    /// What was counted.
     pub counts: SecurityCounts,
 }
 
@@ -95,7 +95,7 @@ impl<'a> Reception<'a> {
         let astray = |section: &&Section| section.block.targets.iter().any(|target| self.kind_of(*target).is_none());
         sections.iter().filter(astray).map(|section| section.header.number).collect()
     }
-    /// The type of the block of this number; `None`: there is none.
+    /// The type of the block of this number; `None`: no such block.
     fn kind_of(&self, number: u64) -> Option<u64> {
         match number {
             PRIMARY | PAYLOAD => Some(number),
@@ -103,7 +103,7 @@ impl<'a> Reception<'a> {
         }
     }
 
-    /// RFC 9172 3.2, 3.7, 3.8: each operation once, and none on what it must not target.
+    /// Rejects repeated operations and forbidden targets (RFC 9172 3.2, 3.7, 3.8).
     // 9172-1.4-1, 9172-3.2-1, 9172-3.2-3, 9172-3.7-1, 9172-3.8-3, 9172-3.8-4, 9172-3.9-9
     fn contradictions(&self) -> Result<(), DeleteReason> {
         for (kind, none) in
@@ -122,7 +122,7 @@ impl<'a> Reception<'a> {
         Ok(())
     }
 
-    /// What a rule asks for about a type of blocks; an enciphered hash goes with what it is of.
+    /// The rule for a service and a type of blocks; an encrypted hash follows the rule of its target.
     fn wish(&self, service: Service, kind: u64) -> Option<Wish<'a>> {
         let fits = |wish: &&Wish<'_>| wish.is(service, kind) || (wish.rule.service == service && kind == INTEGRITY);
         self.wishes.iter().find(fits).copied()
@@ -146,8 +146,9 @@ impl<'a> Reception<'a> {
         names.into_iter().flat_map(|name| self.keys.get(name).iter().cloned()).collect()
     }
 
-    /// Whether enciphered hashes are this node's business: where something else is enciphered, it is of what they are.
     fn opens_hashes(&self, bcbs: &[Section]) -> bool {
+        // Without the key nobody can see what an encrypted hash covers. RFC 9172 3.9 encrypts a hash together with
+        // its target, so the other targets of the cipher decide whose business the hash is.
         let targets = bcbs.iter().flat_map(|bcb| &bcb.block.targets);
         let mut kinds = targets.filter_map(|target| self.kind_of(*target)).filter(|kind| *kind != INTEGRITY).peekable();
         self.at == Place::End
@@ -193,11 +194,11 @@ impl<'a> Reception<'a> {
                 }
             }
         }
-        // Hashes of what was lost may have been enciphered until now.
+        // Hashes of removed blocks may have been encrypted until now.
         core::mem::take(&mut self.lost).into_iter().try_for_each(|target| self.untarget(target))
     }
 
-    /// RFC 9172 5.1.2. What is enciphered, hash or target, is not checked (3.9).
+    /// Checks hashes (RFC 9172 5.1.2). An encrypted hash, or one of an encrypted target, is skipped (3.9).
     // 9172-2.2-1, 9172-3.9-8, 9172-5.1.2-5, 9172-5.1.2-8, 9172-5.1.2-9
     fn verify(&mut self) -> Result<(), DeleteReason> {
         let hidden = self.enciphered()?;
@@ -285,20 +286,21 @@ impl<'a> Reception<'a> {
         Ok(())
     }
 
-    /// Blocks that are enciphered where hashes are, too, as far as who has no key can tell: by blocks of a known context,
-    /// which have both a block integrity block and these as targets (RFC 9172 3.9 wants the hash of what is enciphered
-    /// enciphered). Who deciphers it looks at the hash.
+    /// Numbers of encrypted blocks that seem to have an encrypted hash.
     // 9172-3.9-7
     fn hidden_with_hash(&self) -> Result<Vec<u64>, DeleteReason> {
+        // Without the key this is only a guess: a block of a known context that covers both these targets and an
+        // integrity block fits the demand of RFC 9172 3.9. The node that decrypts them checks the hash.
         let known = self.sections(CONFIDENTIALITY)?.into_iter().filter(|bcb| bcb.block.context == AES_GCM);
         let hidden: Vec<u64> = known.flat_map(|bcb| bcb.block.targets).collect();
         let hashes = hidden.iter().any(|target| self.kind_of(*target) == Some(INTEGRITY));
         Ok(if hashes { hidden } else { Vec::new() })
     }
-    /// What is required is there and holds. A deciphered block was authenticated by its cipher; a hash that is enciphered
-    /// is the business of who deciphers it.
+    /// Checks that required operations are present and hold.
     // 9172-5.1.1-7, 9172-5.1.2-6
     fn demand(&mut self) -> Result<(), DeleteReason> {
+        // A decrypted block was authenticated by its cipher, so it needs no hash here. An encrypted hash is checked
+        // by the node that decrypts it.
         let hidden = if self.at == Place::End { Vec::new() } else { self.hidden_with_hash()? };
         let wishes = self.wishes;
         for wish in wishes.iter().filter(|wish| wish.rule.required) {
@@ -316,9 +318,10 @@ impl<'a> Reception<'a> {
         Ok(())
     }
 
-    /// What has no hash any more has a CRC again (RFC 9173 3.8.2).
+    /// Gives targets a CRC again that lost their last operation (RFC 9173 3.8.2).
     // 9173-3.8.2-9, 9173-4.8.2-11
     fn restore(&mut self) {
+        // At the end nothing is forwarded, so no CRC is needed.
         if self.at == Place::End {
             return;
         }

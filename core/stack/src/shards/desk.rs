@@ -1,5 +1,5 @@
-//! Where other shards come to a layer of this one: their bundles wait until it takes them, and what it offers is given to
-//! the shard that the bundle belongs to.
+//! The owner's side of a layer that other shards use: their bundles wait here until the layer takes them, and offers
+//! of the layer go to the shard that the bundle belongs to.
 
 use super::{Across, HeadBudget, ShardConfig, tagged, untagged};
 use alloc::boxed::Box;
@@ -16,7 +16,7 @@ const IN_TURN: usize = 8;
 /// First bytes of a bundle in which its destination is looked for.
 const HEAD: u64 = 64 << 10;
 
-/// Accounts for a bundle of another shard on a link, or says when it may leave.
+/// Accounts for a bundle of another shard on a link; returns the time when it may leave if that is later.
 pub(crate) type Pace<'a> = &'a mut dyn FnMut(LinkId, u64) -> Option<Instant>;
 
 /// One link of the layer.
@@ -25,9 +25,9 @@ struct Line {
     ready: bool,
     /// It is down by the contact plan or the operator.
     down: bool,
-    /// Whether the neighbour is there; `None`: nobody said.
+    /// Whether the neighbour is there; `None`: not known yet.
     up: Option<bool>,
-    /// What it said when it came.
+    /// The `PeerUp` of its session.
     peer: Option<Box<Output>>,
     /// Bundles of other shards, in order.
     waiting: VecDeque<(u8, Input)>,
@@ -38,26 +38,26 @@ struct Line {
 enum Place {
     /// Its first bytes, while its head is incomplete, and fewest bytes of a piece where it is to be kept in pieces.
     Asked { parts: Payload, least: Option<u64>, look: u64, strange: bool },
-    /// This shard's.
+    /// This shard takes the bundle.
     Here,
-    /// Nobody's: it was too much, and its layer is about to hear of it.
+    /// The bundle exceeds the budget of heads; its layer is about to learn of the refusal.
     Refused,
     /// The centre's, which has so many bytes of it and, where `ended`, all.
     Away { bytes: u64, ended: bool },
 }
 
-/// What to do with a part of an offer.
+/// Handling of one part of an offer.
 #[derive(Debug)]
 pub(crate) enum Part {
-    /// It is this shard's; with what came before of it.
+    /// This shard takes it; with the parts collected before.
     Here { least: Option<u64>, part: Payload },
-    /// It is another's; with what came before of it.
+    /// Another shard takes it; with the parts collected before.
     Away { least: Option<u64>, part: Payload },
     /// Its head is incomplete.
     Kept,
-    /// There is no room for heads that are incomplete: its layer is to be told, once.
+    /// No room is left for incomplete heads; the layer is informed once.
     Refused,
-    /// The rest of such a one.
+    /// Belongs to a refused offer.
     Dropped,
 }
 
@@ -75,9 +75,9 @@ pub(crate) struct Desk {
     away: u64,
     /// When bundles that wait may leave, as far as is known; `None`: their layer takes none, or there are none.
     pending: Option<Instant>,
-    /// Of others, bundles that the layer has.
+    /// Bundles of other shards that the layer has.
     under_way: u64,
-    /// What the layer took since it was last told, by shard and link.
+    /// Bundles and bytes that the layer took since the last report, by shard and link.
     taken: Vec<(u8, LinkId, u32, u64)>,
 }
 
@@ -106,13 +106,12 @@ impl Desk {
     pub fn serves(&self) -> bool {
         self.under_way > 0 || self.lines.values().any(|line| !line.waiting.is_empty())
     }
-    /// Another shard has this link from now on, and may have missed what was said of it.
+    /// Repeats the state of a link for a shard that has just added it.
     pub fn repeat(&self, link: LinkId, out: &mut Vec<Across>) {
         let Some(line) = self.lines.get(&link) else { return };
         out.extend(line.peer.iter().map(|peer| Across::Output(Output::clone(peer))));
         out.push(Across::Output(Output::Ready { link, ready: line.ready }));
     }
-    /// A link more.
     pub fn add(&mut self, link: LinkId) {
         self.lines.entry(link).or_default();
     }
@@ -127,13 +126,13 @@ impl Desk {
             || local(bundle.report_to().node())
             || bundle.facts.has(Facts::CUSTODY)
     }
-    /// Whether what arrives may be another shard's.
+    /// Whether arriving bundles may belong to another shard.
     pub fn gives_away(&self) -> bool {
         self.own != CENTRE
     }
 
-    /// Another shard tells the layer something; what of it the layer is to be told now. What the shard is told at once
-    /// goes to `out`.
+    /// Takes another shard's input for the layer; returns the part that the layer must see now. Immediate answers go
+    /// to `out`.
     pub fn take(&mut self, from: u8, input: Input, out: &mut Vec<Across>) -> Option<Input> {
         Some(match input {
             Input::Send { link, id, total, part, reliable, leaving } => {
@@ -166,7 +165,7 @@ impl Desk {
                 return None;
             }
             Input::Accepted { ticket } | Input::Refused { ticket, .. } => {
-                // After it the layer says no more about the offer.
+                // The verdict ends the offer: the layer reports nothing more about it.
                 let place = self.leave(ticket);
                 let Some(Place::Away { bytes, ended }) = place else { return None };
                 if ended {
@@ -188,12 +187,12 @@ impl Desk {
             None => self.taken.push((shard, link, 1, bytes)),
         }
     }
-    /// What the layer took, to be told to whom.
+    /// Reports of what the layer took, with the shard that each is for.
     pub fn taken(&mut self) -> impl Iterator<Item = (u8, Across)> + '_ {
         self.taken.drain(..).map(|(shard, link, bundles, bytes)| (shard, Across::Taken { link, bundles, bytes }))
     }
-    /// The next bundle of another shard that the layer takes, `given` having been given in this call. `pace` accounts
-    /// for a bundle of this length on its link, or says when it may leave.
+    /// The next bundle of another shard that the layer takes, after `given` in this call. `pace` accounts for a
+    /// bundle of this length on its link, or returns when it may leave.
     pub fn next(&mut self, given: usize, pace: Pace<'_>) -> Option<Input> {
         if self.pending.is_none() || given >= IN_TURN {
             return None;
@@ -214,7 +213,7 @@ impl Desk {
         None
     }
 
-    /// The stack of this shard tells the layer something: bundles of others that cannot leave any more are given back.
+    /// Observes an input of this shard for the layer: bundles of others that cannot leave any more are returned.
     pub fn told(&mut self, input: &Input, out: &mut Vec<(u8, Across)>) {
         match input {
             Input::Link { link, state } => {
@@ -250,7 +249,8 @@ impl Desk {
         }
     }
 
-    /// The layer says something: what of it this shard's stack is to be told, and what others.
+    /// Distributes an output of the layer: returns the part for this shard's stack, and adds the parts for others to
+    /// `out`.
     pub fn said(&mut self, output: Output, out: &mut Vec<(u8, Across)>) -> Option<Output> {
         match output {
             Output::Ready { link, ready } => {
@@ -376,7 +376,7 @@ impl Desk {
                         self.lend(ticket, 0, len, last);
                         Part::Away { least, part: parts }
                     }
-                    // What cannot be read is this shard's to refuse.
+                    // An unreadable bundle is refused by this shard.
                     Some(false) | None => {
                         if !last {
                             self.places.insert(ticket, Place::Here);
@@ -392,7 +392,8 @@ impl Desk {
         self.lend(ticket, 0, bytes, true);
     }
     fn lend(&mut self, ticket: Ticket, before: u64, more: u64, ended: bool) {
-        // The rest of one that has not ended must be read for it to have a verdict at all: the centre bounds what arrives.
+        // An unfinished bundle is not counted: its rest must be read for it to get a verdict at all, and the centre
+        // bounds arrivals.
         self.away += if ended { before + more } else { 0 };
         self.places.insert(ticket, Place::Away { bytes: before + more, ended });
     }
@@ -402,7 +403,6 @@ impl Desk {
     }
 }
 
-/// The number of what is to be sent.
 fn sent(input: &Input) -> Option<SendId> {
     if let Input::Send { id, .. } = input { Some(*id) } else { None }
 }

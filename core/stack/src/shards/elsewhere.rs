@@ -1,5 +1,5 @@
-//! A layer that another shard owns, as this shard's stack has it: what the agent says to it goes to the owner, what the
-//! owner's layer says comes back. It keeps account of what is under way, so that a link can end here at once.
+//! A layer that another shard owns, as seen by this shard's stack: the agent's inputs go to the owner, the layer's
+//! outputs come back. It keeps account of transmissions and offers under way, so that a link can end here at once.
 
 use super::Across;
 use alloc::collections::BTreeMap;
@@ -30,12 +30,12 @@ impl Untaken {
     }
 }
 
-/// What to do next.
+/// Actions that the remote layer asks for.
 #[derive(Clone, Debug)]
 pub(crate) enum Do {
-    /// The layer says so to this stack.
+    /// Pass this output to the stack, as if a layer here had made it.
     Say(Output),
-    /// The owner is to be told.
+    /// Send this message to the owner.
     Owner(Across),
 }
 
@@ -44,9 +44,9 @@ pub(crate) enum Do {
 struct Line {
     /// Its layer takes more.
     ready: bool,
-    /// What the agent was told last.
+    /// The readiness that the agent knows.
     told: bool,
-    /// Its neighbour was said to be there.
+    /// Its neighbour is known to be there.
     up: bool,
     untaken: Untaken,
 }
@@ -70,18 +70,18 @@ struct Offered {
     link: LinkId,
     /// Its last part is here.
     ended: bool,
-    /// It was refused before: what still comes is thrown away.
+    /// It was refused before; further parts are dropped.
     refused: bool,
 }
 
-/// The stand-in.
+/// A remote layer.
 #[derive(Debug)]
 pub(crate) struct Elsewhere {
     owner: u8,
     lines: BTreeMap<LinkId, Line>,
-    /// Of all lines.
+    /// Sum over all lines.
     untaken: Untaken,
-    /// They reached what the layer may have, and have not come down to half of it.
+    /// Set when the bound of the layer is reached, and cleared at half of it.
     full: bool,
     sends: BTreeMap<SendId, LinkId>,
     offers: BTreeMap<Ticket, Offered>,
@@ -94,7 +94,6 @@ impl Elsewhere {
         let (sends, offers) = (BTreeMap::new(), BTreeMap::new());
         Elsewhere { owner, lines, untaken: Untaken::default(), full: false, sends, offers }
     }
-    /// Who owns the layer.
     pub fn owner(&self) -> u8 {
         self.owner
     }
@@ -105,7 +104,7 @@ impl Elsewhere {
         fresh
     }
 
-    /// The stack tells the layer.
+    /// Takes an input of the stack for the layer.
     pub fn tell(&mut self, input: Input, out: &mut Vec<Do>) {
         match &input {
             Input::Send { link, id, part, .. } => {
@@ -144,14 +143,16 @@ impl Elsewhere {
                 }
             }
             Input::RemoveLink { link } => self.remove(*link, out),
-            // The owner's own agent says the same: it has the same plan and the same operator. It has the sockets, too.
+            // The owner's own agent sends these inputs, too: it has the same plan and the same operator. Only the
+            // owner has sockets.
             Input::Link { .. } | Input::CloseLink { .. } | Input::Shutdown | Input::Unshare => {}
             Input::Wake | Input::Socket(_) => {}
         }
     }
 
-    /// Where the layer became full or is so no more, each link is told.
+    /// Updates all links when the layer becomes full, or is so no longer.
     fn look(&mut self, out: &mut Vec<Do>) {
+        // Full and free have different bounds, so that the links do not flap around one of them.
         let bound = match self.full {
             true => Untaken { bundles: OF_LAYER.bundles / 2, bytes: OF_LAYER.bytes / 2 },
             false => OF_LAYER,
@@ -162,14 +163,14 @@ impl Elsewhere {
             self.lines.iter_mut().for_each(|(link, line)| line.tell(*link, full, out));
         }
     }
-    /// A link is no more: what its owner has of it is not waited for.
+    /// Removes a link without waiting for the bundles that its owner has.
     fn forget(&mut self, link: LinkId, out: &mut Vec<Do>) -> Option<Line> {
         let line = self.lines.remove(&link)?;
         self.untaken.less(line.untaken);
         self.look(out);
         Some(line)
     }
-    /// A link ends here, whatever its owner says later.
+    /// Ends a link here, whatever its owner reports later.
     fn remove(&mut self, link: LinkId, out: &mut Vec<Do>) {
         let Some(mut line) = self.forget(link, out) else { return };
         line.ready = false;
@@ -193,14 +194,15 @@ impl Elsewhere {
         }
     }
 
-    /// The owner says something.
+    /// Takes a message of the owner.
     pub fn hear(&mut self, said: Across, out: &mut Vec<Do>) {
         match said {
             Across::Output(output) => self.said(output, out),
             Across::Taken { link, bundles, bytes } => {
                 let taken = Untaken { bundles, bytes };
                 if let Some(line) = self.lines.get_mut(&link) {
-                    // What was said of a link that had its number before is of none.
+                    // A late report may be about an earlier link with the same number: subtract no more than this
+                    // link has.
                     let before = line.untaken;
                     line.untaken.less(taken);
                     self.untaken.less(Untaken {
@@ -216,7 +218,7 @@ impl Elsewhere {
                     self.offers.remove(&ticket);
                 }
             }
-            // Only layers that are here are told something.
+            // These messages go to owners only.
             Across::Input(_) | Across::Known { .. } => {}
         }
     }

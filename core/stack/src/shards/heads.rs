@@ -15,11 +15,11 @@ impl HeadBudget {
     pub const fn new(most: u64) -> Self {
         HeadBudget { used: AtomicU64::new(0), strange: AtomicU64::new(0), most }
     }
-    /// Most bytes.
+    /// Bound of all heads together, in bytes.
     pub fn most(&self) -> u64 {
         self.most
     }
-    /// Bytes in use.
+    /// Bytes that are taken now.
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
@@ -34,7 +34,7 @@ impl HeadBudget {
         }
         fits
     }
-    /// Gives back what [`HeadBudget::take`] took.
+    /// Returns bytes taken by [`HeadBudget::take`].
     pub(crate) fn give_back(&self, bytes: u64, stranger: bool) {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
         if stranger {

@@ -1,8 +1,9 @@
-//! One node in several stacks, its shards: each layer is owned by one of them, the others have a stand-in for it.
+//! One node in several stacks, its shards: each layer is owned by one of them, and the others have a remote layer
+//! for it.
 //!
-//! What an agent says to a stand-in ([`elsewhere`]) crosses to the owner's [`desk`] as it is, and what the layer says
-//! crosses back; so the contract between shards is that of convergence layers. Bundles that must meet others of their
-//! kind are given to shard 0 while they arrive, all else is at home where it came in.
+//! An agent's input for a remote layer ([`elsewhere`]) crosses unchanged to the owner's [`desk`], and the layer's
+//! outputs cross back; so the contract between shards is that of convergence layers. Bundles that must meet others
+//! of their kind are given to shard 0 while they arrive; all others stay where they came in.
 
 #[cfg(test)]
 mod answer_tests;
@@ -52,30 +53,30 @@ impl ShardConfig {
 /// Bytes of incomplete heads where nobody gives a bound.
 const HEADS: u64 = 8 << 20;
 
-/// What crosses from one shard to another about a layer.
+/// Messages between shards about a layer.
 #[derive(Clone, Debug)]
 pub enum Across {
-    /// The agent of the sending shard tells the layer.
+    /// Input of the sending shard's agent for the layer.
     Input(layer::Input),
-    /// The layer tells the agent of the receiving shard.
+    /// Output of the layer for the receiving shard's agent.
     Output(layer::Output),
-    /// Of what the receiving shard handed over for a link, its layer took so much.
+    /// The layer took this much of the bundles that the receiving shard handed over for a link.
     Taken {
-        /// Which.
+        /// The link concerned.
         link: LinkId,
-        /// Bundles.
+        /// Number of bundles taken.
         bundles: u32,
         /// Bytes given with them.
         bytes: u64,
     },
-    /// The sending shard has this link from now on: the owner says anew what it said of it before.
+    /// The sending shard has added this link: the owner repeats the link's state.
     Known {
-        /// Which.
+        /// The link concerned.
         link: LinkId,
     },
     /// Nothing more comes of an offer that the receiving shard refused.
     Closed {
-        /// Which.
+        /// The refused offer.
         ticket: Ticket,
     },
 }
@@ -91,7 +92,7 @@ impl Across {
     }
 }
 
-/// A layer and what others have to do with it.
+/// A layer of this shard and the desk where other shards use it.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub layer: Layer,
@@ -108,10 +109,10 @@ fn untagged(SendId(id): SendId) -> Option<(u8, SendId)> {
     Some((shard.checked_sub(1)?, SendId(id & ((1 << SHARD_AT) - 1))))
 }
 
-/// Whether a node can be divided so.
+/// Checks that a node can be divided into shards.
 ///
 /// # Errors
-/// Names the key that stands against it and what to write instead.
+/// Names the key that stands against it, and a value to write instead.
 pub(crate) fn check(config: &Config, copies: bool) -> Result<(), ConfigError> {
     let Some(shards) = &config.shards else { return Ok(()) };
     let wrong = |expected: &str, hint: &str| Err(error(String::from("shards"), expected, hint));
@@ -149,7 +150,7 @@ pub(crate) fn placed(
     let links = links().map(|(place, _)| LinkId(place as u32));
     match shards.owners.get(index) {
         Some(owner) if *owner != shards.own => {
-            // What could not be built is told by all.
+            // Build and drop the layer in each shard, so that a faulty configuration fails everywhere.
             drop(make()?);
             Ok(Layer::Elsewhere(alloc::boxed::Box::new(elsewhere::Elsewhere::new(*owner, links))))
         }

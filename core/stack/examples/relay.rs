@@ -1,4 +1,5 @@
-//! A node between two others, in memory and without a system call: what it computes for each bundle it passes on.
+//! A node between two others, in memory and without a system call, which measures its computation for each relayed
+//! bundle.
 //!
 //! `cargo run --release -p farlink-stack --example relay -- tcpclv4 1000 100000` prints the time of a processor that
 //! the node in the middle took. Under callgrind with `--toggle-collect='*relay_turn*'` only that node is counted;
@@ -29,8 +30,8 @@ const TURN: Duration = Duration::from_micros(100);
 /// Payload bytes that are on the way at once.
 const ON_THE_WAY: u64 = 8 << 20;
 
-/// Processor seconds of this thread: what else runs on the machine does not count. Under callgrind, which counts
-/// instead, nothing asks for them.
+/// Processor seconds of this thread, without other load on the machine. Under callgrind, which counts instead,
+/// nothing asks for them.
 fn cpu(counted: bool) -> f64 {
     if counted {
         return 0.0;
@@ -39,7 +40,7 @@ fn cpu(counted: bool) -> f64 {
     t.tv_sec as f64 + t.tv_nsec as f64 / 1e9
 }
 
-/// One turn of the node in the middle. Its name is what callgrind is told.
+/// One turn of the node in the middle; callgrind collects by this name.
 #[inline(never)]
 fn relay_turn(stack: &mut Stack, now: Instant, inputs: &mut VecDeque<Input>, out: &mut Vec<Output>) {
     turn(stack, now, inputs, out);
@@ -211,11 +212,11 @@ impl World {
     fn pause(&mut self, reader: (usize, StreamId), paused: bool) {
         self.ways.values_mut().filter(|way| way.to == reader).for_each(|way| way.paused = paused);
     }
-    /// What the kernel does: everybody reads some of what came, and hears that there is room.
+    /// The kernel's part: each node reads some of the bytes that came, and learns that there is room to write.
     fn read(&mut self) {
         for (writer, way) in &mut self.ways {
             if !way.bytes.is_empty() && !way.paused {
-                // What is read lies in memory of its own, as after a read.
+                // As after a read, the bytes lie in memory of their own.
                 let mut piece = BytesMut::with_capacity(PIECE);
                 piece.extend_from_slice(&way.bytes.split_to(way.bytes.len().min(READ)));
                 let data = socket::Input::Data { stream: way.to.1, data: Payload::from(piece.freeze()) };

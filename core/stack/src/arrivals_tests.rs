@@ -11,7 +11,7 @@ use farlink_bundle::v7::{self, BundleDraft};
 fn token(n: u64) -> OfferToken {
     OfferToken { layer: LayerId(0), ticket: Ticket(n) }
 }
-/// Counts what passes; says at the end that it is wrong when it was `bad`.
+/// Counts the bytes that pass; fails at the end if it was made `bad`.
 #[derive(Debug)]
 struct Counter(Arc<AtomicU64>, bool);
 impl Watch for Counter {
@@ -34,7 +34,7 @@ impl crate::edge::Piece for Fragment {
         farlink_bundle::Encoded { head: Default::default(), payload, tail: Default::default() }
     }
 }
-/// Arrivals, and what reads heads: those of bundles that begin with 0xee are 100 bytes, others one.
+/// Arrivals with a reader of heads: those of bundles that begin with 0xee are 100 bytes long, others one.
 struct Bench {
     arrivals: Arrivals,
     passed: Arc<AtomicU64>,
@@ -74,7 +74,7 @@ impl Bench {
         arrivals.part(token(n), link, part, last, total, door, out);
         self.arrivals = arrivals;
     }
-    /// Gives a part; what is to be done but for telling the agent that it begins.
+    /// Gives a part; returns the actions except `Begins`.
     fn give(&mut self, n: u64, part: Payload, last: bool, total: Option<u64>) -> Vec<Do> {
         let mut out = Vec::new();
         self.part(n, part, last, total, &mut out);
@@ -278,9 +278,9 @@ fn complete_head_is_announced_to_agent() {
     assert!(matches!(out[..], [Do::Whole { known: true, .. }]) && a.awaits(token(1)));
     a.decided(token(1), &mut out);
     assert!(out.len() == 1 && !a.awaits(token(1)), "refused before the whole was looked at");
-    // One part: nobody is told ahead.
+    // An offer in one part needs no announcement.
     assert!(matches!(a.give(2, bytes(10), true, None)[..], [Do::Whole { known: false, .. }]));
-    // What began and does not come is told, unless the agent itself refused it.
+    // The agent learns that an announced bundle does not come, unless it refused the bundle itself.
     for (n, how) in [(3, "abort"), (4, "bound"), (5, "agent")] {
         a.give(n, bytes(10), false, None);
         out.clear();
@@ -310,10 +310,10 @@ fn long_bundle_needs_little_memory() {
     }
 }
 
-/// A store that is full in the middle, or a session that ends, where all of a bundle came in one part: its pieces were
-/// promised, and are the agent's to keep.
 #[test]
 fn abandoned_bundle_with_pieces_is_reported() {
+    // A store that is full in the middle, or a session that ends, where all of a bundle came in one part: its pieces
+    // were promised, so the agent must keep them.
     for full in [false, true] {
         let mut a = arrivals(u64::MAX, u64::MAX, BLOCK);
         a.in_parts(token(1), LinkId(0), BLOCK);

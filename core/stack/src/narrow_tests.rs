@@ -84,7 +84,7 @@ impl Node {
         node.agent(Input::App(AppInput::Register { registration, endpoint, window: 100 }));
         node
     }
-    /// What the layer makes of an input: datagrams that leave.
+    /// Datagrams that leave the layer after an input.
     fn layer(&mut self, input: layer::Input) -> Vec<Payload> {
         let mut out = Vec::new();
         self.layer.handle(self.now, input, &mut out);
@@ -172,7 +172,7 @@ fn long_bundle_fills_datagrams_within_mtu() {
             datagrams.extend(one.run(2));
             let lengths: Vec<u64> = one.handed.iter().map(Payload::len).collect();
             assert!(lengths.len() > 10 && lengths.iter().all(|len| *len <= largest), "{largest}: {lengths:?}");
-            // The first piece carries more blocks; what lengths are written with may differ by some bytes.
+            // The first piece carries more blocks, and lengths take between 1 and 9 bytes: hence a tolerance of 8.
             let filled = lengths.iter().rev().skip(1).all(|len| len + 8 >= largest);
             assert!(filled, "{largest} B, {crc:?}: {lengths:?}");
             assert_eq!(datagrams.iter().map(Payload::len).collect::<Vec<u64>>(), lengths);
@@ -222,9 +222,9 @@ fn unfragmentable_oversize_bundle_never_leaves() {
     assert_eq!(why, ["a link towards ipn:2.0 that takes a bundle of its length"]);
 }
 
-/// What this hop adds counts: the age, the hops, the previous node, and labels of policies.
 #[test]
 fn labels_count_toward_mtu() {
+    // Blocks added at this hop count: age, hop count, previous node, and labels of policies.
     let labels = Some([5, 70_000]);
     let draft = farlink_bpa::Draft {
         compressed: None,

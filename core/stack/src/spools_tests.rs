@@ -47,7 +47,7 @@ impl Bench {
         self.spools.part((request, SOURCE), part, &self.bounds, number, &mut self.out);
         self.take_spills();
     }
-    /// What the store was asked for waits here; the rest stays in `out`.
+    /// Takes the requests to the store; other actions stay in `out`.
     fn take_spills(&mut self) {
         for what in core::mem::take(&mut self.out) {
             match what {

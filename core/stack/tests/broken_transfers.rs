@@ -74,9 +74,9 @@ fn unbroken_link_carries_whole_bundles() {
     line.assert_empty();
 }
 
-/// The relay dies, again and again, in the middle of what it receives and of what it sends.
 #[test]
 fn acknowledged_parts_survive_relay_crash() {
+    // The relay dies, again and again, in the middle of a reception and of a transmission.
     let mut line = line(3, Versions::Four, MIB as u64);
     let payload = content(1, 40 * MIB);
     line.send(payload.clone());
@@ -96,9 +96,10 @@ fn acknowledged_parts_survive_relay_crash() {
     assert_eq!(line.delivered.len(), 1, "once");
 }
 
-/// The sender dies: it does not know how much was kept, and sends all of it; nothing is delivered twice or mixed up.
 #[test]
 fn restarted_sender_repeats_without_duplicates() {
+    // The sender dies: it does not know how much was kept, and sends all of it; nothing is delivered twice or mixed
+    // up.
     let mut line = line(2, Versions::Four, MIB as u64);
     let payload = content(1, 20 * MIB);
     line.send(payload.clone());

@@ -86,9 +86,10 @@ fn restarted_custodian_resumes_without_duplicates() {
     }
 }
 
-/// UDP-like loss above the layer: the second node forgets what it confirmed, because it is in memory only.
 #[test]
 fn lost_bundle_is_resent_by_custodian() {
+    // UDP-like loss above the layer: the second node forgets bundles that it confirmed, because it is in memory
+    // only.
     for (layer, version) in LAYERS.into_iter().flat_map(|layer| [(layer, 6), (layer, 7)]) {
         let all = everybody(version);
         let mut line = Line::new(layer, 3, move |node, config| {
@@ -175,9 +176,9 @@ fn few_signals_cover_thousand_bundles() {
     }
 }
 
-/// A node without custody between two that have it: signals are about its neighbour's neighbour.
 #[test]
 fn custody_skips_relay_without_custody() {
+    // A node without custody between two that have it: the signals of the third reach the first.
     for version in [6, 7] {
         let all = everybody(version);
         let mut line = Line::new(Layer::Ltp, 3, move |node, config| {

@@ -1,5 +1,5 @@
-//! What a durable node remembers of what it delivered takes the memory its limit says, agent and store together.
-//! One test: the allocator counts for the whole process.
+//! Memory for identities of delivered bundles: it stays within its limit on a durable node, agent and store
+//! together. One test: the allocator counts for the whole process.
 
 mod line;
 
@@ -10,7 +10,7 @@ use peak_alloc::PeakAlloc;
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
-/// What one remembered identity takes, as the node's memory budget reckons.
+/// Memory for one remembered identity, as the node's memory budget reckons.
 const REMEMBERED_BYTES: i64 = 432;
 
 /// Bytes that the receiver holds once so many more bundles were delivered.

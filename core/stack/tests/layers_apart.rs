@@ -1,5 +1,4 @@
-//! Several layers of one kind in one node stay apart: what one hears, the other never does, and what
-//! one says leaves by its own sockets.
+//! Several layers of one kind in one node stay apart: each receives and sends by its own sockets only.
 
 use farlink_base::layer::{DatagramBatch, Destination, Medium};
 use farlink_base::socket;

@@ -58,9 +58,9 @@ fn abandoned_payloads_free_room() {
     line.assert_empty();
 }
 
-/// It has no disk for what arrives.
 #[test]
 fn bundle_exceeding_memory_refused_early() {
+    // The node has no disk for arriving bundles.
     for layer in LAYERS {
         let mut line = Line::new(layer, 2, |node, config| {
             if node == 1 {
@@ -78,9 +78,9 @@ fn bundle_exceeding_memory_refused_early() {
     }
 }
 
-/// The last of two contacts takes the rest. Long pieces pass twice, short ones are read once.
 #[test]
 fn fragments_from_disk_have_valid_crcs() {
+    // The second of two contacts takes the rest. Long pieces pass twice, short ones are read once.
     const PLAN: &str = "contact 1 2 +5..+9 rate 50 Mbit/s\ncontact 2 1 +5..+9 rate 50 Mbit/s\n\
         contact 1 2 +20..+40 rate 50 Mbit/s\ncontact 2 1 +20..+40 rate 50 Mbit/s";
     for layer in LAYERS {
@@ -103,9 +103,9 @@ fn fragments_from_disk_have_valid_crcs() {
     }
 }
 
-/// TCPCLv4 has no word to stop: what is left is not much, so the session outlives it. LTP stops.
 #[test]
 fn late_deletion_keeps_session() {
+    // TCPCLv4 cannot stop a transfer: the rest is short, so the session finishes it. LTP stops.
     for layer in LAYERS {
         let mut line = Line::new(layer, 2, |_, _| {});
         line.register(1);
@@ -150,9 +150,9 @@ fn bundle_deleted_while_sending_disappears() {
     }
 }
 
-/// The first bytes of each are being read when the link goes: its layer has none of them, and never will.
 #[test]
 fn disk_read_on_removed_link_waits() {
+    // The first bytes of each bundle are being read when the link goes: its layer has none of them, and never will.
     for layer in LAYERS {
         let mut line = Line::new(layer, 2, |_, _| {});
         line.register(1);
@@ -184,9 +184,9 @@ fn disk_read_on_removed_link_waits() {
     }
 }
 
-/// A piece on disk is read before its layer has any of it: for its CRC, or to be kept in memory.
 #[test]
 fn fragment_read_on_removed_link_waits() {
+    // A piece on disk is read before its layer has any of it: for its CRC, or to be kept in memory.
     const PLAN: &str = "contact 1 2 +5..+7 rate 50 Mbit/s\ncontact 2 1 +5..+7 rate 50 Mbit/s\n\
         contact 1 2 +20..+40 rate 50 Mbit/s\ncontact 2 1 +20..+40 rate 50 Mbit/s";
     for layer in LAYERS {

@@ -16,7 +16,7 @@ fn seconds(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-/// 64 MiB over a node with 4 MiB for what arrives, which is killed while the bundle leaves it.
+/// 64 MiB over a node with 4 MiB for arrivals, which is killed while the bundle leaves it.
 fn relayed(layer: Layer) {
     let mut line = Line::metered(Some(|| MEMORY.current_usage()), layer, 3, |_, _| {});
     line.register(2);

@@ -1,5 +1,5 @@
-//! Marginal utility between real stacks, in virtual time: what arrived makes room for what has not, and the word of
-//! it travels in hellos over a real layer.
+//! Marginal utility between real stacks, in virtual time: delivered bundles make room for others, and hellos over a
+//! real layer report the deliveries.
 
 use crate::line::{Layer, Line, content};
 use farlink_base::{DataVolume, Duration};

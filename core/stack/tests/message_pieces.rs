@@ -26,7 +26,7 @@ fn blind(codec: BpV7) -> Box<dyn Codec> {
 const PLAN: &str = "contact 1 2 +5..+9 rate 1 Mbit/s\ncontact 2 1 +5..+9 rate 1 Mbit/s\n\
     contact 1 2 +20..+40 rate 1 Mbit/s\ncontact 2 1 +20..+40 rate 1 Mbit/s";
 
-/// A node, and what it says up to a time.
+/// A node, and its outputs up to a time.
 struct Sender(Stack, Vec<Output>);
 impl Sender {
     fn new(codec: impl Fn(BpV7) -> Box<dyn Codec>) -> Sender {
@@ -71,7 +71,7 @@ impl Sender {
         }
         panic!("it does not come to rest");
     }
-    /// Payload bytes and sizes of what left.
+    /// Payload bytes and sizes of the bundles that left.
     fn left(&self) -> Vec<(u64, u64)> {
         let left = |o: &Output| match o {
             Output::Message(MessageOutput::Send { bundle, size, .. }) if !bundle.is_administrative() => {

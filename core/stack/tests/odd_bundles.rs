@@ -1,5 +1,5 @@
-//! Bundles of version 6 as peers may legally send them though nobody does, and as they must not be: what becomes of
-//! each in a whole node, after a restart too (RFC 5050, 6260).
+//! Odd bundles of version 6, legal ones that nobody sends and illegal ones: the fate of each in a whole node, after
+//! a restart too (RFC 5050, 6260).
 
 use crate::odd::{NO_FRAGMENT, NOW_S, Old, SINGLETON, Site, number, old};
 use farlink_base::layer::DatagramBatch;
@@ -100,7 +100,7 @@ fn odd_legal_bundles_are_accepted() {
         assert_eq!(site.fate(&bundle.wire()), "delivered", "{what}");
         assert_eq!(site.delivered, [&bundle.payload[..]], "{what}");
     }
-    // To others they go as well, and what leaves is a bundle of version 6 again.
+    // The same bundles for another node are forwarded, again as bundles of version 6.
     for (what, bundle) in &cases {
         let there = bundle.clone().with(|b| match b.dictionary.is_empty() {
             true => b.ends[0] = (7, 1),
@@ -183,9 +183,9 @@ fn odd_invalid_bundles_leave_nothing() {
     assert_eq!(site.fate(&old(28).wire()), "delivered");
 }
 
-/// RFC 5050 4.5.1: the source and the timestamp say which bundle it is. Who has no source has no such name.
 #[test]
 fn anonymous_bundles_are_never_duplicates() {
+    // RFC 5050 4.5.1: source and timestamp identify a bundle. Anonymous bundles have no such identity.
     let mut site = Site::new();
     let anonymous = old(1).with(|b| (b.ends[1], b.flags) = ((0, 0), SINGLETON | NO_FRAGMENT)).wire();
     for _ in 0..2 {
@@ -308,9 +308,10 @@ fn v6_bundle_survives_restart_unchanged() {
     assert_eq!(site.delivered, [&b"payload"[..]]);
 }
 
-/// RFC 5050 5.6, 6.1.1: a report of version 6 about a bundle of version 6, to where that asks for it.
 #[test]
 fn unprocessable_block_is_reported_once() {
+    // RFC 5050 5.6, 6.1.1: the report on a bundle of version 6 is one of version 6, and goes to its report-to
+    // endpoint.
     let reports = |bundle: &Old| {
         let mut site = Site::new();
         site.fate(&bundle.wire());
@@ -335,9 +336,9 @@ fn unprocessable_block_is_reported_once() {
     assert!(reports(&asks(0, 0)).is_empty() && reports(&asks(2, 2)).is_empty(), "none about records");
 }
 
-/// RFC 5050 5.8: the blocks after the payload go with the last piece, which may need them to be shorter.
 #[test]
 fn fragments_with_trailing_blocks_fit_mtu() {
+    // RFC 5050 5.8: the blocks after the payload go with the last piece, which may have to be shorter for them.
     const MOST: usize = 400;
     let tune = |config: &mut farlink_stack::Config| {
         if let LinkParams::Udpcl(span) = &mut config.links[0].params {
@@ -368,7 +369,7 @@ fn fragments_with_trailing_blocks_fit_mtu() {
         }
         assert!(whole == payload);
     }
-    // What follows is longer than the link takes: no piece of it leaves.
+    // The trailing blocks alone exceed the link's MTU: no piece leaves.
     let mut site = Site::tuned(tune);
     let bundle =
         old(1).with(|b| (b.ends[0], b.payload, b.after) = ((7, 1), vec![1; 5000], vec![(77, 0, vec![9; MOST])]));
@@ -376,9 +377,9 @@ fn fragments_with_trailing_blocks_fit_mtu() {
     assert_eq!((site.left.len(), site.held()), (0, 1));
 }
 
-/// Over a stream that only brings bundles nothing can leave.
 #[test]
 fn inbound_stream_is_no_route() {
+    // A stream that only brings bundles carries none back.
     let mut site = Site::new();
     // The stranger names ipn:5.0, by its own word the node that the bundle comes from, and stays.
     let names = old(1).with(|b| (b.ends[1], b.before) = ((5, 1), vec![(5, 0x10, b"ipn\x005.0\0".to_vec())]));
@@ -413,9 +414,10 @@ fn brought(sequence: u8, destination: &[u8], source: &[u8], previous: &[u8]) -> 
     bytes
 }
 
-/// A previous node of a scheme that is for groups, and a bundle for nobody: each once ended a node that others wrote.
 #[test]
 fn group_previous_node_is_harmless() {
+    // A previous node of a group scheme, and a bundle for the null endpoint: each once ended a node of another
+    // implementation.
     const HERE: &[u8] = &[0x82, 2, 0x82, 1, 1];
     const THERE: &[u8] = &[0x82, 2, 0x82, 2, 1];
     const GROUP: &[u8] = &[0x82, 3, 0x82, 0x18, 42, 1];
@@ -437,10 +439,10 @@ fn group_previous_node_is_harmless() {
     }
 }
 
-/// Of both versions, on a disk and without one: a stranger sends what has the identity of a neighbour's bundle, or that
-/// bundle itself, before the neighbour does.
 #[test]
 fn stranger_copy_is_no_loop_evidence() {
+    // In both versions, with and without a disk: a stranger sends a neighbour's bundle, or another with its
+    // identity, before the neighbour does.
     let with_disk = || Site::new();
     let in_memory = || Site::tuned(|config| config.keep_in(StoreKind::Memory, DataVolume(1 << 30)));
     let sites: [&dyn Fn() -> Site; 2] = [&with_disk, &in_memory];
@@ -474,9 +476,9 @@ fn stranger_copy_is_no_loop_evidence() {
     }
 }
 
-/// Its head is read as soon as it is there, long before the end.
 #[test]
 fn broken_long_head_reported_early() {
+    // The head is checked as soon as it is there, long before the end.
     let mut site = Site::new();
     let long = |sequence: u64| old(sequence).with(|b| b.payload = vec![7; 3_000_000]).wire();
     let mut broken = long(1);

@@ -1,5 +1,5 @@
-//! Where memory becomes scarce, what is arriving is copied out of the buffers it came in: once.
-//! One test: the allocator counts for the whole process.
+//! Arriving bundles under memory pressure: they are copied out of the read buffers, once. One test: the allocator
+//! counts for the whole process.
 
 mod line;
 
@@ -14,7 +14,7 @@ static MEMORY: PeakAlloc = PeakAlloc;
 
 const MIB: usize = 1 << 20;
 
-/// Bytes allocated at most while a node is told how scarce memory is, beyond those before.
+/// Most bytes allocated while a node learns of memory pressure, beyond those before.
 fn copied(line: &mut Line, pressure: Pressure) -> usize {
     let before = MEMORY.current_usage();
     MEMORY.reset_peak_usage();

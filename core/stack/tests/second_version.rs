@@ -1,5 +1,5 @@
-//! Whole nodes speak a second version of the bundle protocol, whose wire format shares nothing with
-//! BPv7: no part of a node but its codecs knows what a bundle looks like on the wire.
+//! Whole nodes with a second version of the bundle protocol, whose wire format shares nothing with BPv7: only its
+//! codecs know the encoding.
 
 #![allow(clippy::disallowed_types, reason = "the test and its codec, both `Send`, look at the same bundles")]
 
@@ -15,7 +15,7 @@ const LAYERS: [Layer; 2] = [Layer::TcpclV4, Layer::Ltp];
 /// Bundles as they came, byte for byte.
 type Wire = Arc<Mutex<Vec<Bytes>>>;
 
-/// BPv7 that keeps what it reads.
+/// BPv7 that records the bundles it reads.
 fn v7(config: &Config, wire: &Wire) -> Box<dyn Codec> {
     let codec = BpV7 { profile: config.node.profile, crc: config.node.crc, accel: config.accel, custody: None };
     let wire = wire.clone();

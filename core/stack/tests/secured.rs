@@ -29,7 +29,7 @@ fn secured_bundles_are_delivered_in_clear() {
             let mut line = line(service, [1, 1], disk);
             line.send(content(1, len));
             line.run(Duration::from_secs(20));
-            // What waits for its application lies enciphered, and is opened when that comes.
+            // Waiting deliveries lie encrypted, and are decrypted when their application registers.
             line.register(1);
             line.run(Duration::from_secs(20));
             assert!(line.delivered == [content(1, len)], "{service:?} {len} {disk}: {}", line.delivered.len());

@@ -105,7 +105,7 @@ fn send(line: &mut Line, from: usize, to: usize, payload: &[u8]) {
     };
     line.tell(from, Input::App(AppInput::Send { request: RequestId(0), bundle }));
 }
-/// Kills the relay and starts it anew.
+/// Kills the relay and restarts it.
 fn restart(line: &mut Line) {
     BOTH.into_iter().for_each(|node| line.kill(node));
     line.run(Duration::from_millis(10));
@@ -221,9 +221,9 @@ fn long_bundle_leaves_foreign_disk() {
     }
 }
 
-/// The relay dies again and again, both its shards at once: what it acknowledged arrives.
 #[test]
 fn acknowledged_bundles_survive_shard_crash() {
+    // The relay dies again and again, both its shards at once: acknowledged bundles arrive.
     for layer in [Layer::TcpclV4, Layer::Ltp] {
         for seed in 0..6u64 {
             let mut line = relay(layer);
@@ -258,7 +258,7 @@ fn full_foreign_link_holds_bundles() {
     assert!(line.delivered.len() < 20, "{} delivered", line.delivered.len());
     let status = line.node(FIRST).status(line.now);
     let link = status.links.iter().find(|link| link.name == "to-4").unwrap();
-    // 4 MiB are handed over at most, besides what the layer has taken.
+    // At most 4 MiB are handed over beyond those that the layer has taken (`OF_LINK` of a remote layer).
     assert!(link.in_flight <= 42 + 64 && link.queued > 50, "{} in flight, {} queued", link.in_flight, link.queued);
 }
 
@@ -282,9 +282,9 @@ fn removed_shared_link_returns_bundles() {
     assert_delivered(&mut line, vec![payload], true);
 }
 
-/// A bundle longer than any session, for another node and for this one: what came of it before is not sent again.
 #[test]
 fn long_bundle_survives_breaking_sessions() {
+    // A bundle longer than any session, for another node and for this one: parts received before are not sent again.
     for to in [NEAR, FIRST] {
         let mut line = relay_with(Layer::TcpclV4, |_, config| {
             for layer in &mut config.layers {
@@ -311,9 +311,9 @@ fn long_bundle_survives_breaking_sessions() {
     }
 }
 
-/// Heads that come in small segments, and no memory for them.
 #[test]
 fn head_without_room_is_refused() {
+    // Heads come in small segments, and no memory is left for them.
     let mut line = relay_with(Layer::TcpclV4, |_, config| {
         if let Some(shards) = &mut config.shards {
             shards.heads = Arc::new(HeadBudget::new(10));
@@ -336,9 +336,9 @@ fn head_without_room_is_refused() {
     assert!(line.delivered == [b"short".to_vec()]);
 }
 
-/// Its owner knows first that the neighbour is gone.
 #[test]
 fn bundle_for_lost_link_goes_later() {
+    // The owner learns first that the neighbour is gone.
     let mut line = relay(Layer::TcpclV4);
     let is_up = |line: &Line, node| {
         let status = line.node(node).status(line.now);
@@ -358,9 +358,9 @@ fn bundle_for_lost_link_goes_later() {
     assert_delivered(&mut line, vec![payload], false);
 }
 
-/// A burst crosses to the owner, whose layer takes no more before it is all there.
 #[test]
 fn waiting_bundles_leave_next_contact() {
+    // A burst crosses to the owner, whose layer takes no more before all of it is there.
     let contacts = "contact 1 2 +0..+900 rate 1 Gbit/s\ncontact 2 1 +0..+900 rate 1 Gbit/s\n\
         contact 2 4 +4..+6 rate 1 Gbit/s\ncontact 4 2 +0..+900 rate 1 Gbit/s\n\
         contact 2 4 +20..+900 rate 1 Gbit/s";
@@ -391,7 +391,7 @@ fn full_first_shard_loses_nothing() {
             config.node.store.capacity = DataVolume(6 << 20);
         }
     });
-    // Nobody takes what is for the node.
+    // No application takes bundles for the node.
     line.tell(FIRST, Input::App(AppInput::Unregister { registration: RegistrationId(1) }));
     let wanted: Vec<Vec<u8>> = (0..30).map(|n| content(n, 400_000).to_vec()).collect();
     wanted.iter().for_each(|payload| send(&mut line, FAR, FIRST, payload));
@@ -450,9 +450,9 @@ fn late_added_link_serves_both_shards() {
     }
 }
 
-/// RFC 9171 5.4 step 4, where the layer that sends a bundle is of another shard than the one that got it.
 #[test]
 fn bundle_waiting_in_shard_ages() {
+    // RFC 9171 5.4 step 4, with different shards for the receiving and the sending layer.
     for (layer, version, disk) in [Layer::TcpclV4, Layer::Ltp]
         .into_iter()
         .flat_map(|l| [(l, 7, false), (l, 6, false), (l, 7, true), (l, 6, true)])

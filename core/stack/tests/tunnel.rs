@@ -8,7 +8,7 @@ use farlink_stack::{Config, KeyRing, Secret, SecurityConfig, StoreKind, TunnelSe
 
 const LAYERS: [Layer; 2] = [Layer::TcpclV4, Layer::Ltp];
 
-/// A tunnel from the first node to the third for what goes to the fourth, of which the second knows nothing.
+/// A tunnel from the first node to the third for bundles to the fourth, which the second does not know.
 fn tunnel(custody: bool) -> impl Fn(usize, &mut Config) {
     move |node, config| {
         let id = |n| EndpointId::ipn(n, 0);
@@ -83,9 +83,9 @@ fn tunnel_signal_covers_many_bundles() {
     line.assert_empty();
 }
 
-/// The one around a bundle is in memory only: with this node it is gone, and the bundle inside goes again.
 #[test]
 fn tunnel_entry_crash_loses_nothing() {
+    // The outer bundle is in memory only: it is lost with this node, and the inner bundle is sent again.
     for custody in [false, true] {
         let mut line = Line::new(Layer::TcpclV4, 4, tunnel(custody));
         line.kill(1);
@@ -103,9 +103,9 @@ fn tunnel_entry_crash_loses_nothing() {
     }
 }
 
-/// The relay has bundles in memory only, and dies with them: custody brings them through all the same.
 #[test]
 fn custody_resends_relay_losses() {
+    // The relay has bundles in memory only, and dies with them: custody still brings them through.
     let all = tunnel(true);
     let mut line = Line::new(Layer::TcpclV4, 4, move |node, config| {
         all(node, config);
@@ -128,9 +128,9 @@ fn custody_resends_relay_losses() {
     line.assert_empty();
 }
 
-/// At every moment of the way: what was accepted is kept, and comes once.
 #[test]
 fn tunnel_exit_crash_loses_nothing() {
+    // The far end dies at any moment of the way: accepted bundles are kept, and delivered once.
     for custody in [false, true] {
         for after_us in (0..30).map(|step| step * 997) {
             let mut line = Line::new(Layer::TcpclV4, 4, tunnel(custody));
@@ -149,7 +149,7 @@ fn tunnel_exit_crash_loses_nothing() {
     }
 }
 
-/// The first node secures what is around its bundles, or does not; the far end wants it so.
+/// The first node secures its outer bundles, or does not; the far end requires it.
 fn secured(signs: bool, service: Service) -> Line {
     let all = tunnel(true);
     Line::new(Layer::TcpclV4, 4, move |node, config| {

@@ -111,7 +111,7 @@ struct World {
     delivered: Vec<Bytes>,
     /// Deliveries that are read from disk, and to whom.
     reading: BTreeMap<DeliveryId, RegistrationId>,
-    /// Of those, ones that the disk has no more.
+    /// Failed deliveries among those, whose bytes on disk were lost.
     unreadable: usize,
     sent: usize,
     events: Vec<(usize, Event)>,
@@ -304,7 +304,7 @@ impl World {
     }
 }
 
-/// What a network does to a rope: it arrives as one piece of memory.
+/// Copies a rope into one piece of memory, as a network does.
 fn flat(rope: &Payload) -> Payload {
     Payload::from(rope.to_bytes().expect("the wire carries bytes"))
 }
@@ -403,9 +403,9 @@ fn disk_damage_loses_one_bundle() {
     }
 }
 
-/// Short ones are read whole before they are handed on, long ones by their application.
 #[test]
 fn damaged_delivery_is_lost_alone() {
+    // Short deliveries are read whole before they are handed on, long ones by their application.
     for (len, read_by_application) in [(300_000, 0), (30_000_000, 1)] {
         let mut world = World::tuned(Layer::TcpclV4, StoreKind::Durable, Duration::from_millis(2), |config| {
             (config.node.limits.memory_bytes, config.node.store.spill_from) = (0, DataVolume(2 << 20));
@@ -426,9 +426,9 @@ fn damaged_delivery_is_lost_alone() {
     }
 }
 
-/// RFC 9174 6.1: who ends a session says so.
 #[test]
 fn shutdown_ends_sessions() {
+    // RFC 9174 6.1: a node ends a session by `SESS_TERM`.
     let mut world = World::new(Layer::TcpclV4, StoreKind::Durable, Duration::from_millis(2));
     world.run(Duration::from_secs(2));
     let sessions = world.peers.len();
@@ -476,7 +476,7 @@ fn stored_bundles_known_before_opening() {
     world.run(Duration::from_secs(3));
     world.stacks[1] = Stack::new(config(Layer::Ltp, 1, StoreKind::Durable, world.delay)).expect("right");
     world.pending.retain(|_, (node, _)| *node != 1);
-    // Its clock is behind what is stored: judged with the last bundle that was read back, not before it.
+    // The clock is behind the stored bundles: expiry is judged with the last one read back, not before.
     world.tell(1, Input::Clock(Clock { at: world.now, utc: Some(EPOCH), error_ms: 0 }));
     world.run(Duration::from_secs(1));
     let doubted = |(node, event): &(usize, Event)| *node == 1 && matches!(event, Event::ClockDoubted { .. });

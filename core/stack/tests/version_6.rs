@@ -1,5 +1,5 @@
-//! Whole nodes that speak versions 7 and 6 of the bundle protocol: what came in one leaves in it, over every layer, in
-//! pieces, after a restart; and reports about it are of its version too.
+//! Whole nodes that speak versions 7 and 6 of the bundle protocol: a bundle leaves in the version it came in, over
+//! every layer, in pieces, after a restart; and reports on it are of its version too.
 
 #![allow(clippy::disallowed_types, reason = "the test and its codecs, all `Send`, look at the same bundles")]
 
@@ -57,7 +57,7 @@ fn both_versions_cross_two_hops() {
 /// Bundles as they came, byte for byte.
 type Wire = Arc<Mutex<Vec<Bytes>>>;
 
-/// What a node reads in a version is kept, and may be changed.
+/// Codec that records the bytes a node reads, and may change them.
 fn heard<C: Codec + 'static>(codec: C, wire: &Wire, change: fn(Bytes) -> Bytes) -> Box<dyn Codec> {
     let wire = wire.clone();
     let read = move |codec: &C, rope: &Payload| -> Result<(BundleMeta, HopState), Malformed> {
@@ -227,9 +227,9 @@ fn report_matches_bundle_version() {
     }
 }
 
-/// Policies tell each other in the version that the node makes.
 #[test]
 fn v6_hellos_share_copies() {
+    // Hellos of policies are in the version that the node makes.
     for router in ["epidemic", "spray-and-wait"] {
         let wire = Wire::default();
         let ear = wire.clone();
@@ -293,9 +293,10 @@ fn forged_sequence_number_is_skipped() {
     line.assert_empty();
 }
 
-/// Each of two nodes takes the other for the way to a third. Version 6 has no hop count.
 #[test]
 fn routing_loop_slows_v6_bundles() {
+    // Each of two nodes takes the other for the way to a third. Version 6 has no hop count, so only backoff slows
+    // the loop.
     for layer in LAYERS {
         for (numbers, clock) in [(true, true), (true, false), (false, true), (false, false)] {
             let speak = Box::new(move |_: usize, config: &Config| -> Vec<Box<dyn Codec>> {

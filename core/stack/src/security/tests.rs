@@ -1,4 +1,4 @@
-//! What rules do to bundles that are made, pass and arrive.
+//! Effects of rules on bundles that are made, pass and arrive.
 
 use super::*;
 use alloc::string::String;
@@ -184,7 +184,8 @@ fn encrypted_payload_needs_no_hash() {
     assert_eq!(blocks(&meta).iter().filter(|kind| matches!(kind, 11 | 12)).count(), 1, "RFC 9172 3.9");
     let arrived = arrives(&mut end, &meta);
     assert_eq!((arrived.duties.security(), opened(&end, &arrived)), (None, Ok(b"hello".to_vec())));
-    // A node on the way without the key cannot judge: where it is to see a hash, that there is a cipher is none.
+    // A node on the way without the key sees only a cipher. Where its rule requires a hash, the cipher does not
+    // count as one.
     let seen = |required| {
         let mut relay = node(2, vec![Rule { required, ..rule(Verifier, Integrity, "mac") }]);
         arrives(&mut relay, &meta).duties.security()
@@ -275,7 +276,7 @@ fn keys_rotate_without_a_bundle_lost() {
     let mut later = receiver(vec![secret("cipher", 3)]);
     assert_eq!(arrives(&mut later, &new).duties.security(), None);
     assert_eq!(arrives(&mut later, &old).duties.security(), Some(DeleteReason::FailedSecurity));
-    // The rule says which key it is: no other that is here is tried.
+    // The rule names its key: another key that the node has is not tried.
     let others = Rule { targets: vec![193], ..rule(Acceptor, Confidentiality, "other") };
     let keys = vec![secret("cipher", 3), secret("other", 2)];
     let mut both_rules = node_with(3, vec![rule(Acceptor, Confidentiality, "cipher"), others], keys);
@@ -348,7 +349,7 @@ fn hash_block_splits_at_encrypted_target() {
         let arrived = arrives(&mut end, &passed);
         assert_eq!((arrived.duties.security(), opened(&end, &arrived)), (None, Ok(b"hello".to_vec())));
     }
-    // What covers the number of its block holds in no other.
+    // The hash covers the number of its block, so it does not verify in a block with another number.
     let judged = arrives(&mut gateway, &signed_together(&hello(), 7));
     assert_eq!(judged.duties.security(), Some(DeleteReason::ConflictingSecurity));
 }
@@ -574,7 +575,7 @@ fn mutated_secured_bundles_are_rejected() {
             let Ok((changed, _)) = v7::read(&Payload::from(bytes), Profile::Permissive, &Accel::default()) else {
                 continue;
             };
-            // Another source or destination may be nobody's business here.
+            // A changed source or destination may leave no rule for the bundle.
             if wishes(&end.rules, &end.node_ids, &changed, false).is_empty() {
                 continue;
             }
@@ -677,10 +678,10 @@ fn unrelated_encrypted_hash_stays() {
     }
 }
 
-/// RFC 9172 3.6: a target is a block of the bundle.
 /// Keeps 9172-3.6-5.
 #[test]
 fn operation_beside_missing_target_is_rejected() {
+    // RFC 9172 3.6: a target is a block of the bundle.
     let missing = Some(DeleteReason::FailedSecurity);
     let astray = |meta: &BundleMeta, kind| {
         by_hand(meta, |bundle| {
@@ -710,10 +711,10 @@ fn operation_beside_missing_target_is_rejected() {
     }
 }
 
-/// What cannot be checked is not checked: that a block says it enciphers is no hash.
 /// Keeps 9172-3.9-7, 9172-5.1.2-6.
 #[test]
 fn unknown_cipher_is_no_hash() {
+    // Without the key a cipher cannot be checked, so a block that claims to encrypt does not count as a hash.
     let mut signer = node(1, vec![rule(Source, Integrity, "mac")]);
     let signed = signer.protect(hello()).unwrap();
     let mut relay = node(2, vec![rule(Verifier, Integrity, "mac")]);
@@ -735,10 +736,10 @@ fn unknown_cipher_is_no_hash() {
     assert_eq!(arrives(&mut relay, &signed).duties.security(), None);
 }
 
-/// RFC 9172 5.2: of a fragment nothing can be checked.
 /// Keeps 9172-5.1.2-6.
 #[test]
 fn verifier_passes_fragments_by_rule() {
+    // RFC 9172 5.2: nothing can be checked in a fragment.
     let fragment = |meta: &BundleMeta| BundleMeta {
         rare: Some(Box::new(farlink_base::Rare {
             fragment: Some(farlink_base::FragmentInfo { offset: 0, total: meta.payload.len() }),
@@ -801,10 +802,10 @@ fn hash_of_two_targets_encrypted_once() {
     assert_eq!((arrived.duties.security(), opened(&end, &arrived)), (None, Ok(b"hello".to_vec())));
 }
 
-/// RFC 9173 4.8.1.
 /// Keeps 9173-4.8.1-2.
 #[test]
 fn enciphered_hash_block_keeps_no_crc() {
+    // RFC 9173 4.8.1: a block loses its CRC when it is encrypted.
     let signed = by_hand(&node(1, vec![rule(Source, Integrity, "mac")]).protect(hello()).unwrap(), |bundle| {
         let bib = bundle.extensions.iter().find(|block| block.kind == INTEGRITY).unwrap().number;
         bpsec::add_crc(bundle, bib, CrcType::Crc32c);
@@ -816,10 +817,11 @@ fn enciphered_hash_block_keeps_no_crc() {
     assert_eq!((passed.duties.security(), &crcs[..]), (None, &[CrcType::None][..]));
 }
 
-/// RFC 9173 3.8.1, 4.8.1: who knows all but the seed cannot tell the keys of single blocks.
 /// Keeps 9173-3.8.1-2, 9173-4.8.1-3.
 #[test]
 fn block_keys_depend_on_whole_seed() {
+    // RFC 9173 3.8.1, 4.8.1: all inputs but the seed are known to others, so the seed alone must make the keys
+    // secret.
     let sealed = |seed: [u8; 32], service| {
         let told = SecurityConfig {
             rules: vec![Rule { wrap: true, ..rule(Source, service, "cipher") }],
@@ -911,10 +913,10 @@ fn failed_target_removes_hash_block() {
     assert_eq!((verified, failed), (1, 1));
 }
 
-/// RFC 9173 3.8.2, 4.8.2.
 /// Keeps 9173-3.8.2-9, 9173-4.8.2-11.
 #[test]
 fn last_operation_restores_payload_crc() {
+    // RFC 9173 3.8.2, 4.8.2: the CRC returns once no other operation protects the payload.
     let signed = node(1, vec![rule(Source, Integrity, "mac")]).protect(hello()).unwrap();
     let mut border = node(2, vec![rule(Acceptor, Integrity, "mac")]);
     assert_eq!((signed.tail_len, arrives(&mut border, &signed).tail_len), (1, 6));
@@ -955,10 +957,10 @@ fn repeated_hash_behind_target_rejected() {
     }
 }
 
-/// In whichever order the blocks are deciphered.
 /// Keeps 9172-5.1.1-8, 9172-5.1.1-10.
 #[test]
 fn encrypted_hash_survives_other_failure() {
+    // Blocks may be decrypted in either order.
     for targets in [[PAYLOAD, 200], [200, PAYLOAD]] {
         let cipher = Rule { targets: targets.to_vec(), ..rule(Source, Confidentiality, "cipher") };
         let sealed = arrives(&mut node(2, vec![cipher]), &signed_with_extra(&hello()));

@@ -1,4 +1,4 @@
-//! What crosses between desk and stand-in: every answer once, to whom it is for; accounts that end; bounds.
+//! Messages between desk and remote layer: every answer once, to its addressee; accounts that end; bounds.
 
 use super::desk::{Desk, Part};
 use super::elsewhere::{Do, Elsewhere};
@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use farlink_base::layer::{Input, Output, SendId, Ticket};
 use farlink_base::{BundleMeta, EndpointId, Facts, LinkId, NodeId, Payload, Priority, Rare, Refusal};
 
-/// What a stand-in says and does when the owner says something.
+/// Actions of a remote layer after messages of the owner.
 fn heard(home: &mut Elsewhere, said: impl IntoIterator<Item = Across>) -> Vec<Do> {
     let mut out = Vec::new();
     said.into_iter().for_each(|said| home.hear(said, &mut out));
@@ -43,7 +43,7 @@ fn late_shard_gets_link_state() {
         panic!("{out:?}")
     };
     assert_eq!(claimed.as_deref(), Some("ipn:9.0"));
-    // Of one that came and went nothing is told but that it takes nothing.
+    // A neighbour that came and went leaves only `ready: false` to repeat.
     told(&mut owner, ready(false));
     told(&mut owner, Output::PeerDown { link: LINK });
     let mut later = Elsewhere::new(1, [LINK].into_iter());
@@ -106,7 +106,7 @@ fn layer_bound_starves_no_link() {
         };
         out.iter().filter_map(ready).collect()
     };
-    // Half of what a link may have, for each of sixteen: so much may the layer.
+    // Half of a link's bound, for each of sixteen links, reaches the bound of the layer.
     let mut last = Vec::new();
     for link in 0..16 {
         assert!(told(&last).is_empty());
@@ -121,7 +121,7 @@ fn layer_bound_starves_no_link() {
     }
     let all = told(&taken(&mut home, LinkId(8)));
     assert!(all.contains(&(17, true)) && all.contains(&(15, true)) && !all.contains(&(3, true)), "{all:?}");
-    // A link that goes takes its part along, and what is said of it later does not count.
+    // A removed link frees its share, and later reports about it do not count.
     for link in 9..16 {
         home.tell(Input::RemoveLink { link: LinkId(link) }, &mut Vec::new());
         assert!(taken(&mut home, LinkId(link)).is_empty());
@@ -298,9 +298,9 @@ fn inbound_neighbour_announced_in_any_order() {
     }
 }
 
-/// Before it is introduced, too.
 #[test]
 fn ready_neighbour_gets_bundles_early() {
+    // A neighbour may be ready before `PeerUp` introduces it.
     let link = LinkId(LinkId::DYNAMIC | 5);
     let (mut owner, mut home) = (desk(1), Elsewhere::new(1, core::iter::empty()));
     assert_eq!(told(&mut owner, Output::Ready { link, ready: true }).len(), 2);
@@ -403,9 +403,9 @@ fn indivisible_config_is_refused() {
     }
 }
 
-/// Layers of two shards: what strangers begin at one and never end takes nothing from neighbours at the other.
 #[test]
 fn shards_share_head_budget() {
+    // Layers of two shards: incomplete heads of strangers at one take nothing from neighbours at the other.
     let heads = alloc::sync::Arc::new(super::HeadBudget::new(1000));
     let new = |own| {
         let shard = super::ShardConfig { heads: heads.clone(), ..super::ShardConfig::new(own, 3, Vec::new()) };
@@ -428,9 +428,9 @@ fn aborted(ticket: u64) -> Output {
     Output::OfferAborted { ticket: Ticket(ticket) }
 }
 
-/// A byte of a bundle keeps no more memory than it holds, whatever buffer it came in.
 #[test]
 fn undecided_head_owns_its_bytes() {
+    // A byte of a bundle keeps no more memory than it holds, whatever buffer it came in.
     let mut desk = desk(1);
     let buffer = alloc::vec![7; 1 << 20];
     let buffer = farlink_base::Payload::from(buffer);

@@ -1,4 +1,4 @@
-//! Desk and stand-in, call by call: what crosses while the other side has changed its mind.
+//! Desk and remote layer, call by call, with messages that cross while the other side has changed its state.
 
 use super::desk::{Desk, Part};
 use super::elsewhere::{Do, Elsewhere};
@@ -22,7 +22,7 @@ pub(super) fn send(id: u64, len: usize) -> Input {
 pub(super) fn ready(ready: bool) -> Output {
     Output::Ready { link: LINK, ready }
 }
-/// What is said, in short.
+/// Short name of a message.
 fn short(said: &Across) -> &'static str {
     match said {
         Across::Input(Input::Send { .. }) => "send",
@@ -128,7 +128,7 @@ fn unsendable_bundle_returns_its_room() {
         }
         let back: Vec<_> = out.iter().filter(|(to, _)| *to == 2).map(|(_, what)| short(what)).collect();
         assert_eq!(back[..2], ["taken", "failed"], "{how}");
-        // What was on its way here meanwhile, too.
+        // Bundles that were under way to the removed link fail, too.
         assert_eq!(take(&mut desk, 2, send(2, 10)), (false, Vec::from(["taken", "failed"])), "{how}");
         told(&mut desk, ready(true));
         assert!(next(&mut desk, 0).is_none(), "{how}: nothing is left");
@@ -218,7 +218,7 @@ fn refused_offer_number_is_reusable() {
     home.tell(Input::Refused { ticket: TICKET, reason: Refusal::NoResources }, &mut Vec::new());
     assert_eq!(said(&mut home, Across::Output(part(true))), 0);
     assert_eq!(said(&mut home, Across::Output(part(true))), 1, "another bundle");
-    // An abandoned one is told once.
+    // An abandoned offer is reported once.
     home.tell(Input::Accepted { ticket: TICKET }, &mut Vec::new());
     said(&mut home, Across::Output(part(false)));
     assert_eq!(said(&mut home, Across::Output(Output::OfferAborted { ticket: TICKET })), 1);

@@ -1,5 +1,5 @@
-//! Nodes in a row, in virtual time, each on a disk of its own. Nodes can be killed and started anew,
-//! and what each of them holds in memory can be counted.
+//! Nodes in a row, in virtual time, each on a disk of its own. Nodes can be killed and restarted, and the memory of
+//! each can be measured.
 #![allow(dead_code, reason = "each test file uses another part")]
 
 use farlink_base::layer::{DatagramBatch, Destination};
@@ -21,7 +21,7 @@ pub type Meter = fn() -> usize;
 /// Which versions of the bundle protocol each node speaks; none named: the stack's own.
 pub type Speak = Box<dyn Fn(usize, &Config) -> Vec<Box<dyn Codec>>>;
 
-/// What each node has in memory: by how much the process grew or shrank with what was done for it.
+/// Memory of each node: growth and shrinkage of the process during the node's steps.
 #[derive(Default)]
 struct Memory {
     meter: Option<Meter>,
@@ -131,7 +131,7 @@ enum Happening {
     Tell(Input),
     /// Bytes come to the end of a stream.
     Bytes(StreamId, Payload),
-    /// A stream says how much it takes.
+    /// A stream reports room for more bytes.
     Room(StreamId),
 }
 
@@ -141,14 +141,14 @@ struct End {
     /// Bytes written that the other end has not read.
     unread: u64,
     paused: bool,
-    /// What came while reading was paused.
+    /// Bytes that came while reading was paused.
     waiting: VecDeque<Payload>,
 }
 
 /// The request of [`Line::spool`].
 pub const SPOOLED: RequestId = RequestId(9);
 
-/// The nodes and what is under way between them.
+/// The nodes and all data under way between them.
 pub struct Line {
     pub now: Instant,
     layer: Layer,
@@ -161,7 +161,7 @@ pub struct Line {
     order: u64,
     ends: BTreeMap<(usize, StreamId), End>,
     pub delivered: Vec<Bytes>,
-    /// Deliveries that are read part by part: what is still to be asked for, and what came.
+    /// Deliveries that are read part by part: the rest still to be asked for, and the parts read.
     joining: BTreeMap<(usize, DeliveryId), (RegistrationId, Payload, Payload)>,
     pub accepted: usize,
     pub refused: Vec<Refusal>,
@@ -179,12 +179,12 @@ pub struct Line {
     pub deaf: Option<usize>,
     /// Bytes read of streams whose writers want to know.
     confirmed: BTreeMap<(usize, StreamId), u64>,
-    /// Streams asked for.
+    /// Number of streams asked for.
     pub connects: usize,
     /// The first of those nodes that are shards of one, and the layer that each node's streams are of.
     pub shards: usize,
     layers: Vec<LayerId>,
-    /// What shards told each other.
+    /// Number of messages between shards.
     pub crossed: usize,
     memory: Memory,
     out: Vec<Output>,
@@ -196,7 +196,7 @@ fn address(node: usize) -> SocketAddr {
 pub fn content(seed: u64, len: usize) -> Bytes {
     Payload::fill(seed, len as u64).to_bytes().expect("a pattern has bytes")
 }
-/// What a network does to a rope: it arrives as one piece of memory.
+/// Copies a rope into one piece of memory, as a network does.
 fn flat(rope: &Payload) -> Payload {
     let mut bytes = vec![0; rope.len() as usize];
     assert_eq!(rope.copy_to(0, &mut bytes), bytes.len(), "the wire carries bytes");
@@ -207,7 +207,7 @@ impl Line {
     pub fn new(layer: Layer, count: usize, tune: impl Fn(usize, &mut Config) + 'static) -> Line {
         Line::metered(None, layer, count, tune)
     }
-    /// Nodes that speak what `speak` says.
+    /// Nodes with the codecs that `speak` makes.
     pub fn speaking(layer: Layer, count: usize, tune: impl Fn(usize, &mut Config) + 'static, speak: Speak) -> Line {
         Line::with(None, layer, count, tune, Some(speak))
     }
@@ -294,7 +294,7 @@ impl Line {
             }
         }
     }
-    /// All streams break: what is under way on them is lost.
+    /// Breaks all streams; data under way on them is lost.
     pub fn break_streams(&mut self) {
         for ((node, stream), _) in std::mem::take(&mut self.ends) {
             let closed = socket::Input::Closed { stream, error: true };
@@ -304,11 +304,11 @@ impl Line {
     pub fn node(&self, node: usize) -> &Stack {
         self.nodes[node].as_ref().expect("it runs")
     }
-    /// Bytes a node holds, what is under way to it included.
+    /// Bytes that a node holds, data under way to it included.
     pub fn held(&self, node: usize) -> i64 {
         self.memory.held[node] as i64
     }
-    /// Most bytes a node held, what was under way to it included.
+    /// Most bytes that a node held, data under way to it included.
     pub fn most_held(&self, node: usize) -> u64 {
         self.memory.most[node].max(0) as u64
     }
@@ -453,7 +453,7 @@ impl Line {
             }
             Output::Spooled { bytes, .. } => self.spooled -= bytes,
             Output::App(AppOutput::Deliver { registration, delivery, bundle }) => {
-                // A copy: what the node allocated it gives back.
+                // The copy frees the node's own buffer, so that the meter sees it go.
                 self.delivered.push(flat(&bundle.payload).to_bytes().expect("payloads are delivered in memory"));
                 self.memory.of(node, || drop(bundle));
                 let done = AppInput::DeliveryDone { registration, delivery, taken: true };
@@ -534,7 +534,7 @@ impl Line {
             }
         }
     }
-    /// Goes on until `until` says so, for `duration` at most; whether it said so.
+    /// Runs until `until` holds, for `duration` at most; returns whether it held.
     pub fn run_until(&mut self, duration: Duration, until: impl Fn(&Line) -> bool) -> bool {
         let end = self.now + duration;
         while !until(self) {
@@ -576,8 +576,8 @@ impl Line {
     pub fn send(&mut self, payload: Bytes) {
         self.send_from(0, payload);
     }
-    /// The first node sends to the last what goes to disk as it comes: `more` bytes of it at once, as long as less than
-    /// `window` are on their way there.
+    /// Sends a payload from the first node to the last that goes to disk as it comes: `more` bytes at once, as long
+    /// as less than `window` are on their way there.
     pub fn spool(&mut self, payload: &Bytes, more: usize, window: u64) {
         let (source, mut at) = (NodeId::ipn(1), 0);
         while at + more < payload.len() && self.refused.is_empty() {

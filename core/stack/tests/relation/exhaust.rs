@@ -1,8 +1,8 @@
-//! All orders of a few events in a small world. Layer by layer: each history of one event more is run from its beginning
-//! by the real engine; the state it comes to is written out whole, and one that was met before is not gone on from. At
-//! each new state, the world is let run until nothing is due, and what was promised is checked.
+//! All orders of a few events in a small world. Layer by layer: each history of one event more is run from its
+//! beginning by the real engine; the state it comes to is written out whole, and a state reached before is not
+//! continued. At each new state, the world runs until nothing is due, and the promises are checked.
 //!
-//! What may happen only so often ([`Bounds`]) is counted, and the counts are part of the state.
+//! Events that may happen only so often ([`Bounds`]) are counted, and the counts are part of the state.
 
 #![allow(
     clippy::disallowed_types,
@@ -57,7 +57,7 @@ impl Bounds {
     }
 }
 
-/// A search.
+/// Parameters of a search.
 #[derive(Clone, Debug)]
 pub struct Search {
     pub setup: Setup,
@@ -69,7 +69,7 @@ pub struct Search {
     pub jobs: usize,
     /// Goes on after a violation.
     pub all: bool,
-    /// Says how far it is.
+    /// Whether progress is printed.
     pub progress: bool,
 }
 
@@ -84,7 +84,7 @@ struct Prefix {
 #[derive(Clone, Copy)]
 struct State {
     prefix: Prefix,
-    /// Places in the alphabet of what can happen.
+    /// Enabled events, as bits by place in the alphabet.
     enabled: u128,
     /// Histories of this length that come to it.
     orders: u64,
@@ -95,7 +95,7 @@ struct State {
 pub struct Report {
     /// Different states by number of events, the beginning first.
     pub states: Vec<usize>,
-    /// Histories run.
+    /// Number of histories run.
     pub runs: u64,
     /// Runs that reached a state that was known.
     pub merged: u64,
@@ -117,7 +117,7 @@ impl Report {
     }
 }
 
-/// Says which history it was, where the engine panics.
+/// Prints the history if the engine panics.
 struct Telling<'a>(&'a Search, Prefix);
 impl Drop for Telling<'_> {
     fn drop(&mut self) {
@@ -191,7 +191,7 @@ impl Search {
         }
         enabled
     }
-    /// The state after a history: all of the world, and how often what is bounded happened.
+    /// The state after a history: all of the world, and the counts of bounded events.
     fn key(&self, alphabet: &[Step], prefix: Prefix, world: &World, text: &mut String) -> u128 {
         let mut counts = [0u128; 6];
         for step in self.steps(alphabet, prefix) {
@@ -210,7 +210,7 @@ impl Search {
         world.digest(text) ^ (counts << 64 | counts).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835)
     }
 
-    /// Runs all histories.
+    /// Runs all histories within the bounds.
     pub fn run(&self) -> Report {
         let begun = Instant::now();
         let alphabet = self.alphabet();

@@ -17,7 +17,7 @@ pub struct Setup {
     pub version: u8,
     /// The last link is UDPCL with datagrams too short for a bundle, so that bundles cross it as fragments.
     pub narrow: bool,
-    /// A crash is a power cut that may keep parts of what was not synced, instead of nothing of it.
+    /// A crash is a power cut that may keep parts of unsynced data, instead of none.
     pub power: bool,
 }
 
@@ -37,7 +37,7 @@ impl Setup {
     }
 }
 
-/// One event.
+/// One event of a history.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Step {
     /// An application sends honest bundle `bundle`: even ones go from the first node to the last, odd ones back.
@@ -58,7 +58,7 @@ pub enum Step {
     Crash { node: u8 },
     /// The link between nodes `link` and `link + 1` goes down.
     Down { link: u8 },
-    /// That link comes up.
+    /// The same link comes up.
     Up { link: u8 },
     /// Time passes until the next timer of a node.
     Wait,
@@ -175,7 +175,7 @@ impl History {
         }
     }
 
-    /// Reads what [`fmt::Display`] writes.
+    /// Parses the format of [`fmt::Display`].
     pub fn parse(text: &str) -> Option<History> {
         let mut words = text.split_whitespace();
         let mut number = |name: &str| {

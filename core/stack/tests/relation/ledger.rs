@@ -1,4 +1,4 @@
-//! Knowledge of a run from outside: what was sent and acknowledged, what was delivered; and the promises about it.
+//! Knowledge of a run from outside: bundles sent, acknowledged and delivered; and the promises about them.
 
 use super::forgery::{Honest, LENGTH, STRANGE};
 use farlink_base::{BundleId, Bytes};
@@ -17,7 +17,7 @@ pub enum Violation {
     Endless,
 }
 impl Violation {
-    /// Its sort alone.
+    /// Number of the variant.
     pub fn kind(&self) -> u8 {
         match self {
             Violation::Lost { .. } => 0,
@@ -40,13 +40,13 @@ impl fmt::Display for Violation {
     }
 }
 
-/// One honest bundle.
+/// One honest bundle that was sent.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sent {
     pub honest: Honest,
     /// The number its sender's node gave it.
     pub id: Option<BundleId>,
-    /// Whether its sender was told that it is kept.
+    /// Whether its sender learnt that it is kept.
     pub acknowledged: bool,
     /// Whether something happened that may lose it by right: see [`super::world::World`].
     pub excused: bool,
@@ -85,7 +85,7 @@ impl Ledger {
         }
         if known { Ok(()) } else { Err(Violation::Mixed { node, payload: runs(payload) }) }
     }
-    /// All that happened so far may lose what was sent so far.
+    /// Excuses the loss of all bundles sent so far.
     pub fn excuse(&mut self) {
         self.sent.iter_mut().flatten().for_each(|sent| sent.excused = true);
     }

@@ -1,7 +1,7 @@
-//! The world of a history: stacks, their disks, and what is under way between them. Nothing moves but by a step.
+//! The world of a history: stacks, their disks, and data under way between them. Only a step changes anything.
 //!
-//! What may lose an acknowledged bundle by right excuses all bundles sent so far: a crash of any node whose store is in
-//! memory, and on a UDPCL link, which confirms nothing, a crash, a loss or a link that goes down.
+//! Events that may lose an acknowledged bundle by right excuse all bundles sent so far: a crash of any node whose
+//! store is in memory, and on a UDPCL link, which confirms nothing, a crash, a loss or a link that goes down.
 
 use super::forgery::{Honest, LENGTH, STRANGE, forge};
 use super::history::{Setup, Step};
@@ -192,7 +192,7 @@ impl World {
         let now = self.now;
         let stack = &mut self.nodes[usize::from(node)];
         stack.handle(now, input, &mut out);
-        // What an input left over is done before the next one.
+        // Finish the follow-up work of an input before the next one.
         let mut turns = 0;
         while self.nodes[usize::from(node)].next_timeout().is_some_and(|at| at <= now) && turns < 100 {
             self.nodes[usize::from(node)].handle(now, Input::Wake, &mut out);
@@ -252,7 +252,7 @@ impl World {
             Step::Send { bundle } => self.send(bundle),
             Step::Forge { bundle, alteration, node } if usize::from(node) < self.setup.nodes => {
                 let honest = self.honest(bundle);
-                // What it sends whole may be cut on the way.
+                // The stranger may cut a whole bundle on the way.
                 let cut = alteration.cut().unwrap_or(0..LENGTH as u64);
                 let byte = if alteration.is_true() { honest.payload[0] } else { STRANGE };
                 for start in [0, LENGTH as u64 / 2].into_iter().filter(|start| cut.contains(start)) {
@@ -310,7 +310,7 @@ impl World {
         write!(text, "{self:?}").expect("a string takes it");
         hash128(&[text.as_bytes()])
     }
-    /// Outcome: deliveries, acknowledgments and what is held.
+    /// Outcome: deliveries, acknowledgments, and bundles held.
     pub fn outcome(&self) -> String {
         let sent = self.ledger.sent.iter().flatten();
         let sent: Vec<_> = sent.map(|sent| (sent.acknowledged, sent.excused, sent.delivered)).collect();
@@ -416,7 +416,7 @@ impl World {
             true => self.disks[at].power_cut(&outstanding, &mut self.rng),
             false => self.disks[at].killed(),
         };
-        // What was not acknowledged is not promised.
+        // Unacknowledged bundles carry no promise.
         let own = EndpointId::ipn(u64::from(node) + 1, 1);
         for sent in self.ledger.sent.iter_mut().flatten().filter(|sent| sent.honest.source == own) {
             sent.excused |= !sent.acknowledged;
@@ -431,7 +431,7 @@ impl World {
             }
         }
         self.tickets.retain(|(receiver, _), _| *receiver != node);
-        // A restart takes longer than a creation timestamp tells apart, of a node that keeps no counter.
+        // A restart takes longer than the resolution of a creation timestamp, for a node that keeps no counter.
         self.now += Duration::from_secs(1);
         self.nodes[at] = self.stack(node);
         self.begin(node);
@@ -442,7 +442,7 @@ impl World {
             }
         }
     }
-    /// A node loses its neighbour: what it was sending there failed, as far as it knows.
+    /// Ends a node's session with a neighbour: transmissions to it fail, as far as the node knows.
     fn interrupt(&mut self, node: u8, peer: u8) {
         let mut failed: Vec<SendId> = Vec::new();
         for packet in self.packets.remove(&(node, peer)).into_iter().flatten() {
@@ -482,7 +482,7 @@ impl World {
     fn next_within(&self, within: Duration) -> Option<Instant> {
         self.nodes.iter().filter_map(Stack::next_timeout).min().filter(|at| *at <= self.now + within)
     }
-    /// Goes on to the next timer within this time; false: there is none.
+    /// Advances to the next timer within this time; returns false if no timer is set.
     fn wait(&mut self, within: Duration) -> bool {
         let Some(next) = self.next_within(within) else { return false };
         self.now = self.now.max(next);
@@ -494,10 +494,10 @@ impl World {
         true
     }
 
-    /// Lets all that is under way arrive, with all links up, and checks what was promised.
+    /// Lets all data under way arrive, with all links up, and checks the promises.
     ///
     /// # Errors
-    /// The first promise that was broken.
+    /// The first broken promise.
     pub fn drain(&mut self) -> Result<(), Violation> {
         for link in 0..self.setup.nodes - 1 {
             self.carrier(link, true);

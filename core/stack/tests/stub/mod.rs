@@ -21,11 +21,11 @@ pub const VERSION: u8 = 2;
 /// Hops as whole bundles that came were read.
 pub type Seen = Arc<Mutex<Vec<HopState>>>;
 
-/// The version; tells what it reads.
+/// The stub version; records the bundles it reads.
 #[derive(Default, Debug)]
 pub struct Stub(pub Seen);
 
-/// What a head says: the bundle, its payload a stand-in, and its hop.
+/// Encodes a head: the bundle with the length of its payload, and its hop state.
 fn put(bundle: &BundleMeta, hop: &HopState, fragment: Option<FragmentInfo>, len: u64) -> Vec<u8> {
     let mut fields = Vec::new();
     let mut field = |bytes: &[u8]| {

@@ -156,6 +156,8 @@ impl Arrival {
     /// Looks for its head, ever more rarely, so that parts of a byte each cost no more than others.
     fn look(&mut self, open: Open<'_>) -> Result<Option<Box<(BundleMeta, HopState)>>, Malformed> {
         let len = self.rest.len();
+        // Each look parses from the beginning again. Doubling the length between looks keeps the cost linear, even
+        // if parts are of a byte each.
         if self.opened.is_some() || len < self.look {
             return Ok(None);
         }
@@ -276,6 +278,8 @@ impl Arrivals {
         if !(Bounds { memory: most, ..self.bounds }).takes(end) {
             return self.refuse(token, Refusal::TooLarge, out);
         }
+        // A bundle that already goes to disk may exceed the bound by one part: refusing it now would waste the bytes
+        // that came.
         let more = if arrival.spills.is_empty() { part.len() } else { 0 };
         let full = memory + more > self.bounds.memory;
         if full || stranger && strange + more > most {
@@ -283,6 +287,8 @@ impl Arrivals {
         }
         self.memory += part.len();
         self.strange += if stranger { part.len() } else { 0 };
+        // Before the first spill nothing has passed yet: all bytes are still in `rest`, and pass when that spill
+        // begins.
         if let Some(opened) = arrival.opened.as_mut().filter(|_| !arrival.spills.is_empty()) {
             opened.watch.pass(&part);
             if let Some(pieces) = &mut arrival.pieces {
@@ -320,6 +326,7 @@ impl Arrivals {
             if arrival.rest.len() < HEAD && !arrival.ended {
                 return;
             }
+            // All bytes so far pass at once; later parts pass as they come.
             watch.pass(&arrival.rest);
             if let Some(pieces) = &mut arrival.pieces {
                 pieces.pass(&arrival.rest, cut);
@@ -335,6 +342,7 @@ impl Arrivals {
         let mut flying: u64 = arrival.flying.iter().map(|(_, len)| len).sum();
         while let Some(spill) = arrival.spills.last().copied() {
             let at = arrival.rope.len() + flying;
+            // A spill ends where a kept piece ends, because the store keeps or drops a spill as a whole.
             let until_end = arrival.pieces.as_ref().and_then(|pieces| pieces.until_end(at));
             let len = until_end.map_or(block, |len| len.clamp(1, block));
             if arrival.rest.len() < len + TAIL {
@@ -351,6 +359,8 @@ impl Arrivals {
                 self.next_spill += 1;
             }
         }
+        // The peer is faster than the disk. The memory bound alone would refuse the bundle, so hold the peer back
+        // before.
         if flying > HOLD_FROM * block && !arrival.ended && !core::mem::replace(&mut arrival.held, true) {
             out.push(Do::Hold(token));
         }
@@ -376,6 +386,7 @@ impl Arrivals {
             let link = arrival.link;
             out.extend(pieces.complete(&arrival.rope).into_iter().map(|kept| Do::Piece(token, link, Box::new(kept))));
         }
+        // Resume at half of the bound, so that the layer is not held and resumed with every block.
         let few = arrival.flying() <= HOLD_FROM * self.bounds.block() / 2;
         if few && core::mem::take(&mut arrival.held) && !arrival.ended {
             out.push(Do::Resume(token));
@@ -390,8 +401,10 @@ impl Arrivals {
         let Some(mut arrival) = self.close(token) else { return };
         arrival.rope.append(arrival.rest);
         let (link, rope, known) = (arrival.link, arrival.rope, arrival.said || !arrival.spills.is_empty());
+        // A digest computed on arrival spares the agent a read of the payload from disk.
         let digest = arrival.opened.as_ref().map_or(0, |opened| opened.watch.digest());
         if let Some(opened) = arrival.opened.filter(|_| !arrival.spills.is_empty())
+            // Bytes on disk were never parsed as a whole: only the watch can vouch for their check sums.
             && let Err(error) = opened.watch.finish(&rope)
         {
             out.extend(arrival.spills.into_iter().map(|spill| Do::DropSpill { spill }));
@@ -427,6 +440,7 @@ impl Arrivals {
     }
     fn refuse(&mut self, token: OfferToken, reason: Refusal, out: &mut Vec<Do>) {
         if let Some(arrival) = self.drop(token, out) {
+            // The agent reserved room for a bundle it knows of, and must release it.
             out.extend(arrival.is_known().then_some(Do::Abandoned(token)));
             out.push(Do::Refuse(token, reason));
         }

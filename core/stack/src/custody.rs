@@ -49,6 +49,7 @@ pub(crate) fn answer_of(succeeded: bool, reason: u8) -> Answer {
         return Answer::Taken;
     }
     let known = REASONS.iter().find(|(_, code)| *code == (false, reason));
+    // An unknown reason is a refusal: custody must not be released by a code that nobody understands.
     known.map_or(Answer::Refused, |(answer, _)| *answer)
 }
 
@@ -106,6 +107,7 @@ pub(crate) fn v7_signal(signal: &Signal, codes: &v7::CustodyCodes) -> Option<Byt
             sequence => Counter::Number(*sequence),
         };
         let run = NumberRun { first: *first, last: *last };
+        // Neighbouring runs of one counter share a sequence; the order of runs stays.
         match of.last_mut().filter(|before| before.counter == counter) {
             Some(same) => same.runs.push(run),
             None => of.push(Sequence { counter, runs: Vec::from([run]), source: None }),

@@ -60,6 +60,7 @@ impl Watch for Digesting {
     fn pass(&mut self, part: &Payload) {
         self.watch.pass(part);
         let (start, end) = (self.passed, self.passed + part.len());
+        // Parts are cut without regard to blocks: only the overlap with the payload counts.
         let (from, to) = (self.payload.start.max(start), self.payload.end.min(end));
         if from < to {
             self.digester.update(&part.slice(from - start, to - from));
@@ -355,6 +356,8 @@ impl Codec for BpV7 {
             Ok(v7::ParsedRecord::Other { kind, content })
                 if self.custody.as_ref().is_some_and(|codes| codes.custody_record == kind && kind > 0) =>
             {
+                // A run of two bytes on the wire becomes many in memory: the bound keeps a small record from filling
+                // it.
                 let short = content.len() <= custody::RECORD_MAX;
                 let signal = short.then(|| custody::v7_record(&content).ok()).flatten();
                 signal.unwrap_or(Record::Unreadable)
@@ -381,6 +384,7 @@ struct Passing {
 impl Watch for Passing {
     fn pass(&mut self, part: &Payload) {
         let (start, end) = (self.passed, self.passed + part.len());
+        // Parts are cut without regard to blocks: only the overlap with the payload counts.
         let (from, to) = (self.payload_at.max(start), self.payload_end.min(end));
         if from < to {
             self.check.update_rope(&part.slice(from - start, to - from));
@@ -388,6 +392,7 @@ impl Watch for Passing {
         self.passed = end;
     }
     fn finish(self: Box<Self>, bundle: &Payload) -> Result<(), Malformed> {
+        // 16 bytes hold the CRC of the payload block, at most 5 bytes with its header, and the break after it.
         let mut tail = [0u8; 16];
         let copied = bundle.copy_to(self.payload_end, &mut tail);
         self.check.finish(&tail[..copied]).map(drop)
@@ -476,6 +481,7 @@ impl Edges {
     pub fn begin(&self, prefix: &Payload) -> Result<Option<Opening>, Malformed> {
         let mut begun = self.for_bytes(prefix)?.begin(prefix)?;
         if let (Some(opening), Digests::OfAll(Some(key))) = (&mut begun, &self.digests)
+            // Digests are of the text in clear, which an encrypted payload does not show while it arrives.
             && !self.guards(&opening.meta)
         {
             let payload = opening.starts_at..opening.starts_at + opening.meta.payload.len();
@@ -526,6 +532,7 @@ impl Edges {
     }
     fn taken(&mut self, token: OfferToken, link: LinkId, mut meta: BundleMeta, hop: HopState) -> Input {
         if meta.payload.len() <= SMALL {
+            // A short payload would keep the whole read buffer alive.
             meta.payload = meta.payload.own();
         }
         self.judged(token, link, meta, Box::new(hop))
@@ -613,6 +620,7 @@ impl Edge for Edges {
             return bundle.digest;
         }
         let payload = self.in_clear(bundle);
+        // The key is derived at the first need: thousands of simulated nodes never need one.
         if let Digests::WhereNeeded(secret) = self.digests {
             self.digests = Digests::Needed(self.key(secret));
         }

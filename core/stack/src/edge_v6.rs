@@ -24,6 +24,7 @@ pub struct BpV6 {
 impl BpV6 {
     /// The hop without a number, where none are given.
     fn hop(&self, hop: &HopState) -> Option<HopState> {
+        // The block of CCSDS 734.2-B-1 means nothing to nodes that only know RFC 5050.
         let drops = !self.numbers && hop.transfer.is_some();
         drops.then(|| HopState { transfer: None, ..hop.clone() })
     }

@@ -96,6 +96,7 @@ pub(crate) struct Joint<'a> {
 impl Joint<'_> {
     fn verdict(&mut self, token: OfferToken, result: Result<(), Refusal>) {
         let OfferToken { layer, ticket } = token;
+        // A bundle from a tunnel has no layer; the verdict ends the delivery of its outer bundle.
         if layer == OfferToken::TUNNEL {
             let delivery = DeliveryId(ticket.0);
             return self.work.push_back(Work::Agent(Input::Judged { delivery, result }));
@@ -127,6 +128,7 @@ impl Joint<'_> {
     }
     fn app(&mut self, output: AppOutput) {
         match &output {
+            // A stored payload is read first; the application gets it in memory, or reads it part by part.
             AppOutput::Deliver { bundle, .. } if bundle.payload.is_stored() => {
                 let payload = bundle.payload.clone();
                 return self.work.push_back(Work::Deliver(Box::new((output, payload))));
@@ -222,6 +224,7 @@ impl LayerJoint<'_> {
         let edges = &*self.edges;
         let door = Door { open: &|prefix| edges.begin(prefix), cut: &|meta, hop, range| edges.cut(meta, hop, range) };
         self.arrivals.part(token, link, part, last, total, door, self.todo);
+        // The common case, a short bundle in one part, goes to the agent without a detour through the work list.
         if let [Arrival::Whole { rope, known: false, .. }] = &self.todo[..] {
             let desk = self.desk.as_deref().filter(|desk| desk.gives_away());
             match self.edges.arrived_unless(token, link, rope, |meta| desk.is_some_and(|desk| desk.is_central(meta))) {
@@ -266,6 +269,7 @@ impl LayerJoint<'_> {
         let (desk, edges) = (self.desk.as_deref_mut()?, &*self.edges);
         let central = |desk: &Desk, prefix: &Payload| match edges.begin(prefix) {
             Ok(opening) => opening.map(|opening| desk.is_central(&opening.meta)),
+            // A bundle without a readable head belongs nowhere, so this shard refuses it.
             Err(_) => Some(false),
         };
         let (away, least, part) = match desk.part((ticket, link.is_dynamic()), part, last, central) {

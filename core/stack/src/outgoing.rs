@@ -160,6 +160,7 @@ impl Outgoing {
         (reliable, leaving): (bool, Leaving),
         out: &mut Vec<Do>,
     ) {
+        // Without a queue, a bundle in memory cannot overtake another.
         if !self.waits(link) && !rope.is_stored() {
             let input = Input::Send { link, id, total: rope.len(), part: rope, reliable, leaving };
             return out.push(Do::Layer(link, input));
@@ -167,6 +168,7 @@ impl Outgoing {
         let first = (!rope.is_stored()).then(|| rope.clone());
         let queue = self.links.entry(link).or_default();
         queue.push_back(Waiting { id, rope, reliable, leaving, first, load: None });
+        // The agent keeps the next ones, where routing can still choose another link for them.
         if queue.len() == BACKLOG {
             out.push(Do::Ready { link, ready: false });
         }
@@ -189,6 +191,7 @@ impl Outgoing {
         let mut ahead = 0;
         for waiting in queue.iter_mut().take(AHEAD) {
             let payload = waiting.rope.slice(0, first_bytes(&waiting.rope));
+            // The first is always read, however long: without it the link would stand still.
             if ahead > 0 && ahead + payload.len() > AHEAD_BYTES {
                 return;
             }
@@ -207,6 +210,7 @@ impl Outgoing {
         let open = !self.closed.contains(&link);
         let Some(queue) = self.links.get_mut(&link) else { return };
         let before = queue.len();
+        // Only the front may leave: a bundle whose bytes came early waits, which keeps the order of the link.
         while open && queue.front().is_some_and(|waiting| waiting.first.is_some()) {
             let Some(Waiting { id, rope, reliable, leaving, first: Some(part), .. }) = queue.pop_front() else { break };
             let total = rope.len();
@@ -228,10 +232,12 @@ impl Outgoing {
     pub fn want(&mut self, id: SendId, from: u64, len: u64, out: &mut Vec<Do>) {
         let Some(streaming) = self.streaming.get_mut(&id) else { return };
         let payload = streaming.rope.slice(from, len);
+        // A range in memory may be given at once only if no earlier range is still being read.
         if !payload.is_stored() && streaming.wants.is_empty() {
             let link = streaming.link;
             return out.push(Do::Layer(link, Input::SendMore { link, id, from, part: payload }));
         }
+        // The rescue already reads everything from `asked` on: the store may have forgotten the bundle by now.
         if let Some(load) = streaming.rest.filter(|_| from >= streaming.asked) {
             return streaming.wants.push_back(Wanted { from, len, load, part: None });
         }
@@ -277,6 +283,8 @@ impl Outgoing {
     }
     fn broke(&mut self, id: SendId, reason: Refusal, out: &mut Vec<Do>) {
         let Some(Streaming { link, .. }) = self.streaming.remove(&id) else { return };
+        // The layer ends the transfer on its own terms; `ended` then distinguishes this failure from a refusal by
+        // the peer.
         self.broken.insert(id, is_for_good(reason));
         out.push(Do::Layer(link, Input::SendBroken { link, id }));
     }
@@ -325,6 +333,7 @@ impl Outgoing {
     pub fn cancel(&mut self, link: LinkId, id: SendId, out: &mut Vec<Do>) -> bool {
         let Some(queue) = self.links.get_mut(&link) else { return false };
         let Some(at) = queue.iter().position(|waiting| waiting.id == id) else { return false };
+        // A load under way is not cancelled; `first_loaded` finds no bundle for it and drops the bytes.
         queue.remove(at);
         self.hand_over(link, out);
         true

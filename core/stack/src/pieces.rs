@@ -62,6 +62,7 @@ impl Pieces {
     /// Begins the next piece at this byte of the payload, unless only the last stretch is left.
     fn begin(&mut self, start: u64, cut: Cut<'_>) {
         let end = start.saturating_add(self.least.max(start / SHARE).max(1));
+        // The last stretch needs no piece: the whole bundle is here by then.
         if end >= self.meta.payload.len() {
             return;
         }
@@ -107,6 +108,7 @@ impl Pieces {
         let (at, mut out) = (self.payload_at, Vec::new());
         while let Some(Passed { range, piece }) = self.ready.pop_front_if(|ready| at + ready.range.end <= rope.len()) {
             let payload = rope.slice(at + range.start, range.end - range.start);
+            // The first piece also promises the bytes before the payload, which the fragment's own head stands for.
             let first = if range.start == 0 { 0 } else { at + range.start };
             out.push(Kept { promises: first..at + range.end, encoded: piece.finish(payload) });
         }

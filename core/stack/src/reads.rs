@@ -149,6 +149,7 @@ impl Reads {
     }
     fn start(&mut self, out: &mut Vec<Load>) {
         while let Some(job) = self.queue.pop_front() {
+            // A job longer than the bound would never fit; it runs when nothing else does.
             if !self.jobs.is_empty() && self.bytes.saturating_add(job.cost()) > self.bytes_max {
                 return self.queue.push_front(job);
             }
@@ -157,6 +158,7 @@ impl Reads {
         }
     }
     fn ask(&mut self, mut job: Job, out: &mut Vec<Load>) {
+        // One step is under way for each job, so that a long read leaves the disk to others in between.
         let part = job.rope.slice(job.asked, STEP);
         job.asked += part.len();
         self.last += 1;
@@ -187,6 +189,7 @@ impl Reads {
             self.ask(job, out);
             return None;
         }
+        // A failed read frees its room, too, or the queue would stand still.
         self.bytes -= job.cost();
         self.start(out);
         let read = if matches!(job.waiting, Waiting::Piece(..)) { job.rope } else { job.read };
@@ -209,6 +212,7 @@ impl Reads {
             return true;
         }
         let load = self.jobs.iter().find(|(_, job)| job.waiting.is_send(id)).map(|(load, _)| *load);
+        // The store still answers the load; without a job the answer is ignored.
         let Some(job) = load.and_then(|load| self.jobs.remove(&load)) else { return false };
         self.bytes -= job.cost();
         self.start(out);

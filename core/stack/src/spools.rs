@@ -72,6 +72,7 @@ impl Spools {
         if spool.len().saturating_add(part.len()) > bounds.bundle {
             return self.give_up(request, Refusal::TooLarge, out);
         }
+        // The part that crosses the bound is taken: the driver has its bytes in memory anyway.
         if self.memory > bounds.memory {
             return self.give_up(request, Refusal::NoResources, out);
         }
@@ -118,6 +119,7 @@ impl Spools {
         match result {
             Err(reason) => self.give_up(request, reason, out),
             Ok(extents) => {
+                // A store that answers with more than was asked for must not make the account negative.
                 let len = extents.len().min(spool.flying);
                 spool.flying -= len;
                 self.memory -= len;
@@ -141,6 +143,7 @@ impl Spools {
         out.push(Do::Send(request, wanted));
     }
     fn forget(&mut self, spool: &Spool) {
+        // Answers of the store to this spill are ignored from now on.
         self.of_spill.remove(&spool.spill);
         self.memory -= spool.memory();
     }
@@ -149,6 +152,7 @@ impl Spools {
         self.forget(&spool);
         out.push(Do::DropSpill { spill: spool.spill });
         out.push(Do::NotSent(request, reason));
+        // The application may still send parts and the request; `None` lets them be dropped.
         if spool.request.is_none() {
             self.open.insert(request, None);
         }

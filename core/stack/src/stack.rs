@@ -133,11 +133,13 @@ impl Stack {
         let codes = reporting::codes(custody.map(|custody| custody.codes), config.compressed.as_ref()).map(Box::new);
         let v7 = BpV7 { profile: config.node.profile, crc: config.node.crc, accel: config.accel, custody: codes };
         let v6 = BpV6 { profile: config.node.profile, numbers: custody.is_some_and(|custody| custody.aggregate) };
+        // A node without rules pays nothing for security: its codec has no BPSec at all.
         let v7: Box<dyn Codec> = match &config.security {
             Some(security) => Box::new(Secured::new(v7, Security::new(security, &config))),
             None => Box::new(v7),
         };
         let mut codecs = Vec::from([v7, Box::new(v6)]);
+        // The first codec makes this node's own bundles.
         codecs.sort_by_key(|codec| codec.version() != config.node.bundle_version);
         Stack::speaking(config, codecs)
     }
@@ -216,6 +218,7 @@ impl Stack {
             rests |= matches!(work, Work::Down(_));
             self.step(now, work, out);
         }
+        // Asking the agent for its timeout is not free; only an input of the agent can change it.
         if agent {
             self.agent_at = self.agent.next_timeout().unwrap_or(Instant::MAX);
         }
@@ -290,6 +293,7 @@ impl Stack {
         let settings = build::link_settings(link, config, self.layers.len())?;
         has_key(config)?;
         let place = link.0 as usize;
+        // Numbers are reused after removal, so a number below the end of the table may be free.
         let vacant = self.link_layer.get(place).is_none_or(|layer| *layer == NO_LAYER);
         if self.agent.has_link(&config.name) || link.0 >= LINKS_MAX || !vacant {
             let path = alloc::format!("link.{}", config.name);
@@ -344,6 +348,7 @@ impl Stack {
         let Stack { agent, edges, work, link_layer, layers, arrivals, .. } = self;
         agent.remove_link(now, link, edges, &mut Joint { work, out, link_layer, layers, arrivals });
         self.wake_agent(now, out);
+        // Last, as the steps before still look the layer up.
         self.link_layer[link.0 as usize] = NO_LAYER;
     }
     /// Lets the agent act on changed links.
@@ -371,6 +376,7 @@ impl Stack {
             Input::LinkUp { link } => A::Carrier { link, up: true },
             Input::LinkDown { link } => A::Carrier { link, up: false },
             Input::Pressure(pressure) => {
+                // Only a rise is worth the copies: repeated reports of the same pressure find nothing more to free.
                 if pressure > self.agent.pressure() {
                     self.unshare();
                 }
@@ -442,6 +448,7 @@ impl Stack {
     /// Queues the wake-ups that are due: layers, store, agent.
     fn wake(&mut self, now: Instant) -> Option<Work> {
         let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        // Layers and store first, so that the agent decides with their news.
         let layers = self.layers.iter().enumerate().filter(|(_, layer)| due(layer.next_timeout()));
         let layers = layers.map(|(index, _)| Work::Layer(LayerId(index as u16), layer::Input::Wake));
         let store = due(self.store.next_timeout()).then_some(Work::Store(store::Input::Wake));
@@ -627,6 +634,7 @@ impl Stack {
         let (link, id, reliable) = (*link, *id, *reliable);
         let restamp = self.edges.restamp(bundle);
         let leaving = Leaving { written: *written, age_ms: hop.age_ms, expires: *expires, restamp };
+        // The common case skips the queue.
         if !rope.is_stored() && !self.outgoing.waits(link) {
             let input = layer::Input::Send { link, id, total: rope.len(), part: rope, reliable, leaving };
             return self.work.push_back(Work::Layer(layer_of(&self.link_layer, link), input));
@@ -663,6 +671,7 @@ impl Stack {
             || self.outgoing.made().is_some_and(|outgoing| outgoing.cancel(link, id, &mut todo));
         self.load(loads);
         departed(todo, &mut self.work, &self.link_layer);
+        // A tunnel has no layer to ask: once the bundle is rendered, only the agent knows it.
         if link == LinkId::TUNNEL && !here {
             return;
         }
@@ -703,6 +712,7 @@ impl Stack {
     fn loaded(&mut self, load: u64, result: Result<Payload, Refusal>, out: &mut dyn Sink<Output>) {
         if load >= FIRST_SEND_LOAD {
             let mut todo = Vec::new();
+            // Numbers from `FIRST_SEND_LOAD` on belong to `Outgoing`, lower ones to `Reads`.
             self.outgoing.loaded(load, result, &mut todo);
             return departed(todo, &mut self.work, &self.link_layer);
         }
@@ -780,6 +790,8 @@ impl Stack {
             }
             Err(error) => {
                 out.push(Output::Event(Event::Malformed { link: None, offset: error.offset, reason: error.reason }));
+                // A record that no codec can read, as after a version was switched off, would otherwise stay for
+                // ever.
                 self.work.push_back(Work::Store(store::Input::Delete { bundle, remember: None }));
             }
         }

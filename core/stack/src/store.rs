@@ -19,6 +19,7 @@ impl Store {
         match (self, input) {
             (Store::Durable(s), input) => s.handle(now, input, out),
             (Store::Memory, store::Input::Open) => {
+                // A store in memory has nothing to recover.
                 out.push(store::Output::Opened { counter: 0, last_bundle: 0, secret: 0 })
             }
             (Store::Memory, _) => {}

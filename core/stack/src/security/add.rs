@@ -100,6 +100,7 @@ impl Security {
         }
         // The primary block without its CRC is another one to those who covered it.
         let primary = hashes.iter().any(|plan| plan.target == PRIMARY) && bundle.primary.crc != CrcType::None;
+        // Dropping the CRC would change the primary block under operations of other nodes.
         if primary && secured {
             return Err(Trouble::Conflict);
         }
@@ -136,6 +137,7 @@ impl Security {
             512 => Sha::Sha512,
             _ => Sha::Sha384,
         };
+        // The newest generation signs; older ones only verify.
         let named = self.keys.get(&plan.rule.key).first().cloned().ok_or(Trouble::NoKey)?;
         let (key, wrapped) = if plan.rule.wrap {
             let iv = self.nonces.next().ok_or(Trouble::WornOut)?;
@@ -160,6 +162,7 @@ impl Security {
             let aes = if plan.rule.aes_bits == 128 { Aes::A128 } else { Aes::A256 };
             (aes, self.fresh(&named, &iv, aes.key_len())?)
         } else {
+            // Uses are counted by fingerprint, so that a key under two names, or read again, keeps its count.
             let uses = self.used.entry(named.fingerprint()).or_insert(0);
             if *uses >= USES_MAX {
                 return Err(Trouble::WornOut);
@@ -183,6 +186,7 @@ impl Security {
         let bytes = self.seed.bytes();
         seed[..bytes.len().min(32)].copy_from_slice(&bytes[..bytes.len().min(32)]);
         let key = bpsec::fresh_key(&seed, nonces::number(iv), len);
+        // The acceptor has the named key only; the key of this block travels wrapped in it.
         let wrapped = bpsec::wrap_key(named.bytes(), &key)?;
         Ok((key, Some(wrapped)))
     }

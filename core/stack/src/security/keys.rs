@@ -20,6 +20,7 @@ impl KeyRing {
     pub fn new(keys: impl IntoIterator<Item = (String, Secret)>) -> KeyRing {
         let mut ring: BTreeMap<String, Vec<Secret>> = BTreeMap::new();
         for (name, key) in keys {
+            // Later keys of a name are newer, and the newest comes first.
             ring.entry(name).or_default().insert(0, key);
         }
         ring.values_mut().for_each(|generations| generations.truncate(Self::GENERATIONS_MAX));

@@ -109,6 +109,7 @@ impl Wish<'_> {
 /// that fits. A rule for the node with these IDs covers each of its names.
 fn wishes<'a>(rules: &'a [Rule], own: &[EndpointId], meta: &BundleMeta, as_source: bool) -> Vec<Wish<'a>> {
     let named = |eid: EndpointId| (eid.to_string(), eid);
+    // Patterns match text; the text of each name is made once for all rules.
     let mut to = Vec::from([named(meta.destination.clone())]);
     to.extend(meta.destination.canonical(own).filter(|name| *name != meta.destination).map(named));
     let from = meta.source.to_string();
@@ -120,6 +121,7 @@ fn wishes<'a>(rules: &'a [Rule], own: &[EndpointId], meta: &BundleMeta, as_sourc
     let mut all: Vec<Wish<'a>> = Vec::new();
     for rule in rules.iter().filter(fits) {
         for kind in &rule.targets {
+            // The first rule that fits decides, as in the documentation of rules.
             if !all.iter().any(|wish| wish.is(rule.service, *kind)) {
                 all.push(Wish { rule, kind: *kind });
             }

@@ -26,6 +26,7 @@ impl Nonces {
     /// The next one; `None` for ever when all were given.
     // 9173-4.3.1-3, 9173-4.6-1, 9173-4.6-2, 9173-4.6-3, 9173-4.8.1-5
     pub fn next(&mut self) -> Option<[u8; 12]> {
+        // A counter that wrapped would repeat an IV, which breaks GCM: the key is worn out instead.
         if self.start >= STARTS || self.next >= COUNTS {
             return None;
         }

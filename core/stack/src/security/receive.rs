@@ -177,6 +177,7 @@ impl<'a> Reception<'a> {
                 // 9172-5.1.1-1, 9172-5.1.1-6
                 let opened = if astray.contains(&header.number) {
                     Err(SecurityFault::Target)
+                // An acceptor decrypts in place; a verifier checks a copy and forwards the block as it came.
                 } else if accepts {
                     bpsec::open(self.bundle, block, header, target, &keys, self.aes_gcm.as_ref())
                 } else {
@@ -217,6 +218,8 @@ impl<'a> Reception<'a> {
                 // 9173-3.3.2-2, 9173-3.8.2-3
                 if let Err(fault) = checked {
                     self.fails(target, fault)?;
+                    // `lose` removed the operation from the bundle; this copy must follow, as it is written back
+                    // with the next target.
                     section.block.remove(target);
                     continue;
                 }
@@ -266,6 +269,7 @@ impl<'a> Reception<'a> {
     /// The bundle goes with its payload or primary block; another block goes alone, with all operations on it.
     // 9172-5.1.1-8, 9172-5.1.1-9, 9172-5.1.1-10
     fn lose(&mut self, target: u64, reason: DeleteReason) -> Result<(), DeleteReason> {
+        // A bundle without its primary or payload block is none, so it cannot lose them alone.
         if matches!(target, PRIMARY | PAYLOAD) {
             return Err(reason);
         }
@@ -332,6 +336,7 @@ impl<'a> Reception<'a> {
         }
         for target in core::mem::take(&mut self.freed) {
             if !left.contains(&target) {
+                // RFC 9171 4.3.1 demands a CRC on a primary block that no integrity block covers.
                 let crc = if target == PRIMARY && self.crc == CrcType::None { CrcType::Crc32c } else { self.crc };
                 bpsec::add_crc(self.bundle, target, crc);
             }

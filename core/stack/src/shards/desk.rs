@@ -194,12 +194,14 @@ impl Desk {
     /// The next bundle of another shard that the layer takes, after `given` in this call. `pace` accounts for a
     /// bundle of this length on its link, or returns when it may leave.
     pub fn next(&mut self, given: usize, pace: Pace<'_>) -> Option<Input> {
+        // The bound keeps one shard's burst from starving the owner's own bundles.
         if self.pending.is_none() || given >= IN_TURN {
             return None;
         }
         let mut later = None;
         for (link, line) in self.lines.iter_mut().filter(|(_, line)| line.ready) {
             let Some((_, Input::Send { total, .. })) = line.waiting.front() else { continue };
+            // The owner's agent paces all shards together, so that they share the rate of the link.
             if let Some(at) = pace(*link, *total) {
                 later = Instant::earliest([later, Some(at)]);
                 continue;
@@ -360,6 +362,7 @@ impl Desk {
                 });
                 let known = whole.as_ref().and_then(|whole| central(self, &whole.slice(0, HEAD)));
                 let Some(parts) = whole.filter(|_| known.is_some() || last || len >= HEAD) else {
+                    // The budget is shared by all layers and shards: a node has one memory.
                     if !self.heads.take(len, strange) {
                         self.places.insert(ticket, Place::Refused);
                         return Part::Refused;

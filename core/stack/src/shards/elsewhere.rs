@@ -132,6 +132,7 @@ impl Elsewhere {
             Input::Refused { ticket, .. } => {
                 let Some(offered) = self.offers.get_mut(ticket) else { return };
                 offered.refused = true;
+                // Before the last part, the entry stays to drop parts that are on their way.
                 if offered.ended {
                     self.offers.remove(ticket);
                 }
@@ -280,6 +281,7 @@ impl Elsewhere {
                 }
             }
             Output::OfferAborted { ticket } => {
+                // The agent has ended a refused offer itself.
                 if self.offers.remove(ticket).is_some_and(|offered| !offered.refused) {
                     out.push(Do::Say(output));
                 }

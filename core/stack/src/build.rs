@@ -42,6 +42,7 @@ pub(crate) fn store(config: &Config) -> Store {
     match config.store.kind {
         StoreKind::Memory => Store::Memory,
         StoreKind::Durable => {
+            // A stream of its own, so that the store's draws do not change those of policies.
             let seed = Rng::stream(config.seed, 99).next_u64();
             let usual = farlink_storage::Config::new(capacity);
             let settings = farlink_storage::Config {
@@ -75,6 +76,7 @@ pub(crate) fn agent(config: &Config, version: u8) -> Result<Agent, ConfigError> 
     }
     let router = farlink_routing::make_router(&config.router, &config.router_params, &names, config.seed)?;
     let control = farlink_congestion::make_control(&config.control, &config.control_params, config.seed)?;
+    // Only the made router can say whether it copies bundles, so shards and custody are checked after it.
     shards::check(config, router.copies() || control.wishes())?;
     if let Some(custody) = &config.custody {
         let durable = config.store.kind == StoreKind::Durable;
@@ -90,6 +92,7 @@ pub(crate) fn agent(config: &Config, version: u8) -> Result<Agent, ConfigError> 
         routes: config.routes.clone(),
         limits: config.node.limits,
         node: config.node.agent,
+        // The log needs part of the disk for itself; the agent may fill the rest.
         capacity_bytes: if durable { LogStore::room_in(capacity) } else { capacity },
         record_bytes: if durable { LogStore::RECORD_BYTES as u32 } else { 0 },
         durable,

@@ -295,6 +295,7 @@ impl Outgoing {
     pub fn rescue(&mut self, id: SendId) -> Option<(u64, Payload)> {
         let streaming = self.streaming.get_mut(&id).filter(|streaming| streaming.rest.is_none())?;
         let rest = streaming.rope.slice(streaming.asked, u64::MAX);
+        // Nothing to rescue, or too much for memory.
         if !rest.is_stored() || rest.len() > RESCUE_MAX {
             return None;
         }

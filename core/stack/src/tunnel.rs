@@ -13,6 +13,7 @@ const UNIX_TO_DTN_S: u64 = 946_684_800;
 /// The payload of the bundle around this one.
 pub(crate) fn carry(codes: TunnelCodes, number: u64, due: Option<DtnTime>, bundle: Payload) -> Payload {
     let written = |due: DtnTime| if codes.unix { due.0 / 1000 + UNIX_TO_DTN_S } else { due.0 };
+    // Without a number no signal is wanted, and the draft writes zeros for both.
     let due = if number == 0 { 0 } else { due.map_or(0, written) };
     v7::Carried { number, due, bundle }.encode(codes.bundle)
 }
@@ -36,6 +37,7 @@ pub(crate) fn carried(
     codes: TunnelCodes,
     depth_max: usize,
 ) -> Result<Carried, Malformed> {
+    // The draft defines the record for version 7 only.
     if outer.version != 7 {
         return Ok(Carried::Nothing);
     }
@@ -45,6 +47,7 @@ pub(crate) fn carried(
         }
         return Ok(Carried::Inside(carried.number, carried.bundle));
     }
+    // A longer record would take many times its length in memory.
     let short = payload.len() <= RECORD_MAX as u64;
     let Some(bytes) = short.then(|| payload.to_bytes()).flatten() else { return Ok(Carried::Nothing) };
     match v7::record(&bytes) {

@@ -147,6 +147,7 @@ impl Setup {
     fn tune(self, index: usize, config: &mut Config) {
         config.node.bundle_version = self.version;
         config.node.crc = self.crc;
+        // Bundles handed over early wait in the layer, which must then correct their age.
         config.node.agent.hand_over_ahead = self.ahead;
         config.node.limits.arriving_bytes = 1 << 30;
         let from_disk = self.disk && index == self.sender();
@@ -223,6 +224,7 @@ impl Bench {
         let (stream, link, sender) = (self.setup.over.is_stream(), self.link(), self.setup.sender());
         self.line.deaf = stream.then_some(sender + 1);
         self.send(lifetime_ms);
+        // Some bundles leave before the stall, as long as buffers take them.
         self.line.run(Duration::from_millis(150));
         self.line.lag = lag;
         if !stream {
@@ -252,6 +254,8 @@ impl Bench {
             let told = Duration::from_millis(*age);
             let is_true = |at: &Instant| {
                 let age = at.since(self.sent);
+                // Ages are in whole ms; an age that is too small only delays expiry, so that side has more
+                // tolerance.
                 told <= age + Duration::from_millis(1) && age <= told + setup.exact()
             };
             // UDPCL sends a returned bundle again, with a new age; LTP repeats the bytes of the first sending.
@@ -271,6 +275,7 @@ fn bundles_age_behind_stalled_peer() {
         for version in [7, 6] {
             let mut bench = Bench::new(over, version, false);
             bench.stall(3_600_000);
+            // Socket buffers take fewer than 50 of the 200 bundles.
             assert!(bench.check() >= 150, "{over:?}: most waited here");
         }
     }
@@ -293,6 +298,7 @@ fn bundles_age_behind_rate_limit() {
     // A layer that gets its bundles two seconds ahead of a slow link stamps them as they leave.
     for over in DATAGRAMS {
         for version in [7, 6] {
+            // All bundles take as long as a stall at this rate.
             let rate = over.bytes() as u64 * 8 * u64::from(COUNT) / STALL.as_secs();
             let ahead = Duration::from_secs(2);
             let mut bench = Bench::of(Setup { rate, ahead, ..Setup::new(over, version, false) });
@@ -454,11 +460,13 @@ fn expired_bundle_stays_in_busy_layer() {
     // The same behind a slow link, where a layer waits for its own turn to send.
     for over in DATAGRAMS {
         for version in [7, 6] {
+            // All bundles take as long as a stall at this rate.
             let rate = over.bytes() as u64 * 8 * u64::from(COUNT) / STALL.as_secs();
             let ahead = Duration::from_secs(10);
             let mut bench = Bench::of(Setup { rate, ahead, ..Setup::new(over, version, false) });
             bench.send(SHORT.as_millis() as u64);
             bench.line.run(Duration::from_secs(3));
+            // The agent is late by the whole lifetime, so only the layer can drop expired bundles in time.
             bench.line.lag = SHORT;
             bench.line.run(STALL);
             bench.line.lag = Duration::ZERO;

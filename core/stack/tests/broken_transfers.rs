@@ -49,6 +49,7 @@ fn bundle_longer_than_contacts_arrives() {
         // A megabyte is under way there, and the acknowledgments of another back.
         let heard = carry(&mut line, &payload, 16 << 20, 20);
         assert!(line.delivered == [payload.clone()], "{versions:?}: {} delivered", line.delivered.len());
+        // At most 30 % are sent twice: the data under way at each break.
         assert!(heard < 13 * payload.len() as u64 / 10, "{versions:?}: {heard} bytes");
         line.run(seconds(5));
         line.assert_empty();
@@ -57,6 +58,7 @@ fn bundle_longer_than_contacts_arrives() {
 
 #[test]
 fn without_kept_parts_nothing_arrives() {
+    // 0 turns reactive fragmentation off.
     let mut line = line(2, Versions::Four, 0);
     let heard = carry(&mut line, &content(1, 50 * MIB), 10 << 20, 10);
     assert!(line.delivered.is_empty() && heard > 50 << 20, "{heard} bytes");

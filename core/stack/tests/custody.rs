@@ -17,6 +17,7 @@ const LAYERS: [Layer; 2] = [Layer::TcpclV4, Layer::Ltp];
 fn everybody(version: u8) -> impl Fn(usize, &mut Config) {
     move |node, config| {
         let mut custody = CustodyConfig::default();
+        // Longer than any way here, so that nothing is repeated without a loss.
         custody.settings.timeout = Duration::from_secs(20);
         if node == 0 {
             custody.settings.request = vec!["*".into()];
@@ -155,6 +156,7 @@ fn few_signals_cover_thousand_bundles() {
             let records: Vec<_> = records.map(|meta| v6::record(&meta.payload.to_bytes().unwrap()).unwrap()).collect();
             let many = records.iter().filter(|record| matches!(record, v6::ParsedRecord::Aggregate(_))).count();
             let single = records.iter().filter(|record| matches!(record, v6::ParsedRecord::Custody(_))).count();
+            // Signals are collected for a while; without numbers each bundle needs its own.
             let expected = if aggregate { (1..20, 0..1) } else { (0..1, 1000..1001) };
             assert!(
                 expected.0.contains(&many) && expected.1.contains(&single),

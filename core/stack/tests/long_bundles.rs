@@ -27,11 +27,13 @@ fn unplaceable_bundle_refused_at_head() {
         line.send(content(1, 30 * MIB));
         line.send(content(2, 100_000));
         line.run(seconds(5));
+        // A third of the bundle at most: the refusal must come from the head, not from full memory.
         assert!(line.heard[1] < 10 * MIB as u64, "{layer:?}: {} bytes sent in vain", line.heard[1]);
         assert!(line.delivered == [content(2, 100_000)], "{layer:?}");
         assert_eq!(line.node(0).status(line.now).bundles, 1, "{layer:?}");
         assert_eq!(line.node(1).status(line.now).bundles, 0, "{layer:?}");
         line.tell(0, Input::LinkDown { link: LinkId(0) });
+        // Long enough for the store of the receiver to clean up.
         line.run(seconds(7200));
         assert_eq!(line.node(1).store_usage().bytes, 0, "{layer:?}");
     }
@@ -72,6 +74,7 @@ fn bundle_exceeding_memory_refused_early() {
         line.send(content(1, 30 * MIB));
         line.send(content(2, 100_000));
         line.run(seconds(5));
+        // A third of the bundle at most: the refusal must come from the head, not from full memory.
         assert!(line.heard[1] < 10 * MIB as u64, "{layer:?}: {} bytes sent in vain", line.heard[1]);
         assert!(line.delivered == [content(2, 100_000)], "{layer:?}");
         assert_eq!([0, 1].map(|node| line.node(node).status(line.now).bundles), [1, 0], "{layer:?}");
@@ -98,6 +101,7 @@ fn fragments_from_disk_have_valid_crcs() {
             _ => None,
         };
         let pieces: Vec<u64> = line.events.iter().filter_map(piece).collect();
+        // 16 MiB is `PIECE_BYTES`: one piece on each side of it.
         assert!(matches!(pieces[..], [first, rest] if first > 17 << 20 && rest < 16 << 20), "{layer:?}: {pieces:?}");
         line.assert_empty();
     }
@@ -111,6 +115,7 @@ fn late_deletion_keeps_session() {
         line.register(1);
         line.run(seconds(2));
         line.tell(0, Input::LinkDown { link: LinkId(0) });
+        // With more than 5 MiB gone, the rest is below `RESCUE_MAX`.
         line.send(content(1, 18 * MIB));
         line.run(seconds(2));
         line.tell(0, Input::LinkUp { link: LinkId(0) });

@@ -66,6 +66,7 @@ fn tune(index: usize, config: &mut Config) {
             }
             let own = (index - FIRST) as u8;
             config.shards = Some(ShardConfig::new(own, 2, vec![0, 1]));
+            // The numbers of a shard are limited (`SHARD_BUNDLES_MAX`).
             config.node.limits.bundles = 1 << 20;
             via(config, 1, 1);
             via(config, 4, 4);
@@ -115,6 +116,7 @@ fn restart(line: &mut Line) {
 /// All that should come has come, and nothing is left anywhere.
 fn assert_delivered(line: &mut Line, mut wanted: Vec<Vec<u8>>, at_least_once: bool) {
     let count = wanted.len();
+    // Backoff after a crash may take long.
     line.run_until(seconds(200), |line| line.delivered.len() >= count);
     line.run(seconds(40));
     let mut came: Vec<Vec<u8>> = line.delivered.iter().map(|bytes| bytes.to_vec()).collect();
@@ -139,6 +141,7 @@ fn bundles_cross_shards_both_ways() {
             wanted.push(payload);
         }
         assert_delivered(&mut line, wanted, false);
+        // For each of the 60 bundles at least the send and its answer cross.
         assert!(line.crossed > 120, "{layer:?}: {} crossings", line.crossed);
     }
 }
@@ -233,6 +236,7 @@ fn acknowledged_bundles_survive_shard_crash() {
                 let (from, to) = [(NEAR, FAR), (FAR, NEAR), (FAR, FIRST), (NEAR, FIRST)][n as usize % 4];
                 send(&mut line, from, to, &payload);
                 wanted.push(payload);
+                // Each seed crashes at other bundles, and after other times.
                 if n % 8 == seed {
                     line.run(Duration::from_micros(700 * (n + 1)));
                     restart(&mut line);
@@ -289,6 +293,7 @@ fn long_bundle_survives_breaking_sessions() {
         let mut line = relay_with(Layer::TcpclV4, |_, config| {
             for layer in &mut config.layers {
                 if let LayerKind::Tcpcl(layer) = &mut layer.kind {
+                    // Parts of 256 KiB and more are kept when a session breaks.
                     layer.reactive = MIB as u64 / 4;
                 }
             }
@@ -306,6 +311,7 @@ fn long_bundle_survives_breaking_sessions() {
         }
         line.run_until(seconds(30), |line| !line.delivered.is_empty());
         let heard = line.heard[SECOND] - before;
+        // Breaks cost the data under way, at most 40 % here; without kept parts each session would start again.
         assert!(heard < 14 * payload.len() as u64 / 10, "{to}: {heard} bytes");
         assert_delivered(&mut line, vec![payload], false);
     }
@@ -316,10 +322,12 @@ fn head_without_room_is_refused() {
     // Heads come in small segments, and no memory is left for them.
     let mut line = relay_with(Layer::TcpclV4, |_, config| {
         if let Some(shards) = &mut config.shards {
+            // Less than any head needs.
             shards.heads = Arc::new(HeadBudget::new(10));
         }
         for layer in &mut config.layers {
             if let LayerKind::Tcpcl(layer) = &mut layer.kind {
+                // Segments of 40 bytes split the head.
                 layer.segment_mru = 40;
             }
         }

@@ -47,6 +47,7 @@ fn present(bundle: &Bundle) -> Result<(Vec<Section>, Vec<Section>), Trouble> {
     // Where a security block cannot be read, its targets are unknown. An addition might then contradict it, so the
     // bundle gets none.
     let bcbs = Section::all(bundle, CONFIDENTIALITY).collect::<Result<Vec<_>, _>>().map_err(|_| Trouble::Unreadable)?;
+    // An encrypted integrity block cannot be parsed, and its error means nothing.
     let hidden = |number| bcbs.iter().any(|bcb| bcb.block.targets.contains(&number));
     let bibs = Section::all(bundle, INTEGRITY).filter(|bib| match bib {
         Ok(bib) => !hidden(bib.header.number),

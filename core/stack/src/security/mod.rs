@@ -255,10 +255,12 @@ impl Security {
             return meta;
         }
         let (checks, adds) = self.wanted(&self.rules, &meta);
+        // A rule with `fragments` lets them pass unchecked, for verifiers on the way.
         let refuses = |wish: &Wish<'_>| wish.rule.service == Service::Integrity && !wish.rule.fragments;
         if checks.iter().any(|wish| wish.rule.required && refuses(wish)) {
             return self.lacking(meta);
         }
+        // An encrypted fragment may pass: its payload is protected, and only the whole can be checked.
         if bpsec::has_cipher(&meta.head, PAYLOAD) {
             return meta;
         }
@@ -310,6 +312,7 @@ impl Security {
         let checked = if checks.is_empty() { Ok(None) } else { self.check(&meta, &checks, here) };
         let meta = match checked {
             Err(reason) => return Ok(insecure(meta, reason)),
+            // At its end the bundle stays as it came: it is checked again, and decrypted, when it is handed out.
             Ok(Some(changed)) if !here => changed,
             Ok(_) => meta,
         };
@@ -319,6 +322,7 @@ impl Security {
             Err(Trouble::Conflict) => Ok(insecure(meta, DeleteReason::ConflictingSecurity)),
             Err(Trouble::Unreadable) => Ok(insecure(meta, DeleteReason::BlockUnintelligible)),
             Err(Trouble::TooLong) => Err((Box::new(meta), Refusal::TooLarge)),
+            // A key may come or be renewed: the sender keeps the bundle and tries again.
             Err(Trouble::NoKey | Trouble::WornOut) => Err((Box::new(meta), Refusal::NoResources)),
         }
     }
@@ -358,6 +362,7 @@ impl Security {
             return Ok(payload);
         }
         if payload.is_stored() || payload.len() > self.bytes_max {
+            // The payload cannot be checked in parts, and must not be handed out unchecked.
             return Err(DeleteReason::DepletedStorage);
         }
         let mut bundle = Self::unpack(meta, payload, &self.accel)?;

@@ -125,10 +125,12 @@ pub(crate) fn check(config: &Config, copies: bool) -> Result<(), ConfigError> {
     if shards.count == 1 {
         return Ok(());
     }
+    // Spray and similar routers count copies; two shards with one bundle would each spend the whole count.
     if copies {
         let expected = "1 with a router or control that copies bundles: each shard would copy for itself";
         return wrong(expected, "use `sabr` or `static`, or take `shards` out");
     }
+    // The tables of a tunnel belong to one shard, but bundles for it may come to each.
     if !config.tunnels.is_empty() {
         return wrong("1 with tunnels: both ends of one are to meet", "take [[tunnel]] or `shards` out");
     }

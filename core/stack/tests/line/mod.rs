@@ -33,6 +33,7 @@ impl Memory {
         let Some(meter) = self.meter else { return what() };
         let before = meter();
         let result = what();
+        // Memory may be freed in another node's step, so the balance of one step can be negative.
         self.held[node] += meter() as isize - before as isize;
         self.most[node] = self.most[node].max(self.held[node]);
         result
@@ -84,6 +85,7 @@ fn config(layer: Layer, index: usize, count: usize) -> Config {
     }
     config.keep_in(StoreKind::Durable, DataVolume(1 << 30));
     config.router = "static".into();
+    // Little memory, so that long bundles have to go to disk.
     config.node.limits.memory_bytes = 0;
     config.node.limits.arriving_bytes = 4 << 20;
     config.node.store.spill_from = DataVolume(1 << 20);
@@ -266,6 +268,7 @@ impl Line {
         (self.tune)(node, &mut config);
         self.layers[node] = LayerId(config.shards.as_ref().map_or(0, |shards| shards.own.into()));
         self.runs += 1;
+        // A restarted node draws other numbers, as a new process does.
         config.seed += 100 * self.runs;
         let codecs = self.speak.as_ref().map(|speak| speak(node, &config));
         let stack = || match codecs {
@@ -281,6 +284,7 @@ impl Line {
         let stack = self.nodes[node].take();
         self.memory.of(node, || drop(stack));
         let pending = &mut self.pending;
+        // Data under way to a dead node is lost with its sockets.
         self.memory.of(node, || pending.retain(|_, (other, _)| *other != node));
         let streams: Vec<(usize, StreamId)> = self.ends.keys().copied().filter(|(n, _)| *n == node).collect();
         for stream in streams {
@@ -377,6 +381,7 @@ impl Line {
             Output::Socket(layer, socket::Output::Connect { stream, link }) => {
                 self.connects += 1;
                 let peer = self.peer(node, link);
+                // A connection attempt to a dead node fails after one round trip.
                 if self.nodes[peer].is_none() {
                     return self.later(
                         DELAY * 2,
@@ -404,6 +409,7 @@ impl Line {
             Output::Socket(_, socket::Output::Write { stream, data }) => {
                 let Some(end) = self.ends.get_mut(&(node, stream)) else { return };
                 end.unread += data.len();
+                // The contract of `Writable`: a layer may write no more than the room it was given.
                 assert!(end.unread <= ROOM, "writes stay within the room");
                 let (peer, other) = end.peer;
                 let data = self.carry(node, peer, data);
@@ -432,6 +438,7 @@ impl Line {
                     DiskAction::Read { .. } => self.memory.of(node, || disk.perform(&op.action)),
                     _ => disk.perform(&op.action),
                 };
+                // The operation's buffers are freed before the answer comes, as a driver does.
                 let done = DiskDone { id: op.id, result: Ok(answer) };
                 self.memory.of(node, || drop(op));
                 self.later(Duration::from_micros(200), node, Input::DiskDone(done));
@@ -444,6 +451,7 @@ impl Line {
             }
             Output::Read { delivery, result } => {
                 let part = result.expect("the disk can be read");
+                // As at an application: the part leaves the node's memory.
                 let copy = flat(&part);
                 self.memory.of(node, || drop(part));
                 if let Some((_, _, came)) = self.joining.get_mut(&(node, delivery)) {
@@ -517,6 +525,7 @@ impl Line {
             }
             Happening::Bytes(stream, data) => {
                 let Some(end) = self.ends.get_mut(&(node, stream)) else { return };
+                // Unread bytes keep their room, so that the writer feels the back pressure.
                 if end.paused || self.deaf == Some(node) {
                     return end.waiting.push_back(data);
                 }
@@ -539,6 +548,7 @@ impl Line {
         let end = self.now + duration;
         while !until(self) {
             let pending = self.pending.first_key_value().map(|((t, _), _)| *t);
+            // Only timers are late: a busy process still gets its sockets' data when it looks.
             let lag = self.lag;
             let timers = self.nodes.iter().flatten().filter_map(Stack::next_timeout).map(|at| at + lag);
             let Some(next) = timers.chain(pending).min().filter(|t| *t <= end) else {
@@ -546,6 +556,7 @@ impl Line {
                 return until(self);
             };
             self.now = self.now.max(next);
+            // One event at a time, in order of time and insertion, which makes runs repeatable.
             if pending.is_some_and(|t| t <= self.now) {
                 if let Some((_, (node, what))) = self.pending.pop_first() {
                     self.happen(node, what);

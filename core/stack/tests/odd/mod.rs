@@ -88,6 +88,7 @@ impl Old {
         put(&mut out, self.flags | u64::from(self.place.is_some()));
         put(&mut out, rest.len() as u64);
         out.extend(rest);
+        // RFC 5050 4.3: the last block, and no other, has this flag.
         let last = if self.after.is_empty() { LAST } else { 0 };
         let payload = (1, last, self.payload.clone());
         let end = self.after.len();
@@ -164,6 +165,7 @@ impl Site {
         while let Some(input) = inputs.pop() {
             let mut out = Vec::new();
             self.stack.handle(self.now, input, &mut out);
+            // Wake-ups wait until other inputs are done, as with a driver.
             if inputs.is_empty() && self.stack.next_timeout().is_some_and(|at| at <= self.now) {
                 inputs.push(Input::Wake);
             }
@@ -203,6 +205,7 @@ impl Site {
         self.streams += 1;
         let stream = StreamId(StreamId::PASSIVE | self.streams);
         let from = SocketAddr::from(([10, 9, 9, 9], 40_000));
+        // STCP frames a bundle by its length in 4 bytes.
         let frame = [&(bundle.len() as u32).to_be_bytes()[..], &bundle[..came]].concat();
         self.give(Input::Socket(LayerId(0), socket::Input::Opened { stream, from }));
         self.give(Input::Socket(LayerId(0), socket::Input::Data { stream, data: Payload::from(frame) }));

@@ -159,6 +159,7 @@ impl Search {
                 steps.extend(self.alterations.iter().map(forge));
             }
         }
+        // `enabled` has one bit for each step.
         assert!(steps.len() <= 128, "the alphabet fits into a word");
         steps
     }
@@ -206,7 +207,9 @@ impl Search {
             };
             counts[sort] += 1;
         }
+        // Five bits hold any count up to `EVENTS_MAX`.
         let counts = counts.iter().fold(0, |all, count| all << 5 | count);
+        // The odd constant spreads the counts over all bits, so that they do not cancel bits of the digest.
         world.digest(text) ^ (counts << 64 | counts).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835)
     }
 
@@ -265,6 +268,7 @@ impl Search {
             let mut enabled = state.enabled;
             while enabled != 0 {
                 let at = enabled.trailing_zeros() as u8;
+                // Clears the lowest bit set.
                 enabled &= enabled - 1;
                 let mut prefix = state.prefix;
                 prefix.steps[usize::from(prefix.len)] = at;
@@ -285,19 +289,23 @@ impl Search {
         }
         let key = match self.merge {
             true => self.key(alphabet, prefix, &world, text),
+            // Unique keys keep equal states apart.
             false => layer.unmerged.fetch_add(1, Ordering::Relaxed).into(),
         };
+        // Locks are split, because all threads insert all the time.
         let shard = key as usize % SHARDS;
         {
             let mut found = layer.found[shard].lock().expect("no thread panics");
             if let Some(first) = found.get_mut(&key) {
                 report.merged += 1;
                 first.orders += orders;
+                // One in 16 states, so that pairs come from all over the search.
                 if report.pairs.len() < PAIRS && ((key >> 64) as u64).is_multiple_of(16) {
                     report.pairs.push((first.prefix, prefix));
                 }
                 return;
             }
+            // A state of an earlier layer was already continued, with fewer events.
             if self.merge && !layer.seen[shard].lock().expect("no thread panics").insert(key) {
                 (report.merged, report.later) = (report.merged + 1, report.later + 1);
                 return;
@@ -333,6 +341,7 @@ impl Search {
                 let (world, _) = self.replay(&alphabet, *prefix);
                 self.enabled(&alphabet, *prefix, &world)
             });
+            // Equal digests with different futures would mean that the digest misses part of the state.
             if enabled[0] != enabled[1] {
                 return Err(told("one state, and not the same can happen"));
             }

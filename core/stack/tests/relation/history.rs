@@ -77,6 +77,7 @@ impl History {
     /// The history of a seed.
     pub fn random(seed: u64) -> History {
         let mut rng = Rng::stream(seed, 26);
+        // Draws stay in this order: a seed names its history for ever.
         let setup = Setup {
             nodes: 2 + rng.below(2) as usize,
             durable: rng.chance(0.6),
@@ -90,6 +91,7 @@ impl History {
         while history.steps.len() < count {
             history.draw(&mut rng, &mut sent);
         }
+        // A history without an honest bundle would check nothing.
         while sent < 1 {
             history.steps.push(Step::Send { bundle: sent });
             sent += 1;

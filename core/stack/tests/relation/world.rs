@@ -82,6 +82,7 @@ impl World {
         let mut world = World {
             setup,
             now: Instant::ZERO,
+            // One seed for all worlds: equal histories must lead to equal states.
             rng: Rng::stream(1, 26),
             runs: 0,
             nodes: Vec::new(),
@@ -194,6 +195,7 @@ impl World {
         stack.handle(now, input, &mut out);
         // Finish the follow-up work of an input before the next one.
         let mut turns = 0;
+        // The bound of 100 turns keeps an endless wake-up from hanging the search; `drain` reports it as `Endless`.
         while self.nodes[usize::from(node)].next_timeout().is_some_and(|at| at <= now) && turns < 100 {
             self.nodes[usize::from(node)].handle(now, Input::Wake, &mut out);
             turns += 1;
@@ -212,6 +214,7 @@ impl World {
                 let (_, peer) = self.links(node)[link.0 as usize];
                 let waiting = self.packets.entry((node, peer)).or_default();
                 let before = waiting.len();
+                // A transmission that has already crossed is answered by its verdict.
                 waiting.retain(|packet| !matches!(packet, Packet::Message { id: other, .. } if *other == id));
                 if waiting.len() < before {
                     self.tell(node, Input::Message(MessageInput::Done { id, result: Err(None) }));
@@ -229,6 +232,7 @@ impl World {
             Output::Disk(op) => self.outstanding[usize::from(node)].push(op),
             Output::App(AppOutput::SendResult { request, result }) => {
                 if let (Some(sent), Ok(id)) = (&mut self.ledger.sent[request.0 as usize], result) {
+                    // The expected timestamp was a guess, as the node chooses the sequence number.
                     sent.honest.creation = id.creation;
                     (sent.id, sent.acknowledged) = (Some(id), true);
                 }

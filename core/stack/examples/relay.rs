@@ -94,6 +94,7 @@ fn config(layer: &str, index: usize) -> Config {
         config.routes.push((format!("ipn:{to}.*"), EndpointId::ipn(own - 1, 0)));
     }
     config.keep_in(StoreKind::Memory, DataVolume(4 << 30));
+    // The plain case: bundles without a hop count block.
     config.node.agent.hop_limit = 0;
     config.seed = own;
     let accel = Accel { crc32c: crc32c::crc32c_append, ..Default::default() };
@@ -156,6 +157,7 @@ impl World {
     }
     fn step(&mut self) {
         for node in 0..NODES {
+            // Room for all outputs of a turn, so that the measured node does not pay for a growing list.
             let (mut out, inputs) = (Vec::with_capacity(65_536), &mut self.inputs[node]);
             if node == 1 {
                 let begun = cpu(self.counted);
@@ -253,8 +255,10 @@ fn main() {
     let (size, bundles): (u64, u64) = (number(1000), number(100_000));
     let counted = arguments.next().is_some_and(|word| word == "counted");
     let payload = Payload::fill(7, size).to_bytes().expect("a pattern has bytes");
+    // Enough bundles under way to keep the relay busy, within bounded memory.
     let window = (ON_THE_WAY / size).clamp(16, 4000);
     let mut world = World::new(&layer, counted);
+    // Sessions come up before the measurement begins.
     (0..100).for_each(|_| world.step());
     let (began, mut idle) = (world.now, 0);
     world.cpu_s = 0.0;

@@ -153,7 +153,7 @@ impl Arrival {
     fn is_known(&self) -> bool {
         self.said || self.pieces.is_some()
     }
-    /// Looks for its head, ever more rarely, so that parts of a byte each cost no more than others.
+    /// Looks for the head.
     fn look(&mut self, open: Open<'_>) -> Result<Option<Box<(BundleMeta, HopState)>>, Malformed> {
         let len = self.rest.len();
         // Each look parses from the beginning again. Doubling the length between looks keeps the cost linear, even
@@ -222,7 +222,7 @@ impl Arrivals {
         };
         self.spools.part((request, source), part, &bounds, number, out);
     }
-    /// An application's request is whole, or not wanted any more. Given back where none of it was spooled.
+    /// Completes or cancels an application's request. Returns it if nothing was spooled for it.
     pub fn request(
         &mut self,
         request: RequestId,
@@ -242,7 +242,7 @@ impl Arrivals {
         self.spools.decided(request, out);
     }
 
-    /// An offer that follows is to be kept in pieces, of so many bytes at least, while it arrives.
+    /// Announces that an offer is to be kept in pieces of at least this many bytes while it arrives.
     pub fn in_parts(&mut self, token: OfferToken, link: LinkId, least: u64) {
         if self.bounds.spill_from > 0
             && let Some(arrival) = self.open.entry(token).or_insert_with(|| Some(Arrival::new(link)))
@@ -461,13 +461,14 @@ impl Arrivals {
     pub fn memory(&self) -> u64 {
         self.memory + self.spools.memory()
     }
-    /// Whether a bundle that is here still waits for its verdict: its beginning may have been refused.
+    /// Whether a complete bundle still waits for its verdict.
     pub fn awaits(&self, token: OfferToken) -> bool {
+        // The agent may have refused its beginning before the end came; the rest then has nobody to decide over it.
         self.undecided.contains_key(&token)
     }
-    /// The agent decided over a bundle, whole or still arriving: bytes on disk that it did not keep are
-    /// dropped.
+    /// Ends an offer after the agent's verdict, whether it is complete or still arriving.
     pub fn decided(&mut self, token: OfferToken, out: &mut Vec<Do>) {
+        // Spills that the agent kept belong to a bundle by now, and dropping them has no effect.
         if let Some(spills) = self.undecided.remove(&token) {
             return out.extend(spills.into_iter().map(|spill| Do::DropSpill { spill }));
         }

@@ -123,7 +123,9 @@ fn strangers_get_half_the_memory() {
         a.part_over(link, n, head(), false, None, &mut out);
         out.is_empty()
     };
+    // 5 heads of 90 bytes fit into half of 1000.
     assert_eq!((0..9).filter(|n| give(&mut a, stranger, *n)).count(), 5, "heads that never end");
+    // 6 more fit into the rest.
     assert_eq!((10..19).filter(|n| give(&mut a, LinkId(0), *n)).count(), 6);
     (0..20).for_each(|n| a.abort(token(n), &mut Vec::new()));
     assert_eq!(a.memory(), 0);
@@ -200,6 +202,7 @@ fn long_bundle_spills_between_head_and_tail() {
         again.append(tail);
         assert!(again == bundle);
         assert_eq!(a.passed.load(Ordering::Relaxed), len, "all of it was watched");
+        // Beyond the blocks at which the peer is held: one block in the making, and parts that were on their way.
         assert!(most <= (HOLD_FROM + 3) * BLOCK + HEAD + 2 * step, "{most} bytes held");
         assert_eq!((a.memory, a.open.len(), a.spills.len()), (0, 0, 0));
         let mut out = Vec::new();
@@ -269,9 +272,11 @@ fn complete_head_is_announced_to_agent() {
     let mut bundle = Payload::from(&[0xee][..]);
     bundle.append(bytes(3000));
     for at in 0..2000 {
+        // The head is complete at 100 bytes; the next look is at 128.
         assert_eq!(out.len(), usize::from(at > 127), "after {at} bytes");
         a.part(1, bundle.slice(at, 1), false, None, &mut out);
     }
+    // The length doubles between looks.
     assert!(a.looks.get() <= 10, "{} looks at single bytes", a.looks.get());
     assert!(matches!(out.pop(), Some(Do::Begins(..))) && !a.awaits(token(1)));
     a.part(1, bundle.slice(2000, 5000), true, None, &mut out);

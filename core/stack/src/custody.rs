@@ -89,7 +89,7 @@ pub(crate) fn v6_record(record: &v6::ParsedRecord) -> Option<Record> {
     };
     Some(Record::Custody(Vec::from([signal])))
 }
-/// Whether a record of version 6 is too long to be read as one of custody.
+/// Whether a record of version 6 is one of custody and too long to be read.
 pub(crate) fn v6_too_long(payload: &[u8]) -> bool {
     payload.len() > RECORD_MAX && payload.first().is_some_and(|first| matches!(first >> 4, 2 | 4))
 }
@@ -147,9 +147,9 @@ pub(crate) fn v7_record(content: &[u8]) -> Result<Record, Malformed> {
     Ok(Record::Custody(said.into_iter().filter_map(signal).collect()))
 }
 
-/// Notes in a bundle of version 7 that has a custody transfer block whose it is. It must not be fragmented then: its
-/// number means all of it.
+/// Notes the custodian and the number from the custody transfer block of a bundle of version 7.
 pub(crate) fn v7_note(meta: &mut BundleMeta, hop: &mut HopState, codes: &v7::CustodyCodes) {
+    // The number stands for the whole bundle, so the bundle must not be fragmented.
     if codes.transfer_block == 0 {
         return;
     }

@@ -498,7 +498,7 @@ impl Edges {
     pub fn piece_of(&self, Encoded { head, payload, tail }: Encoded) -> Option<(BundleMeta, HopState)> {
         self.read_parts(&head, payload, &tail).ok().filter(|(meta, _)| meta.duties == Duties::default())
     }
-    /// A piece of a bundle that is arriving, as if it had been sent as one.
+    /// Begins a fragment of an arriving bundle, as its sender would have cut it.
     pub fn cut(&self, meta: &BundleMeta, hop: &HopState, range: Range<u64>) -> Option<Box<dyn Piece>> {
         self.of(meta.version)?.piece(meta, hop, range, &mut BytesMut::new())
     }

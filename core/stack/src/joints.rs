@@ -263,7 +263,7 @@ impl LayerJoint<'_> {
         others.into_iter().for_each(|(to, what)| self.across(to, what));
         own
     }
-    /// A bundle that comes in parts is given to whom it belongs as soon as its head is there.
+    /// Gives an offer that comes in parts to the shard that the bundle belongs to, as soon as its head is there.
     fn in_parts(&mut self, value: layer::Output) -> Option<layer::Output> {
         let layer::Output::Offer { ticket, link, part, last, total, reliable } = value else { return Some(value) };
         let (desk, edges) = (self.desk.as_deref_mut()?, &*self.edges);

@@ -105,9 +105,9 @@ pub(crate) struct Outgoing {
     next_load: u64,
 }
 
-/// How much of a rope to give first: all of a short one; else as much as lets the windows that follow
-/// end where the blocks on disk end.
+/// Number of bytes to give first.
 fn first_bytes(rope: &Payload) -> u64 {
+    // Of a long rope, as many that the following windows end where blocks on disk end: then no block is read twice.
     if rope.len() <= WINDOW || !rope.is_stored() {
         return rope.len();
     }
@@ -289,10 +289,11 @@ impl Outgoing {
         out.push(Do::Layer(link, Input::SendBroken { link, id }));
     }
 
-    /// The store is about to forget a bundle that its layer goes on with (it has no word to stop): all
-    /// it has not asked for is read, as the load to ask the store for now. Not where that is much: a
-    /// range that cannot be read ends the session, which costs less then.
+    /// Reads all that a layer has not asked for of a bundle that the store is about to forget; returns the load to
+    /// request.
     pub fn rescue(&mut self, id: SendId) -> Option<(u64, Payload)> {
+        // Only layers that cannot stop a transfer need this. A long rest is not read: a range that cannot be read
+        // ends the session, which costs less than the memory.
         let streaming = self.streaming.get_mut(&id).filter(|streaming| streaming.rest.is_none())?;
         let rest = streaming.rope.slice(streaming.asked, u64::MAX);
         // Nothing to rescue, or too much for memory.
@@ -399,6 +400,7 @@ mod tests {
         let (mut outgoing, mut out) = (Outgoing::new(1), Vec::new());
         let rope = stored(Extent::SPILL | 1, 3 * WINDOW - 1000, 5 * WINDOW);
         outgoing.send(LINK, (SendId(1), rope.clone()), PLAIN, &mut out);
+        // The head and the rest of the first window on disk, so that later reads begin at windows.
         assert_eq!(loads(&out), [(1, 4 + 1000)]);
         out.clear();
         outgoing.loaded(1, Ok(Payload::fill(1, 1004)), &mut out);
@@ -436,6 +438,7 @@ mod tests {
         };
         let first = begin(&mut outgoing, 1, 5 * WINDOW);
         outgoing.want(SendId(1), first, WINDOW, &mut out);
+        // This range is read apart; the rescue covers everything behind it.
         let asked = loads(&out)[0].0;
         let (load, rest) = outgoing.rescue(SendId(1)).unwrap();
         assert_eq!(rest.len(), 4 + 5 * WINDOW + 4 - first - WINDOW);

@@ -95,15 +95,15 @@ impl Pieces {
             self.begin(last, cut);
         }
     }
-    /// How many bytes, of those from this offset in the bundle on, belong to the same piece; `None`: all there are.
+    /// Number of bytes from this offset in the bundle on that belong to the same piece; `None`: all.
     pub fn until_end(&self, offset: u64) -> Option<u64> {
         self.ends.front().map(|end| end.saturating_sub(offset))
     }
-    /// Everything up to this offset left for the disk; whether a piece ends there.
+    /// Notes that all bytes up to this offset left for the disk; returns whether a piece ends there.
     pub fn left(&mut self, offset: u64) -> bool {
         self.ends.pop_front_if(|end| *end <= offset).is_some()
     }
-    /// The pieces that are complete, where the bundle is this rope so far.
+    /// Returns the pieces that are complete, where the bundle is this rope so far.
     pub fn complete(&mut self, rope: &Payload) -> Vec<Kept> {
         let (at, mut out) = (self.payload_at, Vec::new());
         while let Some(Passed { range, piece }) = self.ready.pop_front_if(|ready| at + ready.range.end <= rope.len()) {

@@ -129,13 +129,14 @@ impl Reads {
     pub const fn new(bytes_max: u64) -> Reads {
         Reads { jobs: BTreeMap::new(), queue: VecDeque::new(), bytes: 0, bytes_max, last: 0 }
     }
-    /// Whether a payload is longer than all that may be read at once, and than any reader takes at once.
+    /// Whether a payload is too long to be read whole.
     pub fn exceeds(&self, payload: &Payload) -> bool {
         payload.len() > self.bytes_max.max(WHOLE)
     }
-    /// Whether a payload stays on disk until its application reads it: it is long, or comes on top of as much that
-    /// applications did not answer (`unanswered`, with its own bytes). Each may have one bundle then, but not in memory.
+    /// Whether a payload stays on disk until its application reads it; `unanswered` counts delivered bytes without
+    /// answer, its own included.
     pub fn stays(&self, payload: &Payload, unanswered: u64) -> bool {
+        // An application that does not answer may still have one bundle at a time, but not in memory.
         self.exceeds(payload) || (payload.len() > LITTLE && unanswered > self.bytes_max.max(STEP))
     }
     /// Room that a busy time needed is given back.
@@ -263,11 +264,13 @@ mod tests {
         for (n, len) in [(1, STEP), (2, 2 * STEP), (3, 5 * STEP + 1), (4, 10)] {
             reads.begin(delivery(n), stored(len), &mut loads);
         }
+        // The first two fill the bound.
         assert_eq!((loads.len(), reads.bytes), (2, 3 * STEP));
         let (mut done, most) = drain(&mut reads, loads);
         done.sort();
         let want = |n, len| (Reading::Delivery(DeliveryId(n)), len);
         assert_eq!(done, [want(1, STEP), want(2, 2 * STEP), want(3, 5 * STEP + 1), want(4, 10)]);
+        // The longest read exceeded the bound, alone.
         assert_eq!((most, reads.bytes), (5 * STEP + 1, 0));
     }
 

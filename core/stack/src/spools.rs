@@ -51,8 +51,7 @@ impl Spools {
     pub fn memory(&self) -> u64 {
         self.memory
     }
-    /// Takes the next bytes of a payload; `number` is that of its spill, if it is its first. They have a share of
-    /// memory of their own, which the driver keeps: a part is taken as long as those before it kept the bound.
+    /// Takes the next bytes of a payload; `number` makes the number of its spill, if it is its first.
     pub fn part(
         &mut self,
         (request, source): (RequestId, NodeId),
@@ -61,6 +60,8 @@ impl Spools {
         number: impl FnOnce() -> u64,
         out: &mut Vec<Do>,
     ) {
+        // The driver keeps a share of memory for these bytes: a part is taken as long as those before it kept the
+        // bound.
         let of_spill = &mut self.of_spill;
         let spool = self.open.entry(request).or_insert_with(|| {
             let (spill, quota) = (number(), source.0);

@@ -199,7 +199,7 @@ impl Stack {
         self.work_off(now, next, out);
     }
 
-    /// Nothing happens at the moment: room that a busy time needed is given back.
+    /// Gives back the room of a busy time, while nothing happens.
     pub fn rest(&mut self) {
         self.work = VecDeque::new();
         self.todo = Vec::new();
@@ -428,7 +428,7 @@ impl Stack {
         }
     }
 
-    /// A request of an application is whole, or does not come; given back where none of its payload was spooled.
+    /// Completes or cancels a request of an application; returns it if nothing was spooled for it.
     fn request(&mut self, request: RequestId, wanted: Option<SendRequest>) -> Option<SendRequest> {
         let Stack { arrivals, todo, work, .. } = self;
         let Some(arrivals) = arrivals.made() else { return wanted };
@@ -588,9 +588,9 @@ impl Stack {
         }
     }
 
-    /// Hands a bundle to its link's layer, rendered for this hop. One on disk leaves from there; a piece
-    /// of it is read before, for its CRC.
+    /// Hands a bundle to its link's layer, rendered for this hop.
     fn send(&mut self, departure: Departure, out: &mut dyn Sink<Output>) {
+        // A whole bundle on disk leaves from there; a short piece is read before, for its CRC.
         if departure.link == LinkId::TUNNEL {
             let payload = departure.payload();
             // Only a payload in memory can be secured; a longer one leaves from disk unchanged.
@@ -664,8 +664,9 @@ impl Stack {
         self.load(loads);
         departed(todo, &mut self.work, &self.link_layer);
     }
-    /// Cancels a transmission: here if its layer does not have it yet, else by asking the layer.
+    /// Cancels a transmission.
     fn cancel(&mut self, link: LinkId, id: layer::SendId, out: &mut dyn Sink<Output>) {
+        // The layer must be asked only if it already has part of the bundle.
         let (mut loads, mut todo) = (Vec::new(), Vec::new());
         let here = self.reads.made().is_some_and(|reads| reads.cancel(id, &mut loads))
             || self.outgoing.made().is_some_and(|outgoing| outgoing.cancel(link, id, &mut todo));
@@ -687,7 +688,7 @@ impl Stack {
         self.work.push_front(Work::Layer(layer, layer::Input::CancelSend { link, id }));
     }
 
-    /// The bundle crosses as it is; a piece of it becomes a bundle of its own.
+    /// Sends a bundle without encoding it; a piece becomes a bundle of its own.
     fn send_message(&mut self, departure: Departure, payload: Payload, out: &mut dyn Sink<Output>) {
         let Departure { link, id, bundle, hop, cut, size, .. } = departure;
         let bundle = match cut {
@@ -708,7 +709,7 @@ impl Stack {
         out.push(Output::Message(MessageOutput::Send { link, id, bundle, hop, size }));
     }
 
-    /// The store answered a load.
+    /// Takes the store's answer to a load.
     fn loaded(&mut self, load: u64, result: Result<Payload, Refusal>, out: &mut dyn Sink<Output>) {
         if load >= FIRST_SEND_LOAD {
             let mut todo = Vec::new();
@@ -750,7 +751,7 @@ impl Stack {
         }
     }
 
-    /// Hands a delivery out whose security holds.
+    /// Hands out a delivery if its security holds.
     fn open(&mut self, output: AppOutput, bundle: &BundleMeta, payload: Payload, out: &mut dyn Sink<Output>) {
         let AppOutput::Deliver { registration, delivery, .. } = &output else { return };
         let opened = match farlink_bpa::Edge::guards(&self.edges, bundle) {
@@ -813,8 +814,8 @@ impl Stack {
     pub fn end_list(&mut self, list: CursorId) {
         self.agent.end_list(list);
     }
-    /// The next bundles of a list, `limit` at most and all behind number `after`; whether there may be more, also when
-    /// there are none here: a call looks at some hundreds of bundles at most.
+    /// The next bundles of a list, at most `limit` and all with numbers above `after`, and whether there may be more.
+    /// A call looks at some hundreds of bundles at most, and may return none although there are more.
     pub fn page(&mut self, now: Instant, list: CursorId, after: u64, limit: usize) -> (Vec<BundleStatus>, bool) {
         self.agent.page(now, list, after, limit)
     }
@@ -822,8 +823,7 @@ impl Stack {
     pub fn sums(&mut self, now: Instant, list: CursorId) -> (Vec<Sum>, bool) {
         self.agent.sums(now, list)
     }
-    /// The first `limit` held bundles by number, from behind `after` on, and why each is still here. Walks all that are
-    /// held.
+    /// The first `limit` held bundles with numbers above `after`, and why each is still here. Walks all held bundles.
     pub fn bundles(&self, now: Instant, after: BundleHandle, limit: usize) -> Vec<BundleStatus> {
         self.agent.bundles(now, after, limit)
     }
@@ -868,13 +868,12 @@ impl Stack {
     pub fn room(&self) -> Option<u64> {
         self.agent.room()
     }
-    /// Bytes of room that a bundle made of this request needs at least. `None` where it is not room that
-    /// decides.
+    /// Least room in bytes for a bundle made of this request. `None` where it is not room that decides.
     pub fn needs(&mut self, now: Instant, wanted: SendRequest) -> Option<u64> {
         self.agent.needs(now, wanted, &mut self.edges)
     }
-    /// Whether announcements tell nothing new of a node: it is this one, a link to it was configured, or somebody can be
-    /// reached who is known to be it by more than a claim.
+    /// Whether an announcement of a node adds nothing: it is this node, a link to it is configured, or a reachable
+    /// neighbour is proven to be it.
     pub fn is_surely_known(&self, node: &EndpointId) -> bool {
         self.agent.is_surely_known(node.node())
     }

@@ -214,13 +214,13 @@ impl Bench {
     fn link(&self) -> LinkId {
         LinkId(self.setup.sender() as u32)
     }
-    /// Sends all, some of which leave, and lets nothing through for a while: behind a peer that reads nothing, or a link that
-    /// is down.
+    /// Sends all bundles, of which some leave, and then lets nothing through for a while.
     fn stall(&mut self, lifetime_ms: u64) {
         self.stall_busy(lifetime_ms, Duration::ZERO);
     }
-    /// The same, where nodes hear so late that a time has come, until things have gone on for a while.
+    /// The same with nodes that notice their timers late by `lag`, until the stall is over.
     fn stall_busy(&mut self, lifetime_ms: u64, lag: Duration) {
+        // A peer that reads nothing stalls a stream; datagrams have no back pressure, so their link goes down.
         let (stream, link, sender) = (self.setup.over.is_stream(), self.link(), self.setup.sender());
         self.line.deaf = stream.then_some(sender + 1);
         self.send(lifetime_ms);

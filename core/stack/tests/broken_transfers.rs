@@ -23,7 +23,7 @@ fn line(count: usize, versions: Versions, least: u64) -> Line {
     line.run(seconds(2));
     line
 }
-/// Breaks all streams each time so many bytes came to the last node; how many came until it was there.
+/// Sends a payload and breaks all streams after each `every` bytes at the last node; returns the bytes it took.
 fn carry(line: &mut Line, payload: &Bytes, every: u64, breaks: usize) -> u64 {
     let last = line.heard.len() - 1;
     let before = line.heard[last];

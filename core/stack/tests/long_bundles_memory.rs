@@ -39,8 +39,7 @@ fn relayed(layer: Layer) {
     line.run(seconds(3 * 3600));
     line.assert_empty();
 }
-/// An application's own, of 64 MiB: it goes to disk as it comes, and at the other end to its reader from there. The
-/// sender is killed in the middle of the bundle.
+/// 64 MiB between applications, spooled at one end and read in parts at the other; the sender is killed half-way.
 fn sent_and_delivered(layer: Layer) {
     let mut line = Line::metered(Some(|| MEMORY.current_usage()), layer, 2, |_, _| {});
     line.register(1);

@@ -112,6 +112,7 @@ fn odd_legal_bundles_are_accepted() {
         assert_eq!(site.fate(&there.wire()), "left", "{what}");
         let leaves = v6::decode(&Payload::from(site.left[0].clone()), Profile::Permissive).expect("version 6");
         assert_eq!(leaves.payload.to_bytes().unwrap(), &bundle.payload[..], "{what}");
+        // The original identity stays, or the receiver could not detect duplicates.
         assert_eq!((leaves.primary.creation.sequence, site.left.len()), (bundle.sequence, 1), "{what}");
         let came = v6::decode(&Payload::from(there.wire()), Profile::Permissive).expect("a bundle");
         assert_eq!(leaves.primary, came.primary, "{what}: nobody took custody");
@@ -177,6 +178,7 @@ fn odd_invalid_bundles_leave_nothing() {
     for cut in 1..whole.len() {
         site.fate(&whole[..cut]);
         let mut changed = whole.clone();
+        // One bit of each byte, another one each time.
         changed[cut] ^= 0x80 >> (cut % 8);
         site.fate(&changed);
     }
@@ -253,6 +255,7 @@ fn fragments_reassemble_across_restart() {
             .with(|b| (b.place, b.payload, b.after) = (Some((from as u64, total)), payload, vec![(77, 0, vec![9])]))
             .wire()
     };
+    // Out of order, overlapping, and one of them twice.
     let pieces = [(60, 100), (0, 30), (10, 40), (0, 30), (35, 70)];
     for restart_after in 0..pieces.len() {
         let mut site = Site::new();
@@ -269,6 +272,7 @@ fn fragments_reassemble_across_restart() {
         assert_eq!(fates.last().map(String::as_str), Some("delivered"), "{restart_after}: {fates:?}");
         assert_eq!(site.delivered, [&whole[..]], "{restart_after}");
         assert_eq!(site.held(), 0, "{restart_after}: the liar's goes with the whole, which is remembered");
+        // Late fragments must not start a new reassembly.
         for late in [piece(20, 60, 100), piece(0, 50, 1 << 60)] {
             site.fate(&late);
             assert_eq!((site.delivered.len(), site.held()), (0, 0), "the whole was delivered");
@@ -332,7 +336,9 @@ fn unprocessable_block_is_reported_once() {
     assert_eq!((&report.subject.source, report.subject.creation.sequence), (&EndpointId::ipn(9, 1), 5));
     let said = reports(&asks(0x4_0000, 2 | 4));
     let reasons: Vec<_> = said.iter().map(|report| (report.reason, report.deleted.asserted)).collect();
+    // Reason 8 is "block unintelligible" (RFC 5050 6.1.1).
     assert_eq!(reasons, [(8, false), (8, true)]);
+    // RFC 5050 4.2: no reports are made about administrative records.
     assert!(reports(&asks(0, 0)).is_empty() && reports(&asks(2, 2)).is_empty(), "none about records");
 }
 

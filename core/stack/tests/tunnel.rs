@@ -22,8 +22,10 @@ fn tunnel(custody: bool) -> impl Fn(usize, &mut Config) {
                 config.routes = vec![("ipn:3.*".into(), id(2))];
                 config.tunnels = vec![TunnelSettings { to: vec!["ipn:4.*".into()], ..to(3) }];
             }
+            // The second node knows its neighbours only.
             1 => config.routes.clear(),
             2 => {
+                // The way back for signals.
                 config.routes.push(("ipn:1.*".into(), id(2)));
                 config.tunnels = vec![to(1)];
             }
@@ -79,6 +81,7 @@ fn tunnel_signal_covers_many_bundles() {
     assert!(sorted(line.delivered.clone()) == sorted(sent));
     assert_eq!(count(&line, 0, RELEASED), 1000);
     let signals = count(&line, 2, SIGNALLED);
+    // Signals are collected for a while, so that few are needed.
     assert!((1..20).contains(&signals), "{signals} signals");
     line.assert_empty();
 }
@@ -132,6 +135,7 @@ fn custody_resends_relay_losses() {
 fn tunnel_exit_crash_loses_nothing() {
     // The far end dies at any moment of the way: accepted bundles are kept, and delivered once.
     for custody in [false, true] {
+        // Steps of a prime number of microseconds fall between different events.
         for after_us in (0..30).map(|step| step * 997) {
             let mut line = Line::new(Layer::TcpclV4, 4, tunnel(custody));
             line.register(3);
@@ -141,6 +145,7 @@ fn tunnel_exit_crash_loses_nothing() {
             line.kill(2);
             line.run(Duration::from_millis(50));
             line.start(2);
+            // Several timeouts of 20 s, with backoff.
             line.run(Duration::from_secs(300));
             let came = line.delivered.clone();
             assert!(sorted(came.clone()) == sorted(sent), "{custody}, after {after_us} us: {} came", came.len());

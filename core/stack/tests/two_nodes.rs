@@ -175,6 +175,7 @@ impl World {
                 );
             }
             Output::Socket(layer, socket::Output::Connect { stream, .. }) => {
+                // The driver numbers accepted streams; the marked number of the other end is unique.
                 let other = StreamId(StreamId::PASSIVE | stream.0);
                 self.peers.insert((node, stream), other);
                 self.peers.insert((peer, other), stream);
@@ -246,6 +247,7 @@ impl World {
             Output::App(AppOutput::Registered { result, .. }) => assert!(result.is_ok()),
             Output::Event(event) => self.events.push((node, event)),
             Output::Message(MessageOutput::Send { id, bundle, hop, .. }) => {
+                // The sender's number serves as the ticket, so that the verdict finds its way back.
                 let ticket = Ticket(id.0);
                 self.later(
                     self.delay,
@@ -269,6 +271,7 @@ impl World {
         loop {
             let pending = self.pending.first_key_value().map(|((t, _), _)| *t);
             let timers = self.stacks.iter().filter_map(Stack::next_timeout);
+            // Virtual time jumps to the next event.
             let Some(next) = timers.chain(pending).min().filter(|t| *t <= end) else { break };
             self.now = self.now.max(next);
             if pending.is_some_and(|t| t <= self.now) {
@@ -317,6 +320,7 @@ fn exchange(layer: Layer, store: StoreKind, delay: Duration) {
     let mut world = World::new(layer, store, delay);
     world.register(0);
     world.register(1);
+    // Time for sessions to come up, also over a long delay.
     world.run(Duration::from_secs(20));
     let mut expected = Vec::new();
     for n in 0..40u64 {
@@ -327,6 +331,7 @@ fn exchange(layer: Layer, store: StoreKind, delay: Duration) {
     world.run(Duration::from_secs(60));
     let mut got = world.delivered.clone();
     got.sort();
+    // Bundles may overtake one another between retransmissions.
     expected.sort();
     assert_eq!(got.len(), expected.len(), "{layer:?} {store:?} {delay:?}");
     assert!(got == expected, "every byte arrives as it was sent");
@@ -353,8 +358,7 @@ fn bundles_cross_at_message_level() {
     exchange(Layer::Message, StoreKind::Memory, Duration::from_secs(1));
 }
 
-/// Two nodes that leave payloads on disk and take long bundles to it while they arrive; the first has
-/// bundles for the second that its disk keeps and the link does not take yet.
+/// Two nodes with long bundles on the first one's disk, for the second; the link does not take them yet.
 fn long_bundles(layer: Layer) -> (World, Vec<Bytes>) {
     let mut world = World::tuned(layer, StoreKind::Durable, Duration::from_millis(2), |config| {
         config.node.limits.memory_bytes = 0;

@@ -50,6 +50,7 @@ fn both_versions_cross_two_hops() {
         assert!(sorted(line.delivered.clone()) == sorted(sent), "{layer:?}: {} delivered", line.delivered.len());
         line.assert_empty();
         let recovered = line.events.iter().filter(|(_, event)| matches!(event, Event::Recovered { .. })).count();
+        // All eight waited at the second node when it was killed.
         assert_eq!((recovered, malformed(&line)), (8, 0), "{layer:?}: read back from the store");
     }
 }
@@ -88,6 +89,7 @@ fn each_bundle_leaves_as_it_came() {
             both(node, config, [&ears[node][0], &ears[node][1]], |bytes| bytes)
         });
         let plain = |_: usize, config: &mut Config| {
+            // Without blocks that each hop rewrites, every byte must stay.
             (config.node.agent.previous_node_block, config.node.agent.hop_limit) = (false, 0)
         };
         let mut line = Line::speaking(layer, 4, plain, speak);
@@ -111,6 +113,7 @@ fn follow(bytes: Bytes) -> Bytes {
     let mut bytes = bytes.to_vec();
     // The payload is of one to three bytes: its block's flags are two bytes before it.
     bytes[begun.payload_at as usize - 2] = 0;
+    // No node here knows type 99; flag 8 marks the last block, which has 5 bytes.
     bytes.extend([99, 0x08, 5]);
     bytes.extend(b"after");
     Bytes::from(bytes)
@@ -222,6 +225,7 @@ fn report_matches_bundle_version() {
             said.extend(report.items().iter().filter(|item| now(item)).map(|(name, _)| *name));
         }
         said.sort_unstable();
+        // Two hops forward the bundle, one node delivers it.
         assert_eq!(said, ["delivered", "forwarded", "forwarded"], "{layer:?}");
         line.assert_empty();
     }
@@ -264,6 +268,7 @@ fn spoofed(_: Bytes) -> Bytes {
         lifetime_ms: 3_600_000,
         ..v6::BundleDraft::default()
     };
+    // 20.005 s after the start, when the second node makes its own bundles below.
     let creation = CreationTimestamp { time: DtnTime(800_000_020_005), sequence: 0 };
     let meta = v6::make(&draft, creation, Payload::from(&b"spoofed"[..])).unwrap();
     v6::render(&meta, &HopState::default(), None, &mut BytesMut::new()).into_payload().to_bytes().unwrap()
@@ -280,6 +285,7 @@ fn forged_sequence_number_is_skipped() {
     line.kill(2);
     line.run(Duration::from_secs(1));
     line.send(content(1, 10));
+    // With the second before, 20.005 s: the forged timestamp.
     line.run(Duration::from_millis(19_005));
     // All at one moment: without a step over it, the first of them would be the spoofed one again.
     let own: Vec<Bytes> = (2..5).map(|n| content(n, 10)).collect();

@@ -105,9 +105,9 @@ impl Wish<'_> {
     }
 }
 
-/// Operations that the rules ask for on a bundle, as its source or not: for each service and type the first rule
-/// that fits. A rule for the node with these IDs covers each of its names.
+/// Operations that the rules ask for on a bundle, as its source or not.
 fn wishes<'a>(rules: &'a [Rule], own: &[EndpointId], meta: &BundleMeta, as_source: bool) -> Vec<Wish<'a>> {
+    // A rule for one of the node's IDs covers each of its names.
     let named = |eid: EndpointId| (eid.to_string(), eid);
     // Patterns match text; the text of each name is made once for all rules.
     let mut to = Vec::from([named(meta.destination.clone())]);
@@ -169,7 +169,7 @@ impl Security {
     fn is_singly_for_us(&self, meta: &BundleMeta) -> bool {
         meta.destination.is_singleton() && self.node_ids.contains(&meta.destination.node_id())
     }
-    /// A bundle whose payload somebody here can open is not sealed to this node.
+    /// Unseals a bundle whose payload this node can decrypt.
     fn unseal(&self, meta: &mut BundleMeta) {
         if meta.facts.has(Facts::SEALED) && self.is_for_us(meta) {
             let wishes = wishes(&self.rules, &self.node_ids, meta, false);
@@ -182,13 +182,13 @@ impl Security {
         }
     }
 
-    /// All of a bundle, with this payload.
+    /// Decodes all blocks of a bundle, with this payload.
     fn unpack(meta: &BundleMeta, payload: Payload, accel: &Accel) -> Result<Bundle, DeleteReason> {
         let head = Bytes::copy_from_slice(&meta.head);
         let read = decode_parts(&head, payload, &v7::tail(meta), Profile::Permissive, accel);
         read.map_err(|_| DeleteReason::BlockUnintelligible)
     }
-    /// The bundle as the engine knows it, after its blocks changed.
+    /// Encodes a bundle after its blocks changed.
     fn pack(&self, bundle: &Bundle, was: &BundleMeta) -> Result<BundleMeta, DeleteReason> {
         let rope = bundle.encode(&self.accel).into_payload();
         let read = v7::read(&rope, Profile::Permissive, &self.accel);
@@ -218,7 +218,7 @@ impl Security {
     pub(crate) fn is_source_of(&self, made: &BundleMeta) -> bool {
         !wishes(&self.rules, &self.node_ids, made, true).is_empty()
     }
-    /// The bundle with the operations that are wished for; `None` when it has them.
+    /// Adds the operations that are missing; `None` when none is.
     fn add_to(&mut self, meta: &BundleMeta, wishes: &[Wish<'_>]) -> Result<Option<BundleMeta>, Trouble> {
         // RFC 9172 5.2: no security block is added to a fragment.
         // 9172-5.2-2
@@ -245,12 +245,12 @@ impl Security {
         };
         (wishes(rules, &self.node_ids, meta, false), adds)
     }
-    /// A bundle as it arrived or was stored here, unless it is a clear fragment where payloads must be encrypted.
-    /// Every fragment states that it is one (RFC 9172 3.8), nothing can be added to it (5.2), and one that lacks
-    /// confidentiality is deleted (5.1.1). Where integrity is required, a fragment passes only if the rule allows
-    /// it, as it cannot be checked.
+    /// Checks whether a fragment may pass; a whole bundle always may here.
     // 9172-5.1.1-7, 9172-5.1.2-6, 9172-5.2-2
     fn recall(&self, meta: BundleMeta) -> BundleMeta {
+        // Every fragment states that it is one (RFC 9172 3.8), and nothing can be added to it (5.2). One that lacks
+        // confidentiality is deleted (5.1.1). Where integrity is required, a fragment passes only if the rule allows
+        // it, as it cannot be checked.
         if meta.fragment().is_none() || self.is_singly_for_us(&meta) {
             return meta;
         }
@@ -270,9 +270,10 @@ impl Security {
         }
         meta
     }
-    /// A bundle of a version that has no security, which is no way around the rules.
+    /// Checks a bundle of a version that has no security blocks.
     // 9172-5.1.1-7, 9172-5.1.2-6
     pub(crate) fn foreign(&self, meta: BundleMeta) -> BundleMeta {
+        // Sending in another version must be no way around the rules.
         if self.forbids(&meta) { self.lacking(meta) } else { meta }
     }
     /// Whether a bundle without security may neither pass nor be handed out.

@@ -88,10 +88,10 @@ impl<'a> Reception<'a> {
         let numbers = self.bundle.extensions.iter().map(|block| block.number).chain([PRIMARY, PAYLOAD]);
         Ok(numbers.filter(|number| targets.binary_search(number).is_ok()).collect())
     }
-    /// The security blocks of these one of whose targets the bundle does not have: RFC 9172 3.6 forbids it, and none of
-    /// their operations is believed.
+    /// The security blocks among these with a target that the bundle does not have.
     // 9172-3.6-5
     fn astray(&self, sections: &[Section]) -> Vec<u64> {
+        // RFC 9172 3.6 forbids such targets, and none of the block's operations is believed.
         let astray = |section: &&Section| section.block.targets.iter().any(|target| self.kind_of(*target).is_none());
         sections.iter().filter(astray).map(|section| section.header.number).collect()
     }
@@ -266,7 +266,7 @@ impl<'a> Reception<'a> {
         self.counts.failed += 1;
         self.lose(target, reason_of(fault))
     }
-    /// The bundle goes with its payload or primary block; another block goes alone, with all operations on it.
+    /// Removes a block and all operations on it; loses the whole bundle with its payload or primary block.
     // 9172-5.1.1-8, 9172-5.1.1-9, 9172-5.1.1-10
     fn lose(&mut self, target: u64, reason: DeleteReason) -> Result<(), DeleteReason> {
         // A bundle without its primary or payload block is none, so it cannot lose them alone.

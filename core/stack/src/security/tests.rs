@@ -129,6 +129,7 @@ fn integrity_faults_are_distinguished() {
     let meta = source.protect(hello()).unwrap();
     let changed = sent_as(&meta, |bytes| {
         let at = bytes.len() - 3;
+        // The third byte from the end is in the payload: only the break follows it.
         bytes[at] ^= 1;
     });
     let arrived = end.arrive(changed).unwrap();
@@ -136,6 +137,7 @@ fn integrity_faults_are_distinguished() {
     assert_eq!(opened(&end, &arrived), Err(DeleteReason::FailedSecurity));
     let plain = arrives(&mut end, &hello());
     assert_eq!(plain.duties.security(), Some(DeleteReason::MissingSecurity));
+    // A key of the right name with other bytes cannot be told from a changed bundle.
     let mut other = node_with(3, vec![rule(Acceptor, Integrity, "mac")], vec![secret("mac", 77)]);
     assert_eq!(arrives(&mut other, &meta).duties.security(), Some(DeleteReason::FailedSecurity));
     let mut keyless = node_with(3, vec![rule(Acceptor, Integrity, "mac")], vec![]);
@@ -216,6 +218,7 @@ fn acceptor_removes_blocks_and_restores_crcs() {
     let mut source = node(1, vec![rule(Source, Confidentiality, "cipher")]);
     let mut border = node(2, vec![rule(Acceptor, Confidentiality, "cipher")]);
     let meta = source.protect(hello()).unwrap();
+    // One byte is the CBOR break; a CRC-32C adds five.
     assert_eq!(meta.tail_len, 1, "a target has no CRC");
     let passed = arrives(&mut border, &meta);
     assert_eq!(passed.payload.to_bytes().unwrap(), b"hello"[..]);
@@ -273,6 +276,7 @@ fn keys_rotate_without_a_bundle_lost() {
         assert_eq!(arrives(&mut both, meta).duties.security(), None);
         assert_eq!(opened(&both, &sent(meta)), Ok(b"hello".to_vec()));
     }
+    // After the old generation was taken away.
     let mut later = receiver(vec![secret("cipher", 3)]);
     assert_eq!(arrives(&mut later, &new).duties.security(), None);
     assert_eq!(arrives(&mut later, &old).duties.security(), Some(DeleteReason::FailedSecurity));
@@ -294,6 +298,7 @@ fn worn_out_key_refuses() {
     assert_eq!(heads.len(), 200, "the bundle is the same, its head differs by the IV");
     source.wear_out("cipher");
     assert_eq!(source.protect(hello()).unwrap_err(), Refusal::NoResources, "RFC 9173 4.8.1: 2^32 blocks a key");
+    // All IVs of this start are used up.
     source.nonces.skip_to(1 << 40);
     source.set(vec![Rule { wrap: true, ..rule(Source, Confidentiality, "cipher") }], source.keys.clone());
     assert_eq!(source.protect(hello()).unwrap_err(), Refusal::NoResources);

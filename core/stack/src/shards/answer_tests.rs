@@ -61,7 +61,9 @@ fn removed_link_clears_pending_account() {
         offer(&mut owner, false);
         heard(&mut home, [part_of(TICKET, false)]);
         offer(&mut owner, true);
+        // Two parts of 9 bytes, counted once the last is there.
         assert_eq!(owner.away(), 18);
+        // The last part and the removal cross on their way, in either order.
         if last_is_heard_first {
             heard(&mut home, [part_of(TICKET, true)]);
         }
@@ -138,6 +140,7 @@ fn endless_heads_refused_once() {
         desk.part((Ticket(ticket), false), Payload::fill(1, 60 << 10), last, |_, _| None)
     };
     let kept = (0..2000).take_while(|ticket| matches!(part(&mut desk, *ticket, false), Part::Kept)).count() as u64;
+    // The default budget of heads is 8 MiB.
     assert_eq!(kept, (8 << 20) / (60 << 10));
     assert!(desk.knows(Ticket(kept)), "the one that was too much");
     assert!(

@@ -116,9 +116,10 @@ impl Desk {
         self.lines.entry(link).or_default();
     }
 
-    /// Whether this is for shard 0 wherever it came in: it is for this node or of it, its custodian or its reports are
-    /// this node's, or several nodes are meant.
+    /// Whether a bundle belongs to shard 0, wherever it came in.
     pub fn is_central(&self, bundle: &BundleMeta) -> bool {
+        // Local applications, reports, custody and groups have their tables in one shard, and bundles that meet there
+        // need the same tables.
         let local = |node: NodeId| self.local.contains(&node);
         local(bundle.destination_node())
             || bundle.is_for_group()
@@ -328,8 +329,8 @@ impl Desk {
         Some(output)
     }
 
-    /// A part of a bundle came, not all of it at once. `central` reads its head: whether the bundle is the centre's;
-    /// `None`: more is needed. `strange`: it comes from a neighbour nobody configured.
+    /// Takes a part of an offer that came in several. `central` reads its head: whether the bundle is the centre's;
+    /// `None`: more is needed. `strange`: it comes from an unconfigured neighbour.
     pub fn part(
         &mut self,
         (ticket, strange): (Ticket, bool),

@@ -51,8 +51,9 @@ struct Line {
     untaken: Untaken,
 }
 impl Line {
-    /// Whether the owner is to get the next bundle, while the layer is `full` or not.
+    /// Whether the owner may get the next bundle, while the layer is `full` or not.
     fn takes(&self, full: bool) -> bool {
+        // Even a full layer takes one bundle of each link, so that no link is shut out.
         self.ready && self.untaken.is_less_than(OF_LINK) && !(full && self.untaken.bundles > 0)
     }
     fn tell(&mut self, link: LinkId, full: bool, out: &mut Vec<Do>) {
@@ -97,7 +98,7 @@ impl Elsewhere {
     pub fn owner(&self) -> u8 {
         self.owner
     }
-    /// A link more, of which the owner is to be asked ([`Across::Known`]); false: there is one of this number.
+    /// Adds a link; false if it exists already. The caller must then ask the owner for its state ([`Across::Known`]).
     pub fn add(&mut self, link: LinkId) -> bool {
         let fresh = !self.lines.contains_key(&link);
         self.lines.entry(link).or_default();

@@ -23,8 +23,9 @@ impl HeadBudget {
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
-    /// Takes so many bytes, for a stranger or for a neighbour. Whether there were as many.
+    /// Takes bytes from the budget, for a stranger or for a neighbour; returns whether they were available.
     pub(crate) fn take(&self, bytes: u64, stranger: bool) -> bool {
+        // Strangers get half: their heads that never end must leave room for neighbours.
         if !reserve(&self.used, bytes, self.most) {
             return false;
         }

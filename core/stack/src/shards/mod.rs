@@ -103,7 +103,7 @@ pub(crate) struct Shared {
 fn tagged(shard: u8, SendId(id): SendId) -> SendId {
     SendId(id | (u64::from(shard) + 1) << SHARD_AT)
 }
-/// Whose transmission that is, and its number there; `None`: the owner's.
+/// The shard of a transmission and its number there; `None`: the owner's own.
 fn untagged(SendId(id): SendId) -> Option<(u8, SendId)> {
     let shard = (id >> SHARD_AT) as u8;
     Some((shard.checked_sub(1)?, SendId(id & ((1 << SHARD_AT) - 1))))
@@ -141,7 +141,7 @@ pub(crate) fn check(config: &Config, copies: bool) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// A layer as a shard has it: its own, its own with a desk for the others, or a stand-in.
+/// The layer in its role at this shard: not shared, owned with a desk for the other shards, or remote.
 pub(crate) fn placed(
     config: &Config,
     index: usize,

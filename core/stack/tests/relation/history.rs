@@ -144,8 +144,9 @@ impl History {
         world.drain()
     }
 
-    /// A smaller history that is violated in the same way: steps are left out, largest runs first, and the setup is made plain.
+    /// A smaller history with the same violation.
     pub fn shrunk(&self, violation: &Violation) -> History {
+        // Steps are left out, largest runs first; then the setup is made plain.
         let fails = |history: &History| history.run().is_err_and(|other| other.kind() == violation.kind());
         let mut best = self.clone();
         loop {

@@ -240,6 +240,7 @@ impl World {
             Output::App(AppOutput::Deliver { registration, delivery, bundle }) => {
                 let payload = bundle.payload.to_bytes().expect("it is short");
                 let checked = self.ledger.delivered(node.into(), &bundle, &payload);
+                // The first broken promise counts; later ones may follow from it.
                 self.broken = self.broken.take().or(checked.err());
                 self.tell(node, Input::App(AppInput::DeliveryDone { registration, delivery, taken: true }));
             }
@@ -513,6 +514,7 @@ impl World {
             }
             let mut moved = false;
             for node in 0..self.setup.nodes as u8 {
+                // Disks first: a verdict on a durable store waits for its commit.
                 moved |= self.commit(node);
             }
             for from in 0..self.setup.nodes as u8 {
@@ -530,6 +532,7 @@ impl World {
             if moved {
                 continue;
             }
+            // Time passes only if nothing else can move, so that timers do not hide a lost answer.
             let Some(bundle) = self.ledger.outstanding() else { return Ok(()) };
             if self.now >= end || !self.wait(WAIT) {
                 let still_held = self.nodes.iter().map(|node| node.held() as usize).sum();

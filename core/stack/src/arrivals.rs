@@ -58,7 +58,7 @@ pub(crate) enum Do {
 /// Reads the head of a bundle from its first bytes; `None`: more are needed.
 pub(crate) type Open<'a> = &'a dyn Fn(&Payload) -> Result<Option<Opening>, Malformed>;
 
-/// The door to wire formats, as far as arrivals need it.
+/// The functions of the edge that arrivals need.
 #[derive(Clone, Copy)]
 pub(crate) struct Door<'a> {
     pub open: Open<'a>,
@@ -100,7 +100,7 @@ struct Arrival {
     rest: Payload,
     /// Bytes between the two, on their way to disk, by the spill they are part of.
     flying: VecDeque<(u64, u64)>,
-    /// Its head is looked for once there are so many bytes.
+    /// Number of bytes at which the head is looked for next.
     look: u64,
     /// Its head was read.
     opened: Option<Opened>,
@@ -463,7 +463,7 @@ impl Arrivals {
     }
     /// Whether a complete bundle still waits for its verdict.
     pub fn awaits(&self, token: OfferToken) -> bool {
-        // The agent may have refused its beginning before the end came; the rest then has nobody to decide over it.
+        // The agent may have refused its beginning before the end came; no verdict on the rest follows then.
         self.undecided.contains_key(&token)
     }
     /// Ends an offer after the agent's verdict, whether it is complete or still arriving.

@@ -142,7 +142,7 @@ fn check_custody(settings: &CustodySettings, durable: bool, copies: bool) -> Res
     Ok(())
 }
 
-/// A link as the agent knows it, of a node with so many layers.
+/// A link's settings for the agent, in a node with this many layers.
 pub(crate) fn link_settings(id: LinkId, link: &LinkConfig, layers: usize) -> Result<LinkSettings, ConfigError> {
     if link.peer == EndpointId::Null || !link.peer.is_node_id() {
         let expected = format!("the neighbour's node ID, found `{}`", link.peer);

@@ -88,7 +88,7 @@ pub struct LinkConfig {
 /// Parameters of the bundle store.
 #[derive(Clone, Debug)]
 pub struct StoreConfig {
-    /// Whether bundles are kept in memory or on disk.
+    /// Storage in memory or on disk.
     pub kind: StoreKind,
     /// Most bytes of one of its files, where the store's own bound is not shorter: a full disk gets room file by file.
     pub file_max: DataVolume,

@@ -20,7 +20,7 @@ pub struct CustodyConfig {
     pub aggregate: bool,
 }
 impl CustodyConfig {
-    /// Custody on these terms, with nobody and of nothing.
+    /// Custody settings from these terms, without neighbours or bundles that they apply to.
     pub fn of(terms: &CustodyTerms) -> Self {
         let (transfer_block, custody_record) = (terms.transfer_block, terms.signal_record);
         let codes = v7::CustodyCodes { transfer_block, custody_record, ..v7::CustodyCodes::default() };

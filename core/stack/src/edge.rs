@@ -22,7 +22,7 @@ use farlink_bpa::{
 };
 use farlink_bundle::{CrcType, Encoded, Profile, v7};
 
-/// A payload this short does not keep the read buffer it came in, of which it is a small part.
+/// Longest payload that is copied out of its read buffer, which it would keep alive.
 const SMALL: u64 = 4096;
 
 /// Watches the bytes of a bundle that is still arriving, in order, where they do not stay in memory:
@@ -34,7 +34,7 @@ pub trait Watch: fmt::Debug + Send {
     fn digest(&self) -> u64 {
         0
     }
-    /// Checks the whole bundle, of which only the first and last bytes need be in memory.
+    /// Checks the whole bundle; only its first and last bytes need be in memory.
     ///
     /// # Errors
     /// The fault and its offset.
@@ -78,7 +78,7 @@ impl Watch for Digesting {
 /// A bundle whose head has come.
 #[derive(Debug)]
 pub struct Opening {
-    /// Its facts, its payload a stand-in of the right length.
+    /// Fields of the bundle, with a placeholder of the right length as payload.
     pub meta: BundleMeta,
     /// Hop state that the bundle arrived with.
     pub hop: HopState,
@@ -199,7 +199,7 @@ pub trait Codec: fmt::Debug + Send {
     fn security_mut(&mut self) -> Option<&mut Security> {
         None
     }
-    /// The whole of which `first` is the first fragment.
+    /// The reassembled bundle; `first` is its first fragment.
     fn whole(&self, first: &BundleMeta, payload: Payload) -> BundleMeta;
     /// Payload of a status report.
     fn status_report(&self, about: &BundleMeta, status: Status, reason: DeleteReason, at: Option<DtnTime>) -> Payload;
@@ -431,8 +431,8 @@ pub(crate) struct Edges {
 }
 
 impl Edges {
-    /// A node that speaks these; the first is for bundles of versions it does not know. `digests`: its bundles do not
-    /// stay in memory.
+    /// All codecs of a node; the first one also handles bundles of unknown versions. With `digests`, payloads may
+    /// leave memory, so all get a digest.
     pub fn new(codecs: Vec<Box<dyn Codec>>, digests: bool) -> Self {
         let digests = if digests { Digests::OfAll(None) } else { Digests::WhereNeeded(0) };
         Edges { codecs: codecs.into_boxed_slice(), digests, room: BytesMut::new() }
@@ -440,7 +440,7 @@ impl Edges {
     fn key(&self, secret: u64) -> DigestKey {
         DigestKey::new(secret, &self.of(7).map_or_else(Accel::default, Codec::accel))
     }
-    /// The payload, deciphered where this node can do that.
+    /// The payload, decrypted if this node can do that.
     fn in_clear(&self, bundle: &BundleMeta) -> Payload {
         let payload = bundle.payload.clone();
         if !self.guards(bundle) || payload.is_stored() {

@@ -94,7 +94,7 @@ pub enum Output {
     /// once (`limits.memory_bytes`), or one beyond 64 KiB where applications left those or 4 MiB unanswered, is given as it lies
     /// there: [`Input::Read`] gets its bytes.
     App(AppOutput),
-    /// So many more bytes given with [`Input::Spool`] are on disk.
+    /// This many more bytes given with [`Input::Spool`] are on disk.
     Spooled {
         /// Number of the request.
         request: RequestId,

@@ -95,7 +95,7 @@ enum Purpose {
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     links: BTreeMap<LinkId, VecDeque<Waiting>>,
-    /// Links whose layer takes no more now.
+    /// Links whose layer takes nothing now.
     closed: BTreeSet<LinkId>,
     streaming: BTreeMap<SendId, Streaming>,
     /// Sends that failed because their bytes could not be read, and whether the bytes are lost for good.
@@ -174,7 +174,7 @@ impl Outgoing {
         }
         self.hand_over(link, out);
     }
-    /// A layer takes more for a link, or no more for now.
+    /// Notes whether a layer takes more for a link.
     pub fn on_ready(&mut self, link: LinkId, ready: bool, out: &mut Vec<Do>) {
         if ready {
             self.closed.remove(&link);

@@ -35,7 +35,7 @@ pub(crate) struct Departure {
     /// Encoded length of the bundle or fragment.
     pub size: u64,
     pub reliable: bool,
-    /// The moment of which the age in `hop` is, and the end of its lifetime.
+    /// The time to which the age in `hop` refers, and the end of the lifetime.
     pub lives: [Instant; 2],
 }
 impl Departure {
@@ -200,7 +200,7 @@ impl Reads {
     pub fn down(&mut self, link: LinkId, out: &mut Vec<Load>) -> Vec<SendId> {
         let jobs = self.jobs.values().chain(&self.queue);
         let sends: Vec<SendId> = jobs.filter_map(|job| job.waiting.send_over(link)).collect();
-        // Those that wait go first: no place that comes free is for them.
+        // Waiting jobs go first: else one of them would start in a place that becomes free, only to be cancelled.
         for id in sends.iter().rev() {
             self.cancel(*id, out);
         }

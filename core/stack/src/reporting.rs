@@ -17,7 +17,7 @@ pub struct CompressedConfig {
     pub record: u64,
 }
 impl CompressedConfig {
-    /// Reports on these terms, to nobody.
+    /// Reporting settings from these terms, without recipients.
     pub fn of(terms: &ReportTerms) -> Self {
         CompressedConfig { settings: CompressedSettings::of(terms), block: terms.block, record: terms.record }
     }

@@ -49,7 +49,7 @@ pub(crate) enum Work {
         /// Digest of its payload if it was computed on arrival, else 0.
         digest: u64,
     },
-    /// Something is wrong in a whole bundle of which parts are on disk.
+    /// A whole bundle with parts on disk is faulty.
     Damaged(OfferToken, LinkId, Box<(Malformed, Payload)>),
     /// A fragment of an arriving bundle is on disk.
     Piece(OfferToken, LinkId, Box<Kept>),
@@ -87,7 +87,7 @@ pub struct Stack {
     edges: Edges,
     store: Store,
     layers: Vec<Layer>,
-    /// Layer of each link that did not come by itself.
+    /// Layer of each configured link, by its number.
     link_layer: Vec<LayerId>,
     arrivals: Lazy<Arrivals>,
     outgoing: Lazy<Outgoing>,
@@ -106,7 +106,7 @@ pub(crate) fn layer_of(link_layer: &[LayerId], link: LinkId) -> LayerId {
     }
     link_layer.get(link.0 as usize).copied().unwrap_or(NO_LAYER)
 }
-/// Where a link leads that is no more.
+/// Layer of a removed link.
 const NO_LAYER: LayerId = LayerId(u16::MAX);
 /// Links are numbered below this: their table is as long as the largest number.
 pub const LINKS_MAX: u32 = 1 << 20;
@@ -223,8 +223,7 @@ impl Stack {
             self.agent_at = self.agent.next_timeout().unwrap_or(Instant::MAX);
         }
         if (self.work.capacity() <= FEW || rests) && self.agent.is_empty() {
-            // Thousands of nodes with nothing to do hold no room for it; one that is busy keeps its own
-            // until its contact ends.
+            // Thousands of idle nodes hold no room for it; a busy one keeps its room until its contact ends.
             self.work = VecDeque::new();
         }
     }
@@ -839,7 +838,7 @@ impl Stack {
     pub fn utc(&self, now: Instant) -> Option<farlink_base::DtnTime> {
         self.agent.utc(now)
     }
-    /// Operating time of the node, all runs together, as far as it is known, ms.
+    /// Operating time of the node in ms, over all runs, if known.
     pub fn ran_ms(&self, now: Instant) -> u64 {
         self.agent.ran_ms(now)
     }

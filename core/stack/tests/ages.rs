@@ -111,7 +111,7 @@ struct Setup {
     /// Time by which a layer gets bundles before they can leave.
     ahead: Duration,
     plan: Option<&'static str>,
-    /// Those that live no longer than [`SHORT`].
+    /// Whether a bundle lives no longer than [`SHORT`], by number.
     short: fn(u32) -> bool,
 }
 impl Setup {
@@ -214,7 +214,7 @@ impl Bench {
     fn link(&self) -> LinkId {
         LinkId(self.setup.sender() as u32)
     }
-    /// Sends all bundles, of which some leave, and then lets nothing through for a while.
+    /// Sends all bundles, some of which leave, and then lets nothing through for a while.
     fn stall(&mut self, lifetime_ms: u64) {
         self.stall_busy(lifetime_ms, Duration::ZERO);
     }

@@ -13,7 +13,7 @@ static MEMORY: PeakAlloc = PeakAlloc;
 /// Memory for one remembered identity, as the node's memory budget reckons.
 const REMEMBERED_BYTES: i64 = 432;
 
-/// Bytes that the receiver holds once so many more bundles were delivered.
+/// Bytes that the receiver holds after this many more deliveries.
 fn held_after(line: &mut Line, bundles: usize) -> i64 {
     for _ in 0..bundles / 100 {
         let before = line.delivered.len();

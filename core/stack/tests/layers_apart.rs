@@ -101,7 +101,7 @@ fn accepting_layer_owns_streams() {
     assert!(out.is_empty());
 }
 
-/// A read buffer, and who has parts of it.
+/// A read buffer that counts the holders of its parts.
 struct Watched(Vec<u8>, #[allow(dead_code, reason = "counted")] Arc<()>);
 impl AsRef<[u8]> for Watched {
     fn as_ref(&self) -> &[u8] {

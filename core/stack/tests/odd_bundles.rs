@@ -259,7 +259,7 @@ fn fragments_reassemble_across_restart() {
     let pieces = [(60, 100), (0, 30), (10, 40), (0, 30), (35, 70)];
     for restart_after in 0..pieces.len() {
         let mut site = Site::new();
-        // One that lies about the length of the whole spoils nothing.
+        // A fragment that lies about the total length spoils nothing.
         assert_eq!(site.fate(&piece(0, 50, 1 << 60)), "waits");
         let mut fates = Vec::new();
         for (n, (from, to)) in pieces.into_iter().enumerate() {

@@ -149,7 +149,7 @@ fn bundles_cross_shards_both_ways() {
 #[test]
 fn bundle_stays_in_arrival_shard() {
     let mut line = relay(Layer::TcpclV4);
-    // Nobody is there to take it.
+    // Without its neighbour, the bundle waits.
     line.kill(FAR);
     line.kill(NEAR);
     line.start(NEAR);

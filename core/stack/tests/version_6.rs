@@ -107,7 +107,7 @@ fn each_bundle_leaves_as_it_came() {
     }
 }
 
-/// A block after the payload that nobody knows.
+/// Adds a block after the payload that no node knows.
 fn follow(bytes: Bytes) -> Bytes {
     let begun = v6::begin(&Payload::from(bytes.clone()), Profile::Strict).unwrap().unwrap();
     let mut bytes = bytes.to_vec();
@@ -260,7 +260,7 @@ fn v6_hellos_share_copies() {
     }
 }
 
-/// A bundle that has the name and the timestamp of one that the second node is about to make.
+/// A bundle with the source and timestamp of one that the second node is about to make.
 fn spoofed(_: Bytes) -> Bytes {
     let draft = v6::BundleDraft {
         source: EndpointId::ipn(2, 1),

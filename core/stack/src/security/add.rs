@@ -1,5 +1,5 @@
-//! Operations that this node adds as a security source (RFC 9172 3.9): integrity before confidentiality, each in a block
-//! of its own, so that no two share an IV and none must be split when a block is enciphered later.
+//! Operations that this node adds as a security source (RFC 9172 3.9): integrity before confidentiality, each in a
+//! block of its own, so that no two share an IV, and none must be split when a block is encrypted later.
 
 use super::{Security, SecurityCounts, Wish, nonces};
 use alloc::vec::Vec;
@@ -9,7 +9,7 @@ use farlink_bundle::bpsec::{
 };
 use farlink_bundle::{Bundle, CrcType};
 
-/// Blocks that one key enciphers directly (RFC 9173 4.8.1: at most 2^32).
+/// Most blocks that one key may encrypt directly (RFC 9173 4.8.1: at most 2^32).
 // 9173-4.6-1
 const USES_MAX: u64 = 1 << 32;
 
@@ -99,7 +99,7 @@ impl Security {
         if hashes.is_empty() && ciphers.is_empty() {
             return Ok(false);
         }
-        // The primary block without its CRC is another one to those who covered it.
+        // Dropping the CRC changes the primary block, and so breaks operations that cover it.
         let primary = hashes.iter().any(|plan| plan.target == PRIMARY) && bundle.primary.crc != CrcType::None;
         // Dropping the CRC would change the primary block under operations of other nodes.
         if primary && secured {

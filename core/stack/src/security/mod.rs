@@ -84,7 +84,7 @@ pub struct Security {
     nonces: Nonces,
     seed: Secret,
     bytes_max: u64,
-    /// Blocks enciphered by each key directly, by its fingerprint.
+    /// Number of blocks encrypted by each key directly, by its fingerprint.
     used: BTreeMap<u64, u64>,
     counts: Cell<SecurityCounts>,
     /// CRC of blocks that lose their last protection here.

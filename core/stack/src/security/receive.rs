@@ -80,7 +80,7 @@ impl<'a> Reception<'a> {
         }
         Ok(sections)
     }
-    /// Numbers of blocks of the bundle that are enciphered.
+    /// Numbers of the encrypted blocks of the bundle.
     fn enciphered(&self) -> Result<Vec<u64>, DeleteReason> {
         let bcbs = self.sections(CONFIDENTIALITY)?;
         let mut targets: Vec<u64> = bcbs.into_iter().flat_map(|section| section.block.targets).collect();
@@ -147,8 +147,8 @@ impl<'a> Reception<'a> {
     }
 
     fn opens_hashes(&self, bcbs: &[Section]) -> bool {
-        // Without the key nobody can see what an encrypted hash covers. RFC 9172 3.9 encrypts a hash together with
-        // its target, so the other targets of the cipher decide whose business the hash is.
+        // Without the key, the targets of an encrypted hash are unknown. RFC 9172 3.9 encrypts a hash together with
+        // its target, so the other targets of the cipher show whether the hash concerns this node.
         let targets = bcbs.iter().flat_map(|bcb| &bcb.block.targets);
         let mut kinds = targets.filter_map(|target| self.kind_of(*target)).filter(|kind| *kind != INTEGRITY).peekable();
         self.at == Place::End
@@ -237,8 +237,8 @@ impl<'a> Reception<'a> {
                 }
             }
         }
-        // Without its hash the primary block has a CRC again, and is another one to those who cover it: while there is
-        // another operation, the hash stays.
+        // Without its hash the primary block gets a CRC again, which changes it for operations that cover it: while
+        // there is another operation, the hash stays.
         if let Some(number) = last.map(|section| section.header.number) {
             let mut left: Vec<Section> = self.sections(INTEGRITY)?;
             left.extend(self.sections(CONFIDENTIALITY)?);

@@ -80,7 +80,7 @@ fn blocks(meta: &BundleMeta) -> Vec<u64> {
     let bundle = Security::unpack(meta, meta.payload.clone(), &Accel::default()).unwrap();
     bundle.extensions.iter().map(|block| block.kind).collect()
 }
-/// The bundle, changed by nobody who obeys rules.
+/// The bundle after a change that no rule allows.
 fn by_hand(meta: &BundleMeta, change: impl FnOnce(&mut Bundle)) -> BundleMeta {
     let mut bundle = Security::unpack(meta, meta.payload.clone(), &Accel::default()).unwrap();
     change(&mut bundle);
@@ -137,7 +137,7 @@ fn integrity_faults_are_distinguished() {
     assert_eq!(opened(&end, &arrived), Err(DeleteReason::FailedSecurity));
     let plain = arrives(&mut end, &hello());
     assert_eq!(plain.duties.security(), Some(DeleteReason::MissingSecurity));
-    // A key of the right name with other bytes cannot be told from a changed bundle.
+    // A wrong key and a changed bundle look the same to the verifier.
     let mut other = node_with(3, vec![rule(Acceptor, Integrity, "mac")], vec![secret("mac", 77)]);
     assert_eq!(arrives(&mut other, &meta).duties.security(), Some(DeleteReason::FailedSecurity));
     let mut keyless = node_with(3, vec![rule(Acceptor, Integrity, "mac")], vec![]);
@@ -442,7 +442,7 @@ fn encrypted_block_neither_checked_nor_signed() {
     let mut source = node(1, vec![rule(Source, Confidentiality, "cipher")]);
     let mut relay = node(2, vec![rule(Verifier, Integrity, "mac"), rule(Source, Integrity, "mac")]);
     let sealed = source.protect(hello()).unwrap();
-    // A hash that somebody added where he must not, and one that was enciphered with the payload.
+    // A hash added against RFC 9172 3.9, and one that was encrypted with the payload.
     let added = by_hand(&sealed, |bundle| empty(11, 20, &[PAYLOAD]).insert(bundle));
     let signed = node(1, vec![rule(Source, Integrity, "mac")]).protect(hello()).unwrap();
     let both = arrives(&mut node(2, vec![rule(Source, Confidentiality, "cipher")]), &signed);

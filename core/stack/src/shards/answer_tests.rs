@@ -181,7 +181,7 @@ fn layer_answers_reach_sending_shard() {
         let mut out = Vec::new();
         assert!(owner.said(own, &mut out).is_some() && out.is_empty(), "its own are its own");
     }
-    // At the stand-in the last of them is the last.
+    // At the remote layer, `Sent` ends the transmission.
     let mut home = Elsewhere::new(1, [LINK].into_iter());
     home.tell(send(77, 1), &mut Vec::new());
     for (answer, says) in answers(id).into_iter().zip([1, 1, 1, 0]) {

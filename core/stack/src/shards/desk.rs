@@ -42,7 +42,7 @@ enum Place {
     Here,
     /// The bundle exceeds the budget of heads; its layer is about to learn of the refusal.
     Refused,
-    /// The centre's, which has so many bytes of it and, where `ended`, all.
+    /// Shard 0 has this many bytes of it, and all if `ended`.
     Away { bytes: u64, ended: bool },
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct Desk {
     heads: Arc<HeadBudget>,
     /// Bytes offered to others, all of them, that have no verdict yet.
     away: u64,
-    /// When bundles that wait may leave, as far as is known; `None`: their layer takes none, or there are none.
+    /// Time at which waiting bundles may leave, if known; `None`: the layer takes none, or none wait.
     pending: Option<Instant>,
     /// Bundles of other shards that the layer has.
     under_way: u64,
@@ -188,7 +188,7 @@ impl Desk {
             None => self.taken.push((shard, link, 1, bytes)),
         }
     }
-    /// Reports of what the layer took, with the shard that each is for.
+    /// Reports of bundles that the layer took, each with the shard that it is for.
     pub fn taken(&mut self) -> impl Iterator<Item = (u8, Across)> + '_ {
         self.taken.drain(..).map(|(shard, link, bundles, bytes)| (shard, Across::Taken { link, bundles, bytes }))
     }
@@ -257,7 +257,7 @@ impl Desk {
     pub fn said(&mut self, output: Output, out: &mut Vec<(u8, Across)>) -> Option<Output> {
         match output {
             Output::Ready { link, ready } => {
-                // One that came by itself may say so before it is introduced.
+                // An inbound neighbour may report this before `PeerUp` introduces it.
                 if ready && link.is_dynamic() {
                     self.add(link);
                 }
@@ -320,7 +320,7 @@ impl Desk {
                     out.push((CENTRE, Across::Output(output)));
                     return None;
                 }
-                // Nobody knows of it.
+                // No agent knows of it yet.
                 Some(Place::Asked { .. } | Place::Refused) => return None,
                 Some(Place::Here) | None => {}
             },
@@ -370,7 +370,8 @@ impl Desk {
                     }
                     // A few bytes must not keep alive the large buffer they came in.
                     parts.gather(part.own());
-                    // Ever more rarely, so that parts of a byte each cost no more than others.
+                    // Ever more rarely: each look parses from the beginning, and parts of a byte each must not cost
+                    // more than others.
                     let look = if len < look { look } else { HEAD.min(2 * len) };
                     self.places.insert(ticket, Place::Asked { parts, least, look, strange });
                     return Part::Kept;

@@ -228,7 +228,7 @@ impl Elsewhere {
         match &output {
             Output::Ready { link, ready } => {
                 let (link, ready) = (*link, *ready);
-                // One that came by itself may say so before it is introduced.
+                // An inbound neighbour may report this before `PeerUp` introduces it.
                 if ready && link.is_dynamic() {
                     self.lines.entry(link).or_default();
                 }

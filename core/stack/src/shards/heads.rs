@@ -2,7 +2,8 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// One bound for all shards, of which neighbours nobody configured have half: heads that never end lock no neighbour out.
+/// Bound on the bytes of incomplete heads, for all shards together. Unconfigured neighbours have half of it, so that
+/// heads without end lock no configured neighbour out.
 #[derive(Debug)]
 pub struct HeadBudget {
     used: AtomicU64,
@@ -11,7 +12,7 @@ pub struct HeadBudget {
 }
 
 impl HeadBudget {
-    /// Bytes of which nothing is in use.
+    /// A budget of this many bytes, all free.
     pub const fn new(most: u64) -> Self {
         HeadBudget { used: AtomicU64::new(0), strange: AtomicU64::new(0), most }
     }

@@ -50,7 +50,7 @@ impl ShardConfig {
         ShardConfig { own, count, owners, heads: Arc::new(HeadBudget::new(HEADS)) }
     }
 }
-/// Bytes of incomplete heads where nobody gives a bound.
+/// Default bound on the bytes of incomplete heads.
 const HEADS: u64 = 8 << 20;
 
 /// Messages between shards about a layer.

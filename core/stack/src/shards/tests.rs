@@ -109,7 +109,7 @@ fn foreign_bundles_leave_in_bounded_order() {
     assert_eq!(desk.taken().count(), 2, "each is told once how much was taken");
     told(&mut desk, ready(false));
     assert!(next(&mut desk, 0).is_none());
-    // One that comes while others wait goes behind them.
+    // A bundle that comes while others wait goes behind them.
     told(&mut desk, ready(true));
     assert!(!take(&mut desk, 1, send(99, 1)).0);
 }

@@ -25,7 +25,7 @@ fn number_at(bytes: &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(mark.try_into().ok()?)).filter(|number| *number < 1_000)
 }
 
-/// Both versions, first the one of bundles made here; the ages of those that node `reader` reads are noted.
+/// Codecs of both versions, the node's own first; they note the ages that node `reader` reads.
 pub fn speak(version: u8, reader: usize, ages: &Ages) -> Speak {
     let told = ages.clone();
     let note = move |read: &(BundleMeta, HopState)| {

@@ -327,7 +327,7 @@ impl Line {
     pub fn tell(&mut self, node: usize, input: Input) {
         let Some(stack) = &mut self.nodes[node] else { return };
         let now = self.now;
-        // One list for all: it belongs to nobody.
+        // One list for all nodes, so that no node's memory includes it.
         let mut out = std::mem::take(&mut self.out);
         self.memory.of(node, || stack.handle(now, input, &mut out));
         out.drain(..).for_each(|output| self.follow(node, output));

@@ -47,7 +47,7 @@ pub struct Old {
     pub payload: Vec<u8>,
     pub after: Vec<(u8, u64, Vec<u8>)>,
 }
-/// One that is as it should be; with this sequence number.
+/// A correct bundle with this sequence number.
 pub fn old(sequence: u64) -> Old {
     Old {
         flags: SINGLETON | 1 << 7,

@@ -22,7 +22,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The small worlds of two neighbours all of whose histories are run.
+    /// The small worlds of two neighbours in which all histories are run.
     pub fn small() -> [Setup; 7] {
         let plain = Setup { nodes: 2, durable: true, version: 7, narrow: false, power: false };
         [

@@ -11,7 +11,7 @@ use std::fmt;
 pub enum Violation {
     /// Acknowledged to its sender, and neither delivered as it is nor on its way.
     Lost { bundle: u8, still_held: usize },
-    /// A delivered payload that nobody sent whole.
+    /// A delivered payload that no node sent whole.
     Mixed { node: usize, payload: String },
     /// The world did not come to rest.
     Endless,

@@ -248,7 +248,7 @@ impl World {
         }
     }
 
-    /// Does one step; one that cannot happen does nothing.
+    /// Does one step; an impossible one does nothing.
     ///
     /// # Errors
     /// A promise that it broke.

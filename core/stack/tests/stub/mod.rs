@@ -75,7 +75,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Bundle and hop of a head that is here whole; `None`: more is needed. The payload is a stand-in.
+/// Bundle and hop state of a complete head, with a placeholder as payload; `None`: more bytes are needed.
 fn take(prefix: &[u8]) -> Result<Option<(BundleMeta, HopState)>, Malformed> {
     if prefix.first().is_some_and(|first| *first != FIRST) {
         return Err(wrong(0, "not version 2"));

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
 const EPOCH: DtnTime = DtnTime(800_000_000_000);
-/// Nodes: who sends, who passes on, who receives.
+/// Number of nodes: sender, relay, receiver.
 const NODES: usize = 3;
 /// Bytes read from a stream at once, and those a layer may have queued on one: as in the node.
 const READ: usize = 256 << 10;
@@ -44,7 +44,7 @@ fn cpu(counted: bool) -> f64 {
 #[inline(never)]
 fn relay_turn(stack: &mut Stack, now: Instant, inputs: &mut VecDeque<Input>, out: &mut Vec<Output>) {
     turn(stack, now, inputs, out);
-    // Without it this function is the other.
+    // Keeps the compiler from merging this function with `turn`, which has the same body.
     std::hint::black_box(inputs);
 }
 fn turn(stack: &mut Stack, now: Instant, inputs: &mut VecDeque<Input>, out: &mut Vec<Output>) {

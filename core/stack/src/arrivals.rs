@@ -13,7 +13,7 @@ use farlink_base::{BundleMeta, Empty, HopState, LinkId, Malformed, NodeId, Paylo
 use farlink_bpa::OfferToken;
 use farlink_bpa::app::{RequestId, SendRequest};
 
-/// First bytes that stay in memory: all that comes before a payload is in them.
+/// First bytes that stay in memory; they hold all blocks before the payload.
 const HEAD: u64 = 64 << 10;
 /// Most bytes that go to disk at once; the length of one window when the bundle leaves again.
 const BLOCK: u64 = farlink_base::layer::WINDOW;
@@ -33,9 +33,9 @@ pub(crate) enum Do {
     Whole { token: OfferToken, link: LinkId, rope: Payload, known: bool, digest: u64 },
     /// The bundle is malformed. The rope holds all of it if its first bytes are in memory.
     Malformed(OfferToken, LinkId, Malformed, Payload),
-    /// Tell the agent that a bundle that began does not come.
+    /// Tell the agent that an announced bundle does not come.
     Abandoned(OfferToken),
-    /// Tell the layer that it is not taken; then call [`Arrivals::refused`].
+    /// Tell the layer that the offer is refused; then call [`Arrivals::refused`].
     Refuse(OfferToken, Refusal),
     /// A fragment of an arriving bundle is on disk; give it to the agent.
     Piece(OfferToken, LinkId, Box<Kept>),
@@ -43,11 +43,11 @@ pub(crate) enum Do {
     Hold(OfferToken),
     /// Tell the layer to go on.
     Resume(OfferToken),
-    /// Tell the store; answered to [`Arrivals::spilled`].
+    /// Tell the store to write these bytes; answered to [`Arrivals::spilled`].
     Spill { spill: u64, quota: u64, data: Payload },
     /// Tell the store to drop the bytes of a spill.
     DropSpill { spill: u64 },
-    /// Tell the driver that so much more of a request's payload is on disk.
+    /// Tell the driver that this many more bytes of a request's payload are on disk.
     Spooled { request: RequestId, bytes: u64 },
     /// Give the agent a request; [`Arrivals::sent`] must be called with the agent's answer.
     Send(RequestId, Box<SendRequest>),
@@ -68,8 +68,8 @@ pub(crate) struct Door<'a> {
 /// Limits of all arrivals together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// Bytes in memory, of all. A part of a bundle that goes to disk is taken as long as those before
-    /// it kept the bound.
+    /// Bytes in memory of all arrivals together. A part of a bundle that goes to disk is taken as long as those
+    /// before it kept the bound.
     pub memory: u64,
     /// Bytes of one bundle.
     pub bundle: u64,
@@ -104,12 +104,12 @@ struct Arrival {
     look: u64,
     /// Its head was read.
     opened: Option<Opened>,
-    /// The agent knows of it.
+    /// The agent was informed of its beginning.
     said: bool,
     /// Spills that hold the bytes on disk; the last one takes the next bytes. Each kept fragment has a spill of its
     /// own.
     spills: Vec<u64>,
-    /// Fewest bytes worth a piece, where it is to be kept in pieces; 0: whole.
+    /// Least length of a kept piece, if the bundle is to be kept in pieces; 0: whole.
     least: u64,
     pieces: Option<Box<Pieces>>,
     /// The last part is in.
@@ -119,7 +119,7 @@ struct Arrival {
 #[derive(Debug)]
 struct Opened {
     watch: Box<dyn Watch>,
-    /// Whose quota its bytes on disk count to.
+    /// Account that its bytes on disk are charged to.
     quota: u64,
 }
 impl Arrival {
@@ -149,7 +149,7 @@ impl Arrival {
     fn memory(&self) -> u64 {
         self.rope.len().min(HEAD) + self.flying() + self.rest.len()
     }
-    /// Whether the agent knows of it: of its beginning, or of pieces of it.
+    /// Whether the agent knows of its beginning, or of pieces of it.
     fn is_known(&self) -> bool {
         self.said || self.pieces.is_some()
     }
@@ -173,14 +173,13 @@ impl Arrival {
     }
 }
 
-/// All of them, bounded in bytes.
+/// All arrivals of a node, bounded in bytes.
 #[derive(Debug)]
 pub(crate) struct Arrivals {
     /// `None`: refused; further parts are dropped.
     open: BTreeMap<OfferToken, Option<Arrival>>,
     spills: BTreeMap<u64, OfferToken>,
-    /// Bundles that are here and wait for their verdict, where the agent or the disk knew of them
-    /// before.
+    /// Spills of complete bundles that wait for their verdict, if the agent or the disk knew of them before.
     undecided: BTreeMap<OfferToken, Vec<u64>>,
     next_spill: u64,
     memory: u64,
@@ -190,7 +189,7 @@ pub(crate) struct Arrivals {
     spools: Spools,
 }
 
-/// A node whose layers carry messages has none.
+/// A node whose layers carry messages has no arrivals.
 impl Empty for Arrivals {
     type From = Bounds;
     const EMPTY: &'static Self = &Arrivals::new(Bounds { memory: 0, bundle: 0, spill_from: 0 });
@@ -237,7 +236,7 @@ impl Arrivals {
             }
         }
     }
-    /// The agent decided about a request.
+    /// Ends a request after the agent's verdict.
     pub fn sent(&mut self, request: RequestId, out: &mut Vec<Do>) {
         self.spools.decided(request, out);
     }
@@ -480,7 +479,7 @@ impl Arrivals {
             self.open.remove(&token);
         }
     }
-    /// The layer gave one up.
+    /// Ends an offer that the layer gave up.
     pub fn abort(&mut self, token: OfferToken, out: &mut Vec<Do>) {
         if let Some(arrival) = self.drop(token, out) {
             out.extend(arrival.is_known().then_some(Do::Abandoned(token)));

@@ -58,7 +58,7 @@ pub(crate) fn store(config: &Config) -> Store {
     }
 }
 
-/// The agent of a node with its policies; the bundles made here are of this version.
+/// The agent of a node with its policies; its own bundles are of `version`.
 pub(crate) fn agent(config: &Config, version: u8) -> Result<Agent, ConfigError> {
     let mut names: Vec<NodeId> = Vec::new();
     for id in &config.node_ids {
@@ -129,7 +129,7 @@ fn rare(config: &Config, names: &[NodeId]) -> Result<Option<Box<RareSettings>>, 
     Ok((rare != RareSettings::default()).then(|| Box::new(rare)))
 }
 
-/// Whether custody can be had as it is wanted.
+/// Checks that the node can act as a custodian as configured.
 fn check_custody(settings: &CustodySettings, durable: bool, copies: bool) -> Result<(), ConfigError> {
     if copies {
         let expected = "a router that gives a bundle to one neighbour: of copies there is no single custodian";

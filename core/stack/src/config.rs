@@ -22,7 +22,8 @@ pub struct Config {
     pub layers: Vec<LayerConfig>,
     /// Links; their place in this list is their `LinkId`.
     pub links: Vec<LinkConfig>,
-    /// Contact plan, shared by all nodes of the process; links named in it (or joining a pair in it) are up only in its contacts.
+    /// Contact plan, shared by all nodes of the process; links named in it (or joining a pair in it) are up only in
+    /// its contacts.
     pub plan: Option<Arc<PlanIndex>>,
     /// Router by name, and its parameters.
     pub router: String,
@@ -43,7 +44,7 @@ pub struct Config {
     pub node: NodeSettings,
     /// Quotas of the store for some sources and neighbours.
     pub quotas: Vec<Quota>,
-    /// Custody; `None`: it is neither taken nor asked for.
+    /// Custody settings; `None`: custody is neither taken nor asked for.
     pub custody: Option<CustodyConfig>,
     /// Compressed reporting of bundles of version 7; `None`: no such reports are sent.
     pub compressed: Option<CompressedConfig>,
@@ -55,7 +56,7 @@ pub struct Config {
     pub accel: Accel,
     /// Security of bundles of version 7; without it, security blocks pass as they came.
     pub security: Option<SecurityConfig>,
-    /// Which part of the node this stack is; `None`: all of it.
+    /// The part of the node that this stack is; `None`: all of it.
     pub shards: Option<ShardConfig>,
 }
 
@@ -64,14 +65,14 @@ pub struct Config {
 pub struct LayerConfig {
     /// Name of the layer in logs.
     pub name: String,
-    /// Which protocol, and its parameters.
+    /// Protocol of the layer, and its parameters.
     pub kind: LayerKind,
 }
 
 /// One link to a neighbour.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LinkConfig {
-    /// Its name: logs, contact plan, operators.
+    /// Name for logs, contact plan and operators.
     pub name: String,
     /// The neighbour's node ID.
     pub peer: EndpointId,
@@ -90,7 +91,8 @@ pub struct LinkConfig {
 pub struct StoreConfig {
     /// Storage in memory or on disk.
     pub kind: StoreKind,
-    /// Most bytes of one of its files, where the store's own bound is not shorter: a full disk gets room file by file.
+    /// Most bytes of one of its files, if the store's own bound is not shorter. Small files let a full disk regain
+    /// room in small steps.
     pub file_max: DataVolume,
 }
 

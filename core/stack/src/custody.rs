@@ -1,4 +1,4 @@
-//! Custody signals between the agent's words and those of both versions of the bundle protocol.
+//! Translation of custody signals between the agent and both versions of the bundle protocol.
 
 use alloc::vec::Vec;
 use farlink_base::{BundleMeta, Bytes, CustodyTerms, DtnTime, EndpointId, Facts, HopState, Malformed, Transfer};
@@ -6,7 +6,7 @@ use farlink_bpa::{About, Answer, CustodySettings, Numbers, Record, Signal};
 use farlink_bundle::v7::custody::{self, Counter, NumberRun, Sequence, SignalEntry};
 use farlink_bundle::{v6, v7};
 
-/// Longest record of custody that is read: a run takes two bytes there and many more here.
+/// Longest custody record that is read: a run of numbers takes two bytes there and many more in memory.
 pub(crate) const RECORD_MAX: usize = 64 << 10;
 
 /// Custody at one node.

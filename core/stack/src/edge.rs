@@ -25,12 +25,12 @@ use farlink_bundle::{CrcType, Encoded, Profile, v7};
 /// Longest payload that is copied out of its read buffer, which it would keep alive.
 const SMALL: u64 = 4096;
 
-/// Watches the bytes of a bundle that is still arriving, in order, where they do not stay in memory:
-/// its check sums.
+/// Checks the bytes of a bundle that is still arriving, in order, if they do not stay in memory: check sums and
+/// digest.
 pub trait Watch: fmt::Debug + Send {
     /// Takes the next bytes of the bundle.
     fn pass(&mut self, part: &Payload);
-    /// The digest of its payload, where it was to be made ([`BundleMeta::digest`]); 0: it was not.
+    /// Digest of its payload, if it was to be computed ([`BundleMeta::digest`]); else 0.
     fn digest(&self) -> u64 {
         0
     }
@@ -40,7 +40,7 @@ pub trait Watch: fmt::Debug + Send {
     /// The fault and its offset.
     fn finish(self: Box<Self>, bundle: &Payload) -> Result<(), Malformed>;
 }
-/// Takes any bytes for right: a version without check sums.
+/// A watch without checks, for a version without check sums.
 impl Watch for () {
     fn pass(&mut self, _: &Payload) {}
     fn finish(self: Box<Self>, _: &Payload) -> Result<(), Malformed> {
@@ -48,7 +48,7 @@ impl Watch for () {
     }
 }
 
-/// Makes the digest of a payload among the bytes of a bundle, beside another watch.
+/// Computes the digest of a payload among the bytes of a bundle, beside another watch.
 #[derive(Debug)]
 struct Digesting {
     watch: Box<dyn Watch>,
@@ -75,39 +75,39 @@ impl Watch for Digesting {
     }
 }
 
-/// A bundle whose head has come.
+/// The beginning of a bundle whose head has come.
 #[derive(Debug)]
 pub struct Opening {
     /// Fields of the bundle, with a placeholder of the right length as payload.
     pub meta: BundleMeta,
     /// Hop state that the bundle arrived with.
     pub hop: HopState,
-    /// Takes all its bytes, from the first on, if they are not to stay in memory.
+    /// Must see all bytes of the bundle, from the first on, if they are not to stay in memory.
     pub watch: Box<dyn Watch>,
     /// Offset of the payload's first byte in the bundle.
     pub starts_at: u64,
-    /// The same, where a part of it that arrived may be a fragment for this node:
-    /// not under BPSec, which is about all of it (RFC 9172 5.2).
+    /// The same, if an arrived part of the payload may be kept as a fragment: not under BPSec, whose operations
+    /// cover all of it (RFC 9172 5.2).
     pub payload_at: Option<u64>,
     /// Whether its primary block is known to be right: then its identity is certain, even if a later block is wrong.
     pub named: bool,
 }
 
-/// A piece of a payload that is to leave although its bytes are on disk.
+/// A fragment that leaves while its payload is on disk.
 pub trait Piece: fmt::Debug + Send {
     /// Whether its bytes must pass before it can be rendered.
     fn wants_bytes(&self) -> bool;
-    /// The next bytes, in memory.
+    /// Takes the next bytes, in memory.
     fn pass(&mut self, part: &Payload);
     /// The fragment as it leaves, around its bytes in memory or on disk.
     fn finish(self: Box<Self>, payload: Payload) -> Encoded;
 }
 
-/// One version of the bundle protocol on the wire. Bytes in and out; it decides nothing.
+/// One version of the bundle protocol on the wire. It converts between bytes and bundles, and decides nothing.
 pub trait Codec: fmt::Debug + Send {
     /// Version number in the primary block.
     fn version(&self) -> u8;
-    /// Whether a bundle that begins with this byte is one of its.
+    /// Whether a bundle with this first byte is of this version.
     fn recognises(&self, first: u8) -> bool;
     /// Reads the head of a bundle that is still arriving; `None`: more bytes are needed. All before the payload is
     /// in the first 64 KiB, all after it in the last 4 KiB.
@@ -145,7 +145,7 @@ pub trait Codec: fmt::Debug + Send {
         cut: Option<Range<u64>>,
         room: &mut BytesMut,
     ) -> Encoded;
-    /// A piece that leaves on this hop, from disk; `None`: this version wants its bytes in memory.
+    /// Begins a fragment that leaves on this hop from disk; `None`: this version needs its bytes in memory.
     fn piece(
         &self,
         _bundle: &BundleMeta,
@@ -161,12 +161,12 @@ pub trait Codec: fmt::Debug + Send {
     }
     /// Length of the bundle as [`Codec::render`] encodes it.
     fn size(&self, bundle: &BundleMeta, hop: &HopState, cut: Option<Range<u64>>) -> u64;
-    /// A new bundle.
+    /// Makes a new bundle.
     ///
     /// # Errors
-    /// When this version cannot say it.
+    /// When this version cannot express it.
     fn make(&self, draft: Draft, creation: CreationTimestamp, payload: Payload) -> Result<BundleMeta, Refusal>;
-    /// A bundle made here with the security blocks it is to have.
+    /// Adds the security blocks that a bundle made here must have.
     ///
     /// # Errors
     /// When they cannot be made.
@@ -180,14 +180,14 @@ pub trait Codec: fmt::Debug + Send {
     fn arrive(&mut self, bundle: BundleMeta) -> Result<BundleMeta, (Box<BundleMeta>, Refusal)> {
         Ok(bundle)
     }
-    /// Whether its payload is handed out by [`Codec::open`] only.
+    /// Whether its payload may only be handed out by [`Codec::open`].
     fn guards(&self, _bundle: &BundleMeta) -> bool {
         false
     }
-    /// The payload for an application, its security checked, in clear; `payload` is the bundle's, in memory.
+    /// Checks and decrypts the payload for an application; `payload` is the bundle's, in memory.
     ///
     /// # Errors
-    /// Why it must not be handed out.
+    /// The reason why it must not be handed out.
     fn open(&self, _bundle: &BundleMeta, payload: Payload) -> Result<Payload, DeleteReason> {
         Ok(payload)
     }
@@ -195,7 +195,7 @@ pub trait Codec: fmt::Debug + Send {
     fn security(&self) -> Option<&Security> {
         None
     }
-    /// The same, to be changed.
+    /// Mutable access to the security rules.
     fn security_mut(&mut self) -> Option<&mut Security> {
         None
     }
@@ -203,7 +203,7 @@ pub trait Codec: fmt::Debug + Send {
     fn whole(&self, first: &BundleMeta, payload: Payload) -> BundleMeta;
     /// Payload of a status report.
     fn status_report(&self, about: &BundleMeta, status: Status, reason: DeleteReason, at: Option<DtnTime>) -> Payload;
-    /// Payload of a custody signal; `None`: this version cannot say it.
+    /// Payload of a custody signal; `None`: this version cannot express it.
     fn custody_signal(&self, _signal: &Signal, _at: Option<DtnTime>) -> Option<Payload> {
         None
     }
@@ -224,7 +224,7 @@ pub trait Codec: fmt::Debug + Send {
 /// Bundle protocol version 7 (RFC 9171).
 #[derive(Clone, Debug)]
 pub struct BpV7 {
-    /// How strictly arriving bundles are read.
+    /// Strictness of reading arriving bundles.
     pub profile: Profile,
     /// CRC put on blocks made here.
     pub crc: CrcType,
@@ -415,18 +415,18 @@ impl Piece for v7::PendingFragment {
 enum Digests {
     /// Only bundles that are compared with another; the key derives from this secret.
     WhereNeeded(u64),
-    /// The same, once there was one: an idle node has no key.
+    /// The same, with its key, once a digest was needed: an idle node has no key.
     Needed(DigestKey),
     /// All arriving bundles, as their payloads may leave memory; `None` until the store has read its secret.
     OfAll(Option<DigestKey>),
 }
 
-/// All versions a node speaks.
+/// The codecs of all versions that a node speaks.
 #[derive(Debug)]
 pub(crate) struct Edges {
     codecs: Box<[Box<dyn Codec>]>,
     digests: Digests,
-    /// Heads are rendered into it, one after the other.
+    /// Buffer that heads are rendered into, one after the other.
     room: BytesMut,
 }
 
@@ -460,7 +460,7 @@ impl Edges {
     pub fn security(&self) -> Option<&Security> {
         self.codecs.iter().find_map(|codec| codec.security())
     }
-    /// The same, to be changed.
+    /// Mutable access to the security rules.
     pub fn security_mut(&mut self) -> Option<&mut Security> {
         self.codecs.iter_mut().find_map(|codec| codec.security_mut())
     }
@@ -516,7 +516,7 @@ impl Edges {
             _ => Input::Malformed { link, token, error },
         }
     }
-    /// The same, unless it belongs elsewhere.
+    /// Reads a whole bundle for the agent, unless `elsewhere` finds that it belongs to another shard.
     pub fn arrived_unless(
         &mut self,
         token: OfferToken,
@@ -562,7 +562,7 @@ impl Edges {
         }
         self.judged(token, link, BundleMeta::clone(&bundle), hop)
     }
-    /// The payload of a delivery, its security checked, in clear.
+    /// Checks and decrypts the payload of a delivery.
     pub fn open(&self, bundle: &BundleMeta, payload: Payload) -> Result<Payload, DeleteReason> {
         self.of(bundle.version).map_or(Err(DeleteReason::UnknownSecurity), |codec| codec.open(bundle, payload))
     }
@@ -605,7 +605,7 @@ impl Edges {
     pub fn restamp(&self, bundle: &BundleMeta) -> Option<Restamp> {
         self.of(bundle.version)?.restamp(bundle)
     }
-    /// A piece that leaves on this hop, from disk; `None`: its bytes are wanted in memory.
+    /// Begins a fragment that leaves on this hop from disk; `None`: its bytes are needed in memory.
     pub fn piece(&mut self, bundle: &BundleMeta, hop: &HopState, cut: Range<u64>) -> Option<Box<dyn Piece>> {
         let mut room = core::mem::take(&mut self.room);
         let piece = self.of(bundle.version).and_then(|codec| codec.piece(bundle, hop, cut, &mut room));
@@ -626,7 +626,7 @@ impl Edge for Edges {
         }
         match &self.digests {
             Digests::Needed(key) | Digests::OfAll(Some(key)) => key.of(&payload).unwrap_or(0),
-            // Before the store is read nothing is taken.
+            // Without a key there is no digest. No bundle is accepted before the store is read.
             _ => 0,
         }
     }

@@ -11,14 +11,14 @@ use farlink_base::{BundleMeta, Clock, Event, HopState, LayerId, LinkId, NodeId, 
 use farlink_bpa::Pressure;
 use farlink_bpa::app::{AdminInput, AppInput, AppOutput, DeliveryId, RequestId};
 
-/// Everything a driver can tell a stack.
+/// Input of a driver for a stack.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// A deadline ([`crate::Stack::next_timeout`]) may have passed.
     Wake,
     /// The wall clock: once at start, then on every step.
     Clock(Clock),
-    /// The sockets of a layer say something.
+    /// Input from the sockets of a layer.
     Socket(LayerId, socket::Input),
     /// Memory pressure of this process from now on; repeated once a second while it lasts.
     Pressure(Pressure),
@@ -45,13 +45,13 @@ pub enum Input {
     },
     /// Request of an application.
     App(AppInput),
-    /// The next bytes of the payload of a request to send that follows, once it is whole, with the last of them. They go
-    /// to the store as they come, so that payloads may be longer than memory: answered by [`Output::Spooled`], or by
-    /// the refusal of the request. Only where the store is durable.
+    /// Next bytes of the payload of a later request to send, which has the last ones. They go to the store as they
+    /// come, so that payloads may be longer than memory. Answered by [`Output::Spooled`], or by the refusal of the
+    /// request. Only for a durable store.
     Spool {
-        /// The number the request will have.
+        /// The number that the request will have.
         request: RequestId,
-        /// Whose it is: the node of its source.
+        /// The node of the request's source, whose quota is charged.
         source: NodeId,
         /// Bytes of this part.
         part: Payload,
@@ -61,11 +61,11 @@ pub enum Input {
         /// Number of that request.
         request: RequestId,
     },
-    /// The driver wants these bytes, which are on disk, of a delivery's payload. Answered by [`Output::Read`].
+    /// The driver asks for bytes of a delivery's payload that are on disk. Answered by [`Output::Read`].
     Read {
         /// Number of the delivery.
         delivery: DeliveryId,
-        /// A part of its payload as it was given.
+        /// Part of the payload as it was delivered.
         part: Payload,
     },
     /// Request of an operator.
@@ -74,12 +74,12 @@ pub enum Input {
     Message(MessageInput),
 }
 
-/// Everything a stack can tell its driver.
+/// Output of a stack for its driver.
 #[derive(Clone, Debug)]
 pub enum Output {
-    /// A layer asks something of its sockets.
+    /// A request of a layer to its sockets.
     Socket(LayerId, socket::Output),
-    /// Tell another shard of this node.
+    /// Message for another shard of this node.
     Across {
         /// The receiving shard.
         to: u8,
@@ -88,11 +88,11 @@ pub enum Output {
         /// The message itself.
         what: Box<Across>,
     },
-    /// Do this to the store's files.
+    /// Operation on the store's files.
     Disk(DiskOp),
-    /// Tell an application. A payload on disk that is longer than 16 MiB and than all that may be read from there at
-    /// once (`limits.memory_bytes`), or one beyond 64 KiB where applications left those or 4 MiB unanswered, is given as it lies
-    /// there: [`Input::Read`] gets its bytes.
+    /// Message for an application. A payload longer than 16 MiB and than all that may be read at once
+    /// (`limits.memory_bytes`) stays on disk, and so does one beyond 64 KiB while applications left as much, or 4
+    /// MiB, unanswered: [`Input::Read`] gets its bytes.
     App(AppOutput),
     /// This many more bytes given with [`Input::Spool`] are on disk.
     Spooled {
@@ -101,7 +101,8 @@ pub enum Output {
         /// Bytes newly on disk.
         bytes: u64,
     },
-    /// Bytes of a delivery's payload, or why they cannot be read; the delivery is over then, and made again later.
+    /// Bytes of a delivery's payload, or why they cannot be read; the delivery has then ended, and is repeated
+    /// later.
     Read {
         /// Number of the delivery.
         delivery: DeliveryId,
@@ -114,7 +115,7 @@ pub enum Output {
     Message(MessageOutput),
 }
 
-/// Everything a message-level driver can tell a stack.
+/// Input of a message-level driver for a stack.
 #[derive(Clone, Debug)]
 pub enum MessageInput {
     /// A whole bundle from a neighbour. Answered by [`MessageOutput::Verdict`].
@@ -140,7 +141,7 @@ pub enum MessageInput {
         /// The hop state of this hop.
         hop: Box<HopState>,
     },
-    /// A bundle that was about to come does not.
+    /// An announced bundle does not come.
     Abandoned {
         /// The link it was announced for.
         link: LinkId,
@@ -154,8 +155,8 @@ pub enum MessageInput {
         /// Encoded content of the hello.
         content: Vec<u8>,
     },
-    /// It is the turn of a link that [`Stack::add_met_link`](crate::Stack::add_met_link) added, which shares a
-    /// radio with others: it takes one bundle in this call, or none. It takes bundles in no other way.
+    /// The turn of a link that [`Stack::add_met_link`](crate::Stack::add_met_link) added, which shares a radio with
+    /// others: it takes one bundle in this call, or none. It takes bundles in no other way.
     Turn {
         /// The link whose turn it is.
         link: LinkId,
@@ -177,7 +178,7 @@ pub enum MessageInput {
     },
 }
 
-/// Everything a stack can tell a message-level driver.
+/// Output of a stack for a message-level driver.
 #[derive(Clone, Debug)]
 pub enum MessageOutput {
     /// A whole bundle for a neighbour, over a message layer's link. Answered by
@@ -194,7 +195,7 @@ pub enum MessageOutput {
         /// Encoded length in bytes.
         size: u64,
     },
-    /// A bundle sent with [`MessageOutput::Send`] is not wanted any more. It is answered all the same.
+    /// A bundle sent with [`MessageOutput::Send`] is cancelled. It is answered all the same.
     Cancel {
         /// The link it was sent over.
         link: LinkId,

@@ -215,7 +215,7 @@ pub(crate) struct LayerJoint<'a> {
     pub link_layer: &'a [LayerId],
     /// Actions of arrivals; empty between calls.
     pub todo: &'a mut Vec<Arrival>,
-    /// Where other shards come to the layer.
+    /// Desk where other shards use the layer.
     pub desk: Option<&'a mut Desk>,
 }
 

@@ -24,7 +24,7 @@ fn value<C>(table: &[LayerParam<C>], config: &C, name: &str) -> Option<u64> {
 
 macro_rules! layers {
     ($($name:ident: $protocol:ty,)*) => {
-        /// Which convergence layer, and its settings.
+        /// Protocol of a convergence layer, and its settings.
         #[derive(Clone, Debug)]
         pub enum LayerKind {
             $(
@@ -203,7 +203,7 @@ macro_rules! layers {
                     Layer::Message | Layer::Shared(_) | Layer::Elsewhere(_) => {}
                 }
             }
-            /// Adds a link; `None`: it is of another protocol, false: the layer has it already.
+            /// Adds a link; `None`: the link is of another protocol, false: the layer has it already.
             pub fn add_link(
                 &mut self,
                 now: Instant,

@@ -1,5 +1,5 @@
-//! A link that takes no bundle longer than so much, from application to application: agent, codec and
-//! convergence layer of two nodes, joined by hand.
+//! A link with an MTU, from application to application: agent, codec and convergence layer of two nodes, joined by
+//! hand.
 
 use crate::edge::{BpV7, Codec, Edges};
 use alloc::boxed::Box;

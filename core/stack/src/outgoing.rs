@@ -14,7 +14,7 @@ const AHEAD: usize = 8;
 const AHEAD_BYTES: u64 = 2 * WINDOW;
 /// Bundles of one link that wait here at which the agent is asked to keep the next.
 const BACKLOG: usize = 64;
-/// Bytes read of a bundle that leaves although it was taken back.
+/// Most bytes read for a bundle whose transfer goes on after it was cancelled.
 const RESCUE_MAX: u64 = 16 << 20;
 
 /// Actions that the stack takes for leaving bundles.
@@ -22,14 +22,14 @@ const RESCUE_MAX: u64 = 16 << 20;
 pub(crate) enum Do {
     /// Tell the link's layer.
     Layer(LinkId, Input),
-    /// Tell the store; answered to [`Outgoing::loaded`].
+    /// Tell the store to read this; answered to [`Outgoing::loaded`].
     Load { load: u64, payload: Payload },
     /// Tell the agent whether the link takes more.
     Ready { link: LinkId, ready: bool },
     /// Tell the agent that the send failed before its layer had it.
     Failed { id: SendId },
-    /// Tell the agent that it cannot be read. `for_good`: its bytes on disk are lost; otherwise trying
-    /// again later may help.
+    /// Tell the agent that the bundle cannot be read. `for_good`: its bytes on disk are lost; otherwise a later
+    /// attempt may succeed.
     Unreadable { id: SendId, for_good: bool },
 }
 
@@ -51,9 +51,9 @@ struct Streaming {
     rope: Payload,
     /// Ranges asked for. They are given in this order.
     wants: VecDeque<Wanted>,
-    /// How far it was asked for.
+    /// End of the ranges asked for so far.
     asked: u64,
-    /// The load of all beyond, for a bundle that the store forgets.
+    /// Load of all bytes after `asked`, for a bundle that the store forgets.
     rest: Option<u64>,
 }
 /// A range a layer asked for, and its bytes once they are here.
@@ -122,7 +122,7 @@ fn first_bytes(rope: &Payload) -> u64 {
     at.clamp(1, rope.len())
 }
 
-/// A node without a disk has none.
+/// A node without a disk has no bundles here.
 impl Empty for Outgoing {
     type From = u64;
     const EMPTY: &'static Self = &Outgoing::new(0);
@@ -132,7 +132,7 @@ impl Empty for Outgoing {
 }
 
 impl Outgoing {
-    /// Numbers of its loads begin here: they keep apart from others'.
+    /// Loads get numbers from `first_load` on, apart from those of `Reads`.
     pub const fn new(first_load: u64) -> Self {
         Outgoing {
             links: BTreeMap::new(),
@@ -143,7 +143,7 @@ impl Outgoing {
             next_load: first_load,
         }
     }
-    /// Whether bundles of this link wait here: the next one goes behind them.
+    /// Whether bundles of this link wait here; further ones must queue behind them.
     pub fn waits(&self, link: LinkId) -> bool {
         self.links.contains_key(&link)
     }
@@ -185,7 +185,7 @@ impl Outgoing {
         let backlog = self.links.get(&link).map_or(0, VecDeque::len);
         out.push(Do::Ready { link, ready: ready && backlog < BACKLOG });
     }
-    /// Reads the first bytes of the next few.
+    /// Reads the first bytes of the next few bundles.
     fn read_ahead(&mut self, link: LinkId, out: &mut Vec<Do>) {
         let Some(queue) = self.links.get_mut(&link) else { return };
         let mut ahead = 0;
@@ -228,7 +228,7 @@ impl Outgoing {
         self.read_ahead(link, out);
     }
 
-    /// A layer asks for more of a bundle.
+    /// Gives the layer another range of a bundle.
     pub fn want(&mut self, id: SendId, from: u64, len: u64, out: &mut Vec<Do>) {
         let Some(streaming) = self.streaming.get_mut(&id) else { return };
         let payload = streaming.rope.slice(from, len);
@@ -248,7 +248,7 @@ impl Outgoing {
         self.loads.insert(load, Purpose::More(id));
         out.push(Do::Load { load, payload });
     }
-    /// The store answered one of our loads.
+    /// Takes the store's answer to a load.
     pub fn loaded(&mut self, load: u64, result: Result<Payload, Refusal>, out: &mut Vec<Do>) {
         match self.loads.remove(&load) {
             Some(Purpose::First(link)) => self.first_loaded(link, load, result, out),
@@ -320,7 +320,7 @@ impl Outgoing {
                 streaming.give(id, out);
             }
             Err(reason) if streaming.wants.iter().any(|want| want.load == load) => self.broke(id, reason, out),
-            // The next range it asks for cannot be read, and that ends it.
+            // The failure ends the transfer only if the layer asks for that range.
             Err(_) => streaming.rest = None,
         }
     }
@@ -331,7 +331,7 @@ impl Outgoing {
         self.streaming.remove(&id);
         self.broken.remove(&id)
     }
-    /// Forgets a bundle its layer does not have yet; whether it was here.
+    /// Forgets a bundle that its layer does not have yet; returns whether it was here.
     pub fn cancel(&mut self, link: LinkId, id: SendId, out: &mut Vec<Do>) -> bool {
         let Some(queue) = self.links.get_mut(&link) else { return false };
         let Some(at) = queue.iter().position(|waiting| waiting.id == id) else { return false };
@@ -456,7 +456,7 @@ mod tests {
         };
         let windows: Vec<(u64, u64)> = out.iter().map(given).collect();
         assert_eq!(windows, [0, 1, 2].map(|n| (first + n * WINDOW, WINDOW)));
-        // Too much, all in memory, or over: nothing is read.
+        // Too long, in memory, or ended already: nothing is read.
         begin(&mut outgoing, 2, RESCUE_MAX + 3 * WINDOW);
         assert!(outgoing.rescue(SendId(2)).is_none() && outgoing.rescue(SendId(9)).is_none());
         // A failed rescue ends the transfer when the layer asks for the bytes.
@@ -501,7 +501,7 @@ mod tests {
             outgoing.loaded(1, Err(reason), &mut out);
             assert!(matches!(out[0], Do::Unreadable { id: SendId(1), for_good: f } if f == for_good));
             assert_eq!(sends(&out), [(2, 20, 20)], "the next goes on");
-            // In the middle, the layer ends it.
+            // After the first part, the layer ends the transfer.
             out.clear();
             outgoing.send(LINK, (SendId(3), stored(5, 0, 3 * WINDOW)), PLAIN, &mut out);
             outgoing.loaded(2, Ok(Payload::fill(1, 4 + WINDOW)), &mut out);

@@ -25,10 +25,10 @@ struct Passed {
     piece: Box<dyn Piece>,
 }
 
-/// A piece, as it would have come.
+/// A complete piece, as if it had arrived as a fragment.
 #[derive(Debug)]
 pub(crate) struct Kept {
-    /// Which bytes of the encoded bundle are promised with it: those before were with others.
+    /// Bytes of the encoded bundle that are promised with it; those before belong to earlier pieces.
     pub promises: Range<u64>,
     pub encoded: Encoded,
 }
@@ -46,7 +46,7 @@ pub(crate) struct Pieces {
     passing: Option<Passed>,
     /// Pieces whose bytes all passed.
     ready: VecDeque<Passed>,
-    /// Where pieces end whose bytes did not all leave for the disk, as offsets in the bundle.
+    /// Ends of the pieces whose bytes have not all left for the disk, as offsets in the bundle.
     ends: VecDeque<u64>,
 }
 
@@ -71,7 +71,7 @@ impl Pieces {
             self.ends.push_back(self.payload_at + end);
         }
     }
-    /// The next bytes of the bundle.
+    /// Takes the next bytes of the bundle.
     pub fn pass(&mut self, part: &Payload, cut: Cut<'_>) {
         if part.is_empty() {
             return;

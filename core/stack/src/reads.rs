@@ -16,12 +16,12 @@ use farlink_base::{BundleMeta, Empty, HopState, Instant, LinkId, Payload, Refusa
 use farlink_bpa::Reading;
 use farlink_bpa::app::{AppOutput, DeliveryId};
 
-/// Bytes read at once for one of them.
+/// Bytes of one payload that are read at once.
 const STEP: u64 = 4 << 20;
-/// Deliveries up to this long are handed on whole however little may be read at once, unless applications left as much
+/// Longest delivery that is handed on whole even if less may be read at once, unless applications left as much
 /// unanswered.
 const WHOLE: u64 = 16 << 20;
-/// Those up to this long always are: a disk would be asked too often.
+/// Longest delivery that is always handed on whole: for shorter ones, asking the disk again would cost more.
 const LITTLE: u64 = 64 << 10;
 
 /// A transmission, as the agent decided it.
@@ -70,7 +70,7 @@ impl Waiting {
             Waiting::Delivery(..) => None,
         }
     }
-    /// The transmission it is, where it is one over this link.
+    /// Number of the transmission, if this is one over the link.
     fn send_over(&self, link: LinkId) -> Option<SendId> {
         match self {
             Waiting::Departure(departure) | Waiting::Piece(departure, _) => {
@@ -116,7 +116,7 @@ pub(crate) struct Reads {
     last: u64,
 }
 
-/// A node without a disk has none.
+/// A node without a disk reads nothing.
 impl Empty for Reads {
     type From = u64;
     const EMPTY: &'static Self = &Reads::new(0);
@@ -139,7 +139,7 @@ impl Reads {
         // An application that does not answer may still have one bundle at a time, but not in memory.
         self.exceeds(payload) || (payload.len() > LITTLE && unanswered > self.bytes_max.max(STEP))
     }
-    /// Room that a busy time needed is given back.
+    /// Gives back the room of a busy time.
     pub fn rest(&mut self) {
         self.queue.shrink_to_fit();
     }
@@ -206,7 +206,7 @@ impl Reads {
         }
         sends
     }
-    /// Forgets a transmission that was cancelled; whether it was here.
+    /// Forgets a cancelled transmission; returns whether it was here.
     pub fn cancel(&mut self, id: SendId, out: &mut Vec<Load>) -> bool {
         if let Some(at) = self.queue.iter().position(|job| job.waiting.is_send(id)) {
             self.queue.remove(at);

@@ -1,4 +1,4 @@
-//! Compressed reports between the agent's words and those of version 7 (CCSDS 734.6-O-1).
+//! Translation of compressed reports between the agent and version 7 (CCSDS 734.6-O-1).
 
 use alloc::vec::Vec;
 use farlink_base::{BundleMeta, EndpointId, Payload, ReportTerms, Transfer};

@@ -103,7 +103,7 @@ impl Spools {
         }
         None
     }
-    /// The request does not come.
+    /// Cancels a request.
     pub fn abandon(&mut self, request: RequestId, out: &mut Vec<Do>) {
         if let Some(Some(spool)) = self.open.remove(&request) {
             self.forget(&spool);

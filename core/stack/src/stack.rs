@@ -40,7 +40,7 @@ pub(crate) enum Work {
     Write(LayerId, StreamId),
     Agent(farlink_bpa::Input),
     Store(store::Input),
-    /// A whole bundle came; the agent or the disk may have known of it before.
+    /// A whole bundle arrived; the agent or the disk may know of it already.
     Whole {
         token: OfferToken,
         link: LinkId,
@@ -59,11 +59,11 @@ pub(crate) enum Work {
     Open(Box<(AppOutput, Arc<BundleMeta>)>),
     /// A bundle that came inside another.
     Inside(OfferToken, Payload),
-    /// Say something to the driver.
+    /// Push this output to the driver.
     Tell(Box<Output>),
     /// Take a transmission back.
     Cancel(LinkId, layer::SendId),
-    /// The layer goes on with a transmission that was taken back, unless it is over by now.
+    /// Read the rest of a cancelled transmission that its layer finishes, unless it has ended.
     Rescue(layer::SendId),
     /// A link went down.
     Down(LinkId),
@@ -74,10 +74,9 @@ pub(crate) enum Work {
     Across(LayerId, u8, Box<Across>),
 }
 
-/// Loads of sends as they leave are numbered from here on, other loads below.
+/// First number for loads of sends that are under way; other loads have lower numbers.
 const FIRST_SEND_LOAD: u64 = 1 << 62;
-/// A piece of a payload on disk up to this long is read once and kept for its CRC; a longer one is
-/// read twice.
+/// Longest piece of a stored payload that is read once and kept for its CRC; a longer one is read twice.
 const PIECE_BYTES: u64 = 16 << 20;
 
 /// One node, driven by the owner of clocks, sockets and disks.
@@ -108,7 +107,7 @@ pub(crate) fn layer_of(link_layer: &[LayerId], link: LinkId) -> LayerId {
 }
 /// Layer of a removed link.
 const NO_LAYER: LayerId = LayerId(u16::MAX);
-/// Links are numbered below this: their table is as long as the largest number.
+/// Bound on link numbers: their table is as long as the largest number.
 pub const LINKS_MAX: u32 = 1 << 20;
 
 /// A delivery with this payload.
@@ -119,7 +118,7 @@ fn with_payload(mut output: AppOutput, payload: Payload) -> AppOutput {
     output
 }
 
-/// Room for so much work is given back at once.
+/// Capacity of the work list that is kept while idle.
 const FEW: usize = 8;
 
 impl Stack {
@@ -173,20 +172,20 @@ impl Stack {
         })
     }
 
-    /// A router that no registry has, in place of the configured one; before the first input.
+    /// Replaces the configured router by one that no registry has; before the first input.
     pub fn set_router(&mut self, router: Box<dyn farlink_routing::Router>) {
         self.agent.set_router(router);
     }
-    /// A congestion control that no registry has, in place of the configured one; before the first input.
+    /// Replaces the configured congestion control by one that no registry has; before the first input.
     pub fn set_control(&mut self, control: Box<dyn farlink_congestion::Control>) {
         self.agent.set_control(control);
     }
-    /// Knowledge no node can have, for policies registered for it; simulations only.
+    /// Sets the source of knowledge that no real node has, for policies registered for it; simulations only.
     pub fn set_oracle(&mut self, oracle: Box<dyn farlink_bpa::Oracle + Send>) {
         self.agent.set_oracle(oracle);
     }
 
-    /// When to call with [`Input::Wake`] at the latest.
+    /// Latest time for the next [`Input::Wake`].
     pub fn next_timeout(&self) -> Option<Instant> {
         let first = Instant::earliest([self.agent_at(), self.store.next_timeout()]);
         self.layers.iter().fold(first, |first, layer| Instant::earliest([first, layer.next_timeout()]))
@@ -357,7 +356,7 @@ impl Stack {
         self.work_off(now, wake, out);
     }
 
-    /// The first step that an input makes necessary; others are in the list.
+    /// Translates an input into its first step; further steps go to the list.
     fn take(&mut self, now: Instant, input: Input) -> Option<Work> {
         use farlink_bpa::Input as A;
         let agent = match input {
@@ -479,7 +478,7 @@ impl Stack {
                 let Kept { promises, encoded } = *kept;
                 if let Some((bundle, hop)) = self.edges.piece_of(encoded) {
                     let (bundle, hop) = (Arc::new(bundle), Box::new(hop));
-                    // At once: that the rest does not come may be in the list by now.
+                    // At once: the report that the rest does not come may already be in the list.
                     self.step_agent(now, farlink_bpa::Input::Piece { link, token, bundle, hop, promises }, out);
                 }
             }
@@ -697,7 +696,7 @@ impl Stack {
             Some(_) => {
                 let rope = self.edges.render(&bundle, payload, &hop, cut);
                 let Ok((piece, _)) = self.edges.read(&rope) else {
-                    // It is no bundle: nothing leaves, and the agent tries again after a while.
+                    // The piece is no valid bundle: nothing leaves, and the agent tries again later.
                     let what = Reading::Send(id);
                     let input = farlink_bpa::Input::Unreadable { what, for_good: false };
                     return self.work.push_back(Work::Agent(input));
@@ -805,11 +804,11 @@ impl Stack {
     pub fn status(&self, now: Instant) -> Status {
         self.agent.status(now)
     }
-    /// A place before the oldest bundle, for [`Stack::page`] and [`Stack::sums`]; [`Stack::end_list`] gives it back.
+    /// Begins a list before the oldest bundle, for [`Stack::page`] and [`Stack::sums`]; [`Stack::end_list`] ends it.
     pub fn begin_list(&mut self) -> CursorId {
         self.agent.begin_list()
     }
-    /// A list is not gone on with.
+    /// Ends a list.
     pub fn end_list(&mut self, list: CursorId) {
         self.agent.end_list(list);
     }
@@ -818,7 +817,7 @@ impl Stack {
     pub fn page(&mut self, now: Instant, list: CursorId, after: u64, limit: usize) -> (Vec<BundleStatus>, bool) {
         self.agent.page(now, list, after, limit)
     }
-    /// The next bundles of a list in sums by destination, reason and departure; whether there are more.
+    /// The next bundles of a list, summed by destination, reason and departure, and whether there are more.
     pub fn sums(&mut self, now: Instant, list: CursorId) -> (Vec<Sum>, bool) {
         self.agent.sums(now, list)
     }
@@ -830,11 +829,11 @@ impl Stack {
     pub fn held(&self) -> u64 {
         self.agent.fill().0
     }
-    /// Bytes of their long heads, by `limits.head_bytes`.
+    /// Bytes of long heads in memory, as bounded by `limits.head_bytes`.
     pub fn heads(&self) -> u64 {
         self.agent.heads()
     }
-    /// Wall time, where the clock is believed.
+    /// Wall time, if the clock is trusted.
     pub fn utc(&self, now: Instant) -> Option<farlink_base::DtnTime> {
         self.agent.utc(now)
     }
@@ -842,7 +841,7 @@ impl Stack {
     pub fn ran_ms(&self, now: Instant) -> u64 {
         self.agent.ran_ms(now)
     }
-    /// Whether the store was read: from then on bundles are taken.
+    /// Whether the store was read: only then are bundles accepted.
     pub fn is_open(&self) -> bool {
         self.agent.is_open()
     }
@@ -888,7 +887,7 @@ impl Stack {
     pub fn security(&mut self) -> Option<SecurityCounts> {
         self.edges.security().map(|security| security.counts())
     }
-    /// Other rules and keys for the security of bundles; false where the node began without any.
+    /// Replaces rules and keys for the security of bundles; false if the node began without any.
     pub fn set_security(&mut self, rules: Vec<farlink_base::security::Rule>, keys: KeyRing) -> bool {
         self.edges.security_mut().map(|security| security.set(rules, keys)).is_some()
     }
@@ -903,11 +902,11 @@ impl Stack {
         let away = |layer: &Layer| if let Layer::Shared(shared) = layer { shared.desk.away() } else { 0 };
         self.layers.iter().map(away).sum()
     }
-    /// Whether layers of this shard have bundles of others, or are to get some.
+    /// Whether layers of this shard have, or will get, bundles of other shards.
     pub fn serves_others(&self) -> bool {
         self.layers.iter().any(|layer| matches!(layer, Layer::Shared(shared) if shared.desk.serves()))
     }
-    /// Other quotas from now on.
+    /// Replaces the quotas of the store.
     pub fn set_quotas(&mut self, quotas: Vec<Quota>) {
         self.agent.set_quotas(quotas);
     }

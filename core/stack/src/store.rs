@@ -25,7 +25,7 @@ impl Store {
             (Store::Memory, _) => {}
         }
     }
-    /// Room that a busy time needed is given back.
+    /// Gives back the room of a busy time.
     pub fn rest(&mut self) {
         if let Store::Durable(store) = self {
             store.rest();
@@ -37,7 +37,7 @@ impl Store {
             Store::Durable(s) => s.next_timeout(),
         }
     }
-    /// How full it is; a store in memory is as full as the book.
+    /// Usage of the store; one in memory is as full as the book.
     pub fn usage(&self, (bundles, bytes, capacity): (u64, u64, u64)) -> Usage {
         match self {
             Store::Memory => Usage { bundles, bytes, file_bytes: bytes, capacity, ..Usage::default() },

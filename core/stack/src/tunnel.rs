@@ -1,4 +1,4 @@
-//! Bundles in bundles between the agent's words and those of version 7 (draft-ietf-dtn-bibect-05).
+//! Translation of bundles in bundles between the agent and version 7 (draft-ietf-dtn-bibect-05).
 
 use crate::custody::{REASONS, RECORD_MAX, answer_of};
 use alloc::vec::Vec;
@@ -10,7 +10,7 @@ use farlink_bundle::v7::{self, TunnelSignal, tunnel};
 /// Seconds of Unix at the beginning of DTN time.
 const UNIX_TO_DTN_S: u64 = 946_684_800;
 
-/// The payload of the bundle around this one.
+/// Payload of the outer bundle that carries `bundle`.
 pub(crate) fn carry(codes: TunnelCodes, number: u64, due: Option<DtnTime>, bundle: Payload) -> Payload {
     let written = |due: DtnTime| if codes.unix { due.0 / 1000 + UNIX_TO_DTN_S } else { due.0 };
     // Without a number no signal is wanted, and the draft writes zeros for both.
@@ -23,7 +23,7 @@ pub(crate) fn signal(codes: TunnelCodes, answer: Answer, runs: &[Numbers]) -> Pa
     let reason = REASONS.iter().find(|(known, _)| *known == answer).map(|(_, (_, reason))| u64::from(*reason));
     let disposition = match answer {
         Answer::Taken => 0,
-        // 0 would be taken for a yes; 1 is "no information".
+        // 0 means acceptance; 1 is "no information".
         _ => reason.filter(|reason| *reason > 0).unwrap_or(1),
     };
     let runs = runs.iter().map(|run| NumberRun { first: run.first, last: run.last }).collect();

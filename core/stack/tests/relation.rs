@@ -1,4 +1,4 @@
-//! Random histories, and all orders of a few events: an identity is not a content.
+//! Random histories, and all orders of a few events: an identity does not vouch for its content.
 
 #[path = "relation/mod.rs"]
 mod relation;

@@ -21,7 +21,7 @@ const BOTH: [usize; 2] = [FIRST, SECOND];
 fn seconds(n: u64) -> Duration {
     Duration::from_secs(n)
 }
-/// Node numbers: the shards have one.
+/// Node numbers; both shards share one.
 fn number(index: usize) -> u64 {
     [1, 2, 2, 4][index]
 }
@@ -113,7 +113,7 @@ fn restart(line: &mut Line) {
     BOTH.into_iter().for_each(|node| line.start(node));
     register(line, FIRST);
 }
-/// All that should come has come, and nothing is left anywhere.
+/// Checks that all wanted bundles are delivered, and that no node holds any.
 fn assert_delivered(line: &mut Line, mut wanted: Vec<Vec<u8>>, at_least_once: bool) {
     let count = wanted.len();
     // Backoff after a crash may take long.
@@ -251,7 +251,7 @@ fn acknowledged_bundles_survive_shard_crash() {
 fn full_foreign_link_holds_bundles() {
     let mut line = relay_with(Layer::Ltp, |index, config| {
         if index == FIRST || index == SECOND {
-            // As slow as a link gets.
+            // 1 Mbit/s: slower than the bundles arrive.
             config.links[1].rate = Some(farlink_base::DataRate(1_000_000));
         }
     });
@@ -272,7 +272,7 @@ fn removed_shared_link_returns_bundles() {
     let payload = content(1, 3 * MIB).to_vec();
     send(&mut line, NEAR, FAR, &payload);
     line.run(Duration::from_millis(25));
-    // In any order, at different times.
+    // The shards remove it at different times.
     line.remove_link(SECOND, LinkId(1));
     line.run(Duration::from_micros(20));
     line.remove_link(FIRST, LinkId(1));
@@ -338,7 +338,7 @@ fn head_without_room_is_refused() {
     let heard = line.heard[SECOND] - before;
     assert!(heard > 100 && heard < 8 * MIB as u64, "{heard} bytes sent in vain");
     assert_eq!([FIRST, SECOND, FAR].map(|node| line.node(node).held()), [0, 0, 1]);
-    // Others have no head to wait for.
+    // A short bundle comes in one part, and needs no room for its head.
     send(&mut line, NEAR, FIRST, b"short");
     line.run(seconds(2));
     assert!(line.delivered == [b"short".to_vec()]);

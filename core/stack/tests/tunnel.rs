@@ -1,5 +1,5 @@
-//! Bundles in bundles on the wire (draft-ietf-dtn-bibect-05): through a relay that knows no way to where they go, with
-//! and without custody, and with the death of every node on the way.
+//! Bundles in bundles on the wire (draft-ietf-dtn-bibect-05): through a relay without a route to the inner
+//! destination, with and without custody, and with crashes of every node on the way.
 
 use crate::line::{Layer, Line, content, payload_rule};
 use farlink_base::security::{Role, Rule, Service};
@@ -174,7 +174,7 @@ fn unsecured_outer_bundle_is_discarded() {
         line.kill(1);
         line.register(3);
         line.run(Duration::from_secs(1));
-        // After a restart they are read from disk for it.
+        // After the restart, the payloads are read from disk to be secured.
         let sent = vec![content(1, 500), content(2, 3_000_000)];
         sent.iter().for_each(|payload| line.send(payload.clone()));
         line.run(Duration::from_secs(5));

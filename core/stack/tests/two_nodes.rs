@@ -109,7 +109,7 @@ struct World {
     /// The other end of each stream.
     peers: BTreeMap<(usize, StreamId), StreamId>,
     delivered: Vec<Bytes>,
-    /// Deliveries that are read from disk, and to whom.
+    /// Registrations of the deliveries that are being read from disk.
     reading: BTreeMap<DeliveryId, RegistrationId>,
     /// Failed deliveries among those, whose bytes on disk were lost.
     unreadable: usize,
@@ -393,7 +393,7 @@ fn long_bundles_cross_disk_to_disk() {
 fn disk_damage_loses_one_bundle() {
     for layer in [Layer::TcpclV4, Layer::Ltp] {
         let (mut world, contents) = long_bundles(layer);
-        // The longest lies first; its sixth megabyte is hit.
+        // The longest bundle is first in the file; its sixth megabyte is damaged.
         let file = world.disks[0].files.values_mut().next().expect("it is kept");
         file[6_000_000] ^= 1;
         world.tell(0, Input::LinkUp { link: LinkId(0) });

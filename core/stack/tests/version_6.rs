@@ -159,7 +159,7 @@ const PLAN: &str = "contact 1 2 +5..+9 rate 1 Mbit/s\ncontact 2 1 +5..+9 rate 1 
 /// Keeps 5050-5.7-1, 5050-5.8-2.
 #[test]
 fn v6_fragments_reassemble_across_contacts() {
-    // The longer one is on disk: its pieces leave around bytes that are not in memory.
+    // The longer one is on disk: its pieces are rendered without their bytes in memory.
     for (layer, len) in [(Layer::Ltp, 900_000), (Layer::TcpclV4, 900_000), (Layer::Ltp, 1_500_000)] {
         let wire = Wire::default();
         let ear = wire.clone();
@@ -287,7 +287,7 @@ fn forged_sequence_number_is_skipped() {
     line.send(content(1, 10));
     // With the second before, 20.005 s: the forged timestamp.
     line.run(Duration::from_millis(19_005));
-    // All at one moment: without a step over it, the first of them would be the spoofed one again.
+    // All at one moment: without a skipped number, the first of them would be the forged one again.
     let own: Vec<Bytes> = (2..5).map(|n| content(n, 10)).collect();
     own.iter().for_each(|payload| line.send_from(1, payload.clone()));
     assert_eq!(line.node(1).status(line.now).bundles, 4);

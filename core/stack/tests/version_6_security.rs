@@ -1,4 +1,5 @@
-//! Rules for the security of bundles where version 6 is spoken, too, which has none here: it is no way around them.
+//! Security rules at nodes that also speak version 6, which has no security here: it must be no way around the
+//! rules.
 
 use crate::line::{Layer, Line, content, payload_rule};
 use farlink_base::security::{Role, Rule, Service};

@@ -13,7 +13,7 @@ use farlink_bundle::{Bundle, CrcType};
 // 9173-4.6-1
 const USES_MAX: u64 = 1 << 32;
 
-/// Why operations are not added.
+/// Reasons why operations cannot be added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Trouble {
     /// The payload is too long, or on disk.
@@ -180,7 +180,7 @@ impl Security {
         Ok(())
     }
 
-    /// A key for one block, and the same wrapped by the named one.
+    /// Makes a key for one block; returns it also wrapped by the named key.
     // 9173-3.8.1-2, 9173-4.8.1-3
     fn fresh(&self, named: &Secret, iv: &[u8; 12], len: usize) -> Result<(Secret, Option<Vec<u8>>), Trouble> {
         let mut seed = [0; 32];

@@ -39,7 +39,7 @@ pub struct SecurityConfig {
     pub rules: Vec<Rule>,
     /// The keys they name.
     pub keys: KeyRing,
-    /// How often the node started before, with any of these keys: a number that none of its runs had. IVs are made of
+    /// Number of earlier starts of the node with any of these keys; no other run may have the same. IVs are made of
     /// it.
     pub start: u32,
     /// Seed of the keys for single blocks; it must be secret, and different in each run.
@@ -60,7 +60,7 @@ pub struct SecurityCounts {
     pub made: u64,
     /// Operations checked and found right.
     pub verified: u64,
-    /// Checked, and wrong; or not to be checked, for want of a key or of a known context.
+    /// Operations that failed their check, or could not be checked for want of a key or of a known context.
     pub failed: u64,
     /// Required, and not there.
     pub missing: u64,
@@ -162,7 +162,7 @@ impl Security {
         self.counts.set(counts);
     }
 
-    /// Whether an application here may be meant.
+    /// Whether an application here may be a destination.
     fn is_for_us(&self, meta: &BundleMeta) -> bool {
         !meta.destination.is_singleton() || self.is_singly_for_us(meta)
     }
@@ -214,7 +214,7 @@ impl Security {
             Err(Trouble::NoKey | Trouble::Conflict | Trouble::Unreadable) => Err(Refusal::NotAcceptable),
         }
     }
-    /// Whether a bundle made here is to get operations.
+    /// Whether the rules demand operations on a bundle made here.
     pub(crate) fn is_source_of(&self, made: &BundleMeta) -> bool {
         !wishes(&self.rules, &self.node_ids, made, true).is_empty()
     }
@@ -286,10 +286,10 @@ impl Security {
         insecure(meta, DeleteReason::MissingSecurity)
     }
 
-    /// A bundle that arrived: checked, and for others also changed, as rules ask for.
+    /// Checks an arrived bundle and, if it is for others, adds and removes operations as rules ask for.
     ///
     /// # Errors
-    /// It is to be checked or changed and is not in memory; or it cannot be protected for now.
+    /// The bundle must be checked or changed and is not in memory, or cannot be protected for now.
     pub(crate) fn arrive(&mut self, mut meta: BundleMeta) -> Result<BundleMeta, (Box<BundleMeta>, Refusal)> {
         self.unseal(&mut meta);
         let rules = self.rules.clone();
@@ -340,7 +340,7 @@ impl Security {
         let result = reception.run();
         let (changed, mut counts) = (reception.changed, reception.counts);
         if end && result.is_ok() {
-            // It is checked again when it is handed out, and counted then.
+            // The bundle is checked and counted again when it is handed out.
             counts.verified = 0;
         }
         self.count(counts);
@@ -348,7 +348,7 @@ impl Security {
         if changed && !end { self.pack(&bundle, meta).map(Some) } else { Ok(None) }
     }
 
-    /// Whether a payload is handed out by [`Security::open`] only.
+    /// Whether a payload may only be handed out by [`Security::open`].
     pub(crate) fn guards(&self, meta: &BundleMeta) -> bool {
         self.is_for_us(meta) && (!wishes(&self.rules, &self.node_ids, meta, false).is_empty())
     }
@@ -374,7 +374,7 @@ impl Security {
     }
 }
 
-/// Whether there is something to check, or to miss.
+/// Whether there is an operation to check, or one that may be missing.
 fn must_look(meta: &BundleMeta, wishes: &[Wish<'_>]) -> bool {
     wishes.iter().any(|wish| wish.rule.required) || (!wishes.is_empty() && bpsec::is_secured(&meta.head))
 }

@@ -1,6 +1,6 @@
-//! IVs that no key of this node meets twice, and numbers for keys of single blocks: 4 bytes of a hash of the node ID,
-//! 3 bytes that count its starts, 5 bytes that count within one (the deterministic construction of NIST SP 800-38D
-//! 8.2.1). The driver raises the number of starts durably before the first is used.
+//! IVs that are unique for each key of this node, and numbers for keys of single blocks: 4 bytes of a hash of the
+//! node ID, 3 bytes that count its starts, 5 bytes that count within one (the deterministic construction of NIST SP
+//! 800-38D 8.2.1). The driver raises the number of starts durably before the first is used.
 
 use alloc::string::ToString;
 use farlink_base::{EndpointId, hash128};
@@ -23,7 +23,7 @@ impl Nonces {
         let hash = hash128(&[node.to_string().as_bytes()]).to_be_bytes();
         Nonces { node: [hash[0], hash[1], hash[2], hash[3]], start, next: 0 }
     }
-    /// The next one; `None` for ever when all were given.
+    /// The next IV; `None` for ever once all were given.
     // 9173-4.3.1-3, 9173-4.6-1, 9173-4.6-2, 9173-4.6-3, 9173-4.8.1-5
     pub fn next(&mut self) -> Option<[u8; 12]> {
         // A counter that wrapped would repeat an IV, which breaks GCM: the key is worn out instead.

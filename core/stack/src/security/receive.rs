@@ -8,7 +8,7 @@ use farlink_base::{AesGcm, DeleteReason};
 use farlink_bundle::bpsec::{self, AES_GCM, CONFIDENTIALITY, INTEGRITY, Secret, Section, SecurityFault};
 use farlink_bundle::{Bundle, CrcType};
 
-/// Where the node is on a bundle's way.
+/// Position of the node on the bundle's way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
     /// At a node between source and destination.
@@ -31,9 +31,9 @@ pub(super) struct Reception<'a> {
     held: Vec<(Service, u64)>,
     /// Targets that lost an operation.
     freed: Vec<u64>,
-    /// Blocks that were taken out.
+    /// Blocks that were removed.
     lost: Vec<u64>,
-    /// Whether the bundle is another one now.
+    /// Whether the bundle was changed.
     pub changed: bool,
     pub counts: SecurityCounts,
 }
@@ -52,10 +52,10 @@ impl<'a> Reception<'a> {
         Reception { bundle, wishes, keys, at, crc, aes_gcm, held, freed, lost, changed: false, counts }
     }
 
-    /// Does all of it.
+    /// Performs all steps in the order of RFC 9172 5.1.
     ///
     /// # Errors
-    /// Why the bundle must be deleted.
+    /// The reason why the bundle must be deleted.
     // 9172-3.9-1, 9172-5.1-1
     pub fn run(&mut self) -> Result<(), DeleteReason> {
         self.contradictions()?;
@@ -66,7 +66,7 @@ impl<'a> Reception<'a> {
         Ok(())
     }
 
-    /// The blocks of one type that are in clear.
+    /// The readable security blocks of one type.
     // 9172-3.9-7
     fn sections(&self, kind: u64) -> Result<Vec<Section>, DeleteReason> {
         let hidden = if kind == INTEGRITY { self.enciphered()? } else { Vec::new() };
@@ -278,7 +278,7 @@ impl<'a> Reception<'a> {
         self.lost.push(target);
         self.untarget(target)
     }
-    /// Nothing that can be read is about this block any more.
+    /// Removes all readable operations on this block.
     fn untarget(&mut self, target: u64) -> Result<(), DeleteReason> {
         for kind in [CONFIDENTIALITY, INTEGRITY] {
             for mut section in self.sections(kind)? {

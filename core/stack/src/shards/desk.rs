@@ -9,9 +9,9 @@ use alloc::vec::Vec;
 use farlink_base::layer::{Input, Output, SendId, Ticket};
 use farlink_base::{BundleMeta, Facts, Instant, LinkId, NodeId, Payload};
 
-/// Where bundles that must meet are.
+/// The shard where bundles that need common tables meet.
 pub(crate) const CENTRE: u8 = 0;
-/// Bundles of others that a layer gets in one call: its own agent has as many in between.
+/// Most bundles of other shards that a layer gets in one call; its own agent's come in between.
 const IN_TURN: usize = 8;
 /// First bytes of a bundle in which its destination is looked for.
 const HEAD: u64 = 64 << 10;
@@ -33,7 +33,7 @@ struct Line {
     waiting: VecDeque<(u8, Input)>,
 }
 
-/// Whose a bundle is that is arriving.
+/// The shard that an arriving bundle belongs to.
 #[derive(Debug)]
 enum Place {
     /// Its first bytes, while its head is incomplete, and fewest bytes of a piece where it is to be kept in pieces.
@@ -61,7 +61,7 @@ pub(crate) enum Part {
     Dropped,
 }
 
-/// The other shards at one layer.
+/// The other shards' side of one layer.
 #[derive(Debug)]
 pub(crate) struct Desk {
     own: u8,
@@ -69,9 +69,9 @@ pub(crate) struct Desk {
     local: Box<[NodeId]>,
     lines: BTreeMap<LinkId, Line>,
     places: BTreeMap<Ticket, Place>,
-    /// Memory for those whose heads are incomplete, with all other layers and shards.
+    /// Memory for incomplete heads, shared with all other layers and shards.
     heads: Arc<HeadBudget>,
-    /// Bytes offered to others, all of them, that have no verdict yet.
+    /// Bytes of complete bundles offered to others that have no verdict yet.
     away: u64,
     /// Time at which waiting bundles may leave, if known; `None`: the layer takes none, or none wait.
     pending: Option<Instant>,
@@ -82,7 +82,7 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    /// For a layer of this shard, with these links, of a node with these names.
+    /// A desk for a layer of this shard with these links; `local` are the node's IDs.
     pub fn new(shard: &ShardConfig, local: Box<[NodeId]>, links: impl Iterator<Item = LinkId>) -> Self {
         let (own, count, heads) = (shard.own, shard.count, shard.heads.clone());
         let lines = links.map(|link| (link, Line::default())).collect();
@@ -98,7 +98,7 @@ impl Desk {
     pub fn away(&self) -> u64 {
         self.away
     }
-    /// When bundles that wait may leave, though nothing happens until then.
+    /// Time at which waiting bundles may leave without any further input.
     pub fn pending(&self) -> Option<Instant> {
         self.pending
     }
@@ -235,7 +235,7 @@ impl Desk {
             _ => {}
         }
     }
-    /// Nothing more is to be known of an offer.
+    /// Ends the account of an offer.
     fn leave(&mut self, ticket: Ticket) -> Option<Place> {
         let place = self.places.remove(&ticket)?;
         if let Place::Asked { parts, strange, .. } = &place {
@@ -392,7 +392,7 @@ impl Desk {
             }
         }
     }
-    /// A bundle that came at once is the centre's.
+    /// Gives a bundle that came in one part to shard 0.
     pub fn give(&mut self, ticket: Ticket, bytes: u64) {
         self.lend(ticket, 0, bytes, true);
     }
@@ -402,7 +402,7 @@ impl Desk {
         self.away += if ended { before + more } else { 0 };
         self.places.insert(ticket, Place::Away { bytes: before + more, ended });
     }
-    /// Whether the layer spoke of this offer before.
+    /// Whether the layer offered this bundle before.
     pub fn knows(&self, ticket: Ticket) -> bool {
         self.places.contains_key(&ticket)
     }

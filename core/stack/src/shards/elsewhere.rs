@@ -7,9 +7,11 @@ use alloc::vec::Vec;
 use farlink_base::layer::{Input, Output, SendId, Ticket};
 use farlink_base::{LinkId, Refusal};
 
-/// Bundles of a link at its owner that its layer has not taken, and their bytes, at which this shard keeps the next.
+/// Bound per link on bundles and bytes at the owner that its layer has not taken; beyond it this shard keeps the
+/// next.
 const OF_LINK: Untaken = Untaken { bundles: 1024, bytes: 4 << 20 };
-/// The same of all links of the layer together: from then on each has one at a time, until half of them are taken.
+/// The same bound for all links of the layer together: beyond it each link has one bundle at a time, until half is
+/// taken.
 const OF_LAYER: Untaken = Untaken { bundles: 8 * OF_LINK.bundles, bytes: 8 * OF_LINK.bytes };
 
 /// Bundles at their owner that its layer has not taken.
@@ -89,7 +91,7 @@ pub(crate) struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// For a layer of this shard, with these links.
+    /// A remote layer of this owner, with these links.
     pub fn new(owner: u8, links: impl Iterator<Item = LinkId>) -> Self {
         let lines = links.map(|link| (link, Line::default())).collect();
         let (sends, offers) = (BTreeMap::new(), BTreeMap::new());
@@ -186,7 +188,7 @@ impl Elsewhere {
             if offered.link == link && !offered.refused && !offered.ended {
                 offered.refused = true;
                 out.push(Do::Say(Output::OfferAborted { ticket: *ticket }));
-                // Its last part may be on its way: the owner waits for a verdict then.
+                // Its last part may be under way: the owner then waits for a verdict.
                 let refused = Input::Refused { ticket: *ticket, reason: Refusal::NoResources };
                 out.push(Do::Owner(Across::Input(refused)));
             }

@@ -27,19 +27,19 @@ use farlink_base::{ConfigError, LinkId};
 pub use heads::HeadBudget;
 
 pub use farlink_base::node::SHARDS_MAX;
-/// Bundles that one shard may hold: its transmissions are numbered by them, and leave eight bits for the shard.
+/// Most bundles of one shard: transmissions are numbered by them, and eight bits must be left for the shard.
 pub const SHARD_BUNDLES_MAX: u64 = 1 << 23;
-/// Where the shard is in the number of a transmission that comes from another one.
+/// Position of the shard's number in that of a transmission from another shard.
 const SHARD_AT: u32 = 56;
 
-/// Which part of its node a stack is.
+/// The part of its node that a stack is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ShardConfig {
-    /// Its own number; 0 is the one with the applications.
+    /// Number of this shard; shard 0 has the applications.
     pub own: u8,
     /// How many there are.
     pub count: u8,
-    /// Which shard owns each layer of [`Config::layers`].
+    /// Owning shard of each layer of [`Config::layers`].
     pub owners: Vec<u8>,
     /// Memory for incomplete heads, shared by all shards of the node.
     pub heads: Arc<HeadBudget>,
@@ -74,7 +74,7 @@ pub enum Across {
         /// The link concerned.
         link: LinkId,
     },
-    /// Nothing more comes of an offer that the receiving shard refused.
+    /// An offer that the receiving shard refused has ended.
     Closed {
         /// The refused offer.
         ticket: Ticket,

@@ -49,7 +49,7 @@ pub(crate) fn hear<'a>(
     go_on(now, layer, pace, joint);
 }
 
-/// Another shard has a link from now on.
+/// Repeats the state of a link for a shard that has added it.
 pub(crate) fn known(desk: &Desk, (from, link): (u8, LinkId), joint: &mut LayerJoint<'_>) {
     let mut back = Vec::new();
     desk.repeat(link, &mut back);

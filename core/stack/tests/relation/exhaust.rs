@@ -22,7 +22,7 @@ use std::time::Instant;
 /// Most events of a history.
 pub const EVENTS_MAX: usize = 15;
 const SHARDS: usize = 256;
-/// Pairs of histories of one state whose ways on are compared.
+/// Most pairs of histories with one state whose continuations are compared.
 const PAIRS: usize = 200;
 
 /// Limits on the events of one history, by sort.
@@ -64,7 +64,7 @@ pub struct Search {
     pub events: usize,
     pub bounds: Bounds,
     pub alterations: Vec<Alteration>,
-    /// Equal states are met once; else every history is gone on from.
+    /// Equal states are continued once; else every history is.
     pub merge: bool,
     pub jobs: usize,
     /// Goes on after a violation.
@@ -80,13 +80,13 @@ struct Prefix {
     steps: [u8; EVENTS_MAX],
 }
 
-/// A state to go on from: the first history that came to it.
+/// A state to continue from, with the first history that led to it.
 #[derive(Clone, Copy)]
 struct State {
     prefix: Prefix,
     /// Enabled events, as bits by place in the alphabet.
     enabled: u128,
-    /// Histories of this length that come to it.
+    /// Histories of this length that lead to it.
     orders: u64,
 }
 
@@ -328,11 +328,11 @@ impl Search {
         }
     }
 
-    /// Goes on from both histories of each pair that came to one state: the same can happen, comes to the same state and
-    /// to the same end. Answers how many steps were compared.
+    /// Continues both histories of each pair that led to one state: the same steps must be possible, and lead to the
+    /// same states and outcomes. Returns the number of steps compared.
     ///
     /// # Errors
-    /// Two histories that do not.
+    /// Two histories that differ.
     pub fn compare(&self, report: &Report) -> Result<usize, String> {
         let (alphabet, mut text, mut compared) = (self.alphabet(), String::new(), 0);
         for (one, other) in &report.pairs {

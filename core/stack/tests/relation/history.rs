@@ -6,7 +6,7 @@ use super::world::World;
 use farlink_base::Rng;
 use std::fmt;
 
-/// Nodes of the world; node `n` is `ipn:(n + 1).0`, and the last one in the row stands at the other end.
+/// Setup of a world. Node `n` is `ipn:(n + 1).0`; bundles go between the first and the last node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Setup {
     /// 2: two neighbours; 3: a relay between them.
@@ -50,9 +50,9 @@ pub enum Step {
     Lose { from: u8, to: u8 },
     /// The first verdict of one node reaches its neighbour, the sender.
     Answer { from: u8, to: u8 },
-    /// The disk of a node does all that was asked of it, syncs included.
+    /// The disk of a node performs all requested operations, syncs included.
     Commit { node: u8 },
-    /// The disk of a node does the first operation that was asked of it.
+    /// The disk of a node performs the first requested operation.
     Part { node: u8 },
     /// A node is killed and started again.
     Crash { node: u8 },
@@ -126,7 +126,7 @@ impl History {
         self.steps.push(step);
     }
 
-    /// The same without the stranger.
+    /// The same history without the stranger.
     pub fn honest(mut self) -> History {
         self.steps.retain(|step| !matches!(step, Step::Forge { .. }));
         self
@@ -135,7 +135,7 @@ impl History {
     /// Runs it to its end and checks it.
     ///
     /// # Errors
-    /// Promises that were broken.
+    /// The promise that was broken.
     pub fn run(&self) -> Result<(), Violation> {
         let mut world = World::new(self.setup);
         for step in &self.steps {

@@ -9,7 +9,7 @@ use std::fmt;
 /// A promise that was broken.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Violation {
-    /// Acknowledged to its sender, and neither delivered as it is nor on its way.
+    /// Acknowledged to its sender, and neither delivered unchanged nor on its way.
     Lost { bundle: u8, still_held: usize },
     /// A delivered payload that no node sent whole.
     Mixed { node: usize, payload: String },
@@ -44,11 +44,11 @@ impl fmt::Display for Violation {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sent {
     pub honest: Honest,
-    /// The number its sender's node gave it.
+    /// Identity that its sender's node gave it.
     pub id: Option<BundleId>,
     /// Whether its sender learnt that it is kept.
     pub acknowledged: bool,
-    /// Whether something happened that may lose it by right: see [`super::world::World`].
+    /// Whether an event may have lost it by right: see [`super::world::World`].
     pub excused: bool,
     pub delivered: usize,
 }
@@ -56,16 +56,16 @@ pub struct Sent {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Ledger {
     pub sent: [Option<Sent>; 8],
-    /// The stranger's own pieces: offset and byte. Nothing keeps a stranger from sending a bundle in pieces that it copied
-    /// and pieces that it made.
+    /// The stranger's own pieces: offset and byte. A stranger may send a bundle in pieces, of which some are copied
+    /// and some made.
     pub pieces: BTreeSet<(u64, u8)>,
 }
 
 impl Ledger {
-    /// Takes note of a delivery at a node.
+    /// Records a delivery at a node.
     ///
     /// # Errors
-    /// A payload that nobody sent whole under this identity.
+    /// A payload that no node sent whole under this identity.
     pub fn delivered(&mut self, node: usize, delivery: &Delivery, payload: &Bytes) -> Result<(), Violation> {
         let strange = payload.iter().all(|byte| *byte == STRANGE) && [LENGTH, LENGTH - 7].contains(&payload.len());
         let half = LENGTH / 2;

@@ -30,12 +30,12 @@ const LIFETIME_MS: u64 = 24 * 3_600_000;
 /// Longest time and most rounds until a world whose links are up has delivered everything.
 const DRAIN: Duration = Duration::from_secs(2 * 3600);
 const ROUNDS: usize = 3000;
-/// Bytes of a datagram that takes just the first half of a payload, as the stranger's fragments are, by version.
+/// Length of datagrams that take just the first half of a payload, like the stranger's fragments, by version.
 const HALVES_6: u32 = 229;
 const HALVES_7: u32 = 272;
-/// Files of a store are short, as they are looked at whole after each step of a search.
+/// Files of a store are short, as each step of a search digests all of them.
 const FILE_MAX: DataVolume = DataVolume(32 << 10);
-/// A step of time reaches timers within this.
+/// Range of timers that a step of time can reach.
 const WAIT: Duration = Duration::from_secs(3600);
 
 /// A transmission under way.
@@ -45,7 +45,7 @@ enum Packet {
     Datagrams(DatagramBatch),
 }
 
-/// [`fmt::Debug`] writes all of it that a later step reads.
+/// Its [`fmt::Debug`] must show everything that a later step depends on.
 #[derive(Debug)]
 pub struct World {
     setup: Setup,
@@ -104,7 +104,7 @@ impl World {
         world
     }
 
-    /// Whether the link from `link` to the node behind it loses in silence.
+    /// Whether the link from `link` to the next node is UDPCL, which loses bundles silently.
     fn is_narrow(&self, link: usize) -> bool {
         self.setup.narrow && link + 2 == self.setup.nodes
     }
@@ -167,7 +167,7 @@ impl World {
     fn begin(&mut self, node: u8) {
         let utc = Some(self.utc());
         self.tell(node, Input::Clock(Clock { at: self.now, utc, error_ms: 0 }));
-        // Recovery is no step: it is over at once.
+        // Recovery is no step of a history: it is completed at once.
         while !self.nodes[usize::from(node)].is_open() && self.commit(node) {}
         for (link, peer) in self.links(node) {
             if self.is_narrow(link) {
@@ -322,7 +322,7 @@ impl World {
         let held: Vec<u64> = self.nodes.iter().map(|node| node.held()).collect();
         format!("{sent:?} {held:?}")
     }
-    /// Honest bundle `bundle`, as it is or is expected to be.
+    /// The honest bundle of this number, as it was sent or is expected to be.
     fn honest(&self, bundle: u8) -> Honest {
         if let Some(sent) = &self.ledger.sent[usize::from(bundle)] {
             return sent.honest.clone();
@@ -330,7 +330,7 @@ impl World {
         let far = self.setup.nodes as u64;
         let (from, to) = if bundle.is_multiple_of(2) { (1, far) } else { (far, 1) };
         let (source, time) = (EndpointId::ipn(from, 1), self.utc());
-        // Of bundles of one source in one millisecond the next has the next number.
+        // Bundles of one source in one millisecond have consecutive sequence numbers.
         let made = self.ledger.sent.iter().flatten().filter(|sent| sent.honest.source == source);
         let sequence = made.filter(|sent| sent.honest.creation.time == time).count() as u64;
         let creation = CreationTimestamp { time, sequence };
@@ -368,7 +368,7 @@ impl World {
                 *last += 1;
                 let (ticket, link) = (*last, self.link_to(to, from).expect("a neighbour"));
                 self.tickets.insert((to, ticket), (from, id));
-                // Its head comes first, and may be answered at once.
+                // The head comes first, and its verdict may come at once.
                 let begun = Input::Message(MessageInput::Begun {
                     link,
                     ticket: Ticket(ticket),
@@ -397,7 +397,7 @@ impl World {
             None => {}
         }
     }
-    /// All that the disk was asked for by now; false: nothing.
+    /// Performs all operations requested from the disk so far; false if there are none.
     fn commit(&mut self, node: u8) -> bool {
         let at = usize::from(node);
         let operations = std::mem::take(&mut self.outstanding[at]);

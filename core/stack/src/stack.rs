@@ -255,8 +255,8 @@ impl Stack {
         self.link_up(now, link, config, Origin::Discovered, out)
     }
     /// Adds a link to a neighbour in radio range (message-level simulation): the neighbour is forgotten with its
-    /// last link, and the link takes turns, as [`Input::MessageTurn`] describes. With `free_hellos`, hellos need no
-    /// bundles, but are [`Output::MessageHello`].
+    /// last link, and the link takes turns, as [`MessageInput::Turn`] describes. With `free_hellos`, hellos need no
+    /// bundles, but are [`MessageOutput::Hello`].
     ///
     /// # Errors
     /// As [`Stack::add_link`].

@@ -1,4 +1,5 @@
-//! Histories of honest nodes and a stranger, random ones or all of a small world: `cargo xtask relation` builds and runs it.
+//! Histories of honest nodes and a stranger, random ones or all of a small world. `cargo xtask relation` builds and
+//! runs it.
 
 #[path = "../tests/relation/mod.rs"]
 mod relation;
@@ -71,7 +72,7 @@ fn random(words: &Words) -> bool {
     failed == 0
 }
 
-/// All histories of up to so many events, of each setup.
+/// Runs all histories of up to this many events, for each setup.
 fn exhaust(words: &Words) -> bool {
     let small = Bounds::SMALL;
     let most = |name: &str, default: usize| words.number(name, default as u64) as usize;

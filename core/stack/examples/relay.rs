@@ -1,4 +1,5 @@
-//! A node between two others, in memory and without a system call: what it computes for each bundle it passes on.
+//! A node between two others, in memory and without a system call, which measures its computation for each relayed
+//! bundle.
 //!
 //! `cargo run --release -p farlink-stack --example relay -- tcpclv4 1000 100000` prints the time of a processor that
 //! the node in the middle took. Under callgrind with `--toggle-collect='*relay_turn*'` only that node is counted;
@@ -17,7 +18,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
 const EPOCH: DtnTime = DtnTime(800_000_000_000);
-/// Nodes: who sends, who passes on, who receives.
+/// Number of nodes: sender, relay, receiver.
 const NODES: usize = 3;
 /// Bytes read from a stream at once, and those a layer may have queued on one: as in the node.
 const READ: usize = 256 << 10;
@@ -29,8 +30,8 @@ const TURN: Duration = Duration::from_micros(100);
 /// Payload bytes that are on the way at once.
 const ON_THE_WAY: u64 = 8 << 20;
 
-/// Processor seconds of this thread: what else runs on the machine does not count. Under callgrind, which counts
-/// instead, nothing asks for them.
+/// Processor seconds of this thread, without other load on the machine. Under callgrind, which counts instead,
+/// nothing asks for them.
 fn cpu(counted: bool) -> f64 {
     if counted {
         return 0.0;
@@ -39,11 +40,11 @@ fn cpu(counted: bool) -> f64 {
     t.tv_sec as f64 + t.tv_nsec as f64 / 1e9
 }
 
-/// One turn of the node in the middle. Its name is what callgrind is told.
+/// One turn of the node in the middle; callgrind collects by this name.
 #[inline(never)]
 fn relay_turn(stack: &mut Stack, now: Instant, inputs: &mut VecDeque<Input>, out: &mut Vec<Output>) {
     turn(stack, now, inputs, out);
-    // Without it this function is the other.
+    // Keeps the compiler from merging this function with `turn`, which has the same body.
     std::hint::black_box(inputs);
 }
 fn turn(stack: &mut Stack, now: Instant, inputs: &mut VecDeque<Input>, out: &mut Vec<Output>) {
@@ -93,6 +94,7 @@ fn config(layer: &str, index: usize) -> Config {
         config.routes.push((format!("ipn:{to}.*"), EndpointId::ipn(own - 1, 0)));
     }
     config.keep_in(StoreKind::Memory, DataVolume(4 << 30));
+    // The plain case: bundles without a hop count block.
     config.node.agent.hop_limit = 0;
     config.seed = own;
     let accel = Accel { crc32c: crc32c::crc32c_append, ..Default::default() };
@@ -155,6 +157,7 @@ impl World {
     }
     fn step(&mut self) {
         for node in 0..NODES {
+            // Room for all outputs of a turn, so that the measured node does not pay for a growing list.
             let (mut out, inputs) = (Vec::with_capacity(65_536), &mut self.inputs[node]);
             if node == 1 {
                 let begun = cpu(self.counted);
@@ -211,11 +214,11 @@ impl World {
     fn pause(&mut self, reader: (usize, StreamId), paused: bool) {
         self.ways.values_mut().filter(|way| way.to == reader).for_each(|way| way.paused = paused);
     }
-    /// What the kernel does: everybody reads some of what came, and hears that there is room.
+    /// The kernel's part: each node reads some of the bytes that came, and learns that there is room to write.
     fn read(&mut self) {
         for (writer, way) in &mut self.ways {
             if !way.bytes.is_empty() && !way.paused {
-                // What is read lies in memory of its own, as after a read.
+                // As after a read, the bytes lie in memory of their own.
                 let mut piece = BytesMut::with_capacity(PIECE);
                 piece.extend_from_slice(&way.bytes.split_to(way.bytes.len().min(READ)));
                 let data = socket::Input::Data { stream: way.to.1, data: Payload::from(piece.freeze()) };
@@ -252,8 +255,10 @@ fn main() {
     let (size, bundles): (u64, u64) = (number(1000), number(100_000));
     let counted = arguments.next().is_some_and(|word| word == "counted");
     let payload = Payload::fill(7, size).to_bytes().expect("a pattern has bytes");
+    // Enough bundles under way to keep the relay busy, within bounded memory.
     let window = (ON_THE_WAY / size).clamp(16, 4000);
     let mut world = World::new(&layer, counted);
+    // Sessions come up before the measurement begins.
     (0..100).for_each(|_| world.step());
     let (began, mut idle) = (world.now, 0);
     world.cpu_s = 0.0;

@@ -1,5 +1,5 @@
-//! How long one turn of a node takes that holds very many bundles: a flapping link, a plan's edges,
-//! and a hundred thousand bundles that expire at once. Prints a table.
+//! Time of one turn of a node that holds very many bundles: a flapping link, a plan's edges, and a hundred thousand
+//! bundles that expire at once. Prints a table.
 //!
 //! `cargo run --release -p farlink-stack --example turns [bundles]`
 
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 const EPOCH: DtnTime = DtnTime(800_000_000_000);
 
-/// Processor seconds of this thread: what else runs on the machine does not count.
+/// Processor seconds of this thread, without other load on the machine.
 fn cpu() -> f64 {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     t.tv_sec as f64 + t.tv_nsec as f64 / 1e9

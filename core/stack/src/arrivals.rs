@@ -1,7 +1,7 @@
-//! Bundles that are still arriving. Parts are joined to a rope until the last one is in; a long
-//! bundle's go to disk on the way, all but its first bytes (its head is read from them) and its last.
+//! Bundles that are still arriving. Parts are joined to a rope until the last one is in. A long bundle goes to disk
+//! on the way; only its first bytes, which hold the head, and its last bytes stay in memory.
 //!
-//! It says what to do ([`Do`]) and does nothing itself.
+//! The module returns the actions to take ([`Do`]) and performs none itself.
 
 use crate::edge::{Opening, Watch};
 use crate::pieces::{Cut, Kept, Pieces};
@@ -13,43 +13,43 @@ use farlink_base::{BundleMeta, Empty, HopState, LinkId, Malformed, NodeId, Paylo
 use farlink_bpa::OfferToken;
 use farlink_bpa::app::{RequestId, SendRequest};
 
-/// First bytes that stay in memory: all that comes before a payload is in them.
+/// First bytes that stay in memory; they hold all blocks before the payload.
 const HEAD: u64 = 64 << 10;
-/// Most bytes that go to disk at once: what a layer is given at once when they leave again.
+/// Most bytes that go to disk at once; the length of one window when the bundle leaves again.
 const BLOCK: u64 = farlink_base::layer::WINDOW;
-/// Last bytes that stay in memory: what follows a payload.
+/// Last bytes that stay in memory; they hold all blocks after the payload.
 const TAIL: u64 = 4096;
 /// Blocks of one bundle on their way to disk beyond which the peer is held back.
 const HOLD_FROM: u64 = 4;
 
-/// What to do next.
+/// Actions that the stack takes for arrivals.
 #[derive(Debug)]
 pub(crate) enum Do {
     /// Tell the agent that a bundle begins.
     Begins(OfferToken, LinkId, Box<(BundleMeta, HopState)>),
-    /// The whole bundle is here. Where the agent or the disk know of it (`known`), it is of use only
-    /// while [`Arrivals::awaits`] it, and [`Arrivals::decided`] must be told the verdict. `digest`: of its payload, where that was made as it came; else 0.
+    /// The whole bundle is here. If the agent or the disk already knew of it (`known`), it counts only while
+    /// [`Arrivals::awaits`] it, and [`Arrivals::decided`] must be called with the verdict. `digest` is that of the
+    /// payload if it was computed on arrival, else 0.
     Whole { token: OfferToken, link: LinkId, rope: Payload, known: bool, digest: u64 },
-    /// It is not what it should be.
-    /// The rope is all of it, where its first bytes are in memory.
+    /// The bundle is malformed. The rope holds all of it if its first bytes are in memory.
     Malformed(OfferToken, LinkId, Malformed, Payload),
-    /// Tell the agent that a bundle that began does not come.
+    /// Tell the agent that an announced bundle does not come.
     Abandoned(OfferToken),
-    /// Tell the layer that it is not taken; then call [`Arrivals::refused`].
+    /// Tell the layer that the offer is refused; then call [`Arrivals::refused`].
     Refuse(OfferToken, Refusal),
-    /// A piece of what is arriving is on disk: give it to the agent.
+    /// A fragment of an arriving bundle is on disk; give it to the agent.
     Piece(OfferToken, LinkId, Box<Kept>),
     /// Tell the layer to push back.
     Hold(OfferToken),
     /// Tell the layer to go on.
     Resume(OfferToken),
-    /// Tell the store; answered to [`Arrivals::spilled`].
+    /// Tell the store to write these bytes; answered to [`Arrivals::spilled`].
     Spill { spill: u64, quota: u64, data: Payload },
-    /// Tell the store.
+    /// Tell the store to drop the bytes of a spill.
     DropSpill { spill: u64 },
-    /// Tell the driver that so much more of a request's payload is on disk.
+    /// Tell the driver that this many more bytes of a request's payload are on disk.
     Spooled { request: RequestId, bytes: u64 },
-    /// Give the agent a request; [`Arrivals::sent`] must be told what it says.
+    /// Give the agent a request; [`Arrivals::sent`] must be called with the agent's answer.
     Send(RequestId, Box<SendRequest>),
     /// Tell the application that its request is refused.
     NotSent(RequestId, Refusal),
@@ -58,18 +58,18 @@ pub(crate) enum Do {
 /// Reads the head of a bundle from its first bytes; `None`: more are needed.
 pub(crate) type Open<'a> = &'a dyn Fn(&Payload) -> Result<Option<Opening>, Malformed>;
 
-/// The door to wire formats, as far as arrivals need it.
+/// The functions of the edge that arrivals need.
 #[derive(Clone, Copy)]
 pub(crate) struct Door<'a> {
     pub open: Open<'a>,
     pub cut: Cut<'a>,
 }
 
-/// What bounds them.
+/// Limits of all arrivals together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// Bytes in memory, of all. A part of a bundle that goes to disk is taken as long as those before
-    /// it kept the bound.
+    /// Bytes in memory of all arrivals together. A part of a bundle that goes to disk is taken as long as those
+    /// before it kept the bound.
     pub memory: u64,
     /// Bytes of one bundle.
     pub bundle: u64,
@@ -96,19 +96,20 @@ struct Arrival {
     link: LinkId,
     /// Its bytes in order: in memory, then on disk.
     rope: Payload,
-    /// What follows and is in memory.
+    /// Bytes in memory that follow the rope.
     rest: Payload,
     /// Bytes between the two, on their way to disk, by the spill they are part of.
     flying: VecDeque<(u64, u64)>,
-    /// Its head is looked for once there are so many bytes.
+    /// Number of bytes at which the head is looked for next.
     look: u64,
     /// Its head was read.
     opened: Option<Opened>,
-    /// The agent knows of it.
+    /// The agent was informed of its beginning.
     said: bool,
-    /// What it is on disk; the last one takes the next bytes. Each piece has one of its own.
+    /// Spills that hold the bytes on disk; the last one takes the next bytes. Each kept fragment has a spill of its
+    /// own.
     spills: Vec<u64>,
-    /// Fewest bytes worth a piece, where it is to be kept in pieces; 0: whole.
+    /// Least length of a kept piece, if the bundle is to be kept in pieces; 0: whole.
     least: u64,
     pieces: Option<Box<Pieces>>,
     /// The last part is in.
@@ -118,7 +119,7 @@ struct Arrival {
 #[derive(Debug)]
 struct Opened {
     watch: Box<dyn Watch>,
-    /// Whose quota its bytes on disk count to.
+    /// Account that its bytes on disk are charged to.
     quota: u64,
 }
 impl Arrival {
@@ -145,17 +146,18 @@ impl Arrival {
     fn flying(&self) -> u64 {
         self.flying.iter().map(|(_, len)| len).sum()
     }
-    /// Bytes in memory.
     fn memory(&self) -> u64 {
         self.rope.len().min(HEAD) + self.flying() + self.rest.len()
     }
-    /// Whether the agent knows of it: of its beginning, or of pieces of it.
+    /// Whether the agent knows of its beginning, or of pieces of it.
     fn is_known(&self) -> bool {
         self.said || self.pieces.is_some()
     }
-    /// Looks for its head, ever more rarely, so that parts of a byte each cost no more than others.
+    /// Looks for the head.
     fn look(&mut self, open: Open<'_>) -> Result<Option<Box<(BundleMeta, HopState)>>, Malformed> {
         let len = self.rest.len();
+        // Each look parses from the beginning again. Doubling the length between looks keeps the cost linear, even
+        // if parts are of a byte each.
         if self.opened.is_some() || len < self.look {
             return Ok(None);
         }
@@ -171,24 +173,23 @@ impl Arrival {
     }
 }
 
-/// All of them, bounded in bytes.
+/// All arrivals of a node, bounded in bytes.
 #[derive(Debug)]
 pub(crate) struct Arrivals {
-    /// `None`: refused; what still comes is thrown away.
+    /// `None`: refused; further parts are dropped.
     open: BTreeMap<OfferToken, Option<Arrival>>,
     spills: BTreeMap<u64, OfferToken>,
-    /// Bundles that are here and wait for their verdict, where the agent or the disk knew of them
-    /// before.
+    /// Spills of complete bundles that wait for their verdict, if the agent or the disk knew of them before.
     undecided: BTreeMap<OfferToken, Vec<u64>>,
     next_spill: u64,
     memory: u64,
-    /// Of those, bytes of neighbours nobody configured, who have half.
+    /// The part of `memory` used by unconfigured neighbours, which may use half of the bound.
     strange: u64,
     bounds: Bounds,
     spools: Spools,
 }
 
-/// A node whose layers carry messages has none.
+/// A node whose layers carry messages has no arrivals.
 impl Empty for Arrivals {
     type From = Bounds;
     const EMPTY: &'static Self = &Arrivals::new(Bounds { memory: 0, bundle: 0, spill_from: 0 });
@@ -220,7 +221,7 @@ impl Arrivals {
         };
         self.spools.part((request, source), part, &bounds, number, out);
     }
-    /// An application's request is whole, or not wanted any more. Given back where none of it was spooled.
+    /// Completes or cancels an application's request. Returns it if nothing was spooled for it.
     pub fn request(
         &mut self,
         request: RequestId,
@@ -235,12 +236,12 @@ impl Arrivals {
             }
         }
     }
-    /// The agent decided about a request.
+    /// Ends a request after the agent's verdict.
     pub fn sent(&mut self, request: RequestId, out: &mut Vec<Do>) {
         self.spools.decided(request, out);
     }
 
-    /// An offer that follows is to be kept in pieces, of so many bytes at least, while it arrives.
+    /// Announces that an offer is to be kept in pieces of at least this many bytes while it arrives.
     pub fn in_parts(&mut self, token: OfferToken, link: LinkId, least: u64) {
         if self.bounds.spill_from > 0
             && let Some(arrival) = self.open.entry(token).or_insert_with(|| Some(Arrival::new(link)))
@@ -270,12 +271,14 @@ impl Arrivals {
         let (memory, strange) = (self.memory, self.strange);
         let Some(arrival) = self.open.entry(token).or_insert_with(|| Some(Arrival::new(link))) else { return };
         let end = (arrival.len() + part.len()).max(total.unwrap_or(0));
-        // Strangers have half.
+        // Unconfigured neighbours get half, so that a flood of strangers leaves room for configured ones.
         let stranger = arrival.link.is_dynamic();
         let most = if stranger { self.bounds.memory / 2 } else { self.bounds.memory };
         if !(Bounds { memory: most, ..self.bounds }).takes(end) {
             return self.refuse(token, Refusal::TooLarge, out);
         }
+        // A bundle that already goes to disk may exceed the bound by one part: refusing it now would waste the bytes
+        // that came.
         let more = if arrival.spills.is_empty() { part.len() } else { 0 };
         let full = memory + more > self.bounds.memory;
         if full || stranger && strange + more > most {
@@ -283,6 +286,8 @@ impl Arrivals {
         }
         self.memory += part.len();
         self.strange += if stranger { part.len() } else { 0 };
+        // Before the first spill nothing has passed yet: all bytes are still in `rest`, and pass when that spill
+        // begins.
         if let Some(opened) = arrival.opened.as_mut().filter(|_| !arrival.spills.is_empty()) {
             opened.watch.pass(&part);
             if let Some(pieces) = &mut arrival.pieces {
@@ -291,7 +296,8 @@ impl Arrivals {
         }
         arrival.rest.gather(part);
         arrival.ended = last;
-        // What is kept in pieces goes to disk for that.
+        // A bundle that is kept in fragments goes to disk at twice the fragment length: a shorter one would give a
+        // single fragment, which its last stretch replaces anyway.
         let spills = self.bounds.spills(end) || (arrival.least > 0 && end > arrival.least.saturating_mul(2));
         if !last || spills {
             match arrival.look(open) {
@@ -309,14 +315,17 @@ impl Arrivals {
         self.finish(token, out);
     }
 
-    /// Sends to disk what may go.
     fn spill(&mut self, token: OfferToken, cut: Cut<'_>, out: &mut Vec<Do>) {
+        // Bytes may go to disk only after the head was read: before that neither the quota nor the position of the
+        // payload is known. The last `TAIL` bytes stay in memory, because the blocks after the payload are parsed
+        // from there.
         let Some(Some(arrival)) = self.open.get_mut(&token) else { return };
         let Some(Opened { watch, quota }) = &mut arrival.opened else { return };
         if arrival.spills.is_empty() {
             if arrival.rest.len() < HEAD && !arrival.ended {
                 return;
             }
+            // All bytes so far pass at once; later parts pass as they come.
             watch.pass(&arrival.rest);
             if let Some(pieces) = &mut arrival.pieces {
                 pieces.pass(&arrival.rest, cut);
@@ -332,6 +341,7 @@ impl Arrivals {
         let mut flying: u64 = arrival.flying.iter().map(|(_, len)| len).sum();
         while let Some(spill) = arrival.spills.last().copied() {
             let at = arrival.rope.len() + flying;
+            // A spill ends where a kept piece ends, because the store keeps or drops a spill as a whole.
             let until_end = arrival.pieces.as_ref().and_then(|pieces| pieces.until_end(at));
             let len = until_end.map_or(block, |len| len.clamp(1, block));
             if arrival.rest.len() < len + TAIL {
@@ -348,11 +358,12 @@ impl Arrivals {
                 self.next_spill += 1;
             }
         }
+        // The peer is faster than the disk. The memory bound alone would refuse the bundle, so hold the peer back
+        // before.
         if flying > HOLD_FROM * block && !arrival.ended && !core::mem::replace(&mut arrival.held, true) {
             out.push(Do::Hold(token));
         }
     }
-    /// The store answered.
     pub fn spilled(&mut self, spill: u64, result: Result<Payload, Refusal>, out: &mut Vec<Do>) {
         let Some(token) = self.spills.get(&spill).copied() else { return self.spools.spilled(spill, result, out) };
         let Some(Some(arrival)) = self.open.get_mut(&token) else { return };
@@ -360,7 +371,8 @@ impl Arrivals {
             Ok(extents) => extents,
             Err(reason) => return self.refuse(token, reason, out),
         };
-        // What is joined out of order would be another bundle.
+        // Spills are answered in the order of their requests. Extents joined out of order would form a different
+        // bundle, so anything else is an error of the store.
         let Some((_, len)) = arrival.flying.pop_front_if(|next| *next == (spill, extents.len())) else {
             return self.refuse(token, Refusal::StoreFailed, out);
         };
@@ -373,6 +385,7 @@ impl Arrivals {
             let link = arrival.link;
             out.extend(pieces.complete(&arrival.rope).into_iter().map(|kept| Do::Piece(token, link, Box::new(kept))));
         }
+        // Resume at half of the bound, so that the layer is not held and resumed with every block.
         let few = arrival.flying() <= HOLD_FROM * self.bounds.block() / 2;
         if few && core::mem::take(&mut arrival.held) && !arrival.ended {
             out.push(Do::Resume(token));
@@ -387,8 +400,10 @@ impl Arrivals {
         let Some(mut arrival) = self.close(token) else { return };
         arrival.rope.append(arrival.rest);
         let (link, rope, known) = (arrival.link, arrival.rope, arrival.said || !arrival.spills.is_empty());
+        // A digest computed on arrival spares the agent a read of the payload from disk.
         let digest = arrival.opened.as_ref().map_or(0, |opened| opened.watch.digest());
         if let Some(opened) = arrival.opened.filter(|_| !arrival.spills.is_empty())
+            // Bytes on disk were never parsed as a whole: only the watch can vouch for their check sums.
             && let Err(error) = opened.watch.finish(&rope)
         {
             out.extend(arrival.spills.into_iter().map(|spill| Do::DropSpill { spill }));
@@ -412,8 +427,9 @@ impl Arrivals {
         }
         Some(arrival)
     }
-    /// Forgets an arrival and its bytes on disk; what still comes of it is thrown away.
     fn drop(&mut self, token: OfferToken, out: &mut Vec<Do>) -> Option<Arrival> {
+        // A refused offer stays in `open` as `None` until the layer has seen the refusal: parts that were on their
+        // way meanwhile must not start a new arrival.
         let arrival = self.close(token)?;
         out.extend(arrival.spills.iter().map(|spill| Do::DropSpill { spill: *spill }));
         if !arrival.ended {
@@ -423,6 +439,7 @@ impl Arrivals {
     }
     fn refuse(&mut self, token: OfferToken, reason: Refusal, out: &mut Vec<Do>) {
         if let Some(arrival) = self.drop(token, out) {
+            // The agent reserved room for a bundle it knows of, and must release it.
             out.extend(arrival.is_known().then_some(Do::Abandoned(token)));
             out.push(Do::Refuse(token, reason));
         }
@@ -433,7 +450,7 @@ impl Arrivals {
         }
     }
 
-    /// Lets go of the read buffers that what is arriving came in: memory is scarce.
+    /// Copies arriving bytes out of the read buffers, which frees those buffers while memory is scarce.
     pub fn unshare(&mut self) {
         for arrival in self.open.values_mut().flatten() {
             arrival.rest = arrival.rest.own();
@@ -443,25 +460,26 @@ impl Arrivals {
     pub fn memory(&self) -> u64 {
         self.memory + self.spools.memory()
     }
-    /// Whether a bundle that is here still waits for its verdict: its beginning may have been refused.
+    /// Whether a complete bundle still waits for its verdict.
     pub fn awaits(&self, token: OfferToken) -> bool {
+        // The agent may have refused its beginning before the end came; no verdict on the rest follows then.
         self.undecided.contains_key(&token)
     }
-    /// The agent decided over a bundle, whole or still arriving: bytes on disk that it did not keep are
-    /// dropped.
+    /// Ends an offer after the agent's verdict, whether it is complete or still arriving.
     pub fn decided(&mut self, token: OfferToken, out: &mut Vec<Do>) {
+        // Spills that the agent kept belong to a bundle by now, and dropping them has no effect.
         if let Some(spills) = self.undecided.remove(&token) {
             return out.extend(spills.into_iter().map(|spill| Do::DropSpill { spill }));
         }
         self.drop(token, out);
     }
-    /// The layer was told of a refusal: no more parts of it come.
+    /// The layer has seen a refusal; no more parts of the offer come.
     pub fn refused(&mut self, token: OfferToken) {
         if self.open.get(&token).is_some_and(Option::is_none) {
             self.open.remove(&token);
         }
     }
-    /// The layer gave one up.
+    /// Ends an offer that the layer gave up.
     pub fn abort(&mut self, token: OfferToken, out: &mut Vec<Do>) {
         if let Some(arrival) = self.drop(token, out) {
             out.extend(arrival.is_known().then_some(Do::Abandoned(token)));

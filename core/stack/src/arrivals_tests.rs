@@ -11,7 +11,7 @@ use farlink_bundle::v7::{self, BundleDraft};
 fn token(n: u64) -> OfferToken {
     OfferToken { layer: LayerId(0), ticket: Ticket(n) }
 }
-/// Counts what passes; says at the end that it is wrong when it was `bad`.
+/// Counts the bytes that pass; fails at the end if it was made `bad`.
 #[derive(Debug)]
 struct Counter(Arc<AtomicU64>, bool);
 impl Watch for Counter {
@@ -34,7 +34,7 @@ impl crate::edge::Piece for Fragment {
         farlink_bundle::Encoded { head: Default::default(), payload, tail: Default::default() }
     }
 }
-/// Arrivals, and what reads heads: those of bundles that begin with 0xee are 100 bytes, others one.
+/// Arrivals with a reader of heads: those of bundles that begin with 0xee are 100 bytes long, others one.
 struct Bench {
     arrivals: Arrivals,
     passed: Arc<AtomicU64>,
@@ -74,7 +74,7 @@ impl Bench {
         arrivals.part(token(n), link, part, last, total, door, out);
         self.arrivals = arrivals;
     }
-    /// Gives a part; what is to be done but for telling the agent that it begins.
+    /// Gives a part; returns the actions except `Begins`.
     fn give(&mut self, n: u64, part: Payload, last: bool, total: Option<u64>) -> Vec<Do> {
         let mut out = Vec::new();
         self.part(n, part, last, total, &mut out);
@@ -102,7 +102,7 @@ fn bytes(len: u64) -> Payload {
 }
 
 #[test]
-fn what_can_never_be_in_memory_and_does_not_go_to_disk_is_too_large_for_good() {
+fn unspillable_oversize_bundle_refused() {
     let mut a = arrivals(100, 1000, 0);
     assert!(matches!(a.give(1, Payload::fill(0, 1), false, Some(101))[..], [Do::Refuse(_, Refusal::TooLarge)]));
     assert!(a.give(2, Payload::fill(0, 60), false, None).is_empty());
@@ -114,7 +114,7 @@ fn what_can_never_be_in_memory_and_does_not_go_to_disk_is_too_large_for_good() {
 }
 
 #[test]
-fn strangers_leave_half_of_the_memory_to_neighbours() {
+fn strangers_get_half_the_memory() {
     let mut a = arrivals(1000, 1000, 0);
     let stranger = LinkId(LinkId::DYNAMIC | 1);
     let head = || Payload::from(alloc::vec![0xee; 90]);
@@ -123,7 +123,9 @@ fn strangers_leave_half_of_the_memory_to_neighbours() {
         a.part_over(link, n, head(), false, None, &mut out);
         out.is_empty()
     };
+    // 5 heads of 90 bytes fit into half of 1000.
     assert_eq!((0..9).filter(|n| give(&mut a, stranger, *n)).count(), 5, "heads that never end");
+    // 6 more fit into the rest.
     assert_eq!((10..19).filter(|n| give(&mut a, LinkId(0), *n)).count(), 6);
     (0..20).for_each(|n| a.abort(token(n), &mut Vec::new()));
     assert_eq!(a.memory(), 0);
@@ -185,7 +187,7 @@ fn feed(a: &mut Bench, bundle: &Payload, step: u64, slow: usize) -> (Option<Payl
 }
 
 #[test]
-fn a_long_bundle_goes_to_disk_but_for_its_head_and_tail() {
+fn long_bundle_spills_between_head_and_tail() {
     for (len, step, slow) in [(9 * BLOCK + 77, 40_000, 0), (HEAD + 5 * BLOCK, 300_000, 3), (8 * BLOCK, 3 * BLOCK, 20)] {
         let bundle = bytes(len);
         let mut a = arrivals(u64::MAX, u64::MAX, 2 * BLOCK);
@@ -200,6 +202,7 @@ fn a_long_bundle_goes_to_disk_but_for_its_head_and_tail() {
         again.append(tail);
         assert!(again == bundle);
         assert_eq!(a.passed.load(Ordering::Relaxed), len, "all of it was watched");
+        // Beyond the blocks at which the peer is held: one block in the making, and parts that were on their way.
         assert!(most <= (HOLD_FROM + 3) * BLOCK + HEAD + 2 * step, "{most} bytes held");
         assert_eq!((a.memory, a.open.len(), a.spills.len()), (0, 0, 0));
         let mut out = Vec::new();
@@ -209,7 +212,7 @@ fn a_long_bundle_goes_to_disk_but_for_its_head_and_tail() {
 }
 
 #[test]
-fn an_unannounced_bundle_goes_to_disk_once_it_is_long() {
+fn unannounced_long_bundle_spills() {
     let mut a = arrivals(u64::MAX, u64::MAX, 3 * BLOCK);
     for _ in 0..3 {
         assert!(a.give(1, bytes(BLOCK), false, None).is_empty());
@@ -220,7 +223,7 @@ fn an_unannounced_bundle_goes_to_disk_once_it_is_long() {
 }
 
 #[test]
-fn a_refusal_by_the_store_or_the_agent_or_an_end_of_the_session_drops_the_spill() {
+fn refusal_or_session_end_drops_spill() {
     for end in 0..3 {
         let mut a = arrivals(u64::MAX, u64::MAX, BLOCK);
         let mut out = a.give(1, bytes(3 * BLOCK), false, Some(50 * BLOCK));
@@ -250,7 +253,7 @@ fn a_refusal_by_the_store_or_the_agent_or_an_end_of_the_session_drops_the_spill(
 }
 
 #[test]
-fn a_bundle_that_does_not_pass_its_watch_is_malformed_and_leaves_nothing() {
+fn failed_watch_makes_bundle_malformed() {
     let mut a = arrivals(u64::MAX, u64::MAX, BLOCK);
     let mut bad = Payload::from(&[0xff][..]);
     bad.append(bytes(2 * BLOCK));
@@ -263,24 +266,26 @@ fn a_bundle_that_does_not_pass_its_watch_is_malformed_and_leaves_nothing() {
 }
 
 #[test]
-fn the_agent_hears_of_a_bundle_once_its_head_is_there() {
+fn complete_head_is_announced_to_agent() {
     let mut a = arrivals(u64::MAX, u64::MAX, 0);
     let mut out = Vec::new();
     let mut bundle = Payload::from(&[0xee][..]);
     bundle.append(bytes(3000));
     for at in 0..2000 {
+        // The head is complete at 100 bytes; the next look is at 128.
         assert_eq!(out.len(), usize::from(at > 127), "after {at} bytes");
         a.part(1, bundle.slice(at, 1), false, None, &mut out);
     }
+    // The length doubles between looks.
     assert!(a.looks.get() <= 10, "{} looks at single bytes", a.looks.get());
     assert!(matches!(out.pop(), Some(Do::Begins(..))) && !a.awaits(token(1)));
     a.part(1, bundle.slice(2000, 5000), true, None, &mut out);
     assert!(matches!(out[..], [Do::Whole { known: true, .. }]) && a.awaits(token(1)));
     a.decided(token(1), &mut out);
     assert!(out.len() == 1 && !a.awaits(token(1)), "refused before the whole was looked at");
-    // One part: nobody is told ahead.
+    // An offer in one part needs no announcement.
     assert!(matches!(a.give(2, bytes(10), true, None)[..], [Do::Whole { known: false, .. }]));
-    // What began and does not come is told, unless the agent itself refused it.
+    // The agent learns that an announced bundle does not come, unless it refused the bundle itself.
     for (n, how) in [(3, "abort"), (4, "bound"), (5, "agent")] {
         a.give(n, bytes(10), false, None);
         out.clear();
@@ -301,7 +306,7 @@ fn the_agent_hears_of_a_bundle_once_its_head_is_there() {
 }
 
 #[test]
-fn little_memory_is_enough_for_a_long_bundle() {
+fn long_bundle_needs_little_memory() {
     let memory = 4 * BLOCK;
     for (step, slow) in [(100_000, 0), (100_000, 50), (BLOCK, 50)] {
         let mut a = arrivals(memory, u64::MAX, BLOCK);
@@ -310,10 +315,10 @@ fn little_memory_is_enough_for_a_long_bundle() {
     }
 }
 
-/// A store that is full in the middle, or a session that ends, where all of a bundle came in one part: its pieces were
-/// promised, and are the agent's to keep.
 #[test]
-fn the_agent_hears_that_the_rest_of_what_it_has_pieces_of_does_not_come() {
+fn abandoned_bundle_with_pieces_is_reported() {
+    // A store that is full in the middle, or a session that ends, where all of a bundle came in one part: its pieces
+    // were promised, so the agent must keep them.
     for full in [false, true] {
         let mut a = arrivals(u64::MAX, u64::MAX, BLOCK);
         a.in_parts(token(1), LinkId(0), BLOCK);

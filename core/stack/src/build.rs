@@ -42,12 +42,13 @@ pub(crate) fn store(config: &Config) -> Store {
     match config.store.kind {
         StoreKind::Memory => Store::Memory,
         StoreKind::Durable => {
+            // A stream of its own, so that the store's draws do not change those of policies.
             let seed = Rng::stream(config.seed, 99).next_u64();
             let usual = farlink_storage::Config::new(capacity);
             let settings = farlink_storage::Config {
                 seed,
                 accel: config.accel,
-                // What the agent forgets the store need not know.
+                // The store need not remember identities that the agent forgets.
                 remembered: config.node.limits.remembered,
                 segment_bytes: usual.segment_bytes.min(config.store.file_max.bytes()),
                 ..usual
@@ -57,7 +58,7 @@ pub(crate) fn store(config: &Config) -> Store {
     }
 }
 
-/// The agent of a node with its policies; the bundles made here are of this version.
+/// The agent of a node with its policies; its own bundles are of `version`.
 pub(crate) fn agent(config: &Config, version: u8) -> Result<Agent, ConfigError> {
     let mut names: Vec<NodeId> = Vec::new();
     for id in &config.node_ids {
@@ -75,6 +76,7 @@ pub(crate) fn agent(config: &Config, version: u8) -> Result<Agent, ConfigError> 
     }
     let router = farlink_routing::make_router(&config.router, &config.router_params, &names, config.seed)?;
     let control = farlink_congestion::make_control(&config.control, &config.control_params, config.seed)?;
+    // Only the made router can say whether it copies bundles, so shards and custody are checked after it.
     shards::check(config, router.copies() || control.wishes())?;
     if let Some(custody) = &config.custody {
         let durable = config.store.kind == StoreKind::Durable;
@@ -90,6 +92,7 @@ pub(crate) fn agent(config: &Config, version: u8) -> Result<Agent, ConfigError> 
         routes: config.routes.clone(),
         limits: config.node.limits,
         node: config.node.agent,
+        // The log needs part of the disk for itself; the agent may fill the rest.
         capacity_bytes: if durable { LogStore::room_in(capacity) } else { capacity },
         record_bytes: if durable { LogStore::RECORD_BYTES as u32 } else { 0 },
         durable,
@@ -106,7 +109,7 @@ pub(crate) fn agent(config: &Config, version: u8) -> Result<Agent, ConfigError> 
     Ok(agent)
 }
 
-/// What few nodes do; the names are this one's.
+/// Settings that few nodes have: custody, tunnels and reports. `names` are this node's IDs.
 fn rare(config: &Config, names: &[NodeId]) -> Result<Option<Box<RareSettings>>, ConfigError> {
     for (at, tunnel) in config.tunnels.iter().enumerate() {
         let wrong =
@@ -126,7 +129,7 @@ fn rare(config: &Config, names: &[NodeId]) -> Result<Option<Box<RareSettings>>, 
     Ok((rare != RareSettings::default()).then(|| Box::new(rare)))
 }
 
-/// Whether custody can be had as it is wanted.
+/// Checks that the node can act as a custodian as configured.
 fn check_custody(settings: &CustodySettings, durable: bool, copies: bool) -> Result<(), ConfigError> {
     if copies {
         let expected = "a router that gives a bundle to one neighbour: of copies there is no single custodian";
@@ -139,7 +142,7 @@ fn check_custody(settings: &CustodySettings, durable: bool, copies: bool) -> Res
     Ok(())
 }
 
-/// A link as the agent knows it, of a node with so many layers.
+/// A link's settings for the agent, in a node with this many layers.
 pub(crate) fn link_settings(id: LinkId, link: &LinkConfig, layers: usize) -> Result<LinkSettings, ConfigError> {
     if link.peer == EndpointId::Null || !link.peer.is_node_id() {
         let expected = format!("the neighbour's node ID, found `{}`", link.peer);

@@ -1,5 +1,5 @@
-//! Everything a stack is told at construction. Plain data: the node makes it from its TOML file,
-//! the simulator from the scenario.
+//! Construction parameters of a stack. Plain data: the node makes it from its TOML file, the simulator from the
+//! scenario.
 
 use crate::custody::CustodyConfig;
 use crate::kinds::{LayerKind, LinkParams};
@@ -13,16 +13,17 @@ use farlink_base::{Accel, DataRate, DataVolume, Duration, EndpointId, NodeSettin
 use farlink_bpa::{Quota, TunnelSettings};
 use farlink_routing::PlanIndex;
 
-/// One node.
+/// Parameters of one node.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Node IDs: the first is the source of what this node says itself; the others are aliases.
+    /// Node IDs: the first is the source of the node's own administrative records; the others are aliases.
     pub node_ids: Vec<EndpointId>,
     /// Convergence layers; their place in this list is their `LayerId`.
     pub layers: Vec<LayerConfig>,
     /// Links; their place in this list is their `LinkId`.
     pub links: Vec<LinkConfig>,
-    /// Contact plan, shared by all nodes of the process; links named in it (or joining a pair in it) are up only in its contacts.
+    /// Contact plan, shared by all nodes of the process; links named in it (or joining a pair in it) are up only in
+    /// its contacts.
     pub plan: Option<Arc<PlanIndex>>,
     /// Router by name, and its parameters.
     pub router: String,
@@ -34,18 +35,18 @@ pub struct Config {
     pub control: String,
     /// Parameters of the control, by name.
     pub control_params: Vec<(String, f64)>,
-    /// The bundle store.
+    /// Kind and files of the bundle store.
     pub store: StoreConfig,
-    /// What files say in plain values. A bundle longer than `store.spill_from` takes a few megabytes of
-    /// [`farlink_base::Limits::arriving_bytes`], and leaves from disk. One for an application of this node is read back
-    /// whole: at most [`farlink_base::Limits::memory_bytes`] are read at once, what exceeds them waits, and what is longer by
-    /// itself is read alone.
+    /// Settings that configuration files give as plain values. A bundle longer than `store.spill_from` takes a few
+    /// megabytes of [`farlink_base::Limits::arriving_bytes`], and leaves from disk. A bundle for an application of
+    /// this node is read back whole: at most [`farlink_base::Limits::memory_bytes`] are read at once, further ones
+    /// wait, and a longer one is read alone.
     pub node: NodeSettings,
-    /// What some sources and neighbours may fill of the store.
+    /// Quotas of the store for some sources and neighbours.
     pub quotas: Vec<Quota>,
-    /// Custody; `None`: it is neither taken nor asked for.
+    /// Custody settings; `None`: custody is neither taken nor asked for.
     pub custody: Option<CustodyConfig>,
-    /// Compressed reporting of bundles of version 7; `None`: nothing is told so.
+    /// Compressed reporting of bundles of version 7; `None`: no such reports are sent.
     pub compressed: Option<CompressedConfig>,
     /// Tunnels: bundles inside others.
     pub tunnels: Vec<TunnelSettings>,
@@ -55,23 +56,23 @@ pub struct Config {
     pub accel: Accel,
     /// Security of bundles of version 7; without it, security blocks pass as they came.
     pub security: Option<SecurityConfig>,
-    /// Which part of the node this stack is; `None`: all of it.
+    /// The part of the node that this stack is; `None`: all of it.
     pub shards: Option<ShardConfig>,
 }
 
 /// One convergence layer instance.
 #[derive(Clone, Debug)]
 pub struct LayerConfig {
-    /// Name in logs.
+    /// Name of the layer in logs.
     pub name: String,
-    /// Which protocol, and its parameters.
+    /// Protocol of the layer, and its parameters.
     pub kind: LayerKind,
 }
 
 /// One link to a neighbour.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LinkConfig {
-    /// Its name: logs, contact plan, operators.
+    /// Name for logs, contact plan and operators.
     pub name: String,
     /// The neighbour's node ID.
     pub peer: EndpointId,
@@ -85,12 +86,13 @@ pub struct LinkConfig {
     pub params: LinkParams,
 }
 
-/// Which store.
+/// Parameters of the bundle store.
 #[derive(Clone, Debug)]
 pub struct StoreConfig {
-    /// Memory or disk.
+    /// Storage in memory or on disk.
     pub kind: StoreKind,
-    /// Most bytes of one of its files, where the store's own bound is not shorter: a full disk gets room file by file.
+    /// Most bytes of one of its files, if the store's own bound is not shorter. Small files let a full disk regain
+    /// room in small steps.
     pub file_max: DataVolume,
 }
 

@@ -1,4 +1,4 @@
-//! Custody signals between the agent's words and those of both versions of the bundle protocol.
+//! Translation of custody signals between the agent and both versions of the bundle protocol.
 
 use alloc::vec::Vec;
 use farlink_base::{BundleMeta, Bytes, CustodyTerms, DtnTime, EndpointId, Facts, HopState, Malformed, Transfer};
@@ -6,21 +6,21 @@ use farlink_bpa::{About, Answer, CustodySettings, Numbers, Record, Signal};
 use farlink_bundle::v7::custody::{self, Counter, NumberRun, Sequence, SignalEntry};
 use farlink_bundle::{v6, v7};
 
-/// Longest record of custody that is read: a run takes two bytes there and many more here.
+/// Longest custody record that is read: a run of numbers takes two bytes there and many more in memory.
 pub(crate) const RECORD_MAX: usize = 64 << 10;
 
 /// Custody at one node.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CustodyConfig {
-    /// What the agent does about it.
+    /// Behaviour of the agent as a custodian.
     pub settings: CustodySettings,
-    /// What blocks and records of version 7 are called (CCSDS 734.6-O-1).
+    /// Type numbers of blocks and records in version 7 (CCSDS 734.6-O-1).
     pub codes: v7::CustodyCodes,
     /// Whether bundles of version 6 carry numbers, so that one signal can be about many (CCSDS 734.2-B-1).
     pub aggregate: bool,
 }
 impl CustodyConfig {
-    /// Custody on these terms, with nobody and of nothing.
+    /// Custody settings from these terms, without neighbours or bundles that they apply to.
     pub fn of(terms: &CustodyTerms) -> Self {
         let (transfer_block, custody_record) = (terms.transfer_block, terms.signal_record);
         let codes = v7::CustodyCodes { transfer_block, custody_record, ..v7::CustodyCodes::default() };
@@ -49,6 +49,7 @@ pub(crate) fn answer_of(succeeded: bool, reason: u8) -> Answer {
         return Answer::Taken;
     }
     let known = REASONS.iter().find(|(_, code)| *code == (false, reason));
+    // An unknown reason is a refusal: custody must not be released by a code that nobody understands.
     known.map_or(Answer::Refused, |(answer, _)| *answer)
 }
 
@@ -68,7 +69,7 @@ pub(crate) fn v6_signal(signal: &Signal, at: Option<DtnTime>) -> Bytes {
     }
 }
 
-/// What a record of version 6 says of custody; `None`: it is about something else.
+/// Reads the custody signal in a record of version 6; `None`: the record is of another kind.
 pub(crate) fn v6_record(record: &v6::ParsedRecord) -> Option<Record> {
     let signal = match record {
         v6::ParsedRecord::Custody(signal) => {
@@ -88,7 +89,7 @@ pub(crate) fn v6_record(record: &v6::ParsedRecord) -> Option<Record> {
     };
     Some(Record::Custody(Vec::from([signal])))
 }
-/// Whether a record of version 6 is too long to be read as one of custody.
+/// Whether a record of version 6 is one of custody and too long to be read.
 pub(crate) fn v6_too_long(payload: &[u8]) -> bool {
     payload.len() > RECORD_MAX && payload.first().is_some_and(|first| matches!(first >> 4, 2 | 4))
 }
@@ -106,6 +107,7 @@ pub(crate) fn v7_signal(signal: &Signal, codes: &v7::CustodyCodes) -> Option<Byt
             sequence => Counter::Number(*sequence),
         };
         let run = NumberRun { first: *first, last: *last };
+        // Neighbouring runs of one counter share a sequence; the order of runs stays.
         match of.last_mut().filter(|before| before.counter == counter) {
             Some(same) => same.runs.push(run),
             None => of.push(Sequence { counter, runs: Vec::from([run]), source: None }),
@@ -115,7 +117,7 @@ pub(crate) fn v7_signal(signal: &Signal, codes: &v7::CustodyCodes) -> Option<Byt
     Some(custody::put_signal(codes.custody_record, &[SignalEntry { code: what, sequences: of }]))
 }
 
-/// What the content of a compressed custody signal says.
+/// Reads the content of a compressed custody signal.
 pub(crate) fn v7_record(content: &[u8]) -> Result<Record, Malformed> {
     let said = custody::read_signal(content)?;
     let answer = |what| match what {
@@ -137,7 +139,7 @@ pub(crate) fn v7_record(content: &[u8]) -> Result<Record, Malformed> {
         sequence.runs.into_iter().map(run)
     };
     let signal = |said: SignalEntry| {
-        // One that names a source is about another node's numbers, not about those of whoever is told.
+        // A sequence with a source counts that node's numbers, not those of the node that receives the signal.
         let of = said.sequences.into_iter().filter(|sequence| sequence.source.is_none());
         let about = About::Numbers(of.flat_map(numbers).collect());
         Some(Signal { answer: answer(said.code)?, about })
@@ -145,9 +147,9 @@ pub(crate) fn v7_record(content: &[u8]) -> Result<Record, Malformed> {
     Ok(Record::Custody(said.into_iter().filter_map(signal).collect()))
 }
 
-/// Notes in a bundle of version 7 that has a custody transfer block whose it is. It must not be fragmented then: its
-/// number means all of it.
+/// Notes the custodian and the number from the custody transfer block of a bundle of version 7.
 pub(crate) fn v7_note(meta: &mut BundleMeta, hop: &mut HopState, codes: &v7::CustodyCodes) {
+    // The number stands for the whole bundle, so the bundle must not be fragmented.
     if codes.transfer_block == 0 {
         return;
     }
@@ -156,7 +158,7 @@ pub(crate) fn v7_note(meta: &mut BundleMeta, hop: &mut HopState, codes: &v7::Cus
         (hop.custodian, hop.transfer) = (custodian, Some(transfer.into()));
     }
 }
-/// The hop with what the block is called on the wire, where the agent gives a number.
+/// The hop state with the block's type number on the wire, if the agent gave the bundle a custody number.
 pub(crate) fn v7_hop(hop: &HopState, codes: Option<&v7::CustodyCodes>) -> Option<HopState> {
     let (transfer, codes) = (hop.transfer.as_deref().copied()?, codes?);
     let transfer = Transfer { block: codes.transfer_block, ..transfer };
@@ -183,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn every_answer_crosses_in_version_6_and_comes_back_the_same() {
+    fn v6_signals_round_trip() {
         let creation = CreationTimestamp { time: DtnTime(800_000_000_000), sequence: 4 };
         let id = |fragment| BundleId { source: EndpointId::ipn(1, 5), creation, fragment };
         let about = [
@@ -204,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn version_7_says_yes_or_no_by_numbers_of_each_counter() {
+    fn v7_signal_groups_numbers_by_counter() {
         let codes = v7::CustodyCodes { custody_record: 15, ..v7::CustodyCodes::default() };
         let to = Numbers { destination: EndpointId::ipn(9, 1), ..run(0, 7, 7) };
         let numbers = Vec::from([to, run(1, 2, 3), run(1, 5, 9), run(4, 0, u64::MAX - 1)]);

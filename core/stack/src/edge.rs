@@ -1,9 +1,9 @@
-//! The only door to wire formats. What arrives is read here into what the agent understands; what
-//! leaves is rendered here, once a hop.
+//! Parsing and rendering of bundles. Arriving bytes become bundles for the agent here; leaving bundles are rendered
+//! here, once for each hop.
 //!
-//! Each version of the bundle protocol is a [`Codec`]. Between codec and agent is also where
-//! security is checked and added: on the way in after [`Edges::read`], before the agent sees the
-//! bundle; of this node's own bundles in [`Edge::make`], once, before the store has them.
+//! Each version of the bundle protocol is a [`Codec`]. Security is checked and added between codec and agent: on
+//! arrival after [`Edges::read`], before the agent sees the bundle; for this node's own bundles in [`Edge::make`],
+//! once, before the store has them.
 
 use crate::custody;
 use crate::reporting;
@@ -22,25 +22,25 @@ use farlink_bpa::{
 };
 use farlink_bundle::{CrcType, Encoded, Profile, v7};
 
-/// A payload this short does not keep the read buffer it came in, of which it is a small part.
+/// Longest payload that is copied out of its read buffer, which it would keep alive.
 const SMALL: u64 = 4096;
 
-/// Watches the bytes of a bundle that is still arriving, in order, where they do not stay in memory:
-/// its check sums.
+/// Checks the bytes of a bundle that is still arriving, in order, if they do not stay in memory: check sums and
+/// digest.
 pub trait Watch: fmt::Debug + Send {
-    /// The next bytes.
+    /// Takes the next bytes of the bundle.
     fn pass(&mut self, part: &Payload);
-    /// The digest of its payload, where it was to be made ([`BundleMeta::digest`]); 0: it was not.
+    /// Digest of its payload, if it was to be computed ([`BundleMeta::digest`]); else 0.
     fn digest(&self) -> u64 {
         0
     }
-    /// Whether the whole, of which only the first and last bytes need be in memory, is right.
+    /// Checks the whole bundle; only its first and last bytes need be in memory.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// The fault and its offset.
     fn finish(self: Box<Self>, bundle: &Payload) -> Result<(), Malformed>;
 }
-/// Takes any bytes for right: a version without check sums.
+/// A watch without checks, for a version without check sums.
 impl Watch for () {
     fn pass(&mut self, _: &Payload) {}
     fn finish(self: Box<Self>, _: &Payload) -> Result<(), Malformed> {
@@ -48,7 +48,7 @@ impl Watch for () {
     }
 }
 
-/// Makes the digest of a payload among the bytes of a bundle, beside another watch.
+/// Computes the digest of a payload among the bytes of a bundle, beside another watch.
 #[derive(Debug)]
 struct Digesting {
     watch: Box<dyn Watch>,
@@ -60,6 +60,7 @@ impl Watch for Digesting {
     fn pass(&mut self, part: &Payload) {
         self.watch.pass(part);
         let (start, end) = (self.passed, self.passed + part.len());
+        // Parts are cut without regard to blocks: only the overlap with the payload counts.
         let (from, to) = (self.payload.start.max(start), self.payload.end.min(end));
         if from < to {
             self.digester.update(&part.slice(from - start, to - from));
@@ -74,68 +75,68 @@ impl Watch for Digesting {
     }
 }
 
-/// A bundle whose head has come.
+/// The beginning of a bundle whose head has come.
 #[derive(Debug)]
 pub struct Opening {
-    /// Its facts, its payload a stand-in of the right length.
+    /// Fields of the bundle, with a placeholder of the right length as payload.
     pub meta: BundleMeta,
-    /// Its hop.
+    /// Hop state that the bundle arrived with.
     pub hop: HopState,
-    /// Takes all its bytes, from the first on, if they are not to stay in memory.
+    /// Must see all bytes of the bundle, from the first on, if they are not to stay in memory.
     pub watch: Box<dyn Watch>,
     /// Offset of the payload's first byte in the bundle.
     pub starts_at: u64,
-    /// The same, where a part of it that arrived may be a fragment for this node:
-    /// not under BPSec, which is about all of it (RFC 9172 5.2).
+    /// The same, if an arrived part of the payload may be kept as a fragment: not under BPSec, whose operations
+    /// cover all of it (RFC 9172 5.2).
     pub payload_at: Option<u64>,
-    /// Whether its primary block is known to be right: then this is the bundle, whatever is wrong with what follows.
+    /// Whether its primary block is known to be right: then its identity is certain, even if a later block is wrong.
     pub named: bool,
 }
 
-/// A piece of a payload that is to leave although its bytes are on disk.
+/// A fragment that leaves while its payload is on disk.
 pub trait Piece: fmt::Debug + Send {
     /// Whether its bytes must pass before it can be rendered.
     fn wants_bytes(&self) -> bool;
-    /// The next bytes, in memory.
+    /// Takes the next bytes, in memory.
     fn pass(&mut self, part: &Payload);
-    /// What leaves, around its bytes wherever they are.
+    /// The fragment as it leaves, around its bytes in memory or on disk.
     fn finish(self: Box<Self>, payload: Payload) -> Encoded;
 }
 
-/// One version of the bundle protocol on the wire. Bytes in and out; it decides nothing.
+/// One version of the bundle protocol on the wire. It converts between bytes and bundles, and decides nothing.
 pub trait Codec: fmt::Debug + Send {
-    /// Which version.
+    /// Version number in the primary block.
     fn version(&self) -> u8;
-    /// Whether a bundle that begins with this byte is one of its.
+    /// Whether a bundle with this first byte is of this version.
     fn recognises(&self, first: u8) -> bool;
-    /// Reads the head of a bundle that is still arriving; `None`: more bytes are needed. All before the
-    /// payload is in the first 64 KiB, all after it in the last 4 KiB.
+    /// Reads the head of a bundle that is still arriving; `None`: more bytes are needed. All before the payload is
+    /// in the first 64 KiB, all after it in the last 4 KiB.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// The fault and its offset.
     fn begin(&self, prefix: &Payload) -> Result<Option<Opening>, Malformed>;
-    /// Reads a whole bundle. Of a payload on disk, a [`Watch`] has seen the bytes.
+    /// Reads a whole bundle. If its payload is on disk, a [`Watch`] has seen the bytes.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// The fault and its offset.
     fn read(&self, rope: &Payload) -> Result<(BundleMeta, HopState), Malformed>;
-    /// Reads a bundle a store kept in three parts; the payload may be on disk.
+    /// Reads a bundle that a store kept in three parts; the payload may be on disk.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// The fault and its offset.
     fn read_parts(&self, head: &Bytes, payload: Payload, tail: &Bytes) -> Result<(BundleMeta, HopState), Malformed>;
-    /// What the machine does faster.
+    /// Accelerated functions that this machine offers.
     fn accel(&self) -> Accel {
         Accel::default()
     }
-    /// What comes before the payload, for the store.
+    /// Bytes before the payload, for the store.
     fn head<'a>(&self, bundle: &'a BundleMeta) -> &'a [u8] {
         &bundle.head
     }
-    /// What follows the payload, for the store.
+    /// Bytes after the payload, for the store.
     fn tail(&self, bundle: &BundleMeta) -> Bytes;
-    /// What leaves on this hop; `payload` is what of the payload leaves. A piece is in memory, all of it
-    /// may be on disk.
+    /// Renders the bundle for this hop; `payload` is the part of the payload that leaves. A fragment's payload is in
+    /// memory; a whole bundle's may be on disk.
     fn render(
         &self,
         bundle: &BundleMeta,
@@ -144,7 +145,7 @@ pub trait Codec: fmt::Debug + Send {
         cut: Option<Range<u64>>,
         room: &mut BytesMut,
     ) -> Encoded;
-    /// A piece that leaves on this hop, from disk; `None`: this version wants its bytes in memory.
+    /// Begins a fragment that leaves on this hop from disk; `None`: this version needs its bytes in memory.
     fn piece(
         &self,
         _bundle: &BundleMeta,
@@ -154,60 +155,59 @@ pub trait Codec: fmt::Debug + Send {
     ) -> Option<Box<dyn Piece>> {
         None
     }
-    /// What writes another age into the first bytes of such a bundle as it leaves; `None`: it has none.
+    /// Function that rewrites the age in the first bytes of such a bundle as it leaves; `None`: it has no age.
     fn restamp(&self, _bundle: &BundleMeta) -> Option<Restamp> {
         None
     }
-    /// Its length.
+    /// Length of the bundle as [`Codec::render`] encodes it.
     fn size(&self, bundle: &BundleMeta, hop: &HopState, cut: Option<Range<u64>>) -> u64;
-    /// A new bundle.
+    /// Makes a new bundle.
     ///
     /// # Errors
-    /// When this version cannot say it.
+    /// When this version cannot express it.
     fn make(&self, draft: Draft, creation: CreationTimestamp, payload: Payload) -> Result<BundleMeta, Refusal>;
-    /// A bundle made here with the security blocks it is to have.
+    /// Adds the security blocks that a bundle made here must have.
     ///
     /// # Errors
     /// When they cannot be made.
     fn protect(&mut self, made: BundleMeta) -> Result<BundleMeta, Refusal> {
         Ok(made)
     }
-    /// A bundle that arrived, its security checked as this node is told to; what is wrong with it is in
-    /// [`BundleMeta::duties`].
+    /// Checks the security of an arrived bundle as the node's rules ask; faults are noted in [`BundleMeta::duties`].
     ///
     /// # Errors
     /// The bundle, when its security can only be checked in memory and it is not there.
     fn arrive(&mut self, bundle: BundleMeta) -> Result<BundleMeta, (Box<BundleMeta>, Refusal)> {
         Ok(bundle)
     }
-    /// Whether its payload is handed out by [`Codec::open`] only.
+    /// Whether its payload may only be handed out by [`Codec::open`].
     fn guards(&self, _bundle: &BundleMeta) -> bool {
         false
     }
-    /// The payload for an application, its security checked, in clear; `payload` is the bundle's, in memory.
+    /// Checks and decrypts the payload for an application; `payload` is the bundle's, in memory.
     ///
     /// # Errors
-    /// Why it must not be handed out.
+    /// The reason why it must not be handed out.
     fn open(&self, _bundle: &BundleMeta, payload: Payload) -> Result<Payload, DeleteReason> {
         Ok(payload)
     }
-    /// What guards bundles of this version, where something does.
+    /// Security rules for bundles of this version, if there are any.
     fn security(&self) -> Option<&Security> {
         None
     }
-    /// The same, to be changed.
+    /// Mutable access to the security rules.
     fn security_mut(&mut self) -> Option<&mut Security> {
         None
     }
-    /// The whole of which `first` is the first fragment.
+    /// The reassembled bundle; `first` is its first fragment.
     fn whole(&self, first: &BundleMeta, payload: Payload) -> BundleMeta;
     /// Payload of a status report.
     fn status_report(&self, about: &BundleMeta, status: Status, reason: DeleteReason, at: Option<DtnTime>) -> Payload;
-    /// Payload of a custody signal; `None`: this version cannot say it.
+    /// Payload of a custody signal; `None`: this version cannot express it.
     fn custody_signal(&self, _signal: &Signal, _at: Option<DtnTime>) -> Option<Payload> {
         None
     }
-    /// What a bundle asks to be told in short; `None`: nothing.
+    /// The compressed reporting that a bundle asks for; `None`: none.
     fn asked(&self, _bundle: &BundleMeta) -> Option<Asked> {
         None
     }
@@ -224,13 +224,13 @@ pub trait Codec: fmt::Debug + Send {
 /// Bundle protocol version 7 (RFC 9171).
 #[derive(Clone, Debug)]
 pub struct BpV7 {
-    /// How strictly arriving bundles are read.
+    /// Strictness of reading arriving bundles.
     pub profile: Profile,
     /// CRC put on blocks made here.
     pub crc: CrcType,
     /// Faster functions, checked by the driver.
     pub accel: Accel,
-    /// What blocks and records of custody are called; `None`: they mean nothing here.
+    /// Type numbers of custody blocks and records; `None`: they are ignored.
     pub custody: Option<Box<v7::CustodyCodes>>,
 }
 
@@ -356,6 +356,8 @@ impl Codec for BpV7 {
             Ok(v7::ParsedRecord::Other { kind, content })
                 if self.custody.as_ref().is_some_and(|codes| codes.custody_record == kind && kind > 0) =>
             {
+                // A run of two bytes on the wire becomes many in memory: the bound keeps a small record from filling
+                // it.
                 let short = content.len() <= custody::RECORD_MAX;
                 let signal = short.then(|| custody::v7_record(&content).ok()).flatten();
                 signal.unwrap_or(Record::Unreadable)
@@ -366,12 +368,12 @@ impl Codec for BpV7 {
     }
 }
 
-/// Whether what is rendered of a bundle has an age block: its own, or one that it gets for want of a creation time.
+/// Whether the rendered bundle has an age block: its own, or one added because it lacks a creation time.
 pub(crate) fn has_age(bundle: &BundleMeta) -> bool {
     bundle.created_ms == 0 || bundle.facts.has(Facts::AGE)
 }
 
-/// A payload and what follows it (RFC 9171 4.3.3), among all bytes of a bundle.
+/// Checks a payload and its block's end (RFC 9171 4.3.3), among all bytes of a bundle.
 #[derive(Debug)]
 struct Passing {
     check: v7::PayloadCheck,
@@ -382,6 +384,7 @@ struct Passing {
 impl Watch for Passing {
     fn pass(&mut self, part: &Payload) {
         let (start, end) = (self.passed, self.passed + part.len());
+        // Parts are cut without regard to blocks: only the overlap with the payload counts.
         let (from, to) = (self.payload_at.max(start), self.payload_end.min(end));
         if from < to {
             self.check.update_rope(&part.slice(from - start, to - from));
@@ -389,6 +392,7 @@ impl Watch for Passing {
         self.passed = end;
     }
     fn finish(self: Box<Self>, bundle: &Payload) -> Result<(), Malformed> {
+        // 16 bytes hold the CRC of the payload block, at most 5 bytes with its header, and the break after it.
         let mut tail = [0u8; 16];
         let copied = bundle.copy_to(self.payload_end, &mut tail);
         self.check.finish(&tail[..copied]).map(drop)
@@ -406,29 +410,29 @@ impl Piece for v7::PendingFragment {
     }
 }
 
-/// Of which bundles digests are made, and by which key.
+/// The bundles whose payloads get a digest, and the key of those digests.
 #[derive(Debug)]
 enum Digests {
-    /// Of those that something is compared with, by a key of this secret.
+    /// Only bundles that are compared with another; the key derives from this secret.
     WhereNeeded(u64),
-    /// The same, once there was one: an idle node has no key.
+    /// The same, with its key, once a digest was needed: an idle node has no key.
     Needed(DigestKey),
-    /// Of all that arrive, as their payloads may leave memory; once the store has said its secret.
+    /// All arriving bundles, as their payloads may leave memory; `None` until the store has read its secret.
     OfAll(Option<DigestKey>),
 }
 
-/// All versions a node speaks.
+/// The codecs of all versions that a node speaks.
 #[derive(Debug)]
 pub(crate) struct Edges {
     codecs: Box<[Box<dyn Codec>]>,
     digests: Digests,
-    /// Heads are rendered into it, one after the other.
+    /// Buffer that heads are rendered into, one after the other.
     room: BytesMut,
 }
 
 impl Edges {
-    /// A node that speaks these; the first is for bundles of versions it does not know. `digests`: its bundles do not
-    /// stay in memory.
+    /// All codecs of a node; the first one also handles bundles of unknown versions. With `digests`, payloads may
+    /// leave memory, so all get a digest.
     pub fn new(codecs: Vec<Box<dyn Codec>>, digests: bool) -> Self {
         let digests = if digests { Digests::OfAll(None) } else { Digests::WhereNeeded(0) };
         Edges { codecs: codecs.into_boxed_slice(), digests, room: BytesMut::new() }
@@ -436,7 +440,7 @@ impl Edges {
     fn key(&self, secret: u64) -> DigestKey {
         DigestKey::new(secret, &self.of(7).map_or_else(Accel::default, Codec::accel))
     }
-    /// The payload, deciphered where this node can do that.
+    /// The payload, decrypted if this node can do that.
     fn in_clear(&self, bundle: &BundleMeta) -> Payload {
         let payload = bundle.payload.clone();
         if !self.guards(bundle) || payload.is_stored() {
@@ -452,22 +456,22 @@ impl Edges {
         let place = self.codecs.iter().position(|codec| codec.version() == version).unwrap_or(0);
         self.codecs.get_mut(place)
     }
-    /// What guards bundles, where something does.
+    /// Security rules, if there are any.
     pub fn security(&self) -> Option<&Security> {
         self.codecs.iter().find_map(|codec| codec.security())
     }
-    /// The same, to be changed.
+    /// Mutable access to the security rules.
     pub fn security_mut(&mut self) -> Option<&mut Security> {
         self.codecs.iter_mut().find_map(|codec| codec.security_mut())
     }
-    /// What guards bundles, where this version has no security of its own.
+    /// Security rules that apply to a version without security blocks of its own.
     fn guard_without(&self, version: u8) -> Option<&Security> {
         self.security().filter(|_| self.of(version).is_some_and(|codec| codec.security().is_none()))
     }
     fn for_bytes(&self, rope: &Payload) -> Result<&dyn Codec, Malformed> {
         let first = rope.reader().read_u8();
         let codec = first.and_then(|first| self.codecs.iter().find(|codec| codec.recognises(first)));
-        // The first version says what is wrong with bytes none recognises.
+        // Bytes that no version recognises go to the first codec, whose error names the fault.
         codec
             .or(self.codecs.first())
             .map(|codec| &**codec)
@@ -477,6 +481,7 @@ impl Edges {
     pub fn begin(&self, prefix: &Payload) -> Result<Option<Opening>, Malformed> {
         let mut begun = self.for_bytes(prefix)?.begin(prefix)?;
         if let (Some(opening), Digests::OfAll(Some(key))) = (&mut begun, &self.digests)
+            // Digests are of the text in clear, which an encrypted payload does not show while it arrives.
             && !self.guards(&opening.meta)
         {
             let payload = opening.starts_at..opening.starts_at + opening.meta.payload.len();
@@ -484,35 +489,34 @@ impl Edges {
             opening.watch = Box::new(Digesting { watch, digester: key.begin(), payload, passed: 0 });
         }
         if let (Some(opening), Some(security)) = (&mut begun, self.security()) {
-            // RFC 9172 5.2: a piece could not be given what the whole is to have.
+            // RFC 9172 5.2: a fragment must not get the security blocks that the whole bundle is to have.
             opening.payload_at = opening.payload_at.filter(|_| !security.forbids(&opening.meta));
         }
         Ok(begun)
     }
-    /// A piece of a bundle that is arriving, its bytes wherever they are; `None`: it is none to keep.
+    /// Reads a fragment of an arriving bundle, its bytes in memory or on disk; `None`: it must not be kept.
     pub fn piece_of(&self, Encoded { head, payload, tail }: Encoded) -> Option<(BundleMeta, HopState)> {
         self.read_parts(&head, payload, &tail).ok().filter(|(meta, _)| meta.duties == Duties::default())
     }
-    /// A piece of a bundle that is arriving, as if it had been sent as one.
+    /// Begins a fragment of an arriving bundle, as its sender would have cut it.
     pub fn cut(&self, meta: &BundleMeta, hop: &HopState, range: Range<u64>) -> Option<Box<dyn Piece>> {
         self.of(meta.version)?.piece(meta, hop, range, &mut BytesMut::new())
     }
-    /// What the agent is told of a whole bundle; `digest` is its payload's where that was made as it came, else 0.
+    /// Reads a whole bundle for the agent; `digest` is that of its payload if it was computed on arrival, else 0.
     pub fn arrived(&mut self, token: OfferToken, link: LinkId, rope: &Payload, digest: u64) -> Input {
         match self.read(rope) {
             Ok((meta, hop)) => self.taken(token, link, BundleMeta { digest, ..meta }, hop),
             Err(error) => self.damaged(token, link, rope, error),
         }
     }
-    /// What the agent is told of one in which something is wrong: of which bundle, where its head is right (RFC 9171 5.6
-    /// step 3).
+    /// Reports a faulty bundle to the agent, with its identity if the head is right (RFC 9171 5.6 step 3).
     pub fn damaged(&self, token: OfferToken, link: LinkId, rope: &Payload, error: Malformed) -> Input {
         match self.begin(rope) {
             Ok(Some(Opening { meta, named: true, .. })) => Input::Damaged { link, token, bundle: meta.into(), error },
             _ => Input::Malformed { link, token, error },
         }
     }
-    /// The same, unless it belongs elsewhere.
+    /// Reads a whole bundle for the agent, unless `elsewhere` finds that it belongs to another shard.
     pub fn arrived_unless(
         &mut self,
         token: OfferToken,
@@ -528,6 +532,7 @@ impl Edges {
     }
     fn taken(&mut self, token: OfferToken, link: LinkId, mut meta: BundleMeta, hop: HopState) -> Input {
         if meta.payload.len() <= SMALL {
+            // A short payload would keep the whole read buffer alive.
             meta.payload = meta.payload.own();
         }
         self.judged(token, link, meta, Box::new(hop))
@@ -550,14 +555,14 @@ impl Edges {
             Err((meta, reason)) => Input::Unwanted { link, token, bundle: Arc::new(*meta), reason },
         }
     }
-    /// What the agent is told of a bundle that came as it is.
+    /// Checks a bundle that came without encoding (message level), for the agent.
     pub fn message(&mut self, token: OfferToken, link: LinkId, bundle: Arc<BundleMeta>, hop: Box<HopState>) -> Input {
         if self.security().is_none() {
             return Input::Arrived { link, token, bundle, hop };
         }
         self.judged(token, link, BundleMeta::clone(&bundle), hop)
     }
-    /// The payload of a delivery, its security checked, in clear.
+    /// Checks and decrypts the payload of a delivery.
     pub fn open(&self, bundle: &BundleMeta, payload: Payload) -> Result<Payload, DeleteReason> {
         self.of(bundle.version).map_or(Err(DeleteReason::UnknownSecurity), |codec| codec.open(bundle, payload))
     }
@@ -565,7 +570,7 @@ impl Edges {
     pub fn read(&self, rope: &Payload) -> Result<(BundleMeta, HopState), Malformed> {
         self.for_bytes(rope)?.read(rope)
     }
-    /// Reads what a store kept.
+    /// Reads a bundle from its stored parts.
     pub fn read_parts(
         &self,
         head: &Bytes,
@@ -578,12 +583,12 @@ impl Edges {
             None => Ok((meta, hop)),
         }
     }
-    /// What the store is given: everything before the payload, and everything after.
+    /// The stored parts of a bundle: all before the payload, and all after it.
     pub fn around(&self, bundle: &BundleMeta) -> (Bytes, Bytes) {
         let Some(codec) = self.of(bundle.version) else { return Default::default() };
         (Bytes::copy_from_slice(codec.head(bundle)), codec.tail(bundle))
     }
-    /// What leaves on this hop.
+    /// Renders a bundle for this hop.
     pub fn render(
         &mut self,
         bundle: &BundleMeta,
@@ -596,11 +601,11 @@ impl Edges {
         self.room = room;
         rendered.map(Encoded::into_payload).unwrap_or_default()
     }
-    /// What writes another age into its first bytes; `None`: it has none.
+    /// Function that rewrites the age in the first bytes; `None`: the bundle has no age.
     pub fn restamp(&self, bundle: &BundleMeta) -> Option<Restamp> {
         self.of(bundle.version)?.restamp(bundle)
     }
-    /// A piece that leaves on this hop, from disk; `None`: its bytes are wanted in memory.
+    /// Begins a fragment that leaves on this hop from disk; `None`: its bytes are needed in memory.
     pub fn piece(&mut self, bundle: &BundleMeta, hop: &HopState, cut: Range<u64>) -> Option<Box<dyn Piece>> {
         let mut room = core::mem::take(&mut self.room);
         let piece = self.of(bundle.version).and_then(|codec| codec.piece(bundle, hop, cut, &mut room));
@@ -615,12 +620,13 @@ impl Edge for Edges {
             return bundle.digest;
         }
         let payload = self.in_clear(bundle);
+        // The key is derived at the first need: thousands of simulated nodes never need one.
         if let Digests::WhereNeeded(secret) = self.digests {
             self.digests = Digests::Needed(self.key(secret));
         }
         match &self.digests {
             Digests::Needed(key) | Digests::OfAll(Some(key)) => key.of(&payload).unwrap_or(0),
-            // Before the store is read nothing is taken.
+            // Without a key there is no digest. No bundle is accepted before the store is read.
             _ => 0,
         }
     }

@@ -11,19 +11,20 @@ use farlink_base::{
 use farlink_bpa::{Draft, Record, Signal, Status};
 use farlink_bundle::{Encoded, Profile, v6};
 
-/// Bundle protocol version 6. A bundle that came in it leaves in it.
+/// Bundle protocol version 6. A bundle that arrived in it leaves in it.
 #[derive(Clone, Copy, Debug)]
 pub struct BpV6 {
-    /// How strictly arriving bundles are read.
+    /// Strictness of reading arriving bundles.
     pub profile: Profile,
-    /// Whether custodians' numbers are heeded and given, so that one custody signal can be about many bundles
-    /// (CCSDS 734.2-B-1).
+    /// Whether custody numbers are read and given, so that one custody signal can cover many bundles (CCSDS
+    /// 734.2-B-1).
     pub numbers: bool,
 }
 
 impl BpV6 {
-    /// The hop without a number, where none are given.
+    /// The hop state without a custody number, if none are given.
     fn hop(&self, hop: &HopState) -> Option<HopState> {
+        // The block of CCSDS 734.2-B-1 means nothing to nodes that only know RFC 5050.
         let drops = !self.numbers && hop.transfer.is_some();
         drops.then(|| HopState { transfer: None, ..hop.clone() })
     }
@@ -44,7 +45,7 @@ impl Codec for BpV6 {
     }
     fn begin(&self, prefix: &Payload) -> Result<Option<Opening>, Malformed> {
         let begun = v6::begin(prefix, self.profile)?;
-        // There are no check sums; what follows the payload is read with the whole.
+        // Version 6 has no check sums to watch; the blocks after the payload are parsed with the whole bundle.
         Ok(begun.map(|v6::Begun { meta, hop, payload_at, .. }| {
             let (meta, hop) = self.heed((meta, hop));
             Opening {
@@ -139,7 +140,7 @@ impl Codec for BpV6 {
     }
 }
 
-/// What is around a piece, whose bytes it does not depend on.
+/// The bytes around a fragment; in version 6 they do not depend on its payload.
 #[derive(Debug)]
 struct Around(Encoded);
 impl Piece for Around {

@@ -1,4 +1,4 @@
-//! What goes into a stack and what comes out.
+//! Inputs and outputs of a stack.
 
 use crate::shards::Across;
 use alloc::boxed::Box;
@@ -11,213 +11,214 @@ use farlink_base::{BundleMeta, Clock, Event, HopState, LayerId, LinkId, NodeId, 
 use farlink_bpa::Pressure;
 use farlink_bpa::app::{AdminInput, AppInput, AppOutput, DeliveryId, RequestId};
 
-/// Everything a driver can tell a stack.
+/// Input of a driver for a stack.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// A deadline ([`crate::Stack::next_timeout`]) may have passed.
     Wake,
     /// The wall clock: once at start, then on every step.
     Clock(Clock),
-    /// The sockets of a layer say something.
+    /// Input from the sockets of a layer.
     Socket(LayerId, socket::Input),
-    /// How scarce the memory of this process is from now on; said again, once a second, while it stays
-    /// scarce.
+    /// Memory pressure of this process from now on; repeated once a second while it lasts.
     Pressure(Pressure),
-    /// Another shard of this node says something about a layer.
+    /// Message of another shard of this node about a layer.
     Across {
-        /// Which shard.
+        /// The sending shard.
         from: u8,
-        /// About which layer.
+        /// The layer concerned.
         layer: LayerId,
-        /// What.
+        /// The message itself.
         what: Box<Across>,
     },
     /// A disk operation finished.
     DiskDone(DiskDone),
     /// The medium under a link works (carrier). Links start up.
     LinkUp {
-        /// Which.
+        /// The link concerned.
         link: LinkId,
     },
     /// The medium under a link does not work.
     LinkDown {
-        /// Which.
+        /// The link concerned.
         link: LinkId,
     },
-    /// An application says something.
+    /// Request of an application.
     App(AppInput),
-    /// The next bytes of the payload of a request to send that follows, once it is whole, with the last of them. They go
-    /// to the store as they come, so that payloads may be longer than memory: answered by [`Output::Spooled`], or by
-    /// the refusal of the request. Only where the store is durable.
+    /// Next bytes of the payload of a later request to send, which has the last ones. They go to the store as they
+    /// come, so that payloads may be longer than memory. Answered by [`Output::Spooled`], or by the refusal of the
+    /// request. Only for a durable store.
     Spool {
-        /// The number the request will have.
+        /// The number that the request will have.
         request: RequestId,
-        /// Whose it is: the node of its source.
+        /// The node of the request's source, whose quota is charged.
         source: NodeId,
-        /// The bytes.
+        /// Bytes of this part.
         part: Payload,
     },
-    /// That request does not come.
+    /// The announced request is cancelled.
     Unspool {
-        /// Its number.
+        /// Number of that request.
         request: RequestId,
     },
-    /// The driver wants these bytes, which are on disk, of a delivery's payload. Answered by [`Output::Read`].
+    /// The driver asks for bytes of a delivery's payload that are on disk. Answered by [`Output::Read`].
     Read {
-        /// Which delivery.
+        /// Number of the delivery.
         delivery: DeliveryId,
-        /// A part of its payload as it was given.
+        /// Part of the payload as it was delivered.
         part: Payload,
     },
-    /// An operator says something.
+    /// Request of an operator.
     Admin(AdminInput),
     /// Message-level simulation: whole bundles, without codec or convergence layer.
     Message(MessageInput),
 }
 
-/// Everything a stack can tell its driver.
+/// Output of a stack for its driver.
 #[derive(Clone, Debug)]
 pub enum Output {
-    /// A layer asks something of its sockets.
+    /// A request of a layer to its sockets.
     Socket(LayerId, socket::Output),
-    /// Tell another shard of this node.
+    /// Message for another shard of this node.
     Across {
-        /// Which shard.
+        /// The receiving shard.
         to: u8,
-        /// About which layer.
+        /// The layer concerned.
         layer: LayerId,
-        /// What.
+        /// The message itself.
         what: Box<Across>,
     },
-    /// Do this to the store's files.
+    /// Operation on the store's files.
     Disk(DiskOp),
-    /// Tell an application. A payload on disk that is longer than 16 MiB and than all that may be read from there at
-    /// once (`limits.memory_bytes`), or one beyond 64 KiB where applications left those or 4 MiB unanswered, is given as it lies
-    /// there: [`Input::Read`] gets its bytes.
+    /// Message for an application. A payload longer than 16 MiB and than all that may be read at once
+    /// (`limits.memory_bytes`) stays on disk, and so does one beyond 64 KiB while applications left as much, or 4
+    /// MiB, unanswered: [`Input::Read`] gets its bytes.
     App(AppOutput),
-    /// So many more bytes given with [`Input::Spool`] are on disk.
+    /// This many more bytes given with [`Input::Spool`] are on disk.
     Spooled {
-        /// Of which request.
+        /// Number of the request.
         request: RequestId,
-        /// Bytes.
+        /// Bytes newly on disk.
         bytes: u64,
     },
-    /// Bytes of a delivery's payload, or why they cannot be read; the delivery is over then, and made again later.
+    /// Bytes of a delivery's payload, or why they cannot be read; the delivery has then ended, and is repeated
+    /// later.
     Read {
-        /// Which delivery.
+        /// Number of the delivery.
         delivery: DeliveryId,
-        /// The bytes wanted.
+        /// The bytes asked for, or the reason why they cannot be read.
         result: Result<Payload, Refusal>,
     },
-    /// Something happened.
+    /// Event for logs and statistics.
     Event(Event),
     /// Message-level simulation: whole bundles, without codec or convergence layer.
     Message(MessageOutput),
 }
 
-/// Everything a message-level driver can tell a stack.
+/// Input of a message-level driver for a stack.
 #[derive(Clone, Debug)]
 pub enum MessageInput {
     /// A whole bundle from a neighbour. Answered by [`MessageOutput::Verdict`].
     Arrived {
-        /// Over which link.
+        /// The link it came over.
         link: LinkId,
         /// The driver's number for it.
         ticket: Ticket,
-        /// The bundle, shared with whoever else holds it.
+        /// The bundle, shared with all other holders.
         bundle: Arc<BundleMeta>,
-        /// What changes from hop to hop.
+        /// The hop state of this hop.
         hop: Box<HopState>,
     },
-    /// A bundle is about to come as [`MessageInput::Arrived`] with this ticket: where it would be refused,
-    /// [`MessageOutput::Verdict`] says so now, and it need not come; else room is promised to it.
+    /// A bundle is about to come as [`MessageInput::Arrived`] with this ticket. If it would be refused,
+    /// [`MessageOutput::Verdict`] follows now, and it need not come; else room is reserved for it.
     Begun {
-        /// Over which link.
+        /// The link it will come over.
         link: LinkId,
         /// The driver's number for it.
         ticket: Ticket,
-        /// The bundle.
+        /// The announced bundle.
         bundle: Arc<BundleMeta>,
-        /// What changes from hop to hop.
+        /// The hop state of this hop.
         hop: Box<HopState>,
     },
-    /// A bundle that was about to come does not.
+    /// An announced bundle does not come.
     Abandoned {
-        /// Over which link.
+        /// The link it was announced for.
         link: LinkId,
         /// The driver's number for it.
         ticket: Ticket,
     },
-    /// A neighbour says of itself what its [`MessageOutput::Hello`] holds.
+    /// Content of a neighbour's [`MessageOutput::Hello`].
     Hello {
-        /// Over which link.
+        /// The link it came over.
         link: LinkId,
-        /// What.
+        /// Encoded content of the hello.
         content: Vec<u8>,
     },
-    /// It is the turn of a link that [`Stack::add_met_link`](crate::Stack::add_met_link) added, which shares a
-    /// radio with others: it takes one bundle in this call, or none. It takes bundles in no other way.
+    /// The turn of a link that [`Stack::add_met_link`](crate::Stack::add_met_link) added, which shares a radio with
+    /// others: it takes one bundle in this call, or none. It takes bundles in no other way.
     Turn {
-        /// Whose.
+        /// The link whose turn it is.
         link: LinkId,
     },
-    /// A message layer's link takes one more bundle, or none. Whoever says so says it for every bundle.
+    /// A message layer's link takes one more bundle, or none. A driver that sends this once must send it after every
+    /// bundle.
     Ready {
-        /// Which.
+        /// The link concerned.
         link: LinkId,
-        /// Whether it can.
+        /// Whether the link takes a bundle.
         ready: bool,
     },
-    /// What became of a bundle sent with [`MessageOutput::Send`].
+    /// Outcome of a bundle sent with [`MessageOutput::Send`].
     Done {
-        /// Which.
+        /// The agent's number for it.
         id: SendId,
-        /// Whether the neighbour has it; else what it said, if it refused.
+        /// Success if the neighbour has it; else the neighbour's refusal, if it sent one.
         result: Result<(), Option<Refusal>>,
     },
 }
 
-/// Everything a stack can tell a message-level driver.
+/// Output of a stack for a message-level driver.
 #[derive(Clone, Debug)]
 pub enum MessageOutput {
     /// A whole bundle for a neighbour, over a message layer's link. Answered by
     /// [`MessageInput::Done`].
     Send {
-        /// Over which link.
+        /// The link to send over.
         link: LinkId,
         /// The agent's number for it.
         id: SendId,
-        /// The bundle.
+        /// The bundle to send.
         bundle: Arc<BundleMeta>,
-        /// What changes on this hop.
+        /// The hop state for this hop.
         hop: Box<HopState>,
-        /// Its encoded length.
+        /// Encoded length in bytes.
         size: u64,
     },
-    /// A bundle sent with [`MessageOutput::Send`] is not wanted any more. It is answered all the same.
+    /// A bundle sent with [`MessageOutput::Send`] is cancelled. It is answered all the same.
     Cancel {
-        /// Over which link.
+        /// The link it was sent over.
         link: LinkId,
-        /// Which.
+        /// The agent's number for it.
         id: SendId,
     },
-    /// What a neighbour is to be told of this node, where that is free, as [`MessageInput::Hello`].
+    /// Hello for a neighbour, where hellos are free, as [`MessageInput::Hello`].
     Hello {
-        /// Over which link.
+        /// The link to send over.
         link: LinkId,
-        /// What.
+        /// Encoded content of the hello.
         content: Vec<u8>,
     },
-    /// Something may leave over a link that takes turns, and it is not its turn; said once for each.
+    /// A link that takes turns has something to send while it is not its turn; emitted once for each turn.
     Waits {
-        /// Which.
+        /// The link concerned.
         link: LinkId,
     },
-    /// What became of a bundle given with [`MessageInput::Arrived`].
+    /// Verdict on a bundle given with [`MessageInput::Arrived`].
     Verdict {
-        /// Which.
+        /// The driver's number for it.
         ticket: Ticket,
-        /// Kept or not.
+        /// Accepted, or the reason of the refusal.
         result: Result<(), Refusal>,
     },
 }

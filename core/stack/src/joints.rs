@@ -1,4 +1,4 @@
-//! What each machine of a stack says becomes work for the others, or an output.
+//! Translation of each machine's outputs into work for the others, or into outputs of the stack.
 
 use crate::arrivals::{Arrivals, Do as Arrival, Door};
 use crate::edge::Edges;
@@ -18,7 +18,7 @@ use farlink_base::{EventClass, LayerId, Lazy, LinkId, Payload, Refusal, Sink};
 use farlink_bpa::app::{AppInput, AppOutput, DeliveryId};
 use farlink_bpa::{Input, OfferToken, Reading, endpoint_of};
 
-/// What arrivals want done.
+/// Turns the actions of arrivals into work.
 pub(crate) fn arrived(todo: &mut Vec<Arrival>, work: &mut VecDeque<Work>) {
     for what in todo.drain(..) {
         let (token, input) = match what {
@@ -73,7 +73,7 @@ pub(crate) fn arrived(todo: &mut Vec<Arrival>, work: &mut VecDeque<Work>) {
     }
 }
 
-/// What bundles on their way out want done.
+/// Turns the actions of leaving bundles into work.
 pub(crate) fn departed(todo: Vec<Departure>, work: &mut VecDeque<Work>, link_layer: &[LayerId]) {
     work.extend(todo.into_iter().map(|what| match what {
         Departure::Layer(link, input) => Work::Layer(layer_of(link_layer, link), input),
@@ -84,7 +84,7 @@ pub(crate) fn departed(todo: Vec<Departure>, work: &mut VecDeque<Work>, link_lay
     }));
 }
 
-/// What the agent and the store say.
+/// Receives the outputs of the agent and the store.
 pub(crate) struct Joint<'a> {
     pub work: &'a mut VecDeque<Work>,
     pub out: &'a mut dyn Sink<Output>,
@@ -96,6 +96,7 @@ pub(crate) struct Joint<'a> {
 impl Joint<'_> {
     fn verdict(&mut self, token: OfferToken, result: Result<(), Refusal>) {
         let OfferToken { layer, ticket } = token;
+        // A bundle from a tunnel has no layer; the verdict ends the delivery of its outer bundle.
         if layer == OfferToken::TUNNEL {
             let delivery = DeliveryId(ticket.0);
             return self.work.push_back(Work::Agent(Input::Judged { delivery, result }));
@@ -127,6 +128,7 @@ impl Joint<'_> {
     }
     fn app(&mut self, output: AppOutput) {
         match &output {
+            // A stored payload is read first; the application gets it in memory, or reads it part by part.
             AppOutput::Deliver { bundle, .. } if bundle.payload.is_stored() => {
                 let payload = bundle.payload.clone();
                 return self.work.push_back(Work::Deliver(Box::new((output, payload))));
@@ -202,7 +204,7 @@ impl Sink<store::Output> for Joint<'_> {
     }
 }
 
-/// What a layer says.
+/// Receives the outputs of one layer.
 pub(crate) struct LayerJoint<'a> {
     pub layer: LayerId,
     pub work: &'a mut VecDeque<Work>,
@@ -211,9 +213,9 @@ pub(crate) struct LayerJoint<'a> {
     pub outgoing: &'a mut Lazy<Outgoing>,
     pub edges: &'a mut Edges,
     pub link_layer: &'a [LayerId],
-    /// What arrivals want done; empty between calls.
+    /// Actions of arrivals; empty between calls.
     pub todo: &'a mut Vec<Arrival>,
-    /// Where other shards come to the layer.
+    /// Desk where other shards use the layer.
     pub desk: Option<&'a mut Desk>,
 }
 
@@ -222,6 +224,7 @@ impl LayerJoint<'_> {
         let edges = &*self.edges;
         let door = Door { open: &|prefix| edges.begin(prefix), cut: &|meta, hop, range| edges.cut(meta, hop, range) };
         self.arrivals.part(token, link, part, last, total, door, self.todo);
+        // The common case, a short bundle in one part, goes to the agent without a detour through the work list.
         if let [Arrival::Whole { rope, known: false, .. }] = &self.todo[..] {
             let desk = self.desk.as_deref().filter(|desk| desk.gives_away());
             match self.edges.arrived_unless(token, link, rope, |meta| desk.is_some_and(|desk| desk.is_central(meta))) {
@@ -243,11 +246,13 @@ impl LayerJoint<'_> {
     pub(crate) fn across(&mut self, to: u8, what: Across) {
         self.out.push(Output::Across { to, layer: self.layer, what: Box::new(what) });
     }
-    /// What others are to hear of what the layer says goes to them; what this stack is to hear is given back.
+    /// Distributes an output of a shared layer: messages for other shards become work, and the output for this stack
+    /// is returned.
     fn shared(&mut self, value: layer::Output) -> Option<layer::Output> {
         let desk = self.desk.as_deref_mut()?;
         if let layer::Output::Offer { ticket, part, last, .. } = &value {
-            // One that came at once is told apart when it is read.
+            // A short offer that came whole need not be read twice: `arrived_unless` finds its shard when it is
+            // parsed.
             if !desk.gives_away() || (*last && part.len() <= layer::WINDOW && !desk.knows(*ticket)) {
                 return Some(value);
             }
@@ -258,12 +263,13 @@ impl LayerJoint<'_> {
         others.into_iter().for_each(|(to, what)| self.across(to, what));
         own
     }
-    /// A bundle that comes in parts is given to whom it belongs as soon as its head is there.
+    /// Gives an offer that comes in parts to the shard that the bundle belongs to, as soon as its head is there.
     fn in_parts(&mut self, value: layer::Output) -> Option<layer::Output> {
         let layer::Output::Offer { ticket, link, part, last, total, reliable } = value else { return Some(value) };
         let (desk, edges) = (self.desk.as_deref_mut()?, &*self.edges);
         let central = |desk: &Desk, prefix: &Payload| match edges.begin(prefix) {
             Ok(opening) => opening.map(|opening| desk.is_central(&opening.meta)),
+            // A bundle without a readable head belongs nowhere, so this shard refuses it.
             Err(_) => Some(false),
         };
         let (away, least, part) = match desk.part((ticket, link.is_dynamic()), part, last, central) {

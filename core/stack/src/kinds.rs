@@ -24,7 +24,7 @@ fn value<C>(table: &[LayerParam<C>], config: &C, name: &str) -> Option<u64> {
 
 macro_rules! layers {
     ($($name:ident: $protocol:ty,)*) => {
-        /// Which convergence layer, and its settings.
+        /// Protocol of a convergence layer, and its settings.
         #[derive(Clone, Debug)]
         pub enum LayerKind {
             $(
@@ -42,14 +42,14 @@ macro_rules! layers {
                 #[doc = concat!("A link of [`", stringify!($protocol), "`].")]
                 $name(<$protocol as Protocol>::Link),
             )*
-            /// Message level.
+            /// Whole bundles in place of packets, for the simulator.
             Message {
                 /// Bytes on the link for each 1,000,000 bytes of bundle: 1,000,000 without headers.
                 wire_bytes_per_million: u64,
             },
         }
 
-        /// A convergence layer.
+        /// A convergence layer that a stack holds.
         #[derive(Debug)]
         pub(crate) enum Layer {
             $($name(Box<$protocol>),)*
@@ -203,7 +203,7 @@ macro_rules! layers {
                     Layer::Message | Layer::Shared(_) | Layer::Elsewhere(_) => {}
                 }
             }
-            /// Adds a link; `None`: it is of another protocol, false: the layer has it already.
+            /// Adds a link; `None`: the link is of another protocol, false: the layer has it already.
             pub fn add_link(
                 &mut self,
                 now: Instant,
@@ -239,7 +239,8 @@ macro_rules! layers {
             pub fn next_timeout(&self) -> Option<Instant> {
                 match self {
                     $(Layer::$name(layer) => layer.next_timeout(),)*
-                    // What others wait to send leaves behind what this shard has for it.
+                    // Bundles that other shards queued leave after those of this shard, at the time that `pending`
+                    // gives.
                     Layer::Shared(shared) => Instant::earliest([shared.desk.pending(), shared.layer.next_timeout()]),
                     Layer::Message | Layer::Elsewhere(_) => None,
                 }
@@ -278,8 +279,9 @@ fn links<T>(
     links.map(params).collect()
 }
 
-/// Whether a link that needs a key has one.
 pub(crate) fn has_key(link: &LinkConfig) -> Result<(), ConfigError> {
+    // Starting without a key would leave the link unauthenticated, so a missing key is an error of the
+    // configuration.
     if !link.params.lacks_key() {
         return Ok(());
     }
@@ -294,7 +296,7 @@ mod tests {
     use farlink_cla::registry::LAYERS;
 
     #[test]
-    fn every_layer_of_the_registry_is_one_a_stack_can_hold_and_takes_its_settings() {
+    fn registered_layers_build_from_their_settings() {
         for info in LAYERS {
             let most: Vec<(&str, u64)> = info.settings().iter().map(|setting| (setting.name, setting.max)).collect();
             let kind = LayerKind::new(info, Identity::default(), &most).expect(info.name);

@@ -1,5 +1,5 @@
-//! A link that takes no bundle longer than so much, from application to application: agent, codec and
-//! convergence layer of two nodes, joined by hand.
+//! A link with an MTU, from application to application: agent, codec and convergence layer of two nodes, joined by
+//! hand.
 
 use crate::edge::{BpV7, Codec, Edges};
 use alloc::boxed::Box;
@@ -84,7 +84,7 @@ impl Node {
         node.agent(Input::App(AppInput::Register { registration, endpoint, window: 100 }));
         node
     }
-    /// What the layer makes of an input: datagrams that leave.
+    /// Datagrams that leave the layer after an input.
     fn layer(&mut self, input: layer::Input) -> Vec<Payload> {
         let mut out = Vec::new();
         self.layer.handle(self.now, input, &mut out);
@@ -164,7 +164,7 @@ fn address(node: u64) -> SocketAddr {
 }
 
 #[test]
-fn a_long_bundle_arrives_whole_in_datagrams_that_are_filled_and_never_too_long() {
+fn long_bundle_fills_datagrams_within_mtu() {
     for crc in [CrcType::None, CrcType::Crc16, CrcType::Crc32c] {
         for (largest, bytes) in [(300u64, 20_000u64), (1400, 100_000), (65_507, 1_000_000)] {
             let (mut one, mut two) = (Node::new(1, Some(largest), crc), Node::new(2, None, crc));
@@ -172,7 +172,7 @@ fn a_long_bundle_arrives_whole_in_datagrams_that_are_filled_and_never_too_long()
             datagrams.extend(one.run(2));
             let lengths: Vec<u64> = one.handed.iter().map(Payload::len).collect();
             assert!(lengths.len() > 10 && lengths.iter().all(|len| *len <= largest), "{largest}: {lengths:?}");
-            // The first piece carries more blocks; what lengths are written with may differ by some bytes.
+            // The first piece carries more blocks, and lengths take between 1 and 9 bytes: hence a tolerance of 8.
             let filled = lengths.iter().rev().skip(1).all(|len| len + 8 >= largest);
             assert!(filled, "{largest} B, {crc:?}: {lengths:?}");
             assert_eq!(datagrams.iter().map(Payload::len).collect::<Vec<u64>>(), lengths);
@@ -189,7 +189,7 @@ fn a_long_bundle_arrives_whole_in_datagrams_that_are_filled_and_never_too_long()
 }
 
 #[test]
-fn a_bundle_at_the_limit_leaves_whole_to_the_byte() {
+fn bundle_at_mtu_leaves_whole() {
     let mut probe = Node::new(1, None, CrcType::Crc32c);
     probe.send(1000, 0);
     probe.run(1);
@@ -204,7 +204,7 @@ fn a_bundle_at_the_limit_leaves_whole_to_the_byte() {
 }
 
 #[test]
-fn what_must_not_be_cut_is_said_not_to_fit_and_never_leaves() {
+fn unfragmentable_oversize_bundle_never_leaves() {
     let mut node = Node::new(1, Some(1400), CrcType::Crc32c);
     node.send(5000, Facts::NO_FRAGMENT);
     node.send(500, Facts::NO_FRAGMENT);
@@ -222,9 +222,9 @@ fn what_must_not_be_cut_is_said_not_to_fit_and_never_leaves() {
     assert_eq!(why, ["a link towards ipn:2.0 that takes a bundle of its length"]);
 }
 
-/// What this hop adds counts: the age, the hops, the previous node, and labels of policies.
 #[test]
-fn labels_are_among_what_must_fit() {
+fn labels_count_toward_mtu() {
+    // Blocks added at this hop count: age, hop count, previous node, and labels of policies.
     let labels = Some([5, 70_000]);
     let draft = farlink_bpa::Draft {
         compressed: None,

@@ -1,8 +1,8 @@
-//! Bundles on their way to layers. One in memory goes at once; of one on disk the first bytes are
-//! read, then what its layer asks for. Bundles of a link keep their order. What a layer does not take yet
-//! stays on disk: the agent, which handed it over before the layer could say so, is told to wait.
+//! Bundles on their way to layers. A bundle in memory goes at once; of one on disk the first bytes are read, then
+//! the ranges that its layer asks for. Bundles of a link keep their order. A bundle that its layer does not take yet
+//! stays on disk: the agent, which handed it over before the layer could refuse, is asked to wait.
 //!
-//! It says what to do ([`Do`]) and does nothing itself.
+//! The module returns the actions to take ([`Do`]) and performs none itself.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -12,24 +12,24 @@ use farlink_base::{Chunk, Empty, Leaving, LinkId, Payload, Refusal};
 /// Bundles of one link read ahead of their turn, and most bytes of them beyond the first.
 const AHEAD: usize = 8;
 const AHEAD_BYTES: u64 = 2 * WINDOW;
-/// Bundles of one link that wait here at which the agent is told to keep the next.
+/// Bundles of one link that wait here at which the agent is asked to keep the next.
 const BACKLOG: usize = 64;
-/// Bytes read of a bundle that leaves although it was taken back.
+/// Most bytes read for a bundle whose transfer goes on after it was cancelled.
 const RESCUE_MAX: u64 = 16 << 20;
 
-/// What to do next.
+/// Actions that the stack takes for leaving bundles.
 #[derive(Debug)]
 pub(crate) enum Do {
     /// Tell the link's layer.
     Layer(LinkId, Input),
-    /// Tell the store; answered to [`Outgoing::loaded`].
+    /// Tell the store to read this; answered to [`Outgoing::loaded`].
     Load { load: u64, payload: Payload },
     /// Tell the agent whether the link takes more.
     Ready { link: LinkId, ready: bool },
     /// Tell the agent that the send failed before its layer had it.
     Failed { id: SendId },
-    /// Tell the agent that it cannot be read. `for_good`: its bytes on disk are lost; otherwise trying
-    /// again later may help.
+    /// Tell the agent that the bundle cannot be read. `for_good`: its bytes on disk are lost; otherwise a later
+    /// attempt may succeed.
     Unreadable { id: SendId, for_good: bool },
 }
 
@@ -51,9 +51,9 @@ struct Streaming {
     rope: Payload,
     /// Ranges asked for. They are given in this order.
     wants: VecDeque<Wanted>,
-    /// How far it was asked for.
+    /// End of the ranges asked for so far.
     asked: u64,
-    /// The load of all beyond, for a bundle that the store forgets.
+    /// Load of all bytes after `asked`, for a bundle that the store forgets.
     rest: Option<u64>,
 }
 /// A range a layer asked for, and its bytes once they are here.
@@ -68,7 +68,7 @@ impl Streaming {
     fn new(link: LinkId, rope: Payload, asked: u64) -> Self {
         Streaming { link, rope, wants: VecDeque::new(), asked, rest: None }
     }
-    /// Gives what is here, in order.
+    /// Gives the layer the parts that are in memory, in the order they were asked for.
     fn give(&mut self, id: SendId, out: &mut Vec<Do>) {
         let link = self.link;
         while let Some(Wanted { from, part, .. }) = self.wants.pop_front_if(|want| want.part.is_some()) {
@@ -78,12 +78,12 @@ impl Streaming {
     }
 }
 
-/// Whether what could not be read never will be.
+/// Whether a failed read will fail again.
 pub(crate) fn is_for_good(reason: Refusal) -> bool {
     reason != Refusal::StoreFailed
 }
 
-/// What a load is for.
+/// The use of a load.
 #[derive(Debug)]
 enum Purpose {
     First(LinkId),
@@ -91,23 +91,23 @@ enum Purpose {
     Rest(SendId),
 }
 
-/// All of them.
+/// All bundles on their way to layers.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     links: BTreeMap<LinkId, VecDeque<Waiting>>,
-    /// Links whose layer takes no more now.
+    /// Links whose layer takes nothing now.
     closed: BTreeSet<LinkId>,
     streaming: BTreeMap<SendId, Streaming>,
-    /// Sends whose layer was told that the rest cannot be had, and whether that is for good.
+    /// Sends that failed because their bytes could not be read, and whether the bytes are lost for good.
     broken: BTreeMap<SendId, bool>,
     /// Reads under way in the store; an entry lasts until the store answers.
     loads: BTreeMap<u64, Purpose>,
     next_load: u64,
 }
 
-/// How much of a rope to give first: all of a short one; else as much as lets the windows that follow
-/// end where the blocks on disk end.
+/// Number of bytes to give first.
 fn first_bytes(rope: &Payload) -> u64 {
+    // Of a long rope, as many that the following windows end where blocks on disk end: then no block is read twice.
     if rope.len() <= WINDOW || !rope.is_stored() {
         return rope.len();
     }
@@ -122,7 +122,7 @@ fn first_bytes(rope: &Payload) -> u64 {
     at.clamp(1, rope.len())
 }
 
-/// A node without a disk has none.
+/// A node without a disk has no bundles here.
 impl Empty for Outgoing {
     type From = u64;
     const EMPTY: &'static Self = &Outgoing::new(0);
@@ -132,7 +132,7 @@ impl Empty for Outgoing {
 }
 
 impl Outgoing {
-    /// Numbers of its loads begin here: they keep apart from others'.
+    /// Loads get numbers from `first_load` on, apart from those of `Reads`.
     pub const fn new(first_load: u64) -> Self {
         Outgoing {
             links: BTreeMap::new(),
@@ -143,11 +143,10 @@ impl Outgoing {
             next_load: first_load,
         }
     }
-    /// Whether bundles of this link wait here: the next one goes behind them.
+    /// Whether bundles of this link wait here; further ones must queue behind them.
     pub fn waits(&self, link: LinkId) -> bool {
         self.links.contains_key(&link)
     }
-    /// Whether a load is one of ours.
     #[cfg(test)]
     fn owns(&self, load: u64) -> bool {
         self.loads.contains_key(&load)
@@ -161,6 +160,7 @@ impl Outgoing {
         (reliable, leaving): (bool, Leaving),
         out: &mut Vec<Do>,
     ) {
+        // Without a queue, a bundle in memory cannot overtake another.
         if !self.waits(link) && !rope.is_stored() {
             let input = Input::Send { link, id, total: rope.len(), part: rope, reliable, leaving };
             return out.push(Do::Layer(link, input));
@@ -168,12 +168,13 @@ impl Outgoing {
         let first = (!rope.is_stored()).then(|| rope.clone());
         let queue = self.links.entry(link).or_default();
         queue.push_back(Waiting { id, rope, reliable, leaving, first, load: None });
+        // The agent keeps the next ones, where routing can still choose another link for them.
         if queue.len() == BACKLOG {
             out.push(Do::Ready { link, ready: false });
         }
         self.hand_over(link, out);
     }
-    /// A layer takes more for a link, or no more for now.
+    /// Notes whether a layer takes more for a link.
     pub fn on_ready(&mut self, link: LinkId, ready: bool, out: &mut Vec<Do>) {
         if ready {
             self.closed.remove(&link);
@@ -184,12 +185,13 @@ impl Outgoing {
         let backlog = self.links.get(&link).map_or(0, VecDeque::len);
         out.push(Do::Ready { link, ready: ready && backlog < BACKLOG });
     }
-    /// Reads the first bytes of the next few.
+    /// Reads the first bytes of the next few bundles.
     fn read_ahead(&mut self, link: LinkId, out: &mut Vec<Do>) {
         let Some(queue) = self.links.get_mut(&link) else { return };
         let mut ahead = 0;
         for waiting in queue.iter_mut().take(AHEAD) {
             let payload = waiting.rope.slice(0, first_bytes(&waiting.rope));
+            // The first is always read, however long: without it the link would stand still.
             if ahead > 0 && ahead + payload.len() > AHEAD_BYTES {
                 return;
             }
@@ -203,11 +205,12 @@ impl Outgoing {
             self.next_load += 1;
         }
     }
-    /// Gives the layer what is ready, in order.
+    /// Gives the layer the bundles whose first bytes are in memory, in order.
     fn hand_over(&mut self, link: LinkId, out: &mut Vec<Do>) {
         let open = !self.closed.contains(&link);
         let Some(queue) = self.links.get_mut(&link) else { return };
         let before = queue.len();
+        // Only the front may leave: a bundle whose bytes came early waits, which keeps the order of the link.
         while open && queue.front().is_some_and(|waiting| waiting.first.is_some()) {
             let Some(Waiting { id, rope, reliable, leaving, first: Some(part), .. }) = queue.pop_front() else { break };
             let total = rope.len();
@@ -225,14 +228,16 @@ impl Outgoing {
         self.read_ahead(link, out);
     }
 
-    /// A layer asks for more of a bundle.
+    /// Gives the layer another range of a bundle.
     pub fn want(&mut self, id: SendId, from: u64, len: u64, out: &mut Vec<Do>) {
         let Some(streaming) = self.streaming.get_mut(&id) else { return };
         let payload = streaming.rope.slice(from, len);
+        // A range in memory may be given at once only if no earlier range is still being read.
         if !payload.is_stored() && streaming.wants.is_empty() {
             let link = streaming.link;
             return out.push(Do::Layer(link, Input::SendMore { link, id, from, part: payload }));
         }
+        // The rescue already reads everything from `asked` on: the store may have forgotten the bundle by now.
         if let Some(load) = streaming.rest.filter(|_| from >= streaming.asked) {
             return streaming.wants.push_back(Wanted { from, len, load, part: None });
         }
@@ -243,7 +248,7 @@ impl Outgoing {
         self.loads.insert(load, Purpose::More(id));
         out.push(Do::Load { load, payload });
     }
-    /// The store answered one of our loads.
+    /// Takes the store's answer to a load.
     pub fn loaded(&mut self, load: u64, result: Result<Payload, Refusal>, out: &mut Vec<Do>) {
         match self.loads.remove(&load) {
             Some(Purpose::First(link)) => self.first_loaded(link, load, result, out),
@@ -278,16 +283,20 @@ impl Outgoing {
     }
     fn broke(&mut self, id: SendId, reason: Refusal, out: &mut Vec<Do>) {
         let Some(Streaming { link, .. }) = self.streaming.remove(&id) else { return };
+        // The layer ends the transfer on its own terms; `ended` then distinguishes this failure from a refusal by
+        // the peer.
         self.broken.insert(id, is_for_good(reason));
         out.push(Do::Layer(link, Input::SendBroken { link, id }));
     }
 
-    /// The store is about to forget a bundle that its layer goes on with (it has no word to stop): all
-    /// it has not asked for is read, as the load to ask the store for now. Not where that is much: a
-    /// range that cannot be read ends the session, which costs less then.
+    /// Reads all that a layer has not asked for of a bundle that the store is about to forget; returns the load to
+    /// request.
     pub fn rescue(&mut self, id: SendId) -> Option<(u64, Payload)> {
+        // Only layers that cannot stop a transfer need this. A long rest is not read: a range that cannot be read
+        // ends the session, which costs less than the memory.
         let streaming = self.streaming.get_mut(&id).filter(|streaming| streaming.rest.is_none())?;
         let rest = streaming.rope.slice(streaming.asked, u64::MAX);
+        // Nothing to rescue, or too much for memory.
         if !rest.is_stored() || rest.len() > RESCUE_MAX {
             return None;
         }
@@ -311,26 +320,27 @@ impl Outgoing {
                 streaming.give(id, out);
             }
             Err(reason) if streaming.wants.iter().any(|want| want.load == load) => self.broke(id, reason, out),
-            // The next range it asks for cannot be read, and that ends it.
+            // The failure ends the transfer only if the layer asks for that range.
             Err(_) => streaming.rest = None,
         }
     }
 
-    /// The layer said `Sent` or `SendFailed`. When the send failed because its bytes could not be
-    /// read: whether they are lost for good.
+    /// Ends a send after the layer's `Sent` or `SendFailed`. If its bytes could not be read, returns whether they
+    /// are lost for good.
     pub fn ended(&mut self, id: SendId) -> Option<bool> {
         self.streaming.remove(&id);
         self.broken.remove(&id)
     }
-    /// Forgets a bundle its layer does not have yet; whether it was here.
+    /// Forgets a bundle that its layer does not have yet; returns whether it was here.
     pub fn cancel(&mut self, link: LinkId, id: SendId, out: &mut Vec<Do>) -> bool {
         let Some(queue) = self.links.get_mut(&link) else { return false };
         let Some(at) = queue.iter().position(|waiting| waiting.id == id) else { return false };
+        // A load under way is not cancelled; `first_loaded` finds no bundle for it and drops the bytes.
         queue.remove(at);
         self.hand_over(link, out);
         true
     }
-    /// A link is down or gone: what its layer does not have yet fails.
+    /// Fails all bundles of a link that is down or gone, unless its layer has them.
     pub fn down(&mut self, link: LinkId, out: &mut Vec<Do>) {
         self.closed.remove(&link);
         let all = self.links.remove(&link).into_iter().flatten();
@@ -352,7 +362,7 @@ mod tests {
         rope.push_bytes(farlink_base::Bytes::from_static(b"tail"));
         rope
     }
-    /// What stands for the bytes of a rope once they are in memory.
+    /// Bytes that stand for a rope once it is in memory.
     fn bytes(rope: &Payload) -> Payload {
         Payload::fill(1, rope.len())
     }
@@ -369,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_memory_goes_at_once_and_nothing_overtakes() {
+    fn memory_bundle_leaves_in_order() {
         let (mut outgoing, mut out) = (Outgoing::new(1), Vec::new());
         outgoing.send(LINK, (SendId(1), Payload::fill(1, 10)), PLAIN, &mut out);
         assert_eq!(sends(&out), [(1, 10, 10)]);
@@ -386,10 +396,11 @@ mod tests {
     }
 
     #[test]
-    fn a_long_bundle_is_read_as_its_layer_asks_in_blocks_of_the_disk() {
+    fn long_bundle_read_by_disk_blocks() {
         let (mut outgoing, mut out) = (Outgoing::new(1), Vec::new());
         let rope = stored(Extent::SPILL | 1, 3 * WINDOW - 1000, 5 * WINDOW);
         outgoing.send(LINK, (SendId(1), rope.clone()), PLAIN, &mut out);
+        // The head and the rest of the first window on disk, so that later reads begin at windows.
         assert_eq!(loads(&out), [(1, 4 + 1000)]);
         out.clear();
         outgoing.loaded(1, Ok(Payload::fill(1, 1004)), &mut out);
@@ -416,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_layer_goes_on_with_is_read_before_the_store_forgets_it() {
+    fn rescue_reads_before_store_forgets() {
         let (mut outgoing, mut out) = (Outgoing::new(1), Vec::new());
         let begin = |outgoing: &mut Outgoing, id, len| {
             let mut out = Vec::new();
@@ -427,6 +438,7 @@ mod tests {
         };
         let first = begin(&mut outgoing, 1, 5 * WINDOW);
         outgoing.want(SendId(1), first, WINDOW, &mut out);
+        // This range is read apart; the rescue covers everything behind it.
         let asked = loads(&out)[0].0;
         let (load, rest) = outgoing.rescue(SendId(1)).unwrap();
         assert_eq!(rest.len(), 4 + 5 * WINDOW + 4 - first - WINDOW);
@@ -444,10 +456,10 @@ mod tests {
         };
         let windows: Vec<(u64, u64)> = out.iter().map(given).collect();
         assert_eq!(windows, [0, 1, 2].map(|n| (first + n * WINDOW, WINDOW)));
-        // Too much, all in memory, or over: nothing is read.
+        // Too long, in memory, or ended already: nothing is read.
         begin(&mut outgoing, 2, RESCUE_MAX + 3 * WINDOW);
         assert!(outgoing.rescue(SendId(2)).is_none() && outgoing.rescue(SendId(9)).is_none());
-        // What cannot be read ends the transfer when it is needed.
+        // A failed rescue ends the transfer when the layer asks for the bytes.
         let first = begin(&mut outgoing, 3, 5 * WINDOW);
         let (load, _) = outgoing.rescue(SendId(3)).unwrap();
         out.clear();
@@ -457,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_layer_does_not_take_stays_on_disk_and_the_agent_keeps_the_rest() {
+    fn full_layer_leaves_backlog_on_disk() {
         let (mut outgoing, mut out) = (Outgoing::new(1), Vec::new());
         let told = |out: &[Do]| -> Vec<bool> {
             out.iter().filter_map(|what| if let Do::Ready { ready, .. } = what { Some(*ready) } else { None }).collect()
@@ -480,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_read_fails_the_bundle_and_says_whether_for_good() {
+    fn failed_read_reports_permanence() {
         for (reason, for_good) in [(Refusal::StoreFailed, false), (Refusal::Damaged, true), (Refusal::Unknown, true)] {
             let (mut outgoing, mut out) = (Outgoing::new(1), Vec::new());
             outgoing.send(LINK, (SendId(1), stored(5, 0, 100)), PLAIN, &mut out);
@@ -489,7 +501,7 @@ mod tests {
             outgoing.loaded(1, Err(reason), &mut out);
             assert!(matches!(out[0], Do::Unreadable { id: SendId(1), for_good: f } if f == for_good));
             assert_eq!(sends(&out), [(2, 20, 20)], "the next goes on");
-            // In the middle, the layer ends it.
+            // After the first part, the layer ends the transfer.
             out.clear();
             outgoing.send(LINK, (SendId(3), stored(5, 0, 3 * WINDOW)), PLAIN, &mut out);
             outgoing.loaded(2, Ok(Payload::fill(1, 4 + WINDOW)), &mut out);
@@ -502,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn one_taken_back_lets_those_behind_it_go() {
+    fn cancelled_bundle_unblocks_followers() {
         let (mut outgoing, mut out) = (Outgoing::new(1), Vec::new());
         outgoing.send(LINK, (SendId(1), stored(5, 0, 100)), PLAIN, &mut out);
         outgoing.send(LINK, (SendId(2), Payload::fill(1, 20)), PLAIN, &mut out);
@@ -511,7 +523,7 @@ mod tests {
         assert_eq!(sends(&out), [(2, 20, 20)]);
         outgoing.loaded(1, Ok(Payload::fill(1, 108)), &mut out);
         assert!(out.len() == 1 && !outgoing.owns(1) && !outgoing.waits(LINK));
-        // What the layer has, the layer must be asked for.
+        // A bundle that its layer already has cannot be cancelled here.
         outgoing.send(LINK, (SendId(3), stored(5, 0, 3 * WINDOW)), PLAIN, &mut out);
         outgoing.loaded(2, Ok(Payload::fill(1, 4 + WINDOW)), &mut out);
         assert!(!outgoing.cancel(LINK, SendId(3), &mut out) && outgoing.ended(SendId(3)).is_none());
@@ -519,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn few_are_read_ahead_and_a_link_that_goes_down_gives_all_back() {
+    fn link_down_returns_bounded_read_ahead() {
         let (mut outgoing, mut out) = (Outgoing::new(1), Vec::new());
         for id in 0..20 {
             outgoing.send(LINK, (SendId(id), stored(id, 0, 100)), PLAIN, &mut out);
@@ -533,7 +545,7 @@ mod tests {
         let failed = |what: &&Do| matches!(what, Do::Failed { .. });
         assert_eq!(out.iter().filter(failed).count(), 19);
         out.clear();
-        // What the store was asked for is answered late, and is nobody's.
+        // Loads that were under way are answered late, and belong to no bundle.
         (2..=AHEAD as u64 + 1).for_each(|load| outgoing.loaded(load, Ok(Payload::fill(1, 108)), &mut out));
         assert!(out.is_empty() && outgoing.loads.is_empty());
     }

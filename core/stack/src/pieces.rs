@@ -1,8 +1,8 @@
-//! A bundle that is kept in pieces while it arrives, because its peer counts what is acknowledged as held here should
-//! the transfer break (RFC 9174 3.3, RFC 7242 4.1). Each piece is a fragment of its own (RFC 9171 5.8), made of bytes that
-//! passed, once those are on disk. The last stretch is none: with it the whole is here.
+//! A bundle that is kept in pieces while it arrives, because its peer counts acknowledged bytes as held here if the
+//! transfer breaks (RFC 9174 3.3, RFC 7242 4.1). Each piece is a fragment of its own (RFC 9171 5.8), made of bytes
+//! that passed, once those are on disk. The last stretch gives no piece: with it the whole bundle is here.
 //!
-//! It says where pieces end, and makes them; what becomes of them is the agent's business.
+//! The module decides where pieces end, and makes them; the agent decides their fate.
 
 use crate::edge::{Opening, Piece};
 use alloc::boxed::Box;
@@ -12,7 +12,7 @@ use core::ops::Range;
 use farlink_base::{BundleMeta, HopState, Payload};
 use farlink_bundle::Encoded;
 
-/// A piece is this part of what came before it at least, so that there are few of a long bundle.
+/// A piece is at least this part of the bytes before it, so that even a long bundle gives few pieces.
 const SHARE: u64 = 16;
 
 /// Makes the fragment with this range of a payload.
@@ -25,12 +25,11 @@ struct Passed {
     piece: Box<dyn Piece>,
 }
 
-/// A piece, as it would have come.
+/// A complete piece, as if it had arrived as a fragment.
 #[derive(Debug)]
 pub(crate) struct Kept {
-    /// Which bytes of the encoded bundle are promised with it: those before were with others.
+    /// Bytes of the encoded bundle that are promised with it; those before belong to earlier pieces.
     pub promises: Range<u64>,
-    /// The fragment.
     pub encoded: Encoded,
 }
 
@@ -45,14 +44,14 @@ pub(crate) struct Pieces {
     passed: u64,
     /// The piece that is passing.
     passing: Option<Passed>,
-    /// Those that passed.
+    /// Pieces whose bytes all passed.
     ready: VecDeque<Passed>,
-    /// Where pieces end whose bytes did not all leave for the disk, as offsets in the bundle.
+    /// Ends of the pieces whose bytes have not all left for the disk, as offsets in the bundle.
     ends: VecDeque<u64>,
 }
 
 impl Pieces {
-    /// Of a bundle whose head has come; `None`: it must come whole, or is too short.
+    /// Starts keeping pieces of a bundle whose head has come; `None`: it must come whole, or is too short.
     pub fn of(opening: &Opening, least: u64) -> Option<Pieces> {
         let Opening { meta, hop, payload_at, .. } = opening;
         let (meta, hop, payload_at) = (meta.clone(), hop.clone(), (*payload_at)?);
@@ -60,9 +59,10 @@ impl Pieces {
         let cuttable = meta.may_fragment() && meta.payload.len() > least;
         cuttable.then_some(Pieces { meta, hop, payload_at, least, passed: 0, passing: None, ready, ends })
     }
-    /// The next piece begins at this byte of the payload, unless what is left is the last stretch.
+    /// Begins the next piece at this byte of the payload, unless only the last stretch is left.
     fn begin(&mut self, start: u64, cut: Cut<'_>) {
         let end = start.saturating_add(self.least.max(start / SHARE).max(1));
+        // The last stretch needs no piece: the whole bundle is here by then.
         if end >= self.meta.payload.len() {
             return;
         }
@@ -71,7 +71,7 @@ impl Pieces {
             self.ends.push_back(self.payload_at + end);
         }
     }
-    /// The next bytes of the bundle.
+    /// Takes the next bytes of the bundle.
     pub fn pass(&mut self, part: &Payload, cut: Cut<'_>) {
         if part.is_empty() {
             return;
@@ -95,19 +95,20 @@ impl Pieces {
             self.begin(last, cut);
         }
     }
-    /// How many bytes, of those from this offset in the bundle on, belong to the same piece; `None`: all there are.
+    /// Number of bytes from this offset in the bundle on that belong to the same piece; `None`: all.
     pub fn until_end(&self, offset: u64) -> Option<u64> {
         self.ends.front().map(|end| end.saturating_sub(offset))
     }
-    /// Everything up to this offset left for the disk; whether a piece ends there.
+    /// Notes that all bytes up to this offset left for the disk; returns whether a piece ends there.
     pub fn left(&mut self, offset: u64) -> bool {
         self.ends.pop_front_if(|end| *end <= offset).is_some()
     }
-    /// The pieces that are complete, where the bundle is this rope so far.
+    /// Returns the pieces that are complete, where the bundle is this rope so far.
     pub fn complete(&mut self, rope: &Payload) -> Vec<Kept> {
         let (at, mut out) = (self.payload_at, Vec::new());
         while let Some(Passed { range, piece }) = self.ready.pop_front_if(|ready| at + ready.range.end <= rope.len()) {
             let payload = rope.slice(at + range.start, range.end - range.start);
+            // The first piece also promises the bytes before the payload, which the fragment's own head stands for.
             let first = if range.start == 0 { 0 } else { at + range.start };
             out.push(Kept { promises: first..at + range.end, encoded: piece.finish(payload) });
         }

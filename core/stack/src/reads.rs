@@ -1,9 +1,9 @@
-//! Payloads on disk that are wanted in memory, whole: those of deliveries, and of pieces that are to
-//! be sent. They are read in steps, so that sends need not wait for them. A long piece is not kept:
-//! its bytes pass for its CRC, and it is read again as it leaves.
+//! Payloads on disk that are wanted in memory, whole: those of deliveries, and of pieces that are to be sent. They
+//! are read in steps, so that sends need not wait for them. A long piece is not kept: its bytes pass for its CRC,
+//! and it is read again as it leaves.
 //!
-//! Bytes read and not handed on are bounded: what would not fit waits for its turn; what is longer
-//! than the bound is read alone.
+//! Bytes read and not yet handed on are bounded: a payload beyond the bound waits for its turn, and one longer than
+//! the bound is read alone.
 
 use crate::edge::Piece;
 use alloc::boxed::Box;
@@ -16,12 +16,12 @@ use farlink_base::{BundleMeta, Empty, HopState, Instant, LinkId, Payload, Refusa
 use farlink_bpa::Reading;
 use farlink_bpa::app::{AppOutput, DeliveryId};
 
-/// Bytes read at once for one of them.
+/// Bytes of one payload that are read at once.
 const STEP: u64 = 4 << 20;
-/// Deliveries up to this long are handed on whole however little may be read at once, unless applications left as much
+/// Longest delivery that is handed on whole even if less may be read at once, unless applications left as much
 /// unanswered.
 const WHOLE: u64 = 16 << 20;
-/// Those up to this long always are: a disk would be asked too often.
+/// Longest delivery that is always handed on whole: for shorter ones, asking the disk again would cost more.
 const LITTLE: u64 = 64 << 10;
 
 /// A transmission, as the agent decided it.
@@ -32,14 +32,14 @@ pub(crate) struct Departure {
     pub bundle: Arc<BundleMeta>,
     pub hop: Box<HopState>,
     pub cut: Option<Range<u64>>,
-    /// Encoded length of what leaves.
+    /// Encoded length of the bundle or fragment.
     pub size: u64,
     pub reliable: bool,
-    /// The moment of which the age in `hop` is, and the end of its lifetime.
+    /// The time to which the age in `hop` refers, and the end of the lifetime.
     pub lives: [Instant; 2],
 }
 impl Departure {
-    /// What of the payload leaves.
+    /// The part of the payload that leaves.
     pub fn payload(&self) -> Payload {
         match &self.cut {
             Some(range) => self.bundle.payload.slice(range.start, range.end - range.start),
@@ -48,7 +48,7 @@ impl Departure {
     }
 }
 
-/// What waits for its payload.
+/// The reason why a payload is read.
 #[derive(Debug)]
 pub(crate) enum Waiting {
     Departure(Departure),
@@ -60,7 +60,7 @@ pub(crate) enum Waiting {
     Piece(Departure, Box<dyn Piece>),
 }
 impl Waiting {
-    /// What for, to tell the agent that it cannot be read.
+    /// The bundle to name to the agent when its payload cannot be read.
     pub fn reading(&self) -> Option<Reading> {
         match self {
             Waiting::Departure(departure) | Waiting::Piece(departure, _) => Some(Reading::Send(departure.id)),
@@ -70,7 +70,7 @@ impl Waiting {
             Waiting::Delivery(..) => None,
         }
     }
-    /// The transmission it is, where it is one over this link.
+    /// Number of the transmission, if this is one over the link.
     fn send_over(&self, link: LinkId) -> Option<SendId> {
         match self {
             Waiting::Departure(departure) | Waiting::Piece(departure, _) => {
@@ -88,7 +88,7 @@ impl Waiting {
 struct Job {
     waiting: Waiting,
     rope: Payload,
-    /// What was asked for of it, and what of that is to be handed on.
+    /// Bytes asked for so far, and those to be handed on.
     asked: u64,
     read: Payload,
 }
@@ -105,19 +105,18 @@ impl Job {
 /// A load to ask the store for.
 pub(crate) type Load = (u64, Payload);
 
-/// Everything being read.
+/// All payloads that are being read.
 #[derive(Debug)]
 pub(crate) struct Reads {
-    /// By load.
     jobs: BTreeMap<u64, Job>,
     queue: VecDeque<Job>,
-    /// What `jobs` take, and the bound.
+    /// Bytes under way in `jobs`, and their bound.
     bytes: u64,
     bytes_max: u64,
     last: u64,
 }
 
-/// A node without a disk has none.
+/// A node without a disk reads nothing.
 impl Empty for Reads {
     type From = u64;
     const EMPTY: &'static Self = &Reads::new(0);
@@ -130,26 +129,28 @@ impl Reads {
     pub const fn new(bytes_max: u64) -> Reads {
         Reads { jobs: BTreeMap::new(), queue: VecDeque::new(), bytes: 0, bytes_max, last: 0 }
     }
-    /// Whether a payload is longer than all that may be read at once, and than any reader takes at once.
+    /// Whether a payload is too long to be read whole.
     pub fn exceeds(&self, payload: &Payload) -> bool {
         payload.len() > self.bytes_max.max(WHOLE)
     }
-    /// Whether a payload stays on disk until its application reads it: it is long, or comes on top of as much that
-    /// applications did not answer (`unanswered`, with its own bytes). Each may have one bundle then, but not in memory.
+    /// Whether a payload stays on disk until its application reads it; `unanswered` counts delivered bytes without
+    /// answer, its own included.
     pub fn stays(&self, payload: &Payload, unanswered: u64) -> bool {
+        // An application that does not answer may still have one bundle at a time, but not in memory.
         self.exceeds(payload) || (payload.len() > LITTLE && unanswered > self.bytes_max.max(STEP))
     }
-    /// Room that a busy time needed is given back.
+    /// Gives back the room of a busy time.
     pub fn rest(&mut self) {
         self.queue.shrink_to_fit();
     }
-    /// Reads a payload for what waits for it.
+    /// Reads a payload for a delivery or a transmission.
     pub fn begin(&mut self, waiting: Waiting, rope: Payload, out: &mut Vec<Load>) {
         self.queue.push_back(Job { waiting, rope, asked: 0, read: Payload::new() });
         self.start(out);
     }
     fn start(&mut self, out: &mut Vec<Load>) {
         while let Some(job) = self.queue.pop_front() {
+            // A job longer than the bound would never fit; it runs when nothing else does.
             if !self.jobs.is_empty() && self.bytes.saturating_add(job.cost()) > self.bytes_max {
                 return self.queue.push_front(job);
             }
@@ -158,13 +159,15 @@ impl Reads {
         }
     }
     fn ask(&mut self, mut job: Job, out: &mut Vec<Load>) {
+        // One step is under way for each job, so that a long read leaves the disk to others in between.
         let part = job.rope.slice(job.asked, STEP);
         job.asked += part.len();
         self.last += 1;
         self.jobs.insert(self.last, job);
         out.push((self.last, part));
     }
-    /// A load is done, or not: what waited for it, when that was the last.
+    /// Takes the result of a load; returns the waiting delivery or transmission with its payload after the last
+    /// load.
     pub fn loaded(
         &mut self,
         load: u64,
@@ -187,28 +190,30 @@ impl Reads {
             self.ask(job, out);
             return None;
         }
+        // A failed read frees its room, too, or the queue would stand still.
         self.bytes -= job.cost();
         self.start(out);
         let read = if matches!(job.waiting, Waiting::Piece(..)) { job.rope } else { job.read };
         Some((job.waiting, error.map_or(Ok(read), Err)))
     }
-    /// Forgets what was to leave over a link; which transmissions that were.
+    /// Forgets transmissions over a link and returns their numbers.
     pub fn down(&mut self, link: LinkId, out: &mut Vec<Load>) -> Vec<SendId> {
         let jobs = self.jobs.values().chain(&self.queue);
         let sends: Vec<SendId> = jobs.filter_map(|job| job.waiting.send_over(link)).collect();
-        // Those that wait go first: no place that comes free is for them.
+        // Waiting jobs go first: else one of them would start in a place that becomes free, only to be cancelled.
         for id in sends.iter().rev() {
             self.cancel(*id, out);
         }
         sends
     }
-    /// Forgets a transmission that was cancelled; whether it was here.
+    /// Forgets a cancelled transmission; returns whether it was here.
     pub fn cancel(&mut self, id: SendId, out: &mut Vec<Load>) -> bool {
         if let Some(at) = self.queue.iter().position(|job| job.waiting.is_send(id)) {
             self.queue.remove(at);
             return true;
         }
         let load = self.jobs.iter().find(|(_, job)| job.waiting.is_send(id)).map(|(load, _)| *load);
+        // The store still answers the load; without a job the answer is ignored.
         let Some(job) = load.and_then(|load| self.jobs.remove(&load)) else { return false };
         self.bytes -= job.cost();
         self.start(out);
@@ -240,7 +245,7 @@ mod tests {
         };
         Waiting::Delivery(AppOutput::Deliver { registration: RegistrationId(1), delivery: DeliveryId(n), bundle }, None)
     }
-    /// Answers loads until none is asked for; what came of them, and the most bytes under way.
+    /// Answers loads until none is asked for; returns the reads completed, and the most bytes under way.
     fn drain(reads: &mut Reads, mut loads: Vec<Load>) -> (Vec<(Reading, u64)>, u64) {
         let (mut done, mut most) = (Vec::new(), reads.bytes);
         while let Some((load, part)) = loads.pop() {
@@ -254,21 +259,23 @@ mod tests {
     }
 
     #[test]
-    fn what_exceeds_the_bound_waits_and_what_is_longer_is_read_alone() {
+    fn oversize_read_runs_alone() {
         let (mut reads, mut loads) = (Reads::new(3 * STEP), Vec::new());
         for (n, len) in [(1, STEP), (2, 2 * STEP), (3, 5 * STEP + 1), (4, 10)] {
             reads.begin(delivery(n), stored(len), &mut loads);
         }
+        // The first two fill the bound.
         assert_eq!((loads.len(), reads.bytes), (2, 3 * STEP));
         let (mut done, most) = drain(&mut reads, loads);
         done.sort();
         let want = |n, len| (Reading::Delivery(DeliveryId(n)), len);
         assert_eq!(done, [want(1, STEP), want(2, 2 * STEP), want(3, 5 * STEP + 1), want(4, 10)]);
+        // The longest read exceeded the bound, alone.
         assert_eq!((most, reads.bytes), (5 * STEP + 1, 0));
     }
 
     #[test]
-    fn a_delivery_stays_on_disk_where_applications_left_enough_unanswered() {
+    fn unanswered_deliveries_keep_next_on_disk() {
         let reads = Reads::new(2 * WHOLE);
         let full = 2 * WHOLE + 1;
         assert!(!reads.stays(&stored(WHOLE), full - 1) && reads.stays(&stored(WHOLE), full));
@@ -295,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn cancelled_transmission_that_waits_is_never_read() {
+    fn waiting_cancelled_transmission_never_read() {
         let (mut reads, mut loads) = (Reads::new(STEP), Vec::new());
         (1..=3).for_each(|n| reads.begin(departure(n), stored(STEP), &mut loads));
         assert_eq!(loads.len(), 1, "the others wait");
@@ -305,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_read_makes_room_for_the_next() {
+    fn failed_read_frees_its_room() {
         let (mut reads, mut loads) = (Reads::new(0), Vec::new());
         reads.begin(delivery(1), stored(2 * STEP), &mut loads);
         reads.begin(delivery(2), stored(10), &mut loads);

@@ -1,4 +1,4 @@
-//! Compressed reports between the agent's words and those of version 7 (CCSDS 734.6-O-1).
+//! Translation of compressed reports between the agent and version 7 (CCSDS 734.6-O-1).
 
 use alloc::vec::Vec;
 use farlink_base::{BundleMeta, EndpointId, Payload, ReportTerms, Transfer};
@@ -9,7 +9,7 @@ use farlink_bundle::v7::custody::{self, Counter, NumberRun, ReportingBlock, Sequ
 /// Compressed reporting at one node.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CompressedConfig {
-    /// What the agent does about it.
+    /// Behaviour of the agent: which events it reports, and to whom.
     pub settings: CompressedSettings,
     /// Type of the block.
     pub block: u64,
@@ -17,7 +17,7 @@ pub struct CompressedConfig {
     pub record: u64,
 }
 impl CompressedConfig {
-    /// Reports on these terms, to nobody.
+    /// Reporting settings from these terms, without recipients.
     pub fn of(terms: &ReportTerms) -> Self {
         CompressedConfig { settings: CompressedSettings::of(terms), block: terms.block, record: terms.record }
     }
@@ -29,7 +29,7 @@ impl Default for CompressedConfig {
     }
 }
 
-/// What blocks and records are called, where a node does something about them: 0 is what it does nothing about.
+/// Type numbers of blocks and records that the node processes; 0 stands for kinds that it ignores.
 pub(crate) fn codes(custody: Option<CustodyCodes>, compressed: Option<&CompressedConfig>) -> Option<CustodyCodes> {
     if custody.is_none() && compressed.is_none() {
         return None;
@@ -45,7 +45,7 @@ pub(crate) fn block((number, asks): (u64, u64), codes: &CustodyCodes) -> (u64, R
     (codes.reporting_block, block)
 }
 
-/// What a bundle asks to be told.
+/// The reports that a bundle's block asks for.
 pub(crate) fn asked(bundle: &BundleMeta, codes: &CustodyCodes) -> Option<Asked> {
     if codes.reporting_block == 0 {
         return None;
@@ -90,7 +90,7 @@ mod tests {
     use farlink_bundle::v7;
 
     #[test]
-    fn what_is_told_reads_back_as_the_standard_says() {
+    fn compressed_report_matches_standard() {
         let codes = codes(None, Some(&CompressedConfig::default())).unwrap();
         let (me, to, other) = (EndpointId::ipn(3, 0), EndpointId::ipn(1, 0), EndpointId::ipn(1, 7));
         let item = |fate, sequence, source: &EndpointId| {
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_node_does_nothing_about_means_nothing() {
+    fn unconfigured_codes_are_ignored() {
         assert_eq!(codes(None, None), None);
         let custody = codes(Some(CustodyCodes::default()), None).unwrap();
         assert_eq!((custody.transfer_block, custody.reporting_block, custody.reporting_record), (13, 0, 0));

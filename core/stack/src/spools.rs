@@ -1,7 +1,7 @@
-//! Payloads of applications that go to disk as they come, because they are longer than memory is for. The bundle is
-//! made of what lies there once its request is whole; its payload block goes without CRC, as no byte is read again.
+//! Payloads of applications that go to disk as they come, because they are too long for memory. The bundle is made
+//! of the stored bytes once its request is complete; its payload block goes without CRC, as no byte is read again.
 //!
-//! They are numbered among the spills of [`crate::arrivals`], which owns them and says what they want done.
+//! Spools are numbered among the spills of [`crate::arrivals`], which owns them and performs their actions.
 
 use crate::arrivals::{Bounds, Do};
 use alloc::boxed::Box;
@@ -19,7 +19,7 @@ struct Spool {
     rope: Payload,
     /// Bytes that follow, on their way there.
     flying: u64,
-    /// What follows and is in memory.
+    /// Bytes in memory that follow those on disk.
     rest: Payload,
     /// The request, once it is whole.
     request: Option<Box<SendRequest>>,
@@ -33,10 +33,10 @@ impl Spool {
     }
 }
 
-/// All of them.
+/// All payloads that applications are spooling.
 #[derive(Default, Debug)]
 pub(crate) struct Spools {
-    /// `None`: given up, and the application told; what still comes is thrown away.
+    /// `None`: refused, and the application informed; further parts are dropped.
     open: BTreeMap<RequestId, Option<Spool>>,
     of_spill: BTreeMap<u64, RequestId>,
     /// Requests that are with the agent.
@@ -48,12 +48,10 @@ impl Spools {
     pub const fn new() -> Spools {
         Spools { open: BTreeMap::new(), of_spill: BTreeMap::new(), undecided: BTreeMap::new(), memory: 0 }
     }
-    /// Bytes in memory.
     pub fn memory(&self) -> u64 {
         self.memory
     }
-    /// Takes the next bytes of a payload; `number` is that of its spill, if it is its first. They have a share of
-    /// memory of their own, which the driver keeps: a part is taken as long as those before it kept the bound.
+    /// Takes the next bytes of a payload; `number` makes the number of its spill, if it is its first.
     pub fn part(
         &mut self,
         (request, source): (RequestId, NodeId),
@@ -62,6 +60,8 @@ impl Spools {
         number: impl FnOnce() -> u64,
         out: &mut Vec<Do>,
     ) {
+        // The driver keeps a share of memory for these bytes: a part is taken as long as those before it kept the
+        // bound.
         let of_spill = &mut self.of_spill;
         let spool = self.open.entry(request).or_insert_with(|| {
             let (spill, quota) = (number(), source.0);
@@ -73,6 +73,7 @@ impl Spools {
         if spool.len().saturating_add(part.len()) > bounds.bundle {
             return self.give_up(request, Refusal::TooLarge, out);
         }
+        // The part that crosses the bound is taken: the driver has its bytes in memory anyway.
         if self.memory > bounds.memory {
             return self.give_up(request, Refusal::NoResources, out);
         }
@@ -85,7 +86,8 @@ impl Spools {
             out.push(Do::Spill { spill: spool.spill, quota: spool.quota, data });
         }
     }
-    /// The request is whole; what it has of the payload is the end of it. Given back where none of it was spooled.
+    /// Completes a request, whose own payload is the end of the spooled one. Returns the request if nothing was
+    /// spooled for it.
     pub fn send(&mut self, request: RequestId, wanted: SendRequest, out: &mut Vec<Do>) -> Option<SendRequest> {
         match self.open.get_mut(&request) {
             None => return Some(wanted),
@@ -101,24 +103,24 @@ impl Spools {
         }
         None
     }
-    /// The request does not come.
+    /// Cancels a request.
     pub fn abandon(&mut self, request: RequestId, out: &mut Vec<Do>) {
         if let Some(Some(spool)) = self.open.remove(&request) {
             self.forget(&spool);
             out.push(Do::DropSpill { spill: spool.spill });
         }
     }
-    /// The agent decided about a request: what it did not keep is dropped.
+    /// Ends a request after the agent's verdict: bytes on disk that it did not keep are dropped.
     pub fn decided(&mut self, request: RequestId, out: &mut Vec<Do>) {
         out.extend(self.undecided.remove(&request).map(|spill| Do::DropSpill { spill }));
     }
-    /// The store answered.
     pub fn spilled(&mut self, spill: u64, result: Result<Payload, Refusal>, out: &mut Vec<Do>) {
         let Some(request) = self.of_spill.get(&spill).copied() else { return };
         let Some(Some(spool)) = self.open.get_mut(&request) else { return };
         match result {
             Err(reason) => self.give_up(request, reason, out),
             Ok(extents) => {
+                // A store that answers with more than was asked for must not make the account negative.
                 let len = extents.len().min(spool.flying);
                 spool.flying -= len;
                 self.memory -= len;
@@ -142,6 +144,7 @@ impl Spools {
         out.push(Do::Send(request, wanted));
     }
     fn forget(&mut self, spool: &Spool) {
+        // Answers of the store to this spill are ignored from now on.
         self.of_spill.remove(&spool.spill);
         self.memory -= spool.memory();
     }
@@ -150,6 +153,7 @@ impl Spools {
         self.forget(&spool);
         out.push(Do::DropSpill { spill: spool.spill });
         out.push(Do::NotSent(request, reason));
+        // The application may still send parts and the request; `None` lets them be dropped.
         if spool.request.is_none() {
             self.open.insert(request, None);
         }

@@ -47,7 +47,7 @@ impl Bench {
         self.spools.part((request, SOURCE), part, &self.bounds, number, &mut self.out);
         self.take_spills();
     }
-    /// What the store was asked for waits here; the rest stays in `out`.
+    /// Takes the requests to the store; other actions stay in `out`.
     fn take_spills(&mut self) {
         for what in core::mem::take(&mut self.out) {
             match what {
@@ -83,7 +83,7 @@ impl Bench {
 }
 
 #[test]
-fn a_payload_goes_to_disk_as_it_comes_and_its_request_when_all_of_it_is_there() {
+fn spooled_payload_completes_its_request() {
     let mut b = bench(8 << 20, 1 << 40);
     let block = b.bounds.block() as usize;
     b.part(ONE, block / 2);
@@ -107,7 +107,7 @@ fn a_payload_goes_to_disk_as_it_comes_and_its_request_when_all_of_it_is_there() 
 }
 
 #[test]
-fn a_request_of_which_nothing_was_spooled_is_given_back() {
+fn unspooled_request_is_returned() {
     let mut b = bench(8 << 20, 1 << 40);
     assert!(b.spools.send(ONE, wanted(b"short"), &mut b.out).is_some_and(|wanted| wanted.payload.len() == 5));
     b.spools.decided(ONE, &mut b.out);
@@ -116,7 +116,7 @@ fn a_request_of_which_nothing_was_spooled_is_given_back() {
 }
 
 #[test]
-fn what_cannot_be_kept_is_refused_once_and_the_rest_thrown_away() {
+fn oversize_spool_refused_once() {
     for case in ["disk", "too long", "memory"] {
         let mut b = bench(8 << 20, if case == "too long" { 3 << 20 } else { 1 << 40 });
         let block = b.bounds.block() as usize;
@@ -151,7 +151,7 @@ fn what_cannot_be_kept_is_refused_once_and_the_rest_thrown_away() {
 }
 
 #[test]
-fn a_disk_that_fails_at_the_end_refuses_the_request_and_leaves_nothing() {
+fn late_disk_failure_refuses_request() {
     let mut b = bench(8 << 20, 1 << 40);
     b.part(ONE, 1 << 20);
     b.send(ONE, b"the end");
@@ -162,7 +162,7 @@ fn a_disk_that_fails_at_the_end_refuses_the_request_and_leaves_nothing() {
 }
 
 #[test]
-fn an_application_that_leaves_takes_its_bytes_along() {
+fn departing_application_frees_its_spools() {
     let mut b = bench(8 << 20, 1 << 40);
     b.part(ONE, 3 << 20);
     b.part(RequestId(2), 1 << 20);

@@ -1,5 +1,5 @@
-//! The stack: a work list joins agent, edge, store and layers. What one machine pushes becomes work
-//! for another or an output; nothing calls anything by recursion.
+//! The stack: a work list joins agent, edge, store and layers. An output of one machine becomes work for another or
+//! an output of the stack; nothing calls anything by recursion.
 
 use crate::arrivals::{self, Arrivals, Bounds};
 use crate::build;
@@ -32,26 +32,26 @@ use farlink_bpa::app::{AppInput, AppOutput, BundleStatus, RegistrationId, Reques
 use farlink_bpa::{Agent, CursorId, OfferToken, Origin, Quota, Reading};
 use farlink_routing::PlanIndex;
 
-/// One step of work; what is rare and large is in a box, so that the many small steps are small.
+/// One step of work. Rare and large contents are boxed, which keeps the frequent steps small.
 #[derive(Debug)]
 pub(crate) enum Work {
     Layer(LayerId, layer::Input),
-    /// What a layer has for a stream by now leaves together.
+    /// Write all that a layer has for a stream by now, together.
     Write(LayerId, StreamId),
     Agent(farlink_bpa::Input),
     Store(store::Input),
-    /// A whole bundle came; the agent or the disk may have known of it before.
+    /// A whole bundle arrived; the agent or the disk may know of it already.
     Whole {
         token: OfferToken,
         link: LinkId,
         rope: Payload,
         known: bool,
-        /// Of its payload, where that was made as it came; else 0.
+        /// Digest of its payload if it was computed on arrival, else 0.
         digest: u64,
     },
-    /// Something is wrong in a whole bundle of which parts are on disk.
+    /// A whole bundle with parts on disk is faulty.
     Damaged(OfferToken, LinkId, Box<(Malformed, Payload)>),
-    /// A piece of what is arriving is on disk.
+    /// A fragment of an arriving bundle is on disk.
     Piece(OfferToken, LinkId, Box<Kept>),
     Send(Departure),
     Deliver(Box<(AppOutput, Payload)>),
@@ -59,43 +59,42 @@ pub(crate) enum Work {
     Open(Box<(AppOutput, Arc<BundleMeta>)>),
     /// A bundle that came inside another.
     Inside(OfferToken, Payload),
-    /// Say something to the driver.
+    /// Push this output to the driver.
     Tell(Box<Output>),
     /// Take a transmission back.
     Cancel(LinkId, layer::SendId),
-    /// The layer goes on with a transmission that was taken back, unless it is over by now.
+    /// Read the rest of a cancelled transmission that its layer finishes, unless it has ended.
     Rescue(layer::SendId),
     /// A link went down.
     Down(LinkId),
     Put(BundleHandle, IndexEntry, Arc<BundleMeta>),
     Recover(BundleHandle, Box<IndexEntry>, Box<(Bytes, Payload, Bytes)>),
     Loaded(u64, Result<Payload, Refusal>),
-    /// Another shard says something.
+    /// Message of another shard.
     Across(LayerId, u8, Box<Across>),
 }
 
-/// Loads of sends as they leave are numbered from here on, other loads below.
+/// First number for loads of sends that are under way; other loads have lower numbers.
 const FIRST_SEND_LOAD: u64 = 1 << 62;
-/// A piece of a payload on disk up to this long is read once and kept for its CRC; a longer one is
-/// read twice.
+/// Longest piece of a stored payload that is read once and kept for its CRC; a longer one is read twice.
 const PIECE_BYTES: u64 = 16 << 20;
 
-/// One node, driven by whoever owns clocks, sockets and disks.
+/// One node, driven by the owner of clocks, sockets and disks.
 #[derive(Debug)]
 pub struct Stack {
     agent: Agent,
     edges: Edges,
     store: Store,
     layers: Vec<Layer>,
-    /// Layer of each link that did not come by itself.
+    /// Layer of each configured link, by its number.
     link_layer: Vec<LayerId>,
     arrivals: Lazy<Arrivals>,
     outgoing: Lazy<Outgoing>,
     reads: Lazy<Reads>,
-    /// What arrivals want done; empty between calls.
+    /// Actions of arrivals; empty between calls.
     todo: Vec<arrivals::Do>,
     work: VecDeque<Work>,
-    /// When the agent wants to be woken, [`Instant::MAX`] where it does not; asked after it was told something.
+    /// Next timeout of the agent, [`Instant::MAX`] for none; asked after each input of the agent.
     agent_at: Instant,
     started: bool,
 }
@@ -106,9 +105,9 @@ pub(crate) fn layer_of(link_layer: &[LayerId], link: LinkId) -> LayerId {
     }
     link_layer.get(link.0 as usize).copied().unwrap_or(NO_LAYER)
 }
-/// Where a link leads that is no more.
+/// Layer of a removed link.
 const NO_LAYER: LayerId = LayerId(u16::MAX);
-/// Links are numbered below this: their table is as long as the largest number.
+/// Bound on link numbers: their table is as long as the largest number.
 pub const LINKS_MAX: u32 = 1 << 20;
 
 /// A delivery with this payload.
@@ -119,7 +118,7 @@ fn with_payload(mut output: AppOutput, payload: Payload) -> AppOutput {
     output
 }
 
-/// Room for so much work is given back at once.
+/// Capacity of the work list that is kept while idle.
 const FEW: usize = 8;
 
 impl Stack {
@@ -127,24 +126,26 @@ impl Stack {
     /// [`Input::Clock`].
     ///
     /// # Errors
-    /// Names the key that cannot be used and what to write instead.
+    /// Names the key that cannot be used, and a value to write instead.
     pub fn new(config: Config) -> Result<Stack, ConfigError> {
         let custody = config.custody.as_ref();
         let codes = reporting::codes(custody.map(|custody| custody.codes), config.compressed.as_ref()).map(Box::new);
         let v7 = BpV7 { profile: config.node.profile, crc: config.node.crc, accel: config.accel, custody: codes };
         let v6 = BpV6 { profile: config.node.profile, numbers: custody.is_some_and(|custody| custody.aggregate) };
+        // A node without rules pays nothing for security: its codec has no BPSec at all.
         let v7: Box<dyn Codec> = match &config.security {
             Some(security) => Box::new(Secured::new(v7, Security::new(security, &config))),
             None => Box::new(v7),
         };
         let mut codecs = Vec::from([v7, Box::new(v6)]);
+        // The first codec makes this node's own bundles.
         codecs.sort_by_key(|codec| codec.version() != config.node.bundle_version);
         Stack::speaking(config, codecs)
     }
-    /// A node that speaks these versions of the bundle protocol; what it makes is of the first.
+    /// A node that speaks these versions of the bundle protocol; its own bundles are of the first.
     ///
     /// # Errors
-    /// Names the key that cannot be used and what to write instead.
+    /// Names the key that cannot be used, and a value to write instead.
     pub fn speaking(config: Config, codecs: Vec<Box<dyn Codec>>) -> Result<Stack, ConfigError> {
         let durable = config.store.kind == StoreKind::Durable;
         let bounds = Bounds {
@@ -171,33 +172,33 @@ impl Stack {
         })
     }
 
-    /// A router that no registry has, in place of the configured one; before the first input.
+    /// Replaces the configured router by one that no registry has; before the first input.
     pub fn set_router(&mut self, router: Box<dyn farlink_routing::Router>) {
         self.agent.set_router(router);
     }
-    /// A congestion control that no registry has, in place of the configured one; before the first input.
+    /// Replaces the configured congestion control by one that no registry has; before the first input.
     pub fn set_control(&mut self, control: Box<dyn farlink_congestion::Control>) {
         self.agent.set_control(control);
     }
-    /// Knowledge no node can have, for policies registered for it; simulations only.
+    /// Sets the source of knowledge that no real node has, for policies registered for it; simulations only.
     pub fn set_oracle(&mut self, oracle: Box<dyn farlink_bpa::Oracle + Send>) {
         self.agent.set_oracle(oracle);
     }
 
-    /// When to call with [`Input::Wake`] at the latest.
+    /// Latest time for the next [`Input::Wake`].
     pub fn next_timeout(&self) -> Option<Instant> {
         let first = Instant::earliest([self.agent_at(), self.store.next_timeout()]);
         self.layers.iter().fold(first, |first, layer| Instant::earliest([first, layer.next_timeout()]))
     }
 
-    /// Takes one input at `now`; pushes what follows from it.
+    /// Takes one input at `now` and pushes the resulting outputs.
     pub fn handle(&mut self, now: Instant, input: Input, out: &mut dyn Sink<Output>) {
         // Most inputs are one step of work: it needs no place in the list.
         let next = self.take(now, input);
         self.work_off(now, next, out);
     }
 
-    /// Nothing happens at the moment: room that a busy time needed is given back.
+    /// Gives back the room of a busy time, while nothing happens.
     pub fn rest(&mut self) {
         self.work = VecDeque::new();
         self.todo = Vec::new();
@@ -216,20 +217,20 @@ impl Stack {
             rests |= matches!(work, Work::Down(_));
             self.step(now, work, out);
         }
+        // Asking the agent for its timeout is not free; only an input of the agent can change it.
         if agent {
             self.agent_at = self.agent.next_timeout().unwrap_or(Instant::MAX);
         }
         if (self.work.capacity() <= FEW || rests) && self.agent.is_empty() {
-            // Thousands of nodes with nothing to do hold no room for it; one that is busy keeps its own
-            // until its contact ends.
+            // Thousands of idle nodes hold no room for it; a busy one keeps its room until its contact ends.
             self.work = VecDeque::new();
         }
     }
 
-    /// A link more while the node runs; it starts up. Where it leads, its driver must know before.
+    /// Adds a link while the node runs; it starts up. The driver must know the link's address before.
     ///
     /// # Errors
-    /// Names the key that cannot be used and what to write instead. Nothing has changed then.
+    /// Names the key that cannot be used, and a value to write instead. Nothing has changed then.
     pub fn add_link(
         &mut self,
         now: Instant,
@@ -239,8 +240,8 @@ impl Stack {
     ) -> Result<(), ConfigError> {
         self.link_up(now, link, config, Origin::Configured, out)
     }
-    /// The same for a neighbour that announcements told of: its name is only claimed, the contact plan says nothing
-    /// about it, and what comes from it counts as a stranger's.
+    /// Adds a link to a neighbour that was discovered by announcements: its name is only claimed, the contact plan
+    /// does not list it, and bundles from it count as a stranger's.
     ///
     /// # Errors
     /// As [`Stack::add_link`].
@@ -253,9 +254,9 @@ impl Stack {
     ) -> Result<(), ConfigError> {
         self.link_up(now, link, config, Origin::Discovered, out)
     }
-    /// The same for a neighbour whose radio is heard (message-level simulation): it is forgotten with its last
-    /// link, and the link takes turns, as [`Input::MessageTurn`] says. `free_hellos`: what nodes tell each other of
-    /// themselves needs no bundles, but is [`Output::MessageHello`].
+    /// Adds a link to a neighbour in radio range (message-level simulation): the neighbour is forgotten with its
+    /// last link, and the link takes turns, as [`MessageInput::Turn`] describes. With `free_hellos`, hellos need no
+    /// bundles, but are [`MessageOutput::Hello`].
     ///
     /// # Errors
     /// As [`Stack::add_link`].
@@ -290,6 +291,7 @@ impl Stack {
         let settings = build::link_settings(link, config, self.layers.len())?;
         has_key(config)?;
         let place = link.0 as usize;
+        // Numbers are reused after removal, so a number below the end of the table may be free.
         let vacant = self.link_layer.get(place).is_none_or(|layer| *layer == NO_LAYER);
         if self.agent.has_link(&config.name) || link.0 >= LINKS_MAX || !vacant {
             let path = alloc::format!("link.{}", config.name);
@@ -316,7 +318,7 @@ impl Stack {
             return Err(build::mismatch(&config.name, &alloc::format!("{}", config.layer)));
         }
         if let Layer::Elsewhere(elsewhere) = layer {
-            // What was said of it so far was for those who knew it.
+            // Earlier messages about the link went only to shards that had it, so the owner must repeat them.
             joint.across(elsewhere.owner(), Across::Known { link });
         }
         self.link_layer[place] = id;
@@ -329,31 +331,32 @@ impl Stack {
         self.wake_agent(now, out);
         Ok(())
     }
-    /// A link is no more: its sessions end in good order, what it was sending or had queued goes another
-    /// way or waits. Its number may be given anew.
+    /// Removes a link: its sessions end in good order, and bundles that it was sending or had queued take another
+    /// way or wait. Its number may be used again.
     pub fn remove_link(&mut self, now: Instant, link: LinkId, out: &mut dyn Sink<Output>) {
         let layer = layer_of(&self.link_layer, link);
         if link.is_dynamic() || layer == NO_LAYER {
             return;
         }
-        // The agent hands it nothing more, and so what waits for it here fails once.
+        // The agent gives the link no more bundles from here on, so that its waiting bundles fail only once.
         self.work.push_back(Work::Agent(farlink_bpa::Input::Carrier { link, up: false }));
         self.work.push_back(Work::Layer(layer, layer::Input::RemoveLink { link }));
-        // What its layer had of it comes back to the agent before the agent forgets it.
+        // Bundles that the layer had return to the agent before the agent forgets the link.
         self.work_off(now, None, out);
         let Stack { agent, edges, work, link_layer, layers, arrivals, .. } = self;
         agent.remove_link(now, link, edges, &mut Joint { work, out, link_layer, layers, arrivals });
         self.wake_agent(now, out);
+        // Last, as the steps before still look the layer up.
         self.link_layer[link.0 as usize] = NO_LAYER;
     }
-    /// What follows from a change of links.
+    /// Lets the agent act on changed links.
     fn wake_agent(&mut self, now: Instant, out: &mut dyn Sink<Output>) {
         self.agent_at = self.agent.next_timeout().unwrap_or(Instant::MAX);
         let wake = self.agent.is_due(now).then_some(Work::Agent(farlink_bpa::Input::Wake));
         self.work_off(now, wake, out);
     }
 
-    /// The first step that an input makes necessary; others are in the list.
+    /// Translates an input into its first step; further steps go to the list.
     fn take(&mut self, now: Instant, input: Input) -> Option<Work> {
         use farlink_bpa::Input as A;
         let agent = match input {
@@ -371,6 +374,7 @@ impl Stack {
             Input::LinkUp { link } => A::Carrier { link, up: true },
             Input::LinkDown { link } => A::Carrier { link, up: false },
             Input::Pressure(pressure) => {
+                // Only a rise is worth the copies: repeated reports of the same pressure find nothing more to free.
                 if pressure > self.agent.pressure() {
                     self.unshare();
                 }
@@ -401,7 +405,7 @@ impl Stack {
         Some(Work::Agent(agent))
     }
 
-    /// What a driver of whole messages says, as the agent is told it.
+    /// Translates a message driver's input for the agent.
     fn message(&mut self, input: MessageInput) -> farlink_bpa::Input {
         use farlink_bpa::Input as A;
         let token = |link, ticket| OfferToken { layer: layer_of(&self.link_layer, link), ticket };
@@ -422,7 +426,7 @@ impl Stack {
         }
     }
 
-    /// A request of an application is whole, or does not come; given back where none of its payload was spooled.
+    /// Completes or cancels a request of an application; returns it if nothing was spooled for it.
     fn request(&mut self, request: RequestId, wanted: Option<SendRequest>) -> Option<SendRequest> {
         let Stack { arrivals, todo, work, .. } = self;
         let Some(arrivals) = arrivals.made() else { return wanted };
@@ -431,7 +435,7 @@ impl Stack {
         wanted
     }
 
-    /// What arrives lets go of the buffers it came in.
+    /// Frees read buffers that hold parts of arriving bundles.
     fn unshare(&mut self) {
         if let Some(arrivals) = self.arrivals.made() {
             arrivals.unshare();
@@ -439,9 +443,10 @@ impl Stack {
         let all = (0..self.layers.len()).map(|index| Work::Layer(LayerId(index as u16), layer::Input::Unshare));
         self.work.extend(all);
     }
-    /// What is due, in order.
+    /// Queues the wake-ups that are due: layers, store, agent.
     fn wake(&mut self, now: Instant) -> Option<Work> {
         let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        // Layers and store first, so that the agent decides with their news.
         let layers = self.layers.iter().enumerate().filter(|(_, layer)| due(layer.next_timeout()));
         let layers = layers.map(|(index, _)| Work::Layer(LayerId(index as u16), layer::Input::Wake));
         let store = due(self.store.next_timeout()).then_some(Work::Store(store::Input::Wake));
@@ -473,7 +478,7 @@ impl Stack {
                 let Kept { promises, encoded } = *kept;
                 if let Some((bundle, hop)) = self.edges.piece_of(encoded) {
                     let (bundle, hop) = (Arc::new(bundle), Box::new(hop));
-                    // At once: that the rest does not come may be in the list by now.
+                    // At once: the report that the rest does not come may already be in the list.
                     self.step_agent(now, farlink_bpa::Input::Piece { link, token, bundle, hop, promises }, out);
                 }
             }
@@ -483,7 +488,7 @@ impl Stack {
             Work::Open(guarded) => {
                 let (output, bundle) = *guarded;
                 let payload = bundle.payload.clone();
-                // What is too long to be in memory cannot be checked, and is not handed out.
+                // A payload too long for memory cannot be checked, and is not handed out.
                 match payload.is_stored() && !self.reads.exceeds(&payload) {
                     true => self.read(Waiting::Delivery(output, Some(bundle)), payload),
                     false => self.open(output, &bundle, payload, out),
@@ -525,7 +530,7 @@ impl Stack {
         store.handle(now, input, &mut Joint { work, out, link_layer, layers, arrivals });
     }
 
-    /// Tells a layer something, or has it write what waits for that.
+    /// Gives a layer an input, or has it write the bytes waiting for a stream.
     fn step_layer(
         &mut self,
         now: Instant,
@@ -555,14 +560,14 @@ impl Stack {
                 None
             }
         };
-        // Behind what is in the list by now, which may be more of the kind.
+        // Writes go behind the work in the list, so that further bundles for the same stream join them.
         self.work.extend(waits.map(|stream| Work::Write(id, stream)));
         if let Some(token) = refused {
             self.arrivals.refused(token);
         }
     }
 
-    /// Another shard says something about a layer, its own or one of this shard.
+    /// Takes a message of another shard about a layer, owned by this shard or by the other.
     fn step_across(&mut self, now: Instant, id: LayerId, from: u8, what: Across, out: &mut dyn Sink<Output>) {
         let Stack { agent, layers, work, arrivals, outgoing, edges, link_layer, todo, .. } = self;
         let Some(layer) = layers.get_mut(usize::from(id.0)) else { return };
@@ -581,12 +586,12 @@ impl Stack {
         }
     }
 
-    /// Hands a bundle to its link's layer, rendered for this hop. One on disk leaves from there; a piece
-    /// of it is read before, for its CRC.
+    /// Hands a bundle to its link's layer, rendered for this hop.
     fn send(&mut self, departure: Departure, out: &mut dyn Sink<Output>) {
+        // A whole bundle on disk leaves from there; a short piece is read before, for its CRC.
         if departure.link == LinkId::TUNNEL {
             let payload = departure.payload();
-            // So that it can be secured; what is longer leaves from disk as it is.
+            // Only a payload in memory can be secured; a longer one leaves from disk unchanged.
             return match payload.is_stored() && payload.len() <= PIECE_BYTES {
                 true => self.read(Waiting::Departure(departure), payload),
                 false => self.render(departure, payload),
@@ -627,6 +632,7 @@ impl Stack {
         let (link, id, reliable) = (*link, *id, *reliable);
         let restamp = self.edges.restamp(bundle);
         let leaving = Leaving { written: *written, age_ms: hop.age_ms, expires: *expires, restamp };
+        // The common case skips the queue.
         if !rope.is_stored() && !self.outgoing.waits(link) {
             let input = layer::Input::Send { link, id, total: rope.len(), part: rope, reliable, leaving };
             return self.work.push_back(Work::Layer(layer_of(&self.link_layer, link), input));
@@ -643,7 +649,7 @@ impl Stack {
     fn load(&mut self, loads: Vec<Load>) {
         self.work.extend(loads.into_iter().map(|(load, payload)| Work::Store(store::Input::Load { load, payload })));
     }
-    /// A link is down or gone: what its layer does not have yet fails.
+    /// Fails the bundles of a link that is down or gone, unless its layer has them.
     fn down(&mut self, link: LinkId) {
         let (mut loads, mut todo) = (Vec::new(), Vec::new());
         if let Some(reads) = self.reads.made() {
@@ -656,13 +662,15 @@ impl Stack {
         self.load(loads);
         departed(todo, &mut self.work, &self.link_layer);
     }
-    /// What its layer does not have yet is forgotten here; else the layer is asked.
+    /// Cancels a transmission.
     fn cancel(&mut self, link: LinkId, id: layer::SendId, out: &mut dyn Sink<Output>) {
+        // The layer must be asked only if it already has part of the bundle.
         let (mut loads, mut todo) = (Vec::new(), Vec::new());
         let here = self.reads.made().is_some_and(|reads| reads.cancel(id, &mut loads))
             || self.outgoing.made().is_some_and(|outgoing| outgoing.cancel(link, id, &mut todo));
         self.load(loads);
         departed(todo, &mut self.work, &self.link_layer);
+        // A tunnel has no layer to ask: once the bundle is rendered, only the agent knows it.
         if link == LinkId::TUNNEL && !here {
             return;
         }
@@ -673,12 +681,12 @@ impl Stack {
         if matches!(self.layers.get(usize::from(layer.0)), Some(Layer::Message)) {
             return out.push(Output::Message(MessageOutput::Cancel { link, id }));
         }
-        // What goes on to its end is read before the store forgets it.
+        // A layer that cannot stop goes on to the end, so its bytes are read before the store forgets them.
         self.work.push_front(Work::Rescue(id));
         self.work.push_front(Work::Layer(layer, layer::Input::CancelSend { link, id }));
     }
 
-    /// The bundle crosses as it is; a piece of it becomes a bundle of its own.
+    /// Sends a bundle without encoding it; a piece becomes a bundle of its own.
     fn send_message(&mut self, departure: Departure, payload: Payload, out: &mut dyn Sink<Output>) {
         let Departure { link, id, bundle, hop, cut, size, .. } = departure;
         let bundle = match cut {
@@ -688,7 +696,7 @@ impl Stack {
             Some(_) => {
                 let rope = self.edges.render(&bundle, payload, &hop, cut);
                 let Ok((piece, _)) = self.edges.read(&rope) else {
-                    // It is no bundle: nothing leaves, and the agent tries again after a while.
+                    // The piece is no valid bundle: nothing leaves, and the agent tries again later.
                     let what = Reading::Send(id);
                     let input = farlink_bpa::Input::Unreadable { what, for_good: false };
                     return self.work.push_back(Work::Agent(input));
@@ -699,10 +707,11 @@ impl Stack {
         out.push(Output::Message(MessageOutput::Send { link, id, bundle, hop, size }));
     }
 
-    /// The store answered a load.
+    /// Takes the store's answer to a load.
     fn loaded(&mut self, load: u64, result: Result<Payload, Refusal>, out: &mut dyn Sink<Output>) {
         if load >= FIRST_SEND_LOAD {
             let mut todo = Vec::new();
+            // Numbers from `FIRST_SEND_LOAD` on belong to `Outgoing`, lower ones to `Reads`.
             self.outgoing.loaded(load, result, &mut todo);
             return departed(todo, &mut self.work, &self.link_layer);
         }
@@ -740,7 +749,7 @@ impl Stack {
         }
     }
 
-    /// Hands a delivery out whose security holds.
+    /// Hands out a delivery if its security holds.
     fn open(&mut self, output: AppOutput, bundle: &BundleMeta, payload: Payload, out: &mut dyn Sink<Output>) {
         let AppOutput::Deliver { registration, delivery, .. } = &output else { return };
         let opened = match farlink_bpa::Edge::guards(&self.edges, bundle) {
@@ -760,7 +769,6 @@ impl Stack {
         }
     }
 
-    /// The agent hears of it at once: `Opened`, which may be in the list by now, says that there are no more.
     fn recover(
         &mut self,
         now: Instant,
@@ -771,6 +779,8 @@ impl Stack {
         tail: &Bytes,
         out: &mut dyn Sink<Output>,
     ) {
+        // The agent gets the bundle at once: a `Work::Agent` with `Opened`, which ends recovery, may already be in
+        // the list.
         match self.edges.read_parts(head, payload, tail) {
             Ok((meta, hop)) => {
                 let meta = farlink_base::BundleMeta { digest: index.digest, ..meta };
@@ -779,6 +789,8 @@ impl Stack {
             }
             Err(error) => {
                 out.push(Output::Event(Event::Malformed { link: None, offset: error.offset, reason: error.reason }));
+                // A record that no codec can read, as after a version was switched off, would otherwise stay for
+                // ever.
                 self.work.push_back(Work::Store(store::Input::Delete { bundle, remember: None }));
             }
         }
@@ -792,45 +804,44 @@ impl Stack {
     pub fn status(&self, now: Instant) -> Status {
         self.agent.status(now)
     }
-    /// A place before the oldest bundle, for [`Stack::page`] and [`Stack::sums`]; [`Stack::end_list`] gives it back.
+    /// Begins a list before the oldest bundle, for [`Stack::page`] and [`Stack::sums`]; [`Stack::end_list`] ends it.
     pub fn begin_list(&mut self) -> CursorId {
         self.agent.begin_list()
     }
-    /// A list is not gone on with.
+    /// Ends a list.
     pub fn end_list(&mut self, list: CursorId) {
         self.agent.end_list(list);
     }
-    /// The next bundles of a list, `limit` at most and all behind number `after`; whether there may be more, also when
-    /// there are none here: a call looks at some hundreds of bundles at most.
+    /// The next bundles of a list, at most `limit` and all with numbers above `after`, and whether there may be more.
+    /// A call looks at some hundreds of bundles at most, and may return none although there are more.
     pub fn page(&mut self, now: Instant, list: CursorId, after: u64, limit: usize) -> (Vec<BundleStatus>, bool) {
         self.agent.page(now, list, after, limit)
     }
-    /// The next bundles of a list in sums by destination, reason and departure; whether there are more.
+    /// The next bundles of a list, summed by destination, reason and departure, and whether there are more.
     pub fn sums(&mut self, now: Instant, list: CursorId) -> (Vec<Sum>, bool) {
         self.agent.sums(now, list)
     }
-    /// The first `limit` held bundles by number, from behind `after` on, and why each is still here. Walks all that are
-    /// held.
+    /// The first `limit` held bundles with numbers above `after`, and why each is still here. Walks all held bundles.
     pub fn bundles(&self, now: Instant, after: BundleHandle, limit: usize) -> Vec<BundleStatus> {
         self.agent.bundles(now, after, limit)
     }
-    /// Bundles held.
+    /// Number of bundles held.
     pub fn held(&self) -> u64 {
         self.agent.fill().0
     }
-    /// Bytes of their long heads, by `limits.head_bytes`.
+    /// Bytes of long heads in memory, as bounded by `limits.head_bytes`.
     pub fn heads(&self) -> u64 {
         self.agent.heads()
     }
-    /// Wall time, where the clock is believed.
+    /// Wall time, if the clock is trusted.
     pub fn utc(&self, now: Instant) -> Option<farlink_base::DtnTime> {
         self.agent.utc(now)
     }
-    /// Operating time of the node, all runs together, as far as it is known, ms.
+    /// Operating time of the node in ms, over all runs, if known.
     pub fn ran_ms(&self, now: Instant) -> u64 {
         self.agent.ran_ms(now)
     }
-    /// Whether the store was read: from then on bundles are taken.
+    /// Whether the store was read: only then are bundles accepted.
     pub fn is_open(&self) -> bool {
         self.agent.is_open()
     }
@@ -850,53 +861,52 @@ impl Stack {
     pub fn plan(&self) -> Option<&Arc<PlanIndex>> {
         self.agent.plan()
     }
-    /// Bytes that a newcomer may have, where nothing else decides whether it may in: what is longer
-    /// is refused until something leaves. `None` where the congestion control or a disk has a say.
+    /// Longest bundle that can be admitted now, if nothing else decides; a longer one is refused until another
+    /// leaves. `None` where the congestion control or a disk decides.
     pub fn room(&self) -> Option<u64> {
         self.agent.room()
     }
-    /// Bytes of room that a bundle made of this request needs at least. `None` where it is not room that
-    /// decides.
+    /// Least room in bytes for a bundle made of this request. `None` where it is not room that decides.
     pub fn needs(&mut self, now: Instant, wanted: SendRequest) -> Option<u64> {
         self.agent.needs(now, wanted, &mut self.edges)
     }
-    /// Whether announcements tell nothing new of a node: it is this one, a link to it was configured, or somebody can be
-    /// reached who is known to be it by more than a claim.
+    /// Whether an announcement of a node adds nothing: it is this node, a link to it is configured, or a reachable
+    /// neighbour is proven to be it.
     pub fn is_surely_known(&self, node: &EndpointId) -> bool {
         self.agent.is_surely_known(node.node())
     }
-    /// Whether a peer that says this name has a session of a layer from this address.
+    /// Whether a session of a layer exists with a peer of this name and address.
     pub fn serves(&self, layer: LayerId, node: &EndpointId, at: IpAddr) -> bool {
         self.layers.get(usize::from(layer.0)).is_some_and(|layer| layer.serves(&node.to_string(), at))
     }
-    /// What a link can do now, as [`farlink_bpa::app::LinkStatus::state`] has it; `None`: there is none.
+    /// State of a link now, as in [`farlink_bpa::app::LinkStatus::state`]; `None`: no such link.
     pub fn link_state(&self, now: Instant, link: LinkId) -> Option<&'static str> {
         self.agent.link_state(now, link)
     }
-    /// What was done for the security of bundles, where the node has rules for it.
+    /// Security operations performed, if the node has rules.
     pub fn security(&mut self) -> Option<SecurityCounts> {
         self.edges.security().map(|security| security.counts())
     }
-    /// Other rules and keys for the security of bundles; false where the node began without any.
+    /// Replaces rules and keys for the security of bundles; false if the node began without any.
     pub fn set_security(&mut self, rules: Vec<farlink_base::security::Rule>, keys: KeyRing) -> bool {
         self.edges.security_mut().map(|security| security.set(rules, keys)).is_some()
     }
-    /// Other keys for an authenticated link, the rest of whose parameters are as before: what is on its way goes on.
-    /// False where only a link that begins anew can have them.
+    /// Replaces the keys of an authenticated link whose other parameters stay as they are; its sessions go on.
+    /// Returns false if the link must be removed and added for that.
     pub fn rekey_link(&mut self, link: LinkId, params: &LinkParams) -> bool {
         let layer = layer_of(&self.link_layer, link);
         self.layers.get_mut(usize::from(layer.0)).is_some_and(|layer| layer.rekey(link, params))
     }
-    /// Bytes that layers of this shard offered to others, which have not said whether they take them.
+    /// Bytes that layers of this shard offered to others, and that have no verdict yet.
     pub fn offered_elsewhere(&self) -> u64 {
         let away = |layer: &Layer| if let Layer::Shared(shared) = layer { shared.desk.away() } else { 0 };
         self.layers.iter().map(away).sum()
     }
-    /// Whether layers of this shard have bundles of others, or are to get some.
+    /// Whether layers of this shard have, or will get, bundles of other shards.
     pub fn serves_others(&self) -> bool {
         self.layers.iter().any(|layer| matches!(layer, Layer::Shared(shared) if shared.desk.serves()))
     }
-    /// Other quotas from now on.
+    /// Replaces the quotas of the store.
     pub fn set_quotas(&mut self, quotas: Vec<Quota>) {
         self.agent.set_quotas(quotas);
     }

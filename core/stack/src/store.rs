@@ -5,12 +5,12 @@ use farlink_base::store::{self, BundleStore, Usage};
 use farlink_base::{Instant, Sink};
 use farlink_storage::LogStore;
 
-/// A bundle store.
+/// Storage for bundles, chosen by the configuration.
 #[derive(Debug)]
 pub(crate) enum Store {
     /// Bundles are in the agent's book only.
     Memory,
-    /// And on disk.
+    /// Bundles are in the agent's book and on disk.
     Durable(Box<LogStore>),
 }
 
@@ -19,12 +19,13 @@ impl Store {
         match (self, input) {
             (Store::Durable(s), input) => s.handle(now, input, out),
             (Store::Memory, store::Input::Open) => {
+                // A store in memory has nothing to recover.
                 out.push(store::Output::Opened { counter: 0, last_bundle: 0, secret: 0 })
             }
             (Store::Memory, _) => {}
         }
     }
-    /// Room that a busy time needed is given back.
+    /// Gives back the room of a busy time.
     pub fn rest(&mut self) {
         if let Store::Durable(store) = self {
             store.rest();
@@ -36,7 +37,7 @@ impl Store {
             Store::Durable(s) => s.next_timeout(),
         }
     }
-    /// How full it is; a store in memory is as full as the book.
+    /// Usage of the store; one in memory is as full as the book.
     pub fn usage(&self, (bundles, bytes, capacity): (u64, u64, u64)) -> Usage {
         match self {
             Store::Memory => Usage { bundles, bytes, file_bytes: bytes, capacity, ..Usage::default() },

@@ -1,4 +1,4 @@
-//! Bundles in bundles between the agent's words and those of version 7 (draft-ietf-dtn-bibect-05).
+//! Translation of bundles in bundles between the agent and version 7 (draft-ietf-dtn-bibect-05).
 
 use crate::custody::{REASONS, RECORD_MAX, answer_of};
 use alloc::vec::Vec;
@@ -10,9 +10,10 @@ use farlink_bundle::v7::{self, TunnelSignal, tunnel};
 /// Seconds of Unix at the beginning of DTN time.
 const UNIX_TO_DTN_S: u64 = 946_684_800;
 
-/// The payload of the bundle around this one.
+/// Payload of the outer bundle that carries `bundle`.
 pub(crate) fn carry(codes: TunnelCodes, number: u64, due: Option<DtnTime>, bundle: Payload) -> Payload {
     let written = |due: DtnTime| if codes.unix { due.0 / 1000 + UNIX_TO_DTN_S } else { due.0 };
+    // Without a number no signal is wanted, and the draft writes zeros for both.
     let due = if number == 0 { 0 } else { due.map_or(0, written) };
     v7::Carried { number, due, bundle }.encode(codes.bundle)
 }
@@ -22,20 +23,21 @@ pub(crate) fn signal(codes: TunnelCodes, answer: Answer, runs: &[Numbers]) -> Pa
     let reason = REASONS.iter().find(|(known, _)| *known == answer).map(|(_, (_, reason))| u64::from(*reason));
     let disposition = match answer {
         Answer::Taken => 0,
-        // 0 would be taken for a yes; 1 is "no information".
+        // 0 means acceptance; 1 is "no information".
         _ => reason.filter(|reason| *reason > 0).unwrap_or(1),
     };
     let runs = runs.iter().map(|run| NumberRun { first: run.first, last: run.last }).collect();
     Payload::from(TunnelSignal { disposition, runs }.encode(codes.signal))
 }
 
-/// What a record carries.
+/// Reads the bundle or the signal that a record carries.
 pub(crate) fn carried(
     outer: &BundleMeta,
     payload: &Payload,
     codes: TunnelCodes,
     depth_max: usize,
 ) -> Result<Carried, Malformed> {
+    // The draft defines the record for version 7 only.
     if outer.version != 7 {
         return Ok(Carried::Nothing);
     }
@@ -45,6 +47,7 @@ pub(crate) fn carried(
         }
         return Ok(Carried::Inside(carried.number, carried.bundle));
     }
+    // A longer record would take many times its length in memory.
     let short = payload.len() <= RECORD_MAX as u64;
     let Some(bytes) = short.then(|| payload.to_bytes()).flatten() else { return Ok(Carried::Nothing) };
     match v7::record(&bytes) {
@@ -79,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn every_answer_crosses_and_none_but_a_yes_releases() {
+    fn only_acceptance_releases_bundle() {
         let codes = TunnelCodes { bundle: 7, signal: 8, unix: true };
         let runs = [Numbers { sequence: 0, destination: EndpointId::Null, first: 3, last: 9 }];
         for (answer, _) in REASONS {
@@ -101,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bundle_that_wants_no_signal_says_so_by_zeros() {
+    fn unsignalled_bundle_has_zero_fields() {
         let codes = TunnelCodes::default();
         let payload = carry(codes, 0, Some(DtnTime(5)), Payload::from(&b"x"[..]));
         assert_eq!(payload.to_bytes().unwrap()[..], [0x82, 3, 0x83, 0, 0, 0x41, b'x']);

@@ -1,7 +1,7 @@
-//! RFC 9171 5.4 step 4: a bundle is as old as its age says when its first byte leaves, however long it waited before, and
-//! one that expired meanwhile does not leave. Over each layer, in both versions of the bundle protocol: behind a peer that
-//! reads nothing, a closed contact, a rate limit, and memory that is full; with each kind of CRC, from memory and from disk,
-//! made here and passed on.
+//! RFC 9171 5.4 step 4: the age of a bundle is right when its first byte leaves, however long it waited before, and
+//! a bundle that expired meanwhile does not leave. Over each layer, in both versions of the bundle protocol: behind
+//! a stalled peer, a closed contact, a rate limit, and full memory; with each kind of CRC, from memory and from
+//! disk, made here and relayed.
 
 use crate::aged;
 
@@ -23,7 +23,7 @@ const COUNT: u32 = 200;
 const STALL: Duration = Duration::from_secs(20);
 /// A lifetime that ends while nothing gets through.
 const SHORT: Duration = Duration::from_secs(5);
-/// Largest error of an age that is too small, unless a setup says otherwise.
+/// Largest error of an age that is too small, unless a setup allows more.
 const EXACT: Duration = Duration::from_millis(10);
 
 /// A layer as all nodes have it.
@@ -111,7 +111,7 @@ struct Setup {
     /// Time by which a layer gets bundles before they can leave.
     ahead: Duration,
     plan: Option<&'static str>,
-    /// Those that live no longer than [`SHORT`].
+    /// Whether a bundle lives no longer than [`SHORT`], by number.
     short: fn(u32) -> bool,
 }
 impl Setup {
@@ -135,8 +135,8 @@ impl Setup {
     fn few(over: Over, version: u8, clock: bool) -> Setup {
         Setup { count: 60, rate: 1_000_000, ..Setup::new(over, version, clock) }
     }
-    /// Largest error of an age that is too small: in a block of many, the first bytes of a bundle may be in the datagram before the one
-    /// that tells its number.
+    /// Largest error of an age that is too small: in a block of many, the first bytes of a bundle may be in the
+    /// datagram before the one with its number.
     fn exact(self) -> Duration {
         EXACT + Duration::from_micros(if self.over.in_blocks() { 1_500 * 8 * 1_000_000 / self.rate } else { 0 })
     }
@@ -147,6 +147,7 @@ impl Setup {
     fn tune(self, index: usize, config: &mut Config) {
         config.node.bundle_version = self.version;
         config.node.crc = self.crc;
+        // Bundles handed over early wait in the layer, which must then correct their age.
         config.node.agent.hand_over_ahead = self.ahead;
         config.node.limits.arriving_bytes = 1 << 30;
         let from_disk = self.disk && index == self.sender();
@@ -155,7 +156,8 @@ impl Setup {
             config.node.store.spill_from = DataVolume(1 << 30);
         }
         for link in &mut config.links {
-            // What is under way for long before it is passed on would not be of the age that it says.
+            // A bundle that is long under way to the relay would be younger there than the test computes, so earlier
+            // hops are fast.
             let rate = if index < self.sender() { 1_000_000_000 } else { self.rate };
             link.rate = (!self.over.is_stream()).then_some(DataRate(rate));
         }
@@ -164,7 +166,7 @@ impl Setup {
     }
 }
 
-/// The nodes, and the ages of what came, by number.
+/// The nodes, and the ages of arrived bundles by number.
 struct Bench {
     line: Line,
     setup: Setup,
@@ -212,16 +214,17 @@ impl Bench {
     fn link(&self) -> LinkId {
         LinkId(self.setup.sender() as u32)
     }
-    /// Sends all, some of which leave, and lets nothing through for a while: behind a peer that reads nothing, or a link that
-    /// is down.
+    /// Sends all bundles, some of which leave, and then lets nothing through for a while.
     fn stall(&mut self, lifetime_ms: u64) {
         self.stall_busy(lifetime_ms, Duration::ZERO);
     }
-    /// The same, where nodes hear so late that a time has come, until things have gone on for a while.
+    /// The same with nodes that notice their timers late by `lag`, until the stall is over.
     fn stall_busy(&mut self, lifetime_ms: u64, lag: Duration) {
+        // A peer that reads nothing stalls a stream; datagrams have no back pressure, so their link goes down.
         let (stream, link, sender) = (self.setup.over.is_stream(), self.link(), self.setup.sender());
         self.line.deaf = stream.then_some(sender + 1);
         self.send(lifetime_ms);
+        // Some bundles leave before the stall, as long as buffers take them.
         self.line.run(Duration::from_millis(150));
         self.line.lag = lag;
         if !stream {
@@ -240,7 +243,8 @@ impl Bench {
     fn left(&self) -> BTreeMap<u32, Instant> {
         aged::left(&self.line).into_iter().map(|(number, times)| (number, times[0])).collect()
     }
-    /// All that live long came, each as old as it said when it left; how many left after the stall.
+    /// Checks that all long-lived bundles came, each with the age at its departure; returns how many left after the
+    /// stall.
     fn check(&self) -> usize {
         let (all, ages, setup) = (aged::left(&self.line), self.ages.lock().unwrap(), self.setup);
         let lives_long = |number: &u32| !(setup.short)(*number);
@@ -250,9 +254,11 @@ impl Bench {
             let told = Duration::from_millis(*age);
             let is_true = |at: &Instant| {
                 let age = at.since(self.sent);
+                // Ages are in whole ms; an age that is too small only delays expiry, so that side has more
+                // tolerance.
                 told <= age + Duration::from_millis(1) && age <= told + setup.exact()
             };
-            // What UDPCL gave back in the middle is sent anew; what LTP repeats is as old as when it left first.
+            // UDPCL sends a returned bundle again, with a new age; LTP repeats the bytes of the first sending.
             let times = if matches!(setup.over, Udpcl(_)) { &all[number][..] } else { &all[number][..1] };
             assert!(times.iter().any(is_true), "{setup:?}: {number} left at {times:?} and says {told:?}");
         }
@@ -264,11 +270,12 @@ impl Bench {
 
 /// Keeps 9171-5.4-9.
 #[test]
-fn behind_a_peer_that_reads_nothing_bundles_age() {
+fn bundles_age_behind_stalled_peer() {
     for over in STREAMS {
         for version in [7, 6] {
             let mut bench = Bench::new(over, version, false);
             bench.stall(3_600_000);
+            // Socket buffers take fewer than 50 of the 200 bundles.
             assert!(bench.check() >= 150, "{over:?}: most waited here");
         }
     }
@@ -276,7 +283,7 @@ fn behind_a_peer_that_reads_nothing_bundles_age() {
 
 /// Keeps 9171-5.4-9.
 #[test]
-fn behind_a_rate_and_a_closed_contact_bundles_age() {
+fn bundles_age_before_contact() {
     for over in DATAGRAMS {
         for version in [7, 6] {
             let mut bench = Bench::new(over, version, false);
@@ -286,11 +293,12 @@ fn behind_a_rate_and_a_closed_contact_bundles_age() {
     }
 }
 
-/// A layer that gets its bundles two seconds ahead of a slow link stamps them as they leave.
 #[test]
-fn behind_a_rate_limit_bundles_age() {
+fn bundles_age_behind_rate_limit() {
+    // A layer that gets its bundles two seconds ahead of a slow link stamps them as they leave.
     for over in DATAGRAMS {
         for version in [7, 6] {
+            // All bundles take as long as a stall at this rate.
             let rate = over.bytes() as u64 * 8 * u64::from(COUNT) / STALL.as_secs();
             let ahead = Duration::from_secs(2);
             let mut bench = Bench::of(Setup { rate, ahead, ..Setup::new(over, version, false) });
@@ -303,9 +311,9 @@ fn behind_a_rate_limit_bundles_age() {
     }
 }
 
-/// A source without a clock, then a node with one and without: what it passes on says the age of both.
 #[test]
-fn relayed_bundles_of_a_source_without_clock_age() {
+fn relayed_clockless_bundles_age() {
+    // The source has no clock, the relay has one or has none: the relayed age is the sum of both stays.
     for over in STREAMS.into_iter().chain(DATAGRAMS) {
         for (version, clock) in [(7, true), (7, false), (6, true), (6, false)] {
             let mut bench = Bench::of(Setup { relay: true, ..Setup::few(over, version, clock) });
@@ -321,7 +329,7 @@ const CONTACTS: &str = "contact 1 2 +0..+200 rate 1 Gbit/s\ncontact 2 1 +0..+200
     contact 2 3 +22..+200 rate 40 Mbit/s\ncontact 3 2 +22..+200 rate 40 Mbit/s";
 
 #[test]
-fn behind_a_closed_contact_relayed_bundles_age() {
+fn relayed_bundles_age_before_contact() {
     for over in STREAMS.into_iter().chain(DATAGRAMS) {
         for version in [7, 6] {
             let plan = Some(CONTACTS);
@@ -333,9 +341,9 @@ fn behind_a_closed_contact_relayed_bundles_age() {
     }
 }
 
-/// A restamped age block has a right CRC of its own type.
 #[test]
-fn restamped_block_has_a_right_crc() {
+fn restamped_block_has_valid_crc() {
+    // An age block keeps its own type of CRC when it is stamped again.
     for over in STREAMS.into_iter().chain(DATAGRAMS) {
         for crc in [CrcType::None, CrcType::Crc16] {
             let mut bench = Bench::of(Setup { crc, ..Setup::few(over, 7, false) });
@@ -345,14 +353,14 @@ fn restamped_block_has_a_right_crc() {
     }
 }
 
-/// Long ones are read piece by piece as they leave.
 #[test]
 fn bundles_on_disk_age() {
+    // Long bundles are read piece by piece as they leave.
     for over in STREAMS.into_iter().chain(DATAGRAMS) {
         for version in [7, 6] {
             let short = Setup { disk: true, ..Setup::few(over, version, false) };
             let long = Setup { count: 6, bytes: 3_000_000, rate: 40_000_000, ..short };
-            // What is too long for a datagram leaves in fragments, each with a head of its own.
+            // A bundle too long for a datagram leaves in fragments, each with a head of its own.
             let setups = [short, long].into_iter().take(if over == Udpcl(1) { 1 } else { 2 });
             for setup in setups {
                 let mut bench = Bench::of(setup);
@@ -364,9 +372,9 @@ fn bundles_on_disk_age() {
     }
 }
 
-/// A retransmission keeps the bytes and so the age of its first sending.
 #[test]
-fn behind_memory_that_is_full_of_what_nobody_confirms_bundles_age() {
+fn bundles_age_behind_full_retransmission_memory() {
+    // A retransmission keeps the bytes, and so the age, of its first sending.
     for aggregate in [0, 10_000] {
         for version in [7, 6] {
             let mut bench = Bench::new(Over::Ltp { aggregate, window: 30_000 }, version, false);
@@ -385,9 +393,9 @@ fn is_cancel(datagram: &Payload) -> bool {
     datagram.to_bytes().is_some_and(|bytes| bytes[0] & 0x0f == 12)
 }
 
-/// A block without a report is not repeated once all its bundles have expired.
 #[test]
-fn block_of_expired_bundles_is_cancelled() {
+fn expired_ltp_block_is_cancelled() {
+    // A block without a report is not repeated once all its bundles have expired.
     for (aggregate, window) in [(0, 1 << 30), (30_000, 1 << 30), (0, 30_000), (10_000, 30_000)] {
         for (version, clock) in [(7, true), (7, false), (6, true), (6, false)] {
             let mut bench = Bench::new(Over::Ltp { aggregate, window }, version, clock);
@@ -409,7 +417,7 @@ fn block_of_expired_bundles_is_cancelled() {
 }
 
 #[test]
-fn what_expired_while_it_waited_does_not_leave() {
+fn queued_expired_bundle_never_leaves() {
     for over in STREAMS.into_iter().chain(DATAGRAMS) {
         for (version, clock) in [(7, true), (7, false), (6, true), (6, false)] {
             let setup = Setup::few(over, version, clock);
@@ -430,9 +438,9 @@ fn what_expired_while_it_waited_does_not_leave() {
     }
 }
 
-/// A layer does not wait to be told that a lifetime has ended.
 #[test]
-fn expired_bundle_does_not_leave_a_busy_node() {
+fn expired_bundle_stays_in_busy_node() {
+    // A layer checks lifetimes itself: the agent, which is busy, would cancel too late.
     for over in STREAMS.into_iter().chain(DATAGRAMS) {
         for (version, clock) in [(7, true), (7, false), (6, true), (6, false)] {
             let mut bench = Bench::new(over, version, clock);
@@ -447,16 +455,18 @@ fn expired_bundle_does_not_leave_a_busy_node() {
     }
 }
 
-/// The same behind a slow link, where a layer waits for its own time to come.
 #[test]
-fn expired_bundle_does_not_leave_a_busy_layer() {
+fn expired_bundle_stays_in_busy_layer() {
+    // The same behind a slow link, where a layer waits for its own turn to send.
     for over in DATAGRAMS {
         for version in [7, 6] {
+            // All bundles take as long as a stall at this rate.
             let rate = over.bytes() as u64 * 8 * u64::from(COUNT) / STALL.as_secs();
             let ahead = Duration::from_secs(10);
             let mut bench = Bench::of(Setup { rate, ahead, ..Setup::new(over, version, false) });
             bench.send(SHORT.as_millis() as u64);
             bench.line.run(Duration::from_secs(3));
+            // The agent is late by the whole lifetime, so only the layer can drop expired bundles in time.
             bench.line.lag = SHORT;
             bench.line.run(STALL);
             bench.line.lag = Duration::ZERO;
@@ -467,9 +477,10 @@ fn expired_bundle_does_not_leave_a_busy_layer() {
     }
 }
 
-/// Bundles of both kinds wait in one queue, or in one block: after the first ones that left, among others, and to its end.
 #[test]
-fn what_lives_longer_leaves_without_what_expired() {
+fn live_bundles_leave_without_expired() {
+    // Bundles of both kinds wait in one queue, or in one block: behind the first ones that left, among others, and
+    // at its end.
     let among: [(fn(u32) -> bool, u8); 3] = [(|n| n % 2 == 1, 7), (|n| n >= 33, 6), (|n| n % 15 >= 10, 7)];
     for over in STREAMS.into_iter().chain(DATAGRAMS) {
         for (short, version) in among {

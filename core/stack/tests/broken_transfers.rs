@@ -23,7 +23,7 @@ fn line(count: usize, versions: Versions, least: u64) -> Line {
     line.run(seconds(2));
     line
 }
-/// Breaks all streams each time so many bytes came to the last node; how many came until it was there.
+/// Sends a payload and breaks all streams after each `every` bytes at the last node; returns the bytes it took.
 fn carry(line: &mut Line, payload: &Bytes, every: u64, breaks: usize) -> u64 {
     let last = line.heard.len() - 1;
     let before = line.heard[last];
@@ -42,13 +42,14 @@ fn carry(line: &mut Line, payload: &Bytes, every: u64, breaks: usize) -> u64 {
 }
 
 #[test]
-fn a_bundle_longer_than_any_contact_arrives_and_little_is_sent_twice() {
+fn bundle_longer_than_contacts_arrives() {
     for versions in [Versions::Four, Versions::Three] {
         let mut line = line(2, versions, MIB as u64 / 4);
         let payload = content(1, 50 * MIB);
         // A megabyte is under way there, and the acknowledgments of another back.
         let heard = carry(&mut line, &payload, 16 << 20, 20);
         assert!(line.delivered == [payload.clone()], "{versions:?}: {} delivered", line.delivered.len());
+        // At most 30 % are sent twice: the data under way at each break.
         assert!(heard < 13 * payload.len() as u64 / 10, "{versions:?}: {heard} bytes");
         line.run(seconds(5));
         line.assert_empty();
@@ -56,14 +57,15 @@ fn a_bundle_longer_than_any_contact_arrives_and_little_is_sent_twice() {
 }
 
 #[test]
-fn where_nobody_keeps_parts_it_never_arrives() {
+fn without_kept_parts_nothing_arrives() {
+    // 0 turns reactive fragmentation off.
     let mut line = line(2, Versions::Four, 0);
     let heard = carry(&mut line, &content(1, 50 * MIB), 10 << 20, 10);
     assert!(line.delivered.is_empty() && heard > 50 << 20, "{heard} bytes");
 }
 
 #[test]
-fn a_link_that_does_not_break_carries_whole_bundles() {
+fn unbroken_link_carries_whole_bundles() {
     let mut line = line(3, Versions::Four, MIB as u64);
     let payload = content(1, 30 * MIB);
     line.send(payload.clone());
@@ -74,9 +76,9 @@ fn a_link_that_does_not_break_carries_whole_bundles() {
     line.assert_empty();
 }
 
-/// The relay dies, again and again, in the middle of what it receives and of what it sends.
 #[test]
-fn what_a_relay_acknowledged_survives_its_death() {
+fn acknowledged_parts_survive_relay_crash() {
+    // The relay dies, again and again, in the middle of a reception and of a transmission.
     let mut line = line(3, Versions::Four, MIB as u64);
     let payload = content(1, 40 * MIB);
     line.send(payload.clone());
@@ -96,9 +98,10 @@ fn what_a_relay_acknowledged_survives_its_death() {
     assert_eq!(line.delivered.len(), 1, "once");
 }
 
-/// The sender dies: it does not know how much was kept, and sends all of it; nothing is delivered twice or mixed up.
 #[test]
-fn a_sender_that_forgot_sends_all_of_it_and_it_is_delivered_once() {
+fn restarted_sender_repeats_without_duplicates() {
+    // The sender dies: it does not know how much was kept, and sends all of it; nothing is delivered twice or mixed
+    // up.
     let mut line = line(2, Versions::Four, MIB as u64);
     let payload = content(1, 20 * MIB);
     line.send(payload.clone());

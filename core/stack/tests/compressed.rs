@@ -1,5 +1,5 @@
-//! Compressed reporting on the wire (CCSDS 734.6-O-1): how many signals it takes to report a thousand bundles, and what
-//! they say.
+//! Compressed reporting on the wire (CCSDS 734.6-O-1): number and content of the signals that report a thousand
+//! bundles.
 
 #![allow(clippy::disallowed_types, reason = "the test and its codecs, all `Send`, look at the same bundles")]
 
@@ -64,7 +64,7 @@ fn ask(line: &mut Line, facts: u32) {
 fn read(bytes: &Bytes) -> farlink_base::BundleMeta {
     v7::read(&Payload::from(bytes.clone()), Profile::Strict, &Default::default()).unwrap().0
 }
-/// How many bundles each node said which of, and in how many signals in all.
+/// Bundles that each node reported, by item, and the number of signals.
 fn told(wire: &Wire) -> (BTreeMap<(String, i64), u64>, usize) {
     let mut all = BTreeMap::new();
     let mut signals = BTreeMap::new();
@@ -72,7 +72,7 @@ fn told(wire: &Wire) -> (BTreeMap<(String, i64), u64>, usize) {
         let Ok(v7::ParsedRecord::Other { kind: 14, content }) = v7::record(&meta.payload.to_bytes().unwrap()) else {
             panic!("a compressed reporting signal")
         };
-        // A relay hears the signals of others too.
+        // A relay receives the signals of others, too.
         signals.insert(meta.id, (meta.source.to_string(), content));
     }
     for (source, content) in signals.values() {
@@ -89,7 +89,7 @@ fn told(wire: &Wire) -> (BTreeMap<(String, i64), u64>, usize) {
 }
 
 #[test]
-fn a_few_signals_report_a_thousand_bundles() {
+fn few_signals_report_thousand_bundles() {
     let wire = Wire::default();
     let mut line = line(&wire, everybody);
     line.register(2);
@@ -119,7 +119,7 @@ fn a_few_signals_report_a_thousand_bundles() {
 }
 
 #[test]
-fn custody_and_deletion_are_told_too_and_only_to_whom_it_may() {
+fn custody_and_deletion_reports_are_restricted() {
     for to in ["*", "ipn:7.*"] {
         let wire = Wire::default();
         let mut line = line(&wire, move |node, config| {
@@ -147,9 +147,9 @@ fn custody_and_deletion_are_told_too_and_only_to_whom_it_may() {
     }
 }
 
-/// A block of somebody else's, with all that it may say.
 #[test]
-fn a_block_may_name_its_source_and_who_is_told() {
+fn reporting_block_names_its_recipient() {
+    // The block comes from another implementation and uses all optional fields.
     let block = ReportingBlock {
         number: u64::MAX,
         sequence: 0,

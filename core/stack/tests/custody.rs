@@ -17,6 +17,7 @@ const LAYERS: [Layer; 2] = [Layer::TcpclV4, Layer::Ltp];
 fn everybody(version: u8) -> impl Fn(usize, &mut Config) {
     move |node, config| {
         let mut custody = CustodyConfig::default();
+        // Longer than any way here, so that nothing is repeated without a loss.
         custody.settings.timeout = Duration::from_secs(20);
         if node == 0 {
             custody.settings.request = vec!["*".into()];
@@ -43,7 +44,7 @@ fn sorted(mut payloads: Vec<Bytes>) -> Vec<Bytes> {
 
 /// Keeps 5050-5.10-2, 5050-5.10.1-2, 5050-5.10.2-1.
 #[test]
-fn custody_passes_from_node_to_node_until_the_bundle_is_there() {
+fn custody_passes_node_by_node() {
     for (layer, version) in LAYERS.into_iter().flat_map(|layer| [(layer, 6), (layer, 7)]) {
         let mut line = Line::new(layer, 3, everybody(version));
         line.register(2);
@@ -63,7 +64,7 @@ fn custody_passes_from_node_to_node_until_the_bundle_is_there() {
 }
 
 #[test]
-fn a_relay_that_dies_with_custody_resumes_it_and_nobody_hears_of_it_twice() {
+fn restarted_custodian_resumes_without_duplicates() {
     for (layer, version) in LAYERS.into_iter().flat_map(|layer| [(layer, 6), (layer, 7)]) {
         let mut line = Line::new(layer, 3, everybody(version));
         line.kill(2);
@@ -86,9 +87,10 @@ fn a_relay_that_dies_with_custody_resumes_it_and_nobody_hears_of_it_twice() {
     }
 }
 
-/// UDP-like loss above the layer: the second node forgets what it confirmed, because it is in memory only.
 #[test]
-fn what_a_neighbour_without_custody_lost_is_sent_again() {
+fn lost_bundle_is_resent_by_custodian() {
+    // UDP-like loss above the layer: the second node forgets bundles that it confirmed, because it is in memory
+    // only.
     for (layer, version) in LAYERS.into_iter().flat_map(|layer| [(layer, 6), (layer, 7)]) {
         let all = everybody(version);
         let mut line = Line::new(layer, 3, move |node, config| {
@@ -128,7 +130,7 @@ fn heard<C: Codec + 'static>(codec: C, wire: &Wire) -> Box<dyn Codec> {
 }
 
 #[test]
-fn a_few_signals_on_the_wire_are_about_a_thousand_bundles() {
+fn few_signals_cover_thousand_bundles() {
     for (version, aggregate) in [(6, true), (7, true), (6, false)] {
         let wires: [Wire; 3] = Default::default();
         let ears = wires.clone();
@@ -154,6 +156,7 @@ fn a_few_signals_on_the_wire_are_about_a_thousand_bundles() {
             let records: Vec<_> = records.map(|meta| v6::record(&meta.payload.to_bytes().unwrap()).unwrap()).collect();
             let many = records.iter().filter(|record| matches!(record, v6::ParsedRecord::Aggregate(_))).count();
             let single = records.iter().filter(|record| matches!(record, v6::ParsedRecord::Custody(_))).count();
+            // Signals are collected for a while; without numbers each bundle needs its own.
             let expected = if aggregate { (1..20, 0..1) } else { (0..1, 1000..1001) };
             assert!(
                 expected.0.contains(&many) && expected.1.contains(&single),
@@ -175,9 +178,9 @@ fn a_few_signals_on_the_wire_are_about_a_thousand_bundles() {
     }
 }
 
-/// A node without custody between two that have it: signals are about its neighbour's neighbour.
 #[test]
-fn a_relay_that_takes_no_custody_is_passed_by() {
+fn custody_skips_relay_without_custody() {
+    // A node without custody between two that have it: the signals of the third reach the first.
     for version in [6, 7] {
         let all = everybody(version);
         let mut line = Line::new(Layer::Ltp, 3, move |node, config| {
@@ -197,7 +200,7 @@ fn a_relay_that_takes_no_custody_is_passed_by() {
 }
 
 #[test]
-fn custody_that_cannot_be_had_is_refused_at_the_start() {
+fn unavailable_custody_refused_at_start() {
     let with = |router: &str, durable: bool| {
         let mut config = Config::new(EndpointId::ipn(1, 0));
         config.router = router.into();

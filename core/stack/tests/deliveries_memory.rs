@@ -1,5 +1,5 @@
-//! What a durable node remembers of what it delivered takes the memory its limit says, agent and store together.
-//! One test: the allocator counts for the whole process.
+//! Memory for identities of delivered bundles: it stays within its limit on a durable node, agent and store
+//! together. One test: the allocator counts for the whole process.
 
 mod line;
 
@@ -10,10 +10,10 @@ use peak_alloc::PeakAlloc;
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
-/// What one remembered identity takes, as the node's memory budget reckons.
+/// Memory for one remembered identity, as the node's memory budget reckons.
 const REMEMBERED_BYTES: i64 = 432;
 
-/// Bytes that the receiver holds once so many more bundles were delivered.
+/// Bytes that the receiver holds after this many more deliveries.
 fn held_after(line: &mut Line, bundles: usize) -> i64 {
     for _ in 0..bundles / 100 {
         let before = line.delivered.len();
@@ -29,7 +29,7 @@ fn held_after(line: &mut Line, bundles: usize) -> i64 {
 }
 
 #[test]
-fn deliveries_beyond_the_limit_take_no_more_memory() {
+fn deliveries_beyond_limit_use_no_memory() {
     let held_with = |remembered: usize| {
         let mut line = Line::metered(Some(|| MEMORY.current_usage()), Layer::TcpclV4, 2, move |_, config| {
             config.node.limits.remembered = remembered;

@@ -1,5 +1,4 @@
-//! Several layers of one kind in one node stay apart: what one hears, the other never does, and what
-//! one says leaves by its own sockets.
+//! Several layers of one kind in one node stay apart: each receives and sends by its own sockets only.
 
 use farlink_base::layer::{DatagramBatch, Destination, Medium};
 use farlink_base::socket;
@@ -43,7 +42,7 @@ fn give(stack: &mut Stack, input: Input) -> Vec<Output> {
 }
 
 #[test]
-fn datagrams_are_answered_by_the_layer_that_got_them() {
+fn receiving_layer_answers_datagrams() {
     let mut stack = stack();
     let data = Data { kind: kind::RED, service: 1, offset: 0, length: 3, checkpoint: 0, report: 0 };
     for (heard, layer) in [1, 0, 1].into_iter().enumerate() {
@@ -70,7 +69,7 @@ fn datagrams_are_answered_by_the_layer_that_got_them() {
 }
 
 #[test]
-fn streams_belong_to_the_layer_that_accepted_them() {
+fn accepting_layer_owns_streams() {
     let mut stack = stack();
     let mut hello = b"dtn!\x04\x00\x07\x00\x1e".to_vec();
     hello.extend([0, 0, 0, 0, 0, 0, 0x10, 0].repeat(2));
@@ -102,7 +101,7 @@ fn streams_belong_to_the_layer_that_accepted_them() {
     assert!(out.is_empty());
 }
 
-/// A read buffer, and who has parts of it.
+/// A read buffer that counts the holders of its parts.
 struct Watched(Vec<u8>, #[allow(dead_code, reason = "counted")] Arc<()>);
 impl AsRef<[u8]> for Watched {
     fn as_ref(&self) -> &[u8] {
@@ -111,7 +110,7 @@ impl AsRef<[u8]> for Watched {
 }
 
 #[test]
-fn scarce_memory_frees_the_buffers_that_layers_hold() {
+fn memory_pressure_frees_layer_buffers() {
     let mut config = Config::new(EndpointId::ipn(1, 0));
     let kind = LayerKind::OneWay(oneway::Config::of(Framing::Mtcp));
     config.layers = vec![LayerConfig { name: "layer".into(), kind }];
@@ -130,7 +129,7 @@ fn scarce_memory_frees_the_buffers_that_layers_hold() {
 }
 
 #[test]
-fn a_node_has_no_more_layers_than_link_numbers_tell_apart() {
+fn link_numbers_bound_layer_count() {
     let mut config = Config::new(EndpointId::ipn(1, 0));
     config.layers = (0..129).map(|_| LayerConfig { name: "m".into(), kind: LayerKind::Message }).collect();
     assert!(Stack::new(config.clone()).is_err());

@@ -10,7 +10,7 @@ fn seconds(n: u64) -> Duration {
 }
 
 #[test]
-fn a_link_turned_off_at_either_end_ends_the_session_at_both_and_turned_on_begins_one() {
+fn disabled_link_ends_session_until_enabled() {
     for node in [0, 1] {
         let mut line = Line::new(Layer::TcpclV4, 2, |_, _| {});
         line.register(1);
@@ -27,7 +27,7 @@ fn a_link_turned_off_at_either_end_ends_the_session_at_both_and_turned_on_begins
         line.run(seconds(60));
         assert!(line.delivered.is_empty() && line.streams(node) == 0, "a neighbour that comes is sent away");
         turn(&mut line, true);
-        // The neighbour comes again by itself, ever more rarely.
+        // The neighbour connects again, ever more rarely.
         line.run(seconds(70));
         assert_eq!([0, 1].map(|end| line.streams(end)), [1; 2], "turned on at {node}");
         assert!(line.delivered == [content(1, 1000)]);

@@ -15,7 +15,7 @@ fn seconds(n: u64) -> Duration {
 }
 
 #[test]
-fn a_bundle_that_has_no_place_is_refused_with_its_head() {
+fn unplaceable_bundle_refused_at_head() {
     for layer in LAYERS {
         let mut line = Line::new(layer, 2, |node, config| {
             if node == 1 {
@@ -27,18 +27,20 @@ fn a_bundle_that_has_no_place_is_refused_with_its_head() {
         line.send(content(1, 30 * MIB));
         line.send(content(2, 100_000));
         line.run(seconds(5));
+        // A third of the bundle at most: the refusal must come from the head, not from full memory.
         assert!(line.heard[1] < 10 * MIB as u64, "{layer:?}: {} bytes sent in vain", line.heard[1]);
         assert!(line.delivered == [content(2, 100_000)], "{layer:?}");
         assert_eq!(line.node(0).status(line.now).bundles, 1, "{layer:?}");
         assert_eq!(line.node(1).status(line.now).bundles, 0, "{layer:?}");
         line.tell(0, Input::LinkDown { link: LinkId(0) });
+        // Long enough for the store of the receiver to clean up.
         line.run(seconds(7200));
         assert_eq!(line.node(1).store_usage().bytes, 0, "{layer:?}");
     }
 }
 
 #[test]
-fn payloads_given_up_leave_room_for_the_next() {
+fn abandoned_payloads_free_room() {
     let mut line = Line::new(Layer::TcpclV4, 2, |_, config| config.node.store.capacity = DataVolume(16 << 20));
     line.register(1);
     line.run(seconds(2));
@@ -58,9 +60,9 @@ fn payloads_given_up_leave_room_for_the_next() {
     line.assert_empty();
 }
 
-/// It has no disk for what arrives.
 #[test]
-fn bundle_longer_than_memory_is_refused_at_once() {
+fn bundle_exceeding_memory_refused_early() {
+    // The node has no disk for arriving bundles.
     for layer in LAYERS {
         let mut line = Line::new(layer, 2, |node, config| {
             if node == 1 {
@@ -72,15 +74,16 @@ fn bundle_longer_than_memory_is_refused_at_once() {
         line.send(content(1, 30 * MIB));
         line.send(content(2, 100_000));
         line.run(seconds(5));
+        // A third of the bundle at most: the refusal must come from the head, not from full memory.
         assert!(line.heard[1] < 10 * MIB as u64, "{layer:?}: {} bytes sent in vain", line.heard[1]);
         assert!(line.delivered == [content(2, 100_000)], "{layer:?}");
         assert_eq!([0, 1].map(|node| line.node(node).status(line.now).bundles), [1, 0], "{layer:?}");
     }
 }
 
-/// The last of two contacts takes the rest. Long pieces pass twice, short ones are read once.
 #[test]
-fn pieces_leave_from_disk_with_the_right_check_sums() {
+fn fragments_from_disk_have_valid_crcs() {
+    // The second of two contacts takes the rest. Long pieces pass twice, short ones are read once.
     const PLAN: &str = "contact 1 2 +5..+9 rate 50 Mbit/s\ncontact 2 1 +5..+9 rate 50 Mbit/s\n\
         contact 1 2 +20..+40 rate 50 Mbit/s\ncontact 2 1 +20..+40 rate 50 Mbit/s";
     for layer in LAYERS {
@@ -98,19 +101,21 @@ fn pieces_leave_from_disk_with_the_right_check_sums() {
             _ => None,
         };
         let pieces: Vec<u64> = line.events.iter().filter_map(piece).collect();
+        // 16 MiB is `PIECE_BYTES`: one piece on each side of it.
         assert!(matches!(pieces[..], [first, rest] if first > 17 << 20 && rest < 16 << 20), "{layer:?}: {pieces:?}");
         line.assert_empty();
     }
 }
 
-/// TCPCLv4 has no word to stop: what is left is not much, so the session outlives it. LTP stops.
 #[test]
-fn a_bundle_deleted_near_its_end_does_not_end_the_session() {
+fn late_deletion_keeps_session() {
+    // TCPCLv4 cannot stop a transfer: the rest is short, so the session finishes it. LTP stops.
     for layer in LAYERS {
         let mut line = Line::new(layer, 2, |_, _| {});
         line.register(1);
         line.run(seconds(2));
         line.tell(0, Input::LinkDown { link: LinkId(0) });
+        // With more than 5 MiB gone, the rest is below `RESCUE_MAX`.
         line.send(content(1, 18 * MIB));
         line.run(seconds(2));
         line.tell(0, Input::LinkUp { link: LinkId(0) });
@@ -130,7 +135,7 @@ fn a_bundle_deleted_near_its_end_does_not_end_the_session() {
 }
 
 #[test]
-fn a_bundle_deleted_while_it_leaves_is_nowhere_in_the_end() {
+fn bundle_deleted_while_sending_disappears() {
     for layer in LAYERS {
         let mut line = Line::new(layer, 2, |_, _| {});
         line.register(1);
@@ -150,9 +155,9 @@ fn a_bundle_deleted_while_it_leaves_is_nowhere_in_the_end() {
     }
 }
 
-/// The first bytes of each are being read when the link goes: its layer has none of them, and never will.
 #[test]
-fn what_leaves_from_disk_as_its_link_is_removed_waits_for_the_next() {
+fn disk_read_on_removed_link_waits() {
+    // The first bytes of each bundle are being read when the link goes: its layer has none of them, and never will.
     for layer in LAYERS {
         let mut line = Line::new(layer, 2, |_, _| {});
         line.register(1);
@@ -184,9 +189,9 @@ fn what_leaves_from_disk_as_its_link_is_removed_waits_for_the_next() {
     }
 }
 
-/// A piece on disk is read before its layer has any of it: for its CRC, or to be kept in memory.
 #[test]
-fn a_piece_that_is_read_as_its_link_is_removed_waits_for_the_next() {
+fn fragment_read_on_removed_link_waits() {
+    // A piece on disk is read before its layer has any of it: for its CRC, or to be kept in memory.
     const PLAN: &str = "contact 1 2 +5..+7 rate 50 Mbit/s\ncontact 2 1 +5..+7 rate 50 Mbit/s\n\
         contact 1 2 +20..+40 rate 50 Mbit/s\ncontact 2 1 +20..+40 rate 50 Mbit/s";
     for layer in LAYERS {

@@ -16,7 +16,7 @@ fn seconds(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-/// 64 MiB over a node with 4 MiB for what arrives, which is killed while the bundle leaves it.
+/// 64 MiB over a node with 4 MiB for arrivals, which is killed while the bundle leaves it.
 fn relayed(layer: Layer) {
     let mut line = Line::metered(Some(|| MEMORY.current_usage()), layer, 3, |_, _| {});
     line.register(2);
@@ -39,8 +39,7 @@ fn relayed(layer: Layer) {
     line.run(seconds(3 * 3600));
     line.assert_empty();
 }
-/// An application's own, of 64 MiB: it goes to disk as it comes, and at the other end to its reader from there. The
-/// sender is killed in the middle of the bundle.
+/// 64 MiB between applications, spooled at one end and read in parts at the other; the sender is killed half-way.
 fn sent_and_delivered(layer: Layer) {
     let mut line = Line::metered(Some(|| MEMORY.current_usage()), layer, 2, |_, _| {});
     line.register(1);
@@ -75,7 +74,7 @@ fn refused(layer: Layer) {
 }
 
 #[test]
-fn a_bundle_of_64_mib_crosses_a_node_of_4_mib() {
+fn bundle_of_64_mib_crosses_4_mib_node() {
     for layer in [Layer::TcpclV4, Layer::Ltp] {
         relayed(layer);
         sent_and_delivered(layer);

@@ -1,5 +1,5 @@
-//! Marginal utility between real stacks, in virtual time: what arrived makes room for what has not, and the word of
-//! it travels in hellos over a real layer.
+//! Marginal utility between real stacks, in virtual time: delivered bundles make room for others, and hellos over a
+//! real layer report the deliveries.
 
 use crate::line::{Layer, Line, content};
 use farlink_base::{DataVolume, Duration};
@@ -27,7 +27,7 @@ fn sent_through(hearsay: f64) -> Line {
 }
 
 #[test]
-fn what_arrived_makes_room_and_a_source_deletes_its_own_on_no_hearsay() {
+fn delivered_bundles_make_room() {
     let held = |line: &Line| [0, 1].map(|node| line.node(node).status(line.now).bundles);
     let line = sent_through(1.0);
     assert_eq!(line.delivered.len(), BUNDLES, "each once, of three times what a store holds");

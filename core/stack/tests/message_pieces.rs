@@ -26,7 +26,7 @@ fn blind(codec: BpV7) -> Box<dyn Codec> {
 const PLAN: &str = "contact 1 2 +5..+9 rate 1 Mbit/s\ncontact 2 1 +5..+9 rate 1 Mbit/s\n\
     contact 1 2 +20..+40 rate 1 Mbit/s\ncontact 2 1 +20..+40 rate 1 Mbit/s";
 
-/// A node, and what it says up to a time.
+/// A node, and its outputs up to a time.
 struct Sender(Stack, Vec<Output>);
 impl Sender {
     fn new(codec: impl Fn(BpV7) -> Box<dyn Codec>) -> Sender {
@@ -71,7 +71,7 @@ impl Sender {
         }
         panic!("it does not come to rest");
     }
-    /// Payload bytes and sizes of what left.
+    /// Payload bytes and sizes of the bundles that left.
     fn left(&self) -> Vec<(u64, u64)> {
         let left = |o: &Output| match o {
             Output::Message(MessageOutput::Send { bundle, size, .. }) if !bundle.is_administrative() => {
@@ -91,7 +91,7 @@ impl Sender {
 }
 
 #[test]
-fn a_piece_leaves_as_a_bundle_of_its_own_size() {
+fn fragment_leaves_with_own_size() {
     let codecs: [fn(BpV7) -> Box<dyn Codec>; 2] =
         [|codec| Box::new(codec), |codec| Box::new(BpV6 { profile: codec.profile, numbers: true })];
     for codec in codecs {
@@ -105,7 +105,7 @@ fn a_piece_leaves_as_a_bundle_of_its_own_size() {
 }
 
 #[test]
-fn a_piece_that_cannot_be_read_back_does_not_leave_and_the_whole_not_in_its_place() {
+fn unreadable_fragment_never_leaves() {
     let mut sender = Sender::new(blind);
     sender.send(1, 600_000);
     sender.run(6);

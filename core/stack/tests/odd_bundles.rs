@@ -1,5 +1,5 @@
-//! Bundles of version 6 as peers may legally send them though nobody does, and as they must not be: what becomes of
-//! each in a whole node, after a restart too (RFC 5050, 6260).
+//! Odd bundles of version 6, legal ones that nobody sends and illegal ones: the fate of each in a whole node, after
+//! a restart too (RFC 5050, 6260).
 
 use crate::odd::{NO_FRAGMENT, NOW_S, Old, SINGLETON, Site, number, old};
 use farlink_base::layer::DatagramBatch;
@@ -33,7 +33,7 @@ fn new_to(destination: EndpointId, source: EndpointId, creation: CreationTimesta
 }
 
 #[test]
-fn what_is_odd_and_legal_is_taken() {
+fn odd_legal_bundles_are_accepted() {
     let ipn = ("ipn", "1.1");
     let cases: Vec<(&str, Old)> = vec![
         ("numbers", old(1)),
@@ -100,7 +100,7 @@ fn what_is_odd_and_legal_is_taken() {
         assert_eq!(site.fate(&bundle.wire()), "delivered", "{what}");
         assert_eq!(site.delivered, [&bundle.payload[..]], "{what}");
     }
-    // To others they go as well, and what leaves is a bundle of version 6 again.
+    // The same bundles for another node are forwarded, again as bundles of version 6.
     for (what, bundle) in &cases {
         let there = bundle.clone().with(|b| match b.dictionary.is_empty() {
             true => b.ends[0] = (7, 1),
@@ -112,6 +112,7 @@ fn what_is_odd_and_legal_is_taken() {
         assert_eq!(site.fate(&there.wire()), "left", "{what}");
         let leaves = v6::decode(&Payload::from(site.left[0].clone()), Profile::Permissive).expect("version 6");
         assert_eq!(leaves.payload.to_bytes().unwrap(), &bundle.payload[..], "{what}");
+        // The original identity stays, or the receiver could not detect duplicates.
         assert_eq!((leaves.primary.creation.sequence, site.left.len()), (bundle.sequence, 1), "{what}");
         let came = v6::decode(&Payload::from(there.wire()), Profile::Permissive).expect("a bundle");
         assert_eq!(leaves.primary, came.primary, "{what}: nobody took custody");
@@ -119,7 +120,7 @@ fn what_is_odd_and_legal_is_taken() {
 }
 
 #[test]
-fn what_is_odd_and_wrong_is_refused_and_nothing_of_it_is_left() {
+fn odd_invalid_bundles_leave_nothing() {
     let named = |sequence, at: usize, name| {
         let mut names = DTN;
         names[at] = name;
@@ -177,15 +178,16 @@ fn what_is_odd_and_wrong_is_refused_and_nothing_of_it_is_left() {
     for cut in 1..whole.len() {
         site.fate(&whole[..cut]);
         let mut changed = whole.clone();
+        // One bit of each byte, another one each time.
         changed[cut] ^= 0x80 >> (cut % 8);
         site.fate(&changed);
     }
     assert_eq!(site.fate(&old(28).wire()), "delivered");
 }
 
-/// RFC 5050 4.5.1: the source and the timestamp say which bundle it is. Who has no source has no such name.
 #[test]
-fn the_same_bundle_is_delivered_once_and_two_without_a_source_twice() {
+fn anonymous_bundles_are_never_duplicates() {
+    // RFC 5050 4.5.1: source and timestamp identify a bundle. Anonymous bundles have no such identity.
     let mut site = Site::new();
     let anonymous = old(1).with(|b| (b.ends[1], b.flags) = ((0, 0), SINGLETON | NO_FRAGMENT)).wire();
     for _ in 0..2 {
@@ -202,7 +204,7 @@ fn the_same_bundle_is_delivered_once_and_two_without_a_source_twice() {
 }
 
 #[test]
-fn bundles_of_two_versions_are_two_whatever_they_are_called() {
+fn versions_never_share_identity() {
     let source = EndpointId::ipn(9, 1);
     let creation = |sequence| CreationTimestamp { time: DtnTime(NOW_S * 1000), sequence };
     for first in [6, 7] {
@@ -244,7 +246,7 @@ fn bundles_of_two_versions_are_two_whatever_they_are_called() {
 }
 
 #[test]
-fn fragments_make_the_whole_across_a_restart_whatever_their_order_and_overlap() {
+fn fragments_reassemble_across_restart() {
     let whole: Vec<u8> = (0..100).collect();
     let piece = |from: usize, to: usize, total| {
         let payload = whole[from..to].to_vec();
@@ -253,10 +255,11 @@ fn fragments_make_the_whole_across_a_restart_whatever_their_order_and_overlap() 
             .with(|b| (b.place, b.payload, b.after) = (Some((from as u64, total)), payload, vec![(77, 0, vec![9])]))
             .wire()
     };
+    // Out of order, overlapping, and one of them twice.
     let pieces = [(60, 100), (0, 30), (10, 40), (0, 30), (35, 70)];
     for restart_after in 0..pieces.len() {
         let mut site = Site::new();
-        // One that lies about the length of the whole spoils nothing.
+        // A fragment that lies about the total length spoils nothing.
         assert_eq!(site.fate(&piece(0, 50, 1 << 60)), "waits");
         let mut fates = Vec::new();
         for (n, (from, to)) in pieces.into_iter().enumerate() {
@@ -269,6 +272,7 @@ fn fragments_make_the_whole_across_a_restart_whatever_their_order_and_overlap() 
         assert_eq!(fates.last().map(String::as_str), Some("delivered"), "{restart_after}: {fates:?}");
         assert_eq!(site.delivered, [&whole[..]], "{restart_after}");
         assert_eq!(site.held(), 0, "{restart_after}: the liar's goes with the whole, which is remembered");
+        // Late fragments must not start a new reassembly.
         for late in [piece(20, 60, 100), piece(0, 50, 1 << 60)] {
             site.fate(&late);
             assert_eq!((site.delivered.len(), site.held()), (0, 0), "the whole was delivered");
@@ -277,7 +281,7 @@ fn fragments_make_the_whole_across_a_restart_whatever_their_order_and_overlap() 
 }
 
 #[test]
-fn what_was_kept_in_version_6_is_there_after_a_restart_and_leaves_as_it_came() {
+fn v6_bundle_survives_restart_unchanged() {
     let mut site = Site::tuned(|config| {
         config.links.clear();
         config.routes.clear();
@@ -308,9 +312,10 @@ fn what_was_kept_in_version_6_is_there_after_a_restart_and_leaves_as_it_came() {
     assert_eq!(site.delivered, [&b"payload"[..]]);
 }
 
-/// RFC 5050 5.6, 6.1.1: a report of version 6 about a bundle of version 6, to where that asks for it.
 #[test]
-fn a_block_that_cannot_be_processed_is_reported_once_if_it_asks_for_that() {
+fn unprocessable_block_is_reported_once() {
+    // RFC 5050 5.6, 6.1.1: the report on a bundle of version 6 is one of version 6, and goes to its report-to
+    // endpoint.
     let reports = |bundle: &Old| {
         let mut site = Site::new();
         site.fate(&bundle.wire());
@@ -331,13 +336,15 @@ fn a_block_that_cannot_be_processed_is_reported_once_if_it_asks_for_that() {
     assert_eq!((&report.subject.source, report.subject.creation.sequence), (&EndpointId::ipn(9, 1), 5));
     let said = reports(&asks(0x4_0000, 2 | 4));
     let reasons: Vec<_> = said.iter().map(|report| (report.reason, report.deleted.asserted)).collect();
+    // Reason 8 is "block unintelligible" (RFC 5050 6.1.1).
     assert_eq!(reasons, [(8, false), (8, true)]);
+    // RFC 5050 4.2: no reports are made about administrative records.
     assert!(reports(&asks(0, 0)).is_empty() && reports(&asks(2, 2)).is_empty(), "none about records");
 }
 
-/// RFC 5050 5.8: the blocks after the payload go with the last piece, which may need them to be shorter.
 #[test]
-fn pieces_with_blocks_after_the_payload_fit_their_datagrams_whatever_is_left_for_the_last() {
+fn fragments_with_trailing_blocks_fit_mtu() {
+    // RFC 5050 5.8: the blocks after the payload go with the last piece, which may have to be shorter for them.
     const MOST: usize = 400;
     let tune = |config: &mut farlink_stack::Config| {
         if let LinkParams::Udpcl(span) = &mut config.links[0].params {
@@ -368,7 +375,7 @@ fn pieces_with_blocks_after_the_payload_fit_their_datagrams_whatever_is_left_for
         }
         assert!(whole == payload);
     }
-    // What follows is longer than the link takes: no piece of it leaves.
+    // The trailing blocks alone exceed the link's MTU: no piece leaves.
     let mut site = Site::tuned(tune);
     let bundle =
         old(1).with(|b| (b.ends[0], b.payload, b.after) = ((7, 1), vec![1; 5000], vec![(77, 0, vec![9; MOST])]));
@@ -376,9 +383,9 @@ fn pieces_with_blocks_after_the_payload_fit_their_datagrams_whatever_is_left_for
     assert_eq!((site.left.len(), site.held()), (0, 1));
 }
 
-/// Over a stream that only brings bundles nothing can leave.
 #[test]
-fn who_brings_bundles_over_a_one_way_stream_is_no_way_for_those_of_the_node_it_names() {
+fn inbound_stream_is_no_route() {
+    // A stream that only brings bundles carries none back.
     let mut site = Site::new();
     // The stranger names ipn:5.0, by its own word the node that the bundle comes from, and stays.
     let names = old(1).with(|b| (b.ends[1], b.before) = ((5, 1), vec![(5, 0x10, b"ipn\x005.0\0".to_vec())]));
@@ -413,9 +420,10 @@ fn brought(sequence: u8, destination: &[u8], source: &[u8], previous: &[u8]) -> 
     bytes
 }
 
-/// A previous node of a scheme that is for groups, and a bundle for nobody: each once ended a node that others wrote.
 #[test]
-fn a_group_as_previous_node_and_a_bundle_for_nobody_end_no_node() {
+fn group_previous_node_is_harmless() {
+    // A previous node of a group scheme, and a bundle for the null endpoint: each once ended a node of another
+    // implementation.
     const HERE: &[u8] = &[0x82, 2, 0x82, 1, 1];
     const THERE: &[u8] = &[0x82, 2, 0x82, 2, 1];
     const GROUP: &[u8] = &[0x82, 3, 0x82, 0x18, 42, 1];
@@ -437,10 +445,10 @@ fn a_group_as_previous_node_and_a_bundle_for_nobody_end_no_node() {
     }
 }
 
-/// Of both versions, on a disk and without one: a stranger sends what has the identity of a neighbour's bundle, or that
-/// bundle itself, before the neighbour does.
 #[test]
-fn strangers_copies_make_no_neighbours_bundle_one_that_returns() {
+fn stranger_copy_is_no_loop_evidence() {
+    // In both versions, with and without a disk: a stranger sends a neighbour's bundle, or another with its
+    // identity, before the neighbour does.
     let with_disk = || Site::new();
     let in_memory = || Site::tuned(|config| config.keep_in(StoreKind::Memory, DataVolume(1 << 30)));
     let sites: [&dyn Fn() -> Site; 2] = [&with_disk, &in_memory];
@@ -474,9 +482,9 @@ fn strangers_copies_make_no_neighbours_bundle_one_that_returns() {
     }
 }
 
-/// Its head is read as soon as it is there, long before the end.
 #[test]
-fn broken_head_of_long_bundle_reported_early() {
+fn broken_long_head_reported_early() {
+    // The head is checked as soon as it is there, long before the end.
     let mut site = Site::new();
     let long = |sequence: u64| old(sequence).with(|b| b.payload = vec![7; 3_000_000]).wire();
     let mut broken = long(1);

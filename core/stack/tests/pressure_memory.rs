@@ -1,5 +1,5 @@
-//! Where memory becomes scarce, what is arriving is copied out of the buffers it came in: once.
-//! One test: the allocator counts for the whole process.
+//! Arriving bundles under memory pressure: they are copied out of the read buffers, once. One test: the allocator
+//! counts for the whole process.
 
 mod line;
 
@@ -14,7 +14,7 @@ static MEMORY: PeakAlloc = PeakAlloc;
 
 const MIB: usize = 1 << 20;
 
-/// Bytes allocated at most while a node is told how scarce memory is, beyond those before.
+/// Most bytes allocated while a node learns of memory pressure, beyond those before.
 fn copied(line: &mut Line, pressure: Pressure) -> usize {
     let before = MEMORY.current_usage();
     MEMORY.reset_peak_usage();
@@ -23,7 +23,7 @@ fn copied(line: &mut Line, pressure: Pressure) -> usize {
 }
 
 #[test]
-fn what_is_arriving_is_copied_when_memory_becomes_scarcer_and_not_while_it_is() {
+fn pressure_copies_arrivals_once() {
     let mut line = Line::new(Layer::TcpclV4, 2, |_, config| config.node.store.spill_from = DataVolume(0));
     line.register(1);
     line.run(Duration::from_secs(2));

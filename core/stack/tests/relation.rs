@@ -1,4 +1,4 @@
-//! Random histories, and all orders of a few events: an identity is not a content.
+//! Random histories, and all orders of a few events: an identity does not vouch for its content.
 
 #[path = "relation/mod.rs"]
 mod relation;
@@ -9,7 +9,7 @@ use relation::forgery::Alteration;
 use relation::history::{History, Setup};
 
 #[test]
-fn random_histories_lose_and_mix_nothing() {
+fn random_histories_preserve_bundles() {
     let failure = (0..2000).find_map(try_seed);
     assert!(failure.is_none(), "{}", failure.map(|failure| failure.report()).unwrap_or_default());
 }
@@ -54,7 +54,7 @@ fn search(setup: Setup, events: usize, alterations: &[Alteration]) -> Search {
 }
 
 #[test]
-fn all_short_histories_lose_and_mix_nothing() {
+fn short_histories_preserve_bundles() {
     for setup in Setup::small() {
         let report = search(setup, 3, &[Alteration::Payload, Alteration::FirstPiece]).run();
         assert!(report.violations.is_empty(), "{}: {}", report.violations[0].0, report.violations[0].1);

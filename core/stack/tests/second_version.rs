@@ -1,5 +1,5 @@
-//! Whole nodes speak a second version of the bundle protocol, whose wire format shares nothing with
-//! BPv7: no part of a node but its codecs knows what a bundle looks like on the wire.
+//! Whole nodes with a second version of the bundle protocol, whose wire format shares nothing with BPv7: only its
+//! codecs know the encoding.
 
 #![allow(clippy::disallowed_types, reason = "the test and its codec, both `Send`, look at the same bundles")]
 
@@ -15,7 +15,7 @@ const LAYERS: [Layer; 2] = [Layer::TcpclV4, Layer::Ltp];
 /// Bundles as they came, byte for byte.
 type Wire = Arc<Mutex<Vec<Bytes>>>;
 
-/// BPv7 that keeps what it reads.
+/// BPv7 that records the bundles it reads.
 fn v7(config: &Config, wire: &Wire) -> Box<dyn Codec> {
     let codec = BpV7 { profile: config.node.profile, crc: config.node.crc, accel: config.accel, custody: None };
     let wire = wire.clone();
@@ -30,7 +30,7 @@ fn sorted(mut payloads: Vec<Bytes>) -> Vec<Bytes> {
 }
 
 #[test]
-fn bundles_of_the_second_version_cross_two_hops_with_age_and_hops_and_a_restart_between() {
+fn second_version_crosses_two_hops() {
     for layer in LAYERS {
         let seen: [Seen; 3] = Default::default();
         let hops = seen.clone();
@@ -63,7 +63,7 @@ fn bundles_of_the_second_version_cross_two_hops_with_age_and_hops_and_a_restart_
 }
 
 #[test]
-fn a_node_that_speaks_both_forwards_each_as_it_came() {
+fn bilingual_node_preserves_versions() {
     for layer in LAYERS {
         let wires: [Wire; 4] = Default::default();
         let seen = Seen::default();
@@ -102,7 +102,7 @@ fn a_node_that_speaks_both_forwards_each_as_it_came() {
 }
 
 #[test]
-fn a_node_that_does_not_speak_it_says_so_and_takes_all_else() {
+fn unknown_version_refused_alone() {
     for layer in LAYERS {
         let speak = Box::new(move |node: usize, config: &Config| {
             let mut codecs = vec![v7(config, &Wire::default())];
@@ -139,7 +139,7 @@ fn a_node_that_does_not_speak_it_says_so_and_takes_all_else() {
 }
 
 #[test]
-fn kept_bundle_of_a_version_dropped_is_deleted() {
+fn stored_unknown_version_is_deleted() {
     let both = Arc::new(std::sync::atomic::AtomicBool::new(true));
     let speaks = both.clone();
     let speak = Box::new(move |_: usize, config: &Config| {

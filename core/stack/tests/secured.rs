@@ -29,7 +29,7 @@ fn secured_bundles_are_delivered_in_clear() {
             let mut line = line(service, [1, 1], disk);
             line.send(content(1, len));
             line.run(Duration::from_secs(20));
-            // What waits for its application lies enciphered, and is opened when that comes.
+            // Waiting deliveries lie encrypted, and are decrypted when their application registers.
             line.register(1);
             line.run(Duration::from_secs(20));
             assert!(line.delivered == [content(1, len)], "{service:?} {len} {disk}: {}", line.delivered.len());
@@ -40,7 +40,7 @@ fn secured_bundles_are_delivered_in_clear() {
 
 /// Keeps 9172-5.1.1-9, 9172-5.1.2-3.
 #[test]
-fn bundle_of_another_key_is_deleted_undelivered() {
+fn wrong_key_bundle_is_deleted() {
     for (service, disk) in SERVICES.into_iter().flat_map(|service| [(service, false), (service, true)]) {
         // 3 MB go to the disk while they arrive, and are checked when they are handed out.
         for len in [5, 3_000_000] {

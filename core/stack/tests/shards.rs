@@ -21,7 +21,7 @@ const BOTH: [usize; 2] = [FIRST, SECOND];
 fn seconds(n: u64) -> Duration {
     Duration::from_secs(n)
 }
-/// Node numbers: the shards have one.
+/// Node numbers; both shards share one.
 fn number(index: usize) -> u64 {
     [1, 2, 2, 4][index]
 }
@@ -66,6 +66,7 @@ fn tune(index: usize, config: &mut Config) {
             }
             let own = (index - FIRST) as u8;
             config.shards = Some(ShardConfig::new(own, 2, vec![0, 1]));
+            // The numbers of a shard are limited (`SHARD_BUNDLES_MAX`).
             config.node.limits.bundles = 1 << 20;
             via(config, 1, 1);
             via(config, 4, 4);
@@ -105,16 +106,17 @@ fn send(line: &mut Line, from: usize, to: usize, payload: &[u8]) {
     };
     line.tell(from, Input::App(AppInput::Send { request: RequestId(0), bundle }));
 }
-/// Kills the relay and starts it anew.
+/// Kills the relay and restarts it.
 fn restart(line: &mut Line) {
     BOTH.into_iter().for_each(|node| line.kill(node));
     line.run(Duration::from_millis(10));
     BOTH.into_iter().for_each(|node| line.start(node));
     register(line, FIRST);
 }
-/// All that should come has come, and nothing is left anywhere.
+/// Checks that all wanted bundles are delivered, and that no node holds any.
 fn assert_delivered(line: &mut Line, mut wanted: Vec<Vec<u8>>, at_least_once: bool) {
     let count = wanted.len();
+    // Backoff after a crash may take long.
     line.run_until(seconds(200), |line| line.delivered.len() >= count);
     line.run(seconds(40));
     let mut came: Vec<Vec<u8>> = line.delivered.iter().map(|bytes| bytes.to_vec()).collect();
@@ -128,7 +130,7 @@ fn assert_delivered(line: &mut Line, mut wanted: Vec<Vec<u8>>, at_least_once: bo
 }
 
 #[test]
-fn bundles_pass_from_one_shard_to_the_other_both_ways() {
+fn bundles_cross_shards_both_ways() {
     for layer in [Layer::TcpclV4, Layer::Ltp] {
         let mut line = relay(layer);
         let mut wanted = Vec::new();
@@ -139,14 +141,15 @@ fn bundles_pass_from_one_shard_to_the_other_both_ways() {
             wanted.push(payload);
         }
         assert_delivered(&mut line, wanted, false);
+        // For each of the 60 bundles at least the send and its answer cross.
         assert!(line.crossed > 120, "{layer:?}: {} crossings", line.crossed);
     }
 }
 
 #[test]
-fn a_bundle_stays_where_it_came_in_and_keeps_its_number() {
+fn bundle_stays_in_arrival_shard() {
     let mut line = relay(Layer::TcpclV4);
-    // Nobody is there to take it.
+    // Without its neighbour, the bundle waits.
     line.kill(FAR);
     line.kill(NEAR);
     line.start(NEAR);
@@ -172,7 +175,7 @@ fn a_bundle_stays_where_it_came_in_and_keeps_its_number() {
 }
 
 #[test]
-fn what_is_for_the_node_is_in_its_first_shard_whichever_way_it_came() {
+fn local_bundles_reach_first_shard() {
     for layer in [Layer::TcpclV4, Layer::Ltp] {
         let mut line = relay(layer);
         let mut wanted = Vec::new();
@@ -201,7 +204,7 @@ fn what_is_for_the_node_is_in_its_first_shard_whichever_way_it_came() {
 }
 
 #[test]
-fn what_the_node_sends_leaves_by_the_link_of_either_shard() {
+fn local_bundles_leave_by_either_shard() {
     let mut line = relay(Layer::TcpclV4);
     let wanted = [content(1, 10).to_vec(), content(2, 2 * MIB).to_vec(), content(3, 99).to_vec()];
     for (payload, to) in wanted.iter().zip([FAR, FAR, NEAR]) {
@@ -211,7 +214,7 @@ fn what_the_node_sends_leaves_by_the_link_of_either_shard() {
 }
 
 #[test]
-fn long_bundles_leave_a_foreign_disk_in_parts() {
+fn long_bundle_leaves_foreign_disk() {
     for layer in [Layer::TcpclV4, Layer::Ltp] {
         let mut line = relay(layer);
         let wanted = vec![content(1, 9 * MIB).to_vec(), content(2, 5 * MIB).to_vec()];
@@ -221,9 +224,9 @@ fn long_bundles_leave_a_foreign_disk_in_parts() {
     }
 }
 
-/// The relay dies again and again, both its shards at once: what it acknowledged arrives.
 #[test]
-fn what_was_acknowledged_survives_the_death_of_the_process() {
+fn acknowledged_bundles_survive_shard_crash() {
+    // The relay dies again and again, both its shards at once: acknowledged bundles arrive.
     for layer in [Layer::TcpclV4, Layer::Ltp] {
         for seed in 0..6u64 {
             let mut line = relay(layer);
@@ -233,6 +236,7 @@ fn what_was_acknowledged_survives_the_death_of_the_process() {
                 let (from, to) = [(NEAR, FAR), (FAR, NEAR), (FAR, FIRST), (NEAR, FIRST)][n as usize % 4];
                 send(&mut line, from, to, &payload);
                 wanted.push(payload);
+                // Each seed crashes at other bundles, and after other times.
                 if n % 8 == seed {
                     line.run(Duration::from_micros(700 * (n + 1)));
                     restart(&mut line);
@@ -244,10 +248,10 @@ fn what_was_acknowledged_survives_the_death_of_the_process() {
 }
 
 #[test]
-fn a_shard_holds_back_what_a_foreign_link_does_not_take() {
+fn full_foreign_link_holds_bundles() {
     let mut line = relay_with(Layer::Ltp, |index, config| {
         if index == FIRST || index == SECOND {
-            // As slow as a link gets.
+            // 1 Mbit/s: slower than the bundles arrive.
             config.links[1].rate = Some(farlink_base::DataRate(1_000_000));
         }
     });
@@ -258,17 +262,17 @@ fn a_shard_holds_back_what_a_foreign_link_does_not_take() {
     assert!(line.delivered.len() < 20, "{} delivered", line.delivered.len());
     let status = line.node(FIRST).status(line.now);
     let link = status.links.iter().find(|link| link.name == "to-4").unwrap();
-    // 4 MiB are handed over at most, besides what the layer has taken.
+    // At most 4 MiB are handed over beyond those that the layer has taken (`OF_LINK` of a remote layer).
     assert!(link.in_flight <= 42 + 64 && link.queued > 50, "{} in flight, {} queued", link.in_flight, link.queued);
 }
 
 #[test]
-fn a_link_that_is_removed_in_both_shards_gives_its_bundles_back() {
+fn removed_shared_link_returns_bundles() {
     let mut line = relay(Layer::TcpclV4);
     let payload = content(1, 3 * MIB).to_vec();
     send(&mut line, NEAR, FAR, &payload);
     line.run(Duration::from_millis(25));
-    // In any order, at different times.
+    // The shards remove it at different times.
     line.remove_link(SECOND, LinkId(1));
     line.run(Duration::from_micros(20));
     line.remove_link(FIRST, LinkId(1));
@@ -282,13 +286,14 @@ fn a_link_that_is_removed_in_both_shards_gives_its_bundles_back() {
     assert_delivered(&mut line, vec![payload], true);
 }
 
-/// A bundle longer than any session, for another node and for this one: what came of it before is not sent again.
 #[test]
-fn long_bundle_over_breaking_sessions_kept_in_parts() {
+fn long_bundle_survives_breaking_sessions() {
+    // A bundle longer than any session, for another node and for this one: parts received before are not sent again.
     for to in [NEAR, FIRST] {
         let mut line = relay_with(Layer::TcpclV4, |_, config| {
             for layer in &mut config.layers {
                 if let LayerKind::Tcpcl(layer) = &mut layer.kind {
+                    // Parts of 256 KiB and more are kept when a session breaks.
                     layer.reactive = MIB as u64 / 4;
                 }
             }
@@ -306,20 +311,23 @@ fn long_bundle_over_breaking_sessions_kept_in_parts() {
         }
         line.run_until(seconds(30), |line| !line.delivered.is_empty());
         let heard = line.heard[SECOND] - before;
+        // Breaks cost the data under way, at most 40 % here; without kept parts each session would start again.
         assert!(heard < 14 * payload.len() as u64 / 10, "{to}: {heard} bytes");
         assert_delivered(&mut line, vec![payload], false);
     }
 }
 
-/// Heads that come in small segments, and no memory for them.
 #[test]
-fn bundle_whose_head_has_no_room_is_refused() {
+fn head_without_room_is_refused() {
+    // Heads come in small segments, and no memory is left for them.
     let mut line = relay_with(Layer::TcpclV4, |_, config| {
         if let Some(shards) = &mut config.shards {
+            // Less than any head needs.
             shards.heads = Arc::new(HeadBudget::new(10));
         }
         for layer in &mut config.layers {
             if let LayerKind::Tcpcl(layer) = &mut layer.kind {
+                // Segments of 40 bytes split the head.
                 layer.segment_mru = 40;
             }
         }
@@ -330,15 +338,15 @@ fn bundle_whose_head_has_no_room_is_refused() {
     let heard = line.heard[SECOND] - before;
     assert!(heard > 100 && heard < 8 * MIB as u64, "{heard} bytes sent in vain");
     assert_eq!([FIRST, SECOND, FAR].map(|node| line.node(node).held()), [0, 0, 1]);
-    // Others have no head to wait for.
+    // A short bundle comes in one part, and needs no room for its head.
     send(&mut line, NEAR, FIRST, b"short");
     line.run(seconds(2));
     assert!(line.delivered == [b"short".to_vec()]);
 }
 
-/// Its owner knows first that the neighbour is gone.
 #[test]
 fn bundle_for_lost_link_goes_later() {
+    // The owner learns first that the neighbour is gone.
     let mut line = relay(Layer::TcpclV4);
     let is_up = |line: &Line, node| {
         let status = line.node(node).status(line.now);
@@ -358,9 +366,9 @@ fn bundle_for_lost_link_goes_later() {
     assert_delivered(&mut line, vec![payload], false);
 }
 
-/// A burst crosses to the owner, whose layer takes no more before it is all there.
 #[test]
-fn bundles_waiting_at_contact_end_leave_in_next() {
+fn waiting_bundles_leave_next_contact() {
+    // A burst crosses to the owner, whose layer takes no more before all of it is there.
     let contacts = "contact 1 2 +0..+900 rate 1 Gbit/s\ncontact 2 1 +0..+900 rate 1 Gbit/s\n\
         contact 2 4 +4..+6 rate 1 Gbit/s\ncontact 4 2 +0..+900 rate 1 Gbit/s\n\
         contact 2 4 +20..+900 rate 1 Gbit/s";
@@ -385,13 +393,13 @@ fn bundles_waiting_at_contact_end_leave_in_next() {
 }
 
 #[test]
-fn a_full_first_shard_refuses_and_nothing_is_lost() {
+fn full_first_shard_loses_nothing() {
     let mut line = relay_with(Layer::TcpclV4, |index, config| {
         if index == FIRST {
             config.node.store.capacity = DataVolume(6 << 20);
         }
     });
-    // Nobody takes what is for the node.
+    // No application takes bundles for the node.
     line.tell(FIRST, Input::App(AppInput::Unregister { registration: RegistrationId(1) }));
     let wanted: Vec<Vec<u8>> = (0..30).map(|n| content(n, 400_000).to_vec()).collect();
     wanted.iter().for_each(|payload| send(&mut line, FAR, FIRST, payload));
@@ -405,7 +413,7 @@ fn a_full_first_shard_refuses_and_nothing_is_lost() {
 }
 
 #[test]
-fn breaking_streams_fail_what_was_under_way_and_it_goes_again() {
+fn broken_stream_resends_foreign_bundles() {
     let mut line = relay(Layer::TcpclV4);
     let mut wanted = Vec::new();
     for n in 0..30u64 {
@@ -422,7 +430,7 @@ fn breaking_streams_fail_what_was_under_way_and_it_goes_again() {
 }
 
 #[test]
-fn more_bundles_than_a_foreign_link_may_have_leave_by_it() {
+fn foreign_link_quota_is_renewed() {
     let mut line = relay(Layer::TcpclV4);
     let wanted: Vec<Vec<u8>> = (0..1500u64).map(|n| content(n, 20).to_vec()).collect();
     wanted.iter().for_each(|payload| send(&mut line, NEAR, FAR, payload));
@@ -430,7 +438,7 @@ fn more_bundles_than_a_foreign_link_may_have_leave_by_it() {
 }
 
 #[test]
-fn a_link_added_later_in_one_shard_than_in_its_owner_is_used_by_both() {
+fn late_added_link_serves_both_shards() {
     for layer in [Layer::TcpclV4, Layer::Ltp] {
         let mut line = relay(layer);
         for node in BOTH {
@@ -450,9 +458,9 @@ fn a_link_added_later_in_one_shard_than_in_its_owner_is_used_by_both() {
     }
 }
 
-/// RFC 9171 5.4 step 4, where the layer that sends a bundle is of another shard than the one that got it.
 #[test]
-fn bundle_that_waits_in_another_shard_ages() {
+fn bundle_waiting_in_shard_ages() {
+    // RFC 9171 5.4 step 4, with different shards for the receiving and the sending layer.
     for (layer, version, disk) in [Layer::TcpclV4, Layer::Ltp]
         .into_iter()
         .flat_map(|l| [(l, 7, false), (l, 6, false), (l, 7, true), (l, 6, true)])

@@ -1,5 +1,5 @@
-//! Bundles in bundles on the wire (draft-ietf-dtn-bibect-05): through a relay that knows no way to where they go, with
-//! and without custody, and with the death of every node on the way.
+//! Bundles in bundles on the wire (draft-ietf-dtn-bibect-05): through a relay without a route to the inner
+//! destination, with and without custody, and with crashes of every node on the way.
 
 use crate::line::{Layer, Line, content, payload_rule};
 use farlink_base::security::{Role, Rule, Service};
@@ -8,7 +8,7 @@ use farlink_stack::{Config, KeyRing, Secret, SecurityConfig, StoreKind, TunnelSe
 
 const LAYERS: [Layer; 2] = [Layer::TcpclV4, Layer::Ltp];
 
-/// A tunnel from the first node to the third for what goes to the fourth, of which the second knows nothing.
+/// A tunnel from the first node to the third for bundles to the fourth, which the second does not know.
 fn tunnel(custody: bool) -> impl Fn(usize, &mut Config) {
     move |node, config| {
         let id = |n| EndpointId::ipn(n, 0);
@@ -22,8 +22,10 @@ fn tunnel(custody: bool) -> impl Fn(usize, &mut Config) {
                 config.routes = vec![("ipn:3.*".into(), id(2))];
                 config.tunnels = vec![TunnelSettings { to: vec!["ipn:4.*".into()], ..to(3) }];
             }
+            // The second node knows its neighbours only.
             1 => config.routes.clear(),
             2 => {
+                // The way back for signals.
                 config.routes.push(("ipn:1.*".into(), id(2)));
                 config.tunnels = vec![to(1)];
             }
@@ -50,7 +52,7 @@ fn send(line: &mut Line, count: u64) -> Vec<Bytes> {
 }
 
 #[test]
-fn a_bundle_crosses_a_node_that_knows_no_way_to_where_it_goes() {
+fn tunnel_crosses_node_without_route() {
     for (layer, custody) in LAYERS.into_iter().flat_map(|layer| [(layer, false), (layer, true)]) {
         let mut line = Line::new(layer, 4, tunnel(custody));
         line.register(3);
@@ -70,7 +72,7 @@ fn a_bundle_crosses_a_node_that_knows_no_way_to_where_it_goes() {
 }
 
 #[test]
-fn one_signal_is_about_many_bundles() {
+fn tunnel_signal_covers_many_bundles() {
     let mut line = Line::new(Layer::TcpclV4, 4, tunnel(true));
     line.register(3);
     line.run(Duration::from_secs(5));
@@ -79,13 +81,14 @@ fn one_signal_is_about_many_bundles() {
     assert!(sorted(line.delivered.clone()) == sorted(sent));
     assert_eq!(count(&line, 0, RELEASED), 1000);
     let signals = count(&line, 2, SIGNALLED);
+    // Signals are collected for a while, so that few are needed.
     assert!((1..20).contains(&signals), "{signals} signals");
     line.assert_empty();
 }
 
-/// The one around a bundle is in memory only: with this node it is gone, and the bundle inside goes again.
 #[test]
-fn the_death_of_the_first_node_loses_nothing() {
+fn tunnel_entry_crash_loses_nothing() {
+    // The outer bundle is in memory only: it is lost with this node, and the inner bundle is sent again.
     for custody in [false, true] {
         let mut line = Line::new(Layer::TcpclV4, 4, tunnel(custody));
         line.kill(1);
@@ -103,9 +106,9 @@ fn the_death_of_the_first_node_loses_nothing() {
     }
 }
 
-/// The relay has bundles in memory only, and dies with them: custody brings them through all the same.
 #[test]
-fn what_a_relay_lost_goes_again_with_custody() {
+fn custody_resends_relay_losses() {
+    // The relay has bundles in memory only, and dies with them: custody still brings them through.
     let all = tunnel(true);
     let mut line = Line::new(Layer::TcpclV4, 4, move |node, config| {
         all(node, config);
@@ -128,10 +131,11 @@ fn what_a_relay_lost_goes_again_with_custody() {
     line.assert_empty();
 }
 
-/// At every moment of the way: what was accepted is kept, and comes once.
 #[test]
-fn the_far_end_may_die_whenever_it_likes() {
+fn tunnel_exit_crash_loses_nothing() {
+    // The far end dies at any moment of the way: accepted bundles are kept, and delivered once.
     for custody in [false, true] {
+        // Steps of a prime number of microseconds fall between different events.
         for after_us in (0..30).map(|step| step * 997) {
             let mut line = Line::new(Layer::TcpclV4, 4, tunnel(custody));
             line.register(3);
@@ -141,6 +145,7 @@ fn the_far_end_may_die_whenever_it_likes() {
             line.kill(2);
             line.run(Duration::from_millis(50));
             line.start(2);
+            // Several timeouts of 20 s, with backoff.
             line.run(Duration::from_secs(300));
             let came = line.delivered.clone();
             assert!(sorted(came.clone()) == sorted(sent), "{custody}, after {after_us} us: {} came", came.len());
@@ -149,7 +154,7 @@ fn the_far_end_may_die_whenever_it_likes() {
     }
 }
 
-/// The first node secures what is around its bundles, or does not; the far end wants it so.
+/// The first node secures its outer bundles, or does not; the far end requires it.
 fn secured(signs: bool, service: Service) -> Line {
     let all = tunnel(true);
     Line::new(Layer::TcpclV4, 4, move |node, config| {
@@ -163,13 +168,13 @@ fn secured(signs: bool, service: Service) -> Line {
 }
 
 #[test]
-fn what_is_around_a_bundle_is_secured_and_unsecured_it_comes_to_nothing() {
+fn unsecured_outer_bundle_is_discarded() {
     for service in [Service::Integrity, Service::Confidentiality] {
         let mut line = secured(true, service);
         line.kill(1);
         line.register(3);
         line.run(Duration::from_secs(1));
-        // After a restart they are read from disk for it.
+        // After the restart, the payloads are read from disk to be secured.
         let sent = vec![content(1, 500), content(2, 3_000_000)];
         sent.iter().for_each(|payload| line.send(payload.clone()));
         line.run(Duration::from_secs(5));
@@ -195,7 +200,7 @@ fn what_is_around_a_bundle_is_secured_and_unsecured_it_comes_to_nothing() {
 }
 
 #[test]
-fn a_tunnel_nowhere_is_refused_at_the_start() {
+fn tunnel_without_exit_is_refused() {
     let with = |ends: &[EndpointId]| {
         let mut config = Config::new(EndpointId::ipn(1, 0));
         config.tunnels = ends.iter().cloned().map(TunnelSettings::new).collect();

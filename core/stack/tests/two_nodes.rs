@@ -109,9 +109,9 @@ struct World {
     /// The other end of each stream.
     peers: BTreeMap<(usize, StreamId), StreamId>,
     delivered: Vec<Bytes>,
-    /// Deliveries that are read from disk, and to whom.
+    /// Registrations of the deliveries that are being read from disk.
     reading: BTreeMap<DeliveryId, RegistrationId>,
-    /// Of those, ones that the disk has no more.
+    /// Failed deliveries among those, whose bytes on disk were lost.
     unreadable: usize,
     sent: usize,
     events: Vec<(usize, Event)>,
@@ -175,6 +175,7 @@ impl World {
                 );
             }
             Output::Socket(layer, socket::Output::Connect { stream, .. }) => {
+                // The driver numbers accepted streams; the marked number of the other end is unique.
                 let other = StreamId(StreamId::PASSIVE | stream.0);
                 self.peers.insert((node, stream), other);
                 self.peers.insert((peer, other), stream);
@@ -246,6 +247,7 @@ impl World {
             Output::App(AppOutput::Registered { result, .. }) => assert!(result.is_ok()),
             Output::Event(event) => self.events.push((node, event)),
             Output::Message(MessageOutput::Send { id, bundle, hop, .. }) => {
+                // The sender's number serves as the ticket, so that the verdict finds its way back.
                 let ticket = Ticket(id.0);
                 self.later(
                     self.delay,
@@ -269,6 +271,7 @@ impl World {
         loop {
             let pending = self.pending.first_key_value().map(|((t, _), _)| *t);
             let timers = self.stacks.iter().filter_map(Stack::next_timeout);
+            // Virtual time jumps to the next event.
             let Some(next) = timers.chain(pending).min().filter(|t| *t <= end) else { break };
             self.now = self.now.max(next);
             if pending.is_some_and(|t| t <= self.now) {
@@ -304,7 +307,7 @@ impl World {
     }
 }
 
-/// What a network does to a rope: it arrives as one piece of memory.
+/// Copies a rope into one piece of memory, as a network does.
 fn flat(rope: &Payload) -> Payload {
     Payload::from(rope.to_bytes().expect("the wire carries bytes"))
 }
@@ -317,6 +320,7 @@ fn exchange(layer: Layer, store: StoreKind, delay: Duration) {
     let mut world = World::new(layer, store, delay);
     world.register(0);
     world.register(1);
+    // Time for sessions to come up, also over a long delay.
     world.run(Duration::from_secs(20));
     let mut expected = Vec::new();
     for n in 0..40u64 {
@@ -327,6 +331,7 @@ fn exchange(layer: Layer, store: StoreKind, delay: Duration) {
     world.run(Duration::from_secs(60));
     let mut got = world.delivered.clone();
     got.sort();
+    // Bundles may overtake one another between retransmissions.
     expected.sort();
     assert_eq!(got.len(), expected.len(), "{layer:?} {store:?} {delay:?}");
     assert!(got == expected, "every byte arrives as it was sent");
@@ -353,8 +358,7 @@ fn bundles_cross_at_message_level() {
     exchange(Layer::Message, StoreKind::Memory, Duration::from_secs(1));
 }
 
-/// Two nodes that leave payloads on disk and take long bundles to it while they arrive; the first has
-/// bundles for the second that its disk keeps and the link does not take yet.
+/// Two nodes with long bundles on the first one's disk, for the second; the link does not take them yet.
 fn long_bundles(layer: Layer) -> (World, Vec<Bytes>) {
     let mut world = World::tuned(layer, StoreKind::Durable, Duration::from_millis(2), |config| {
         config.node.limits.memory_bytes = 0;
@@ -371,7 +375,7 @@ fn long_bundles(layer: Layer) -> (World, Vec<Bytes>) {
 }
 
 #[test]
-fn long_bundles_leave_from_disk_and_arrive_on_disk() {
+fn long_bundles_cross_disk_to_disk() {
     for layer in [Layer::TcpclV4, Layer::Ltp] {
         let (mut world, mut contents) = long_bundles(layer);
         world.tell(0, Input::LinkUp { link: LinkId(0) });
@@ -386,10 +390,10 @@ fn long_bundles_leave_from_disk_and_arrive_on_disk() {
 }
 
 #[test]
-fn damage_on_disk_costs_the_bundle_it_hit_and_no_other() {
+fn disk_damage_loses_one_bundle() {
     for layer in [Layer::TcpclV4, Layer::Ltp] {
         let (mut world, contents) = long_bundles(layer);
-        // The longest lies first; its sixth megabyte is hit.
+        // The longest bundle is first in the file; its sixth megabyte is damaged.
         let file = world.disks[0].files.values_mut().next().expect("it is kept");
         file[6_000_000] ^= 1;
         world.tell(0, Input::LinkUp { link: LinkId(0) });
@@ -403,9 +407,9 @@ fn damage_on_disk_costs_the_bundle_it_hit_and_no_other() {
     }
 }
 
-/// Short ones are read whole before they are handed on, long ones by their application.
 #[test]
-fn delivery_damaged_on_disk_is_lost_alone() {
+fn damaged_delivery_is_lost_alone() {
+    // Short deliveries are read whole before they are handed on, long ones by their application.
     for (len, read_by_application) in [(300_000, 0), (30_000_000, 1)] {
         let mut world = World::tuned(Layer::TcpclV4, StoreKind::Durable, Duration::from_millis(2), |config| {
             (config.node.limits.memory_bytes, config.node.store.spill_from) = (0, DataVolume(2 << 20));
@@ -426,9 +430,9 @@ fn delivery_damaged_on_disk_is_lost_alone() {
     }
 }
 
-/// RFC 9174 6.1: who ends a session says so.
 #[test]
-fn node_that_shuts_down_ends_its_sessions() {
+fn shutdown_ends_sessions() {
+    // RFC 9174 6.1: a node ends a session by `SESS_TERM`.
     let mut world = World::new(Layer::TcpclV4, StoreKind::Durable, Duration::from_millis(2));
     world.run(Duration::from_secs(2));
     let sessions = world.peers.len();
@@ -439,7 +443,7 @@ fn node_that_shuts_down_ends_its_sessions() {
 }
 
 #[test]
-fn a_mars_distance_is_crossed_by_ltp() {
+fn ltp_crosses_mars_distance() {
     let mut world = World::new(Layer::Ltp, StoreKind::Durable, Duration::from_secs(600));
     world.register(1);
     world.send(0, Payload::from(content(1, 100_000)));
@@ -452,7 +456,7 @@ fn a_mars_distance_is_crossed_by_ltp() {
 }
 
 #[test]
-fn a_restarted_node_still_has_what_it_accepted() {
+fn restart_keeps_accepted_bundles() {
     let mut world = World::new(Layer::Ltp, StoreKind::Durable, Duration::from_millis(5));
     world.send(0, Payload::from(content(7, 5000)));
     world.run(Duration::from_secs(5));
@@ -470,13 +474,13 @@ fn a_restarted_node_still_has_what_it_accepted() {
 }
 
 #[test]
-fn what_a_store_kept_is_known_before_the_node_is_open() {
+fn stored_bundles_known_before_opening() {
     let mut world = World::new(Layer::Ltp, StoreKind::Durable, Duration::from_millis(5));
     world.send(0, Payload::from(content(7, 5000)));
     world.run(Duration::from_secs(3));
     world.stacks[1] = Stack::new(config(Layer::Ltp, 1, StoreKind::Durable, world.delay)).expect("right");
     world.pending.retain(|_, (node, _)| *node != 1);
-    // Its clock is behind what is stored: judged with the last bundle that was read back, not before it.
+    // The clock is behind the stored bundles: expiry is judged with the last one read back, not before.
     world.tell(1, Input::Clock(Clock { at: world.now, utc: Some(EPOCH), error_ms: 0 }));
     world.run(Duration::from_secs(1));
     let doubted = |(node, event): &(usize, Event)| *node == 1 && matches!(event, Event::ClockDoubted { .. });
@@ -484,7 +488,7 @@ fn what_a_store_kept_is_known_before_the_node_is_open() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_events() {
+fn same_seed_gives_same_events() {
     let run = || {
         let mut world = World::new(Layer::Ltp, StoreKind::Durable, Duration::from_millis(50));
         world.register(1);
@@ -513,7 +517,7 @@ fn garbage_is_survived() {
 }
 
 #[test]
-fn payloads_by_length_only_cross_too() {
+fn length_only_payloads_cross() {
     let mut world = World::new(Layer::Message, StoreKind::Memory, Duration::from_millis(1));
     world.register(1);
     world.send(0, Payload::fill(9, 1_000_000));

@@ -1,5 +1,5 @@
-//! Whole nodes that speak versions 7 and 6 of the bundle protocol: what came in one leaves in it, over every layer, in
-//! pieces, after a restart; and reports about it are of its version too.
+//! Whole nodes that speak versions 7 and 6 of the bundle protocol: a bundle leaves in the version it came in, over
+//! every layer, in pieces, after a restart; and reports on it are of its version too.
 
 #![allow(clippy::disallowed_types, reason = "the test and its codecs, all `Send`, look at the same bundles")]
 
@@ -31,7 +31,7 @@ fn malformed(line: &Line) -> usize {
 
 /// Keeps 5050-5.6-1.
 #[test]
-fn bundles_of_both_versions_cross_two_hops_with_a_restart_between() {
+fn both_versions_cross_two_hops() {
     for layer in LAYERS {
         let mut line = Line::new(layer, 3, first_is_old);
         line.kill(2);
@@ -50,6 +50,7 @@ fn bundles_of_both_versions_cross_two_hops_with_a_restart_between() {
         assert!(sorted(line.delivered.clone()) == sorted(sent), "{layer:?}: {} delivered", line.delivered.len());
         line.assert_empty();
         let recovered = line.events.iter().filter(|(_, event)| matches!(event, Event::Recovered { .. })).count();
+        // All eight waited at the second node when it was killed.
         assert_eq!((recovered, malformed(&line)), (8, 0), "{layer:?}: read back from the store");
     }
 }
@@ -57,7 +58,7 @@ fn bundles_of_both_versions_cross_two_hops_with_a_restart_between() {
 /// Bundles as they came, byte for byte.
 type Wire = Arc<Mutex<Vec<Bytes>>>;
 
-/// What a node reads in a version is kept, and may be changed.
+/// Codec that records the bytes a node reads, and may change them.
 fn heard<C: Codec + 'static>(codec: C, wire: &Wire, change: fn(Bytes) -> Bytes) -> Box<dyn Codec> {
     let wire = wire.clone();
     let read = move |codec: &C, rope: &Payload| -> Result<(BundleMeta, HopState), Malformed> {
@@ -88,6 +89,7 @@ fn each_bundle_leaves_as_it_came() {
             both(node, config, [&ears[node][0], &ears[node][1]], |bytes| bytes)
         });
         let plain = |_: usize, config: &mut Config| {
+            // Without blocks that each hop rewrites, every byte must stay.
             (config.node.agent.previous_node_block, config.node.agent.hop_limit) = (false, 0)
         };
         let mut line = Line::speaking(layer, 4, plain, speak);
@@ -105,19 +107,20 @@ fn each_bundle_leaves_as_it_came() {
     }
 }
 
-/// A block after the payload that nobody knows.
+/// Adds a block after the payload that no node knows.
 fn follow(bytes: Bytes) -> Bytes {
     let begun = v6::begin(&Payload::from(bytes.clone()), Profile::Strict).unwrap().unwrap();
     let mut bytes = bytes.to_vec();
     // The payload is of one to three bytes: its block's flags are two bytes before it.
     bytes[begun.payload_at as usize - 2] = 0;
+    // No node here knows type 99; flag 8 marks the last block, which has 5 bytes.
     bytes.extend([99, 0x08, 5]);
     bytes.extend(b"after");
     Bytes::from(bytes)
 }
 
 #[test]
-fn blocks_after_the_payload_cross_a_restart() {
+fn trailing_blocks_survive_restart() {
     for layer in LAYERS {
         let wires: [Wire; 3] = Default::default();
         let ears = wires.clone();
@@ -155,8 +158,8 @@ const PLAN: &str = "contact 1 2 +5..+9 rate 1 Mbit/s\ncontact 2 1 +5..+9 rate 1 
 
 /// Keeps 5050-5.7-1, 5050-5.8-2.
 #[test]
-fn pieces_of_what_no_contact_has_room_for_make_the_whole_again_from_memory_and_from_disk() {
-    // The longer one is on disk: its pieces leave around bytes that are not in memory.
+fn v6_fragments_reassemble_across_contacts() {
+    // The longer one is on disk: its pieces are rendered without their bytes in memory.
     for (layer, len) in [(Layer::Ltp, 900_000), (Layer::TcpclV4, 900_000), (Layer::Ltp, 1_500_000)] {
         let wire = Wire::default();
         let ear = wire.clone();
@@ -184,7 +187,7 @@ fn pieces_of_what_no_contact_has_room_for_make_the_whole_again_from_memory_and_f
 
 /// Keeps 5050-5.1-1, 5050-5.4-10, 5050-6.2-3.
 #[test]
-fn reports_about_a_bundle_are_of_its_version() {
+fn report_matches_bundle_version() {
     for layer in LAYERS {
         let mut line = Line::new(layer, 3, |node, config| {
             first_is_old(node, config);
@@ -222,14 +225,15 @@ fn reports_about_a_bundle_are_of_its_version() {
             said.extend(report.items().iter().filter(|item| now(item)).map(|(name, _)| *name));
         }
         said.sort_unstable();
+        // Two hops forward the bundle, one node delivers it.
         assert_eq!(said, ["delivered", "forwarded", "forwarded"], "{layer:?}");
         line.assert_empty();
     }
 }
 
-/// Policies tell each other in the version that the node makes.
 #[test]
-fn neighbours_greet_each_other_and_share_copies_in_version_6() {
+fn v6_hellos_share_copies() {
+    // Hellos of policies are in the version that the node makes.
     for router in ["epidemic", "spray-and-wait"] {
         let wire = Wire::default();
         let ear = wire.clone();
@@ -256,7 +260,7 @@ fn neighbours_greet_each_other_and_share_copies_in_version_6() {
     }
 }
 
-/// A bundle that has the name and the timestamp of one that the second node is about to make.
+/// A bundle with the source and timestamp of one that the second node is about to make.
 fn spoofed(_: Bytes) -> Bytes {
     let draft = v6::BundleDraft {
         source: EndpointId::ipn(2, 1),
@@ -264,6 +268,7 @@ fn spoofed(_: Bytes) -> Bytes {
         lifetime_ms: 3_600_000,
         ..v6::BundleDraft::default()
     };
+    // 20.005 s after the start, when the second node makes its own bundles below.
     let creation = CreationTimestamp { time: DtnTime(800_000_020_005), sequence: 0 };
     let meta = v6::make(&draft, creation, Payload::from(&b"spoofed"[..])).unwrap();
     v6::render(&meta, &HopState::default(), None, &mut BytesMut::new()).into_payload().to_bytes().unwrap()
@@ -271,7 +276,7 @@ fn spoofed(_: Bytes) -> Bytes {
 
 /// Keeps 5050-4.5.1-1.
 #[test]
-fn what_a_neighbour_sent_under_a_nodes_name_is_stepped_over() {
+fn forged_sequence_number_is_skipped() {
     let speak = Box::new(move |node: usize, config: &Config| {
         let other = Wire::default();
         both(0, config, [&other, &other], if node == 1 { spoofed } else { |bytes| bytes })
@@ -280,8 +285,9 @@ fn what_a_neighbour_sent_under_a_nodes_name_is_stepped_over() {
     line.kill(2);
     line.run(Duration::from_secs(1));
     line.send(content(1, 10));
+    // With the second before, 20.005 s: the forged timestamp.
     line.run(Duration::from_millis(19_005));
-    // All at one moment: without a step over it, the first of them would be the spoofed one again.
+    // All at one moment: without a skipped number, the first of them would be the forged one again.
     let own: Vec<Bytes> = (2..5).map(|n| content(n, 10)).collect();
     own.iter().for_each(|payload| line.send_from(1, payload.clone()));
     assert_eq!(line.node(1).status(line.now).bundles, 4);
@@ -293,9 +299,10 @@ fn what_a_neighbour_sent_under_a_nodes_name_is_stepped_over() {
     line.assert_empty();
 }
 
-/// Each of two nodes takes the other for the way to a third. Version 6 has no hop count.
 #[test]
-fn loop_of_routes_slows_version_6_down() {
+fn routing_loop_slows_v6_bundles() {
+    // Each of two nodes takes the other for the way to a third. Version 6 has no hop count, so only backoff slows
+    // the loop.
     for layer in LAYERS {
         for (numbers, clock) in [(true, true), (true, false), (false, true), (false, false)] {
             let speak = Box::new(move |_: usize, config: &Config| -> Vec<Box<dyn Codec>> {

@@ -1,4 +1,5 @@
-//! Rules for the security of bundles where version 6 is spoken, too, which has none here: it is no way around them.
+//! Security rules at nodes that also speak version 6, which has no security here: it must be no way around the
+//! rules.
 
 use crate::line::{Layer, Line, content, payload_rule};
 use farlink_base::security::{Role, Rule, Service};
@@ -28,7 +29,7 @@ fn deleted(line: &Line) -> Vec<(usize, DeleteReason)> {
 
 /// Keeps 9172-5.1.1-7, 9172-5.1.2-6.
 #[test]
-fn what_must_be_secured_is_not_taken_from_a_bundle_of_version_6() {
+fn v6_lacking_required_security_is_refused() {
     for service in [Service::Integrity, Service::Confidentiality] {
         // 3 MB go to the disk while they arrive.
         for len in [5, 3_000_000] {
@@ -50,7 +51,7 @@ fn what_must_be_secured_is_not_taken_from_a_bundle_of_version_6() {
 
 /// Keeps 9172-5.1.1-7.
 #[test]
-fn no_gateway_passes_in_clear_what_it_is_to_encipher() {
+fn gateway_stops_clear_v6_bundles() {
     for rule in [rule(Role::Source, Service::Confidentiality, true), rule(Role::Verifier, Service::Integrity, true)] {
         let mut line = line(3, 1, vec![rule]);
         line.register(2);
@@ -63,7 +64,7 @@ fn no_gateway_passes_in_clear_what_it_is_to_encipher() {
 }
 
 #[test]
-fn what_is_made_here_in_version_6_and_was_to_be_secured_is_refused() {
+fn secured_source_refuses_v6() {
     let mut line = line(2, 0, vec![rule(Role::Source, Service::Integrity, true)]);
     line.register(1);
     line.spool(&content(1, 5), 5, 100);

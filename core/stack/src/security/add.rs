@@ -1,5 +1,5 @@
-//! Operations that this node adds as a security source (RFC 9172 3.9): integrity before confidentiality, each in a block
-//! of its own, so that no two share an IV and none must be split when a block is enciphered later.
+//! Operations that this node adds as a security source (RFC 9172 3.9): integrity before confidentiality, each in a
+//! block of its own, so that no two share an IV, and none must be split when a block is encrypted later.
 
 use super::{Security, SecurityCounts, Wish, nonces};
 use alloc::vec::Vec;
@@ -9,11 +9,11 @@ use farlink_bundle::bpsec::{
 };
 use farlink_bundle::{Bundle, CrcType};
 
-/// Blocks that one key enciphers directly (RFC 9173 4.8.1: at most 2^32).
+/// Most blocks that one key may encrypt directly (RFC 9173 4.8.1: at most 2^32).
 // 9173-4.6-1
 const USES_MAX: u64 = 1 << 32;
 
-/// Why operations are not added.
+/// Reasons why operations cannot be added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Trouble {
     /// The payload is too long, or on disk.
@@ -43,10 +43,11 @@ struct Plan<'a> {
     target: u64,
 }
 
-/// Integrity blocks in clear and confidentiality blocks of a bundle. Where one cannot be read nobody knows what it
-/// covers.
 fn present(bundle: &Bundle) -> Result<(Vec<Section>, Vec<Section>), Trouble> {
+    // Where a security block cannot be read, its targets are unknown. An addition might then contradict it, so the
+    // bundle gets none.
     let bcbs = Section::all(bundle, CONFIDENTIALITY).collect::<Result<Vec<_>, _>>().map_err(|_| Trouble::Unreadable)?;
+    // An encrypted integrity block cannot be parsed, and its error means nothing.
     let hidden = |number| bcbs.iter().any(|bcb| bcb.block.targets.contains(&number));
     let bibs = Section::all(bundle, INTEGRITY).filter(|bib| match bib {
         Ok(bib) => !hidden(bib.header.number),
@@ -56,7 +57,7 @@ fn present(bundle: &Bundle) -> Result<(Vec<Section>, Vec<Section>), Trouble> {
     Ok((bibs, bcbs))
 }
 
-/// A block with hashes of what is to be enciphered and of what is not becomes two (RFC 9172 3.9).
+/// Splits a block whose hashes are partly of targets that will be encrypted (RFC 9172 3.9).
 // 9172-3.9-3
 fn split(bundle: &mut Bundle, bibs: &mut Vec<Section>, ciphers: &[Plan<'_>]) -> Result<(), Trouble> {
     let mut moved = Vec::new();
@@ -72,7 +73,7 @@ fn split(bundle: &mut Bundle, bibs: &mut Vec<Section>, ciphers: &[Plan<'_>]) -> 
 }
 
 impl Security {
-    /// Adds what is wished for and not there; whether there was any.
+    /// Adds the missing operations that rules ask for; returns whether there were any.
     // 9172-1.4-1, 9172-3.2-1, 9172-3.2-2, 9172-3.2-3, 9172-3.9-1, 9172-3.9-10, 9172-3.9-11
     pub(super) fn add(&mut self, bundle: &mut Bundle, wishes: &[Wish<'_>]) -> Result<bool, Trouble> {
         let (mut bibs, bcbs) = present(bundle)?;
@@ -82,7 +83,7 @@ impl Security {
         for wish in wishes {
             for target in bpsec::numbers_of(bundle, wish.kind) {
                 let plan = Plan { rule: wish.rule, target };
-                // What is enciphered already gets no hash, and what this node enciphers needs none: the cipher
+                // Encrypted data gets no hash, and data that this node encrypts needs none: the cipher
                 // authenticates, too (RFC 9172 3.9).
                 let enciphered = has(&bcbs, target);
                 // 9172-3.9-12
@@ -98,8 +99,9 @@ impl Security {
         if hashes.is_empty() && ciphers.is_empty() {
             return Ok(false);
         }
-        // The primary block without its CRC is another one to those who covered it.
+        // Dropping the CRC changes the primary block, and so breaks operations that cover it.
         let primary = hashes.iter().any(|plan| plan.target == PRIMARY) && bundle.primary.crc != CrcType::None;
+        // Dropping the CRC would change the primary block under operations of other nodes.
         if primary && secured {
             return Err(Trouble::Conflict);
         }
@@ -112,7 +114,7 @@ impl Security {
             // 9173-3.8.1-11
             self.sign(bundle, plan)?;
         }
-        // A hash of what is enciphered is enciphered, too, once (RFC 9172 3.9).
+        // The hash of an encrypted block is encrypted, too, and only once (RFC 9172 3.9).
         let mut with: Vec<u64> = Vec::new();
         // 9172-3.8-5, 9172-3.9-2, 9172-3.9-5, 9172-3.11.2-2
         for plan in &ciphers {
@@ -136,6 +138,7 @@ impl Security {
             512 => Sha::Sha512,
             _ => Sha::Sha384,
         };
+        // The newest generation signs; older ones only verify.
         let named = self.keys.get(&plan.rule.key).first().cloned().ok_or(Trouble::NoKey)?;
         let (key, wrapped) = if plan.rule.wrap {
             let iv = self.nonces.next().ok_or(Trouble::WornOut)?;
@@ -160,6 +163,7 @@ impl Security {
             let aes = if plan.rule.aes_bits == 128 { Aes::A128 } else { Aes::A256 };
             (aes, self.fresh(&named, &iv, aes.key_len())?)
         } else {
+            // Uses are counted by fingerprint, so that a key under two names, or read again, keeps its count.
             let uses = self.used.entry(named.fingerprint()).or_insert(0);
             if *uses >= USES_MAX {
                 return Err(Trouble::WornOut);
@@ -176,13 +180,14 @@ impl Security {
         Ok(())
     }
 
-    /// A key for one block, and the same wrapped by the named one.
+    /// Makes a key for one block; returns it also wrapped by the named key.
     // 9173-3.8.1-2, 9173-4.8.1-3
     fn fresh(&self, named: &Secret, iv: &[u8; 12], len: usize) -> Result<(Secret, Option<Vec<u8>>), Trouble> {
         let mut seed = [0; 32];
         let bytes = self.seed.bytes();
         seed[..bytes.len().min(32)].copy_from_slice(&bytes[..bytes.len().min(32)]);
         let key = bpsec::fresh_key(&seed, nonces::number(iv), len);
+        // The acceptor has the named key only; the key of this block travels wrapped in it.
         let wrapped = bpsec::wrap_key(named.bytes(), &key)?;
         Ok((key, Some(wrapped)))
     }

@@ -1,4 +1,4 @@
-//! Version 7 with security: the codec of version 7, and what guards its bundles.
+//! The codec of version 7 together with the security rules for its bundles.
 
 use super::Security;
 use crate::edge::{BpV7, Codec, Opening, Piece};
@@ -18,7 +18,6 @@ pub struct Secured {
     security: Security,
 }
 impl Secured {
-    /// The codec, guarded.
     pub(crate) fn new(codec: BpV7, security: Security) -> Secured {
         Secured { codec, security }
     }

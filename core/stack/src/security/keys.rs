@@ -1,4 +1,4 @@
-//! Named keys, each in generations: the newest makes, older ones check until they are taken away.
+//! Named keys, each in generations: the newest protects, older ones still verify until they are removed.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -7,12 +7,12 @@ use alloc::vec::Vec;
 use core::fmt;
 use farlink_bundle::bpsec::Secret;
 
-/// Keys by name. Cheap to clone; shows names and numbers only.
+/// Keys by name. Cheap to clone; its `Debug` shows names and numbers of generations only.
 #[derive(Clone, Default)]
 pub struct KeyRing(Arc<BTreeMap<String, Vec<Secret>>>);
 
 impl KeyRing {
-    /// Most generations of one key: each is tried where a bundle does not say which it means.
+    /// Most generations of one key: each is tried if a bundle does not name one.
     pub const GENERATIONS_MAX: usize = 8;
 
     /// Keys with their names; of one name, later ones are newer. Beyond [`KeyRing::GENERATIONS_MAX`] the oldest are
@@ -20,12 +20,13 @@ impl KeyRing {
     pub fn new(keys: impl IntoIterator<Item = (String, Secret)>) -> KeyRing {
         let mut ring: BTreeMap<String, Vec<Secret>> = BTreeMap::new();
         for (name, key) in keys {
+            // Later keys of a name are newer, and the newest comes first.
             ring.entry(name).or_default().insert(0, key);
         }
         ring.values_mut().for_each(|generations| generations.truncate(Self::GENERATIONS_MAX));
         KeyRing(Arc::new(ring))
     }
-    /// The generations of a key, newest first; none where there is no key of this name.
+    /// The generations of a key, newest first; empty if no key has this name.
     pub fn get(&self, name: &str) -> &[Secret] {
         self.0.get(name).map_or(&[], Vec::as_slice)
     }
@@ -46,7 +47,7 @@ mod tests {
     use alloc::format;
 
     #[test]
-    fn the_newest_comes_first_and_nothing_shows_a_key() {
+    fn newest_key_first_and_redacted() {
         let key = |byte: u8| (String::from("moon"), Secret::new(Vec::from([byte; 16])));
         let ring = KeyRing::new((0..10).map(key));
         assert_eq!(ring.get("moon").len(), KeyRing::GENERATIONS_MAX);

@@ -1,10 +1,10 @@
-//! Security of bundles of version 7 (RFC 9172) as rules ask for it: operations are added to what is made here, and to
-//! what passes and lacks them; checked on arrival; and what is for applications here is checked and deciphered as it is
-//! handed out, so that it lies enciphered in the store until then, and bundles that came in pieces or by the disk are
-//! like any other.
+//! Security of bundles of version 7 (RFC 9172) by rules: operations are added to bundles made here, and to passing
+//! bundles that lack them, and checked on arrival. A payload for applications here is checked and decrypted only as
+//! it is handed out. So it stays encrypted in the store, and bundles that came in pieces or by the disk need no path
+//! of their own.
 //!
 //! A node without rules has none of this. Ciphers, hashes and blocks are in [`farlink_bundle::bpsec`]; read
-//! `receive.rs` and `add.rs` for the order in which RFC 9172 wants things done.
+//! `receive.rs` and `add.rs` for the order of steps that RFC 9172 demands.
 
 mod add;
 mod codec;
@@ -32,19 +32,19 @@ pub use keys::KeyRing;
 use nonces::Nonces;
 use receive::{Place, Reception};
 
-/// What a node is told about the security of bundles.
+/// Rules, keys and parameters for the security of bundles.
 #[derive(Clone)]
 pub struct SecurityConfig {
     /// The rules, in order.
     pub rules: Vec<Rule>,
     /// The keys they name.
     pub keys: KeyRing,
-    /// How often the node started before, with any of these keys: a number that none of its runs had. IVs are made of
+    /// Number of earlier starts of the node with any of these keys; no other run may have the same. IVs are made of
     /// it.
     pub start: u32,
-    /// What keys for single blocks are made from; nobody may guess it, and no two runs may have the same.
+    /// Seed of the keys for single blocks; it must be secret, and different in each run.
     pub seed: [u8; 32],
-    /// What this machine does faster than the portable cipher.
+    /// This machine's implementation of AES-GCM, if it is faster than the portable one.
     pub aes_gcm: Option<AesGcm>,
 }
 impl fmt::Debug for SecurityConfig {
@@ -53,14 +53,14 @@ impl fmt::Debug for SecurityConfig {
         f.debug_struct("SecurityConfig").field("rules", rules).field("keys", keys).finish()
     }
 }
-/// What was done for the security of bundles since the start, in operations.
+/// Operations performed for the security of bundles since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SecurityCounts {
-    /// Made here.
+    /// Operations added by this node.
     pub made: u64,
-    /// Checked, and right.
+    /// Operations checked and found right.
     pub verified: u64,
-    /// Checked, and wrong; or not to be checked, for want of a key or of a known context.
+    /// Operations that failed their check, or could not be checked for want of a key or of a known context.
     pub failed: u64,
     /// Required, and not there.
     pub missing: u64,
@@ -74,7 +74,7 @@ impl SecurityCounts {
     }
 }
 
-/// Rules, keys, and what was counted. Obeys [`SecurityConfig`].
+/// Rules, keys and counters. Obeys [`SecurityConfig`].
 // 9171-8-1, 9171-8-2
 #[derive(Debug)]
 pub struct Security {
@@ -84,7 +84,7 @@ pub struct Security {
     nonces: Nonces,
     seed: Secret,
     bytes_max: u64,
-    /// Blocks enciphered by each key directly, by its fingerprint.
+    /// Number of blocks encrypted by each key directly, by its fingerprint.
     used: BTreeMap<u64, u64>,
     counts: Cell<SecurityCounts>,
     /// CRC of blocks that lose their last protection here.
@@ -93,7 +93,7 @@ pub struct Security {
     aes_gcm: Option<AesGcm>,
 }
 
-/// What one rule asks for about one type of blocks.
+/// One type of blocks for which a rule asks for an operation.
 #[derive(Clone, Copy, Debug)]
 struct Wish<'a> {
     rule: &'a Rule,
@@ -105,10 +105,11 @@ impl Wish<'_> {
     }
 }
 
-/// What the rules ask for about a bundle, as its source or not: for each service and type the first rule that fits. What
-/// is for the node with these IDs is so under each of its names.
+/// Operations that the rules ask for on a bundle, as its source or not.
 fn wishes<'a>(rules: &'a [Rule], own: &[EndpointId], meta: &BundleMeta, as_source: bool) -> Vec<Wish<'a>> {
+    // A rule for one of the node's IDs covers each of its names.
     let named = |eid: EndpointId| (eid.to_string(), eid);
+    // Patterns match text; the text of each name is made once for all rules.
     let mut to = Vec::from([named(meta.destination.clone())]);
     to.extend(meta.destination.canonical(own).filter(|name| *name != meta.destination).map(named));
     let from = meta.source.to_string();
@@ -120,6 +121,7 @@ fn wishes<'a>(rules: &'a [Rule], own: &[EndpointId], meta: &BundleMeta, as_sourc
     let mut all: Vec<Wish<'a>> = Vec::new();
     for rule in rules.iter().filter(fits) {
         for kind in &rule.targets {
+            // The first rule that fits decides, as in the documentation of rules.
             if !all.iter().any(|wish| wish.is(rule.service, *kind)) {
                 all.push(Wish { rule, kind: *kind });
             }
@@ -129,7 +131,7 @@ fn wishes<'a>(rules: &'a [Rule], own: &[EndpointId], meta: &BundleMeta, as_sourc
 }
 
 impl Security {
-    /// As told; names and CRC are those of the node.
+    /// Security by this configuration; names and CRC are those of the node.
     pub(crate) fn new(told: &SecurityConfig, node: &Config) -> Security {
         let own = node.node_ids.first().cloned().unwrap_or_default();
         Security {
@@ -146,11 +148,11 @@ impl Security {
             aes_gcm: told.aes_gcm,
         }
     }
-    /// What was done so far.
+    /// Operations performed so far.
     pub fn counts(&self) -> SecurityCounts {
         self.counts.get()
     }
-    /// Other rules and keys from now on; what was counted about keys stays.
+    /// Replaces rules and keys; the number of uses of each key stays.
     pub fn set(&mut self, rules: Vec<Rule>, keys: KeyRing) {
         (self.rules, self.keys) = (rules.into(), keys);
     }
@@ -160,14 +162,14 @@ impl Security {
         self.counts.set(counts);
     }
 
-    /// Whether an application here may be meant.
+    /// Whether an application here may be a destination.
     fn is_for_us(&self, meta: &BundleMeta) -> bool {
         !meta.destination.is_singleton() || self.is_singly_for_us(meta)
     }
     fn is_singly_for_us(&self, meta: &BundleMeta) -> bool {
         meta.destination.is_singleton() && self.node_ids.contains(&meta.destination.node_id())
     }
-    /// A bundle whose payload somebody here can open is not sealed to this node.
+    /// Unseals a bundle whose payload this node can decrypt.
     fn unseal(&self, meta: &mut BundleMeta) {
         if meta.facts.has(Facts::SEALED) && self.is_for_us(meta) {
             let wishes = wishes(&self.rules, &self.node_ids, meta, false);
@@ -180,28 +182,28 @@ impl Security {
         }
     }
 
-    /// All of a bundle, with this payload.
+    /// Decodes all blocks of a bundle, with this payload.
     fn unpack(meta: &BundleMeta, payload: Payload, accel: &Accel) -> Result<Bundle, DeleteReason> {
         let head = Bytes::copy_from_slice(&meta.head);
         let read = decode_parts(&head, payload, &v7::tail(meta), Profile::Permissive, accel);
         read.map_err(|_| DeleteReason::BlockUnintelligible)
     }
-    /// The bundle as the engine knows it, after its blocks changed.
+    /// Encodes a bundle after its blocks changed.
     fn pack(&self, bundle: &Bundle, was: &BundleMeta) -> Result<BundleMeta, DeleteReason> {
         let rope = bundle.encode(&self.accel).into_payload();
         let read = v7::read(&rope, Profile::Permissive, &self.accel);
         let (mut meta, _) = read.map_err(|_| DeleteReason::BlockUnintelligible)?;
-        // What the codec took off the first time stays off, and what it found out then holds.
+        // Blocks that the codec removed on the first read stay removed, and its findings from then still hold.
         meta.duties = was.duties;
         meta.facts.0 |= was.facts.0 & (Facts::CUSTODY | Facts::NO_FRAGMENT);
         self.unseal(&mut meta);
         Ok(meta)
     }
 
-    /// A bundle made here, with the operations it is to have (RFC 9172 5).
+    /// Adds the operations that a bundle made here must have (RFC 9172 5).
     ///
     /// # Errors
-    /// Its payload is too long or on disk, a key is missing or worn out, or what is asked for cannot be.
+    /// The payload is too long or on disk, a key is missing or worn out, or the rules contradict each other.
     pub(crate) fn protect(&mut self, made: BundleMeta) -> Result<BundleMeta, Refusal> {
         let rules = self.rules.clone();
         match self.add_to(&made, &wishes(&rules, &self.node_ids, &made, true)) {
@@ -212,11 +214,11 @@ impl Security {
             Err(Trouble::NoKey | Trouble::Conflict | Trouble::Unreadable) => Err(Refusal::NotAcceptable),
         }
     }
-    /// Whether a bundle made here is to get operations.
+    /// Whether the rules demand operations on a bundle made here.
     pub(crate) fn is_source_of(&self, made: &BundleMeta) -> bool {
         !wishes(&self.rules, &self.node_ids, made, true).is_empty()
     }
-    /// The bundle with the operations that are wished for; `None` when it has them.
+    /// Adds the operations that are missing; `None` when none is.
     fn add_to(&mut self, meta: &BundleMeta, wishes: &[Wish<'_>]) -> Result<Option<BundleMeta>, Trouble> {
         // RFC 9172 5.2: no security block is added to a fragment.
         // 9172-5.2-2
@@ -235,7 +237,7 @@ impl Security {
         self.pack(&bundle, meta).map(Some).map_err(|_| Trouble::Unreadable)
     }
 
-    /// What a bundle that comes is to be checked for, and what it is to get on its way.
+    /// Checks to make on an arrived bundle, and operations to add to it.
     fn wanted<'a>(&self, rules: &'a [Rule], meta: &BundleMeta) -> (Vec<Wish<'a>>, Vec<Wish<'a>>) {
         let adds = match self.is_singly_for_us(meta) {
             true => Vec::new(),
@@ -243,19 +245,22 @@ impl Security {
         };
         (wishes(rules, &self.node_ids, meta, false), adds)
     }
-    /// A bundle as it came or lay here: no fragment in clear passes where payloads are enciphered. Every fragment says
-    /// what it is (RFC 9172 3.8), nothing can be added to it (5.2), and what lacks confidentiality goes (5.1.1). None
-    /// passes where integrity is required and the rule does not let it: it cannot be checked.
+    /// Checks whether a fragment may pass; a whole bundle always may here.
     // 9172-5.1.1-7, 9172-5.1.2-6, 9172-5.2-2
     fn recall(&self, meta: BundleMeta) -> BundleMeta {
+        // Every fragment states that it is one (RFC 9172 3.8), and nothing can be added to it (5.2). One that lacks
+        // confidentiality is deleted (5.1.1). Where integrity is required, a fragment passes only if the rule allows
+        // it, as it cannot be checked.
         if meta.fragment().is_none() || self.is_singly_for_us(&meta) {
             return meta;
         }
         let (checks, adds) = self.wanted(&self.rules, &meta);
+        // A rule with `fragments` lets them pass unchecked, for verifiers on the way.
         let refuses = |wish: &Wish<'_>| wish.rule.service == Service::Integrity && !wish.rule.fragments;
         if checks.iter().any(|wish| wish.rule.required && refuses(wish)) {
             return self.lacking(meta);
         }
+        // An encrypted fragment may pass: its payload is protected, and only the whole can be checked.
         if bpsec::has_cipher(&meta.head, PAYLOAD) {
             return meta;
         }
@@ -265,9 +270,10 @@ impl Security {
         }
         meta
     }
-    /// A bundle of a version that has no security, which is no way around the rules.
+    /// Checks a bundle of a version that has no security blocks.
     // 9172-5.1.1-7, 9172-5.1.2-6
     pub(crate) fn foreign(&self, meta: BundleMeta) -> BundleMeta {
+        // Sending in another version must be no way around the rules.
         if self.forbids(&meta) { self.lacking(meta) } else { meta }
     }
     /// Whether a bundle without security may neither pass nor be handed out.
@@ -280,10 +286,10 @@ impl Security {
         insecure(meta, DeleteReason::MissingSecurity)
     }
 
-    /// A bundle that arrived: checked, and for others also changed, as rules ask for.
+    /// Checks an arrived bundle and, if it is for others, adds and removes operations as rules ask for.
     ///
     /// # Errors
-    /// It is to be checked or changed and is not in memory; or it cannot be protected for now.
+    /// The bundle must be checked or changed and is not in memory, or cannot be protected for now.
     pub(crate) fn arrive(&mut self, mut meta: BundleMeta) -> Result<BundleMeta, (Box<BundleMeta>, Refusal)> {
         self.unseal(&mut meta);
         let rules = self.rules.clone();
@@ -296,7 +302,7 @@ impl Security {
         if meta.fragment().is_some() {
             return Ok(self.recall(meta));
         }
-        // What is on disk and for this node is checked when it is handed out, as are fragments once they are whole.
+        // A payload on disk for this node is checked when it is handed out, as are fragments after reassembly.
         // 9172-5.2-1
         if (checks.is_empty() && adds.is_empty()) || (here && meta.payload.is_stored()) {
             return Ok(meta);
@@ -307,6 +313,7 @@ impl Security {
         let checked = if checks.is_empty() { Ok(None) } else { self.check(&meta, &checks, here) };
         let meta = match checked {
             Err(reason) => return Ok(insecure(meta, reason)),
+            // At its end the bundle stays as it came: it is checked again, and decrypted, when it is handed out.
             Ok(Some(changed)) if !here => changed,
             Ok(_) => meta,
         };
@@ -316,10 +323,12 @@ impl Security {
             Err(Trouble::Conflict) => Ok(insecure(meta, DeleteReason::ConflictingSecurity)),
             Err(Trouble::Unreadable) => Ok(insecure(meta, DeleteReason::BlockUnintelligible)),
             Err(Trouble::TooLong) => Err((Box::new(meta), Refusal::TooLarge)),
+            // A key may come or be renewed: the sender keeps the bundle and tries again.
             Err(Trouble::NoKey | Trouble::WornOut) => Err((Box::new(meta), Refusal::NoResources)),
         }
     }
-    /// Checks a bundle that is on its way, or at its `end`; the bundle without what was taken out, where that is some.
+    /// Checks a bundle on its way, or at its `end`; returns the bundle without the removed blocks, if any were
+    /// removed.
     fn check(&self, meta: &BundleMeta, wishes: &[Wish<'_>], end: bool) -> Result<Option<BundleMeta>, DeleteReason> {
         let mut bundle = Self::unpack(meta, meta.payload.clone(), &self.accel)?;
         let at = match end {
@@ -331,7 +340,7 @@ impl Security {
         let result = reception.run();
         let (changed, mut counts) = (reception.changed, reception.counts);
         if end && result.is_ok() {
-            // It is checked again when it is handed out, and counted then.
+            // The bundle is checked and counted again when it is handed out.
             counts.verified = 0;
         }
         self.count(counts);
@@ -339,7 +348,7 @@ impl Security {
         if changed && !end { self.pack(&bundle, meta).map(Some) } else { Ok(None) }
     }
 
-    /// Whether a payload is handed out by [`Security::open`] only.
+    /// Whether a payload may only be handed out by [`Security::open`].
     pub(crate) fn guards(&self, meta: &BundleMeta) -> bool {
         self.is_for_us(meta) && (!wishes(&self.rules, &self.node_ids, meta, false).is_empty())
     }
@@ -354,6 +363,7 @@ impl Security {
             return Ok(payload);
         }
         if payload.is_stored() || payload.len() > self.bytes_max {
+            // The payload cannot be checked in parts, and must not be handed out unchecked.
             return Err(DeleteReason::DepletedStorage);
         }
         let mut bundle = Self::unpack(meta, payload, &self.accel)?;
@@ -364,7 +374,7 @@ impl Security {
     }
 }
 
-/// Whether there is something to check, or to miss.
+/// Whether there is an operation to check, or one that may be missing.
 fn must_look(meta: &BundleMeta, wishes: &[Wish<'_>]) -> bool {
     wishes.iter().any(|wish| wish.rule.required) || (!wishes.is_empty() && bpsec::is_secured(&meta.head))
 }
@@ -374,7 +384,7 @@ fn insecure(meta: BundleMeta, reason: DeleteReason) -> BundleMeta {
     BundleMeta { duties: meta.duties.with_security(reason), ..meta }
 }
 
-/// What is told of a fault.
+/// The reason that status reports give for a fault.
 fn reason_of(fault: bpsec::SecurityFault) -> DeleteReason {
     use bpsec::SecurityFault as F;
     match fault {

@@ -1,11 +1,11 @@
-//! IVs that no key of this node meets twice, and numbers for keys of single blocks: 4 bytes of a hash of the node ID,
-//! 3 bytes that count its starts, 5 bytes that count within one (the deterministic construction of NIST SP 800-38D
-//! 8.2.1). The driver raises the number of starts durably before the first is used.
+//! IVs that are unique for each key of this node, and numbers for keys of single blocks: 4 bytes of a hash of the
+//! node ID, 3 bytes that count its starts, 5 bytes that count within one (the deterministic construction of NIST SP
+//! 800-38D 8.2.1). The driver raises the number of starts durably before the first is used.
 
 use alloc::string::ToString;
 use farlink_base::{EndpointId, hash128};
 
-/// Starts that can be told apart.
+/// Highest number of starts with distinct IVs.
 const STARTS: u32 = 1 << 24;
 /// IVs within one start.
 const COUNTS: u64 = 1 << 40;
@@ -18,14 +18,15 @@ pub(super) struct Nonces {
     next: u64,
 }
 impl Nonces {
-    /// Of the node with this ID, started so often before.
+    /// IVs of the node with this ID after so many earlier starts.
     pub fn new(node: &EndpointId, start: u32) -> Nonces {
         let hash = hash128(&[node.to_string().as_bytes()]).to_be_bytes();
         Nonces { node: [hash[0], hash[1], hash[2], hash[3]], start, next: 0 }
     }
-    /// The next one; `None` for ever when all were given.
+    /// The next IV; `None` for ever once all were given.
     // 9173-4.3.1-3, 9173-4.6-1, 9173-4.6-2, 9173-4.6-3, 9173-4.8.1-5
     pub fn next(&mut self) -> Option<[u8; 12]> {
+        // A counter that wrapped would repeat an IV, which breaks GCM: the key is worn out instead.
         if self.start >= STARTS || self.next >= COUNTS {
             return None;
         }
@@ -54,7 +55,7 @@ mod tests {
 
     /// Keeps 9173-4.3.1-3, 9173-4.6-2, 9173-4.6-3.
     #[test]
-    fn no_iv_comes_twice_whatever_node_and_start() {
+    fn ivs_are_unique_across_starts() {
         let mut seen = BTreeSet::new();
         for node in 1..4 {
             for start in [0, 1, 2, 255, 256, STARTS - 1] {
@@ -69,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_up_gives_nothing_more() {
+    fn exhausted_nonces_yield_nothing() {
         let mut nonces = Nonces::new(&EndpointId::ipn(1, 0), 7);
         nonces.skip_to(COUNTS - 1);
         assert!(nonces.next().is_some());

@@ -1,4 +1,5 @@
-//! Operations of a bundle that came (RFC 9172 5.1): what is enciphered first, hashes then, and at last what is missing.
+//! Security operations of an arrived bundle (RFC 9172 5.1): decryption first, then hashes, and at last a check for
+//! missing operations.
 
 use super::{KeyRing, SecurityCounts, Wish, reason_of};
 use alloc::vec::Vec;
@@ -7,12 +8,12 @@ use farlink_base::{AesGcm, DeleteReason};
 use farlink_bundle::bpsec::{self, AES_GCM, CONFIDENTIALITY, INTEGRITY, Secret, Section, SecurityFault};
 use farlink_bundle::{Bundle, CrcType};
 
-/// Where the node is on a bundle's way.
+/// Position of the node on the bundle's way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
-    /// On it.
+    /// At a node between source and destination.
     Way,
-    /// On it, where others than this node may be meant: what they need stays.
+    /// At a member of a group: others than this node may be meant, so their operations stay.
     Group,
     /// At its end: the node accepts all it has rules for.
     End,
@@ -30,11 +31,10 @@ pub(super) struct Reception<'a> {
     held: Vec<(Service, u64)>,
     /// Targets that lost an operation.
     freed: Vec<u64>,
-    /// Blocks that were taken out.
+    /// Blocks that were removed.
     lost: Vec<u64>,
-    /// Whether the bundle is another one now.
+    /// Whether the bundle was changed.
     pub changed: bool,
-    /// What was counted.
     pub counts: SecurityCounts,
 }
 
@@ -52,10 +52,10 @@ impl<'a> Reception<'a> {
         Reception { bundle, wishes, keys, at, crc, aes_gcm, held, freed, lost, changed: false, counts }
     }
 
-    /// Does all of it.
+    /// Performs all steps in the order of RFC 9172 5.1.
     ///
     /// # Errors
-    /// Why the bundle must be deleted.
+    /// The reason why the bundle must be deleted.
     // 9172-3.9-1, 9172-5.1-1
     pub fn run(&mut self) -> Result<(), DeleteReason> {
         self.contradictions()?;
@@ -66,7 +66,7 @@ impl<'a> Reception<'a> {
         Ok(())
     }
 
-    /// The blocks of one type that are in clear.
+    /// The readable security blocks of one type.
     // 9172-3.9-7
     fn sections(&self, kind: u64) -> Result<Vec<Section>, DeleteReason> {
         let hidden = if kind == INTEGRITY { self.enciphered()? } else { Vec::new() };
@@ -80,7 +80,7 @@ impl<'a> Reception<'a> {
         }
         Ok(sections)
     }
-    /// Numbers of blocks of the bundle that are enciphered.
+    /// Numbers of the encrypted blocks of the bundle.
     fn enciphered(&self) -> Result<Vec<u64>, DeleteReason> {
         let bcbs = self.sections(CONFIDENTIALITY)?;
         let mut targets: Vec<u64> = bcbs.into_iter().flat_map(|section| section.block.targets).collect();
@@ -88,14 +88,14 @@ impl<'a> Reception<'a> {
         let numbers = self.bundle.extensions.iter().map(|block| block.number).chain([PRIMARY, PAYLOAD]);
         Ok(numbers.filter(|number| targets.binary_search(number).is_ok()).collect())
     }
-    /// The security blocks of these one of whose targets the bundle does not have: RFC 9172 3.6 forbids it, and none of
-    /// their operations is believed.
+    /// The security blocks among these with a target that the bundle does not have.
     // 9172-3.6-5
     fn astray(&self, sections: &[Section]) -> Vec<u64> {
+        // RFC 9172 3.6 forbids such targets, and none of the block's operations is believed.
         let astray = |section: &&Section| section.block.targets.iter().any(|target| self.kind_of(*target).is_none());
         sections.iter().filter(astray).map(|section| section.header.number).collect()
     }
-    /// The type of the block of this number; `None`: there is none.
+    /// The type of the block of this number; `None`: no such block.
     fn kind_of(&self, number: u64) -> Option<u64> {
         match number {
             PRIMARY | PAYLOAD => Some(number),
@@ -103,7 +103,7 @@ impl<'a> Reception<'a> {
         }
     }
 
-    /// RFC 9172 3.2, 3.7, 3.8: each operation once, and none on what it must not target.
+    /// Rejects repeated operations and forbidden targets (RFC 9172 3.2, 3.7, 3.8).
     // 9172-1.4-1, 9172-3.2-1, 9172-3.2-3, 9172-3.7-1, 9172-3.8-3, 9172-3.8-4, 9172-3.9-9
     fn contradictions(&self) -> Result<(), DeleteReason> {
         for (kind, none) in
@@ -122,7 +122,7 @@ impl<'a> Reception<'a> {
         Ok(())
     }
 
-    /// What a rule asks for about a type of blocks; an enciphered hash goes with what it is of.
+    /// The rule for a service and a type of blocks; an encrypted hash follows the rule of its target.
     fn wish(&self, service: Service, kind: u64) -> Option<Wish<'a>> {
         let fits = |wish: &&Wish<'_>| wish.is(service, kind) || (wish.rule.service == service && kind == INTEGRITY);
         self.wishes.iter().find(fits).copied()
@@ -146,8 +146,9 @@ impl<'a> Reception<'a> {
         names.into_iter().flat_map(|name| self.keys.get(name).iter().cloned()).collect()
     }
 
-    /// Whether enciphered hashes are this node's business: where something else is enciphered, it is of what they are.
     fn opens_hashes(&self, bcbs: &[Section]) -> bool {
+        // Without the key, the targets of an encrypted hash are unknown. RFC 9172 3.9 encrypts a hash together with
+        // its target, so the other targets of the cipher show whether the hash concerns this node.
         let targets = bcbs.iter().flat_map(|bcb| &bcb.block.targets);
         let mut kinds = targets.filter_map(|target| self.kind_of(*target)).filter(|kind| *kind != INTEGRITY).peekable();
         self.at == Place::End
@@ -176,6 +177,7 @@ impl<'a> Reception<'a> {
                 // 9172-5.1.1-1, 9172-5.1.1-6
                 let opened = if astray.contains(&header.number) {
                     Err(SecurityFault::Target)
+                // An acceptor decrypts in place; a verifier checks a copy and forwards the block as it came.
                 } else if accepts {
                     bpsec::open(self.bundle, block, header, target, &keys, self.aes_gcm.as_ref())
                 } else {
@@ -193,11 +195,11 @@ impl<'a> Reception<'a> {
                 }
             }
         }
-        // Hashes of what was lost may have been enciphered until now.
+        // Hashes of removed blocks may have been encrypted until now.
         core::mem::take(&mut self.lost).into_iter().try_for_each(|target| self.untarget(target))
     }
 
-    /// RFC 9172 5.1.2. What is enciphered, hash or target, is not checked (3.9).
+    /// Checks hashes (RFC 9172 5.1.2). An encrypted hash, or one of an encrypted target, is skipped (3.9).
     // 9172-2.2-1, 9172-3.9-8, 9172-5.1.2-5, 9172-5.1.2-8, 9172-5.1.2-9
     fn verify(&mut self) -> Result<(), DeleteReason> {
         let hidden = self.enciphered()?;
@@ -216,6 +218,8 @@ impl<'a> Reception<'a> {
                 // 9173-3.3.2-2, 9173-3.8.2-3
                 if let Err(fault) = checked {
                     self.fails(target, fault)?;
+                    // `lose` removed the operation from the bundle; this copy must follow, as it is written back
+                    // with the next target.
                     section.block.remove(target);
                     continue;
                 }
@@ -233,8 +237,8 @@ impl<'a> Reception<'a> {
                 }
             }
         }
-        // Without its hash the primary block has a CRC again, and is another one to those who cover it: while there is
-        // another operation, the hash stays.
+        // Without its hash the primary block gets a CRC again, which changes it for operations that cover it: while
+        // there is another operation, the hash stays.
         if let Some(number) = last.map(|section| section.header.number) {
             let mut left: Vec<Section> = self.sections(INTEGRITY)?;
             left.extend(self.sections(CONFIDENTIALITY)?);
@@ -262,9 +266,10 @@ impl<'a> Reception<'a> {
         self.counts.failed += 1;
         self.lose(target, reason_of(fault))
     }
-    /// The bundle goes with its payload or primary block; another block goes alone, with all operations on it.
+    /// Removes a block and all operations on it; loses the whole bundle with its payload or primary block.
     // 9172-5.1.1-8, 9172-5.1.1-9, 9172-5.1.1-10
     fn lose(&mut self, target: u64, reason: DeleteReason) -> Result<(), DeleteReason> {
+        // A bundle without its primary or payload block is none, so it cannot lose them alone.
         if matches!(target, PRIMARY | PAYLOAD) {
             return Err(reason);
         }
@@ -273,7 +278,7 @@ impl<'a> Reception<'a> {
         self.lost.push(target);
         self.untarget(target)
     }
-    /// Nothing that can be read is about this block any more.
+    /// Removes all readable operations on this block.
     fn untarget(&mut self, target: u64) -> Result<(), DeleteReason> {
         for kind in [CONFIDENTIALITY, INTEGRITY] {
             for mut section in self.sections(kind)? {
@@ -285,20 +290,21 @@ impl<'a> Reception<'a> {
         Ok(())
     }
 
-    /// Blocks that are enciphered where hashes are, too, as far as who has no key can tell: by blocks of a known context,
-    /// which have both a block integrity block and these as targets (RFC 9172 3.9 wants the hash of what is enciphered
-    /// enciphered). Who deciphers it looks at the hash.
+    /// Numbers of encrypted blocks that seem to have an encrypted hash.
     // 9172-3.9-7
     fn hidden_with_hash(&self) -> Result<Vec<u64>, DeleteReason> {
+        // Without the key this is only a guess: a block of a known context that covers both these targets and an
+        // integrity block fits the demand of RFC 9172 3.9. The node that decrypts them checks the hash.
         let known = self.sections(CONFIDENTIALITY)?.into_iter().filter(|bcb| bcb.block.context == AES_GCM);
         let hidden: Vec<u64> = known.flat_map(|bcb| bcb.block.targets).collect();
         let hashes = hidden.iter().any(|target| self.kind_of(*target) == Some(INTEGRITY));
         Ok(if hashes { hidden } else { Vec::new() })
     }
-    /// What is required is there and holds. A deciphered block was authenticated by its cipher; a hash that is enciphered
-    /// is the business of who deciphers it.
+    /// Checks that required operations are present and hold.
     // 9172-5.1.1-7, 9172-5.1.2-6
     fn demand(&mut self) -> Result<(), DeleteReason> {
+        // A decrypted block was authenticated by its cipher, so it needs no hash here. An encrypted hash is checked
+        // by the node that decrypts it.
         let hidden = if self.at == Place::End { Vec::new() } else { self.hidden_with_hash()? };
         let wishes = self.wishes;
         for wish in wishes.iter().filter(|wish| wish.rule.required) {
@@ -316,9 +322,10 @@ impl<'a> Reception<'a> {
         Ok(())
     }
 
-    /// What has no hash any more has a CRC again (RFC 9173 3.8.2).
+    /// Gives targets a CRC again that lost their last operation (RFC 9173 3.8.2).
     // 9173-3.8.2-9, 9173-4.8.2-11
     fn restore(&mut self) {
+        // At the end nothing is forwarded, so no CRC is needed.
         if self.at == Place::End {
             return;
         }
@@ -329,6 +336,7 @@ impl<'a> Reception<'a> {
         }
         for target in core::mem::take(&mut self.freed) {
             if !left.contains(&target) {
+                // RFC 9171 4.3.1 demands a CRC on a primary block that no integrity block covers.
                 let crc = if target == PRIMARY && self.crc == CrcType::None { CrcType::Crc32c } else { self.crc };
                 bpsec::add_crc(self.bundle, target, crc);
             }

@@ -1,4 +1,4 @@
-//! What rules do to bundles that are made, pass and arrive.
+//! Effects of rules on bundles that are made, pass and arrive.
 
 use super::*;
 use alloc::string::String;
@@ -80,7 +80,7 @@ fn blocks(meta: &BundleMeta) -> Vec<u64> {
     let bundle = Security::unpack(meta, meta.payload.clone(), &Accel::default()).unwrap();
     bundle.extensions.iter().map(|block| block.kind).collect()
 }
-/// The bundle, changed by nobody who obeys rules.
+/// The bundle after a change that no rule allows.
 fn by_hand(meta: &BundleMeta, change: impl FnOnce(&mut Bundle)) -> BundleMeta {
     let mut bundle = Security::unpack(meta, meta.payload.clone(), &Accel::default()).unwrap();
     change(&mut bundle);
@@ -102,7 +102,7 @@ use Service::{Confidentiality, Integrity};
 
 /// Keeps 9172-3.2-2, 9172-3.2-3, 9172-5.1.2-8.
 #[test]
-fn integrity_is_added_once_checked_on_the_way_and_at_the_end() {
+fn integrity_added_once_and_checked() {
     let mut source = node(1, vec![rule(Source, Integrity, "mac")]);
     let mut relay = node(2, vec![rule(Verifier, Integrity, "mac"), rule(Source, Integrity, "mac")]);
     let mut end = node(3, vec![rule(Acceptor, Integrity, "mac")]);
@@ -123,12 +123,13 @@ fn integrity_is_added_once_checked_on_the_way_and_at_the_end() {
 
 /// Keeps 9172-5.1.2-3, 9172-5.1.2-6, 9172-5.1.2-7, 9173-3.3.2-2, 9173-3.8.2-3, 9173-3.8.2-7.
 #[test]
-fn what_is_changed_missing_or_of_another_key_is_told_apart() {
+fn integrity_faults_are_distinguished() {
     let mut source = node(1, vec![rule(Source, Integrity, "mac")]);
     let mut end = node(3, vec![rule(Acceptor, Integrity, "mac")]);
     let meta = source.protect(hello()).unwrap();
     let changed = sent_as(&meta, |bytes| {
         let at = bytes.len() - 3;
+        // The third byte from the end is in the payload: only the break follows it.
         bytes[at] ^= 1;
     });
     let arrived = end.arrive(changed).unwrap();
@@ -136,6 +137,7 @@ fn what_is_changed_missing_or_of_another_key_is_told_apart() {
     assert_eq!(opened(&end, &arrived), Err(DeleteReason::FailedSecurity));
     let plain = arrives(&mut end, &hello());
     assert_eq!(plain.duties.security(), Some(DeleteReason::MissingSecurity));
+    // A wrong key and a changed bundle look the same to the verifier.
     let mut other = node_with(3, vec![rule(Acceptor, Integrity, "mac")], vec![secret("mac", 77)]);
     assert_eq!(arrives(&mut other, &meta).duties.security(), Some(DeleteReason::FailedSecurity));
     let mut keyless = node_with(3, vec![rule(Acceptor, Integrity, "mac")], vec![]);
@@ -144,7 +146,7 @@ fn what_is_changed_missing_or_of_another_key_is_told_apart() {
 }
 
 #[test]
-fn a_bundle_of_nobody_the_rules_name_is_left_alone() {
+fn bundle_without_rule_stays_unchanged() {
     let mut relay = node(2, vec![rule(Verifier, Integrity, "mac"), rule(Source, Confidentiality, "cipher")]);
     let mut meta = hello();
     meta.source = EndpointId::ipn(12, 7);
@@ -159,7 +161,7 @@ fn a_bundle_of_nobody_the_rules_name_is_left_alone() {
 
 /// Keeps 9172-5.1.1-2, 9172-5.1.1-3, 9172-5.1.1-9, 9173-4.8.1-17, 9173-4.8.2-2.
 #[test]
-fn an_enciphered_payload_is_sealed_to_all_but_its_acceptor_and_lies_enciphered_here() {
+fn encrypted_payload_opens_at_acceptor_only() {
     for wrap in [false, true] {
         let mut source = node(1, vec![Rule { wrap, ..rule(Source, Confidentiality, "cipher") }]);
         let mut end = node(3, vec![rule(Acceptor, Confidentiality, "cipher")]);
@@ -177,14 +179,15 @@ fn an_enciphered_payload_is_sealed_to_all_but_its_acceptor_and_lies_enciphered_h
 
 /// Keeps 9172-3.9-12.
 #[test]
-fn what_the_source_enciphers_gets_no_hash_besides_and_counts_as_whole() {
+fn encrypted_payload_needs_no_hash() {
     let both = |role| vec![rule(role, Integrity, "mac"), rule(role, Confidentiality, "cipher")];
     let (mut source, mut end) = (node(1, both(Source)), node(3, both(Acceptor)));
     let meta = source.protect(hello()).unwrap();
     assert_eq!(blocks(&meta).iter().filter(|kind| matches!(kind, 11 | 12)).count(), 1, "RFC 9172 3.9");
     let arrived = arrives(&mut end, &meta);
     assert_eq!((arrived.duties.security(), opened(&end, &arrived)), (None, Ok(b"hello".to_vec())));
-    // A node on the way without the key cannot judge: where it is to see a hash, that there is a cipher is none.
+    // A node on the way without the key sees only a cipher. Where its rule requires a hash, the cipher does not
+    // count as one.
     let seen = |required| {
         let mut relay = node(2, vec![Rule { required, ..rule(Verifier, Integrity, "mac") }]);
         arrives(&mut relay, &meta).duties.security()
@@ -194,7 +197,7 @@ fn what_the_source_enciphers_gets_no_hash_besides_and_counts_as_whole() {
 
 /// Keeps 9172-3.8-5, 9172-3.9-1, 9172-3.9-2, 9172-3.9-10, 9172-3.9-11, 9172-3.11.2-2, 9172-5.1-1, 9172-5.1.1-12.
 #[test]
-fn a_gateway_enciphers_what_another_node_signed_with_its_hash() {
+fn gateway_encrypts_payload_with_its_hash() {
     let mut source = node(1, vec![rule(Source, Integrity, "mac")]);
     let mut gateway = node(2, vec![rule(Source, Confidentiality, "cipher")]);
     let mut end = node(3, vec![rule(Acceptor, Confidentiality, "cipher"), rule(Acceptor, Integrity, "mac")]);
@@ -211,10 +214,11 @@ fn a_gateway_enciphers_what_another_node_signed_with_its_hash() {
 /// Keeps 9172-5.1.1-1, 9172-5.1.1-2, 9172-5.1.1-4, 9172-5.1.1-6, 9172-5.1.2-1, 9172-5.1.2-4, 9173-3.8.1-3.
 /// Keeps 9173-3.8.2-9, 9173-4.8.1-2, 9173-4.8.2-11.
 #[test]
-fn an_acceptor_on_the_way_takes_out_what_it_checked_and_puts_crcs_back() {
+fn acceptor_removes_blocks_and_restores_crcs() {
     let mut source = node(1, vec![rule(Source, Confidentiality, "cipher")]);
     let mut border = node(2, vec![rule(Acceptor, Confidentiality, "cipher")]);
     let meta = source.protect(hello()).unwrap();
+    // One byte is the CBOR break; a CRC-32C adds five.
     assert_eq!(meta.tail_len, 1, "a target has no CRC");
     let passed = arrives(&mut border, &meta);
     assert_eq!(passed.payload.to_bytes().unwrap(), b"hello"[..]);
@@ -234,7 +238,7 @@ fn an_acceptor_on_the_way_takes_out_what_it_checked_and_puts_crcs_back() {
 
 /// Keeps 9172-2.2-1, 9172-5.1.2-9.
 #[test]
-fn primary_and_payload_are_signed_together_and_the_hash_of_the_primary_block_stays_while_others_cover_it() {
+fn primary_hash_stays_while_covered() {
     let of_both = |role| Rule { targets: vec![PAYLOAD, PRIMARY], ..rule(role, Integrity, "mac") };
     let (mut source, mut end) = (node(1, vec![of_both(Source)]), node(3, vec![of_both(Acceptor)]));
     let mut border = node(2, vec![Rule { targets: vec![PRIMARY], ..rule(Acceptor, Integrity, "mac") }]);
@@ -272,10 +276,11 @@ fn keys_rotate_without_a_bundle_lost() {
         assert_eq!(arrives(&mut both, meta).duties.security(), None);
         assert_eq!(opened(&both, &sent(meta)), Ok(b"hello".to_vec()));
     }
+    // After the old generation was taken away.
     let mut later = receiver(vec![secret("cipher", 3)]);
     assert_eq!(arrives(&mut later, &new).duties.security(), None);
     assert_eq!(arrives(&mut later, &old).duties.security(), Some(DeleteReason::FailedSecurity));
-    // The rule says which key it is: no other that is here is tried.
+    // The rule names its key: another key that the node has is not tried.
     let others = Rule { targets: vec![193], ..rule(Acceptor, Confidentiality, "other") };
     let keys = vec![secret("cipher", 3), secret("other", 2)];
     let mut both_rules = node_with(3, vec![rule(Acceptor, Confidentiality, "cipher"), others], keys);
@@ -285,7 +290,7 @@ fn keys_rotate_without_a_bundle_lost() {
 
 /// Keeps 9173-4.3.1-3, 9173-4.6-1, 9173-4.6-2, 9173-4.6-3, 9173-4.8.1-5.
 #[test]
-fn no_iv_serves_twice_and_what_is_worn_out_refuses() {
+fn worn_out_key_refuses() {
     let mut source = node(1, vec![rule(Source, Confidentiality, "cipher")]);
     let mut heads: Vec<_> = (0..200).map(|_| source.protect(hello()).unwrap().head).collect();
     heads.sort();
@@ -293,6 +298,7 @@ fn no_iv_serves_twice_and_what_is_worn_out_refuses() {
     assert_eq!(heads.len(), 200, "the bundle is the same, its head differs by the IV");
     source.wear_out("cipher");
     assert_eq!(source.protect(hello()).unwrap_err(), Refusal::NoResources, "RFC 9173 4.8.1: 2^32 blocks a key");
+    // All IVs of this start are used up.
     source.nonces.skip_to(1 << 40);
     source.set(vec![Rule { wrap: true, ..rule(Source, Confidentiality, "cipher") }], source.keys.clone());
     assert_eq!(source.protect(hello()).unwrap_err(), Refusal::NoResources);
@@ -300,7 +306,7 @@ fn no_iv_serves_twice_and_what_is_worn_out_refuses() {
 
 /// Keeps 9173-3.8.1-11, 9173-4.8.1-18.
 #[test]
-fn what_cannot_be_protected_is_refused_and_never_leaves_in_clear() {
+fn unprotectable_bundle_is_refused() {
     for service in [Integrity, Confidentiality] {
         let mut keyless = node_with(1, vec![rule(Source, service, "cipher")], vec![]);
         assert_eq!(keyless.protect(hello()).unwrap_err(), Refusal::NotAcceptable);
@@ -334,7 +340,7 @@ fn signed_together(meta: &BundleMeta, scope: u16) -> BundleMeta {
 
 /// Keeps 9172-3.9-3, 9172-3.9-4, 9172-3.9-5.
 #[test]
-fn a_block_of_hashes_is_split_where_one_of_its_targets_is_enciphered() {
+fn hash_block_splits_at_encrypted_target() {
     let mut gateway = node(2, vec![rule(Source, Confidentiality, "cipher")]);
     let of_both = Rule { targets: vec![PRIMARY, PAYLOAD], ..rule(Acceptor, Integrity, "mac") };
     let mut end = node(3, vec![rule(Acceptor, Confidentiality, "cipher"), of_both]);
@@ -348,14 +354,14 @@ fn a_block_of_hashes_is_split_where_one_of_its_targets_is_enciphered() {
         let arrived = arrives(&mut end, &passed);
         assert_eq!((arrived.duties.security(), opened(&end, &arrived)), (None, Ok(b"hello".to_vec())));
     }
-    // What covers the number of its block holds in no other.
+    // The hash covers the number of its block, so it does not verify in a block with another number.
     let judged = arrives(&mut gateway, &signed_together(&hello(), 7));
     assert_eq!(judged.duties.security(), Some(DeleteReason::ConflictingSecurity));
 }
 
 /// Keeps 9172-3.8-1, 9172-5.2-1, 9172-5.2-2.
 #[test]
-fn a_fragment_gets_no_block_and_is_judged_when_it_is_whole() {
+fn fragment_is_judged_after_reassembly() {
     let accel = Accel::default();
     let mut source = node(1, vec![rule(Source, Confidentiality, "cipher")]);
     let mut end = node(3, vec![rule(Acceptor, Confidentiality, "cipher")]);
@@ -377,7 +383,7 @@ fn a_fragment_gets_no_block_and_is_judged_when_it_is_whole() {
 }
 
 #[test]
-fn a_payload_known_by_its_length_is_protected_as_one_in_memory() {
+fn length_only_payload_is_protected() {
     for service in [Integrity, Confidentiality] {
         let mut source = node(1, vec![rule(Source, service, "cipher")]);
         let mut end = node(3, vec![rule(Acceptor, service, "cipher")]);
@@ -393,7 +399,7 @@ fn a_payload_known_by_its_length_is_protected_as_one_in_memory() {
 }
 
 #[test]
-fn a_group_gets_what_came_and_each_member_opens_it() {
+fn group_member_opens_unchanged_bundle() {
     let group = |role| Rule { to: String::from("dtn://all/*"), ..rule(role, Confidentiality, "cipher") };
     let (mut source, mut member) = (node(1, vec![group(Source)]), node(3, vec![group(Acceptor)]));
     let draft = v7::BundleDraft {
@@ -413,7 +419,7 @@ fn a_group_gets_what_came_and_each_member_opens_it() {
 /// Keeps 9172-1.4-1, 9172-3.2-1, 9172-3.2-3, 9172-3.7-1, 9172-3.8-3, 9172-3.8-4, 9172-3.9-1.
 /// Keeps 9172-3.9-9.
 #[test]
-fn operations_that_contradict_each_other_are_found_out() {
+fn contradictory_operations_are_rejected() {
     use DeleteReason::{ConflictingSecurity, UnexpectedSecurity};
     let mut end = node(3, vec![rule(Acceptor, Integrity, "mac")]);
     for (sections, reason) in [
@@ -432,11 +438,11 @@ fn operations_that_contradict_each_other_are_found_out() {
 
 /// Keeps 9172-3.9-6, 9172-3.9-7, 9172-3.9-8, 9172-3.9-11, 9172-5.1.2-5.
 #[test]
-fn what_is_enciphered_is_neither_checked_nor_signed() {
+fn encrypted_block_neither_checked_nor_signed() {
     let mut source = node(1, vec![rule(Source, Confidentiality, "cipher")]);
     let mut relay = node(2, vec![rule(Verifier, Integrity, "mac"), rule(Source, Integrity, "mac")]);
     let sealed = source.protect(hello()).unwrap();
-    // A hash that somebody added where he must not, and one that was enciphered with the payload.
+    // A hash added against RFC 9172 3.9, and one that was encrypted with the payload.
     let added = by_hand(&sealed, |bundle| empty(11, 20, &[PAYLOAD]).insert(bundle));
     let signed = node(1, vec![rule(Source, Integrity, "mac")]).protect(hello()).unwrap();
     let both = arrives(&mut node(2, vec![rule(Source, Confidentiality, "cipher")]), &signed);
@@ -451,7 +457,7 @@ fn what_is_enciphered_is_neither_checked_nor_signed() {
 /// Keeps 9172-5.1.1-3, 9172-5.1.1-4, 9172-5.1.1-6, 9172-5.1.1-7, 9172-5.1.1-8, 9172-5.1.1-10, 9172-5.1.1-11.
 /// Keeps 9172-5.1.2-3, 9172-5.1.2-4, 9172-5.1.2-6, 9172-5.1.2-7.
 #[test]
-fn another_block_that_does_not_hold_goes_with_its_operations_and_the_payload_with_its_bundle() {
+fn failed_extension_block_is_removed() {
     let extra = |meta: &BundleMeta| {
         let bundle = Security::unpack(meta, meta.payload.clone(), &Accel::default()).unwrap();
         bundle.extensions.into_iter().find(|block| block.kind == 200).map(|block| block.data)
@@ -493,7 +499,7 @@ fn another_block_that_does_not_hold_goes_with_its_operations_and_the_payload_wit
 /// Keeps 9173-3.1-1, 9173-3.3.1-1, 9173-3.3.2-1, 9173-3.3.3-1, 9173-3.3.3-2, 9173-3.7-2, 9173-3.8.1-2.
 /// Keeps 9173-3.8.1-10, 9173-3.8.2-2, 9173-3.8.2-4, 9173-3.8.2-8.
 #[test]
-fn hashes_of_each_length_hold_with_keys_of_their_own() {
+fn each_hash_length_verifies() {
     let mut end = node(3, vec![rule(Acceptor, Integrity, "mac")]);
     for (sha_bits, scope) in [256, 384, 512].into_iter().flat_map(|bits| (0..8).map(move |scope| (bits, scope))) {
         let mut source = node(1, vec![Rule { wrap: true, sha_bits, scope, ..rule(Source, Integrity, "mac") }]);
@@ -526,7 +532,7 @@ fn hashes_of_each_length_hold_with_keys_of_their_own() {
 
 /// Keeps 9172-3.4-1, 9172-3.6-5, 9172-3.8-1, 9172-3.8-2, 9172-3.8-4.
 #[test]
-fn what_is_not_there_is_no_target_and_blocks_made_here_are_in_every_fragment() {
+fn missing_block_is_no_target() {
     let meta = hello();
     let mut bundle = Security::unpack(&meta, meta.payload.clone(), &Accel::default()).unwrap();
     let own = bpsec::Header { kind: 12, number: 40, flags: bpsec::FLAGS };
@@ -547,7 +553,7 @@ fn what_is_not_there_is_no_target_and_blocks_made_here_are_in_every_fragment() {
 }
 
 #[test]
-fn none_of_100_000_mutations_of_secured_bundles_is_accepted_as_another() {
+fn mutated_secured_bundles_are_rejected() {
     let (runs, mut judged) = (100_000, 0);
     let of_both = |role| Rule { targets: vec![PAYLOAD, PRIMARY], ..rule(role, Integrity, "mac") };
     let cipher = |role| rule(role, Confidentiality, "cipher");
@@ -574,7 +580,7 @@ fn none_of_100_000_mutations_of_secured_bundles_is_accepted_as_another() {
             let Ok((changed, _)) = v7::read(&Payload::from(bytes), Profile::Permissive, &Accel::default()) else {
                 continue;
             };
-            // Another source or destination may be nobody's business here.
+            // A changed source or destination may leave no rule for the bundle.
             if wishes(&end.rules, &end.node_ids, &changed, false).is_empty() {
                 continue;
             }
@@ -592,7 +598,7 @@ fn none_of_100_000_mutations_of_secured_bundles_is_accepted_as_another() {
 
 /// Keeps 9172-5.1.1-7, 9172-5.2-2.
 #[test]
-fn a_fragment_in_clear_passes_no_border_where_payloads_are_enciphered() {
+fn clear_fragment_stops_at_encrypting_gateway() {
     let accel = Accel::default();
     let sealed = node(1, vec![rule(Source, Confidentiality, "cipher")]).protect(made(Payload::from(vec![7; 1000])));
     let fragment = |meta: &BundleMeta| {
@@ -617,7 +623,7 @@ fn a_fragment_in_clear_passes_no_border_where_payloads_are_enciphered() {
 }
 
 #[test]
-fn a_bundle_for_another_name_of_this_node_is_checked_as_for_the_one_in_the_rule() {
+fn rule_covers_node_aliases() {
     let told = SecurityConfig {
         rules: vec![rule(Acceptor, Integrity, "mac")],
         keys: KeyRing::new([secret("mac", 1)]),
@@ -648,7 +654,7 @@ fn a_bundle_for_another_name_of_this_node_is_checked_as_for_the_one_in_the_rule(
 
 /// Keeps 9172-3.9-6.
 #[test]
-fn nothing_is_added_to_a_bundle_whose_security_blocks_cannot_be_read() {
+fn unreadable_security_blocks_prevent_additions() {
     for (kind, own) in [(12, rule(Source, Integrity, "mac")), (11, rule(Source, Confidentiality, "cipher"))] {
         let unreadable = by_hand(&hello(), |bundle| {
             empty(kind, 20, &[PAYLOAD]).insert(bundle);
@@ -665,7 +671,7 @@ fn nothing_is_added_to_a_bundle_whose_security_blocks_cannot_be_read() {
 
 /// Keeps 9172-3.8-2, 9172-5.1.1-1.
 #[test]
-fn an_enciphered_hash_of_what_is_no_business_of_a_node_stays() {
+fn unrelated_encrypted_hash_stays() {
     let signed = node(1, vec![rule(Source, Integrity, "mac")]).protect(hello()).unwrap();
     let both = arrives(&mut node(2, vec![rule(Source, Confidentiality, "cipher")]), &signed);
     for role in [Acceptor, Verifier] {
@@ -677,10 +683,10 @@ fn an_enciphered_hash_of_what_is_no_business_of_a_node_stays() {
     }
 }
 
-/// RFC 9172 3.6: a target is a block of the bundle.
 /// Keeps 9172-3.6-5.
 #[test]
-fn an_operation_beside_one_on_a_block_that_is_not_there_is_not_accepted() {
+fn operation_beside_missing_target_is_rejected() {
+    // RFC 9172 3.6: a target is a block of the bundle.
     let missing = Some(DeleteReason::FailedSecurity);
     let astray = |meta: &BundleMeta, kind| {
         by_hand(meta, |bundle| {
@@ -710,10 +716,10 @@ fn an_operation_beside_one_on_a_block_that_is_not_there_is_not_accepted() {
     }
 }
 
-/// What cannot be checked is not checked: that a block says it enciphers is no hash.
 /// Keeps 9172-3.9-7, 9172-5.1.2-6.
 #[test]
-fn a_cipher_nobody_here_can_check_stands_for_a_hash_only_where_one_is_enciphered_by_a_known_context() {
+fn unknown_cipher_is_no_hash() {
+    // Without the key a cipher cannot be checked, so a block that claims to encrypt does not count as a hash.
     let mut signer = node(1, vec![rule(Source, Integrity, "mac")]);
     let signed = signer.protect(hello()).unwrap();
     let mut relay = node(2, vec![rule(Verifier, Integrity, "mac")]);
@@ -735,10 +741,10 @@ fn a_cipher_nobody_here_can_check_stands_for_a_hash_only_where_one_is_enciphered
     assert_eq!(arrives(&mut relay, &signed).duties.security(), None);
 }
 
-/// RFC 9172 5.2: of a fragment nothing can be checked.
 /// Keeps 9172-5.1.2-6.
 #[test]
-fn a_fragment_passes_a_verifier_only_as_its_rule_says_also_one_of_the_whole_payload() {
+fn verifier_passes_fragments_by_rule() {
+    // RFC 9172 5.2: nothing can be checked in a fragment.
     let fragment = |meta: &BundleMeta| BundleMeta {
         rare: Some(Box::new(farlink_base::Rare {
             fragment: Some(farlink_base::FragmentInfo { offset: 0, total: meta.payload.len() }),
@@ -786,7 +792,7 @@ fn data_of(meta: &BundleMeta, kind: u64) -> Option<BlockData> {
 
 /// Keeps 9172-3.9-2, 9172-3.9-5.
 #[test]
-fn hash_of_two_enciphered_targets_is_enciphered_once() {
+fn hash_of_two_targets_encrypted_once() {
     let mut gateway = node(2, vec![of_both(Source, Confidentiality, "cipher")]);
     let passed = arrives(&mut gateway, &signed_with_extra(&hello()));
     assert_eq!((passed.duties.security(), gateway.counts().made), (None, 3), "payload, extra, their hash");
@@ -801,10 +807,10 @@ fn hash_of_two_enciphered_targets_is_enciphered_once() {
     assert_eq!((arrived.duties.security(), opened(&end, &arrived)), (None, Ok(b"hello".to_vec())));
 }
 
-/// RFC 9173 4.8.1.
 /// Keeps 9173-4.8.1-2.
 #[test]
 fn enciphered_hash_block_keeps_no_crc() {
+    // RFC 9173 4.8.1: a block loses its CRC when it is encrypted.
     let signed = by_hand(&node(1, vec![rule(Source, Integrity, "mac")]).protect(hello()).unwrap(), |bundle| {
         let bib = bundle.extensions.iter().find(|block| block.kind == INTEGRITY).unwrap().number;
         bpsec::add_crc(bundle, bib, CrcType::Crc32c);
@@ -816,10 +822,11 @@ fn enciphered_hash_block_keeps_no_crc() {
     assert_eq!((passed.duties.security(), &crcs[..]), (None, &[CrcType::None][..]));
 }
 
-/// RFC 9173 3.8.1, 4.8.1: who knows all but the seed cannot tell the keys of single blocks.
 /// Keeps 9173-3.8.1-2, 9173-4.8.1-3.
 #[test]
-fn keys_of_single_blocks_depend_on_whole_seed() {
+fn block_keys_depend_on_whole_seed() {
+    // RFC 9173 3.8.1, 4.8.1: all inputs but the seed are known to others, so the seed alone must make the keys
+    // secret.
     let sealed = |seed: [u8; 32], service| {
         let told = SecurityConfig {
             rules: vec![Rule { wrap: true, ..rule(Source, service, "cipher") }],
@@ -843,7 +850,7 @@ fn keys_of_single_blocks_depend_on_whole_seed() {
 }
 
 #[test]
-fn fragment_without_required_security_counts_as_missing() {
+fn unsecured_fragment_counts_as_missing() {
     let accel = Accel::default();
     let rope = v7::render(&hello(), &HopState::default(), Some(0..2), &accel, &mut BytesMut::new()).into_payload();
     let fragment = v7::read(&rope, Profile::Strict, &accel).unwrap().0;
@@ -854,7 +861,7 @@ fn fragment_without_required_security_counts_as_missing() {
 }
 
 #[test]
-fn bundle_encrypted_for_own_node_is_decrypted() {
+fn bundle_for_own_node_decrypts() {
     let own = |role| Rule { to: String::from("ipn:1.*"), ..rule(role, Confidentiality, "cipher") };
     let mut both = node(1, vec![own(Source), own(Acceptor)]);
     let (source, destination) = (EndpointId::ipn(1, 7), EndpointId::ipn(1, 8));
@@ -869,7 +876,7 @@ fn bundle_encrypted_for_own_node_is_decrypted() {
 
 /// Keeps 9172-5.1.1-8, 9172-5.1.1-10, 9172-5.1.1-4.
 #[test]
-fn cipher_block_goes_after_one_target_fails() {
+fn failed_target_removes_cipher_block() {
     let sealed = by_hand(&hello(), |bundle| {
         bundle.extensions.push(extra_block(30, b"extra"));
         bpsec::drop_crc(bundle, PAYLOAD);
@@ -898,7 +905,7 @@ fn cipher_block_goes_after_one_target_fails() {
 
 /// Keeps 9172-5.1.2-4, 9172-5.1.2-7.
 #[test]
-fn hash_block_goes_after_one_target_fails() {
+fn failed_target_removes_hash_block() {
     let changed = by_hand(&signed_with_extra(&hello()), |bundle| {
         let extra = bundle.extensions.iter_mut().find(|block| block.number == 30).unwrap();
         (extra.data, extra.raw) = (extra_block(30, b"other").data, None);
@@ -911,10 +918,10 @@ fn hash_block_goes_after_one_target_fails() {
     assert_eq!((verified, failed), (1, 1));
 }
 
-/// RFC 9173 3.8.2, 4.8.2.
 /// Keeps 9173-3.8.2-9, 9173-4.8.2-11.
 #[test]
-fn payload_gets_its_crc_with_its_last_operation() {
+fn last_operation_restores_payload_crc() {
+    // RFC 9173 3.8.2, 4.8.2: the CRC returns once no other operation protects the payload.
     let signed = node(1, vec![rule(Source, Integrity, "mac")]).protect(hello()).unwrap();
     let mut border = node(2, vec![rule(Acceptor, Integrity, "mac")]);
     assert_eq!((signed.tail_len, arrives(&mut border, &signed).tail_len), (1, 6));
@@ -927,7 +934,7 @@ fn payload_gets_its_crc_with_its_last_operation() {
 
 /// Keeps 9172-2.2-1, 9172-5.1.2-9.
 #[test]
-fn primary_keeps_hash_while_cipher_covers_it() {
+fn cipher_keeps_covered_primary_hash() {
     let of_primary = |role| Rule { targets: vec![PRIMARY], ..rule(role, Integrity, "mac") };
     let cipher = |role| rule(role, Confidentiality, "cipher");
     let meta = node(1, vec![of_primary(Source), cipher(Source)]).protect(hello()).unwrap();
@@ -940,7 +947,7 @@ fn primary_keeps_hash_while_cipher_covers_it() {
 
 /// Keeps 9172-3.2-1, 9172-3.7-1.
 #[test]
-fn hash_repeated_behind_another_target_is_found_out() {
+fn repeated_hash_behind_target_rejected() {
     for of_first in [&[PAYLOAD, 30][..], &[30, PAYLOAD]] {
         for [first, second] in [[20, 21], [21, 20]] {
             let meta = by_hand(&hello(), |bundle| {
@@ -955,10 +962,10 @@ fn hash_repeated_behind_another_target_is_found_out() {
     }
 }
 
-/// In whichever order the blocks are deciphered.
 /// Keeps 9172-5.1.1-8, 9172-5.1.1-10.
 #[test]
-fn encrypted_hash_holds_after_another_target_fails() {
+fn encrypted_hash_survives_other_failure() {
+    // Blocks may be decrypted in either order.
     for targets in [[PAYLOAD, 200], [200, PAYLOAD]] {
         let cipher = Rule { targets: targets.to_vec(), ..rule(Source, Confidentiality, "cipher") };
         let sealed = arrives(&mut node(2, vec![cipher]), &signed_with_extra(&hello()));

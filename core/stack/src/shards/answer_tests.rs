@@ -1,4 +1,4 @@
-//! What crosses between desk and stand-in: every answer once, to whom it is for; accounts that end; bounds.
+//! Messages between desk and remote layer: every answer once, to its addressee; accounts that end; bounds.
 
 use super::desk::{Desk, Part};
 use super::elsewhere::{Do, Elsewhere};
@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use farlink_base::layer::{Input, Output, SendId, Ticket};
 use farlink_base::{BundleMeta, EndpointId, Facts, LinkId, NodeId, Payload, Priority, Rare, Refusal};
 
-/// What a stand-in says and does when the owner says something.
+/// Actions of a remote layer after messages of the owner.
 fn heard(home: &mut Elsewhere, said: impl IntoIterator<Item = Across>) -> Vec<Do> {
     let mut out = Vec::new();
     said.into_iter().for_each(|said| home.hear(said, &mut out));
@@ -22,7 +22,7 @@ fn part_of(ticket: Ticket, last: bool) -> Across {
 }
 
 #[test]
-fn a_shard_that_learns_of_a_link_late_hears_what_was_said_of_it() {
+fn late_shard_gets_link_state() {
     let mut owner = desk(1);
     let mut late = Elsewhere::new(1, core::iter::empty());
     let up = || Output::PeerUp { link: LINK, claimed: Some("ipn:9.0".into()), proven: None, node: None };
@@ -43,7 +43,7 @@ fn a_shard_that_learns_of_a_link_late_hears_what_was_said_of_it() {
         panic!("{out:?}")
     };
     assert_eq!(claimed.as_deref(), Some("ipn:9.0"));
-    // Of one that came and went nothing is told but that it takes nothing.
+    // A neighbour that came and went leaves only `ready: false` to repeat.
     told(&mut owner, ready(false));
     told(&mut owner, Output::PeerDown { link: LINK });
     let mut later = Elsewhere::new(1, [LINK].into_iter());
@@ -53,7 +53,7 @@ fn a_shard_that_learns_of_a_link_late_hears_what_was_said_of_it() {
 }
 
 #[test]
-fn a_link_removed_while_a_last_part_is_on_its_way_leaves_no_account() {
+fn removed_link_clears_pending_account() {
     for last_is_heard_first in [false, true] {
         let mut owner = desk(1);
         let mut home = Elsewhere::new(1, [LINK].into_iter());
@@ -61,7 +61,9 @@ fn a_link_removed_while_a_last_part_is_on_its_way_leaves_no_account() {
         offer(&mut owner, false);
         heard(&mut home, [part_of(TICKET, false)]);
         offer(&mut owner, true);
+        // Two parts of 9 bytes, counted once the last is there.
         assert_eq!(owner.away(), 18);
+        // The last part and the removal cross on their way, in either order.
         if last_is_heard_first {
             heard(&mut home, [part_of(TICKET, true)]);
         }
@@ -88,7 +90,7 @@ fn a_link_removed_while_a_last_part_is_on_its_way_leaves_no_account() {
 }
 
 #[test]
-fn all_links_of_a_layer_together_are_bounded_and_none_is_shut_out() {
+fn layer_bound_starves_no_link() {
     let links = || (0..20).map(LinkId);
     let mut home = Elsewhere::new(1, links());
     heard(&mut home, links().map(|link| Across::Output(Output::Ready { link, ready: true })));
@@ -106,7 +108,7 @@ fn all_links_of_a_layer_together_are_bounded_and_none_is_shut_out() {
         };
         out.iter().filter_map(ready).collect()
     };
-    // Half of what a link may have, for each of sixteen: so much may the layer.
+    // Half of a link's bound, for each of sixteen links, reaches the bound of the layer.
     let mut last = Vec::new();
     for link in 0..16 {
         assert!(told(&last).is_empty());
@@ -121,7 +123,7 @@ fn all_links_of_a_layer_together_are_bounded_and_none_is_shut_out() {
     }
     let all = told(&taken(&mut home, LinkId(8)));
     assert!(all.contains(&(17, true)) && all.contains(&(15, true)) && !all.contains(&(3, true)), "{all:?}");
-    // A link that goes takes its part along, and what is said of it later does not count.
+    // A removed link frees its share, and later reports about it do not count.
     for link in 9..16 {
         home.tell(Input::RemoveLink { link: LinkId(link) }, &mut Vec::new());
         assert!(taken(&mut home, LinkId(link)).is_empty());
@@ -132,12 +134,13 @@ fn all_links_of_a_layer_together_are_bounded_and_none_is_shut_out() {
 }
 
 #[test]
-fn heads_that_never_end_are_bounded_and_each_is_refused_once() {
+fn endless_heads_refused_once() {
     let mut desk = desk(1);
     let part = |desk: &mut Desk, ticket, last| {
         desk.part((Ticket(ticket), false), Payload::fill(1, 60 << 10), last, |_, _| None)
     };
     let kept = (0..2000).take_while(|ticket| matches!(part(&mut desk, *ticket, false), Part::Kept)).count() as u64;
+    // The default budget of heads is 8 MiB.
     assert_eq!(kept, (8 << 20) / (60 << 10));
     assert!(desk.knows(Ticket(kept)), "the one that was too much");
     assert!(
@@ -157,7 +160,7 @@ fn heads_that_never_end_are_bounded_and_each_is_refused_once() {
 }
 
 #[test]
-fn what_a_layer_answers_reaches_the_shard_that_sent_and_it_alone() {
+fn layer_answers_reach_sending_shard() {
     let id = SendId(77);
     let answers = |id| {
         [
@@ -178,7 +181,7 @@ fn what_a_layer_answers_reaches_the_shard_that_sent_and_it_alone() {
         let mut out = Vec::new();
         assert!(owner.said(own, &mut out).is_some() && out.is_empty(), "its own are its own");
     }
-    // At the stand-in the last of them is the last.
+    // At the remote layer, `Sent` ends the transmission.
     let mut home = Elsewhere::new(1, [LINK].into_iter());
     home.tell(send(77, 1), &mut Vec::new());
     for (answer, says) in answers(id).into_iter().zip([1, 1, 1, 0]) {
@@ -187,7 +190,7 @@ fn what_a_layer_answers_reaches_the_shard_that_sent_and_it_alone() {
 }
 
 #[test]
-fn what_an_agent_says_of_a_transmission_reaches_the_layer_under_its_own_number() {
+fn agent_requests_keep_transmission_ids() {
     let (mut home, mut owner) = (Elsewhere::new(1, [LINK].into_iter()), desk(1));
     let id = SendId(77);
     home.tell(send(77, 1), &mut Vec::new());
@@ -220,7 +223,7 @@ fn what_an_agent_says_of_a_transmission_reaches_the_layer_under_its_own_number()
 }
 
 #[test]
-fn an_offer_of_another_shard_is_held_kept_and_resumed_and_its_account_ends_when_it_is_abandoned() {
+fn abandoned_remote_offer_clears_account() {
     for ended in [false, true] {
         let mut owner = desk(1);
         drop(owner.part((TICKET, false), bytes(9), ended, |_, _| Some(true)));
@@ -235,7 +238,7 @@ fn an_offer_of_another_shard_is_held_kept_and_resumed_and_its_account_ends_when_
 }
 
 #[test]
-fn a_verdict_ends_an_offer_at_its_stand_in() {
+fn verdict_ends_remote_offer() {
     for verdict in [Input::Accepted { ticket: TICKET }, Input::Refused { ticket: TICKET, reason: Refusal::Duplicate }] {
         let mut home = Elsewhere::new(1, [LINK].into_iter());
         heard(&mut home, [part_of(TICKET, true)]);
@@ -247,7 +250,7 @@ fn a_verdict_ends_an_offer_at_its_stand_in() {
 }
 
 #[test]
-fn a_neighbour_that_came_by_itself_goes_everywhere_when_it_goes() {
+fn departed_inbound_neighbour_leaves_all_shards() {
     let link = LinkId(LinkId::DYNAMIC | 5);
     let mut owner = desk(1);
     let mut home = Elsewhere::new(1, core::iter::empty());
@@ -272,7 +275,7 @@ fn a_neighbour_that_came_by_itself_goes_everywhere_when_it_goes() {
 }
 
 #[test]
-fn uninvited_neighbour_is_heard_of_in_either_order() {
+fn inbound_neighbour_announced_in_any_order() {
     let link = LinkId(LinkId::DYNAMIC | 5);
     let introduced = || Output::PeerUp { link, claimed: None, proven: None, node: None };
     let ready = || Output::Ready { link, ready: true };
@@ -298,9 +301,9 @@ fn uninvited_neighbour_is_heard_of_in_either_order() {
     }
 }
 
-/// Before it is introduced, too.
 #[test]
-fn neighbour_only_ready_so_far_gets_bundles() {
+fn ready_neighbour_gets_bundles_early() {
+    // A neighbour may be ready before `PeerUp` introduces it.
     let link = LinkId(LinkId::DYNAMIC | 5);
     let (mut owner, mut home) = (desk(1), Elsewhere::new(1, core::iter::empty()));
     assert_eq!(told(&mut owner, Output::Ready { link, ready: true }).len(), 2);
@@ -310,7 +313,7 @@ fn neighbour_only_ready_so_far_gets_bundles() {
 }
 
 #[test]
-fn link_removed_from_full_layer_frees_others() {
+fn removed_link_frees_full_layer() {
     let links = || (0..20).map(LinkId);
     let mut home = Elsewhere::new(1, links());
     heard(&mut home, links().map(|link| Across::Output(Output::Ready { link, ready: true })));
@@ -325,7 +328,7 @@ fn link_removed_from_full_layer_frees_others() {
 }
 
 #[test]
-fn offer_of_another_shard_held_at_owner() {
+fn remote_offer_held_at_owner() {
     let mut home = Elsewhere::new(1, [LINK].into_iter());
     let said =
         [Input::Hold { ticket: TICKET }, Input::Resume { ticket: TICKET }, Input::Kept { ticket: TICKET, bytes: 4 }];
@@ -346,7 +349,7 @@ fn offer_of_another_shard_held_at_owner() {
 }
 
 #[test]
-fn what_must_meet_is_told_apart_by_everything_that_makes_it_meet() {
+fn meeting_bundles_share_a_shard() {
     let plain = || BundleMeta {
         primary_end: 0,
         id: 1,
@@ -387,7 +390,7 @@ fn what_must_meet_is_told_apart_by_everything_that_makes_it_meet() {
 }
 
 #[test]
-fn what_cannot_be_divided_is_refused() {
+fn indivisible_config_is_refused() {
     let mut config = Config::new(EndpointId::ipn(1, 0));
     let owners = alloc::vec![0; config.layers.len()];
     config.shards = Some(super::ShardConfig::new(0, 2, owners));
@@ -403,9 +406,9 @@ fn what_cannot_be_divided_is_refused() {
     }
 }
 
-/// Layers of two shards: what strangers begin at one and never end takes nothing from neighbours at the other.
 #[test]
-fn heads_of_all_shards_share_one_budget() {
+fn shards_share_head_budget() {
+    // Layers of two shards: incomplete heads of strangers at one take nothing from neighbours at the other.
     let heads = alloc::sync::Arc::new(super::HeadBudget::new(1000));
     let new = |own| {
         let shard = super::ShardConfig { heads: heads.clone(), ..super::ShardConfig::new(own, 3, Vec::new()) };
@@ -428,9 +431,9 @@ fn aborted(ticket: u64) -> Output {
     Output::OfferAborted { ticket: Ticket(ticket) }
 }
 
-/// A byte of a bundle keeps no more memory than it holds, whatever buffer it came in.
 #[test]
-fn undecided_head_shares_no_read_buffer() {
+fn undecided_head_owns_its_bytes() {
+    // A byte of a bundle keeps no more memory than it holds, whatever buffer it came in.
     let mut desk = desk(1);
     let buffer = alloc::vec![7; 1 << 20];
     let buffer = farlink_base::Payload::from(buffer);

@@ -1,5 +1,5 @@
-//! Where other shards come to a layer of this one: their bundles wait until it takes them, and what it offers is given to
-//! the shard that the bundle belongs to.
+//! The owner's side of a layer that other shards use: their bundles wait here until the layer takes them, and offers
+//! of the layer go to the shard that the bundle belongs to.
 
 use super::{Across, HeadBudget, ShardConfig, tagged, untagged};
 use alloc::boxed::Box;
@@ -9,14 +9,14 @@ use alloc::vec::Vec;
 use farlink_base::layer::{Input, Output, SendId, Ticket};
 use farlink_base::{BundleMeta, Facts, Instant, LinkId, NodeId, Payload};
 
-/// Where bundles that must meet are.
+/// The shard where bundles that need common tables meet.
 pub(crate) const CENTRE: u8 = 0;
-/// Bundles of others that a layer gets in one call: its own agent has as many in between.
+/// Most bundles of other shards that a layer gets in one call; its own agent's come in between.
 const IN_TURN: usize = 8;
 /// First bytes of a bundle in which its destination is looked for.
 const HEAD: u64 = 64 << 10;
 
-/// Accounts for a bundle of another shard on a link, or says when it may leave.
+/// Accounts for a bundle of another shard on a link; returns the time when it may leave if that is later.
 pub(crate) type Pace<'a> = &'a mut dyn FnMut(LinkId, u64) -> Option<Instant>;
 
 /// One link of the layer.
@@ -25,43 +25,43 @@ struct Line {
     ready: bool,
     /// It is down by the contact plan or the operator.
     down: bool,
-    /// Whether the neighbour is there; `None`: nobody said.
+    /// Whether the neighbour is there; `None`: not known yet.
     up: Option<bool>,
-    /// What it said when it came.
+    /// The `PeerUp` of its session.
     peer: Option<Box<Output>>,
     /// Bundles of other shards, in order.
     waiting: VecDeque<(u8, Input)>,
 }
 
-/// Whose a bundle is that is arriving.
+/// The shard that an arriving bundle belongs to.
 #[derive(Debug)]
 enum Place {
     /// Its first bytes, while its head is incomplete, and fewest bytes of a piece where it is to be kept in pieces.
     Asked { parts: Payload, least: Option<u64>, look: u64, strange: bool },
-    /// This shard's.
+    /// This shard takes the bundle.
     Here,
-    /// Nobody's: it was too much, and its layer is about to hear of it.
+    /// The bundle exceeds the budget of heads; its layer is about to learn of the refusal.
     Refused,
-    /// The centre's, which has so many bytes of it and, where `ended`, all.
+    /// Shard 0 has this many bytes of it, and all if `ended`.
     Away { bytes: u64, ended: bool },
 }
 
-/// What to do with a part of an offer.
+/// Handling of one part of an offer.
 #[derive(Debug)]
 pub(crate) enum Part {
-    /// It is this shard's; with what came before of it.
+    /// This shard takes it; with the parts collected before.
     Here { least: Option<u64>, part: Payload },
-    /// It is another's; with what came before of it.
+    /// Another shard takes it; with the parts collected before.
     Away { least: Option<u64>, part: Payload },
     /// Its head is incomplete.
     Kept,
-    /// There is no room for heads that are incomplete: its layer is to be told, once.
+    /// No room is left for incomplete heads; the layer is informed once.
     Refused,
-    /// The rest of such a one.
+    /// Belongs to a refused offer.
     Dropped,
 }
 
-/// The other shards at one layer.
+/// The other shards' side of one layer.
 #[derive(Debug)]
 pub(crate) struct Desk {
     own: u8,
@@ -69,20 +69,20 @@ pub(crate) struct Desk {
     local: Box<[NodeId]>,
     lines: BTreeMap<LinkId, Line>,
     places: BTreeMap<Ticket, Place>,
-    /// Memory for those whose heads are incomplete, with all other layers and shards.
+    /// Memory for incomplete heads, shared with all other layers and shards.
     heads: Arc<HeadBudget>,
-    /// Bytes offered to others, all of them, that have no verdict yet.
+    /// Bytes of complete bundles offered to others that have no verdict yet.
     away: u64,
-    /// When bundles that wait may leave, as far as is known; `None`: their layer takes none, or there are none.
+    /// Time at which waiting bundles may leave, if known; `None`: the layer takes none, or none wait.
     pending: Option<Instant>,
-    /// Of others, bundles that the layer has.
+    /// Bundles of other shards that the layer has.
     under_way: u64,
-    /// What the layer took since it was last told, by shard and link.
+    /// Bundles and bytes that the layer took since the last report, by shard and link.
     taken: Vec<(u8, LinkId, u32, u64)>,
 }
 
 impl Desk {
-    /// For a layer of this shard, with these links, of a node with these names.
+    /// A desk for a layer of this shard with these links; `local` are the node's IDs.
     pub fn new(shard: &ShardConfig, local: Box<[NodeId]>, links: impl Iterator<Item = LinkId>) -> Self {
         let (own, count, heads) = (shard.own, shard.count, shard.heads.clone());
         let lines = links.map(|link| (link, Line::default())).collect();
@@ -98,7 +98,7 @@ impl Desk {
     pub fn away(&self) -> u64 {
         self.away
     }
-    /// When bundles that wait may leave, though nothing happens until then.
+    /// Time at which waiting bundles may leave without any further input.
     pub fn pending(&self) -> Option<Instant> {
         self.pending
     }
@@ -106,20 +106,20 @@ impl Desk {
     pub fn serves(&self) -> bool {
         self.under_way > 0 || self.lines.values().any(|line| !line.waiting.is_empty())
     }
-    /// Another shard has this link from now on, and may have missed what was said of it.
+    /// Repeats the state of a link for a shard that has just added it.
     pub fn repeat(&self, link: LinkId, out: &mut Vec<Across>) {
         let Some(line) = self.lines.get(&link) else { return };
         out.extend(line.peer.iter().map(|peer| Across::Output(Output::clone(peer))));
         out.push(Across::Output(Output::Ready { link, ready: line.ready }));
     }
-    /// A link more.
     pub fn add(&mut self, link: LinkId) {
         self.lines.entry(link).or_default();
     }
 
-    /// Whether this is for shard 0 wherever it came in: it is for this node or of it, its custodian or its reports are
-    /// this node's, or several nodes are meant.
+    /// Whether a bundle belongs to shard 0, wherever it came in.
     pub fn is_central(&self, bundle: &BundleMeta) -> bool {
+        // Local applications, reports, custody and groups have their tables in one shard, and bundles that meet there
+        // need the same tables.
         let local = |node: NodeId| self.local.contains(&node);
         local(bundle.destination_node())
             || bundle.is_for_group()
@@ -127,13 +127,13 @@ impl Desk {
             || local(bundle.report_to().node())
             || bundle.facts.has(Facts::CUSTODY)
     }
-    /// Whether what arrives may be another shard's.
+    /// Whether arriving bundles may belong to another shard.
     pub fn gives_away(&self) -> bool {
         self.own != CENTRE
     }
 
-    /// Another shard tells the layer something; what of it the layer is to be told now. What the shard is told at once
-    /// goes to `out`.
+    /// Takes another shard's input for the layer; returns the part that the layer must see now. Immediate answers go
+    /// to `out`.
     pub fn take(&mut self, from: u8, input: Input, out: &mut Vec<Across>) -> Option<Input> {
         Some(match input {
             Input::Send { link, id, total, part, reliable, leaving } => {
@@ -166,7 +166,7 @@ impl Desk {
                 return None;
             }
             Input::Accepted { ticket } | Input::Refused { ticket, .. } => {
-                // After it the layer says no more about the offer.
+                // The verdict ends the offer: the layer reports nothing more about it.
                 let place = self.leave(ticket);
                 let Some(Place::Away { bytes, ended }) = place else { return None };
                 if ended {
@@ -188,19 +188,21 @@ impl Desk {
             None => self.taken.push((shard, link, 1, bytes)),
         }
     }
-    /// What the layer took, to be told to whom.
+    /// Reports of bundles that the layer took, each with the shard that it is for.
     pub fn taken(&mut self) -> impl Iterator<Item = (u8, Across)> + '_ {
         self.taken.drain(..).map(|(shard, link, bundles, bytes)| (shard, Across::Taken { link, bundles, bytes }))
     }
-    /// The next bundle of another shard that the layer takes, `given` having been given in this call. `pace` accounts
-    /// for a bundle of this length on its link, or says when it may leave.
+    /// The next bundle of another shard that the layer takes, after `given` in this call. `pace` accounts for a
+    /// bundle of this length on its link, or returns when it may leave.
     pub fn next(&mut self, given: usize, pace: Pace<'_>) -> Option<Input> {
+        // The bound keeps one shard's burst from starving the owner's own bundles.
         if self.pending.is_none() || given >= IN_TURN {
             return None;
         }
         let mut later = None;
         for (link, line) in self.lines.iter_mut().filter(|(_, line)| line.ready) {
             let Some((_, Input::Send { total, .. })) = line.waiting.front() else { continue };
+            // The owner's agent paces all shards together, so that they share the rate of the link.
             if let Some(at) = pace(*link, *total) {
                 later = Instant::earliest([later, Some(at)]);
                 continue;
@@ -214,7 +216,7 @@ impl Desk {
         None
     }
 
-    /// The stack of this shard tells the layer something: bundles of others that cannot leave any more are given back.
+    /// Observes an input of this shard for the layer: bundles of others that cannot leave any more are returned.
     pub fn told(&mut self, input: &Input, out: &mut Vec<(u8, Across)>) {
         match input {
             Input::Link { link, state } => {
@@ -233,7 +235,7 @@ impl Desk {
             _ => {}
         }
     }
-    /// Nothing more is to be known of an offer.
+    /// Ends the account of an offer.
     fn leave(&mut self, ticket: Ticket) -> Option<Place> {
         let place = self.places.remove(&ticket)?;
         if let Place::Asked { parts, strange, .. } = &place {
@@ -250,11 +252,12 @@ impl Desk {
         }
     }
 
-    /// The layer says something: what of it this shard's stack is to be told, and what others.
+    /// Distributes an output of the layer: returns the part for this shard's stack, and adds the parts for others to
+    /// `out`.
     pub fn said(&mut self, output: Output, out: &mut Vec<(u8, Across)>) -> Option<Output> {
         match output {
             Output::Ready { link, ready } => {
-                // One that came by itself may say so before it is introduced.
+                // An inbound neighbour may report this before `PeerUp` introduces it.
                 if ready && link.is_dynamic() {
                     self.add(link);
                 }
@@ -317,7 +320,7 @@ impl Desk {
                     out.push((CENTRE, Across::Output(output)));
                     return None;
                 }
-                // Nobody knows of it.
+                // No agent knows of it yet.
                 Some(Place::Asked { .. } | Place::Refused) => return None,
                 Some(Place::Here) | None => {}
             },
@@ -326,8 +329,8 @@ impl Desk {
         Some(output)
     }
 
-    /// A part of a bundle came, not all of it at once. `central` reads its head: whether the bundle is the centre's;
-    /// `None`: more is needed. `strange`: it comes from a neighbour nobody configured.
+    /// Takes a part of an offer that came in several. `central` reads its head: whether the bundle is the centre's;
+    /// `None`: more is needed. `strange`: it comes from an unconfigured neighbour.
     pub fn part(
         &mut self,
         (ticket, strange): (Ticket, bool),
@@ -360,13 +363,15 @@ impl Desk {
                 });
                 let known = whole.as_ref().and_then(|whole| central(self, &whole.slice(0, HEAD)));
                 let Some(parts) = whole.filter(|_| known.is_some() || last || len >= HEAD) else {
+                    // The budget is shared by all layers and shards: a node has one memory.
                     if !self.heads.take(len, strange) {
                         self.places.insert(ticket, Place::Refused);
                         return Part::Refused;
                     }
                     // A few bytes must not keep alive the large buffer they came in.
                     parts.gather(part.own());
-                    // Ever more rarely, so that parts of a byte each cost no more than others.
+                    // Ever more rarely: each look parses from the beginning, and parts of a byte each must not cost
+                    // more than others.
                     let look = if len < look { look } else { HEAD.min(2 * len) };
                     self.places.insert(ticket, Place::Asked { parts, least, look, strange });
                     return Part::Kept;
@@ -376,7 +381,7 @@ impl Desk {
                         self.lend(ticket, 0, len, last);
                         Part::Away { least, part: parts }
                     }
-                    // What cannot be read is this shard's to refuse.
+                    // An unreadable bundle is refused by this shard.
                     Some(false) | None => {
                         if !last {
                             self.places.insert(ticket, Place::Here);
@@ -387,22 +392,22 @@ impl Desk {
             }
         }
     }
-    /// A bundle that came at once is the centre's.
+    /// Gives a bundle that came in one part to shard 0.
     pub fn give(&mut self, ticket: Ticket, bytes: u64) {
         self.lend(ticket, 0, bytes, true);
     }
     fn lend(&mut self, ticket: Ticket, before: u64, more: u64, ended: bool) {
-        // The rest of one that has not ended must be read for it to have a verdict at all: the centre bounds what arrives.
+        // An unfinished bundle is not counted: its rest must be read for it to get a verdict at all, and the centre
+        // bounds arrivals.
         self.away += if ended { before + more } else { 0 };
         self.places.insert(ticket, Place::Away { bytes: before + more, ended });
     }
-    /// Whether the layer spoke of this offer before.
+    /// Whether the layer offered this bundle before.
     pub fn knows(&self, ticket: Ticket) -> bool {
         self.places.contains_key(&ticket)
     }
 }
 
-/// The number of what is to be sent.
 fn sent(input: &Input) -> Option<SendId> {
     if let Input::Send { id, .. } = input { Some(*id) } else { None }
 }

@@ -1,5 +1,5 @@
-//! A layer that another shard owns, as this shard's stack has it: what the agent says to it goes to the owner, what the
-//! owner's layer says comes back. It keeps account of what is under way, so that a link can end here at once.
+//! A layer that another shard owns, as seen by this shard's stack: the agent's inputs go to the owner, the layer's
+//! outputs come back. It keeps account of transmissions and offers under way, so that a link can end here at once.
 
 use super::Across;
 use alloc::collections::BTreeMap;
@@ -7,9 +7,11 @@ use alloc::vec::Vec;
 use farlink_base::layer::{Input, Output, SendId, Ticket};
 use farlink_base::{LinkId, Refusal};
 
-/// Bundles of a link at its owner that its layer has not taken, and their bytes, at which this shard keeps the next.
+/// Bound per link on bundles and bytes at the owner that its layer has not taken; beyond it this shard keeps the
+/// next.
 const OF_LINK: Untaken = Untaken { bundles: 1024, bytes: 4 << 20 };
-/// The same of all links of the layer together: from then on each has one at a time, until half of them are taken.
+/// The same bound for all links of the layer together: beyond it each link has one bundle at a time, until half is
+/// taken.
 const OF_LAYER: Untaken = Untaken { bundles: 8 * OF_LINK.bundles, bytes: 8 * OF_LINK.bytes };
 
 /// Bundles at their owner that its layer has not taken.
@@ -30,12 +32,12 @@ impl Untaken {
     }
 }
 
-/// What to do next.
+/// Actions that the remote layer asks for.
 #[derive(Clone, Debug)]
 pub(crate) enum Do {
-    /// The layer says so to this stack.
+    /// Pass this output to the stack, as if a layer here had made it.
     Say(Output),
-    /// The owner is to be told.
+    /// Send this message to the owner.
     Owner(Across),
 }
 
@@ -44,15 +46,16 @@ pub(crate) enum Do {
 struct Line {
     /// Its layer takes more.
     ready: bool,
-    /// What the agent was told last.
+    /// The readiness that the agent knows.
     told: bool,
-    /// Its neighbour was said to be there.
+    /// Its neighbour is known to be there.
     up: bool,
     untaken: Untaken,
 }
 impl Line {
-    /// Whether the owner is to get the next bundle, while the layer is `full` or not.
+    /// Whether the owner may get the next bundle, while the layer is `full` or not.
     fn takes(&self, full: bool) -> bool {
+        // Even a full layer takes one bundle of each link, so that no link is shut out.
         self.ready && self.untaken.is_less_than(OF_LINK) && !(full && self.untaken.bundles > 0)
     }
     fn tell(&mut self, link: LinkId, full: bool, out: &mut Vec<Do>) {
@@ -70,42 +73,41 @@ struct Offered {
     link: LinkId,
     /// Its last part is here.
     ended: bool,
-    /// It was refused before: what still comes is thrown away.
+    /// It was refused before; further parts are dropped.
     refused: bool,
 }
 
-/// The stand-in.
+/// A remote layer.
 #[derive(Debug)]
 pub(crate) struct Elsewhere {
     owner: u8,
     lines: BTreeMap<LinkId, Line>,
-    /// Of all lines.
+    /// Sum over all lines.
     untaken: Untaken,
-    /// They reached what the layer may have, and have not come down to half of it.
+    /// Set when the bound of the layer is reached, and cleared at half of it.
     full: bool,
     sends: BTreeMap<SendId, LinkId>,
     offers: BTreeMap<Ticket, Offered>,
 }
 
 impl Elsewhere {
-    /// For a layer of this shard, with these links.
+    /// A remote layer of this owner, with these links.
     pub fn new(owner: u8, links: impl Iterator<Item = LinkId>) -> Self {
         let lines = links.map(|link| (link, Line::default())).collect();
         let (sends, offers) = (BTreeMap::new(), BTreeMap::new());
         Elsewhere { owner, lines, untaken: Untaken::default(), full: false, sends, offers }
     }
-    /// Who owns the layer.
     pub fn owner(&self) -> u8 {
         self.owner
     }
-    /// A link more, of which the owner is to be asked ([`Across::Known`]); false: there is one of this number.
+    /// Adds a link; false if it exists already. The caller must then ask the owner for its state ([`Across::Known`]).
     pub fn add(&mut self, link: LinkId) -> bool {
         let fresh = !self.lines.contains_key(&link);
         self.lines.entry(link).or_default();
         fresh
     }
 
-    /// The stack tells the layer.
+    /// Takes an input of the stack for the layer.
     pub fn tell(&mut self, input: Input, out: &mut Vec<Do>) {
         match &input {
             Input::Send { link, id, part, .. } => {
@@ -133,6 +135,7 @@ impl Elsewhere {
             Input::Refused { ticket, .. } => {
                 let Some(offered) = self.offers.get_mut(ticket) else { return };
                 offered.refused = true;
+                // Before the last part, the entry stays to drop parts that are on their way.
                 if offered.ended {
                     self.offers.remove(ticket);
                 }
@@ -144,14 +147,16 @@ impl Elsewhere {
                 }
             }
             Input::RemoveLink { link } => self.remove(*link, out),
-            // The owner's own agent says the same: it has the same plan and the same operator. It has the sockets, too.
+            // The owner's own agent sends these inputs, too: it has the same plan and the same operator. Only the
+            // owner has sockets.
             Input::Link { .. } | Input::CloseLink { .. } | Input::Shutdown | Input::Unshare => {}
             Input::Wake | Input::Socket(_) => {}
         }
     }
 
-    /// Where the layer became full or is so no more, each link is told.
+    /// Updates all links when the layer becomes full, or is so no longer.
     fn look(&mut self, out: &mut Vec<Do>) {
+        // Full and free have different bounds, so that the links do not flap around one of them.
         let bound = match self.full {
             true => Untaken { bundles: OF_LAYER.bundles / 2, bytes: OF_LAYER.bytes / 2 },
             false => OF_LAYER,
@@ -162,14 +167,14 @@ impl Elsewhere {
             self.lines.iter_mut().for_each(|(link, line)| line.tell(*link, full, out));
         }
     }
-    /// A link is no more: what its owner has of it is not waited for.
+    /// Removes a link without waiting for the bundles that its owner has.
     fn forget(&mut self, link: LinkId, out: &mut Vec<Do>) -> Option<Line> {
         let line = self.lines.remove(&link)?;
         self.untaken.less(line.untaken);
         self.look(out);
         Some(line)
     }
-    /// A link ends here, whatever its owner says later.
+    /// Ends a link here, whatever its owner reports later.
     fn remove(&mut self, link: LinkId, out: &mut Vec<Do>) {
         let Some(mut line) = self.forget(link, out) else { return };
         line.ready = false;
@@ -183,7 +188,7 @@ impl Elsewhere {
             if offered.link == link && !offered.refused && !offered.ended {
                 offered.refused = true;
                 out.push(Do::Say(Output::OfferAborted { ticket: *ticket }));
-                // Its last part may be on its way: the owner waits for a verdict then.
+                // Its last part may be under way: the owner then waits for a verdict.
                 let refused = Input::Refused { ticket: *ticket, reason: Refusal::NoResources };
                 out.push(Do::Owner(Across::Input(refused)));
             }
@@ -193,14 +198,15 @@ impl Elsewhere {
         }
     }
 
-    /// The owner says something.
+    /// Takes a message of the owner.
     pub fn hear(&mut self, said: Across, out: &mut Vec<Do>) {
         match said {
             Across::Output(output) => self.said(output, out),
             Across::Taken { link, bundles, bytes } => {
                 let taken = Untaken { bundles, bytes };
                 if let Some(line) = self.lines.get_mut(&link) {
-                    // What was said of a link that had its number before is of none.
+                    // A late report may be about an earlier link with the same number: subtract no more than this
+                    // link has.
                     let before = line.untaken;
                     line.untaken.less(taken);
                     self.untaken.less(Untaken {
@@ -216,7 +222,7 @@ impl Elsewhere {
                     self.offers.remove(&ticket);
                 }
             }
-            // Only layers that are here are told something.
+            // These messages go to owners only.
             Across::Input(_) | Across::Known { .. } => {}
         }
     }
@@ -224,7 +230,7 @@ impl Elsewhere {
         match &output {
             Output::Ready { link, ready } => {
                 let (link, ready) = (*link, *ready);
-                // One that came by itself may say so before it is introduced.
+                // An inbound neighbour may report this before `PeerUp` introduces it.
                 if ready && link.is_dynamic() {
                     self.lines.entry(link).or_default();
                 }
@@ -278,6 +284,7 @@ impl Elsewhere {
                 }
             }
             Output::OfferAborted { ticket } => {
+                // The agent has ended a refused offer itself.
                 if self.offers.remove(ticket).is_some_and(|offered| !offered.refused) {
                     out.push(Do::Say(output));
                 }

@@ -2,7 +2,8 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// One bound for all shards, of which neighbours nobody configured have half: heads that never end lock no neighbour out.
+/// Bound on the bytes of incomplete heads, for all shards together. Unconfigured neighbours have half of it, so that
+/// heads without end lock no configured neighbour out.
 #[derive(Debug)]
 pub struct HeadBudget {
     used: AtomicU64,
@@ -11,20 +12,21 @@ pub struct HeadBudget {
 }
 
 impl HeadBudget {
-    /// Bytes of which nothing is in use.
+    /// A budget of this many bytes, all free.
     pub const fn new(most: u64) -> Self {
         HeadBudget { used: AtomicU64::new(0), strange: AtomicU64::new(0), most }
     }
-    /// Most bytes.
+    /// Bound of all heads together, in bytes.
     pub fn most(&self) -> u64 {
         self.most
     }
-    /// Bytes in use.
+    /// Bytes that are taken now.
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
-    /// Takes so many bytes, for a stranger or for a neighbour. Whether there were as many.
+    /// Takes bytes from the budget, for a stranger or for a neighbour; returns whether they were available.
     pub(crate) fn take(&self, bytes: u64, stranger: bool) -> bool {
+        // Strangers get half: their heads that never end must leave room for neighbours.
         if !reserve(&self.used, bytes, self.most) {
             return false;
         }
@@ -34,7 +36,7 @@ impl HeadBudget {
         }
         fits
     }
-    /// Gives back what [`HeadBudget::take`] took.
+    /// Returns bytes taken by [`HeadBudget::take`].
     pub(crate) fn give_back(&self, bytes: u64, stranger: bool) {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
         if stranger {

@@ -1,8 +1,9 @@
-//! One node in several stacks, its shards: each layer is owned by one of them, the others have a stand-in for it.
+//! One node in several stacks, its shards: each layer is owned by one of them, and the others have a remote layer
+//! for it.
 //!
-//! What an agent says to a stand-in ([`elsewhere`]) crosses to the owner's [`desk`] as it is, and what the layer says
-//! crosses back; so the contract between shards is that of convergence layers. Bundles that must meet others of their
-//! kind are given to shard 0 while they arrive, all else is at home where it came in.
+//! An agent's input for a remote layer ([`elsewhere`]) crosses unchanged to the owner's [`desk`], and the layer's
+//! outputs cross back; so the contract between shards is that of convergence layers. Bundles that must meet others
+//! of their kind are given to shard 0 while they arrive; all others stay where they came in.
 
 #[cfg(test)]
 mod answer_tests;
@@ -26,19 +27,19 @@ use farlink_base::{ConfigError, LinkId};
 pub use heads::HeadBudget;
 
 pub use farlink_base::node::SHARDS_MAX;
-/// Bundles that one shard may hold: its transmissions are numbered by them, and leave eight bits for the shard.
+/// Most bundles of one shard: transmissions are numbered by them, and eight bits must be left for the shard.
 pub const SHARD_BUNDLES_MAX: u64 = 1 << 23;
-/// Where the shard is in the number of a transmission that comes from another one.
+/// Position of the shard's number in that of a transmission from another shard.
 const SHARD_AT: u32 = 56;
 
-/// Which part of its node a stack is.
+/// The part of its node that a stack is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ShardConfig {
-    /// Its own number; 0 is the one with the applications.
+    /// Number of this shard; shard 0 has the applications.
     pub own: u8,
     /// How many there are.
     pub count: u8,
-    /// Which shard owns each layer of [`Config::layers`].
+    /// Owning shard of each layer of [`Config::layers`].
     pub owners: Vec<u8>,
     /// Memory for incomplete heads, shared by all shards of the node.
     pub heads: Arc<HeadBudget>,
@@ -49,33 +50,33 @@ impl ShardConfig {
         ShardConfig { own, count, owners, heads: Arc::new(HeadBudget::new(HEADS)) }
     }
 }
-/// Bytes of incomplete heads where nobody gives a bound.
+/// Default bound on the bytes of incomplete heads.
 const HEADS: u64 = 8 << 20;
 
-/// What crosses from one shard to another about a layer.
+/// Messages between shards about a layer.
 #[derive(Clone, Debug)]
 pub enum Across {
-    /// The agent of the sending shard tells the layer.
+    /// Input of the sending shard's agent for the layer.
     Input(layer::Input),
-    /// The layer tells the agent of the receiving shard.
+    /// Output of the layer for the receiving shard's agent.
     Output(layer::Output),
-    /// Of what the receiving shard handed over for a link, its layer took so much.
+    /// The layer took this much of the bundles that the receiving shard handed over for a link.
     Taken {
-        /// Which.
+        /// The link concerned.
         link: LinkId,
-        /// Bundles.
+        /// Number of bundles taken.
         bundles: u32,
         /// Bytes given with them.
         bytes: u64,
     },
-    /// The sending shard has this link from now on: the owner says anew what it said of it before.
+    /// The sending shard has added this link: the owner repeats the link's state.
     Known {
-        /// Which.
+        /// The link concerned.
         link: LinkId,
     },
-    /// Nothing more comes of an offer that the receiving shard refused.
+    /// An offer that the receiving shard refused has ended.
     Closed {
-        /// Which.
+        /// The refused offer.
         ticket: Ticket,
     },
 }
@@ -91,7 +92,7 @@ impl Across {
     }
 }
 
-/// A layer and what others have to do with it.
+/// A layer of this shard and the desk where other shards use it.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub layer: Layer,
@@ -102,16 +103,16 @@ pub(crate) struct Shared {
 fn tagged(shard: u8, SendId(id): SendId) -> SendId {
     SendId(id | (u64::from(shard) + 1) << SHARD_AT)
 }
-/// Whose transmission that is, and its number there; `None`: the owner's.
+/// The shard of a transmission and its number there; `None`: the owner's own.
 fn untagged(SendId(id): SendId) -> Option<(u8, SendId)> {
     let shard = (id >> SHARD_AT) as u8;
     Some((shard.checked_sub(1)?, SendId(id & ((1 << SHARD_AT) - 1))))
 }
 
-/// Whether a node can be divided so.
+/// Checks that a node can be divided into shards.
 ///
 /// # Errors
-/// Names the key that stands against it and what to write instead.
+/// Names the key that stands against it, and a value to write instead.
 pub(crate) fn check(config: &Config, copies: bool) -> Result<(), ConfigError> {
     let Some(shards) = &config.shards else { return Ok(()) };
     let wrong = |expected: &str, hint: &str| Err(error(String::from("shards"), expected, hint));
@@ -124,10 +125,12 @@ pub(crate) fn check(config: &Config, copies: bool) -> Result<(), ConfigError> {
     if shards.count == 1 {
         return Ok(());
     }
+    // Spray and similar routers count copies; two shards with one bundle would each spend the whole count.
     if copies {
         let expected = "1 with a router or control that copies bundles: each shard would copy for itself";
         return wrong(expected, "use `sabr` or `static`, or take `shards` out");
     }
+    // The tables of a tunnel belong to one shard, but bundles for it may come to each.
     if !config.tunnels.is_empty() {
         return wrong("1 with tunnels: both ends of one are to meet", "take [[tunnel]] or `shards` out");
     }
@@ -138,7 +141,7 @@ pub(crate) fn check(config: &Config, copies: bool) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// A layer as a shard has it: its own, its own with a desk for the others, or a stand-in.
+/// The layer in its role at this shard: not shared, owned with a desk for the other shards, or remote.
 pub(crate) fn placed(
     config: &Config,
     index: usize,
@@ -149,7 +152,7 @@ pub(crate) fn placed(
     let links = links().map(|(place, _)| LinkId(place as u32));
     match shards.owners.get(index) {
         Some(owner) if *owner != shards.own => {
-            // What could not be built is told by all.
+            // Build and drop the layer in each shard, so that a faulty configuration fails everywhere.
             drop(make()?);
             Ok(Layer::Elsewhere(alloc::boxed::Box::new(elsewhere::Elsewhere::new(*owner, links))))
         }

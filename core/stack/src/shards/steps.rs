@@ -1,4 +1,4 @@
-//! One step of a layer that several shards use: what follows for this stack and for others.
+//! One step of a layer that several shards use, with the resulting work for this stack and for others.
 
 use super::desk::{Desk, Pace};
 use super::elsewhere::{Do, Elsewhere};
@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use farlink_base::layer::{self, Input};
 use farlink_base::{Instant, LinkId, Sink, StreamId};
 
-/// What a layer of this shard is told by its stack, or the stream it is to write to.
+/// Gives a layer of this shard an input of its stack, or a stream to write to.
 pub(crate) fn tell<'a>(
     now: Instant,
     Shared { layer, desk }: &'a mut Shared,
@@ -31,7 +31,7 @@ pub(crate) fn tell<'a>(
     go_on(now, layer, pace, joint);
 }
 
-/// What it is told by another shard.
+/// Gives a layer of this shard an input of another shard.
 pub(crate) fn hear<'a>(
     now: Instant,
     Shared { layer, desk }: &'a mut Shared,
@@ -49,7 +49,7 @@ pub(crate) fn hear<'a>(
     go_on(now, layer, pace, joint);
 }
 
-/// Another shard has a link from now on.
+/// Repeats the state of a link for a shard that has added it.
 pub(crate) fn known(desk: &Desk, (from, link): (u8, LinkId), joint: &mut LayerJoint<'_>) {
     let mut back = Vec::new();
     desk.repeat(link, &mut back);
@@ -59,11 +59,11 @@ pub(crate) fn known(desk: &Desk, (from, link): (u8, LinkId), joint: &mut LayerJo
 fn one(now: Instant, layer: &mut Layer, input: Input, joint: &mut LayerJoint<'_>) {
     let waits = layer.handle_soon(now, input, joint);
     let id = joint.layer;
-    // Behind what is in the list by now, which may be more of the kind.
+    // Writes go behind the work in the list, so that further bundles for the same stream join them.
     joint.work.extend(waits.map(|stream| Work::Write(id, stream)));
 }
 
-/// What others wait to send leaves while the layer takes it.
+/// Sends bundles of other shards while the layer takes them.
 fn go_on(now: Instant, layer: &mut Layer, pace: Pace<'_>, joint: &mut LayerJoint<'_>) {
     let mut given = 0;
     while let Some(input) = joint.desk.as_deref_mut().and_then(|desk| desk.next(given, pace)) {
@@ -74,7 +74,7 @@ fn go_on(now: Instant, layer: &mut Layer, pace: Pace<'_>, joint: &mut LayerJoint
     taken.into_iter().for_each(|(to, what)| joint.across(to, what));
 }
 
-/// What a stand-in is told: by this stack, or by the layer's owner.
+/// Gives a remote layer an input of this stack, or a message of its owner.
 pub(crate) fn stand_in(elsewhere: &mut Elsewhere, said: Result<Input, Across>, joint: &mut LayerJoint<'_>) {
     let mut todo = Vec::new();
     match said {

@@ -1,4 +1,4 @@
-//! Desk and stand-in, call by call: what crosses while the other side has changed its mind.
+//! Desk and remote layer, call by call, with messages that cross while the other side has changed its state.
 
 use super::desk::{Desk, Part};
 use super::elsewhere::{Do, Elsewhere};
@@ -22,7 +22,7 @@ pub(super) fn send(id: u64, len: usize) -> Input {
 pub(super) fn ready(ready: bool) -> Output {
     Output::Ready { link: LINK, ready }
 }
-/// What is said, in short.
+/// Short name of a message.
 fn short(said: &Across) -> &'static str {
     match said {
         Across::Input(Input::Send { .. }) => "send",
@@ -58,7 +58,7 @@ fn next(desk: &mut Desk, given: usize) -> Option<Input> {
 }
 
 #[test]
-fn a_link_with_a_rate_is_paced_for_all_shards_together() {
+fn rate_limit_spans_all_shards() {
     let mut desk = desk(0);
     told(&mut desk, ready(true));
     (0..3).for_each(|id| drop(take(&mut desk, 1, send(id, 10))));
@@ -79,7 +79,7 @@ fn a_link_with_a_rate_is_paced_for_all_shards_together() {
 }
 
 #[test]
-fn numbers_of_transmissions_are_told_apart_and_given_back() {
+fn transmission_ids_are_tagged_and_restored() {
     for shard in [0, 1, 63] {
         for id in [SendId(0), SendId(1), SendId((1 << 56) - 1)] {
             assert_eq!(untagged(tagged(shard, id)), Some((shard, id)));
@@ -89,7 +89,7 @@ fn numbers_of_transmissions_are_told_apart_and_given_back() {
 }
 
 #[test]
-fn bundles_of_others_wait_for_the_layer_and_leave_in_order_a_few_at_a_time() {
+fn foreign_bundles_leave_in_bounded_order() {
     let mut desk = desk(0);
     assert_eq!(told(&mut desk, ready(false)), [(1, "ready"), (2, "ready")], "all hear of it");
     for id in 0..20 {
@@ -109,13 +109,13 @@ fn bundles_of_others_wait_for_the_layer_and_leave_in_order_a_few_at_a_time() {
     assert_eq!(desk.taken().count(), 2, "each is told once how much was taken");
     told(&mut desk, ready(false));
     assert!(next(&mut desk, 0).is_none());
-    // One that comes while others wait goes behind them.
+    // A bundle that comes while others wait goes behind them.
     told(&mut desk, ready(true));
     assert!(!take(&mut desk, 1, send(99, 1)).0);
 }
 
 #[test]
-fn what_cannot_leave_is_given_back_with_its_room() {
+fn unsendable_bundle_returns_its_room() {
     for how in ["down", "gone", "removed", "unknown"] {
         let mut desk = desk(0);
         told(&mut desk, ready(false));
@@ -128,7 +128,7 @@ fn what_cannot_leave_is_given_back_with_its_room() {
         }
         let back: Vec<_> = out.iter().filter(|(to, _)| *to == 2).map(|(_, what)| short(what)).collect();
         assert_eq!(back[..2], ["taken", "failed"], "{how}");
-        // What was on its way here meanwhile, too.
+        // Bundles that were under way to the removed link fail, too.
         assert_eq!(take(&mut desk, 2, send(2, 10)), (false, Vec::from(["taken", "failed"])), "{how}");
         told(&mut desk, ready(true));
         assert!(next(&mut desk, 0).is_none(), "{how}: nothing is left");
@@ -136,7 +136,7 @@ fn what_cannot_leave_is_given_back_with_its_room() {
 }
 
 #[test]
-fn a_bundle_that_waits_is_taken_back_here_and_another_by_the_layer() {
+fn waiting_bundle_cancelled_at_desk() {
     let mut desk = desk(0);
     take(&mut desk, 1, send(1, 10));
     let cancel = |id| Input::CancelSend { link: LINK, id: SendId(id) };
@@ -146,7 +146,7 @@ fn a_bundle_that_waits_is_taken_back_here_and_another_by_the_layer() {
 }
 
 #[test]
-fn a_head_is_asked_for_until_it_is_there_and_never_for_ever() {
+fn head_collection_is_bounded() {
     let part = |desk: &mut Desk, len: usize, last, answer: Option<bool>| match desk.part(
         (TICKET, false),
         bytes(len),
@@ -186,7 +186,7 @@ fn a_head_is_asked_for_until_it_is_there_and_never_for_ever() {
 }
 
 #[test]
-fn an_offer_refused_half_way_is_closed_and_its_number_may_come_again() {
+fn refused_offer_number_is_reusable() {
     let mut owner = desk(1);
     let mut home = Elsewhere::new(1, [LINK].into_iter());
     let part = |last| Output::Offer { ticket: TICKET, link: LINK, part: bytes(9), last, total: None, reliable: true };
@@ -218,7 +218,7 @@ fn an_offer_refused_half_way_is_closed_and_its_number_may_come_again() {
     home.tell(Input::Refused { ticket: TICKET, reason: Refusal::NoResources }, &mut Vec::new());
     assert_eq!(said(&mut home, Across::Output(part(true))), 0);
     assert_eq!(said(&mut home, Across::Output(part(true))), 1, "another bundle");
-    // An abandoned one is told once.
+    // An abandoned offer is reported once.
     home.tell(Input::Accepted { ticket: TICKET }, &mut Vec::new());
     said(&mut home, Across::Output(part(false)));
     assert_eq!(said(&mut home, Across::Output(Output::OfferAborted { ticket: TICKET })), 1);
@@ -226,7 +226,7 @@ fn an_offer_refused_half_way_is_closed_and_its_number_may_come_again() {
 }
 
 #[test]
-fn a_stand_in_takes_what_its_owner_has_room_for() {
+fn remote_layer_respects_owner_room() {
     let mut home = Elsewhere::new(1, [LINK].into_iter());
     let mut out = Vec::new();
     home.tell(send(0, 1), &mut out);
@@ -257,7 +257,7 @@ fn a_stand_in_takes_what_its_owner_has_room_for() {
 }
 
 #[test]
-fn a_removed_link_ends_at_once_and_late_words_about_it_are_not_heard() {
+fn removed_link_ignores_late_messages() {
     let mut home = Elsewhere::new(1, [LINK].into_iter());
     let mut out = Vec::new();
     home.hear(Across::Output(ready(true)), &mut out);
@@ -291,7 +291,7 @@ fn a_removed_link_ends_at_once_and_late_words_about_it_are_not_heard() {
 }
 
 #[test]
-fn nothing_another_shard_says_out_of_turn_does_harm() {
+fn unexpected_shard_messages_are_harmless() {
     let mut desk = desk(1);
     for input in [
         Input::Accepted { ticket: TICKET },

@@ -1,4 +1,4 @@
-//! Bundles with a number in their payload: when each left a node, and how old it said that it was.
+//! Bundles with a number in their payload: when each left a node, and with which age.
 #![allow(dead_code, reason = "each test file uses another part")]
 #![allow(clippy::disallowed_types, reason = "the test and its codecs, all `Send`, look at the same ages")]
 
@@ -9,7 +9,7 @@ use farlink_stack::{BpV6, BpV7, Codec, Config};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// Ages in ms that bundles said when they were read, by number.
+/// Ages in ms of bundles when they were read, by number.
 pub type Ages = Arc<Mutex<BTreeMap<u32, u64>>>;
 
 /// The payload of a bundle: its number a few times, then nothing.
@@ -25,7 +25,7 @@ fn number_at(bytes: &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(mark.try_into().ok()?)).filter(|number| *number < 1_000)
 }
 
-/// Both versions, first the one of bundles made here; the ages of those that node `reader` reads are noted.
+/// Codecs of both versions, the node's own first; they note the ages that node `reader` reads.
 pub fn speak(version: u8, reader: usize, ages: &Ages) -> Speak {
     let told = ages.clone();
     let note = move |read: &(BundleMeta, HopState)| {

@@ -1,5 +1,5 @@
-//! Nodes in a row, in virtual time, each on a disk of its own. Nodes can be killed and started anew,
-//! and what each of them holds in memory can be counted.
+//! Nodes in a row, in virtual time, each on a disk of its own. Nodes can be killed and restarted, and the memory of
+//! each can be measured.
 #![allow(dead_code, reason = "each test file uses another part")]
 
 use farlink_base::layer::{DatagramBatch, Destination};
@@ -21,7 +21,7 @@ pub type Meter = fn() -> usize;
 /// Which versions of the bundle protocol each node speaks; none named: the stack's own.
 pub type Speak = Box<dyn Fn(usize, &Config) -> Vec<Box<dyn Codec>>>;
 
-/// What each node has in memory: by how much the process grew or shrank with what was done for it.
+/// Memory of each node: growth and shrinkage of the process during the node's steps.
 #[derive(Default)]
 struct Memory {
     meter: Option<Meter>,
@@ -33,6 +33,7 @@ impl Memory {
         let Some(meter) = self.meter else { return what() };
         let before = meter();
         let result = what();
+        // Memory may be freed in another node's step, so the balance of one step can be negative.
         self.held[node] += meter() as isize - before as isize;
         self.most[node] = self.most[node].max(self.held[node]);
         result
@@ -84,6 +85,7 @@ fn config(layer: Layer, index: usize, count: usize) -> Config {
     }
     config.keep_in(StoreKind::Durable, DataVolume(1 << 30));
     config.router = "static".into();
+    // Little memory, so that long bundles have to go to disk.
     config.node.limits.memory_bytes = 0;
     config.node.limits.arriving_bytes = 4 << 20;
     config.node.store.spill_from = DataVolume(1 << 20);
@@ -131,7 +133,7 @@ enum Happening {
     Tell(Input),
     /// Bytes come to the end of a stream.
     Bytes(StreamId, Payload),
-    /// A stream says how much it takes.
+    /// A stream reports room for more bytes.
     Room(StreamId),
 }
 
@@ -141,14 +143,14 @@ struct End {
     /// Bytes written that the other end has not read.
     unread: u64,
     paused: bool,
-    /// What came while reading was paused.
+    /// Bytes that came while reading was paused.
     waiting: VecDeque<Payload>,
 }
 
 /// The request of [`Line::spool`].
 pub const SPOOLED: RequestId = RequestId(9);
 
-/// The nodes and what is under way between them.
+/// The nodes and all data under way between them.
 pub struct Line {
     pub now: Instant,
     layer: Layer,
@@ -161,7 +163,7 @@ pub struct Line {
     order: u64,
     ends: BTreeMap<(usize, StreamId), End>,
     pub delivered: Vec<Bytes>,
-    /// Deliveries that are read part by part: what is still to be asked for, and what came.
+    /// Deliveries that are read part by part: the rest still to be asked for, and the parts read.
     joining: BTreeMap<(usize, DeliveryId), (RegistrationId, Payload, Payload)>,
     pub accepted: usize,
     pub refused: Vec<Refusal>,
@@ -179,12 +181,12 @@ pub struct Line {
     pub deaf: Option<usize>,
     /// Bytes read of streams whose writers want to know.
     confirmed: BTreeMap<(usize, StreamId), u64>,
-    /// Streams asked for.
+    /// Number of streams asked for.
     pub connects: usize,
     /// The first of those nodes that are shards of one, and the layer that each node's streams are of.
     pub shards: usize,
     layers: Vec<LayerId>,
-    /// What shards told each other.
+    /// Number of messages between shards.
     pub crossed: usize,
     memory: Memory,
     out: Vec<Output>,
@@ -196,7 +198,7 @@ fn address(node: usize) -> SocketAddr {
 pub fn content(seed: u64, len: usize) -> Bytes {
     Payload::fill(seed, len as u64).to_bytes().expect("a pattern has bytes")
 }
-/// What a network does to a rope: it arrives as one piece of memory.
+/// Copies a rope into one piece of memory, as a network does.
 fn flat(rope: &Payload) -> Payload {
     let mut bytes = vec![0; rope.len() as usize];
     assert_eq!(rope.copy_to(0, &mut bytes), bytes.len(), "the wire carries bytes");
@@ -207,7 +209,7 @@ impl Line {
     pub fn new(layer: Layer, count: usize, tune: impl Fn(usize, &mut Config) + 'static) -> Line {
         Line::metered(None, layer, count, tune)
     }
-    /// Nodes that speak what `speak` says.
+    /// Nodes with the codecs that `speak` makes.
     pub fn speaking(layer: Layer, count: usize, tune: impl Fn(usize, &mut Config) + 'static, speak: Speak) -> Line {
         Line::with(None, layer, count, tune, Some(speak))
     }
@@ -266,6 +268,7 @@ impl Line {
         (self.tune)(node, &mut config);
         self.layers[node] = LayerId(config.shards.as_ref().map_or(0, |shards| shards.own.into()));
         self.runs += 1;
+        // A restarted node draws other numbers, as a new process does.
         config.seed += 100 * self.runs;
         let codecs = self.speak.as_ref().map(|speak| speak(node, &config));
         let stack = || match codecs {
@@ -281,6 +284,7 @@ impl Line {
         let stack = self.nodes[node].take();
         self.memory.of(node, || drop(stack));
         let pending = &mut self.pending;
+        // Data under way to a dead node is lost with its sockets.
         self.memory.of(node, || pending.retain(|_, (other, _)| *other != node));
         let streams: Vec<(usize, StreamId)> = self.ends.keys().copied().filter(|(n, _)| *n == node).collect();
         for stream in streams {
@@ -294,7 +298,7 @@ impl Line {
             }
         }
     }
-    /// All streams break: what is under way on them is lost.
+    /// Breaks all streams; data under way on them is lost.
     pub fn break_streams(&mut self) {
         for ((node, stream), _) in std::mem::take(&mut self.ends) {
             let closed = socket::Input::Closed { stream, error: true };
@@ -304,11 +308,11 @@ impl Line {
     pub fn node(&self, node: usize) -> &Stack {
         self.nodes[node].as_ref().expect("it runs")
     }
-    /// Bytes a node holds, what is under way to it included.
+    /// Bytes that a node holds, data under way to it included.
     pub fn held(&self, node: usize) -> i64 {
         self.memory.held[node] as i64
     }
-    /// Most bytes a node held, what was under way to it included.
+    /// Most bytes that a node held, data under way to it included.
     pub fn most_held(&self, node: usize) -> u64 {
         self.memory.most[node].max(0) as u64
     }
@@ -323,7 +327,7 @@ impl Line {
     pub fn tell(&mut self, node: usize, input: Input) {
         let Some(stack) = &mut self.nodes[node] else { return };
         let now = self.now;
-        // One list for all: it belongs to nobody.
+        // One list for all nodes, so that no node's memory includes it.
         let mut out = std::mem::take(&mut self.out);
         self.memory.of(node, || stack.handle(now, input, &mut out));
         out.drain(..).for_each(|output| self.follow(node, output));
@@ -377,6 +381,7 @@ impl Line {
             Output::Socket(layer, socket::Output::Connect { stream, link }) => {
                 self.connects += 1;
                 let peer = self.peer(node, link);
+                // A connection attempt to a dead node fails after one round trip.
                 if self.nodes[peer].is_none() {
                     return self.later(
                         DELAY * 2,
@@ -404,6 +409,7 @@ impl Line {
             Output::Socket(_, socket::Output::Write { stream, data }) => {
                 let Some(end) = self.ends.get_mut(&(node, stream)) else { return };
                 end.unread += data.len();
+                // The contract of `Writable`: a layer may write no more than the room it was given.
                 assert!(end.unread <= ROOM, "writes stay within the room");
                 let (peer, other) = end.peer;
                 let data = self.carry(node, peer, data);
@@ -432,6 +438,7 @@ impl Line {
                     DiskAction::Read { .. } => self.memory.of(node, || disk.perform(&op.action)),
                     _ => disk.perform(&op.action),
                 };
+                // The operation's buffers are freed before the answer comes, as a driver does.
                 let done = DiskDone { id: op.id, result: Ok(answer) };
                 self.memory.of(node, || drop(op));
                 self.later(Duration::from_micros(200), node, Input::DiskDone(done));
@@ -444,6 +451,7 @@ impl Line {
             }
             Output::Read { delivery, result } => {
                 let part = result.expect("the disk can be read");
+                // As at an application: the part leaves the node's memory.
                 let copy = flat(&part);
                 self.memory.of(node, || drop(part));
                 if let Some((_, _, came)) = self.joining.get_mut(&(node, delivery)) {
@@ -453,7 +461,7 @@ impl Line {
             }
             Output::Spooled { bytes, .. } => self.spooled -= bytes,
             Output::App(AppOutput::Deliver { registration, delivery, bundle }) => {
-                // A copy: what the node allocated it gives back.
+                // The copy frees the node's own buffer, so that the meter sees it go.
                 self.delivered.push(flat(&bundle.payload).to_bytes().expect("payloads are delivered in memory"));
                 self.memory.of(node, || drop(bundle));
                 let done = AppInput::DeliveryDone { registration, delivery, taken: true };
@@ -517,6 +525,7 @@ impl Line {
             }
             Happening::Bytes(stream, data) => {
                 let Some(end) = self.ends.get_mut(&(node, stream)) else { return };
+                // Unread bytes keep their room, so that the writer feels the back pressure.
                 if end.paused || self.deaf == Some(node) {
                     return end.waiting.push_back(data);
                 }
@@ -534,11 +543,12 @@ impl Line {
             }
         }
     }
-    /// Goes on until `until` says so, for `duration` at most; whether it said so.
+    /// Runs until `until` holds, for `duration` at most; returns whether it held.
     pub fn run_until(&mut self, duration: Duration, until: impl Fn(&Line) -> bool) -> bool {
         let end = self.now + duration;
         while !until(self) {
             let pending = self.pending.first_key_value().map(|((t, _), _)| *t);
+            // Only timers are late: a busy process still gets its sockets' data when it looks.
             let lag = self.lag;
             let timers = self.nodes.iter().flatten().filter_map(Stack::next_timeout).map(|at| at + lag);
             let Some(next) = timers.chain(pending).min().filter(|t| *t <= end) else {
@@ -546,6 +556,7 @@ impl Line {
                 return until(self);
             };
             self.now = self.now.max(next);
+            // One event at a time, in order of time and insertion, which makes runs repeatable.
             if pending.is_some_and(|t| t <= self.now) {
                 if let Some((_, (node, what))) = self.pending.pop_first() {
                     self.happen(node, what);
@@ -576,8 +587,8 @@ impl Line {
     pub fn send(&mut self, payload: Bytes) {
         self.send_from(0, payload);
     }
-    /// The first node sends to the last what goes to disk as it comes: `more` bytes of it at once, as long as less than
-    /// `window` are on their way there.
+    /// Sends a payload from the first node to the last that goes to disk as it comes: `more` bytes at once, as long
+    /// as less than `window` are on their way there.
     pub fn spool(&mut self, payload: &Bytes, more: usize, window: u64) {
         let (source, mut at) = (NodeId::ipn(1), 0);
         while at + more < payload.len() && self.refused.is_empty() {

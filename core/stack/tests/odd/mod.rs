@@ -42,12 +42,12 @@ pub struct Old {
     pub sequence: u64,
     pub lifetime: u64,
     pub place: Option<(u64, u64)>,
-    /// Type, flags, data.
+    /// Blocks before the payload: type, flags, data.
     pub before: Vec<(u8, u64, Vec<u8>)>,
     pub payload: Vec<u8>,
     pub after: Vec<(u8, u64, Vec<u8>)>,
 }
-/// One that is as it should be; with this sequence number.
+/// A correct bundle with this sequence number.
 pub fn old(sequence: u64) -> Old {
     Old {
         flags: SINGLETON | 1 << 7,
@@ -88,6 +88,7 @@ impl Old {
         put(&mut out, self.flags | u64::from(self.place.is_some()));
         put(&mut out, rest.len() as u64);
         out.extend(rest);
+        // RFC 5050 4.3: the last block, and no other, has this flag.
         let last = if self.after.is_empty() { LAST } else { 0 };
         let payload = (1, last, self.payload.clone());
         let end = self.after.len();
@@ -104,17 +105,17 @@ impl Old {
     }
 }
 
-/// The node.
+/// The node under test and its surroundings.
 pub struct Site {
     stack: Stack,
     disk: Disk,
-    /// What is changed in its configuration, from the next start on.
+    /// Changes to its configuration, from the next start on.
     pub tune: fn(&mut Config),
     pub now: Instant,
-    /// What was delivered, and which events there were, since last asked.
+    /// Deliveries and events since they were last asked for.
     pub delivered: Vec<Bytes>,
     pub events: Vec<Event>,
-    /// Datagrams that left.
+    /// Datagrams that left the node.
     pub left: Vec<Bytes>,
     streams: u64,
 }
@@ -143,14 +144,14 @@ impl Site {
         let addresses = vec![SocketAddr::from(([10, 0, 0, 2], 4556))];
         self.give(Input::Socket(LayerId(1), socket::Input::Located { link: LinkId(0), addresses }));
     }
-    /// Applications listen.
+    /// Registers the test's applications.
     pub fn listen(&mut self) {
         let endpoints = [EndpointId::ipn(1, 1), EndpointId::dtn("one", "app"), EndpointId::dtn("any", "~news")];
         for (registration, endpoint) in (1..).map(RegistrationId).zip(endpoints) {
             self.give(Input::App(AppInput::Register { registration, endpoint, window: 100 }));
         }
     }
-    /// The process ends at once and begins anew on what is on the disk.
+    /// Kills the process and starts it again on its disk.
     pub fn restart(&mut self) {
         self.stack = stack(self.tune);
         self.begin();
@@ -164,6 +165,7 @@ impl Site {
         while let Some(input) = inputs.pop() {
             let mut out = Vec::new();
             self.stack.handle(self.now, input, &mut out);
+            // Wake-ups wait until other inputs are done, as with a driver.
             if inputs.is_empty() && self.stack.next_timeout().is_some_and(|at| at <= self.now) {
                 inputs.push(Input::Wake);
             }
@@ -194,7 +196,7 @@ impl Site {
         }
         self.now = end;
     }
-    /// A stranger connects and says this bundle, and stays.
+    /// Connects as a stranger, sends this bundle, and stays.
     pub fn hear(&mut self, bundle: &[u8]) {
         self.hear_beginning(bundle, bundle.len());
     }
@@ -203,11 +205,12 @@ impl Site {
         self.streams += 1;
         let stream = StreamId(StreamId::PASSIVE | self.streams);
         let from = SocketAddr::from(([10, 9, 9, 9], 40_000));
+        // STCP frames a bundle by its length in 4 bytes.
         let frame = [&(bundle.len() as u32).to_be_bytes()[..], &bundle[..came]].concat();
         self.give(Input::Socket(LayerId(0), socket::Input::Opened { stream, from }));
         self.give(Input::Socket(LayerId(0), socket::Input::Data { stream, data: Payload::from(frame) }));
     }
-    /// What becomes of a bundle.
+    /// Outcome of a bundle, in words.
     pub fn fate(&mut self, bundle: &[u8]) -> String {
         (self.delivered, self.events, self.left) = Default::default();
         self.hear(bundle);
@@ -231,7 +234,7 @@ impl Site {
     }
 }
 
-/// Node ipn:1.0, also dtn://one/: whoever comes may bring bundles; all that are not for it go to ipn:2.0.
+/// Node ipn:1.0, also dtn://one/: anyone may bring bundles; those for other nodes go to ipn:2.0.
 fn stack(tune: fn(&mut Config)) -> Stack {
     let mut config = Config::new(EndpointId::ipn(1, 0));
     config.node_ids.push(EndpointId::dtn("one", ""));

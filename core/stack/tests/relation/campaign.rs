@@ -1,4 +1,4 @@
-//! Many random histories.
+//! Random histories, run one after the other; a failing one is shrunk.
 
 use super::history::History;
 use super::ledger::Violation;

@@ -1,8 +1,8 @@
-//! All orders of a few events in a small world. Layer by layer: each history of one event more is run from its beginning
-//! by the real engine; the state it comes to is written out whole, and one that was met before is not gone on from. At
-//! each new state, the world is let run until nothing is due, and what was promised is checked.
+//! All orders of a few events in a small world. Layer by layer: each history of one event more is run from its
+//! beginning by the real engine; the state it comes to is written out whole, and a state reached before is not
+//! continued. At each new state, the world runs until nothing is due, and the promises are checked.
 //!
-//! What may happen only so often ([`Bounds`]) is counted, and the counts are part of the state.
+//! Events that may happen only so often ([`Bounds`]) are counted, and the counts are part of the state.
 
 #![allow(
     clippy::disallowed_types,
@@ -22,7 +22,7 @@ use std::time::Instant;
 /// Most events of a history.
 pub const EVENTS_MAX: usize = 15;
 const SHARDS: usize = 256;
-/// Pairs of histories of one state whose ways on are compared.
+/// Most pairs of histories with one state whose continuations are compared.
 const PAIRS: usize = 200;
 
 /// Limits on the events of one history, by sort.
@@ -57,19 +57,19 @@ impl Bounds {
     }
 }
 
-/// A search.
+/// Parameters of a search.
 #[derive(Clone, Debug)]
 pub struct Search {
     pub setup: Setup,
     pub events: usize,
     pub bounds: Bounds,
     pub alterations: Vec<Alteration>,
-    /// Equal states are met once; else every history is gone on from.
+    /// Equal states are continued once; else every history is.
     pub merge: bool,
     pub jobs: usize,
     /// Goes on after a violation.
     pub all: bool,
-    /// Says how far it is.
+    /// Whether progress is printed.
     pub progress: bool,
 }
 
@@ -80,13 +80,13 @@ struct Prefix {
     steps: [u8; EVENTS_MAX],
 }
 
-/// A state to go on from: the first history that came to it.
+/// A state to continue from, with the first history that led to it.
 #[derive(Clone, Copy)]
 struct State {
     prefix: Prefix,
-    /// Places in the alphabet of what can happen.
+    /// Enabled events, as bits by place in the alphabet.
     enabled: u128,
-    /// Histories of this length that come to it.
+    /// Histories of this length that lead to it.
     orders: u64,
 }
 
@@ -95,7 +95,7 @@ struct State {
 pub struct Report {
     /// Different states by number of events, the beginning first.
     pub states: Vec<usize>,
-    /// Histories run.
+    /// Number of histories run.
     pub runs: u64,
     /// Runs that reached a state that was known.
     pub merged: u64,
@@ -117,7 +117,7 @@ impl Report {
     }
 }
 
-/// Says which history it was, where the engine panics.
+/// Prints the history if the engine panics.
 struct Telling<'a>(&'a Search, Prefix);
 impl Drop for Telling<'_> {
     fn drop(&mut self) {
@@ -159,6 +159,7 @@ impl Search {
                 steps.extend(self.alterations.iter().map(forge));
             }
         }
+        // `enabled` has one bit for each step.
         assert!(steps.len() <= 128, "the alphabet fits into a word");
         steps
     }
@@ -191,7 +192,7 @@ impl Search {
         }
         enabled
     }
-    /// The state after a history: all of the world, and how often what is bounded happened.
+    /// The state after a history: all of the world, and the counts of bounded events.
     fn key(&self, alphabet: &[Step], prefix: Prefix, world: &World, text: &mut String) -> u128 {
         let mut counts = [0u128; 6];
         for step in self.steps(alphabet, prefix) {
@@ -206,11 +207,13 @@ impl Search {
             };
             counts[sort] += 1;
         }
+        // Five bits hold any count up to `EVENTS_MAX`.
         let counts = counts.iter().fold(0, |all, count| all << 5 | count);
+        // The odd constant spreads the counts over all bits, so that they do not cancel bits of the digest.
         world.digest(text) ^ (counts << 64 | counts).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835)
     }
 
-    /// Runs all histories.
+    /// Runs all histories within the bounds.
     pub fn run(&self) -> Report {
         let begun = Instant::now();
         let alphabet = self.alphabet();
@@ -265,6 +268,7 @@ impl Search {
             let mut enabled = state.enabled;
             while enabled != 0 {
                 let at = enabled.trailing_zeros() as u8;
+                // Clears the lowest bit set.
                 enabled &= enabled - 1;
                 let mut prefix = state.prefix;
                 prefix.steps[usize::from(prefix.len)] = at;
@@ -285,19 +289,23 @@ impl Search {
         }
         let key = match self.merge {
             true => self.key(alphabet, prefix, &world, text),
+            // Unique keys keep equal states apart.
             false => layer.unmerged.fetch_add(1, Ordering::Relaxed).into(),
         };
+        // Locks are split, because all threads insert all the time.
         let shard = key as usize % SHARDS;
         {
             let mut found = layer.found[shard].lock().expect("no thread panics");
             if let Some(first) = found.get_mut(&key) {
                 report.merged += 1;
                 first.orders += orders;
+                // One in 16 states, so that pairs come from all over the search.
                 if report.pairs.len() < PAIRS && ((key >> 64) as u64).is_multiple_of(16) {
                     report.pairs.push((first.prefix, prefix));
                 }
                 return;
             }
+            // A state of an earlier layer was already continued, with fewer events.
             if self.merge && !layer.seen[shard].lock().expect("no thread panics").insert(key) {
                 (report.merged, report.later) = (report.merged + 1, report.later + 1);
                 return;
@@ -320,11 +328,11 @@ impl Search {
         }
     }
 
-    /// Goes on from both histories of each pair that came to one state: the same can happen, comes to the same state and
-    /// to the same end. Answers how many steps were compared.
+    /// Continues both histories of each pair that led to one state: the same steps must be possible, and lead to the
+    /// same states and outcomes. Returns the number of steps compared.
     ///
     /// # Errors
-    /// Two histories that do not.
+    /// Two histories that differ.
     pub fn compare(&self, report: &Report) -> Result<usize, String> {
         let (alphabet, mut text, mut compared) = (self.alphabet(), String::new(), 0);
         for (one, other) in &report.pairs {
@@ -333,6 +341,7 @@ impl Search {
                 let (world, _) = self.replay(&alphabet, *prefix);
                 self.enabled(&alphabet, *prefix, &world)
             });
+            // Equal digests with different futures would mean that the digest misses part of the state.
             if enabled[0] != enabled[1] {
                 return Err(told("one state, and not the same can happen"));
             }

@@ -1,4 +1,4 @@
-//! Bundles as the stranger makes them: with the identity of an honest one.
+//! Forged bundles with the identity of an honest one.
 
 use farlink_base::{Accel, Bytes, BytesMut, CreationTimestamp, EndpointId, HopState, Payload};
 use farlink_bundle::{CrcType, Encoded, v6, v7};
@@ -9,7 +9,7 @@ pub const LENGTH: usize = 400;
 /// Bytes of the stranger's own payloads.
 pub const STRANGE: u8 = b's';
 
-/// How a forgery differs from the honest bundle.
+/// Difference between a forgery and the honest bundle.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Alteration {
     /// Not at all: a copy.
@@ -49,7 +49,7 @@ impl Alteration {
     pub fn named(name: &str) -> Option<Alteration> {
         Alteration::ALL.into_iter().find(|alteration| alteration.to_string() == name)
     }
-    /// Whether the payload is the honest one, as far as the stranger can know it.
+    /// Whether the payload is the honest one, if the stranger can know it.
     pub fn is_true(self) -> bool {
         !matches!(self, A::Payload | A::Length | A::FirstPiece | A::LastPiece | A::WholePiece)
     }

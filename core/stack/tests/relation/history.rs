@@ -6,7 +6,7 @@ use super::world::World;
 use farlink_base::Rng;
 use std::fmt;
 
-/// Nodes of the world; node `n` is `ipn:(n + 1).0`, and the last one in the row stands at the other end.
+/// Setup of a world. Node `n` is `ipn:(n + 1).0`; bundles go between the first and the last node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Setup {
     /// 2: two neighbours; 3: a relay between them.
@@ -17,12 +17,12 @@ pub struct Setup {
     pub version: u8,
     /// The last link is UDPCL with datagrams too short for a bundle, so that bundles cross it as fragments.
     pub narrow: bool,
-    /// A crash is a power cut that may keep parts of what was not synced, instead of nothing of it.
+    /// A crash is a power cut that may keep parts of unsynced data, instead of none.
     pub power: bool,
 }
 
 impl Setup {
-    /// The small worlds of two neighbours all of whose histories are run.
+    /// The small worlds of two neighbours in which all histories are run.
     pub fn small() -> [Setup; 7] {
         let plain = Setup { nodes: 2, durable: true, version: 7, narrow: false, power: false };
         [
@@ -37,7 +37,7 @@ impl Setup {
     }
 }
 
-/// One event.
+/// One event of a history.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Step {
     /// An application sends honest bundle `bundle`: even ones go from the first node to the last, odd ones back.
@@ -50,15 +50,15 @@ pub enum Step {
     Lose { from: u8, to: u8 },
     /// The first verdict of one node reaches its neighbour, the sender.
     Answer { from: u8, to: u8 },
-    /// The disk of a node does all that was asked of it, syncs included.
+    /// The disk of a node performs all requested operations, syncs included.
     Commit { node: u8 },
-    /// The disk of a node does the first operation that was asked of it.
+    /// The disk of a node performs the first requested operation.
     Part { node: u8 },
     /// A node is killed and started again.
     Crash { node: u8 },
     /// The link between nodes `link` and `link + 1` goes down.
     Down { link: u8 },
-    /// That link comes up.
+    /// The same link comes up.
     Up { link: u8 },
     /// Time passes until the next timer of a node.
     Wait,
@@ -77,6 +77,7 @@ impl History {
     /// The history of a seed.
     pub fn random(seed: u64) -> History {
         let mut rng = Rng::stream(seed, 26);
+        // Draws stay in this order: a seed names its history for ever.
         let setup = Setup {
             nodes: 2 + rng.below(2) as usize,
             durable: rng.chance(0.6),
@@ -90,6 +91,7 @@ impl History {
         while history.steps.len() < count {
             history.draw(&mut rng, &mut sent);
         }
+        // A history without an honest bundle would check nothing.
         while sent < 1 {
             history.steps.push(Step::Send { bundle: sent });
             sent += 1;
@@ -124,7 +126,7 @@ impl History {
         self.steps.push(step);
     }
 
-    /// The same without the stranger.
+    /// The same history without the stranger.
     pub fn honest(mut self) -> History {
         self.steps.retain(|step| !matches!(step, Step::Forge { .. }));
         self
@@ -133,7 +135,7 @@ impl History {
     /// Runs it to its end and checks it.
     ///
     /// # Errors
-    /// Promises that were broken.
+    /// The promise that was broken.
     pub fn run(&self) -> Result<(), Violation> {
         let mut world = World::new(self.setup);
         for step in &self.steps {
@@ -142,8 +144,9 @@ impl History {
         world.drain()
     }
 
-    /// A smaller history that is violated in the same way: steps are left out, largest runs first, and the setup is made plain.
+    /// A smaller history with the same violation.
     pub fn shrunk(&self, violation: &Violation) -> History {
+        // Steps are left out, largest runs first; then the setup is made plain.
         let fails = |history: &History| history.run().is_err_and(|other| other.kind() == violation.kind());
         let mut best = self.clone();
         loop {
@@ -175,7 +178,7 @@ impl History {
         }
     }
 
-    /// Reads what [`fmt::Display`] writes.
+    /// Parses the format of [`fmt::Display`].
     pub fn parse(text: &str) -> Option<History> {
         let mut words = text.split_whitespace();
         let mut number = |name: &str| {

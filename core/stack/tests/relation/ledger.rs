@@ -1,4 +1,4 @@
-//! Knowledge of a run from outside: what was sent and acknowledged, what was delivered; and the promises about it.
+//! Knowledge of a run from outside: bundles sent, acknowledged and delivered; and the promises about them.
 
 use super::forgery::{Honest, LENGTH, STRANGE};
 use farlink_base::{BundleId, Bytes};
@@ -9,15 +9,15 @@ use std::fmt;
 /// A promise that was broken.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Violation {
-    /// Acknowledged to its sender, and neither delivered as it is nor on its way.
+    /// Acknowledged to its sender, and neither delivered unchanged nor on its way.
     Lost { bundle: u8, still_held: usize },
-    /// A delivered payload that nobody sent whole.
+    /// A delivered payload that no node sent whole.
     Mixed { node: usize, payload: String },
     /// The world did not come to rest.
     Endless,
 }
 impl Violation {
-    /// Its sort alone.
+    /// Number of the variant.
     pub fn kind(&self) -> u8 {
         match self {
             Violation::Lost { .. } => 0,
@@ -40,15 +40,15 @@ impl fmt::Display for Violation {
     }
 }
 
-/// One honest bundle.
+/// One honest bundle that was sent.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sent {
     pub honest: Honest,
-    /// The number its sender's node gave it.
+    /// Identity that its sender's node gave it.
     pub id: Option<BundleId>,
-    /// Whether its sender was told that it is kept.
+    /// Whether its sender learnt that it is kept.
     pub acknowledged: bool,
-    /// Whether something happened that may lose it by right: see [`super::world::World`].
+    /// Whether an event may have lost it by right: see [`super::world::World`].
     pub excused: bool,
     pub delivered: usize,
 }
@@ -56,16 +56,16 @@ pub struct Sent {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Ledger {
     pub sent: [Option<Sent>; 8],
-    /// The stranger's own pieces: offset and byte. Nothing keeps a stranger from sending a bundle in pieces that it copied
-    /// and pieces that it made.
+    /// The stranger's own pieces: offset and byte. A stranger may send a bundle in pieces, of which some are copied
+    /// and some made.
     pub pieces: BTreeSet<(u64, u8)>,
 }
 
 impl Ledger {
-    /// Takes note of a delivery at a node.
+    /// Records a delivery at a node.
     ///
     /// # Errors
-    /// A payload that nobody sent whole under this identity.
+    /// A payload that no node sent whole under this identity.
     pub fn delivered(&mut self, node: usize, delivery: &Delivery, payload: &Bytes) -> Result<(), Violation> {
         let strange = payload.iter().all(|byte| *byte == STRANGE) && [LENGTH, LENGTH - 7].contains(&payload.len());
         let half = LENGTH / 2;
@@ -85,7 +85,7 @@ impl Ledger {
         }
         if known { Ok(()) } else { Err(Violation::Mixed { node, payload: runs(payload) }) }
     }
-    /// All that happened so far may lose what was sent so far.
+    /// Excuses the loss of all bundles sent so far.
     pub fn excuse(&mut self) {
         self.sent.iter_mut().flatten().for_each(|sent| sent.excused = true);
     }

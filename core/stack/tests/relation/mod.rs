@@ -1,8 +1,8 @@
 //! Trial of the relation between the identity of a bundle and its content: honest nodes, a relay between them, and a
-//! stranger who copies, alters and precedes their bundles. It drives real stacks with real codecs and, where the setup
-//! says so, real log stores on virtual disks. Time is virtual and nothing is shared between runs.
+//! stranger who copies, alters and precedes their bundles. It drives real stacks with real codecs and, where the
+//! setup asks for them, real log stores on virtual disks. Time is virtual and nothing is shared between runs.
 //!
-//! Read `history.rs` (a run as data) and `world.rs` (what a step does) first; `ledger.rs` says what must hold.
+//! Read `history.rs` (a run as data) and `world.rs` (the effect of a step) first; `ledger.rs` has the promises.
 #![allow(dead_code, reason = "tests and campaign use different parts")]
 
 pub mod campaign;

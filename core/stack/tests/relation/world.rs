@@ -1,7 +1,7 @@
-//! The world of a history: stacks, their disks, and what is under way between them. Nothing moves but by a step.
+//! The world of a history: stacks, their disks, and data under way between them. Only a step changes anything.
 //!
-//! What may lose an acknowledged bundle by right excuses all bundles sent so far: a crash of any node whose store is in
-//! memory, and on a UDPCL link, which confirms nothing, a crash, a loss or a link that goes down.
+//! Events that may lose an acknowledged bundle by right excuse all bundles sent so far: a crash of any node whose
+//! store is in memory, and on a UDPCL link, which confirms nothing, a crash, a loss or a link that goes down.
 
 use super::forgery::{Honest, LENGTH, STRANGE, forge};
 use super::history::{Setup, Step};
@@ -30,12 +30,12 @@ const LIFETIME_MS: u64 = 24 * 3_600_000;
 /// Longest time and most rounds until a world whose links are up has delivered everything.
 const DRAIN: Duration = Duration::from_secs(2 * 3600);
 const ROUNDS: usize = 3000;
-/// Bytes of a datagram that takes just the first half of a payload, as the stranger's fragments are, by version.
+/// Length of datagrams that take just the first half of a payload, like the stranger's fragments, by version.
 const HALVES_6: u32 = 229;
 const HALVES_7: u32 = 272;
-/// Files of a store are short, as they are looked at whole after each step of a search.
+/// Files of a store are short, as each step of a search digests all of them.
 const FILE_MAX: DataVolume = DataVolume(32 << 10);
-/// A step of time reaches timers within this.
+/// Range of timers that a step of time can reach.
 const WAIT: Duration = Duration::from_secs(3600);
 
 /// A transmission under way.
@@ -45,7 +45,7 @@ enum Packet {
     Datagrams(DatagramBatch),
 }
 
-/// [`fmt::Debug`] writes all of it that a later step reads.
+/// Its [`fmt::Debug`] must show everything that a later step depends on.
 #[derive(Debug)]
 pub struct World {
     setup: Setup,
@@ -82,6 +82,7 @@ impl World {
         let mut world = World {
             setup,
             now: Instant::ZERO,
+            // One seed for all worlds: equal histories must lead to equal states.
             rng: Rng::stream(1, 26),
             runs: 0,
             nodes: Vec::new(),
@@ -103,7 +104,7 @@ impl World {
         world
     }
 
-    /// Whether the link from `link` to the node behind it loses in silence.
+    /// Whether the link from `link` to the next node is UDPCL, which loses bundles silently.
     fn is_narrow(&self, link: usize) -> bool {
         self.setup.narrow && link + 2 == self.setup.nodes
     }
@@ -166,7 +167,7 @@ impl World {
     fn begin(&mut self, node: u8) {
         let utc = Some(self.utc());
         self.tell(node, Input::Clock(Clock { at: self.now, utc, error_ms: 0 }));
-        // Recovery is no step: it is over at once.
+        // Recovery is no step of a history: it is completed at once.
         while !self.nodes[usize::from(node)].is_open() && self.commit(node) {}
         for (link, peer) in self.links(node) {
             if self.is_narrow(link) {
@@ -192,8 +193,9 @@ impl World {
         let now = self.now;
         let stack = &mut self.nodes[usize::from(node)];
         stack.handle(now, input, &mut out);
-        // What an input left over is done before the next one.
+        // Finish the follow-up work of an input before the next one.
         let mut turns = 0;
+        // The bound of 100 turns keeps an endless wake-up from hanging the search; `drain` reports it as `Endless`.
         while self.nodes[usize::from(node)].next_timeout().is_some_and(|at| at <= now) && turns < 100 {
             self.nodes[usize::from(node)].handle(now, Input::Wake, &mut out);
             turns += 1;
@@ -212,6 +214,7 @@ impl World {
                 let (_, peer) = self.links(node)[link.0 as usize];
                 let waiting = self.packets.entry((node, peer)).or_default();
                 let before = waiting.len();
+                // A transmission that has already crossed is answered by its verdict.
                 waiting.retain(|packet| !matches!(packet, Packet::Message { id: other, .. } if *other == id));
                 if waiting.len() < before {
                     self.tell(node, Input::Message(MessageInput::Done { id, result: Err(None) }));
@@ -229,6 +232,7 @@ impl World {
             Output::Disk(op) => self.outstanding[usize::from(node)].push(op),
             Output::App(AppOutput::SendResult { request, result }) => {
                 if let (Some(sent), Ok(id)) = (&mut self.ledger.sent[request.0 as usize], result) {
+                    // The expected timestamp was a guess, as the node chooses the sequence number.
                     sent.honest.creation = id.creation;
                     (sent.id, sent.acknowledged) = (Some(id), true);
                 }
@@ -236,6 +240,7 @@ impl World {
             Output::App(AppOutput::Deliver { registration, delivery, bundle }) => {
                 let payload = bundle.payload.to_bytes().expect("it is short");
                 let checked = self.ledger.delivered(node.into(), &bundle, &payload);
+                // The first broken promise counts; later ones may follow from it.
                 self.broken = self.broken.take().or(checked.err());
                 self.tell(node, Input::App(AppInput::DeliveryDone { registration, delivery, taken: true }));
             }
@@ -243,7 +248,7 @@ impl World {
         }
     }
 
-    /// Does one step; one that cannot happen does nothing.
+    /// Does one step; an impossible one does nothing.
     ///
     /// # Errors
     /// A promise that it broke.
@@ -252,7 +257,7 @@ impl World {
             Step::Send { bundle } => self.send(bundle),
             Step::Forge { bundle, alteration, node } if usize::from(node) < self.setup.nodes => {
                 let honest = self.honest(bundle);
-                // What it sends whole may be cut on the way.
+                // The stranger may cut a whole bundle on the way.
                 let cut = alteration.cut().unwrap_or(0..LENGTH as u64);
                 let byte = if alteration.is_true() { honest.payload[0] } else { STRANGE };
                 for start in [0, LENGTH as u64 / 2].into_iter().filter(|start| cut.contains(start)) {
@@ -310,14 +315,14 @@ impl World {
         write!(text, "{self:?}").expect("a string takes it");
         hash128(&[text.as_bytes()])
     }
-    /// Outcome: deliveries, acknowledgments and what is held.
+    /// Outcome: deliveries, acknowledgments, and bundles held.
     pub fn outcome(&self) -> String {
         let sent = self.ledger.sent.iter().flatten();
         let sent: Vec<_> = sent.map(|sent| (sent.acknowledged, sent.excused, sent.delivered)).collect();
         let held: Vec<u64> = self.nodes.iter().map(|node| node.held()).collect();
         format!("{sent:?} {held:?}")
     }
-    /// Honest bundle `bundle`, as it is or is expected to be.
+    /// The honest bundle of this number, as it was sent or is expected to be.
     fn honest(&self, bundle: u8) -> Honest {
         if let Some(sent) = &self.ledger.sent[usize::from(bundle)] {
             return sent.honest.clone();
@@ -325,7 +330,7 @@ impl World {
         let far = self.setup.nodes as u64;
         let (from, to) = if bundle.is_multiple_of(2) { (1, far) } else { (far, 1) };
         let (source, time) = (EndpointId::ipn(from, 1), self.utc());
-        // Of bundles of one source in one millisecond the next has the next number.
+        // Bundles of one source in one millisecond have consecutive sequence numbers.
         let made = self.ledger.sent.iter().flatten().filter(|sent| sent.honest.source == source);
         let sequence = made.filter(|sent| sent.honest.creation.time == time).count() as u64;
         let creation = CreationTimestamp { time, sequence };
@@ -363,7 +368,7 @@ impl World {
                 *last += 1;
                 let (ticket, link) = (*last, self.link_to(to, from).expect("a neighbour"));
                 self.tickets.insert((to, ticket), (from, id));
-                // Its head comes first, and may be answered at once.
+                // The head comes first, and its verdict may come at once.
                 let begun = Input::Message(MessageInput::Begun {
                     link,
                     ticket: Ticket(ticket),
@@ -392,7 +397,7 @@ impl World {
             None => {}
         }
     }
-    /// All that the disk was asked for by now; false: nothing.
+    /// Performs all operations requested from the disk so far; false if there are none.
     fn commit(&mut self, node: u8) -> bool {
         let at = usize::from(node);
         let operations = std::mem::take(&mut self.outstanding[at]);
@@ -416,7 +421,7 @@ impl World {
             true => self.disks[at].power_cut(&outstanding, &mut self.rng),
             false => self.disks[at].killed(),
         };
-        // What was not acknowledged is not promised.
+        // Unacknowledged bundles carry no promise.
         let own = EndpointId::ipn(u64::from(node) + 1, 1);
         for sent in self.ledger.sent.iter_mut().flatten().filter(|sent| sent.honest.source == own) {
             sent.excused |= !sent.acknowledged;
@@ -431,7 +436,7 @@ impl World {
             }
         }
         self.tickets.retain(|(receiver, _), _| *receiver != node);
-        // A restart takes longer than a creation timestamp tells apart, of a node that keeps no counter.
+        // A restart takes longer than the resolution of a creation timestamp, for a node that keeps no counter.
         self.now += Duration::from_secs(1);
         self.nodes[at] = self.stack(node);
         self.begin(node);
@@ -442,7 +447,7 @@ impl World {
             }
         }
     }
-    /// A node loses its neighbour: what it was sending there failed, as far as it knows.
+    /// Ends a node's session with a neighbour: transmissions to it fail, as far as the node knows.
     fn interrupt(&mut self, node: u8, peer: u8) {
         let mut failed: Vec<SendId> = Vec::new();
         for packet in self.packets.remove(&(node, peer)).into_iter().flatten() {
@@ -482,7 +487,7 @@ impl World {
     fn next_within(&self, within: Duration) -> Option<Instant> {
         self.nodes.iter().filter_map(Stack::next_timeout).min().filter(|at| *at <= self.now + within)
     }
-    /// Goes on to the next timer within this time; false: there is none.
+    /// Advances to the next timer within this time; returns false if no timer is set.
     fn wait(&mut self, within: Duration) -> bool {
         let Some(next) = self.next_within(within) else { return false };
         self.now = self.now.max(next);
@@ -494,10 +499,10 @@ impl World {
         true
     }
 
-    /// Lets all that is under way arrive, with all links up, and checks what was promised.
+    /// Lets all data under way arrive, with all links up, and checks the promises.
     ///
     /// # Errors
-    /// The first promise that was broken.
+    /// The first broken promise.
     pub fn drain(&mut self) -> Result<(), Violation> {
         for link in 0..self.setup.nodes - 1 {
             self.carrier(link, true);
@@ -509,6 +514,7 @@ impl World {
             }
             let mut moved = false;
             for node in 0..self.setup.nodes as u8 {
+                // Disks first: a verdict on a durable store waits for its commit.
                 moved |= self.commit(node);
             }
             for from in 0..self.setup.nodes as u8 {
@@ -526,6 +532,7 @@ impl World {
             if moved {
                 continue;
             }
+            // Time passes only if nothing else can move, so that timers do not hide a lost answer.
             let Some(bundle) = self.ledger.outstanding() else { return Ok(()) };
             if self.now >= end || !self.wait(WAIT) {
                 let still_held = self.nodes.iter().map(|node| node.held() as usize).sum();

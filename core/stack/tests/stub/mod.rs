@@ -1,5 +1,5 @@
-//! A bundle protocol of a version that does not exist: the byte 0x66, how long its head is, fields
-//! each after its length, the payload, the byte 0x99. Nothing in it is CBOR.
+//! An invented version of the bundle protocol: the byte 0x66, the length of the head, fields each with its length,
+//! the payload, the byte 0x99. Nothing in it is CBOR.
 
 #![allow(clippy::disallowed_types, reason = "the test and its codec, both `Send`, look at the same bundles")]
 
@@ -18,14 +18,14 @@ const LAST: u8 = 0x99;
 /// Number of the version.
 pub const VERSION: u8 = 2;
 
-/// Hops as whole bundles that came were read.
+/// Hop states of bundles that were read whole.
 pub type Seen = Arc<Mutex<Vec<HopState>>>;
 
-/// The version; tells what it reads.
+/// The stub version; records the bundles it reads.
 #[derive(Default, Debug)]
 pub struct Stub(pub Seen);
 
-/// What a head says: the bundle, its payload a stand-in, and its hop.
+/// Encodes a head: the bundle with the length of its payload, and its hop state.
 fn put(bundle: &BundleMeta, hop: &HopState, fragment: Option<FragmentInfo>, len: u64) -> Vec<u8> {
     let mut fields = Vec::new();
     let mut field = |bytes: &[u8]| {
@@ -75,7 +75,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Bundle and hop of a head that is here whole; `None`: more is needed. The payload is a stand-in.
+/// Bundle and hop state of a complete head, with a placeholder as payload; `None`: more bytes are needed.
 fn take(prefix: &[u8]) -> Result<Option<(BundleMeta, HopState)>, Malformed> {
     if prefix.first().is_some_and(|first| *first != FIRST) {
         return Err(wrong(0, "not version 2"));
@@ -125,7 +125,7 @@ fn start(rope: &Payload) -> Vec<u8> {
     bytes
 }
 
-/// The piece and where it lies in the original.
+/// The fragment and its place in the original payload.
 fn place(bundle: &BundleMeta, cut: Option<Range<u64>>) -> (Option<FragmentInfo>, u64) {
     let len = bundle.payload.len();
     let Some(cut) = cut.filter(|cut| cut.start > 0 || cut.end < len) else { return (bundle.fragment(), len) };

@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_that_two_kinds_of_streams_share_is_doubted() {
+    fn port_shared_by_layers_is_doubted() {
         let link = |name: &str, layer: &str| {
             format!("[[link]]\nname = \"{name}\"\nbetween = [\"a\", \"b\"]\nlayer = {layer}\n")
         };
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_that_nobody_makes_or_asks_for_are_doubted() {
+    fn unused_reports_are_doubted() {
         let doubts = |own: &str, traffic: &str| {
             let text = format!(
                 "name = \"s\"\nduration = \"9 s\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n{own}\n[[node]]\nname = \"b\"\n\
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn custody_over_a_link_that_is_found_is_doubted_without_tls() {
+    fn discovered_custody_needs_tls() {
         let doubts = |found: bool, tls: &str| {
             let node = |name: &str| {
                 format!(
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn custody_of_what_must_be_cut_is_doubted() {
+    fn custody_of_fragments_is_doubted() {
         let doubts = |keys: &str, link: &str, size: &str| {
             let node = |name: &str, n: u8| format!("[[node]]\nname = \"{name}\"\nid = \"ipn:{n}.0\"\n");
             let text = format!(
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn custody_of_what_is_in_memory_only_is_doubted() {
+    fn custody_in_memory_is_doubted() {
         let text = "name = \"s\"\nduration = \"9 s\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\ncustody = \"take\"\n";
         let doubts = Scenario::parse(text).unwrap().doubts();
         assert_eq!(doubts, ["node `a` takes custody of nothing: its store is in memory; give it store = \"durable\""]);
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_whose_ends_do_not_agree_on_tls_is_doubted() {
+    fn tls_disagreement_of_ends_is_doubted() {
         let of = |one: &str, other: &str, layer: &str| {
             let node = |name: &str, tls: &str| {
                 format!("[[node]]\nname = \"{name}\"\nid = \"dtn://{name}/\"\ntcpclv4 = {{ tls = \"{tls}\" }}\n")
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn links_and_contacts_that_never_come_are_doubted() {
+    fn links_after_the_run_are_doubted() {
         let scenario = |life: &str, contact: &str| {
             let text = format!(
                 "name = \"s\"\nduration = \"60 s\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n[[node]]\nname = \"b\"\n\

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn holes_are_cut_out_of_windows_whatever_their_order() {
+    fn window_gaps_may_be_unordered() {
         let window = |(from, to): (u64, u64)| ContactWindow::new(Instant(from), Instant(to));
         let cut = |windows: Option<&[(u64, u64)]>, holes: &[(u64, u64)]| -> Vec<(u64, u64)> {
             let holes = holes.iter().map(|(from, to)| (Instant(*from), Instant(*to))).collect();
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_what_a_count_second_by_second_leaves() {
+    fn remainders_match_count_by_seconds() {
         let mut random = farlink_base::Rng::new(7);
         for _ in 0..2000 {
             let mut at = 0;

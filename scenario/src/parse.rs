@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn twice_the_nodes_are_twice_the_work() {
+    fn parsing_is_linear_in_nodes() {
         for mistakes in [false, true] {
             let ((one, few), (two, many)) = (work(&chain(1000, mistakes)), work(&chain(2000, mistakes)));
             assert_eq!((few > 0, many > 0), (mistakes, mistakes));

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_read_with_their_times() {
+    fn faults_keep_their_times() {
         let scenario = parse(
             "[[fault]]\nkind = \"restart\"\nnode = \"b\"\nat = \"5 s\"\nlasts = \"2 s\"\nevery = \"40 s\"\n\
              [[fault]]\nkind = \"clock\"\nnode = \"a\"\nat = \"6 s\"\njump = \"-5 min\"\n\
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_testbed_restarts_nodes_that_send_nothing_until_they_are_up_and_says_why_not_others() {
+    fn testbed_restarts_only_silent_nodes() {
         let restart = |node: &str, at: u64| {
             let text = "kind = \"restart\"\nlasts = \"5 s\"\n";
             format!("[[fault]]\n{text}node = \"{node}\"\nat = \"{at} s\"\n")
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_lies_in_whole_bundles_from_then_on() {
+    fn lies_need_message_fidelity() {
         let message = "fidelity = \"message\"\n";
         let lie = "[[fault]]\nkind = \"lie\"\nnode = \"b\"\nat = \"5 s\"\n";
         let scenario = parse_with(message, &format!("{lie}says = \"arrived\"\n")).unwrap();
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_is_down_is_down_in_the_model_and_not_in_the_plan() {
+    fn link_faults_spare_the_plan() {
         let text = "[[fault]]\nkind = \"link_down\"\nlink = \"l\"\nat = \"20 s\"\nlasts = \"5 s\"\nevery = \"20 s\"\n";
         let scenario = parse(text).unwrap();
         let spec = scenario.link_spec(0);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_that_cannot_be_is_said() {
+    fn invalid_faults_are_errors() {
         let with = |text: &str| parse(&format!("[[fault]]\n{text}\n")).unwrap_err();
         assert!(with("kind = \"restart\"\nat = \"1 s\"\nlasts = \"1 s\"").contains("fault[1].node"));
         assert!(with("kind = \"restart\"\nnode = \"c\"\nat = \"1 s\"\nlasts = \"1 s\"").contains("`c`"));

@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_are_told_of_contacts_that_no_link_follows() {
+    fn forecast_contacts_reach_only_plans() {
         let scenario = read("contact n1 n2 +10..+20 rate 1 kB/s\n").expect("a scenario");
         let plan = scenario.contact_plan();
         assert_eq!((plan.contacts.len(), scenario.contacts.len()), (1, 0));

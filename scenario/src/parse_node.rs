@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_go_to_the_nodes_they_name_in_the_order_of_the_file() {
+    fn rules_reach_named_nodes_in_order() {
         let acceptor = rule("acceptor", "nodes = [\"b\"]\nto = \"ipn:2.*\"");
         let rules = [rule("source", "nodes = \"a\""), acceptor, rule("verifier", "")];
         let scenario = parse(&rules.concat()).unwrap();
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_of_one_node_holds_there_before_one_of_all() {
+    fn own_rule_precedes_general_rule() {
         let own = rule("verifier", "nodes = \"a\"\nrequired = false");
         let scenario = parse(&[own.clone(), rule("verifier", "")].concat()).unwrap();
         let required = |node: usize| scenario.nodes[node].security.iter().map(|rule| rule.required).collect::<Vec<_>>();
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_cannot_be_are_refused_with_what_to_try() {
+    fn invalid_rules_are_refused_with_hints() {
         let said = parse(&rule("source", "nodes = \"c\"")).unwrap_err();
         assert!(said.contains("security[1].nodes") && said.contains("`c` is none of `a`, `b`"), "{said}");
         let said = parse(&[rule("verifier", ""), rule("verifier", "")].concat()).unwrap_err();

@@ -28,7 +28,7 @@ mod tests {
     }
 
     #[test]
-    fn quotas_go_to_the_nodes_they_name_in_the_order_of_the_file() {
+    fn quotas_reach_named_nodes_in_order() {
         let of_b = "[[quota]]\nnodes = [\"b\", \"b\"]\nsources = [\"ipn:1.*\"]\nbytes = \"1 MB\"\n";
         let of_all = "[[quota]]\nneighbours = \"*\"\nshare = 20\nbundles = 7\n";
         let scenario = parse(&[of_b, of_all].concat()).unwrap();
@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quota_that_cannot_be_is_said() {
+    fn invalid_quotas_are_errors() {
         for (keys, said) in [
             ("sources = \"ipn:1.*\"", "quota[1].bytes"),
             ("share = 20", "a quota is about somebody"),

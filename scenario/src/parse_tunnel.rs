@@ -58,7 +58,7 @@ mod tests {
     const BACK: &str = "[[tunnel]]\nfrom = \"c\"\nend = \"a\"\nto = [\"ipn:8.*\"]\n";
 
     #[test]
-    fn both_ends_of_a_tunnel_know_it_whatever_the_order() {
+    fn both_ends_have_the_tunnel() {
         for text in [[THERE, BACK].concat(), [BACK, THERE].concat()] {
             let scenario = parse(&text).unwrap();
             let tunnels = |node: usize| scenario.nodes[node].tunnels.clone();
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tunnel_that_cannot_be_is_said() {
+    fn invalid_tunnels_are_errors() {
         let with = |text: &str| parse(&format!("[[tunnel]]\n{text}\n")).unwrap_err();
         assert!(with("from = \"a\"\nend = \"d\"\nto = [\"*\"]").contains("tunnel[1].end"));
         assert!(with("from = \"a\"\nend = \"a\"\nto = [\"*\"]").contains("another node"));

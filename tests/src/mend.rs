@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_byte_is_reached_behind_the_crc_and_a_good_bundle_stays_as_it_is() {
+    fn mending_restores_crc_after_change() {
         let creation = CreationTimestamp::default();
         let bundle = Bundle::new(EndpointId::ipn(1, 1), EndpointId::ipn(2, 1), creation);
         let payload = Payload::from(vec![7; 100]);
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_no_bundle_is_left_alone_where_it_is_none() {
+    fn mending_leaves_invalid_bytes_alone() {
         for bytes in
             [&[][..], &[0x9f], &[0x9f, 0x9b, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], &[0x9f, 0x80, 0x81]]
         {

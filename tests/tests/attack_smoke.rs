@@ -15,7 +15,7 @@ fn chore(arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn an_attacked_node_loses_no_honest_bundle() {
+fn attacked_node_loses_no_bundle() {
     let cases = "tcpcl-unfinished,ltp-one-byte,malformed";
     let output = chore(&["attack", "--only", cases, "--limit-time", "1", "--rate", "50"]);
     let (told, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -29,7 +29,7 @@ fn an_attacked_node_loses_no_honest_bundle() {
 }
 
 #[test]
-fn a_short_soak_loses_nothing_and_gives_back_what_it_took() {
+fn short_soak_loses_and_leaks_nothing() {
     let output = chore(&["soak", "--seconds", "4", "--rate", "50"]);
     let (told, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{told}\n{errors}");

@@ -99,7 +99,7 @@ impl Node {
 }
 
 #[test]
-fn a_durable_node_gives_back_what_a_busy_time_took() {
+fn busy_node_returns_its_memory() {
     let mut node = Node::new();
     node.send(1000);
     node.work();

@@ -9,7 +9,7 @@ use std::path::Path;
 const STUDIES: &[&str] = &["congestion", "crossing", "silva", "unseen"];
 
 #[test]
-fn studies_give_what_is_checked_in() {
+fn studies_match_checked_in_results() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
     for name in STUDIES {
         let folder = tempfile::tempdir().expect("a folder");
@@ -32,7 +32,7 @@ fn studies_give_what_is_checked_in() {
 }
 
 #[test]
-fn every_study_can_be_planned_whole() {
+fn every_study_can_be_planned() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
     let mut found = 0;
     for entry in fs::read_dir(root.join("campaigns")).expect("the studies") {

@@ -18,12 +18,12 @@ fn crash(options: &[&str]) -> String {
 }
 
 #[test]
-fn killed_nodes_and_flipped_bytes_lose_nothing_that_was_acknowledged() {
+fn kills_lose_nothing_acknowledged() {
     crash(&["--kills", "6", "--flip", "1", "--seed", "7"]);
 }
 
 #[test]
-fn a_disk_that_forgets_what_was_not_synced_loses_nothing_that_was_acknowledged() {
+fn power_cuts_lose_nothing_acknowledged() {
     // What it needs: FUSE, and the right to mount.
     if std::fs::File::options().read(true).write(true).open("/dev/fuse").is_err() {
         eprintln!("not run: this user or machine has no /dev/fuse");

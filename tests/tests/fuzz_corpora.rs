@@ -34,7 +34,7 @@ fn mutate(input: &[u8], rng: &mut Rng) -> Vec<u8> {
 }
 
 #[test]
-fn every_corpus_is_survived_with_mutations() {
+fn mutated_corpora_never_panic() {
     for (name, target) in TARGETS {
         let inputs = inputs(name);
         assert!(!inputs.is_empty(), "{name} has no corpus");
@@ -54,7 +54,7 @@ fn every_corpus_is_survived_with_mutations() {
 }
 
 #[test]
-fn every_target_has_its_binary_and_every_binary_its_target() {
+fn fuzz_targets_and_binaries_match() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/src/bin");
     let binaries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let binaries: BTreeSet<String> =
@@ -64,7 +64,7 @@ fn every_target_has_its_binary_and_every_binary_its_target() {
 }
 
 #[test]
-fn the_seeds_are_in_the_corpora() {
+fn corpora_contain_the_seeds() {
     for seed in seeds::all() {
         let path = seeds::corpus(seed.target).join(&seed.name);
         let kept = std::fs::read(&path).unwrap_or_default();

@@ -218,7 +218,7 @@ fn used(make: Make) -> usize {
 
 /// One test: others beside it would be counted too.
 #[test]
-fn an_idle_stack_costs_at_most_4_kib_whatever_its_layer() {
+fn idle_stack_takes_at_most_4_kib() {
     println!(
         "a stack of two links, {} B of it in place, and when it has carried {BUNDLES} bundles:",
         size_of::<Stack>()

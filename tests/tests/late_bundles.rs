@@ -312,7 +312,7 @@ fn check(what: &str, clock: bool, reader: &Reader, arrivals: &[Arrival], sent: &
 }
 
 #[test]
-fn behind_sockets_nobody_reads_bundles_age() {
+fn bundles_age_behind_unread_sockets() {
     let tries = [(7, true), (7, false), (6, true), (6, false)];
     let run = |version: u8, clock: bool| {
         let dir = tempfile::tempdir().unwrap();

@@ -61,7 +61,7 @@ fn tell(node: &mut Stack, input: Input) -> u64 {
 }
 
 #[test]
-fn a_thousand_nodes_with_a_hundred_bundles_each_take_at_most_30_mb() {
+fn thousand_nodes_take_at_most_30_mb() {
     let before = MEMORY.current_usage();
     let mut nodes: Vec<Stack> = (1..=NODES).map(node).collect();
     for node in &mut nodes {

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 #[test]
-fn an_endpoint_is_shared_only_by_those_who_know_its_secret() {
+fn endpoint_sharing_needs_its_secret() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start(1, "");
     let first = node.client("64", 1);
@@ -26,7 +26,7 @@ fn an_endpoint_is_shared_only_by_those_who_know_its_secret() {
 }
 
 #[test]
-fn a_group_has_members_on_any_node_and_each_has_a_bundle_once() {
+fn group_members_each_receive_once() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start(1, "");
     let join = || {
@@ -57,7 +57,7 @@ fn a_group_has_members_on_any_node_and_each_has_a_bundle_once() {
 }
 
 #[test]
-fn an_endpoint_is_one_by_whatever_name_and_what_the_node_serves_is_its_own() {
+fn aliases_share_one_endpoint() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start_as(1, "\"ipn:1.0\", \"ipn:9.0\"", "");
     let mut owner = node.client("77", 8);
@@ -83,7 +83,7 @@ fn an_endpoint_is_one_by_whatever_name_and_what_the_node_serves_is_its_own() {
 }
 
 #[test]
-fn what_the_node_does_not_do_for_applications_it_refuses() {
+fn unsupported_adu_flags_are_refused() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start(1, "");
     let mut sender = node.client("99", 0);
@@ -99,7 +99,7 @@ fn what_the_node_does_not_do_for_applications_it_refuses() {
 }
 
 #[test]
-fn applications_turn_links_only_where_the_node_says_so() {
+fn link_control_needs_permission() {
     for (may, status) in [(false, AapStatus::Unauthorized), (true, AapStatus::Success)] {
         let pair = Pair::new("tcpclv4", false);
         let node = pair.start(1, if may { "links = true" } else { "" });
@@ -131,7 +131,7 @@ fn configuration(endpoint: &str) -> BytesMut {
 }
 
 #[test]
-fn unread_answers_and_half_sent_bundles_cost_a_bounded_amount() {
+fn unread_answers_cost_bounded_memory() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start(1, "[limits]\nmemory = \"2 GiB\"\n");
     let before = resident(node.id());
@@ -172,7 +172,7 @@ fn unread_answers_and_half_sent_bundles_cost_a_bounded_amount() {
 }
 
 #[test]
-fn an_application_that_answers_and_leaves_at_once_frees_its_endpoint() {
+fn leaving_application_frees_its_endpoint() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start(1, "");
     let mut sender = node.client("99", 0);
@@ -188,7 +188,7 @@ fn an_application_that_answers_and_leaves_at_once_frees_its_endpoint() {
 }
 
 #[test]
-fn answers_come_in_the_order_of_requests_and_say_what_was_wrong() {
+fn answers_follow_request_order() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start(1, "");
     let mut sender = node.client("99", 0);
@@ -212,7 +212,7 @@ fn answers_come_in_the_order_of_requests_and_say_what_was_wrong() {
 
 /// Keeps 9758-5.7-1.
 #[test]
-fn the_administrative_endpoint_is_not_for_applications() {
+fn administrative_endpoint_refuses_applications() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start(1, "");
     for window in [0, 1] {
@@ -226,7 +226,7 @@ fn the_administrative_endpoint_is_not_for_applications() {
 }
 
 #[test]
-fn bad_destinations_are_bad_input_and_silence_says_what_was_tried() {
+fn bad_destinations_exit_with_2() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start(1, "");
     for arguments in [["ping", "foo"], ["perf", "ipn:2"]] {
@@ -249,7 +249,7 @@ fn bad_destinations_are_bad_input_and_silence_says_what_was_tried() {
 }
 
 #[test]
-fn files_arrive_whole_and_pings_are_answered() {
+fn files_arrive_and_pings_return() {
     let pair = Pair::new("tcpclv4", false);
     let (a, b) = (pair.start(1, ""), pair.start(2, ""));
     let file = pair.dir.path().join("data.bin");

@@ -116,7 +116,7 @@ fn receive(pair: &Pair, node: &Node, digest: &str) {
 }
 
 #[test]
-fn a_bundle_crosses_a_link_that_breaks_every_second_and_little_of_it_goes_twice() {
+fn breaking_link_repeats_little() {
     let (mut pair, ports) = nodes(true);
     let (file, digest) = write_long(&pair);
     let receiver = second(&mut pair, ports);
@@ -135,7 +135,7 @@ fn a_bundle_crosses_a_link_that_breaks_every_second_and_little_of_it_goes_twice(
 }
 
 #[test]
-fn without_parts_it_is_begun_anew_each_time() {
+fn whole_transfer_restarts_after_breaks() {
     let (mut pair, ports) = nodes(false);
     let (file, _) = write_long(&pair);
     let _receiver = second(&mut pair, ports);
@@ -148,7 +148,7 @@ fn without_parts_it_is_begun_anew_each_time() {
 }
 
 #[test]
-fn what_the_receiver_acknowledged_outlives_its_death() {
+fn acknowledged_parts_survive_receiver_kills() {
     let (mut pair, ports) = nodes(true);
     let (file, digest) = write_long(&pair);
     let mut receiver = second(&mut pair, ports);

@@ -41,7 +41,7 @@ fn bundles_cross_over_ltp() {
 /// A node that makes bundles of version 6 and one that makes bundles of version 7 understand each other, also when one
 /// was killed while it held them.
 #[test]
-fn bundles_of_both_versions_cross_after_a_kill() {
+fn both_versions_cross_after_kill() {
     for layer in ["tcpclv4", "ltp"] {
         let pair = Pair::new(layer, true);
         let old = |pair: &Pair| pair.start_with(1, "\"ipn:1.0\"", "bundle_version = 6", "");
@@ -77,7 +77,7 @@ fn bundles_of_both_versions_cross_after_a_kill() {
 }
 
 #[test]
-fn what_was_acknowledged_survives_a_kill_and_goes_on() {
+fn acknowledged_bundles_survive_a_kill() {
     let pair = Pair::new("tcpclv4", true);
     let a = pair.start(1, "");
     let mut sender = a.client("99", 0);
@@ -100,7 +100,7 @@ fn what_was_acknowledged_survives_a_kill_and_goes_on() {
 }
 
 #[test]
-fn a_delivery_that_was_not_answered_comes_again_after_a_kill_and_says_so() {
+fn unanswered_delivery_repeats_after_kill() {
     let pair = Pair::new("tcpclv4", true);
     let a = pair.start(1, "");
     let mut sender = a.client("99", 0);
@@ -120,7 +120,7 @@ fn a_delivery_that_was_not_answered_comes_again_after_a_kill_and_says_so() {
 }
 
 #[test]
-fn sigterm_ends_sessions_and_exits_with_0() {
+fn sigterm_exits_with_0() {
     let pair = Pair::new("tcpclv4", true);
     let (a, b) = (pair.start(1, ""), pair.start(2, ""));
     until("the link is up", || a.log().contains("link up"));

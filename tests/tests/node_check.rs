@@ -23,7 +23,7 @@ fn contains(said: &str, parts: &[&str]) {
 }
 
 #[test]
-fn mistakes_of_plan_policies_links_and_store_come_together_by_their_lines() {
+fn all_mistakes_are_listed_by_line() {
     let dir = tempfile::tempdir().unwrap();
     let text = "[plan]\nfile = \"no.plan\"\n[router]\ncopies = 3\n[control]\nfull = 3\n[link.b]\nlayer = \"tpc\"\n\
                 peer = \"ipn:2.0\"\n[routes]\n\"ipn:9.*\" = \"ipn:7.0\"\n[store]\nkind = \"durable\"\n";
@@ -50,7 +50,7 @@ fn mistakes_of_plan_policies_links_and_store_come_together_by_their_lines() {
 }
 
 #[test]
-fn names_and_ranges_of_policies_have_their_lines() {
+fn policy_mistakes_name_their_lines() {
     let dir = tempfile::tempdir().unwrap();
     let (_, said) =
         node(dir.path(), "[router]\nname = \"sbar\"\nx = 1\n[control]\nname = \"drop-oldest\"\nfull = 300\n", true);
@@ -65,7 +65,7 @@ fn names_and_ranges_of_policies_have_their_lines() {
 }
 
 #[test]
-fn a_plan_that_is_none_is_told_where_it_is_named() {
+fn invalid_plan_is_reported_by_line() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("odd.plan"), b"# plan\n\xff\n").unwrap();
     std::fs::write(dir.path().join("bad.plan"), "kontact 1 2\n").unwrap();
@@ -82,7 +82,7 @@ fn a_plan_that_is_none_is_told_where_it_is_named() {
 }
 
 #[test]
-fn places_that_are_no_folder_or_no_file_are_told_and_so_are_those_nobody_may_write_to() {
+fn unusable_paths_are_mistakes() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("folder")).unwrap();
     let (code, said) = node(dir.path(), "[events]\nfile = \"folder\"\n[store]\ndir = \"n.toml\"\n", true);
@@ -100,7 +100,7 @@ fn places_that_are_no_folder_or_no_file_are_told_and_so_are_those_nobody_may_wri
 }
 
 #[test]
-fn a_folder_that_a_store_in_memory_has_is_warned_of() {
+fn folder_of_memory_store_warns() {
     let dir = tempfile::tempdir().unwrap();
     let (code, said) = node(dir.path(), &format!("[store]\nkind = \"memory\"\ndir = \"s\"\n{LINK}"), true);
     assert_eq!(code, Some(0), "{said}");
@@ -108,7 +108,7 @@ fn a_folder_that_a_store_in_memory_has_is_warned_of() {
 }
 
 #[test]
-fn a_scenario_and_a_node_file_are_called_by_their_names() {
+fn swapped_file_kinds_are_named() {
     let dir = tempfile::tempdir().unwrap();
     let place = |name: &str| dir.path().join(name).display().to_string();
     let (scenario, file) = (place("s.toml"), place("n.toml"));

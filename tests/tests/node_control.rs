@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::process::Command;
 
 #[test]
-fn every_mistake_of_a_configuration_is_told_at_once_with_a_hint() {
+fn all_configuration_mistakes_have_hints() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("node.toml");
     let text = "node_ids = [\"ipn:1.0\"]\n[layer.tcp]\nkind = \"tcpcl4\"\n[link.moon]\nlayer = \"tpc\"\npeer = \"mars\"\n\
@@ -35,7 +35,7 @@ fn every_mistake_of_a_configuration_is_told_at_once_with_a_hint() {
 }
 
 #[test]
-fn a_running_node_is_asked_and_changed_over_http() {
+fn http_reads_and_changes_node() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start(1, "");
     let at = pair.control(1);
@@ -99,7 +99,7 @@ fn a_running_node_is_asked_and_changed_over_http() {
 }
 
 #[test]
-fn the_control_socket_is_its_owners_and_found_without_being_named() {
+fn control_socket_is_private_and_found() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start(1, "");
     let mode = std::fs::metadata(pair.control(1)).unwrap().permissions().mode();
@@ -122,7 +122,7 @@ fn the_control_socket_is_its_owners_and_found_without_being_named() {
 }
 
 #[test]
-fn over_tcp_a_token_is_shown_and_web_pages_stay_outside() {
+fn tcp_control_needs_a_token() {
     let pair = Pair::new("tcpclv4", false);
     let api = port();
     let _node = pair.start(1, &format!("[api]\nlisten = \"127.0.0.1:{api}\"\ntoken_file = \"token\""));
@@ -153,7 +153,7 @@ fn over_tcp_a_token_is_shown_and_web_pages_stay_outside() {
 }
 
 #[test]
-fn a_thousand_half_open_connections_leave_the_operator_room() {
+fn half_open_connections_spare_the_operator() {
     let pair = Pair::new("tcpclv4", false);
     let api = port();
     let node = pair.start(1, &format!("[api]\nlisten = \"127.0.0.1:{api}\"\ntoken_file = \"token\""));
@@ -178,7 +178,7 @@ fn a_thousand_half_open_connections_leave_the_operator_room() {
 }
 
 #[test]
-fn lists_come_in_pages_and_say_when_there_is_more() {
+fn long_lists_come_in_pages() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start(1, "");
     let at = pair.control(1);
@@ -212,7 +212,7 @@ fn lists_come_in_pages_and_say_when_there_is_more() {
 }
 
 #[test]
-fn what_works_and_is_not_advised_is_said_by_the_check() {
+fn check_warns_of_unadvised_settings() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("node.toml");
     let text = "node_ids = [\"ipn:1.0\"]\n[layer.ltp]\nkind = \"ltp\"\n[link.two]\nlayer = \"ltp\"\npeer = \"ipn:2.0\"\n\
@@ -234,7 +234,7 @@ fn what_works_and_is_not_advised_is_said_by_the_check() {
 }
 
 #[test]
-fn a_route_whose_next_hop_has_no_link_is_warned_of() {
+fn route_without_link_warns() {
     let pair = Pair::new("tcpclv4", false);
     let _node = pair.start(1, "");
     let at = pair.control(1);
@@ -252,7 +252,7 @@ fn a_route_whose_next_hop_has_no_link_is_warned_of() {
 }
 
 #[test]
-fn a_socket_path_that_is_something_else_is_left_alone() {
+fn occupied_socket_path_is_kept() {
     let dir = tempfile::tempdir().unwrap();
     for table in ["app", "api"] {
         let (file, diary) = (dir.path().join("node.toml"), dir.path().join("diary"));
@@ -266,7 +266,7 @@ fn a_socket_path_that_is_something_else_is_left_alone() {
 }
 
 #[test]
-fn links_come_change_and_go_while_the_node_runs() {
+fn links_change_while_running() {
     for layer in ["tcpclv4", "ltp"] {
         let pair = Pair::new(layer, false);
         // Node 1 knows nobody; node 2 knows node 1.
@@ -344,7 +344,7 @@ fn links_come_change_and_go_while_the_node_runs() {
 }
 
 #[test]
-fn the_events_file_ties_events_to_bundles_and_a_hang_up_reads_routes_again() {
+fn events_name_bundles_sighup_reloads_routes() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start(1, "[events]\nfile = \"events.jsonl\"");
     let mut sender = node.client("99", 0);
@@ -376,7 +376,7 @@ fn the_events_file_ties_events_to_bundles_and_a_hang_up_reads_routes_again() {
 }
 
 #[test]
-fn half_sent_bodies_are_bounded_together() {
+fn half_sent_bodies_are_bounded() {
     let pair = Pair::new("tcpclv4", false);
     let _node = pair.start(1, "[limits]\nmemory = \"64 MiB\"");
     let place = pair.control(1);

@@ -15,7 +15,7 @@ fn start(pair: &Pair, number: usize, version: u8) -> Node {
 }
 
 #[test]
-fn a_custodian_that_is_killed_resumes_custody_and_gets_its_signals() {
+fn killed_custodian_resumes_custody() {
     for version in [6, 7] {
         let pair = Pair::new("tcpclv4", true);
         let a = start(&pair, 1, version);
@@ -48,7 +48,7 @@ fn a_custodian_that_is_killed_resumes_custody_and_gets_its_signals() {
 }
 
 #[test]
-fn send_asks_for_custody_and_hears_where_it_cannot_be_had() {
+fn send_reports_refused_custody() {
     let pair = Pair::new("tcpclv4", true);
     let send = |node: &Node, to: &str| {
         run(&["send", "--raw", "--text", "hello", "--to", to, "--custody", "--at", &node.socket])

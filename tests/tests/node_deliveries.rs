@@ -45,7 +45,7 @@ fn nothing_left(pair: &Pair) {
 }
 
 #[test]
-fn who_asks_for_no_window_gets_one_after_the_other_and_who_asks_as_many_as_the_node_gives() {
+fn delivery_window_defaults_to_one() {
     let pair = Pair::new("tcpclv4", true);
     let node = pair.start(1, "window = 6\n");
     fill(&node, 0..20);
@@ -78,7 +78,7 @@ fn who_asks_for_no_window_gets_one_after_the_other_and_who_asks_as_many_as_the_n
 }
 
 #[test]
-fn a_node_that_is_killed_repeats_no_more_than_a_window_and_marks_it() {
+fn kill_repeats_at_most_a_window() {
     let pair = Pair::new("tcpclv4", true);
     let mut node = pair.start(1, "");
     fill(&node, 0..1000);
@@ -130,7 +130,7 @@ fn files(inbox: &Path) -> Vec<u32> {
 }
 
 #[test]
-fn receiver_and_node_killed_again_and_again_leave_each_bundle_as_one_file() {
+fn kills_leave_one_file_per_bundle() {
     const BUNDLES: u32 = 3000;
     let pair = Pair::new("tcpclv4", true);
     let inbox = pair.dir.path().join("inbox");
@@ -163,7 +163,7 @@ fn receiver_and_node_killed_again_and_again_leave_each_bundle_as_one_file() {
 }
 
 #[test]
-fn a_receiver_that_wants_few_leaves_the_others_to_the_next() {
+fn count_leaves_the_remaining_bundles() {
     let pair = Pair::new("tcpclv4", true);
     let node = pair.start(1, "");
     fill(&node, 0..60);

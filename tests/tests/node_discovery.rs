@@ -54,7 +54,7 @@ fn between(here: u16, there: u16) -> String {
 }
 
 #[test]
-fn nodes_that_know_nothing_of_each_other_meet_in_a_group_and_who_is_not_accepted_is_let_be() {
+fn only_accepted_neighbours_meet() {
     let dir = tempfile::tempdir().unwrap();
     let group = port();
     let table = |accept: &str| {
@@ -86,7 +86,7 @@ fn nodes_that_know_nothing_of_each_other_meet_in_a_group_and_who_is_not_accepted
 }
 
 #[test]
-fn who_goes_is_lost_and_found_again_and_what_waited_arrives() {
+fn lost_neighbour_is_discovered_again() {
     let dir = tempfile::tempdir().unwrap();
     let [here, there] = [port(), port()];
     let [a, b] = [Site::new(dir.path(), 1), Site::new(dir.path(), 2)];
@@ -108,7 +108,7 @@ fn who_goes_is_lost_and_found_again_and_what_waited_arrives() {
 }
 
 #[test]
-fn a_file_read_again_begins_and_ends_it() {
+fn reload_switches_discovery() {
     let dir = tempfile::tempdir().unwrap();
     let [here, there] = [port(), port()];
     let [a, b] = [Site::new(dir.path(), 1), Site::new(dir.path(), 2)];
@@ -132,7 +132,7 @@ fn a_file_read_again_begins_and_ends_it() {
 }
 
 #[test]
-fn a_neighbour_that_was_configured_is_not_found_again_and_one_that_is_given_a_link_keeps_that_one() {
+fn configured_links_precede_discovered_ones() {
     let dir = tempfile::tempdir().unwrap();
     let [here, there] = [port(), port()];
     let [a, b] = [Site::new(dir.path(), 1), Site::new(dir.path(), 2)];
@@ -175,7 +175,7 @@ fn certificates(dir: &Path) {
 
 /// What is announced is a claim; what a certificate says is proved, whoever of the two connects.
 #[test]
-fn neighbours_found_prove_their_names_where_they_must() {
+fn discovered_neighbours_prove_their_names() {
     let dir = tempfile::tempdir().unwrap();
     certificates(dir.path());
     let [here, there] = [port(), port()];
@@ -191,7 +191,7 @@ fn neighbours_found_prove_their_names_where_they_must() {
 }
 
 #[test]
-fn who_announces_a_name_that_its_certificate_does_not_prove_is_no_neighbour() {
+fn unproven_announced_name_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
     certificates(dir.path());
     let [here, there] = [port(), port()];
@@ -213,7 +213,7 @@ fn pings_for(from: &Node, to: usize, timeout: &str) -> bool {
 
 /// One that cannot be secured announces nothing that such a node would reach.
 #[test]
-fn who_has_no_tls_is_not_reached_by_who_requires_it() {
+fn required_tls_excludes_plain_neighbours() {
     let dir = tempfile::tempdir().unwrap();
     certificates(dir.path());
     let [here, there] = [port(), port()];

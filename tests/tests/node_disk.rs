@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 #[test]
-fn a_store_folder_that_was_removed_takes_nothing_more_and_says_so() {
+fn removed_store_folder_refuses_bundles() {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, socket, _) = configure(folder.path(), "ipn:1.0", "");
     let node = Node::start(&file, socket);
@@ -22,7 +22,7 @@ fn a_store_folder_that_was_removed_takes_nothing_more_and_says_so() {
 }
 
 #[test]
-fn a_file_system_without_direct_writes_is_told_of_once_and_serves_as_well() {
+fn missing_direct_io_warns_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, socket, at) = configure(folder.path(), "ipn:1.0", "");
     let text = std::fs::read_to_string(&file).expect("the configuration");
@@ -58,7 +58,7 @@ fn a_file_system_without_direct_writes_is_told_of_once_and_serves_as_well() {
 }
 
 #[test]
-fn a_disk_that_is_full_delivers_what_it_holds_and_is_used_again() {
+fn full_disk_delivers_and_recovers() {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, socket, at) = configure(folder.path(), "ipn:1.0", "");
     let store = folder.path().join("store");
@@ -100,7 +100,7 @@ fn a_disk_that_is_full_delivers_what_it_holds_and_is_used_again() {
 }
 
 #[test]
-fn a_limit_on_the_size_of_files_makes_them_shorter() {
+fn file_size_limit_shortens_files() {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, socket, at) = configure(folder.path(), "ipn:1.0", "");
     let node = Node::start_with_files_of(4096, &file, socket.clone());
@@ -117,7 +117,7 @@ fn a_limit_on_the_size_of_files_makes_them_shorter() {
 }
 
 #[test]
-fn a_clock_that_lost_its_time_expires_nothing_at_a_restart_and_the_node_says_so() {
+fn lost_clock_expires_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, socket, at) = configure(folder.path(), "ipn:1.0", "");
     let text = std::fs::read_to_string(&file).expect("the configuration");
@@ -144,7 +144,7 @@ fn a_clock_that_lost_its_time_expires_nothing_at_a_restart_and_the_node_says_so(
 }
 
 #[test]
-fn a_store_that_holds_more_than_memory_is_for_is_said_at_start_and_senders_hear_that_they_wait() {
+fn store_beyond_memory_warns_and_waits() {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, socket, _) = configure(folder.path(), "ipn:1.0", "");
     let node = Node::start(&file, socket.clone());

@@ -22,7 +22,7 @@ fn link(name: &str, layer: &str, peer: usize, port: u16) -> String {
 }
 
 #[test]
-fn each_neighbour_is_served_by_its_own_layer() {
+fn neighbours_use_their_own_layers() {
     let dir = tempfile::tempdir().expect("a folder");
     let ports: Vec<[u16; 2]> = KINDS.iter().map(|_| [port(), port()]).collect();
     let mut hub = String::new();
@@ -83,7 +83,7 @@ fn malformed_datagrams_close_no_socket() {
 
 /// Nodes 2 and 3 speak one version each, and know the hub's one port; each side connects.
 #[test]
-fn neighbours_of_both_versions_of_tcpcl_are_served_at_one_port() {
+fn one_port_serves_both_tcpcls() {
     let dir = tempfile::tempdir().expect("a folder");
     let [here, there, old] = [port(), port(), port()];
     let mut hub = layer("tcp", "tcpclv4", here) + "v3 = true\n";

@@ -37,7 +37,7 @@ fn arguments<'a>(command: &'a str, rest: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn a_file_of_twice_their_memory_crosses_two_nodes_as_one_bundle_and_outlives_both() {
+fn bundle_of_twice_memory_crosses() {
     let pair = Pair::new("tcpclv4", true);
     let folder = pair.dir.path().display().to_string();
     let file = format!("{folder}/long");
@@ -72,7 +72,7 @@ fn a_file_of_twice_their_memory_crosses_two_nodes_as_one_bundle_and_outlives_bot
 }
 
 #[test]
-fn a_sender_that_stops_in_the_middle_leaves_nothing_and_others_send_meanwhile() {
+fn stalled_sender_leaves_nothing() {
     let pair = Pair::new("tcpclv4", true);
     let node = pair.start(1, LITTLE);
     let file = pair.dir.path().join("endless");
@@ -105,7 +105,7 @@ fn a_sender_that_stops_in_the_middle_leaves_nothing_and_others_send_meanwhile() 
 }
 
 #[test]
-fn a_ping_longer_than_memory_is_answered() {
+fn ping_beyond_memory_is_answered() {
     let pair = Pair::new("tcpclv4", true);
     let node = pair.start(1, LITTLE);
     let (mut ping, mut answers) = (node.client("98", 0), node.client("98", 4));
@@ -126,7 +126,7 @@ fn a_ping_longer_than_memory_is_answered() {
 }
 
 #[test]
-fn applications_that_do_not_read_leave_room_for_others() {
+fn stalled_readers_spare_others() {
     let pair = Pair::new("tcpclv4", true);
     let node = pair.start(1, LITTLE);
     let silent: Vec<_> = (100..112).map(|service: u32| node.client(&service.to_string(), 8)).collect();
@@ -152,7 +152,7 @@ fn applications_that_do_not_read_leave_room_for_others() {
 }
 
 #[test]
-fn a_long_bundle_that_does_not_fit_is_refused_and_the_node_goes_on() {
+fn oversized_bundle_is_refused() {
     let pair = Pair::new("tcpclv4", true);
     let node = pair.start(1, "[limits]\nmemory = \"64 MiB\"\nbundle_bytes = \"200 MB\"");
     let file = pair.dir.path().join("long");

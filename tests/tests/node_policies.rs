@@ -125,7 +125,7 @@ impl Row {
 }
 
 #[test]
-fn epidemic_copies_arrive_once_and_the_summary_spares_what_a_neighbour_has() {
+fn epidemic_copies_arrive_once() {
     let row = Row::new(2);
     let (a, _b) = (row.start(1, EPIDEMIC), row.start(2, EPIDEMIC));
     let came = |count| until("the copies", || kept(&row.apis[1]) == count);
@@ -149,7 +149,7 @@ fn epidemic_copies_arrive_once_and_the_summary_spares_what_a_neighbour_has() {
 }
 
 #[test]
-fn spray_and_wait_halves_the_label_on_the_wire_at_each_hop() {
+fn spray_halves_label_each_hop() {
     let row = Row::new(3);
     let spray = "[router]\nname = \"spray-and-wait\"\ncopies = 4";
     let nodes = [1, 2, 3].map(|number| row.start(number, spray));
@@ -167,7 +167,7 @@ fn spray_and_wait_halves_the_label_on_the_wire_at_each_hop() {
 }
 
 #[test]
-fn rrcc_hears_from_its_neighbour_how_many_copies_an_encounter_may_make() {
+fn rrcc_follows_neighbour_copy_limit() {
     let row = Row::new(2);
     let policies = format!("{EPIDEMIC}\n[control]\nname = \"rrcc\"");
     let (_b, a) = (row.start(2, &policies), row.start(1, &policies));
@@ -184,7 +184,7 @@ fn rrcc_hears_from_its_neighbour_how_many_copies_an_encounter_may_make() {
 }
 
 #[test]
-fn a_control_that_needs_an_oracle_is_refused_with_what_to_use_instead() {
+fn oracle_control_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("node.toml");
     std::fs::write(&file, "node_ids = \"ipn:1.0\"\n[control]\nname = \"afner\"\n").unwrap();

@@ -22,7 +22,7 @@ fn held(pair: &Pair, number: usize) -> u64 {
 }
 
 #[test]
-fn a_full_quota_refuses_and_takes_again_within_seconds_of_having_room() {
+fn full_quota_refuses_until_freed() {
     for layer in ["tcpclv4", "ltp"] {
         let pair = Pair::new(layer, true);
         let second = pair.start(2, "[[quota]]\nneighbours = [\"ipn:1.0\"]\nbundles = 3");
@@ -61,7 +61,7 @@ fn a_full_quota_refuses_and_takes_again_within_seconds_of_having_room() {
 }
 
 #[test]
-fn another_quota_is_in_force_when_the_file_is_read_again() {
+fn reload_applies_another_quota() {
     let pair = Pair::new("tcpclv4", true);
     let _second = pair.start(2, "[[quota]]\nsources = [\"ipn:1.*\"]\nbundles = 2");
     let first = pair.start(1, "");
@@ -80,7 +80,7 @@ fn another_quota_is_in_force_when_the_file_is_read_again() {
 }
 
 #[test]
-fn a_bundle_is_kept_no_longer_than_the_node_says_and_that_is_listed() {
+fn node_limits_bundle_lifetime() {
     let pair = Pair::new("tcpclv4", true);
     let first = pair.start(1, "[limits]\nlifetime = \"3 s\"");
     send(&first, 1);

@@ -74,7 +74,7 @@ fn start(pair: &Pair, number: usize, rules: &[String]) -> Node {
 
 /// Keeps 9171-8-1, 9171-8-2.
 #[test]
-fn both_services_cross_and_nothing_lies_in_clear_on_the_way() {
+fn secured_payloads_are_never_in_clear() {
     let pair = Pair::new("tcpclv4", true);
     let keys = [key("mac", 1), key("cipher", 2)];
     (1..=2).for_each(|number| write_keys(&pair, number, &keys));
@@ -110,7 +110,7 @@ fn both_services_cross_and_nothing_lies_in_clear_on_the_way() {
 }
 
 #[test]
-fn what_is_not_signed_or_signed_with_another_key_is_not_delivered() {
+fn unsigned_bundles_are_not_delivered() {
     let pair = Pair::new("tcpclv4", false);
     write_keys(&pair, 1, &[key("mac", 1)]);
     write_keys(&pair, 2, &[key("mac", 9)]);
@@ -132,7 +132,7 @@ fn what_is_not_signed_or_signed_with_another_key_is_not_delivered() {
 }
 
 #[test]
-fn keys_rotate_while_both_nodes_run() {
+fn keys_rotate_while_running() {
     let pair = Pair::new("tcpclv4", false);
     let (old, new) = (key("cipher", 1), key("cipher", 2));
     (1..=2).for_each(|number| write_keys(&pair, number, std::slice::from_ref(&old)));
@@ -161,7 +161,7 @@ fn keys_rotate_while_both_nodes_run() {
 
 /// Keeps 9173-4.3.1-3, 9173-4.6-2, 9173-4.8.1-5.
 #[test]
-fn no_iv_comes_twice_over_kills() {
+fn ivs_never_repeat_after_kills() {
     let restarts: usize = std::env::var("FARLINK_RESTARTS").ok().and_then(|text| text.parse().ok()).unwrap_or(20);
     let pair = Pair::new("tcpclv4", true);
     write_keys(&pair, 1, &[key("cipher", 1)]);
@@ -193,7 +193,7 @@ fn no_iv_comes_twice_over_kills() {
 
 /// What goes to disk as it comes could not be secured: what may be is in memory, and what is longer than that is refused.
 #[test]
-fn long_payloads_of_applications_are_secured_up_to_the_longest() {
+fn longest_payloads_are_secured() {
     let pair = Pair::new("tcpclv4", true);
     write_keys(&pair, 1, &[key("k", 7)]);
     let first = start(&pair, 1, &[rule(SOURCE, "integrity", "k", "")]);

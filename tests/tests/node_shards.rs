@@ -130,7 +130,7 @@ fn bundles_cross_two_shards_over_ltp() {
 }
 
 #[test]
-fn two_shards_are_one_node_to_its_operator() {
+fn shards_appear_as_one_node() {
     let chain = Chain::new("tcpclv4", false);
     let (near, relay, far) = (chain.near(), chain.relay("shards = 2"), chain.far());
     chain.until_up();
@@ -173,7 +173,7 @@ fn two_shards_are_one_node_to_its_operator() {
 
 /// Killed again and again with bundles on their way through both shards and to itself.
 #[test]
-fn what_two_shards_acknowledged_survives_kills() {
+fn shards_keep_acknowledged_bundles() {
     for layer in ["tcpclv4", "ltp"] {
         let chain = Chain::new(layer, true);
         let (near, far) = (chain.near(), chain.far());
@@ -209,7 +209,7 @@ fn what_two_shards_acknowledged_survives_kills() {
 }
 
 #[test]
-fn another_number_of_shards_loses_nothing_and_leaves_no_folder() {
+fn changed_shard_count_loses_nothing() {
     let chain = Chain::new("tcpclv4", true);
     let relay = chain.relay("shards = 2");
     let mut wanted: [BTreeSet<Vec<u8>>; 2] = Default::default();

@@ -88,7 +88,7 @@ fn is_up(at: &Path) -> bool {
 }
 
 #[test]
-fn hang_up_during_start_is_heeded_once_up() {
+fn sighup_during_start_is_deferred() {
     let mut starting = Starting::begin();
     for signal in ["-HUP", "-USR1", "-USR2", "-HUP"] {
         starting.signal(signal);
@@ -122,7 +122,7 @@ fn end_during_start_is_clean() {
 }
 
 #[test]
-fn second_end_during_start_is_immediate() {
+fn second_sigterm_ends_at_once() {
     let mut starting = Starting::begin();
     starting.signal("-INT");
     assert!(starting.node.try_wait().unwrap().is_none());
@@ -135,7 +135,7 @@ fn second_end_during_start_is_immediate() {
 
 /// A process that another program is still loading has no handlers yet; from its first own step on it has.
 #[test]
-fn hang_up_at_any_moment_of_start_ends_no_node() {
+fn sighup_never_ends_a_node() {
     for after_ms in [0, 1, 2, 5, 10, 20, 50] {
         let mut starting = Starting::begin();
         let first = configuration("info");

@@ -33,7 +33,7 @@ fn first_file(store: &Path) -> PathBuf {
 }
 
 #[test]
-fn unreadable_store_file_ends_the_start_and_loses_nothing() {
+fn unreadable_store_file_stops_start() {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, socket, at) = configure(folder.path(), "ipn:1.0", "");
     fill(&file, &socket, 50);
@@ -54,7 +54,7 @@ fn unreadable_store_file_ends_the_start_and_loses_nothing() {
 }
 
 #[test]
-fn store_of_another_user_ends_the_start_with_a_hint() {
+fn foreign_user_store_stops_start() {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, socket, at) = configure(folder.path(), "ipn:1.0", "");
     fill(&file, &socket, 50);
@@ -87,7 +87,7 @@ fn store_of_another_user_ends_the_start_with_a_hint() {
 }
 
 #[test]
-fn newer_format_ends_the_start_untouched() {
+fn newer_store_format_stays_untouched() {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, socket, at) = configure(folder.path(), "ipn:1.0", "");
     fill(&file, &socket, 5);
@@ -112,7 +112,7 @@ fn newer_format_ends_the_start_untouched() {
 }
 
 #[test]
-fn store_of_another_node_is_refused_until_it_is_adopted() {
+fn foreign_node_store_needs_adoption() {
     for shards in ["", "shards = 2\n"] {
         let folder = tempfile::tempdir().expect("a folder");
         let (file, socket, at) = configure(folder.path(), "ipn:1.0", shards);
@@ -137,7 +137,7 @@ fn store_of_another_node_is_refused_until_it_is_adopted() {
 }
 
 #[test]
-fn clock_a_year_ahead_at_restart_expires_nothing_until_confirmed() {
+fn clock_jump_awaits_confirmation() {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, socket, at) = configure(folder.path(), "ipn:1.0", "");
     fill(&file, &socket, 100);
@@ -165,7 +165,7 @@ fn store_command(arguments: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn exported_store_is_imported_whole_and_remembers_what_was_delivered() {
+fn import_restores_bundles_and_deliveries() {
     for shards in ["", "shards = 2\n"] {
         let folder = tempfile::tempdir().expect("a folder");
         let (file, socket, at) = configure(folder.path(), "ipn:1.0", shards);
@@ -225,7 +225,7 @@ fn exported_store_is_imported_whole_and_remembers_what_was_delivered() {
 }
 
 #[test]
-fn damaged_store_is_checked_and_what_is_intact_is_exported() {
+fn intact_bundles_of_damage_are_exported() {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, socket, _) = configure(folder.path(), "ipn:1.0", "");
     fill(&file, &socket, 20);
@@ -244,7 +244,7 @@ fn damaged_store_is_checked_and_what_is_intact_is_exported() {
 
 /// An operating time means nothing in another store.
 #[test]
-fn export_carries_ages_where_there_is_no_clock() {
+fn export_without_clock_carries_ages() {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, socket, _) = configure(folder.path(), "ipn:1.0", "clock = \"untrusted\"\n");
     fill(&file, &socket, 1);

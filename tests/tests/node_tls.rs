@@ -61,7 +61,7 @@ fn mode(file: &Path) -> u32 {
 }
 
 #[test]
-fn secured_neighbours_exchange_bundles_and_those_that_may_do_without_do() {
+fn tls_is_required_or_optional() {
     let nodes = Nodes::new();
     assert_eq!(mode(&nodes.dir.path().join("certs/ipn-1.key")), 0o600);
     for (first, second) in [("require", "require"), ("allow", "require"), ("allow", "forbid")] {
@@ -77,7 +77,7 @@ fn secured_neighbours_exchange_bundles_and_those_that_may_do_without_do() {
 }
 
 #[test]
-fn whom_no_certificate_proves_is_turned_away_with_the_reason() {
+fn unproven_neighbour_is_refused() {
     let nodes = Nodes::new();
     nodes.certs("theirs", &["ipn:1.0"]);
     for (layer, reason) in [
@@ -97,7 +97,7 @@ fn whom_no_certificate_proves_is_turned_away_with_the_reason() {
 
 /// What stands in the place of a node's certificate is read again with its file; sessions under way stay as they are.
 #[test]
-fn certificates_read_again_are_shown_in_the_next_session() {
+fn reloaded_certificates_serve_next_session() {
     let nodes = Nodes::new();
     let certs = nodes.dir.path().join("certs");
     let show = |name: &str| {
@@ -133,7 +133,7 @@ fn certificates_read_again_are_shown_in_the_next_session() {
 }
 
 #[test]
-fn certificates_that_cannot_be_used_are_told_before_the_start() {
+fn unusable_certificates_stop_start() {
     let nodes = Nodes::new();
     let check = |layer: &str| {
         let file = nodes.dir.path().join("check.toml");

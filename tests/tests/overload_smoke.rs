@@ -6,7 +6,7 @@ use crate::node_support;
 use std::process::Command;
 
 #[test]
-fn a_full_node_loses_nothing_keeps_to_its_memory_and_lets_urgent_bundles_through() {
+fn full_node_stays_within_memory() {
     let output = Command::new(env!("CARGO"))
         .args(["run", "--quiet", "--package", "xtask", "--", "overload", "--seconds", "4", "--link", "4"])
         .env("FARLINK_BIN", node_support::farlink())

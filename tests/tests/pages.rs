@@ -51,7 +51,7 @@ fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn what_how_tos_show_is_read_without_a_mistake() {
+fn how_to_files_are_valid() {
     let mut read = 0;
     for (file, text) in pages().iter().filter(|(file, _)| file.starts_with(root().join("docs/how-to"))) {
         let name = file.display();
@@ -91,7 +91,7 @@ fn checked(text: &str, name: &str) {
 }
 
 #[test]
-fn our_side_of_every_pairing_with_another_implementation_passes_the_check() {
+fn interop_node_files_are_valid() {
     let text = std::fs::read_to_string(root().join("docs/how-to/interoperate.md")).expect("the page");
     let ours = |heading: &str| {
         let section = text.split("\n## ").find(|section| section.starts_with(heading)).expect("a section");
@@ -126,7 +126,7 @@ fn our_side_of_every_pairing_with_another_implementation_passes_the_check() {
 }
 
 #[test]
-fn the_two_plans_for_those_who_come_from_ion_are_the_same() {
+fn ion_plans_are_the_same() {
     let text = std::fs::read_to_string(root().join("docs/how-to/coming-from-ion.md")).expect("the page");
     let plans: Vec<_> = blocks(&text, "plan").iter().map(|b| contact_plan::parse(b).expect("a plan").plan).collect();
     assert_eq!(plans.len(), 2);
@@ -134,7 +134,7 @@ fn the_two_plans_for_those_who_come_from_ion_are_the_same() {
 }
 
 #[test]
-fn the_meeting_of_those_who_come_from_the_one_delivers() {
+fn one_page_scenario_delivers() {
     let text = std::fs::read_to_string(root().join("docs/how-to/coming-from-the-one.md")).expect("the page");
     let scenario = Scenario::parse(blocks(&text, "toml")[0]).expect("a scenario");
     let (outcome, _) = farlink_sim::World::new(&scenario, farlink_sim::Silent).expect("a world").run();
@@ -142,7 +142,7 @@ fn the_meeting_of_those_who_come_from_the_one_delivers() {
 }
 
 #[test]
-fn links_of_pages_lead_somewhere_and_the_readme_leads_to_every_page() {
+fn page_links_resolve() {
     let mut reached = Vec::new();
     for (file, text) in pages() {
         let folder = file.parent().expect("a folder");

@@ -125,7 +125,7 @@ fn steps(text: &str) -> Vec<Step> {
 }
 
 #[test]
-fn the_tutorial_of_two_computers_does_what_it_says() {
+fn two_computers_tutorial_can_be_typed() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut computers = ["A", "B"].map(|name| Terminal::new(folder.path().join(name)));
     let addresses = [address(0, 1), address(0, 2)];
@@ -202,7 +202,7 @@ fn type_lines(text: &str, files: &[(&str, &str)], pair: u8) -> String {
 }
 
 #[test]
-fn what_the_readme_shows_can_be_typed_line_by_line() {
+fn readme_can_be_typed() {
     let text = page("README.md");
     let (_, text) = text.split_once("## Use\n\n```\n").expect("a section");
     let (lines, _) = text.split_once("```").expect("its end");
@@ -217,7 +217,7 @@ fn what_the_readme_shows_can_be_typed_line_by_line() {
 }
 
 #[test]
-fn the_page_on_secure_bundles_can_be_typed_and_enciphers() {
+fn secure_bundles_page_can_be_typed() {
     let text = page("docs/how-to/secure-bundles.md");
     let folder = tempfile::tempdir().expect("a folder");
     let mut here = Terminal::new(folder.path().into());
@@ -259,7 +259,7 @@ fn the_page_on_secure_bundles_can_be_typed_and_enciphers() {
 }
 
 #[test]
-fn how_tos_and_references_show_commands_that_can_be_typed() {
+fn shown_commands_can_be_typed() {
     let text = page("docs/how-to/interoperate.md");
     let blocks: Vec<_> = text.split("```sh\n").skip(1).filter_map(|rest| rest.split_once("```")).collect();
     let lines: Vec<_> =
@@ -289,7 +289,7 @@ fn own_addresses(folder: &Path, pair: u8, change: impl Fn(&str, String) -> Strin
 }
 
 #[test]
-fn the_page_on_secure_sessions_can_be_typed_and_its_nodes_prove_their_names() {
+fn secure_sessions_page_can_be_typed() {
     let text = page("docs/how-to/secure-sessions.md");
     let folder = tempfile::tempdir().expect("a folder");
     let mut here = Terminal::new(folder.path().into());
@@ -315,7 +315,7 @@ fn the_page_on_secure_sessions_can_be_typed_and_its_nodes_prove_their_names() {
 }
 
 #[test]
-fn two_nodes_whose_files_name_no_neighbour_find_each_other_and_prove_who_they_are() {
+fn discovery_page_nodes_prove_themselves() {
     for (pair, more) in [(6, ""), (7, " --tls --custody --secure")] {
         let folder = tempfile::tempdir().expect("a folder");
         let mut here = Terminal::new(folder.path().into());
@@ -334,7 +334,7 @@ fn two_nodes_whose_files_name_no_neighbour_find_each_other_and_prove_who_they_ar
 }
 
 #[test]
-fn the_page_on_campaigns_can_be_typed() {
+fn campaigns_page_can_be_typed() {
     let text = page("docs/how-to/run-a-campaign.md");
     let blocks = |kind: &str| -> Vec<&str> {
         text.split(&format!("```{kind}\n")).skip(1).filter_map(|rest| rest.split("```").next()).collect()
@@ -370,7 +370,7 @@ fn the_page_on_campaigns_can_be_typed() {
 }
 
 #[test]
-fn the_tutorial_from_the_one_runs_its_settings_and_carries_a_message_between_nodes_that_never_meet() {
+fn one_tutorial_can_be_typed() {
     let text = page("docs/tutorials/from-the-one.md").replace("127.0.0.1", &address(8, 1));
     let folder = tempfile::tempdir().expect("a folder");
     let mut here = Terminal::new(folder.path().into());

@@ -100,7 +100,7 @@ fn each(mut check: impl FnMut(&LayerInfo, Scope, &Setting)) {
 }
 
 #[test]
-fn every_parameter_reaches_the_engine_from_every_file() {
+fn all_parameters_reach_the_engine() {
     let mut checked = 0;
     each(|layer, scope, setting| {
         let (value, text) = other(setting);
@@ -115,7 +115,7 @@ fn every_parameter_reaches_the_engine_from_every_file() {
 }
 
 #[test]
-fn a_parameter_that_is_not_given_has_the_same_default_everywhere() {
+fn parameter_defaults_agree() {
     each(|layer, scope, setting| {
         let scenario = scenario(layer, Scope::Link, "");
         let configs = [node_file(layer, scope, ""), simulated(&scenario), in_the_testbed(&scenario)];
@@ -130,7 +130,7 @@ fn a_parameter_that_is_not_given_has_the_same_default_everywhere() {
 }
 
 #[test]
-fn a_value_out_of_range_is_refused_by_node_file_and_scenario_alike() {
+fn out_of_range_values_are_refused() {
     each(|layer, scope, setting| {
         if setting.unit == Unit::Flag {
             return;
@@ -149,7 +149,7 @@ fn a_value_out_of_range_is_refused_by_node_file_and_scenario_alike() {
 }
 
 #[test]
-fn the_two_ends_of_a_stream_agree_who_connects_and_datagrams_know_their_headers() {
+fn ends_agree_who_connects() {
     for layer in LAYERS {
         let scenario = scenario(layer, Scope::Link, "");
         let text = |c: &Config| format!("{:?}", c.links[0].params);
@@ -161,7 +161,7 @@ fn the_two_ends_of_a_stream_agree_who_connects_and_datagrams_know_their_headers(
 }
 
 #[test]
-fn what_a_scenario_and_a_node_file_share_has_one_default() {
+fn shared_keys_have_one_default() {
     let layer = &LAYERS[0];
     let (node, simulated) = (node_file(layer, Scope::Link, ""), simulated(&scenario(layer, Scope::Link, "")));
     let shared = |c: &Config| {
@@ -174,7 +174,7 @@ fn what_a_scenario_and_a_node_file_share_has_one_default() {
 }
 
 #[test]
-fn a_store_is_shared_alike_in_simulation_and_testbed() {
+fn store_shares_agree_between_worlds() {
     let scenario = scenario(&LAYERS[0], Scope::Link, "");
     let shared = |c: &Config| (c.node.store.capacity, c.node.limits.reserved_bytes);
     assert_eq!(shared(&simulated(&scenario)), shared(&in_the_testbed(&scenario)));
@@ -205,7 +205,7 @@ fn scenario_of_row(row: &NodeParam, value: &str) -> Scenario {
 }
 
 #[test]
-fn every_setting_of_a_node_reaches_the_engine_from_every_file() {
+fn all_node_settings_reach_the_engine() {
     for row in params() {
         let setting = row.setting();
         // Some durations are kept in whole seconds.
@@ -228,7 +228,7 @@ fn every_setting_of_a_node_reaches_the_engine_from_every_file() {
 }
 
 #[test]
-fn a_setting_out_of_range_is_refused_by_node_file_and_scenario_alike() {
+fn out_of_range_settings_are_refused() {
     for row in params().filter(|row| row.table().is_empty()) {
         let setting = row.setting();
         let (wrong, because) = match setting.unit {

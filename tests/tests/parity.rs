@@ -60,7 +60,7 @@ fn differs(scenario: &mut Scenario) -> String {
 }
 
 #[test]
-fn simulated_and_real_nodes_decide_alike() {
+fn simulated_and_real_decisions_agree() {
     let mut scenarios = scenarios();
     let differences: String = std::thread::scope(|scope| {
         let runs: Vec<_> = scenarios.values_mut().map(|scenario| scope.spawn(|| differs(scenario))).collect();
@@ -70,7 +70,7 @@ fn simulated_and_real_nodes_decide_alike() {
 }
 
 #[test]
-fn a_seed_replays_a_simulation() {
+fn seed_replays_a_simulation() {
     for (name, mut scenario) in scenarios() {
         scenario.epoch = Some(farlink_sim::DEFAULT_EPOCH);
         let (first, second) = (simulated::run(&scenario), simulated::run(&scenario));
@@ -93,7 +93,7 @@ fn read(scenario: &Scenario, lines: &[Vec<String>]) -> Vec<trace::NodeTrace> {
 }
 
 #[test]
-fn the_scenarios_hold_what_they_are_for() {
+fn parity_scenarios_cover_their_purpose() {
     let scenarios = scenarios();
     let run = |name: &str| read(&scenarios[name], &simulation(&scenarios[name]));
     let times = |node: &trace::NodeTrace, source: &str, what: &str| -> Vec<Duration> {
@@ -134,7 +134,7 @@ fn the_scenarios_hold_what_they_are_for() {
 }
 
 #[test]
-fn a_difference_names_scenario_seed_node_and_bundle() {
+fn difference_names_its_origin() {
     let scenario = scenarios().remove("relay").expect("a scenario `relay`");
     let lines = simulation(&scenario);
     let read = |lines: &[Vec<String>]| read(&scenario, lines);

@@ -100,7 +100,7 @@ impl Drop for Terminal {
 }
 
 #[test]
-fn q_and_control_c_end_it_with_the_results_so_far_and_the_terminal_as_before() {
+fn quitting_keeps_results_and_terminal() {
     for keys in ["q", "\x03"] {
         let folder = tempfile::tempdir().expect("a folder");
         let mut terminal = Terminal::new(folder.path());
@@ -117,7 +117,7 @@ fn q_and_control_c_end_it_with_the_results_so_far_and_the_terminal_as_before() {
 }
 
 #[test]
-fn a_terminal_that_is_gone_ends_it_with_the_results_so_far() {
+fn lost_terminal_keeps_results() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut terminal = Terminal::new(folder.path());
     terminal.until(TAKEN);
@@ -134,7 +134,7 @@ fn a_terminal_that_is_gone_ends_it_with_the_results_so_far() {
 }
 
 #[test]
-fn without_a_terminal_and_in_the_testbed_it_says_so() {
+fn watch_needs_terminal_and_simulation() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("seen.toml");
     std::fs::write(&file, SCENARIO).expect("it is written");

@@ -48,7 +48,7 @@ fn nodes_read(scenario: &Scenario, name: &str) -> usize {
 }
 
 #[test]
-fn scenario_files_are_read_in_both_worlds() {
+fn both_worlds_read_scenario_files() {
     let (mut read, mut secured, mut nodes) = (0, 0, 0);
     for file in files() {
         let name = file.display().to_string();
@@ -68,7 +68,7 @@ fn scenario_files_are_read_in_both_worlds() {
 }
 
 #[test]
-fn security_rules_of_pages_are_read_in_both_worlds() {
+fn both_worlds_read_security_rules() {
     let page = std::fs::read_to_string(root().join("docs/how-to/secure-bundles.md")).expect("the page");
     let mut read = 0;
     for block in page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()) {

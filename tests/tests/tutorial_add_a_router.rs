@@ -219,7 +219,7 @@ impl Workshop {
 }
 
 #[test]
-fn the_tutorial_does_what_it_says() {
+fn router_tutorial_can_be_followed() {
     let (program, tests) = (&*WORKSHOP, &WORKSHOP.tests);
     assert_eq!(tests.len(), 4, "{tests:?}");
     let [test, run] = &program.commands[..] else { panic!("other commands: {:?}", program.commands) };
@@ -238,7 +238,7 @@ fn the_tutorial_does_what_it_says() {
 }
 
 #[test]
-fn the_templates_compile_and_their_tests_pass_beside_those_of_the_registries() {
+fn templates_compile_and_pass_tests() {
     let tests = ["tried_out::tests::neighbour_up_gets_its_bundles", "tried_out::tests::oldest_makes_room"];
     let registries = ["every_registered_router_is_made", "every_registered_control_is_made"];
     let registries = registries.map(|name| format!("registry::tests::{name}"));

@@ -24,7 +24,7 @@ fn credentials(folder: &Path) -> [Credentials; 2] {
 }
 
 #[test]
-fn a_simulated_handshake_has_the_bytes_of_a_real_one_and_records_are_as_long() {
+fn simulated_tls_matches_real_bytes() {
     let folder = tempfile::tempdir().expect("a folder");
     let [client, server] = credentials(folder.path());
     let mut sides = [Session::client(&client, "10.0.0.2"), Session::server(&server, [10, 0, 0, 1].into())]

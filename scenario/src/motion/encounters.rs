@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn events_of_the_one_simulator_are_read_whoever_is_named_first() {
+    fn one_events_read_either_order() {
         let text = "# log\n1.5 CONN p1 p2 up\n2 C p1 M1\n2.5 CONN 3 4 up 0\n3 DE p1 p2 M1 D\n4.25 CONN p2 p1 down\n\
                     9 CONN p1 p2 up\n9 CONN p1 p2 up\n9 CONN p8 p9 down\n";
         let (pair, other) = (["p1", "p2"], ["3", "4"]);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_of_contacts_are_read_whatever_follows() {
+    fn contact_tables_allow_extra_columns() {
         assert_eq!(
             said("1 2 100 150 1 0\n\n2\t3 120 120\n"),
             [(["1", "2"], 100.0, Some(150.0)), (["2", "3"], 120.0, Some(120.0))]
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_say_no_contact_are_told() {
+    fn bad_contact_lines_are_errors() {
         let line = |text: &str| parse(text).unwrap_err().line;
         assert_eq!(line("1 CONN a b up\n2 CONN a b left"), 2);
         assert_eq!(line("x CONN a b up"), 1);

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tracks_are_in_the_order_of_their_numbers_and_names_as_they_come() {
+    fn tracks_sort_numbers_keep_names() {
         let tracks = parse("# t id x y\n0 10 1 2\n0 9 3 4 99\n5,10,6,7\n").unwrap();
         let said: Vec<_> = tracks.iter().map(|t| (t.id.as_str(), t.fixes.clone())).collect();
         assert_eq!(said[0], ("9", vec![(0.0, [3.0, 4.0])]));
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_least_and_largest_values_moves_all_to_the_origin() {
+    fn bounds_line_shifts_to_origin() {
         let tracks = parse("100 200 10 20 5 6 0 0\n100 1 10 5\n150 1 20 6").unwrap();
         assert_eq!(tracks[0].fixes, [(0.0, [0.0, 0.0]), (50.0, [10.0, 1.0])]);
         let tracks = parse("3 1 10 5 0 0\n4 1 20 6 0 0").unwrap();
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_say_no_position_are_told() {
+    fn bad_position_lines_are_errors() {
         for (text, line) in [("0 1 2", 1), ("0 1 1 1\nx 1 1 1", 2), ("0 1 nan 1", 1), ("0 1 1 1e99", 1)] {
             assert_eq!(parse(text).unwrap_err().line, line, "{text}");
         }

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn angles_and_coordinates_say_what_they_are() {
+    fn angles_and_coordinates_need_units() {
         assert_eq!(
             (angle("180 deg", 0.0, 180.0), angle("-5°", -10.0, 90.0)),
             (Ok(std::f64::consts::PI), Ok((-5f64).to_radians()))

@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_that_meet_share_their_crossing() {
+    fn crossing_lines_share_a_point() {
         let text = "# a cross\nLINESTRING (0 0, 10 0, 20 -0)\nlinestring(10 10 5,10 0,\n 10 -10)\n\
                     MULTILINESTRING Z ((5 5 1, 6 6 1), EMPTY, (6 6 0, 5 5 0)); LINESTRING EMPTY";
         let streets = parse(text).unwrap();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_street_is_said_with_its_line() {
+    fn bad_streets_name_their_line() {
         let said = |text: &str| parse(text).map_err(|m| (m.line, m.message)).unwrap_err();
         assert_eq!(said("\nPOINT (1 2)").0, 2);
         assert!(said("LINESTRING (1 2, 3)").1.contains("found `)` where a coordinate"));
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_however_it_is_cut_is_a_reason_to_panic() {
+    fn truncated_text_never_panics() {
         let text = "MULTILINESTRING ((0 0, 1 1),\n(1 1, 2 2)) # é\nLINESTRING Z (1 2 3, 4 5 6)";
         for end in (0..text.len()).filter(|end| text.is_char_boundary(*end)) {
             let _ = parse(&text[..end]);

@@ -13,6 +13,7 @@ use std::fmt::Write;
 
 /// The reference of the scenario file as Markdown.
 pub fn reference() -> String {
+    // Sections and help come from the tables that the parser checks against, so the page cannot lag behind.
     let mut out = String::from(INTRODUCTION);
     for section in sections() {
         write_section(&mut out, title(section.name), section);

@@ -49,7 +49,7 @@ pub fn traffic(
     folder: &Path,
 ) -> (Vec<Traffic>, Vec<GroupTraffic>) {
     let Places { nodes, names, .. } = places;
-    // Entry of each service of a node: two entries at one service could not be told apart at the receiver.
+    // Entry of each service of a node: the receiver could not distinguish two entries at one service.
     let mut taken: HashMap<(usize, u32), usize> = HashMap::new();
     let (mut list, mut drawn): (Vec<Traffic>, Vec<GroupTraffic>) = (Vec::new(), Vec::new());
     for (index, (path, table)) in top.tables("traffic").into_iter().enumerate() {

@@ -1,5 +1,4 @@
-//! What a person sees who wrote something wrong: every mistake at once, each with its place, what
-//! was expected and what to try.
+//! Error messages of scenarios: every mistake at once, each with its place, the expectation and a hint.
 
 use farlink_scenario::Scenario;
 
@@ -32,6 +31,7 @@ fn errors(text: &str) -> Vec<String> {
 
 #[track_caller]
 fn one_error(from: &str, to: &str, parts: &[&str]) {
+    // A text that no longer occurs would test the scenario without its mistake.
     assert!(GOOD.contains(from), "{from}");
     let found = errors(&GOOD.replacen(from, to, 1));
     assert_eq!(found.len(), 1, "{found:#?}");
@@ -79,6 +79,7 @@ fn names_must_refer_to_something() {
     one_error("[\"a\", \"b\"]", "[\"a\", \"a\"]", &["two different nodes"]);
     one_error("[\"a\", \"b\"]", "[\"a\"]", &["expected two nodes, found 1"]);
     let renamed = errors(&GOOD.replace("name = \"b\"", "name = \"bee\""));
+    // The link and the traffic both name the node.
     assert_eq!(renamed.len(), 2, "both uses: {renamed:#?}");
 }
 
@@ -205,6 +206,7 @@ fn node_file_is_recognized() {
 fn binary_file_names_its_path() {
     let folder = std::env::temp_dir().join(format!("farlink-scenario-utf8-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
+    // Byte 0xff occurs in no UTF-8 text.
     let write = |name: &str, bytes: &[u8]| std::fs::write(folder.join(name), bytes).unwrap();
     let said = |name: &str| Scenario::load(&folder.join(name)).unwrap_err()[0].to_string();
     write("s.toml", b"name = \"a\"\nduration = \"\xff\"\n");

@@ -1,4 +1,4 @@
-//! What a scenario means: defaults, layering, contacts, addresses, plan.
+//! Meaning of a scenario: defaults, layering, contacts, addresses, plan.
 
 use farlink_base::{DataRate, DataVolume, Duration, Instant, NodeId, Priority};
 use farlink_link::{Delay, Loss, Rate};
@@ -103,6 +103,7 @@ fn direction_overrides_link_overrides_defaults() {
     assert_eq!(link.reverse.loss, Loss::None);
     assert_eq!(link.forward.delay, Delay::Constant(Duration::from_secs(2)));
     assert_eq!(link.reverse.delay, Delay::Constant(Duration::from_secs(1)));
+    // An ipn node ID with an allocator (RFC 9758): 7.1 is the allocator 7 and the node 1.
     assert_eq!(s.nodes[0].number, NodeId(7 << 32 | 1));
     assert!(s.nodes[1].number.is_named());
     assert_eq!((s.nodes[1].routes[0].to.as_str(), s.nodes[1].routes[0].via), ("ipn:9.*", 0));
@@ -123,6 +124,7 @@ fn keys_override_presets() {
     let s = Scenario::parse(&text).unwrap_or_else(|e| panic!("{e:#?}"));
     assert_eq!(s.links[0].forward.rate, Rate::Constant(DataRate(10_000_000)));
     assert_eq!(s.links[0].forward.loss, Loss::Bernoulli(0.25));
+    // The replacement has Cyrillic letters that look the same.
     let wrong = Scenario::parse(&text.replace("\"geo\"", "\"gео\"")).unwrap_err();
     assert!(wrong[0].expected.contains("no preset"), "{wrong:?}");
 }
@@ -148,7 +150,7 @@ fn fidelity_defaults_to_full() {
     assert_eq!(wrong[0].path, "fidelity (line 3)");
 }
 
-/// A scenario in a folder of its own, with a plan file.
+/// Reads a scenario in a folder of its own, with a plan file.
 fn with_plan(plan: &str) -> Result<Scenario, Vec<farlink_scenario::ConfigError>> {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("p.plan"), plan).unwrap();
@@ -196,8 +198,8 @@ fn space_station_scenario_carries_its_file() {
     }) else {
         unreachable!("at a rate")
     };
-    // Each of the first passes drains what a gap of 4 s left, with a fifth to spare: otherwise a
-    // testbed that is a little slower moves bundles to the next pass, and means say nothing.
+    // Each of the first passes drains the backlog of a gap of 4 s, with a fifth to spare: otherwise a testbed that is a
+    // little slower moves bundles to the next pass, and means are worthless.
     let spare = down[0].rate.unwrap().0 as f64 * 0.8 - made.0 as f64;
     assert!(spare * 10.0 > made.0 as f64 * 3.0, "{spare}");
     assert!(s.duration <= Duration::from_secs(90), "three minutes of real time");
@@ -248,7 +250,7 @@ fn same_kind_and_port_share_layer() {
     assert_eq!(scenario.ends(1).map(|end| end.port), [2000; 2]);
     let json: serde_json::Value = serde_json::from_str(&scenario.topology_json()).unwrap();
     assert_eq!((json["links"][1]["port"].as_u64(), json["links"][2]["port"].as_u64()), (Some(2000), Some(1113)));
-    // Told of a link whose layer is wrong, too.
+    // A wrong layer does not hide a wrong port of the same link.
     let errors = read(link("radio", "b", "\"pigeon\"\nport = 0")).unwrap_err();
     assert!(errors.iter().any(|error| error.path.starts_with("link[radio].port")), "{errors:#?}");
 }

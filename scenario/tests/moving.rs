@@ -1,4 +1,4 @@
-//! Groups, nodes that move, radios: what a scenario of them means, and what is said of mistakes.
+//! Groups, moving nodes and radios: their meaning, and messages for mistakes.
 
 use farlink_base::Duration;
 use farlink_scenario::motion::{Map, Model, Reach};
@@ -94,6 +94,7 @@ fn motion_is_in_metres_and_seconds() {
 fn group_traffic_follows_the_seed() {
     let mut scenario = good();
     let first = scenario.traffic.clone();
+    // An hour of gaps between 1 s and 300 s gives 24 bundles on average.
     assert!((15..40).contains(&first.len()), "one in 150 s on average: {}", first.len());
     for (number, traffic) in first.iter().enumerate() {
         assert!(traffic.from != traffic.to && (1..51).contains(&traffic.from) && (1..51).contains(&traffic.to));

@@ -1,4 +1,4 @@
-//! Constellations, stations and radios that need a line of sight: what is read, and what is said of mistakes.
+//! Constellations, stations and radios with a line of sight: their meaning, and messages for mistakes.
 
 use farlink_scenario::Scenario;
 use farlink_scenario::motion::sky::{Neighbours, Site, Walker};

@@ -1,4 +1,4 @@
-//! `cargo xtask crash`, a few kills and power cuts of it: the durable node keeps its promises and the chore works.
+//! A few kills and power cuts of `cargo xtask crash`: the durable node keeps its promises and the chore works.
 
 use crate::node_support;
 
@@ -13,6 +13,7 @@ fn crash(options: &[&str]) -> String {
         .expect("cargo runs");
     let (told, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{told}\n{errors}");
+    // The report has six counts of losses, and all must be zero.
     assert_eq!(told.matches("; 0 acknowledged bundles lost").count(), 6, "{told}");
     told.into_owned()
 }
@@ -24,7 +25,7 @@ fn kills_lose_nothing_acknowledged() {
 
 #[test]
 fn power_cuts_lose_nothing_acknowledged() {
-    // What it needs: FUSE, and the right to mount.
+    // The forgetting disk is a FUSE file system, which needs the device and the right to mount.
     if std::fs::File::options().read(true).write(true).open("/dev/fuse").is_err() {
         eprintln!("not run: this user or machine has no /dev/fuse");
         return;

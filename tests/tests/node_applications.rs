@@ -48,6 +48,7 @@ fn group_members_each_receive_once() {
             member.taken(true).unwrap();
         }
     }
+    // A member that joins later receives bundles that are still held.
     let folder = std::path::Path::new(&node.socket).with_file_name("inbox");
     let args = ["recv", "--service", "dtn://any/~news", "--secret", "s", "--count", "2", "--out"];
     let mut late = Command::new(farlink());
@@ -61,6 +62,7 @@ fn aliases_share_one_endpoint() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start_as(1, "\"ipn:1.0\", \"ipn:9.0\"", "");
     let mut owner = node.client("77", 8);
+    // All names of one endpoint (RFC 9758): the local node, the number of the local node, an alias and the ID itself.
     for alias in ["ipn:!.77", "ipn:4294967295.77", "ipn:9.77", "ipn:1.77"] {
         let mut stranger = Client::connect(&node.socket).unwrap();
         let refused = stranger.configure(alias, "guess", 1).unwrap_err();
@@ -72,6 +74,7 @@ fn aliases_share_one_endpoint() {
         assert_eq!(owner.delivery().unwrap().payload, alias.as_bytes(), "by any of the node's names");
         owner.taken(true).unwrap();
     }
+    // Echo and administration of the node, under each name; windows 0 and 1 are sender and receiver.
     for served in ["ipn:1.128", "ipn:!.7", "ipn:9.2047", "ipn:1.0", "ipn:!.0"] {
         for window in [0, 1] {
             let mut taker = Client::connect(&node.socket).unwrap();
@@ -105,6 +108,7 @@ fn link_control_needs_permission() {
         let node = pair.start(1, if may { "links = true" } else { "" });
         let mut socket = UnixStream::connect(&node.socket).unwrap();
         let mut out = configuration("ipn:1.5");
+        // Status 4 in the notice asks for the link to go down.
         let down = proto::LinkNotice { status: 4, peer_node_id: "ipn:2.0".into(), ..Default::default() };
         proto::frame(&AapMessage::new(AapBody::Link(down)), &mut out);
         socket.write_all(&out).unwrap();
@@ -116,13 +120,13 @@ fn link_control_needs_permission() {
     }
 }
 
-/// Resident memory of a process, bytes.
+/// Resident memory of a process in bytes.
 fn resident(id: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     line.split_whitespace().next().unwrap().parse::<u64>().unwrap() * 1024
 }
-/// What a sender at an endpoint says first.
+/// First message of a sender at an endpoint, framed.
 fn configuration(endpoint: &str) -> BytesMut {
     let config = ConnectionConfig { endpoint_id: endpoint.into(), secret: "s".into(), ..Default::default() };
     let mut out = BytesMut::new();
@@ -141,13 +145,13 @@ fn unread_answers_cost_bounded_memory() {
         (&socket).write_all(&configuration(endpoint)).unwrap();
         socket
     };
-    // Keepalives whose answers are never read.
+    // Keepalives whose answers are never read: the node must stop reading them.
     let mut keepalives = BytesMut::new();
     (0..100_000).for_each(|_| proto::frame(&AapMessage::new(AapBody::Keepalive(proto::Keepalive {})), &mut keepalives));
     let deaf = configured("ipn:1.5");
     let taken = (0..100).take_while(|_| (&deaf).write_all(&keepalives).is_ok()).count();
     assert!(taken < 20, "{taken} times 100,000 keepalives are taken from one that reads no answer");
-    // Bundles of which all comes but the last byte.
+    // Six bundles of which all but the last byte arrive.
     let part = vec![7; 1 << 20];
     let mut halves = Vec::new();
     for n in 0..6 {
@@ -161,7 +165,7 @@ fn unread_answers_cost_bounded_memory() {
     }
     let grown = resident(node.id()).saturating_sub(before);
     assert!(grown < 330 << 20, "{grown} bytes for six half-sent bundles of 100 MiB");
-    // Somebody else still sends, and one that waited goes on when there is room.
+    // Another application still sends, and a stalled one goes on when there is room.
     let mut other = node.client("99", 0);
     other.send(BundleAdu { dst_eid: "ipn:2.64".into(), ..Default::default() }, b"small").unwrap();
     assert_eq!(other.response().unwrap().response_status(), AapStatus::Success);
@@ -183,6 +187,7 @@ fn leaving_application_frees_its_endpoint() {
         receiver.delivery().unwrap();
         receiver.taken(true).unwrap();
         drop(receiver);
+        // The node needs a moment to see the end of the connection; the next secret would clash before.
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
 }
@@ -203,7 +208,7 @@ fn answers_follow_request_order() {
     assert_eq!(statuses, [AapStatus::Success, AapStatus::InvalidRequest, AapStatus::Success, AapStatus::Unauthorized]);
     let headers = answers[0].bundle_headers.as_ref().unwrap();
     assert_eq!((headers.src_eid.as_str(), headers.payload_length), ("ipn:1.99", 1));
-    // Two deliveries before the first answer: the window that was asked for.
+    // Two deliveries before the first answer: the receiver asked for a window of 8.
     receiver.delivery().unwrap();
     receiver.delivery().unwrap();
     receiver.taken(true).unwrap();
@@ -241,7 +246,7 @@ fn bad_destinations_exit_with_2() {
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains(&format!("`{to}` is not an endpoint")), "{said}");
     }
-    // Its neighbour does not run.
+    // The neighbour does not run, so no service number of echo answers.
     let output = run(&["ping", "ipn:2", "--timeout", "2 s", "--at", &node.socket]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");

@@ -1,4 +1,4 @@
-//! What a person sees whose node file has mistakes: all of them at once, with their lines and what to try.
+//! Messages for mistakes of a node file: all at once, with their lines and hints.
 
 use crate::node_support::run;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 const LINK: &str = "[layer.tcp]\nkind = \"tcpclv4\"\nlisten = \"127.0.0.1:4556\"\n[link.b]\nlayer = \"tcp\"\n\
                     peer = \"ipn:2.0\"\naddress = \"127.0.0.1:4557\"\n";
 
-/// Exit status and what is said of a file with this text, by `--check` or at start.
+/// Exit status and messages for a file with this text, by `--check` or at start.
 fn node(dir: &Path, text: &str, check: bool) -> (Option<i32>, String) {
     let file = dir.join("n.toml");
     std::fs::write(&file, format!("node_ids = \"ipn:1.0\"\n{text}")).unwrap();
@@ -70,6 +70,7 @@ fn invalid_plan_is_reported_by_line() {
     std::fs::write(dir.path().join("odd.plan"), b"# plan\n\xff\n").unwrap();
     std::fs::write(dir.path().join("bad.plan"), "kontact 1 2\n").unwrap();
     std::fs::create_dir(dir.path().join("folder")).unwrap();
+    // A byte that is no UTF-8, a folder, and a line that is no contact.
     for (plan, wanted) in [
         ("odd.plan", "odd.plan is not UTF-8 text: byte 7, in line 2\nhint: "),
         ("folder", "folder cannot be read: Is a directory (os error 21)\nhint: "),
@@ -89,6 +90,7 @@ fn unusable_paths_are_mistakes() {
     assert_eq!(code, Some(2));
     contains(&said, &["n.toml:3: events.file: ", "folder is a folder, and a file is wanted\nhint: "]);
     contains(&said, &["n.toml:5: store.dir: ", "n.toml is a file, and a folder is wanted\nhint: "]);
+    // `/proc` takes no new files, whoever asks: also root, as which tests may run.
     for (text, wanted) in [
         ("[store]\ndir = \"/proc/nope\"\n", "store /proc/nope: "),
         ("[events]\nfile = \"/proc/nope\"\n", "events file /proc/nope: "),

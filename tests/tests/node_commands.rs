@@ -1,4 +1,4 @@
-//! What the commands of applications print, say and end with, against a real node.
+//! Output, messages and exit status of the application commands, against a real node.
 
 use crate::node_support::{Pair, farlink, run};
 use std::process::{Command, Output, Stdio};
@@ -43,7 +43,7 @@ fn missing_bundles_and_answers_fail() {
 fn interrupted_ping_prints_summary() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start(1, "");
-    // The second destination's node does not run.
+    // The node of the second destination does not run.
     for (to, code, sums) in [("ipn:1.128", 0, " received, round trip"), ("ipn:2.128", 1, " 0 received")] {
         let mut ping = Command::new(farlink());
         ping.args(["ping", to, "-c", "1000", "-i", "100 ms", "--at", &node.socket]);
@@ -71,13 +71,14 @@ fn wrong_sockets_are_named() {
         (["node", "status", "--at", &node.socket], "does not answer in HTTP: "),
         (["node", "status", "--at", &http], "does not answer in HTTP: "),
     ];
-    // Who waits for a first word waits for long: all at once.
+    // Each command waits seconds for a first message, so all run at once.
     std::thread::scope(|scope| {
         for (arguments, says) in wrong {
             scope.spawn(move || {
                 let (code, talk) = said(&run(&arguments));
                 assert_eq!(code, Some(1), "{arguments:?}: {talk}");
                 assert!(talk.contains(says) && talk.contains("\nhint: --at names "), "{arguments:?}: {talk}");
+                // Words of libraries in a message mean that an error was passed on unexplained.
                 let bare = ["whole buffer", "io: ", "protocol: "].iter().any(|words| talk.contains(words));
                 assert!(!bare, "{arguments:?}: {talk}");
             });

@@ -5,7 +5,7 @@ use farlink_aap2::proto::{AapStatus, BundleAdu};
 
 const ASKS: &str = "[custody]\nrequest = [\"*\"]\ntimeout = \"2 s\"\nsignal_delay = \"100 ms\"\n";
 
-/// What `farlink node` says about the bundles of a node.
+/// Output of `farlink node bundles`.
 fn bundles(pair: &Pair, number: usize) -> String {
     let said = run(&["node", "bundles", "--at", &pair.control(number)]);
     String::from_utf8_lossy(&said.stdout).into_owned()
@@ -27,7 +27,7 @@ fn killed_custodian_resumes_custody() {
         }
         a.kill();
         let a = start(&pair, 1, version);
-        // The neighbour keeps nothing of custody: what it confirms is still with the custodian.
+        // The neighbour takes no custody: bundles that it received stay with the custodian until the signal.
         let b = pair.start(2, "");
         let mut receiver = b.client("64", 1);
         for _ in 0..4 {

@@ -1,5 +1,5 @@
-//! Quotas of real nodes: what is more is refused with the word of the layer and counted; what waits for that is listed with
-//! the time it is tried again; room is found as soon as there is some, or when the file says so.
+//! Quotas of real nodes. Bundles beyond a quota are refused by the layer's own means and counted; the sender lists them
+//! with the time of the next try; freed room is used at once, as is a larger quota after a reload.
 
 use crate::node_support::{Node, Pair, run, until};
 use farlink_apps::http;
@@ -44,7 +44,7 @@ fn full_quota_refuses_until_freed() {
         assert!(status.contains("from ipn:1.0: 3 of 3 bundles"), "{status}");
         let metrics = http::request("GET", &pair.control(2), "/metrics", "").unwrap().1;
         assert!(metrics.contains("farlink_quota_refused_total{quota=\"ipn:1.0\"}"), "{metrics}");
-        // An application takes them: there is room.
+        // Deliveries free the quota, and refused bundles follow at once instead of after their backoff.
         let mut receiver = second.client("64", 1);
         let began = Instant::now();
         for n in 0..4 {

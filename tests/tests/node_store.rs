@@ -1,4 +1,4 @@
-//! A real node at the start: a store that it cannot read, may not use, or is of another; and a clock that is ahead.
+//! Start of a real node: stores that are unreadable, forbidden or of another node, and a clock that is ahead.
 
 use crate::node_support::{Node, accepts, configure, farlink, held, until};
 use farlink_aap2::proto::{AapStatus, BundleAdu};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Fills a store with so many bundles.
+/// Fills a store with `count` bundles.
 fn fill(file: &Path, socket: &Path, count: usize) {
     let node = Node::start(file, socket.to_path_buf());
     let mut sender = node.client("99", 0);
@@ -65,7 +65,7 @@ fn foreign_user_store_stops_start() {
     if !as_nobody("true", &[]).is_ok_and(|output| output.status.success()) {
         return eprintln!("not run: this user may not become another");
     }
-    // All is everybody's but the files, as after one run as root.
+    // As after one run as root: the folders are open to all, the store's files are not.
     for path in
         [folder.path().to_path_buf(), folder.path().join("store"), folder.path().join("store/lock"), file.clone()]
     {
@@ -95,6 +95,7 @@ fn newer_store_format_stays_untouched() {
     let path = first_file(&store);
     let own = std::fs::read(&path).expect("a file");
     let mut newer = own.clone();
+    // Places of the copies of a file's header, each with its own CRC.
     for copy in [0, 64, 4096] {
         let Some(copy) = newer.get_mut(copy..copy + 64).filter(|copy| copy.starts_with(b"FarlinkS")) else { continue };
         copy[8..12].copy_from_slice(&999u32.to_le_bytes());
@@ -149,7 +150,7 @@ fn clock_jump_awaits_confirmation() {
         assert_eq!(held(&at), 100);
         node.kill();
     }
-    // A year passed in truth.
+    // With a longest downtime of more than a year, the same clock is believed.
     configure(folder.path(), "ipn:1.0", "clock_offset = \"8760 h\"\ndowntime_max = \"9000 h\"\n");
     let node = Node::start(&file, socket);
     until("what is over goes", || held(&at) == 0);
@@ -173,7 +174,7 @@ fn import_restores_bundles_and_deliveries() {
         let mut sender = node.client("99", 0);
         let sizes = [0, 1000, 900_000, 5_000_000];
         assert!(sizes.iter().all(|bytes| accepts(&mut sender, *bytes)));
-        // One is delivered.
+        // One bundle is delivered: the import must remember it.
         let mut receiver = node.client("64", 16);
         let adu = BundleAdu { dst_eid: "ipn:1.64".into(), ..Default::default() };
         sender.send(adu, &[7; 100]).expect("the node takes requests");
@@ -215,7 +216,7 @@ fn import_restores_bundles_and_deliveries() {
         };
         assert_eq!(names(saved).len(), 4);
         assert!(names(saved) == names(again), "every byte of every bundle");
-        // The node goes on from there.
+        // A node continues with the imported store.
         std::fs::rename(store, folder.path().join("old")).expect("it moves");
         std::fs::rename(moved, store).expect("it moves");
         let node = Node::start(&file, socket);
@@ -232,6 +233,7 @@ fn intact_bundles_of_damage_are_exported() {
     let store = folder.path().join("store");
     let path = first_file(&store);
     let mut bytes = std::fs::read(&path).expect("a file");
+    // Inside one of the bundles.
     bytes[12_000] ^= 1;
     std::fs::write(&path, bytes).expect("it is written");
     let [store, saved] = [store, folder.path().join("saved")].map(|path| path.display().to_string());
@@ -242,9 +244,10 @@ fn intact_bundles_of_damage_are_exported() {
     assert!(code == Some(0) && told.contains("19 bundles") && told.contains("warning: "), "{told}");
 }
 
-/// An operating time means nothing in another store.
 #[test]
 fn export_without_clock_carries_ages() {
+    // Without a clock a store keeps operating times, which mean nothing in another store: the export converts them to
+    // ages.
     let folder = tempfile::tempdir().expect("a folder");
     let (file, socket, _) = configure(folder.path(), "ipn:1.0", "clock = \"untrusted\"\n");
     fill(&file, &socket, 1);

@@ -1,5 +1,5 @@
-//! Real nodes over TCPCLv4 with TLS (RFC 9174 4.4): who proves to be a neighbour is one, and who does not is
-//! turned away with the reason in the log.
+//! Real nodes over TCPCLv4 with TLS (RFC 9174 section 4.4): a peer that proves to be the neighbour is accepted, any
+//! other is refused with the reason in the log.
 
 use crate::node_support::{Node, port, run, until};
 use farlink_apps::http;
@@ -21,7 +21,7 @@ impl Nodes {
         let output = run(&[&["node", "certs", "--out", &out.display().to_string()], ids].concat());
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
-    /// What the link of node 1 or 2 is: `up` where there is a session.
+    /// State of the link of node 1 or 2: `up` with a session.
     fn state(&self, number: usize) -> String {
         let at = self.dir.path().join(format!("{number}.control.sock")).display().to_string();
         let (_, links) = http::request("GET", &at, "/links", "").expect("an answer");
@@ -95,9 +95,9 @@ fn unproven_neighbour_is_refused() {
     }
 }
 
-/// What stands in the place of a node's certificate is read again with its file; sessions under way stay as they are.
 #[test]
 fn reloaded_certificates_serve_next_session() {
+    // A reload reads the certificate files again; sessions under way stay as they are.
     let nodes = Nodes::new();
     let certs = nodes.dir.path().join("certs");
     let show = |name: &str| {
@@ -109,7 +109,7 @@ fn reloaded_certificates_serve_next_session() {
     let two = nodes.start(2, &tls("require", "certs", "ipn-2"));
     let one = nodes.start(1, &tls("require", "certs", "own"));
     until("the refusal", || two.log().contains("proves another node"));
-    // Half a new pair changes nothing, and is told with its name.
+    // A new certificate without its key changes nothing, and the log names the file.
     std::fs::copy(certs.join("ipn-1.pem"), certs.join("own.pem")).expect("a copy");
     one.hang_up();
     until("the complaint", || one.log().contains("own.pem") && one.log().contains("do not go together"));
@@ -119,7 +119,7 @@ fn reloaded_certificates_serve_next_session() {
     until("the new certificate", || one.log().contains("configuration read again"));
     assert!(pings(&one, "ipn:2"), "{}\n{}", one.log(), two.log());
     assert!(!one.log().contains("needs a restart"), "{}", one.log());
-    // A session that is there outlives the authority it was believed by.
+    // An established session outlives its authority.
     nodes.certs("theirs", &["ipn:2.0"]);
     std::fs::copy(nodes.dir.path().join("theirs/authority.pem"), certs.join("authority.pem")).expect("a copy");
     let times = |node: &Node| node.log().matches("configuration read again").count();

@@ -1,5 +1,5 @@
-//! `cargo xtask overload`, a few seconds of it: a full node loses nothing, keeps to its memory and lets urgent bundles
-//! through; what depends on the time a machine has is left to the chore.
+//! A few seconds of `cargo xtask overload`: a full node loses nothing, keeps to its memory and accepts urgent bundles.
+//! Checks that depend on the machine's speed are left to the chore.
 
 use crate::node_support;
 

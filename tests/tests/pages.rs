@@ -1,5 +1,4 @@
-//! The pages people read: what they show can be read by the program they show it for, and their links
-//! lead somewhere.
+//! Checks of the documentation: files that pages show are valid, and links of pages resolve.
 
 use crate::node_support;
 
@@ -31,7 +30,7 @@ fn pages() -> Vec<(PathBuf, String)> {
     files.into_iter().map(|file| (file.clone(), std::fs::read_to_string(file).expect("a page"))).collect()
 }
 
-/// Blocks in this language.
+/// Code blocks of this language.
 fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
     let fence = format!("```{language}\n");
     let mut inside = false;
@@ -65,7 +64,7 @@ fn how_to_files_are_valid() {
                     let scenario = Scenario::parse(block).unwrap_or_else(|why| panic!("{name}: {why:#?}\n{block}"));
                     assert!(scenario.doubts().is_empty(), "{name}: {:?}", scenario.doubts());
                 }
-                // A part of a file, or another program's.
+                // Other blocks are parts of files, or files of other programs.
                 _ => continue,
             }
             read += 1;
@@ -77,10 +76,11 @@ fn how_to_files_are_valid() {
             read += 1;
         }
     }
+    // A changed fence or first line must not leave the test without blocks.
     assert!(read >= 6, "only {read} blocks were found");
 }
 
-/// Writes a configuration and asks the program what `--check` says; without a mistake and a warning.
+/// Checks a configuration by `farlink node --check`: no mistake and no warning.
 fn checked(text: &str, name: &str) {
     let dir = tempfile::tempdir().expect("a folder");
     let file = dir.path().join("node.toml");
@@ -99,12 +99,12 @@ fn interop_node_files_are_valid() {
     };
     let ion = ours("ION, over LTP");
     checked(&ion, "ION");
-    // "Ours is that for ION with" another link and its route.
+    // The page reads "Ours is that for ION with" another link and its route.
     let (common, _) = ion.split_once("[link.ion]").expect("its link");
     checked(&format!("{common}{}", ours("HDTN, over LTP")), "HDTN");
     let (common, _) = ion.split_once("[layer.ltp]").expect("its layer");
     checked(&format!("{common}{}", ours("Hardy, over TCPCLv4")), "Hardy");
-    // dtn7-rs: what `farlink init two-nodes` writes, and the names the page gives instead of numbers.
+    // For dtn7-rs the page starts from `farlink init two-nodes` and replaces numbers by names.
     let dir = tempfile::tempdir().expect("a folder");
     let folder = dir.path().display().to_string();
     assert!(node_support::run(&["init", "two-nodes", "--dir", &folder]).status.success());
@@ -148,6 +148,7 @@ fn page_links_resolve() {
         let folder = file.parent().expect("a folder");
         for link in text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link) {
             let path = link.split('#').next().unwrap_or("");
+            // Anchors and other sites are not checked.
             if path.is_empty() || link.contains("://") || link.contains(' ') {
                 continue;
             }
@@ -162,6 +163,7 @@ fn page_links_resolve() {
         let decision = page.starts_with(root().join("docs/decisions"));
         let page = page.canonicalize().expect("a path");
         let linked = reached.iter().any(|target| page == *target || (decision && page.starts_with(target)));
+        // Decisions are reached through their folder; every other page needs a link of its own.
         assert!(linked || page.ends_with("README.md"), "README.md does not lead to {}", page.display());
     }
 }

@@ -1,4 +1,4 @@
-//! `farlink run --watch` in a terminal of its own (`script`, of every Linux): what is drawn, and how it ends.
+//! `farlink run --watch` in a terminal of its own (`script`, of every Linux): its screen and its end.
 
 use crate::node_support;
 
@@ -32,11 +32,11 @@ to = "ground"
 bundles = { count = 10000, size = "1 kB", interval = "1 s" }
 "#;
 
-/// What takes the screen and gives it back.
+/// Control sequences that enter and leave the alternate screen.
 const TAKEN: &str = "\x1b[?1049h";
 const GIVEN_BACK: &str = "\x1b[?1049l";
 
-/// A program in a terminal.
+/// A run with `--watch` in a terminal.
 struct Terminal {
     script: Child,
     said: Receiver<Vec<u8>>,
@@ -70,7 +70,7 @@ impl Terminal {
         });
         Terminal { script, said, text: String::new() }
     }
-    /// Reads until it says so.
+    /// Reads the screen until this text appears.
     fn until(&mut self, what: &str) {
         let end = Instant::now() + Duration::from_secs(60);
         while !self.text.contains(what) {
@@ -85,7 +85,7 @@ impl Terminal {
         let input = self.script.stdin.as_mut().expect("it has one");
         input.write_all(keys.as_bytes()).and_then(|()| input.flush()).expect("it listens");
     }
-    /// Waits for its end: its exit status.
+    /// Waits for the end; returns the exit status.
     fn end(&mut self) -> Option<i32> {
         self.until(GIVEN_BACK);
         self.until("hint:");
@@ -106,6 +106,7 @@ fn quitting_keeps_results_and_terminal() {
         let mut terminal = Terminal::new(folder.path());
         terminal.until(TAKEN);
         terminal.until("pause");
+        // Tab selects the first node, whose details show that keys arrive.
         terminal.press("\t");
         terminal.until("probe:");
         terminal.press(keys);
@@ -122,10 +123,11 @@ fn lost_terminal_keeps_results() {
     let mut terminal = Terminal::new(folder.path());
     terminal.until(TAKEN);
     terminal.until("pause");
+    // The end of `script` closes the terminal.
     terminal.script.kill().expect("it runs");
     let end = Instant::now() + Duration::from_secs(60);
     let manifest = || std::fs::read_to_string(folder.path().join("run/manifest.json")).unwrap_or_default();
-    // The last word of a run that was written down.
+    // The manifest with the trace hash is the last file of a run.
     while !manifest().contains("Trace hash") {
         assert!(Instant::now() < end, "no results: {}", manifest());
         std::thread::sleep(Duration::from_millis(50));

@@ -1,4 +1,5 @@
-//! Every scenario file in the repository is read by the simulator, and real nodes read what the testbed makes of it.
+//! Every scenario file of the repository is valid in the simulator, and real nodes accept the files that the testbed
+//! makes of it.
 
 use crate::node_support;
 
@@ -29,7 +30,7 @@ fn files() -> Vec<PathBuf> {
     files
 }
 
-/// Real nodes read what the testbed writes for them, keys and all.
+/// Checks the node files that the testbed writes, keys included; returns their number.
 fn nodes_read(scenario: &Scenario, name: &str) -> usize {
     let folder = tempfile::tempdir().expect("a folder");
     for (index, node) in scenario.nodes.iter().enumerate() {
@@ -55,6 +56,7 @@ fn both_worlds_read_scenario_files() {
         let scenario = Scenario::load(&file).unwrap_or_else(|why| panic!("{name}: {why:#?}"));
         read += 1;
         secured += usize::from(scenario.nodes.iter().any(|node| !node.security.is_empty()));
+        // This campaign runs every scenario in both worlds.
         if name.contains("campaigns/agreement") {
             let world = farlink_sim::World::new(&scenario, farlink_sim::Silent);
             assert!(world.is_ok(), "{name}: {:?}", world.err());
@@ -62,6 +64,7 @@ fn both_worlds_read_scenario_files() {
         }
     }
     assert!(
+        // A moved folder must not leave the test without files.
         read >= 50 && secured >= 2 && nodes >= 60,
         "{read} files, {secured} with rules for security, {nodes} nodes"
     );

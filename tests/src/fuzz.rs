@@ -144,6 +144,7 @@ pub fn beacon(data: &[u8]) {
         announcer.handle(Instant(u64::from(second) * 1_000_000_000), announce::Input::Wake, &Nowhere, &mut out);
     }
     let found = out.iter().filter(|output| matches!(output, announce::Output::Discovered { .. })).count();
+    // Three addresses announce, and two neighbours are the bound.
     assert!(found <= 6 && announcer.heard().count() <= 3);
 }
 /// Surroundings in which no node is known and no link comes up.
@@ -251,6 +252,7 @@ pub fn reassembly(data: &[u8]) {
     stack.handle(now, stack::Input::App(register), &mut out);
     for field in data.chunks_exact(5).take(200) {
         let at = |i: usize| u64::from(u16::from_be_bytes([field[i], field[i + 1]]));
+        // The total doubles as the sequence number, so that fragments of one bundle agree on it.
         let total = u64::from(field[4]) * 256;
         let payload = Payload::fill(total, at(2));
         let creation = CreationTimestamp { time: created, sequence: total };
@@ -299,6 +301,7 @@ pub fn sdnv(data: &[u8]) {
 pub fn ltp_segment(data: &[u8]) {
     let Ok(segment) = ltp::segment::Segment::parse(&Bytes::copy_from_slice(data)) else { return };
     let wire = segment.emit();
+    // SDNVs may be shorter in the input than in the canonical form of the encoder.
     assert!(wire.len() <= data.len() + 16);
     assert_eq!(ltp::segment::Segment::parse(&wire).map(|again| again.emit()), Ok(wire));
 }
@@ -344,6 +347,7 @@ pub fn ltp_engine(data: &[u8]) {
             }
         }
     }
+    // Amplification is bounded: own bundles and their repetitions, and a few segments for each byte.
     assert!(said <= 1_000_000 + 64 * data.len() as u64, "{said} bytes said for {} heard", data.len());
 }
 

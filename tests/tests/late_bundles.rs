@@ -30,6 +30,7 @@ const RECEIVE_BUFFER: usize = 64 << 10;
 /// buffer more, for it counts whole buffers, and the neighbour's buffer.
 const HELD: u64 = (64 << 10) + (1 << 20) + (64 << 10) + 2 * RECEIVE_BUFFER as u64;
 /// Bytes that the reader takes before each rest: 8 MB/s.
+// Small steps make the times of reads exact.
 const STEP: usize = 16 << 10;
 const REST: Duration = Duration::from_millis(2);
 
@@ -162,6 +163,7 @@ impl Reader {
                     (3, 0, length?)
                 }
                 Over::TcpclV4 => match self.number(1)? {
+                    // XFER_SEGMENT (RFC 9174 section 5.2.2): flags, transfer ID, extension items with START, length.
                     1 => {
                         let (flags, transfer) = (self.number(1)?, self.number(8)?);
                         if flags & 2 != 0 {
@@ -174,6 +176,7 @@ impl Reader {
                     other => panic!("message {other}"),
                 },
                 Over::TcpclV3 => match self.number(1)? {
+                    // DATA_SEGMENT of RFC 7242, with its flags in the low bits.
                     data @ 0x10..0x20 => (data & 3, 0, self.sdnv()?),
                     0x40 => continue,
                     other => panic!("message {other:02x}"),
@@ -270,6 +273,7 @@ fn send(node: &Node) -> Sent {
     let mut sent = Sent::default();
     for number in 0..COUNT {
         for (place, times) in sent.iter_mut().enumerate() {
+            // 0 stands for the default of a day.
             let lifetime_ms = if number % 2 == 0 { 0 } else { SHORT.as_millis() as u64 };
             let adu = BundleAdu { dst_eid: format!("ipn:{}.64", place + 2), lifetime_ms, ..Default::default() };
             let payload = [&number.to_be_bytes()[..], &[0x5a; SIZE - 4]].concat();

@@ -49,6 +49,7 @@ fn delivery_window_defaults_to_one() {
     let node = pair.start(1, "window = 6\n");
     fill(&node, 0..20);
     // Other clients of AAP2 ask for no window: they get one delivery at a time.
+    // The first three bundles come one after the other.
     let mut plain = node.client("64", 1);
     for n in 0..3 {
         assert_eq!(numbers(&ahead(&mut plain)), [n]);
@@ -62,6 +63,7 @@ fn delivery_window_defaults_to_one() {
         !came[1..].iter().any(DeliveredBundle::redelivered),
         "the first may have been with the other when that left"
     );
+    // The node gives at most six at once, whatever the application asks for.
     ours.taken_all(4).unwrap();
     assert_eq!(numbers(&ahead(&mut ours)), [9, 10, 11, 12], "each answer makes room for one");
     ours.taken(false).unwrap();

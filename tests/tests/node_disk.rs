@@ -16,6 +16,7 @@ fn removed_store_folder_refuses_bundles() {
     assert!((0..5).all(|_| accepts(&mut sender, 1000)));
     std::fs::remove_dir_all(folder.path().join("store")).expect("it goes");
     let acknowledged = (0..20).filter(|_| accepts(&mut sender, 1000)).count();
+    // An acknowledgment after the removal would promise a bundle that no restart finds.
     assert_eq!(acknowledged, 0, "none is kept by this folder");
     until("the log says why", || node.log().contains("was removed or moved while the node uses it"));
     assert_eq!(node.terminate(), Some(0));
@@ -26,6 +27,7 @@ fn missing_direct_io_warns_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, socket, at) = configure(folder.path(), "ipn:1.0", "");
     let text = std::fs::read_to_string(&file).expect("the configuration");
+    // A small capacity makes the store reuse its files soon.
     std::fs::write(&file, text.replace("1 GB", "8 MB")).expect("the configuration");
     let store = folder.path().join("store");
     std::fs::create_dir(&store).expect("a folder");

@@ -41,6 +41,7 @@ fn bundle_of_twice_memory_crosses() {
     let pair = Pair::new("tcpclv4", true);
     let folder = pair.dir.path().display().to_string();
     let file = format!("{folder}/long");
+    // Each node is killed while it holds the whole bundle on disk.
     let digest = write_long(Path::new(&file));
     let first = pair.start(1, LITTLE);
     let sent = run(&arguments("send", &[&file, "--to", "ipn:2.64", "--bundle-size", "1 GB", "--at", &first.socket]));
@@ -85,6 +86,7 @@ fn stalled_sender_leaves_nothing() {
         assert!(sent.is_err_and(|why| why.to_string().contains("shorter")));
         long
     });
+    // A second application sends while the first one's bundle is half there.
     let mut other = node.client("99", 0);
     for _ in 0..20 {
         other.send(BundleAdu { dst_eid: "ipn:2.64".into(), ..Default::default() }, &[1; 100_000]).unwrap();

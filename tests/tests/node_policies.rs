@@ -143,6 +143,7 @@ fn epidemic_copies_arrive_once() {
     until("what was kept is found", || kept(&row.apis[0]) == 6);
     send(&a, NOWHERE, 1);
     came(7);
+    // Time for a second copy to cross, if one were sent.
     std::thread::sleep(Duration::from_millis(300));
     let crossed: Vec<_> = row.taps[0].copies().iter().map(Bundle::id).collect();
     let each: HashSet<_> = crossed.iter().collect();
@@ -177,6 +178,7 @@ fn rrcc_follows_neighbour_copy_limit() {
     // up, so the limit rises by one.
     for (encounter, copies) in [1, 3, 6, 10].into_iter().enumerate() {
         until("the copies of an encounter", || kept(&row.apis[1]) >= copies);
+        // Time for a copy too many to cross, if one were made.
         std::thread::sleep(Duration::from_millis(200));
         assert_eq!(kept(&row.apis[1]), copies, "encounter {encounter}");
         row.taps[0].cut();

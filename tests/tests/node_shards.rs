@@ -100,6 +100,7 @@ fn crosses(layer: &'static str) {
     let (near, relay, far) = (chain.near(), chain.relay("shards = 2"), chain.far());
     chain.until_up();
     let sizes = [0, 1, 1000, 300_000];
+    // Through both shards in both directions, to the relay from either side, and from the relay.
     let all = [(&near, "ipn:3.64"), (&far, "ipn:1.64"), (&near, "ipn:2.64"), (&far, "ipn:2.65"), (&relay, "ipn:3.66")];
     for (from, to) in all {
         let mut client = from.client("99", 0);
@@ -110,6 +111,7 @@ fn crosses(layer: &'static str) {
         assert!(receive(at, service, sizes.len()) == wanted, "{layer}: {service}");
     }
     until("nothing is held", || chain.get("/status")["bundles"] == 0);
+    // Four bundles each: four flows reach the relay, one starts there, and two end there.
     let metrics = chain.ask("GET", "/metrics", "").1;
     for line in
         ["farlink_bundles_received_total 16", "farlink_bundles_created_total 4", "farlink_bundles_delivered_total 8"]

@@ -42,6 +42,7 @@ fn unreadable_store_file_stops_start() {
     std::fs::rename(&path, &aside).expect("it moves");
     std::fs::create_dir(&path).expect("a folder in its place");
     let before = image(&store);
+    // Repeated attempts must not damage the store either, as under a service manager that restarts the node.
     for _ in 0..3 {
         refuses(&file, &[&path.display().to_string()]);
     }
@@ -73,6 +74,7 @@ fn foreign_user_store_stops_start() {
         std::fs::set_permissions(path, mode).expect("permissions");
     }
     let program = folder.path().join("farlink");
+    // The build folder may be closed to other users.
     std::fs::copy(farlink(), &program).expect("a copy that everybody may run");
     let before = image(&folder.path().join("store"));
     let output = as_nobody(program.to_str().expect("text"), &["node", "--config", file.to_str().expect("text")]);
@@ -99,6 +101,7 @@ fn newer_store_format_stays_untouched() {
     for copy in [0, 64, 4096] {
         let Some(copy) = newer.get_mut(copy..copy + 64).filter(|copy| copy.starts_with(b"FarlinkS")) else { continue };
         copy[8..12].copy_from_slice(&999u32.to_le_bytes());
+        // With a correct CRC, so that the version is the only reason to refuse.
         let crc = (farlink_base::Accel::default().crc32c)(0, &copy[..60]);
         copy[60..].copy_from_slice(&crc.to_le_bytes());
     }
@@ -120,6 +123,7 @@ fn foreign_node_store_needs_adoption() {
         fill(&file, &socket, 5);
         configure(folder.path(), "ipn:2.0", shards);
         refuses(&file, &["ipn:1.0", "ipn:2.0", "--adopt"]);
+        // An additional alias does not make it another node.
         configure(folder.path(), "ipn:1.0\", \"ipn:5.0", shards);
         let node = Node::start(&file, socket.clone());
         until("a node with one name more is the same", || held(&at) == 5);

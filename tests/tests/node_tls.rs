@@ -64,6 +64,7 @@ fn mode(file: &Path) -> u32 {
 fn tls_is_required_or_optional() {
     let nodes = Nodes::new();
     assert_eq!(mode(&nodes.dir.path().join("certs/ipn-1.key")), 0o600);
+    // TLS is used where both ends can, and left out only where one forbids it and the other allows that.
     for (first, second) in [("require", "require"), ("allow", "require"), ("allow", "forbid")] {
         let lines = |policy, name| if policy == "forbid" { String::new() } else { tls(policy, "certs", name) };
         let one = nodes.start(1, &lines(first, "ipn-1"));
@@ -80,6 +81,7 @@ fn tls_is_required_or_optional() {
 fn unproven_neighbour_is_refused() {
     let nodes = Nodes::new();
     nodes.certs("theirs", &["ipn:1.0"]);
+    // A certificate of another node, one of another authority, and no TLS at all.
     for (layer, reason) in [
         (tls("require", "certs", "ipn-9"), "proves another node"),
         (tls("require", "theirs", "ipn-1"), "UnknownIssuer"),
@@ -91,6 +93,7 @@ fn unproven_neighbour_is_refused() {
         assert_ne!(nodes.state(2), "up", "{}", two.log());
         one.kill();
         two.kill();
+        // The next case must not find its reason in this log.
         std::fs::remove_file(nodes.dir.path().join("2.log")).expect("a log");
     }
 }
@@ -165,6 +168,7 @@ fn unusable_certificates_stop_start() {
     let output = run(&["node", "certs", "--out", &again, "ipn:1.0"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(2) && said.contains("exists already") && said.contains("--force"), "{said}");
+    // A certificate for a new node keeps the authority; existing ones need `--force`.
     nodes.certs("certs", &["ipn:3.0"]);
     assert!(run(&["node", "certs", "--out", &again, "--force", "ipn:1.0"]).status.success());
     assert_eq!(check(&tls("require", "certs", "ipn-1")).0, Some(0), "of the same authority");

@@ -140,6 +140,7 @@ fn two_computers_tutorial_can_be_typed() {
             Step::Type(computer, line) => {
                 let here = &mut computers[computer];
                 if line.starts_with("farlink node --config") {
+                    // Nodes with warnings would start, and a page must not show such files.
                     here.run(&format!("{line} --check"));
                     here.start_node(&line);
                 } else if line.starts_with("farlink recv") {
@@ -166,6 +167,7 @@ fn two_computers_tutorial_can_be_typed() {
     }
     assert_eq!((pings, copies), (4, 2), "four answers, two files");
     assert!(waiting > 0, "each of the bundles for B with what it waits for");
+    // The second copy gets another name instead of replacing the first.
     let original = fs::read(folder.path().join("A/photo.raw")).expect("the file");
     for copy in ["photo.raw", "photo.raw.1"] {
         assert!(fs::read(folder.path().join("B/inbox").join(copy)).expect("a copy") == original, "{copy}");
@@ -253,6 +255,7 @@ fn secure_bundles_page_can_be_typed() {
             _ => {}
         }
         // Name of the file to which the next block is appended.
+        // The sentence before a block ends with the name of its file.
         let named = |name: &&str| part.trim_end().ends_with(&format!("`{name}`:"));
         file = ["node-a.toml", "node-b.toml"].into_iter().find(named);
     }
@@ -401,7 +404,7 @@ fn one_tutorial_can_be_typed() {
         }
     }
     assert_eq!(nodes, 3);
-    // Results of the ONE for its own settings file, which the tutorial prints.
+    // Numbers that the tutorial prints: the run must reproduce them to the digit.
     for part in ["104 of 121 messages", "overhead_ratio: 7.2404", "delivered  10", "meeting.html", "inbox/message"] {
         assert!(said.contains(part), "`{part}` is not in\n{said}");
     }

@@ -127,7 +127,7 @@ fn lost_terminal_keeps_results() {
     terminal.script.kill().expect("it runs");
     let end = Instant::now() + Duration::from_secs(60);
     let manifest = || std::fs::read_to_string(folder.path().join("run/manifest.json")).unwrap_or_default();
-    // The manifest with the trace hash is the last file of a run.
+    // The trace hash is written last.
     while !manifest().contains("Trace hash") {
         assert!(Instant::now() < end, "no results: {}", manifest());
         std::thread::sleep(Duration::from_millis(50));

@@ -158,6 +158,7 @@ static WORKSHOP: LazyLock<Workshop> = LazyLock::new(|| {
             Step::Insert(file, place, block) => insert(&mut tree, &file, &place, &block),
             Step::Write(file, block) => {
                 let module = file.file_stem().expect("a name").to_string_lossy().into_owned();
+                // `cargo test` must list these names, so that a test left out of the module is noticed.
                 let names = block.split("#[test]\n").skip(1).filter_map(|rest| rest.split_once("()"));
                 tests.extend(
                     names.map(|(name, _)| format!("{module}::tests::{}", name.trim().trim_start_matches("fn "))),
@@ -207,6 +208,7 @@ impl Workshop {
         let output = cargo.output().expect("cargo starts");
         let [said, talk] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
         assert!(output.status.success(), "`{command}` in {}\n{said}\n{talk}", self.folder.join("tree").display());
+        // A reader's first build must not begin with warnings.
         let warned = ["lowest", "tried_out"].iter().any(|module| talk.contains(&format!("src/{module}")));
         assert!(!warned, "`{command}` warns of what the text or a template has\n{talk}");
         said
@@ -235,6 +237,7 @@ fn router_tutorial_can_be_followed() {
     fs::write(&scenario, text.replace("router = \"lowest\"", "router = \"lowest-copies\"")).expect("the scenario");
     let said = program.run(RUN.1);
     assert!(said.starts_with(all) && said.ends_with("rover holds 10\n"), "with `lowest-copies`\n{said}");
+    // The copy stays as the tutorial leaves it, so that the next run finds nothing to build.
     fs::write(&scenario, text).expect("the scenario");
 }
 

@@ -24,7 +24,7 @@ impl Observer for Recorder {
     }
     fn event(&mut self, at: Instant, node: usize, event: &Event) {
         self.lines[node].push(self.names[node].json(at, self.start_utc_ns + at.0, event));
-        // Names of ended bundles and links are dropped after the line, as in the real node.
+        // A deleted bundle's identity is dropped only after its line is written.
         self.names[node].after(event);
     }
 }

@@ -159,6 +159,7 @@ impl Policy {
         )))
     }
 
+    /// Refuses orders from a method that takes none.
     ///
     /// # Errors
     /// The method gave an order.

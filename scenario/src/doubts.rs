@@ -77,8 +77,8 @@ impl Scenario {
         all
     }
     fn custody_of_a_stranger(&self, link: usize) -> Option<String> {
-        // An announced name is a claim. A real node accepts custody only from a neighbour whose name a certificate
-        // proves.
+        // An announced name is a claim: over a discovered link a real node accepts custody only if a certificate proves
+        // the name.
         let here = &self.links[link];
         let keeps = here.between.iter().find(|node| self.nodes[**node].custody != Custody::None)?;
         let claims = here.found && self.is_secured(link) != Some(true);

@@ -9,8 +9,8 @@ fn instant(at: Duration) -> Instant {
 }
 
 fn without(windows: Option<Vec<ContactWindow>>, mut holes: Vec<(Instant, Instant)>) -> Vec<ContactWindow> {
-    // Windows are in order of time and do not overlap; holes may do both. Sorted holes let one pass cut each window
-    // from left to right. Without windows the link is always up.
+    // Windows are in order of time and do not overlap; holes may be unordered and overlap. Sorted holes let one pass
+    // cut each window from left to right. Without windows the link is always up.
     holes.sort_unstable();
     let mut left = Vec::new();
     for window in windows.unwrap_or_else(|| vec![ContactWindow::new(Instant::ZERO, Instant::MAX)]) {

@@ -270,7 +270,8 @@ mod tests {
     fn link_faults_spare_the_plan() {
         let text = "[[fault]]\nkind = \"link_down\"\nlink = \"l\"\nat = \"20 s\"\nlasts = \"5 s\"\nevery = \"20 s\"\n";
         let scenario = parse(text).unwrap();
-        // The contact of 10 s to 60 s loses the faults at 20 s and 40 s; the plan, which nobody warned, keeps it whole.
+        // The contact of 10 s to 60 s loses the faults at 20 s and 40 s; the plan, which knows no faults, keeps it
+        // whole.
         let spec = scenario.link_spec(0);
         for direction in [spec.forward, spec.reverse] {
             let windows = direction.windows.unwrap();

@@ -46,7 +46,7 @@ pub fn nodes(top: &Reader<'_>, equipment: &mut Equipment<'_>) -> (Vec<Node>, Vec
         let Some(name) = name else { continue };
         // A group with a mistake has no nodes but keeps its name, so that references to it are no further mistakes.
         let (mut count, first) = count.zip(first).unwrap_or_default();
-        // Checked before the names are made: a count of billions would exhaust memory.
+        // Checked before the nodes are made: many groups of 100,000 would exhaust memory.
         if all.nodes.len() as u64 + count > NODES_MAX {
             reader.fail("count", format!("more than {NODES_MAX} nodes"), "write fewer");
             count = 0;

@@ -1,7 +1,7 @@
 //! Plain settings of nodes, by the rows of [`farlink_base::node`]: keys of `[[node]]`, and their defaults.
 //!
-//! Rows of the top of a node file have their names here; those of its `[store]` have `store_` before them, for `store` is
-//! a word of scenarios; those of other tables are in tables of the same name, `[node.limits]`.
+//! Rows at the top of a node file have the same names here. Those of its `[store]` have the prefix `store_`, because
+//! `store` is a key of scenarios; those of other tables are in tables of the same name, as `[node.limits]`.
 
 use crate::keys::ROW_TABLES;
 use crate::types::Node;

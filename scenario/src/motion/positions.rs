@@ -80,7 +80,7 @@ mod tests {
         for (text, line) in [("0 1 2", 1), ("0 1 1 1\nx 1 1 1", 2), ("0 1 nan 1", 1), ("0 1 1 1e99", 1)] {
             assert_eq!(parse(text).unwrap_err().line, line, "{text}");
         }
-        // Time may differ between nodes, and must not decrease for one.
+        // Times of different nodes may interleave; those of one node must not decrease.
         let back = parse("5 a 1 1\n4 b 1 1\n4 a 1 1").unwrap_err();
         assert_eq!(back, Mistake::new(3, "time goes back for node `a`"));
     }

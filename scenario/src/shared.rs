@@ -38,7 +38,7 @@ impl Layer {
 }
 
 fn value_in(settings: &Settings, name: &str) -> Option<u64> {
-    // A list of at most a dozen settings: a search is cheaper than a map.
+    // The list is short: a search is cheaper than a map.
     settings.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
 }
 

@@ -115,7 +115,7 @@ pub fn all() -> Vec<Seed> {
     let all = vectors("tcpclv3.json").into_iter().skip(1).collect::<Vec<_>>();
     let after = |choice: u8, agreed: u8| [&[choice, agreed][..], &all.concat()].concat();
     let each = all.iter().map(|bytes| [&[0x3f][..], bytes].concat());
-    // All messages after each combination of agreed features; the second byte chooses it.
+    // Each begins with a keepalive, whose byte also chooses the features that both sides agreed on.
     let agreed = [after(0x3f, 0x42), after(0x00, 0x41), after(0x5f, 0x40), after(0xbf, 0x42)];
     add("tcpcl_v3_session", each.chain(agreed).collect());
     // In whole and in single bytes, taken and refused, on the peer's stream and on ours.

@@ -21,10 +21,10 @@ fn mutate(input: &[u8], rng: &mut Rng) -> Vec<u8> {
     let mut bytes = input.to_vec();
     for _ in 0..=rng.below(3) {
         let at = rng.below(bytes.len() as u64 + 1) as usize;
+        // Truncate, insert, remove, flip a bit, or set a byte that CBOR and length fields are sensitive to.
         match rng.below(5) {
             0 => bytes.truncate(at),
             1 => bytes.insert(at, rng.below(256) as u8),
-            // Truncate, insert, remove, flip a bit, or set a byte that CBOR and length fields are sensitive to.
             2 => drop(bytes.drain(at.saturating_sub(3)..at)),
             3 if at < bytes.len() => bytes[at] ^= 1 << rng.below(8),
             _ if at < bytes.len() => bytes[at] = [0, 0x7f, 0x80, 0xff, 0x1b, 0x9f][rng.below(6) as usize],

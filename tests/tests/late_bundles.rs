@@ -29,8 +29,7 @@ const RECEIVE_BUFFER: usize = 64 << 10;
 /// Most bytes between a reader and a bundle that is stamped: the layer's queue, the kernel's unsent bytes and one
 /// buffer more, for it counts whole buffers, and the neighbour's buffer.
 const HELD: u64 = (64 << 10) + (1 << 20) + (64 << 10) + 2 * RECEIVE_BUFFER as u64;
-/// Bytes that the reader takes before each rest: 8 MB/s.
-// Small steps make the times of reads exact.
+/// Bytes that the reader takes before each rest: 8 MB/s, in small steps for exact times.
 const STEP: usize = 16 << 10;
 const REST: Duration = Duration::from_millis(2);
 

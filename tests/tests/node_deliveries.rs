@@ -48,8 +48,7 @@ fn delivery_window_defaults_to_one() {
     let pair = Pair::new("tcpclv4", true);
     let node = pair.start(1, "window = 6\n");
     fill(&node, 0..20);
-    // Other clients of AAP2 ask for no window: they get one delivery at a time.
-    // The first three bundles come one after the other.
+    // Other clients of AAP2 ask for no window: they get one delivery at a time, here the first three.
     let mut plain = node.client("64", 1);
     for n in 0..3 {
         assert_eq!(numbers(&ahead(&mut plain)), [n]);

@@ -137,8 +137,8 @@ fn second_sigterm_ends_at_once() {
 
 #[test]
 fn sighup_never_ends_a_node() {
-    // Handlers are installed in the first step of `main`. A signal before that, while the loader still works, is not
-    // the node's to handle: the pipe was read already.
+    // The program loader has no handlers yet. `main` installs them in its first step, and it runs by now: the pipe is
+    // open.
     for after_ms in [0, 1, 2, 5, 10, 20, 50] {
         let mut starting = Starting::begin();
         let first = configuration("info");

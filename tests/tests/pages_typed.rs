@@ -140,7 +140,7 @@ fn two_computers_tutorial_can_be_typed() {
             Step::Type(computer, line) => {
                 let here = &mut computers[computer];
                 if line.starts_with("farlink node --config") {
-                    // Nodes with warnings would start, and a page must not show such files.
+                    // A wrong file fails here with its mistakes, instead of later with a timeout.
                     here.run(&format!("{line} --check"));
                     here.start_node(&line);
                 } else if line.starts_with("farlink recv") {

@@ -1,4 +1,4 @@
-//! The folder of a campaign whose cells run elsewhere: what is still to be run, and what came of it.
+//! The folder of a campaign whose cells run elsewhere: cells still to run, and results.
 
 use crate::VERSION;
 use crate::errors::{failure, mistake, mistakes};
@@ -13,12 +13,13 @@ use std::path::{Path, PathBuf};
 pub struct Campaign {
     plan: CampaignPlan,
     folder: CampaignFolder,
-    /// Its cells by their names.
+    /// Cells of the campaign by their names.
     cells: BTreeMap<String, PlanCell>,
     lock: Option<File>,
 }
 
-/// What a machine needs to run a cell: its name, the scenario's text, its seed, and the files that the text names.
+/// Everything that a machine needs to run a cell: its name, the scenario's text, its seed, and the files that the text
+/// names.
 type Work = (String, String, u64, BTreeMap<String, Vec<u8>>);
 
 fn plan_of(
@@ -39,6 +40,7 @@ fn plan_of(
     if study.figures.is_empty() {
         return Err(mistake("no figure is left to run\nhint: `only` may name none that [smoke] leaves out"));
     }
+    // A testbed is one machine: its cells cannot be spread over a cluster.
     if study.world == CellWorld::Lab {
         return Err(mistake("cells of a testbed run on one machine\nhint: `farlink campaign run`, without `--on`"));
     }
@@ -57,7 +59,7 @@ impl Campaign {
 
 #[pymethods]
 impl Campaign {
-    /// Begins one in a folder that is not there, or empty.
+    /// Begins a campaign in a folder that is missing or empty.
     #[staticmethod]
     #[pyo3(signature = (path, out, small, only, repetitions = None))]
     fn begin(
@@ -73,11 +75,12 @@ impl Campaign {
             CampaignFolder::create(&out, &plan, &only, false, VERSION).map_err(|why| mistake(format!("{why:#}")))?;
         Ok(Campaign::new(plan, folder))
     }
-    /// Opens one that began.
+    /// Opens a campaign that began earlier.
     #[staticmethod]
     fn open(py: Python<'_>, folder: PathBuf) -> PyResult<Campaign> {
         let folder = CampaignFolder::open(&folder).map_err(|why| mistake(format!("{why:#}")))?;
         let about = folder.about().clone();
+        // Runs of other machines would have to be copied here.
         if about.keep_runs {
             return Err(mistake(
                 "its cells keep their runs, which stay where they ran\nhint: resume it without `--on`",
@@ -86,22 +89,22 @@ impl Campaign {
         let plan = plan_of(py, &about.campaign, about.small, &about.figures, Some(about.repetitions))?;
         Ok(Campaign::new(plan, folder))
     }
-    /// Its name.
+    /// Name of the campaign.
     #[getter]
     fn name(&self) -> &str {
         &self.plan.campaign.name
     }
-    /// Its folder.
+    /// Folder of the campaign.
     #[getter]
     fn folder(&self) -> PathBuf {
         self.folder.path().to_path_buf()
     }
-    /// How many cells it has.
+    /// Number of all cells.
     #[getter]
     fn cells(&self) -> usize {
         self.cells.len()
     }
-    /// Takes the folder for this process until `unlock`, and throws away what had not ended.
+    /// Takes the folder for this process until `unlock`, and discards unfinished cells.
     fn lock(&mut self) -> PyResult<()> {
         let lock = self.folder.lock().map_err(failure)?;
         self.folder.clean().map_err(failure)?;
@@ -117,13 +120,14 @@ impl Campaign {
         let mut names = Vec::new();
         for (name, cell) in &self.cells {
             if self.folder.record(name).map_err(failure)?.is_none() {
+                // Sorted by seed first, so that every point has a result before any has two.
                 names.push((cell.seed, cell.configuration, name.clone()));
             }
         }
         names.sort();
         Ok(names.into_iter().map(|(_, _, name)| name).collect())
     }
-    /// What a machine needs to run the cell of this name.
+    /// Everything that a machine needs to run the cell of this name.
     fn work(&self, name: &str) -> PyResult<Work> {
         let cell = self.cell(name)?;
         let mut files = BTreeMap::new();
@@ -138,6 +142,7 @@ impl Campaign {
     fn put(&self, name: &str, numbers: &str, wall_s: f64, version: &str) -> PyResult<()> {
         let metrics: BTreeMap<String, Option<f64>> =
             serde_json::from_str(numbers).map_err(|why| mistake(format!("no numbers of a cell: {why}")))?;
+        // The version is that of the machine that ran the cell, which may have another build.
         let record = CellRecord::of(&self.plan, self.cell(name)?, metrics, wall_s, version);
         self.folder.put(&record).map_err(failure)
     }
@@ -147,7 +152,7 @@ impl Campaign {
         self.folder.fail(name, why);
         Ok(())
     }
-    /// Writes the report of what there is, and gives it as text, with the path of its page.
+    /// Writes a report of the results so far; returns its text and the path of its page.
     fn report(&self) -> PyResult<(String, PathBuf)> {
         let results = Results::new(&self.plan, self.folder.records(&self.plan).map_err(failure)?);
         let page = results.write(&self.folder).map_err(failure)?;

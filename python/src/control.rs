@@ -18,18 +18,18 @@ pub struct PythonControl {
 }
 
 impl PythonControl {
-    /// Made by calling `maker`.
+    /// Creates the control by calling `maker`.
     ///
     /// # Errors
-    /// What the call raised, or that what came is no control.
+    /// The call raised an exception, or returned no control.
     pub fn new(maker: &Bound<'_, PyAny>, shared: Shared) -> PyResult<PythonControl> {
         let policy = Policy::new(maker, "Control", shared)?;
         Ok(PythonControl { wishes: policy.flag(maker.py(), "wishes")?, policy })
     }
 }
 
-/// A worth; what is no number has no place in an order.
 fn worth_of(method: &str, answer: &Bound<'_, PyAny>) -> PyResult<f64> {
+    // NaN has no place in the order by which bundles are evicted.
     let worth: f64 = answer.extract().map_err(|_| wrong(method, "a number or None", answer))?;
     if worth.is_nan() { Err(wrong(method, "a number that is one, or None", answer)) } else { Ok(worth) }
 }
@@ -45,12 +45,14 @@ impl Control for PythonControl {
         self.policy.tell(node, news, out);
     }
     fn admit(&self, node: &Node<'_>, new: &Held) -> Result<f64, Refusal> {
+        // Controls that leave a method out get the answer of no control at all.
         self.policy.ask("admit", node, Ok(f64::INFINITY), |asked| {
             let answer = asked.object.call_method1("admit", (&asked.node, asked.bundle(node, new)?))?;
             if answer.is_none() {
                 return Ok(Err(Refusal::NoResources));
             }
             if let Ok(plain) = answer.extract::<bool>() {
+                // True admits in any case: with infinite worth, every removable bundle may make room.
                 return Ok(if plain { Ok(f64::INFINITY) } else { Err(Refusal::NoResources) });
             }
             worth_of("admit", &answer).map(Ok)

@@ -1,4 +1,4 @@
-//! What a policy written in Python answers.
+//! Answers of policies written in Python.
 
 use crate::errors::mistake;
 use farlink_base::Instant;
@@ -6,22 +6,23 @@ use farlink_book as book;
 use farlink_book::{Held, LabelSplit};
 use pyo3::prelude::*;
 
-/// A moment, in seconds from the start of the run.
+/// Converts seconds from the start of the run to a moment.
 ///
 /// # Errors
-/// What is no moment.
+/// The number is negative or not finite.
 pub fn instant(seconds: f64) -> PyResult<Instant> {
     if !seconds.is_finite() || seconds < 0.0 {
         return Err(mistake(format!("{seconds} is no moment\nhint: give seconds from the start of the run")));
     }
-    // Rounded: what was a moment of the engine and came back as seconds is the same moment.
+    // Rounded, so that a moment of the engine survives the conversion to seconds and back.
     Ok(Instant((seconds * 1e9).round() as u64))
 }
 
-/// A moment to come; at one that is over nothing would change, and it would be asked for again at once, for ever.
+/// Converts seconds to a future moment. At a past one nothing would change, and the question would repeat at once, for
+/// ever.
 ///
 /// # Errors
-/// What is no moment, or not after `now`.
+/// The number is no moment, or not after `now`.
 pub fn later(seconds: f64, now: Instant) -> PyResult<Instant> {
     let at = instant(seconds)?;
     if at <= now {
@@ -31,7 +32,7 @@ pub fn later(seconds: f64, now: Instant) -> PyResult<Instant> {
     Ok(at)
 }
 
-/// No way yet: ask again then, or when something changes.
+/// No route yet: ask again at this time, or when something changes.
 #[pyclass(frozen, get_all, module = "farlink")]
 pub struct Wait {
     /// Seconds from the start of the run; None: when something changes.
@@ -49,26 +50,26 @@ impl Wait {
     }
 }
 impl Wait {
-    /// Until when.
+    /// Moment of the next question; `Instant::MAX` if only changes cause one.
     ///
     /// # Errors
-    /// Where that is no moment to come.
+    /// The time is not in the future.
     pub fn until(&self, now: Instant) -> PyResult<Instant> {
         self.until.map_or(Ok(Instant::MAX), |until| later(until, now))
     }
 }
 
-/// That a neighbour should get a bundle, and how.
+/// Offer of a bundle to a neighbour, with its rank and labels.
 #[pyclass(frozen, get_all, module = "farlink")]
 #[derive(Clone)]
 pub struct CopyOffer {
-    /// Least first; None: in order of arrival.
+    /// Rank, least first; None: in order of arrival.
     rank: Option<u64>,
-    /// Whether a copy stays here.
+    /// True if a copy stays at this node.
     keep: bool,
-    /// The part of the policy's label that stays; None: as it is, where a copy stays.
+    /// Part of the policy's label that stays; None: unchanged, if a copy stays.
     ours: Option<u32>,
-    /// The part that travels.
+    /// Part of the policy's label that travels with the copy.
     theirs: Option<u32>,
 }
 #[pymethods]
@@ -83,15 +84,17 @@ impl CopyOffer {
     }
 }
 impl CopyOffer {
-    /// As a control sees what the router wants.
+    /// Form of a router's offer that a control receives.
     pub fn of(node: &book::Node<'_>, want: &book::CopyOffer) -> CopyOffer {
+        // Router and control have a label each; a policy sees only the one of its own side.
         let LabelSplit { ours, theirs } = want.labels[node.side as usize];
         CopyOffer { rank: Some(want.rank), keep: want.keep, ours: Some(ours), theirs: Some(theirs) }
     }
-    /// As the engine knows it; of the other policy's label as `before` says.
+    /// Form of the engine. The other policy's label is split as in `before`.
     pub fn engine(&self, node: &book::Node<'_>, held: &Held, before: Option<&book::CopyOffer>) -> book::CopyOffer {
         let rank = self.rank.unwrap_or(held.number);
         let mut want = if self.keep { book::CopyOffer::copy(held, rank) } else { book::CopyOffer::give(held, rank) };
+        // A control that changes `keep` changes the meaning of a split, so the router's split no longer applies.
         if let Some(before) = before.filter(|before| before.keep == self.keep) {
             want.labels = before.labels;
         }

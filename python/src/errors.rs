@@ -8,24 +8,26 @@ use pyo3::prelude::*;
 create_exception!(farlink, ConfigError, PyValueError, "A scenario, a campaign or an argument that cannot be used.");
 create_exception!(farlink, RunError, PyRuntimeError, "A run that failed.");
 
-/// Every mistake of a file: a line for each with its hint, and as `errors` their paths, texts and hints.
+/// Exception for all mistakes of a file: a line for each with its hint, and the attribute `errors` with their paths,
+/// texts and hints.
 pub fn mistakes(py: Python<'_>, what: &str, list: &[Mistake]) -> PyErr {
     let lines: Vec<String> = list.iter().map(ToString::to_string).collect();
     let error = ConfigError::new_err(format!("{what} cannot be run\n{}", lines.join("\n")));
     let parts: Vec<(&str, &str, &str)> =
         list.iter().map(|e| (e.path.as_str(), e.expected.as_str(), e.hint.as_str())).collect();
+    // An exception of the conversion itself replaces the error rather than being lost.
     match error.value(py).setattr("errors", parts) {
         Ok(()) => error,
         Err(why) => why,
     }
 }
 
-/// One mistake in words.
+/// Exception for one mistake.
 pub fn mistake(text: impl Into<String>) -> PyErr {
     ConfigError::new_err(text.into())
 }
 
-/// What failed as it ran; a mistake in what was to be run is told as one.
+/// Exception for a failed run; a mistake in its input becomes a `ConfigError`.
 pub fn failure(error: anyhow::Error) -> PyErr {
     match error.downcast::<Mistake>() {
         Ok(found) => mistake(found.to_string()),

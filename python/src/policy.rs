@@ -1,5 +1,4 @@
-//! A policy written in Python, as routers and controls share it: how it is made and asked, what it orders, and
-//! what becomes of its exceptions.
+//! Common part of routers and controls written in Python: construction, questions, orders, and exceptions.
 
 use crate::errors::{RunError, mistake};
 use crate::views::{Bundle, Names, PolicyEvent, Node, Peer};
@@ -13,11 +12,11 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The first exception of any policy: it ends the run.
+/// The first exception of any policy, which ends the run.
 #[derive(Default, Debug)]
 pub struct Fault {
     error: Mutex<Option<PyErr>>,
-    /// Set with it: the run ends.
+    /// Set together with the exception; the simulator stops at it.
     pub stop: Arc<AtomicBool>,
     raised: AtomicBool,
 }
@@ -25,30 +24,31 @@ impl Fault {
     fn set(&self, error: PyErr) {
         self.raised.store(true, Ordering::Relaxed);
         self.stop.store(true, Ordering::Relaxed);
+        // Later exceptions are usually consequences of the first.
         self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
     }
-    /// Takes it.
+    /// Takes the exception, if there is one.
     pub fn take(&self) -> Option<PyErr> {
         self.error.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-/// What all policies of a run share.
+/// State that all policies of a run share.
 #[derive(Clone, Debug)]
 pub struct Shared {
-    /// Names of nodes.
+    /// Names of the scenario's nodes by their numbers.
     pub names: Arc<Names>,
-    /// The first exception.
+    /// First exception of any policy.
     pub fault: Arc<Fault>,
 }
 
-/// Methods in which orders are given.
+/// Methods that may give orders.
 const TAKE_ORDERS: [&str; 2] = ["on", "route"];
 
-/// Most questions to one policy at one moment of the run: more, and its answers are what is asked about again.
+/// Most questions to one policy at one moment of the run; more of them mean that its answers cause the questions.
 const AT_ONCE_MAX: u64 = 1_000_000;
 
-/// News by the words of `hears`.
+/// Masks of events, by the words of a policy's attribute.
 const HEARS: [(&str, EventMask); 6] = [
     ("peers", EventMask::PEERS),
     ("links", EventMask::LINKS),
@@ -58,23 +58,23 @@ const HEARS: [(&str, EventMask); 6] = [
     ("gone", EventMask::GONE),
 ];
 
-/// An object of one node.
+/// A policy's object for one node.
 #[derive(Debug)]
 pub struct Policy {
     object: Py<PyAny>,
     shared: Shared,
     methods: Vec<String>,
-    /// Which news it wants.
+    /// Events that the policy wants.
     pub hears: EventMask,
-    /// The moment of the last question, and how many there were at it.
+    /// Moment of the last question, and the number of questions at it.
     asked: Cell<(Instant, u64)>,
 }
 
 impl Policy {
-    /// Made by calling `maker`, a subclass of the package's class of this name.
+    /// Creates the object by calling `maker`, a subclass of the package's class of this name.
     ///
     /// # Errors
-    /// What the call raised, or that what came is no policy.
+    /// The call raised an exception, or returned no such policy.
     pub fn new(maker: &Bound<'_, PyAny>, class: &str, shared: Shared) -> PyResult<Policy> {
         let object = maker.call0()?;
         let base = maker.py().import("farlink.policies")?.getattr(class)?;
@@ -84,9 +84,11 @@ impl Policy {
                 "a {found} is no farlink.{class}\nhint: give a subclass of farlink.{class}, or what makes an object of one"
             )));
         }
+        // Methods that the subclass overrides, found by the Python side when the class is made.
         let methods = object.getattr("_asked")?.extract()?;
         let mut hears = EventMask::NOTHING;
         let wanted = object.getattr("hears")?;
+        // A single word is a string, and a string would also be a sequence of letters.
         let wanted: Vec<String> = match wanted.extract::<String>() {
             Ok(word) => vec![word],
             Err(_) => wanted.extract()?,
@@ -101,15 +103,15 @@ impl Policy {
         Ok(Policy { object: object.unbind(), shared, methods, hears, asked: Cell::default() })
     }
 
-    /// A flag of the class.
+    /// Value of a flag of the class.
     ///
     /// # Errors
-    /// Where it is no truth value.
+    /// The flag is no truth value.
     pub fn flag(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
         self.object.bind(py).getattr(name)?.is_truthy()
     }
 
-    /// Asks it; what is not written in Python, or after an exception, is answered by `otherwise`.
+    /// Calls a method for an answer. `otherwise` is the answer if the class lacks the method, and after any exception.
     pub fn ask<T>(
         &self,
         method: &str,
@@ -117,6 +119,7 @@ impl Policy {
         otherwise: T,
         call: impl FnOnce(&Asked<'_, '_>) -> PyResult<T>,
     ) -> T {
+        // Python is not called for methods that the class does not define: the lock and the snapshot cost microseconds.
         if self.shared.fault.raised.load(Ordering::Relaxed) || !self.methods.iter().any(|known| known == method) {
             return otherwise;
         }
@@ -140,8 +143,9 @@ impl Policy {
     /// Counts a question.
     ///
     /// # Errors
-    /// When there were too many at one moment.
+    /// There were too many questions at one moment.
     fn count(&self, method: &str, node: &book::Node<'_>) -> PyResult<()> {
+        // Simulated time stands still in a loop of orders and questions, so a count at one moment finds it.
         let (at, count) = self.asked.get();
         let count = if at == node.now { count + 1 } else { 1 };
         self.asked.set((node.now, count));
@@ -155,11 +159,12 @@ impl Policy {
         )))
     }
 
-    /// Asks it what takes no orders.
+    /// Refuses orders from a method that takes none.
     ///
     /// # Errors
-    /// Where it gives some: they would be carried out at another time, if ever.
+    /// The method gave an order.
     fn without_orders(&self, method: &str, py: Python<'_>) -> PyResult<()> {
+        // Orders of such a method would be carried out at another time, if ever.
         let orders = self.object.bind(py).getattr("_orders")?;
         let orders = orders.cast::<PyList>()?;
         if orders.is_empty() {
@@ -172,7 +177,7 @@ impl Policy {
         )))
     }
 
-    /// Tells it what happened, and takes what it orders.
+    /// Passes an event to `on`, and takes the orders that it gives.
     pub fn tell(&self, node: &book::Node<'_>, news: &book::PolicyEvent<'_>, out: &mut Actions) {
         self.ask("on", node, (), |asked| {
             let news = PolicyEvent::of(asked.node.py(), asked.names, node, news)?;
@@ -182,35 +187,35 @@ impl Policy {
     }
 }
 
-/// A policy that is asked now.
+/// A call of a policy in progress.
 pub struct Asked<'a, 'py> {
-    /// It.
+    /// Object of the policy in Python.
     pub object: &'a Bound<'py, PyAny>,
-    /// The node as it sees it.
+    /// Snapshot of the node.
     pub node: Bound<'py, Node>,
-    /// Names of nodes.
+    /// Names of the scenario's nodes.
     pub names: &'a Arc<Names>,
 }
 
 impl Asked<'_, '_> {
-    /// A bundle as it sees it.
+    /// Snapshot of a bundle.
     ///
     /// # Errors
-    /// Where Python has no memory.
+    /// Python has no memory.
     pub fn bundle(&self, node: &book::Node<'_>, held: &book::Held) -> PyResult<Py<Bundle>> {
         Py::new(self.node.py(), Bundle::of(self.names, node, held))
     }
-    /// A neighbour as it sees it.
+    /// Snapshot of a neighbour.
     ///
     /// # Errors
-    /// Where Python has no memory.
+    /// Python has no memory.
     pub fn peer(&self, peer: &book::Peer) -> PyResult<Py<Peer>> {
         Py::new(self.node.py(), Peer::of(self.names, self.node.get().id(), peer))
     }
-    /// Takes what it ordered.
+    /// Takes the orders given so far.
     ///
     /// # Errors
-    /// What is no order.
+    /// The list holds something other than orders.
     pub fn orders(&self, now: Instant, out: &mut Actions) -> PyResult<()> {
         let orders = self.object.getattr("_orders")?;
         let list = orders.cast::<PyList>()?;
@@ -218,11 +223,13 @@ impl Asked<'_, '_> {
         for order in list.iter() {
             out.push(order_of(me, now, order.cast::<PyTuple>()?)?);
         }
+        // The same list serves the next call.
         list.call_method0("clear")?;
         Ok(())
     }
 }
 
+// Orders are tuples of a word and its arguments, as `farlink.policies` appends them.
 fn order_of(me: NodeId, now: Instant, order: &Bound<'_, PyTuple>) -> PyResult<Action> {
     let kind: String = order.get_item(0)?.extract()?;
     let handle = || order.get_item(1)?.cast::<Bundle>()?.get().handle_at(me);

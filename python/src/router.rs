@@ -19,10 +19,10 @@ pub struct PythonRouter {
 }
 
 impl PythonRouter {
-    /// Made by calling `maker`.
+    /// Creates the router by calling `maker`.
     ///
     /// # Errors
-    /// What the call raised, or that what came is no router.
+    /// The call raised an exception, or returned no router.
     pub fn new(maker: &Bound<'_, PyAny>, shared: Shared) -> PyResult<PythonRouter> {
         let policy = Policy::new(maker, "Router", shared)?;
         let flag = |name| policy.flag(maker.py(), name);
@@ -63,7 +63,7 @@ impl Router for PythonRouter {
     }
 }
 
-/// What a router wants: None and False nothing, True a copy.
+/// Converts the answer of `wants`: None and False offer nothing, True a copy.
 fn want_of(answer: &Bound<'_, PyAny>, node: &Node<'_>, held: &Held) -> PyResult<Option<book::CopyOffer>> {
     if answer.is_none() {
         return Ok(None);
@@ -77,7 +77,7 @@ fn want_of(answer: &Bound<'_, PyAny>, node: &Node<'_>, held: &Held) -> PyResult<
     }
 }
 
-/// Where a bundle goes: None is carried, a peer gets it, each of several peers a copy.
+/// Converts the answer of `route`: None carries the bundle, a peer gets it, several peers get a copy each.
 fn way_of(answer: &Bound<'_, PyAny>, node: &Node<'_>) -> PyResult<RouteDecision> {
     if answer.is_none() {
         return Ok(RouteDecision::Carry);
@@ -93,11 +93,13 @@ fn way_of(answer: &Bound<'_, PyAny>, node: &Node<'_>) -> PyResult<RouteDecision>
     for item in answer.try_iter().map_err(|_| wrong())? {
         legs.extend(leg_to(item?.cast::<Peer>().map_err(|_| wrong())?.get(), node)?);
     }
+    // No listed peer is up: the bundle waits until something changes.
     Ok(if legs.is_empty() { RouteDecision::Wait(Instant::MAX) } else { RouteDecision::All(legs) })
 }
 
-/// Over its first link that is up; whom the router remembers and who is gone gets nothing.
 fn leg_to(peer: &Peer, node: &Node<'_>) -> PyResult<Option<NextHop>> {
+    // The first link that is up. A peer that the router remembers may have lost all links since: then there is no next
+    // hop.
     let peer = node.peers.get(peer.id_at(node.me)?);
     let leg = peer.and_then(|peer| {
         let until = peer.until.unwrap_or(Instant::MAX);

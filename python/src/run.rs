@@ -1,4 +1,4 @@
-//! A run in simulation: on a thread of its own without Python's lock, while the caller's watches for signals.
+//! A simulated run: on a thread of its own without Python's lock, while the caller's thread watches for signals.
 
 use crate::control::PythonControl;
 use crate::errors::{RunError, failure, mistake};
@@ -20,10 +20,10 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How often signals are looked for, and progress is told.
+/// Interval of checks for signals, and of progress reports.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// One place for each node; each is taken once.
+/// One policy for each node; each is taken once.
 type Taken<T> = Mutex<Vec<Option<Box<T>>>>;
 
 /// Policies written in Python, made before the run begins.
@@ -43,7 +43,7 @@ impl OwnPolicies for Own {
     }
 }
 
-/// Ends the runs that know it; set from any thread.
+/// Ends the runs that were given it; may be set from any thread.
 #[pyclass(frozen, module = "farlink._engine")]
 #[derive(Default)]
 pub struct Stop(AtomicBool);
@@ -53,16 +53,16 @@ impl Stop {
     fn new() -> Stop {
         Stop::default()
     }
-    /// Ends them.
+    /// Ends the runs that were given it.
     fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
-/// By the name of a node or a group, or `*`: what makes the policy of each of its nodes.
+/// Factories of policies, by the name of a node or a group, or `*` for all nodes.
 type Makers = Vec<(String, Py<PyAny>)>;
 
-/// The nodes of a name.
+/// Nodes of a name of a node or group.
 fn nodes_of(scenario: &farlink_scenario::Scenario, name: &str) -> PyResult<std::ops::Range<usize>> {
     if name == "*" {
         return Ok(0..scenario.nodes.len());
@@ -74,21 +74,22 @@ fn nodes_of(scenario: &farlink_scenario::Scenario, name: &str) -> PyResult<std::
         return Ok(at..at + 1);
     }
     let known = scenario.groups.iter().map(|group| &group.name).chain(scenario.nodes.iter().map(|node| &node.name));
+    // The same hints as for names in scenario files.
     let near = nearest_name(name, known.map(String::as_str)).map(|near| format!("did you mean `{near}`?"));
     let hint = near.unwrap_or_else(|| "`*` stands for all nodes".into());
     Err(mistake(format!("the scenario has no node and no group `{name}`\nhint: {hint}")))
 }
 
-/// What a policy is called in reports.
 fn called(maker: &Bound<'_, PyAny>) -> Policy {
+    // Reports show the name of the class or function. Other callables have none.
     let name = maker.getattr("__name__").and_then(|name| name.extract()).unwrap_or_else(|_| "Python".to_string());
     Policy { name, params: Vec::new() }
 }
 
-/// Simulates a scenario into a folder, and says whether it came to its end.
+/// Simulates a scenario into a folder; returns whether the run reached its end.
 ///
-/// `lean` writes no more than numbers are made of; `progress` is called with simulated seconds, those of the
-/// whole run, and bundles delivered.
+/// `lean` writes only the tables that metrics need; `progress` is called with simulated seconds, seconds of the whole
+/// run, and delivered bundles.
 #[pyfunction]
 #[pyo3(signature = (scenario, folder, seed, routers, controls, lean, command, progress, stop))]
 #[allow(clippy::too_many_arguments)]
@@ -109,6 +110,7 @@ pub fn simulate(
         scenario.set_seed(seed);
     }
     if lean {
+        // Metrics of campaigns are computed from these two tables.
         scenario.measure.tables = vec![Table::Bundles, Table::Links];
         scenario.measure.segments = false;
     }
@@ -117,7 +119,7 @@ pub fn simulate(
     let own = own_policies(py, &mut scenario, &routers, &controls, &shared)?;
     farlink_report::free_for_run(&folder, false).map_err(|why| mistake(why.to_string()))?;
     let options = Options { folder, command, stop: shared.fault.stop.clone() };
-    // One at a time: what nobody takes is not kept.
+    // One report at a time: a full channel drops further ones, so that a slow caller does not slow the run.
     let (tell, hear) = sync_channel(1);
     let runner = std::thread::Builder::new().name("farlink".into()).spawn(move || {
         let mut last = std::time::Instant::now();
@@ -130,15 +132,18 @@ pub fn simulate(
         farlink_sim::run_with(&scenario, &options, &own, &mut show)
     });
     let runner = runner.map_err(|why| RunError::new_err(format!("no thread for the run: {why}")))?;
+    // The receiver moves into each wait without the lock, and back.
     let mut hear = hear;
     let mut interrupted = None;
     loop {
+        // Without the lock, or policies written in Python could not answer.
         let (told, back) = py.detach(move || (hear.recv_timeout(GLANCE), hear));
         hear = back;
         let shown = match (&told, &progress) {
             (Ok(now), Some(progress)) => progress.call1(py, (now.simulated_s, now.duration_s, now.delivered)).map(drop),
             _ => Ok(()),
         };
+        // The run is only asked to stop: its thread ends the loop by closing the channel.
         if let Err(error) = py.check_signals().and(shown) {
             shared.fault.stop.store(true, Ordering::Relaxed);
             interrupted.get_or_insert(error);
@@ -151,6 +156,7 @@ pub fn simulate(
         }
     }
     let ended = py.detach(|| runner.join());
+    // A policy's exception explains the end better than the interruption that it may cause.
     if let Some(error) = shared.fault.take().or(interrupted) {
         return Err(error);
     }
@@ -161,7 +167,7 @@ pub fn simulate(
     }
 }
 
-/// A place for each node.
+/// An empty place for each node.
 fn places<T: ?Sized>(scenario: &farlink_scenario::Scenario) -> Vec<Option<Box<T>>> {
     scenario.nodes.iter().map(|_| None).collect()
 }
@@ -175,6 +181,7 @@ fn own_policies(
     shared: &Shared,
 ) -> PyResult<Own> {
     let (mut made_routers, mut made_controls) = (places::<dyn Router>(scenario), places::<dyn Control>(scenario));
+    // Later entries replace earlier ones, so that a node's own policy may follow one for `*`.
     for (name, maker) in routers {
         for node in nodes_of(scenario, name)? {
             made_routers[node] = Some(Box::new(PythonRouter::new(maker.bind(py), shared.clone())?));
@@ -216,7 +223,7 @@ pub fn numbers(py: Python<'_>, scenario: &Scenario, folder: PathBuf, seed: Optio
     py.detach(read).map_err(failure)
 }
 
-/// A name and a sentence.
+/// Name of a policy, and a sentence about it.
 type Known = (&'static str, &'static str);
 
 /// Names and sentences of all routers, and of all congestion controls.

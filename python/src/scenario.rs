@@ -1,4 +1,4 @@
-//! A scenario in Python: its text, and what paths in it are relative to.
+//! A scenario in Python: its text, and the folder of its relative paths.
 
 use crate::errors::{mistake, mistakes};
 use farlink_campaign::KeyPath;
@@ -12,15 +12,15 @@ use toml::{Table, Value};
 pub struct Scenario {
     text: String,
     folder: PathBuf,
-    /// What it is called in errors.
+    /// Name of the scenario in errors.
     source: String,
 }
 
 impl Scenario {
-    /// Read and checked.
+    /// Parses and checks the text.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// All mistakes at once.
     pub fn parsed(&self, py: Python<'_>) -> PyResult<farlink_scenario::Scenario> {
         farlink_scenario::Scenario::parse_in(&self.text, &self.folder).map_err(|list| mistakes(py, &self.source, &list))
     }
@@ -30,6 +30,7 @@ impl Scenario {
     }
     fn keep(&mut self, table: &Table) -> PyResult<()> {
         let text = toml::to_string(table).map_err(|why| mistake(why.to_string()))?;
+        // The bound of a scenario file holds for a text that grows by `add` as well.
         if text.len() as u64 > farlink_config::FILE_MAX {
             return Err(mistake("no scenario is longer than 256 MiB"));
         }
@@ -72,7 +73,7 @@ impl Scenario {
     fn name(&self) -> PyResult<Option<String>> {
         Ok(self.table()?.get("name").and_then(Value::as_str).map(str::to_string))
     }
-    /// Everything that is wrong with it is an error; what is doubtful is returned.
+    /// Raises all mistakes as one error; returns the doubts.
     fn check(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         Ok(self.parsed(py)?.doubts())
     }
@@ -91,6 +92,7 @@ impl Scenario {
     fn add_json(&mut self, name: &str, json: &str) -> PyResult<()> {
         let mut table = self.table()?;
         let value = value_of(json)?;
+        // A list that the scenario lacks begins with this table.
         match table.entry(name).or_insert_with(|| Value::Array(Vec::new())) {
             Value::Array(items) => items.push(value),
             _ => return Err(mistake(format!("`{name}` is no list of tables\nhint: `set` sets a key"))),

@@ -1,5 +1,5 @@
-//! What a policy written in Python sees: a node, its neighbours, a bundle, what happened. Each is a picture of one
-//! moment, which may be kept.
+//! Objects that a policy written in Python receives: a node, its neighbours, a bundle, an event. Each is a snapshot of
+//! one moment, and may be kept.
 
 use crate::errors::mistake;
 use farlink_base::{BundleMeta, EndpointId, Instant, NodeId, PeerId, Priority};
@@ -17,34 +17,36 @@ fn name_of(names: &Names, node: NodeId) -> String {
     names.get(&node).cloned().unwrap_or_else(|| node.to_string())
 }
 
+// Identifiers of peers and bundles are numbers of one node; at another they would name something else.
 fn stranger(what: &str) -> PyErr {
     mistake(format!("a {what} as another node sees it\nhint: what one node's policy is shown is of use there alone"))
 }
 
 fn seconds(at: Option<Instant>) -> Option<f64> {
+    // `Instant::MAX` means "never", which is None in Python.
     at.filter(|at| *at < Instant::MAX).map(Instant::as_secs_f64)
 }
 
-/// A neighbour.
+/// A neighbour, as it was at the moment of the question.
 #[pyclass(frozen, get_all, module = "farlink")]
 pub struct Peer {
-    /// Its name in the scenario.
+    /// Name of the neighbour in the scenario.
     name: String,
-    /// Its node number.
+    /// Node number of the neighbour.
     number: u64,
-    /// Whether it can be reached now.
+    /// Whether at least one link to it is up.
     is_up: bool,
     /// Links to it that are up.
     links: usize,
-    /// Until when it can be reached, where the contact plan says; seconds from the start.
+    /// End of the current contact in the contact plan, in seconds from the start; None without one.
     until: Option<f64>,
-    /// When it can be reached next, where the contact plan says.
+    /// Start of the next contact in the contact plan, in seconds from the start; None without one.
     next_up: Option<f64>,
-    /// Its fastest link, in bits a second, where known.
+    /// Rate of its fastest link in bits a second; None if unknown.
     rate: Option<u64>,
-    /// Free bytes of its store, as it said last.
+    /// Free bytes of its store, from its last hello.
     free: Option<u64>,
-    /// Bytes that its store holds at most, as it said last.
+    /// Capacity of its store in bytes, from its last hello.
     capacity: Option<u64>,
     /// Its number at this node; never used again.
     id: u32,
@@ -52,7 +54,7 @@ pub struct Peer {
     of: u64,
 }
 impl Peer {
-    /// As the node sees it.
+    /// Snapshot of a neighbour, as this node knows it.
     pub fn of(names: &Names, node: NodeId, peer: &book::Peer) -> Peer {
         Peer {
             of: node.0,
@@ -68,10 +70,10 @@ impl Peer {
             id: peer.id.0,
         }
     }
-    /// Who it is, at the node whose neighbour it is.
+    /// Identifier of the neighbour at this node.
     ///
     /// # Errors
-    /// Where that is another node.
+    /// The object is from the policy of another node.
     pub fn id_at(&self, node: NodeId) -> PyResult<PeerId> {
         if self.of == node.0 { Ok(PeerId(self.id)) } else { Err(stranger("peer")) }
     }
@@ -82,6 +84,7 @@ impl Peer {
         format!("Peer({:?}, number={}, is_up={})", self.name, self.number, if self.is_up { "True" } else { "False" })
     }
     fn __eq__(&self, other: &Peer) -> bool {
+        // Neighbours without a node number are equal only by their identifier at this node.
         self.number == other.number && (self.number != 0 || self.id == other.id)
     }
     fn __hash__(&self) -> u64 {
@@ -89,13 +92,13 @@ impl Peer {
     }
 }
 
-/// The node that asks.
+/// The node whose policy is asked.
 #[pyclass(frozen, module = "farlink")]
 pub struct Node {
     /// Its name in the scenario.
     #[pyo3(get)]
     name: String,
-    /// Its node number.
+    /// Node number of this node.
     #[pyo3(get)]
     number: u64,
     /// Seconds from the start of the run.
@@ -104,21 +107,21 @@ pub struct Node {
     /// Most bytes it may hold.
     #[pyo3(get)]
     capacity: u64,
-    /// Bytes it holds.
+    /// Bytes of all bundles held.
     #[pyo3(get)]
     stored: u64,
-    /// Bundles it holds.
+    /// Number of bundles held.
     #[pyo3(get)]
     count: usize,
     peers: Vec<Py<Peer>>,
 }
 impl Node {
-    /// As it is now.
+    /// Snapshot of the node and of its reachable neighbours.
     ///
     /// # Errors
-    /// Where Python has no memory.
+    /// Python has no memory.
     pub fn of(py: Python<'_>, names: &Names, node: &book::Node<'_>) -> PyResult<Node> {
-        // Whom nobody knows by name is no neighbour yet that anything could be sent to.
+        // A session without a node ID yet is no neighbour that a bundle could be sent to.
         let known = node.peers.up().filter(|peer| !peer.names.is_empty());
         Ok(Node {
             name: name_of(names, node.me),
@@ -127,12 +130,13 @@ impl Node {
             capacity: node.capacity,
             stored: node.book.bytes(),
             count: node.book.len(),
+            // Built for every question: policies may keep a snapshot, and must not see it change.
             peers: known.map(|peer| Py::new(py, Peer::of(names, node.me, peer))).collect::<PyResult<_>>()?,
         })
     }
 }
 impl Node {
-    /// Which one it is.
+    /// Node ID of this node.
     pub fn id(&self) -> NodeId {
         NodeId(self.number)
     }
@@ -160,7 +164,7 @@ pub struct Bundle {
     meta: Arc<BundleMeta>,
     names: Arc<Names>,
     handle: Handle,
-    /// Whose bundle it is.
+    /// Node that holds the bundle.
     node: NodeId,
     from: PeerId,
     /// Its number at this node: in order of arrival.
@@ -175,18 +179,18 @@ pub struct Bundle {
     /// Seconds of its lifetime that are left.
     #[pyo3(get)]
     remaining: f64,
-    /// Hops so far.
+    /// Number of hops so far.
     #[pyo3(get)]
     hops: u8,
     /// The policy's own number on it.
     #[pyo3(get)]
     label: u32,
-    /// Whether a policy may give it up.
+    /// True if a policy may discard the bundle.
     #[pyo3(get)]
     removable: bool,
 }
 impl Bundle {
-    /// As the node holds it now.
+    /// Snapshot of a bundle that the node holds.
     pub fn of(names: &Arc<Names>, node: &book::Node<'_>, held: &Held) -> Bundle {
         Bundle {
             meta: held.bundle.clone(),
@@ -203,10 +207,10 @@ impl Bundle {
             removable: held.is_removable(),
         }
     }
-    /// Its place at the node that holds it.
+    /// Handle of the bundle at this node.
     ///
     /// # Errors
-    /// Where that is another node.
+    /// The object is from the policy of another node.
     pub fn handle_at(&self, node: NodeId) -> PyResult<Handle> {
         if self.node == node { Ok(self.handle) } else { Err(stranger("bundle")) }
     }
@@ -268,7 +272,7 @@ impl Bundle {
     fn came_from(&self, peer: &Peer) -> bool {
         peer.of == self.node.0 && self.from == PeerId(peer.id)
     }
-    /// Whether it was made here.
+    /// True if the bundle was created at this node.
     #[getter]
     fn made_here(&self) -> bool {
         self.from == PeerId::NONE
@@ -281,16 +285,16 @@ impl Bundle {
 /// Something that happened at a node.
 #[pyclass(frozen, module = "farlink")]
 pub struct PolicyEvent {
-    /// up, down, link_up, link_down, heard, kept, handed, sent, failed, gone or wake.
+    /// Kind of the event: up, down, link_up, link_down, heard, kept, handed, sent, failed, gone or wake.
     #[pyo3(get)]
     kind: &'static str,
-    /// Of a bundle that is gone: delivered, forwarded, migrated, acked, overflow or deleted.
+    /// Reason why a bundle is gone: delivered, forwarded, migrated, acked, overflow or deleted.
     #[pyo3(get)]
     why: Option<&'static str>,
     /// Label that came or travelled with the bundle.
     #[pyo3(get)]
     label: Option<u32>,
-    /// Whether a copy stays here.
+    /// True if a copy stays at this node.
     #[pyo3(get)]
     keep: Option<bool>,
     bytes: Option<Vec<u8>>,
@@ -298,13 +302,14 @@ pub struct PolicyEvent {
     bundle: Option<Py<Bundle>>,
 }
 impl PolicyEvent {
-    /// As it is told in Python.
+    /// Python's form of an event of the engine.
     ///
     /// # Errors
-    /// Where Python has no memory.
+    /// Python has no memory.
     pub fn of(py: Python<'_>, names: &Arc<Names>, node: &book::Node<'_>, news: &book::PolicyEvent<'_>) -> PyResult<PolicyEvent> {
         use book::PolicyEvent as N;
         let seen = |id: PeerId| node.peers.get(id).map(|peer| Py::new(py, Peer::of(names, node.me, peer))).transpose();
+        // Peers and bundles of an event may be gone already: then Python gets None.
         let held = |handle: Handle| node.get(handle).map(|held| Py::new(py, Bundle::of(names, node, held))).transpose();
         let plain = |kind| PolicyEvent { kind, why: None, label: None, keep: None, bytes: None, peer: None, bundle: None };
         let copied = |kind, bundle, to, gave, keep| {
@@ -337,7 +342,7 @@ impl PolicyEvent {
     fn bundle(&self, py: Python<'_>) -> Option<Py<Bundle>> {
         self.bundle.as_ref().map(|bundle| bundle.clone_ref(py))
     }
-    /// What a neighbour's policy said.
+    /// Message of the same policy at a neighbour.
     #[getter]
     fn bytes<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
         self.bytes.as_ref().map(|bytes| PyBytes::new(py, bytes))

@@ -36,7 +36,7 @@ def begin(study: Path, out: Path, **how) -> _engine.Campaign:
     return _engine.Campaign.begin(str(study), str(out), False, [], **how)
 
 
-def test_cells_run_anywhere_and_what_is_done_stays(study: Path, tmp_path: Path) -> None:
+def test_finished_cells_stay_done(study: Path, tmp_path: Path) -> None:
     campaign = begin(study, tmp_path / "out")
     campaign.lock()
     left = campaign.left()
@@ -52,13 +52,13 @@ def test_cells_run_anywhere_and_what_is_done_stays(study: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("how", [{"jobs": -1}, {"jobs": 0}, {"repetitions": 0}, {"repetitions": 1001}])
-def test_what_says_not_how_many_begins_nothing(study: Path, tmp_path: Path, how) -> None:
+def test_bad_repetitions_begin_nothing(study: Path, tmp_path: Path, how) -> None:
     with pytest.raises(farlink.ConfigError, match="says not how many"):
         cluster.campaign(study, tmp_path / "out", **how)
     assert not (tmp_path / "out").exists()
 
 
-def test_one_process_at_a_time_is_at_work(study: Path, tmp_path: Path) -> None:
+def test_one_process_locks_the_folder(study: Path, tmp_path: Path) -> None:
     campaign = begin(study, tmp_path / "out")
     campaign.lock()
     with pytest.raises(farlink.RunError, match="another farlink is at work"):
@@ -82,7 +82,7 @@ def test_files_that_cells_name_travel_with_them(study: Path, tmp_path: Path, rel
     assert '"delivered": 10.0' in found and wall_s > 0 and version == farlink.VERSION
 
 
-def test_names_and_numbers_that_are_none(study: Path, tmp_path: Path) -> None:
+def test_bad_names_and_numbers_are_errors(study: Path, tmp_path: Path) -> None:
     campaign = begin(study, tmp_path / "out", repetitions=1)
     assert campaign.cells == 2
     for call in (lambda: campaign.work("../x"), lambda: campaign.fail("../x", "why")):

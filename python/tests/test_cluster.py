@@ -94,7 +94,7 @@ def here(campaign: Path, out: Path) -> list:
     return cells(out)
 
 
-def test_the_cells_of_a_killed_worker_are_run_again(campaign: Path, cluster, tmp_path: Path) -> None:
+def test_killed_worker_cells_run_again(campaign: Path, cluster, tmp_path: Path) -> None:
     from farlink import ray as over
 
     told: list = []
@@ -112,7 +112,7 @@ def test_the_cells_of_a_killed_worker_are_run_again(campaign: Path, cluster, tmp
     assert over.resume(tmp_path / "out").ran == 0, "nothing is left"
 
 
-def test_a_cell_that_kills_its_workers_fails_and_no_other(campaign: Path, cluster, tmp_path: Path, monkeypatch) -> None:
+def test_only_deadly_cell_fails(campaign: Path, cluster, tmp_path: Path, monkeypatch) -> None:
     from farlink import ray as over
 
     def deadly(text: str, seed: int, files: dict):
@@ -128,7 +128,7 @@ def test_a_cell_that_kills_its_workers_fails_and_no_other(campaign: Path, cluste
     assert len(list((tmp_path / "out" / "failed").iterdir())) == 2
 
 
-def test_a_mistake_in_a_cell_is_no_lost_worker(campaign: Path, cluster, tmp_path: Path, monkeypatch) -> None:
+def test_cell_error_loses_no_worker(campaign: Path, cluster, tmp_path: Path, monkeypatch) -> None:
     from farlink import ray as over
 
     def wrong(text: str, seed: int, files: dict):
@@ -139,7 +139,7 @@ def test_a_mistake_in_a_cell_is_no_lost_worker(campaign: Path, cluster, tmp_path
     assert (outcome.ran, outcome.lost) == (0, 0) and set(outcome.failed.values()) == {"no disk"}
 
 
-def test_the_command_joins_the_cluster_that_it_is_told_of(campaign: Path, cluster, tmp_path: Path) -> None:
+def test_command_joins_given_cluster(campaign: Path, cluster, tmp_path: Path) -> None:
     command = [os.environ.get("FARLINK_BIN", ""), "campaign", "run", "--on", "ray"]
     if not command[0]:
         command = [sys.executable, "-m", "farlink.campaign", "run"]
@@ -157,7 +157,7 @@ def test_the_command_joins_the_cluster_that_it_is_told_of(campaign: Path, cluste
     assert "their cells are run again" in talk
 
 
-def test_the_command_runs_a_campaign_over_a_cluster_of_its_own(campaign: Path, tmp_path: Path) -> None:
+def test_command_starts_own_cluster(campaign: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "farlink.campaign"]
     words = ["run", os.fspath(campaign), "--out", os.fspath(tmp_path / "out"), "--repetitions", "1", "--json"]
     done = subprocess.run(command + words, capture_output=True, text=True, timeout=300)

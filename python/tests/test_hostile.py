@@ -155,7 +155,7 @@ for answer in [router(leaves), control(leaves)]:
 
 
 @pytest.mark.parametrize("what", ["VALUES", "TEXTS", "PATHS", "POLICIES"])
-def test_what_is_hostile_ends_in_an_error(what: str, tmp_path: Path) -> None:
+def test_hostile_input_raises_an_error(what: str, tmp_path: Path) -> None:
     code = BEGIN + globals()[what]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     ran = subprocess.run(

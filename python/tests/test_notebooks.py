@@ -21,5 +21,5 @@ def test_a_notebook_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         exec(compile("".join(cell["source"]), f"{name}[{number}]", "exec"), said)
 
 
-def test_there_are_three() -> None:
+def test_there_are_three_notebooks() -> None:
     assert len(list(NOTEBOOKS.glob("*.ipynb"))) == 3

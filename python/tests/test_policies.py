@@ -12,7 +12,7 @@ def test_a_router_in_python_delivers(relay: farlink.Scenario) -> None:
     assert hops.groupby("to_node").size().to_dict() == {"orbiter": 10, "station": 10}
 
 
-def test_flooding_in_python_is_epidemic_to_the_last_bundle(crowd: farlink.Scenario) -> None:
+def test_python_flooding_equals_epidemic(crowd: farlink.Scenario) -> None:
     ours, theirs = farlink.run(crowd, router=Flood), farlink.run(crowd)
     assert ours.bundles.equals(theirs.bundles) and theirs.summary["delivered"] > 0
 
@@ -23,7 +23,7 @@ def test_labels_are_split_and_travel(crowd: farlink.Scenario) -> None:
     assert 0 < copies.max() <= 8, "eight copies, one of them at the source"
 
 
-def test_some_nodes_and_names_that_are_none(relay: farlink.Scenario) -> None:
+def test_policies_of_named_nodes(relay: farlink.Scenario) -> None:
     run = farlink.run(relay, router={"orbiter": Lowest})
     routers = {node["name"]: node["router"] for node in run.manifest["topology"]["nodes"]}
     assert routers == {"station": "sabr", "orbiter": "Lowest", "rover": "sabr"}
@@ -31,7 +31,7 @@ def test_some_nodes_and_names_that_are_none(relay: farlink.Scenario) -> None:
         farlink.run(relay, router={"orbitr": Lowest})
 
 
-def test_each_node_has_an_object_of_its_own(relay: farlink.Scenario) -> None:
+def test_each_node_has_own_object(relay: farlink.Scenario) -> None:
     made: list = []
 
     class Counted(Lowest):
@@ -52,7 +52,7 @@ def test_each_node_has_an_object_of_its_own(relay: farlink.Scenario) -> None:
         (farlink.Wait(float("nan")), "no moment"),
     ],
 )
-def test_answers_that_are_none_end_the_run(relay: farlink.Scenario, answer, says: str) -> None:
+def test_bad_answers_end_the_run(relay: farlink.Scenario, answer, says: str) -> None:
     class Wrong(farlink.Router):
         def route(self, node, bundle, tried):
             return answer
@@ -61,7 +61,7 @@ def test_answers_that_are_none_end_the_run(relay: farlink.Scenario, answer, says
         farlink.run(relay, router=Wrong)
 
 
-def test_exceptions_of_policies_are_raised_by_the_run(relay: farlink.Scenario) -> None:
+def test_run_raises_policy_exceptions(relay: farlink.Scenario) -> None:
     class Breaks(Lowest):
         def route(self, node, bundle, tried):
             raise ZeroDivisionError(f"at {node.name} for {bundle.destination}")
@@ -77,7 +77,7 @@ def test_exceptions_of_policies_are_raised_by_the_run(relay: farlink.Scenario) -
         farlink.run(relay, router=NotMade)
 
 
-def test_what_is_no_policy_is_told(relay: farlink.Scenario) -> None:
+def test_non_policies_are_errors(relay: farlink.Scenario) -> None:
     class Plain:
         pass
 
@@ -92,7 +92,7 @@ def test_what_is_no_policy_is_told(relay: farlink.Scenario) -> None:
         farlink.run(relay, router=Deaf)
 
 
-def test_a_peer_that_is_kept_and_gone_gets_nothing(relay: farlink.Scenario) -> None:
+def test_departed_peer_gets_nothing(relay: farlink.Scenario) -> None:
     class Remembers(Lowest):
         known: list = []
 
@@ -103,7 +103,7 @@ def test_a_peer_that_is_kept_and_gone_gets_nothing(relay: farlink.Scenario) -> N
     assert farlink.run(relay, router=Remembers).summary["delivered"] < 10 + 1
 
 
-def test_what_one_node_was_shown_is_of_no_use_at_another(relay: farlink.Scenario) -> None:
+def test_objects_are_bound_to_nodes(relay: farlink.Scenario) -> None:
     shown: dict = {}
 
     class Cheats(Lowest):
@@ -151,7 +151,7 @@ def test_neighbours_hear_each_other_and_wake(relay: farlink.Scenario) -> None:
     assert ("rover", "orbiter", b"hello of orbiter") in heard and ("rover", "wake", 11) in heard
 
 
-def test_a_control_in_python_makes_room_as_drop_oldest_does(crowd: farlink.Scenario) -> None:
+def test_python_control_equals_drop_oldest(crowd: farlink.Scenario) -> None:
     class Oldest(farlink.Control):
         level = {"bulk": 0, "normal": 1 << 50, "expedited": 2 << 50}
 
@@ -181,7 +181,7 @@ def test_a_control_may_refuse_and_forbid(crowd: farlink.Scenario) -> None:
     assert farlink.run(crowd, control=Nothing).summary["created"] == 0
 
 
-def test_pictures_of_a_moment_say_what_they_are_of(relay: farlink.Scenario) -> None:
+def test_snapshots_show_their_moment(relay: farlink.Scenario) -> None:
     seen: list = []
 
     class Looks(Lowest):
@@ -204,13 +204,13 @@ def test_the_engine_names_its_policies() -> None:
 
 
 @pytest.mark.parametrize("given", ["epidemic", Lowest(), {"rover": 5}])
-def test_what_makes_no_router_is_told_with_what_would(relay: farlink.Scenario, given) -> None:
+def test_bad_router_factories_have_hints(relay: farlink.Scenario, given) -> None:
     with pytest.raises(farlink.ConfigError, match="hint: (give the class|one of the engine)"):
         farlink.run(relay, router=given)
 
 
 @pytest.mark.parametrize("ahead", [-1.0, 0.0])
-def test_waiting_until_now_would_never_end_and_is_told(relay: farlink.Scenario, ahead: float) -> None:
+def test_wait_must_be_in_future(relay: farlink.Scenario, ahead: float) -> None:
     class Waits(farlink.Router):
         def route(self, node, bundle, tried):
             return farlink.Wait(node.now + ahead)
@@ -226,7 +226,7 @@ def test_waiting_until_now_would_never_end_and_is_told(relay: farlink.Scenario, 
             farlink.run(relay, router=router)
 
 
-def test_a_moment_that_was_told_is_the_same_when_it_comes_back(relay: farlink.Scenario) -> None:
+def test_moments_survive_conversion(relay: farlink.Scenario) -> None:
     woken: list = []
 
     class Wakes(farlink.Router):
@@ -246,7 +246,7 @@ def test_a_moment_that_was_told_is_the_same_when_it_comes_back(relay: farlink.Sc
     assert woken == [round(10.5 + number * 1.1e-5, 9) for number in range(1, 1000)]
 
 
-def test_orders_where_none_are_taken_end_the_run(crowd: farlink.Scenario) -> None:
+def test_misplaced_orders_end_the_run(crowd: farlink.Scenario) -> None:
     class Orders(farlink.Router):
         copies = True
 
@@ -264,7 +264,7 @@ def test_orders_where_none_are_taken_end_the_run(crowd: farlink.Scenario) -> Non
 
 
 @pytest.mark.parametrize("label", [-1, 2**32])
-def test_a_label_that_is_none_is_told_where_it_is_given(relay: farlink.Scenario, label: int) -> None:
+def test_bad_label_is_raised_at_once(relay: farlink.Scenario, label: int) -> None:
     class Labels(Lowest):
         def route(self, node, bundle, tried):
             self.label(bundle, label)
@@ -274,7 +274,7 @@ def test_a_label_that_is_none_is_told_where_it_is_given(relay: farlink.Scenario,
     assert any(entry.name == "route" for entry in raised.traceback)
 
 
-def test_a_policy_that_asks_itself_for_ever_ends_the_run(relay: farlink.Scenario) -> None:
+def test_endless_questions_end_the_run(relay: farlink.Scenario) -> None:
     class Again(farlink.Router):
         def route(self, node, bundle, tried):
             self.reroute_all()

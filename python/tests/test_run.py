@@ -22,7 +22,7 @@ def test_tables_go_to_pandas_and_polars(relay: farlink.Scenario) -> None:
     assert polars.from_arrow(run.bundles)["destination"].unique().to_list() == ["station"]
 
 
-def test_hops_and_contacts_are_those_of_the_plan(relay: farlink.Scenario) -> None:
+def test_hops_and_contacts_match_plan(relay: farlink.Scenario) -> None:
     run = farlink.run(relay)
     hops = run.hops.to_pandas()
     assert hops.groupby("to_node").size().to_dict() == {"orbiter": 10, "station": 10}
@@ -33,7 +33,7 @@ def test_hops_and_contacts_are_those_of_the_plan(relay: farlink.Scenario) -> Non
     assert (contacts.end_ns >= contacts.start_ns).all()
 
 
-def test_a_run_without_events_has_empty_tables_of_them(relay: farlink.Scenario) -> None:
+def test_run_without_events_has_empty_tables(relay: farlink.Scenario) -> None:
     run = farlink.run(relay.set("measure.tables", ["bundles"]))
     assert (len(run.hops), len(run.contacts), len(run.bundles)) == (0, 0, 10)
     assert run.contacts.column_names == ["start_ns", "end_ns", "node", "link", "peer"]
@@ -44,7 +44,7 @@ def test_the_same_seed_gives_the_same_tables(crowd: farlink.Scenario) -> None:
     assert one.bundles.equals(two.bundles) and not one.bundles.equals(three.bundles)
 
 
-def test_a_folder_that_is_named_stays_and_is_not_written_over(tmp_path, relay: farlink.Scenario) -> None:
+def test_named_folder_is_never_overwritten(tmp_path, relay: farlink.Scenario) -> None:
     farlink.run(relay, out=tmp_path / "run")
     assert farlink.Run(tmp_path / "run").summary["delivered"] == 10
     with pytest.raises(farlink.ConfigError, match="hint:"):
@@ -53,7 +53,7 @@ def test_a_folder_that_is_named_stays_and_is_not_written_over(tmp_path, relay: f
         farlink.Run(tmp_path)
 
 
-def test_a_folder_without_a_name_goes_with_its_run(relay: farlink.Scenario) -> None:
+def test_unnamed_folder_ends_with_run(relay: farlink.Scenario) -> None:
     run = farlink.run(relay)
     folder = run.folder
     assert folder.is_dir()
@@ -62,7 +62,7 @@ def test_a_folder_without_a_name_goes_with_its_run(relay: farlink.Scenario) -> N
     assert not folder.exists() and len(bundles) == 10, "what was read stays"
 
 
-def test_several_runs_are_simulated_at_once_by_threads(crowd: farlink.Scenario) -> None:
+def test_threads_simulate_runs_concurrently(crowd: farlink.Scenario) -> None:
     held: list = []
     runs = [threading.Thread(target=lambda seed=seed: held.append(farlink.run(crowd, seed=seed))) for seed in (1, 2)]
     [run.start() for run in runs]
@@ -90,7 +90,7 @@ def test_control_c_ends_it(crowd: farlink.Scenario, what: str) -> None:
         timer.cancel()
 
 
-def test_progress_is_told_and_may_end_a_run(crowd: farlink.Scenario) -> None:
+def test_progress_callback_may_end_run(crowd: farlink.Scenario) -> None:
     class Enough(Exception):
         pass
 
@@ -116,7 +116,7 @@ def test_ways_and_meetings_are_tables_too(crowd: farlink.Scenario, relay: farlin
         assert [field.type for field in of_each[0].schema] == [field.type for field in of_each[1].schema]
 
 
-def test_a_run_that_is_sent_elsewhere_takes_its_tables_along(relay: farlink.Scenario) -> None:
+def test_pickled_run_carries_its_tables(relay: farlink.Scenario) -> None:
     run = farlink.run(relay, seed=4)
     sent, rows = pickle.dumps(run), len(run.events)
     del run
@@ -127,7 +127,7 @@ def test_a_run_that_is_sent_elsewhere_takes_its_tables_along(relay: farlink.Scen
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
 @pytest.mark.filterwarnings("ignore:.*fork")
-def test_a_fork_that_forgets_a_run_leaves_its_folder(relay: farlink.Scenario) -> None:
+def test_fork_leaves_the_run_folder(relay: farlink.Scenario) -> None:
     run = farlink.run(relay)
     child = os.fork()
     if child == 0:
@@ -139,6 +139,6 @@ def test_a_fork_that_forgets_a_run_leaves_its_folder(relay: farlink.Scenario) ->
 
 
 @pytest.mark.parametrize("seed", [-1, 2**64, 1.5, "3"])
-def test_seeds_that_are_none_are_told(relay: farlink.Scenario, seed) -> None:
+def test_bad_seeds_are_errors(relay: farlink.Scenario, seed) -> None:
     with pytest.raises(farlink.ConfigError, match="is no seed"):
         farlink.run(relay, seed=seed)

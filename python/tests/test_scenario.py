@@ -33,7 +33,7 @@ def test_paths_set_keys_as_in_campaigns(relay: farlink.Scenario) -> None:
         relay.add("node_defaults", router="sabr")
 
 
-def test_all_mistakes_are_told_at_once_with_their_hints(relay: farlink.Scenario) -> None:
+def test_all_mistakes_have_hints(relay: farlink.Scenario) -> None:
     relay.set("node[*].router", "epidemc").set("duration", "never")
     with pytest.raises(farlink.ConfigError) as raised:
         farlink.run(relay)
@@ -44,7 +44,7 @@ def test_all_mistakes_are_told_at_once_with_their_hints(relay: farlink.Scenario)
         farlink.Scenario("[").set("seed", 1)
 
 
-def test_files_are_loaded_saved_and_sent_to_other_processes(tmp_path, relay: farlink.Scenario) -> None:
+def test_files_reach_other_processes(tmp_path, relay: farlink.Scenario) -> None:
     with pytest.raises(farlink.ConfigError, match="cannot be read"):
         farlink.Scenario.load(tmp_path / "none.toml")
     relay.save(tmp_path / "relay.toml")
@@ -53,7 +53,7 @@ def test_files_are_loaded_saved_and_sent_to_other_processes(tmp_path, relay: far
     assert there.to_text() == relay.to_text() and there.folder == tmp_path
 
 
-def test_a_scenario_stays_where_it_was_read_and_is_told_of_even_if_it_is_none(tmp_path, monkeypatch) -> None:
+def test_scenario_keeps_its_folder(tmp_path, monkeypatch) -> None:
     (tmp_path / "one.toml").write_text(RELAY)
     monkeypatch.chdir(tmp_path)
     loaded = farlink.Scenario.load("one.toml")

@@ -8,7 +8,7 @@ import farlink
 from policies import Lowest
 
 
-def test_twenty_runs_are_a_frame_in_five_lines(crowd: farlink.Scenario) -> None:
+def test_twenty_runs_become_a_frame(crowd: farlink.Scenario) -> None:
     axes = {"group[walker].router": ["epidemic", "spray-and-wait"], "radio[wifi].range": ["30 m", "60 m"]}
     frame = farlink.sweep(crowd, axes, seeds=5).to_pandas()
     assert len(frame) == 20 and list(frame.columns[:3]) == [*axes, "seed"]
@@ -26,12 +26,12 @@ def test_labels_stand_for_several_keys(crowd: farlink.Scenario) -> None:
     assert small > large == 0
 
 
-def test_a_run_of_a_sweep_is_that_of_its_seed(crowd: farlink.Scenario) -> None:
+def test_sweep_run_equals_single_run(crowd: farlink.Scenario) -> None:
     (delivered,) = farlink.sweep(crowd, {}, seeds=[9])["delivered"].to_pylist()
     assert delivered == farlink.run(crowd, seed=9).summary["delivered"]
 
 
-def test_mistakes_are_told_before_anything_runs(crowd: farlink.Scenario) -> None:
+def test_mistakes_are_raised_before_runs(crowd: farlink.Scenario) -> None:
     done: list = []
     wrong = {"group[walker].router": ["epidemic", "epidemc"]}
     with pytest.raises(farlink.ConfigError, match="did you mean `epidemic`"):
@@ -85,7 +85,7 @@ def test_numbers_of_numpy_are_numbers(crowd: farlink.Scenario) -> None:
         ([("duration", ["1 s"])], 1, "no dictionary"),
     ],
 )
-def test_axes_and_seeds_that_are_none_are_told_before_anything_runs(crowd: farlink.Scenario, axes, seeds, says) -> None:
+def test_bad_axes_and_seeds_are_errors(crowd: farlink.Scenario, axes, seeds, says) -> None:
     done: list = []
     with pytest.raises(farlink.ConfigError, match=says):
         farlink.sweep(crowd, axes, seeds, progress=lambda ran, all_runs: done.append(ran))

@@ -1,5 +1,5 @@
-//! Which end of which link has which IPv4 address: the same in the simulator and in the testbed,
-//! so that a capture of one explains a trace of the other.
+//! IPv4 addresses of the ends of links: the same in the simulator and in the testbed, so that a capture of one explains
+//! a trace of the other.
 
 use crate::types::{LinkChange, Scenario};
 use std::net::Ipv4Addr;
@@ -15,7 +15,7 @@ pub struct LinkEnd {
     pub peer: usize,
     /// Whether it is the first of the link's two nodes: then it sends `forward`.
     pub first: bool,
-    /// Its address.
+    /// Address of this end.
     pub address: Ipv4Addr,
     /// The address of the other end.
     pub peer_address: Ipv4Addr,
@@ -31,6 +31,7 @@ impl Scenario {
     /// its first node `.1`, its second `.2`. Panics if there is no such link.
     pub fn ends(&self, link: usize) -> [LinkEnd; 2] {
         let here = &self.links[link];
+        // At most 65,536 links are parsed, so both octets fit.
         let address = |host: u8| Ipv4Addr::new(10, (link / 256) as u8, (link % 256) as u8, host);
         let end = |i: usize| LinkEnd {
             link,
@@ -48,6 +49,7 @@ impl Scenario {
     pub fn ends_of(&self, node: usize) -> Vec<LinkEnd> {
         let ends = (0..self.links.len()).flat_map(|link| self.ends(link)).filter(|end| end.node == node);
         let mut ends: Vec<LinkEnd> = ends.collect();
+        // The sort is stable, so links of one moment stay in their order.
         ends.sort_by_key(|end| self.links[end.link].appears);
         ends
     }
@@ -55,6 +57,7 @@ impl Scenario {
     pub fn places(&self) -> Vec<[usize; 2]> {
         let mut order: Vec<usize> = (0..self.links.len()).collect();
         order.sort_by_key(|link| self.links[*link].appears);
+        // One pass over all links: calling `ends_of` for each node would take links times nodes.
         let (mut places, mut count) = (vec![[0; 2]; self.links.len()], vec![0; self.nodes.len()]);
         for link in order {
             places[link] = self.links[link].between.map(|node| {
@@ -68,6 +71,7 @@ impl Scenario {
     pub fn link_changes(&self) -> Vec<LinkChange> {
         let mut changes = Vec::new();
         for (link, l) in self.links.iter().enumerate() {
+            // A link from the start is part of the nodes' configuration, and no change.
             let appears = (!l.appears.is_zero()).then_some(LinkChange { at: l.appears, link, appears: true });
             let disappears = l.disappears.map(|at| LinkChange { at, link, appears: false });
             changes.extend(appears.into_iter().chain(disappears));

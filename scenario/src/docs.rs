@@ -13,6 +13,7 @@ use std::fmt::Write;
 
 /// The reference of the scenario file as Markdown.
 pub fn reference() -> String {
+    // Sections and help come from the tables that the parser checks against, so the page cannot lag behind.
     let mut out = String::from(INTRODUCTION);
     for section in sections() {
         write_section(&mut out, title(section.name), section);
@@ -101,13 +102,13 @@ mod tests {
     }
 
     #[test]
-    fn the_example_is_a_scenario() {
+    fn example_is_a_scenario() {
         let scenario = Scenario::parse(EXAMPLE).unwrap_or_else(|errors| panic!("{errors:#?}"));
         assert!(scenario.nodes.len() >= 3 && scenario.traffic.len() >= 2 && !scenario.contacts.is_empty());
     }
 
     #[test]
-    fn every_table_that_a_key_names_is_described_once_and_no_name_repeats() {
+    fn key_tables_are_described_once() {
         let sections = sections();
         let names: Vec<&str> = sections.iter().map(|s| s.name).collect();
         for section in sections {

@@ -1,11 +1,12 @@
-//! What a scenario says that can be run, and yet can hardly be meant.
+//! Doubts: parts of a scenario that can run and are hardly meant.
 
 use crate::motion::Reach;
 use crate::types::{Custody, Link, Node, Scenario, StoreKind, Traffic, TrafficKind};
 use farlink_base::{Facts, format_duration};
 
 impl Scenario {
-    /// Sentences about links and contacts that never come to pass, and sockets that real nodes cannot open.
+    /// One sentence for each doubt: links, contacts and faults outside the run, ports that real nodes cannot open
+    /// twice, reports and custody without effect.
     pub fn doubts(&self) -> Vec<String> {
         let mut all = Vec::new();
         for link in &self.links {
@@ -20,6 +21,7 @@ impl Scenario {
         }
         for contact in &self.contacts {
             let link = &self.links[contact.link];
+            // A contact that overlaps the life of its link in part is meant: only one outside of it is doubted.
             let gone = link.disappears.is_some_and(|at| contact.start >= at);
             if contact.end <= link.appears || gone {
                 let from = &self.nodes[link.between[usize::from(!contact.forward)]].name;
@@ -38,6 +40,7 @@ impl Scenario {
         all.extend(self.reports_in_vain());
         all.extend((0..self.links.len()).filter_map(|link| self.custody_of_a_stranger(link)));
         all.extend(self.custody_of_what_must_be_cut());
+        // Custody must survive a restart, so a store in memory takes none.
         let takes_none = |node: &&Node| node.custody != Custody::None && node.store == StoreKind::Memory;
         all.extend(self.nodes.iter().filter(takes_none).map(|node| {
             format!(
@@ -48,8 +51,9 @@ impl Scenario {
         all.extend((0..self.radios.len()).filter_map(|radio| self.knows_only_plans(radio)));
         all
     }
-    /// Reports that are asked for and nobody makes, or that nobody asks for.
     fn reports_in_vain(&self) -> Vec<String> {
+        // Reports need three sides: a traffic that requests them, a node that makes them, and for compressed ones a
+        // node that asks for that form.
         let mut all = Vec::new();
         let made = |node: &Node| node.settings().agent.status_reports || node.compressed_reports.is_some();
         let asks = |traffic: &Traffic| traffic.reports != Facts::default();
@@ -72,17 +76,18 @@ impl Scenario {
         }
         all
     }
-    /// Custody over a link that its nodes find: a real neighbour's name is a claim there, and is not believed.
     fn custody_of_a_stranger(&self, link: usize) -> Option<String> {
+        // An announced name is a claim: over a discovered link a real node accepts custody only if a certificate proves
+        // the name.
         let here = &self.links[link];
         let keeps = here.between.iter().find(|node| self.nodes[**node].custody != Custody::None)?;
         let claims = here.found && self.is_secured(link) != Some(true);
         let (name, node) = (&here.name, &self.nodes[*keeps].name);
         claims.then(|| format!("in the testbed `{node}` takes custody from nobody over `{name}`: who is found is believed with TLS only"))
     }
-    /// Bundles of version 7 in custody, longer than the datagrams of a link that sends each in one: they would have to be
-    /// cut, and none in custody is.
     fn custody_of_what_must_be_cut(&self) -> Option<String> {
+        // UDPCL version 1 sends each bundle in one datagram. Longer bundles of version 7 would need fragments, and a
+        // bundle in custody is not fragmented.
         let whole = |link: &&Link| link.layer.kind.name == "udpcl" && link.layer.value("version") == Some(1);
         let (link, longest) =
             self.links.iter().find(whole).and_then(|link| Some((link, link.layer.value("datagram")?)))?;
@@ -102,8 +107,9 @@ impl Scenario {
              give the link udpcl = {{ version = 2 }}, or the nodes bundle_version = 6"
         ))
     }
-    /// Nodes that hear each other and give each other nothing: their routers go by contact plans.
     fn knows_only_plans(&self, radio: usize) -> Option<String> {
+        // Links of radios with a range are in no contact plan, so a router that follows plans never uses them. Radios
+        // with a line of sight are: their contacts are computed before the run.
         let radio = &self.radios[radio];
         if matches!(radio.reach, Reach::Sight(_)) {
             return None;
@@ -116,8 +122,9 @@ impl Scenario {
             radio.name
         ))
     }
-    /// Layers of different kinds at one port: a simulated node tells them apart, a real one serves a port once.
     fn port_served_twice(&self, node: usize) -> Option<String> {
+        // A simulated node separates layers of different kinds at one port; a real node binds a port of TCP or UDP
+        // once.
         let layers = self.layers_of(node);
         let pairs =
             layers.iter().enumerate().flat_map(|(at, one)| layers[at + 1..].iter().map(move |other| (one, other)));
@@ -136,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_that_two_kinds_of_streams_share_is_doubted() {
+    fn port_shared_by_layers_is_doubted() {
         let link = |name: &str, layer: &str| {
             format!("[[link]]\nname = \"{name}\"\nbetween = [\"a\", \"b\"]\nlayer = {layer}\n")
         };
@@ -153,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_that_nobody_makes_or_asks_for_are_doubted() {
+    fn unused_reports_are_doubted() {
         let doubts = |own: &str, traffic: &str| {
             let text = format!(
                 "name = \"s\"\nduration = \"9 s\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n{own}\n[[node]]\nname = \"b\"\n\
@@ -162,6 +169,7 @@ mod tests {
             );
             Scenario::parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}")).doubts()
         };
+        // All four cases: nothing asked for, asked and made, asked and not made, compressed form without requests.
         let (asks, short) = ("reports = [\"delivery\"]", "compressed_reports = { request = [\"*\"] }");
         assert!(doubts("", "").is_empty() && doubts("status_reports = true", asks).is_empty());
         assert!(doubts(short, asks).is_empty() && doubts("compressed_reports = {}", "").is_empty());
@@ -170,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn custody_over_a_link_that_is_found_is_doubted_without_tls() {
+    fn discovered_custody_needs_tls() {
         let doubts = |found: bool, tls: &str| {
             let node = |name: &str| {
                 format!(
@@ -189,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn custody_of_what_must_be_cut_is_doubted() {
+    fn custody_of_fragments_is_doubted() {
         let doubts = |keys: &str, link: &str, size: &str| {
             let node = |name: &str, n: u8| format!("[[node]]\nname = \"{name}\"\nid = \"ipn:{n}.0\"\n");
             let text = format!(
@@ -211,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn custody_of_what_is_in_memory_only_is_doubted() {
+    fn custody_in_memory_is_doubted() {
         let text = "name = \"s\"\nduration = \"9 s\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\ncustody = \"take\"\n";
         let doubts = Scenario::parse(text).unwrap().doubts();
         assert_eq!(doubts, ["node `a` takes custody of nothing: its store is in memory; give it store = \"durable\""]);
@@ -219,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_whose_ends_do_not_agree_on_tls_is_doubted() {
+    fn tls_disagreement_of_ends_is_doubted() {
         let of = |one: &str, other: &str, layer: &str| {
             let node = |name: &str, tls: &str| {
                 format!("[[node]]\nname = \"{name}\"\nid = \"dtn://{name}/\"\ntcpclv4 = {{ tls = \"{tls}\" }}\n")
@@ -239,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn links_and_contacts_that_never_come_are_doubted() {
+    fn links_after_the_run_are_doubted() {
         let scenario = |life: &str, contact: &str| {
             let text = format!(
                 "name = \"s\"\nduration = \"60 s\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n[[node]]\nname = \"b\"\n\

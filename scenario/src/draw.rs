@@ -1,18 +1,19 @@
-//! What a scenario leaves to chance and every world must draw alike: the bundles among groups.
+//! Random traffic among groups, which every world must draw alike.
 
 use crate::motion::GroupTraffic;
 use crate::types::{Pace, Scenario, SizeRange, Traffic, TrafficKind};
 use farlink_base::{DataVolume, Duration, Rng};
 
-/// Apart from every other purpose that a run draws for.
+/// Stream of random numbers of this purpose, distinct from every other purpose of a run.
 const TRAFFIC: u64 = 17;
 
 impl Scenario {
-    /// Takes another seed, and draws anew what follows from it: the bundles among groups.
+    /// Replaces the seed and draws the bundles among groups again.
     pub fn set_seed(&mut self, seed: u64) {
         self.seed = seed;
         self.traffic.retain(|traffic| traffic.drawn.is_none());
         for (index, traffic) in self.group_traffic.iter().enumerate() {
+            // One stream for each entry: a change to one entry leaves the draws of others as they are.
             let random = Rng::stream(seed, TRAFFIC << 32 | index as u64);
             let drawn = draw(self, index, traffic, random);
             self.traffic.extend(drawn);
@@ -27,15 +28,17 @@ fn draw(scenario: &Scenario, index: usize, traffic: &GroupTraffic, mut random: R
         if at >= scenario.duration {
             break;
         }
+        // The order of draws is part of the result: ends, size, gap.
         let mut one = |nodes: &std::ops::Range<usize>| nodes.start + random.below(nodes.len() as u64) as usize;
         let (from, mut to) = (one(&traffic.from), one(&traffic.to));
-        // Another than itself: there is one, or the scenario was refused.
+        // Draw until the receiver is not the sender. The loop ends: parsing refuses traffic of one node to itself.
         while to == from {
             to = one(&traffic.to);
         }
         let SizeRange { min, max } = traffic.size;
         let size = DataVolume(min.0 + random.below((max.0 - min.0).saturating_add(1)));
         let [least, most] = traffic.interval;
+        // Uniform between the bounds, as in the ONE simulator's message generator.
         let gap = least + (most - least) * random.unit();
         let sender = &scenario.nodes[from];
         all.push(Traffic {

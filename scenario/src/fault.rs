@@ -1,4 +1,4 @@
-//! Faults: what goes wrong in a run, and when. The contact plan knows nothing of them.
+//! Faults of a run with their times. They are in no contact plan.
 
 use crate::types::{Fault, FaultKind, Scenario};
 use farlink_base::{ConfigError, Duration, Instant};
@@ -8,8 +8,9 @@ fn instant(at: Duration) -> Instant {
     Instant(u64::try_from(at.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// What is left of windows in order of time outside of these times, of which some may overlap; `None` is always.
 fn without(windows: Option<Vec<ContactWindow>>, mut holes: Vec<(Instant, Instant)>) -> Vec<ContactWindow> {
+    // Windows are in order of time and do not overlap; holes may be unordered and overlap. Sorted holes let one pass
+    // cut each window from left to right. Without windows the link is always up.
     holes.sort_unstable();
     let mut left = Vec::new();
     for window in windows.unwrap_or_else(|| vec![ContactWindow::new(Instant::ZERO, Instant::MAX)]) {
@@ -34,14 +35,15 @@ fn without(windows: Option<Vec<ContactWindow>>, mut holes: Vec<(Instant, Instant
 }
 
 impl Scenario {
-    /// The windows of a direction of a link as its faults leave them.
     pub(crate) fn windows_left(&self, link: usize, windows: Option<Vec<ContactWindow>>) -> Option<Vec<ContactWindow>> {
+        // A direction without faults keeps `None`: no windows mean always up, and are cheaper than one endless window.
         let mine = self.faults.iter().filter(|fault| fault.kind == FaultKind::LinkDown { link });
         let hole = |fault: &Fault, at: Duration| (instant(at), instant(at.saturating_add(fault.lasts)));
         let holes: Vec<_> = mine.flat_map(|fault| fault.beginnings(self.duration).map(|at| hole(fault, at))).collect();
         if holes.is_empty() { windows } else { Some(without(windows, holes)) }
     }
-    /// Why no testbed can run it: of faults it knows those of links, and restarts of nodes that send nothing meanwhile.
+    /// First fault that the testbed cannot inject; it knows faults of links, and restarts of nodes that send nothing
+    /// meanwhile.
     pub(crate) fn faults_need_simulation(&self) -> Option<ConfigError> {
         let why = |fault: &Fault| match fault.kind {
             FaultKind::LinkDown { .. } => None,
@@ -61,9 +63,9 @@ impl Scenario {
                 .into(),
         })
     }
-    /// What of a node that is started again the testbed cannot do: applications that send end with their node, and links
-    /// that came in the meantime are not in its file.
     fn restart_needs_simulation(&self, node: usize) -> Option<String> {
+        // Applications that send end with their node, and the node file that the testbed wrote before the run lacks
+        // links that appeared since.
         let over = self.restarts().into_iter().filter(|down| down.node == node).map(|down| down.to).max()?;
         let name = &self.nodes[node].name;
         if let Some(traffic) = self.traffic.iter().find(|traffic| traffic.from == node && traffic.start < over) {
@@ -77,7 +79,7 @@ impl Scenario {
         Some(format!("the testbed restarts no nodes whose links come and go: `{}` of node `{name}` does", link.name))
     }
 
-    /// When nodes are down by restarts, in order of time; those of a node that overlap are one.
+    /// Intervals in which restarts keep nodes down, in order of time; overlapping ones of a node are joined.
     pub fn restarts(&self) -> Vec<Down> {
         let of = |fault: &Fault| match fault.kind {
             FaultKind::Restart { node } => Some((node, fault.lasts)),
@@ -90,6 +92,7 @@ impl Scenario {
             })
             .collect();
         all.sort_unstable_by_key(|down| (down.node, down.from));
+        // Sorted by node and beginning, overlapping intervals are neighbours.
         all.dedup_by(|later, down| {
             let same = later.node == down.node && later.from <= down.to;
             down.to = if same { down.to.max(later.to) } else { down.to };
@@ -100,14 +103,14 @@ impl Scenario {
     }
 }
 
-/// A node is down, from the start of the run.
+/// An interval in which a restart keeps a node down; times from the start of the run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Down {
     /// Index of the node in [`Scenario::nodes`].
     pub node: usize,
-    /// It is killed then.
+    /// Time when the node is killed.
     pub from: Duration,
-    /// It is started again then.
+    /// Time when the node is started again.
     pub to: Duration,
 }
 
@@ -116,7 +119,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn holes_are_cut_out_of_windows_whatever_their_order() {
+    fn window_gaps_may_be_unordered() {
+        // Holes inside, around and beside windows, in any order, and overlapping each other.
         let window = |(from, to): (u64, u64)| ContactWindow::new(Instant(from), Instant(to));
         let cut = |windows: Option<&[(u64, u64)]>, holes: &[(u64, u64)]| -> Vec<(u64, u64)> {
             let holes = holes.iter().map(|(from, to)| (Instant(*from), Instant(*to))).collect();
@@ -131,7 +135,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_what_a_count_second_by_second_leaves() {
+    fn remainders_match_count_by_seconds() {
+        // The reference is the definition: up at a second if some window has it and no hole does.
         let mut random = farlink_base::Rng::new(7);
         for _ in 0..2000 {
             let mut at = 0;

@@ -24,7 +24,7 @@ const POINT: Kind = other("[x, y], each 0 to 1", "[0.1, 0.5]");
 use Fallback::{Absent, Is, Required};
 use Kind::{Choice, Choices, Count, Flag, Share, Text};
 
-/// Top level.
+/// Keys before the first table.
 pub const SCENARIO: Section = Section {
     name: "scenario",
     help: "The top of the file, before the first table.",
@@ -102,7 +102,7 @@ pub const SCENARIO: Section = Section {
     ],
 };
 
-/// `[[node]]`.
+/// Keys of `[[node]]`.
 pub static NODE: LazyLock<Section> = LazyLock::new(|| {
     let help = "One node: `[[node]]` for each.";
     let (store, top) = (row_keys("store"), row_keys(""));
@@ -113,7 +113,7 @@ pub static NODE: LazyLock<Section> = LazyLock::new(|| {
     Section { name: "node", help, keys: with_layers(&keys, |layer| layer.node.name) }
 });
 
-/// Tables of a node's file that nodes of scenarios have, too, as far as they are rows of its settings.
+/// Tables that node files and nodes of scenarios share, with the rows of settings in them.
 pub static ROW_TABLES: LazyLock<Vec<(&'static str, Section)>> = LazyLock::new(|| {
     let tables = [
         ("limits", "node.limits", "Bounds of a node, as in `[limits]` of a node's file."),
@@ -182,10 +182,10 @@ const NODE_KEYS: &[Key] = &[
     key("position", POINT, Absent, "Where the topology shows it: [from left, from top], each 0 to 1."),
 ];
 
-/// `[node.custody_rules]`.
+/// Keys of `[node.custody_rules]`.
 pub static CUSTODY: LazyLock<Section> = LazyLock::new(|| {
     let help = "Rules of custody at a node, as in `[custody]` of a node's file.";
-    // The timeout stands beside, as `custody_timeout`.
+    // The timeout is a key of the node itself, `custody_timeout`.
     let terms = setting_keys(&settings(CUSTODY_TERMS)).into_iter().filter(|key| key.name != "timeout");
     let own = [ASKS].into_iter().chain(farlink_config::custody::RULES.iter().copied());
     Section { name: "node.custody_rules", help, keys: own.chain(terms).collect::<Vec<_>>().leak() }
@@ -195,7 +195,7 @@ const ASKS: Key = Key {
     ..farlink_config::custody::REQUEST
 };
 
-/// `[node.compressed_reports]`.
+/// Keys of `[node.compressed_reports]`.
 pub static REPORTS: LazyLock<Section> = LazyLock::new(|| {
     let help = "Compressed reporting at a node, as in `[compressed_reports]` of a node's file: who is told of bundles by \
                 numbers, and which bundles made here ask for it.";
@@ -203,7 +203,7 @@ pub static REPORTS: LazyLock<Section> = LazyLock::new(|| {
     Section { name: "node.compressed_reports", help, keys }
 });
 
-/// `[node.tcp]`.
+/// Keys of `[node.tcp]`.
 pub const TCP: Section = Section {
     name: "node.tcp",
     help: "TCP of a node's host, in both worlds: simulated streams behave so, and the testbed's hosts are set so. Selective acknowledgments and window scaling are on.",
@@ -219,7 +219,7 @@ pub const TCP: Section = Section {
     ],
 };
 
-/// `[[link]]`.
+/// Keys of `[[link]]`.
 pub static LINK: LazyLock<Section> = LazyLock::new(|| {
     let help = "One link between two nodes: `[[link]]` for each. The keys of a direction may stand here, too, and then hold for both directions.";
     let mut keys = LINK_KEYS.to_vec();
@@ -228,8 +228,8 @@ pub static LINK: LazyLock<Section> = LazyLock::new(|| {
     Section { name: "link", help, keys: with_layers(&keys, |layer| layer.link.name) }
 });
 
-/// The default is that of the layer, which the registry knows.
 fn port() -> Key {
+    // The default is that of the layer, which the registry knows.
     let assigned: Vec<String> = LAYERS.iter().map(|layer| format!("{} for `{}`", layer.port, layer.name)).collect();
     let help = format!(
         "Port both ends listen on; without it, {}. At a node, links of one layer and port share an instance of it; another port keeps links apart, each with sockets of its own.",
@@ -266,7 +266,7 @@ const LINK_KEYS: &[Key] = &[
     key("reverse", Kind::Table("link.direction"), Absent, "From the second node to the first."),
 ];
 
-/// `[link.forward]`, `[link.reverse]`, and both in `[[link]]`.
+/// Keys of `[link.forward]` and `[link.reverse]`; in `[[link]]` they hold for both.
 pub const DIRECTION: Section = Section {
     name: "link.direction",
     help: "What one direction of a link does to packets: `[link.forward]` and `[link.reverse]`, or directly in `[[link]]` for both. Packets that meet a link that is down are lost; what is in flight when it goes down still arrives.",
@@ -324,7 +324,7 @@ pub const DIRECTION: Section = Section {
     ],
 };
 
-/// `outages = { ... }`.
+/// Keys of `outages = { ... }`.
 pub const OUTAGES: Section = Section {
     name: "link.direction.outages",
     help: "Random outages: up and down periods in turn, beginning with up.",
@@ -340,7 +340,7 @@ pub const OUTAGES: Section = Section {
     ],
 };
 
-/// `burst = { ... }`.
+/// Keys of `burst = { ... }`.
 pub const BURST: Section = Section {
     name: "link.direction.burst",
     help: "A Gilbert-Elliott channel; transitions are drawn once for each packet. Mean loss is `to_bad / (to_bad + to_good)` when `loss_bad` is 1 and `loss_good` 0.",
@@ -359,17 +359,17 @@ pub const BURST: Section = Section {
 
 /// The sections of one convergence layer.
 pub struct LayerSections {
-    /// `[node.<layer>]`: what holds for all links of a node.
+    /// Keys of `[node.<layer>]`, for all links of a node.
     pub node: Section,
-    /// `[link.<layer>]`.
+    /// Keys of `[link.<layer>]`, for one link.
     pub link: Section,
 }
 
 /// The sections of all convergence layers, in the order of the registry.
 pub static LAYER_SECTIONS: LazyLock<Vec<LayerSections>> = LazyLock::new(|| LAYERS.iter().map(layer_sections).collect());
 
-/// Made once and kept for good.
 fn layer_sections(layer: &LayerInfo) -> LayerSections {
+    // Sections are made once for the life of the program, so their texts may leak.
     let mut link = setting_keys(&layer.link_settings());
     if layer.medium == Medium::Streams {
         let which = Choice(&["first", "second", "both"]);
@@ -391,8 +391,8 @@ fn layer_sections(layer: &LayerInfo) -> LayerSections {
     }
 }
 
-/// What TLS is in each world.
 fn tls_help(layer: &LayerInfo) -> &'static str {
+    // The same key has another effect in each world, which its row in the layer's table cannot state.
     match layer.knows_tls() {
         true => {
             " Certificates for `tls` are made for each run in the testbed. Simulations model TLS: the round trips and the \
@@ -403,8 +403,8 @@ fn tls_help(layer: &LayerInfo) -> &'static str {
     }
 }
 
-/// Keys of a section, and one for the table of each layer.
 fn with_layers(keys: &[Key], name: impl Fn(&'static LayerSections) -> &'static str) -> &'static [Key] {
+    // Every layer of the registry gets a table of its own here, so that a new layer needs no change to this file.
     let of_layer = |(layer, sections): (&'static LayerInfo, &'static LayerSections)| {
         key(layer.name, Kind::Table(name(sections)), Absent, format!("Parameters of {}.", layer.title).leak())
     };
@@ -412,7 +412,7 @@ fn with_layers(keys: &[Key], name: impl Fn(&'static LayerSections) -> &'static s
     keys.iter().copied().chain(layers).collect::<Vec<_>>().leak()
 }
 
-/// `[[contact]]`.
+/// Keys of `[[contact]]`.
 pub const CONTACT: Section = Section {
     name: "contact",
     help: "A time in which a link is up: `[[contact]]` for each. Times count from the start of the run.",
@@ -432,7 +432,7 @@ pub const CONTACT: Section = Section {
     ],
 };
 
-/// `[[traffic]]`.
+/// Keys of `[[traffic]]`.
 pub const TRAFFIC: Section = Section {
     name: "traffic",
     help: "Bundles from one node to another: `[[traffic]]` for each, with exactly one of `file`, `bundles` and `ping`. Where `from` or `to` is a group, each of the `bundles` goes from one of its nodes to one of its nodes, drawn for each bundle.",
@@ -478,7 +478,7 @@ pub const TRAFFIC: Section = Section {
     ],
 };
 
-/// `file = { ... }`.
+/// Keys of `file = { ... }`.
 pub const TRAFFIC_FILE: Section = Section {
     name: "traffic.file",
     help: "A file cut into bundles; its checksum is compared at the receiver.",
@@ -496,7 +496,7 @@ pub const TRAFFIC_FILE: Section = Section {
     ],
 };
 
-/// `bundles = { ... }`.
+/// Keys of `bundles = { ... }`.
 pub const TRAFFIC_BUNDLES: Section = Section {
     name: "traffic.bundles",
     help: "Bundles with content from the seed.",
@@ -518,7 +518,7 @@ pub const TRAFFIC_BUNDLES: Section = Section {
     ],
 };
 
-/// `ping = { ... }`.
+/// Keys of `ping = { ... }`.
 pub const TRAFFIC_PING: Section = Section {
     name: "traffic.ping",
     help: "Echo requests, which the receiving node answers. A request and its answer are a bundle each, with a row and a latency of its own in the table of bundles: of its way, not of the round trip.",
@@ -529,7 +529,7 @@ pub const TRAFFIC_PING: Section = Section {
     ],
 };
 
-/// `[[tunnel]]`.
+/// Keys of `[[tunnel]]`.
 pub static TUNNEL: LazyLock<Section> = LazyLock::new(|| {
     let ends = [
         key("from", NODE_NAME, Required, "Where they go in."),
@@ -542,7 +542,7 @@ pub static TUNNEL: LazyLock<Section> = LazyLock::new(|| {
 });
 const PATTERNS: Kind = other("patterns", "[\"ipn:4.*\"]");
 
-/// `[[security]]`.
+/// Keys of `[[security]]`.
 pub static SECURITY: LazyLock<Section> = LazyLock::new(|| {
     let help = "A rule for the security of bundles (RFC 9172): `[[security]]` for each, as `[[security.rule]]` in a \
                 node's file. The first that fits a bundle holds. Keys are made from the seed, by their names.";
@@ -551,7 +551,7 @@ pub static SECURITY: LazyLock<Section> = LazyLock::new(|| {
 const RULE_NODES: Key = key("nodes", NODE_NAMES, Absent, "Nodes with this rule; without it, all.");
 const NODE_NAMES: Kind = other("name of a node, or list of them", "[\"ground\"]");
 
-/// `[[quota]]`.
+/// Keys of `[[quota]]`.
 pub static QUOTA: LazyLock<Section> = LazyLock::new(|| {
     let help = "What some sources, or what some neighbours give, may fill of a node's store: `[[quota]]` for each, as in a \
                 node's file. What is more is refused.";
@@ -560,7 +560,7 @@ pub static QUOTA: LazyLock<Section> = LazyLock::new(|| {
 const QUOTA_NODES: Key =
     key("nodes", NODE_NAMES, Absent, "Nodes whose stores it is about, each by itself; without it, all.");
 
-/// `[measure]`.
+/// Keys of `[measure]`.
 pub const MEASURE: Section = Section {
     name: "measure",
     help: "What is recorded.",
@@ -581,7 +581,7 @@ pub const MEASURE: Section = Section {
     ],
 };
 
-/// `[expect]`.
+/// Keys of `[expect]`.
 pub const EXPECT: Section = Section {
     name: "expect",
     help: "What the author expects of a run; a run that misses it says so, in its report too, and `farlink run` exits with 1.",

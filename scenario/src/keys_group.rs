@@ -1,4 +1,4 @@
-//! Keys of a group: its own, and those of a node.
+//! Keys of a group: its own, and those of its nodes.
 
 use crate::keys::NODE;
 use farlink_config::Fallback::Required;
@@ -6,8 +6,9 @@ use farlink_config::Kind::Count;
 use farlink_config::{Key, Kind, Section, key};
 use std::sync::LazyLock;
 
-/// `[[group]]`.
+/// Keys of `[[group]]`.
 pub static GROUP: LazyLock<Section> = LazyLock::new(|| {
+    // Names and IDs are made for each member, and a position would be the same for all.
     let own = GROUP_KEYS.iter().chain(NODE.keys.iter().filter(|key| !matches!(key.name, "name" | "id" | "position")));
     Section {
         name: "group",

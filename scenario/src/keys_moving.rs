@@ -20,16 +20,16 @@ const SITES: Kind = other(
 const MOBILITY_NAME: Kind = other("name of a mobility", "\"walking\"");
 const RADIO_NAMES: Kind = other("name of a radio, or list of them", "\"wifi\"");
 
-/// In `[[node]]`.
+/// Keys of movement in `[[node]]`.
 pub const NODE_KEYS: &[Key] = &[
     key("mobility", MOBILITY_NAME, Absent, "How it moves; a radio with a range needs to know."),
     key("radio", RADIO_NAMES, Absent, "Radios it has: it gets a link to each node with the same one that it hears."),
 ];
 
-/// Words of `model`.
+/// Words of the key `model`.
 pub const MODELS: &[&str] = &["stationary", "random_walk", "random_waypoint", "map", "trace", "orbit", "ground"];
 
-/// `[[mobility]]`.
+/// Keys of `[[mobility]]`.
 pub const MOBILITY: Section = Section {
     name: "mobility",
     help: "A way to move, of all nodes that name it: `[[mobility]]` for each. Every node moves in straight lines at one speed; what it draws follows from the seed and its place in the file alone. Nodes begin with a pause.",
@@ -90,7 +90,7 @@ pub const MOBILITY: Section = Section {
     ],
 };
 
-/// `city = { ... }`.
+/// Keys of `city = { ... }`.
 pub const CITY: Section = Section {
     name: "mobility.city",
     help: "A city of blocks whose crossings are a little off the grid. From each one gets to every other.",
@@ -103,7 +103,7 @@ pub const CITY: Section = Section {
     ],
 };
 
-/// `walker = { ... }`.
+/// Keys of `walker = { ... }`.
 pub const WALKER: Section = Section {
     name: "mobility.walker",
     help: "A Walker constellation around the Earth, in Walker's notation `inclination: planes * per_plane / planes / phasing`, on circles that drift with the Earth's flattening. Its first satellite is above the equator and the equinox as the run starts.",
@@ -127,16 +127,16 @@ pub const WALKER: Section = Section {
     ],
 };
 
-/// Words of `turns`.
+/// Words of the key `turns`.
 pub const TURNS: &[&str] = &["node", "link"];
-/// Words of `turn_order`.
+/// Words of the key `turn_order`.
 pub const TURN_ORDERS: &[&str] = &["sender", "receiver", "fair", "random"];
-/// Words of `delay_mode`.
+/// Words of the key `delay_mode`.
 pub const DELAY_MODES: &[&str] = &["pipelined", "stop_and_wait"];
-/// Words of `metadata`.
+/// Words of the key `metadata`.
 pub const METADATA: &[&str] = &["charged", "free"];
 
-/// `[[radio]]`.
+/// Keys of `[[radio]]`.
 pub const RADIO: Section = Section {
     name: "radio",
     help: "A radio, of all nodes that name it: two of them have a link while they hear each other, which is computed from their ways, or read from a file. Only in simulations, and with `fidelity = \"message\"`. Links of radios are in no contact plan, but for those of satellites (`neighbours`): use a copying router, such as `epidemic`. A `[[link]]` between two nodes is beside those of their radios: they are one neighbour with several links, which each go by their own contacts, and what one of them brought is not sent over another. Before the first byte of a bundle its receiver may refuse it, over layers that have a word for that; what is broken off as a contact ends arrives nowhere.",

@@ -1,5 +1,5 @@
-//! Which convergence layers a node has: links of one kind and port share one, others are apart, each
-//! with its own sockets. The same in the simulator and in the testbed.
+//! Convergence layers of a node: links of one kind and port share a layer, others have one each, with its own sockets.
+//! The same in the simulator and in the testbed.
 
 use crate::types::Scenario;
 use farlink_cla::registry::{LAYERS, LayerInfo};
@@ -8,9 +8,9 @@ use farlink_cla::tcpcl_v4::Tls;
 /// One convergence layer of one node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NodeLayer {
-    /// Its name: that of its kind, with the port if that is not the one it is assigned.
+    /// Name of its kind, followed by the port unless that is the kind's assigned port.
     pub name: String,
-    /// Which one.
+    /// Entry of the layer in the registry.
     pub kind: &'static LayerInfo,
     /// Port it listens on.
     pub port: u16,
@@ -19,7 +19,8 @@ pub struct NodeLayer {
 }
 
 impl Scenario {
-    /// Whether the sessions of a link are secured by TLS; `None`: one end wants it, the other never, and there are none.
+    /// Whether the sessions of a link are secured by TLS; `None`: one end requires TLS and the other forbids it, so
+    /// there are no sessions.
     pub fn is_secured(&self, link: usize) -> Option<bool> {
         let link = &self.links[link];
         match link.between.map(|node| self.nodes[node].tls(link.layer.kind)) {
@@ -43,7 +44,7 @@ impl Scenario {
                 }
             }
         }
-        // Stable: layers of one kind stay in order of links.
+        // A stable sort: layers of one kind stay in the order of their links.
         layers.sort_by_key(|layer| LAYERS.iter().position(|kind| kind == layer.kind));
         layers
     }

@@ -1,5 +1,5 @@
-//! The scenario: one TOML file with nodes, links, contact plan, traffic and what to measure, that
-//! the simulator and the testbed both read and that parses the same on every machine.
+//! The scenario: one TOML file with nodes, links, contact plan, traffic and measurements. The simulator and the testbed
+//! read the same file, and it parses the same on every machine.
 //!
 //! It opens no socket, reads no clock and never starts anything; random things are only described
 //! here. Read [`Scenario`] and [`Link`] first.

@@ -3,7 +3,7 @@
 use farlink_config::{Reader, choose, nearest};
 use std::collections::HashMap;
 
-/// Names of one kind and their places in the file.
+/// Names of one kind, with their indices in the order of the file.
 #[derive(Default)]
 pub struct Names {
     list: Vec<String>,
@@ -17,9 +17,10 @@ impl Names {
         }
         all
     }
-    /// The next name; false when there is one like it already.
+    /// Adds the next name; false if the same name is there already.
     pub fn add(&mut self, name: &str) -> bool {
         let place = self.list.len();
+        // A repeated name keeps its own place, so that places stay indices of nodes or links; lookups find the first.
         self.list.push(name.into());
         let mut new = false;
         self.places.entry(name.into()).or_insert_with(|| {
@@ -28,7 +29,7 @@ impl Names {
         });
         new
     }
-    /// All, in the order of the file.
+    /// All names in the order of the file.
     pub fn list(&self) -> impl Iterator<Item = &str> {
         self.list.iter().map(String::as_str)
     }
@@ -40,7 +41,7 @@ impl Names {
     pub fn place(&self, name: &str) -> Option<usize> {
         self.places.get(name).copied()
     }
-    /// The place of a name that stands in a key; reported when there is none.
+    /// Index of a name that stands in a key; an unknown name is reported.
     pub fn find(&self, reader: &Reader<'_>, key: &str, what: &str, name: &str) -> Option<usize> {
         let place = self.place(name);
         if place.is_none() {
@@ -48,11 +49,11 @@ impl Names {
         }
         place
     }
-    /// The place of the name that a key gives.
+    /// Index of the name that a key gives; an unknown name is reported.
     pub fn named(&self, reader: &Reader<'_>, key: &str, what: &str) -> Option<usize> {
         self.find(reader, key, what, &reader.text(key)?)
     }
-    /// The places that the key `nodes` of a table names; without it, all.
+    /// Indices that the key `nodes` of a table names; all if it is absent.
     pub fn of_nodes(&self, reader: &Reader<'_>) -> Vec<usize> {
         let words = || self.list().collect::<Vec<_>>();
         let place = |name: &String| self.place(name).map_or_else(|| choose(name, &words()), Ok);
@@ -63,6 +64,7 @@ impl Names {
         match reader.given("nodes") {
             true => {
                 let mut named = named.unwrap_or_default();
+                // A node named twice is meant once.
                 named.sort_unstable();
                 named.dedup();
                 named
@@ -70,7 +72,7 @@ impl Names {
             false => (0..self.list.len()).collect(),
         }
     }
-    /// Reports a name that refers to nothing.
+    /// Reports an unknown name, with the nearest known one as a hint.
     pub fn unknown(&self, reader: &Reader<'_>, key: &str, what: &str, name: &str) {
         let words = || self.list.iter().map(String::as_str);
         let hint = match nearest(name, words()) {

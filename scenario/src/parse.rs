@@ -1,4 +1,4 @@
-//! From text to a checked [`Scenario`]: top level, nodes, measurement.
+//! Parsing of a scenario's text to a checked [`Scenario`]: top level and measurement.
 
 use crate::keys;
 use crate::names::Names;
@@ -34,6 +34,7 @@ impl Scenario {
         let errors = Errors::new(None, text);
         let root = errors.parse().filter(|root| !is_of_a_node(&errors, root.get_ref(), file));
         let scenario = root.as_ref().and_then(|root| read(&errors, root.get_ref(), text, folder));
+        // The tree borrows the list of errors.
         drop(root);
         let list = errors.into_list();
         match scenario {
@@ -43,7 +44,7 @@ impl Scenario {
     }
 }
 
-/// Whether the tables are those of a node's file; says so.
+/// Whether the tables are those of a node's file; reports it.
 fn is_of_a_node(errors: &Errors<'_>, root: &DeTable<'_>, file: &str) -> bool {
     let is_table = |name: &str| root.get(name).is_some_and(|value| value.get_ref().is_table());
     let ids = root.get("node_ids");
@@ -62,12 +63,15 @@ fn read(errors: &Errors<'_>, root: &DeTable<'_>, text: &str, folder: &Path) -> O
     let name = top.name("name").unwrap_or_default();
     let given = top.duration("duration");
     let duration = given.unwrap_or_default();
+    // Nanoseconds of an unsigned 64-bit integer last 584 years; 200 leave room for lifetimes and delays beyond the end.
     if duration > Duration::from_secs(200 * 366 * 86_400) {
         top.fail("duration", "at most 200 years", "");
     }
     if given.is_some_and(|duration| duration.is_zero()) {
         top.fail("duration", "a run that takes no time", "write how long it may take at most, e.g. \"10 min\"");
     }
+    // The order follows the references: nodes name mobilities and radios, links name nodes, traffic names all, and
+    // contacts and faults name links.
     let mut mobilities = crate::parse_moving::mobilities(&top, folder);
     let (mut radios, tables) = crate::parse_moving::radios(&top);
     let (nodes, groups) = crate::parse_node::nodes(&top, &mut Equipment::new(&mut mobilities, &mut radios));
@@ -108,18 +112,20 @@ fn read(errors: &Errors<'_>, root: &DeTable<'_>, text: &str, folder: &Path) -> O
     crate::parse_contact::contacts(&top, &mut scenario, &names);
     crate::parse_forecast::forecast(&top, &mut scenario);
     scenario.faults = crate::parse_fault::faults(&top, &scenario, &names);
+    // Drawing relies on checked indices, such as a second node in every group of traffic.
     if errors.is_empty() {
         scenario.set_seed(scenario.seed);
     }
     Some(scenario)
 }
 
-/// What of a scenario's tables names a file that says how nodes move and meet.
+/// Tables and keys that name files of movements and contacts.
 const FILES: [(&str, &str); 3] = [("mobility", "map"), ("mobility", "file"), ("radio", "contacts")];
 
 fn files(root: &DeTable<'_>) -> Vec<std::path::PathBuf> {
     let mut files = Vec::new();
     for (name, key) in FILES {
+        // Taken from the text and not from the parsed models, which keep the content and drop the names.
         let tables = root.get(name).and_then(|value| value.get_ref().as_array());
         for table in tables.into_iter().flatten() {
             let value = table.get_ref().as_table().and_then(|table| table.get(key));
@@ -129,12 +135,13 @@ fn files(root: &DeTable<'_>) -> Vec<std::path::PathBuf> {
     files
 }
 
-/// Samples of a run whose scenario does not say how often, however long it is.
+/// Samples of a run whose scenario gives no `interval`, whatever its duration.
 const SAMPLES: u32 = 1000;
 
 fn measure(top: &Reader<'_>, duration: Duration) -> Measure {
     use Table::{Bundles, Events, Legs, Links, Meetings, Processes, Samples};
     const ALL: [Table; 7] = [Events, Bundles, Samples, Links, Processes, Legs, Meetings];
+    // Short runs are sampled at most ten times a second, unless the scenario asks for more.
     let interval = (duration / SAMPLES).max(Duration::from_millis(100));
     let mut measure = Measure { interval, tables: ALL.to_vec(), segments: false };
     let Some(reader) = top.table("measure", &keys::MEASURE) else { return measure };
@@ -167,7 +174,7 @@ mod tests {
     use super::*;
     use std::fmt::Write;
 
-    /// A chain of nodes with links, contacts and traffic; every tenth link has a mistake, if wanted.
+    /// Text of a chain of nodes with links, contacts and traffic; with `mistakes`, every tenth link has one.
     fn chain(nodes: usize, mistakes: bool) -> String {
         let mut text = String::from("name = \"chain\"\nduration = \"1 h\"\n");
         for n in 1..=nodes {
@@ -188,7 +195,7 @@ mod tests {
         text
     }
 
-    /// Steps taken to read a text, and the mistakes in it.
+    /// Steps taken to read a text, and the number of its mistakes.
     fn work(text: &str) -> (u64, usize) {
         let errors = Errors::new(None, text);
         let root = errors.parse().expect("TOML");
@@ -198,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn twice_the_nodes_are_twice_the_work() {
+    fn parsing_is_linear_in_nodes() {
         for mistakes in [false, true] {
             let ((one, few), (two, many)) = (work(&chain(1000, mistakes)), work(&chain(2000, mistakes)));
             assert_eq!((few > 0, many > 0), (mistakes, mistakes));

@@ -9,7 +9,7 @@ use farlink_routing::PlanTime;
 use farlink_routing::contact_plan::{self, Parsed};
 use std::collections::HashMap;
 
-/// Why a link has no contacts.
+/// Message for a contact of a discovered link.
 const FOUND: &str = "its nodes find each other (`found`): it is in no contact plan";
 const FOUND_HINT: &str = "say when it is there by its `appears` and `disappears`";
 
@@ -23,6 +23,7 @@ pub fn contacts(top: &Reader<'_>, scenario: &mut Scenario, nodes: &Names) {
     if let Some(file) = top.text("plan") {
         plan_file(top, scenario, &file);
     }
+    // A fixed order, so that every world numbers contacts alike.
     scenario.contacts.sort_by_key(|c| (c.start, c.link, !c.forward));
     check_overlap(top, scenario);
 }
@@ -48,6 +49,7 @@ fn inline(reader: &Reader<'_>, scenario: &mut Scenario, nodes: &Names, links: &N
         return reader.fail("link", FOUND, FOUND_HINT);
     }
     let between = scenario.links[link].between;
+    // `true` is the link's forward direction; a contact without `from` is up both ways.
     let directions: &[bool] = match from {
         None if reader.given("from") => return,
         None => &[true, false],
@@ -68,7 +70,7 @@ fn inline(reader: &Reader<'_>, scenario: &mut Scenario, nodes: &Names, links: &N
     }
 }
 
-/// Reads a file of contacts.
+/// Reads a contact plan file; reports its mistakes with their lines.
 pub(crate) fn read_plan(top: &Reader<'_>, scenario: &Scenario, key: &str, file: &str) -> Option<(Parsed, String)> {
     let path = scenario.folder.join(file);
     let text = match farlink_config::read_text(&path) {
@@ -106,6 +108,7 @@ pub(crate) fn shift(top: &Reader<'_>, scenario: &mut Scenario, plan: Option<DtnT
     let Some(plan) = plan else { return 0 };
     let epoch = *scenario.epoch.get_or_insert(plan);
     let ms = i128::from(plan.as_millis()) - i128::from(epoch.as_millis());
+    // Epochs a year apart are a typing mistake: no contact would fall into the run.
     if ms.unsigned_abs() > 366 * 86_400_000 {
         top.fail(
             "plan",
@@ -127,7 +130,7 @@ pub(crate) fn numbers(scenario: &Scenario) -> impl Fn(&str) -> Option<NodeId> + 
     move |name| numbers.get(name).copied()
 }
 
-/// Where the nodes and links of a plan are in the scenario.
+/// Indices of the scenario's nodes and links, by a plan's node numbers.
 struct Places {
     nodes: HashMap<NodeId, usize>,
     /// Links by their two ends, the smaller first.
@@ -138,19 +141,20 @@ impl Places {
     fn new(scenario: &Scenario) -> Places {
         let nodes = scenario.nodes.iter().enumerate().map(|(place, node)| (node.number, place)).collect();
         let mut links: HashMap<_, Vec<usize>> = HashMap::new();
+        // Discovered links are in no plan.
         for (index, link) in scenario.links.iter().enumerate().filter(|(_, link)| !link.found) {
             links.entry(sorted(link.between[0], link.between[1])).or_default().push(index);
         }
         Places { nodes, links }
     }
 
-    /// A contact of a plan on the scenario's link; nothing if it ended before the run starts.
     fn placed(
         &self,
         scenario: &Scenario,
         contact: &farlink_routing::Contact,
         shift: i128,
     ) -> Result<Option<Contact>, (String, String)> {
+        // `Ok(None)`: the contact ends before the run starts.
         let node = |number| {
             let missing =
                 || (format!("no node of the scenario is {number}"), "remove the contact or add the node".into());
@@ -180,7 +184,7 @@ impl Places {
             start: Duration::from_nanos(start),
             end: Duration::from_nanos(end),
             rate: (contact.rate.0 > 0).then_some(contact.rate),
-            // Our dialect reads "not given" as zero; then the link knows better.
+            // The parser reads a missing delay as zero; then the link's own delay holds.
             delay: (!contact.one_way_delay.is_zero()).then_some(contact.one_way_delay),
             confidence: contact.confidence,
         }))
@@ -196,8 +200,9 @@ fn sorted(a: usize, b: usize) -> (usize, usize) {
     (a.min(b), a.max(b))
 }
 
-/// The emulator knows one rate at a time: contacts of one direction of a link must not overlap.
 fn check_overlap(top: &Reader<'_>, scenario: &Scenario) {
+    // The emulator sets one rate at a time. Contacts are sorted by start, so comparing each with the one before it in
+    // its direction suffices.
     let mut before: HashMap<(usize, bool), (Duration, Duration)> = HashMap::new();
     for contact in &scenario.contacts {
         let earlier = before.insert((contact.link, contact.forward), (contact.start, contact.end));

@@ -1,18 +1,18 @@
-//! `[[fault]]`: what goes wrong, and when.
+//! `[[fault]]`: faults injected in a run, with their times.
 
 use crate::names::Names;
 use crate::types::{Fault, FaultKind, Lie, Scenario};
 use farlink_base::Duration;
 use farlink_config::{Fallback, Kind, Reader, Section, key, other};
 
-/// Most times that one table of faults may come to pass in a run.
+/// Most occurrences of one table of faults in a run.
 const TIMES_MAX: u128 = 1_000_000;
-/// A clock that is further off than this by drift, in parts of a million, is no clock.
+/// Greatest drift of a clock, in parts per million: a tenth of the time.
 const DRIFT_MAX: f64 = 100_000.0;
 const KINDS: &[&str] = &["restart", "link_down", "clock", "lie"];
 const LIES: &[&str] = &["met", "arrived", "has"];
 
-/// `[[fault]]`.
+/// Keys of `[[fault]]`.
 pub const FAULT: Section = Section {
     name: "fault",
     help: "Something goes wrong, which no contact plan and no node knows before: `[[fault]]` for each. The testbed knows \
@@ -92,6 +92,7 @@ fn fault(reader: &Reader<'_>, scenario: &Scenario, nodes: &Names, links: &Names)
         "lie" => &["node", "says"],
         _ => &["node", "jump", "drift_ppm"],
     };
+    // Keys of other kinds are mistakes, so that a wrong `kind` does not go unnoticed.
     for foreign in ["node", "link", "between", "lasts", "jump", "drift_ppm", "says"] {
         if reader.given(foreign) && !own.contains(&foreign) {
             reader.fail(foreign, format!("`{word}` has no `{foreign}`"), format!("its keys are {}", own.join(", ")));
@@ -129,6 +130,7 @@ fn repeated(reader: &Reader<'_>, kind: FaultKind, lasts: Duration, every: Durati
     } else if duration.as_nanos() / every.as_nanos().max(1) > TIMES_MAX {
         reader.fail("every", format!("more than {TIMES_MAX} times in the run"), "write a longer time");
     }
+    // These faults have no end, so a second beginning would change nothing.
     if matches!(kind, FaultKind::ClockDrift { .. }) {
         reader.fail("every", "a clock that drifts goes on drifting", "take it out");
     } else if matches!(kind, FaultKind::Lie { .. }) {
@@ -161,6 +163,7 @@ fn link_down(reader: &Reader<'_>, scenario: &Scenario, nodes: &Names, links: &Na
     if !scenario.radios.iter().any(shared) {
         reader.fail("between", "these two have no radio in common", "of a link write `link` with its name");
     }
+    // Ordered, so that the simulator finds the pair from either end.
     Some(FaultKind::Unheard { between: [one.min(other), one.max(other)] })
 }
 
@@ -205,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_read_with_their_times() {
+    fn faults_keep_their_times() {
         let scenario = parse(
             "[[fault]]\nkind = \"restart\"\nnode = \"b\"\nat = \"5 s\"\nlasts = \"2 s\"\nevery = \"40 s\"\n\
              [[fault]]\nkind = \"clock\"\nnode = \"a\"\nat = \"6 s\"\njump = \"-5 min\"\n\
@@ -222,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn the_testbed_restarts_nodes_that_send_nothing_until_they_are_up_and_says_why_not_others() {
+    fn testbed_restarts_only_silent_nodes() {
         let restart = |node: &str, at: u64| {
             let text = "kind = \"restart\"\nlasts = \"5 s\"\n";
             format!("[[fault]]\n{text}node = \"{node}\"\nat = \"{at} s\"\n")
@@ -232,24 +235,27 @@ mod tests {
             format!("[[traffic]]\n{text}start = \"{start}\"\n")
         };
         let why = |text: &str| parse(text).unwrap().needs_simulation().map(|error| error.to_string());
+        // Node b only receives, so it may restart; the first two restarts overlap.
         let both = restart("b", 7) + &restart("b", 3) + &restart("b", 30);
         assert_eq!(why(&(both.clone() + &traffic("0 s"))), None);
         let down: Vec<_> =
             parse(&both).unwrap().restarts().iter().map(|down| (down.from.as_secs(), down.to.as_secs())).collect();
         assert_eq!(down, [(3, 12), (30, 35)], "two that overlap are one");
+        // Node a is up again at 12 s: traffic that begins earlier would be lost with its application.
         let sends = why(&(restart("a", 7) + &traffic("11 s"))).unwrap();
         assert!(sends.contains("`t` of node `a`") && sends.contains("hint"), "{sends}");
         assert_eq!(why(&(restart("a", 7) + &traffic("12 s"))), None);
     }
 
     #[test]
-    fn a_node_lies_in_whole_bundles_from_then_on() {
+    fn lies_need_message_fidelity() {
         let message = "fidelity = \"message\"\n";
         let lie = "[[fault]]\nkind = \"lie\"\nnode = \"b\"\nat = \"5 s\"\n";
         let scenario = parse_with(message, &format!("{lie}says = \"arrived\"\n")).unwrap();
         assert_eq!(scenario.faults[0].kind, FaultKind::Lie { node: 1, says: Lie::Arrived });
         assert!(scenario.needs_simulation().unwrap().to_string().contains("nodes that say what is so"));
         assert!(scenario.needs_messages().is_none());
+        // Without `fidelity = "message"` the scenario reads, but packets cannot be simulated.
         let full = parse(&format!("{lie}says = \"has\"\n")).unwrap();
         let why = full.needs_messages().unwrap().to_string();
         assert!(why.contains("in whole bundles") && why.contains("fault[1]"), "{why}");
@@ -261,9 +267,11 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_is_down_is_down_in_the_model_and_not_in_the_plan() {
+    fn link_faults_spare_the_plan() {
         let text = "[[fault]]\nkind = \"link_down\"\nlink = \"l\"\nat = \"20 s\"\nlasts = \"5 s\"\nevery = \"20 s\"\n";
         let scenario = parse(text).unwrap();
+        // The contact of 10 s to 60 s loses the faults at 20 s and 40 s; the plan, which knows no faults, keeps it
+        // whole.
         let spec = scenario.link_spec(0);
         for direction in [spec.forward, spec.reverse] {
             let windows = direction.windows.unwrap();
@@ -276,13 +284,14 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_that_cannot_be_is_said() {
+    fn invalid_faults_are_errors() {
         let with = |text: &str| parse(&format!("[[fault]]\n{text}\n")).unwrap_err();
         assert!(with("kind = \"restart\"\nat = \"1 s\"\nlasts = \"1 s\"").contains("fault[1].node"));
         assert!(with("kind = \"restart\"\nnode = \"c\"\nat = \"1 s\"\nlasts = \"1 s\"").contains("`c`"));
         assert!(with("kind = \"restart\"\nnode = \"a\"\nat = \"1 s\"").contains("`restart` needs it"));
         assert!(with("kind = \"restart\"\nnode = \"a\"\nat = \"1 s\"\nlasts = \"0 s\"").contains("lasts no time"));
         assert!(with("kind = \"link_down\"\nat = \"1 s\"\nlasts = \"1 s\"").contains("exactly one of `link`"));
+        // A pair of nodes needs a radio in common.
         let pair = "kind = \"link_down\"\nbetween = [\"a\", \"b\"]\nat = \"1 s\"\nlasts = \"1 s\"";
         assert!(with(pair).contains("no radio in common"));
         let often = "kind = \"link_down\"\nlink = \"l\"\nat = \"1 s\"\nlasts = \"2 s\"\nevery = \"2 s\"";

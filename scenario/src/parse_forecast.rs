@@ -1,11 +1,11 @@
-//! The contacts that nodes are told of, and that no link follows.
+//! `forecast`: contacts in the nodes' contact plan that no link follows.
 
 use crate::parse_contact::{moved, read_plan, shift};
 use crate::types::Scenario;
 use farlink_config::Reader;
 use farlink_routing::PlanTime;
 
-/// What such contacts say is their link: none is called so, so that none of a node's links has them.
+/// Link name of such contacts. Names of links have no parentheses, so that no link of a node matches it.
 const NO_LINK: &str = "(forecast)";
 
 /// Reads the file of `forecast`. Its contacts join nodes of the scenario, whether these have links or not.
@@ -21,6 +21,7 @@ pub fn forecast(top: &Reader<'_>, scenario: &mut Scenario) {
             }
         }
         let (start, end) = (moved(contact.start, shift), moved(contact.end, shift));
+        // Contacts that end before the run starts are left out.
         if start < end {
             scenario.forecast.push(farlink_routing::Contact {
                 link: Some(NO_LINK.into()),
@@ -45,13 +46,14 @@ mod tests {
     fn read(plan: &str) -> Result<Scenario, String> {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("told.plan"), plan).expect("written");
+        // The radio's real contact is earlier than the forecast one.
         std::fs::write(folder.path().join("real.txt"), "n1 n2 5 6\n").expect("written");
         std::fs::write(folder.path().join("s.toml"), TEXT).expect("written");
         Scenario::load(&folder.path().join("s.toml")).map_err(|list| format!("{list:?}"))
     }
 
     #[test]
-    fn nodes_are_told_of_contacts_that_no_link_follows() {
+    fn forecast_contacts_reach_only_plans() {
         let scenario = read("contact n1 n2 +10..+20 rate 1 kB/s\n").expect("a scenario");
         let plan = scenario.contact_plan();
         assert_eq!((plan.contacts.len(), scenario.contacts.len()), (1, 0));

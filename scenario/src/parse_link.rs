@@ -26,6 +26,7 @@ pub fn links(top: &Reader<'_>, nodes: &Names) -> Vec<Link> {
         }
         links.push(link);
     }
+    // Each link has a /24 network in 10.0.0.0/8.
     if links.len() > 65_536 {
         top.fail("link", format!("{} links", links.len()), "the address plan holds 65536");
     }
@@ -37,6 +38,7 @@ fn link(reader: &Reader<'_>, layers: &Tables<'_>, nodes: &Names) -> Option<Link>
     let between = between(reader, nodes);
     let preset = preset(reader);
     let mtu_bytes = reader.volume_u32("mtu").unwrap_or(1500);
+    // RFC 791: every link carries 68 octets, and a packet has at most 65,535.
     if !(68..=65_535).contains(&mtu_bytes) {
         reader.fail("mtu", format!("{mtu_bytes} B is not between 68 B and 65535 B"), "1500 B suits most links");
     }
@@ -44,6 +46,7 @@ fn link(reader: &Reader<'_>, layers: &Tables<'_>, nodes: &Names) -> Option<Link>
     let forward = direction(reader.errors, &with(reader, "forward", layers), preset.as_ref().map(|p| &p.forward));
     let reverse = direction(reader.errors, &with(reader, "reverse", layers), preset.as_ref().map(|p| &p.reverse));
     let spec = LinkSpec { forward: forward.clone(), reverse: reverse.clone() };
+    // Ranges of single values that the emulator and the simulator share are checked in `farlink-link`.
     if let Err(error) = spec.check(&format!("{}.", reader.path())) {
         reader.errors.push(error.path, error.expected, error.hint);
     }
@@ -55,6 +58,7 @@ fn link(reader: &Reader<'_>, layers: &Tables<'_>, nodes: &Names) -> Option<Link>
         reader.fail("disappears", "a link disappears after it appears", "write a later time, or leave it out");
     }
     let found = reader.flag("found").unwrap_or(false);
+    // A discovered neighbour is present while its session lasts; layers over datagrams have none.
     if found && layer.kind.medium != Medium::Streams {
         let what = format!("`{}` has no sessions: nobody could tell that a neighbour is there", layer.kind.name);
         reader.fail("found", what, "use a layer over TCP, as `tcpclv4`, or take it out");
@@ -63,7 +67,7 @@ fn link(reader: &Reader<'_>, layers: &Tables<'_>, nodes: &Names) -> Option<Link>
     Some(Link { name, between, layer, port, mtu_bytes, forward, reverse, appears, disappears, found })
 }
 
-/// The two nodes that `between` names.
+/// Indices of the two nodes that `between` names.
 pub fn between(reader: &Reader<'_>, nodes: &Names) -> Option<[usize; 2]> {
     let names = reader.custom("between", |input| {
         let names: Vec<String> = input
@@ -75,6 +79,7 @@ pub fn between(reader: &Reader<'_>, nodes: &Names) -> Option<[usize; 2]> {
     })?;
     let mut found = [None; 2];
     for (slot, name) in found.iter_mut().zip(&names) {
+        // Both ends are looked up before any return, so that two unknown names are two mistakes.
         *slot = nodes.find(reader, "between", "node", name);
     }
     if names[0] == names[1] {
@@ -93,11 +98,11 @@ fn preset(reader: &Reader<'_>) -> Option<LinkSpec> {
     found
 }
 
-/// The tables of a direction: its own over the link's over the defaults'.
 fn with<'a>(reader: &Reader<'a>, key: &str, layers: &Tables<'a>) -> Tables<'a> {
+    // A reader takes the first table that gives a key, so the list runs from the nearest to the farthest.
     let mut tables = Vec::new();
-    // A default's `[link_defaults.forward]` is nearer to the direction than a key of the link itself
-    // only if the link says nothing: each layer contributes its own direction first.
+    // A default's `[link_defaults.forward]` is nearer to the direction than a key of the link itself only if the link
+    // gives none: each layer contributes its own direction first.
     for (path, table) in layers {
         if let Some(value) = table.get(key) {
             let path = format!("{path}.{key}");
@@ -119,6 +124,7 @@ fn with<'a>(reader: &Reader<'a>, key: &str, layers: &Tables<'a>) -> Tables<'a> {
 
 fn direction<'a>(errors: &'a Errors<'a>, tables: &Tables<'a>, preset: Option<&DirectionSpec>) -> DirectionSpec {
     let reader = Reader::new(errors, &keys::DIRECTION, tables.clone());
+    // Keys change the preset one by one, so each is set only where it is given.
     let mut spec = preset.cloned().unwrap_or_default();
     if reader.given("rate") {
         spec.rate = reader.custom("rate", rate).unwrap_or_default();
@@ -140,6 +146,7 @@ fn direction<'a>(errors: &'a Errors<'a>, tables: &Tables<'a>, preset: Option<&Di
     }
     if let Some(burst) = reader.table("burst", &keys::BURST) {
         let share = |key: &str| burst.share(key).unwrap_or(0.0);
+        // p and r are the probabilities, for each packet, to enter and to leave the bad state.
         spec.loss = Loss::GilbertElliott {
             p: share("to_bad"),
             r: share("to_good"),
@@ -194,7 +201,7 @@ fn delay(input: Input<'_, '_>) -> Result<Delay, String> {
     parse_duration(input.text()?).map(Delay::Constant)
 }
 
-/// `[["0 s", VALUE], ["60 s", VALUE]]`.
+/// Reads a value over time: `[["0 s", VALUE], ["60 s", VALUE]]`.
 fn pairs<T>(input: Input<'_, '_>, read: impl Fn(&str) -> Result<T, String>) -> Result<Vec<(Duration, T)>, String> {
     let pair = |item: &SpannedValue<'_>| {
         let items = Input::Given(item.get_ref()).items()?;
@@ -204,8 +211,8 @@ fn pairs<T>(input: Input<'_, '_>, read: impl Fn(&str) -> Result<T, String>) -> R
     input.items()?.iter().map(pair).collect()
 }
 
-/// The layer of a link, and what the link's table of that name gives of its parameters.
 fn layer(reader: &Reader<'_>, mtu_bytes: u32) -> Option<Layer> {
+    // Tables of other layers in the link itself are mistakes; in `[link_defaults]` they serve links of those layers.
     let index = reader.choice("layer")?;
     let (kind, sections) = (&LAYERS[index], &keys::LAYER_SECTIONS[index]);
     let wrong = LAYERS.iter().find(|other| *other != kind && reader.given_here(other.name));
@@ -215,7 +222,7 @@ fn layer(reader: &Reader<'_>, mtu_bytes: u32) -> Option<Layer> {
     }
     let table = layer_table(reader, kind, sections);
     let connect = match kind.medium {
-        // Over a one-way stream, only who connects sends.
+        // Over a one-way stream only the connecting end sends, so both must connect.
         Medium::Streams => table.choice("connect").unwrap_or(if kind.one_way { 2 } else { 0 }),
         Medium::Datagrams => 0,
     };
@@ -225,8 +232,8 @@ fn layer(reader: &Reader<'_>, mtu_bytes: u32) -> Option<Layer> {
     Some(layer)
 }
 
-/// The table of a layer's parameters in a link; those of the whole node have another place.
 fn layer_table<'a>(reader: &Reader<'a>, kind: &LayerInfo, sections: &'static LayerSections) -> Reader<'a> {
+    // Keys of the node's section are known here only to be redirected: the hint shows where they belong.
     let Some((path, table)) = reader.raw_table(kind.name) else {
         return Reader::new(reader.errors, &sections.link, Vec::new());
     };
@@ -240,8 +247,9 @@ fn layer_table<'a>(reader: &Reader<'a>, kind: &LayerInfo, sections: &'static Lay
     here
 }
 
-/// A datagram fits into a packet.
 fn check_datagram((table, key): (&Reader<'_>, &str), layer: &Layer, mtu_bytes: u32) {
+    // IP would fragment a longer datagram, and the model of a link loses whole packets. The mistake stands at
+    // `datagram` if that is given, else at `mtu`.
     let Some(datagram) = layer.value("datagram").filter(|_| layer.kind.medium == Medium::Datagrams) else { return };
     let largest = u64::from(mtu_bytes).saturating_sub(UDP_IPV4_HEADERS);
     if datagram > largest {

@@ -1,4 +1,4 @@
-//! Mobility and radios: the models with their files, and which node has which.
+//! Mobility and radios: the models with their files, and the nodes that use them.
 
 use crate::keys_moving as keys;
 use crate::motion::encounters::{self, Meeting, number_of};
@@ -28,7 +28,7 @@ pub fn mobilities(top: &Reader<'_>, folder: &Path) -> Vec<Mobility> {
         if !names.add(&name) {
             reader.fail("name", format!("a second mobility called `{name}`"), "each needs its own name");
         }
-        // What is wrong with the model has been said; that nodes name it is no mistake besides.
+        // The model's mistake is reported already; a stand-in keeps the name, so that nodes may refer to it.
         let model = model.unwrap_or(Model::Stationary { points: Vec::new(), area: [1.0; 2] });
         all.push(Mobility { name, model, seed, nodes: Vec::new() });
     }
@@ -37,6 +37,7 @@ pub fn mobilities(top: &Reader<'_>, folder: &Path) -> Vec<Mobility> {
 
 fn one_model(reader: &Reader<'_>, model: &str, folder: &Path) -> Option<Model> {
     let wanders = matches!(model, "random_walk" | "random_waypoint");
+    // Each key, and whether the model uses it. `file` is apart: only traces have one.
     let own: [(&str, bool); 9] = [
         ("area", wanders || model == "stationary"),
         ("speed", wanders || model == "map"),
@@ -97,8 +98,8 @@ fn wander(reader: &Reader<'_>) -> Option<Wander> {
     Some(Wander { area, speed, pause })
 }
 
-/// A run of an hour has no more ways than it can work off.
 fn check_haste(reader: &Reader<'_>, metres: f64, speed: [f64; 2]) {
+    // The shortest leg takes at least a millisecond, so that an hour has at most 3.6 million legs for each node.
     if metres / speed[1] < 1e-3 {
         reader.fail("speed", "ways that take less than a millisecond", "go slower, or farther");
     }
@@ -131,6 +132,7 @@ fn streets(reader: &Reader<'_>, folder: &Path) -> Option<Map> {
         return Some(Map::City { columns, rows, block: block?, bend, missing });
     }
     let (file, text) = read(reader, "map", folder)?;
+    // Nodes go to random crossings, so the map needs two points and a way between any two.
     let streets = wkt::parse(&text).map_err(|mistake| of_file(reader, &file, &mistake)).ok()?;
     if streets.points.len() < 2 {
         reader.fail("map", "a map without streets", "it needs a LINESTRING at least");
@@ -153,13 +155,13 @@ fn trace(reader: &Reader<'_>, folder: &Path) -> Option<Model> {
     positions::parse(&text).map_err(|mistake| of_file(reader, &file, &mistake)).ok().map(Model::Trace)
 }
 
-/// A mistake in a file that the scenario names.
+/// Reports a mistake in a file that the scenario names, with its line.
 fn of_file(reader: &Reader<'_>, file: &Path, mistake: &Mistake) {
     let hint = "docs/reference/scenario.md says what such a file holds";
     reader.errors.push(format!("{} (line {})", file.display(), mistake.line), mistake.message.clone(), hint);
 }
 
-/// All radios, without their nodes and contacts, and the tables they are from.
+/// All radios, without their nodes and contacts, and their tables.
 pub fn radios<'a>(top: &Reader<'a>) -> (Vec<Radio>, Vec<Reader<'a>>) {
     let (mut all, mut readers, mut names) = (Vec::new(), Vec::new(), Names::default());
     for (path, table) in top.tables("radio") {
@@ -181,13 +183,15 @@ pub fn radios<'a>(top: &Reader<'a>) -> (Vec<Radio>, Vec<Reader<'a>>) {
         let (rate, delay, loss) = (reader.rate("rate"), reader.duration("delay"), reader.share("loss"));
         let (layer, sharing) = (reader.choice("layer"), sharing(&reader));
         let Some(name) = name else { continue };
-        // One whose layer is none is told once, not by each node that has it.
+        // A radio with an unknown layer keeps its name, so that the mistake is reported once and not by each of its
+        // nodes.
         let layer = layer.unwrap_or(0);
         if !names.add(&name) {
             reader.fail("name", format!("a second radio called `{name}`"), "each needs its own name");
         }
         let loss = loss.filter(|loss| *loss > 0.0).map_or(Loss::None, Loss::Bernoulli);
         let layer = Layer { kind: &LAYERS[layer], connect: ConnectSide::First, settings: Vec::new() };
+        // Radios with mistakes get a range of 1 m: they must have some reach to be kept.
         let reach = match range {
             _ if sight.is_some() => sight.map_or(Reach::Range(1.0), Reach::Sight),
             None if reader.given("contacts") => Reach::Recorded(Vec::new()),
@@ -196,6 +200,7 @@ pub fn radios<'a>(top: &Reader<'a>) -> (Vec<Radio>, Vec<Reader<'a>>) {
         all.push(Radio { name, reach, rate, delay, loss, layer, sharing, nodes: Vec::new() });
         readers.push(reader);
     }
+    // Each pair of nodes may get a link by each radio.
     if all.len() > 1000 {
         top.fail("radio", format!("{} radios", all.len()), "there are at most 1000");
     }
@@ -203,10 +208,11 @@ pub fn radios<'a>(top: &Reader<'a>) -> (Vec<Radio>, Vec<Reader<'a>>) {
 }
 
 fn sharing(reader: &Reader<'_>) -> Sharing {
+    // In the order of the words in `keys_moving`.
     const TURNS: [Turns; 2] = [Turns::Node, Turns::Link];
     const ORDERS: [TurnOrder; 4] = [TurnOrder::Sender, TurnOrder::Receiver, TurnOrder::Fair, TurnOrder::Random];
     const MODES: [DelayMode; 2] = [DelayMode::Pipelined, DelayMode::StopAndWait];
-    // A word that is none has been said to be; that the radio is not there would be no mistake besides.
+    // An unknown word is reported already; the first word stands in for it, so that the radio keeps its name.
     let word = |key: &str| reader.choice(key).unwrap_or(0);
     let turns = TURNS[word("turns")];
     if reader.given("turn_order") && turns == Turns::Link {
@@ -223,7 +229,7 @@ fn sharing(reader: &Reader<'_>) -> Sharing {
     }
 }
 
-/// What tables say of the movement and the radios of their nodes is entered there.
+/// Mobilities and radios under construction, to which tables of nodes add their nodes.
 pub struct Equipment<'m> {
     mobilities: &'m mut [Mobility],
     mobility_names: Names,
@@ -232,20 +238,21 @@ pub struct Equipment<'m> {
 }
 
 impl<'m> Equipment<'m> {
-    /// Into these.
+    /// Starts with these models and radios, all without nodes.
     pub fn new(mobilities: &'m mut [Mobility], radios: &'m mut [Radio]) -> Equipment<'m> {
         let mobility_names = Names::new(mobilities.iter().map(|mobility| mobility.name.as_str()));
         let radio_names = Names::new(radios.iter().map(|radio| radio.name.as_str()));
         Equipment { mobilities, mobility_names, radios, radio_names }
     }
-    /// Equips the nodes of one table.
     pub fn equip(&mut self, reader: &Reader<'_>, nodes: std::ops::Range<usize>) {
+        // A node with a range needs a place; recorded contacts replace both.
         if let Some(found) = self.mobility_names.named(reader, "mobility", "mobility") {
             self.mobilities[found].nodes.extend(nodes.clone());
         }
         for name in reader.texts("radio").unwrap_or_default() {
             let Some(found) = self.radio_names.find(reader, "radio", "radio", &name) else { continue };
             let radio = &mut self.radios[found];
+            // The nodes of a table are added together, so the first one stands for all.
             if radio.nodes.contains(&nodes.start) {
                 reader.fail("radio", format!("`{name}` twice"), "name each once");
                 continue;
@@ -259,7 +266,7 @@ impl<'m> Equipment<'m> {
     }
 }
 
-/// Whether every node is told how it moves by what its model has.
+/// Checks that each model has positions for all of its nodes.
 pub fn check(top: &Reader<'_>, mobilities: &[Mobility]) {
     for Mobility { name, model, nodes, .. } in mobilities {
         let (told, what) = match model {
@@ -276,7 +283,7 @@ pub fn check(top: &Reader<'_>, mobilities: &[Mobility]) {
     }
 }
 
-/// Reads the contacts of radios that have files of them.
+/// Reads the contact files of radios with recorded contacts.
 pub fn contacts(radios: &mut [Radio], readers: &[Reader<'_>], nodes: &[Node], folder: &Path) {
     let of_file = |reader: &Reader<'_>| reader.given("contacts") && !reader.given("range");
     for (radio, reader) in radios.iter_mut().zip(readers).filter(|(_, reader)| of_file(reader)) {
@@ -291,6 +298,7 @@ fn recorded(reader: &Reader<'_>, radio: &Radio, nodes: &[Node], folder: &Path) -
     let found = encounters::parse(&text).map_err(|mistake| of_file(reader, &file, &mistake)).ok()?;
     let names = Names::new(radio.nodes.iter().map(|node| nodes[*node].name.as_str()));
     let place = |id: &str| {
+        // Files name nodes as the scenario does, or by numbers that begin at `first_number`.
         let numbered = || Some(number_of(id)?.checked_sub(first)? as usize);
         radio.nodes.get(names.place(id).or_else(numbered)?).copied()
     };
@@ -310,6 +318,7 @@ fn recorded(reader: &Reader<'_>, radio: &Radio, nodes: &[Node], folder: &Path) -
         };
         let in_run = |time: f64| time - from.as_secs_f64();
         let end = encounter.end.map(in_run);
+        // The record may begin before the run: contacts that are over then are left out, others are cut at its start.
         if end.is_some_and(|end| end <= 0.0) {
             continue;
         }

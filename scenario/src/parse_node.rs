@@ -25,7 +25,7 @@ const NODES_MAX: u64 = 200_000;
 pub fn nodes(top: &Reader<'_>, equipment: &mut Equipment<'_>) -> (Vec<Node>, Vec<Group>) {
     let defaults = defaults(top, "node_defaults", &[&keys::NODE]);
     let mut all = Nodes::default();
-    // The tables, each with its nodes.
+    // Routes name nodes, so tables are read again once all names are known.
     let mut readers: Vec<(Reader<'_>, Range<usize>)> = Vec::new();
     for (path, table) in top.tables("node") {
         Reader::check_keys(top.errors, &path, table, &[&keys::NODE]);
@@ -44,8 +44,9 @@ pub fn nodes(top: &Reader<'_>, equipment: &mut Equipment<'_>) -> (Vec<Node>, Vec
         let reader = Reader::new(top.errors, &keys::NODE, layers);
         let (name, count, first) = (own.name("name"), own.count("count"), own.count("first_id"));
         let Some(name) = name else { continue };
-        // Without them it has no nodes, and names of it are no mistakes besides.
+        // A group with a mistake has no nodes but keeps its name, so that references to it are no further mistakes.
         let (mut count, first) = count.zip(first).unwrap_or_default();
+        // Checked before the nodes are made: many groups of 100,000 would exhaust memory.
         if all.nodes.len() as u64 + count > NODES_MAX {
             reader.fail("count", format!("more than {NODES_MAX} nodes"), "write fewer");
             count = 0;
@@ -67,13 +68,14 @@ pub fn nodes(top: &Reader<'_>, equipment: &mut Equipment<'_>) -> (Vec<Node>, Vec
         nodes[places.clone()].iter_mut().for_each(|node| node.routes.clone_from(&routes));
         equipment.equip(&reader, places);
     }
+    // Tables that name nodes are read last, when all names are known.
     security(top, &names, &mut nodes);
     crate::parse_quota::quotas(top, &names, &mut nodes);
     crate::parse_tunnel::tunnels(top, &names, &mut nodes);
     (nodes, groups)
 }
 
-/// Nodes as they are read, with their names and who has which ID.
+/// Nodes read so far, with their names and the owner of each node ID.
 #[derive(Default)]
 struct Nodes {
     nodes: Vec<Node>,
@@ -81,9 +83,10 @@ struct Nodes {
     owners: HashMap<String, usize>,
 }
 impl Nodes {
-    /// The nodes of one table, by their names and IDs; where they are.
+    /// Adds the nodes of one table, given by names and IDs; returns their indices.
     fn add(&mut self, reader: &Reader<'_>, members: Vec<(String, Vec<String>)>) -> Range<usize> {
         let start = self.nodes.len();
+        // Read once for all nodes of a group: its mistakes would otherwise repeat for each member.
         let template = node(reader);
         for (name, ids) in members {
             if !self.names.add(&name) {
@@ -93,6 +96,7 @@ impl Nodes {
                 let owner = self.owners.insert(id.clone(), self.nodes.len());
                 if let Some(other) = owner.and_then(|other| self.nodes.get(other)) {
                     let found = format!("`{id}` belongs to node `{}`, too", other.name);
+                    // The mistake is reported at the key that gave the ID, which for groups is the number of the first.
                     let key = if reader.given_here("first_id") { "first_id" } else { "id" };
                     reader.fail(key, found, "each node needs its own ID");
                 }
@@ -104,10 +108,10 @@ impl Nodes {
     }
 }
 
-/// The rules of each node, in the order of the file: one that is never asked at a node, for earlier ones take all it
-/// could, is none of its.
 fn security(top: &Reader<'_>, names: &Names, nodes: &mut [Node]) {
-    // A name stands for one key, the same at every node.
+    // Rules keep the order of the file. A node does not get a rule whose bundles earlier rules of that node all take;
+    // the rule is a mistake only if that holds at every node that it names. A name stands for one key, the same at
+    // every node, and a key serves one security service.
     let mut uses = BTreeMap::new();
     for (path, table) in top.tables("security") {
         let reader = Reader::checked(top.errors, &keys::SECURITY, &path, table);
@@ -132,7 +136,7 @@ fn security(top: &Reader<'_>, names: &Names, nodes: &mut [Node]) {
     }
 }
 
-/// What a table says of its nodes, but for their names and IDs.
+/// Template of a table's nodes, without names and IDs.
 fn node(reader: &Reader<'_>) -> Node {
     let params = |key: &str| reader.custom(key, params).unwrap_or_default();
     let router = Policy { name: reader.text("router").unwrap_or_default(), params: params("router_params") };
@@ -168,8 +172,9 @@ fn node(reader: &Reader<'_>) -> Node {
     }
 }
 
-/// Custody, where it can be had.
 fn custody(reader: &Reader<'_>, router: &Policy, control: &Policy) -> Custody {
+    // Custody has one custodian (RFC 5050 section 5.10), so no policy may copy the bundle; and a custodian must still
+    // have it after a restart.
     let custody = [Custody::None, Custody::Take, Custody::Ask][reader.choice("custody").unwrap_or(0)];
     let copies = farlink_routing::make_router(&router.name, &[], &[], 0).is_ok_and(|router| router.copies())
         || farlink_congestion::make_control(&control.name, &[], 0).is_ok_and(|control| control.wishes());
@@ -182,11 +187,11 @@ fn custody(reader: &Reader<'_>, router: &Policy, control: &Policy) -> Custody {
     }
     custody
 }
-/// The rules, and the destinations of bundles that ask for it.
+/// Rules of custody, and the destinations for which bundles created here request it.
 fn custody_rules(reader: &Reader<'_>, custody: Custody) -> (CustodyRules, Vec<String>) {
     let table = reader.table_or_empty("custody_rules", &keys::CUSTODY);
     let request = farlink_config::custody::patterns(&table, "request");
-    // Defaults may be of some nodes with custody and some without.
+    // `[node_defaults]` may serve nodes with and without custody, so only a node's own rules are a mistake.
     if custody == Custody::None && reader.given_here("custody_rules") {
         reader.fail("custody_rules", "rules of custody where there is none", "write custody = \"take\" or \"ask\"");
     }
@@ -223,8 +228,8 @@ fn tcp(reader: &Reader<'_>) -> Tcp {
     }
 }
 
-/// Parameters of convergence layers that hold for all links of a node.
 fn layers(reader: &Reader<'_>) -> Vec<(&'static str, Settings)> {
+    // Parameters of a layer for all links of a node; those of a single link stand in the link's table.
     let sections = LAYERS.iter().zip(keys::LAYER_SECTIONS.iter());
     let given = |(layer, sections): (&'static LayerInfo, &'static LayerSections)| {
         Some((layer.name, reader.table(layer.name, &sections.node)?.settings()))
@@ -232,8 +237,9 @@ fn layers(reader: &Reader<'_>) -> Vec<(&'static str, Settings)> {
     sections.filter_map(given).collect()
 }
 
-/// Names and parameters must be those of the registries.
 fn check_policies(reader: &Reader<'_>, router: &Policy, control: &Policy) {
+    // Making the policy is the check: the registries know names, parameters and their ranges. The object itself is not
+    // used.
     let made = [
         farlink_routing::make_router(&router.name, &router.params, &[], 0).err(),
         farlink_congestion::make_control(&control.name, &control.params, 0).err(),
@@ -263,6 +269,7 @@ fn point(input: Input<'_, '_>) -> Result<(f64, f64), String> {
 
 fn endpoint_ids(input: Input<'_, '_>) -> Result<Vec<String>, String> {
     let ids = input.texts()?;
+    // The first ID is the node's own, so one is needed.
     if ids.is_empty() {
         return Err("expected at least one node ID".into());
     }
@@ -274,8 +281,8 @@ fn endpoint_ids(input: Input<'_, '_>) -> Result<Vec<String>, String> {
     Ok(ids)
 }
 
-/// Parameters of a policy by name.
 fn params(input: Input<'_, '_>) -> Result<Vec<(String, f64)>, String> {
+    // Values may be numbers or quantities, in the unit that the policy declares.
     let one = |(key, value): (&Spanned<Cow<'_, str>>, &SpannedValue<'_>)| {
         let read = Input::Given(value.get_ref()).parameter();
         Ok((key.get_ref().to_string(), read.map_err(|why| format!("`{}`: {why}", key.get_ref()))?))
@@ -312,7 +319,8 @@ mod tests {
     }
 
     #[test]
-    fn rules_go_to_the_nodes_they_name_in_the_order_of_the_file() {
+    fn rules_reach_named_nodes_in_order() {
+        // A rule without `nodes` is for all nodes.
         let acceptor = rule("acceptor", "nodes = [\"b\"]\nto = \"ipn:2.*\"");
         let rules = [rule("source", "nodes = \"a\""), acceptor, rule("verifier", "")];
         let scenario = parse(&rules.concat()).unwrap();
@@ -324,7 +332,8 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_of_one_node_holds_there_before_one_of_all() {
+    fn own_rule_precedes_general_rule() {
+        // A rule that one node never reaches is no mistake while another node uses it.
         let own = rule("verifier", "nodes = \"a\"\nrequired = false");
         let scenario = parse(&[own.clone(), rule("verifier", "")].concat()).unwrap();
         let required = |node: usize| scenario.nodes[node].security.iter().map(|rule| rule.required).collect::<Vec<_>>();
@@ -338,7 +347,8 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_cannot_be_are_refused_with_what_to_try() {
+    fn invalid_rules_are_refused_with_hints() {
+        // Unknown node, idle rule, one key for two services, unknown key of the table, no node at all.
         let said = parse(&rule("source", "nodes = \"c\"")).unwrap_err();
         assert!(said.contains("security[1].nodes") && said.contains("`c` is none of `a`, `b`"), "{said}");
         let said = parse(&[rule("verifier", ""), rule("verifier", "")].concat()).unwrap_err();

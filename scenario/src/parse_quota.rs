@@ -1,4 +1,4 @@
-//! `[[quota]]`: what some may fill of the stores of nodes.
+//! `[[quota]]`: shares of the nodes' stores that sources or neighbours may fill.
 
 use crate::keys;
 use crate::names::Names;
@@ -6,7 +6,7 @@ use crate::types::Node;
 use farlink_config::Reader;
 use farlink_config::quota::quota;
 
-/// Gives each node the quotas that name it, or nobody, in the order of the file.
+/// Gives each node the quotas that name it, or that name no node, in the order of the file.
 pub fn quotas(top: &Reader<'_>, names: &Names, nodes: &mut [Node]) {
     for (path, table) in top.tables("quota") {
         let reader = Reader::checked(top.errors, &keys::QUOTA, &path, table);
@@ -28,7 +28,8 @@ mod tests {
     }
 
     #[test]
-    fn quotas_go_to_the_nodes_they_name_in_the_order_of_the_file() {
+    fn quotas_reach_named_nodes_in_order() {
+        // A node named twice gets the quota once.
         let of_b = "[[quota]]\nnodes = [\"b\", \"b\"]\nsources = [\"ipn:1.*\"]\nbytes = \"1 MB\"\n";
         let of_all = "[[quota]]\nneighbours = \"*\"\nshare = 20\nbundles = 7\n";
         let scenario = parse(&[of_b, of_all].concat()).unwrap();
@@ -41,7 +42,8 @@ mod tests {
     }
 
     #[test]
-    fn a_quota_that_cannot_be_is_said() {
+    fn invalid_quotas_are_errors() {
+        // Keys of one quota, and a part of the message they must cause.
         for (keys, said) in [
             ("sources = \"ipn:1.*\"", "quota[1].bytes"),
             ("share = 20", "a quota is about somebody"),

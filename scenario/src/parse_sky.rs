@@ -7,7 +7,7 @@ use crate::motion::{Mobility, Model, Radio, Reach};
 use farlink_config::Reader;
 use std::collections::BTreeMap;
 
-/// `walker = { ... }` of a mobility.
+/// Reads `walker = { ... }` of a mobility.
 pub fn orbit(reader: &Reader<'_>) -> Option<Model> {
     let Some(table) = reader.table("walker", &keys::WALKER) else {
         let hint =
@@ -25,13 +25,14 @@ pub fn orbit(reader: &Reader<'_>) -> Option<Model> {
         table.fail("phasing", "as many as there are planes, or more", "it is less than `planes`");
     }
     let (inclination, altitude) = (inclination?, altitude?);
+    // Below 100 km no orbit lasts; 1,000,000 km is about the edge of the Earth's sphere of influence.
     if !(1e5..=1e9).contains(&altitude) {
         table.fail("altitude", "not between 100 km and 1000000 km", "write e.g. `altitude = \"780 km\"`");
     }
     Some(Model::Orbit(Walker { planes, per_plane, inclination, altitude, phasing, star }))
 }
 
-/// `positions = [ ... ]` of a mobility.
+/// Reads `positions = [ ... ]` of a mobility.
 pub fn ground(reader: &Reader<'_>) -> Option<Model> {
     if !reader.given("positions") {
         reader.fail(
@@ -44,7 +45,7 @@ pub fn ground(reader: &Reader<'_>) -> Option<Model> {
     reader.custom("positions", sites).map(Model::Ground)
 }
 
-/// Who may see whom by a radio; `None`: it says nothing of sight.
+/// Line-of-sight rule of a radio; `None` if it gives no `neighbours`.
 pub fn sight(reader: &Reader<'_>, range: Option<f64>) -> Option<Sight> {
     let word = reader.choice("neighbours");
     let mask = reader.custom("mask", |input| angle(input.text()?, -10.0, 90.0));
@@ -57,16 +58,18 @@ pub fn sight(reader: &Reader<'_>, range: Option<f64>) -> Option<Sight> {
     if given && reader.given("contacts") {
         reader.fail("neighbours", "both `neighbours` and `contacts`", "take one of them out");
     }
+    // A default of the key must not turn a radio with a range into one with sight.
     let neighbours = ALL_NEIGHBOURS.get(word?).copied().filter(|_| given)?;
     Some(Sight { neighbours, range, mask: mask?, clearance: clearance? })
 }
 
-/// Whether what nodes see each other by and how they move go together.
+/// Checks that each radio suits the movement of its nodes: sight for satellites and stations, ranges for a plane.
 pub fn check(top: &Reader<'_>, mobilities: &[Mobility], radios: &[Radio]) {
-    // What a mistake has taken away would be missed once more here.
+    // After any mistake, entries are missing, and this check would report them a second time.
     if !top.errors.is_empty() {
         return;
     }
+    // Models by node; nodes without mobility are reported by `Equipment::equip`.
     let mut models: BTreeMap<usize, &Mobility> = BTreeMap::new();
     for mobility in mobilities.iter().filter(|mobility| !mobility.nodes.is_empty()) {
         models.extend(mobility.nodes.iter().map(|node| (*node, mobility)));

@@ -1,4 +1,4 @@
-//! Traffic: who sends what to whom.
+//! `[[traffic]]`: files, bundles and pings from node to node, and bundles among groups.
 
 use crate::keys;
 use crate::motion::quantities::{seconds, span};
@@ -14,23 +14,23 @@ use toml::de::DeValue;
 
 /// First service number given to traffic that names none.
 const FIRST_SERVICE: usize = 1000;
-/// Echo (draft-taylor-dtn-echo-service).
+/// Service number of the echo service (draft-taylor-dtn-echo-service).
 const ECHO_SERVICE: u32 = 128;
 
-/// Nodes that a key names, and whether they are a group.
+/// Nodes that a key names, with whether they are a group.
 type Named = (Range<usize>, bool);
 
-/// Who there is to send and to receive.
+/// Nodes and groups that traffic may go from and to.
 pub struct Places<'s> {
-    /// All nodes.
+    /// All nodes, in the order of their indices.
     pub nodes: &'s [Node],
-    /// Their names.
+    /// Names of the nodes, with their indices.
     pub names: &'s Names,
-    /// Groups of them.
+    /// Groups, as ranges of node indices.
     pub groups: &'s [Group],
 }
 impl Places<'_> {
-    /// The nodes that a key names, and whether they are a group.
+    /// Nodes that the given key names. A group's name wins: names of groups and nodes are distinct.
     fn of(&self, reader: &Reader<'_>, key: &str) -> Option<Named> {
         let name = reader.text(key)?;
         if let Some(group) = self.groups.iter().find(|group| group.name == name) {
@@ -41,7 +41,7 @@ impl Places<'_> {
     }
 }
 
-/// What goes from node to node, and what is to be drawn among groups.
+/// Traffic from node to node, and traffic still to be drawn among groups.
 pub fn traffic(
     top: &Reader<'_>,
     duration: Duration,
@@ -49,7 +49,7 @@ pub fn traffic(
     folder: &Path,
 ) -> (Vec<Traffic>, Vec<GroupTraffic>) {
     let Places { nodes, names, .. } = places;
-    // Which entry a service of a node belongs to.
+    // Entry of each service of a node: the receiver could not distinguish two entries at one service.
     let mut taken: HashMap<(usize, u32), usize> = HashMap::new();
     let (mut list, mut drawn): (Vec<Traffic>, Vec<GroupTraffic>) = (Vec::new(), Vec::new());
     for (index, (path, table)) in top.tables("traffic").into_iter().enumerate() {
@@ -57,11 +57,12 @@ pub fn traffic(
         let reader = Reader::new(top.errors, &keys::TRAFFIC, vec![(path, table)]);
         let from = places.of(&reader, "from");
         let to = places.of(&reader, "to");
-        // A group without nodes was told of where it stands.
+        // An empty group is reported where it stands, so its emptiness is no mistake here.
         let same = |(from, to): (&Named, &Named)| from.0 == to.0 && from.0.len() == 1;
         if from.as_ref().zip(to.as_ref()).is_some_and(same) {
             reader.fail("to", "traffic goes from one node to another", "name another node");
         }
+        // One end in a group is enough to make the entry a draw.
         let in_group = [&from, &to].into_iter().flatten().any(|(_, group)| *group);
         let kind = kind(&reader, folder, in_group);
         let name = reader.name("name");
@@ -82,7 +83,9 @@ pub fn traffic(
             reader.fail("reports", "pings ask for none: their answer says more", "take it out, or send `bundles`");
         }
         let lost = reader.choice("refused") == Some(1);
+        // All keys are read before this point, so that every mistake of an entry is reported at once.
         let (Some(from), Some(to), Some((kind, interval))) = (from, to, kind) else { continue };
+        // Services follow the place in the file, so that a new entry at the end changes no other.
         let own_service = match kind {
             TrafficKind::Ping { .. } => ECHO_SERVICE,
             _ => (FIRST_SERVICE + index) as u32,
@@ -138,14 +141,16 @@ pub fn traffic(
         }
         list.push(traffic);
     }
+    // Each drawn bundle is an entry of the scenario in memory: a million take some hundred megabytes.
     if drawn.iter().map(|traffic| traffic.count).sum::<u64>() > 1_000_000 {
         top.fail("traffic", "more than 1000000 bundles among groups", "write fewer");
     }
     (list, drawn)
 }
 
-/// What is sent; of bundles among groups, besides, the seconds between two.
 fn kind(reader: &Reader<'_>, folder: &Path, in_group: bool) -> Option<(TrafficKind, [f64; 2])> {
+    // The two numbers are the seconds between bundles, least and most, and only groups use them: the pace of one sender
+    // is a fixed interval.
     let given: Vec<&str> = ["file", "bundles", "ping"].into_iter().filter(|key| reader.given(key)).collect();
     if let (["file"] | ["ping"], true) = (&given[..], in_group) {
         reader.fail(given[0], "goes from one node to another, and not among groups", "write `bundles`");
@@ -192,6 +197,7 @@ fn file(table: &Reader<'_>, folder: &Path) -> Option<TrafficKind> {
         }
         _ => {}
     }
+    // The size of an existing file is read now: a scenario states how much it moves before it runs.
     let size = match &path {
         Some(path) => match std::fs::metadata(folder.join(path)) {
             Ok(facts) if facts.is_file() => Some(DataVolume(facts.len())),
@@ -214,7 +220,7 @@ fn file(table: &Reader<'_>, folder: &Path) -> Option<TrafficKind> {
     Some(TrafficKind::File { path, size: size?, bundle_size: bundle_size?, pace })
 }
 
-/// Bundles of a node, or among groups.
+/// `bundles` of one node or among groups, with the seconds between two, least and most.
 fn bundles(table: &Reader<'_>, in_group: bool) -> Option<(TrafficKind, [f64; 2])> {
     let (count, size) = (table.count("count"), table.custom("size", size_range));
     let interval = table.custom("interval", |input| span(input, seconds));
@@ -247,6 +253,7 @@ fn pace(table: &Reader<'_>) -> Pace {
             Pace::Flat
         }
         (Some(rate), None) => Pace::Rate(rate),
+        // An interval of zero means no pause, which is the window's pace.
         (None, Some(interval)) if interval.is_zero() => Pace::Flat,
         (None, Some(interval)) => Pace::Interval(interval),
         (None, None) => Pace::Flat,

@@ -1,4 +1,4 @@
-//! `[[tunnel]]`: bundles that travel in others.
+//! `[[tunnel]]`: bundles that travel inside other bundles.
 
 use crate::keys;
 use crate::names::Names;
@@ -7,7 +7,7 @@ use farlink_base::EndpointId;
 use farlink_config::tunnel::tunnel;
 use farlink_config::{Reader, choose};
 
-/// Gives each node the tunnels that begin or end there: one to each other end.
+/// Gives each node the tunnels that begin or end there: at most one for each other end.
 pub fn tunnels(top: &Reader<'_>, names: &Names, nodes: &mut [Node]) {
     for (path, table) in top.tables("tunnel") {
         let reader = Reader::checked(top.errors, &keys::TUNNEL, &path, table);
@@ -27,6 +27,7 @@ pub fn tunnels(top: &Reader<'_>, names: &Names, nodes: &mut [Node]) {
             reader.fail("end", "another node than `from`", "a tunnel leads from one node to another");
             continue;
         }
+        // An implied end has no destinations, and does not count as a second tunnel.
         if nodes[from].tunnels.iter().any(|tunnel| tunnel.end == end && !tunnel.to.is_empty()) {
             reader.fail("end", "one tunnel from a node to another", "join the two: `to` is a list");
         }
@@ -35,8 +36,9 @@ pub fn tunnels(top: &Reader<'_>, names: &Names, nodes: &mut [Node]) {
     }
 }
 
-/// The other way of a tunnel keeps what was said of it.
 fn put(node: &mut Node, tunnel: Tunnel) {
+    // A table describes one way and implies the other, which only takes bundles out. An explicit table of that other
+    // way replaces the implied one, whichever comes first in the file.
     match node.tunnels.iter_mut().find(|there| there.end == tunnel.end) {
         None => node.tunnels.push(tunnel),
         Some(there) if there.to.is_empty() => *there = tunnel,
@@ -58,7 +60,7 @@ mod tests {
     const BACK: &str = "[[tunnel]]\nfrom = \"c\"\nend = \"a\"\nto = [\"ipn:8.*\"]\n";
 
     #[test]
-    fn both_ends_of_a_tunnel_know_it_whatever_the_order() {
+    fn both_ends_have_the_tunnel() {
         for text in [[THERE, BACK].concat(), [BACK, THERE].concat()] {
             let scenario = parse(&text).unwrap();
             let tunnels = |node: usize| scenario.nodes[node].tunnels.clone();
@@ -72,11 +74,14 @@ mod tests {
                 (0, "ipn:8.*", false)
             );
         }
+        // A tunnel of one way has an end that only unpacks.
         assert!(parse(THERE).unwrap().nodes[2].tunnels[0].to.is_empty(), "nothing goes in there");
     }
 
     #[test]
-    fn a_tunnel_that_cannot_be_is_said() {
+    fn invalid_tunnels_are_errors() {
+        // One mistake each: an unknown end, a tunnel to itself, a pattern that matches nothing, no time, a second
+        // tunnel.
         let with = |text: &str| parse(&format!("[[tunnel]]\n{text}\n")).unwrap_err();
         assert!(with("from = \"a\"\nend = \"d\"\nto = [\"*\"]").contains("tunnel[1].end"));
         assert!(with("from = \"a\"\nend = \"a\"\nto = [\"*\"]").contains("another node"));

@@ -1,4 +1,4 @@
-//! The contact plan the nodes are given: what the scenario says about links, seen by routers.
+//! The nodes' contact plan: the scenario's links as routers see them.
 
 use crate::types::Scenario;
 use farlink_base::{DataRate, Duration, Instant};
@@ -8,13 +8,13 @@ use std::collections::HashSet;
 
 /// End of contacts of links that are always up: ten years, beyond every run.
 const ALWAYS: Duration = Duration::from_secs(3650 * 86_400);
-/// Rate told to routers for a direction without a limit.
+/// Rate in the contact plan of a direction without a limit.
 const UNLIMITED: DataRate = DataRate(10_000_000_000);
 
 impl Scenario {
-    /// The plan every node of the run gets: the scenario's contacts, and one long contact for each
-    /// direction of a link that has none (such a link is always up), neither appears nor disappears, and is not found by its
-    /// nodes; and what they are told besides. Times count from the start of the run.
+    /// Contact plan of every node of the run: the scenario's contacts, those of `forecast`, and one long contact for
+    /// each direction of a link that is always up. Links that appear, disappear or are discovered are in no plan. Times
+    /// count from the start of the run.
     pub fn contact_plan(&self) -> ContactPlan {
         let mut contacts = Vec::new();
         let scheduled: HashSet<usize> = self.contacts.iter().map(|contact| contact.link).collect();
@@ -36,9 +36,8 @@ impl Scenario {
         ContactPlan { epoch: self.epoch, contacts }
     }
 
-    /// The link with this index as the emulator and the simulator model it: its contacts as
-    /// windows, less the times in which a fault has it down; of one that its nodes find, when it is there.
-    /// Instants count from the start of the run.
+    /// Model of the link with this index, for emulator and simulator: its contacts are windows, without the times of
+    /// its faults. A discovered link has one window while it exists. Instants count from the start of the run.
     pub fn link_spec(&self, link: usize) -> LinkSpec {
         let here = &self.links[link];
         let mut spec = LinkSpec { forward: here.forward.clone(), reverse: here.reverse.clone() };
@@ -59,13 +58,14 @@ impl Scenario {
             let there = || ContactWindow::new(instant(here.appears), instant(here.disappears.unwrap_or(ALWAYS)));
             (spec.forward.windows, spec.reverse.windows) = (Some(vec![there()]), Some(vec![there()]));
         }
+        // Faults come last: they cut windows of contacts and of discovered links alike, and nodes do not foresee them.
         for direction in [&mut spec.forward, &mut spec.reverse] {
             direction.windows = self.windows_left(link, direction.windows.take());
         }
         spec
     }
 
-    /// Whether the link with this index is up only in its contacts (otherwise it is always up).
+    /// Whether the link with this index is up only in its contacts; otherwise it is always up.
     pub fn scheduled(&self, link: usize) -> bool {
         self.contacts.iter().any(|contact| contact.link == link)
     }
@@ -81,6 +81,7 @@ impl Scenario {
             Rate::Unlimited => UNLIMITED,
             Rate::Constant(rate) => *rate,
             Rate::Steps(steps) => {
+                // A contact has one rate in a plan: the one that holds when it begins.
                 let held = steps.iter().take_while(|(time, _)| *time <= start).last().or(steps.first());
                 held.map_or(UNLIMITED, |(_, rate)| *rate)
             }
@@ -99,7 +100,7 @@ impl Scenario {
     }
 }
 
-/// The delay of a link this long after the start of the run.
+/// Delay of a link this long after the start of the run, interpolated between the points of its table.
 fn delay_at(delay: &Delay, time: Duration) -> Duration {
     let points = match delay {
         Delay::Constant(delay) => return *delay,
@@ -110,6 +111,7 @@ fn delay_at(delay: &Delay, time: Duration) -> Duration {
         (Some((t0, d0)), Some((t1, d1))) => {
             let share = (time - *t0).as_secs_f64() / (*t1 - *t0).as_secs_f64();
             let delay = d0.as_secs_f64() + (d1.as_secs_f64() - d0.as_secs_f64()) * share;
+            // Rounded to a whole nanosecond, so that equal delays stay equal after the arithmetic.
             Duration::from_nanos((delay * 1e9 + 0.5) as u64)
         }
         (Some((_, delay)), None) | (None, Some((_, delay))) => *delay,

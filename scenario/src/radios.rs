@@ -4,13 +4,15 @@ use crate::types::{Fidelity, Scenario};
 use farlink_base::ConfigError;
 
 impl Scenario {
-    /// Why packets cannot be simulated here: links of radios carry whole bundles.
+    /// Reason why packets cannot be simulated; `None` if they can. Links of radios carry whole bundles only.
     pub fn needs_messages(&self) -> Option<ConfigError> {
         if self.fidelity != Fidelity::Full {
             return None;
         }
         let hint = || "write fidelity = \"message\", or run it with --fidelity message".to_string();
         let lies = |fault: &crate::Fault| matches!(fault.kind, crate::FaultKind::Lie { .. });
+        // A lie replaces the summaries that neighbours exchange, which exist apart from packets only at message
+        // fidelity.
         if let Some(index) = self.faults.iter().position(lies) {
             return Some(ConfigError {
                 path: format!("fault[{}]", index + 1),
@@ -26,7 +28,8 @@ impl Scenario {
             hint: hint(),
         })
     }
-    /// Why no testbed can run it: real nodes do not move, and applications there do not give up.
+    /// Reason why the testbed cannot run the scenario; `None` if it can. Real nodes do not move, and applications there
+    /// do not give up.
     pub fn needs_simulation(&self) -> Option<ConfigError> {
         if let Some(traffic) = self.traffic.iter().find(|traffic| traffic.lost) {
             return Some(ConfigError {

@@ -1,7 +1,7 @@
-//! Plain settings of nodes, by the rows of [`farlink_base::node`]: keys of `[[node]]`, and what holds without them.
+//! Plain settings of nodes, by the rows of [`farlink_base::node`]: keys of `[[node]]`, and their defaults.
 //!
-//! Rows of the top of a node file have their names here; those of its `[store]` have `store_` before them, for `store` is
-//! a word of scenarios; those of other tables are in tables of the same name, `[node.limits]`.
+//! Rows at the top of a node file have the same names here. Those of its `[store]` have the prefix `store_`, because
+//! `store` is a key of scenarios; those of other tables are in tables of the same name, as `[node.limits]`.
 
 use crate::keys::ROW_TABLES;
 use crate::types::Node;
@@ -10,18 +10,19 @@ use farlink_base::{DataVolume, Duration, NodeParam, NodeSettings};
 use farlink_config::node::{RowsAt, node_settings, row_key};
 use farlink_config::{Fallback, Key, Reader};
 
-/// What stands before the names of rows of `[store]`.
+/// Prefix of the names of rows of `[store]`.
 const STORE: &str = "store_";
 
-/// Settings of a node of which a scenario says nothing.
+/// Default settings of a node in a scenario.
 pub(crate) fn usual() -> NodeSettings {
+    // Clocks of a simulation are exact unless a fault sets them wrong.
     let mut usual = NodeSettings { clock_error: Duration::ZERO, ..NodeSettings::default() };
     usual.store.capacity = DataVolume(1_000_000_000);
     usual.shutdown_timeout = Duration::from_secs(2);
     usual
 }
 
-/// What holds in scenarios besides.
+/// Notes on rows that differ in scenarios from node files.
 const NOTES: &[(&str, &str)] = &[
     ("clock_error", "In the testbed 1 ms, unless given."),
     ("hand_over_ahead", "In the testbed 100 ms where nodes get the processor late, unless given."),
@@ -29,12 +30,13 @@ const NOTES: &[(&str, &str)] = &[
     ("store.strangers", "In scenarios it is all, unless given."),
 ];
 
-/// The keys of a table of a node file.
 pub(crate) fn row_keys(table: &str) -> Vec<Key> {
+    // Keys live as long as the program: the sections that hold them are made once, so their texts may leak.
     let usual = usual();
     let key = |row: &'static NodeParam| {
         let key = row_key(row);
         let name = if table == "store" { format!("{STORE}{}", key.name).leak() } else { key.name };
+        // The documented default is that of scenarios, where it differs from a node file's.
         let default = match (key.default, (row.get)(&usual)) {
             (Fallback::Is(_), Some(value)) => Fallback::Is(row.setting().text(value).leak()),
             (other, _) => other,
@@ -47,17 +49,18 @@ pub(crate) fn row_keys(table: &str) -> Vec<Key> {
     params_of(table).map(key).collect()
 }
 
-/// What a table says of the settings of its nodes.
+/// Settings that a table gives to its nodes.
 pub(crate) fn given(reader: &Reader<'_>) -> Given {
     let tables: Vec<_> =
         ROW_TABLES.iter().map(|(table, section)| (*table, reader.table_or_empty(table, section))).collect();
     let tables = tables.iter().map(|(table, reader)| RowsAt { table, prefix: "", reader });
+    // Rows of `[store]` stand in the table of the node itself, with a prefix; see the head of this file.
     let own = [RowsAt { table: "", prefix: "", reader }, RowsAt { table: "store", prefix: STORE, reader }];
     node_settings(&tables.chain(own).collect::<Vec<_>>(), usual()).1
 }
 
 impl Node {
-    /// Its settings: those given, and what holds without. What follows from others is not settled.
+    /// Settings of the node: those given, else the defaults. Settings derived from others are not settled yet.
     pub fn settings(&self) -> NodeSettings {
         let mut settings = usual();
         settings.apply(&self.given);

@@ -4,16 +4,15 @@ use farlink_base::DataVolume;
 use farlink_cla::registry::LayerInfo;
 use farlink_link::{DirectionSpec, UDP_IPV4_HEADERS};
 
-/// Values of a layer's settings by name (its tables in `core/cla` list them), as the scenario gives
-/// them; what is not here has its default.
+/// Given values of a layer's settings, by name (tables in `core/cla` list them); other settings have their defaults.
 pub type Settings = Vec<(&'static str, u64)>;
 
 /// Convergence layer of a link, with its parameters; both ends use the same.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Layer {
-    /// Which one.
+    /// Entry of the layer in the registry.
     pub kind: &'static LayerInfo,
-    /// Which end opens the connection, of a layer over streams.
+    /// End that opens the connection, for layers over streams.
     pub connect: ConnectSide,
     /// Parameters on this link.
     pub settings: Settings,
@@ -25,10 +24,11 @@ impl Layer {
         let known = self.kind.link_settings().into_iter().find(|setting| setting.name == name)?;
         Some(value_in(&self.settings, name).unwrap_or(known.default))
     }
-    /// The parameters an end of the link is given: those of the scenario, and what its direction adds to
-    /// each datagram where nothing is said of it.
+    /// Parameters of one end of the link: those of the scenario, and the framing that its direction adds to each
+    /// datagram, unless `overhead` is given.
     pub fn settings_towards(&self, direction: &DirectionSpec) -> Settings {
         let mut settings = self.settings.clone();
+        // A layer that paces by the rate of the wire must count the bytes that each packet has around its datagram.
         let counts = self.kind.link_settings().iter().any(|setting| setting.name == "overhead");
         if counts && value_in(&settings, "overhead").is_none() {
             settings.push(("overhead", UDP_IPV4_HEADERS + u64::from(direction.overhead)));
@@ -37,8 +37,8 @@ impl Layer {
     }
 }
 
-/// A value the scenario gives.
 fn value_in(settings: &Settings, name: &str) -> Option<u64> {
+    // The list is short: a search is cheaper than a map.
     settings.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
 }
 
@@ -49,7 +49,7 @@ pub enum ConnectSide {
     First,
     /// The second node of `between`.
     Second,
-    /// Both try.
+    /// Both ends try to connect.
     Both,
 }
 impl ConnectSide {
@@ -66,8 +66,8 @@ impl ConnectSide {
 /// Uniformly drawn size; both the same for a fixed one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SizeRange {
-    /// Smallest.
+    /// Least size, included.
     pub min: DataVolume,
-    /// Largest.
+    /// Greatest size, included.
     pub max: DataVolume,
 }

@@ -45,6 +45,7 @@ impl Scenario {
             .chain(self.presences())
             .map(|c| {
                 let link = &self.links[c.link];
+                // `forward` runs from the first node of `between` to the second.
                 let (from, to) = if c.forward { (0, 1) } else { (1, 0) };
                 let spec = if c.forward { &link.forward } else { &link.reverse };
                 json!({
@@ -58,15 +59,18 @@ impl Scenario {
                 })
             })
             .collect();
+        // Thousands of drawn bundles would drown the page, so each group has one flow for all of them.
         let single = self.traffic.iter().enumerate().filter(|(_, traffic)| traffic.drawn.is_none());
         let drawn = (0..self.group_traffic.len()).filter_map(|group| self.flow_among_groups(group));
         let traffic: Vec<Value> = single.map(|(index, traffic)| self.flow(index, traffic)).chain(drawn).collect();
         json!({ "nodes": nodes, "links": links, "contacts": contacts, "traffic": traffic }).to_string()
     }
-    /// What tells the bundles of a traffic from others.
+    /// Name, ends and service numbers of a traffic, by which a report assigns bundles to it.
     fn flow(&self, index: usize, traffic: &Traffic) -> Value {
         let number = |node: usize, service: u32| {
             let id = self.nodes[node].ids.first().and_then(|id| id.parse::<EndpointId>().ok());
+            // Events record services as numbers, for the dtn scheme a hash of the demux: the same number must stand
+            // here.
             id.map_or(u64::from(service), |id| id.at_service(service).service_number())
         };
         json!({
@@ -77,11 +81,13 @@ impl Scenario {
             "sender_service": number(traffic.from, SENDER_SERVICE + index as u32),
         })
     }
-    /// The same of a traffic whose bundles were drawn; `None`: there was none to draw.
+    /// Flow of a traffic among groups; `None` if no bundle of it was drawn.
     fn flow_among_groups(&self, group: usize) -> Option<Value> {
         let of_it = |traffic: &&Traffic| traffic.drawn == Some(group);
         let first = self.traffic.iter().position(|traffic| traffic.drawn == Some(group))?;
         let (traffic, wanted) = (&self.traffic[first], self.group_traffic.get(group)?);
+        // Drawn bundles share the receivers' service, and their sender services are consecutive from the first one's:
+        // the report needs the first and their number.
         let mut flow = self.flow(first, traffic);
         let name = |nodes: &std::ops::Range<usize>| {
             let group = self.groups.iter().find(|group| group.nodes == *nodes);
@@ -93,8 +99,9 @@ impl Scenario {
         flow["senders"] = self.traffic.iter().filter(of_it).count().into();
         Some(flow)
     }
-    /// The times in which a link without contacts that appears or disappears is there, both ways.
+    /// Contacts, both ways, of links that appear or disappear and have no contacts of their own.
     fn presences(&self) -> impl Iterator<Item = Contact> + '_ {
+        // Links that last are drawn without contacts: they are always up.
         let fleeting = self.links.iter().enumerate().filter(|(index, l)| !l.lasts() && !self.scheduled(*index));
         fleeting.flat_map(|(link, l)| {
             let (start, end) = (l.appears, l.disappears.unwrap_or(self.duration));
@@ -103,7 +110,7 @@ impl Scenario {
     }
 }
 
-/// The rate a node obeys over this direction when no contact gives one; `None` is as fast as it goes.
+/// Rate of this direction where no contact gives one; `None`: unlimited.
 pub fn first_rate(spec: &DirectionSpec) -> Option<DataRate> {
     match &spec.rate {
         Rate::Unlimited => None,
@@ -112,7 +119,7 @@ pub fn first_rate(spec: &DirectionSpec) -> Option<DataRate> {
     }
 }
 
-/// The delay a node reckons with over this direction when no contact gives one.
+/// One-way delay of this direction where no contact gives one.
 pub fn first_delay(spec: &DirectionSpec) -> Duration {
     match &spec.delay {
         Delay::Constant(delay) => *delay,
@@ -132,8 +139,8 @@ fn direction(spec: &DirectionSpec) -> Value {
     json!({ "rate_bit_s": first_rate(spec).map(|r| r.0), "delay_s": delay.as_secs_f64(), "loss": loss, "notes": notes(spec) })
 }
 
-/// What else the direction does to packets, in words.
 fn notes(spec: &DirectionSpec) -> Vec<String> {
+    // Everything of the model that rate, delay and loss leave out; the report prints these words beside the link.
     let mut notes = Vec::new();
     if matches!(spec.rate, Rate::Steps(_)) {
         notes.push("the rate changes over time".to_string());

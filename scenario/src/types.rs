@@ -1,4 +1,4 @@
-//! What a scenario says, as plain data. Every quantity has its unit in its type or its name.
+//! A checked scenario as plain data. Every quantity has its unit in its type or its name.
 
 use crate::motion::{Group, GroupTraffic, Mobility, Radio};
 pub use crate::shared::{ConnectSide, Layer, Settings, SizeRange};
@@ -19,11 +19,11 @@ use std::path::PathBuf;
 pub struct Scenario {
     /// Short name: letters, digits and `-`; run directories are called after it.
     pub name: String,
-    /// What it shows, for people.
+    /// Purpose of the scenario, for people.
     pub description: String,
     /// Seed of everything random.
     pub seed: u64,
-    /// The run ends then at the latest (time from its start).
+    /// Latest end of the run, from its start.
     pub duration: Duration,
     /// Whether the run ends as soon as all traffic was sent and delivered.
     pub stop_when_delivered: bool,
@@ -40,29 +40,29 @@ pub struct Scenario {
     /// Contacts, inline ones and those of the plan file, in order of time. A link without any is
     /// always up.
     pub contacts: Vec<Contact>,
-    /// Who sends what to whom; what is drawn among groups comes last, see [`Scenario::set_seed`].
+    /// Flows of bundles between nodes; those drawn among groups come last, see [`Scenario::set_seed`].
     pub traffic: Vec<Traffic>,
     /// Files of streets, positions and contacts that were read, as the scenario names them.
     pub files: Vec<std::path::PathBuf>,
     /// Bundles drawn among the nodes of groups.
     pub group_traffic: Vec<GroupTraffic>,
-    /// Groups of nodes.
+    /// Groups of like nodes, in the order of the file.
     pub groups: Vec<Group>,
-    /// How nodes move.
+    /// Movement models and the nodes that follow them.
     pub mobilities: Vec<Mobility>,
     /// Radios, which give links to nodes that hear each other.
     pub radios: Vec<Radio>,
-    /// What goes wrong.
+    /// Faults injected in the run.
     pub faults: Vec<Fault>,
-    /// What is recorded.
+    /// Tables that a run records, and how often it samples.
     pub measure: Measure,
-    /// What the author expects of a run.
+    /// Results that the author expects of a run.
     pub expect: Expect,
-    /// The text it was read from, for manifests.
+    /// Text of the file, for manifests.
     pub text: String,
     /// The contact plan file and its text, where the scenario names one.
     pub plan_file: Option<(PathBuf, String)>,
-    /// Contacts that nodes are told of, and that no link follows.
+    /// Contacts in the nodes' contact plan that no link of the scenario follows.
     pub forecast: Vec<farlink_routing::Contact>,
     /// Folder of the file: paths in it are relative to it.
     pub folder: PathBuf,
@@ -77,7 +77,7 @@ pub enum Fidelity {
     Full,
 }
 
-/// One node.
+/// A node of the scenario, with everything that the file gives for it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Node {
     /// Its name in this file, in host names and in reports.
@@ -95,11 +95,11 @@ pub struct Node {
     pub control: Policy,
     /// Static routes, tried when the router has none.
     pub routes: Vec<Route>,
-    /// Whether custody of bundles is taken, and asked for.
+    /// Custody transfer: not supported, accepted, or also requested for own bundles.
     pub custody: Custody,
     /// Tunnels that begin or end here.
     pub tunnels: Vec<Tunnel>,
-    /// What custody is taken of, and how it is signalled.
+    /// Bundles whose custody is accepted, and the signals that answer.
     pub custody_rules: CustodyRules,
     /// Destinations for which bundles made here ask for custody: patterns; none but where `custody` is `Ask`.
     pub custody_request: Vec<String>,
@@ -107,7 +107,7 @@ pub struct Node {
     pub given: Given,
     /// Reports on many bundles at once.
     pub compressed_reports: Option<ReportRules>,
-    /// What some may fill of its store.
+    /// Quotas of sources and neighbours in the node's store.
     pub quotas: Vec<Quota>,
     /// Lifetime of bundles created here whose traffic entry names none.
     pub lifetime: Duration,
@@ -117,7 +117,7 @@ pub struct Node {
     pub tcp: Tcp,
     /// Parameters of convergence layers at this node, by the layer's name.
     pub layers: Vec<(&'static str, Settings)>,
-    /// What it does for the security of bundles.
+    /// BPSec rules, in the order in which they are tried.
     pub security: Vec<Rule>,
     /// Where it is drawn in the topology, 0 to 1 from left and top; `None` is laid out.
     pub position: Option<(f64, f64)>,
@@ -126,7 +126,7 @@ pub struct Node {
 /// TCP of a node's host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tcp {
-    /// What limits the data in flight, beside the receiver.
+    /// Congestion control, which limits the data in flight beside the receiver's window.
     pub congestion: Congestion,
     /// Most bytes written and not yet acknowledged.
     pub send_buffer: DataVolume,
@@ -134,12 +134,12 @@ pub struct Tcp {
     pub receive_buffer: DataVolume,
 }
 
-/// Congestion controls of TCP, in the order of the key's words, and what Linux calls them.
+/// Congestion controls of TCP, in the order of the key's words, with their names in Linux.
 pub const TCP_CONTROLS: [(Congestion, &str); 3] =
     [(Congestion::NewReno, "reno"), (Congestion::Cubic, "cubic"), (Congestion::Hybla, "hybla")];
 
 impl Tcp {
-    /// What Linux calls the congestion control.
+    /// Name of the congestion control in Linux.
     pub fn control_in_linux(&self) -> &'static str {
         let known = TCP_CONTROLS.iter().find(|(congestion, _)| *congestion == self.congestion);
         known.map_or("reno", |(_, name)| name)
@@ -147,13 +147,14 @@ impl Tcp {
 }
 
 impl Node {
-    /// What the scenario gives of a layer's parameters at this node.
+    /// Parameters of a layer at this node that the scenario gives.
     pub fn layer_settings(&self, layer: &LayerInfo) -> &[(&'static str, u64)] {
         self.layers.iter().find(|(name, _)| *name == layer.name).map_or(&[], |(_, settings)| settings)
     }
-    /// Whether sessions of this layer are secured at this node.
+    /// Use of TLS in sessions of this layer at this node.
     pub fn tls(&self, layer: &LayerInfo) -> Tls {
         let mut config = tcpcl_v4::Config::default();
+        // Layers without TLS have no such parameter, and their default is the answer.
         if layer.knows_tls() {
             apply_settings(tcpcl_v4::PARAMS, &mut config, self.layer_settings(layer));
         }
@@ -162,16 +163,21 @@ impl Node {
 }
 
 impl Scenario {
-    /// The key that both ends of a link authenticate their segments by, where it asks for one: its name.
+    /// Name of the key by which both ends of a link authenticate LTP segments (RFC 5327); `None` without
+    /// authentication.
     pub fn link_key(&self, link: usize) -> Option<String> {
         let link = self.links.get(link)?;
+        // The value of a choice is the place of its word in the layer's list.
         let words = farlink_cla::ltp::Authentication::WORDS;
         let asked = link.layer.value("authentication").and_then(|place| words.get(place as usize));
+        // Of the supported cipher suites (RFC 5327) only this one has a secret key; the key of NULL is public.
         (asked == Some(&"hmac-sha1-80")).then(|| format!("link {}", link.name))
     }
-    /// The key that rules call by this name: the same in every world, and at every node.
+    /// Key that security rules call by this name; the same in every world and at every node.
     pub fn security_key(&self, name: &str) -> [u8; 32] {
         let mut key = [0; 32];
+        // Two hashes of 128 bits make a key of 256: half 0 and half 1. The prefix separates keys from every other use
+        // of the seed.
         for (half, out) in key.chunks_mut(16).enumerate() {
             let parts = [&b"farlink scenario key"[..], &self.seed.to_be_bytes(), &[half as u8], name.as_bytes()];
             out.copy_from_slice(&farlink_base::hash128(&parts).to_be_bytes());
@@ -189,7 +195,7 @@ pub struct Policy {
     pub params: Vec<(String, f64)>,
 }
 
-/// A static route.
+/// A static route, tried where the router has none.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Route {
     /// Endpoint ID pattern, e.g. `ipn:4.*`.
@@ -198,14 +204,14 @@ pub struct Route {
     pub via: usize,
 }
 
-/// A tunnel, as one of its ends has it: bundles travel in others.
+/// One end of a tunnel, in which bundles travel inside other bundles.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Tunnel {
     /// Index of the other end in [`Scenario::nodes`].
     pub end: usize,
     /// Destinations of bundles that go in here: patterns. None: bundles only come out.
     pub to: Vec<String>,
-    /// How they travel.
+    /// Custody, lifetime and other terms of the outer bundles.
     pub terms: TunnelTerms,
 }
 
@@ -218,15 +224,15 @@ pub enum StoreKind {
     Durable,
 }
 
-/// What a node does about custody.
+/// Custody transfer at a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Custody {
-    /// Nothing.
+    /// Custody is neither accepted nor requested.
     #[default]
     None,
-    /// It takes custody of bundles that ask for it, and answers.
+    /// Custody is accepted of bundles that request it, and signalled.
     Take,
-    /// Its own bundles ask for it besides.
+    /// Custody is accepted, and requested for bundles created here.
     Ask,
 }
 
@@ -237,22 +243,22 @@ pub struct Link {
     pub name: String,
     /// Indices of its two ends in [`Scenario::nodes`]; `forward` goes from the first to the second.
     pub between: [usize; 2],
-    /// Convergence layer.
+    /// Convergence layer and its parameters on this link.
     pub layer: Layer,
     /// Port both ends listen on; see [`Scenario::layers_of`].
     pub port: u16,
-    /// Largest IP packet.
+    /// Largest IP packet that the link carries.
     pub mtu_bytes: u32,
     /// From the first node to the second, without windows: contacts give those, see
     /// [`Scenario::link_spec`].
     pub forward: DirectionSpec,
     /// From the second node to the first, without windows.
     pub reverse: DirectionSpec,
-    /// When its two nodes get it; zero: they have it from the start.
+    /// Time when its two nodes get the link; zero: they have it from the start.
     pub appears: Duration,
-    /// When they lose it; `None`: never.
+    /// Time when its two nodes lose the link; `None`: never.
     pub disappears: Option<Duration>,
-    /// Whether they find it by announcements, where nodes are real.
+    /// Whether real nodes discover the link by announcements.
     pub found: bool,
 }
 impl Link {
@@ -262,10 +268,10 @@ impl Link {
     }
 }
 
-/// Two nodes get a link, or lose it.
+/// Appearance or disappearance of a link at its two nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkChange {
-    /// When, from the start of the run.
+    /// Time of the change, from the start of the run.
     pub at: Duration,
     /// Index of the link in [`Scenario::links`].
     pub link: usize,
@@ -288,18 +294,18 @@ pub struct Contact {
     pub rate: Option<DataRate>,
     /// One-way delay in this contact; `None` is the link's.
     pub delay: Option<Duration>,
-    /// How likely it comes to pass, 0 to 1; the plan says so, the link is up all the same.
+    /// Confidence that the contact plan states, 0 to 1; the link is up in any case.
     pub confidence: f64,
 }
 
-/// Service number that the first traffic of a scenario is sent from; the second has the next, in
-/// every world, so that a bundle tells which traffic it belongs to.
+/// Service number of the sender of a scenario's first traffic; each further traffic has the next, in every world, so
+/// that a bundle's source identifies its traffic.
 pub const SENDER_SERVICE: u32 = 10_000;
 
 /// Bundles from one node to another.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Traffic {
-    /// Name in reports.
+    /// Name of the traffic in reports.
     pub name: String,
     /// Index of the sending node.
     pub from: usize,
@@ -307,7 +313,7 @@ pub struct Traffic {
     pub to: usize,
     /// Service number (ipn) the receiver registers.
     pub service: u32,
-    /// What is sent.
+    /// Kind of traffic: a file, bundles or pings.
     pub kind: TrafficKind,
     /// When it begins, from the start of the run.
     pub start: Duration,
@@ -319,20 +325,20 @@ pub struct Traffic {
     pub window: u32,
     /// Status reports that its bundles ask for, to the sending node.
     pub reports: Facts,
-    /// Whether what the sender's node refuses is lost, and not offered again.
+    /// Whether bundles that the sender's node refuses are lost instead of offered again.
     pub lost: bool,
-    /// Whether it was drawn, one of many among groups.
+    /// Index in [`Scenario::group_traffic`] of the entry it was drawn from; `None`: it stands in the file.
     pub drawn: Option<usize>,
 }
 
 /// Words for the status reports that bundles may ask for.
 pub const REPORT_WORDS: &[&str] = &["reception", "forwarding", "delivery", "deletion"];
-/// What they are, in that order.
+/// Facts of the words of [`REPORT_WORDS`], in the same order.
 const REPORT_FACTS: [u32; 4] =
     [Facts::REPORT_RECEPTION, Facts::REPORT_FORWARDING, Facts::REPORT_DELIVERY, Facts::REPORT_DELETION];
 
 impl Traffic {
-    /// The reports of these words, by their places.
+    /// Report requests of these indices of [`REPORT_WORDS`].
     pub(crate) fn reports_of(words: &[usize]) -> Facts {
         Facts(words.iter().filter_map(|word| REPORT_FACTS.get(*word)).fold(0, |all, fact| all | fact))
     }
@@ -343,14 +349,14 @@ impl Traffic {
     }
 }
 
-/// What is sent.
+/// Content of a traffic: a file, bundles or pings.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TrafficKind {
     /// A file cut into bundles; its checksum is compared at the end.
     File {
         /// The file, relative to the scenario; `None` makes one of that size from the seed.
         path: Option<PathBuf>,
-        /// Its size.
+        /// Size of the whole file.
         size: DataVolume,
         /// Payload of each bundle (the last may be shorter).
         bundle_size: DataVolume,
@@ -359,20 +365,20 @@ pub enum TrafficKind {
     },
     /// Bundles with content from the seed.
     Bundles {
-        /// How many.
+        /// Number of bundles created.
         count: u64,
-        /// Payload bytes.
+        /// Payload of each bundle.
         size: SizeRange,
         /// How fast they are created.
         pace: Pace,
     },
     /// Echo requests; latency is the round trip.
     Ping {
-        /// How many.
+        /// Number of echo requests.
         count: u64,
-        /// Time between two.
+        /// Time from one request to the next.
         interval: Duration,
-        /// Payload bytes.
+        /// Payload of each request.
         size: DataVolume,
     },
 }
@@ -384,16 +390,16 @@ pub enum Pace {
     Flat,
     /// Payload bytes at this rate.
     Rate(DataRate),
-    /// One every so often.
+    /// One bundle after each such time.
     Interval(Duration),
 }
 
-/// What is recorded.
+/// Recording of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Measure {
     /// Time between two samples of stores, links and processes.
     pub interval: Duration,
-    /// Tables written.
+    /// Tables that the run writes.
     pub tables: Vec<Table>,
     /// Whether each LTP segment is an event; many rows.
     pub segments: bool,
@@ -402,26 +408,26 @@ pub struct Measure {
 /// Tables of a run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Table {
-    /// What happened at each node.
+    /// Events of each node.
     Events,
     /// One row for each bundle, end to end.
     Bundles,
-    /// Values over time.
+    /// Gauges of nodes and links over time.
     Samples,
     /// Totals of each direction of each link.
     Links,
     /// CPU and memory of each process.
     Processes,
-    /// The ways of nodes that have positions.
+    /// Straight legs of the nodes' paths, where nodes have positions.
     Legs,
-    /// When nodes heard each other by a radio.
+    /// Intervals in which two nodes were in radio contact.
     Meetings,
 }
 
-/// What the author expects of a run; a run that misses it is complete all the same, and says so.
+/// Results that the author expects of a run. A run that misses them is complete, and its report states the miss.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Expect {
-    /// Delivered over created.
+    /// Delivered bundles over created ones.
     pub delivery_ratio: Option<f64>,
     /// All delivered by then, from the start of the run.
     pub finished_within: Option<Duration>,
@@ -429,23 +435,23 @@ pub struct Expect {
     pub wall_time_lab: Option<Duration>,
 }
 
-/// Something goes wrong, once or again and again.
+/// An injected fault, once or repeated.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Fault {
-    /// What.
+    /// Kind of the fault and its subject.
     pub kind: FaultKind,
-    /// When first, from the start of the run.
+    /// First beginning, from the start of the run.
     pub at: Duration,
-    /// How long it stays so; without meaning for clocks, which stay wrong.
+    /// Duration of each occurrence; without meaning for clocks, which stay wrong.
     pub lasts: Duration,
-    /// From one beginning to the next; `None`: it comes once.
+    /// Time from one beginning to the next; `None`: it occurs once.
     pub every: Option<Duration>,
 }
 
-/// What goes wrong.
+/// Kinds of faults.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum FaultKind {
-    /// A node is killed, and started again from what its disk has.
+    /// A node is killed, and started again from the content of its disk.
     Restart {
         /// Index of the node in [`Scenario::nodes`].
         node: usize,
@@ -474,23 +480,23 @@ pub enum FaultKind {
         /// Index of the node.
         node: usize,
     },
-    /// A node tells its neighbours from then on what is not so.
+    /// A Byzantine node: from then on it lies to its neighbours.
     Lie {
-        /// What it says.
+        /// Subject of the lie.
         says: Lie,
         /// Index of the node.
         node: usize,
     },
 }
 
-/// What a node says of itself and of others that is not so.
+/// False statements of a Byzantine node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lie {
-    /// That it meets every node, at once and always.
+    /// It claims to meet every node, at once and always.
     Met,
-    /// That every bundle arrived.
+    /// It claims that every bundle arrived.
     Arrived,
-    /// That it has every bundle.
+    /// It claims to hold every bundle.
     Has,
 }
 
@@ -499,6 +505,7 @@ impl Fault {
     pub fn beginnings(&self, duration: Duration) -> impl Iterator<Item = Duration> + use<> {
         let every = self.every;
         let next = move |at: &Duration| at.checked_add(every?).filter(|at| *at < duration);
+        // An addition that overflows ends the series, like the end of the run.
         std::iter::successors(Some(self.at).filter(|at| *at < duration), next)
     }
 }

@@ -1,5 +1,4 @@
-//! What a person sees who wrote something wrong: every mistake at once, each with its place, what
-//! was expected and what to try.
+//! Error messages of scenarios: every mistake at once, each with its place, the expectation and a hint.
 
 use farlink_scenario::Scenario;
 
@@ -32,6 +31,7 @@ fn errors(text: &str) -> Vec<String> {
 
 #[track_caller]
 fn one_error(from: &str, to: &str, parts: &[&str]) {
+    // A text that no longer occurs would test the scenario without its mistake.
     assert!(GOOD.contains(from), "{from}");
     let found = errors(&GOOD.replacen(from, to, 1));
     assert_eq!(found.len(), 1, "{found:#?}");
@@ -41,12 +41,12 @@ fn one_error(from: &str, to: &str, parts: &[&str]) {
 }
 
 #[test]
-fn the_base_of_these_tests_is_good() {
+fn base_scenario_is_valid() {
     assert_eq!(errors(GOOD), Vec::<String>::new());
 }
 
 #[test]
-fn unknown_keys_name_the_nearest_known_one_and_the_line() {
+fn unknown_keys_suggest_the_nearest() {
     one_error("rate =", "rte =", &["link[ab].rte (line 14)", "unknown key", "hint: did you mean `rate`?"]);
     one_error("duration", "durration = \"1 s\"\nduration", &["durration (line 3)", "did you mean `duration`?"]);
     one_error("rate =", "xylophone = 1\nrate =", &["known keys: `name`, `between`"]);
@@ -65,7 +65,7 @@ fn all_mistakes_come_at_once() {
 }
 
 #[test]
-fn quantities_need_units_and_say_how() {
+fn quantities_need_units() {
     one_error("\"10 s\"", "10", &["duration (line 3)", "bare number 10", "hint: write e.g. `duration = \"600 ms\"`"]);
     one_error("\"1 Mbit/s\"", "\"1 Mbit\"", &["link[ab].rate", "not a data rate"]);
     one_error("rate = \"1 Mbit/s\"", "loss = 3", &["3 is not between 0 and 1"]);
@@ -79,6 +79,7 @@ fn names_must_refer_to_something() {
     one_error("[\"a\", \"b\"]", "[\"a\", \"a\"]", &["two different nodes"]);
     one_error("[\"a\", \"b\"]", "[\"a\"]", &["expected two nodes, found 1"]);
     let renamed = errors(&GOOD.replace("name = \"b\"", "name = \"bee\""));
+    // The link and the traffic both name the node.
     assert_eq!(renamed.len(), 2, "both uses: {renamed:#?}");
 }
 
@@ -103,7 +104,7 @@ fn missing_keys_are_explained() {
 }
 
 #[test]
-fn choices_are_listed_with_the_nearest() {
+fn bad_choice_suggests_the_nearest() {
     one_error(
         "\"ltp\"",
         "\"lpt\"",
@@ -112,13 +113,13 @@ fn choices_are_listed_with_the_nearest() {
 }
 
 #[test]
-fn text_that_is_not_toml_says_where() {
+fn invalid_toml_names_its_line() {
     let found = errors("name = two\nduration = \"1 s\"");
     assert!(found[0].contains("line 1") && found[0].contains("not TOML"), "{found:#?}");
 }
 
 #[test]
-fn a_run_takes_time_and_its_traffic_begins_before_it_ends() {
+fn traffic_begins_within_the_run() {
     for none in ["0 s", "0 min"] {
         one_error("\"10 s\"", &format!("\"{none}\""), &["duration (line 3)", "takes no time", "hint: "]);
     }
@@ -133,7 +134,7 @@ fn a_run_takes_time_and_its_traffic_begins_before_it_ends() {
 }
 
 #[test]
-fn a_control_that_needs_an_oracle_is_a_mistake_outside_simulations() {
+fn oracle_controls_need_simulations() {
     let choose = |control: &str| {
         let text = GOOD.replacen("id = \"ipn:2.0\"", &format!("id = \"ipn:2.0\"\ncontrol = \"{control}\""), 1);
         Scenario::parse(&text).expect("a simulation has one").needs_oracle()
@@ -146,7 +147,7 @@ fn a_control_that_needs_an_oracle_is_a_mistake_outside_simulations() {
 }
 
 #[test]
-fn contacts_are_checked_against_links_and_each_other() {
+fn contacts_fit_links_without_overlap() {
     let with = |contacts: &str| errors(&format!("{GOOD}{contacts}"));
     let contact = |s: &str, e: &str| format!("[[contact]]\nlink = \"ab\"\nstart = \"{s}\"\nend = \"{e}\"\n");
     assert!(with(&contact("1 s", "2 s")).is_empty());
@@ -156,13 +157,13 @@ fn contacts_are_checked_against_links_and_each_other() {
 }
 
 #[test]
-fn the_datagram_must_fit_the_mtu_and_the_table_the_layer() {
+fn datagram_fits_mtu_table_fits_layer() {
     one_error("rate =", "ltp = { datagram = \"1480 B\" }\nrate =", &["1472 B (the MTU less IP and UDP headers)"]);
     one_error("rate =", "tcpclv4 = { segment = \"1 kB\" }\nrate =", &["link[ab].tcpclv4", "layer is another"]);
 }
 
 #[test]
-fn a_missing_file_says_where_it_was_looked_for() {
+fn missing_file_names_its_path() {
     one_error(
         "bundles = { count = 1, size = \"1 kB\" }",
         "file = { path = \"no.bin\" }",
@@ -173,7 +174,7 @@ fn a_missing_file_says_where_it_was_looked_for() {
 }
 
 #[test]
-fn routers_controls_and_their_parameters_are_known() {
+fn unknown_policies_and_parameters_are_errors() {
     one_error("id = \"ipn:1.0\"", "id = \"ipn:1.0\"\nrouter = \"sbar\"", &["node[a].router", "did you mean `sabr`?"]);
     one_error("id = \"ipn:1.0\"", "id = \"ipn:1.0\"\ncontrol = \"nome\"", &["node[a].control", "did you mean `none`?"]);
     let wrong = "id = \"ipn:1.0\"\nrouter_params = { profil = 1 }";
@@ -181,7 +182,7 @@ fn routers_controls_and_their_parameters_are_known() {
 }
 
 #[test]
-fn a_parameter_of_the_whole_node_says_where_it_belongs() {
+fn node_parameter_in_link_is_redirected() {
     let table = "\ntcpclv4 = { keepalive = \"5 s\" }\n";
     let found = errors(&GOOD.replace("layer = \"ltp\"\n", &format!("layer = \"tcpclv4\"{table}")));
     assert_eq!(found.len(), 1, "{found:#?}");
@@ -194,7 +195,7 @@ fn a_parameter_of_the_whole_node_says_where_it_belongs() {
 }
 
 #[test]
-fn a_node_file_is_called_by_its_name() {
+fn node_file_is_recognized() {
     let text = "# A node.\nnode_ids = [\"ipn:1.0\"]\n[layer.tcp]\nkind = \"tcpclv4\"\n[link.b]\nlayer = \"tcp\"\n";
     let found = errors(text);
     assert_eq!(found.len(), 1, "said once: {found:#?}");
@@ -202,9 +203,10 @@ fn a_node_file_is_called_by_its_name() {
 }
 
 #[test]
-fn a_file_that_is_no_text_says_where() {
+fn binary_file_names_its_path() {
     let folder = std::env::temp_dir().join(format!("farlink-scenario-utf8-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
+    // Byte 0xff occurs in no UTF-8 text.
     let write = |name: &str, bytes: &[u8]| std::fs::write(folder.join(name), bytes).unwrap();
     let said = |name: &str| Scenario::load(&folder.join(name)).unwrap_err()[0].to_string();
     write("s.toml", b"name = \"a\"\nduration = \"\xff\"\n");

@@ -1,4 +1,4 @@
-//! What a scenario means: defaults, layering, contacts, addresses, plan.
+//! Meaning of a scenario: defaults, layering, contacts, addresses, plan.
 
 use farlink_base::{DataRate, DataVolume, Duration, Instant, NodeId, Priority};
 use farlink_link::{Delay, Loss, Rate};
@@ -11,7 +11,7 @@ fn campaign(file: &str) -> Scenario {
 }
 
 #[test]
-fn the_smoke_scenario_reads_as_meant() {
+fn smoke_scenario_reads_as_meant() {
     let s = campaign("smoke.toml");
     assert_eq!((s.name.as_str(), s.seed, s.duration), ("iss-smoke", 42, Duration::from_secs(20)));
     assert_eq!(s.nodes.iter().map(|n| n.number.0).collect::<Vec<_>>(), [1, 2, 3, 4]);
@@ -38,7 +38,7 @@ fn the_smoke_scenario_reads_as_meant() {
 }
 
 #[test]
-fn contacts_become_windows_of_the_link_and_the_routers_plan() {
+fn contacts_become_windows_and_plan() {
     let s = campaign("smoke.toml");
     assert!(s.scheduled(1) && !s.scheduled(0));
     let spec = s.link_spec(1);
@@ -55,7 +55,7 @@ fn contacts_become_windows_of_the_link_and_the_routers_plan() {
 }
 
 #[test]
-fn addresses_follow_from_the_order_of_links() {
+fn addresses_follow_link_order() {
     let s = campaign("smoke.toml");
     let [first, second] = s.ends(1);
     assert_eq!((first.address, second.address), (Ipv4Addr::new(10, 0, 1, 1), Ipv4Addr::new(10, 0, 1, 2)));
@@ -96,20 +96,21 @@ end = "7 s"
 "#;
 
 #[test]
-fn a_direction_overrides_its_link_and_a_link_the_defaults() {
+fn direction_overrides_link_overrides_defaults() {
     let s = Scenario::parse(SMALL).unwrap_or_else(|e| panic!("{e:#?}"));
     let link = &s.links[0];
     assert_eq!(link.forward.loss, Loss::Bernoulli(0.25));
     assert_eq!(link.reverse.loss, Loss::None);
     assert_eq!(link.forward.delay, Delay::Constant(Duration::from_secs(2)));
     assert_eq!(link.reverse.delay, Delay::Constant(Duration::from_secs(1)));
+    // An ipn node ID with an allocator (RFC 9758): 7.1 is the allocator 7 and the node 1.
     assert_eq!(s.nodes[0].number, NodeId(7 << 32 | 1));
     assert!(s.nodes[1].number.is_named());
     assert_eq!((s.nodes[1].routes[0].to.as_str(), s.nodes[1].routes[0].via), ("ipn:9.*", 0));
 }
 
 #[test]
-fn a_contact_takes_the_rate_that_holds_at_its_start_and_one_direction_only() {
+fn contact_takes_rate_at_its_start() {
     let s = Scenario::parse(SMALL).unwrap();
     let plan = s.contact_plan();
     assert_eq!(plan.contacts.len(), 1);
@@ -118,17 +119,18 @@ fn a_contact_takes_the_rate_that_holds_at_its_start_and_one_direction_only() {
 }
 
 #[test]
-fn presets_are_a_start_that_keys_change() {
+fn keys_override_presets() {
     let text = SMALL.replace("layer = \"ltp\"", "layer = \"ltp\"\npreset = \"geo\"");
     let s = Scenario::parse(&text).unwrap_or_else(|e| panic!("{e:#?}"));
     assert_eq!(s.links[0].forward.rate, Rate::Constant(DataRate(10_000_000)));
     assert_eq!(s.links[0].forward.loss, Loss::Bernoulli(0.25));
+    // The replacement has Cyrillic letters that look the same.
     let wrong = Scenario::parse(&text.replace("\"geo\"", "\"gео\"")).unwrap_err();
     assert!(wrong[0].expected.contains("no preset"), "{wrong:?}");
 }
 
 #[test]
-fn a_run_is_sampled_about_a_thousand_times_unless_it_says_otherwise() {
+fn default_interval_gives_thousand_samples() {
     let interval = |duration: &str, measure: &str| {
         let text =
             format!("name = \"x\"\nduration = \"{duration}\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n{measure}");
@@ -140,7 +142,7 @@ fn a_run_is_sampled_about_a_thousand_times_unless_it_says_otherwise() {
 }
 
 #[test]
-fn fidelity_is_full_unless_messages_are_asked_for() {
+fn fidelity_defaults_to_full() {
     assert_eq!(Scenario::parse(SMALL).unwrap().fidelity, Fidelity::Full);
     let text = SMALL.replace("duration", "fidelity = \"message\"\nduration");
     assert_eq!(Scenario::parse(&text).unwrap_or_else(|e| panic!("{e:#?}")).fidelity, Fidelity::Message);
@@ -148,7 +150,7 @@ fn fidelity_is_full_unless_messages_are_asked_for() {
     assert_eq!(wrong[0].path, "fidelity (line 3)");
 }
 
-/// A scenario in a folder of its own, with a plan file.
+/// Reads a scenario in a folder of its own, with a plan file.
 fn with_plan(plan: &str) -> Result<Scenario, Vec<farlink_scenario::ConfigError>> {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("p.plan"), plan).unwrap();
@@ -158,7 +160,7 @@ fn with_plan(plan: &str) -> Result<Scenario, Vec<farlink_scenario::ConfigError>>
 }
 
 #[test]
-fn plan_files_speak_of_nodes_by_name_or_number_and_of_links_by_name_or_pair() {
+fn plan_files_name_nodes_and_links() {
     let s = with_plan("contact a dtn://b/ +1..+2 rate 1 Mbit/s\ncontact b 7 link=ab +3..+4 rate 2 Mbit/s delay 5 s\n")
         .unwrap();
     assert_eq!(s.contacts.iter().map(|c| c.forward).collect::<Vec<_>>(), [true, false]);
@@ -177,14 +179,14 @@ fn plan_files_speak_of_nodes_by_name_or_number_and_of_links_by_name_or_pair() {
 }
 
 #[test]
-fn a_plan_in_wall_time_gives_the_scenario_its_epoch() {
+fn wall_time_plan_sets_epoch() {
     let s = with_plan("contact a b 2026-11-20T09:00:00Z..+5 rate 1 Mbit/s\n").unwrap();
     assert_eq!(s.epoch, farlink_base::DtnTime::parse_utc("2026-11-20T09:00:00Z"));
     assert_eq!((s.contacts[0].start, s.contacts[0].end), (Duration::ZERO, Duration::from_secs(5)));
 }
 
 #[test]
-fn the_space_station_scenario_can_carry_its_file() {
+fn space_station_scenario_carries_its_file() {
     let s = campaign("scenario.toml");
     let down: Vec<_> = s.contacts.iter().filter(|c| c.link == 1 && c.forward).collect();
     assert_eq!(down.len(), 3, "two gaps");
@@ -196,8 +198,8 @@ fn the_space_station_scenario_can_carry_its_file() {
     }) else {
         unreachable!("at a rate")
     };
-    // Each of the first passes drains what a gap of 4 s left, with a fifth to spare: otherwise a
-    // testbed that is a little slower moves bundles to the next pass, and means say nothing.
+    // Each of the first passes drains the backlog of a gap of 4 s, with a fifth to spare: otherwise a testbed that is a
+    // little slower moves bundles to the next pass, and means are worthless.
     let spare = down[0].rate.unwrap().0 as f64 * 0.8 - made.0 as f64;
     assert!(spare * 10.0 > made.0 as f64 * 3.0, "{spare}");
     assert!(s.duration <= Duration::from_secs(90), "three minutes of real time");
@@ -205,7 +207,7 @@ fn the_space_station_scenario_can_carry_its_file() {
 }
 
 #[test]
-fn the_topology_of_a_manifest_names_everything() {
+fn manifest_topology_names_everything() {
     let json: serde_json::Value = serde_json::from_str(&campaign("scenario.toml").topology_json()).unwrap();
     assert_eq!(json["nodes"][1]["name"], "onboard");
     assert_eq!(json["nodes"][1]["store"], "durable");
@@ -225,7 +227,7 @@ fn the_topology_of_a_manifest_names_everything() {
 }
 
 #[test]
-fn links_of_one_kind_and_port_share_a_layer() {
+fn same_kind_and_port_share_layer() {
     let link = |name: &str, to: &str, layer: &str| {
         format!("[[link]]\nname = \"{name}\"\nbetween = [\"a\", \"{to}\"]\nlayer = {layer}\n")
     };
@@ -248,13 +250,13 @@ fn links_of_one_kind_and_port_share_a_layer() {
     assert_eq!(scenario.ends(1).map(|end| end.port), [2000; 2]);
     let json: serde_json::Value = serde_json::from_str(&scenario.topology_json()).unwrap();
     assert_eq!((json["links"][1]["port"].as_u64(), json["links"][2]["port"].as_u64()), (Some(2000), Some(1113)));
-    // Told of a link whose layer is wrong, too.
+    // A wrong layer does not hide a wrong port of the same link.
     let errors = read(link("radio", "b", "\"pigeon\"\nport = 0")).unwrap_err();
     assert!(errors.iter().any(|error| error.path.starts_with("link[radio].port")), "{errors:#?}");
 }
 
 #[test]
-fn tcp_of_a_host_is_linux_with_new_reno_unless_the_node_says_otherwise() {
+fn host_tcp_defaults_to_new_reno() {
     let text = "name = \"s\"\nduration = \"1 s\"\n[node_defaults]\ntcp = { congestion = \"cubic\" }\n\
         [[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n[[node]]\nname = \"b\"\nid = \"ipn:2.0\"\n\
         tcp = { congestion = \"hybla\", receive_buffer = \"1 MiB\" }\n";
@@ -268,7 +270,7 @@ fn tcp_of_a_host_is_linux_with_new_reno_unless_the_node_says_otherwise() {
 }
 
 #[test]
-fn a_link_that_is_found_is_in_no_plan_and_there_while_it_lasts() {
+fn discovered_link_is_in_no_plan() {
     let with = |more: &str| {
         let node = |name: &str, n: u8| format!("[[node]]\nname = \"{name}\"\nid = \"ipn:{n}.0\"\n");
         let link = |layer: &str| {
@@ -290,7 +292,7 @@ fn a_link_that_is_found_is_in_no_plan_and_there_while_it_lasts() {
 }
 
 #[test]
-fn traffic_asks_for_the_reports_it_names_and_nodes_make_them_in_short() {
+fn traffic_requests_reports_nodes_compress_them() {
     let with = |traffic: &str, kind: &str| {
         let text = format!(
             "name = \"s\"\nduration = \"9 s\"\n[node_defaults]\ncompressed_reports = {{ request = \"ipn:2.*\", delay = \"3 s\" }}\n\

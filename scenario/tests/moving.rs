@@ -1,4 +1,4 @@
-//! Groups, nodes that move, radios: what a scenario of them means, and what is said of mistakes.
+//! Groups, moving nodes and radios: their meaning, and messages for mistakes.
 
 use farlink_base::Duration;
 use farlink_scenario::motion::{Map, Model, Reach};
@@ -65,7 +65,7 @@ fn one_error(from: &str, to: &str, parts: &[&str]) {
 }
 
 #[test]
-fn a_group_is_nodes_with_names_and_ids_one_after_the_other() {
+fn group_members_are_numbered_consecutively() {
     let scenario = good();
     assert_eq!((scenario.nodes.len(), scenario.groups[0].nodes.clone()), (51, 1..51));
     let (first, last) = (&scenario.nodes[1], &scenario.nodes[50]);
@@ -78,7 +78,7 @@ fn a_group_is_nodes_with_names_and_ids_one_after_the_other() {
 }
 
 #[test]
-fn quantities_of_motion_are_metres_and_seconds() {
+fn motion_is_in_metres_and_seconds() {
     let scenario = good();
     let Model::Waypoint(wander) = &scenario.mobilities[0].model else { panic!("a waypoint") };
     assert_eq!((wander.area, wander.speed, wander.pause), ([1000.0, 500.0], [0.5, 1.5], [0.0, 120.0]));
@@ -91,9 +91,10 @@ fn quantities_of_motion_are_metres_and_seconds() {
 }
 
 #[test]
-fn bundles_among_groups_are_drawn_by_the_seed_and_drawn_anew_with_another() {
+fn group_traffic_follows_the_seed() {
     let mut scenario = good();
     let first = scenario.traffic.clone();
+    // An hour of gaps between 1 s and 300 s gives 24 bundles on average.
     assert!((15..40).contains(&first.len()), "one in 150 s on average: {}", first.len());
     for (number, traffic) in first.iter().enumerate() {
         assert!(traffic.from != traffic.to && (1..51).contains(&traffic.from) && (1..51).contains(&traffic.to));
@@ -108,7 +109,7 @@ fn bundles_among_groups_are_drawn_by_the_seed_and_drawn_anew_with_another() {
 }
 
 #[test]
-fn a_city_is_described_and_a_map_is_read_and_must_hang_together() {
+fn maps_must_be_connected() {
     let map =
         |keys: &str| GOOD.replacen("\"random_waypoint\"\narea = [\"1 km\", \"500 m\"]", &format!("\"map\"\n{keys}"), 1);
     let city = parse(&map("city = { columns = 5, missing = \"20 %\" }")).unwrap();
@@ -135,7 +136,7 @@ fn a_city_is_described_and_a_map_is_read_and_must_hang_together() {
 }
 
 #[test]
-fn what_was_recorded_is_read_for_as_many_nodes_as_there_are() {
+fn traces_cover_all_nodes() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("p.txt"), "0 2 1 1\n0 1 5 5\n9 1 6 6\n").unwrap();
     let trace = GOOD.replacen(
@@ -151,7 +152,7 @@ fn what_was_recorded_is_read_for_as_many_nodes_as_there_are() {
 }
 
 #[test]
-fn contacts_of_a_file_are_those_of_nodes_by_their_names_or_numbers() {
+fn contact_files_name_or_number_nodes() {
     let folder = tempfile::tempdir().unwrap();
     let with = |text: &str, keys: &str| {
         std::fs::write(folder.path().join("c.txt"), text).unwrap();
@@ -175,7 +176,7 @@ fn contacts_of_a_file_are_those_of_nodes_by_their_names_or_numbers() {
 }
 
 #[test]
-fn who_meets_as_was_recorded_needs_no_place() {
+fn recorded_meetings_need_no_place() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("c.txt"), "kiosk walker1 1 2").unwrap();
     let text = GOOD.replace("range = \"150 m\"", "contacts = \"c.txt\"");
@@ -185,7 +186,7 @@ fn who_meets_as_was_recorded_needs_no_place() {
 }
 
 #[test]
-fn mistakes_say_where_they_are_and_what_to_try() {
+fn motion_mistakes_have_places_and_hints() {
     one_error("\"walking\"\nradio", "\"waking\"\nradio", &["group[walker].mobility", "did you mean `walking`?"]);
     one_error("[\"wifi\"]", "[\"wify\"]", &["group[walker].radio", "did you mean `wifi`?"]);
     one_error("[\"wifi\"]", "[\"wifi\", \"wifi\"]", &["`wifi` twice"]);
@@ -219,7 +220,7 @@ fn mistakes_say_where_they_are_and_what_to_try() {
 }
 
 #[test]
-fn a_radio_is_shared_as_it_says_and_by_turns_where_it_does_not() {
+fn radio_sharing_defaults_to_turns() {
     use farlink_scenario::motion::{DelayMode, Sharing, TurnOrder, Turns};
     let default = Sharing {
         turns: Turns::Node,
@@ -251,7 +252,7 @@ fn a_radio_is_shared_as_it_says_and_by_turns_where_it_does_not() {
 }
 
 #[test]
-fn a_radio_whose_contacts_are_in_a_file_needs_to_know_no_places() {
+fn recorded_radio_needs_no_places() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("c"), "n1 n2 5 20\n").unwrap();
     let text = "name = \"x\"\nduration = \"1 min\"\nfidelity = \"message\"\n[[radio]]\nname = \"wifi\"\ncontacts = \"c\"\n\
@@ -262,7 +263,7 @@ fn a_radio_whose_contacts_are_in_a_file_needs_to_know_no_places() {
 }
 
 #[test]
-fn a_range_of_times_is_of_groups_and_a_ping_of_nodes() {
+fn time_ranges_are_for_groups() {
     one_error(
         "from = \"walker\"\nto = \"walker\"",
         "from = \"walker1\"\nto = \"kiosk\"",
@@ -274,7 +275,7 @@ fn a_range_of_times_is_of_groups_and_a_ping_of_nodes() {
 }
 
 #[test]
-fn radios_need_whole_bundles_and_no_testbed_and_routers_that_copy() {
+fn radios_need_message_simulation() {
     let scenario = good();
     assert!(scenario.needs_messages().is_none() && scenario.needs_simulation().is_some());
     let full = parse(&GOOD.replacen("\"message\"", "\"full\"", 1)).unwrap();

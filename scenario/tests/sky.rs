@@ -1,4 +1,4 @@
-//! Constellations, stations and radios that need a line of sight: what is read, and what is said of mistakes.
+//! Constellations, stations and radios with a line of sight: their meaning, and messages for mistakes.
 
 use farlink_scenario::Scenario;
 use farlink_scenario::motion::sky::{Neighbours, Site, Walker};
@@ -72,7 +72,7 @@ fn one_error(from: &str, to: &str, parts: &[&str]) {
 }
 
 #[test]
-fn a_constellation_is_a_shape_and_stations_are_places() {
+fn constellations_and_stations_have_positions() {
     let scenario = parse(GOOD).unwrap_or_else(|errors| panic!("{errors:#?}"));
     let shape = Walker {
         planes: 6,
@@ -96,7 +96,7 @@ fn a_constellation_is_a_shape_and_stations_are_places() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_said_with_its_key() {
+fn orbit_mistakes_name_their_key() {
     let walker = "walker = { planes = 6, per_plane = 11, inclination = \"86.4 deg\", altitude = \"780 km\", phasing = 2, pattern = \"star\" }";
     one_error(walker, "", &["walker", "says not which orbits"]);
     one_error("phasing = 2", "phasing = 6", &["phasing", "less than `planes`"]);
@@ -113,7 +113,7 @@ fn what_cannot_be_meant_is_said_with_its_key() {
 }
 
 #[test]
-fn who_sees_and_who_only_hears_are_kept_apart() {
+fn sight_and_range_stay_apart() {
     one_error("neighbours = \"ground\"", "neighbours = \"sideways\"", &["neighbours"]);
     one_error("range = \"100 m\"", "range = \"100 m\"\nmask = \"5 deg\"", &["mask", "neighbours"]);
     one_error("mask = \"8 deg\"", "mask = \"98 deg\"", &["mask"]);
@@ -133,7 +133,7 @@ fn who_sees_and_who_only_hears_are_kept_apart() {
 }
 
 #[test]
-fn routes_are_shared_in_simulations_only() {
+fn shared_routes_need_simulations() {
     let shared = parse(&GOOD.replacen("duration", "shared_routes = true\nduration", 1)).unwrap();
     assert!(shared.shared_routes && shared.needs_simulation().is_some_and(|why| why.path == "shared_routes"));
     assert!(!parse(GOOD).unwrap().shared_routes);

@@ -1,5 +1,4 @@
-//! Fuzz targets: each takes arbitrary bytes, must not panic, and must not say much more than it was
-//! told.
+//! Fuzz targets: each takes arbitrary bytes, must not panic, and must not output much more than it received.
 //!
 //! To add one: write a function here, add it to [`TARGETS`], add `tests/fuzz/src/bin/<name>.rs` (copy
 //! any other) and at least one seed in [`crate::seeds`]; then
@@ -25,7 +24,7 @@ pub use crate::fuzz_ltp::ltp_extensions;
 pub use crate::fuzz_security::{secured_bundle, security_block};
 pub use crate::fuzz_v6::{bundle_v6, record_v6};
 
-/// A target.
+/// A fuzz target: takes any bytes and panics on a defect.
 pub type Target = fn(&[u8]);
 
 /// Every target by name; the names are those of the binaries in `tests/fuzz/src/bin` and of the
@@ -61,11 +60,11 @@ pub const TARGETS: &[(&str, Target)] = &[
 /// Most processor time for one input: the bound no parser may pass.
 pub const TIME_MAX: Duration = Duration::from_secs(1);
 
-/// Runs a target within its time. An input that seems to take too long is run again by the processor's clock, for on a
-/// busy machine the wall's says nothing; fuzzers whose alarm is that of the wall need none.
+/// Runs a target within its time. An input that seems to take too long runs again, measured in processor time: on a
+/// busy machine wall time is meaningless. Fuzzers with a timeout of their own need no such bound.
 ///
 /// # Panics
-/// When the target does, or takes more processor time than it may.
+/// When the target panics, or takes more processor time than [`TIME_MAX`].
 pub fn in_time(target: Target, data: &[u8]) {
     within(TIME_MAX, target, data);
 }
@@ -88,7 +87,7 @@ fn processor_time() -> Duration {
     Duration::from_millis(10 * ticks)
 }
 
-/// A BPv7 bundle: what is read is written again as it came, however it was chunked.
+/// A BPv7 bundle: a decoded bundle encodes to the same bytes, however they were chunked.
 pub fn bundle(data: &[u8]) {
     let accel = Accel::default();
     let whole = Payload::from(data.to_vec());
@@ -114,7 +113,7 @@ pub fn bundle(data: &[u8]) {
     }
 }
 
-/// A beacon: what is read is written so that it reads back the same; and an announcer hears it, from a few addresses.
+/// A beacon: encoding and parsing agree; and an announcer takes it from a few addresses.
 pub fn beacon(data: &[u8]) {
     if let Ok(read) = announce::Beacon::parse(data) {
         assert!(read.node.is_node_id() && read.services.len() <= data.len());
@@ -145,9 +144,10 @@ pub fn beacon(data: &[u8]) {
         announcer.handle(Instant(u64::from(second) * 1_000_000_000), announce::Input::Wake, &Nowhere, &mut out);
     }
     let found = out.iter().filter(|output| matches!(output, announce::Output::Discovered { .. })).count();
+    // Three addresses announce, and two neighbours are the bound.
     assert!(found <= 6 && announcer.heard().count() <= 3);
 }
-/// Where nobody is known, and nobody answers.
+/// Surroundings in which no node is known and no link comes up.
 struct Nowhere;
 impl announce::Around for Nowhere {
     fn is_known(&self, _: &EndpointId, _: usize, _: std::net::SocketAddr) -> bool {
@@ -158,7 +158,7 @@ impl announce::Around for Nowhere {
     }
 }
 
-/// One CBOR item is stepped over or found wanting.
+/// CBOR items: each is skipped whole or rejected.
 pub fn cbor_item(data: &[u8]) {
     for strict in [false, true] {
         let mut reader = cbor::CborReader::new(data, 0, strict);
@@ -170,7 +170,7 @@ pub fn cbor_item(data: &[u8]) {
     }
 }
 
-/// An endpoint ID as text: what prints reads back the same.
+/// An endpoint ID as text: printing and parsing agree.
 pub fn eid_text(data: &[u8]) {
     let Ok(text) = core::str::from_utf8(data) else { return };
     let Ok(eid) = text.parse::<EndpointId>() else { return };
@@ -181,20 +181,20 @@ pub fn eid_text(data: &[u8]) {
     let _ = (eid.service_number(), eid.is_singleton(), eid.node_id().is_node_id());
 }
 
-/// An endpoint ID as CBOR: what is written reads back the same.
+/// An endpoint ID as CBOR: encoding and decoding agree.
 pub fn eid_cbor(data: &[u8]) {
     for profile in [Profile::Strict, Profile::Permissive] {
         let Ok(eid) = EndpointId::decode(data, profile) else { continue };
         let mut wire = Vec::new();
         eid.encode(&mut wire);
         assert_eq!(wire.len() as u64, eid.encoded_len());
-        // Two short numbers may be the halves of a long one.
+        // An allocator and a node number in two short integers join to a long one.
         assert!(wire.len() <= data.len() + 7);
         assert_eq!(EndpointId::decode(&wire, profile), Ok(eid));
     }
 }
 
-/// An administrative record: what is written reads back the same.
+/// An administrative record: encoding and decoding agree.
 pub fn administrative_record(data: &[u8]) {
     let Ok(record) = AdministrativeRecord::decode(data) else { return };
     let wire = record.encode();
@@ -205,8 +205,8 @@ pub fn administrative_record(data: &[u8]) {
     }
     assert_eq!(AdministrativeRecord::decode(&wire), Ok(record));
 }
-/// The content of a record as a compressed signal: what is written reads back the same, and each run has numbers.
 fn custody_signal(kind: u64, content: &[u8]) {
+    // The content read as a compressed custody signal: encoding and decoding agree, and no run is empty.
     use farlink_bundle::v7::custody::{put_signal, read_signal};
     let Ok(said) = read_signal(content) else { return };
     let runs = || said.iter().flat_map(|said| &said.sequences).flat_map(|sequence| &sequence.runs);
@@ -216,9 +216,9 @@ fn custody_signal(kind: u64, content: &[u8]) {
     assert_eq!(read_signal(&content), Ok(said));
 }
 
-/// The content of a record as a signal about bundles in bundles, and all of it as what carries one: what is written
-/// reads back the same, each run has numbers, and looking inside comes to an end.
 fn tunnel(kind: u64, content: &[u8], data: &[u8]) {
+    // The content read as a signal about tunnelled bundles, and the record as a carrier of one: encoding and decoding
+    // agree, no run is empty, and the search for nested bundles ends at its bound.
     use farlink_bundle::v7::tunnel::depth;
     use farlink_bundle::v7::{Carried, TunnelSignal};
     let payload = Payload::from(data.to_vec());
@@ -231,7 +231,7 @@ fn tunnel(kind: u64, content: &[u8], data: &[u8]) {
     assert!(signal.runs.len() <= content.len() && signal.runs.iter().all(|run| run.first <= run.last));
     let again = AdministrativeRecord::decode(&signal.encode(kind));
     let Ok(AdministrativeRecord::Unknown { content, .. }) = again else { panic!("a record") };
-    // A run of all numbers there are cannot be written; none is read.
+    // A run of all 2^64 numbers cannot be encoded, and is rejected when read.
     assert_eq!(TunnelSignal::read(&content), Ok(signal));
 }
 
@@ -252,6 +252,7 @@ pub fn reassembly(data: &[u8]) {
     stack.handle(now, stack::Input::App(register), &mut out);
     for field in data.chunks_exact(5).take(200) {
         let at = |i: usize| u64::from(u16::from_be_bytes([field[i], field[i + 1]]));
+        // The total doubles as the sequence number, so that fragments of one bundle agree on it.
         let total = u64::from(field[4]) * 256;
         let payload = Payload::fill(total, at(2));
         let creation = CreationTimestamp { time: created, sequence: total };
@@ -278,7 +279,7 @@ pub fn reassembly(data: &[u8]) {
         }
         assert!(stack.status(now).bundles <= 100);
     }
-    // What never became whole expires.
+    // Fragments of incomplete bundles expire.
     now = now + Duration::from_secs(2 * 86_400);
     while stack.next_timeout().is_some_and(|at| at <= now) {
         stack.handle(now, stack::Input::Wake, &mut out);
@@ -286,7 +287,7 @@ pub fn reassembly(data: &[u8]) {
     assert_eq!(stack.status(now).bundles, 0);
 }
 
-/// A self-delimiting numeric value: what is written reads back the same.
+/// A self-delimiting numeric value (SDNV): encoding and decoding agree.
 pub fn sdnv(data: &[u8]) {
     use farlink_base::sdnv::{LEN_MAX, decode, encode, len};
     let Ok((value, used)) = decode(data) else { return };
@@ -296,7 +297,7 @@ pub fn sdnv(data: &[u8]) {
     assert_eq!(decode(&wire[..written]), Ok((value, written)));
 }
 
-/// One LTP segment: what is written reads back the same.
+/// One LTP segment: encoding and parsing agree.
 pub fn ltp_segment(data: &[u8]) {
     let Ok(segment) = ltp::segment::Segment::parse(&Bytes::copy_from_slice(data)) else { return };
     let wire = segment.emit();
@@ -304,7 +305,7 @@ pub fn ltp_segment(data: &[u8]) {
     assert_eq!(ltp::segment::Segment::parse(&wire).map(|again| again.emit()), Ok(wire));
 }
 
-/// An LTP engine hears datagrams: a byte of length, then so many bytes. Accepts every bundle.
+/// An LTP engine that accepts every bundle. Input: datagrams, each with a byte for its length.
 pub fn ltp_engine(data: &[u8]) {
     let config = ltp::Config { engine: 1, memory_bytes: 1 << 20, ..ltp::Config::default() };
     let span = ltp::SpanConfig { engine: 2, node: NodeId::ipn(2), ..ltp::SpanConfig::default() };
@@ -345,11 +346,12 @@ pub fn ltp_engine(data: &[u8]) {
             }
         }
     }
+    // Amplification is bounded: own bundles and their repetitions, and a few segments for each byte.
     assert!(said <= 1_000_000 + 64 * data.len() as u64, "{said} bytes said for {} heard", data.len());
 }
 
-/// A UDPCL entity hears datagrams: a byte that says from where and one of length, then so many bytes. In
-/// the end all memory is given back.
+/// A UDPCL entity. Input: datagrams, each with a byte for the sender and one for the length. In the end all memory must
+/// be free.
 pub fn udpcl(data: &[u8]) {
     let config = udpcl::Config {
         node_id: "ipn:1.0".into(),
@@ -406,36 +408,38 @@ pub fn contact_plan(data: &[u8]) {
     }
 }
 
-/// The side that connected hears this from its peer.
+/// TCPCLv4, connecting side. Input: bytes of the peer.
 pub fn tcpcl_v4_active(data: &[u8]) {
     tcpcl(tcpcl_v4::Versions::Four, data, StreamId(0), &[]);
 }
-/// The side that was connected to hears this from its peer.
+/// TCPCLv4, accepting side, which also knows version 3. Input: bytes of the peer.
 pub fn tcpcl_v4_passive(data: &[u8]) {
     tcpcl(tcpcl_v4::Versions::Both, data, StreamId(StreamId::PASSIVE), &[]);
 }
-/// The same after both have introduced themselves.
+/// TCPCLv4 after contact headers and session initialization. Input: bytes of the peer.
 pub fn tcpcl_v4_session(data: &[u8]) {
     let hello = b"dtn!\x04\x00\x07\x00\x1e\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x07ipn:1.0\x00\x00\x00\x00";
     tcpcl(tcpcl_v4::Versions::Four, data, StreamId(0), hello);
 }
-/// The side that connected hears this from its peer of version 3.
+/// TCPCLv3, connecting side. Input: bytes of the peer.
 pub fn tcpcl_v3_active(data: &[u8]) {
     tcpcl(tcpcl_v4::Versions::Three, data, StreamId(0), &[]);
 }
-/// The side that was connected to hears this from its peer of version 3.
+/// TCPCLv3, accepting side. Input: bytes of the peer.
 pub fn tcpcl_v3_passive(data: &[u8]) {
     tcpcl(tcpcl_v4::Versions::Three, data, StreamId(StreamId::PASSIVE), &[]);
 }
-/// The same after both have introduced themselves: with everything agreed on, or without refusals, or nothing.
+/// TCPCLv3 after contact headers that agree on everything, on acknowledgments without refusals, or on nothing; the
+/// second byte chooses.
 pub fn tcpcl_v3_session(data: &[u8]) {
     let mut hello = *b"dtn!\x03\x0d\x00\x1e\x07ipn:1.0";
     hello[5] = [0x0d, 0x01, 0x00][usize::from(data.get(1).copied().unwrap_or(0) % 3)];
     tcpcl(tcpcl_v4::Versions::Three, data, StreamId(0), &hello);
 }
 
-/// A TCPCL entity with a bundle to send; the first byte chooses chunks and verdicts.
 fn tcpcl(versions: tcpcl_v4::Versions, data: &[u8], stream: StreamId, hello: &[u8]) {
+    // The first byte chooses the size of chunks (6 bits) and the verdicts on offered bundles (2 bits). The entity has
+    // bundles to send itself.
     let config = tcpcl_v4::Config { node_id: "ipn:2.0".into(), versions, ..tcpcl_v4::Config::default() };
     let span = tcpcl_v4::LinkParams { node_id: "ipn:1.0".into(), segment_bytes: 40, ..Default::default() };
     let mut layer = tcpcl_v4::TcpclV4::new(config, vec![span]);
@@ -474,7 +478,7 @@ fn tcpcl(versions: tcpcl_v4::Versions, data: &[u8], stream: StreamId, hello: &[u
                     }
                     Output::Ready { link, ready: true } if next < 3 => {
                         next += 1;
-                        // The first is given in parts.
+                        // The first bundle is passed in parts.
                         let (id, total) = (SendId(next), 100);
                         let part = Payload::from(vec![9; if next == 1 { 30 } else { 100 }]);
                         layer.handle(
@@ -495,18 +499,18 @@ fn tcpcl(versions: tcpcl_v4::Versions, data: &[u8], stream: StreamId, hello: &[u
     layer.handle(now, Input::Socket(socket::Input::Closed { stream, error: true }), &mut out);
 }
 
-/// An STCP entity hears this on a stream of its peer, and on its own.
+/// STCP. Input: bytes of the peer, on either side's stream.
 pub fn stcp(data: &[u8]) {
     one_way(oneway::Framing::Stcp, data);
 }
-/// An MTCP entity hears this on a stream of its peer, and on its own.
+/// MTCP. Input: bytes of the peer, on either side's stream.
 pub fn mtcp(data: &[u8]) {
     one_way(oneway::Framing::Mtcp, data);
 }
 
-/// The first byte chooses chunks, verdicts and the stream; the node has room for a bundle at the third time at the
-/// latest.
 fn one_way(framing: oneway::Framing, data: &[u8]) {
+    // The first byte chooses the size of chunks, the verdicts and the stream. Refusals for lack of room end with the
+    // third offer at the latest.
     let Some((choice, data)) = data.split_first() else { return };
     let config = oneway::Config { framing, kept: 10_000, transfer_mru: 100_000, ..oneway::Config::default() };
     let mut layer = oneway::OneWay::new(config, vec![oneway::LinkParams::default()]);
@@ -559,7 +563,7 @@ fn one_way(framing: oneway::Framing, data: &[u8]) {
         now += Duration::from_secs(1);
         layer.handle(now, Input::Wake, &mut out);
     }
-    // Nothing but the bundle and keepalives left; each refused byte was offered again a few times at most.
+    // Output is the one bundle and keepalives; each refused byte is offered again a few times at most.
     assert!(written <= 310 + 4 * data.len() as u64, "{written} bytes written for {} heard", data.len());
     assert!(offered <= 40 * (data.len() as u64 + 1), "{offered} bytes offered of {}", data.len());
 }
@@ -571,7 +575,8 @@ mod tests {
     const MOST: Duration = Duration::from_millis(50);
 
     #[test]
-    fn an_input_that_only_waits_is_in_time_and_one_that_works_is_not() {
+    fn budget_counts_work_not_waiting() {
+        // A waiting input passes the bound of wall time, and its second run costs no processor time.
         within(MOST, |_| std::thread::sleep(3 * MOST), &[]);
         let works: Target = |_| {
             let began = processor_time();

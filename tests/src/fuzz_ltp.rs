@@ -6,9 +6,9 @@ use farlink_base::{Duration, Instant, LinkId, NodeId, Payload};
 use farlink_bundle::decode_prefix;
 use farlink_cla::ltp::{AskCookies, Authentication, Config, Ltp, SpanConfig};
 
-/// An engine with an authenticated link, one with marked aggregates and green parts, and strangers that are asked for
-/// cookies hears datagrams: a byte that says from where and one of length, then so many bytes. Keeps every bundle. In the
-/// end it is idle again.
+/// An LTP engine with an authenticated link, a link with marked aggregates and green parts, and unknown senders that
+/// must echo cookies. Input: datagrams, each with a byte for the sender and one for the length. The engine accepts
+/// every bundle, and must be idle in the end.
 pub fn ltp_extensions(data: &[u8]) {
     let config = Config {
         engine: 1,
@@ -50,7 +50,7 @@ pub fn ltp_extensions(data: &[u8]) {
             let train = DatagramBatch::single(Payload::from(datagram.to_vec()));
             layer.handle(now, Input::Socket(socket::Input::Datagrams { from: address(*host), train }), &mut out);
         } else if round > 1000 || ended > 0 {
-            // What is left ends by its timers.
+            // Timers end the remaining sessions.
             (step, ended) = (10_000_000_000, ended + 1);
         } else {
             ended = 1;

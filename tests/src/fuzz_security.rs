@@ -7,7 +7,7 @@ use farlink_bundle::{Profile, decode};
 /// The keys of the examples of RFC 9173.
 const KEYS: [&[u8]; 3] = [b"abcdefghijklmnop", b"qwertyuiopasdfghqwertyuiopasdfgh", &[0x1a, 0x2b, 0x1a, 0x2b]];
 
-/// The data of a security block: what is read is written again, and no longer than a name said otherwise.
+/// The data of a security block: parsed data encodes again, and is not longer, but for another spelling of a name.
 pub fn security_block(data: &[u8]) {
     let Ok(block) = SecurityBlock::decode(data) else { return };
     let again = block.encode();
@@ -15,7 +15,7 @@ pub fn security_block(data: &[u8]) {
     assert_eq!(SecurityBlock::decode(&again), Ok(block));
 }
 
-/// A bundle with security blocks: every operation is tried, and what fails changes nothing.
+/// A bundle with security blocks: every operation is tried, and a failed one changes nothing.
 pub fn secured_bundle(data: &[u8]) {
     let accel = Accel::default();
     let Ok(mut bundle) = decode(&Payload::from(data.to_vec()), Profile::Permissive, &accel) else { return };

@@ -4,8 +4,8 @@ use core::ops::Range;
 use farlink_base::{Bytes, BytesMut, EndpointId, HopState, Payload};
 use farlink_bundle::{Profile, v6};
 
-/// A BPv6 bundle: both views say the same of it, and what a hop writes of it is read by the next one, whole and in
-/// pieces, from the wire and from the parts of a store.
+/// A BPv6 bundle: both views agree, and the output of a hop is valid input of the next one, whole and in pieces, from
+/// the wire and from the parts of a store.
 pub fn bundle_v6(data: &[u8]) {
     let whole = Payload::from(data.to_vec());
     let mut pieces = Payload::new();
@@ -44,7 +44,7 @@ pub fn bundle_v6(data: &[u8]) {
     }
 }
 
-/// A BPv6 administrative record: what is written reads back the same.
+/// A BPv6 administrative record: encoding and decoding agree.
 pub fn record_v6(data: &[u8]) {
     match v6::record(data) {
         Ok(v6::ParsedRecord::Custody(signal)) => {

@@ -1,4 +1,4 @@
-//! Tests across crates, and what they share: fuzz targets and the seeds of their corpora.
+//! Tests across crates, and their common parts: fuzz targets and the seeds of their corpora.
 //!
 //! It contains no test of a single crate; those stand beside their code. Read [`fuzz`] to add a
 //! fuzz target.

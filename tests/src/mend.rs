@@ -1,9 +1,9 @@
-//! Bundles with their CRCs made to fit, so that mutated ones are not all turned away for the same reason.
+//! Repair of CRCs, so that mutated bundles are not all rejected for the same reason.
 
 use farlink_base::Accel;
 use farlink_bundle::cbor::CborReader;
 
-/// Makes the CRC of every block that has one fit (RFC 9171 4.2.1), up to where the bytes are no blocks any more.
+/// Corrects the CRC of every block that has one (RFC 9171 section 4.2.1), up to the first bytes that are no block.
 pub fn mend(bundle: &mut [u8]) {
     let mut at = 1;
     while let Some(len) = bundle.get(at..).and_then(|rest| CborReader::new(rest, 0, false).item().ok().map(<[u8]>::len))
@@ -13,10 +13,11 @@ pub fn mend(bundle: &mut [u8]) {
     }
 }
 
-/// Makes one block's CRC fit, if it has one where the standard puts it.
+/// Corrects the CRC of one block, if the block has one at its end.
 fn mend_block(block: &mut [u8], primary: bool) {
     let accel = Accel::default();
     let Some((kind, value)) = crc_of(block, primary) else { return };
+    // The CRC covers the block with zeros in place of its value.
     block[value..].fill(0);
     match kind {
         1 => {
@@ -30,11 +31,11 @@ fn mend_block(block: &mut [u8], primary: bool) {
     }
 }
 
-/// The CRC type of a block, and where its value begins, which is its end.
+/// CRC type of a block, and the offset of the CRC value, which ends the block.
 fn crc_of(block: &[u8], primary: bool) -> Option<(u64, usize)> {
     let mut reader = CborReader::new(block, 0, false);
     let items = reader.array().ok()?;
-    // Version and flags, or type, number and flags, are before it.
+    // The CRC type follows version and flags, or type, number and flags.
     let before = if primary { 2 } else { 3 };
     (0..before).try_for_each(|_| reader.item().map(drop)).ok()?;
     let kind = reader.uint().ok()?;
@@ -56,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_byte_is_reached_behind_the_crc_and_a_good_bundle_stays_as_it_is() {
+    fn mending_restores_crc_after_change() {
         let creation = CreationTimestamp::default();
         let bundle = Bundle::new(EndpointId::ipn(1, 1), EndpointId::ipn(2, 1), creation);
         let payload = Payload::from(vec![7; 100]);
@@ -65,6 +66,7 @@ mod tests {
         let mut bytes = good.clone();
         mend(&mut bytes);
         assert_eq!(bytes, good);
+        // Nearly every changed byte must break a CRC before mending, and none after it.
         let mut wrong = (0, 0);
         for at in 1..good.len() {
             let mut bytes = good.clone();
@@ -78,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_no_bundle_is_left_alone_where_it_is_none() {
+    fn mending_leaves_invalid_bytes_alone() {
         for bytes in
             [&[][..], &[0x9f], &[0x9f, 0x9b, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], &[0x9f, 0x80, 0x81]]
         {

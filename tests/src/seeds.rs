@@ -7,13 +7,13 @@ use farlink_bundle::{BlockData, Profile, decode};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// One seed.
+/// An input of a fuzz corpus that is made from the vectors.
 pub struct Seed {
-    /// For which target.
+    /// Name of the fuzz target.
     pub target: &'static str,
     /// File name in the target's corpus.
     pub name: String,
-    /// The input.
+    /// Bytes passed to the target.
     pub bytes: Vec<u8>,
 }
 
@@ -23,6 +23,7 @@ pub fn corpus(target: &str) -> PathBuf {
 }
 
 fn hex(text: &str) -> Option<Vec<u8>> {
+    // Vector files mix hexadecimal strings with prose and names.
     let whole = text.len() >= 2 && text.len().is_multiple_of(2) && text.is_ascii();
     let digits = (0..text.len() / 2).map(|i| u8::from_str_radix(text.get(2 * i..2 * i + 2)?, 16).ok());
     if whole { digits.collect() } else { None }
@@ -59,7 +60,7 @@ fn security_blocks() -> Vec<Vec<u8>> {
     found
 }
 
-/// All seeds.
+/// All seeds of all targets.
 pub fn all() -> Vec<Seed> {
     let mut seeds = Vec::new();
     let mut add = |target: &'static str, inputs: Vec<Vec<u8>>| {
@@ -114,7 +115,7 @@ pub fn all() -> Vec<Seed> {
     let all = vectors("tcpclv3.json").into_iter().skip(1).collect::<Vec<_>>();
     let after = |choice: u8, agreed: u8| [&[choice, agreed][..], &all.concat()].concat();
     let each = all.iter().map(|bytes| [&[0x3f][..], bytes].concat());
-    // A keepalive each, which says what both agreed on.
+    // Each begins with a keepalive, whose byte also chooses the features that both sides agreed on.
     let agreed = [after(0x3f, 0x42), after(0x00, 0x41), after(0x5f, 0x40), after(0xbf, 0x42)];
     add("tcpcl_v3_session", each.chain(agreed).collect());
     // In whole and in single bytes, taken and refused, on the peer's stream and on ours.
@@ -146,8 +147,9 @@ const OPEN_BUNDLES: [&str; 3] = [
 ];
 const OPEN_EIDS: [&str; 3] = ["9f029f0101ffff", "9f029f1a000ee8680103ffff", "9f01682f2f6e6f64652f61ff"];
 
-/// BPv6 bundles: one with a block of each kind that is understood, and one after its payload; one whose blocks refer to
-/// its dictionary, and whose last ones go; a clockless fragment; one that is enciphered and says nowhere where it ends.
+/// BPv6 bundles: one with a block of each known kind, and a block after its payload; one whose blocks refer to its
+/// dictionary, and whose last blocks are to be discarded; a fragment without a clock; an encrypted one without a
+/// last-block flag.
 const OLD_BUNDLES: [&str; 4] = [
     "06811811020101010300090082fdbc9000039c100005100964746e002f2f612f00140102a70813010307c84df0010204050a100801\
      69706e3a392e30010004646174615a08056166746572",

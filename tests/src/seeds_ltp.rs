@@ -8,7 +8,7 @@ pub const SEGMENTS: &[&str] = &[
     "0c0207f001016101016101016101016101016101016101016101016101016101016101016101016101016101016101016100",
 ];
 
-/// Conversations: of each datagram who says it, its length, and it.
+/// Conversations: for each datagram a byte for its sender, its length, and its bytes.
 pub const CONVERSATIONS: &[&str] = &[
     "024f030207110001ff01003705009f89070002820282020182028201018202820100821b000000ba081c7600001a0036ee80\
      4442d61fb38601010002426869441ff585a4ff000aad31cd4e1d7795148230",

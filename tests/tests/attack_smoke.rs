@@ -1,5 +1,5 @@
-//! `cargo xtask attack` and `cargo xtask soak`, a few seconds of each: the chores work, and what the node
-//! promises holds under them.
+//! A few seconds of `cargo xtask attack` and `cargo xtask soak`: the chores work, and the node keeps its promises under
+//! them.
 
 use crate::node_support;
 
@@ -15,11 +15,12 @@ fn chore(arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn an_attacked_node_loses_no_honest_bundle() {
+fn attacked_node_loses_no_bundle() {
+    // One attack each of sessions, of datagrams and of bundles: a few seconds in all.
     let cases = "tcpcl-unfinished,ltp-one-byte,malformed";
     let output = chore(&["attack", "--only", cases, "--limit-time", "1", "--rate", "50"]);
     let (told, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    // Goodput and answers in time depend on the machine; these do not.
+    // Goodput and answers in time depend on the machine; losses and crashes do not.
     for case in cases.split(',') {
         assert!(told.contains(&format!("| {case} |")), "{told}\n{errors}");
     }
@@ -29,7 +30,7 @@ fn an_attacked_node_loses_no_honest_bundle() {
 }
 
 #[test]
-fn a_short_soak_loses_nothing_and_gives_back_what_it_took() {
+fn short_soak_loses_and_leaks_nothing() {
     let output = chore(&["soak", "--seconds", "4", "--rate", "50"]);
     let (told, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{told}\n{errors}");

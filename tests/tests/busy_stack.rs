@@ -1,4 +1,4 @@
-//! What a busy time leaves in the memory of a durable node: nothing.
+//! Memory of a durable node after a busy time: it must return to its size before.
 
 use farlink_base::store::{DiskAction, DiskAnswer, DiskDone, DiskOp};
 use farlink_base::{Clock, DataVolume, DtnTime, Duration, EndpointId, Facts, Instant, Payload, Priority};
@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
-/// A node whose disk takes everything, when it is let.
+/// A node with a disk that answers every operation with success, but only when the test lets it.
 struct Node {
     now: Instant,
     stack: Stack,
@@ -50,13 +50,13 @@ impl Node {
             }
         }
     }
-    /// What is due, without the disk.
     fn turn(&mut self) {
+        // Timers only: operations of the disk stay in their queue until `work`.
         while self.stack.next_timeout().is_some_and(|at| at <= self.now) {
             self.tell(Input::Wake);
         }
     }
-    /// An application sends to another one here.
+    /// Sends bundles from one application to another of the same node.
     fn send(&mut self, bundles: u64) {
         for _ in 0..bundles {
             self.requests += 1;
@@ -75,8 +75,8 @@ impl Node {
             self.turn();
         }
     }
-    /// Everything there is to do, and then a rest.
     fn work(&mut self) {
+        // Twenty rounds of 50 ms cover every group commit and every answer of an application.
         for _ in 0..20 {
             self.now += Duration::from_millis(50);
             self.turn();
@@ -93,14 +93,16 @@ impl Node {
             }
         }
         assert_eq!((self.delivered, self.stack.status(self.now).bundles), (self.requests, 0));
+        // The test's own queues must not count as the node's memory.
         (self.disk, self.apps) = (VecDeque::new(), VecDeque::new());
         self.stack.rest();
     }
 }
 
 #[test]
-fn a_durable_node_gives_back_what_a_busy_time_took() {
+fn busy_node_returns_its_memory() {
     let mut node = Node::new();
+    // The first thousand bundles fill tables and pools that stay allocated on purpose.
     node.send(1000);
     node.work();
     let before = MEMORY.current_usage();
@@ -109,7 +111,7 @@ fn a_durable_node_gives_back_what_a_busy_time_took() {
     node.work();
     let after = MEMORY.current_usage();
     println!("{before} B, {busy} B, {after} B");
-    // The file being written knows which dead bundles it holds.
+    // The file being written lists the dead bundles in it, at 16 B each.
     let known = 16 * node.requests as usize;
     assert!(busy > before + 5_000_000 && after < before + known, "{before} B, {busy} B, {after} B");
 }

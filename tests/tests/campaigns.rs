@@ -1,15 +1,16 @@
-//! The small size of each study gives what is checked in beside it, to the letter. `FARLINK_BLESS=1` writes it.
+//! The small size of each study reproduces the results checked in beside it, to the letter. `FARLINK_BLESS=1` writes
+//! them.
 
 use crate::node_support;
 
 use std::fs;
 use std::path::Path;
 
-/// Those with a small size.
+/// Studies that have a small size.
 const STUDIES: &[&str] = &["congestion", "crossing", "silva", "unseen"];
 
 #[test]
-fn studies_give_what_is_checked_in() {
+fn studies_match_checked_in_results() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
     for name in STUDIES {
         let folder = tempfile::tempdir().expect("a folder");
@@ -32,7 +33,7 @@ fn studies_give_what_is_checked_in() {
 }
 
 #[test]
-fn every_study_can_be_planned_whole() {
+fn every_study_can_be_planned() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
     let mut found = 0;
     for entry in fs::read_dir(root.join("campaigns")).expect("the studies") {
@@ -41,6 +42,7 @@ fn every_study_can_be_planned_whole() {
             continue;
         }
         let campaign = farlink_campaign::Campaign::load(&folder).unwrap_or_else(|list| panic!("{list:#?}"));
+        // Planning reads every scenario and every axis at full size, without running a cell.
         let figures = campaign.figures.len();
         let plan = farlink_campaign::CampaignPlan::new(campaign).unwrap_or_else(|list| panic!("{list:#?}"));
         assert!(plan.configurations.len() >= figures && folder.join("README.md").exists(), "{}", folder.display());

@@ -1,4 +1,4 @@
-//! Every input ever kept for a fuzz target, replayed, with mutations of each.
+//! Replays every input of the fuzz corpora, and mutations of each.
 
 use farlink_base::Rng;
 use farlink_tests::{fuzz::TARGETS, mend, seeds};
@@ -21,6 +21,7 @@ fn mutate(input: &[u8], rng: &mut Rng) -> Vec<u8> {
     let mut bytes = input.to_vec();
     for _ in 0..=rng.below(3) {
         let at = rng.below(bytes.len() as u64 + 1) as usize;
+        // Truncate, insert, remove, flip a bit, or set a byte that CBOR and length fields are sensitive to.
         match rng.below(5) {
             0 => bytes.truncate(at),
             1 => bytes.insert(at, rng.below(256) as u8),
@@ -34,15 +35,17 @@ fn mutate(input: &[u8], rng: &mut Rng) -> Vec<u8> {
 }
 
 #[test]
-fn every_corpus_is_survived_with_mutations() {
+fn mutated_corpora_never_panic() {
     for (name, target) in TARGETS {
         let inputs = inputs(name);
         assert!(!inputs.is_empty(), "{name} has no corpus");
+        // A fixed seed: a failure must repeat. The number is that of the RFC.
         let mut rng = Rng::new(9171);
         for (number, input) in inputs.iter().enumerate() {
             target(input);
             for mutation in 0..MUTATIONS {
                 let mut bytes = mutate(input, &mut rng);
+                // A wrong CRC ends parsing early: with mended ones, three of four mutations reach the code behind it.
                 if *name == "bundle" && mutation % 4 > 0 {
                     mend::mend(&mut bytes);
                 }
@@ -54,7 +57,7 @@ fn every_corpus_is_survived_with_mutations() {
 }
 
 #[test]
-fn every_target_has_its_binary_and_every_binary_its_target() {
+fn fuzz_targets_and_binaries_match() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/src/bin");
     let binaries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let binaries: BTreeSet<String> =
@@ -64,7 +67,7 @@ fn every_target_has_its_binary_and_every_binary_its_target() {
 }
 
 #[test]
-fn the_seeds_are_in_the_corpora() {
+fn corpora_contain_the_seeds() {
     for seed in seeds::all() {
         let path = seeds::corpus(seed.target).join(&seed.name);
         let kept = std::fs::read(&path).unwrap_or_default();

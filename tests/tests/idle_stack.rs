@@ -1,5 +1,5 @@
-//! What an idle node costs in memory, so that simulations of many thousand nodes fit: one that was just
-//! started, and one that has carried bundles and is idle again.
+//! Memory of an idle node, so that simulations of many thousand nodes fit: of one just started, and of one that has
+//! carried bundles and is idle again.
 
 use farlink_base::layer::{Destination, Ticket};
 use farlink_base::socket;
@@ -27,7 +27,7 @@ const EPOCH: DtnTime = DtnTime(800_000_000_000);
 /// Makes a node by its number.
 type Make = fn(u64) -> Stack;
 
-/// Nodes 1 to 3 of a triangle: whom the links of one lead to.
+/// Neighbours of one of the nodes 1 to 3 of a triangle, in the order of its links.
 fn peers(own: u64) -> Vec<u64> {
     (1..=3).filter(|peer| *peer != own).collect()
 }
@@ -67,7 +67,7 @@ fn over_tcpcl(own: u64) -> Stack {
     node(own, LayerKind::Tcpcl(tcpcl), span)
 }
 
-/// A node that has begun, with nobody in reach: otherwise it would be greeting.
+/// A started node whose links are down: otherwise it would send greetings.
 fn begun(mut stack: Stack) -> Stack {
     let mut out: Vec<Output> = Vec::new();
     for link in [0, 1] {
@@ -77,7 +77,7 @@ fn begun(mut stack: Stack) -> Stack {
     stack
 }
 
-/// Bytes of one of many that were just started.
+/// Bytes of one stack, as the mean of many that were just started.
 fn fresh(make: Make) -> usize {
     let mut stacks: Vec<Stack> = Vec::with_capacity(STACKS);
     let before = MEMORY.current_usage();
@@ -85,7 +85,7 @@ fn fresh(make: Make) -> usize {
     (MEMORY.current_usage() - before) / STACKS + size_of::<Stack>()
 }
 
-/// Three nodes; what one says reaches the other at once.
+/// Three nodes, whose outputs reach the others at once.
 struct Triangle {
     now: Instant,
     nodes: Vec<Stack>,
@@ -114,8 +114,8 @@ impl Triangle {
     fn tell(&mut self, node: u64, input: Input) {
         self.todo.push_back((node, input));
     }
-    /// What follows, until this long from now.
     fn run(&mut self, duration: Duration) {
+        // Inputs of one moment come first; then time jumps to the next timer of any node.
         let end = self.now + duration;
         loop {
             while let Some((node, input)) = self.todo.pop_front() {
@@ -177,7 +177,7 @@ impl Triangle {
     }
 }
 
-/// Bytes of a relay that has carried bundles from one neighbour to the other, and is idle again.
+/// Bytes of a relay that has carried bundles from one neighbour to the other and is idle again.
 fn used(make: Make) -> usize {
     let before = MEMORY.current_usage();
     let mut all = Triangle::new(make);
@@ -207,8 +207,10 @@ fn used(make: Make) -> usize {
     for link in [0, 1] {
         all.tell(1, Input::LinkDown { link: LinkId(link) });
     }
+    // Longer than any timer that keeps state: what remains then is kept for good.
     all.run(Duration::from_secs(10_000));
     assert_eq!(all.nodes[0].status(all.now).bundles, 0);
+    // Everything but the relay is freed before the measurement.
     let relay = all.nodes.swap_remove(0);
     drop((all, to));
     let bytes = MEMORY.current_usage() - before + size_of::<Stack>();
@@ -216,9 +218,9 @@ fn used(make: Make) -> usize {
     bytes
 }
 
-/// One test: others beside it would be counted too.
 #[test]
-fn an_idle_stack_costs_at_most_4_kib_whatever_its_layer() {
+fn idle_stack_takes_at_most_4_kib() {
+    // The only test of its program: the allocator would count the memory of others beside it.
     println!(
         "a stack of two links, {} B of it in place, and when it has carried {BUNDLES} bundles:",
         size_of::<Stack>()

@@ -1,5 +1,6 @@
-//! Real nodes behind neighbours that read nothing for a while, over each layer on TCP: a bundle is as old as it says when its
-//! first byte leaves, but for what the node's stream and the kernels hold, and one that expired before does not leave.
+//! Real nodes before neighbours that read nothing for a while, over each layer on TCP. The age in a bundle is right
+//! when its first byte leaves, but for the bytes that the node's stream and the kernels hold, and a bundle that expired
+//! before does not leave.
 
 use crate::node_support::Node;
 use farlink_aap2::proto::BundleAdu;
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant};
 
 const COUNT: u32 = 200;
 const SIZE: usize = 20_000;
-/// For so long, nobody reads.
+/// Time during which no neighbour reads.
 const STALL: Duration = Duration::from_secs(3);
 /// Lifetime of every other bundle; the others have a day.
 const SHORT: Duration = Duration::from_secs(1);
@@ -25,10 +26,10 @@ const SHORT: Duration = Duration::from_secs(1);
 const EXACT: Duration = Duration::from_millis(10);
 /// The neighbours' buffer, which the kernel doubles for its own needs.
 const RECEIVE_BUFFER: usize = 64 << 10;
-/// Most bytes between a reader and a bundle that is stamped: what a layer queues beyond what the kernel takes, what the kernel
-/// may have unsent and one buffer more as it counts by whole ones, and the neighbour's.
+/// Most bytes between a reader and a bundle that is stamped: the layer's queue, the kernel's unsent bytes and one
+/// buffer more, for it counts whole buffers, and the neighbour's buffer.
 const HELD: u64 = (64 << 10) + (1 << 20) + (64 << 10) + 2 * RECEIVE_BUFFER as u64;
-/// The reader takes so much at once, and then rests: 8 MB/s.
+/// Bytes that the reader takes before each rest: 8 MB/s, in small steps for exact times.
 const STEP: usize = 16 << 10;
 const REST: Duration = Duration::from_millis(2);
 
@@ -50,7 +51,7 @@ impl Over {
     }
 }
 
-/// A socket that takes little while nobody reads.
+/// Listens with a small receive buffer, so that few bytes leave the node while nobody reads.
 fn listener() -> TcpListener {
     let socket = rustix::net::socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
     sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER).unwrap();
@@ -59,7 +60,7 @@ fn listener() -> TcpListener {
     TcpListener::from(socket)
 }
 
-/// A bundle that came.
+/// A bundle that arrived.
 struct Arrival {
     /// Offset of its first byte in the stream.
     offset: u64,
@@ -68,16 +69,16 @@ struct Arrival {
     bytes: Vec<u8>,
 }
 
-/// The neighbour's end of a stream, and when it read how much of it.
+/// The neighbour's end of a stream, with the time of each read.
 struct Reader {
     stream: TcpStream,
     read: u64,
     times: Vec<(u64, Instant)>,
-    /// Read and not looked at.
+    /// Bytes read and not parsed yet.
     rest: Vec<u8>,
 }
 impl Reader {
-    /// Takes a connection and says what a session begins with.
+    /// Accepts a connection and sends the first messages of a session.
     fn open(over: Over, listener: &TcpListener, name: &str) -> Reader {
         let stream = listener.accept().expect("the node connects").0;
         let mut reader = Reader { stream, read: 0, times: Vec::new(), rest: Vec::new() };
@@ -142,7 +143,7 @@ impl Reader {
     fn time_of(&self, byte: u64) -> Instant {
         self.times[self.times.partition_point(|(end, _)| *end <= byte)].1
     }
-    /// The next bundle.
+    /// Reads the next bundle and acknowledges it; `None` at the end of the stream.
     fn bundle(&mut self, over: Over) -> Option<Arrival> {
         let mut arrival: Option<Arrival> = None;
         loop {
@@ -161,6 +162,7 @@ impl Reader {
                     (3, 0, length?)
                 }
                 Over::TcpclV4 => match self.number(1)? {
+                    // XFER_SEGMENT (RFC 9174 section 5.2.2): flags, transfer ID, extension items with START, length.
                     1 => {
                         let (flags, transfer) = (self.number(1)?, self.number(8)?);
                         if flags & 2 != 0 {
@@ -173,6 +175,7 @@ impl Reader {
                     other => panic!("message {other}"),
                 },
                 Over::TcpclV3 => match self.number(1)? {
+                    // DATA_SEGMENT of RFC 7242, with its flags in the low bits.
                     data @ 0x10..0x20 => (data & 3, 0, self.sdnv()?),
                     0x40 => continue,
                     other => panic!("message {other:02x}"),
@@ -207,8 +210,8 @@ impl Reader {
             }
         }
     }
-    /// All bundles: as long as one that must come is missing, and a moment more.
     fn bundles(&mut self, over: Over) -> Vec<Arrival> {
+        // Half of the bundles live for a day and must come; for the others half a second of silence is the end.
         let mut all = Vec::new();
         let mut must = 0;
         while let Some(arrival) = {
@@ -269,6 +272,7 @@ fn send(node: &Node) -> Sent {
     let mut sent = Sent::default();
     for number in 0..COUNT {
         for (place, times) in sent.iter_mut().enumerate() {
+            // 0 stands for the default of a day.
             let lifetime_ms = if number % 2 == 0 { 0 } else { SHORT.as_millis() as u64 };
             let adu = BundleAdu { dst_eid: format!("ipn:{}.64", place + 2), lifetime_ms, ..Default::default() };
             let payload = [&number.to_be_bytes()[..], &[0x5a; SIZE - 4]].concat();
@@ -281,7 +285,7 @@ fn send(node: &Node) -> Sent {
     sent
 }
 
-/// Checks that each bundle has the right age and left in time, beyond the bytes held.
+/// Checks that each bundle has the right age and left before its lifetime ended, beyond the bytes held.
 fn check(what: &str, clock: bool, reader: &Reader, arrivals: &[Arrival], sent: &[[Instant; 2]]) {
     let (mut late, mut shorts, mut longs) = (0, 0, 0);
     for arrival in arrivals {
@@ -290,7 +294,8 @@ fn check(what: &str, clock: bool, reader: &Reader, arrivals: &[Arrival], sent: &
         let is_short = number % 2 == 1;
         *(if is_short { &mut shorts } else { &mut longs }) += 1;
         assert_eq!(age.is_none(), clock, "{what}: {number}");
-        // It was stamped after all had been read that could be held before it.
+        // A bundle is stamped at most `HELD` bytes ahead of the reader: its stamp is later than the read of the byte so
+        // far before it.
         let waited = arrival.offset.checked_sub(HELD).map(|byte| reader.time_of(byte).saturating_duration_since(after));
         if let Some(waited) = waited {
             assert!(
@@ -312,7 +317,8 @@ fn check(what: &str, clock: bool, reader: &Reader, arrivals: &[Arrival], sent: &
 }
 
 #[test]
-fn behind_sockets_nobody_reads_bundles_age() {
+fn bundles_age_behind_unread_sockets() {
+    // Both versions of the bundle protocol, with and without a trusted clock: without it a bundle carries its age.
     let tries = [(7, true), (7, false), (6, true), (6, false)];
     let run = |version: u8, clock: bool| {
         let dir = tempfile::tempdir().unwrap();
@@ -345,5 +351,6 @@ fn behind_sockets_nobody_reads_bundles_age() {
             }
         });
     };
+    // All four at once: each waits for seconds and works for moments.
     thread::scope(|scope| tries.iter().for_each(|(version, clock)| drop(scope.spawn(|| run(*version, *clock)))));
 }

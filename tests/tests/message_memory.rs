@@ -50,7 +50,7 @@ fn bundle(sequence: u64) -> Arc<BundleMeta> {
     Arc::new(v7::make(&draft, creation, Payload::fill(sequence, 100_000), CrcType::None, &Accel::default()))
 }
 
-/// Tells a node something; how many bundles it kept.
+/// Passes an input to a node; returns how many bundles it accepted.
 fn tell(node: &mut Stack, input: Input) -> u64 {
     let mut kept = 0;
     let mut out = farlink_base::FnSink(|output: Output| {
@@ -61,7 +61,7 @@ fn tell(node: &mut Stack, input: Input) -> u64 {
 }
 
 #[test]
-fn a_thousand_nodes_with_a_hundred_bundles_each_take_at_most_30_mb() {
+fn thousand_nodes_take_at_most_30_mb() {
     let before = MEMORY.current_usage();
     let mut nodes: Vec<Stack> = (1..=NODES).map(node).collect();
     for node in &mut nodes {
@@ -75,7 +75,7 @@ fn a_thousand_nodes_with_a_hundred_bundles_each_take_at_most_30_mb() {
     for sequence in 0..NODES * WAITING / HOLDERS {
         let bundle = bundle(sequence);
         for holder in 0..HOLDERS {
-            // Ten nodes that are not all the same ones for the next.
+            // Ten holders a bundle, shifted for each: copies share one allocation, and every node holds a hundred.
             let at = (sequence * 7 + holder * (NODES / HOLDERS)) % NODES;
             let (bundle, hop) = (bundle.clone(), Box::new(HopState::default()));
             let input =
@@ -88,5 +88,6 @@ fn a_thousand_nodes_with_a_hundred_bundles_each_take_at_most_30_mb() {
     let all = MEMORY.current_usage() - before;
     let mb = |bytes: usize| bytes as f64 / 1e6;
     println!("{NODES} nodes: {:.1} MB idle, {:.1} MB with {WAITING} bundles each", mb(idle), mb(all));
+    // 300 B for each of the 100,000 entries, the nodes' own memory included.
     assert!(all <= 30_000_000, "{:.1} MB", mb(all));
 }

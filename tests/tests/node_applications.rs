@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 #[test]
-fn an_endpoint_is_shared_only_by_those_who_know_its_secret() {
+fn endpoint_sharing_needs_its_secret() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start(1, "");
     let first = node.client("64", 1);
@@ -26,7 +26,7 @@ fn an_endpoint_is_shared_only_by_those_who_know_its_secret() {
 }
 
 #[test]
-fn a_group_has_members_on_any_node_and_each_has_a_bundle_once() {
+fn group_members_each_receive_once() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start(1, "");
     let join = || {
@@ -48,6 +48,7 @@ fn a_group_has_members_on_any_node_and_each_has_a_bundle_once() {
             member.taken(true).unwrap();
         }
     }
+    // A member that joins later receives bundles that are still held.
     let folder = std::path::Path::new(&node.socket).with_file_name("inbox");
     let args = ["recv", "--service", "dtn://any/~news", "--secret", "s", "--count", "2", "--out"];
     let mut late = Command::new(farlink());
@@ -57,10 +58,11 @@ fn a_group_has_members_on_any_node_and_each_has_a_bundle_once() {
 }
 
 #[test]
-fn an_endpoint_is_one_by_whatever_name_and_what_the_node_serves_is_its_own() {
+fn aliases_share_one_endpoint() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start_as(1, "\"ipn:1.0\", \"ipn:9.0\"", "");
     let mut owner = node.client("77", 8);
+    // All names of one endpoint (RFC 9758): the local node, the number of the local node, an alias and the ID itself.
     for alias in ["ipn:!.77", "ipn:4294967295.77", "ipn:9.77", "ipn:1.77"] {
         let mut stranger = Client::connect(&node.socket).unwrap();
         let refused = stranger.configure(alias, "guess", 1).unwrap_err();
@@ -72,6 +74,7 @@ fn an_endpoint_is_one_by_whatever_name_and_what_the_node_serves_is_its_own() {
         assert_eq!(owner.delivery().unwrap().payload, alias.as_bytes(), "by any of the node's names");
         owner.taken(true).unwrap();
     }
+    // Echo and administration of the node, under each name; windows 0 and 1 are sender and receiver.
     for served in ["ipn:1.128", "ipn:!.7", "ipn:9.2047", "ipn:1.0", "ipn:!.0"] {
         for window in [0, 1] {
             let mut taker = Client::connect(&node.socket).unwrap();
@@ -83,7 +86,7 @@ fn an_endpoint_is_one_by_whatever_name_and_what_the_node_serves_is_its_own() {
 }
 
 #[test]
-fn what_the_node_does_not_do_for_applications_it_refuses() {
+fn unsupported_adu_flags_are_refused() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start(1, "");
     let mut sender = node.client("99", 0);
@@ -99,12 +102,13 @@ fn what_the_node_does_not_do_for_applications_it_refuses() {
 }
 
 #[test]
-fn applications_turn_links_only_where_the_node_says_so() {
+fn link_control_needs_permission() {
     for (may, status) in [(false, AapStatus::Unauthorized), (true, AapStatus::Success)] {
         let pair = Pair::new("tcpclv4", false);
         let node = pair.start(1, if may { "links = true" } else { "" });
         let mut socket = UnixStream::connect(&node.socket).unwrap();
         let mut out = configuration("ipn:1.5");
+        // Status 4 in the notice asks for the link to go down.
         let down = proto::LinkNotice { status: 4, peer_node_id: "ipn:2.0".into(), ..Default::default() };
         proto::frame(&AapMessage::new(AapBody::Link(down)), &mut out);
         socket.write_all(&out).unwrap();
@@ -116,13 +120,13 @@ fn applications_turn_links_only_where_the_node_says_so() {
     }
 }
 
-/// Resident memory of a process, bytes.
+/// Resident memory of a process in bytes.
 fn resident(id: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     line.split_whitespace().next().unwrap().parse::<u64>().unwrap() * 1024
 }
-/// What a sender at an endpoint says first.
+/// First message of a sender at an endpoint, framed.
 fn configuration(endpoint: &str) -> BytesMut {
     let config = ConnectionConfig { endpoint_id: endpoint.into(), secret: "s".into(), ..Default::default() };
     let mut out = BytesMut::new();
@@ -131,7 +135,7 @@ fn configuration(endpoint: &str) -> BytesMut {
 }
 
 #[test]
-fn unread_answers_and_half_sent_bundles_cost_a_bounded_amount() {
+fn unread_answers_cost_bounded_memory() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start(1, "[limits]\nmemory = \"2 GiB\"\n");
     let before = resident(node.id());
@@ -141,13 +145,13 @@ fn unread_answers_and_half_sent_bundles_cost_a_bounded_amount() {
         (&socket).write_all(&configuration(endpoint)).unwrap();
         socket
     };
-    // Keepalives whose answers are never read.
+    // Keepalives whose answers are never read: the node must stop reading them.
     let mut keepalives = BytesMut::new();
     (0..100_000).for_each(|_| proto::frame(&AapMessage::new(AapBody::Keepalive(proto::Keepalive {})), &mut keepalives));
     let deaf = configured("ipn:1.5");
     let taken = (0..100).take_while(|_| (&deaf).write_all(&keepalives).is_ok()).count();
     assert!(taken < 20, "{taken} times 100,000 keepalives are taken from one that reads no answer");
-    // Bundles of which all comes but the last byte.
+    // Six bundles of which all but the last byte arrive.
     let part = vec![7; 1 << 20];
     let mut halves = Vec::new();
     for n in 0..6 {
@@ -161,7 +165,7 @@ fn unread_answers_and_half_sent_bundles_cost_a_bounded_amount() {
     }
     let grown = resident(node.id()).saturating_sub(before);
     assert!(grown < 330 << 20, "{grown} bytes for six half-sent bundles of 100 MiB");
-    // Somebody else still sends, and one that waited goes on when there is room.
+    // Another application still sends, and a stalled one goes on when there is room.
     let mut other = node.client("99", 0);
     other.send(BundleAdu { dst_eid: "ipn:2.64".into(), ..Default::default() }, b"small").unwrap();
     assert_eq!(other.response().unwrap().response_status(), AapStatus::Success);
@@ -172,7 +176,7 @@ fn unread_answers_and_half_sent_bundles_cost_a_bounded_amount() {
 }
 
 #[test]
-fn an_application_that_answers_and_leaves_at_once_frees_its_endpoint() {
+fn leaving_application_frees_its_endpoint() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start(1, "");
     let mut sender = node.client("99", 0);
@@ -183,12 +187,13 @@ fn an_application_that_answers_and_leaves_at_once_frees_its_endpoint() {
         receiver.delivery().unwrap();
         receiver.taken(true).unwrap();
         drop(receiver);
+        // The node needs a moment to see the end of the connection; the next secret would clash before.
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
 }
 
 #[test]
-fn answers_come_in_the_order_of_requests_and_say_what_was_wrong() {
+fn answers_follow_request_order() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start(1, "");
     let mut sender = node.client("99", 0);
@@ -203,7 +208,7 @@ fn answers_come_in_the_order_of_requests_and_say_what_was_wrong() {
     assert_eq!(statuses, [AapStatus::Success, AapStatus::InvalidRequest, AapStatus::Success, AapStatus::Unauthorized]);
     let headers = answers[0].bundle_headers.as_ref().unwrap();
     assert_eq!((headers.src_eid.as_str(), headers.payload_length), ("ipn:1.99", 1));
-    // Two deliveries before the first answer: the window that was asked for.
+    // Two deliveries before the first answer: the receiver asked for a window of 8.
     receiver.delivery().unwrap();
     receiver.delivery().unwrap();
     receiver.taken(true).unwrap();
@@ -212,7 +217,7 @@ fn answers_come_in_the_order_of_requests_and_say_what_was_wrong() {
 
 /// Keeps 9758-5.7-1.
 #[test]
-fn the_administrative_endpoint_is_not_for_applications() {
+fn administrative_endpoint_refuses_applications() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start(1, "");
     for window in [0, 1] {
@@ -226,7 +231,7 @@ fn the_administrative_endpoint_is_not_for_applications() {
 }
 
 #[test]
-fn bad_destinations_are_bad_input_and_silence_says_what_was_tried() {
+fn bad_destinations_exit_with_2() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start(1, "");
     for arguments in [["ping", "foo"], ["perf", "ipn:2"]] {
@@ -241,7 +246,7 @@ fn bad_destinations_are_bad_input_and_silence_says_what_was_tried() {
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains(&format!("`{to}` is not an endpoint")), "{said}");
     }
-    // Its neighbour does not run.
+    // The neighbour does not run, so no service number of echo answers.
     let output = run(&["ping", "ipn:2", "--timeout", "2 s", "--at", &node.socket]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");
@@ -249,7 +254,7 @@ fn bad_destinations_are_bad_input_and_silence_says_what_was_tried() {
 }
 
 #[test]
-fn files_arrive_whole_and_pings_are_answered() {
+fn files_arrive_and_pings_return() {
     let pair = Pair::new("tcpclv4", false);
     let (a, b) = (pair.start(1, ""), pair.start(2, ""));
     let file = pair.dir.path().join("data.bin");

@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 const LONG: usize = 200_000_000;
-/// What the link carries, bytes a second, and how long it holds.
+/// Rate of the link in bytes a second, and the time that it holds.
 const RATE: u64 = 24_000_000;
 const HOLDS: Duration = Duration::from_secs(1);
 const CHUNK: usize = 64 << 10;
 
-/// A link between a port and another that breaks a second after it was made, once it has carried what it carries in a
-/// second: a busy machine makes it slower, not worse.
+/// A link between two ports. It breaks a second after it was made, but not before it carried a second's bytes: a busy
+/// machine makes it slower, not worse.
 struct Link {
     carried: Arc<AtomicU64>,
     breaks: Arc<AtomicU64>,
@@ -38,7 +38,7 @@ impl Link {
                 }
                 let Ok(far) = TcpStream::connect(("127.0.0.1", to)) else { continue };
                 carry(&near, &far, &carried);
-                // Both ends learn of it as of a router that died: by a reset or an end, whichever comes first.
+                // Both ends see the break like a router's death: as a reset or an end, whichever comes first.
                 let _ = (near.shutdown(Shutdown::Both), far.shutdown(Shutdown::Both));
                 breaks.fetch_add(1, Relaxed);
             }
@@ -46,7 +46,7 @@ impl Link {
         link
     }
 }
-/// Carries both ways until the time and the bytes of a contact are over, or one end is gone.
+/// Carries bytes both ways until the contact's time and bytes are over, or one end is gone.
 fn carry(near: &TcpStream, far: &TcpStream, carried: &AtomicU64) {
     let (mut from, mut to) = (far.try_clone().expect("a stream"), near.try_clone().expect("a stream"));
     let back = std::thread::spawn(move || std::io::copy(&mut from, &mut to));
@@ -77,7 +77,7 @@ fn carry(near: &TcpStream, far: &TcpStream, carried: &AtomicU64) {
     drop(back.join());
 }
 
-/// Two nodes and a link from the first to the second; the second finds nobody by itself.
+/// Two nodes and a link from the first to the second. The second connects nowhere.
 fn nodes(reactive: bool) -> (Pair, [u16; 4]) {
     let mut pair = Pair::new("tcpclv4", true);
     pair.layer_keys = if reactive { "reactive = \"1 MiB\"" } else { "" };
@@ -116,7 +116,7 @@ fn receive(pair: &Pair, node: &Node, digest: &str) {
 }
 
 #[test]
-fn a_bundle_crosses_a_link_that_breaks_every_second_and_little_of_it_goes_twice() {
+fn breaking_link_repeats_little() {
     let (mut pair, ports) = nodes(true);
     let (file, digest) = write_long(&pair);
     let receiver = second(&mut pair, ports);
@@ -126,6 +126,7 @@ fn a_bundle_crosses_a_link_that_breaks_every_second_and_little_of_it_goes_twice(
     receive(&pair, &receiver, &digest);
     let (carried, breaks) = (link.carried.load(Relaxed), link.breaks.load(Relaxed));
     assert!(breaks >= 5, "{breaks} breaks");
+    // Each break may repeat the bytes in flight at that moment; 30 % bounds all of them together.
     assert!(carried <= LONG as u64 * 13 / 10, "{carried} bytes carried for {LONG}, {breaks} breaks");
     let empty = |number: usize| {
         let status = farlink_apps::http::request("GET", &pair.control(number), "/status", "").unwrap().1;
@@ -135,7 +136,7 @@ fn a_bundle_crosses_a_link_that_breaks_every_second_and_little_of_it_goes_twice(
 }
 
 #[test]
-fn without_parts_it_is_begun_anew_each_time() {
+fn whole_transfer_restarts_after_breaks() {
     let (mut pair, ports) = nodes(false);
     let (file, _) = write_long(&pair);
     let _receiver = second(&mut pair, ports);
@@ -144,11 +145,12 @@ fn without_parts_it_is_begun_anew_each_time() {
     send(&sender, &file);
     until("five breaks", || link.breaks.load(Relaxed) >= 4);
     let held = farlink_apps::http::request("GET", &pair.control(1), "/bundles", "").unwrap().1;
+    // 200 MB need eight seconds, and no contact lasts that long.
     assert!(held.contains("ipn:2.64"), "it is still here: {held}");
 }
 
 #[test]
-fn what_the_receiver_acknowledged_outlives_its_death() {
+fn acknowledged_parts_survive_receiver_kills() {
     let (mut pair, ports) = nodes(true);
     let (file, digest) = write_long(&pair);
     let mut receiver = second(&mut pair, ports);
@@ -156,6 +158,7 @@ fn what_the_receiver_acknowledged_outlives_its_death() {
     let sender = first(&mut pair, ports);
     send(&sender, &file);
     for _ in 0..3 {
+        // A little more than one contact carries, so that each kill hits another part.
         let until_here = link.carried.load(Relaxed) + 30_000_000;
         until("some of it came", || link.carried.load(Relaxed) > until_here);
         receiver.kill();

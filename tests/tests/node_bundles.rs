@@ -1,4 +1,4 @@
-//! Bundles between two real node processes over real sockets; restarts; exit.
+//! Bundles between two real node processes over real sockets, restarts, and exit.
 
 use crate::node_support;
 
@@ -17,6 +17,7 @@ fn crosses(layer: &'static str) {
     let (a, b) = (pair.start(1, ""), pair.start(2, ""));
     let mut receiver = b.client("64", 1);
     let mut sender = a.client("99", 0);
+    // Empty, one byte, one packet, and many segments.
     for size in [0, 1, 1000, 300_000] {
         let payload: Vec<u8> = (0..size).map(|i| ((i * 31) >> 3) as u8).collect();
         send(&mut sender, "ipn:2.64", &payload);
@@ -38,10 +39,10 @@ fn bundles_cross_over_ltp() {
     crosses("ltp");
 }
 
-/// A node that makes bundles of version 6 and one that makes bundles of version 7 understand each other, also when one
-/// was killed while it held them.
 #[test]
-fn bundles_of_both_versions_cross_after_a_kill() {
+fn both_versions_cross_after_kill() {
+    // One node creates bundles of version 6, the other of version 7. They must understand each other, also after a kill
+    // of a node that holds bundles.
     for layer in ["tcpclv4", "ltp"] {
         let pair = Pair::new(layer, true);
         let old = |pair: &Pair| pair.start_with(1, "\"ipn:1.0\"", "bundle_version = 6", "");
@@ -50,7 +51,7 @@ fn bundles_of_both_versions_cross_after_a_kill() {
         (0..5u8).for_each(|i| send(&mut sender, "ipn:2.64", &vec![i; 5000]));
         a.kill();
         let (a, b) = (old(&pair), pair.start(2, ""));
-        // What was made by a node's version has whole seconds, or else not all of it has.
+        // Creation times of version 6 are whole seconds (RFC 5050); of five of version 7, at least one is not.
         let deliveries = |to: &node_support::Node| {
             let mut receiver = to.client("64", 1);
             let mut got: Vec<(u8, u64)> = (0..5)
@@ -68,7 +69,7 @@ fn bundles_of_both_versions_cross_after_a_kill() {
         assert!(deliveries(&b), "{layer}: version 6 counts in seconds");
         let mut sender = b.client("99", 0);
         for i in 0..5u8 {
-            // Not all of them in the first millisecond of a second.
+            // The pause moves at least one creation time off the first millisecond of a second.
             std::thread::sleep(std::time::Duration::from_millis(2));
             send(&mut sender, "ipn:1.64", &vec![i; 5000]);
         }
@@ -77,7 +78,7 @@ fn bundles_of_both_versions_cross_after_a_kill() {
 }
 
 #[test]
-fn what_was_acknowledged_survives_a_kill_and_goes_on() {
+fn acknowledged_bundles_survive_a_kill() {
     let pair = Pair::new("tcpclv4", true);
     let a = pair.start(1, "");
     let mut sender = a.client("99", 0);
@@ -100,7 +101,7 @@ fn what_was_acknowledged_survives_a_kill_and_goes_on() {
 }
 
 #[test]
-fn a_delivery_that_was_not_answered_comes_again_after_a_kill_and_says_so() {
+fn unanswered_delivery_repeats_after_kill() {
     let pair = Pair::new("tcpclv4", true);
     let a = pair.start(1, "");
     let mut sender = a.client("99", 0);
@@ -120,12 +121,13 @@ fn a_delivery_that_was_not_answered_comes_again_after_a_kill_and_says_so() {
 }
 
 #[test]
-fn sigterm_ends_sessions_and_exits_with_0() {
+fn sigterm_exits_with_0() {
     let pair = Pair::new("tcpclv4", true);
     let (a, b) = (pair.start(1, ""), pair.start(2, ""));
     until("the link is up", || a.log().contains("link up"));
     let began = std::time::Instant::now();
     assert_eq!(a.terminate(), Some(0));
+    // A clean end waits for no timeout.
     assert!(began.elapsed().as_secs() < 10);
     assert!(b.log().contains("ipn:2.0"));
     assert_eq!(b.terminate(), Some(0));

@@ -1,4 +1,4 @@
-//! What a person sees whose node file has mistakes: all of them at once, with their lines and what to try.
+//! Messages for mistakes of a node file: all at once, with their lines and hints.
 
 use crate::node_support::run;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 const LINK: &str = "[layer.tcp]\nkind = \"tcpclv4\"\nlisten = \"127.0.0.1:4556\"\n[link.b]\nlayer = \"tcp\"\n\
                     peer = \"ipn:2.0\"\naddress = \"127.0.0.1:4557\"\n";
 
-/// Exit status and what is said of a file with this text, by `--check` or at start.
+/// Exit status and messages for a file with this text, by `--check` or at start.
 fn node(dir: &Path, text: &str, check: bool) -> (Option<i32>, String) {
     let file = dir.join("n.toml");
     std::fs::write(&file, format!("node_ids = \"ipn:1.0\"\n{text}")).unwrap();
@@ -23,7 +23,7 @@ fn contains(said: &str, parts: &[&str]) {
 }
 
 #[test]
-fn mistakes_of_plan_policies_links_and_store_come_together_by_their_lines() {
+fn all_mistakes_are_listed_by_line() {
     let dir = tempfile::tempdir().unwrap();
     let text = "[plan]\nfile = \"no.plan\"\n[router]\ncopies = 3\n[control]\nfull = 3\n[link.b]\nlayer = \"tpc\"\n\
                 peer = \"ipn:2.0\"\n[routes]\n\"ipn:9.*\" = \"ipn:7.0\"\n[store]\nkind = \"durable\"\n";
@@ -50,7 +50,7 @@ fn mistakes_of_plan_policies_links_and_store_come_together_by_their_lines() {
 }
 
 #[test]
-fn names_and_ranges_of_policies_have_their_lines() {
+fn policy_mistakes_name_their_lines() {
     let dir = tempfile::tempdir().unwrap();
     let (_, said) =
         node(dir.path(), "[router]\nname = \"sbar\"\nx = 1\n[control]\nname = \"drop-oldest\"\nfull = 300\n", true);
@@ -65,11 +65,12 @@ fn names_and_ranges_of_policies_have_their_lines() {
 }
 
 #[test]
-fn a_plan_that_is_none_is_told_where_it_is_named() {
+fn invalid_plan_is_reported_by_line() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("odd.plan"), b"# plan\n\xff\n").unwrap();
     std::fs::write(dir.path().join("bad.plan"), "kontact 1 2\n").unwrap();
     std::fs::create_dir(dir.path().join("folder")).unwrap();
+    // A byte that is no UTF-8, a folder, and a line that is no contact.
     for (plan, wanted) in [
         ("odd.plan", "odd.plan is not UTF-8 text: byte 7, in line 2\nhint: "),
         ("folder", "folder cannot be read: Is a directory (os error 21)\nhint: "),
@@ -82,13 +83,14 @@ fn a_plan_that_is_none_is_told_where_it_is_named() {
 }
 
 #[test]
-fn places_that_are_no_folder_or_no_file_are_told_and_so_are_those_nobody_may_write_to() {
+fn unusable_paths_are_mistakes() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("folder")).unwrap();
     let (code, said) = node(dir.path(), "[events]\nfile = \"folder\"\n[store]\ndir = \"n.toml\"\n", true);
     assert_eq!(code, Some(2));
     contains(&said, &["n.toml:3: events.file: ", "folder is a folder, and a file is wanted\nhint: "]);
     contains(&said, &["n.toml:5: store.dir: ", "n.toml is a file, and a folder is wanted\nhint: "]);
+    // `/proc` takes no new files, whoever asks: also root, as which tests may run.
     for (text, wanted) in [
         ("[store]\ndir = \"/proc/nope\"\n", "store /proc/nope: "),
         ("[events]\nfile = \"/proc/nope\"\n", "events file /proc/nope: "),
@@ -100,7 +102,7 @@ fn places_that_are_no_folder_or_no_file_are_told_and_so_are_those_nobody_may_wri
 }
 
 #[test]
-fn a_folder_that_a_store_in_memory_has_is_warned_of() {
+fn folder_of_memory_store_warns() {
     let dir = tempfile::tempdir().unwrap();
     let (code, said) = node(dir.path(), &format!("[store]\nkind = \"memory\"\ndir = \"s\"\n{LINK}"), true);
     assert_eq!(code, Some(0), "{said}");
@@ -108,7 +110,7 @@ fn a_folder_that_a_store_in_memory_has_is_warned_of() {
 }
 
 #[test]
-fn a_scenario_and_a_node_file_are_called_by_their_names() {
+fn swapped_file_kinds_are_named() {
     let dir = tempfile::tempdir().unwrap();
     let place = |name: &str| dir.path().join(name).display().to_string();
     let (scenario, file) = (place("s.toml"), place("n.toml"));

@@ -1,4 +1,4 @@
-//! What the commands of applications print, say and end with, against a real node.
+//! Output, messages and exit status of the application commands, against a real node.
 
 use crate::node_support::{Pair, farlink, run};
 use std::process::{Command, Output, Stdio};
@@ -9,7 +9,7 @@ fn said(output: &Output) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_piece_of_a_file_is_printed_without_its_header_and_said_to_be_one() {
+fn file_piece_prints_without_header() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start(1, "");
     for (text, raw) in [("a file", false), ("bare", true)] {
@@ -24,7 +24,7 @@ fn a_piece_of_a_file_is_printed_without_its_header_and_said_to_be_one() {
 }
 
 #[test]
-fn fewer_than_were_wanted_and_no_answer_are_failures() {
+fn missing_bundles_and_answers_fail() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start(1, "");
     assert!(run(&["send", "--raw", "--text", "one", "--to", "ipn:1.64", "--at", &node.socket]).status.success());
@@ -40,10 +40,10 @@ fn fewer_than_were_wanted_and_no_answer_are_failures() {
 }
 
 #[test]
-fn a_ping_that_is_interrupted_sums_up() {
+fn interrupted_ping_prints_summary() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start(1, "");
-    // The second destination's node does not run.
+    // The node of the second destination does not run.
     for (to, code, sums) in [("ipn:1.128", 0, " received, round trip"), ("ipn:2.128", 1, " 0 received")] {
         let mut ping = Command::new(farlink());
         ping.args(["ping", to, "-c", "1000", "-i", "100 ms", "--at", &node.socket]);
@@ -60,7 +60,7 @@ fn a_ping_that_is_interrupted_sums_up() {
 }
 
 #[test]
-fn what_is_not_the_socket_it_should_be_is_said_to_be_none() {
+fn wrong_sockets_are_named() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start(1, "");
     let (control, link) = (pair.control(1), format!("127.0.0.1:{}", pair.ports[0]));
@@ -71,13 +71,14 @@ fn what_is_not_the_socket_it_should_be_is_said_to_be_none() {
         (["node", "status", "--at", &node.socket], "does not answer in HTTP: "),
         (["node", "status", "--at", &http], "does not answer in HTTP: "),
     ];
-    // Who waits for a first word waits for long: all at once.
+    // Each command waits seconds for a first message, so all run at once.
     std::thread::scope(|scope| {
         for (arguments, says) in wrong {
             scope.spawn(move || {
                 let (code, talk) = said(&run(&arguments));
                 assert_eq!(code, Some(1), "{arguments:?}: {talk}");
                 assert!(talk.contains(says) && talk.contains("\nhint: --at names "), "{arguments:?}: {talk}");
+                // Words of libraries in a message mean that an error was passed on unexplained.
                 let bare = ["whole buffer", "io: ", "protocol: "].iter().any(|words| talk.contains(words));
                 assert!(!bare, "{arguments:?}: {talk}");
             });
@@ -86,7 +87,7 @@ fn what_is_not_the_socket_it_should_be_is_said_to_be_none() {
 }
 
 #[test]
-fn what_a_node_refuses_is_said_in_words() {
+fn refusals_are_explained_in_words() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start(1, "");
     for (arguments, says) in [
@@ -110,7 +111,7 @@ fn what_a_node_refuses_is_said_in_words() {
 }
 
 #[test]
-fn the_one_application_socket_of_a_folder_needs_no_name() {
+fn single_application_socket_is_found() {
     let pair = Pair::new("tcpclv4", false);
     let _node = pair.start(1, "");
     let here =

@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::process::Command;
 
 #[test]
-fn every_mistake_of_a_configuration_is_told_at_once_with_a_hint() {
+fn all_configuration_mistakes_have_hints() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("node.toml");
     let text = "node_ids = [\"ipn:1.0\"]\n[layer.tcp]\nkind = \"tcpcl4\"\n[link.moon]\nlayer = \"tpc\"\npeer = \"mars\"\n\
@@ -35,7 +35,7 @@ fn every_mistake_of_a_configuration_is_told_at_once_with_a_hint() {
 }
 
 #[test]
-fn a_running_node_is_asked_and_changed_over_http() {
+fn http_reads_and_changes_node() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start(1, "");
     let at = pair.control(1);
@@ -82,7 +82,7 @@ fn a_running_node_is_asked_and_changed_over_http() {
     assert!(metrics.contains("farlink_link_up{link=\"peer\"}"), "{metrics}");
     let api: Value = get("/openapi.json");
     assert!(api["paths"]["/contacts"]["put"].is_object());
-    // What is answered is described, and what is described is answered: key by key.
+    // The OpenAPI description must match the answers key by key, in both directions.
     for path in ["/status", "/bundles", "/bundles/summary", "/links", "/contacts"] {
         let answer = get(path);
         let schema = &api["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"];
@@ -99,7 +99,7 @@ fn a_running_node_is_asked_and_changed_over_http() {
 }
 
 #[test]
-fn the_control_socket_is_its_owners_and_found_without_being_named() {
+fn control_socket_is_private_and_found() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start(1, "");
     let mode = std::fs::metadata(pair.control(1)).unwrap().permissions().mode();
@@ -122,7 +122,7 @@ fn the_control_socket_is_its_owners_and_found_without_being_named() {
 }
 
 #[test]
-fn over_tcp_a_token_is_shown_and_web_pages_stay_outside() {
+fn tcp_control_needs_a_token() {
     let pair = Pair::new("tcpclv4", false);
     let api = port();
     let _node = pair.start(1, &format!("[api]\nlisten = \"127.0.0.1:{api}\"\ntoken_file = \"token\""));
@@ -133,7 +133,7 @@ fn over_tcp_a_token_is_shown_and_web_pages_stay_outside() {
     assert_eq!(http::request_with("GET", &at, Some(token.trim()), "/status", "").unwrap().0, 200);
     let asked = run(&["node", "status", "--at", &at, "--token-file", &file.display().to_string()]);
     assert!(asked.status.success(), "{}", String::from_utf8_lossy(&asked.stderr));
-    // What a form on a web page can send, and a page whose name was made to mean this address.
+    // A form on a web page sends a foreign origin; a rebound name sends a foreign host.
     let route = "{\"pattern\":\"*\",\"next_hop\":\"ipn:66.0\"}";
     for (head, code) in [
         (format!("Host: {at}\r\nOrigin: http://evil.example\r\n"), "403"),
@@ -153,7 +153,7 @@ fn over_tcp_a_token_is_shown_and_web_pages_stay_outside() {
 }
 
 #[test]
-fn a_thousand_half_open_connections_leave_the_operator_room() {
+fn half_open_connections_spare_the_operator() {
     let pair = Pair::new("tcpclv4", false);
     let api = port();
     let node = pair.start(1, &format!("[api]\nlisten = \"127.0.0.1:{api}\"\ntoken_file = \"token\""));
@@ -168,8 +168,9 @@ fn a_thousand_half_open_connections_leave_the_operator_room() {
     assert_eq!(http::request("GET", &pair.control(1), "/status", "").unwrap().0, 200);
     assert_eq!(http::request_with("GET", &at, Some(token.trim()), "/status", "").unwrap().0, 200);
     let held = std::fs::read_dir(format!("/proc/{}/fd", node.id())).unwrap().count();
+    // Connections to the control interface are bounded; the rest are the node's own files and sockets.
     assert!(held < 250, "{held} descriptors");
-    // A body that never ends, and one that never comes.
+    // A body longer than the bound is refused before it comes.
     let mut long = UnixStream::connect(pair.control(1)).unwrap();
     let _ = write!(long, "PUT /contacts HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n");
     let mut answer = [0; 12];
@@ -178,7 +179,7 @@ fn a_thousand_half_open_connections_leave_the_operator_room() {
 }
 
 #[test]
-fn lists_come_in_pages_and_say_when_there_is_more() {
+fn long_lists_come_in_pages() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start(1, "");
     let at = pair.control(1);
@@ -212,7 +213,7 @@ fn lists_come_in_pages_and_say_when_there_is_more() {
 }
 
 #[test]
-fn what_works_and_is_not_advised_is_said_by_the_check() {
+fn check_warns_of_unadvised_settings() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("node.toml");
     let text = "node_ids = [\"ipn:1.0\"]\n[layer.ltp]\nkind = \"ltp\"\n[link.two]\nlayer = \"ltp\"\npeer = \"ipn:2.0\"\n\
@@ -234,7 +235,7 @@ fn what_works_and_is_not_advised_is_said_by_the_check() {
 }
 
 #[test]
-fn a_route_whose_next_hop_has_no_link_is_warned_of() {
+fn route_without_link_warns() {
     let pair = Pair::new("tcpclv4", false);
     let _node = pair.start(1, "");
     let at = pair.control(1);
@@ -252,7 +253,7 @@ fn a_route_whose_next_hop_has_no_link_is_warned_of() {
 }
 
 #[test]
-fn a_socket_path_that_is_something_else_is_left_alone() {
+fn occupied_socket_path_is_kept() {
     let dir = tempfile::tempdir().unwrap();
     for table in ["app", "api"] {
         let (file, diary) = (dir.path().join("node.toml"), dir.path().join("diary"));
@@ -266,10 +267,10 @@ fn a_socket_path_that_is_something_else_is_left_alone() {
 }
 
 #[test]
-fn links_come_change_and_go_while_the_node_runs() {
+fn links_change_while_running() {
     for layer in ["tcpclv4", "ltp"] {
         let pair = Pair::new(layer, false);
-        // Node 1 knows nobody; node 2 knows node 1.
+        // Node 1 gets its links over HTTP; node 2 has node 1 in its file.
         let other = pair.start(2, "");
         let alone = pair.start(1, "[events]\nfile = \"1.jsonl\"");
         let at = pair.control(1);
@@ -291,7 +292,7 @@ fn links_come_change_and_go_while_the_node_runs() {
 
         let (code, why) = change("POST", "/links", "[link.late]\nlayer = \"mein\"\npeer = \"ipn:2.0\"\n");
         assert!(code == 400 && why.contains("did you mean `main`?") && why.contains("line 2"), "{why}");
-        // One bad link of several, or what is no link: nothing changes.
+        // A single bad link among several, or a name that is none, leaves all links as they are.
         let table = |name: &str, peer: &str| format!("[link.{name}]\nlayer = \"main\"\npeer = \"{peer}\"\n");
         for (body, what) in [
             (table("good", "ipn:3.0") + &table("bad", "ipn:3.5"), "ipn:3.0"),
@@ -314,7 +315,7 @@ fn links_come_change_and_go_while_the_node_runs() {
         assert_eq!(receiver.delivery().unwrap().payload, b"waits for a link", "{layer}");
         receiver.taken(true).unwrap();
 
-        // Given again as it is, nothing happens; changed, it begins anew.
+        // The same table again changes nothing; a changed one restarts the link.
         assert_eq!(change("POST", "/links", &late).0, 200);
         assert!(!alone.log().contains("link late removed"));
         assert_eq!(change("POST", "/links", &format!("{late}one_way_delay = \"1 ms\"\n")).0, 200);
@@ -325,7 +326,7 @@ fn links_come_change_and_go_while_the_node_runs() {
         assert_eq!(receiver.delivery().unwrap().payload, b"over the changed link", "{layer}");
         receiver.taken(true).unwrap();
 
-        // The file says what there is when it is read again.
+        // A reload makes the links those of the file.
         let file = pair.dir.path().join("1.toml");
         let text = std::fs::read_to_string(&file).unwrap();
         std::fs::write(&file, format!("hop_limit = 9\n{text}")).unwrap();
@@ -344,7 +345,7 @@ fn links_come_change_and_go_while_the_node_runs() {
 }
 
 #[test]
-fn the_events_file_ties_events_to_bundles_and_a_hang_up_reads_routes_again() {
+fn events_name_bundles_sighup_reloads_routes() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start(1, "[events]\nfile = \"events.jsonl\"");
     let mut sender = node.client("99", 0);
@@ -376,7 +377,7 @@ fn the_events_file_ties_events_to_bundles_and_a_hang_up_reads_routes_again() {
 }
 
 #[test]
-fn half_sent_bodies_are_bounded_together() {
+fn half_sent_bodies_are_bounded() {
     let pair = Pair::new("tcpclv4", false);
     let _node = pair.start(1, "[limits]\nmemory = \"64 MiB\"");
     let place = pair.control(1);
@@ -385,7 +386,7 @@ fn half_sent_bodies_are_bounded_together() {
         stream.set_read_timeout(Some(std::time::Duration::from_millis(200))).unwrap();
         stream.set_write_timeout(Some(std::time::Duration::from_secs(5))).unwrap();
         let head = "PUT /contacts HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000000\r\n\r\n";
-        // Who is refused in the middle of it may be told by a closed connection.
+        // A refusal in the middle of a body may appear as a closed connection.
         let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&vec![b'#'; bytes]));
         stream
     };
@@ -395,6 +396,7 @@ fn half_sent_bodies_are_bounded_together() {
         let mut answer = [0; 12];
         refused += usize::from(stream.read_exact(&mut answer).is_ok() && answer.ends_with(b"503"));
     }
+    // A sixteenth of 64 MiB is 4 MiB: four bodies of 900 kB.
     assert!((30..40).contains(&refused), "{refused} of 40 are refused: four fit into a sixteenth of 64 MiB");
     let (code, said) =
         http::request("POST", &place, "/routes", "{\"pattern\": \"ipn:5.*\", \"next_hop\": \"ipn:2.0\"}").unwrap();

@@ -5,7 +5,7 @@ use farlink_aap2::proto::{AapStatus, BundleAdu};
 
 const ASKS: &str = "[custody]\nrequest = [\"*\"]\ntimeout = \"2 s\"\nsignal_delay = \"100 ms\"\n";
 
-/// What `farlink node` says about the bundles of a node.
+/// Output of `farlink node bundles`.
 fn bundles(pair: &Pair, number: usize) -> String {
     let said = run(&["node", "bundles", "--at", &pair.control(number)]);
     String::from_utf8_lossy(&said.stdout).into_owned()
@@ -15,7 +15,7 @@ fn start(pair: &Pair, number: usize, version: u8) -> Node {
 }
 
 #[test]
-fn a_custodian_that_is_killed_resumes_custody_and_gets_its_signals() {
+fn killed_custodian_resumes_custody() {
     for version in [6, 7] {
         let pair = Pair::new("tcpclv4", true);
         let a = start(&pair, 1, version);
@@ -27,7 +27,7 @@ fn a_custodian_that_is_killed_resumes_custody_and_gets_its_signals() {
         }
         a.kill();
         let a = start(&pair, 1, version);
-        // The neighbour keeps nothing of custody: what it confirms is still with the custodian.
+        // The neighbour takes no custody: bundles that it received stay with the custodian until the signal.
         let b = pair.start(2, "");
         let mut receiver = b.client("64", 1);
         for _ in 0..4 {
@@ -48,7 +48,7 @@ fn a_custodian_that_is_killed_resumes_custody_and_gets_its_signals() {
 }
 
 #[test]
-fn send_asks_for_custody_and_hears_where_it_cannot_be_had() {
+fn send_reports_refused_custody() {
     let pair = Pair::new("tcpclv4", true);
     let send = |node: &Node, to: &str| {
         run(&["send", "--raw", "--text", "hello", "--to", to, "--custody", "--at", &node.socket])

@@ -1,5 +1,4 @@
-//! Deliveries to one application over its socket: a window of them at once, answers together, and whoever is killed
-//! in the middle.
+//! Deliveries to one application over its socket: windows, joint answers, and kills of either side in the middle.
 
 use crate::node_support::{Node, Pair, farlink, until};
 use farlink_aap2::proto::{AapStatus, BundleAdu};
@@ -26,7 +25,7 @@ fn fill(node: &Node, numbers: std::ops::Range<u32>) {
 fn number(payload: &[u8]) -> u32 {
     u32::from_be_bytes(payload[..4].try_into().unwrap())
 }
-/// All that comes without an answer.
+/// Deliveries that arrive without an answer: the window.
 fn ahead(client: &mut Client) -> Vec<DeliveredBundle> {
     client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let mut came = vec![client.delivery().expect("a delivery")];
@@ -45,11 +44,11 @@ fn nothing_left(pair: &Pair) {
 }
 
 #[test]
-fn who_asks_for_no_window_gets_one_after_the_other_and_who_asks_as_many_as_the_node_gives() {
+fn delivery_window_defaults_to_one() {
     let pair = Pair::new("tcpclv4", true);
     let node = pair.start(1, "window = 6\n");
     fill(&node, 0..20);
-    // What any client of AAP2 says.
+    // Other clients of AAP2 ask for no window: they get one delivery at a time, here the first three.
     let mut plain = node.client("64", 1);
     for n in 0..3 {
         assert_eq!(numbers(&ahead(&mut plain)), [n]);
@@ -63,6 +62,7 @@ fn who_asks_for_no_window_gets_one_after_the_other_and_who_asks_as_many_as_the_n
         !came[1..].iter().any(DeliveredBundle::redelivered),
         "the first may have been with the other when that left"
     );
+    // The node gives at most six at once, whatever the application asks for.
     ours.taken_all(4).unwrap();
     assert_eq!(numbers(&ahead(&mut ours)), [9, 10, 11, 12], "each answer makes room for one");
     ours.taken(false).unwrap();
@@ -78,7 +78,7 @@ fn who_asks_for_no_window_gets_one_after_the_other_and_who_asks_as_many_as_the_n
 }
 
 #[test]
-fn a_node_that_is_killed_repeats_no_more_than_a_window_and_marks_it() {
+fn kill_repeats_at_most_a_window() {
     let pair = Pair::new("tcpclv4", true);
     let mut node = pair.start(1, "");
     fill(&node, 0..1000);
@@ -91,10 +91,12 @@ fn a_node_that_is_killed_repeats_no_more_than_a_window_and_marks_it() {
             let fresh = seen.insert(number(&delivered.payload));
             assert!(fresh || delivered.redelivered(), "round {round}: a repeat that is not marked");
             again += usize::from(!fresh);
+            // Answers come in tens, and the kill falls between two of them.
             if at % 10 == 9 {
                 client.taken_all(10).unwrap();
             }
         }
+        // Only deliveries without an answer may repeat: at most the window.
         assert!(again <= 32, "round {round}: {again} of a window of 32");
         repeated += again;
         node.kill();
@@ -116,7 +118,7 @@ fn receiver(node: &Node, inbox: &Path) -> Child {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn().expect("farlink runs")
 }
-/// Names of the bundles that lie there.
+/// Names of the bundle files in a folder.
 fn names(inbox: &Path) -> impl Iterator<Item = String> {
     let entries = std::fs::read_dir(inbox).into_iter().flatten();
     let names = entries.filter_map(|entry| entry.expect("an entry").file_name().into_string().ok());
@@ -130,7 +132,7 @@ fn files(inbox: &Path) -> Vec<u32> {
 }
 
 #[test]
-fn receiver_and_node_killed_again_and_again_leave_each_bundle_as_one_file() {
+fn kills_leave_one_file_per_bundle() {
     const BUNDLES: u32 = 3000;
     let pair = Pair::new("tcpclv4", true);
     let inbox = pair.dir.path().join("inbox");
@@ -143,6 +145,7 @@ fn receiver_and_node_killed_again_and_again_leave_each_bundle_as_one_file() {
         }
         let mut receiver = receiver(&node, &inbox);
         until("some of them", || names(&inbox).count() > before);
+        // Each kill meets another moment of writing a file.
         std::thread::sleep(Duration::from_millis(round * 7 % 40));
         if round % 3 == 2 {
             node.kill();
@@ -156,6 +159,7 @@ fn receiver_and_node_killed_again_and_again_leave_each_bundle_as_one_file() {
     nothing_left(&pair);
     last.wait().expect("nothing comes any more");
     assert_eq!(files(&inbox), (0..BUNDLES).collect::<Vec<_>>(), "each once");
+    // Files are written under a name with `.new` and renamed when complete.
     let hidden = std::fs::read_dir(&inbox).unwrap().filter(|entry| {
         entry.as_ref().is_ok_and(|entry| entry.file_name().to_str().is_some_and(|name| name.ends_with(".new")))
     });
@@ -163,7 +167,7 @@ fn receiver_and_node_killed_again_and_again_leave_each_bundle_as_one_file() {
 }
 
 #[test]
-fn a_receiver_that_wants_few_leaves_the_others_to_the_next() {
+fn count_leaves_the_remaining_bundles() {
     let pair = Pair::new("tcpclv4", true);
     let node = pair.start(1, "");
     fill(&node, 0..60);

@@ -1,11 +1,11 @@
-//! Neighbours found by announcements, between real nodes that know nothing of each other.
+//! Discovery of neighbours by announcements, between real nodes that do not know each other.
 
 use crate::node_support::{Node, port, run, until};
 use farlink_apps::http;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// A node of this number, over TCPCLv4, with this table of its file.
+/// Files and ports of one node over TCPCLv4.
 struct Site {
     dir: PathBuf,
     number: usize,
@@ -34,7 +34,7 @@ impl Site {
         assert_eq!(code, 200, "{body}");
         serde_json::from_str(&body).unwrap()
     }
-    /// The links made for neighbours found: their peers.
+    /// Peers of links that were made for discovered neighbours.
     fn found(&self) -> Vec<String> {
         let links = self.get("/links");
         let found = links.as_array().unwrap().iter().filter(|link| link["found"].is_object());
@@ -48,13 +48,13 @@ impl Site {
 fn pings(from: &Node, to: usize) -> bool {
     run(&["ping", &format!("ipn:{to}"), "--at", &from.socket, "-c", "2", "-i", "5 ms"]).status.success()
 }
-/// Announcements to another of this machine, without a group.
+/// Table of `[discovery]` with announcements to one port of this machine, without a group.
 fn between(here: u16, there: u16) -> String {
     format!("[discovery]\nto = \"127.0.0.1:{there}\"\nlisten = \"127.0.0.1:{here}\"\ninterval = \"1 s\"\n")
 }
 
 #[test]
-fn nodes_that_know_nothing_of_each_other_meet_in_a_group_and_who_is_not_accepted_is_let_be() {
+fn only_accepted_neighbours_meet() {
     let dir = tempfile::tempdir().unwrap();
     let group = port();
     let table = |accept: &str| {
@@ -71,12 +71,13 @@ fn nodes_that_know_nothing_of_each_other_meet_in_a_group_and_who_is_not_accepted
     });
     until("the two have met", || pings(&first, 2));
     assert!(pings(&second, 1));
+    // More than two, so that the third had time to connect if it wanted to.
     until("the third was heard, and heard them", || {
         sites.iter().all(|site| site.get("/status")["announcements"]["unwanted"].as_u64().unwrap() > 2)
     });
     assert!(sites[2].links().is_empty(), "nobody spoke to it: {}", third.log());
     assert!(sites[..2].iter().all(|site| !site.found().contains(&"ipn:3.0".into())));
-    // Whoever was quicker found the other.
+    // Either node may have discovered the other first.
     let (finder, other) = if sites[0].found().is_empty() { (&sites[1], 1) } else { (&sites[0], 2) };
     assert_eq!(finder.found(), [format!("ipn:{other}.0")]);
     let control = dir.path().join(format!("{}.control.sock", finder.number)).display().to_string();
@@ -86,7 +87,7 @@ fn nodes_that_know_nothing_of_each_other_meet_in_a_group_and_who_is_not_accepted
 }
 
 #[test]
-fn who_goes_is_lost_and_found_again_and_what_waited_arrives() {
+fn lost_neighbour_is_discovered_again() {
     let dir = tempfile::tempdir().unwrap();
     let [here, there] = [port(), port()];
     let [a, b] = [Site::new(dir.path(), 1), Site::new(dir.path(), 2)];
@@ -102,19 +103,19 @@ fn who_goes_is_lost_and_found_again_and_what_waited_arrives() {
     let second = b.start(&between(there, here));
     let mut receiver = second.client("64", 1);
     assert_eq!(receiver.delivery().unwrap().payload, b"waits");
-    // In good order the other hears of it at once, whatever its session is.
+    // A clean end is noticed at once, whoever opened the session.
     assert_eq!(second.terminate(), Some(0));
     until("it left", || a.links().is_empty());
 }
 
 #[test]
-fn a_file_read_again_begins_and_ends_it() {
+fn reload_switches_discovery() {
     let dir = tempfile::tempdir().unwrap();
     let [here, there] = [port(), port()];
     let [a, b] = [Site::new(dir.path(), 1), Site::new(dir.path(), 2)];
     let first = a.start("");
     assert!(a.get("/status")["announcements"].is_null());
-    // It is reached, and reaches nobody.
+    // The second accepts no one, so only the first may connect.
     let _second = b.start(&format!("{}accept = \"ipn:99.*\"\n", between(there, here)));
     a.write(&between(here, there));
     first.hang_up();
@@ -132,7 +133,7 @@ fn a_file_read_again_begins_and_ends_it() {
 }
 
 #[test]
-fn a_neighbour_that_was_configured_is_not_found_again_and_one_that_is_given_a_link_keeps_that_one() {
+fn configured_links_precede_discovered_ones() {
     let dir = tempfile::tempdir().unwrap();
     let [here, there] = [port(), port()];
     let [a, b] = [Site::new(dir.path(), 1), Site::new(dir.path(), 2)];
@@ -148,7 +149,7 @@ fn a_neighbour_that_was_configured_is_not_found_again_and_one_that_is_given_a_li
             .any(|one| one["beacons"].as_u64() > Some(3))
     });
     assert_eq!(a.links(), ["peer"]);
-    // The other side has what was announced, or the session that came; with a link it has that alone.
+    // The other side has a discovered link or the session that came; a configured link replaces both.
     let control = dir.path().join("2.control.sock").display().to_string();
     let back = format!("[link.back]\nlayer = \"tcp\"\npeer = \"ipn:1.0\"\naddress = \"127.0.0.1:{}\"\n", a.layer);
     assert_eq!(http::request("POST", &control, "/links", &back).unwrap().0, 200);
@@ -156,7 +157,7 @@ fn a_neighbour_that_was_configured_is_not_found_again_and_one_that_is_given_a_li
     assert!(b.found().is_empty());
 }
 
-/// A node of this number whose sessions must be secured, by a certificate of this name.
+/// Starts a node that requires TLS, with the certificate of this name.
 fn secured(site: &Site, discovery: &str, certificate: &str) -> Node {
     let file = site.write(&format!("{discovery}require_tls = true\n"));
     let text = std::fs::read_to_string(&file).unwrap();
@@ -173,9 +174,9 @@ fn certificates(dir: &Path) {
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
 }
 
-/// What is announced is a claim; what a certificate says is proved, whoever of the two connects.
 #[test]
-fn neighbours_found_prove_their_names_where_they_must() {
+fn discovered_neighbours_prove_their_names() {
+    // An announced name is a claim, and a certificate proves it, whichever side connects.
     let dir = tempfile::tempdir().unwrap();
     certificates(dir.path());
     let [here, there] = [port(), port()];
@@ -184,20 +185,20 @@ fn neighbours_found_prove_their_names_where_they_must() {
     let second = secured(&b, &between(there, here), "ipn-2");
     until("they have met", || pings(&first, 2) && pings(&second, 1));
     assert!([&first, &second].iter().all(|node| !node.log().contains("proves another node")));
-    // It is one of those found, and lost when it goes.
+    // A proven neighbour is still a discovered one: its link ends with it.
     assert_eq!(a.found().len() + b.found().len(), 1, "one of the two connected");
     assert_eq!(second.terminate(), Some(0));
     until("it left", || a.links().is_empty());
 }
 
 #[test]
-fn who_announces_a_name_that_its_certificate_does_not_prove_is_no_neighbour() {
+fn unproven_announced_name_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
     certificates(dir.path());
     let [here, there] = [port(), port()];
     let [a, b] = [Site::new(dir.path(), 1), Site::new(dir.path(), 2)];
     let first = secured(&a, &between(here, there), "ipn-1");
-    // It says that it is node 2, and has the certificate of node 9.
+    // The second node announces node 2 and has the certificate of node 9.
     let _second = secured(&b, &between(there, here), "ipn-9");
     until("it is turned away", || first.log().contains("proves another node"));
     assert!(!pings_for(&first, 2, "2 s"), "nothing goes to it: {}", first.log());
@@ -211,9 +212,9 @@ fn pings_for(from: &Node, to: usize, timeout: &str) -> bool {
     run(&["ping", &format!("ipn:{to}"), "--at", &from.socket, "-c", "1", "--timeout", timeout]).status.success()
 }
 
-/// One that cannot be secured announces nothing that such a node would reach.
 #[test]
-fn who_has_no_tls_is_not_reached_by_who_requires_it() {
+fn required_tls_excludes_plain_neighbours() {
+    // A node without TLS announces no service that a node requiring TLS connects to.
     let dir = tempfile::tempdir().unwrap();
     certificates(dir.path());
     let [here, there] = [port(), port()];

@@ -1,4 +1,4 @@
-//! A real node on a disk that goes wrong: what it acknowledged is kept, what it cannot keep it refuses.
+//! A real node on a failing disk: it keeps acknowledged bundles, and refuses those that it cannot keep.
 
 use crate::node_support::{Node, accepts, configure, farlink, held, until};
 use farlink_aap2::proto::{AapStatus, BundleAdu};
@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 #[test]
-fn a_store_folder_that_was_removed_takes_nothing_more_and_says_so() {
+fn removed_store_folder_refuses_bundles() {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, socket, _) = configure(folder.path(), "ipn:1.0", "");
     let node = Node::start(&file, socket);
@@ -16,25 +16,27 @@ fn a_store_folder_that_was_removed_takes_nothing_more_and_says_so() {
     assert!((0..5).all(|_| accepts(&mut sender, 1000)));
     std::fs::remove_dir_all(folder.path().join("store")).expect("it goes");
     let acknowledged = (0..20).filter(|_| accepts(&mut sender, 1000)).count();
+    // An acknowledgment after the removal would promise a bundle that no restart finds.
     assert_eq!(acknowledged, 0, "none is kept by this folder");
     until("the log says why", || node.log().contains("was removed or moved while the node uses it"));
     assert_eq!(node.terminate(), Some(0));
 }
 
 #[test]
-fn a_file_system_without_direct_writes_is_told_of_once_and_serves_as_well() {
+fn missing_direct_io_warns_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, socket, at) = configure(folder.path(), "ipn:1.0", "");
     let text = std::fs::read_to_string(&file).expect("the configuration");
+    // A small capacity makes the store reuse its files soon.
     std::fs::write(&file, text.replace("1 GB", "8 MB")).expect("the configuration");
     let store = folder.path().join("store");
     std::fs::create_dir(&store).expect("a folder");
-    // A file system in memory that does no direct writes.
+    // ramfs does no direct writes, unlike tmpfs of recent kernels.
     let Some(node) = Node::start_on("-t ramfs", &store, &file, socket) else {
         return eprintln!("not run: this user may not mount a file system of its own");
     };
     let (mut sender, mut receiver) = (node.client("99", 0), node.client("64", 16));
-    // Many times what its files hold: they are written over.
+    // Many times the store's capacity, so that its files are written over.
     for round in 0..60u8 {
         for n in 0..16u8 {
             let adu = BundleAdu { dst_eid: "ipn:1.64".into(), ..Default::default() };
@@ -58,7 +60,7 @@ fn a_file_system_without_direct_writes_is_told_of_once_and_serves_as_well() {
 }
 
 #[test]
-fn a_disk_that_is_full_delivers_what_it_holds_and_is_used_again() {
+fn full_disk_delivers_and_recovers() {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, socket, at) = configure(folder.path(), "ipn:1.0", "");
     let store = folder.path().join("store");
@@ -73,7 +75,7 @@ fn a_disk_that_is_full_delivers_what_it_holds_and_is_used_again() {
         sender.response().expect("the node answers").response_status() == AapStatus::Success
     };
     for round in 0..3 {
-        // Until nothing fits, however short.
+        // Fill the disk until not even 20 bytes fit.
         let (mut kept, mut refused) = (0, 0);
         while refused < 30 {
             let bytes = if refused < 10 { 5000 } else { 20 };
@@ -100,9 +102,10 @@ fn a_disk_that_is_full_delivers_what_it_holds_and_is_used_again() {
 }
 
 #[test]
-fn a_limit_on_the_size_of_files_makes_them_shorter() {
+fn file_size_limit_shortens_files() {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, socket, at) = configure(folder.path(), "ipn:1.0", "");
+    // 4096 blocks of 512 B are 2 MiB; the node would make longer files.
     let node = Node::start_with_files_of(4096, &file, socket.clone());
     let mut sender = node.client("99", 0);
     let acknowledged = (0..60).filter(|_| accepts(&mut sender, 100_000)).count() as u64;
@@ -117,7 +120,7 @@ fn a_limit_on_the_size_of_files_makes_them_shorter() {
 }
 
 #[test]
-fn a_clock_that_lost_its_time_expires_nothing_at_a_restart_and_the_node_says_so() {
+fn lost_clock_expires_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, socket, at) = configure(folder.path(), "ipn:1.0", "");
     let text = std::fs::read_to_string(&file).expect("the configuration");
@@ -129,13 +132,13 @@ fn a_clock_that_lost_its_time_expires_nothing_at_a_restart_and_the_node_says_so(
     let mut sender = node.client("99", 0);
     assert!((0..5).all(|_| accepts(&mut sender, 1000)));
     node.kill();
-    // Booted in 1970 and before, an hour behind, thirty years ahead; and in between all is well.
+    // Clocks before 1970, an hour behind, and thirty years ahead, with right ones in between.
     let mut times = 0;
     for (offset, said) in [("-20500 d", 0), ("-1 h", 1), ("0 s", 0), ("+10950 d", 1), ("0 s", 0)] {
         let node = start(offset);
         until("what was acknowledged is kept", || held(&at) == 5);
         times += said;
-        // All runs have one log.
+        // All runs write to one log, so the count adds up.
         let says_so = || node.log().matches("the wall clock is not believed").count();
         until("the log says so", || says_so() >= times);
         assert_eq!(says_so(), times, "{offset}: {}", node.log());
@@ -144,7 +147,7 @@ fn a_clock_that_lost_its_time_expires_nothing_at_a_restart_and_the_node_says_so(
 }
 
 #[test]
-fn a_store_that_holds_more_than_memory_is_for_is_said_at_start_and_senders_hear_that_they_wait() {
+fn store_beyond_memory_warns_and_waits() {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, socket, _) = configure(folder.path(), "ipn:1.0", "");
     let node = Node::start(&file, socket.clone());

@@ -14,7 +14,7 @@ fn start(dir: &Path, number: usize, text: &str) -> Node {
     Node::start(&file, dir.join(format!("{number}.sock")))
 }
 fn layer(name: &str, kind: &str, port: u16) -> String {
-    // Strangers are not served: what came to the wrong layer would be lost.
+    // Unknown peers are refused, so that a connection to the wrong layer fails the test.
     format!("[layer.{name}]\nkind = \"{kind}\"\nlisten = [\"127.0.0.1:{port}\"]\naccept_unknown = false\n")
 }
 fn link(name: &str, layer: &str, peer: usize, port: u16) -> String {
@@ -22,7 +22,7 @@ fn link(name: &str, layer: &str, peer: usize, port: u16) -> String {
 }
 
 #[test]
-fn each_neighbour_is_served_by_its_own_layer() {
+fn neighbours_use_their_own_layers() {
     let dir = tempfile::tempdir().expect("a folder");
     let ports: Vec<[u16; 2]> = KINDS.iter().map(|_| [port(), port()]).collect();
     let mut hub = String::new();
@@ -42,7 +42,7 @@ fn each_neighbour_is_served_by_its_own_layer() {
             start(dir.path(), number, &format!("{own}[routes]\n{routes}"))
         })
         .collect();
-    // Round the ring, both ways: every layer of the hub hears and says.
+    // Pings to both neighbours in the ring use every layer of the hub in both directions.
     for (from, node) in nodes.iter().enumerate() {
         for step in [1, 7] {
             let to = format!("ipn:{}", (from + step) % 8 + 2);
@@ -54,10 +54,10 @@ fn each_neighbour_is_served_by_its_own_layer() {
     assert!(!hub.log().contains("ERROR"), "{}", hub.log());
 }
 
-/// Datagrams of every first byte, of nothing and of the greatest length, of strangers who are gone when they are
-/// answered.
 #[test]
 fn malformed_datagrams_close_no_socket() {
+    // Datagrams with every first byte, empty ones and the longest, from senders that are gone when they are answered:
+    // an ICMP error must not close the socket.
     for kind in ["ltp", "udpcl"] {
         let pair = Pair::new(kind, false);
         let nodes = [pair.start(1, ""), pair.start(2, "")];
@@ -75,15 +75,16 @@ fn malformed_datagrams_close_no_socket() {
                 tell(&[&[first, 2, 1, 1, 0, 8][..], &[1; 8]].concat());
                 tell(&[&[first][..], &[0xff; 1400]].concat());
             }
+            // The longest datagram of UDP over IPv4.
             tell(&vec![0x9f; 65_507]);
         }
         ping("after");
     }
 }
 
-/// Nodes 2 and 3 speak one version each, and know the hub's one port; each side connects.
 #[test]
-fn neighbours_of_both_versions_of_tcpcl_are_served_at_one_port() {
+fn one_port_serves_both_tcpcls() {
+    // Nodes 2 and 3 speak one version each and know the hub's only port. Each side connects.
     let dir = tempfile::tempdir().expect("a folder");
     let [here, there, old] = [port(), port(), port()];
     let mut hub = layer("tcp", "tcpclv4", here) + "v3 = true\n";

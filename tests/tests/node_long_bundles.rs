@@ -1,4 +1,4 @@
-//! Bundles longer than the memory of the nodes they cross, from an application to another.
+//! Bundles longer than the memory of the nodes that they cross, from one application to another.
 
 use crate::node_support::{Node, Pair, farlink, run, until};
 use farlink_aap2::proto::{AapStatus, BundleAdu};
@@ -7,13 +7,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 const MEMORY: u64 = 64 << 20;
-/// What a node built for tests has in memory of its own code.
+/// Memory of a test build for its own code.
 const CODE: u64 = 32 << 20;
 /// Twice the memory of a node.
 const LONG: usize = 128 << 20;
 const LITTLE: &str = "[limits]\nmemory = \"64 MiB\"";
 
-/// Most bytes a process ever had in memory.
+/// Peak resident memory of a process in bytes.
 fn most_resident(node: &Node) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", node.id())).expect("it runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the kernel says so");
@@ -37,17 +37,18 @@ fn arguments<'a>(command: &'a str, rest: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn a_file_of_twice_their_memory_crosses_two_nodes_as_one_bundle_and_outlives_both() {
+fn bundle_of_twice_memory_crosses() {
     let pair = Pair::new("tcpclv4", true);
     let folder = pair.dir.path().display().to_string();
     let file = format!("{folder}/long");
+    // Each node is killed while it holds the whole bundle on disk.
     let digest = write_long(Path::new(&file));
     let first = pair.start(1, LITTLE);
     let sent = run(&arguments("send", &[&file, "--to", "ipn:2.64", "--bundle-size", "1 GB", "--at", &first.socket]));
     assert!(sent.status.success(), "{}", String::from_utf8_lossy(&sent.stderr));
     assert!(String::from_utf8_lossy(&sent.stderr).contains("1 bundles"), "{}", String::from_utf8_lossy(&sent.stderr));
     assert!(most_resident(&first) < MEMORY + CODE, "{} B", most_resident(&first));
-    // It was acknowledged: neither node may lose it.
+    // The bundle was acknowledged: neither node may lose it.
     first.kill();
     let first = pair.start(1, LITTLE);
     let second = pair.start(2, LITTLE);
@@ -72,7 +73,7 @@ fn a_file_of_twice_their_memory_crosses_two_nodes_as_one_bundle_and_outlives_bot
 }
 
 #[test]
-fn a_sender_that_stops_in_the_middle_leaves_nothing_and_others_send_meanwhile() {
+fn stalled_sender_leaves_nothing() {
     let pair = Pair::new("tcpclv4", true);
     let node = pair.start(1, LITTLE);
     let file = pair.dir.path().join("endless");
@@ -85,13 +86,14 @@ fn a_sender_that_stops_in_the_middle_leaves_nothing_and_others_send_meanwhile() 
         assert!(sent.is_err_and(|why| why.to_string().contains("shorter")));
         long
     });
+    // A second application sends while the first one's bundle is half there.
     let mut other = node.client("99", 0);
     for _ in 0..20 {
         other.send(BundleAdu { dst_eid: "ipn:2.64".into(), ..Default::default() }, &[1; 100_000]).unwrap();
         assert_eq!(other.response().unwrap().response_status(), AapStatus::Success);
     }
     drop(half.join().expect("half of it is taken"));
-    // What was written of the long one is given back: there is room for as much again, and again.
+    // The disk space of the unfinished bundle is free again: three bundles of its length fit.
     for _ in 0..3 {
         let adu = BundleAdu { dst_eid: "ipn:2.64".into(), ..Default::default() };
         let mut again = node.client("98", 0);
@@ -105,7 +107,7 @@ fn a_sender_that_stops_in_the_middle_leaves_nothing_and_others_send_meanwhile() 
 }
 
 #[test]
-fn a_ping_longer_than_memory_is_answered() {
+fn ping_beyond_memory_is_answered() {
     let pair = Pair::new("tcpclv4", true);
     let node = pair.start(1, LITTLE);
     let (mut ping, mut answers) = (node.client("98", 0), node.client("98", 4));
@@ -126,9 +128,10 @@ fn a_ping_longer_than_memory_is_answered() {
 }
 
 #[test]
-fn applications_that_do_not_read_leave_room_for_others() {
+fn stalled_readers_spare_others() {
     let pair = Pair::new("tcpclv4", true);
     let node = pair.start(1, LITTLE);
+    // Twelve receivers with 30 MiB each would need more than the memory of 64 MiB.
     let silent: Vec<_> = (100..112).map(|service: u32| node.client(&service.to_string(), 8)).collect();
     let mut sender = node.client("98", 0);
     for round in 0..2_u8 {
@@ -152,7 +155,7 @@ fn applications_that_do_not_read_leave_room_for_others() {
 }
 
 #[test]
-fn a_long_bundle_that_does_not_fit_is_refused_and_the_node_goes_on() {
+fn oversized_bundle_is_refused() {
     let pair = Pair::new("tcpclv4", true);
     let node = pair.start(1, "[limits]\nmemory = \"64 MiB\"\nbundle_bytes = \"200 MB\"");
     let file = pair.dir.path().join("long");
@@ -165,7 +168,7 @@ fn a_long_bundle_that_does_not_fit_is_refused_and_the_node_goes_on() {
     let adu = BundleAdu { dst_eid: "ipn:2.64".into(), ..Default::default() };
     assert!(long.send_from(adu, (b"", &mut std::io::repeat(7)), 1 << 30, |_| {}).is_err());
     until("the reason in the log", || node.log().contains("a payload larger than this node takes"));
-    // Whoever may not send at all hears so, too.
+    // An application without an endpoint is refused as well, after its payload is read.
     let mut nobody = farlink_apps::client::Client::connect(&node.socket).unwrap();
     let adu = BundleAdu { dst_eid: "ipn:2.64".into(), ..Default::default() };
     nobody.send_from(adu, (b"", &mut std::io::repeat(7)), LONG as u64, |_| {}).unwrap();

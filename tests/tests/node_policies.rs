@@ -1,5 +1,5 @@
-//! Policies of the field between real node processes over real links: copies arrive, summaries keep
-//! a neighbour from being sent what it has, labels are split on the wire, and controls hear each other.
+//! Policies of the field between real node processes over real links: copies arrive, summaries spare a neighbour the
+//! bundles it has, labels are split on the wire, and controls exchange messages.
 
 use crate::node_support::{Node, port, run, until};
 use farlink_aap2::proto::{AapStatus, BundleAdu};
@@ -16,7 +16,7 @@ use std::time::Duration;
 const NOWHERE: &str = "ipn:9.1";
 const EPIDEMIC: &str = "[router]\nname = \"epidemic\"";
 
-/// `count` bundles from a node.
+/// Sends `count` bundles from a node.
 fn send(node: &Node, to: &str, count: u8) {
     let mut client = node.client("99", 0);
     for n in 0..count {
@@ -24,12 +24,12 @@ fn send(node: &Node, to: &str, count: u8) {
         assert_eq!(client.response().unwrap().response_status(), AapStatus::Success);
     }
 }
-/// Bundles a node keeps.
+/// Number of bundles that a node holds.
 fn kept(at: &str) -> u64 {
     let status = http::request("GET", at, "/status", "").unwrap().1;
     serde_json::from_str::<Value>(&status).unwrap()["bundles"].as_u64().unwrap()
 }
-/// A wire between two nodes that keeps what the one who dials says.
+/// A tapped wire between two nodes, which records the bytes of the dialling node.
 #[derive(Default)]
 struct Tap {
     port: u16,
@@ -63,16 +63,17 @@ impl Tap {
         });
         tap
     }
-    /// Both ends lose the session under way; the next may begin at once.
+    /// Cuts the session at both ends; the next may begin at once.
     fn cut(&self) {
         for stream in self.open.lock().unwrap().drain(..) {
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
-    /// Bundles that passed, in order; each is short enough to lie in one piece.
+    /// Bundles that passed, in order; each is short enough for one segment.
     fn bundles(&self) -> Vec<Bundle> {
         let heard = Bytes::from(self.heard.lock().unwrap().clone());
         let (mut bundles, mut at) = (Vec::new(), 0);
+        // 0x9f begins a bundle of version 7, and may occur elsewhere: decoding decides.
         while let Some(found) = heard[at..].iter().position(|byte| *byte == 0x9f) {
             at += found;
             let rest = Payload::from(heard.slice(at..));
@@ -105,7 +106,7 @@ impl Row {
         let control = |number| dir.path().join(format!("{number}.control.sock")).display().to_string();
         Row { apis: (1..=count).map(control).collect(), dir, ports, taps }
     }
-    /// Starts node 1, 2, ...; what it keeps survives it.
+    /// Starts node 1, 2, ... with a durable store.
     fn start(&self, number: usize, policies: &str) -> Node {
         let link = |peer: usize, address: String| {
             format!("[link.to-{peer}]\nlayer = \"main\"\npeer = \"ipn:{peer}.0\"\n{address}\n")
@@ -125,23 +126,24 @@ impl Row {
 }
 
 #[test]
-fn epidemic_copies_arrive_once_and_the_summary_spares_what_a_neighbour_has() {
+fn epidemic_copies_arrive_once() {
     let row = Row::new(2);
     let (a, _b) = (row.start(1, EPIDEMIC), row.start(2, EPIDEMIC));
     let came = |count| until("the copies", || kept(&row.apis[1]) == count);
     send(&a, NOWHERE, 5);
     came(5);
     assert_eq!(kept(&row.apis[0]), 5, "a copy leaves the original");
-    // The session is lost and comes again: only what is new crosses.
+    // After the session is lost and comes again, only the new bundle crosses.
     row.taps[0].cut();
     send(&a, NOWHERE, 1);
     came(6);
-    // A node that forgot what it gave is told in the summary.
+    // The restarted node forgot its copies; the neighbour's summary spares it sending them again.
     a.kill();
     let a = row.start(1, EPIDEMIC);
     until("what was kept is found", || kept(&row.apis[0]) == 6);
     send(&a, NOWHERE, 1);
     came(7);
+    // Time for a second copy to cross, if one were sent.
     std::thread::sleep(Duration::from_millis(300));
     let crossed: Vec<_> = row.taps[0].copies().iter().map(Bundle::id).collect();
     let each: HashSet<_> = crossed.iter().collect();
@@ -149,7 +151,7 @@ fn epidemic_copies_arrive_once_and_the_summary_spares_what_a_neighbour_has() {
 }
 
 #[test]
-fn spray_and_wait_halves_the_label_on_the_wire_at_each_hop() {
+fn spray_halves_label_each_hop() {
     let row = Row::new(3);
     let spray = "[router]\nname = \"spray-and-wait\"\ncopies = 4";
     let nodes = [1, 2, 3].map(|number| row.start(number, spray));
@@ -159,7 +161,7 @@ fn spray_and_wait_halves_the_label_on_the_wire_at_each_hop() {
     let labels = |tap: &Tap| tap.copies().iter().map(label).collect::<Vec<_>>();
     assert_eq!(labels(&row.taps[0]), [2, 2, 2], "two of four");
     assert_eq!(labels(&row.taps[1]), [1, 1, 1], "one of two");
-    // What a neighbour is the destination of is handed to it with the last copy too.
+    // A neighbour gets bundles for itself even as the last copy.
     let mut receiver = nodes[2].client("64", 1);
     send(&nodes[1], "ipn:3.64", 1);
     assert_eq!(receiver.delivery().unwrap().payload, [0; 700]);
@@ -167,15 +169,16 @@ fn spray_and_wait_halves_the_label_on_the_wire_at_each_hop() {
 }
 
 #[test]
-fn rrcc_hears_from_its_neighbour_how_many_copies_an_encounter_may_make() {
+fn rrcc_follows_neighbour_copy_limit() {
     let row = Row::new(2);
     let policies = format!("{EPIDEMIC}\n[control]\nname = \"rrcc\"");
     let (_b, a) = (row.start(2, &policies), row.start(1, &policies));
     send(&a, NOWHERE, 10);
-    // The first encounter makes one copy. In each that follows, the neighbour tells that it took
-    // copies and gave none up: the limit rises by one.
+    // The first encounter makes one copy. In each that follows, the neighbour reports that it took copies and gave none
+    // up, so the limit rises by one.
     for (encounter, copies) in [1, 3, 6, 10].into_iter().enumerate() {
         until("the copies of an encounter", || kept(&row.apis[1]) >= copies);
+        // Time for a copy too many to cross, if one were made.
         std::thread::sleep(Duration::from_millis(200));
         assert_eq!(kept(&row.apis[1]), copies, "encounter {encounter}");
         row.taps[0].cut();
@@ -184,7 +187,7 @@ fn rrcc_hears_from_its_neighbour_how_many_copies_an_encounter_may_make() {
 }
 
 #[test]
-fn a_control_that_needs_an_oracle_is_refused_with_what_to_use_instead() {
+fn oracle_control_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("node.toml");
     std::fs::write(&file, "node_ids = \"ipn:1.0\"\n[control]\nname = \"afner\"\n").unwrap();

@@ -1,5 +1,5 @@
-//! Quotas of real nodes: what is more is refused with the word of the layer and counted; what waits for that is listed with
-//! the time it is tried again; room is found as soon as there is some, or when the file says so.
+//! Quotas of real nodes. Bundles beyond a quota are refused by the layer's own means and counted; the sender lists them
+//! with the time of the next try; freed room is used at once, as is a larger quota after a reload.
 
 use crate::node_support::{Node, Pair, run, until};
 use farlink_apps::http;
@@ -22,7 +22,7 @@ fn held(pair: &Pair, number: usize) -> u64 {
 }
 
 #[test]
-fn a_full_quota_refuses_and_takes_again_within_seconds_of_having_room() {
+fn full_quota_refuses_until_freed() {
     for layer in ["tcpclv4", "ltp"] {
         let pair = Pair::new(layer, true);
         let second = pair.start(2, "[[quota]]\nneighbours = [\"ipn:1.0\"]\nbundles = 3");
@@ -44,7 +44,7 @@ fn a_full_quota_refuses_and_takes_again_within_seconds_of_having_room() {
         assert!(status.contains("from ipn:1.0: 3 of 3 bundles"), "{status}");
         let metrics = http::request("GET", &pair.control(2), "/metrics", "").unwrap().1;
         assert!(metrics.contains("farlink_quota_refused_total{quota=\"ipn:1.0\"}"), "{metrics}");
-        // An application takes them: there is room.
+        // Deliveries free the quota, and refused bundles follow at once instead of after their backoff.
         let mut receiver = second.client("64", 1);
         let began = Instant::now();
         for n in 0..4 {
@@ -61,7 +61,7 @@ fn a_full_quota_refuses_and_takes_again_within_seconds_of_having_room() {
 }
 
 #[test]
-fn another_quota_is_in_force_when_the_file_is_read_again() {
+fn reload_applies_another_quota() {
     let pair = Pair::new("tcpclv4", true);
     let _second = pair.start(2, "[[quota]]\nsources = [\"ipn:1.*\"]\nbundles = 2");
     let first = pair.start(1, "");
@@ -80,7 +80,7 @@ fn another_quota_is_in_force_when_the_file_is_read_again() {
 }
 
 #[test]
-fn a_bundle_is_kept_no_longer_than_the_node_says_and_that_is_listed() {
+fn node_limits_bundle_lifetime() {
     let pair = Pair::new("tcpclv4", true);
     let first = pair.start(1, "[limits]\nlifetime = \"3 s\"");
     send(&first, 1);

@@ -1,5 +1,5 @@
-//! Security of bundles between two real node processes: integrity and confidentiality over TCPCLv4, wrong keys, missing
-//! operations, rotation, and IVs across kills.
+//! BPSec between two real node processes: integrity and confidentiality over TCPCLv4, wrong keys, missing operations,
+//! rotation, and IVs across kills.
 
 use crate::node_support::{Node, Pair, until};
 use farlink_aap2::proto::{AapStatus, BundleAdu};
@@ -13,13 +13,13 @@ use std::time::Duration;
 const SOURCE: &str = "source";
 const ACCEPTOR: &str = "acceptor";
 
-/// A rule for what node 1 sends.
+/// A security rule for bundles from node 1.
 fn rule(role: &str, service: &str, key: &str, more: &str) -> String {
     format!(
         "[[security.rule]]\nrole = \"{role}\"\nservice = \"{service}\"\nfrom = \"ipn:1.*\"\nkey = \"{key}\"\n{more}\n"
     )
 }
-/// What stands at the end of a node's file.
+/// Section `[security]` of a node file.
 fn security(number: usize, rules: &[String]) -> String {
     let place = format!("keys = \"{number}.keys\"\nstarts = \"{number}.starts\"\n");
     format!("[security]\n{place}{}", rules.concat())
@@ -52,7 +52,7 @@ fn status(pair: &Pair, number: usize) -> serde_json::Value {
 fn until_held(pair: &Pair, number: usize, bundles: u64) {
     until("bundles come and go", || status(pair, number)["bundles"] == bundles);
 }
-/// What a node counted: made, verified, failed, missing.
+/// Security counters of a node: made, verified, failed, missing.
 fn counts(pair: &Pair, number: usize) -> [u64; 4] {
     let status = status(pair, number);
     ["made", "verified", "failed", "missing"].map(|name| status["security"][name].as_u64().expect("a number"))
@@ -74,7 +74,7 @@ fn start(pair: &Pair, number: usize, rules: &[String]) -> Node {
 
 /// Keeps 9171-8-1, 9171-8-2.
 #[test]
-fn both_services_cross_and_nothing_lies_in_clear_on_the_way() {
+fn secured_payloads_are_never_in_clear() {
     let pair = Pair::new("tcpclv4", true);
     let keys = [key("mac", 1), key("cipher", 2)];
     (1..=2).for_each(|number| write_keys(&pair, number, &keys));
@@ -110,7 +110,7 @@ fn both_services_cross_and_nothing_lies_in_clear_on_the_way() {
 }
 
 #[test]
-fn what_is_not_signed_or_signed_with_another_key_is_not_delivered() {
+fn unsigned_bundles_are_not_delivered() {
     let pair = Pair::new("tcpclv4", false);
     write_keys(&pair, 1, &[key("mac", 1)]);
     write_keys(&pair, 2, &[key("mac", 9)]);
@@ -124,7 +124,7 @@ fn what_is_not_signed_or_signed_with_another_key_is_not_delivered() {
     assert_eq!(a.terminate(), Some(0));
     let a = pair.start(1, "");
     assert!(send(&mut a.client("99", 0), "ipn:2.64", b"plain"));
-    // It was taken, so that nobody sends it again, and deleted.
+    // The bundle was accepted, so that it is not sent again, and then deleted.
     until_held(&pair, 1, 0);
     nothing_comes(&mut receiver);
     assert!(counts(&pair, 2)[3] >= 1 && counts(&pair, 2)[1] == 0);
@@ -132,7 +132,7 @@ fn what_is_not_signed_or_signed_with_another_key_is_not_delivered() {
 }
 
 #[test]
-fn keys_rotate_while_both_nodes_run() {
+fn keys_rotate_while_running() {
     let pair = Pair::new("tcpclv4", false);
     let (old, new) = (key("cipher", 1), key("cipher", 2));
     (1..=2).for_each(|number| write_keys(&pair, number, std::slice::from_ref(&old)));
@@ -161,13 +161,13 @@ fn keys_rotate_while_both_nodes_run() {
 
 /// Keeps 9173-4.3.1-3, 9173-4.6-2, 9173-4.8.1-5.
 #[test]
-fn no_iv_comes_twice_over_kills() {
+fn ivs_never_repeat_after_kills() {
     let restarts: usize = std::env::var("FARLINK_RESTARTS").ok().and_then(|text| text.parse().ok()).unwrap_or(20);
     let pair = Pair::new("tcpclv4", true);
     write_keys(&pair, 1, &[key("cipher", 1)]);
     let (mut sent, mut starts) = (0, BTreeSet::new());
     for _ in 0..restarts {
-        // Nobody takes them: all stay in the store, and their IVs with them.
+        // The destination never runs: all bundles stay in the store with their IVs.
         let a = start(&pair, 1, &[rule(SOURCE, "confidentiality", "cipher", "to = \"ipn:2.*\"")]);
         let mut sender = a.client("99", 0);
         for _ in 0..5 {
@@ -177,6 +177,8 @@ fn no_iv_comes_twice_over_kills() {
         assert!(starts.insert(counted), "each start has a number of its own");
         a.kill();
     }
+    // A parameter pair of ID 1 (the IV, RFC 9173 section 4.3.1) with a byte string of 12; its first four bytes are the
+    // node's hash.
     let begin = [&[0x82, 1, 0x4c][..], &farlink_base::hash128(&[b"ipn:1.0"]).to_be_bytes()[..4]].concat();
     let mut ivs: Vec<Vec<u8>> = Vec::new();
     for entry in fs::read_dir(pair.dir.path().join("store-1")).expect("a store") {
@@ -191,9 +193,10 @@ fn no_iv_comes_twice_over_kills() {
     assert_eq!(ivs.len(), all, "no IV twice");
 }
 
-/// What goes to disk as it comes could not be secured: what may be is in memory, and what is longer than that is refused.
 #[test]
-fn long_payloads_of_applications_are_secured_up_to_the_longest() {
+fn longest_payloads_are_secured() {
+    // Payloads that go to disk as they arrive cannot be secured. Such a node keeps payloads in memory up to a bound,
+    // and refuses longer ones.
     let pair = Pair::new("tcpclv4", true);
     write_keys(&pair, 1, &[key("k", 7)]);
     let first = start(&pair, 1, &[rule(SOURCE, "integrity", "k", "")]);

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 struct Chain {
     dir: tempfile::TempDir,
     layer: &'static str,
-    /// Of node 1, of the relay to either side, of node 3.
+    /// Ports of node 1, of the relay to either side, and of node 3.
     ports: [u16; 4],
     store: &'static str,
 }
@@ -26,7 +26,7 @@ impl Chain {
     }
     fn start(&self, number: u32, top: &str, layers: &[(&str, u16)], links: &[(&str, &str, u32, u16)]) -> Node {
         let store = self.store.replace('N', &number.to_string());
-        // Either neighbour has another name, to which the relay knows no way yet.
+        // Aliases of both ends, to which the relay has no route yet.
         let ids = ["\"ipn:1.0\", \"ipn:6.0\"", "\"ipn:2.0\"", "\"ipn:3.0\", \"ipn:5.0\""][number as usize - 1];
         let mut text = format!("node_ids = [{ids}]\n{top}\n[store]\n{store}\n[app]\nsocket = \"{number}.sock\"\n");
         let kind = self.layer;
@@ -84,7 +84,7 @@ fn payload(n: usize, len: usize) -> Vec<u8> {
     bytes.extend((0..len).map(|i| (i * 31 + n * 7) as u8));
     bytes
 }
-/// What comes to an endpoint until `count` different ones were there.
+/// Payloads delivered at an endpoint until `count` different ones came.
 fn receive(node: &Node, service: &str, count: usize) -> BTreeSet<Vec<u8>> {
     let mut client = node.client(service, 8);
     let mut came = BTreeSet::new();
@@ -100,6 +100,7 @@ fn crosses(layer: &'static str) {
     let (near, relay, far) = (chain.near(), chain.relay("shards = 2"), chain.far());
     chain.until_up();
     let sizes = [0, 1, 1000, 300_000];
+    // Through both shards in both directions, to the relay from either side, and from the relay.
     let all = [(&near, "ipn:3.64"), (&far, "ipn:1.64"), (&near, "ipn:2.64"), (&far, "ipn:2.65"), (&relay, "ipn:3.66")];
     for (from, to) in all {
         let mut client = from.client("99", 0);
@@ -110,6 +111,7 @@ fn crosses(layer: &'static str) {
         assert!(receive(at, service, sizes.len()) == wanted, "{layer}: {service}");
     }
     until("nothing is held", || chain.get("/status")["bundles"] == 0);
+    // Four bundles each: four flows reach the relay, one starts there, and two end there.
     let metrics = chain.ask("GET", "/metrics", "").1;
     for line in
         ["farlink_bundles_received_total 16", "farlink_bundles_created_total 4", "farlink_bundles_delivered_total 8"]
@@ -130,7 +132,7 @@ fn bundles_cross_two_shards_over_ltp() {
 }
 
 #[test]
-fn two_shards_are_one_node_to_its_operator() {
+fn shards_appear_as_one_node() {
     let chain = Chain::new("tcpclv4", false);
     let (near, relay, far) = (chain.near(), chain.relay("shards = 2"), chain.far());
     chain.until_up();
@@ -142,6 +144,7 @@ fn two_shards_are_one_node_to_its_operator() {
     until("both are held", || chain.get("/bundles").as_array().is_some_and(|all| all.len() == 2));
     let all = chain.get("/bundles");
     let numbers: Vec<u64> = all.as_array().unwrap().iter().map(|one| one["bundle"].as_u64().unwrap()).collect();
+    // The shard is in the upper bits of a bundle's number.
     assert!(numbers[0] < 1 << 40 && numbers[1] > 1 << 40, "{numbers:?}");
     assert_eq!(chain.get("/bundles?limit=1").as_array().unwrap().len(), 1);
     let rest = chain.get(&format!("/bundles?after={}", numbers[0]));
@@ -150,7 +153,7 @@ fn two_shards_are_one_node_to_its_operator() {
     assert_eq!(sums.as_array().unwrap().len(), 2, "{sums}");
     assert_eq!(chain.ask("DELETE", &format!("/bundles/{}", numbers[1]), "").0, 200);
     until("the one of the second shard is gone", || chain.get("/status")["bundles"] == 1);
-    // A link of the second shard is made, and the bundle of the first leaves by it.
+    // A bundle of the first shard must leave by a new link of the second.
     assert_eq!(chain.ask("DELETE", "/links/far", "").0, 200);
     until("it is gone", || chain.link("far").is_null());
     let added = format!("[link.anew]\nlayer = \"b\"\npeer = \"ipn:3.0\"\naddress = \"127.0.0.1:{}\"\n", chain.ports[3]);
@@ -171,9 +174,9 @@ fn two_shards_are_one_node_to_its_operator() {
     assert_eq!(chain.ask("POST", "/shutdown", "").0, 200);
 }
 
-/// Killed again and again with bundles on their way through both shards and to itself.
 #[test]
-fn what_two_shards_acknowledged_survives_kills() {
+fn shards_keep_acknowledged_bundles() {
+    // The relay is killed with bundles on their way through both shards and to itself.
     for layer in ["tcpclv4", "ltp"] {
         let chain = Chain::new(layer, true);
         let (near, far) = (chain.near(), chain.far());
@@ -209,7 +212,7 @@ fn what_two_shards_acknowledged_survives_kills() {
 }
 
 #[test]
-fn another_number_of_shards_loses_nothing_and_leaves_no_folder() {
+fn changed_shard_count_loses_nothing() {
     let chain = Chain::new("tcpclv4", true);
     let relay = chain.relay("shards = 2");
     let mut wanted: [BTreeSet<Vec<u8>>; 2] = Default::default();
@@ -225,7 +228,7 @@ fn another_number_of_shards_loses_nothing_and_leaves_no_folder() {
     until("all are durable", || chain.ask("GET", "/metrics", "").1.contains("\nfarlink_bundles_accepted_total 40\n"));
     relay.kill();
     assert!(chain.path("store-2/shard-1").is_dir());
-    // One shard, beside which the folder of the other is emptied.
+    // The only shard takes over the bundles of the other, whose folder then goes.
     let relay = chain.relay("shards = 1");
     until("all are found", || chain.get("/status")["bundles"] == 40);
     for (pattern, hop) in [("ipn:5.*", "ipn:3.0"), ("ipn:6.*", "ipn:1.0")] {
@@ -241,7 +244,7 @@ fn another_number_of_shards_loses_nothing_and_leaves_no_folder() {
     chain.until_up();
     assert_eq!(chain.get("/status")["shards"], 1);
     relay.kill();
-    // More than before.
+    // More shards than ever before start with empty folders.
     let relay = chain.relay("shards = 3");
     chain.until_up();
     send(&mut near.client("99", 0), "ipn:3.65", b"on");

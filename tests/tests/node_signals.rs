@@ -1,5 +1,5 @@
-//! Signals to a node that is still starting. Its configuration is a named pipe, so that it stands still in the middle of
-//! its start for as long as the test wants.
+//! Signals to a node that is still starting. Its configuration is a named pipe, so that the start pauses for as long as
+//! the test wants.
 
 use crate::node_support::{farlink, port, until};
 use farlink_apps::client::Client;
@@ -32,7 +32,7 @@ impl Starting {
             .spawn()
             .unwrap();
         let (mut pipe, nonblocking) = (None, rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
-        // There is no such device (ENXIO) until the node has opened it for reading.
+        // Opening fails with ENXIO until the node has opened the pipe for reading.
         until("the node reads its configuration", || {
             pipe = OpenOptions::new().write(true).custom_flags(nonblocking).open(&file).ok();
             pipe.is_some()
@@ -44,9 +44,10 @@ impl Starting {
     }
     fn signal(&self, name: &str) {
         kill(&self.node, name);
+        // Signals of one kind merge while one is pending.
         std::thread::sleep(Duration::from_millis(20));
     }
-    /// Gives it the rest of its configuration: `first` by the pipe, and `second` in its place for whoever reads it later.
+    /// Ends the pause: `first` goes through the pipe, and `second` takes the pipe's place for later reads.
     fn go_on(&mut self, first: &str, second: &str) {
         std::fs::write(self.path("later.toml"), second).unwrap();
         std::fs::rename(self.path("later.toml"), self.path("node.toml")).unwrap();
@@ -88,7 +89,7 @@ fn is_up(at: &Path) -> bool {
 }
 
 #[test]
-fn hang_up_during_start_is_heeded_once_up() {
+fn sighup_during_start_is_deferred() {
     let mut starting = Starting::begin();
     for signal in ["-HUP", "-USR1", "-USR2", "-HUP"] {
         starting.signal(signal);
@@ -122,20 +123,22 @@ fn end_during_start_is_clean() {
 }
 
 #[test]
-fn second_end_during_start_is_immediate() {
+fn second_sigterm_ends_at_once() {
     let mut starting = Starting::begin();
     starting.signal("-INT");
     assert!(starting.node.try_wait().unwrap().is_none());
     starting.signal("-INT");
+    // 128 and the number of SIGINT, as of a program without a handler.
     assert_eq!(starting.ended().code(), Some(130));
     let mut nothing = Vec::new();
     std::fs::File::open(starting.path("node.log")).unwrap().read_to_end(&mut nothing).unwrap();
     assert!(!starting.path("store").exists(), "{}", String::from_utf8_lossy(&nothing));
 }
 
-/// A process that another program is still loading has no handlers yet; from its first own step on it has.
 #[test]
-fn hang_up_at_any_moment_of_start_ends_no_node() {
+fn sighup_never_ends_a_node() {
+    // The program loader has no handlers yet. `main` installs them in its first step, and it runs by now: the pipe is
+    // open.
     for after_ms in [0, 1, 2, 5, 10, 20, 50] {
         let mut starting = Starting::begin();
         let first = configuration("info");

@@ -1,4 +1,4 @@
-//! A real node at the start: a store that it cannot read, may not use, or is of another; and a clock that is ahead.
+//! Start of a real node: stores that are unreadable, forbidden or of another node, and a clock that is ahead.
 
 use crate::node_support::{Node, accepts, configure, farlink, held, until};
 use farlink_aap2::proto::{AapStatus, BundleAdu};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Fills a store with so many bundles.
+/// Fills a store with `count` bundles.
 fn fill(file: &Path, socket: &Path, count: usize) {
     let node = Node::start(file, socket.to_path_buf());
     let mut sender = node.client("99", 0);
@@ -33,7 +33,7 @@ fn first_file(store: &Path) -> PathBuf {
 }
 
 #[test]
-fn unreadable_store_file_ends_the_start_and_loses_nothing() {
+fn unreadable_store_file_stops_start() {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, socket, at) = configure(folder.path(), "ipn:1.0", "");
     fill(&file, &socket, 50);
@@ -42,6 +42,7 @@ fn unreadable_store_file_ends_the_start_and_loses_nothing() {
     std::fs::rename(&path, &aside).expect("it moves");
     std::fs::create_dir(&path).expect("a folder in its place");
     let before = image(&store);
+    // Repeated attempts must not damage the store either, as under a service manager that restarts the node.
     for _ in 0..3 {
         refuses(&file, &[&path.display().to_string()]);
     }
@@ -54,7 +55,7 @@ fn unreadable_store_file_ends_the_start_and_loses_nothing() {
 }
 
 #[test]
-fn store_of_another_user_ends_the_start_with_a_hint() {
+fn foreign_user_store_stops_start() {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, socket, at) = configure(folder.path(), "ipn:1.0", "");
     fill(&file, &socket, 50);
@@ -65,7 +66,7 @@ fn store_of_another_user_ends_the_start_with_a_hint() {
     if !as_nobody("true", &[]).is_ok_and(|output| output.status.success()) {
         return eprintln!("not run: this user may not become another");
     }
-    // All is everybody's but the files, as after one run as root.
+    // As after one run as root: the folders are open to all, the store's files are not.
     for path in
         [folder.path().to_path_buf(), folder.path().join("store"), folder.path().join("store/lock"), file.clone()]
     {
@@ -73,6 +74,7 @@ fn store_of_another_user_ends_the_start_with_a_hint() {
         std::fs::set_permissions(path, mode).expect("permissions");
     }
     let program = folder.path().join("farlink");
+    // The build folder may be closed to other users.
     std::fs::copy(farlink(), &program).expect("a copy that everybody may run");
     let before = image(&folder.path().join("store"));
     let output = as_nobody(program.to_str().expect("text"), &["node", "--config", file.to_str().expect("text")]);
@@ -87,7 +89,7 @@ fn store_of_another_user_ends_the_start_with_a_hint() {
 }
 
 #[test]
-fn newer_format_ends_the_start_untouched() {
+fn newer_store_format_stays_untouched() {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, socket, at) = configure(folder.path(), "ipn:1.0", "");
     fill(&file, &socket, 5);
@@ -95,9 +97,11 @@ fn newer_format_ends_the_start_untouched() {
     let path = first_file(&store);
     let own = std::fs::read(&path).expect("a file");
     let mut newer = own.clone();
+    // Places of the copies of a file's header, each with its own CRC.
     for copy in [0, 64, 4096] {
         let Some(copy) = newer.get_mut(copy..copy + 64).filter(|copy| copy.starts_with(b"FarlinkS")) else { continue };
         copy[8..12].copy_from_slice(&999u32.to_le_bytes());
+        // With a correct CRC, so that the version is the only reason to refuse.
         let crc = (farlink_base::Accel::default().crc32c)(0, &copy[..60]);
         copy[60..].copy_from_slice(&crc.to_le_bytes());
     }
@@ -112,13 +116,14 @@ fn newer_format_ends_the_start_untouched() {
 }
 
 #[test]
-fn store_of_another_node_is_refused_until_it_is_adopted() {
+fn foreign_node_store_needs_adoption() {
     for shards in ["", "shards = 2\n"] {
         let folder = tempfile::tempdir().expect("a folder");
         let (file, socket, at) = configure(folder.path(), "ipn:1.0", shards);
         fill(&file, &socket, 5);
         configure(folder.path(), "ipn:2.0", shards);
         refuses(&file, &["ipn:1.0", "ipn:2.0", "--adopt"]);
+        // An additional alias does not make it another node.
         configure(folder.path(), "ipn:1.0\", \"ipn:5.0", shards);
         let node = Node::start(&file, socket.clone());
         until("a node with one name more is the same", || held(&at) == 5);
@@ -137,7 +142,7 @@ fn store_of_another_node_is_refused_until_it_is_adopted() {
 }
 
 #[test]
-fn clock_a_year_ahead_at_restart_expires_nothing_until_confirmed() {
+fn clock_jump_awaits_confirmation() {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, socket, at) = configure(folder.path(), "ipn:1.0", "");
     fill(&file, &socket, 100);
@@ -149,7 +154,7 @@ fn clock_a_year_ahead_at_restart_expires_nothing_until_confirmed() {
         assert_eq!(held(&at), 100);
         node.kill();
     }
-    // A year passed in truth.
+    // With a longest downtime of more than a year, the same clock is believed.
     configure(folder.path(), "ipn:1.0", "clock_offset = \"8760 h\"\ndowntime_max = \"9000 h\"\n");
     let node = Node::start(&file, socket);
     until("what is over goes", || held(&at) == 0);
@@ -165,7 +170,7 @@ fn store_command(arguments: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn exported_store_is_imported_whole_and_remembers_what_was_delivered() {
+fn import_restores_bundles_and_deliveries() {
     for shards in ["", "shards = 2\n"] {
         let folder = tempfile::tempdir().expect("a folder");
         let (file, socket, at) = configure(folder.path(), "ipn:1.0", shards);
@@ -173,7 +178,7 @@ fn exported_store_is_imported_whole_and_remembers_what_was_delivered() {
         let mut sender = node.client("99", 0);
         let sizes = [0, 1000, 900_000, 5_000_000];
         assert!(sizes.iter().all(|bytes| accepts(&mut sender, *bytes)));
-        // One is delivered.
+        // One bundle is delivered: the import must remember it.
         let mut receiver = node.client("64", 16);
         let adu = BundleAdu { dst_eid: "ipn:1.64".into(), ..Default::default() };
         sender.send(adu, &[7; 100]).expect("the node takes requests");
@@ -215,7 +220,7 @@ fn exported_store_is_imported_whole_and_remembers_what_was_delivered() {
         };
         assert_eq!(names(saved).len(), 4);
         assert!(names(saved) == names(again), "every byte of every bundle");
-        // The node goes on from there.
+        // A node continues with the imported store.
         std::fs::rename(store, folder.path().join("old")).expect("it moves");
         std::fs::rename(moved, store).expect("it moves");
         let node = Node::start(&file, socket);
@@ -225,13 +230,14 @@ fn exported_store_is_imported_whole_and_remembers_what_was_delivered() {
 }
 
 #[test]
-fn damaged_store_is_checked_and_what_is_intact_is_exported() {
+fn intact_bundles_of_damage_are_exported() {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, socket, _) = configure(folder.path(), "ipn:1.0", "");
     fill(&file, &socket, 20);
     let store = folder.path().join("store");
     let path = first_file(&store);
     let mut bytes = std::fs::read(&path).expect("a file");
+    // Inside one of the bundles.
     bytes[12_000] ^= 1;
     std::fs::write(&path, bytes).expect("it is written");
     let [store, saved] = [store, folder.path().join("saved")].map(|path| path.display().to_string());
@@ -242,9 +248,10 @@ fn damaged_store_is_checked_and_what_is_intact_is_exported() {
     assert!(code == Some(0) && told.contains("19 bundles") && told.contains("warning: "), "{told}");
 }
 
-/// An operating time means nothing in another store.
 #[test]
-fn export_carries_ages_where_there_is_no_clock() {
+fn export_without_clock_carries_ages() {
+    // Without a clock a store keeps operating times, which mean nothing in another store: the export converts them to
+    // ages.
     let folder = tempfile::tempdir().expect("a folder");
     let (file, socket, _) = configure(folder.path(), "ipn:1.0", "clock = \"untrusted\"\n");
     fill(&file, &socket, 1);

@@ -1,5 +1,5 @@
-//! Real nodes over TCPCLv4 with TLS (RFC 9174 4.4): who proves to be a neighbour is one, and who does not is
-//! turned away with the reason in the log.
+//! Real nodes over TCPCLv4 with TLS (RFC 9174 section 4.4): a peer that proves to be the neighbour is accepted, any
+//! other is refused with the reason in the log.
 
 use crate::node_support::{Node, port, run, until};
 use farlink_apps::http;
@@ -21,7 +21,7 @@ impl Nodes {
         let output = run(&[&["node", "certs", "--out", &out.display().to_string()], ids].concat());
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
-    /// What the link of node 1 or 2 is: `up` where there is a session.
+    /// State of the link of node 1 or 2: `up` with a session.
     fn state(&self, number: usize) -> String {
         let at = self.dir.path().join(format!("{number}.control.sock")).display().to_string();
         let (_, links) = http::request("GET", &at, "/links", "").expect("an answer");
@@ -61,9 +61,10 @@ fn mode(file: &Path) -> u32 {
 }
 
 #[test]
-fn secured_neighbours_exchange_bundles_and_those_that_may_do_without_do() {
+fn tls_is_required_or_optional() {
     let nodes = Nodes::new();
     assert_eq!(mode(&nodes.dir.path().join("certs/ipn-1.key")), 0o600);
+    // TLS is used where both ends can, and left out only where one forbids it and the other allows that.
     for (first, second) in [("require", "require"), ("allow", "require"), ("allow", "forbid")] {
         let lines = |policy, name| if policy == "forbid" { String::new() } else { tls(policy, "certs", name) };
         let one = nodes.start(1, &lines(first, "ipn-1"));
@@ -77,9 +78,10 @@ fn secured_neighbours_exchange_bundles_and_those_that_may_do_without_do() {
 }
 
 #[test]
-fn whom_no_certificate_proves_is_turned_away_with_the_reason() {
+fn unproven_neighbour_is_refused() {
     let nodes = Nodes::new();
     nodes.certs("theirs", &["ipn:1.0"]);
+    // A certificate of another node, one of another authority, and no TLS at all.
     for (layer, reason) in [
         (tls("require", "certs", "ipn-9"), "proves another node"),
         (tls("require", "theirs", "ipn-1"), "UnknownIssuer"),
@@ -91,13 +93,14 @@ fn whom_no_certificate_proves_is_turned_away_with_the_reason() {
         assert_ne!(nodes.state(2), "up", "{}", two.log());
         one.kill();
         two.kill();
+        // The next case must not find its reason in this log.
         std::fs::remove_file(nodes.dir.path().join("2.log")).expect("a log");
     }
 }
 
-/// What stands in the place of a node's certificate is read again with its file; sessions under way stay as they are.
 #[test]
-fn certificates_read_again_are_shown_in_the_next_session() {
+fn reloaded_certificates_serve_next_session() {
+    // A reload reads the certificate files again; sessions under way stay as they are.
     let nodes = Nodes::new();
     let certs = nodes.dir.path().join("certs");
     let show = |name: &str| {
@@ -109,7 +112,7 @@ fn certificates_read_again_are_shown_in_the_next_session() {
     let two = nodes.start(2, &tls("require", "certs", "ipn-2"));
     let one = nodes.start(1, &tls("require", "certs", "own"));
     until("the refusal", || two.log().contains("proves another node"));
-    // Half a new pair changes nothing, and is told with its name.
+    // A new certificate without its key changes nothing, and the log names the file.
     std::fs::copy(certs.join("ipn-1.pem"), certs.join("own.pem")).expect("a copy");
     one.hang_up();
     until("the complaint", || one.log().contains("own.pem") && one.log().contains("do not go together"));
@@ -119,7 +122,7 @@ fn certificates_read_again_are_shown_in_the_next_session() {
     until("the new certificate", || one.log().contains("configuration read again"));
     assert!(pings(&one, "ipn:2"), "{}\n{}", one.log(), two.log());
     assert!(!one.log().contains("needs a restart"), "{}", one.log());
-    // A session that is there outlives the authority it was believed by.
+    // An established session outlives its authority.
     nodes.certs("theirs", &["ipn:2.0"]);
     std::fs::copy(nodes.dir.path().join("theirs/authority.pem"), certs.join("authority.pem")).expect("a copy");
     let times = |node: &Node| node.log().matches("configuration read again").count();
@@ -133,7 +136,7 @@ fn certificates_read_again_are_shown_in_the_next_session() {
 }
 
 #[test]
-fn certificates_that_cannot_be_used_are_told_before_the_start() {
+fn unusable_certificates_stop_start() {
     let nodes = Nodes::new();
     let check = |layer: &str| {
         let file = nodes.dir.path().join("check.toml");
@@ -165,6 +168,7 @@ fn certificates_that_cannot_be_used_are_told_before_the_start() {
     let output = run(&["node", "certs", "--out", &again, "ipn:1.0"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(2) && said.contains("exists already") && said.contains("--force"), "{said}");
+    // A certificate for a new node keeps the authority; existing ones need `--force`.
     nodes.certs("certs", &["ipn:3.0"]);
     assert!(run(&["node", "certs", "--out", &again, "--force", "ipn:1.0"]).status.success());
     assert_eq!(check(&tls("require", "certs", "ipn-1")).0, Some(0), "of the same authority");

@@ -1,12 +1,12 @@
-//! `cargo xtask overload`, a few seconds of it: a full node loses nothing, keeps to its memory and lets urgent bundles
-//! through; what depends on the time a machine has is left to the chore.
+//! A few seconds of `cargo xtask overload`: a full node loses nothing, keeps to its memory and accepts urgent bundles.
+//! Checks that depend on the machine's speed are left to the chore.
 
 use crate::node_support;
 
 use std::process::Command;
 
 #[test]
-fn a_full_node_loses_nothing_keeps_to_its_memory_and_lets_urgent_bundles_through() {
+fn full_node_stays_within_memory() {
     let output = Command::new(env!("CARGO"))
         .args(["run", "--quiet", "--package", "xtask", "--", "overload", "--seconds", "4", "--link", "4"])
         .env("FARLINK_BIN", node_support::farlink())

@@ -1,5 +1,4 @@
-//! The pages people read: what they show can be read by the program they show it for, and their links
-//! lead somewhere.
+//! Checks of the documentation: files that pages show are valid, and links of pages resolve.
 
 use crate::node_support;
 
@@ -31,7 +30,7 @@ fn pages() -> Vec<(PathBuf, String)> {
     files.into_iter().map(|file| (file.clone(), std::fs::read_to_string(file).expect("a page"))).collect()
 }
 
-/// Blocks in this language.
+/// Code blocks of this language.
 fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
     let fence = format!("```{language}\n");
     let mut inside = false;
@@ -51,7 +50,7 @@ fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn what_how_tos_show_is_read_without_a_mistake() {
+fn how_to_files_are_valid() {
     let mut read = 0;
     for (file, text) in pages().iter().filter(|(file, _)| file.starts_with(root().join("docs/how-to"))) {
         let name = file.display();
@@ -65,7 +64,7 @@ fn what_how_tos_show_is_read_without_a_mistake() {
                     let scenario = Scenario::parse(block).unwrap_or_else(|why| panic!("{name}: {why:#?}\n{block}"));
                     assert!(scenario.doubts().is_empty(), "{name}: {:?}", scenario.doubts());
                 }
-                // A part of a file, or another program's.
+                // Other blocks are parts of files, or files of other programs.
                 _ => continue,
             }
             read += 1;
@@ -77,10 +76,11 @@ fn what_how_tos_show_is_read_without_a_mistake() {
             read += 1;
         }
     }
+    // A changed fence or first line must not leave the test without blocks.
     assert!(read >= 6, "only {read} blocks were found");
 }
 
-/// Writes a configuration and asks the program what `--check` says; without a mistake and a warning.
+/// Checks a configuration by `farlink node --check`: no mistake and no warning.
 fn checked(text: &str, name: &str) {
     let dir = tempfile::tempdir().expect("a folder");
     let file = dir.path().join("node.toml");
@@ -91,7 +91,7 @@ fn checked(text: &str, name: &str) {
 }
 
 #[test]
-fn our_side_of_every_pairing_with_another_implementation_passes_the_check() {
+fn interop_node_files_are_valid() {
     let text = std::fs::read_to_string(root().join("docs/how-to/interoperate.md")).expect("the page");
     let ours = |heading: &str| {
         let section = text.split("\n## ").find(|section| section.starts_with(heading)).expect("a section");
@@ -99,12 +99,12 @@ fn our_side_of_every_pairing_with_another_implementation_passes_the_check() {
     };
     let ion = ours("ION, over LTP");
     checked(&ion, "ION");
-    // "Ours is that for ION with" another link and its route.
+    // The page reads "Ours is that for ION with" another link and its route.
     let (common, _) = ion.split_once("[link.ion]").expect("its link");
     checked(&format!("{common}{}", ours("HDTN, over LTP")), "HDTN");
     let (common, _) = ion.split_once("[layer.ltp]").expect("its layer");
     checked(&format!("{common}{}", ours("Hardy, over TCPCLv4")), "Hardy");
-    // dtn7-rs: what `farlink init two-nodes` writes, and the names the page gives instead of numbers.
+    // For dtn7-rs the page starts from `farlink init two-nodes` and replaces numbers by names.
     let dir = tempfile::tempdir().expect("a folder");
     let folder = dir.path().display().to_string();
     assert!(node_support::run(&["init", "two-nodes", "--dir", &folder]).status.success());
@@ -126,7 +126,7 @@ fn our_side_of_every_pairing_with_another_implementation_passes_the_check() {
 }
 
 #[test]
-fn the_two_plans_for_those_who_come_from_ion_are_the_same() {
+fn ion_plans_are_the_same() {
     let text = std::fs::read_to_string(root().join("docs/how-to/coming-from-ion.md")).expect("the page");
     let plans: Vec<_> = blocks(&text, "plan").iter().map(|b| contact_plan::parse(b).expect("a plan").plan).collect();
     assert_eq!(plans.len(), 2);
@@ -134,7 +134,7 @@ fn the_two_plans_for_those_who_come_from_ion_are_the_same() {
 }
 
 #[test]
-fn the_meeting_of_those_who_come_from_the_one_delivers() {
+fn one_page_scenario_delivers() {
     let text = std::fs::read_to_string(root().join("docs/how-to/coming-from-the-one.md")).expect("the page");
     let scenario = Scenario::parse(blocks(&text, "toml")[0]).expect("a scenario");
     let (outcome, _) = farlink_sim::World::new(&scenario, farlink_sim::Silent).expect("a world").run();
@@ -142,12 +142,13 @@ fn the_meeting_of_those_who_come_from_the_one_delivers() {
 }
 
 #[test]
-fn links_of_pages_lead_somewhere_and_the_readme_leads_to_every_page() {
+fn page_links_resolve() {
     let mut reached = Vec::new();
     for (file, text) in pages() {
         let folder = file.parent().expect("a folder");
         for link in text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link) {
             let path = link.split('#').next().unwrap_or("");
+            // Anchors and other sites are not checked.
             if path.is_empty() || link.contains("://") || link.contains(' ') {
                 continue;
             }
@@ -162,6 +163,7 @@ fn links_of_pages_lead_somewhere_and_the_readme_leads_to_every_page() {
         let decision = page.starts_with(root().join("docs/decisions"));
         let page = page.canonicalize().expect("a path");
         let linked = reached.iter().any(|target| page == *target || (decision && page.starts_with(target)));
+        // Decisions are reached through their folder; every other page needs a link of its own.
         assert!(linked || page.ends_with("README.md"), "README.md does not lead to {}", page.display());
     }
 }

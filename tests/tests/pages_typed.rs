@@ -1,4 +1,4 @@
-//! What pages say to type, typed: each line by a shell, in the order of the page. The two computers of the
+//! Types the commands that pages show, each line in a shell, in the order of the page. The two computers of the
 //! tutorial are two folders and two addresses of this one.
 
 use crate::node_support::{farlink, until};
@@ -12,13 +12,14 @@ fn page(file: &str) -> String {
     fs::read_to_string(root.join(file)).expect("the page")
 }
 
-/// An address of this computer that no other test has: side 1 or 2 of pair `pair`.
+/// Loopback address that no other test uses: side 1 or 2 of pair `pair`.
 fn address(pair: u8, side: u8) -> String {
+    // Tests run in parallel processes: the process ID separates them, the pair the tests of one process.
     let [.., high, low] = std::process::id().to_be_bytes();
     format!("127.{}.{low}.{side}", 1 + (high ^ pair.rotate_right(2)) % 254)
 }
 
-/// A terminal in a folder: lines, and the programs that still run.
+/// A terminal in a folder, with the programs that still run in it.
 struct Terminal {
     folder: PathBuf,
     running: Vec<(String, Child)>,
@@ -32,7 +33,7 @@ impl Drop for Terminal {
     }
 }
 impl Terminal {
-    /// In a new folder, with `farlink` where the shell finds it.
+    /// Opens a terminal in a new folder, with `farlink` on the shell's path.
     fn new(folder: PathBuf) -> Terminal {
         fs::create_dir_all(folder.join("bin")).expect("a folder");
         std::os::unix::fs::symlink(farlink(), folder.join("bin/farlink")).expect("a link");
@@ -40,20 +41,20 @@ impl Terminal {
     }
     fn shell(&self, line: &str) -> Command {
         let path = format!("{}/bin:{}", self.folder.display(), std::env::var("PATH").unwrap_or_default());
-        // Nothing here takes a minute; what hangs is a failure.
+        // No command takes a minute: one that hangs is a failure.
         let mut shell = Command::new("timeout");
         shell.args(["--foreground", "60", "sh", "-c", line]);
         shell.current_dir(&self.folder).env("PATH", path).stdin(Stdio::null());
         shell
     }
-    /// Runs it to its end, which must be good; what it printed.
+    /// Runs a line to its end, which must be a success; returns its output.
     fn run(&self, line: &str) -> String {
         let output = self.shell(line).output().expect("a shell");
         let [said, talk] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
         assert!(output.status.success(), "`{line}`: {}\n{said}\n{talk}{}", output.status, self.logs());
         said
     }
-    /// Starts what runs on; `exec`, so that a signal is the program's.
+    /// Starts a program that keeps running. `exec` lets signals reach the program instead of the shell.
     fn start(&mut self, line: &str) {
         let mut shell = Command::new("sh");
         let log = fs::File::create(self.folder.join(format!("{}.log", self.running.len()))).expect("a log");
@@ -74,7 +75,7 @@ impl Terminal {
         let place = self.running.iter().position(|(line, _)| line.contains(what))?;
         Some(self.running.remove(place).1)
     }
-    /// What a running program printed to its good end.
+    /// Waits for a running program's successful end; returns its output.
     fn end_of(&mut self, what: &str) -> String {
         let mut child = self.take(what).expect("it runs");
         until(what, || child.try_wait().expect("a status").is_some());
@@ -82,7 +83,7 @@ impl Terminal {
         assert!(output.status.success(), "{what}: {}{}", output.status, self.logs());
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
-    /// As Control-C does.
+    /// Interrupts a running program, as Control-C does.
     fn interrupt(&mut self, what: &str) {
         let mut child = self.take(what).expect("it runs");
         let told = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
@@ -94,7 +95,7 @@ impl Terminal {
     }
 }
 
-/// What the tutorial says to do, and at which of its two computers (0 or 1).
+/// A step of the tutorial at one of its two computers (0 or 1).
 #[derive(Debug)]
 enum Step {
     Type(usize, String),
@@ -109,6 +110,7 @@ fn steps(text: &str) -> Vec<Step> {
         } else if inside {
             steps.push(Step::Type(computer, line.to_string()));
         } else {
+            // The prose names the computer: "On A", "On B", "Start B".
             for sentence in line.split(". ") {
                 if sentence.contains("On A") {
                     computer = 0;
@@ -125,7 +127,7 @@ fn steps(text: &str) -> Vec<Step> {
 }
 
 #[test]
-fn the_tutorial_of_two_computers_does_what_it_says() {
+fn two_computers_tutorial_can_be_typed() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut computers = ["A", "B"].map(|name| Terminal::new(folder.path().join(name)));
     let addresses = [address(0, 1), address(0, 2)];
@@ -138,6 +140,7 @@ fn the_tutorial_of_two_computers_does_what_it_says() {
             Step::Type(computer, line) => {
                 let here = &mut computers[computer];
                 if line.starts_with("farlink node --config") {
+                    // A wrong file fails here with its mistakes, instead of later with a timeout.
                     here.run(&format!("{line} --check"));
                     here.start_node(&line);
                 } else if line.starts_with("farlink recv") {
@@ -164,18 +167,20 @@ fn the_tutorial_of_two_computers_does_what_it_says() {
     }
     assert_eq!((pings, copies), (4, 2), "four answers, two files");
     assert!(waiting > 0, "each of the bundles for B with what it waits for");
+    // The second copy gets another name instead of replacing the first.
     let original = fs::read(folder.path().join("A/photo.raw")).expect("the file");
     for copy in ["photo.raw", "photo.raw.1"] {
         assert!(fs::read(folder.path().join("B/inbox").join(copy)).expect("a copy") == original, "{copy}");
     }
 }
 
-/// Types the lines that begin with `farlink` and those that feed it, in a folder that sees what the repository
-/// has; the rest of a page needs programs that are not here. What all printed.
+/// Types the lines that call `farlink`, in a folder with links to the repository's pages and campaigns; other lines of
+/// a page need programs that are not here. Returns all output.
 fn type_lines(text: &str, files: &[(&str, &str)], pair: u8) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     let mut here = Terminal::new(folder.path().into());
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
+    // Pages name files below these folders.
     for part in ["docs", "campaigns"] {
         std::os::unix::fs::symlink(root.join(part), folder.path().join(part)).expect("a link");
     }
@@ -186,7 +191,7 @@ fn type_lines(text: &str, files: &[(&str, &str)], pair: u8) -> String {
     for line in text.lines().map(|line| line.split(" #").next().unwrap_or("").trim()) {
         if line.starts_with("farlink init two-nodes") {
             said += &here.run(line);
-            // Ports of this computer's usual address are whoever's.
+            // Other programs may use these ports of the usual loopback address.
             for name in ["node-a.toml", "node-b.toml"] {
                 let file = folder.path().join(name);
                 let text = fs::read_to_string(&file).expect("what init wrote");
@@ -202,7 +207,7 @@ fn type_lines(text: &str, files: &[(&str, &str)], pair: u8) -> String {
 }
 
 #[test]
-fn what_the_readme_shows_can_be_typed_line_by_line() {
+fn readme_can_be_typed() {
     let text = page("README.md");
     let (_, text) = text.split_once("## Use\n\n```\n").expect("a section");
     let (lines, _) = text.split_once("```").expect("its end");
@@ -217,7 +222,7 @@ fn what_the_readme_shows_can_be_typed_line_by_line() {
 }
 
 #[test]
-fn the_page_on_secure_bundles_can_be_typed_and_enciphers() {
+fn secure_bundles_page_can_be_typed() {
     let text = page("docs/how-to/secure-bundles.md");
     let folder = tempfile::tempdir().expect("a folder");
     let mut here = Terminal::new(folder.path().into());
@@ -249,7 +254,8 @@ fn the_page_on_secure_bundles_can_be_typed_and_enciphers() {
             }
             _ => {}
         }
-        // The file that the next block is the end of.
+        // Name of the file to which the next block is appended.
+        // The sentence before a block ends with the name of its file.
         let named = |name: &&str| part.trim_end().ends_with(&format!("`{name}`:"));
         file = ["node-a.toml", "node-b.toml"].into_iter().find(named);
     }
@@ -259,7 +265,7 @@ fn the_page_on_secure_bundles_can_be_typed_and_enciphers() {
 }
 
 #[test]
-fn how_tos_and_references_show_commands_that_can_be_typed() {
+fn shown_commands_can_be_typed() {
     let text = page("docs/how-to/interoperate.md");
     let blocks: Vec<_> = text.split("```sh\n").skip(1).filter_map(|rest| rest.split_once("```")).collect();
     let lines: Vec<_> =
@@ -267,7 +273,7 @@ fn how_tos_and_references_show_commands_that_can_be_typed() {
     assert_eq!(lines.len(), 3, "the two nodes all examples start from: {lines:?}");
     type_lines(&lines.join("\n"), &[], 2);
 
-    // Both dialects of the page are the files it speaks of.
+    // The two plans on the page are the files that its commands name.
     let text = page("docs/reference/contact-plan.md");
     let block = |from: &str| text.split(from).nth(1).and_then(|rest| rest.split("```").next()).expect("a block");
     let plans: Vec<_> = text.split("```plan\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
@@ -279,7 +285,7 @@ fn how_tos_and_references_show_commands_that_can_be_typed() {
     assert!(said.contains("after 2 hops") && said.contains("contact "), "a way, and the other dialect in ours: {said}");
 }
 
-/// Gives the two files of `farlink init two-nodes` addresses of their own, and changes each besides.
+/// Gives the two files of `farlink init two-nodes` addresses of their own, and applies `change` to each.
 fn own_addresses(folder: &Path, pair: u8, change: impl Fn(&str, String) -> String) {
     for name in ["node-a.toml", "node-b.toml"] {
         let file = folder.join(name);
@@ -289,7 +295,7 @@ fn own_addresses(folder: &Path, pair: u8, change: impl Fn(&str, String) -> Strin
 }
 
 #[test]
-fn the_page_on_secure_sessions_can_be_typed_and_its_nodes_prove_their_names() {
+fn secure_sessions_page_can_be_typed() {
     let text = page("docs/how-to/secure-sessions.md");
     let folder = tempfile::tempdir().expect("a folder");
     let mut here = Terminal::new(folder.path().into());
@@ -315,7 +321,7 @@ fn the_page_on_secure_sessions_can_be_typed_and_its_nodes_prove_their_names() {
 }
 
 #[test]
-fn two_nodes_whose_files_name_no_neighbour_find_each_other_and_prove_who_they_are() {
+fn discovery_page_nodes_prove_themselves() {
     for (pair, more) in [(6, ""), (7, " --tls --custody --secure")] {
         let folder = tempfile::tempdir().expect("a folder");
         let mut here = Terminal::new(folder.path().into());
@@ -324,7 +330,7 @@ fn two_nodes_whose_files_name_no_neighbour_find_each_other_and_prove_who_they_ar
         for name in ["node-a.toml", "node-b.toml"] {
             here.start_node(&format!("farlink node --config {name}"));
         }
-        // An announcement takes a second or two, and who waits for a ping asks until then.
+        // Announcements take a second or two, and `ping` retries until its timeout.
         let said = here.run("farlink ping ipn:2 --at node-a.sock --count 2 --timeout '20 s'");
         assert_eq!(said.matches("answer from").count(), 2, "{more}: {said}{}", here.logs());
         let links: String =
@@ -334,7 +340,7 @@ fn two_nodes_whose_files_name_no_neighbour_find_each_other_and_prove_who_they_ar
 }
 
 #[test]
-fn the_page_on_campaigns_can_be_typed() {
+fn campaigns_page_can_be_typed() {
     let text = page("docs/how-to/run-a-campaign.md");
     let blocks = |kind: &str| -> Vec<&str> {
         text.split(&format!("```{kind}\n")).skip(1).filter_map(|rest| rest.split("```").next()).collect()
@@ -370,7 +376,7 @@ fn the_page_on_campaigns_can_be_typed() {
 }
 
 #[test]
-fn the_tutorial_from_the_one_runs_its_settings_and_carries_a_message_between_nodes_that_never_meet() {
+fn one_tutorial_can_be_typed() {
     let text = page("docs/tutorials/from-the-one.md").replace("127.0.0.1", &address(8, 1));
     let folder = tempfile::tempdir().expect("a folder");
     let mut here = Terminal::new(folder.path().into());
@@ -398,6 +404,7 @@ fn the_tutorial_from_the_one_runs_its_settings_and_carries_a_message_between_nod
         }
     }
     assert_eq!(nodes, 3);
+    // Numbers that the tutorial prints: the run must reproduce them to the digit.
     for part in ["104 of 121 messages", "overhead_ratio: 7.2404", "delivered  10", "meeting.html", "inbox/message"] {
         assert!(said.contains(part), "`{part}` is not in\n{said}");
     }

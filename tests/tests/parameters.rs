@@ -1,5 +1,5 @@
-//! A parameter of a convergence layer is said once, and so is a setting of a node: this walks the tables and sets every one
-//! through a node's file, through a scenario in the simulator, and through a scenario in the testbed.
+//! Tables of settings against their users: every parameter of a convergence layer and every setting of a node is set
+//! through a node file, through a scenario in the simulator, and through a scenario in the testbed.
 
 use farlink_base::node::params;
 use farlink_base::{NodeParam, NodeSettings, Setting, Unit};
@@ -12,17 +12,18 @@ use farlink_stack::{Config, Stack};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Where a parameter stands: of a whole layer, or of one link.
+/// Scope of a parameter: a whole layer, or one link.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Scope {
     Layer,
     Link,
 }
 
-/// A value that is not the default and fits a packet, and the same in TOML.
+/// A value beside the default, and the same in TOML.
 fn other(setting: &Setting) -> (u64, String) {
     let value = match setting.unit {
         Unit::Flag => 1 - setting.default,
+        // One step from the default stays in range and still fits a packet.
         _ if setting.default < setting.max => setting.default + 1,
         _ => setting.default - 1,
     };
@@ -30,7 +31,7 @@ fn other(setting: &Setting) -> (u64, String) {
     (value, setting.in_toml(value))
 }
 
-/// The value that the engine got: in the only layer and the only link of a node.
+/// Value in the engine's configuration, of the only layer or the only link of a node.
 fn told(config: &Config, scope: Scope, name: &str) -> u64 {
     let value = match scope {
         Scope::Layer => config.layers[0].kind.value(name),
@@ -92,7 +93,7 @@ fn in_the_testbed(scenario: &Scenario) -> Config {
 /// Every parameter of every layer that a scenario can give.
 fn each(mut check: impl FnMut(&LayerInfo, Scope, &Setting)) {
     for layer in LAYERS {
-        // TLS needs files besides: `node_tls.rs` and `worlds_tls.rs`.
+        // TLS needs certificate files: `node_tls.rs` and `worlds_tls.rs` test it.
         let settings = layer.settings().into_iter().filter(|setting| setting.name != "tls");
         settings.for_each(|setting| check(layer, Scope::Layer, &setting));
         layer.link_settings().iter().for_each(|setting| check(layer, Scope::Link, setting));
@@ -100,7 +101,7 @@ fn each(mut check: impl FnMut(&LayerInfo, Scope, &Setting)) {
 }
 
 #[test]
-fn every_parameter_reaches_the_engine_from_every_file() {
+fn all_parameters_reach_the_engine() {
     let mut checked = 0;
     each(|layer, scope, setting| {
         let (value, text) = other(setting);
@@ -111,11 +112,12 @@ fn every_parameter_reaches_the_engine_from_every_file() {
         assert_eq!(configs, [value; 3], "{} {scope:?} {}: node file, simulator, testbed", layer.name, setting.name);
         checked += 1;
     });
+    // An empty walk over the tables would pass everything.
     assert!(checked > 20, "{checked}");
 }
 
 #[test]
-fn a_parameter_that_is_not_given_has_the_same_default_everywhere() {
+fn parameter_defaults_agree() {
     each(|layer, scope, setting| {
         let scenario = scenario(layer, Scope::Link, "");
         let configs = [node_file(layer, scope, ""), simulated(&scenario), in_the_testbed(&scenario)];
@@ -130,7 +132,7 @@ fn a_parameter_that_is_not_given_has_the_same_default_everywhere() {
 }
 
 #[test]
-fn a_value_out_of_range_is_refused_by_node_file_and_scenario_alike() {
+fn out_of_range_values_are_refused() {
     each(|layer, scope, setting| {
         if setting.unit == Unit::Flag {
             return;
@@ -149,23 +151,23 @@ fn a_value_out_of_range_is_refused_by_node_file_and_scenario_alike() {
 }
 
 #[test]
-fn the_two_ends_of_a_stream_agree_who_connects_and_datagrams_know_their_headers() {
+fn ends_agree_who_connects() {
     for layer in LAYERS {
         let scenario = scenario(layer, Scope::Link, "");
         let text = |c: &Config| format!("{:?}", c.links[0].params);
         let (simulated, real) = (simulated(&scenario), in_the_testbed(&scenario));
-        // Numbers of layers and links are the stack's business.
+        // Only parameters are compared: the numbering of layers and links may differ.
         assert_eq!(text(&simulated), text(&real), "{}", layer.name);
         assert_eq!(layer.medium == Medium::Streams, text(&real).contains("connect: true"));
     }
 }
 
 #[test]
-fn what_a_scenario_and_a_node_file_share_has_one_default() {
+fn shared_keys_have_one_default() {
     let layer = &LAYERS[0];
     let (node, simulated) = (node_file(layer, Scope::Link, ""), simulated(&scenario(layer, Scope::Link, "")));
     let shared = |c: &Config| {
-        // Those of which scenarios know better.
+        // Settings with other defaults in scenarios, on purpose.
         let apart = ["clock_error", "seed", "shutdown_timeout", "store.capacity", "store.strangers", "store.reserved"];
         let rows = params().filter(|row| !apart.contains(&row.path)).map(|row| (row.get)(&c.node));
         format!("{} {} {:?}", c.router, c.control, rows.collect::<Vec<_>>())
@@ -174,22 +176,22 @@ fn what_a_scenario_and_a_node_file_share_has_one_default() {
 }
 
 #[test]
-fn a_store_is_shared_alike_in_simulation_and_testbed() {
+fn store_shares_agree_between_worlds() {
     let scenario = scenario(&LAYERS[0], Scope::Link, "");
     let shared = |c: &Config| (c.node.store.capacity, c.node.limits.reserved_bytes);
     assert_eq!(shared(&simulated(&scenario)), shared(&in_the_testbed(&scenario)));
 }
 
-/// What a setting of a node is, where the engine runs with this configuration.
 fn obeyed(config: Config, row: &NodeParam) -> Option<u64> {
+    // The agent keeps its own copy of some settings; reading that copy shows that the value arrived.
     let told = config.node;
     let stack = Stack::new(config).unwrap_or_else(|why| panic!("{}: {why}", row.path));
-    // The agent keeps its own; of the others are made codecs, stores and clocks.
+    // The others went into codecs, stores and clocks, which do not return them.
     let (agent, limits) = stack.plain_settings();
     (row.get)(&NodeSettings { agent: *agent, limits: *limits, ..told })
 }
 
-/// A scenario whose first node has this setting, and a rule of security, for bounds of it.
+/// A scenario whose first node has this setting, and a security rule, which some settings need.
 fn scenario_of_row(row: &NodeParam, value: &str) -> Scenario {
     let line = match (row.table(), row.name()) {
         ("", name) => format!("{name} = {value}"),
@@ -205,10 +207,10 @@ fn scenario_of_row(row: &NodeParam, value: &str) -> Scenario {
 }
 
 #[test]
-fn every_setting_of_a_node_reaches_the_engine_from_every_file() {
+fn all_node_settings_reach_the_engine() {
     for row in params() {
         let setting = row.setting();
-        // Some durations are kept in whole seconds.
+        // Some durations are kept in whole seconds, so a second is the least change.
         let (value, text) = match setting.unit {
             Unit::Nanoseconds => (setting.default + 1_000_000_000, setting.in_toml(setting.default + 1_000_000_000)),
             _ => other(&setting),
@@ -228,7 +230,7 @@ fn every_setting_of_a_node_reaches_the_engine_from_every_file() {
 }
 
 #[test]
-fn a_setting_out_of_range_is_refused_by_node_file_and_scenario_alike() {
+fn out_of_range_settings_are_refused() {
     for row in params().filter(|row| row.table().is_empty()) {
         let setting = row.setting();
         let (wrong, because) = match setting.unit {

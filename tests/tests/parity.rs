@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// From writing the configuration to the start of the run.
+/// Time from writing the configuration to the start of the run.
 const LEAD: Duration = Duration::from_millis(2500);
-/// Competing events are at least 200 ms apart: a machine that stood still for less excuses nothing.
+/// Longest stall of the machine that cannot explain a difference: competing events are at least 200 ms apart.
 const STALL: Duration = Duration::from_millis(150);
 
 /// All scenarios of the folder, by name.
@@ -28,12 +28,12 @@ fn scenarios() -> BTreeMap<String, Scenario> {
     files.filter(|file| file.extension().is_some_and(|end| end == "toml")).map(load).collect()
 }
 
-/// Whether there are LTP sessions in it, of which the seed gives the numbers.
+/// Whether it has LTP sessions, whose numbers follow from the seed.
 fn has_ltp(scenario: &Scenario) -> bool {
     scenario.links.iter().any(|link| link.layer.kind.name == "ltp")
 }
 
-/// What differs between the worlds, and how long this machine stood still meanwhile.
+/// Differences between the worlds, and the machine's longest stall during the real run.
 fn compare(scenario: &mut Scenario) -> (String, Duration) {
     let epoch = real::epoch_after(LEAD);
     scenario.epoch = Some(epoch);
@@ -48,8 +48,8 @@ fn compare(scenario: &mut Scenario) -> (String, Duration) {
     (difference::differences(scenario, &s, &r), real.stall.max(difference::lateness(&s, &r)))
 }
 
-/// What differs, after a second run where the machine, not Farlink, may be the cause of the first.
 fn differs(scenario: &mut Scenario) -> String {
+    // A stalled machine, not Farlink, may be the cause of a difference: such a run is repeated once.
     let (differences, stall) = compare(scenario);
     if differences.is_empty() || stall <= STALL {
         return differences;
@@ -60,7 +60,7 @@ fn differs(scenario: &mut Scenario) -> String {
 }
 
 #[test]
-fn simulated_and_real_nodes_decide_alike() {
+fn simulated_and_real_decisions_agree() {
     let mut scenarios = scenarios();
     let differences: String = std::thread::scope(|scope| {
         let runs: Vec<_> = scenarios.values_mut().map(|scenario| scope.spawn(|| differs(scenario))).collect();
@@ -70,12 +70,13 @@ fn simulated_and_real_nodes_decide_alike() {
 }
 
 #[test]
-fn a_seed_replays_a_simulation() {
+fn seed_replays_a_simulation() {
     for (name, mut scenario) in scenarios() {
         scenario.epoch = Some(farlink_sim::DEFAULT_EPOCH);
         let (first, second) = (simulated::run(&scenario), simulated::run(&scenario));
         assert_eq!(first.lines, second.lines, "{name}");
         assert_eq!(first.trace, second.trace, "{name}");
+        // Session numbers of LTP are random: another seed must show in the trace.
         scenario.seed += 1;
         let differs = simulated::run(&scenario).trace != first.trace;
         assert!(differs || !has_ltp(&scenario), "{name}: another seed is another run");
@@ -87,13 +88,13 @@ fn simulation(scenario: &Scenario) -> Vec<Vec<String>> {
     simulated::run(&Scenario { epoch: Some(farlink_sim::DEFAULT_EPOCH), ..scenario.clone() }).lines
 }
 
-/// What such lines say.
+/// Traces of such lines.
 fn read(scenario: &Scenario, lines: &[Vec<String>]) -> Vec<trace::NodeTrace> {
     trace::read(lines, farlink_sim::DEFAULT_EPOCH.as_unix_ms() * 1_000_000, scenario.duration)
 }
 
 #[test]
-fn the_scenarios_hold_what_they_are_for() {
+fn parity_scenarios_cover_their_purpose() {
     let scenarios = scenarios();
     let run = |name: &str| read(&scenarios[name], &simulation(&scenarios[name]));
     let times = |node: &trace::NodeTrace, source: &str, what: &str| -> Vec<Duration> {
@@ -124,6 +125,7 @@ fn the_scenarios_hold_what_they_are_for() {
         let times = times(&run(name)[0], "ipn:1.10000", "transmitting");
         times.iter().map(Duration::as_secs).collect()
     };
+    // Meetings are at 1 s and 3 s of the scenario.
     let [epidemic, spray] = ["meeting-epidemic", "meeting-spray"].map(leaves);
     assert_eq!((epidemic, spray), (vec![1, 3, 1, 3, 3], vec![1, 3, 1, 3, 3]), "at each meeting");
     assert_eq!(leaves("meeting-prophet"), [3, 3, 3], "at the first meeting nobody had met the destination");
@@ -134,11 +136,12 @@ fn the_scenarios_hold_what_they_are_for() {
 }
 
 #[test]
-fn a_difference_names_scenario_seed_node_and_bundle() {
+fn difference_names_its_origin() {
     let scenario = scenarios().remove("relay").expect("a scenario `relay`");
     let lines = simulation(&scenario);
     let read = |lines: &[Vec<String>]| read(&scenario, lines);
     assert_eq!(difference::differences(&scenario, &read(&lines), &read(&lines)), "");
+    // A changed decision and a missing segment.
     let mut other = lines.clone();
     let at = other[1].iter().position(|line| line.contains("\"event\":\"routed\"")).unwrap();
     other[1][at] = other[1][at].replace("\"ground\"", "\"space\"");

@@ -1,4 +1,4 @@
-//! `farlink run --watch` in a terminal of its own (`script`, of every Linux): what is drawn, and how it ends.
+//! `farlink run --watch` in a terminal of its own (`script`, of every Linux): its screen and its end.
 
 use crate::node_support;
 
@@ -32,11 +32,11 @@ to = "ground"
 bundles = { count = 10000, size = "1 kB", interval = "1 s" }
 "#;
 
-/// What takes the screen and gives it back.
+/// Control sequences that enter and leave the alternate screen.
 const TAKEN: &str = "\x1b[?1049h";
 const GIVEN_BACK: &str = "\x1b[?1049l";
 
-/// A program in a terminal.
+/// A run with `--watch` in a terminal.
 struct Terminal {
     script: Child,
     said: Receiver<Vec<u8>>,
@@ -70,7 +70,7 @@ impl Terminal {
         });
         Terminal { script, said, text: String::new() }
     }
-    /// Reads until it says so.
+    /// Reads the screen until this text appears.
     fn until(&mut self, what: &str) {
         let end = Instant::now() + Duration::from_secs(60);
         while !self.text.contains(what) {
@@ -85,7 +85,7 @@ impl Terminal {
         let input = self.script.stdin.as_mut().expect("it has one");
         input.write_all(keys.as_bytes()).and_then(|()| input.flush()).expect("it listens");
     }
-    /// Waits for its end: its exit status.
+    /// Waits for the end; returns the exit status.
     fn end(&mut self) -> Option<i32> {
         self.until(GIVEN_BACK);
         self.until("hint:");
@@ -100,12 +100,13 @@ impl Drop for Terminal {
 }
 
 #[test]
-fn q_and_control_c_end_it_with_the_results_so_far_and_the_terminal_as_before() {
+fn quitting_keeps_results_and_terminal() {
     for keys in ["q", "\x03"] {
         let folder = tempfile::tempdir().expect("a folder");
         let mut terminal = Terminal::new(folder.path());
         terminal.until(TAKEN);
         terminal.until("pause");
+        // Tab selects the first node, whose details show that keys arrive.
         terminal.press("\t");
         terminal.until("probe:");
         terminal.press(keys);
@@ -117,15 +118,16 @@ fn q_and_control_c_end_it_with_the_results_so_far_and_the_terminal_as_before() {
 }
 
 #[test]
-fn a_terminal_that_is_gone_ends_it_with_the_results_so_far() {
+fn lost_terminal_keeps_results() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut terminal = Terminal::new(folder.path());
     terminal.until(TAKEN);
     terminal.until("pause");
+    // The end of `script` closes the terminal.
     terminal.script.kill().expect("it runs");
     let end = Instant::now() + Duration::from_secs(60);
     let manifest = || std::fs::read_to_string(folder.path().join("run/manifest.json")).unwrap_or_default();
-    // The last word of a run that was written down.
+    // The trace hash is written last.
     while !manifest().contains("Trace hash") {
         assert!(Instant::now() < end, "no results: {}", manifest());
         std::thread::sleep(Duration::from_millis(50));
@@ -134,7 +136,7 @@ fn a_terminal_that_is_gone_ends_it_with_the_results_so_far() {
 }
 
 #[test]
-fn without_a_terminal_and_in_the_testbed_it_says_so() {
+fn watch_needs_terminal_and_simulation() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("seen.toml");
     std::fs::write(&file, SCENARIO).expect("it is written");

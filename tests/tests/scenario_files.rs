@@ -1,4 +1,5 @@
-//! Every scenario file in the repository is read by the simulator, and real nodes read what the testbed makes of it.
+//! Every scenario file of the repository is valid in the simulator, and real nodes accept the files that the testbed
+//! makes of it.
 
 use crate::node_support;
 
@@ -29,7 +30,7 @@ fn files() -> Vec<PathBuf> {
     files
 }
 
-/// Real nodes read what the testbed writes for them, keys and all.
+/// Checks the node files that the testbed writes, keys included; returns their number.
 fn nodes_read(scenario: &Scenario, name: &str) -> usize {
     let folder = tempfile::tempdir().expect("a folder");
     for (index, node) in scenario.nodes.iter().enumerate() {
@@ -48,13 +49,14 @@ fn nodes_read(scenario: &Scenario, name: &str) -> usize {
 }
 
 #[test]
-fn scenario_files_are_read_in_both_worlds() {
+fn both_worlds_read_scenario_files() {
     let (mut read, mut secured, mut nodes) = (0, 0, 0);
     for file in files() {
         let name = file.display().to_string();
         let scenario = Scenario::load(&file).unwrap_or_else(|why| panic!("{name}: {why:#?}"));
         read += 1;
         secured += usize::from(scenario.nodes.iter().any(|node| !node.security.is_empty()));
+        // This campaign runs every scenario in both worlds.
         if name.contains("campaigns/agreement") {
             let world = farlink_sim::World::new(&scenario, farlink_sim::Silent);
             assert!(world.is_ok(), "{name}: {:?}", world.err());
@@ -62,13 +64,14 @@ fn scenario_files_are_read_in_both_worlds() {
         }
     }
     assert!(
+        // A moved folder must not leave the test without files.
         read >= 50 && secured >= 2 && nodes >= 60,
         "{read} files, {secured} with rules for security, {nodes} nodes"
     );
 }
 
 #[test]
-fn security_rules_of_pages_are_read_in_both_worlds() {
+fn both_worlds_read_security_rules() {
     let page = std::fs::read_to_string(root().join("docs/how-to/secure-bundles.md")).expect("the page");
     let mut read = 0;
     for block in page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()) {

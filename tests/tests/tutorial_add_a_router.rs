@@ -1,8 +1,8 @@
-//! `docs/tutorials/add-a-router.md`, tried word for word in a copy of this workspace, and the files
-//! `cargo xtask new` writes, registered in the same copy.
+//! Follows `docs/tutorials/add-a-router.md` word for word in a copy of this workspace, and registers the files of
+//! `cargo xtask new` in the same copy.
 //!
-//! The copy and what is built of it stay in `target/tutorial`, so that only the first time is slow.
-//! In place of `farlink`, which would take minutes to build, a small program simulates the scenario.
+//! The copy and its build stay in `target/tutorial`, so that only the first time is slow. In place of `farlink`, which
+//! would take minutes to build, a small program simulates the scenario.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
-/// What the text calls to run the scenario, and what stands in for it here.
+/// Command of the text that runs the scenario, and its replacement here.
 const RUN: (&str, &str) =
     ("cargo run -p farlink -- run lowest.toml --in sim", "cargo run -p farlink-sim --example tryout -- lowest.toml");
 
@@ -42,26 +42,27 @@ fn main() {
 /// Files by path below the root.
 type Tree = BTreeMap<PathBuf, Vec<u8>>;
 
-/// What the text asks its reader to do.
+/// A step of the tutorial.
 #[derive(Debug)]
 enum Step {
-    /// A new file.
+    /// Writes a new file.
     Write(PathBuf, String),
-    /// Lines to add to a file.
+    /// Adds lines to a file.
     Insert(PathBuf, Place, String),
-    /// A command.
+    /// Runs a command.
     Run(String),
 }
 
-/// Where lines go.
+/// Anchor line of an insertion, and its side.
 #[derive(Debug)]
 enum Place {
     Before(String),
     After(String),
 }
 
-/// The code blocks of the text; the paragraph before each says what to do with it.
 fn steps(text: &str) -> Vec<Step> {
+    // The paragraph before a code block decides about it: "New file `...`", or "In `...`" with "before `...`" or "after
+    // `...`". Blocks of `sh` are commands.
     let (mut steps, mut paragraph, mut blank) = (Vec::new(), String::new(), false);
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
@@ -89,7 +90,7 @@ fn steps(text: &str) -> Vec<Step> {
     steps
 }
 
-/// Adds lines before or after the first line that reads so.
+/// Adds lines before or after the first line equal to the anchor.
 fn insert(tree: &mut Tree, file: &Path, place: &Place, block: &str) {
     let old = String::from_utf8(tree.remove(file).unwrap_or_else(|| panic!("no {}", file.display()))).expect("text");
     let (Place::Before(anchor) | Place::After(anchor)) = place;
@@ -100,7 +101,7 @@ fn insert(tree: &mut Tree, file: &Path, place: &Place, block: &str) {
     tree.insert(file.into(), (lines.join("\n") + "\n").into_bytes());
 }
 
-/// All files of this workspace but what is built.
+/// Reads all files of this workspace except build output.
 fn read_tree(root: &Path, folder: &Path, tree: &mut Tree) {
     for entry in fs::read_dir(root.join(folder)).expect("a folder") {
         let entry = entry.expect("an entry");
@@ -117,7 +118,7 @@ fn read_tree(root: &Path, folder: &Path, tree: &mut Tree) {
     }
 }
 
-/// Makes a folder equal to the tree; what is right already keeps its time, and is not built again.
+/// Makes a folder equal to the tree. Equal files keep their time, so that cargo does not build them again.
 fn write_tree(folder: &Path, tree: &Tree) {
     let mut there = Tree::new();
     fs::create_dir_all(folder).expect("a folder");
@@ -132,13 +133,13 @@ fn write_tree(folder: &Path, tree: &Tree) {
     }
 }
 
-/// The copy, with all that the text and the templates add.
+/// The copy of the workspace, with the additions of the text and the templates.
 struct Workshop {
     folder: PathBuf,
     commands: Vec<String>,
-    /// Tests that stand in the text.
+    /// Names of the tests in the text.
     tests: Vec<String>,
-    /// Another run of the tests waits until this one is done.
+    /// Held until this run is done: another run of the tests uses the same folder.
     _lock: File,
 }
 
@@ -157,6 +158,7 @@ static WORKSHOP: LazyLock<Workshop> = LazyLock::new(|| {
             Step::Insert(file, place, block) => insert(&mut tree, &file, &place, &block),
             Step::Write(file, block) => {
                 let module = file.file_stem().expect("a name").to_string_lossy().into_owned();
+                // `cargo test` must list these names, so that a test left out of the module is noticed.
                 let names = block.split("#[test]\n").skip(1).filter_map(|rest| rest.split_once("()"));
                 tests.extend(
                     names.map(|(name, _)| format!("{module}::tests::{}", name.trim().trim_start_matches("fn "))),
@@ -177,7 +179,7 @@ fn text(tree: &Tree, file: &str) -> String {
     String::from_utf8(tree[Path::new(file)].clone()).expect("text")
 }
 
-/// Fills in a template as `cargo xtask new` does for `tried-out`, and registers it as it is told.
+/// Fills in a template as `cargo xtask new` does for `tried-out`, and registers it as that command advises.
 fn add_template(tree: &mut Tree, kind: &str, folder: &str, make: &str) {
     let source = PathBuf::from(format!("core/{folder}/src"));
     let template = text(tree, &format!("xtask/src/new/{kind}.rs.txt"));
@@ -194,18 +196,19 @@ fn add_template(tree: &mut Tree, kind: &str, folder: &str, make: &str) {
 }
 
 impl Workshop {
-    /// Runs a command in the copy, for which nothing is fetched; gives what it wrote.
+    /// Runs a command in the copy, offline; returns its output.
     fn run(&self, command: &str) -> String {
         let arguments = command.strip_prefix("cargo ").unwrap_or_else(|| panic!("`{command}` is not cargo"));
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut cargo = Command::new(cargo);
-        // It is built once and runs for a moment: nothing is optimized, nothing prepared for debuggers.
+        // The program runs for a moment, so building is the cost: no optimization and no debug information.
         let quick = ["--config", "profile.dev.debug=false", "--config", "profile.dev.package.'*'.opt-level=0"];
         cargo.arg("--offline").args(quick).args(arguments.split(' ')).current_dir(self.folder.join("tree"));
         cargo.env("CARGO_TARGET_DIR", self.folder.join("target")).env("CARGO_INCREMENTAL", "0");
         let output = cargo.output().expect("cargo starts");
         let [said, talk] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
         assert!(output.status.success(), "`{command}` in {}\n{said}\n{talk}", self.folder.join("tree").display());
+        // A reader's first build must not begin with warnings.
         let warned = ["lowest", "tried_out"].iter().any(|module| talk.contains(&format!("src/{module}")));
         assert!(!warned, "`{command}` warns of what the text or a template has\n{talk}");
         said
@@ -219,13 +222,13 @@ impl Workshop {
 }
 
 #[test]
-fn the_tutorial_does_what_it_says() {
+fn router_tutorial_can_be_followed() {
     let (program, tests) = (&*WORKSHOP, &WORKSHOP.tests);
     assert_eq!(tests.len(), 4, "{tests:?}");
     let [test, run] = &program.commands[..] else { panic!("other commands: {:?}", program.commands) };
     assert_eq!(run, RUN.0);
     program.passes(test, tests);
-    // The orbiter still waits for acknowledgments when the last bundle has arrived.
+    // The orbiter may still hold bundles when the last one has arrived, so its line is not compared.
     let [all, none] = ["delivered  10 of 10 bundles\nstation holds 0\n", "rover holds 0\n"];
     let said = program.run(RUN.1);
     assert!(said.starts_with(all) && said.ends_with(none), "with `lowest`\n{said}");
@@ -234,11 +237,12 @@ fn the_tutorial_does_what_it_says() {
     fs::write(&scenario, text.replace("router = \"lowest\"", "router = \"lowest-copies\"")).expect("the scenario");
     let said = program.run(RUN.1);
     assert!(said.starts_with(all) && said.ends_with("rover holds 10\n"), "with `lowest-copies`\n{said}");
+    // The copy stays as the tutorial leaves it, so that the next run finds nothing to build.
     fs::write(&scenario, text).expect("the scenario");
 }
 
 #[test]
-fn the_templates_compile_and_their_tests_pass_beside_those_of_the_registries() {
+fn templates_compile_and_pass_tests() {
     let tests = ["tried_out::tests::neighbour_up_gets_its_bundles", "tried_out::tests::oldest_makes_room"];
     let registries = ["every_registered_router_is_made", "every_registered_control_is_made"];
     let registries = registries.map(|name| format!("registry::tests::{name}"));

@@ -7,45 +7,46 @@ use super::text::{Mistake, lines, number};
 use farlink_base::Duration;
 use std::collections::HashMap;
 
-/// Two nodes that heard each other, by the words of the file.
+/// A recorded contact of two nodes, which are named as in the file.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Encounter<'t> {
-    /// The line that tells of its beginning.
+    /// Line of the file with its beginning, from 1.
     pub line: usize,
-    /// The two.
+    /// The two nodes, in the file's words.
     pub nodes: [&'t str; 2],
-    /// Seconds.
+    /// Beginning in seconds of the file's clock.
     pub start: f64,
-    /// Seconds; `None`: the file does not tell.
+    /// End in seconds of the file's clock; `None`: the file has none.
     pub end: Option<f64>,
 }
 
-/// Two nodes that heard each other in the run.
+/// A contact of two nodes in the run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Meeting {
-    /// Their indices in [`crate::Scenario::nodes`].
+    /// Indices of both in [`crate::Scenario::nodes`].
     pub nodes: [usize; 2],
-    /// From the start of the run.
+    /// Beginning, from the start of the run.
     pub start: Duration,
-    /// `None`: to the end.
+    /// End, from the start of the run; `None`: it lasts until the run ends.
     pub end: Option<Duration>,
 }
 
-/// Events of the ONE simulator that are no contacts.
+/// Other events of the ONE simulator, which are skipped.
 const OTHERS: &[&str] = &["C", "S", "DE", "A", "DR", "R", "D"];
 
 /// Reads encounters, in the order in which they end; those without an end come last.
 ///
 /// # Errors
-/// The first line that is none of this.
+/// The first line that is neither an event nor a row of a table.
 pub fn parse(text: &str) -> Result<Vec<Encounter<'_>>, Mistake> {
     let mut all = Vec::new();
-    // Where a pair is up: the line, and since when.
+    // Pairs in contact now, with the line and the time of the beginning.
     let mut up: HashMap<[&str; 2], (usize, f64)> = HashMap::new();
     for (line, words) in lines(text) {
         match words[..] {
             [time, "CONN", one, other, word, ..] => {
                 let time = number(time).ok_or_else(|| Mistake::new(line, format!("`{time}` is no time in seconds")))?;
+                // Files name the pair in either order, and need not keep it from `up` to `down`.
                 let nodes = if one <= other { [one, other] } else { [other, one] };
                 match (word, up.get(&nodes).copied()) {
                     ("up", None) => {
@@ -58,12 +59,12 @@ pub fn parse(text: &str) -> Result<Vec<Encounter<'_>>, Mistake> {
                         up.remove(&nodes);
                         all.push(Encounter { line: begun, nodes, start, end: Some(time) });
                     }
-                    // Said twice, or of what was up before the file begins.
+                    // A repeated event, or the end of a contact from before the file begins.
                     ("up" | "down", _) => {}
                     _ => return Err(Mistake::new(line, format!("`{word}` is neither `up` nor `down`"))),
                 }
             }
-            // Nodes, too, may be called as events are: two numbers behind them tell.
+            // Nodes may have names of events, such as `C`: a row of a table has two numbers behind them.
             [_, word, ref rest @ ..] if OTHERS.contains(&word) && !are_times(rest) => {}
             [one, other, start, end, ..] => {
                 let (Some(start), Some(end)) = (number(start), number(end)) else { return Err(strange(line)) };
@@ -76,13 +77,14 @@ pub fn parse(text: &str) -> Result<Vec<Encounter<'_>>, Mistake> {
         }
     }
     let mut open: Vec<_> = up.into_iter().collect();
+    // The map has no order: contacts without an end come in the order of their lines.
     open.sort_by_key(|(_, (line, _))| *line);
     all.extend(open.into_iter().map(|(nodes, (line, start))| Encounter { line, nodes, start, end: None }));
     Ok(all)
 }
 
-/// Whether words go on as those of a table of contacts, with two times.
 fn are_times(words: &[&str]) -> bool {
+    // A table's row goes on with two times; an event goes on with names.
     matches!(words, [start, end, ..] if number(start).is_some() && number(end).is_some())
 }
 
@@ -90,7 +92,7 @@ fn strange(line: usize) -> Mistake {
     Mistake::new(line, "expected `time CONN node node up`, `... down`, or `node node start end` in seconds")
 }
 
-/// The number in what a file calls a node: `17`, `p17`.
+/// Number in a file's name of a node: 17 for `17` and for `p17`.
 pub fn number_of(id: &str) -> Option<u64> {
     id.trim_start_matches(|c: char| c.is_alphabetic()).parse().ok()
 }
@@ -104,7 +106,8 @@ mod tests {
     }
 
     #[test]
-    fn events_of_the_one_simulator_are_read_whoever_is_named_first() {
+    fn one_events_read_either_order() {
+        // A comment, two pairs, events to be skipped, a repeated `up`, and a `down` without `up`.
         let text = "# log\n1.5 CONN p1 p2 up\n2 C p1 M1\n2.5 CONN 3 4 up 0\n3 DE p1 p2 M1 D\n4.25 CONN p2 p1 down\n\
                     9 CONN p1 p2 up\n9 CONN p1 p2 up\n9 CONN p8 p9 down\n";
         let (pair, other) = (["p1", "p2"], ["3", "4"]);
@@ -112,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_of_contacts_are_read_whatever_follows() {
+    fn contact_tables_allow_extra_columns() {
         assert_eq!(
             said("1 2 100 150 1 0\n\n2\t3 120 120\n"),
             [(["1", "2"], 100.0, Some(150.0)), (["2", "3"], 120.0, Some(120.0))]
@@ -123,7 +126,8 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_say_no_contact_are_told() {
+    fn bad_contact_lines_are_errors() {
+        // Each text has one mistake, and the line must be the mistake's.
         let line = |text: &str| parse(text).unwrap_err().line;
         assert_eq!(line("1 CONN a b up\n2 CONN a b left"), 2);
         assert_eq!(line("x CONN a b up"), 1);

@@ -1,5 +1,5 @@
-//! Where nodes are and whom they can hear, as a scenario says it: plain data, with the files it names
-//! read. What follows from it is the simulator's to compute.
+//! Positions and radio reach of nodes as plain data, with the content of the files that a scenario names. Movements and
+//! contacts that follow from them are computed by the simulator.
 
 pub mod encounters;
 pub mod positions;
@@ -20,12 +20,12 @@ use std::ops::Range;
 use std::path::PathBuf;
 use wkt::Streets;
 
-/// How nodes move.
+/// A named movement model with its nodes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Mobility {
     /// Its name in this file.
     pub name: String,
-    /// How.
+    /// Model of the movement, with its parameters.
     pub model: Model,
     /// Seed of the movements alone; `None`: the scenario's.
     pub seed: Option<u64>,
@@ -37,16 +37,16 @@ pub struct Mobility {
 /// least to the largest.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Model {
-    /// Nobody moves: the n-th node is at the n-th point, those beyond at random places of the area.
+    /// No movement: the n-th node is at the n-th point, further nodes at random places of the area.
     Stationary {
-        /// Places.
+        /// Places of the first nodes.
         points: Vec<Point>,
-        /// Width and height; where there are points for all it may be none.
+        /// Width and height; zero where all nodes have points.
         area: Point,
     },
     /// A random direction and distance, a pause, and so on.
     Walk {
-        /// Where, and how fast.
+        /// Area, speed and pause.
         wander: Wander,
         /// Length of a step.
         step: [f64; 2],
@@ -55,14 +55,14 @@ pub enum Model {
     Waypoint(Wander),
     /// To a random crossing by the shortest way along streets, a pause, and so on.
     Map {
-        /// The streets.
+        /// Streets of a file or of a generated city.
         map: Map,
-        /// Speed on a way.
+        /// Speed on one leg.
         speed: [f64; 2],
-        /// Pause after it.
+        /// Pause after each leg.
         pause: [f64; 2],
     },
-    /// As was recorded: the n-th node goes as the n-th track.
+    /// Recorded positions: the n-th node follows the n-th track.
     Trace(Vec<Track>),
     /// Around the Earth: the n-th node is the n-th satellite, plane by plane.
     Orbit(Walker),
@@ -77,14 +77,14 @@ impl Model {
     }
 }
 
-/// What models of wandering in a rectangle have in common.
+/// Parameters common to the models that wander in a rectangle.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Wander {
-    /// Width and height.
+    /// Width and height of the rectangle.
     pub area: Point,
-    /// Speed on a way.
+    /// Speed on one leg.
     pub speed: [f64; 2],
-    /// Pause after it.
+    /// Pause after each leg.
     pub pause: [f64; 2],
 }
 
@@ -101,9 +101,9 @@ pub enum Map {
         rows: u32,
         /// Metres between two of them.
         block: f64,
-        /// How crooked it is, 0 to 1.
+        /// Displacement of crossings from the grid, 0 to 1.
         bend: f64,
-        /// Share of the streets left out, where that cuts nobody off.
+        /// Share of the streets left out; streets whose loss would cut the map in parts stay.
         missing: f64,
     },
 }
@@ -113,13 +113,13 @@ pub enum Map {
 pub struct Radio {
     /// Its name; its links are called after it and their nodes.
     pub name: String,
-    /// Who hears whom.
+    /// Rule for pairs of nodes that hear each other.
     pub reach: Reach,
     /// Rate of each direction of a link; `None`: without a limit.
     pub rate: Option<DataRate>,
     /// One-way delay; `None`: that of light over the range.
     pub delay: Option<Duration>,
-    /// Losses, which cost bundles only over layers that repair none.
+    /// Packet losses; bundles are lost only over layers that do not retransmit.
     pub loss: Loss,
     /// The convergence layer that its links stand for.
     pub layer: Layer,
@@ -132,21 +132,21 @@ pub struct Radio {
 /// How the links of a radio share it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sharing {
-    /// Who may send while others do.
+    /// Concurrency of transfers: one a node, or one a direction of a link.
     pub turns: Turns,
-    /// Whose turn it is, where several could.
+    /// Order of turns, where several nodes could send.
     pub order: TurnOrder,
     /// How long a transfer keeps the radio.
     pub delay_mode: DelayMode,
-    /// Whether what neighbours tell each other of what they hold takes its time of the radio.
+    /// Whether summaries between neighbours take no time of the radio.
     pub metadata_free: bool,
     /// Transfers end at multiples of this from the start of the run; zero: when their last bit leaves.
     pub quantum: Duration,
-    /// Links that a node has at once at most; `None`: with all it hears.
+    /// Most links of a node at once; `None`: one with each node it reaches.
     pub beams: Option<u32>,
 }
 
-/// Who may send by a radio while others do.
+/// Concurrency of transfers over a radio.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Turns {
     /// A node sends or receives one bundle at a time.
@@ -155,16 +155,16 @@ pub enum Turns {
     Link,
 }
 
-/// Whose turn it is when a radio is free again.
+/// Order of turns when a radio becomes free.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TurnOrder {
-    /// Whoever sent goes on, then who received, then their neighbours.
+    /// The sender goes on, then the receiver, then their neighbours.
     Sender,
-    /// Whoever received goes first, then who sent, then their neighbours.
+    /// The receiver goes first, then the sender, then their neighbours.
     Receiver,
-    /// Who waited longest since its last turn.
+    /// The node that waited longest since its last turn goes first.
     Fair,
-    /// Drawn.
+    /// A random order, drawn from the seed.
     Random,
 }
 
@@ -177,25 +177,26 @@ pub enum DelayMode {
     StopAndWait,
 }
 
-/// Who hears whom.
+/// Rule for pairs of nodes that hear each other.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Reach {
     /// Nodes that are no farther apart, in metres.
     Range(f64),
-    /// Those that were recorded to.
+    /// Pairs with a recorded contact, while it lasts.
     Recorded(Vec<Meeting>),
-    /// Satellites and stations that see each other.
+    /// Satellites and stations with a line of sight.
     Sight(Sight),
 }
 
 impl Radio {
     /// One-way delay of its links.
     pub fn one_way_delay(&self) -> Duration {
-        /// Metres a second.
+        /// Speed of light in a vacuum, m/s.
         const LIGHT: f64 = 299_792_458.0;
         let light = match self.reach {
+            // The longest way that the radio allows: distances change while a contact lasts.
             Reach::Range(metres) => Duration::from_nanos((metres / LIGHT * 1e9).ceil() as u64),
-            // Of those that see each other the light's own time, contact by contact.
+            // With a line of sight, each contact has the light time of its own distance; records have no distances.
             Reach::Recorded(_) | Reach::Sight(_) => Duration::ZERO,
         };
         self.delay.unwrap_or(light)
@@ -213,9 +214,9 @@ pub struct GroupTraffic {
     pub to: Range<usize>,
     /// Service number of the receivers.
     pub service: u32,
-    /// Most bundles; what would begin as the run is over is left out.
+    /// Most bundles; those that would begin after the end of the run are left out.
     pub count: u64,
-    /// Payload of each.
+    /// Payload of each bundle, drawn from the range.
     pub size: SizeRange,
     /// Time between two, in seconds, from the least to the largest.
     pub interval: [f64; 2],
@@ -227,7 +228,7 @@ pub struct GroupTraffic {
     pub priority: Option<farlink_base::Priority>,
     /// Status reports that they ask for, to the sending node.
     pub reports: farlink_base::Facts,
-    /// Whether what a sender's node refuses is lost, and not offered again.
+    /// Whether bundles that a sender's node refuses are lost instead of offered again.
     pub lost: bool,
 }
 
@@ -240,7 +241,7 @@ pub struct Group {
     pub nodes: Range<usize>,
 }
 
-/// A file that a key names, and its text.
+/// Reads a file that a key names; returns its name and text.
 pub(crate) fn read(
     reader: &farlink_config::Reader<'_>,
     key: &str,

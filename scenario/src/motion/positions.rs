@@ -5,28 +5,29 @@
 use super::text::{Mistake, Point, lines, number};
 use std::collections::HashMap;
 
-/// Where one node was.
+/// Recorded positions of one node.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Track {
-    /// What the file calls it.
+    /// Name of the node in the file.
     pub id: String,
-    /// Seconds from the start of the run, and where; times do not go back.
+    /// Times in seconds from the start of the run, never decreasing, with positions.
     pub fixes: Vec<(f64, Point)>,
 }
 
 /// Reads tracks: in the order of their numbers, where all are numbers, else as they come in the file.
 ///
 /// # Errors
-/// The first line that is none of this.
+/// The first line that is no position, or goes back in time.
 pub fn parse(text: &str) -> Result<Vec<Track>, Mistake> {
     let (mut tracks, mut places): (Vec<Track>, HashMap<&str, usize>) = (Vec::new(), HashMap::new());
     let mut least = [0.0; 3];
-    // Positions with many columns have them in every line.
+    // A first line of six or more numbers is the line of bounds only if the second line has another number of columns.
     let below = lines(text).nth(1).map(|(_, words)| words.len());
     for (count, (line, words)) in lines(text).enumerate() {
         let stands_out = count == 0 && words.len() >= 6 && below != Some(words.len());
         if stands_out && words.iter().all(|word| number(word).is_some()) {
             let values: Vec<f64> = words.iter().filter_map(|word| number(word)).collect();
+            // Pairs of least and largest: time, x, y.
             least = [values[0], values[2], values[4]];
             continue;
         }
@@ -44,6 +45,7 @@ pub fn parse(text: &str) -> Result<Vec<Track>, Mistake> {
         }
         fixes.push((time, [x - least[1], y - least[2]]));
     }
+    // Numbered nodes go to the group's nodes in order, whatever the order of their first positions.
     if tracks.iter().all(|track| track.id.parse::<u64>().is_ok()) {
         tracks.sort_by_key(|track| track.id.parse::<u64>().unwrap_or(u64::MAX));
     }
@@ -55,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tracks_are_in_the_order_of_their_numbers_and_names_as_they_come() {
+    fn tracks_sort_numbers_keep_names() {
         let tracks = parse("# t id x y\n0 10 1 2\n0 9 3 4 99\n5,10,6,7\n").unwrap();
         let said: Vec<_> = tracks.iter().map(|t| (t.id.as_str(), t.fixes.clone())).collect();
         assert_eq!(said[0], ("9", vec![(0.0, [3.0, 4.0])]));
@@ -66,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_least_and_largest_values_moves_all_to_the_origin() {
+    fn bounds_line_shifts_to_origin() {
         let tracks = parse("100 200 10 20 5 6 0 0\n100 1 10 5\n150 1 20 6").unwrap();
         assert_eq!(tracks[0].fixes, [(0.0, [0.0, 0.0]), (50.0, [10.0, 1.0])]);
         let tracks = parse("3 1 10 5 0 0\n4 1 20 6 0 0").unwrap();
@@ -74,10 +76,11 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_say_no_position_are_told() {
+    fn bad_position_lines_are_errors() {
         for (text, line) in [("0 1 2", 1), ("0 1 1 1\nx 1 1 1", 2), ("0 1 nan 1", 1), ("0 1 1 1e99", 1)] {
             assert_eq!(parse(text).unwrap_err().line, line, "{text}");
         }
+        // Times of different nodes may interleave; those of one node must not decrease.
         let back = parse("5 a 1 1\n4 b 1 1\n4 a 1 1").unwrap_err();
         assert_eq!(back, Mistake::new(3, "time goes back for node `a`"));
     }

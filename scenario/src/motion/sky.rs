@@ -1,4 +1,4 @@
-//! What goes around the Earth and what stands on it, as a scenario says it: angles in radians, lengths in metres.
+//! Satellites around the Earth and stations on it: angles in radians, lengths in metres.
 
 use farlink_config::Input;
 use std::f64::consts::FRAC_PI_2;
@@ -6,22 +6,22 @@ use std::f64::consts::FRAC_PI_2;
 /// A Walker constellation around the Earth: satellites evenly over planes, planes evenly around the equator.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Walker {
-    /// How many planes.
+    /// Number of orbital planes.
     pub planes: u32,
-    /// How many satellites in each.
+    /// Number of satellites in each plane.
     pub per_plane: u32,
-    /// Of each plane.
+    /// Inclination of each plane to the equator.
     pub inclination: f64,
-    /// Above the equator.
+    /// Altitude above the equatorial radius.
     pub altitude: f64,
-    /// By how many parts of a turn a plane is ahead of the one before, of as many as there are satellites.
+    /// Phase of a plane ahead of the one before, in turns divided by the number of satellites.
     pub phasing: u32,
-    /// Ascending nodes over half of the equator.
+    /// Whether ascending nodes spread over half of the equator instead of all of it.
     pub star: bool,
 }
 
 impl Walker {
-    /// How many satellites there are.
+    /// Number of all satellites.
     pub fn count(&self) -> usize {
         self.planes as usize * self.per_plane as usize
     }
@@ -30,24 +30,24 @@ impl Walker {
 /// A place on the ground of the Earth.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Site {
-    /// Geodetic, north positive.
+    /// Geodetic latitude, north positive.
     pub latitude: f64,
-    /// East positive.
+    /// Longitude, east positive.
     pub longitude: f64,
-    /// Above the ellipsoid.
+    /// Altitude above the ellipsoid.
     pub altitude: f64,
 }
 
-/// Who of those above the Earth and on it may hear whom.
+/// Line-of-sight rule for pairs of satellites and stations.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Sight {
-    /// Which pairs.
+    /// Pairs that may hear each other.
     pub neighbours: Neighbours,
-    /// Not farther apart than this.
+    /// Greatest distance; `None`: unlimited.
     pub range: Option<f64>,
-    /// The least elevation at which a station sees anything.
+    /// Least elevation at which a station sees a satellite.
     pub mask: f64,
-    /// How far above the ground the line between two satellites must pass.
+    /// Least height above the ground of the line between two satellites.
     pub clearance: f64,
 }
 
@@ -58,21 +58,21 @@ pub enum Neighbours {
     Ground,
     /// Satellites that follow each other in a plane of a constellation.
     Ring,
-    /// And those beside each other in neighbouring planes.
+    /// As `Ring`, and satellites beside each other in neighbouring planes.
     Grid,
-    /// All with all.
+    /// All pairs of nodes.
     All,
 }
 
 /// Words of `neighbours`, in the order of [`Neighbours`].
 pub const NEIGHBOURS: &[&str] = &["ground", "ring", "grid", "all"];
-/// The same.
+/// Values of the words of [`NEIGHBOURS`], in the same order.
 pub const ALL_NEIGHBOURS: [Neighbours; 4] = [Neighbours::Ground, Neighbours::Ring, Neighbours::Grid, Neighbours::All];
 
-/// Radians: `"53 deg"`, of so many degrees at least and at most.
+/// Angle in radians: `"53 deg"`, between bounds in degrees.
 ///
 /// # Errors
-/// What the text is instead.
+/// The text is no angle, or out of bounds.
 pub fn angle(text: &str, least: f64, most: f64) -> Result<f64, String> {
     let trimmed = text.trim();
     let number = trimmed.strip_suffix("deg").or(trimmed.strip_suffix('°'));
@@ -84,7 +84,7 @@ pub fn angle(text: &str, least: f64, most: f64) -> Result<f64, String> {
     }
 }
 
-/// Radians of a latitude or longitude: degrees with a letter (`52.5 N`), or with `deg` and a sign.
+/// Latitude or longitude in radians: degrees with a letter (`52.5 N`), or with `deg` and a sign.
 fn coordinate(text: &str, [positive, negative]: [char; 2], most: f64) -> Result<f64, String> {
     let trimmed = text.trim();
     let sign = match trimmed.chars().last() {
@@ -92,6 +92,7 @@ fn coordinate(text: &str, [positive, negative]: [char; 2], most: f64) -> Result<
         Some(letter) if letter == negative => -1.0,
         _ => return angle(text, -most, most),
     };
+    // A letter gives the sign, so the number before it must not have one: the least is 0.
     let rest = trimmed.trim_end_matches([positive, negative]);
     let degrees = angle(&format!("{} deg", rest.trim_end().trim_end_matches("deg").trim_end_matches('°')), 0.0, most);
     let wrong = |_| format!("`{text}` is none; write e.g. \"52.5 {positive}\" or \"52.5 {negative}\", up to {most}");
@@ -101,7 +102,7 @@ fn coordinate(text: &str, [positive, negative]: [char; 2], most: f64) -> Result<
 /// Places on the ground: a list of [latitude, longitude] or [latitude, longitude, altitude].
 ///
 /// # Errors
-/// What is wrong with one.
+/// The first entry that is no place.
 pub fn sites(input: Input<'_, '_>) -> Result<Vec<Site>, String> {
     input.items()?.iter().map(|item| site(Input::Given(item.get_ref()))).collect()
 }
@@ -113,12 +114,14 @@ fn site(input: Input<'_, '_>) -> Result<Site, String> {
         return Err(format!("expected latitude, longitude and perhaps altitude, found {} entries", items.len()));
     }
     let height = text(2)?;
+    // Lengths are not negative, and places such as the Dead Sea lie below the ellipsoid.
     let (below, height) = height.trim().strip_prefix('-').map_or((1.0, height), |rest| (-1.0, rest));
     let altitude = below * super::quantities::length(height)?;
     if altitude.abs() > 1e5 {
         return Err("an altitude of more than 100 km is not on the ground".into());
     }
     let (latitude, longitude) = (coordinate(text(0)?, ['N', 'S'], 90.0)?, coordinate(text(1)?, ['E', 'W'], 180.0)?);
+    // The conversion to radians may round 90 degrees up, past the pole.
     Ok(Site { latitude: latitude.clamp(-FRAC_PI_2, FRAC_PI_2), longitude, altitude })
 }
 
@@ -127,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn angles_and_coordinates_say_what_they_are() {
+    fn angles_and_coordinates_need_units() {
         assert_eq!(
             (angle("180 deg", 0.0, 180.0), angle("-5°", -10.0, 90.0)),
             (Ok(std::f64::consts::PI), Ok((-5f64).to_radians()))

@@ -9,13 +9,14 @@ use std::collections::HashMap;
 pub struct Streets {
     /// Crossings, bends and ends.
     pub points: Vec<Point>,
-    /// Pairs of places in `points`.
+    /// Streets as pairs of indices in `points`.
     pub streets: Vec<(u32, u32)>,
 }
 
 impl Streets {
-    /// Parts of the map between which no street leads.
+    /// Number of parts of the map that no street joins.
     pub fn parts(&self) -> usize {
+        // Union-find over the points.
         let mut joined: Vec<u32> = (0..self.points.len() as u32).collect();
         let mut parts = self.points.len();
         for &(a, b) in &self.streets {
@@ -30,16 +31,17 @@ impl Streets {
 fn root(joined: &mut [u32], mut of: u32) -> u32 {
     while joined[of as usize] != of {
         let above = joined[of as usize];
+        // Path halving keeps the trees flat.
         joined[of as usize] = joined[above as usize];
         of = above;
     }
     of
 }
 
-/// Reads streets; what follows `#` in a line is a comment.
+/// Reads streets; `#` begins a comment.
 ///
 /// # Errors
-/// The first line that is none of this.
+/// The first line that is no LINESTRING or MULTILINESTRING.
 pub fn parse(text: &str) -> Result<Streets, Mistake> {
     let mut words = Words { rest: text, line: 1 };
     let (mut streets, mut places) = (Streets::default(), HashMap::new());
@@ -72,22 +74,23 @@ pub fn parse(text: &str) -> Result<Streets, Mistake> {
     Ok(streets)
 }
 
-/// The points of a line, as far as its closing parenthesis.
+/// Reads the points of a line up to its closing parenthesis.
 fn line(words: &mut Words<'_>, streets: &mut Streets, places: &mut HashMap<(u64, u64), u32>) -> Result<(), Mistake> {
     let mut last: Option<u32> = None;
     loop {
         let point = [words.coordinate()?, words.coordinate()?];
-        // Zero has two signs.
+        // Adding 0.0 turns -0.0 into 0.0: the bits of one place must be equal.
         let key = ((point[0] + 0.0).to_bits(), (point[1] + 0.0).to_bits());
         let here = *places.entry(key).or_insert_with(|| {
             streets.points.push(point);
             streets.points.len() as u32 - 1
         });
+        // A repeated point is no street of zero length.
         if let Some(last) = last.filter(|last| *last != here) {
             streets.streets.push((last, here));
         }
         last = Some(here);
-        // Heights are not looked at.
+        // A third coordinate is a height, which a plane does not need.
         let end = match words.word() {
             Some(word) if number(word).is_some() => words.word(),
             other => other,
@@ -100,7 +103,7 @@ fn line(words: &mut Words<'_>, streets: &mut Streets, places: &mut HashMap<(u64,
     }
 }
 
-/// Words, and signs as words of their own.
+/// Tokens of the text: words, and each sign as a word.
 struct Words<'t> {
     rest: &'t str,
     line: usize,
@@ -131,12 +134,12 @@ impl<'t> Words<'t> {
         self.line += passed.bytes().filter(|byte| *byte == b'\n').count();
         self.rest = rest;
     }
-    /// An opening parenthesis; false: `EMPTY`.
+    /// Reads an opening parenthesis; false for `EMPTY`.
     fn opens(&mut self) -> Result<bool, Mistake> {
         match self.word() {
             Some("(") => Ok(true),
             Some(word) if word.eq_ignore_ascii_case("EMPTY") => Ok(false),
-            // Kinds of coordinates: with heights, with measures.
+            // `Z` and `M` mark coordinates with heights and measures.
             Some(word) if ["Z", "M"].iter().any(|kind| word.eq_ignore_ascii_case(kind)) => match self.word() {
                 Some("(") => Ok(true),
                 other => Err(self.mistake(other.unwrap_or("the end"), "`(`")),
@@ -149,6 +152,7 @@ impl<'t> Words<'t> {
         number(word).ok_or_else(|| self.mistake(word, "a coordinate in metres"))
     }
     fn mistake(&self, found: &str, expected: &str) -> Mistake {
+        // A file without spaces is one word: messages stay short.
         let found: String = found.chars().take(40).collect();
         Mistake::new(self.line, format!("found `{found}` where {expected} was expected"))
     }
@@ -159,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_that_meet_share_their_crossing() {
+    fn crossing_lines_share_a_point() {
         let text = "# a cross\nLINESTRING (0 0, 10 0, 20 -0)\nlinestring(10 10 5,10 0,\n 10 -10)\n\
                     MULTILINESTRING Z ((5 5 1, 6 6 1), EMPTY, (6 6 0, 5 5 0)); LINESTRING EMPTY";
         let streets = parse(text).unwrap();
@@ -170,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_street_is_said_with_its_line() {
+    fn bad_streets_name_their_line() {
         let said = |text: &str| parse(text).map_err(|m| (m.line, m.message)).unwrap_err();
         assert_eq!(said("\nPOINT (1 2)").0, 2);
         assert!(said("LINESTRING (1 2, 3)").1.contains("found `)` where a coordinate"));
@@ -183,7 +187,8 @@ mod tests {
     }
 
     #[test]
-    fn no_text_however_it_is_cut_is_a_reason_to_panic() {
+    fn truncated_text_never_panics() {
+        // Every prefix and suffix of a text with each kind of token, and a letter of two bytes.
         let text = "MULTILINESTRING ((0 0, 1 1),\n(1 1, 2 2)) # é\nLINESTRING Z (1 2 3, 4 5 6)";
         for end in (0..text.len()).filter(|end| text.is_char_boundary(*end)) {
             let _ = parse(&text[..end]);

@@ -32,18 +32,19 @@ pub fn port() -> u16 {
     harness::free_port().expect("a free port")
 }
 
-/// Waits until something is so.
+/// Waits up to 20 s until a condition holds.
 pub fn until(what: &str, mut so: impl FnMut() -> bool) {
     let began = Instant::now();
     while !so() {
+        // Enough for a machine that runs all tests at once.
         assert!(began.elapsed() < Duration::from_secs(20), "waited 20 s for: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
-/// Two neighbours: how node `number` (1 or 2) is told about the other.
+/// Configuration of two neighbours, nodes 1 and 2.
 pub struct Pair {
-    /// Folder of both.
+    /// Folder of both nodes' files.
     pub dir: tempfile::TempDir,
     layer: &'static str,
     /// Ports of their layers.
@@ -53,12 +54,12 @@ pub struct Pair {
     pub layer_keys: &'static str,
 }
 impl Pair {
-    /// Over `tcpclv4` or `ltp`.
+    /// Two neighbours over `tcpclv4` or `ltp`, with free ports.
     pub fn new(layer: &'static str, durable: bool) -> Pair {
         let dir = tempfile::tempdir().expect("a folder");
         Pair { dir, layer, ports: [port(), port()], durable, layer_keys: "" }
     }
-    /// Where node 1 or 2 is asked and changed.
+    /// Path of the control socket of node 1 or 2.
     pub fn control(&self, number: usize) -> String {
         self.dir.path().join(format!("{number}.control.sock")).display().to_string()
     }
@@ -88,10 +89,10 @@ impl Pair {
     }
 }
 
-/// A running node.
+/// A running node process.
 pub struct Node {
     process: Process,
-    /// Its application socket.
+    /// Path of the node's application socket.
     pub socket: String,
 }
 impl Node {
@@ -105,14 +106,15 @@ impl Node {
         shell.args(["-c", &format!("ulimit -f {blocks}; exec \"$@\""), "sh"]).arg(farlink());
         Node::start_as(shell, file, socket)
     }
-    /// Starts a node to whom this folder is a file system of its own, which `mount` makes of these arguments. `None`: this user
-    /// may not.
+    /// Starts a node for which this folder is a file system of its own, mounted with these arguments. `None`: this user
+    /// may not mount.
     pub fn start_on(disk: &str, folder: &Path, file: &Path, socket: PathBuf) -> Option<Node> {
         let mount = |then: &str| {
             let mut unshare = Command::new("unshare");
             unshare.args(["-Urm", "sh", "-c", &format!("mount {disk} none \"$0\" && {then}")]).arg(folder);
             unshare
         };
+        // A user namespace allows the mount without root, where the kernel permits such namespaces.
         let may = mount("true").stderr(Stdio::null()).status().is_ok_and(|status| status.success());
         may.then(|| {
             let mut command = mount("exec \"$@\"");
@@ -127,11 +129,11 @@ impl Node {
         process.wait_ready().unwrap_or_else(|why| panic!("{why:#}"));
         Node { process, socket: place }
     }
-    /// Its process.
+    /// Process ID of the node.
     pub fn id(&self) -> u32 {
         self.process.id()
     }
-    /// What it logged.
+    /// Log of the node so far.
     pub fn log(&self) -> String {
         self.process.log()
     }
@@ -151,7 +153,7 @@ impl Node {
     pub fn terminate(mut self) -> Option<i32> {
         self.process.end(END_MAX).expect("it ends").code()
     }
-    /// Sends SIGHUP.
+    /// Sends SIGHUP: the node reads its configuration again.
     pub fn hang_up(&self) {
         self.process.hang_up().expect("it runs");
     }
@@ -179,7 +181,7 @@ pub fn accepts(sender: &mut Client, bytes: usize) -> bool {
     sender.send(adu, &vec![7; bytes]).expect("the node takes requests");
     sender.response().expect("the node answers").response_status() == AapStatus::Success
 }
-/// Bundles the node holds, as its control interface says.
+/// Number of bundles that the node holds, from its control interface.
 pub fn held(at: &str) -> u64 {
     let status: Value =
         serde_json::from_str(&http::request("GET", at, "/status", "").expect("a status").1).expect("JSON");

@@ -1,4 +1,4 @@
-//! Where two worlds differ, for people: node, bundle or session, and both sides next to each other.
+//! Differences between two worlds as text: node, bundle or session, with both sides next to each other.
 
 use super::trace::{NodeTrace, Step};
 use farlink_scenario::Scenario;
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Everything in which the worlds differ; empty when nothing does.
+/// All differences between the worlds; empty without any.
 pub fn differences(scenario: &Scenario, simulated: &[NodeTrace], real: &[NodeTrace]) -> String {
     let mut text = String::new();
     for (node, (s, r)) in scenario.nodes.iter().zip(simulated.iter().zip(real)) {
@@ -14,6 +14,7 @@ pub fn differences(scenario: &Scenario, simulated: &[NodeTrace], real: &[NodeTra
         for key in keys(&s.decisions, &r.decisions) {
             let bundle = key.as_ref().map_or_else(|| "no bundle".into(), ToString::to_string);
             let sides = [&s.decisions, &r.decisions].map(|side| side.get(key).map_or(&[][..], |steps| &steps[..]));
+            // Times differ between worlds: only the order of decisions counts.
             if !sides[0].iter().map(|step| &step.what).eq(sides[1].iter().map(|step| &step.what)) {
                 let show = |step: &Step| format!("{:8.3} s {}", step.at.as_secs_f64(), step.what);
                 let same = |a: &Step, b: &Step| a.what == b.what;
@@ -32,7 +33,7 @@ pub fn differences(scenario: &Scenario, simulated: &[NodeTrace], real: &[NodeTra
     text
 }
 
-/// The latest any link of the real nodes went up or down, against the plan both worlds share.
+/// Greatest delay of a link change of real nodes against the simulated one, which follows the plan.
 pub fn lateness(simulated: &[NodeTrace], real: &[NodeTrace]) -> Duration {
     let sides = simulated.iter().zip(real);
     let late = sides.flat_map(|(s, r)| s.links.iter().zip(&r.links).map(|(s, r)| r.at.saturating_sub(s.at)));
@@ -43,13 +44,13 @@ fn keys<'a, K: Ord, V>(a: &'a BTreeMap<K, V>, b: &'a BTreeMap<K, V>) -> std::col
     a.keys().chain(b.keys()).collect()
 }
 
-/// What one side has and the other has not, or less often.
 fn only<'a>(here: &'a [String], there: &[String]) -> Vec<&'a String> {
+    // Segments of a session have no common order in both worlds, so they are compared by their counts.
     let count = |side: &[String], what: &String| side.iter().filter(|other| *other == what).count();
     here.iter().filter(|what| count(here, what) > count(there, what)).collect()
 }
 
-/// Rows shown of one bundle or session.
+/// Most rows shown of one bundle or session.
 const ROWS: usize = 30;
 
 fn beside<T>(

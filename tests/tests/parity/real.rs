@@ -1,5 +1,5 @@
-//! The real side: a `farlink node` process for each node, with sockets on this machine's loopback
-//! network, and applications that send what the scenario says when it says so.
+//! The real side: a `farlink node` process for each node, with sockets on this machine's loopback network, and
+//! applications that follow the scenario's traffic.
 
 use crate::node_support::{Node, port};
 use farlink_aap2::proto::{AapStatus, BundleAdu};
@@ -18,11 +18,11 @@ const FIRST_SERVICE: usize = 10_000;
 /// Deliveries a receiver takes at once, as in the simulator.
 const WINDOW: u32 = 64;
 
-/// What real nodes did.
+/// Result of a run of real nodes.
 pub struct Real {
     /// Event lines of each node.
     pub lines: Vec<Vec<String>>,
-    /// The longest this process was kept from running, or an application was late.
+    /// Longest time for which this process did not run, or by which an application was late.
     pub stall: Duration,
 }
 
@@ -48,7 +48,7 @@ pub fn run(scenario: &Scenario) -> Real {
     })
 }
 
-/// Starts nodes, sends, waits for the end, stops the nodes; gives how late it ever was.
+/// Starts nodes, sends, waits for the end and stops the nodes; returns the greatest lateness.
 fn serve(scenario: &Scenario, epoch: DtnTime, start: Instant, folder: &Path) -> Duration {
     let machine = Machine::new();
     let files = machine.prepare(scenario, epoch, folder);
@@ -67,6 +67,7 @@ fn serve(scenario: &Scenario, epoch: DtnTime, start: Instant, folder: &Path) -> 
         late = late.max(send(scenario, start, senders));
         late = late.max(changes.join().expect("links change"));
     });
+    // Events at the very end must reach the files.
     sleep_until(start + scenario.duration + Duration::from_millis(50));
     std::thread::scope(|scope| {
         for node in nodes {
@@ -79,7 +80,7 @@ fn serve(scenario: &Scenario, epoch: DtnTime, start: Instant, folder: &Path) -> 
 /// Loopback addresses and ports of one run alone.
 struct Machine {
     network: u32,
-    /// The port a layer is assigned, and the one it has here.
+    /// Assigned port of each layer, and its port here.
     ports: Vec<(u16, u16)>,
 }
 impl Machine {
@@ -93,7 +94,7 @@ impl Machine {
         let network = u32::from(Ipv4Addr::new(127, 0, 0, 0)) | (0x10_0000 + (self.network << 4));
         Ipv4Addr::from(network | (index as u32 + 1))
     }
-    /// A file the testbed's driver wrote for a node, with its sockets moved here.
+    /// A node file of the testbed's driver, with its sockets moved to this machine.
     fn moved(&self, scenario: &Scenario, index: usize, file: &Path) -> String {
         let mut text = std::fs::read_to_string(file).expect("the driver's file");
         for (usual, port) in &self.ports {
@@ -119,7 +120,7 @@ impl Machine {
         };
         (0..scenario.nodes.len()).map(write).collect()
     }
-    /// Gives nodes their links and takes them away when it is time; gives how late it ever was.
+    /// Adds and removes links of nodes at their times; returns the greatest lateness.
     fn change_links(&self, scenario: &Scenario, epoch: DtnTime, start: Instant, folder: &Path) -> Duration {
         let mut late = Duration::ZERO;
         for change in scenario.link_changes() {
@@ -156,6 +157,7 @@ impl Machine {
 fn applications(scenario: &Scenario, nodes: &[Node]) -> Vec<Client> {
     let attach = |(index, entry): (usize, &Traffic)| {
         let mut receiver = nodes[entry.to].client(&entry.service.to_string(), WINDOW);
+        // Receivers wait as long as their node runs.
         receiver.set_read_timeout(None).expect("no timeout");
         std::thread::spawn(move || while receiver.delivery().is_ok() && receiver.taken(true).is_ok() {});
         nodes[entry.from].client(&(FIRST_SERVICE + index).to_string(), 0)

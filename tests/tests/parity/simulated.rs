@@ -5,7 +5,7 @@ use farlink_events::EventNames;
 use farlink_scenario::Scenario;
 use farlink_sim::{Observer, World};
 
-/// What a simulation did.
+/// Result of a simulation.
 pub struct Simulated {
     /// Event lines of each node.
     pub lines: Vec<Vec<String>>,
@@ -24,6 +24,7 @@ impl Observer for Recorder {
     }
     fn event(&mut self, at: Instant, node: usize, event: &Event) {
         self.lines[node].push(self.names[node].json(at, self.start_utc_ns + at.0, event));
+        // A deleted bundle's identity is dropped only after its line is written.
         self.names[node].after(event);
     }
 }

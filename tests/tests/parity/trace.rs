@@ -1,14 +1,13 @@
-//! What one world did, node by node: the ordered decisions about each bundle, and the segments of
-//! each LTP session. Read from lines as `node/src/events.rs` describes them, whichever world wrote
-//! them, so that both are read by the same code.
+//! Trace of one world, node by node: the ordered decisions about each bundle, and the segments of each LTP session. The
+//! lines have the format of `node/src/events.rs` in both worlds, so that the same code reads both.
 
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-/// A bundle by what both worlds agree on: its source endpoint, its place among the bundles created
-/// there, and the fragment it is (offset, length; 0, 0 for a whole bundle).
+/// Identity of a bundle that is the same in both worlds: its source endpoint, its place among the bundles created
+/// there, and its fragment (offset, length; 0, 0 for a whole bundle).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Bundle {
     source: String,
@@ -28,10 +27,10 @@ impl fmt::Display for Bundle {
 /// One LTP session: originating engine, number.
 pub type Session = (u64, u64);
 
-/// Something that happened, and when, from the start of the run.
+/// An event with its time from the start of the run.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// Compared only to find stalls of this machine.
+    /// Time of the event, compared only to find stalls of this machine.
     pub at: Duration,
     /// Event and all its fields.
     pub what: String,
@@ -40,16 +39,16 @@ pub struct Step {
 /// One node of one world.
 #[derive(Default, Debug)]
 pub struct NodeTrace {
-    /// Decisions in order; those that no bundle can be named for are under `None`.
+    /// Decisions in order; those about no bundle are under `None`.
     pub decisions: BTreeMap<Option<Bundle>, Vec<Step>>,
     /// Segments that left (each as often as it did, timer resends left out) and that arrived, and
     /// how the session ended.
     pub sessions: BTreeMap<Session, Vec<String>>,
-    /// What happened to links: in both worlds at the same times.
+    /// Changes of links, at the same times in both worlds.
     pub links: Vec<Step>,
 }
 
-/// What ties a node's numbers to bundles: (source, created, sequence) in the order of creation.
+/// Bundles of each source as (created, sequence) in the order of creation, which ties a node's numbers to bundles.
 struct Names(BTreeMap<String, BTreeSet<(u64, u64)>>);
 
 impl Names {
@@ -100,7 +99,7 @@ fn node(lines: &[Map<String, Value>], names: &Names, start: u64, end: u64) -> No
         let known = |key: &str| bundles.get(&line.get(key)?.as_u64()?).cloned().flatten();
         let at = Duration::from_nanos(number(line, "utc_ns").saturating_sub(start));
         match line["event"].as_str().unwrap_or_default() {
-            // What the clock did is not a decision; a step of it is a stall of the run.
+            // Steps of the clock are no decisions; they appear as a stall of the run.
             "clock_stepped" => {}
             "link_up" | "link_down" => trace.links.push(Step { at, what: sentence(line, None) }),
             "ltp_segment" | "ltp_session_end" => segment(line, &mut trace.sessions),
@@ -111,6 +110,7 @@ fn node(lines: &[Map<String, Value>], names: &Names, start: u64, end: u64) -> No
             }
         }
     }
+    // Segments of one moment may pass each other on a real network.
     trace.sessions.values_mut().for_each(|segments| segments.sort());
     trace
 }
@@ -121,7 +121,7 @@ fn segment(line: &Map<String, Value>, sessions: &mut BTreeMap<Session, Vec<Strin
         return;
     }
     let what = sentence(line, None);
-    // Who receives cannot tell a timer's resend from the first: arrivals are a set.
+    // A receiver cannot distinguish a timer's resend from the first copy: arrivals are a set.
     if line.get("sent") == Some(&Value::Bool(true)) || !segments.contains(&what) {
         segments.push(what);
     }

@@ -1,9 +1,9 @@
 //! A node on Hardy's published crates, over TCPCLv4, driven over standard input and output:
 //! `farlink-hardy-peer NODE LISTEN [--connect ADDRESS] [--tls CERTIFICATE KEY AUTHORITIES]`; the last is a folder.
 //!
-//! Frames, both ways: a letter, a length (4 bytes, big-endian) and so many bytes. It hears `S` (an endpoint, a
-//! zero byte, a payload: send it), and says `K` (it is there), `A` (on its way), `E` (not, and why), `D` (a payload
-//! that came), `R` (a report of a delivery came). `xtask/src/interop/hardy.rs` starts it.
+//! Frames, both ways: a letter, a length (4 bytes, big-endian) and so many bytes. Input: `S` sends a payload (an
+//! endpoint, a zero byte, the payload). Output: `K` ready, `A` accepted, `E` failed with the reason, `D` a delivered
+//! payload, `R` a delivery report. `xtask/src/interop/hardy.rs` starts it.
 
 use hardy_bpa::bpa::{Bpa, BpaRegistration};
 use hardy_bpa::services::{self, Application, ApplicationSink, SendOptions, StatusNotify};
@@ -23,7 +23,7 @@ use std::time::Duration;
 const APPLICATION: u32 = 42;
 const ECHO: u32 = 7;
 const LIFETIME: Duration = Duration::from_secs(3_600);
-/// How often it tries to reach the neighbour that it is to connect to.
+/// Pause between attempts to connect to the neighbour.
 const AGAIN: Duration = Duration::from_millis(200);
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;

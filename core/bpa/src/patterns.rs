@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_pattern_wins() {
+    fn longest_pattern_wins() {
         let to = EndpointId::ipn(52, 7);
         let pattern_rank = |pattern, to: &EndpointId| pattern_rank(pattern, to, &to.to_string());
         assert_eq!(pattern_rank("*", &to), Some(0));

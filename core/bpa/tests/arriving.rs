@@ -31,7 +31,7 @@ fn abandon(node: &mut Node, ticket: u64) {
 }
 
 #[test]
-fn what_the_neighbour_keeps_of_a_broken_transfer_is_not_sent_again() {
+fn acknowledged_part_is_not_resent() {
     let mut node = Node::new();
     node.send_bytes(EndpointId::ipn(2, 1), LEN);
     let (mut confirmed, mut broke) = (0, 0);
@@ -54,7 +54,7 @@ fn what_the_neighbour_keeps_of_a_broken_transfer_is_not_sent_again() {
 }
 
 #[test]
-fn an_acknowledgment_of_the_head_alone_or_of_what_has_a_custodian_changes_nothing() {
+fn partial_acknowledgment_ignored_where_cutting_forbidden() {
     for (bytes, facts) in [(0, 0), (30, 0), (AT, 0), (5000, Facts::NO_FRAGMENT), (5000, Facts::CUSTODY)] {
         let mut node = Node::new();
         let to = EndpointId::ipn(3, 1);
@@ -69,7 +69,7 @@ fn an_acknowledgment_of_the_head_alone_or_of_what_has_a_custodian_changes_nothin
 }
 
 #[test]
-fn a_link_that_breaks_again_and_again_is_no_neighbour_that_refuses_as_long_as_bytes_get_through() {
+fn breaks_with_progress_cause_no_backoff() {
     let mut node = Node::new();
     node.send_bytes(EndpointId::ipn(2, 1), 1_000_000);
     for _ in 0..50 {
@@ -82,7 +82,7 @@ fn a_link_that_breaks_again_and_again_is_no_neighbour_that_refuses_as_long_as_by
 }
 
 #[test]
-fn nothing_is_promised_before_it_is_durable_nor_beyond_a_gap() {
+fn promise_covers_durable_contiguous_bytes_only() {
     let mut node = Node::new();
     node.commit = false;
     node.begins(0, 1, bundle(1));
@@ -105,7 +105,7 @@ fn nothing_is_promised_before_it_is_durable_nor_beyond_a_gap() {
 }
 
 #[test]
-fn with_the_whole_on_disk_its_pieces_go() {
+fn stored_whole_replaces_its_pieces() {
     for refused in [false, true] {
         let mut node = Node::new();
         node.carrier(1, false);
@@ -130,7 +130,7 @@ fn with_the_whole_on_disk_its_pieces_go() {
 }
 
 #[test]
-fn pieces_of_a_neighbour_that_was_only_found_are_a_strangers() {
+fn discovered_neighbours_pieces_count_as_strangers() {
     let mut node = Node::new();
     let found = LinkSettings { peer: EndpointId::ipn(30, 0), name: "found".into(), ..support::link(9) };
     assert!(node.agent.add_link_of(node.now, &found, Origin::Discovered, &mut node.edge, &mut node.said));
@@ -166,7 +166,7 @@ fn pieces_take_no_room_twice() {
 }
 
 #[test]
-fn a_piece_that_came_before_is_promised_again_without_another_record() {
+fn repeated_piece_needs_no_second_record() {
     let mut node = Node::new();
     node.carrier(1, false);
     node.begins(0, 1, bundle(1));
@@ -183,7 +183,7 @@ fn a_piece_that_came_before_is_promised_again_without_another_record() {
 }
 
 #[test]
-fn what_must_come_whole_is_not_kept_in_pieces() {
+fn group_and_custody_bundles_spill_no_pieces() {
     let group = Bundle::new(EndpointId::ipn(2, 5), EndpointId::dtn("any", "~news"), 1).payload(Payload::fill(1, LEN));
     let custody = bundle(1).facts(Facts::CUSTODY);
     for whole in [group, custody] {
@@ -196,7 +196,7 @@ fn what_must_come_whole_is_not_kept_in_pieces() {
 }
 
 #[test]
-fn pieces_of_what_turns_out_damaged_go_and_those_of_what_is_refused_stay() {
+fn damaged_arrival_drops_pieces_refused_keeps_them() {
     let mut node = Node::new();
     node.carrier(1, false);
     node.begins(0, 1, bundle(1));
@@ -212,7 +212,7 @@ fn pieces_of_what_turns_out_damaged_go_and_those_of_what_is_refused_stay() {
 }
 
 #[test]
-fn a_piece_expires_while_the_rest_is_still_arriving() {
+fn piece_expires_during_arrival() {
     let mut node = Node::new();
     let short = bundle(1).lifetime_ms(1000);
     node.begins(0, 1, short.clone());
@@ -224,7 +224,7 @@ fn a_piece_expires_while_the_rest_is_still_arriving() {
 }
 
 #[test]
-fn pieces_for_an_application_here_are_joined_when_the_rest_comes_as_a_fragment() {
+fn local_pieces_join_with_late_fragment() {
     let mut node = Node::new();
     node.register(1);
     let whole = Bundle::new(EndpointId::ipn(2, 5), EndpointId::ipn(1, 1), 1).payload(Payload::fill(1, LEN));
@@ -241,7 +241,7 @@ fn pieces_for_an_application_here_are_joined_when_the_rest_comes_as_a_fragment()
 
 /// Two neighbours give the same bundle at once: what one of them turns out to have damaged is no promise to the other.
 #[test]
-fn a_piece_of_another_arrival_is_promised_to_nobody_else() {
+fn piece_promised_to_its_own_arrival_only() {
     let mut node = Node::new();
     node.carrier(1, false);
     node.begins(0, 1, bundle(1));
@@ -268,7 +268,7 @@ fn broken_transfers(node: &mut Node, transfers: u64) {
 }
 
 #[test]
-fn many_transfers_that_break_fill_no_more_than_a_quota_and_nothing_that_was_promised_is_lost() {
+fn broken_transfers_stay_within_quota() {
     let quota = |bytes, bundles, of_sources| {
         let patterns = vec!["ipn:2.0".to_string()];
         let (sources, neighbours) = if of_sources { (patterns, Vec::new()) } else { (Vec::new(), patterns) };
@@ -296,7 +296,7 @@ fn many_transfers_that_break_fill_no_more_than_a_quota_and_nothing_that_was_prom
 }
 
 #[test]
-fn many_transfers_that_break_fill_no_more_than_the_share_of_a_source() {
+fn broken_transfers_stay_within_source_share() {
     let limits = Limits { source_bytes: 25_000, ..Limits::default() };
     let mut node = Node::with(crate::support::bounded(limits), None);
     broken_transfers(&mut node, 20);
@@ -306,7 +306,7 @@ fn many_transfers_that_break_fill_no_more_than_the_share_of_a_source() {
 /// A fragment comes that is a piece of what is arriving from somebody else: were it said to be kept, it would go with a
 /// whole that is damaged.
 #[test]
-fn a_fragment_that_is_a_piece_of_another_arrival_is_not_said_to_be_kept() {
+fn fragment_equal_to_arriving_piece_is_refused() {
     let mut node = Node::new();
     node.carrier(1, false);
     node.begins(0, 1, bundle(1));
@@ -334,7 +334,7 @@ fn a_fragment_that_is_a_piece_of_another_arrival_is_not_said_to_be_kept() {
 
 /// Of what came by a transfer that broke, one piece went on meanwhile and comes anew; those after it are here.
 #[test]
-fn pieces_that_are_durable_before_those_ahead_of_them_are_promised_with_them() {
+fn out_of_order_commits_promised_together() {
     let mut node = Node::new();
     node.commit = false;
     node.begins(0, 1, bundle(1));
@@ -353,7 +353,7 @@ fn pieces_that_are_durable_before_those_ahead_of_them_are_promised_with_them() {
 
 /// Policies may have so much to say that it comes in parts.
 #[test]
-fn pieces_of_what_turns_out_to_be_a_neighbours_hello_go_with_it() {
+fn pieces_of_hello_dropped_with_it() {
     use farlink_bpa::Edge;
     let mut node = Node::new();
     let hello = Bundle::new(EndpointId::ipn(2, 0), EndpointId::ipn(1, 0), 1);
@@ -368,7 +368,7 @@ fn pieces_of_what_turns_out_to_be_a_neighbours_hello_go_with_it() {
 
 /// What follows a payload, its CRC too, is not told of: with all of it acknowledged, the last byte goes once more.
 #[test]
-fn an_acknowledgment_of_everything_that_came_before_a_break_leaves_the_last_byte_to_go() {
+fn full_acknowledgment_at_break_resends_last_byte() {
     for bytes in [LEN + AT, LEN + AT + 1, u64::MAX] {
         let mut node = Node::new();
         node.send_bytes(EndpointId::ipn(2, 1), LEN);
@@ -383,7 +383,7 @@ fn an_acknowledgment_of_everything_that_came_before_a_break_leaves_the_last_byte
 }
 
 #[test]
-fn piece_of_an_arrival_is_told_as_received() {
+fn piece_of_arrival_emits_received_event() {
     let mut node = Node::new();
     node.begins(0, 1, bundle(1));
     keep(&mut node, 1, &bundle(1), 0..4000);
@@ -393,7 +393,7 @@ fn piece_of_an_arrival_is_told_as_received() {
 }
 
 #[test]
-fn without_disk_pieces_are_promised_at_once() {
+fn pieces_without_disk_promised_at_once() {
     let mut node = Node::with(Settings { durable: false, ..settings() }, None);
     node.begins(0, 1, bundle(1));
     keep(&mut node, 1, &bundle(1), 0..4000);
@@ -401,7 +401,7 @@ fn without_disk_pieces_are_promised_at_once() {
 }
 
 #[test]
-fn piece_that_stays_is_reported_as_received() {
+fn abandoned_piece_gets_reception_report() {
     let mut node = Node::with(crate::support::reporting(true), None);
     node.carrier(1, false);
     let whole = bundle(1).facts(Facts::REPORT_RECEPTION).report_to(EndpointId::ipn(2, 7));
@@ -414,7 +414,7 @@ fn piece_that_stays_is_reported_as_received() {
 }
 
 #[test]
-fn policies_hear_of_a_piece_once_it_stays() {
+fn policies_see_piece_after_abandon() {
     let (said, heard) = std::sync::mpsc::channel();
     let script = support::Script {
         hears: farlink_book::EventMask::KEPT,
@@ -434,7 +434,7 @@ fn policies_hear_of_a_piece_once_it_stays() {
 }
 
 #[test]
-fn part_kept_of_broken_transfer_is_an_event() {
+fn partial_send_emits_fragmented_event() {
     let mut node = Node::new();
     node.receive(1, Bundle::new(EndpointId::ipn(2, 5), EndpointId::ipn(3, 1), 1).payload(Payload::fill(1, LEN)));
     let sent = node.take_sent();
@@ -447,7 +447,7 @@ fn part_kept_of_broken_transfer_is_an_event() {
 }
 
 #[test]
-fn pieces_of_what_this_node_cannot_take_go() {
+fn pieces_of_unwanted_arrival_are_dropped() {
     let mut node = Node::new();
     node.begins(0, 1, bundle(1));
     keep(&mut node, 1, &bundle(1), 0..4000);
@@ -458,7 +458,7 @@ fn pieces_of_what_this_node_cannot_take_go() {
 }
 
 #[test]
-fn pieces_of_what_came_otherwise_meanwhile_go() {
+fn pieces_dropped_when_duplicate_completes() {
     let mut node = Node::new();
     node.carrier(1, false);
     node.begins(0, 1, bundle(1));
@@ -471,7 +471,7 @@ fn pieces_of_what_came_otherwise_meanwhile_go() {
 }
 
 #[test]
-fn pieces_of_refused_whole_leave_as_fragments() {
+fn pieces_of_refused_whole_are_forwarded() {
     let mut node = Node::new();
     node.begins(0, 1, bundle(1));
     keep(&mut node, 1, &bundle(1), 0..4000);

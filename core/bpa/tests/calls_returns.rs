@@ -25,7 +25,7 @@ fn is_all_of_it(sent: &[Sent]) -> bool {
 }
 
 #[test]
-fn bundle_back_while_pieces_leave_goes_again_whole() {
+fn bundle_returning_amid_pieces_resent_whole() {
     let mut node = narrow(None);
     node.receive(1, through().hops(1, 5));
     let first = pieces(&mut node);
@@ -42,7 +42,7 @@ fn bundle_back_while_pieces_leave_goes_again_whole() {
 }
 
 #[test]
-fn pieces_without_custody_signal_go_again_whole() {
+fn pieces_without_signal_resent_whole() {
     let timeout = Duration::from_secs(10);
     let mut node = narrow(Some(CustodySettings { timeout, ..CustodySettings::default() }));
     node.receive(1, through().custody(2, None));

@@ -9,7 +9,7 @@ use farlink_bpa::app::{AdminInput, SendRequest};
 use farlink_routing::sabr::Sabr;
 
 #[test]
-fn a_planned_link_carries_bundles_only_in_its_contact_and_at_its_rate() {
+fn planned_link_obeys_contact_and_rate() {
     let mut node = Node::with(settings(), Some(plan(10, 20, 80_000)));
     for _ in 0..3 {
         node.send(EndpointId::ipn(2, 1), Priority::Normal);
@@ -27,7 +27,7 @@ fn a_planned_link_carries_bundles_only_in_its_contact_and_at_its_rate() {
 }
 
 #[test]
-fn urgent_bundles_overtake_and_what_is_left_of_a_contact_is_filled_with_a_fragment() {
+fn fragment_fills_contact_after_urgent_bundle() {
     let mut node = Node::with(settings(), Some(plan(0, 1, 80_000)));
     node.ready(0, false);
     node.admin(AdminInput::AddRoute { pattern: "*".into(), next_hop: EndpointId::ipn(2, 0) });
@@ -44,7 +44,7 @@ fn urgent_bundles_overtake_and_what_is_left_of_a_contact_is_filled_with_a_fragme
 }
 
 #[test]
-fn a_plan_of_a_thousand_contacts_arms_one_timer_a_link() {
+fn thousand_contacts_arm_one_timer_per_link() {
     let contacts = (0..1000u64)
         .flat_map(|n| {
             [support::contacts(2, 20 * n + 10, 20 * n + 20, 80_000), support::contacts(3, 7 * n, 7 * n + 3, 8_000)]
@@ -67,7 +67,7 @@ fn a_plan_of_a_thousand_contacts_arms_one_timer_a_link() {
 }
 
 #[test]
-fn each_edge_of_a_contact_is_told_once() {
+fn each_contact_edge_emits_one_event() {
     let contacts = (0..100u64).flat_map(|n| support::contacts(2, 20 * n + 10, 20 * n + 20, 80_000)).collect();
     let plan = farlink_routing::ContactPlan { epoch: Some(support::NOW_UTC), contacts };
     let mut node = Node::with(settings(), Some(plan));
@@ -78,7 +78,7 @@ fn each_edge_of_a_contact_is_told_once() {
 }
 
 #[test]
-fn a_contact_that_follows_another_at_once_is_used() {
+fn adjacent_contact_is_used() {
     let mut plan = plan(0, 10, 80_000);
     plan.contacts.extend(support::contacts(2, 10, 20, 8_000));
     let mut node = Node::with(settings(), Some(plan));
@@ -91,7 +91,7 @@ fn a_contact_that_follows_another_at_once_is_used() {
 }
 
 #[test]
-fn what_did_not_leave_in_its_contact_is_routed_anew() {
+fn missed_contact_reroutes_bundle() {
     let leg = |node: &farlink_book::Node<'_>| farlink_book::NextHop {
         link: LinkId(0),
         not_before: node.now,
@@ -115,7 +115,7 @@ fn what_did_not_leave_in_its_contact_is_routed_anew() {
 }
 
 #[test]
-fn a_copy_over_each_leg_and_the_bundle_itself_over_one_though_its_contact_passes() {
+fn replicated_bundle_survives_missed_contact() {
     let script = support::Script {
         route: Box::new(|node, _, tried| {
             let leg = |link, seconds| farlink_book::NextHop {
@@ -149,7 +149,7 @@ fn a_copy_over_each_leg_and_the_bundle_itself_over_one_though_its_contact_passes
 }
 
 #[test]
-fn an_anonymous_bundle_takes_one_leg_of_many() {
+fn anonymous_bundle_is_not_replicated() {
     let script = support::Script {
         route: Box::new(|node, _, _| {
             let until = farlink_base::Instant::MAX;
@@ -178,7 +178,7 @@ fn both_sides(seconds: u64) -> support::Script {
 }
 
 #[test]
-fn a_copy_leaves_though_the_bundle_itself_is_where_it_should_be() {
+fn copy_leaves_after_original_confirmed() {
     let mut node = Node::routed(both_sides(5));
     node.ready(1, false);
     node.send(EndpointId::ipn(9, 1), Priority::Normal);
@@ -190,7 +190,7 @@ fn a_copy_leaves_though_the_bundle_itself_is_where_it_should_be() {
 }
 
 #[test]
-fn a_copy_whose_contact_passes_holds_nothing_back() {
+fn copy_with_missed_contact_holds_nothing() {
     for commit in [true, false] {
         let mut node = Node::routed(both_sides(5));
         node.commit = commit;
@@ -225,7 +225,7 @@ fn looking_ahead(later: &[(u64, u64, u64)]) -> Node {
 }
 
 #[test]
-fn what_is_queued_for_a_contact_that_the_clock_was_set_past_takes_another() {
+fn clock_step_past_contact_reroutes_queue() {
     let mut node = looking_ahead(&[(3, 130, 200)]);
     let clock = support::clock_at(node.now);
     node.tell(Input::Clock(farlink_base::Clock { utc: clock.utc.map(|utc| utc.saturating_add_ms(120_000)), ..clock }));
@@ -234,7 +234,7 @@ fn what_is_queued_for_a_contact_that_the_clock_was_set_past_takes_another() {
 }
 
 #[test]
-fn a_new_plan_takes_back_what_the_old_one_had_queued() {
+fn new_plan_reroutes_queued_bundles() {
     let sabr = Sabr::new(&[], &[NodeId::ipn(1)], 7);
     let mut node = Node::of(settings(), Some(plan(10, 20, 80_000)), sabr, Rule::default());
     node.send(EndpointId::ipn(2, 1), Priority::Normal);
@@ -250,7 +250,7 @@ fn a_new_plan_takes_back_what_the_old_one_had_queued() {
 }
 
 #[test]
-fn a_clock_that_drifts_moves_contacts_for_routers_that_read_the_plan_and_asks_no_others_again() {
+fn clock_drift_reasks_plan_routers_only() {
     let asked = |uses_plan| {
         let router = support::Script { uses_plan, ..support::Script::default() };
         let mut node = Node::of(settings(), Some(plan(10, 20, 80_000)), router, Rule::default());
@@ -285,7 +285,7 @@ fn sibling() -> farlink_bpa::LinkSettings {
 }
 
 #[test]
-fn link_the_new_plan_lacks_is_free_again() {
+fn link_absent_from_new_plan_is_free() {
     let mut node = Node::with(settings(), Some(plan(10, 20, 80_000)));
     node.send(EndpointId::ipn(2, 1), Priority::Normal);
     assert!(node.sent().is_empty());
@@ -294,7 +294,7 @@ fn link_the_new_plan_lacks_is_free_again() {
 }
 
 #[test]
-fn link_hears_its_neighbour_in_return_contacts_only() {
+fn link_receives_in_return_contacts_only() {
     let mut node = Node::new();
     let [out, back] = <[_; 2]>::try_from(support::contacts(2, 0, 100, 80_000)).unwrap();
     let back = farlink_routing::Contact { start: farlink_routing::PlanTime::from_secs(50), ..back };
@@ -323,7 +323,7 @@ fn wakes_after_5_s() -> (Node, std::sync::mpsc::Receiver<farlink_base::Instant>)
 }
 
 #[test]
-fn routers_order_on_a_new_plan_is_followed() {
+fn router_action_on_new_plan_is_followed() {
     let (mut node, woken) = wakes_after_5_s();
     set_plan(&mut node, support::contacts(2, 100, 200, 80_000));
     let at = node.now + Duration::from_secs(5);
@@ -332,7 +332,7 @@ fn routers_order_on_a_new_plan_is_followed() {
 }
 
 #[test]
-fn routers_order_with_a_way_is_followed() {
+fn router_action_with_decision_is_followed() {
     let (mut node, woken) = wakes_after_5_s();
     node.send(EndpointId::ipn(9, 1), Priority::Normal);
     let at = node.now + Duration::from_secs(5);
@@ -341,7 +341,7 @@ fn routers_order_with_a_way_is_followed() {
 }
 
 #[test]
-fn clock_that_moves_contacts_arms_no_more_timers() {
+fn clock_drift_arms_no_timers() {
     let mut node = Node::with(settings(), Some(plan(100, 200, 80_000)));
     assert_eq!(node.agent.counts().timers, 1);
     for seconds in 1..20 {
@@ -361,7 +361,7 @@ fn removed_link_leaves_no_timer() {
 }
 
 #[test]
-fn queue_let_go_leaves_no_timer() {
+fn released_queue_leaves_no_timer() {
     let mut node = Node::routed(for_link(0));
     node.add_link(&sibling());
     node.ready(0, false);
@@ -385,7 +385,7 @@ fn queue_let_go_leaves_no_timer() {
 }
 
 #[test]
-fn router_hears_of_what_missed_its_contact() {
+fn router_sees_missed_contact() {
     let (said, heard) = std::sync::mpsc::channel();
     let leg = |node: &farlink_book::Node<'_>| farlink_book::NextHop {
         link: LinkId(0),

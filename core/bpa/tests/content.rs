@@ -31,7 +31,7 @@ fn is_honest(payload: &Payload) -> bool {
 }
 
 #[test]
-fn stranger_first_then_neighbour_delivers_the_neighbours() {
+fn neighbours_content_displaces_strangers() {
     for mut node in nodes() {
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
         let true_one = honest(1, here());
@@ -46,7 +46,7 @@ fn stranger_first_then_neighbour_delivers_the_neighbours() {
 }
 
 #[test]
-fn neighbours_bundle_is_delivered_though_a_strangers_was_before() {
+fn neighbours_content_delivered_after_strangers() {
     for mut node in nodes() {
         node.register(7);
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
@@ -65,7 +65,7 @@ fn neighbours_bundle_is_delivered_though_a_strangers_was_before() {
 }
 
 #[test]
-fn stranger_second_is_refused_and_changes_nothing() {
+fn strangers_second_content_is_refused() {
     for to in [here(), EndpointId::ipn(3, 1)] {
         for mut node in nodes() {
             let stranger = node.comes(0, EndpointId::ipn(66, 0));
@@ -81,7 +81,7 @@ fn stranger_second_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn of_two_vouched_for_neither_is_lost_and_repeats_are_had() {
+fn two_vouched_contents_are_both_kept() {
     for mut node in nodes() {
         node.register(7);
         node.receive(1, honest(1, here()));
@@ -99,7 +99,7 @@ fn of_two_vouched_for_neither_is_lost_and_repeats_are_had() {
 }
 
 #[test]
-fn of_two_strangers_the_first_wins_and_the_second_is_not_acknowledged() {
+fn first_of_two_strangers_contents_wins() {
     for mut node in nodes() {
         node.register(7);
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
@@ -115,7 +115,7 @@ fn of_two_strangers_the_first_wins_and_the_second_is_not_acknowledged() {
 }
 
 #[test]
-fn fragments_of_a_stranger_and_a_neighbour_are_never_joined() {
+fn strangers_fragments_never_join_neighbours() {
     for mut node in nodes() {
         node.register(7);
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
@@ -132,7 +132,7 @@ fn fragments_of_a_stranger_and_a_neighbour_are_never_joined() {
 }
 
 #[test]
-fn another_lifetime_or_report_to_is_another_content() {
+fn lifetime_and_report_to_distinguish_contents() {
     for mut node in nodes() {
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
         node.receive(1, honest(1, EndpointId::ipn(9, 1)));
@@ -161,7 +161,7 @@ fn fill(node: &mut Node, over: u32) {
 }
 
 #[test]
-fn piece_of_a_content_beyond_those_there_is_room_for_is_refused_and_taken_later() {
+fn piece_of_excess_content_taken_later() {
     for mut node in nodes() {
         node.register(7);
         let [x, y] = [66, 67].map(|n| node.comes(n, EndpointId::ipn(n.into(), 0)));
@@ -185,7 +185,7 @@ fn piece_of_a_content_beyond_those_there_is_room_for_is_refused_and_taken_later(
 }
 
 #[test]
-fn strangers_contents_take_no_room_from_those_somebody_vouches_for() {
+fn strangers_contents_leave_vouched_room() {
     for mut node in nodes() {
         node.register(7);
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
@@ -199,7 +199,7 @@ fn strangers_contents_take_no_room_from_those_somebody_vouches_for() {
 }
 
 #[test]
-fn piece_that_is_promised_is_kept_though_there_are_many_contents_when_its_transfer_breaks() {
+fn promised_piece_kept_despite_many_contents() {
     for mut node in nodes() {
         node.register(7);
         let [x, y] = [66, 67].map(|n| node.comes(n, EndpointId::ipn(n.into(), 0)));
@@ -217,7 +217,7 @@ fn piece_that_is_promised_is_kept_though_there_are_many_contents_when_its_transf
 }
 
 #[test]
-fn no_piece_is_promised_of_a_content_there_is_no_room_for() {
+fn excess_content_gets_no_promise() {
     for mut node in nodes() {
         let [x, y] = [66, 67].map(|n| node.comes(n, EndpointId::ipn(n.into(), 0)));
         fill(&mut node, x);
@@ -229,7 +229,7 @@ fn no_piece_is_promised_of_a_content_there_is_no_room_for() {
 }
 
 #[test]
-fn pieces_of_one_content_find_each_other_though_another_left() {
+fn pieces_join_after_other_content_left() {
     for mut node in nodes() {
         node.register(7);
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
@@ -243,7 +243,7 @@ fn pieces_of_one_content_find_each_other_though_another_left() {
 }
 
 #[test]
-fn displaced_bundle_is_told_as_refused() {
+fn displaced_bundle_emits_refused_event() {
     let mut node = Node::new();
     let stranger = node.comes(0, EndpointId::ipn(66, 0));
     let true_one = honest(1, here());
@@ -255,7 +255,7 @@ fn displaced_bundle_is_told_as_refused() {
 }
 
 #[test]
-fn strangers_whole_is_joined_anew_as_neighbours_vouch() {
+fn strangers_whole_rejoined_from_vouched_pieces() {
     let mut node = Node::new();
     let stranger = node.comes(0, EndpointId::ipn(66, 0));
     let parts = halves(&hundred(b'H'));
@@ -273,7 +273,7 @@ fn strangers_whole_is_joined_anew_as_neighbours_vouch() {
 }
 
 #[test]
-fn whole_of_strangers_pieces_waits_for_vouched_ones() {
+fn strangers_whole_awaits_vouched_pieces() {
     for mut node in nodes() {
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
         let whole = honest(1, here());

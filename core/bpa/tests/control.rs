@@ -26,7 +26,7 @@ fn held(node: &Node) -> Vec<u64> {
 }
 
 #[test]
-fn a_control_refuses_what_comes_and_what_is_made_here() {
+fn control_refuses_received_and_local_bundles() {
     let control = Rule {
         admit: Box::new(|held| if held.bundle.sequence == 1 { Ok(1.0) } else { Err(Refusal::NoResources) }),
         ..Rule::default()
@@ -41,7 +41,7 @@ fn a_control_refuses_what_comes_and_what_is_made_here() {
 }
 
 #[test]
-fn what_is_worth_least_makes_room_and_no_more_than_is_needed() {
+fn least_worth_evicted_as_needed() {
     let mut node = small(drop_oldest());
     for n in 1..=5 {
         node.receive(n, from_two(n, away()));
@@ -52,7 +52,7 @@ fn what_is_worth_least_makes_room_and_no_more_than_is_needed() {
 }
 
 #[test]
-fn what_each_is_worth_is_asked_once_however_many_must_go() {
+fn worth_asked_once_per_bundle() {
     let asked = Arc::new(AtomicU64::new(0));
     let count = asked.clone();
     let worth = move |held: &farlink_book::Held| {
@@ -76,7 +76,7 @@ fn what_each_is_worth_is_asked_once_however_many_must_go() {
 }
 
 #[test]
-fn worths_below_zero_and_both_zeros_are_in_order_and_what_is_no_number_stays() {
+fn eviction_orders_negative_zero_and_nan_worth() {
     let worths = [-2.0, f64::NAN, 0.0, -0.0, -1.0];
     let worth = move |held: &farlink_book::Held| worths.get(held.number as usize - 1).copied();
     let control = Rule { worth: Box::new(worth), ..Rule::default() };
@@ -90,7 +90,7 @@ fn worths_below_zero_and_both_zeros_are_in_order_and_what_is_no_number_stays() {
 }
 
 #[test]
-fn nothing_is_given_up_in_vain() {
+fn insufficient_eviction_evicts_nothing() {
     // Worth: 1, 2, none. A newcomer is worth 1.5.
     let control = Rule {
         admit: Box::new(|held| Ok(if held.bundle.sequence > 3 { 1.5 } else { 9.0 })),
@@ -108,7 +108,7 @@ fn nothing_is_given_up_in_vain() {
 }
 
 #[test]
-fn what_is_sent_delivered_or_not_durable_makes_no_room() {
+fn busy_bundles_are_not_evicted() {
     let mut node = small(drop_oldest());
     node.receive(1, from_two(1, EndpointId::ipn(3, 1)));
     node.receive(2, from_two(2, EndpointId::ipn(1, 1)));
@@ -122,7 +122,7 @@ fn what_is_sent_delivered_or_not_durable_makes_no_room() {
 }
 
 #[test]
-fn what_is_for_this_node_makes_no_room_though_its_turn_has_not_come() {
+fn bundles_for_this_node_not_evicted() {
     let here = EndpointId::ipn(1, 1);
     // So many orders go before it that a call does not get to it.
     let router = Script {
@@ -152,7 +152,7 @@ fn what_is_for_this_node_makes_no_room_though_its_turn_has_not_come() {
 }
 
 #[test]
-fn what_is_promised_to_an_arrival_is_no_room_for_another() {
+fn reserved_room_not_given_twice() {
     let settings = Settings { capacity_bytes: 3500, durable: false, ..settings() };
     let mut node = Node::of(settings, None, NoRouter, OnlyRoom);
     assert_eq!(node.agent.room(), Some(3500));
@@ -171,7 +171,7 @@ fn what_is_promised_to_an_arrival_is_no_room_for_another() {
 }
 
 #[test]
-fn a_victim_that_can_move_stays_until_its_new_home_has_it() {
+fn moving_victim_stays_until_taken() {
     let control =
         Rule { rehome: Box::new(|node, _| node.peers.of(NodeId::ipn(3)).map(|peer| peer.id)), ..drop_oldest() };
     let mut node = small(control);
@@ -188,7 +188,7 @@ fn a_victim_that_can_move_stays_until_its_new_home_has_it() {
 }
 
 #[test]
-fn a_move_that_fails_leaves_the_bundle_where_it_was() {
+fn failed_move_keeps_bundle() {
     let control =
         Rule { rehome: Box::new(|node, _| node.peers.of(NodeId::ipn(3)).map(|peer| peer.id)), ..drop_oldest() };
     let mut node = small(control);
@@ -215,7 +215,7 @@ fn ordering(order: impl Fn(farlink_book::Handle, u128) -> Action + Send + 'stati
 }
 
 #[test]
-fn an_order_to_delete_ends_forwarding_but_no_delivery_and_no_send() {
+fn delete_action_spares_deliveries_and_sends() {
     for commit in [true, false] {
         let mut node = Node::routed(ordering(|bundle, _| Action::Delete { bundle, why: Why::Acked }));
         node.commit = commit;
@@ -232,7 +232,7 @@ fn an_order_to_delete_ends_forwarding_but_no_delivery_and_no_send() {
 }
 
 #[test]
-fn a_send_goes_on_though_its_bundle_is_given_up() {
+fn send_continues_after_eviction() {
     let script = Script {
         hears: EventMask::HANDED,
         route: Box::new(|_, _, _| farlink_book::RouteDecision::Wait(farlink_base::Instant::MAX)),
@@ -251,7 +251,7 @@ fn a_send_goes_on_though_its_bundle_is_given_up() {
 }
 
 #[test]
-fn a_banned_bundle_is_refused_unless_it_is_for_this_node() {
+fn banned_bundle_refused_unless_local() {
     let mine = from_two(2, EndpointId::ipn(1, 1));
     let id = mine.meta.id;
     for (bundle, verdict) in [(from_two(2, EndpointId::ipn(3, 1)), Err(Refusal::NotAcceptable)), (mine, Ok(()))] {
@@ -265,7 +265,7 @@ fn a_banned_bundle_is_refused_unless_it_is_for_this_node() {
 }
 
 #[test]
-fn a_bundle_without_source_is_refused_for_no_other() {
+fn ban_never_matches_anonymous_bundles() {
     // Those of two nodes without a clock look alike (RFC 9171 4.2.3).
     let nameless = || Bundle::new(EndpointId::Null, away(), 1);
     let id = nameless().meta.id;
@@ -276,7 +276,7 @@ fn a_bundle_without_source_is_refused_for_no_other() {
 }
 
 #[test]
-fn an_order_to_move_a_bundle_moves_it_and_one_about_a_bundle_that_left_is_nothing() {
+fn move_action_ignored_for_departed_bundle() {
     let script = ordering(|bundle, _| Action::Migrate { bundle, to: farlink_base::PeerId(2) });
     let mut node = Node::routed(script);
     node.receive(1, from_two(1, away()));
@@ -286,7 +286,7 @@ fn an_order_to_move_a_bundle_moves_it_and_one_about_a_bundle_that_left_is_nothin
 }
 
 #[test]
-fn a_bundle_that_was_moved_is_told_to_have_moved_and_one_that_was_forwarded_not() {
+fn moved_and_forwarded_events_differ() {
     let (told, gone) = std::sync::mpsc::channel();
     let script = Script {
         hears: EventMask::KEPT.and(EventMask::GONE),
@@ -310,7 +310,7 @@ fn a_bundle_that_was_moved_is_told_to_have_moved_and_one_that_was_forwarded_not(
 }
 
 #[test]
-fn an_order_to_ask_again_is_followed() {
+fn reroute_action_is_followed() {
     let script = Script {
         hears: EventMask::KEPT,
         route: Box::new(|node, held, _| {
@@ -341,7 +341,7 @@ fn an_order_to_ask_again_is_followed() {
 }
 
 #[test]
-fn a_policy_is_woken_when_it_asked_to_be() {
+fn policy_woken_at_requested_time() {
     let (said, heard) = std::sync::mpsc::channel();
     let script = Script {
         hears: EventMask::KEPT,
@@ -361,7 +361,7 @@ fn a_policy_is_woken_when_it_asked_to_be() {
 }
 
 #[test]
-fn a_store_that_is_full_loses_reports_before_it_loses_data() {
+fn full_store_evicts_reports_before_data() {
     let settings = Settings { capacity_bytes: 3500, ..crate::support::reporting(true) };
     let mut node = Node::of(settings, None, NoRouter, drop_oldest());
     let facts = farlink_base::Facts::REPORT_DELETION;
@@ -411,7 +411,7 @@ fn moving() -> (Node, std::sync::mpsc::Receiver<Why>) {
 }
 
 #[test]
-fn bundle_that_moves_leaves_its_old_queue() {
+fn moved_bundle_leaves_old_queue() {
     let (mut node, _gone) = moving();
     assert_eq!(node.sent_over(1), [0]);
     node.ready(0, true);
@@ -419,7 +419,7 @@ fn bundle_that_moves_leaves_its_old_queue() {
 }
 
 #[test]
-fn bundle_that_failed_to_move_is_forwarded() {
+fn bundle_with_failed_move_is_forwarded() {
     let (mut node, gone) = moving();
     let id = node.take_sent()[0].id;
     node.fail(id, None);
@@ -454,7 +454,7 @@ fn second_thoughts(order: fn(farlink_book::Handle) -> Action) -> Script {
 }
 
 #[test]
-fn rerouted_bundle_leaves_its_old_queue() {
+fn rerouted_bundle_leaves_old_queue() {
     let mut node = Node::routed(second_thoughts(Action::Reroute));
     node.ready(0, false);
     node.send(away(), Priority::Normal);
@@ -465,7 +465,7 @@ fn rerouted_bundle_leaves_its_old_queue() {
 }
 
 #[test]
-fn bundle_given_up_beside_a_copy_leaves_queues() {
+fn evicted_replicated_bundle_leaves_queues() {
     let script = Script {
         route: Box::new(|node, _, _| {
             let until = farlink_base::Instant::MAX;
@@ -509,7 +509,7 @@ impl farlink_bpa::Oracle for Witness {
 }
 
 #[test]
-fn oracle_is_told_of_keeping_forwarding_and_leaving() {
+fn oracle_sees_kept_forwarded_and_gone() {
     let (said, heard) = std::sync::mpsc::channel();
     let mut node = Node::new();
     node.agent.set_oracle(Box::new(Witness(said)));
@@ -519,7 +519,7 @@ fn oracle_is_told_of_keeping_forwarding_and_leaving() {
 }
 
 #[test]
-fn policies_given_before_the_first_input_decide() {
+fn policies_set_before_input_decide() {
     let mut node = Node::closed(settings(), None, NoRouter, Rule::default());
     let router = Script {
         route: Box::new(|node, _, _| {
@@ -543,7 +543,7 @@ fn policies_given_before_the_first_input_decide() {
 }
 
 #[test]
-fn victims_of_large_store_free_enough_room() {
+fn large_store_evicts_enough() {
     // Of so many that some are drawn for each victim.
     let (count, size) = (1100, 41 + 10);
     let settings = Settings { capacity_bytes: count * size, ..settings() };
@@ -558,7 +558,7 @@ fn victims_of_large_store_free_enough_room() {
 }
 
 #[test]
-fn policies_hear_of_hand_over_and_confirmation() {
+fn policies_see_transmission_and_confirmation() {
     let (said, heard) = std::sync::mpsc::channel();
     let router = Script {
         hears: EventMask::HANDED.and(EventMask::OUTCOMES),

@@ -8,7 +8,7 @@ use farlink_base::{Duration, EndpointId, LinkId, Priority, Refusal};
 use farlink_book::{CopyOffer, EventMask, PolicyEvent};
 
 #[test]
-fn each_carried_bundle_is_offered_once_to_each_neighbour() {
+fn carried_bundle_offered_once_per_neighbour() {
     let mut node = alone(Script::flood());
     for n in 1..=3 {
         carried(&mut node, n, nine());
@@ -38,7 +38,7 @@ fn each_carried_bundle_is_offered_once_to_each_neighbour() {
 }
 
 #[test]
-fn the_destination_is_first_gets_it_and_then_nobody_else_does() {
+fn destination_served_first_ends_offers() {
     let mut node = alone(Script::flood());
     carried(&mut node, 1, nine());
     carried(&mut node, 2, EndpointId::ipn(3, 1));
@@ -51,7 +51,7 @@ fn the_destination_is_first_gets_it_and_then_nobody_else_does() {
 }
 
 #[test]
-fn source_and_giver_and_who_has_it_are_not_offered_it() {
+fn holders_are_not_offered_bundle() {
     let mut node = alone(Script::flood());
     node.carrier(0, true);
     node.carrier(1, true);
@@ -65,7 +65,7 @@ fn source_and_giver_and_who_has_it_are_not_offered_it() {
 }
 
 #[test]
-fn anonymous_bundles_are_never_copied_but_given_to_their_destination() {
+fn anonymous_bundles_go_to_destination_only() {
     let mut node = alone(Script::flood());
     node.receive(1, Bundle::new(EndpointId::Null, nine(), 1));
     node.receive(2, Bundle::new(EndpointId::Null, EndpointId::ipn(3, 1), 1));
@@ -78,7 +78,7 @@ fn anonymous_bundles_are_never_copied_but_given_to_their_destination() {
 }
 
 #[test]
-fn a_copy_that_did_not_leave_is_offered_to_the_next_neighbour() {
+fn unsent_copy_offered_to_next_neighbour() {
     let mut node = alone(Script::flood());
     for n in 1..=3 {
         carried(&mut node, n, nine());
@@ -92,7 +92,7 @@ fn a_copy_that_did_not_leave_is_offered_to_the_next_neighbour() {
 }
 
 #[test]
-fn a_copy_whose_session_was_lost_is_offered_again_and_a_refused_one_later() {
+fn lost_copy_reoffered_at_once_refused_later() {
     let mut node = alone(Script::flood());
     carried(&mut node, 1, nine());
     node.carrier(0, true);
@@ -111,7 +111,7 @@ fn a_copy_whose_session_was_lost_is_offered_again_and_a_refused_one_later() {
 }
 
 #[test]
-fn a_gift_whose_session_was_lost_is_given_again() {
+fn lost_handover_is_repeated() {
     let mut node = alone(Script::flood());
     carried(&mut node, 1, EndpointId::ipn(2, 1));
     node.carrier(0, true);
@@ -121,7 +121,7 @@ fn a_gift_whose_session_was_lost_is_given_again() {
 }
 
 #[test]
-fn a_refused_neighbour_is_offered_again_at_its_next_up() {
+fn refusing_neighbour_reoffered_at_next_up() {
     let mut node = alone(Script::flood());
     carried(&mut node, 1, nine());
     node.carrier(0, true);
@@ -133,7 +133,7 @@ fn a_refused_neighbour_is_offered_again_at_its_next_up() {
 }
 
 #[test]
-fn a_bundle_that_came_back_in_flight_is_offered_to_who_is_there() {
+fn bundle_returned_in_flight_offered_to_neighbours() {
     let mut node = alone(Script::flood());
     carried(&mut node, 1, EndpointId::ipn(2, 1));
     node.carrier(0, true);
@@ -146,7 +146,7 @@ fn a_bundle_that_came_back_in_flight_is_offered_to_who_is_there() {
 }
 
 #[test]
-fn a_copy_that_fails_of_what_its_destination_has_leaves_nothing() {
+fn failed_copy_of_delivered_bundle_leaves_nothing() {
     let mut node = alone(Script::flood());
     carried(&mut node, 1, EndpointId::ipn(3, 1));
     node.carrier(0, true);
@@ -166,7 +166,7 @@ fn a_copy_that_fails_of_what_its_destination_has_leaves_nothing() {
 }
 
 #[test]
-fn labels_split_and_come_back_on_failure_and_on_a_duplicate() {
+fn split_labels_restored_on_failure() {
     let script = Script {
         hears: EventMask::KEPT.and(EventMask::OUTCOMES),
         on: Box::new(|node, news, out| match *news {
@@ -204,7 +204,7 @@ fn labels_split_and_come_back_on_failure_and_on_a_duplicate() {
 }
 
 #[test]
-fn labels_of_a_bundle_that_came_are_those_it_came_with() {
+fn received_bundle_keeps_its_labels() {
     let mut node = alone(Script { wants: Box::new(|_, _, held| Some(CopyOffer::give(held, 0))), ..Script::flood() });
     node.receive(1, from_two(1, nine()).labels([7, 9]));
     node.carrier(1, true);
@@ -212,7 +212,7 @@ fn labels_of_a_bundle_that_came_are_those_it_came_with() {
 }
 
 #[test]
-fn the_best_rank_leaves_first_and_the_control_may_refuse() {
+fn best_rank_leaves_first_control_may_refuse() {
     let control =
         Rule { allow: Box::new(|_, held, want| want.filter(|_| held.bundle.sequence != 2)), ..Rule::default() };
     let router =
@@ -228,7 +228,7 @@ fn the_best_rank_leaves_first_and_the_control_may_refuse() {
 }
 
 #[test]
-fn a_flood_reaches_everybody_once_and_leaves_when_its_lifetime_ends() {
+fn flood_reaches_each_node_once() {
     // A line of four, each with links to both sides.
     let node = |me: u64| {
         let to = |n: u32, peer| farlink_bpa::LinkSettings { peer: EndpointId::ipn(peer, 0), ..link(n) };
@@ -259,7 +259,7 @@ fn a_flood_reaches_everybody_once_and_leaves_when_its_lifetime_ends() {
 }
 
 #[test]
-fn offers_go_round_all_neighbours() {
+fn offers_rotate_among_neighbours() {
     let mut node = alone(Script::flood());
     let strangers: Vec<u32> = (0..20).map(|n| node.comes(n, EndpointId::ipn(100 + u64::from(n), 0))).collect();
     node.take_sent();
@@ -269,7 +269,7 @@ fn offers_go_round_all_neighbours() {
 }
 
 #[test]
-fn a_stranger_that_claims_to_be_the_destination_is_not_given_what_is_for_it() {
+fn stranger_claiming_destination_gets_copy_only() {
     let mut node = alone(Script { wants: Box::new(|_, _, _| None), ..Script::flood() });
     node.ready(1, false);
     node.carrier(1, true);
@@ -282,7 +282,7 @@ fn a_stranger_that_claims_to_be_the_destination_is_not_given_what_is_for_it() {
 }
 
 #[test]
-fn the_label_of_a_gift_that_failed_is_what_it_was() {
+fn failed_handover_restores_label() {
     // A policy that hears of it adds what came back; for one that does not, the agent does.
     for hears in [EventMask::KEPT, EventMask::KEPT.and(EventMask::OUTCOMES)] {
         let script = Script {
@@ -331,7 +331,7 @@ fn changes_its_mind(
 }
 
 #[test]
-fn new_label_shows_a_bundle_to_neighbours_again() {
+fn relabelled_bundle_is_offered_again() {
     changes_its_mind(
         |node, out| node.book.all().for_each(|held| out.label(held.handle(), 1)),
         |node, held| node.label(held) > 0,
@@ -339,7 +339,7 @@ fn new_label_shows_a_bundle_to_neighbours_again() {
 }
 
 #[test]
-fn neighbour_asked_about_again_gets_what_changed() {
+fn neighbour_asked_again_gets_changed_bundle() {
     changes_its_mind(
         |node, out| node.peers.up().for_each(|peer| out.push(farlink_book::Action::Reask(peer.id))),
         |node, held| held.age_ms(node.now) > 4000,
@@ -347,7 +347,7 @@ fn neighbour_asked_about_again_gets_what_changed() {
 }
 
 #[test]
-fn copy_under_way_of_deleted_bundle_is_remembered() {
+fn inflight_copy_of_deleted_bundle_remembered() {
     let mut node = alone(Script::flood());
     carried(&mut node, 1, nine());
     node.carrier(0, true);
@@ -362,7 +362,7 @@ fn copy_under_way_of_deleted_bundle_is_remembered() {
 }
 
 #[test]
-fn copies_leave_over_first_link_that_is_up() {
+fn copies_use_first_link_up() {
     let mut node = alone(Script::flood());
     let spare = farlink_bpa::LinkSettings { peer: EndpointId::ipn(2, 0), name: "spare".into(), ..link(5) };
     node.add_link(&spare);
@@ -374,7 +374,7 @@ fn copies_leave_over_first_link_that_is_up() {
 }
 
 #[test]
-fn copies_follow_new_ranks_once_asked_again() {
+fn copies_follow_new_ranks_after_reroute() {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
     let newest_first = Arc::new(AtomicBool::new(false));

@@ -56,7 +56,7 @@ fn ignored(node: &Node) -> usize {
 
 /// Keeps 5050-5.4-6, 5050-5.4.1-3, 5050-5.10-1, 5050-5.10-2, 5050-5.10.1-2.
 #[test]
-fn custody_is_taken_when_the_store_has_the_bundle_and_it_leaves_no_sooner() {
+fn custody_accepted_after_commit_only() {
     let mut node = node();
     node.commit = false;
     node.receive(1, asks(7));
@@ -76,7 +76,7 @@ fn custody_is_taken_when_the_store_has_the_bundle_and_it_leaves_no_sooner() {
 
 /// A copy whose security does not hold only says that it is the bundle its custodian has.
 #[test]
-fn a_bundle_that_is_deleted_for_its_security_releases_nobodys_custody() {
+fn insecure_bundle_releases_no_custody() {
     let insecure = Duties::default().with_security(DeleteReason::FailedSecurity).0;
     let mut node = node();
     node.receive(1, asks(7).duties(insecure));
@@ -89,7 +89,7 @@ fn a_bundle_that_is_deleted_for_its_security_releases_nobodys_custody() {
 }
 
 #[test]
-fn what_the_store_refuses_is_not_promised() {
+fn refused_commit_accepts_no_custody() {
     let mut node = node();
     node.commit = false;
     node.receive(1, asks(7));
@@ -100,7 +100,7 @@ fn what_the_store_refuses_is_not_promised() {
 
 /// Keeps 5050-5.10.1-1, 5050-5.10.2-1, 5050-5.11-1, 5050-6.3-1.
 #[test]
-fn a_bundle_in_custody_leaves_its_link_and_stays_until_a_signal() {
+fn custody_bundle_stays_until_signal() {
     for by_number in [false, true] {
         let mut node = node();
         node.receive(1, asks(7));
@@ -120,7 +120,7 @@ fn a_bundle_in_custody_leaves_its_link_and_stays_until_a_signal() {
 
 /// Keeps 5050-5.10.1-4, 5050-5.13-1.
 #[test]
-fn without_a_signal_it_goes_again_each_time_later_until_it_expires_which_is_reported() {
+fn custody_retransmission_backs_off_until_expiry() {
     let mut node = node();
     let bundle = asks(7).lifetime_ms(100_000).report_to(EndpointId::ipn(2, 7));
     node.receive(1, bundle);
@@ -144,7 +144,7 @@ fn without_a_signal_it_goes_again_each_time_later_until_it_expires_which_is_repo
 
 /// Keeps 5050-6.3-2.
 #[test]
-fn who_refuses_custody_gets_it_again_later_and_another_way_is_taken_where_there_is_one() {
+fn refused_custody_retried_or_rerouted() {
     let mut node = node();
     node.admin(AdminInput::AddRoute { pattern: "ipn:9.*".into(), next_hop: EndpointId::ipn(3, 0) });
     node.receive(1, asks(7));
@@ -161,7 +161,7 @@ fn who_refuses_custody_gets_it_again_later_and_another_way_is_taken_where_there_
 
 /// Keeps 5050-5.6-5.
 #[test]
-fn a_redundant_reception_is_answered_and_ends_custody() {
+fn redundant_reception_signal_ends_custody() {
     let mut node = node();
     node.receive(1, asks(7));
     let sent = data(&node)[0].clone();
@@ -206,7 +206,7 @@ fn one_signal_is_about_many_bundles() {
 }
 
 #[test]
-fn forged_signals_end_nothing_and_are_counted() {
+fn forged_signals_ignored_and_counted() {
     let mut node = node();
     (0..20).for_each(|n| node.receive(n, asks(n)));
     let sent = data(&node);
@@ -237,7 +237,7 @@ fn forged_signals_end_nothing_and_are_counted() {
 }
 
 #[test]
-fn a_custodian_further_on_is_believed_by_way_of_whom_the_bundle_was_given() {
+fn downstream_custodians_signal_ends_custody() {
     let mut node = node();
     node.receive(1, asks(7));
     let sent = data(&node)[0].clone();
@@ -253,7 +253,7 @@ fn a_custodian_further_on_is_believed_by_way_of_whom_the_bundle_was_given() {
 }
 
 #[test]
-fn a_signal_about_everything_is_worked_off_in_slices() {
+fn long_signal_processed_in_slices() {
     let mut node = Node::with(Settings { capacity_bytes: 1 << 30, ..custody(|_| {}) }, None);
     node.ready(1, false);
     (0..3000).for_each(|n| node.receive(n, numbered(n, n)));
@@ -289,7 +289,7 @@ fn a_signal_about_everything_is_worked_off_in_slices() {
 }
 
 #[test]
-fn what_is_in_custody_no_policy_gives_up() {
+fn custody_bundle_is_never_evicted() {
     let control = Rule { worth: Box::new(|held| Some(held.number as f64)), ..Rule::default() };
     let small = Settings { capacity_bytes: 3500, ..custody(|_| {}) };
     let mut node = Node::of(small, None, NoRouter, control);
@@ -305,7 +305,7 @@ fn what_is_in_custody_no_policy_gives_up() {
 
 /// Keeps 5050-5.2-2.
 #[test]
-fn custody_is_taken_only_from_whom_and_for_what_it_may_be() {
+fn custody_accepted_as_configured_only() {
     let taken = |settings: Settings, bundle: Bundle, link: u32| {
         let mut node = Node::with(settings, None);
         let link = if link == 9 { node.comes(0, EndpointId::ipn(2, 0)) } else { link };
@@ -333,7 +333,7 @@ fn custody_is_taken_only_from_whom_and_for_what_it_may_be() {
 
 /// Keeps 5050-5.7-5.
 #[test]
-fn a_bundle_for_this_node_is_answered_when_it_is_kept_or_else_when_it_is_delivered() {
+fn local_custody_bundle_answered_at_commit_or_delivery() {
     let mut node = node();
     node.commit = false;
     let own = |n| from_two(n, EndpointId::ipn(1, 1)).custody(2, None);
@@ -362,7 +362,7 @@ fn a_bundle_for_this_node_is_answered_when_it_is_kept_or_else_when_it_is_deliver
 
 /// Keeps 5050-5.4.2-1.
 #[test]
-fn what_is_given_up_without_custody_is_told_as_failed() {
+fn deletion_without_custody_signals_failure() {
     let mut node = Node::with(custody(|custody| custody.to = vec!["ipn:7.*".into()]), None);
     node.ready(1, false);
     node.receive(1, asks(1));
@@ -376,7 +376,7 @@ fn what_is_given_up_without_custody_is_told_as_failed() {
 
 /// Keeps 5050-5.2-1.
 #[test]
-fn a_bundle_made_here_asks_where_the_rules_say_so_and_is_refused_where_it_cannot_be_honoured() {
+fn local_bundle_custody_requested_or_refused() {
     let rule = |bytes| custody(|c| (c.request, c.bytes) = (vec!["ipn:9.*".into()], bytes));
     let mut node = Node::with(rule(1100), None);
     node.send(EndpointId::ipn(2, 1), Priority::Normal);
@@ -404,7 +404,7 @@ fn a_bundle_made_here_asks_where_the_rules_say_so_and_is_refused_where_it_cannot
 }
 
 #[test]
-fn pieces_are_taken_by_others_one_by_one() {
+fn custody_of_pieces_released_one_by_one() {
     let plan = support::plan(0, 1, 8 * 8000);
     let mut node = Node::of(custody(|_| {}), Some(plan), Script { uses_plan: true, ..legs() }, Rule::default());
     node.receive_over(
@@ -447,7 +447,7 @@ fn kept(node: &Node) -> Vec<u32> {
 }
 
 #[test]
-fn custody_is_resumed_after_a_restart_and_signals_of_before_still_count() {
+fn custody_resumes_after_restart() {
     let mut node = node();
     node.receive(1, asks(7));
     node.receive(2, from_two(8, EndpointId::ipn(9, 1)));
@@ -485,7 +485,7 @@ fn custody_is_resumed_after_a_restart_and_signals_of_before_still_count() {
 }
 
 #[test]
-fn a_signal_that_a_restart_found_is_not_believed() {
+fn recovered_signal_is_ignored() {
     let mut node = node();
     node.receive(1, asks(7));
     let sent = data(&node)[0].clone();
@@ -507,7 +507,7 @@ fn a_signal_that_a_restart_found_is_not_believed() {
 }
 
 #[test]
-fn on_a_link_that_loses_custody_brings_everything_across() {
+fn custody_delivers_over_lossy_link() {
     let often = custody(|custody| custody.timeout_max = custody.timeout);
     let mut node = Node::with(Settings { capacity_bytes: 1 << 24, ..often }, None);
     let mut rng = farlink_base::Rng::new(4);
@@ -535,7 +535,7 @@ fn on_a_link_that_loses_custody_brings_everything_across() {
 
 /// A neighbour of sure name may speak for itself, but nobody can have what nobody was given.
 #[test]
-fn custody_of_what_nobody_was_given_ends_by_nobodys_word() {
+fn signal_before_any_transmission_ignored() {
     let mut node = node();
     node.ready(1, false);
     (0..3).for_each(|n| node.receive(n, numbered(n, n)));
@@ -553,7 +553,7 @@ fn custody_of_what_nobody_was_given_ends_by_nobodys_word() {
 /// `ipn:3.0` was given the bundle, took custody, and gave it to `ipn:2.0`, which gives it back before the signal of
 /// `ipn:3.0` is here. If it let the bundle go now, and the signal came, nobody would have it.
 #[test]
-fn a_bundle_that_comes_back_in_a_ring_is_not_let_go_by_everybody() {
+fn looping_bundle_keeps_a_custodian() {
     for by_number in [false, true] {
         let mut node = node();
         let own = Bundle::new(EndpointId::ipn(8, 5), EndpointId::ipn(9, 1), 7);
@@ -587,7 +587,7 @@ fn a_bundle_that_comes_back_in_a_ring_is_not_let_go_by_everybody() {
 
 /// A policy that gives it up says nothing about what this node promised: it goes on, or its signal would never come.
 #[test]
-fn what_is_in_custody_goes_on_though_a_policy_gives_it_up() {
+fn custody_outlives_policy_deletion() {
     let on =
         |node: &farlink_book::Node<'_>, news: &farlink_book::PolicyEvent<'_>, orders: &mut farlink_book::Actions| {
             if matches!(news, farlink_book::PolicyEvent::Up { .. }) {
@@ -609,7 +609,7 @@ fn what_is_in_custody_goes_on_though_a_policy_gives_it_up() {
 
 /// One signal may name the same numbers as often as it is long.
 #[test]
-fn a_signal_that_names_the_same_again_and_again_costs_what_it_names() {
+fn repeated_ranges_cost_their_length() {
     let mut node = Node::with(Settings { capacity_bytes: 1 << 30, ..custody(|_| {}) }, None);
     for n in 0..300 {
         node.receive(n, numbered(n, n));
@@ -636,7 +636,7 @@ fn a_signal_that_names_the_same_again_and_again_costs_what_it_names() {
 
 /// A critical bundle leaves over all links: it is with one neighbour, and the copy for the other fails last.
 #[test]
-fn a_copy_that_fails_last_does_not_end_the_wait_for_a_signal() {
+fn failed_copy_keeps_custody_wait() {
     for unreadable in [false, true] {
         let all = Script {
             route: Box::new(|node, _, _| {
@@ -687,7 +687,7 @@ fn one_after_the_other(links: &'static [u32]) -> Script {
 }
 
 #[test]
-fn custody_of_fragment_ends_with_all_its_pieces() {
+fn fragment_custody_ends_with_last_piece() {
     let mut node = node();
     node.receive(1, asks(7).piece(100..900));
     let sent = data(&node)[0].clone();
@@ -701,7 +701,7 @@ fn custody_of_fragment_ends_with_all_its_pieces() {
 }
 
 #[test]
-fn first_of_two_holders_is_believed_after_repeats() {
+fn earlier_holders_signal_accepted_after_repeats() {
     let often = custody(|custody| custody.timeout_max = custody.timeout);
     let mut node = Node::of(often, None, one_after_the_other(&[0, 1]), Rule::default());
     node.ask(own());
@@ -719,7 +719,7 @@ fn first_of_two_holders_is_believed_after_repeats() {
 }
 
 #[test]
-fn bundle_whose_custody_is_refused_takes_another_way() {
+fn refused_custody_takes_another_route() {
     let script = Script {
         route: Box::new(|node, _, tried| {
             let link = LinkId(u32::from(tried.is_empty()));
@@ -738,7 +738,7 @@ fn bundle_whose_custody_is_refused_takes_another_way() {
 }
 
 #[test]
-fn bundle_queued_again_leaves_when_its_signal_comes() {
+fn late_signal_removes_requeued_bundle() {
     let mut node = node();
     node.receive(1, asks(7));
     let sent = data(&node)[0].clone();
@@ -761,7 +761,7 @@ fn fates(node: &mut Node) -> Vec<u8> {
 }
 
 #[test]
-fn compressed_report_tells_of_custody_and_deletion() {
+fn compressed_report_covers_custody_and_deletion() {
     let short = farlink_bpa::CompressedSettings { delay: Duration::from_secs(1), ..Default::default() };
     let rare = farlink_bpa::RareSettings { compressed: Some(short), ..Default::default() };
     let mut node = Node::with(Settings { rare: Some(Box::new(rare)), ..custody(|_| {}) }, None);
@@ -773,7 +773,7 @@ fn compressed_report_tells_of_custody_and_deletion() {
 }
 
 #[test]
-fn only_the_last_four_holders_are_believed() {
+fn signals_accepted_from_last_four_holders() {
     let often = custody(|custody| custody.timeout_max = custody.timeout);
     let links = (0..5).map(support::link).collect();
     let router = one_after_the_other(&[0, 1, 2, 3, 4]);
@@ -794,7 +794,7 @@ fn only_the_last_four_holders_are_believed() {
 }
 
 #[test]
-fn refused_custody_is_repeated_sooner_than_silence() {
+fn refused_custody_retried_before_silent() {
     let far = farlink_bpa::LinkSettings { one_way_delay: Duration::from_secs(60), ..support::link(1) };
     let links = vec![support::link(0), far];
     let mut node = Node::with(Settings { links, ..custody(|_| {}) }, None);
@@ -807,7 +807,7 @@ fn refused_custody_is_repeated_sooner_than_silence() {
 }
 
 #[test]
-fn beyond_1024_custodians_the_first_is_told_early() {
+fn custodian_table_overflow_flushes_oldest_signal() {
     let mut node = Node::with(Settings { capacity_bytes: 1 << 24, ..custody(|_| {}) }, None);
     let told = |node: &Node| count(node, |event| matches!(event, Event::CustodySignalled { .. }));
     for n in 0..1024 {
@@ -824,7 +824,7 @@ fn beyond_1024_custodians_the_first_is_told_early() {
 }
 
 #[test]
-fn copy_that_leaves_later_puts_the_repeat_off() {
+fn later_copy_postpones_retransmission() {
     let script = Script {
         route: Box::new(|node, _, _| {
             let until = farlink_base::Instant::MAX;

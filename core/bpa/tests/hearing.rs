@@ -42,7 +42,7 @@ fn says(node: &mut Node, link: u32, from: u64, sequence: u64, ids: Option<&[u64]
 }
 
 #[test]
-fn of_ten_thousand_hellos_a_second_few_are_weighed_and_no_word_that_fits_is_lost() {
+fn hello_flood_is_rate_limited_without_loss() {
     let (mut node, heard) = listening();
     node.carrier(0, true);
     for n in 0..10_000u64 {
@@ -60,7 +60,7 @@ fn of_ten_thousand_hellos_a_second_few_are_weighed_and_no_word_that_fits_is_lost
 }
 
 #[test]
-fn free_hellos_of_a_simulation_are_no_exception() {
+fn free_hellos_are_limited_too() {
     let (mut node, heard) = listening();
     node.carrier(0, true);
     for _ in 0..1_000 {
@@ -70,7 +70,7 @@ fn free_hellos_of_a_simulation_are_no_exception() {
 }
 
 #[test]
-fn what_is_long_counts_as_long_and_what_waits_is_bounded() {
+fn hello_cost_by_length_and_waiting_bounded() {
     let (mut node, heard) = listening();
     node.carrier(0, true);
     let megabyte = vec![7; 1 << 20];
@@ -83,7 +83,7 @@ fn what_is_long_counts_as_long_and_what_waits_is_bounded() {
 }
 
 #[test]
-fn an_honest_neighbour_beside_one_that_never_stops_is_heard_at_once() {
+fn flooding_neighbour_delays_no_other() {
     let (mut node, heard) = listening();
     node.carrier(0, true);
     node.carrier(1, true);
@@ -96,7 +96,7 @@ fn an_honest_neighbour_beside_one_that_never_stops_is_heard_at_once() {
 }
 
 #[test]
-fn names_that_are_only_claimed_have_no_more_time_together_than_one_that_is_sure() {
+fn claimed_names_share_one_hello_budget() {
     let (mut node, heard) = listening();
     node.carrier(0, true);
     for n in 0..200u32 {
@@ -113,7 +113,7 @@ fn names_that_are_only_claimed_have_no_more_time_together_than_one_that_is_sure(
 }
 
 #[test]
-fn the_newest_summary_counts_and_who_is_gone_said_nothing() {
+fn newest_summary_replaces_waiting_one() {
     let (mut node, heard) = listening();
     carried(&mut node, 1, nine());
     let id = node.agent.bundles(node.now, farlink_base::BundleHandle(0), 1)[0].id.fingerprint_in(support::toy::VERSION);
@@ -134,7 +134,7 @@ fn the_newest_summary_counts_and_who_is_gone_said_nothing() {
 }
 
 #[test]
-fn whoever_comes_and_goes_gains_no_time_and_leaves_nothing_behind() {
+fn reconnecting_gains_no_hello_budget() {
     let (mut node, heard) = listening();
     for n in 0..200 {
         node.carrier(0, true);
@@ -152,7 +152,7 @@ fn whoever_comes_and_goes_gains_no_time_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn hellos_that_wait_are_heard_before_newer_ones() {
+fn waiting_hellos_processed_in_order() {
     let (mut node, heard) = listening();
     node.carrier(0, true);
     let mut said = 0u32;

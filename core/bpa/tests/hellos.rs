@@ -8,7 +8,7 @@ use farlink_base::{EndpointId, Facts, LinkId, Payload, Priority, Refusal};
 use farlink_book::{EventMask, PolicyEvent};
 
 #[test]
-fn hellos_are_sent_at_up_and_heard_from_the_neighbour_itself_only() {
+fn hello_accepted_from_its_sender_only() {
     let mut node = alone(Script::epidemic());
     carried(&mut node, 1, nine());
     let id = node.agent.bundles(node.now, farlink_base::BundleHandle(0), 1)[0].id.fingerprint_in(support::toy::VERSION);
@@ -28,7 +28,7 @@ fn hellos_are_sent_at_up_and_heard_from_the_neighbour_itself_only() {
 }
 
 #[test]
-fn the_wait_for_a_summary_ends() {
+fn summary_wait_ends() {
     let mut node = alone(Script::epidemic());
     carried(&mut node, 1, nine());
     node.carrier(0, true);
@@ -39,7 +39,7 @@ fn the_wait_for_a_summary_ends() {
 }
 
 #[test]
-fn a_summary_lists_what_is_held_and_was_delivered_and_nothing_else() {
+fn summary_lists_held_and_delivered_bundles() {
     let mut node = alone(Script::epidemic());
     for n in 1..=3 {
         carried(&mut node, n, nine());
@@ -56,7 +56,7 @@ fn a_summary_lists_what_is_held_and_was_delivered_and_nothing_else() {
 }
 
 #[test]
-fn a_hello_that_failed_is_said_again_to_its_neighbour_and_to_nobody_else() {
+fn failed_hello_repeated_to_same_neighbour() {
     let mut node = alone(Script::flood());
     node.carrier(0, true);
     let hello = node.take_sent();
@@ -82,7 +82,7 @@ fn a_hello_that_failed_is_said_again_to_its_neighbour_and_to_nobody_else() {
 }
 
 #[test]
-fn policies_hear_nothing_of_hellos() {
+fn policies_see_no_hellos() {
     let (said, heard) = std::sync::mpsc::channel();
     let script = Script {
         hears: EventMask::ALL,
@@ -106,7 +106,7 @@ fn policies_hear_nothing_of_hellos() {
 }
 
 #[test]
-fn a_summary_made_before_a_copy_arrived_does_not_bring_a_second_one() {
+fn stale_summary_causes_no_second_copy() {
     let mut node = alone(Script::epidemic());
     carried(&mut node, 1, nine());
     node.carrier(0, true);
@@ -131,7 +131,7 @@ fn a_summary_made_before_a_copy_arrived_does_not_bring_a_second_one() {
 }
 
 #[test]
-fn a_stranger_that_claims_this_nodes_own_name_has_none() {
+fn stranger_claiming_own_name_is_nameless() {
     let mut node = alone(Script::epidemic());
     node.comes(1, EndpointId::ipn(1, 0));
     assert!(node.sent().is_empty(), "no hello to oneself");
@@ -152,7 +152,7 @@ fn hello_at(sequence: u64, ids: &[u128]) -> Bundle {
 }
 
 #[test]
-fn a_hello_needs_no_room_however_it_comes() {
+fn hello_needs_no_store_room() {
     let mut node = alone(Script::epidemic());
     carried(&mut node, 1, nine());
     let id = node.agent.bundles(node.now, farlink_base::BundleHandle(0), 1)[0].id.fingerprint_in(support::toy::VERSION);
@@ -177,7 +177,7 @@ fn a_hello_needs_no_room_however_it_comes() {
 }
 
 #[test]
-fn an_old_hello_and_one_heard_before_say_nothing() {
+fn old_and_repeated_hellos_ignored() {
     let mut node = alone(Script::epidemic());
     carried(&mut node, 1, nine());
     let id = node.agent.bundles(node.now, farlink_base::BundleHandle(0), 1)[0].id.fingerprint_in(support::toy::VERSION);
@@ -210,7 +210,7 @@ fn an_old_hello_and_one_heard_before_say_nothing() {
 }
 
 #[test]
-fn what_a_policy_says_before_the_last_hello_left_is_said_together_with_it() {
+fn policy_message_joins_pending_hello() {
     use farlink_book::Action;
     let script = Script {
         on: Box::new(|node, news, out| match *news {
@@ -240,7 +240,7 @@ fn what_a_policy_says_before_the_last_hello_left_is_said_together_with_it() {
 }
 
 #[test]
-fn refused_hello_is_said_again_after_a_while() {
+fn refused_hello_repeated_after_backoff() {
     let mut node = alone(Script::flood());
     node.carrier(0, true);
     let hello = node.take_sent();
@@ -255,7 +255,7 @@ fn refused_hello_is_said_again_after_a_while() {
 }
 
 #[test]
-fn hello_that_comes_back_is_not_refused() {
+fn returned_hello_is_accepted() {
     let mut node = alone(Script::flood());
     node.carrier(0, true);
     let hello = node.take_sent();
@@ -264,7 +264,7 @@ fn hello_that_comes_back_is_not_refused() {
 }
 
 #[test]
-fn summary_heard_is_waited_for_no_more() {
+fn received_summary_ends_its_wait() {
     let mut node = alone(Script::epidemic());
     let before = node.agent.counts().timers;
     node.carrier(0, true);
@@ -274,7 +274,7 @@ fn summary_heard_is_waited_for_no_more() {
 }
 
 #[test]
-fn words_for_neighbour_that_left_are_not_said() {
+fn messages_for_departed_neighbour_dropped() {
     use crate::support::{Node, Rule, settings};
     let script = Script {
         on: Box::new(|_, news, out| {

@@ -10,7 +10,7 @@ fn here() -> EndpointId {
 
 /// Keeps 9171-5.5-2, 5050-5.5-1.
 #[test]
-fn a_bundle_expires_on_the_monotonic_clock_and_a_clock_step_expires_nothing() {
+fn expiry_ignores_wall_clock_steps() {
     let mut node = Node::new();
     node.receive(1, from_two(1, here()));
     let year_ahead = DtnTime(NOW_UTC.0 + 31_536_000_000);
@@ -24,7 +24,7 @@ fn a_bundle_expires_on_the_monotonic_clock_and_a_clock_step_expires_nothing() {
 
 /// Keeps 9171-5.5-1.
 #[test]
-fn an_expired_or_future_bundle_is_judged_by_clock_and_age() {
+fn arrival_expiry_uses_clock_and_age() {
     let mut node = Node::new();
     let made = |time: u64, age: Option<u64>| {
         let bundle = Bundle::new(EndpointId::ipn(2, 5), here(), time).created_ms(time).lifetime_ms(1000);
@@ -54,7 +54,7 @@ fn an_expired_or_future_bundle_is_judged_by_clock_and_age() {
 
 /// Keeps 9171-5.4-2, 9171-5.5-2, 5050-5.4-2, 5050-5.4.2-3, 5050-5.5-1.
 #[test]
-fn nothing_is_sent_or_delivered_after_its_end_however_late_that_is_seen() {
+fn late_timer_sends_nothing_expired() {
     let mut node = Node::new();
     node.ready(1, false);
     node.receive(1, from_two(1, EndpointId::ipn(3, 1)).lifetime_ms(1000));
@@ -70,7 +70,7 @@ fn nothing_is_sent_or_delivered_after_its_end_however_late_that_is_seen() {
 }
 
 #[test]
-fn what_is_being_sent_when_it_expires_is_taken_back_and_its_late_answer_is_nothing() {
+fn expired_transmission_is_withdrawn() {
     let mut node = Node::new();
     node.receive(1, from_two(1, EndpointId::ipn(3, 1)).lifetime_ms(1000));
     let id = node.sent()[0].id;
@@ -86,7 +86,7 @@ fn what_is_being_sent_when_it_expires_is_taken_back_and_its_late_answer_is_nothi
 }
 
 #[test]
-fn what_is_with_an_application_when_it_expires_is_withdrawn() {
+fn expired_delivery_is_withdrawn() {
     let mut node = Node::new();
     node.register(1);
     node.receive(1, from_two(1, here()).lifetime_ms(1000));
@@ -100,7 +100,7 @@ fn what_is_with_an_application_when_it_expires_is_withdrawn() {
 }
 
 #[test]
-fn a_lifetime_without_end_ends_never() {
+fn maximal_lifetime_never_ends() {
     let mut node = Node::new();
     node.receive(1, from_two(1, here()).lifetime_ms(u64::MAX));
     node.wait(Duration::from_secs(1 << 30));

@@ -584,7 +584,7 @@ impl Run {
 }
 
 #[test]
-fn whatever_happens_every_debt_is_paid_once_and_nothing_is_left() {
+fn random_inputs_settle_each_commit_once() {
     let runs = std::option_env!("RANDOM_RUNS").map_or(40, |runs| runs.parse().expect("a number"));
     for seed in 0..runs {
         let mut run = Run::new(seed);

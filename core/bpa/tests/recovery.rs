@@ -24,7 +24,7 @@ fn recovered(number: u64, bundle: Bundle, down_ms: u64) -> Input {
 }
 
 #[test]
-fn recovered_bundles_count_the_downtime_and_are_marked_when_delivered() {
+fn recovered_bundles_age_and_deliver_marked() {
     let mut node = Node::new();
     node.tell(recovered(40, from_two(1, EndpointId::ipn(1, 1)), 50_000));
     node.register(1);
@@ -35,7 +35,7 @@ fn recovered_bundles_count_the_downtime_and_are_marked_when_delivered() {
 }
 
 #[test]
-fn a_whole_window_of_what_a_restart_finds_is_marked_and_what_comes_after_is_not() {
+fn restart_marks_one_window_of_deliveries() {
     let mut node = Node::new();
     let here = EndpointId::ipn(1, 1);
     for n in 0..3 {
@@ -71,7 +71,7 @@ fn doubts(node: &Node) -> Vec<i64> {
 const YEARS_30: i64 = 30 * 31_557_600_000;
 
 #[test]
-fn a_clock_older_than_what_is_stored_is_not_believed_and_expires_nothing() {
+fn clock_behind_store_is_rejected() {
     for behind in [200, 3_600_000, 700_000_000_000] {
         let mut node = opened(&[-50_000, behind], support::clock_at(Instant::ZERO));
         assert_eq!((doubts(&node), node.deleted().len()), (vec![-behind], 0));
@@ -87,7 +87,7 @@ fn a_clock_older_than_what_is_stored_is_not_believed_and_expires_nothing() {
 }
 
 #[test]
-fn without_time_a_delivery_is_remembered_until_its_bundle_is_surely_over() {
+fn clockless_duplicate_memory_outlasts_bundle() {
     let mut node = opened(&[], Clock::UNTRUSTED);
     node.register(1);
     let bundle = from_two(1, EndpointId::ipn(1, 1));
@@ -104,7 +104,7 @@ fn without_time_a_delivery_is_remembered_until_its_bundle_is_surely_over() {
 }
 
 #[test]
-fn a_clock_set_back_over_a_restart_repeats_no_timestamp() {
+fn clock_set_back_repeats_no_timestamp() {
     let made = |counter| {
         let mut node = Node::closed(support::settings(), None, support::NoRouter, support::Rule::default());
         node.tell(Input::Clock(support::clock_at(node.now)));
@@ -125,7 +125,7 @@ fn a_clock_set_back_over_a_restart_repeats_no_timestamp() {
 }
 
 #[test]
-fn a_downtime_nobody_believes_counts_as_none() {
+fn implausible_downtime_counts_zero() {
     let mut node = opened(&[-YEARS_30], support::clock_at(Instant::ZERO));
     assert_eq!((doubts(&node), node.deleted()), (vec![YEARS_30], vec![]));
     assert!(node.agent.bundles(node.now, BundleHandle(0), 1)[0].remaining_ms > 50_000);
@@ -149,7 +149,7 @@ fn found_after(ran_ms: u64) -> Node {
 }
 
 #[test]
-fn without_time_residence_of_earlier_runs_counts() {
+fn clockless_restart_keeps_residence() {
     for (ran_ms, remaining_ms) in [(100_000, 55_000), (130_000, 25_000), (0, 55_000)] {
         let mut node = found_after(ran_ms);
         assert_eq!(node.agent.bundles(node.now, BundleHandle(0), 1)[0].remaining_ms, remaining_ms);
@@ -164,7 +164,7 @@ fn without_time_residence_of_earlier_runs_counts() {
 }
 
 #[test]
-fn time_of_storing_is_of_the_node_where_there_is_no_other() {
+fn missing_storing_time_uses_nodes() {
     let mut node = found_after(130_000);
     node.wait_ms(2_000);
     node.ready(1, false);
@@ -177,7 +177,7 @@ fn time_of_storing_is_of_the_node_where_there_is_no_other() {
 }
 
 #[test]
-fn without_time_residence_runs_on_age_and_time_that_comes_back_is_believed() {
+fn returning_clock_resumes_residence() {
     let mut node = opened(&[-1_000], Clock::UNTRUSTED);
     assert_eq!((doubts(&node), node.deleted()), (vec![], vec![]));
     node.tell(Input::Clock(Clock { utc: Some(DtnTime(5)), ..support::clock_at(node.now) }));
@@ -187,7 +187,7 @@ fn without_time_residence_runs_on_age_and_time_that_comes_back_is_believed() {
 }
 
 #[test]
-fn a_clock_that_was_fast_is_believed_again_once_it_is_past_what_was_stored() {
+fn fast_clock_trusted_after_stored_time() {
     let mut node = opened(&[3_600_000], support::clock_at(Instant::ZERO));
     assert_eq!(doubts(&node), [-3_600_000]);
     node.wait_ms(3_601_000);
@@ -196,7 +196,7 @@ fn a_clock_that_was_fast_is_believed_again_once_it_is_past_what_was_stored() {
 }
 
 #[test]
-fn of_two_records_of_one_bundle_one_is_kept() {
+fn duplicate_record_is_dropped() {
     let mut node = Node::new();
     node.tell(recovered(40, from_two(1, EndpointId::ipn(8, 1)), 0));
     node.tell(recovered(41, from_two(1, EndpointId::ipn(8, 1)), 0));
@@ -206,7 +206,7 @@ fn of_two_records_of_one_bundle_one_is_kept() {
 }
 
 #[test]
-fn what_was_delivered_before_the_restart_is_not_delivered_again() {
+fn restart_repeats_no_finished_delivery() {
     let mut node = Node::new();
     let bundle = from_two(1, EndpointId::ipn(1, 1));
     let remembered = store::Remembered { fingerprint: bundle.meta.id, until: DtnTime(NOW_UTC.0 + 60_000), content: 0 };
@@ -220,14 +220,14 @@ fn what_was_delivered_before_the_restart_is_not_delivered_again() {
 }
 
 #[test]
-fn what_expired_while_the_node_was_down_goes() {
+fn bundles_expired_during_downtime_deleted() {
     let mut node = Node::new();
     node.tell(recovered(40, from_two(1, EndpointId::ipn(8, 1)), 56_000));
     assert_eq!((node.held(), node.deleted()), (0, vec![DeleteReason::Expired]));
 }
 
 #[test]
-fn bundles_are_listed_by_number_in_whatever_order_the_store_told_them() {
+fn recovered_bundles_listed_by_number() {
     let mut node = Node::new();
     for number in [44, 40, 43, 41, 45, 42] {
         node.tell(recovered(number, from_two(number, EndpointId::ipn(8, 1)), 0));
@@ -242,7 +242,7 @@ fn bundles_are_listed_by_number_in_whatever_order_the_store_told_them() {
 }
 
 #[test]
-fn new_bundles_are_numbered_after_those_of_earlier_runs() {
+fn new_numbers_follow_earlier_runs() {
     let mut node = Node::closed(support::settings(), None, support::NoRouter, support::Rule::default());
     node.tell(Input::Clock(support::clock_at(node.now)));
     node.tell(recovered(40, from_two(1, EndpointId::ipn(8, 1)), 0));
@@ -252,7 +252,7 @@ fn new_bundles_are_numbered_after_those_of_earlier_runs() {
 }
 
 #[test]
-fn the_giver_and_the_hops_of_a_recovered_bundle_are_known() {
+fn recovered_bundle_keeps_hop_state() {
     let mut node = Node::routed(support::Script::flood());
     node.tell(recovered(40, Bundle::new(EndpointId::ipn(5, 5), EndpointId::ipn(8, 1), 1).hops(2, 9).previous(2), 0));
     let sent: Vec<_> = node.take_sent().into_iter().filter(|s| !s.bundle.is_administrative()).collect();
@@ -260,7 +260,7 @@ fn the_giver_and_the_hops_of_a_recovered_bundle_are_known() {
 }
 
 #[test]
-fn fragments_found_after_a_restart_are_joined_and_marked() {
+fn recovered_fragments_joined_and_marked() {
     let mut node = Node::new();
     let bundle = from_two(1, EndpointId::ipn(1, 1));
     node.tell(recovered(40, bundle.piece(0..500), 0));
@@ -272,7 +272,7 @@ fn fragments_found_after_a_restart_are_joined_and_marked() {
 
 /// RFC 9171 5.4 step 4, 5.5: what the store is told is what the next run goes by, the time down included.
 #[test]
-fn an_age_and_a_lifetime_go_on_over_a_restart() {
+fn age_and_lifetime_survive_restart() {
     for created_ms in [NOW_UTC.0 - 30_000, 0] {
         let bundle = from_two(1, EndpointId::ipn(3, 1)).created_ms(created_ms).age_ms(5_000);
         let mut node = Node::new();
@@ -297,7 +297,7 @@ fn an_age_and_a_lifetime_go_on_over_a_restart() {
 /// RFC 9171 5.6 step 4, 4.4.3: the node may have died between keeping a bundle and deleting it.
 /// Keeps 9171-5.6-4.
 #[test]
-fn what_was_to_be_deleted_when_it_came_is_deleted_after_a_restart() {
+fn pending_deletion_finishes_after_restart() {
     let duty = from_two(1, EndpointId::ipn(3, 1)).duties(Duties::DELETE);
     let far = from_two(1, EndpointId::ipn(1, 1)).hops(3, 2);
     for (bundle, reason) in [(duty, DeleteReason::BlockUnsupported), (far, DeleteReason::HopLimit)] {
@@ -309,7 +309,7 @@ fn what_was_to_be_deleted_when_it_came_is_deleted_after_a_restart() {
 }
 
 #[test]
-fn nothing_is_numbered_while_numbers_of_earlier_runs_are_still_being_read() {
+fn numbering_awaits_recovered_numbers() {
     let settings = crate::support::reporting(true);
     let mut node = Node::closed(settings, None, support::NoRouter, support::Rule::default());
     node.tell(Input::Clock(support::clock_at(node.now)));
@@ -325,7 +325,7 @@ fn nothing_is_numbered_while_numbers_of_earlier_runs_are_still_being_read() {
 /// What a restart finds has no duty of its security: what fails must not be found.
 /// Keeps 9172-5.1.1-9.
 #[test]
-fn what_is_insecure_is_never_written_to_the_store() {
+fn insecure_bundle_is_never_stored() {
     let insecure = Duties::default().with_security(DeleteReason::FailedSecurity).0;
     let mut node = Node::new();
     node.register(7);
@@ -337,7 +337,7 @@ fn what_is_insecure_is_never_written_to_the_store() {
 }
 
 #[test]
-fn what_only_names_this_node_as_its_source_is_not_its_own_after_a_restart_either() {
+fn forged_own_source_stays_foreign_after_restart() {
     use support::{NoRouter, Rule};
     let mut node = Node::new();
     // Given by a neighbour that left out who it is, and made here.
@@ -368,7 +368,7 @@ fn what_only_names_this_node_as_its_source_is_not_its_own_after_a_restart_either
 }
 
 #[test]
-fn clock_older_than_the_last_run_is_doubted() {
+fn clock_behind_last_run_is_doubted() {
     let mut node = Node::closed(support::settings(), None, support::NoRouter, support::Rule::default());
     node.tell(Input::Clock(support::clock_at(Instant::ZERO)));
     let downtime_max = farlink_base::Duration::from_secs(3600);

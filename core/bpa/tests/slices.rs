@@ -45,7 +45,7 @@ fn calls(node: &mut Node, want: fn(&Event) -> bool) -> Vec<usize> {
 }
 
 #[test]
-fn twenty_thousand_bundles_that_expire_at_once_are_deleted_in_slices() {
+fn mass_expiry_runs_in_slices() {
     let mut node = node(None);
     fill(&mut node, &EndpointId::ipn(8, 1));
     node.now += Duration::from_secs(100);
@@ -56,7 +56,7 @@ fn twenty_thousand_bundles_that_expire_at_once_are_deleted_in_slices() {
 }
 
 #[test]
-fn an_arrival_has_its_turn_while_others_expire() {
+fn arrival_served_during_mass_expiry() {
     let mut node = node(None);
     fill(&mut node, &EndpointId::ipn(8, 1));
     node.now += Duration::from_secs(100);
@@ -68,7 +68,7 @@ fn an_arrival_has_its_turn_while_others_expire() {
 }
 
 #[test]
-fn the_queue_of_a_removed_link_is_routed_anew_in_slices() {
+fn removed_links_queue_rerouted_in_slices() {
     let mut node = node(None);
     node.add_link(&LinkSettings { peer: EndpointId::ipn(2, 0), name: "spare".into(), ..link(5) });
     node.ready(0, false);
@@ -85,7 +85,7 @@ fn the_queue_of_a_removed_link_is_routed_anew_in_slices() {
 }
 
 #[test]
-fn what_waits_is_asked_about_again_in_slices() {
+fn waiting_bundles_rerouted_in_slices() {
     let mut node = node(None);
     fill(&mut node, &EndpointId::ipn(8, 1));
     let route = AdminInput::AddRoute { pattern: "*".into(), next_hop: EndpointId::ipn(3, 0) };
@@ -99,7 +99,7 @@ fn what_waits_is_asked_about_again_in_slices() {
 }
 
 #[test]
-fn a_neighbour_is_shown_what_is_carried_in_slices_and_its_own_first() {
+fn carried_bundles_offered_in_slices() {
     let mut node = node(Some(Script::flood()));
     for link in [0, 1] {
         node.carrier(link, false);
@@ -117,7 +117,7 @@ fn a_neighbour_is_shown_what_is_carried_in_slices_and_its_own_first() {
 }
 
 #[test]
-fn many_timers_due_at_once_are_fired_in_slices() {
+fn due_timers_fire_in_slices() {
     let mut node = node(Some(Script {
         route: Box::new(|node, _, _| farlink_book::RouteDecision::Wait(node.now + Duration::from_secs(1))),
         ..Script::default()
@@ -130,7 +130,7 @@ fn many_timers_due_at_once_are_fired_in_slices() {
 }
 
 #[test]
-fn the_fragments_of_one_bundle_that_expire_together_cost_no_more_than_others() {
+fn fragments_expire_at_usual_cost() {
     let limits = farlink_bpa::Limits { fragments: 1 << 20, ..Default::default() };
     let settings = Settings { capacity_bytes: 1 << 40, durable: false, ..crate::support::bounded(limits) };
     let mut node = Node::with(settings, None);

@@ -9,7 +9,7 @@ use farlink_bpa::app::DeliveryId;
 use farlink_bpa::{Answer, Edge, Input, Output, Reading, Settings, TunnelCodes};
 
 #[test]
-fn a_bundle_is_here_until_the_one_around_it_has_left() {
+fn inner_bundle_stays_until_outer_sent() {
     let mut node = plain();
     node.receive(1, to_nine(1));
     let [sent] = &inside(&node)[..] else { panic!("one") };
@@ -26,7 +26,7 @@ fn a_bundle_is_here_until_the_one_around_it_has_left() {
 }
 
 #[test]
-fn with_custody_it_is_here_until_the_far_end_says_so() {
+fn inner_bundle_stays_until_far_end_signals() {
     let mut node = node();
     let given = through(&mut node, 1);
     assert_eq!((node.held(), node.forgotten().len()), (1, 0));
@@ -37,7 +37,7 @@ fn with_custody_it_is_here_until_the_far_end_says_so() {
 }
 
 #[test]
-fn without_a_signal_it_goes_again_and_waits_longer_and_an_old_number_still_counts() {
+fn unsignalled_bundle_repeats_with_backoff() {
     let mut node = node();
     let first = through(&mut node, 1);
     node.wait(Duration::from_secs(11));
@@ -54,7 +54,7 @@ fn without_a_signal_it_goes_again_and_waits_longer_and_an_old_number_still_count
 }
 
 #[test]
-fn a_signal_that_comes_while_it_is_to_go_again_ends_that() {
+fn late_signal_ends_queued_repeat() {
     for rendered in [false, true] {
         let mut node = node();
         let first = through(&mut node, 1);
@@ -73,7 +73,7 @@ fn a_signal_that_comes_while_it_is_to_go_again_ends_that() {
 
 /// Numbers begin where nobody can guess: a signal made up names some that were never given.
 #[test]
-fn signals_made_up_replayed_or_of_others_end_nothing() {
+fn forged_signals_end_nothing() {
     let mut node = node();
     let given = through(&mut node, 1);
     for (n, runs) in
@@ -93,7 +93,7 @@ fn signals_made_up_replayed_or_of_others_end_nothing() {
 }
 
 #[test]
-fn a_refusal_makes_it_go_again_after_a_while() {
+fn refused_bundle_repeats_after_backoff() {
     let mut node = node();
     let given = through(&mut node, 1);
     signal(&mut node, 3, 1, Answer::Depleted, &run(given, given));
@@ -103,7 +103,7 @@ fn a_refusal_makes_it_go_again_after_a_while() {
 }
 
 #[test]
-fn what_is_around_it_may_come_to_nothing() {
+fn failed_outer_bundle_repeats_inner() {
     let mut node = plain();
     node.receive(1, to_nine(1));
     wrap(&mut node);
@@ -117,7 +117,7 @@ fn what_is_around_it_may_come_to_nothing() {
 }
 
 #[test]
-fn one_that_expires_or_is_deleted_takes_the_one_around_it_along() {
+fn inner_bundles_end_deletes_outer() {
     for stage in 0..3 {
         let mut node = node();
         node.carrier(1, false);
@@ -136,7 +136,7 @@ fn one_that_expires_or_is_deleted_takes_the_one_around_it_along() {
 }
 
 #[test]
-fn no_more_go_in_than_there_is_room_for_the_urgent_first() {
+fn tunnel_window_serves_urgent_first() {
     let mut node = Node::with(tunnel(|tunnel| (tunnel.bundles, tunnel.custody) = (2, false)), None);
     for n in 1..=5 {
         let priority = if n == 5 { Priority::Expedited } else { Priority::Normal };
@@ -153,7 +153,7 @@ fn no_more_go_in_than_there_is_room_for_the_urgent_first() {
 }
 
 #[test]
-fn what_cannot_be_read_from_disk_waits_and_goes_again() {
+fn unreadable_inner_bundle_is_retried() {
     let mut node = node();
     node.receive(1, to_nine(1));
     let sent = inside(&node)[0].id;
@@ -166,7 +166,7 @@ fn what_cannot_be_read_from_disk_waits_and_goes_again() {
 }
 
 #[test]
-fn the_one_around_it_stays_until_the_store_has_what_was_inside() {
+fn outer_bundle_stays_until_inner_stored() {
     let mut node = node();
     node.receive_over(1, 1, record(3, 1, carried(77)));
     let [delivery] = open(&mut node)[..] else { panic!("one") };
@@ -185,7 +185,7 @@ fn the_one_around_it_stays_until_the_store_has_what_was_inside() {
 }
 
 #[test]
-fn what_is_refused_is_said_or_tried_again_where_nobody_else_would() {
+fn refused_inner_bundle_signalled_or_retried() {
     for number in [0, 77] {
         let mut node = node();
         node.receive_over(1, 1, record(3, 1, carried(number)));
@@ -204,7 +204,7 @@ fn what_is_refused_is_said_or_tried_again_where_nobody_else_would() {
 }
 
 #[test]
-fn what_came_out_is_its_givers_and_has_no_privileges_of_its_own() {
+fn inner_bundle_inherits_previous_node() {
     let mut node = node();
     let stranger = node.comes(5, EndpointId::ipn(8, 0));
     for (ticket, link) in [(1, 1), (2, stranger)] {
@@ -218,7 +218,7 @@ fn what_came_out_is_its_givers_and_has_no_privileges_of_its_own() {
 
 /// A whole that was joined of a stranger's pieces has no mark of its own.
 #[test]
-fn what_came_out_of_pieces_that_a_stranger_brought_is_a_strangers() {
+fn inner_bundle_from_strangers_pieces_is_strangers() {
     let mut node = node();
     let stranger = node.comes(5, EndpointId::ipn(8, 0));
     let whole = record(3, 1, carried(0));
@@ -233,7 +233,7 @@ fn what_came_out_of_pieces_that_a_stranger_brought_is_a_strangers() {
 
 /// Else a neighbour would fill the store beyond its quota by what it puts into other bundles.
 #[test]
-fn what_comes_out_counts_to_the_quota_of_the_far_end() {
+fn inner_bundle_charges_far_ends_quota() {
     let mut node = node();
     let (sources, neighbours) = (vec![], vec!["ipn:3.0".to_string()]);
     node.agent.set_quotas(vec![farlink_bpa::Quota { sources, neighbours, bytes: 1 << 20, bundles: 2 }]);
@@ -250,7 +250,7 @@ fn what_comes_out_counts_to_the_quota_of_the_far_end() {
 }
 
 #[test]
-fn records_that_carry_nothing_go_their_usual_way_and_broken_ones_go() {
+fn broken_tunnel_records_are_deleted() {
     let mut node = node();
     node.receive_over(1, 1, record(3, 1, Payload::from(&b"R another record"[..])));
     open(&mut node);
@@ -267,7 +267,7 @@ fn records_that_carry_nothing_go_their_usual_way_and_broken_ones_go() {
 
 /// A neighbour that carries a tunnel's bundle knows nothing of what is inside, which may be for it, or its to carry on.
 #[test]
-fn what_comes_out_may_go_back_to_the_neighbour_that_carried_the_one_around_it() {
+fn inner_bundle_may_return_to_carrier() {
     for number in [0, 77] {
         let mut node = node();
         node.receive(1, record(3, 1, carried(number)));
@@ -289,7 +289,7 @@ fn what_comes_out_may_go_back_to_the_neighbour_that_carried_the_one_around_it() 
 
 /// Whoever can have a neighbour carry a tunnel's bundle could speak in that neighbour's name.
 #[test]
-fn what_is_said_inside_a_tunnel_is_no_neighbours_word() {
+fn hello_inside_tunnel_is_ignored() {
     let mut told = tunnel(|_| {});
     told.custody = Some(Box::new(farlink_bpa::CustodySettings::default()));
     let mut node = Node::with(told, None);
@@ -313,7 +313,7 @@ fn what_is_said_inside_a_tunnel_is_no_neighbours_word() {
 }
 
 #[test]
-fn long_bundles_go_in_one_after_the_other() {
+fn long_bundles_enter_one_by_one() {
     let mut node = Node::with(Settings { capacity_bytes: 1 << 30, ..tunnel(|tunnel| tunnel.custody = false) }, None);
     for n in 1..=4 {
         node.receive(n, to_nine(n).payload(Payload::fill(n, 40 << 20)));
@@ -328,7 +328,7 @@ fn long_bundles_go_in_one_after_the_other() {
 
 /// A routing loop: the far end sends it back before the one around it has left, or before its signal is here.
 #[test]
-fn what_comes_back_while_it_is_on_its_way_goes_anew_and_is_not_lost() {
+fn returning_inner_bundle_repeats() {
     for stage in 0..3 {
         let mut node = node();
         node.receive(1, to_nine(1));
@@ -359,7 +359,7 @@ fn what_comes_back_while_it_is_on_its_way_goes_anew_and_is_not_lost() {
 }
 
 #[test]
-fn signals_leave_at_once_when_many_are_gathered() {
+fn many_pending_signals_leave_at_once() {
     let change = |tunnel: &mut farlink_bpa::TunnelSettings| {
         (tunnel.signal_delay, tunnel.signal_bundles) = (Duration::from_secs(3600), 2);
     };
@@ -374,7 +374,7 @@ fn signals_leave_at_once_when_many_are_gathered() {
 }
 
 #[test]
-fn record_of_far_end_leaves_nothing_unanswered() {
+fn far_ends_record_is_answered() {
     let told = Toy.tunnel_signal(TunnelCodes::default(), Answer::Taken, &run(5, 5));
     for payload in [told, Payload::from(&b"I!"[..]), Payload::from(&b"R another record"[..]), carried(0)] {
         let mut node = node();
@@ -388,7 +388,7 @@ fn record_of_far_end_leaves_nothing_unanswered() {
 }
 
 #[test]
-fn bundle_enters_tunnel_or_waits_with_an_event() {
+fn tunnel_entry_and_wait_emit_events() {
     let mut node = Node::with(tunnel(|tunnel| tunnel.bundles = 1), None);
     (1..=2).for_each(|n| node.receive(n, to_nine(n)));
     let enters = |event: &Event| matches!(event, Event::Transmitting { link: LinkId::TUNNEL, .. });
@@ -397,7 +397,7 @@ fn bundle_enters_tunnel_or_waits_with_an_event() {
 }
 
 #[test]
-fn failure_in_tunnel_makes_room_for_the_next() {
+fn tunnel_failure_admits_next_bundle() {
     let mut node = Node::with(tunnel(|tunnel| tunnel.bundles = 1), None);
     (1..=2).for_each(|n| node.receive(n, to_nine(n)));
     let first = inside(&node);
@@ -407,7 +407,7 @@ fn failure_in_tunnel_makes_room_for_the_next() {
 }
 
 #[test]
-fn bundle_around_another_counts_to_no_quota() {
+fn outer_bundle_charges_no_quota() {
     let mut node = node();
     let (sources, neighbours) = (vec!["*".to_string()], vec![]);
     node.agent.set_quotas(vec![farlink_bpa::Quota { sources, neighbours, bytes: 1 << 20, bundles: 10 }]);
@@ -417,7 +417,7 @@ fn bundle_around_another_counts_to_no_quota() {
 }
 
 #[test]
-fn router_hears_of_bundle_around_another() {
+fn router_sees_outer_bundle() {
     let (said, heard) = std::sync::mpsc::channel();
     let router = support::Script {
         hears: farlink_book::EventMask::KEPT,

@@ -20,7 +20,7 @@ fn around(node: &Node) -> Vec<support::Sent> {
 /// The far end took it and gave it on, and it came back before the far end's signal did. Who gave it back has let it go;
 /// if the signal counted, nobody would have it.
 #[test]
-fn a_signal_about_a_transmission_from_before_it_came_back_ends_nothing() {
+fn signal_from_before_return_ends_nothing() {
     for begun in [false, true] {
         let mut node = node();
         let first = through(&mut node, 1);
@@ -49,7 +49,7 @@ fn a_signal_about_a_transmission_from_before_it_came_back_ends_nothing() {
 
 /// Whoever gave it the first time missed the acknowledgment: that is no other way, as its hops show.
 #[test]
-fn a_repetition_by_its_giver_leaves_transmissions_as_they_are() {
+fn previous_nodes_repeat_keeps_transmissions() {
     let mut node = node();
     node.receive(1, to_nine(1).hops(1, 9));
     let given = wrap(&mut node);
@@ -62,7 +62,7 @@ fn a_repetition_by_its_giver_leaves_transmissions_as_they_are() {
 
 /// The rule is for the far end's node too: so what this node tells it goes in, and each signal would want one.
 #[test]
-fn signals_about_signals_are_not_wanted() {
+fn signals_request_no_signals() {
     let mut node = Node::with(tunnel(|tunnel| tunnel.to = vec!["*".into()]), None);
     node.receive_over(1, 1, record(3, 1, carried(77)));
     let [delivery] = open(&mut node)[..] else { panic!("one") };
@@ -82,7 +82,7 @@ fn signals_about_signals_are_not_wanted() {
 
 /// A signal of the far end says that it has the bundle, not that it has custody of it.
 #[test]
-fn custody_does_not_end_at_the_far_end_and_is_asked_about_again() {
+fn custody_continues_behind_far_end() {
     for late in [false, true] {
         let mut node = custody(|_| {});
         node.receive(1, to_nine(1).custody(2, None));
@@ -107,7 +107,7 @@ fn custody_does_not_end_at_the_far_end_and_is_asked_about_again() {
 }
 
 #[test]
-fn who_waits_for_room_has_it_when_a_late_signal_gives_some() {
+fn late_signal_admits_waiting_bundle() {
     let mut node = custody(|tunnel| tunnel.bundles = 1);
     node.receive(1, to_nine(1).custody(2, None));
     let first = wrap(&mut node)[0];
@@ -127,7 +127,7 @@ fn who_waits_for_room_has_it_when_a_late_signal_gives_some() {
 /// A long signal is worked off after its own bundle has left, and what it names stays here in custody: nothing leaves
 /// that would make others look for room.
 #[test]
-fn who_waits_for_room_has_it_when_the_end_of_a_long_signal_gives_some() {
+fn long_signals_end_admits_waiting_bundle() {
     let mut node = custody(|tunnel| tunnel.bundles = 20);
     (1..=20).for_each(|n| node.receive(n, to_nine(n).custody(2, None)));
     let given = wrap(&mut node);
@@ -150,7 +150,7 @@ fn who_waits_for_room_has_it_when_the_end_of_a_long_signal_gives_some() {
 }
 
 #[test]
-fn a_refusal_ends_the_wait_for_a_signal() {
+fn refusal_ends_signal_wait() {
     let mut node = Node::with(tunnel(|tunnel| tunnel.bundles = 1), None);
     let first = through(&mut node, 1);
     node.receive(2, to_nine(2));
@@ -162,7 +162,7 @@ fn a_refusal_ends_the_wait_for_a_signal() {
 
 /// Runs may overlap, as often as a record is long.
 #[test]
-fn a_signal_that_names_the_same_again_and_again_costs_what_it_names() {
+fn repeated_ranges_cost_their_length() {
     let mut node = Node::with(Settings { capacity_bytes: 1 << 30, ..tunnel(|_| {}) }, None);
     let given: Vec<u64> = (1..=200).map(|n| through(&mut node, n)).collect();
     let run = Numbers { sequence: 0, destination: EndpointId::Null, first: given[0], last: given[199] };
@@ -193,7 +193,7 @@ fn a_signal_that_names_the_same_again_and_again_costs_what_it_names() {
 
 /// A node dies with bundles in its tunnel: they go once more, by numbers that signals of before do not name.
 #[test]
-fn after_a_restart_a_bundle_goes_in_once_more_and_the_far_end_says_it_had_it() {
+fn restart_repeats_bundle_as_redundant() {
     let mut node = node();
     let first = through(&mut node, 1);
     let (meta, hop) = to_nine(1).parts();
@@ -224,14 +224,14 @@ fn after_a_restart_a_bundle_goes_in_once_more_and_the_far_end_says_it_had_it() {
 }
 
 #[test]
-fn bundle_in_tunnel_names_this_node_as_custodian() {
+fn tunnelled_bundle_names_own_custodian() {
     let mut node = custody(|_| {});
     node.receive(1, to_nine(1).custody(2, None));
     assert_eq!(inside(&node)[0].hop.custodian, EndpointId::ipn(1, 0));
 }
 
 #[test]
-fn custody_taken_behind_tunnel_ends_it_here() {
+fn custody_accepted_behind_tunnel_ends_here() {
     let mut node = custody(|tunnel| tunnel.custody = false);
     node.receive(1, to_nine(1).custody(2, None));
     let about = farlink_bpa::About::One(inside(&node)[0].arrives().meta.identity());

@@ -39,7 +39,7 @@ fn hear(node: &mut Node, n: u32) {
 }
 
 #[test]
-fn nothing_leaves_but_in_a_turn_and_then_one() {
+fn one_bundle_leaves_per_turn() {
     let mut node = node(3);
     meet(&mut node, 4);
     assert_eq!((hellos(&node).len(), node.sent().len(), calls(&node)), (1, 0, 0), "its summary is awaited");
@@ -63,7 +63,7 @@ fn nothing_leaves_but_in_a_turn_and_then_one() {
 }
 
 #[test]
-fn what_was_taken_and_failed_calls_for_its_turn_again() {
+fn failed_send_requests_another_turn() {
     let mut node = node(1);
     meet(&mut node, 4);
     hear(&mut node, 4);
@@ -76,7 +76,7 @@ fn what_was_taken_and_failed_calls_for_its_turn_again() {
 }
 
 #[test]
-fn a_neighbour_met_is_forgotten_with_its_last_link_and_what_it_said_with_it() {
+fn met_neighbour_forgotten_with_last_link() {
     let mut node = node(1);
     meet(&mut node, 4);
     hear(&mut node, 4);
@@ -91,7 +91,7 @@ fn a_neighbour_met_is_forgotten_with_its_last_link_and_what_it_said_with_it() {
 }
 
 #[test]
-fn a_hello_that_is_none_is_not_heard() {
+fn malformed_hello_is_ignored() {
     let mut node = node(1);
     meet(&mut node, 4);
     for content in [vec![], vec![9; 3], vec![1; 26], vec![0xff; 4000]] {
@@ -103,7 +103,7 @@ fn a_hello_that_is_none_is_not_heard() {
 }
 
 #[test]
-fn hello_leaves_in_the_turn_it_begins() {
+fn hello_leaves_in_its_turn() {
     let mut node = node(0);
     let settings = LinkSettings { name: "radio4".into(), ..link(4) };
     assert!(node.agent.add_link_of(node.now, &settings, Origin::Met, &mut node.edge, &mut node.said));

@@ -147,7 +147,7 @@ mod tests {
     use crate::edge::put_u64;
 
     #[test]
-    fn a_hello_that_is_cut_or_lies_about_its_length_is_no_hello() {
+    fn truncated_or_mislengthed_hello_rejected() {
         let mut content = Vec::from([VERSION, SUMMARY]);
         put_u64(&mut content, 7);
         put_u64(&mut content, 9);

@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_planned_link_is_up_exactly_in_its_contacts() {
+    fn planned_link_up_in_contacts_only() {
         let l = link();
         assert!(l.is_up(None, Instant::ZERO) && l.state(None, Instant::ZERO).rate.is_none());
         let index =
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn the_neighbour_is_heard_one_light_time_later() {
+    fn reception_lags_by_light_time() {
         let index = plan("contact 1 2 +0..+10 rate 1 kB/s delay 4 s\ncontact 2 1 +0..+10 rate 1 kB/s delay 4 s");
         let (mut l, plan) = (planned(&index), placed(&index));
         let receive = |l: &Link, at| l.state(plan, s(at)).receive;
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn room_shrinks_by_what_was_handed_over() {
+    fn free_space_shrinks_by_transmissions() {
         let index = plan("contact 1 2 +0..+10 rate 8800 bit/s");
         let (mut l, plan) = (planned(&index), placed(&index));
         // 8,800 bit/s for 10 s is 11,000 bytes on the link, 10,000 bytes of bundle.

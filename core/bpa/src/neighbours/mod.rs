@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn several_links_lead_to_one_neighbour_and_a_stranger_with_its_name_is_another() {
+    fn stranger_with_same_name_is_separate() {
         let mut all = Neighbours::new(0);
         let two = EndpointId::ipn(2, 0);
         assert!(all.add(&settings(0, two.clone()), Origin::Configured));
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_met_by_radio_is_the_configured_neighbour_of_that_name_and_else_forgotten() {
+    fn met_neighbour_matches_configured_name() {
         let mut all = Neighbours::new(0);
         let (two, three) = (EndpointId::ipn(2, 0), EndpointId::ipn(3, 0));
         assert!(all.add(&settings(0, two.clone()), Origin::Met) && all.add(&settings(1, three), Origin::Met));
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn who_came_by_itself_goes_with_its_last_link_and_leaves_nothing() {
+    fn dynamic_neighbour_leaves_with_last_link() {
         let mut all = Neighbours::new(0);
         for n in 0..1000 {
             let link = LinkId::DYNAMIC | n;

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn of_one_class_what_came_first_is_found_without_a_look_at_the_rest() {
+    fn single_class_finds_oldest_directly() {
         let (mut book, handles) = book_with(&[Priority::Normal; 9]);
         assert_eq!(least(&book), ([handles[..2].to_vec(), handles[..2].to_vec()], 2));
         let _ = book.remove(handles[0]);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_classes_all_are_looked_at_and_the_order_is_the_same() {
+    fn several_classes_keep_eviction_order() {
         let mut priorities = [Priority::Normal; 9];
         (priorities[4], priorities[6]) = (Priority::Bulk, Priority::Expedited);
         let (mut book, handles) = book_with(&priorities);

@@ -127,7 +127,7 @@ mod tests {
     const LATER: Instant = Instant(5_000_000_000);
 
     #[test]
-    fn what_is_told_gathers_for_a_while_or_until_there_is_enough() {
+    fn entries_gather_until_time_or_count() {
         let to = EndpointId::ipn(9, 0);
         let mut few = compressed(1000);
         for number in [3, 1, 2, 2, 7] {
@@ -146,7 +146,7 @@ mod tests {
 
     /// Whoever sends bundles chooses the receivers, the sources and the numbers.
     #[test]
-    fn what_is_gathered_is_bounded_whoever_asks_for_it() {
+    fn gathered_entries_are_bounded() {
         let mut all = compressed(u64::MAX);
         let mut told = 0;
         for n in 0..200_000 {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_is_never_long_and_says_each_number_once() {
+    fn signal_bounded_and_free_of_repeats() {
         let mut ranges = Ranges::default();
         (0..10_000).for_each(|n| ranges.insert(2 * n..2 * n + 1));
         let name = EndpointId::dtn(&"x".repeat(500), "in");

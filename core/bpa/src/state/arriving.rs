@@ -95,7 +95,7 @@ mod tests {
     use farlink_base::layer::Ticket;
 
     #[test]
-    fn only_what_follows_on_what_was_promised_is_promised() {
+    fn promise_extends_contiguously_only() {
         let token = |ticket| OfferToken { layer: LayerId(0), ticket: Ticket(ticket) };
         let piece = |slot| Handle { stamp: 1, slot };
         let mut arriving = Arriving::new();

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn one_is_tried_after_each_rest_and_two_more_for_each_that_was_taken() {
+    fn probe_after_backoff_then_double() {
         let (book, handles) = book_with(&[Priority::Normal; 6]);
         let alike = Alike::to(&book.get(handles[0]).unwrap().bundle);
         let mut backoff = Backoff::default();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn bundle_refused_for_itself_keeps_no_other_waiting() {
+    fn bundle_own_refusal_blocks_no_other() {
         let (book, handles) = book_with(&[Priority::Normal; 2]);
         let alike = Alike::to(&book.get(handles[0]).unwrap().bundle);
         let mut backoff = Backoff::default();
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn after_three_refusals_in_a_row_another_is_tried() {
+    fn three_refusals_switch_probe() {
         let (book, handles) = book_with(&[Priority::Normal; 2]);
         let alike = Alike::to(&book.get(handles[0]).unwrap().bundle);
         let mut backoff = Backoff::default();

@@ -105,14 +105,14 @@ mod tests {
 
     /// Keeps 9171-4.2.7-2, 9171-4.2.7-3, 5050-4.5.1-1.
     #[test]
-    fn a_clock_that_steps_back_repeats_nothing() {
+    fn clock_step_back_repeats_nothing() {
         let mut creation = Creation::default();
         let mut at = |ms| creation.next(Some(DtnTime(ms))).timestamp.map(|t| (t.time.0, t.sequence));
         assert_eq!([at(5), at(5), at(4), at(6)], [Some((5, 0)), Some((5, 1)), Some((5, 2)), Some((6, 0))]);
     }
 
     #[test]
-    fn a_clock_set_back_between_two_runs_repeats_nothing() {
+    fn clock_set_back_across_restart_repeats_nothing() {
         let mut creation = Creation::default();
         let mut reserved = creation.resume(0);
         let (at, mut used) = (Some(DtnTime(5)), Vec::new());
@@ -134,7 +134,7 @@ mod tests {
 
     /// Keeps 9171-4.2.7-3.
     #[test]
-    fn without_a_clock_no_number_is_used_before_it_is_reserved() {
+    fn clockless_numbers_reserved_before_use() {
         let mut creation = Creation::default();
         assert_eq!(creation.resume(70), 70 + RESERVE);
         assert_eq!(creation.next(None), Next { timestamp: None, reserve: None });

@@ -246,7 +246,7 @@ mod tests {
     use farlink_base::Priority;
 
     #[test]
-    fn vouched_bundle_moves_from_strangers_to_its_source() {
+    fn vouched_bundle_moves_to_source_share() {
         let (mut book, handles) = book_with(&[Priority::Normal]);
         let limits = Limits { source_bytes: 1 << 20, reserved_bytes: 1, ..Limits::default() };
         let mut fair_share = FairShare::default();

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn returns_are_counted_and_memory_is_bounded() {
+    fn returns_counted_with_bounded_memory() {
         for (strange, most) in [(false, VOUCHED_MAX), (true, STRANGE_MAX)] {
             let mut loops = Loops::NONE;
             assert_eq!(loops.returned(7, strange, at(0)), None);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_strangers_send_twice_pushes_out_none_but_strangers() {
+    fn strangers_repeats_evict_strangers_only() {
         let mut loops = Loops::NONE;
         loops.forwarded(7, false, at(0));
         for tag in 1_000_000..1_100_000 {

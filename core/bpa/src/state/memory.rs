@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn where_memory_is_scarce_bundles_let_go_of_the_buffers_they_came_in() {
+    fn scarce_memory_releases_arrival_buffers() {
         let (mut book, mut memory) = (Book::new(0), Memory::default());
         let buffers: Vec<Bytes> = (0..3u8).map(|n| Bytes::from(alloc::vec![n; 1000])).collect();
         let handles: Vec<Handle> =
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_let_go_when_the_last_other_user_is_done() {
+    fn memory_released_after_last_user() {
         let bundle = bundle(1, Payload::from(&b"0123456789"[..]));
         let mut book = Book::new(0);
         let handle = keep(&mut book, bundle.clone());

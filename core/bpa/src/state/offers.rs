@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_offered_once_best_first_also_beyond_what_is_kept() {
+    fn offers_best_first_beyond_cache() {
         let (mut book, handles) = book_with(&[Priority::Normal; 600]);
         let mut offers = Offers::default();
         offers.begin(&mut book, PeerId(1), None);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_is_waited_for_and_an_ended_offer_leaves_no_cursor() {
+    fn offer_awaits_summary_and_ends_clean() {
         let (mut book, _) = book_with(&[Priority::Normal; 3]);
         let mut offers = Offers::default();
         offers.begin(&mut book, PeerId(1), Some(Instant(9)));
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_take_turns_in_the_order_they_were_woken_each_once() {
+    fn woken_neighbours_take_turns() {
         let (mut book, handles) = book_with(&[Priority::Normal; 1]);
         let (one, two, three) = (PeerId(1), PeerId(2), PeerId(3));
         // Who looks at what, or has seen all.

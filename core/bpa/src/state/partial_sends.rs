@@ -93,7 +93,7 @@ mod tests {
     use farlink_base::Priority;
 
     #[test]
-    fn every_byte_leaves_once_and_what_failed_leaves_again() {
+    fn each_byte_once_failures_repeat() {
         let (mut book, handles) = book_with(&[Priority::Normal]);
         let (mut partial, bundle) = (PartialSends::default(), handles[0]);
         assert_eq!(partial.next(bundle, 10), None, "whole");

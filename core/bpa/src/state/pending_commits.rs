@@ -89,7 +89,7 @@ mod tests {
     use farlink_base::Priority;
 
     #[test]
-    fn debts_are_paid_once() {
+    fn pending_commits_settle_once() {
         let (mut book, handles) = book_with(&[Priority::Normal]);
         let mut pending = PendingCommits::default();
         let request = |n| Debt::Request(RequestId(n));

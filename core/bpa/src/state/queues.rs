@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_is_by_priority_then_contact_then_arrival() {
+    fn queue_orders_by_priority_contact_arrival() {
         use Priority::{Bulk, Expedited, Normal};
         let (mut book, handles) = book_with(&[Normal, Bulk, Expedited, Normal, Normal]);
         let mut queues = Queues::new();
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_back_keeps_its_place_and_what_does_not_fit_is_passed_over() {
+    fn requeued_bundle_keeps_its_place() {
         let (mut book, handles) = book_with(&[Priority::Normal; 3]);
         let mut queues = Queues::new();
         for handle in &handles[1..] {
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bundle_in_several_queues_leaves_them_one_by_one() {
+    fn bundle_leaves_several_queues() {
         let (mut book, handles) = book_with(&[Priority::Normal]);
         let mut queues = Queues::new();
         assert!(queues.put(&mut book, handles[0], leg(0, 0, 9), false).is_some());
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_let_go_give_their_bundles_back_one_by_one() {
+    fn released_lists_return_each_bundle() {
         let (mut book, handles) = book_with(&[Priority::Normal; 4]);
         let mut queues = Queues::new();
         let list = queues.put(&mut book, handles[0], leg(0, 0, 9), false).unwrap();

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_agree_with_a_set_of_positions() {
+    fn ranges_match_position_set() {
         let mut rng = farlink_base::Rng::new(5);
         let (mut ranges, mut model) = (Ranges::default(), [false; 40]);
         for _ in 0..20_000 {

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_is_forgotten_first_and_one_kind_does_not_push_another_out() {
+    fn oldest_forgotten_first_per_kind() {
         let mut memory = Remembered::new(2);
         for id in [1, 2, 2, 3] {
             memory.deliver(id, 7);

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_sees_each_bundle_once_and_what_is_asked_for_meanwhile_is_one_more() {
+    fn scan_visits_each_bundle_once() {
         let (mut book, handles) = book_with(&[Priority::Normal; 3]);
         let mut scan = RerouteScan::default();
         scan.to(NodeId::ipn(9));

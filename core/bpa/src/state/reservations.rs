@@ -59,7 +59,7 @@ mod tests {
     use farlink_base::layer::Ticket;
 
     #[test]
-    fn the_total_is_what_is_promised_now() {
+    fn total_matches_open_reservations() {
         let token = |ticket| OfferToken { layer: LayerId(0), ticket: Ticket(ticket) };
         let mut reservations = Reservations::default();
         reservations.make(token(1), 7, None);

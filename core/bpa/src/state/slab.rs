@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_used_again_and_empty_slabs_cost_nothing() {
+    fn slab_reuses_slots() {
         let mut slab = Slab::new();
         let places: Vec<u32> = (0..40).map(|n| slab.insert(n)).collect();
         assert_eq!(places, (0..40).collect::<Vec<_>>());

@@ -103,7 +103,7 @@ mod tests {
     use farlink_base::Priority;
 
     #[test]
-    fn the_last_send_releases_the_bundle_if_nothing_else_holds_it() {
+    fn last_send_releases_bundle() {
         let (mut book, handles) = book_with(&[Priority::Normal; 2]);
         let mut sends = Transmissions::default();
         let sending = |bundle, keep| Sending {

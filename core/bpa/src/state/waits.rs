@@ -171,12 +171,12 @@ mod tests {
     use farlink_base::Priority;
 
     #[test]
-    fn back_off_doubles_and_stops() {
+    fn backoff_doubles_to_maximum() {
         assert_eq!([1, 2, 3, 7, 99].map(|n| back_off(n).as_secs()), [1, 2, 4, 64, 64]);
     }
 
     #[test]
-    fn the_earlier_moment_counts_and_a_refusal_ends_with_it() {
+    fn earlier_deadline_wins() {
         let (mut book, handles) = book_with(&[Priority::Normal; 2]);
         let mut waits = Waits::default();
         waits.until(&mut book, handles[0], Instant(50));

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn clock_is_believed_within_its_error_and_the_longest_downtime() {
+    fn clock_accepted_within_error_and_downtime() {
         assert_eq!(judged(THEN.0 - 100), (Some(DtnTime(THEN.0 - 100)), 0));
         assert_eq!(judged(THEN.0 - 101), (None, 0));
         assert_eq!(judged(0), (None, 0));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_right_is_believed_again_and_years_of_work_are_no_downtime() {
+    fn corrected_clock_is_accepted() {
         let (mut wall, hour) = (WallClock::UNKNOWN, Instant(3_600_000_000_000));
         wall.set(Clock { at: Instant(0), utc: Some(DtnTime(0)), error_ms: 0 });
         wall.found(Instant(0), THEN);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_year_ahead_is_doubted_unless_it_is_allowed_or_confirmed() {
+    fn year_ahead_doubted_unless_confirmed() {
         let year_ms = 365 * 86_400_000;
         let ahead = || {
             let mut wall = WallClock::UNKNOWN;
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_fast_in_an_earlier_run_is_doubted_until_it_is_past_that() {
+    fn fast_clock_of_earlier_run_doubted() {
         let (mut wall, hour) = (WallClock::UNKNOWN, Instant(3_600_000_000_000));
         let reading = |at, utc_ms| Clock { at, utc: Some(DtnTime(utc_ms)), error_ms: 0 };
         wall.set(reading(Instant(0), THEN.0 - 3_600_000));

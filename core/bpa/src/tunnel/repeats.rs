@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_has_one_moment_and_comes_once() {
+    fn each_bundle_repeats_once_per_deadline() {
         let mut repeats = Repeats::default();
         repeats.at(1, Instant(5));
         repeats.at(2, Instant(3));

@@ -1,4 +1,4 @@
-//! Transfers that break: what the neighbour keeps is not sent again, and what is acknowledged of an arrival is kept.
+//! Interrupted transfers: acknowledged bytes are not sent again, and promised bytes of an arrival are kept.
 
 use crate::support;
 
@@ -8,20 +8,20 @@ use farlink_bpa::{Input, Limits, LinkSettings, Origin, Output, Settings};
 use std::ops::Range;
 
 const LEN: u64 = 10_000;
-/// Bytes before the payload of a bundle, on the wire of this test.
+/// Bytes before the payload of a bundle as these tests count them on the wire.
 const AT: u64 = 40;
 
 fn bundle(sequence: u64) -> Bundle {
     Bundle::new(EndpointId::ipn(2, 5), EndpointId::ipn(9, 1), sequence).payload(Payload::fill(1, LEN))
 }
-/// A piece of what arrives with this ticket is on disk.
+/// Spills payload bytes `range` of the arrival with this ticket to disk.
 fn keep(node: &mut Node, ticket: u64, whole: &Bundle, range: Range<u64>) {
     let (bundle, hop) = whole.piece(range.clone()).parts();
     let start = if range.start == 0 { 0 } else { AT + range.start };
     let promises = start..AT + range.end;
     node.tell(Input::Piece { link: LinkId(0), token: token(ticket), bundle, hop, promises });
 }
-/// How far arrivals are promised, in order.
+/// Tickets and promised bytes of all `Output::Kept`, in order.
 fn kept(node: &Node) -> Vec<(u64, u64)> {
     let pick = |o: &Output| if let Output::Kept { token, bytes } = o { Some((token.ticket.0, *bytes)) } else { None };
     node.said.iter().filter_map(pick).collect()
@@ -42,7 +42,7 @@ fn acknowledged_part_is_not_resent() {
             continue;
         }
         broke += 1;
-        // Around a fragment is more than around the whole.
+        // A fragment's primary block has two more fields (RFC 9171 section 4.3.1).
         let around = sent.bundle.overhead() + if sent.cut.is_some() { 10 } else { 0 };
         assert_eq!(sent.len(), LEN - confirmed);
         node.tell(Input::SentInPart { id: sent.id, bytes: around + 2000 });
@@ -55,6 +55,7 @@ fn acknowledged_part_is_not_resent() {
 
 #[test]
 fn partial_acknowledgment_ignored_where_cutting_forbidden() {
+    // The first three acknowledge no payload byte; the last two are of bundles that must not be fragmented.
     for (bytes, facts) in [(0, 0), (30, 0), (AT, 0), (5000, Facts::NO_FRAGMENT), (5000, Facts::CUSTODY)] {
         let mut node = Node::new();
         let to = EndpointId::ipn(3, 1);
@@ -70,6 +71,7 @@ fn partial_acknowledgment_ignored_where_cutting_forbidden() {
 
 #[test]
 fn breaks_with_progress_cause_no_backoff() {
+    // A link that breaks repeatedly is no refusing neighbour while bytes get through.
     let mut node = Node::new();
     node.send_bytes(EndpointId::ipn(2, 1), 1_000_000);
     for _ in 0..50 {
@@ -83,6 +85,7 @@ fn breaks_with_progress_cause_no_backoff() {
 
 #[test]
 fn promise_covers_durable_contiguous_bytes_only() {
+    // The peer forgets promised bytes, so only committed bytes without a gap before them may be promised.
     let mut node = Node::new();
     node.commit = false;
     node.begins(0, 1, bundle(1));
@@ -106,6 +109,7 @@ fn promise_covers_durable_contiguous_bytes_only() {
 
 #[test]
 fn stored_whole_replaces_its_pieces() {
+    // Pieces stay until the whole is durable, as they are promised to the neighbour.
     for refused in [false, true] {
         let mut node = Node::new();
         node.carrier(1, false);
@@ -155,7 +159,7 @@ fn pieces_take_no_room_twice() {
     assert_eq!(node.verdicts(), [(2, Err(Refusal::NoResources))], "the room is promised");
     node.receive(1, bundle(1));
     assert_eq!((node.verdicts().last(), node.held()), (Some(&(1, Ok(()))), 1));
-    // Now of one that breaks off: what stays of it counts.
+    // Pieces that stay after an interrupted transfer count as well.
     let mut node = Node::with(Settings { capacity_bytes: LEN + 300, ..crate::support::bounded(limits) }, None);
     node.carrier(1, false);
     node.begins(0, 1, bundle(1));
@@ -184,6 +188,7 @@ fn repeated_piece_needs_no_second_record() {
 
 #[test]
 fn group_and_custody_bundles_spill_no_pieces() {
+    // Both must arrive whole: members of a group and a custodian take no fragments.
     let group = Bundle::new(EndpointId::ipn(2, 5), EndpointId::dtn("any", "~news"), 1).payload(Payload::fill(1, LEN));
     let custody = bundle(1).facts(Facts::CUSTODY);
     for whole in [group, custody] {
@@ -197,6 +202,7 @@ fn group_and_custody_bundles_spill_no_pieces() {
 
 #[test]
 fn damaged_arrival_drops_pieces_refused_keeps_them() {
+    // Damage may be in any piece; a refusal leaves the promise of the pieces in force.
     let mut node = Node::new();
     node.carrier(1, false);
     node.begins(0, 1, bundle(1));
@@ -239,9 +245,9 @@ fn local_pieces_join_with_late_fragment() {
     assert_eq!(node.held(), 0);
 }
 
-/// Two neighbours give the same bundle at once: what one of them turns out to have damaged is no promise to the other.
 #[test]
 fn piece_promised_to_its_own_arrival_only() {
+    // Two neighbours send the same bundle at once; if one of them damages it, the other must not rely on its pieces.
     let mut node = Node::new();
     node.carrier(1, false);
     node.begins(0, 1, bundle(1));
@@ -256,7 +262,7 @@ fn piece_promised_to_its_own_arrival_only() {
     assert_eq!((node.held(), promised), (0, false), "nothing is left, and nothing was promised");
 }
 
-/// Transfers that all begin before any of them counts, and all break.
+/// Begins all transfers before the first is counted, spills part of each, and abandons them.
 fn broken_transfers(node: &mut Node, transfers: u64) {
     for ticket in 1..=transfers {
         node.begins(0, ticket, bundle(ticket));
@@ -303,10 +309,10 @@ fn broken_transfers_stay_within_source_share() {
     assert!((10_000..=25_000).contains(&node.agent.status(node.now).bytes));
 }
 
-/// A fragment comes that is a piece of what is arriving from somebody else: were it said to be kept, it would go with a
-/// whole that is damaged.
 #[test]
 fn fragment_equal_to_arriving_piece_is_refused() {
+    // The fragment equals a piece of another neighbour's arrival. An acknowledged fragment would be lost with that
+    // arrival if its end is damaged.
     let mut node = Node::new();
     node.carrier(1, false);
     node.begins(0, 1, bundle(1));
@@ -321,7 +327,7 @@ fn fragment_equal_to_arriving_piece_is_refused() {
     assert_eq!(node.held(), 0);
     node.receive_over(1, 4, fragment.clone());
     assert_eq!((node.verdicts().last(), node.held()), (Some(&(4, Ok(()))), 1));
-    // Not durable yet, the same.
+    // The same holds while the piece is not yet durable.
     let mut node = Node::new();
     node.carrier(1, false);
     node.commit = false;
@@ -332,9 +338,9 @@ fn fragment_equal_to_arriving_piece_is_refused() {
     assert_eq!(node.verdicts(), [(2, Err(Refusal::NoResources))]);
 }
 
-/// Of what came by a transfer that broke, one piece went on meanwhile and comes anew; those after it are here.
 #[test]
 fn out_of_order_commits_promised_together() {
+    // A promise covers the bytes from the start on, so later pieces wait for the commits of earlier ones.
     let mut node = Node::new();
     node.commit = false;
     node.begins(0, 1, bundle(1));
@@ -351,9 +357,9 @@ fn out_of_order_commits_promised_together() {
     abandon(&mut node, 1);
 }
 
-/// Policies may have so much to say that it comes in parts.
 #[test]
 fn pieces_of_hello_dropped_with_it() {
+    // A hello with long policy messages is spilled in pieces before it is recognized.
     use farlink_bpa::Edge;
     let mut node = Node::new();
     let hello = Bundle::new(EndpointId::ipn(2, 0), EndpointId::ipn(1, 0), 1);
@@ -366,9 +372,9 @@ fn pieces_of_hello_dropped_with_it() {
     assert_eq!(node.agent.counts().fragments, 0, "nothing is left of it");
 }
 
-/// What follows a payload, its CRC too, is not told of: with all of it acknowledged, the last byte goes once more.
 #[test]
 fn full_acknowledgment_at_break_resends_last_byte() {
+    // Acknowledgments do not cover the blocks behind the payload, its CRC included: the last byte goes once more.
     for bytes in [LEN + AT, LEN + AT + 1, u64::MAX] {
         let mut node = Node::new();
         node.send_bytes(EndpointId::ipn(2, 1), LEN);
@@ -402,6 +408,7 @@ fn pieces_without_disk_promised_at_once() {
 
 #[test]
 fn abandoned_piece_gets_reception_report() {
+    // The piece becomes a received fragment when the rest no longer comes.
     let mut node = Node::with(crate::support::reporting(true), None);
     node.carrier(1, false);
     let whole = bundle(1).facts(Facts::REPORT_RECEPTION).report_to(EndpointId::ipn(2, 7));

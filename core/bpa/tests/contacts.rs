@@ -1,4 +1,4 @@
-//! The contact plan: when links may be used, and how much fits.
+//! The contact plan: when links may be used, and how many bytes fit.
 
 use crate::support;
 
@@ -38,7 +38,7 @@ fn fragment_fills_contact_after_urgent_bundle() {
     node.wait(Duration::from_millis(900));
     let sent = node.sent();
     assert_eq!(sent[0].len(), 1000, "the urgent one first");
-    // 80 kbit/s for 1 s are 10,000 bytes: the rest of them goes to a fragment of the big one.
+    // 80 kbit/s for 1 s are 10,000 bytes; a fragment of the long bundle takes those that are left.
     assert!(sent[1].cut.is_some() && sent[1].len() > 7000, "{:?}", sent[1].cut);
     assert!(sent.iter().map(|s| s.len() + 51).sum::<u64>() <= 10_000);
 }
@@ -57,7 +57,7 @@ fn thousand_contacts_arm_one_timer_per_link() {
         assert_eq!(node.agent.counts().timers, 2);
         node.wait(Duration::from_secs(33));
     }
-    // A new reading of the clock places the plan anew.
+    // Each clock reading shifts the plan; the old timers must go.
     for _ in 0..10 {
         node.tell(Input::Clock(support::clock_at(node.now)));
         assert_eq!(node.agent.counts().timers, 2);
@@ -133,7 +133,7 @@ fn replicated_bundle_survives_missed_contact() {
     node.ready(1, false);
     node.send(EndpointId::ipn(9, 1), Priority::Normal);
     node.wait(Duration::from_secs(6));
-    // The first contact passed without it: the copy leaves, and the bundle itself is routed anew.
+    // The first contact passed unused: the copy leaves, and the bundle itself is routed again.
     node.ready(1, true);
     for sent in node.sent() {
         node.confirm(sent.id);
@@ -165,7 +165,7 @@ fn anonymous_bundle_is_not_replicated() {
     assert_eq!(node.sent_over(0).len() + node.sent_over(1).len(), 3);
 }
 
-/// A router that sends a copy to each side, within so many seconds.
+/// A router that sends a copy over each link, within `seconds`.
 fn both_sides(seconds: u64) -> support::Script {
     support::Script {
         route: Box::new(move |node, _, _| {
@@ -202,7 +202,7 @@ fn copy_with_missed_contact_holds_nothing() {
     }
 }
 
-/// Contacts with the neighbours 2 and 3 in these seconds, each of which knows 9.
+/// Contacts with the neighbours 2 and 3 as (peer, start, end) in s; both neighbours reach node 9.
 fn ways_to_nine(contacts: &[(u64, u64, u64)]) -> farlink_routing::ContactPlan {
     let onward = [2, 3].map(|via| farlink_routing::Contact {
         from: farlink_base::NodeId::ipn(via),
@@ -213,7 +213,7 @@ fn ways_to_nine(contacts: &[(u64, u64, u64)]) -> farlink_routing::ContactPlan {
     farlink_routing::ContactPlan { epoch: Some(support::NOW_UTC), contacts: own.chain(onward).collect() }
 }
 
-/// A node that looks ahead in its plan, and a bundle in the queue for a contact with 2 in 40 s.
+/// A node with SABR whose only bundle is queued for a contact with node 2 in 40 s.
 fn looking_ahead(later: &[(u64, u64, u64)]) -> Node {
     let router = farlink_routing::sabr::Sabr::new(&[0.0, 0.0], &[farlink_base::NodeId::ipn(1)], 1);
     let plan = ways_to_nine(&[&[(2, 40, 55)], later].concat());
@@ -239,7 +239,7 @@ fn new_plan_reroutes_queued_bundles() {
     let mut node = Node::of(settings(), Some(plan(10, 20, 80_000)), sabr, Rule::default());
     node.send(EndpointId::ipn(2, 1), Priority::Normal);
     assert_eq!(node.waits_for(), "contact with ipn:2.0 starts in 10 s");
-    // In the new plan that contact is later, and another way, over node 3, is sooner.
+    // In the new plan that contact is later, and a route over node 3 is sooner.
     let mut contacts = support::contacts(3, 5, 9, 80_000);
     contacts.push(farlink_routing::Contact { from: NodeId::ipn(3), to: NodeId::ipn(2), ..contacts[0].clone() });
     contacts.extend(support::contacts(2, 100, 110, 80_000));
@@ -269,7 +269,7 @@ fn set_plan(node: &mut Node, contacts: Vec<farlink_routing::Contact>) {
     let plan = farlink_routing::ContactPlan { epoch: Some(support::NOW_UTC), contacts };
     node.admin(AdminInput::SetPlan(std::sync::Arc::new(farlink_routing::PlanIndex::new(plan))));
 }
-/// A router that queues everything for one link, for a contact that ends in 1,000 s.
+/// A router that queues every bundle for one link, for a contact that ends in 1,000 s.
 fn for_link(link: u32) -> support::Script {
     let until = farlink_base::Instant(1_000_000_000_000);
     support::Script {
@@ -279,7 +279,7 @@ fn for_link(link: u32) -> support::Script {
         ..support::Script::default()
     }
 }
-/// Another link to `ipn:2.0`.
+/// A second link to `ipn:2.0`.
 fn sibling() -> farlink_bpa::LinkSettings {
     farlink_bpa::LinkSettings { peer: EndpointId::ipn(2, 0), name: "sibling".into(), ..support::link(5) }
 }
@@ -311,7 +311,7 @@ fn link_receives_in_return_contacts_only() {
     assert_eq!(hears(&node), Some((true, true)));
 }
 
-/// A node whose router asks to be woken 5 s after each route or plan, and the times at which it was.
+/// A node whose router asks to be woken 5 s after each route or plan, and the times of its wake-ups.
 fn wakes_after_5_s() -> (Node, std::sync::mpsc::Receiver<farlink_base::Instant>) {
     let (woke, woken) = std::sync::mpsc::channel();
     let script = support::Script {
@@ -368,7 +368,7 @@ fn released_queue_leaves_no_timer() {
     node.send(EndpointId::ipn(2, 1), Priority::Normal);
     assert_eq!(node.agent.counts().timers, 1);
     for n in 0..10 {
-        // With a route, with the link that goes down, with the bundle itself.
+        // Released by a new route, by a link that goes down, and below by the bundle itself.
         node.admin(AdminInput::AddRoute { pattern: format!("ipn:{n}.*"), next_hop: EndpointId::ipn(3, 0) });
         assert_eq!(node.agent.counts().timers, 1);
         node.carrier(0, false);

@@ -1,4 +1,4 @@
-//! An identity alone does not say "I have it": the content must agree, and who is vouched for is believed before who is not.
+//! Duplicate detection by content: an equal identity is not enough, and vouched-for content wins over a stranger's.
 
 use crate::support::{Bundle, Node, from_two, piece, settings, token};
 use farlink_base::{Bytes, EndpointId, LinkId, Payload, Refusal};
@@ -7,7 +7,7 @@ use farlink_bpa::{Input, Output, Settings};
 fn here() -> EndpointId {
     EndpointId::ipn(1, 7)
 }
-/// The same identity with another payload of the same length.
+/// A bundle of the same identity and length with another payload.
 fn forged(bundle: &Bundle) -> Bundle {
     let mut forged = bundle.clone();
     forged.meta.payload = Payload::from(vec![b'F'; bundle.meta.payload.len() as usize]);
@@ -144,14 +144,14 @@ fn lifetime_and_report_to_distinguish_contents() {
     }
 }
 
-/// Pieces of a bundle of 100 bytes.
+/// Both halves of a bundle of 100 bytes.
 fn halves(of: &Bundle) -> [Bundle; 2] {
     [of.piece(0..50), of.piece(50..100)]
 }
 fn hundred(byte: u8) -> Bundle {
     from_two(1, here()).payload(Payload::from(vec![byte; 100])).lifetime_ms(3_600_000)
 }
-/// Begins eight bundles of that identity for ten seconds.
+/// Fills the limit of eight contents of one identity, for 10 s.
 fn fill(node: &mut Node, over: u32) {
     for n in 0..8 {
         let forged = hundred(b'F').lifetime_ms(10_000 + n);

@@ -1,4 +1,4 @@
-//! The congestion control: admission, making room, moving, giving up.
+//! Congestion control: admission, eviction, moving to a neighbour, deletion.
 
 use crate::support;
 
@@ -13,11 +13,11 @@ fn away() -> EndpointId {
     EndpointId::ipn(8, 1)
 }
 
-/// Room for three bundles of 1,041 bytes.
+/// A node with room for three bundles of 1,041 bytes.
 fn small(control: Rule) -> Node {
     Node::of(Settings { capacity_bytes: 3500, ..settings() }, None, NoRouter, control)
 }
-/// What came first is worth least.
+/// A control by which the oldest bundle is worth least.
 fn drop_oldest() -> Rule {
     Rule { worth: Box::new(|held| Some(held.number as f64)), ..Rule::default() }
 }
@@ -57,7 +57,7 @@ fn worth_asked_once_per_bundle() {
     let count = asked.clone();
     let worth = move |held: &farlink_book::Held| {
         count.fetch_add(1, Ordering::Relaxed);
-        // The newer half is worth less; the oldest of it goes first.
+        // The newer half is worth less; within it the oldest is evicted first.
         Some(f64::from(u8::from(held.number <= 500)))
     };
     let control = Rule { worth: Box::new(worth), ..Rule::default() };
@@ -91,7 +91,7 @@ fn eviction_orders_negative_zero_and_nan_worth() {
 
 #[test]
 fn insufficient_eviction_evicts_nothing() {
-    // Worth: 1, 2, none. A newcomer is worth 1.5.
+    // Worth: 1, 2, never evicted. An arrival is worth 1.5.
     let control = Rule {
         admit: Box::new(|held| Ok(if held.bundle.sequence > 3 { 1.5 } else { 9.0 })),
         worth: Box::new(|held| [Some(1.0), Some(2.0), None][(held.number - 1) as usize % 3]),
@@ -124,7 +124,7 @@ fn busy_bundles_are_not_evicted() {
 #[test]
 fn bundles_for_this_node_not_evicted() {
     let here = EndpointId::ipn(1, 1);
-    // So many orders go before it that a call does not get to it.
+    // 600 earlier actions exceed the 256 units of a slice, so the call ends before the bundle's turn.
     let router = Script {
         hears: EventMask::KEPT,
         route: Box::new(|_, _, _| farlink_book::RouteDecision::Wait(farlink_base::Instant::MAX)),
@@ -200,7 +200,7 @@ fn failed_move_keeps_bundle() {
     assert!(node.deleted().is_empty());
 }
 
-/// A router that orders this about each bundle it hears of.
+/// A router that requests `order` for each kept bundle.
 fn ordering(order: impl Fn(farlink_book::Handle, u128) -> Action + Send + 'static) -> Script {
     Script {
         hears: EventMask::KEPT,
@@ -266,7 +266,7 @@ fn banned_bundle_refused_unless_local() {
 
 #[test]
 fn ban_never_matches_anonymous_bundles() {
-    // Those of two nodes without a clock look alike (RFC 9171 4.2.3).
+    // Anonymous bundles of two nodes without a clock share an identity (RFC 9171 section 4.2.3).
     let nameless = || Bundle::new(EndpointId::Null, away(), 1);
     let id = nameless().meta.id;
     let mut node = Node::routed(ordering(move |_, _| Action::Ban { id }));
@@ -371,7 +371,7 @@ fn full_store_evicts_reports_before_data() {
             from_two(n, away()).facts(facts).report_to(EndpointId::ipn(4, 0)).payload(Payload::fill(0, 800)),
         );
     }
-    // 841 bytes each: four fit, no report besides.
+    // 841 bytes each: four fit, and no report beside them.
     assert_eq!(
         node.agent
             .bundles(node.now, farlink_base::BundleHandle(0), 9)
@@ -385,7 +385,7 @@ fn full_store_evicts_reports_before_data() {
     assert!(node.events().iter().filter(|e| overflow(e)).count() == 16);
 }
 
-/// Moves what is held to `ipn:3.0` a second after it came, and tells why it left.
+/// A node that moves bundles to `ipn:3.0` 1 s after arrival, and the reasons why they left.
 fn moving() -> (Node, std::sync::mpsc::Receiver<Why>) {
     let (told, gone) = std::sync::mpsc::channel();
     let script = Script {
@@ -430,7 +430,7 @@ fn bundle_with_failed_move_is_forwarded() {
     assert_eq!(gone.try_iter().collect::<Vec<_>>(), [Why::Forwarded]);
 }
 
-/// Orders something about each held bundle a second after one came; routes by link 0 at first, then by link 1.
+/// A router that requests `order` for each held bundle 1 s after an arrival; routes over link 0 first, then link 1.
 fn second_thoughts(order: fn(farlink_book::Handle) -> Action) -> Script {
     let mut asked = 0;
     Script {
@@ -484,7 +484,7 @@ fn evicted_replicated_bundle_leaves_queues() {
     assert_eq!(node.held(), 0);
 }
 
-/// Oracle that records its calls.
+/// An oracle that records its calls.
 #[derive(Debug)]
 struct Witness(std::sync::mpsc::Sender<&'static str>);
 impl farlink_bpa::Oracle for Witness {
@@ -544,7 +544,7 @@ fn policies_set_before_input_decide() {
 
 #[test]
 fn large_store_evicts_enough() {
-    // Of so many that some are drawn for each victim.
+    // Above 1,024 bundles the candidates for eviction are sampled.
     let (count, size) = (1100, 41 + 10);
     let settings = Settings { capacity_bytes: count * size, ..settings() };
     let mut node = Node::of(settings, None, NoRouter, drop_oldest());

@@ -1,4 +1,4 @@
-//! Copies: pulled by neighbours when one of their links has room.
+//! Copies: offered to a neighbour when one of its links has room.
 
 use crate::support;
 
@@ -56,7 +56,7 @@ fn holders_are_not_offered_bundle() {
     node.carrier(0, true);
     node.carrier(1, true);
     node.take_sent();
-    // By 2, made by 3; by 2, made by 5; both may not.
+    // Node 3 is the source of the first, so only the second may go to it; node 2 gave both.
     node.receive_over(0, 1, Bundle::new(EndpointId::ipn(3, 5), nine(), 1));
     node.receive_over(0, 2, Bundle::new(EndpointId::ipn(5, 5), nine(), 2));
     node.receive_over(1, 3, Bundle::new(EndpointId::ipn(5, 5), nine(), 2));
@@ -198,7 +198,7 @@ fn split_labels_restored_on_failure() {
     let stranger = node.comes(1, EndpointId::ipn(44, 0));
     let fourth = data(&mut node);
     assert_eq!(labels(&fourth), [Some(2)]);
-    // A copy that comes with a label is refused as a duplicate: the giver has its label back.
+    // A labelled copy is refused as a duplicate, so that its sender restores its label.
     node.receive_over(stranger, 50, fourth[0].arrives().labels([3, 0]));
     assert_eq!(node.verdicts(), [(50, Err(Refusal::Duplicate))]);
 }
@@ -229,7 +229,7 @@ fn best_rank_leaves_first_control_may_refuse() {
 
 #[test]
 fn flood_reaches_each_node_once() {
-    // A line of four, each with links to both sides.
+    // Four nodes in a line, each with links to both sides.
     let node = |me: u64| {
         let to = |n: u32, peer| farlink_bpa::LinkSettings { peer: EndpointId::ipn(peer, 0), ..link(n) };
         let settings = farlink_bpa::Settings {
@@ -283,7 +283,7 @@ fn stranger_claiming_destination_gets_copy_only() {
 
 #[test]
 fn failed_handover_restores_label() {
-    // A policy that hears of it adds what came back; for one that does not, the agent does.
+    // A policy that subscribes to outcomes restores the label itself; otherwise the agent does.
     for hears in [EventMask::KEPT, EventMask::KEPT.and(EventMask::OUTCOMES)] {
         let script = Script {
             hears,
@@ -307,7 +307,7 @@ fn failed_handover_restores_label() {
     }
 }
 
-/// A neighbour gets no copy of a bundle until, 5 s after it was kept, `order` makes `wants` true and asks again.
+/// A policy that offers no copy until, 5 s after the bundle was kept, `order` makes `wants` true and asks again.
 fn changes_its_mind(
     order: fn(&farlink_book::Node<'_>, &mut farlink_book::Actions),
     wants: fn(&farlink_book::Node<'_>, &farlink_book::Held) -> bool,
@@ -389,7 +389,7 @@ fn copies_follow_new_ranks_after_reroute() {
     node.ready(0, false);
     node.carrier(0, true);
     newest_first.store(true, Ordering::Relaxed);
-    // Whoever says hello is asked about anew.
+    // A hello makes the router evaluate its sender again.
     hello(&mut node, 0, &[], false);
     node.ready(0, true);
     assert_eq!(names(&data(&mut node)), [(0, 3), (0, 2), (0, 1)]);

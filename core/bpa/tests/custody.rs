@@ -1,4 +1,4 @@
-//! Custody (RFC 5050 5.10 to 5.12): what is taken, told, kept and repeated.
+//! Custody (RFC 5050 sections 5.10 to 5.12): acceptance, signals, retention and retransmission.
 
 use crate::support;
 
@@ -16,26 +16,26 @@ fn custody(change: impl FnOnce(&mut CustodySettings)) -> Settings {
 fn node() -> Node {
     Node::with(custody(|_| {}), None)
 }
-/// For `ipn:9.1`, by way of `ipn:3.0`; `ipn:2.0` has custody.
+/// A bundle for `ipn:9.1` by way of `ipn:3.0`; `ipn:2.0` is its custodian.
 fn asks(sequence: u64) -> Bundle {
     from_two(sequence, EndpointId::ipn(9, 1)).custody(2, None)
 }
 fn numbered(sequence: u64, number: u64) -> Bundle {
     from_two(sequence, EndpointId::ipn(9, 1)).custody(2, Some(number))
 }
-/// Signals that left, to whom.
+/// Sent custody signals with their destinations.
 fn signals(node: &Node) -> Vec<(EndpointId, Signal)> {
     let signal = |sent: &Sent| Some((sent.bundle.destination.clone(), Toy::custody(&sent.bundle)?));
     node.sent().iter().filter_map(signal).collect()
 }
-/// What left that is no record.
+/// Transmissions that are no administrative records.
 fn data(node: &Node) -> Vec<Sent> {
     node.sent().into_iter().filter(|sent| !sent.bundle.is_administrative()).collect()
 }
 fn run(first: u64, last: u64) -> About {
     About::Numbers(vec![Numbers { sequence: 1, destination: EndpointId::Null, first, last }])
 }
-/// A signal of a node, as a bundle.
+/// A bundle with a custody signal of node `by`.
 fn said(by: u64, answer: Answer, about: About, sequence: u64) -> Bundle {
     use farlink_bpa::Edge;
     let payload = Toy.custody_signal(99, &Signal { answer, about }, None).unwrap();
@@ -57,6 +57,7 @@ fn ignored(node: &Node) -> usize {
 /// Keeps 5050-5.4-6, 5050-5.4.1-3, 5050-5.10-1, 5050-5.10-2, 5050-5.10.1-2.
 #[test]
 fn custody_accepted_after_commit_only() {
+    // A signal releases the previous custodian, so the bundle must be durable first.
     let mut node = node();
     node.commit = false;
     node.receive(1, asks(7));
@@ -74,9 +75,9 @@ fn custody_accepted_after_commit_only() {
     assert_eq!(node.verdicts(), [(1, Ok(()))]);
 }
 
-/// A copy whose security does not hold only says that it is the bundle its custodian has.
 #[test]
 fn insecure_bundle_releases_no_custody() {
+    // A copy that fails its security only claims to be the custodian's bundle, so no signal may release that one.
     let insecure = Duties::default().with_security(DeleteReason::FailedSecurity).0;
     let mut node = node();
     node.receive(1, asks(7).duties(insecure));
@@ -90,6 +91,7 @@ fn insecure_bundle_releases_no_custody() {
 
 #[test]
 fn refused_commit_accepts_no_custody() {
+    // A bundle that the store refused would be lost with its previous custodian's copy.
     let mut node = node();
     node.commit = false;
     node.receive(1, asks(7));
@@ -121,6 +123,7 @@ fn custody_bundle_stays_until_signal() {
 /// Keeps 5050-5.10.1-4, 5050-5.13-1.
 #[test]
 fn custody_retransmission_backs_off_until_expiry() {
+    // The timeout doubles after each silent transmission.
     let mut node = node();
     let bundle = asks(7).lifetime_ms(100_000).report_to(EndpointId::ipn(2, 7));
     node.receive(1, bundle);
@@ -162,6 +165,7 @@ fn refused_custody_retried_or_rerouted() {
 /// Keeps 5050-5.6-5.
 #[test]
 fn redundant_reception_signal_ends_custody() {
+    // RFC 5050 section 5.6, step 4: a redundant reception is answered with a signal.
     let mut node = node();
     node.receive(1, asks(7));
     let sent = data(&node)[0].clone();
@@ -171,12 +175,12 @@ fn redundant_reception_signal_ends_custody() {
     let [(to, signal)] = &signals(&node)[..] else { panic!("{:?}", signals(&node)) };
     assert_eq!((to, signal.answer), (&EndpointId::ipn(2, 0), Answer::Redundant), "RFC 5050 5.6 step 4");
     assert_eq!((data(&node).len(), node.verdicts()), (0, vec![(2, Ok(()))]));
-    // It begins to come, and is known by all of it that is told.
+    // The head of an arrival suffices to recognize the duplicate.
     node.begins(0, 3, asks(7));
     assert_eq!((signals(&node).len(), node.verdicts()[1]), (2, (3, Err(Refusal::Duplicate))));
     node.receive_over(1, 4, said(3, Answer::Redundant, about(&sent), 1));
     assert_eq!(count(&node, |event| matches!(event, Event::CustodyReleased { .. })), 1);
-    // Custody came back to it: there is nobody to tell.
+    // This node is itself the custodian: no signal is due.
     node.said.clear();
     node.receive_over(1, 5, asks(8).custody(1, None));
     assert_eq!(signals(&node), []);
@@ -217,7 +221,8 @@ fn forged_signals_ignored_and_counted() {
     for n in 0..1000 {
         let subject = if n % 2 == 0 { run(0, u64::MAX) } else { about(&sent[n as usize % 20]) };
         let bundle = match n % 4 {
-            // A stranger that claims the custodian's name; a neighbour that was given nothing, in another's name.
+            // A stranger that claims the custodian's name, then a neighbour that was sent nothing and uses another's
+            // name.
             0 | 1 => (stranger, said(3, Answer::Taken, subject, n)),
             _ => (0, said(3, Answer::Taken, subject, n)),
         };
@@ -225,13 +230,13 @@ fn forged_signals_ignored_and_counted() {
     }
     assert_eq!(count(&node, |event| matches!(event, Event::CustodyReleased { .. })), 0);
     assert_eq!((node.held(), ignored(&node) - before), (20, 1000));
-    // Other counters, and bundles that are not here, are nobody's.
+    // Numbers of other counters and identities of unknown bundles match nothing.
     let other = About::Numbers(vec![Numbers { sequence: 7, destination: EndpointId::Null, first: 0, last: u64::MAX }]);
     node.receive_over(1, 5000, said(3, Answer::Taken, other, 5000));
     let unknown = About::One(from_two(999, EndpointId::ipn(9, 1)).meta.identity());
     node.receive_over(1, 5001, said(3, Answer::Taken, unknown, 5001));
     assert_eq!(node.held(), 20);
-    // The one that was given them says so of all numbers there are.
+    // The neighbour that was sent the bundles may name every number there is.
     node.receive_over(1, 5002, said(3, Answer::Taken, run(0, u64::MAX), 5002));
     assert_eq!(node.held(), 0);
 }
@@ -242,7 +247,7 @@ fn downstream_custodians_signal_ends_custody() {
     node.receive(1, asks(7));
     let sent = data(&node)[0].clone();
     node.confirm(sent.id);
-    // `ipn:3.0` took no custody and passed it on; `ipn:2.0` would speak in its own name.
+    // `ipn:3.0` forwarded without custody to `ipn:9.0`; a signal in the name of `ipn:2.0` must come from it.
     node.receive_over(1, 2, said(9, Answer::Taken, about(&sent), 1));
     assert_eq!(count(&node, |event| matches!(event, Event::CustodyReleased { .. })), 1);
     node.receive(3, asks(8));
@@ -254,6 +259,7 @@ fn downstream_custodians_signal_ends_custody() {
 
 #[test]
 fn long_signal_processed_in_slices() {
+    // 3,000 bundles are more than one slice of 256 units releases.
     let mut node = Node::with(Settings { capacity_bytes: 1 << 30, ..custody(|_| {}) }, None);
     node.ready(1, false);
     (0..3000).for_each(|n| node.receive(n, numbered(n, n)));
@@ -426,7 +432,7 @@ fn custody_of_pieces_released_one_by_one() {
     node.receive_over(0, 3, said(2, Answer::Taken, About::One(rest), 2));
     assert_eq!(count(&node, |event| matches!(event, Event::CustodyReleased { .. })), 1);
 }
-/// The link to the second node, as long as it is up.
+/// A router that takes the link to the second node while it is up.
 fn legs() -> Script {
     let leg = |now| NextHop { link: LinkId(0), not_before: now, until: farlink_base::Instant::MAX };
     Script {
@@ -437,7 +443,7 @@ fn legs() -> Script {
     }
 }
 
-/// The flags with which a bundle was handed to the store.
+/// Index flags of the bundles handed to the store.
 fn kept(node: &Node) -> Vec<u32> {
     let flags = |output: &farlink_bpa::Output| match output {
         farlink_bpa::Output::Put { index, .. } => Some(index.flags),
@@ -477,7 +483,7 @@ fn custody_resumes_after_restart() {
         node.confirm(sent.id);
         assert_eq!((node.held() == 1, configured), (configured, configured));
         if configured {
-            // It was sent before the restart; the answer comes now, and from the record of this node's number.
+            // Sent before the restart; the signal arrives after it and names the number in the stored record.
             node.receive_over(1, 2, said(3, Answer::Taken, run(40, 40), 1));
             assert!(node.forgotten().contains(&(40, false)));
         }
@@ -519,7 +525,7 @@ fn custody_delivers_over_lossy_link() {
             let number = sent.hop.transfer.as_ref().map(|transfer| transfer.number);
             let (Some(number), true) = (number, rng.chance(0.5)) else { continue };
             there.insert(sent.bundle.sequence);
-            // Signals are lost, too.
+            // The link loses signals as well as data.
             if rng.chance(0.5) {
                 node.receive_over(
                     1,
@@ -533,9 +539,9 @@ fn custody_delivers_over_lossy_link() {
     assert_eq!((there.len(), node.held()), (200, 0));
 }
 
-/// A neighbour of sure name may speak for itself, but nobody can have what nobody was given.
 #[test]
 fn signal_before_any_transmission_ignored() {
+    // Even a neighbour with a proven name cannot have a bundle that was sent to nobody.
     let mut node = node();
     node.ready(1, false);
     (0..3).for_each(|n| node.receive(n, numbered(n, n)));
@@ -547,13 +553,13 @@ fn signal_before_any_transmission_ignored() {
     }
     assert_eq!(count(&node, |event| matches!(event, Event::CustodyReleased { .. })), 0);
     assert!(node.why(1).contains("link") && ignored(&node) == 6, "{} ignored", ignored(&node));
-    // After a restart nobody knows to whom it went; that is told in `core/stack/tests/custody.rs`.
+    // After a restart the receivers are unknown; `core/stack/tests/custody.rs` covers that.
 }
 
-/// `ipn:3.0` was given the bundle, took custody, and gave it to `ipn:2.0`, which gives it back before the signal of
-/// `ipn:3.0` is here. If it let the bundle go now, and the signal came, nobody would have it.
 #[test]
 fn looping_bundle_keeps_a_custodian() {
+    // `ipn:3.0` accepted custody and sent the bundle to `ipn:2.0`, which returns it before the signal of `ipn:3.0`
+    // arrives. If this node let the bundle go, that signal would leave it without a custodian.
     for by_number in [false, true] {
         let mut node = node();
         let own = Bundle::new(EndpointId::ipn(8, 5), EndpointId::ipn(9, 1), 7);
@@ -562,7 +568,7 @@ fn looping_bundle_keeps_a_custodian() {
         node.confirm(sent.id);
         node.wait_ms(2000);
         node.said.clear();
-        // Another custodian, or another number of the same: it has the bundle from this node.
+        // Another custodian, or another number of the same one: it got the bundle from this node.
         let back = if by_number { own.clone().custody(2, Some(41)) } else { own.clone().custody(2, None) };
         node.receive(2, back.clone());
         node.wait_ms(2000);
@@ -570,13 +576,13 @@ fn looping_bundle_keeps_a_custodian() {
         let number = sent.hop.transfer.as_ref().unwrap().number;
         node.receive_over(1, 3, said(3, Answer::Taken, run(number, number), 1));
         assert_eq!(count(&node, |event| matches!(event, Event::CustodyReleased { .. })), 1);
-        // Whoever has custody repeats it, and it is taken anew.
+        // The custodian retransmits, and custody is accepted again.
         node.said.clear();
         node.receive(4, back);
         node.wait_ms(2000);
         let told = signals(&node);
         assert!(told.len() == 1 && told[0].1.answer == Answer::Taken, "by number: {by_number}: {told:?}");
-        // The one it was taken from in the first place missed the signal: that one may let it go.
+        // The first custodian missed the signal; it may release the bundle.
         node.said.clear();
         let before = if by_number { own.clone().custody(2, Some(41)) } else { own.clone().custody(2, None) };
         node.receive(5, before);
@@ -585,9 +591,9 @@ fn looping_bundle_keeps_a_custodian() {
     }
 }
 
-/// A policy that gives it up says nothing about what this node promised: it goes on, or its signal would never come.
 #[test]
 fn custody_outlives_policy_deletion() {
+    // A policy's deletion does not revoke the accepted custody: without further transmissions the signal never comes.
     let on =
         |node: &farlink_book::Node<'_>, news: &farlink_book::PolicyEvent<'_>, orders: &mut farlink_book::Actions| {
             if matches!(news, farlink_book::PolicyEvent::Up { .. }) {
@@ -607,9 +613,9 @@ fn custody_outlives_policy_deletion() {
     }
 }
 
-/// One signal may name the same numbers as often as it is long.
 #[test]
 fn repeated_ranges_cost_their_length() {
+    // One signal may repeat a range as often as its length allows.
     let mut node = Node::with(Settings { capacity_bytes: 1 << 30, ..custody(|_| {}) }, None);
     for n in 0..300 {
         node.receive(n, numbered(n, n));
@@ -634,9 +640,9 @@ fn repeated_ranges_cost_their_length() {
     assert_eq!(count(&node, |event| matches!(event, Event::CustodyRepeated { .. })), 300, "it was heard");
 }
 
-/// A critical bundle leaves over all links: it is with one neighbour, and the copy for the other fails last.
 #[test]
 fn failed_copy_keeps_custody_wait() {
+    // A critical bundle leaves over all links: one neighbour has it, and the copy for the other fails last.
     for unreadable in [false, true] {
         let all = Script {
             route: Box::new(|node, _, _| {
@@ -662,7 +668,7 @@ fn failed_copy_keeps_custody_wait() {
     }
 }
 
-/// A bundle made here that asks for custody.
+/// A request for a local bundle with custody transfer.
 fn own() -> farlink_bpa::app::SendRequest {
     farlink_bpa::app::SendRequest {
         facts: Facts(Facts::CUSTODY),
@@ -673,7 +679,7 @@ fn own() -> farlink_bpa::app::SendRequest {
 fn released(node: &Node) -> usize {
     count(node, |event| matches!(event, Event::CustodyReleased { .. }))
 }
-/// A router that takes these links one after the other, and stays with the last.
+/// A router that takes these links in turn and stays with the last.
 fn one_after_the_other(links: &'static [u32]) -> Script {
     let mut asked = 0;
     Script {
@@ -713,7 +719,7 @@ fn earlier_holders_signal_accepted_after_repeats() {
     }
     let sent = data(&node)[0].clone();
     node.confirm(sent.id);
-    // A custodian further on, by way of whom the bundle was given to first.
+    // A custodian downstream of the first neighbour that was sent the bundle.
     node.receive_over(0, 1, said(77, Answer::Taken, about(&sent), 1));
     assert_eq!((released(&node), ignored(&node)), (1, 0));
 }

@@ -39,7 +39,7 @@ fn next_delivery_awaits_previous_commit() {
     assert_eq!(node.deliveries().len(), 1, "a crash now repeats one delivery, not two");
     node.tell(Input::Store(farlink_base::store::Output::Deleted { bundle: farlink_base::BundleHandle(1) }));
     assert_eq!(node.deliveries().len(), 2);
-    // The neighbour that missed the acknowledgment sends it again: acknowledged, not delivered.
+    // A neighbour that missed the acknowledgment retransmits: acknowledged, not delivered again.
     node.receive(9, from_two(1, here()));
     assert_eq!(node.verdicts().last(), Some(&(9, Ok(()))));
     assert_eq!(node.deliveries().len(), 2);
@@ -103,7 +103,7 @@ fn window_counts_unanswered_deliveries() {
     assert_eq!(node.deliveries().len(), 3);
     node.done(node.deliveries()[1].0, true);
     assert_eq!(node.deliveries().len(), 4);
-    // What waits for it comes at once, as far as there is room.
+    // Waiting bundles are delivered at registration, up to the window.
     let mut node = Node::new();
     (1..=5).for_each(|n| node.receive(n, from_two(n, here())));
     node.tell(Input::App(AppInput::Register { registration: RegistrationId(1), endpoint: here(), window: 3 }));
@@ -167,7 +167,7 @@ fn departed_application_repeats_unanswered_only() {
     node.done(node.deliveries()[0].0, true);
     node.done(node.deliveries()[2].0, true);
     node.tell(Input::App(AppInput::Unregister { registration: RegistrationId(1) }));
-    // Answers that come too late, or of nothing.
+    // Late answers and answers to unknown deliveries change nothing.
     let (late, never) = (node.deliveries()[1].0, farlink_bpa::app::DeliveryId(99));
     node.done(late, true);
     node.done(never, true);
@@ -232,7 +232,7 @@ fn expired_delivery_keeps_window_slot() {
             node.receive(n, bundle(n));
         }
         assert_eq!(node.deliveries().len(), places, "bytes that it does not read are on their way to it");
-        // It answers at last, one way or the other: there is room again.
+        // A late answer of either kind frees the window slot.
         node.done(node.deliveries()[0].0, true);
         node.done(node.deliveries()[1].0, false);
         let delivered = |event: &Event| matches!(event, Event::Delivered { .. });

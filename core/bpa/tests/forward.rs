@@ -1,4 +1,4 @@
-//! Forwarding (RFC 9171 5.4): what leaves, and what becomes of it.
+//! Forwarding (RFC 9171 section 5.4): transmissions and their outcomes.
 
 use crate::support;
 
@@ -20,7 +20,7 @@ fn refusal_backs_off_lost_session_retries() {
     assert!(node.waits_for().contains("ipn:2.0 refused it"));
     node.wait_ms(5000);
     assert_eq!(node.sent().len(), 3);
-    // "Already received" is as good as sent.
+    // A refusal as duplicate means that the neighbour has the bundle.
     node.fail(node.sent()[2].id, Some(Refusal::Duplicate));
     assert_eq!(node.held(), 0);
 }
@@ -34,7 +34,7 @@ fn full_neighbour_probed_then_resumed_in_order() {
     (3..6).for_each(|_| node.send(EndpointId::ipn(2, 1), Priority::Normal));
     assert_eq!(node.take_sent().len(), 3, "what has just been refused is not asked again");
     assert!(node.why(4).contains("ipn:2.0 refused it (no resources"), "{}", node.why(4));
-    // Others find room where this source finds none.
+    // A neighbour may have room for other sources.
     let other = Bundle::new(EndpointId::ipn(7, 1), EndpointId::ipn(2, 1), 3).created_ms(0);
     node.receive_over(1, 1, other);
     assert_eq!(node.take_sent().len(), 1);
@@ -114,9 +114,9 @@ fn wait_causes_are_distinguished() {
     assert_eq!(node.waits_for(), "ipn:3.0 gave it back; will be tried again");
 }
 
-/// dtn7-go passes on what it delivers: to whom it came from, too.
 #[test]
 fn bundle_not_returned_to_its_destination() {
+    // dtn7-go forwards bundles that it delivered, even to their previous node.
     let mut node = Node::new();
     let to_two = |source, sequence| Bundle::new(EndpointId::ipn(source, 5), EndpointId::ipn(2, 1), sequence);
     node.begins(0, 1, to_two(1, 1));
@@ -149,10 +149,11 @@ fn forwarded_bundle_updates_hop_blocks() {
     assert_eq!((sent.hop.hops, sent.hop.age_ms), (1, 350));
 }
 
-/// RFC 9171 4.4.1: wherever its source finds it again. Nobody's bundle says who gave it, too.
 /// Keeps 9171-4.4.1-2.
 #[test]
 fn own_bundle_has_no_previous_node() {
+    // RFC 9171 section 4.4.1: the source adds no previous node block, even when its own bundle returned. An anonymous
+    // bundle carries none either.
     let mut node = Node::new();
     node.send(EndpointId::ipn(2, 1), Priority::Normal);
     let sources = [EndpointId::ipn(1, 5), EndpointId::ipn(1, 0), EndpointId::ipn(2, 5), EndpointId::Null];
@@ -258,10 +259,10 @@ fn ready_link_gets_next_bundle() {
     }
 }
 
-/// RFC 9171 5.4 step 4: an age is increased by the time here, whatever the clocks say of the bundle's lifetime.
 /// Keeps 9171-5.4-9.
 #[test]
 fn age_grows_by_residence_time() {
+    // RFC 9171 section 5.4, step 4: the age grows by the residence time, whatever the wall clock reads.
     let times = [(NOW_UTC.0 - 1000, 60_000), (NOW_UTC.0 + 9000, 60_000), (NOW_UTC.0 - 30_000, 60_000), (0, u64::MAX)];
     let ages = times.map(|(created_ms, lifetime_ms)| {
         let mut node = Node::new();
@@ -275,7 +276,7 @@ fn age_grows_by_residence_time() {
     assert_eq!(ages, [7000; 4]);
 }
 
-/// Two bundles for other applications of `ipn:2.0`, which had no room for either.
+/// A node with two bundles for `ipn:2.0` from different sources, both refused for lack of room.
 fn two_refused() -> Node {
     let mut node = Node::new();
     node.send(EndpointId::ipn(2, 7), Priority::Normal);

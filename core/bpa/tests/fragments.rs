@@ -12,12 +12,12 @@ fn content() -> Vec<u8> {
     (0..=255).collect()
 }
 
-/// 256 bytes for service 1 here.
+/// A bundle of 256 bytes for service 1 of this node.
 fn whole() -> Bundle {
     from_two(1, EndpointId::ipn(1, 1)).payload(Payload::from(content()))
 }
 
-/// A node whose application listens, and that got these fragments of the whole.
+/// A node with a registered application that received these fragments of the whole.
 fn with(ranges: &[Range<u64>]) -> Node {
     let mut node = Node::new();
     node.register(1);
@@ -117,7 +117,7 @@ fn window_opens_at_first_part_deletion() {
 #[test]
 fn whole_expires_with_earliest_part() {
     let mut node = Node::new();
-    // Its source has no clock: the age counts.
+    // The source has no clock, so lifetimes run on the bundle age.
     node.receive(1, whole().created_ms(0).age_ms(0).piece(0..128));
     node.receive(2, whole().created_ms(0).age_ms(51_000).piece(128..256));
     assert_eq!(node.held(), 3, "the second says that less of its lifetime is left");
@@ -158,7 +158,7 @@ fn overlapping_fragments_give_same_bytes() {
 fn contradicting_fragments_left_out() {
     let first = 0..100;
     let mut node = with(&[first]);
-    // Another length of the original, a place beyond its end.
+    // One fragment claims another total length, one lies beyond the end.
     let mut longer = whole().payload(Payload::fill(0, 300)).piece(100..200);
     longer.meta.id ^= 1;
     node.receive(7, longer);
@@ -365,7 +365,7 @@ fn wrong_total_length_blocks_no_reassembly() {
 fn expired_fragment_accepted_again() {
     let mut node = Node::new();
     node.register(1);
-    // Its source has no clock: the age counts.
+    // The source has no clock, so lifetimes run on the bundle age.
     let aged = |age_ms, range| whole().created_ms(0).age_ms(age_ms).piece(range);
     node.receive(1, aged(0, 0..128));
     node.receive(2, aged(51_000, 128..200));

@@ -1,4 +1,4 @@
-//! Groups (RFC 9171 4.2.5.1.1): members here have a bundle, and it goes on its way.
+//! Non-singleton endpoints (RFC 9171 section 4.2.5.1.1): delivered to local members and forwarded.
 
 use crate::support;
 
@@ -19,7 +19,7 @@ fn join(node: &mut Node, member: u64) {
 fn leave(node: &mut Node, member: u64) {
     node.tell(Input::App(AppInput::Unregister { registration: RegistrationId(member) }));
 }
-/// Deliveries so far: whose, which bundle, whether marked.
+/// Deliveries so far: member, sequence number, marked as a possible repetition.
 fn had(node: &Node) -> Vec<(u64, u64, bool)> {
     all(node).iter().map(|(member, _, sequence, again)| (*member, *sequence, *again)).collect()
 }
@@ -32,7 +32,7 @@ fn all(node: &Node) -> Vec<(u64, DeliveryId, u64, bool)> {
     };
     node.said.iter().filter_map(pick).collect()
 }
-/// A member answers its last delivery.
+/// Answers the last delivery to a member.
 fn answer(node: &mut Node, member: u64, taken: bool) {
     let (_, delivery, ..) = *all(node).iter().rev().find(|(whose, ..)| *whose == member).expect("a delivery");
     let registration = RegistrationId(member);
@@ -112,7 +112,7 @@ fn group_duplicate_refused_after_delivery_too() {
     assert_eq!(node.verdicts(), [(1, Ok(())), (2, duplicate), (3, duplicate)]);
     assert_eq!(had(&node).len(), 1);
     leave(&mut node, 1);
-    // Where no member had it, it is taken as ever.
+    // Without a member that had it, the arrival is accepted as usual.
     node.receive(4, from_two(2, news()));
     node.confirm(node.sent()[1].id);
     node.receive(5, from_two(2, news()));

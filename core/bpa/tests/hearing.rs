@@ -1,4 +1,4 @@
-//! How much of a neighbour's hellos is listened to.
+//! Rate limit of the hellos processed per neighbour.
 
 use crate::support;
 
@@ -10,7 +10,7 @@ use farlink_book::{EventMask, PolicyEvent};
 use farlink_bpa::Input;
 use std::sync::mpsc::{Receiver, channel};
 
-/// A node whose router notes what it hears from whom.
+/// A node whose router records each message with its sender.
 fn listening() -> (Node, Receiver<(u32, Vec<u8>)>) {
     let (said, heard) = channel();
     let script = Script {
@@ -24,7 +24,7 @@ fn listening() -> (Node, Receiver<(u32, Vec<u8>)>) {
     };
     (alone(script), heard)
 }
-/// What a neighbour says: identities it has, where it is a summary, and a message to the router.
+/// Content of a hello: identities if it is a summary, and a message to the router.
 fn content(ids: Option<&[u64]>, message: &[u8]) -> Vec<u8> {
     let mut content = vec![1, u8::from(ids.is_some())];
     content.extend_from_slice(&[0; 16]);
@@ -34,7 +34,7 @@ fn content(ids: Option<&[u64]>, message: &[u8]) -> Vec<u8> {
     content.extend_from_slice(message);
     content
 }
-/// It comes as a bundle over this link, from whoever the link leads to; each is made after the one before.
+/// Receives a hello bundle over this link in the name of `from`; each must have a higher `sequence`.
 fn says(node: &mut Node, link: u32, from: u64, sequence: u64, ids: Option<&[u64]>, message: &[u8]) {
     let content = [b"H".to_vec(), content(ids, message)].concat();
     let hello = Bundle::new(EndpointId::ipn(from, 0), EndpointId::ipn(1, 0), sequence).facts(Facts::ADMIN);
@@ -162,7 +162,7 @@ fn waiting_hellos_processed_in_order() {
     };
     for _ in 0..5 {
         (0..40).for_each(|_| say(&mut node));
-        // At the very moment when there is time again.
+        // At the exact moment when budget is available again.
         node.now = node.agent.next_timeout().expect("some wait");
         say(&mut node);
     }

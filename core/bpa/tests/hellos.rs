@@ -1,4 +1,4 @@
-//! Hellos: what neighbours tell each other when they meet.
+//! Hellos: one-hop messages that neighbours exchange when they meet.
 
 use crate::support;
 
@@ -16,7 +16,7 @@ fn hello_accepted_from_its_sender_only() {
     let sent = node.take_sent();
     assert_eq!(sent.len(), 1, "nothing is copied before the summary is here");
     assert_eq!((sent[0].bundle.is_administrative(), &sent[0].bundle.destination), (true, &EndpointId::ipn(2, 0)));
-    // Another node's hello, over this link: no.
+    // A hello in the name of another node is ignored.
     let content = [&[b'H', 1, 1][..], &[0; 24]].concat();
     hello_of(&mut node, 0, EndpointId::ipn(3, 0), content);
     assert_eq!(names(&data(&mut node)), []);
@@ -120,7 +120,7 @@ fn stale_summary_causes_no_second_copy() {
     node.carrier(0, true);
     node.wait_ms(2100);
     assert_eq!(names(&data(&mut node)), []);
-    // Nor where it says itself that it had it.
+    // A neighbour whose own summary lists the bundle gets no copy either.
     node.send(nine(), Priority::Normal);
     let copy = data(&mut node);
     hello(&mut node, 0, &[], true);
@@ -140,7 +140,7 @@ fn stranger_claiming_own_name_is_nameless() {
     assert!(link.is_none_or(|link| link.peer.is_null()));
 }
 
-/// The neighbour's hello, made at this sequence number.
+/// A hello of the neighbour with this sequence number.
 fn hello_at(sequence: u64, ids: &[u128]) -> Bundle {
     let mut content = vec![b'H', 1, 1];
     content.extend_from_slice(&[0; 16]);
@@ -170,7 +170,7 @@ fn hello_needs_no_store_room() {
     assert!(!names(&data(&mut node)).contains(&(0, 1)), "and was heard");
     node.begins(0, 42, long);
     assert!(matches!(node.verdicts()[..], [(42, Err(_))]), "longer than any hello: {:?}", node.verdicts());
-    // Another node's record for this one has no such right.
+    // A record of another node needs room like any bundle.
     let other = hello_at(60, &[]).payload(Payload::fill(1, 1000));
     node.begins(0, 43, other.change(|meta| meta.source = EndpointId::ipn(3, 0)));
     assert_eq!(node.verdicts()[1..], [(43, Err(Refusal::NoResources))]);
@@ -194,11 +194,11 @@ fn old_and_repeated_hellos_ignored() {
     assert_eq!(copies(&mut node, hello_at(50, &[])), 0, "heard before");
     assert_eq!(copies(&mut node, hello_at(60, &[]).lifetime_ms(0)), 0, "expired");
     assert_eq!(copies(&mut node, hello_at(51, &[])), 1, "newer: it lacks it");
-    // Another encounter, another order.
+    // A new encounter starts a new sequence.
     node.carrier(0, false);
     node.carrier(0, true);
     assert_eq!(copies(&mut node, hello_at(2, &[])), 1);
-    // A neighbour without clock or memory began anew.
+    // A neighbour without clock or memory restarted its numbering.
     let forgot = |sequence| hello_at(sequence, &[]).created_ms(0);
     node.wait_ms(30_000);
     assert_eq!(copies(&mut node, forgot(1)), 0);
@@ -285,7 +285,7 @@ fn messages_for_departed_neighbour_dropped() {
         hears: EventMask::PEERS,
         ..Script::epidemic()
     };
-    // Without a clock nothing can be said to anybody before numbers are reserved.
+    // Without a clock no hello can leave before sequence numbers are reserved.
     let mut node = Node::closed(settings(), None, script, Rule::default());
     node.open();
     for _ in 0..3 {

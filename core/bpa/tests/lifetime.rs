@@ -1,4 +1,4 @@
-//! The end of lifetimes (RFC 9171 5.5) and what a restart finds.
+//! Bundle expiration (RFC 9171 section 5.5).
 
 use crate::support::{Bundle, NOW_UTC, Node, from_two};
 use farlink_base::{Clock, DeleteReason, DtnTime, Duration, EndpointId, Event, Refusal};
@@ -38,13 +38,13 @@ fn arrival_expiry_uses_clock_and_age() {
     let mut verdicts = node.verdicts();
     verdicts.sort_by_key(|(ticket, _)| *ticket);
     assert_eq!(verdicts, [(1, expired), (2, Ok(())), (3, expired), (4, Ok(()))]);
-    // Here it grows older: half a second was left.
+    // Residence adds to the age; half a second was left.
     assert_eq!(node.held(), 2);
     node.wait_ms(400);
     assert_eq!(node.held(), 2);
     node.wait_ms(200);
     assert_eq!((node.held(), node.deleted().last()), (1, Some(&DeleteReason::Expired)));
-    // Without a good clock its creation time says nothing.
+    // Without a trusted clock the creation time cannot be compared.
     let mut node = Node::new();
     node.tell(Input::Clock(Clock::UNTRUSTED));
     node.receive(1, made(NOW_UTC.0 - 2000, Some(500)));
@@ -59,7 +59,7 @@ fn late_timer_sends_nothing_expired() {
     node.ready(1, false);
     node.receive(1, from_two(1, EndpointId::ipn(3, 1)).lifetime_ms(1000));
     node.receive(2, from_two(2, here()).lifetime_ms(1000));
-    // The very instant after, before the book has noticed.
+    // One nanosecond late, before the timer has run.
     node.now += Duration::from_nanos(1_000_000_001);
     node.once(Input::Ready { link: farlink_base::LinkId(1), ready: true });
     node.settle();

@@ -1,4 +1,4 @@
-//! Lists of what is held: a slice at a time, whatever comes and goes meanwhile.
+//! Lists of held bundles, one slice at a time, while bundles come and go.
 
 use crate::support::{Node, plan, settings};
 use farlink_base::{BundleHandle, Duration, EndpointId, Priority, Refusal};
@@ -24,7 +24,7 @@ fn list_resumes_behind_departed_bundle() {
         if !more {
             break;
         }
-        // The last one told leaves, and one further on.
+        // The last listed bundle leaves, and one behind it.
         let last = *seen.last().unwrap();
         node.admin(AdminInput::Cancel { bundle: BundleHandle(last) });
         node.admin(AdminInput::Cancel { bundle: BundleHandle(last + 5) });

@@ -1,5 +1,5 @@
-//! Links that take no bundle longer than so much: what leaves over them fits, whole lengths counted; what
-//! must not be cut takes another way, or it is said once that there is none (RFC 9171 5.8, RFC 7122 3.1).
+//! Links with an MTU: all transmissions fit it, encoded lengths counted; bundles that must not be fragmented take
+//! another link, or one event reports that there is none (RFC 9171 section 5.8, RFC 7122 section 3.1).
 
 use crate::support;
 
@@ -9,14 +9,14 @@ use farlink_book::{CopyOffer, NextHop, RouteDecision};
 use farlink_bpa::{Edge, LinkSettings, Settings};
 use std::ops::Range;
 
-/// Around a payload, and around a piece of one.
+/// Bytes around a payload and around a fragment's payload.
 const AROUND: u64 = 41;
 const AROUND_PIECE: u64 = 51;
 
 fn narrow(n: u32, most: u64) -> LinkSettings {
     LinkSettings { largest: Some(DataVolume(most)), ..link(n) }
 }
-/// A node whose link to `ipn:2.0` takes so much.
+/// A node whose link to `ipn:2.0` takes at most `most` bytes.
 fn taking(most: u64) -> Node {
     let links = vec![narrow(0, most), link(1)];
     Node::with(Settings { links, capacity_bytes: 1 << 30, ..settings() }, None)
@@ -31,13 +31,13 @@ fn uncut(to: EndpointId, bytes: u64) -> farlink_bpa::app::SendRequest {
 fn two() -> EndpointId {
     EndpointId::ipn(2, 1)
 }
-/// Whether these ranges are these bytes, each once.
+/// Whether these ranges cover `len` bytes, each once.
 fn each_once(mut ranges: Vec<Range<u64>>, len: u64) -> bool {
     ranges.sort_by_key(|range| range.start);
     let mut end = 0;
     ranges.into_iter().all(|range| core::mem::replace(&mut end, range.end) == range.start) && end == len
 }
-/// How often it was said that a bundle does not fit.
+/// Number of events about bundles that do not fit.
 fn complaints(node: &Node) -> usize {
     let complaint = |e: &Event| matches!(e, Event::Refused { link: Some(_), key: Some(_), reason: Refusal::TooLarge });
     node.events().iter().filter(|event| complaint(event)).count()
@@ -159,7 +159,7 @@ fn narrow_route_asks_router_again() {
     node.ask(uncut(EndpointId::ipn(9, 1), 500));
     assert_eq!(node.sent().iter().map(|sent| (sent.link.0, sent.len())).collect::<Vec<_>>(), [(1, 5000), (0, 500)]);
     assert_eq!(complaints(&node), 0);
-    // One that knows no other.
+    // A router that knows no other link.
     let script = Script { route: Box::new(move |_, _, _| leg(0)), ..Script::default() };
     let mut node = Node::of(Settings { links: vec![narrow(0, 1400)], ..settings() }, None, script, Rule::default());
     node.ask(uncut(EndpointId::ipn(9, 1), 5000));
@@ -264,7 +264,7 @@ fn oversized_bundle_emits_one_event() {
     let mut node = taking(1400);
     node.ask(uncut(two(), 5000));
     for n in 6..10 {
-        // A next hop of a static route: all that waits is routed anew.
+        // A new link to the next hop of a static route reroutes all waiting bundles.
         node.add_link(&LinkSettings { peer: EndpointId::ipn(3, 0), name: format!("more{n}"), ..link(n) });
     }
     assert_eq!((complaints(&node), node.sent().len()), (1, 0));

@@ -147,7 +147,7 @@ fn link_flaps_cost_constant_work() {
             node.carrier(0, false);
             node.carrier(0, true);
             let said = node.said.len() - before;
-            // The layer fails what it had before, but not what it was given since.
+            // The layer fails the transmissions of the old session only.
             let sent = node.sent();
             node.said.drain(..before);
             let new = node.sent();
@@ -242,10 +242,11 @@ fn disabled_link_closed_once() {
     assert_eq!(closed(&node), 2);
 }
 
-/// RFC 9171 4.2.5.2, RFC 9174 4.6, RFC 9758 5.4: a node is named by a node ID, and by none that every node calls itself.
 /// Keeps 9171-4.2.5.2-1, 9171-4.4.1-1.
 #[test]
 fn invalid_name_claims_are_ignored() {
+    // RFC 9171 section 4.2.5.2, RFC 9174 section 4.6, RFC 9758 section 5.4: the name must be a node ID, and not one
+    // that every node calls itself.
     let here = EndpointId::Ipn { node: EndpointId::LOCAL_NODE, service: 0 };
     for (claimed, to, named) in [
         (EndpointId::ipn(77, 0), EndpointId::ipn(77, 1), 1),
@@ -253,7 +254,7 @@ fn invalid_name_claims_are_ignored() {
         (EndpointId::dtn("b", "mail"), EndpointId::dtn("b", "x"), 0),
         (here.clone(), EndpointId::ipn(77, 1), 0),
     ] {
-        // In its introduction, and in a previous node block.
+        // The claim stands in the session's introduction or in a previous node block.
         for introduced in [true, false] {
             let mut node = Node::new();
             let link = node.comes(0, if introduced { claimed.clone() } else { EndpointId::Null });
@@ -273,7 +274,7 @@ fn invalid_name_claims_are_ignored() {
     }
 }
 
-/// A link `n` to a neighbour that announcements told of.
+/// Adds a link `n` to an announced neighbour.
 fn found(node: &mut Node, n: u32, name: EndpointId) {
     let settings = farlink_bpa::LinkSettings { peer: name, name: format!("found{n}"), ..link(n) };
     assert!(node.agent.add_link_of(
@@ -332,7 +333,7 @@ fn announced_neighbour_counts_as_stranger() {
     assert_eq!(node.agent.status(node.now).strangers.0, 1);
     node.receive_over(0, 2, from_two(2, EndpointId::ipn(99, 1)));
     assert_eq!((node.agent.status(node.now).strangers.0, node.held()), (1, 2));
-    // So does what was kept of a transfer that broke.
+    // Pieces of an interrupted transfer count in the same way.
     let whole = from_two(3, EndpointId::ipn(99, 1)).payload(farlink_base::Payload::fill(1, 9000));
     node.begins(7, 3, whole.clone());
     let (bundle, hop) = whole.piece(0..5000).parts();

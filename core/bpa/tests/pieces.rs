@@ -1,4 +1,4 @@
-//! Bundles that leave in pieces (RFC 9171 5.8).
+//! Fragmentation of forwarded bundles (RFC 9171 section 5.8).
 
 use crate::support;
 
@@ -8,7 +8,7 @@ use farlink_book::{NextHop, RouteDecision};
 use farlink_bpa::Settings;
 use std::ops::Range;
 
-/// Whether these ranges are these bytes, each once.
+/// Whether these ranges cover `len` bytes, each once.
 fn each_once(mut ranges: Vec<Range<u64>>, len: u64) -> bool {
     ranges.sort_by_key(|range| range.start);
     let mut end = 0;

@@ -1,4 +1,4 @@
-//! What operators allow sources and neighbours to fill, and lifetimes they cut short.
+//! Operators' quotas for sources and neighbours, and their limit of lifetimes.
 
 use crate::support;
 
@@ -80,9 +80,9 @@ fn proven_name_moves_quota_charge() {
     assert_eq!(counts(&node), [0, 0], "nothing is left behind");
 }
 
-/// Whoever is not configured writes another's name as its source, or calls itself so.
 #[test]
 fn claimed_name_leaves_owner_quota() {
+    // An unconfigured peer uses a configured name as source or as its own name.
     for quotas in [vec![quota(&["ipn:2.0"], &[], 1 << 20, 10)], vec![quota(&[], &["ipn:2.0"], 1 << 20, 10)]] {
         let mut node = node(quotas);
         let stranger = node.comes(0, EndpointId::ipn(2, 0));
@@ -102,9 +102,9 @@ fn claimed_name_leaves_owner_quota() {
     }
 }
 
-/// It says who it is with its first bundle, not when it comes up: what it gave counts by that name from then on.
 #[test]
 fn name_in_bundle_gains_no_quota() {
+    // The peer names itself in its first bundle only; its earlier bundles count to that name from then on.
     let mut node = node(vec![quota(&[], &["ipn:8.0"], 1 << 20, 3)]);
     let link = farlink_base::LinkId(farlink_base::LinkId::DYNAMIC);
     node.tell(farlink_bpa::Input::PeerUp { link, claimed: None, node: None, proven: None });
@@ -201,13 +201,13 @@ fn lifetime_limit_applies_locally_only() {
     assert_eq!(node.deleted(), [DeleteReason::Expired]);
     node.wait(Duration::from_secs(5));
     assert_eq!(node.deleted()[..2], [DeleteReason::Expired, DeleteReason::TrafficPared]);
-    // What passes on in time has the lifetime it came with.
+    // A bundle forwarded in time keeps the lifetime that it came with.
     let mut node = short(10);
     let mut passing = long;
     passing.meta.destination = EndpointId::ipn(3, 1);
     node.receive(1, passing);
     assert_eq!(node.sent()[0].bundle.lifetime_ms, 60_000);
-    // A node that overrides none lets it live as long as it says.
+    // A limit of 0 overrides no lifetime.
     let mut node = short(0);
     node.receive(1, bundle(2, 1).lifetime_ms(60_000));
     node.wait(Duration::from_secs(59));

@@ -1,4 +1,4 @@
-//! Taking bundles in: accepted means kept (RFC 9171 5.2, 5.6).
+//! Reception (RFC 9171 sections 5.2, 5.6): an accepted bundle is a stored one.
 
 use crate::support;
 
@@ -167,7 +167,7 @@ fn refused_commit_settled_by_open_send() {
     let id = node.sent()[0].id;
     node.store_refuses(1);
     assert!(node.verdicts().is_empty(), "the debt waits for the send");
-    // It came back while in flight: it is held until somebody has it for good.
+    // It returned while in flight, so the confirmation of the first send does not release it.
     node.confirm(id);
     node.wait_ms(5000);
     let again = node.sent()[1].id;
@@ -212,7 +212,7 @@ fn anonymous_bundles_are_no_duplicates() {
     node.receive(1, anonymous());
     node.receive(2, anonymous());
     assert_eq!((node.verdicts(), node.sent().len()), (vec![(1, Ok(())), (2, Ok(()))], 2));
-    // Nor are they remembered as delivered.
+    // Anonymous bundles have no identity that could be remembered as delivered.
     node.register(1);
     for ticket in 3..=4 {
         node.receive(ticket, Bundle::new(EndpointId::Null, here(), 2));
@@ -235,7 +235,7 @@ fn arrival_refused_early_at_head() {
     let refusals = [Refusal::Duplicate, Refusal::TooLarge, Refusal::NoResources, Refusal::NotAcceptable];
     let want: Vec<_> = (2..).zip(refusals.map(Err)).collect();
     assert_eq!(node.verdicts()[1..], want, "the last may come");
-    // Of a payload that is not told yet nobody knows whether it is the one that is here.
+    // While the payload is still arriving, the content cannot be compared.
     let standing_in = Payload::fill(77, from_two(1, here()).meta.payload.len());
     node.begins(0, 7, from_two(1, here()).payload(standing_in));
     assert_eq!(node.verdicts().len(), 5);
@@ -323,17 +323,17 @@ fn foreign_source_and_null_destination_refused() {
     assert_eq!((node.results(), node.held()), (vec![false, false], 0));
 }
 
-/// RFC 9758 5.4: "this node" never leaves, and means nothing from another one.
 /// Keeps 9758-5.4-1, 9758-5.4-2, 9758-5.4-3, 9758-5.4-4.
 #[test]
 fn local_node_name_never_crosses_links() {
+    // RFC 9758 section 5.4: the name of the local node never leaves it, and is not accepted from outside.
     let here = EndpointId::Ipn { node: EndpointId::LOCAL_NODE, service: 5 };
     let mut node = Node::new();
     node.receive(1, from_two(1, here.clone()));
     node.receive(2, support::Bundle::new(here.clone(), EndpointId::ipn(3, 1), 2));
     node.receive(3, from_two(3, EndpointId::ipn(3, 1)).report_to(here.clone()));
     assert_eq!(node.verdicts(), [1, 2, 3].map(|token| (token, Err(Refusal::NotAcceptable))));
-    // What an application of this node says of itself is said so that others understand it.
+    // The local name of a source is replaced by the node's own ID before the bundle leaves.
     let own =
         |to: EndpointId| SendRequest { source: here.clone(), report_to: here.clone(), ..request(to, Priority::Normal) };
     node.ask(own(EndpointId::ipn(3, 1)));
@@ -383,7 +383,7 @@ fn unwanted_arrival_leaves_nothing() {
     assert!(node.events().iter().any(refused));
 }
 
-/// Refusals of local requests: whether the bundle had an identity, and the reason.
+/// Refused local requests: whether the bundle had an identity, and the reason.
 fn refusals_here(node: &Node) -> Vec<(bool, Refusal)> {
     let pick = |event: Event| match event {
         Event::Refused { link: None, key, reason } => Some((key.is_some(), reason)),
@@ -425,7 +425,7 @@ fn shutdown_input_emits_shutdown() {
     assert_eq!(node.said.iter().filter(|output| matches!(output, Output::Shutdown)).count(), 1);
 }
 
-/// Refusals of arrivals: link and reason.
+/// Refused arrivals: link and reason.
 fn refusals_of_links(node: &Node) -> Vec<(LinkId, Refusal)> {
     let pick = |event: Event| match event {
         Event::Refused { link: Some(link), key: Some(_), reason } => Some((link, reason)),
@@ -451,7 +451,7 @@ fn link_refusals_emit_events() {
     let mut node = Node::new();
     node.begins(0, 1, from_two(1, EndpointId::Null));
     assert_eq!(refusals_of_links(&node), [(LinkId(0), Refusal::NotAcceptable)]);
-    // Its destination gives it away.
+    // The destination itself forwards the bundle to this node.
     node.receive(2, Bundle::new(EndpointId::ipn(5, 5), EndpointId::ipn(2, 1), 2));
     assert_eq!(refusals_of_links(&node), [(LinkId(0), Refusal::NotAcceptable); 2]);
 }

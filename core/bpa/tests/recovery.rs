@@ -1,4 +1,4 @@
-//! What a restart finds in the store.
+//! Restart: recovery of stored bundles and of time.
 
 use crate::support;
 
@@ -6,7 +6,7 @@ use crate::support::{Bundle, NOW_UTC, Node, from_two};
 use farlink_base::{BundleHandle, Clock, DeleteReason, DtnTime, Duties, EndpointId, Event, Instant, Priority, store};
 use farlink_bpa::{Input, Output};
 
-/// A record stored so long ago, of an age of 5 s then.
+/// A recovered record, stored `down_ms` ago with a bundle age of 5 s.
 fn recovered(number: u64, bundle: Bundle, down_ms: u64) -> Input {
     let index = store::IndexEntry {
         priority: Priority::Normal,
@@ -52,8 +52,7 @@ fn restart_marks_one_window_of_deliveries() {
     assert_eq!(marked, [(0, true), (1, true), (2, true), (10, false), (11, false)]);
 }
 
-/// A node that finds bundles of earlier runs, stored so many ms after now (before, when negative), while
-/// its clock says so.
+/// A node that recovers bundles stored this many ms after the present (negative: before it), with this clock.
 fn opened(stored_ms: &[i64], clock: Clock) -> Node {
     let mut node = Node::closed(support::settings(), None, support::NoRouter, support::Rule::default());
     node.tell(Input::Clock(clock));
@@ -116,7 +115,7 @@ fn clock_set_back_repeats_no_timestamp() {
         let created = node.said.iter().find_map(kept).expect("it is kept");
         (created, node.said.iter().find_map(reserved).expect("numbers are reserved"))
     };
-    // Nothing is held that would tell of the time; RFC 9171 4.2.7.
+    // No held bundle proves the time, so sequence numbers are reserved (RFC 9171 section 4.2.7).
     let (first, reserved) = made(0);
     let (second, more) = made(reserved);
     assert_eq!((first.time, first.sequence), (second.time, 0), "the first time numbers are short");
@@ -133,7 +132,7 @@ fn implausible_downtime_counts_zero() {
     assert_eq!(node.deleted(), [DeleteReason::Expired], "its age runs on");
 }
 
-/// Stored without wall time at an operating time of 100 s; found where so many ms were noted.
+/// A node that recovers a bundle stored without wall time at an operating time of 100 s; the last note reads `ran_ms`.
 fn found_after(ran_ms: u64) -> Node {
     let mut node = Node::closed(support::settings(), None, support::NoRouter, support::Rule::default());
     let downtime_max = core::time::Duration::from_secs(86_400);
@@ -156,7 +155,7 @@ fn clockless_restart_keeps_residence() {
         node.wait_ms(remaining_ms + 1_000);
         assert_eq!(node.deleted(), [DeleteReason::Expired]);
     }
-    // The note was lost: what is stored says more, and the next note has it.
+    // The note was lost; the stored record proves a longer operating time, which the next note contains.
     assert!(found_after(0).agent.ran_ms(Instant::ZERO) >= 100_000);
     let node = found_after(u64::MAX);
     node.agent.ran_ms(Instant(u64::MAX));
@@ -270,9 +269,9 @@ fn recovered_fragments_joined_and_marked() {
     assert_eq!((delivery.payload.len(), delivery.redelivered), (1000, true));
 }
 
-/// RFC 9171 5.4 step 4, 5.5: what the store is told is what the next run goes by, the time down included.
 #[test]
 fn age_and_lifetime_survive_restart() {
+    // RFC 9171 section 5.4 (step 4) and 5.5: the next run continues from the stored values, downtime included.
     for created_ms in [NOW_UTC.0 - 30_000, 0] {
         let bundle = from_two(1, EndpointId::ipn(3, 1)).created_ms(created_ms).age_ms(5_000);
         let mut node = Node::new();
@@ -282,7 +281,7 @@ fn age_and_lifetime_survive_restart() {
         let put = |o: &Output| if let Output::Put { index, .. } = o { Some(*index) } else { None };
         let index = node.said.iter().find_map(put).unwrap();
         let before = node.agent.bundles(node.now, BundleHandle(0), 1)[0].remaining_ms;
-        // Ten seconds later, on another process's clock.
+        // Ten seconds later, with the monotonic clock of another process.
         let mut node = Node::closed(support::settings(), None, support::NoRouter, support::Rule::default());
         node.tell(Input::Clock(Clock { utc: Some(DtnTime(NOW_UTC.0 + 11_000)), ..support::clock_at(node.now) }));
         let (meta, hop) = bundle.parts();
@@ -294,10 +293,10 @@ fn age_and_lifetime_survive_restart() {
     }
 }
 
-/// RFC 9171 5.6 step 4, 4.4.3: the node may have died between keeping a bundle and deleting it.
 /// Keeps 9171-5.6-4.
 #[test]
 fn pending_deletion_finishes_after_restart() {
+    // RFC 9171 section 5.6 (step 4) and 4.4.3: the node may die between storing and deleting a bundle.
     let duty = from_two(1, EndpointId::ipn(3, 1)).duties(Duties::DELETE);
     let far = from_two(1, EndpointId::ipn(1, 1)).hops(3, 2);
     for (bundle, reason) in [(duty, DeleteReason::BlockUnsupported), (far, DeleteReason::HopLimit)] {
@@ -322,10 +321,10 @@ fn numbering_awaits_recovered_numbers() {
     assert_eq!((node.deleted(), node.put(), node.held()), (vec![DeleteReason::Expired], vec![78], 2));
 }
 
-/// What a restart finds has no duty of its security: what fails must not be found.
 /// Keeps 9172-5.1.1-9.
 #[test]
 fn insecure_bundle_is_never_stored() {
+    // Recovered bundles are not verified again, so a bundle that failed its security must not be stored.
     let insecure = Duties::default().with_security(DeleteReason::FailedSecurity).0;
     let mut node = Node::new();
     node.register(7);
@@ -340,7 +339,7 @@ fn insecure_bundle_is_never_stored() {
 fn forged_own_source_stays_foreign_after_restart() {
     use support::{NoRouter, Rule};
     let mut node = Node::new();
-    // Given by a neighbour that left out who it is, and made here.
+    // The first comes from a neighbour without a previous node block, the second is local.
     node.receive(1, Bundle::new(EndpointId::ipn(1, 7), EndpointId::ipn(8, 1), 1));
     node.send(EndpointId::ipn(8, 1), Priority::Normal);
     node.receive(2, Bundle::new(EndpointId::ipn(5, 7), EndpointId::ipn(8, 1), 2));

@@ -1,4 +1,4 @@
-//! Status reports (RFC 9171 5.1, 6.1).
+//! Status reports (RFC 9171 sections 5.1, 6.1).
 
 use crate::support;
 
@@ -144,10 +144,10 @@ fn repeated_expired_arrival_reported_once() {
     assert_eq!(node.sent().len(), 2, "one for each");
 }
 
-/// RFC 9171 5.6 step 3, 5.10 step 1: of a bundle whose head is right it is known who is to be told, once.
 /// Keeps 9171-5.6-2, 9171-5.10-1.
 #[test]
 fn damaged_bundles_deletion_reported_once() {
+    // RFC 9171 section 5.6 (step 3) and 5.10 (step 1): a valid head names the report-to endpoint.
     let asks = Facts::REPORT_DELETION;
     for (facts, enabled, held, count) in [
         (asks, true, false, 1),

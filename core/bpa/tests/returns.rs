@@ -1,4 +1,4 @@
-//! Bundles that come back, and loops.
+//! Returning bundles and routing loops.
 
 use crate::support;
 
@@ -6,13 +6,14 @@ use crate::support::{Bundle, Net, Node, Toy, from_two, link, settings};
 use farlink_base::{DeleteReason, Duration, EndpointId, Event, Facts, LinkId, Payload};
 use farlink_bpa::Settings;
 
-/// From ipn:2 over link 0, on its way to ipn:9 by ipn:3 on link 1.
+/// A bundle from ipn:2 (link 0) to ipn:9 by way of ipn:3 (link 1).
 fn through(sequence: u64) -> Bundle {
     from_two(sequence, EndpointId::ipn(9, 1)).hops(1, 5)
 }
 
 #[test]
 fn late_confirmation_keeps_returned_bundle() {
+    // In a ring of relays the bundle returns from its previous node while the next one's confirmation is late.
     let mut node = Node::new();
     node.receive(1, through(1));
     let first = node.take_sent();
@@ -28,7 +29,6 @@ fn late_confirmation_keeps_returned_bundle() {
     assert_eq!((node.held(), node.deleted()), (0, vec![DeleteReason::Done]));
 }
 
-/// In a ring of relays it comes back from the one that gave it, while the next one's confirmation is late.
 #[test]
 fn repeat_without_hop_count_counts_as_return() {
     let mut node = Node::new();
@@ -48,7 +48,7 @@ fn repeat_without_hop_count_counts_as_return() {
 
 #[test]
 fn returned_bundle_takes_another_route() {
-    // Both ipn:2 and ipn:3 lead to ipn:9, and the router prefers ipn:3.
+    // ipn:2 and ipn:3 both lead to ipn:9, and the router prefers ipn:3.
     let script = support::Script {
         route: Box::new(|node, _, tried| {
             let way = [3, 2].map(|n| node.peers.of(farlink_base::NodeId::ipn(n)).unwrap());
@@ -106,7 +106,7 @@ fn hop_limit_ends_loop_with_report() {
     assert_eq!(report.link, LinkId(0));
 }
 
-/// Two nodes of which each takes the other for the way to ipn:9.
+/// Two nodes that each route to ipn:9 by way of the other.
 fn mirrors(delay_ms: u64) -> Net {
     let node = |me: u64, other: u64| {
         let to = farlink_bpa::LinkSettings { peer: EndpointId::ipn(other, 0), ..link(0) };
@@ -143,7 +143,7 @@ fn mutual_routes_end_at_hop_limit() {
     }
 }
 
-/// Nodes in a ring, each taking the next for the way to ipn:9.
+/// Nodes in a ring that each route to ipn:9 by way of the next.
 fn ring(nodes: u64) -> Net {
     let node = |me: u64| {
         let [before, next] = [(me + nodes - 2) % nodes + 1, me % nodes + 1].map(|node| EndpointId::ipn(node, 0));
@@ -187,7 +187,7 @@ fn loop_without_hop_count_backs_off() {
     }
 }
 
-/// A bundle of ipn:2 to ipn:9 that counts no hops, of this payload.
+/// A bundle from ipn:2 to ipn:9 without a hop count block, with this payload.
 fn plain(sequence: u64, byte: u8) -> Bundle {
     from_two(sequence, EndpointId::ipn(9, 1)).lifetime_ms(3_600_000).payload(Payload::from(vec![byte; 100]))
 }
@@ -239,7 +239,6 @@ fn distinct_contents_do_not_return_each_other() {
     }
 }
 
-/// What a stranger gives again while it leaves is held back as any return, but not the way that fails.
 #[test]
 fn strangers_copy_delays_no_failed_send() {
     for mut node in nodes() {
@@ -255,6 +254,7 @@ fn strangers_copy_delays_no_failed_send() {
 
 #[test]
 fn strangers_returning_copies_back_off() {
+    // A stranger's repeat during a transmission is held back as any return; a failed transmission is not.
     for mut node in nodes() {
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
         node.receive(1, plain(1, b'H'));
@@ -304,7 +304,7 @@ fn strangers_repeats_hide_no_loop() {
     node.commit = false;
     let stranger = node.comes(0, EndpointId::ipn(66, 0));
     let payload = Payload::from(vec![1]);
-    // Of so many the tables are not audited after each call.
+    // Above 300 bundles the tests skip the audit after each call (`AUDIT_MAX`).
     for n in 0..301 {
         node.receive(n, from_two(n, EndpointId::ipn(55, 1)).lifetime_ms(3_600_000).payload(payload.clone()));
     }

@@ -1,4 +1,4 @@
-//! Nobody fills the store for all: shares of strangers, of sources, and room kept free.
+//! Shares of the store: of strangers, of sources, of previous nodes, and the reserve.
 
 use crate::support;
 
@@ -12,14 +12,14 @@ const SIZE: u64 = 1000;
 fn node(limits: Limits) -> Node {
     Node::with(Settings { capacity_bytes: 10 * SIZE + 500, ..crate::support::bounded(limits) }, None)
 }
-/// A bundle of about `SIZE` bytes for nobody here; its lifetime begins as it comes.
+/// A bundle of about `SIZE` bytes for a remote node; its lifetime begins at arrival.
 fn bundle(source: u64, sequence: u64) -> Bundle {
     let mut bundle = Bundle::new(EndpointId::ipn(source, 5), EndpointId::ipn(77, 1), sequence);
     bundle.meta.created_ms = 0;
     bundle.meta.payload = vec![1; (SIZE - bundle.meta.overhead()) as usize].into();
     bundle
 }
-/// What one node stored another finds.
+/// Recovers in `after` all records that `before` stored.
 fn recover(before: &Node, after: &mut Node) {
     for output in &before.said {
         let Output::Put { bundle, index, meta } = output else { continue };
@@ -35,7 +35,7 @@ fn taken(node: &Node) -> usize {
 fn strangers_fill_their_share_only() {
     let mut node = node(Limits { stranger_bytes: 4 * SIZE, ..Default::default() });
     for n in 0..6 {
-        // Each by another stranger, under another name; the last without an entry among neighbours.
+        // Each from another stranger under another name; the last has no entry among the neighbours.
         let link = if n < 5 { node.comes(n as u32, EndpointId::ipn(10 + n, 0)) } else { LinkId::DYNAMIC | 99 };
         node.receive_over(link, n, bundle(10 + n, n));
     }
@@ -54,7 +54,7 @@ fn forged_source_fills_no_share() {
     let mut before = node(limits);
     let stranger = before.comes(0, EndpointId::ipn(2, 0));
     for n in 0..9 {
-        // It names the real one as who gave it, too: that is all a restart knows of it.
+        // It forges the previous node as well, which is all that a restart knows of the origin.
         before.receive_over(stranger, n, bundle(2, n).previous(2));
     }
     assert_eq!(taken(&before), 5, "the strangers' share");
@@ -256,14 +256,14 @@ fn scarce_memory_refuses_strangers_first() {
     assert_eq!(node.held(), 2);
 }
 
-/// A bundle whose head takes so much more than is a matter of course.
+/// A bundle whose head exceeds `SHORT_HEAD_BYTES` by `more` bytes.
 fn long_headed(source: u64, sequence: u64, more: u64) -> Bundle {
     let mut bundle = bundle(source, sequence);
     bundle.meta.payload = vec![1].into();
     bundle.meta.head = vec![0; (SHORT_HEAD_BYTES + more) as usize].into();
     bundle
 }
-/// Whoever brings it, at its beginning and whole.
+/// Offers a bundle by its head and then whole; returns the first verdict.
 fn offer(node: &mut Node, link: u32, ticket: u64, bundle: Bundle) -> Result<(), Refusal> {
     node.begins(link, ticket, bundle.clone());
     if let Some((_, refused)) = node.verdicts().into_iter().find(|(given, _)| *given == ticket) {
@@ -336,7 +336,6 @@ fn full_memory_serves_links_one_by_one() {
     assert_eq!((node.sent_over(0).len(), node.sent_over(stranger).len()), (3, 3));
 }
 
-/// Slow neighbours: what they begin and do not end keeps no room from others that they could not fill.
 #[test]
 fn reservations_charge_previous_node() {
     let limits = Limits { reserved_bytes: 10 * SIZE, ..Default::default() };
@@ -356,6 +355,7 @@ fn reservations_charge_previous_node() {
 
 #[test]
 fn reservations_charge_shares_until_settled() {
+    // Slow neighbours: an unfinished arrival may not reserve more than its sender could fill.
     let limits = Limits { stranger_bytes: 4 * SIZE, source_bytes: 3 * SIZE, ..Default::default() };
     let mut node = node(limits);
     let link = node.comes(0, EndpointId::ipn(10, 0));
@@ -373,9 +373,9 @@ fn reservations_charge_shares_until_settled() {
     assert_eq!((taken(&node), node.held()), (4, 4));
 }
 
-/// It is no neighbour, for there are too many already; nor is it this node, whose own records are for others' room.
 #[test]
 fn strangers_records_use_no_reserve() {
+    // The peer has no entry because the table is full, and it is not this node, whose records may use the reserve.
     let mut node = node(Limits { reserved_bytes: 4 * SIZE, ..Default::default() });
     for n in 0..10 {
         node.receive_over(LinkId::DYNAMIC | 99, n, bundle(10, n).facts(farlink_base::Facts::ADMIN));
@@ -395,7 +395,7 @@ fn repeated_memory_pressure_leaves_nothing() {
     assert_eq!(node.agent.counts(), before);
 }
 
-/// A node short of memory whose only bundle is on disk, and in memory as long as somebody uses it.
+/// A node short of memory whose only bundle is on disk, and in memory while it is in use.
 fn with_payload_in_use() -> Node {
     let mut node = Node::of(settings(), None, Script::flood(), Rule::default());
     node.commit = false;

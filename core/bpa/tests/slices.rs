@@ -1,4 +1,4 @@
-//! No call is long: what follows an input is done 256 units at a time.
+//! Slices: the follow-up work of one input runs at most 256 units per call.
 
 use crate::support;
 
@@ -20,7 +20,7 @@ fn node(router: Option<Script>) -> Node {
 }
 
 fn fill(node: &mut Node, to: &EndpointId) {
-    // Not from the neighbour they are for.
+    // The bundles must not come from their own destination.
     let link = u32::from(to.node() == EndpointId::ipn(2, 0).node());
     for n in 0..MANY {
         node.receive_over(link, n, from_two(n, to.clone()).payload(Payload::fill(0, 10)));
@@ -32,7 +32,7 @@ fn count(said: &[Output], want: fn(&Event) -> bool) -> usize {
     said.iter().filter(|o| matches!(o, Output::Event(event) if want(event))).count()
 }
 
-/// Wakes the node until it rests; how often the event came in the calls.
+/// Wakes the node until it is idle; returns the number of wanted events per call.
 fn calls(node: &mut Node, want: fn(&Event) -> bool) -> Vec<usize> {
     let mut calls = Vec::new();
     while node.agent.next_timeout().is_some_and(|at| at <= node.now) {
@@ -73,7 +73,7 @@ fn removed_links_queue_rerouted_in_slices() {
     node.add_link(&LinkSettings { peer: EndpointId::ipn(2, 0), name: "spare".into(), ..link(5) });
     node.ready(0, false);
     node.ready(5, false);
-    // The two share the work.
+    // Both kinds of work share the slice.
     fill(&mut node, &EndpointId::ipn(2, 1));
     node.said.clear();
     node.agent.remove_link(node.now, LinkId(0), &mut node.edge, &mut node.said);

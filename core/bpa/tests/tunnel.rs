@@ -1,4 +1,4 @@
-//! Bundles in bundles (draft-ietf-dtn-bibect): what goes in, what comes out, and whom a node believes about it.
+//! Bundle-in-bundle encapsulation (draft-ietf-dtn-bibect): entry, exit, and which signals are accepted.
 
 use crate::support;
 
@@ -64,16 +64,16 @@ fn late_signal_ends_queued_repeat() {
         }
         let (waiting, left) = (inside(&node), outer(&node));
         signal(&mut node, 3, 1, Answer::Redundant, &run(first, first));
-        // What was under way comes to its end somehow.
+        // Transmissions still under way must end without effect.
         waiting.iter().for_each(|sent| node.tell(Input::Rendered { id: sent.id, rope: Payload::from(vec![1]) }));
         left.iter().for_each(|sent| node.fail(sent.id, None));
         assert_eq!(node.held(), 0, "{rendered}");
     }
 }
 
-/// Numbers begin where nobody can guess: a signal made up names some that were never given.
 #[test]
 fn forged_signals_end_nothing() {
+    // Transmission numbers start at a random value: a forged signal names numbers that were never used.
     let mut node = node();
     let given = through(&mut node, 1);
     for (n, runs) in
@@ -82,7 +82,7 @@ fn forged_signals_end_nothing() {
         signal(&mut node, 3, n as u64, Answer::Taken, runs);
         assert_eq!((node.held(), ignored(&node)), (1, n + 1), "{runs:?}");
     }
-    // Somebody else's word is a record for whoever registered.
+    // A signal from another node is an ordinary record for a registered application.
     let payload = Toy.tunnel_signal(TunnelCodes::default(), Answer::Taken, &run(given, given));
     node.receive_over(0, 50, record(2, 50, payload));
     assert!(open(&mut node).is_empty());
@@ -216,9 +216,9 @@ fn inner_bundle_inherits_previous_node() {
     }
 }
 
-/// A whole that was joined of a stranger's pieces has no mark of its own.
 #[test]
 fn inner_bundle_from_strangers_pieces_is_strangers() {
+    // A whole that was joined from a stranger's fragments has no mark of its own.
     let mut node = node();
     let stranger = node.comes(5, EndpointId::ipn(8, 0));
     let whole = record(3, 1, carried(0));
@@ -231,9 +231,9 @@ fn inner_bundle_from_strangers_pieces_is_strangers() {
     assert_eq!((node.held(), node.agent.status(node.now).strangers.0), (1, 1));
 }
 
-/// Else a neighbour would fill the store beyond its quota by what it puts into other bundles.
 #[test]
 fn inner_bundle_charges_far_ends_quota() {
+    // Otherwise a neighbour could exceed its quota by encapsulation.
     let mut node = node();
     let (sources, neighbours) = (vec![], vec!["ipn:3.0".to_string()]);
     node.agent.set_quotas(vec![farlink_bpa::Quota { sources, neighbours, bytes: 1 << 20, bundles: 2 }]);
@@ -260,14 +260,15 @@ fn broken_tunnel_records_are_deleted() {
     let malformed = |event: &Event| matches!(event, Event::Malformed { link: Some(LinkId::TUNNEL), .. });
     assert_eq!((node.held(), count(&node, malformed)), (0, 1));
     let _ = Malformed { offset: 0, reason: "" };
-    // What is said again about one that is gone does nothing.
+    // Repeated inputs about a finished delivery do nothing.
     node.tell(Input::Outer { delivery: DeliveryId(99), payload: Payload::new() });
     node.tell(Input::Judged { delivery: DeliveryId(99), result: Ok(()) });
 }
 
-/// A neighbour that carries a tunnel's bundle knows nothing of what is inside, which may be for it, or its to carry on.
 #[test]
 fn inner_bundle_may_return_to_carrier() {
+    // The neighbour that carries the outer bundle has not seen the inner one, which may be for it or for forwarding by
+    // it.
     for number in [0, 77] {
         let mut node = node();
         node.receive(1, record(3, 1, carried(number)));
@@ -287,13 +288,13 @@ fn inner_bundle_may_return_to_carrier() {
     assert_eq!(over, [LinkId(0), LinkId(1)], "copies go to all");
 }
 
-/// Whoever can have a neighbour carry a tunnel's bundle could speak in that neighbour's name.
 #[test]
 fn hello_inside_tunnel_is_ignored() {
+    // Any node that makes a neighbour carry its outer bundle could otherwise speak in that neighbour's name.
     let mut told = tunnel(|_| {});
     told.custody = Some(Box::new(farlink_bpa::CustodySettings::default()));
     let mut node = Node::with(told, None);
-    // In custody here, given to `ipn:2.0`, whose name is sure.
+    // In custody here and sent to `ipn:2.0`, whose name is proven.
     node.receive_over(1, 1, Bundle::new(EndpointId::ipn(3, 5), EndpointId::ipn(2, 1), 1).custody(3, None));
     let sent = outer(&node).into_iter().find(|sent| !sent.bundle.is_administrative()).unwrap();
     node.confirm(sent.id);
@@ -326,9 +327,9 @@ fn long_bundles_enter_one_by_one() {
     assert_eq!(inside(&node).len(), 1);
 }
 
-/// A routing loop: the far end sends it back before the one around it has left, or before its signal is here.
 #[test]
 fn returning_inner_bundle_repeats() {
+    // A routing loop: the far end returns the bundle before its outer bundle has left, or before its signal arrives.
     for stage in 0..3 {
         let mut node = node();
         node.receive(1, to_nine(1));
@@ -345,7 +346,7 @@ fn returning_inner_bundle_repeats() {
         node.receive_over(1, 2, to_nine(1));
         assert_eq!(inside(&node).len(), 1, "stage {stage}");
         let given = wrap(&mut node);
-        // What was under way comes to its end somehow.
+        // Transmissions still under way must end without effect.
         waiting.iter().for_each(|sent| node.tell(Input::Rendered { id: sent.id, rope: Payload::from(vec![1]) }));
         if stage == 1 {
             node.confirm(left[0].id);

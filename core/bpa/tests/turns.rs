@@ -1,11 +1,11 @@
-//! Links to neighbours that were met take turns: one bundle in each, and a word when there is more.
+//! Links to met neighbours take turns: one bundle in each, and a request when there are more.
 
 use crate::support::meeting::{alone, carried, nine};
 use crate::support::{Bundle, Node, Script, link};
 use farlink_base::{EndpointId, LinkId};
 use farlink_bpa::{Input, LinkSettings, Origin, Output};
 
-/// A node without links, with so many bundles for elsewhere, that meets `ipn:{n + 2}.0` over link `n`.
+/// A node without links, with `bundles` for remote nodes, that meets `ipn:{n + 2}.0` over link `n`.
 fn node(bundles: u64) -> Node {
     let mut node = alone(Script::epidemic());
     (1..=bundles).for_each(|n| carried(&mut node, n, nine()));
@@ -30,7 +30,7 @@ fn hellos(node: &Node) -> Vec<(u32, Vec<u8>)> {
 fn calls(node: &Node) -> usize {
     node.said.iter().filter(|o| matches!(o, Output::Waits { .. })).count()
 }
-/// Their hello, which names nothing, is here.
+/// Receives a hello without identities over link `n`.
 fn hear(node: &mut Node, n: u32) {
     let mut other = self::node(0);
     meet(&mut other, n);
@@ -53,7 +53,7 @@ fn one_bundle_leaves_per_turn() {
         node.said.clear();
     }
     assert_eq!(turn(&mut node, 4), 0);
-    // What comes later calls again, once.
+    // Later bundles request one more turn.
     for n in [4, 5] {
         node.receive_over(0, n, Bundle::new(EndpointId::ipn(5, 5), nine(), n));
     }

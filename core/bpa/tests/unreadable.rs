@@ -1,4 +1,4 @@
-//! Payloads that cannot be read from the store.
+//! Payloads that cannot be read from the store, for a time or for ever.
 
 use crate::support;
 
@@ -77,7 +77,7 @@ fn delivery_backoff_blocks_no_others() {
 
 #[test]
 fn unreadable_copy_reoffered_with_label() {
-    // Half of the label travels; what failed returns.
+    // Half of the label travels with the copy and returns on failure.
     let script = Script {
         hears: EventMask::KEPT.and(EventMask::OUTCOMES),
         on: Box::new(|node, news, out| match *news {

@@ -32,6 +32,8 @@ fn abandon(node: &mut Node, ticket: u64) {
 
 #[test]
 fn acknowledged_part_is_not_resent() {
+    // The peer keeps acknowledged bytes (with TCPCL: XFER_ACK, RFC 9174 section 5.2.3), so the rest leaves as a
+    // fragment.
     let mut node = Node::new();
     node.send_bytes(EndpointId::ipn(2, 1), LEN);
     let (mut confirmed, mut broke) = (0, 0);
@@ -55,7 +57,7 @@ fn acknowledged_part_is_not_resent() {
 
 #[test]
 fn partial_acknowledgment_ignored_where_cutting_forbidden() {
-    // The first three acknowledge no payload byte; the last two are of bundles that must not be fragmented.
+    // The first three acknowledge no payload byte; the last two are of an unfragmentable bundle and of one in custody.
     for (bytes, facts) in [(0, 0), (30, 0), (AT, 0), (5000, Facts::NO_FRAGMENT), (5000, Facts::CUSTODY)] {
         let mut node = Node::new();
         let to = EndpointId::ipn(3, 1);
@@ -135,6 +137,7 @@ fn stored_whole_replaces_its_pieces() {
 
 #[test]
 fn discovered_neighbours_pieces_count_as_strangers() {
+    // Discovery proves no name, so the pieces belong to the strangers' share.
     let mut node = Node::new();
     let found = LinkSettings { peer: EndpointId::ipn(30, 0), name: "found".into(), ..support::link(9) };
     assert!(node.agent.add_link_of(node.now, &found, Origin::Discovered, &mut node.edge, &mut node.said));
@@ -148,6 +151,7 @@ fn discovered_neighbours_pieces_count_as_strangers() {
 
 #[test]
 fn pieces_take_no_room_twice() {
+    // The head reserves room for the whole; its pieces use that reservation.
     let limits = Limits { source_bytes: LEN + 200, ..Limits::default() };
     let settings = Settings { capacity_bytes: LEN + 300, ..crate::support::bounded(limits) };
     let mut node = Node::with(settings, None);
@@ -171,6 +175,7 @@ fn pieces_take_no_room_twice() {
 
 #[test]
 fn repeated_piece_needs_no_second_record() {
+    // The peer starts again from the first byte; pieces that are on disk already need no second record.
     let mut node = Node::new();
     node.carrier(1, false);
     node.begins(0, 1, bundle(1));
@@ -188,7 +193,8 @@ fn repeated_piece_needs_no_second_record() {
 
 #[test]
 fn group_and_custody_bundles_spill_no_pieces() {
-    // Both must arrive whole: members of a group and a custodian take no fragments.
+    // Pieces would become fragments if the transfer broke; members of a group need the whole, and custody is taken of
+    // whole bundles only.
     let group = Bundle::new(EndpointId::ipn(2, 5), EndpointId::dtn("any", "~news"), 1).payload(Payload::fill(1, LEN));
     let custody = bundle(1).facts(Facts::CUSTODY);
     for whole in [group, custody] {
@@ -219,6 +225,7 @@ fn damaged_arrival_drops_pieces_refused_keeps_them() {
 
 #[test]
 fn piece_expires_during_arrival() {
+    // The lifetime runs on while the rest is still arriving.
     let mut node = Node::new();
     let short = bundle(1).lifetime_ms(1000);
     node.begins(0, 1, short.clone());
@@ -275,6 +282,7 @@ fn broken_transfers(node: &mut Node, transfers: u64) {
 
 #[test]
 fn broken_transfers_stay_within_quota() {
+    // 20 interrupted transfers exceed the quota: the excess is not promised, and no promised byte is lost.
     let quota = |bytes, bundles, of_sources| {
         let patterns = vec!["ipn:2.0".to_string()];
         let (sources, neighbours) = if of_sources { (patterns, Vec::new()) } else { (Vec::new(), patterns) };
@@ -303,6 +311,7 @@ fn broken_transfers_stay_within_quota() {
 
 #[test]
 fn broken_transfers_stay_within_source_share() {
+    // Fewer than 25,000 of the 180,000 spilled bytes fit the share.
     let limits = Limits { source_bytes: 25_000, ..Limits::default() };
     let mut node = Node::with(crate::support::bounded(limits), None);
     broken_transfers(&mut node, 20);
@@ -466,6 +475,7 @@ fn pieces_of_unwanted_arrival_are_dropped() {
 
 #[test]
 fn pieces_dropped_when_duplicate_completes() {
+    // The bundle also arrives whole over another link; both senders get a verdict.
     let mut node = Node::new();
     node.carrier(1, false);
     node.begins(0, 1, bundle(1));

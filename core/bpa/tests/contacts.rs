@@ -45,6 +45,7 @@ fn fragment_fills_contact_after_urgent_bundle() {
 
 #[test]
 fn thousand_contacts_arm_one_timer_per_link() {
+    // A link needs a timer for its next edge only, however long the plan is.
     let contacts = (0..1000u64)
         .flat_map(|n| {
             [support::contacts(2, 20 * n + 10, 20 * n + 20, 80_000), support::contacts(3, 7 * n, 7 * n + 3, 8_000)]
@@ -79,6 +80,7 @@ fn each_contact_edge_emits_one_event() {
 
 #[test]
 fn adjacent_contact_is_used() {
+    // The second contact begins when the first ends, at a tenth of its rate.
     let mut plan = plan(0, 10, 80_000);
     plan.contacts.extend(support::contacts(2, 10, 20, 8_000));
     let mut node = Node::with(settings(), Some(plan));
@@ -92,6 +94,7 @@ fn adjacent_contact_is_used() {
 
 #[test]
 fn missed_contact_reroutes_bundle() {
+    // Bundles queued for a contact share one timer, which reroutes all of them.
     let leg = |node: &farlink_book::Node<'_>| farlink_book::NextHop {
         link: LinkId(0),
         not_before: node.now,
@@ -150,6 +153,7 @@ fn replicated_bundle_survives_missed_contact() {
 
 #[test]
 fn anonymous_bundle_is_not_replicated() {
+    // Copies of an anonymous bundle could not be recognized as duplicates.
     let script = support::Script {
         route: Box::new(|node, _, _| {
             let until = farlink_base::Instant::MAX;
@@ -179,6 +183,7 @@ fn both_sides(seconds: u64) -> support::Script {
 
 #[test]
 fn copy_leaves_after_original_confirmed() {
+    // The confirmation over one link does not cancel the copy for the other.
     let mut node = Node::routed(both_sides(5));
     node.ready(1, false);
     node.send(EndpointId::ipn(9, 1), Priority::Normal);
@@ -191,6 +196,7 @@ fn copy_leaves_after_original_confirmed() {
 
 #[test]
 fn copy_with_missed_contact_holds_nothing() {
+    // A copy that cannot leave any more must not keep the confirmed bundle.
     for commit in [true, false] {
         let mut node = Node::routed(both_sides(5));
         node.commit = commit;
@@ -226,6 +232,7 @@ fn looking_ahead(later: &[(u64, u64, u64)]) -> Node {
 
 #[test]
 fn clock_step_past_contact_reroutes_queue() {
+    // The step of 120 s skips the contact in 40 s.
     let mut node = looking_ahead(&[(3, 130, 200)]);
     let clock = support::clock_at(node.now);
     node.tell(Input::Clock(farlink_base::Clock { utc: clock.utc.map(|utc| utc.saturating_add_ms(120_000)), ..clock }));
@@ -251,6 +258,7 @@ fn new_plan_reroutes_queued_bundles() {
 
 #[test]
 fn clock_drift_reasks_plan_routers_only() {
+    // A shift of the clock moves contacts; only a router that reads the plan can decide differently.
     let asked = |uses_plan| {
         let router = support::Script { uses_plan, ..support::Script::default() };
         let mut node = Node::of(settings(), Some(plan(10, 20, 80_000)), router, Rule::default());
@@ -286,6 +294,7 @@ fn sibling() -> farlink_bpa::LinkSettings {
 
 #[test]
 fn link_absent_from_new_plan_is_free() {
+    // A link without any contact in the plan is not limited to contacts.
     let mut node = Node::with(settings(), Some(plan(10, 20, 80_000)));
     node.send(EndpointId::ipn(2, 1), Priority::Normal);
     assert!(node.sent().is_empty());
@@ -295,6 +304,7 @@ fn link_absent_from_new_plan_is_free() {
 
 #[test]
 fn link_receives_in_return_contacts_only() {
+    // Contacts have a direction: reception follows the contacts from the neighbour.
     let mut node = Node::new();
     let [out, back] = <[_; 2]>::try_from(support::contacts(2, 0, 100, 80_000)).unwrap();
     let back = farlink_routing::Contact { start: farlink_routing::PlanTime::from_secs(50), ..back };

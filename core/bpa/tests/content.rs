@@ -32,6 +32,7 @@ fn is_honest(payload: &Payload) -> bool {
 
 #[test]
 fn neighbours_content_displaces_strangers() {
+    // A stranger that guesses an identity must not suppress the genuine bundle.
     for mut node in nodes() {
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
         let true_one = honest(1, here());
@@ -47,6 +48,7 @@ fn neighbours_content_displaces_strangers() {
 
 #[test]
 fn neighbours_content_delivered_after_strangers() {
+    // The memory of a stranger's delivered content must not suppress the genuine bundle either.
     for mut node in nodes() {
         node.register(7);
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
@@ -66,6 +68,7 @@ fn neighbours_content_delivered_after_strangers() {
 
 #[test]
 fn strangers_second_content_is_refused() {
+    // A verdict of success would confirm a content that this node does not have.
     for to in [here(), EndpointId::ipn(3, 1)] {
         for mut node in nodes() {
             let stranger = node.comes(0, EndpointId::ipn(66, 0));
@@ -82,6 +85,7 @@ fn strangers_second_content_is_refused() {
 
 #[test]
 fn two_vouched_contents_are_both_kept() {
+    // Neither sender is more trustworthy, so both contents are delivered; repeats of each are duplicates.
     for mut node in nodes() {
         node.register(7);
         node.receive(1, honest(1, here()));
@@ -100,6 +104,7 @@ fn two_vouched_contents_are_both_kept() {
 
 #[test]
 fn first_of_two_strangers_contents_wins() {
+    // Among strangers the first content wins; the second is refused, not acknowledged.
     for mut node in nodes() {
         node.register(7);
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
@@ -116,6 +121,7 @@ fn first_of_two_strangers_contents_wins() {
 
 #[test]
 fn strangers_fragments_never_join_neighbours() {
+    // One forged fragment would spoil the whole.
     for mut node in nodes() {
         node.register(7);
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
@@ -133,6 +139,7 @@ fn strangers_fragments_never_join_neighbours() {
 
 #[test]
 fn lifetime_and_report_to_distinguish_contents() {
+    // A stranger must not extend a lifetime or redirect reports under a known identity.
     for mut node in nodes() {
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
         node.receive(1, honest(1, EndpointId::ipn(9, 1)));
@@ -162,6 +169,7 @@ fn fill(node: &mut Node, over: u32) {
 
 #[test]
 fn piece_of_excess_content_taken_later() {
+    // A refused piece stays with its sender, which offers it again after the forged contents expired.
     for mut node in nodes() {
         node.register(7);
         let [x, y] = [66, 67].map(|n| node.comes(n, EndpointId::ipn(n.into(), 0)));
@@ -186,6 +194,7 @@ fn piece_of_excess_content_taken_later() {
 
 #[test]
 fn strangers_contents_leave_vouched_room() {
+    // The limit of eight contents holds for strangers apart from vouched-for ones.
     for mut node in nodes() {
         node.register(7);
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
@@ -200,6 +209,7 @@ fn strangers_contents_leave_vouched_room() {
 
 #[test]
 fn promised_piece_kept_despite_many_contents() {
+    // The promise was made before the limit was reached, so it must be honoured.
     for mut node in nodes() {
         node.register(7);
         let [x, y] = [66, 67].map(|n| node.comes(n, EndpointId::ipn(n.into(), 0)));
@@ -230,6 +240,7 @@ fn excess_content_gets_no_promise() {
 
 #[test]
 fn pieces_join_after_other_content_left() {
+    // The forged content has the lower number; its expiration must not hide the other one.
     for mut node in nodes() {
         node.register(7);
         let stranger = node.comes(0, EndpointId::ipn(66, 0));

@@ -27,6 +27,7 @@ fn held(node: &Node) -> Vec<u64> {
 
 #[test]
 fn control_refuses_received_and_local_bundles() {
+    // The control is asked for arrivals, for heads of arrivals and for local requests alike.
     let control = Rule {
         admit: Box::new(|held| if held.bundle.sequence == 1 { Ok(1.0) } else { Err(Refusal::NoResources) }),
         ..Rule::default()
@@ -53,6 +54,7 @@ fn least_worth_evicted_as_needed() {
 
 #[test]
 fn worth_asked_once_per_bundle() {
+    // 600 of 1,000 bundles must go; a control may be slow, so it values each bundle once.
     let asked = Arc::new(AtomicU64::new(0));
     let count = asked.clone();
     let worth = move |held: &farlink_book::Held| {
@@ -77,6 +79,7 @@ fn worth_asked_once_per_bundle() {
 
 #[test]
 fn eviction_orders_negative_zero_and_nan_worth() {
+    // -0.0 and 0.0 are equal; a worth that is no number protects its bundle.
     let worths = [-2.0, f64::NAN, 0.0, -0.0, -1.0];
     let worth = move |held: &farlink_book::Held| worths.get(held.number as usize - 1).copied();
     let control = Rule { worth: Box::new(worth), ..Rule::default() };
@@ -109,6 +112,7 @@ fn insufficient_eviction_evicts_nothing() {
 
 #[test]
 fn busy_bundles_are_not_evicted() {
+    // Bundle 1 is being sent, 2 is for an application, 3 is not durable yet.
     let mut node = small(drop_oldest());
     node.receive(1, from_two(1, EndpointId::ipn(3, 1)));
     node.receive(2, from_two(2, EndpointId::ipn(1, 1)));
@@ -153,6 +157,7 @@ fn bundles_for_this_node_not_evicted() {
 
 #[test]
 fn reserved_room_not_given_twice() {
+    // Reservations of arrivals count as used room until they are settled.
     let settings = Settings { capacity_bytes: 3500, durable: false, ..settings() };
     let mut node = Node::of(settings, None, NoRouter, OnlyRoom);
     assert_eq!(node.agent.room(), Some(3500));
@@ -172,6 +177,7 @@ fn reserved_room_not_given_twice() {
 
 #[test]
 fn moving_victim_stays_until_taken() {
+    // An eviction by moving frees no room before the neighbour has confirmed.
     let control =
         Rule { rehome: Box::new(|node, _| node.peers.of(NodeId::ipn(3)).map(|peer| peer.id)), ..drop_oldest() };
     let mut node = small(control);
@@ -216,6 +222,7 @@ fn ordering(order: impl Fn(farlink_book::Handle, u128) -> Action + Send + 'stati
 
 #[test]
 fn delete_action_spares_deliveries_and_sends() {
+    // A router's deletion ends forwarding; local applications still get the bundle.
     for commit in [true, false] {
         let mut node = Node::routed(ordering(|bundle, _| Action::Delete { bundle, why: Why::Acked }));
         node.commit = commit;
@@ -233,6 +240,7 @@ fn delete_action_spares_deliveries_and_sends() {
 
 #[test]
 fn send_continues_after_eviction() {
+    // A bundle in transmission cannot be taken back, so it stays until the outcome.
     let script = Script {
         hears: EventMask::HANDED,
         route: Box::new(|_, _, _| farlink_book::RouteDecision::Wait(farlink_base::Instant::MAX)),
@@ -252,6 +260,7 @@ fn send_continues_after_eviction() {
 
 #[test]
 fn banned_bundle_refused_unless_local() {
+    // The ban concerns forwarding; this node is the destination of the second one.
     let mine = from_two(2, EndpointId::ipn(1, 1));
     let id = mine.meta.id;
     for (bundle, verdict) in [(from_two(2, EndpointId::ipn(3, 1)), Err(Refusal::NotAcceptable)), (mine, Ok(()))] {
@@ -520,6 +529,7 @@ fn oracle_sees_kept_forwarded_and_gone() {
 
 #[test]
 fn policies_set_before_input_decide() {
+    // Policies may be set before the store is open.
     let mut node = Node::closed(settings(), None, NoRouter, Rule::default());
     let router = Script {
         route: Box::new(|node, _, _| {

@@ -9,6 +9,7 @@ use farlink_book::{CopyOffer, EventMask, PolicyEvent};
 
 #[test]
 fn carried_bundle_offered_once_per_neighbour() {
+    // The node remembers who has which bundle across link changes.
     let mut node = alone(Script::flood());
     for n in 1..=3 {
         carried(&mut node, n, nine());
@@ -39,6 +40,7 @@ fn carried_bundle_offered_once_per_neighbour() {
 
 #[test]
 fn destination_served_first_ends_offers() {
+    // The destination precedes all other neighbours, and its copy makes further ones useless.
     let mut node = alone(Script::flood());
     carried(&mut node, 1, nine());
     carried(&mut node, 2, EndpointId::ipn(3, 1));
@@ -66,6 +68,7 @@ fn holders_are_not_offered_bundle() {
 
 #[test]
 fn anonymous_bundles_go_to_destination_only() {
+    // Copies of an anonymous bundle could not be recognized as duplicates.
     let mut node = alone(Script::flood());
     node.receive(1, Bundle::new(EndpointId::Null, nine(), 1));
     node.receive(2, Bundle::new(EndpointId::Null, EndpointId::ipn(3, 1), 1));
@@ -93,6 +96,7 @@ fn unsent_copy_offered_to_next_neighbour() {
 
 #[test]
 fn lost_copy_reoffered_at_once_refused_later() {
+    // A lost session says nothing about room; a refusal does.
     let mut node = alone(Script::flood());
     carried(&mut node, 1, nine());
     node.carrier(0, true);
@@ -122,6 +126,7 @@ fn lost_handover_is_repeated() {
 
 #[test]
 fn refusing_neighbour_reoffered_at_next_up() {
+    // The neighbour may have made room since its refusal.
     let mut node = alone(Script::flood());
     carried(&mut node, 1, nine());
     node.carrier(0, true);
@@ -134,6 +139,7 @@ fn refusing_neighbour_reoffered_at_next_up() {
 
 #[test]
 fn bundle_returned_in_flight_offered_to_neighbours() {
+    // A bundle that came back is carried like a new arrival.
     let mut node = alone(Script::flood());
     carried(&mut node, 1, EndpointId::ipn(2, 1));
     node.carrier(0, true);
@@ -147,6 +153,7 @@ fn bundle_returned_in_flight_offered_to_neighbours() {
 
 #[test]
 fn failed_copy_of_delivered_bundle_leaves_nothing() {
+    // The destination has confirmed the bundle, so a failed copy must not bring it back.
     let mut node = alone(Script::flood());
     carried(&mut node, 1, EndpointId::ipn(3, 1));
     node.carrier(0, true);
@@ -260,6 +267,7 @@ fn flood_reaches_each_node_once() {
 
 #[test]
 fn offers_rotate_among_neighbours() {
+    // 20 strangers wait for one bundle; each gets its turn.
     let mut node = alone(Script::flood());
     let strangers: Vec<u32> = (0..20).map(|n| node.comes(n, EndpointId::ipn(100 + u64::from(n), 0))).collect();
     node.take_sent();
@@ -269,7 +277,8 @@ fn offers_rotate_among_neighbours() {
 }
 
 #[test]
-fn stranger_claiming_destination_gets_copy_only() {
+fn stranger_claiming_destination_gets_nothing() {
+    // A claimed name is not proof that the stranger is the destination.
     let mut node = alone(Script { wants: Box::new(|_, _, _| None), ..Script::flood() });
     node.ready(1, false);
     node.carrier(1, true);

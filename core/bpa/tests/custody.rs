@@ -296,6 +296,7 @@ fn long_signal_processed_in_slices() {
 
 #[test]
 fn custody_bundle_is_never_evicted() {
+    // Its worth is the lowest, yet the accepted custody forbids eviction.
     let control = Rule { worth: Box::new(|held| Some(held.number as f64)), ..Rule::default() };
     let small = Settings { capacity_bytes: 3500, ..custody(|_| {}) };
     let mut node = Node::of(small, None, NoRouter, control);
@@ -312,6 +313,7 @@ fn custody_bundle_is_never_evicted() {
 /// Keeps 5050-5.2-2.
 #[test]
 fn custody_accepted_as_configured_only() {
+    // Each setting bounds custody: previous nodes, destinations, bytes, a durable store, a numbered node ID.
     let taken = |settings: Settings, bundle: Bundle, link: u32| {
         let mut node = Node::with(settings, None);
         let link = if link == 9 { node.comes(0, EndpointId::ipn(2, 0)) } else { link };
@@ -492,6 +494,7 @@ fn custody_resumes_after_restart() {
 
 #[test]
 fn recovered_signal_is_ignored() {
+    // A stored signal has no link that would prove its sender.
     let mut node = node();
     node.receive(1, asks(7));
     let sent = data(&node)[0].clone();
@@ -514,6 +517,7 @@ fn recovered_signal_is_ignored() {
 
 #[test]
 fn custody_delivers_over_lossy_link() {
+    // The link loses half of the data and half of the signals; retransmission must bring everything across.
     let often = custody(|custody| custody.timeout_max = custody.timeout);
     let mut node = Node::with(Settings { capacity_bytes: 1 << 24, ..often }, None);
     let mut rng = farlink_base::Rng::new(4);
@@ -801,6 +805,7 @@ fn signals_accepted_from_last_four_holders() {
 
 #[test]
 fn refused_custody_retried_before_silent() {
+    // A refusal answers at once, so its retry need not wait for the signal timeout.
     let far = farlink_bpa::LinkSettings { one_way_delay: Duration::from_secs(60), ..support::link(1) };
     let links = vec![support::link(0), far];
     let mut node = Node::with(Settings { links, ..custody(|_| {}) }, None);
@@ -814,6 +819,7 @@ fn refused_custody_retried_before_silent() {
 
 #[test]
 fn custodian_table_overflow_flushes_oldest_signal() {
+    // Signals gather for 1,024 custodians at most; one more sends the oldest early.
     let mut node = Node::with(Settings { capacity_bytes: 1 << 24, ..custody(|_| {}) }, None);
     let told = |node: &Node| count(node, |event| matches!(event, Event::CustodySignalled { .. }));
     for n in 0..1024 {

@@ -11,6 +11,7 @@ fn here() -> EndpointId {
 
 #[test]
 fn encrypted_payload_forwarded_not_delivered() {
+    // This node has no key for the payload; another node may have it.
     let mut node = Node::new();
     node.register(7);
     node.receive(1, from_two(1, EndpointId::ipn(1, 7)).facts(Facts::SEALED));
@@ -130,6 +131,7 @@ fn registrations_share_deliveries_evenly() {
 
 #[test]
 fn window_opens_on_deletion_in_any_order() {
+    // The window opens when the store has forgotten a delivery: a crash before that repeats it.
     let mut node = Node::new();
     node.tell(Input::App(AppInput::Register { registration: RegistrationId(1), endpoint: here(), window: 4 }));
     for n in 1..=10 {
@@ -180,6 +182,7 @@ fn departed_application_repeats_unanswered_only() {
 
 #[test]
 fn unanswered_bytes_bounded_each_and_total() {
+    // A quarter of the memory for one application; above the total each has one delivery at a time.
     let limits = farlink_bpa::Limits { memory_bytes: 4000, ..Default::default() };
     let mut node = Node::with(crate::support::bounded(limits), None);
     let at = |app: u64| EndpointId::ipn(1, app as u32);
@@ -215,6 +218,7 @@ fn unanswered_bytes_bounded_each_and_total() {
 
 #[test]
 fn expired_delivery_keeps_window_slot() {
+    // The application still has the bytes of the expired bundle in its queue.
     let limits = farlink_bpa::Limits { memory_bytes: 4000, ..Default::default() };
     for limits in [farlink_bpa::Limits::default(), limits] {
         let few = limits.memory_bytes == 4000;

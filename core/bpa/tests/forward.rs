@@ -27,6 +27,7 @@ fn refusal_backs_off_lost_session_retries() {
 
 #[test]
 fn full_neighbour_probed_then_resumed_in_order() {
+    // One bundle probes for room after 1 s, then 2 s; after a success the others follow in order.
     let mut node = Node::new();
     (0..3).for_each(|_| node.send(EndpointId::ipn(2, 1), Priority::Normal));
     assert_eq!(node.sent_over(0), [0, 1, 2]);
@@ -56,6 +57,7 @@ fn full_neighbour_probed_then_resumed_in_order() {
 
 #[test]
 fn expedited_bundle_bypasses_full_neighbour_backoff() {
+    // A neighbour may keep a reserve for expedited bundles (`reserved_bytes`).
     let mut node = Node::new();
     node.send(EndpointId::ipn(2, 1), Priority::Normal);
     let refused = node.take_sent()[0].id;
@@ -75,6 +77,7 @@ fn expedited_bundle_bypasses_full_neighbour_backoff() {
 
 #[test]
 fn reconnect_ends_full_neighbour_backoff() {
+    // A neighbour that comes up again may have room, whatever the backoff has grown to.
     let mut node = Node::new();
     node.send(EndpointId::ipn(2, 1), Priority::Normal);
     for seconds in [1, 2, 4, 8] {
@@ -153,7 +156,7 @@ fn forwarded_bundle_updates_hop_blocks() {
 #[test]
 fn own_bundle_has_no_previous_node() {
     // RFC 9171 section 4.4.1: the source adds no previous node block, even when its own bundle returned. An anonymous
-    // bundle carries none either.
+    // bundle that is forwarded gets one.
     let mut node = Node::new();
     node.send(EndpointId::ipn(2, 1), Priority::Normal);
     let sources = [EndpointId::ipn(1, 5), EndpointId::ipn(1, 0), EndpointId::ipn(2, 5), EndpointId::Null];
@@ -172,6 +175,7 @@ fn own_bundle_has_no_previous_node() {
 /// Keeps 9171-5.4-3, 5050-5.4-4.
 #[test]
 fn broken_transfer_moves_to_sibling_link() {
+    // Both links lead to the same neighbour, so no backoff is due.
     let spare = farlink_bpa::LinkSettings { peer: EndpointId::ipn(2, 0), name: "spare".into(), ..support::link(5) };
     let mut node = Node::new();
     node.add_link(&spare);
@@ -196,6 +200,7 @@ fn queue_orders_by_class_then_arrival() {
 
 #[test]
 fn second_answer_is_ignored() {
+    // A layer that answers twice, or about an unknown transmission, must not release another bundle.
     let mut node = Node::new();
     node.send(EndpointId::ipn(2, 1), Priority::Normal);
     node.send(EndpointId::ipn(2, 1), Priority::Normal);
@@ -209,6 +214,7 @@ fn second_answer_is_ignored() {
 
 #[test]
 fn repeated_failures_count_as_refusal() {
+    // Three failures are retried at once; from the fourth on the backoff applies.
     let mut node = Node::new();
     node.send(EndpointId::ipn(2, 1), Priority::Normal);
     for n in 0..3 {
@@ -276,7 +282,7 @@ fn age_grows_by_residence_time() {
     assert_eq!(ages, [7000; 4]);
 }
 
-/// A node with two bundles for `ipn:2.0` from different sources, both refused for lack of room.
+/// A node with bundles for two applications of `ipn:2.0`, both refused for lack of room.
 fn two_refused() -> Node {
     let mut node = Node::new();
     node.send(EndpointId::ipn(2, 7), Priority::Normal);
@@ -288,6 +294,7 @@ fn two_refused() -> Node {
 
 #[test]
 fn cancelled_bundle_is_no_probe() {
+    // A cancelled bundle as probe would leave the backoff without an outcome.
     let mut node = two_refused();
     node.admin(farlink_bpa::app::AdminInput::Cancel { bundle: farlink_base::BundleHandle(1) });
     node.wait_ms(1100);

@@ -45,6 +45,7 @@ fn fragments_joined_before_delivery() {
 
 #[test]
 fn reassembly_needs_no_double_room() {
+    // The whole shares the payload of its parts, so the store needs no room for both.
     let thirds = [0..86, 86..172, 172..256];
     let roomy = with(&thirds[..2]);
     let capacity_bytes = roomy.agent.status(roomy.now).bytes / 2 * 3;
@@ -63,6 +64,7 @@ fn reassembly_needs_no_double_room() {
 
 #[test]
 fn whole_awaits_durable_parts() {
+    // A delivery before the commits would be repeated unmarked after a crash.
     let mut node = Node::new();
     node.register(1);
     node.commit = false;
@@ -90,6 +92,7 @@ fn accepted_whole_replaces_its_fragments() {
 /// Keeps 9171-5.9-2, 5050-5.9-2.
 #[test]
 fn late_fragments_of_delivered_whole_acknowledged() {
+    // One record remembers the original; fragments that arrive later are duplicates of it.
     let mut node = with(&[0..128, 128..256]);
     let delivery = node.deliveries()[0].0;
     node.done(delivery, true);
@@ -179,6 +182,7 @@ fn contradicting_fragments_left_out() {
 
 #[test]
 fn remote_fragments_forwarded_unjoined() {
+    // Reassembly is a step of delivery (RFC 9171 section 5.9); relays forward fragments as they are.
     let mut node = Node::new();
     let bundle = from_two(1, EndpointId::ipn(3, 1));
     node.receive(1, bundle.piece(0..500));
@@ -252,6 +256,7 @@ fn fragmented_record_without_listener_leaves_nothing() {
 
 #[test]
 fn whole_not_acknowledged_for_undurable_parts() {
+    // The acknowledgment of the whole would rest on parts that a crash can lose.
     let mut node = Node::new();
     node.commit = false;
     node.receive(1, whole().piece(0..128));
@@ -294,6 +299,7 @@ fn fragment_limit_keeps_acknowledged_fragments() {
 
 #[test]
 fn incomplete_fragments_leave_room_for_others() {
+    // One source may fill three quarters of the table; the excess is refused before it is acknowledged.
     let limits = Limits { fragments: 100, ..Limits::default() };
     let mut node = Node::with(crate::support::bounded(limits), None);
     node.register(1);
@@ -313,6 +319,7 @@ fn incomplete_fragments_leave_room_for_others() {
 
 #[test]
 fn strangers_fragments_charge_no_source() {
+    // A stranger may write any source, so its fragments count to the strangers' half only.
     for names in [1, 200] {
         let limits = Limits { fragments: 100, ..Limits::default() };
         let mut node = Node::with(crate::support::bounded(limits), None);
@@ -348,6 +355,7 @@ fn strangers_fragments_charge_no_source() {
 
 #[test]
 fn wrong_total_length_blocks_no_reassembly() {
+    // The fragment with the wrong total is the first, so it could block the genuine ones.
     let mut node = Node::new();
     node.register(1);
     let longer = from_two(1, EndpointId::ipn(1, 1)).payload(Payload::fill(9, 300));

@@ -77,6 +77,7 @@ fn late_member_gets_held_bundles_once() {
 
 #[test]
 fn rejoining_member_gets_no_duplicate() {
+    // Memories of departed members are bounded; a member that had the bundle keeps the node from taking it again.
     let mut node =
         Node::with(Settings { routes: vec![("dtn://any/*".into(), EndpointId::ipn(3, 0))], ..settings() }, None);
     join(&mut node, 1);
@@ -170,6 +171,7 @@ fn exhausted_hop_limit_still_serves_members() {
 
 #[test]
 fn members_get_durable_bundles_only() {
+    // An undurable delivery would be repeated unmarked after a crash.
     let mut node = flood();
     node.commit = false;
     join(&mut node, 1);
@@ -207,6 +209,7 @@ fn restart_repeats_group_deliveries_marked() {
 
 #[test]
 fn group_delivery_reported_once() {
+    // The report is about this node, not about each member.
     let settings = crate::support::reporting(true);
     let mut node = Node::of(settings, None, Script::flood(), Rule::default());
     join(&mut node, 1);

@@ -43,6 +43,7 @@ fn says(node: &mut Node, link: u32, from: u64, sequence: u64, ids: Option<&[u64]
 
 #[test]
 fn hello_flood_is_rate_limited_without_loss() {
+    // Messages that wait for budget are joined, so fewer than 50 evaluations cover all 10,000.
     let (mut node, heard) = listening();
     node.carrier(0, true);
     for n in 0..10_000u64 {
@@ -71,6 +72,7 @@ fn free_hellos_are_limited_too() {
 
 #[test]
 fn hello_cost_by_length_and_waiting_bounded() {
+    // Cost grows with length, and at most one long hello waits.
     let (mut node, heard) = listening();
     node.carrier(0, true);
     let megabyte = vec![7; 1 << 20];
@@ -114,6 +116,7 @@ fn claimed_names_share_one_hello_budget() {
 
 #[test]
 fn newest_summary_replaces_waiting_one() {
+    // A summary is complete, so an older one is obsolete; after a disconnect all are.
     let (mut node, heard) = listening();
     carried(&mut node, 1, nine());
     let id = node.agent.bundles(node.now, farlink_base::BundleHandle(0), 1)[0].id.fingerprint_in(support::toy::VERSION);
@@ -135,6 +138,7 @@ fn newest_summary_replaces_waiting_one() {
 
 #[test]
 fn reconnecting_gains_no_hello_budget() {
+    // The budget belongs to the neighbour and outlives its links.
     let (mut node, heard) = listening();
     for n in 0..200 {
         node.carrier(0, true);

@@ -9,6 +9,7 @@ use farlink_book::{EventMask, PolicyEvent};
 
 #[test]
 fn hello_accepted_from_its_sender_only() {
+    // With a summary in use, no copy leaves before the neighbour's summary.
     let mut node = alone(Script::epidemic());
     carried(&mut node, 1, nine());
     let id = node.agent.bundles(node.now, farlink_base::BundleHandle(0), 1)[0].id.fingerprint_in(support::toy::VERSION);
@@ -107,6 +108,7 @@ fn policies_see_no_hellos() {
 
 #[test]
 fn stale_summary_causes_no_second_copy() {
+    // The summary was made before the copy arrived; the confirmation of the copy is newer.
     let mut node = alone(Script::epidemic());
     carried(&mut node, 1, nine());
     node.carrier(0, true);
@@ -153,6 +155,7 @@ fn hello_at(sequence: u64, ids: &[u128]) -> Bundle {
 
 #[test]
 fn hello_needs_no_store_room() {
+    // A full store must still learn which bundles its neighbours have, so hellos bypass admission.
     let mut node = alone(Script::epidemic());
     carried(&mut node, 1, nine());
     let id = node.agent.bundles(node.now, farlink_base::BundleHandle(0), 1)[0].id.fingerprint_in(support::toy::VERSION);
@@ -211,6 +214,7 @@ fn old_and_repeated_hellos_ignored() {
 
 #[test]
 fn policy_message_joins_pending_hello() {
+    // The link is blocked, so the first hello is still pending when the second message comes.
     use farlink_book::Action;
     let script = Script {
         on: Box::new(|node, news, out| match *news {

@@ -11,6 +11,7 @@ fn here() -> EndpointId {
 /// Keeps 9171-5.5-2, 5050-5.5-1.
 #[test]
 fn expiry_ignores_wall_clock_steps() {
+    // Expiration runs on the monotonic clock; a wall clock that jumps a year ahead expires nothing.
     let mut node = Node::new();
     node.receive(1, from_two(1, here()));
     let year_ahead = DtnTime(NOW_UTC.0 + 31_536_000_000);
@@ -101,6 +102,7 @@ fn expired_delivery_is_withdrawn() {
 
 #[test]
 fn maximal_lifetime_never_ends() {
+    // Creation time plus `u64::MAX` must saturate, not wrap.
     let mut node = Node::new();
     node.receive(1, from_two(1, here()).lifetime_ms(u64::MAX));
     node.wait(Duration::from_secs(1 << 30));

@@ -36,6 +36,7 @@ fn list_resumes_behind_departed_bundle() {
 
 #[test]
 fn page_behind_forgotten_bundle_skips_older() {
+    // No bundle 1000 is known any more; the page starts behind its number all the same.
     let mut node = Node::with(Settings { capacity_bytes: 1 << 30, ..settings() }, None);
     send(&mut node, 77, 1200);
     let list = node.agent.begin_list();

@@ -117,6 +117,7 @@ fn unfragmentable_bundle_takes_wider_link() {
 
 #[test]
 fn unfragmentable_bundle_waits_with_one_event() {
+    // Shorter bundles must not wait behind it, and link changes must not repeat the event.
     let mut node = taking(1400);
     node.ask(uncut(two(), 5000));
     node.send_bytes(two(), 100);
@@ -136,6 +137,7 @@ fn unfragmentable_bundle_waits_with_one_event() {
 
 #[test]
 fn long_head_yields_no_tiny_fragments() {
+    // Fragments leave only over a link that takes at least twice the head; smaller ones would be mostly heads.
     let mut node = taking(AROUND_PIECE + 5);
     node.send_bytes(two(), 1000);
     assert_eq!((node.sent().len(), complaints(&node), node.held()), (0, 1, 1));
@@ -191,6 +193,7 @@ fn fragments_charge_rate_and_contact() {
 
 #[test]
 fn copies_unfragmented_handovers_fragmented() {
+    // Fragments of a copy could not be completed by other holders; a handover sends all of them.
     let wants = |keep: bool| -> Script {
         let want =
             move |held: &farlink_book::Held| if keep { CopyOffer::copy(held, 0) } else { CopyOffer::give(held, 0) };

@@ -53,6 +53,7 @@ fn claimed_name_displaces_no_proven_one() {
 
 #[test]
 fn bundle_waits_for_stranger_to_connect() {
+    // A claimed name suffices as a route while nobody with a better proof has it.
     let mut node = Node::new();
     node.send(EndpointId::ipn(4, 1), Priority::Normal);
     assert_eq!(node.waits_for(), "no route to ipn:4.0");
@@ -81,6 +82,7 @@ fn removed_links_queue_reroutes_or_waits() {
 
 #[test]
 fn schemes_distinguish_equal_node_numbers() {
+    // A dtn name of digits must not equal the ipn node number.
     for number in [2, (1 << 63) + 5, u64::MAX - 1] {
         let named = EndpointId::dtn(&number.to_string(), "");
         let numbered = EndpointId::ipn(number, 0);
@@ -136,6 +138,7 @@ fn plan_router_sees_link_changes() {
 
 #[test]
 fn link_flaps_cost_constant_work() {
+    // Outputs, timers and bundles of a flap must not grow with the number of flaps.
     for router in [Script::default(), Script::flood(), Script::epidemic()] {
         let hears = Script { hears: EventMask::ALL, ..router };
         let mut node = Node::of(settings(), Some(support::plan(0, 100_000, 80_000)), hears, support::Rule::default());
@@ -167,6 +170,7 @@ fn link_flaps_cost_constant_work() {
 
 #[test]
 fn session_start_meets_neighbour() {
+    // With sessions, carrier alone does not mean that the neighbour is reachable.
     let (said, heard) = mpsc::channel();
     let script = Script {
         hears: EventMask::PEERS,
@@ -201,6 +205,7 @@ fn session_start_meets_neighbour() {
 
 #[test]
 fn strangers_are_bounded() {
+    // Above the limit a stranger gets no link entry, but its bundles are still accepted.
     let limits = farlink_bpa::Limits { dynamic_links: 2, ..Default::default() };
     let mut node = Node::with(crate::support::bounded(limits), None);
     for n in 0..4 {

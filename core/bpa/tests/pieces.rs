@@ -36,6 +36,7 @@ fn bundle_above_free_space_is_fragmented() {
 
 #[test]
 fn refused_bundle_halves_down_to_head_length() {
+    // Each refusal as too large halves the piece until the neighbour takes it.
     for (limit, payload) in [(8000, 8100), (8000, 8191), (4000, 50_000), (300, 8191), (50, 100)] {
         let mut node = Node::new();
         node.send_bytes(EndpointId::ipn(2, 1), payload);
@@ -56,6 +57,7 @@ fn refused_bundle_halves_down_to_head_length() {
 
 #[test]
 fn smallest_piece_waits_and_retries() {
+    // One byte cannot be split; an immediate retry would loop.
     let mut node = Node::new();
     node.send_bytes(EndpointId::ipn(2, 1), 1);
     node.fail(node.sent()[0].id, Some(Refusal::TooLarge));
@@ -77,6 +79,7 @@ fn pieces_of_accepted_bundle_survive_full_disk() {
 
 #[test]
 fn node_with_one_bundles_room_fragments() {
+    // Pieces share the payload of the bundle, so fragmentation needs no room.
     let mut roomy = Node::new();
     roomy.send_bytes(EndpointId::ipn(2, 1), 20_000);
     let capacity_bytes = roomy.agent.status(roomy.now).bytes;
@@ -204,6 +207,7 @@ fn bundle_above_contact_volume_is_split() {
 /// Keeps 5050-5.8-1.
 #[test]
 fn unfragmentable_bundle_stays_whole() {
+    // Anonymous bundles must not be fragmented (RFC 9171 section 4.2.3).
     let mut node = Node::new();
     let anonymous = Bundle::new(EndpointId::Null, EndpointId::ipn(3, 1), 1);
     let whole = Bundle::new(EndpointId::ipn(2, 5), EndpointId::ipn(3, 1), 2).facts(farlink_base::Facts::NO_FRAGMENT);
@@ -255,6 +259,7 @@ fn carried_bundle_fragmented_for_destination() {
 
 #[test]
 fn pieces_exceed_their_head() {
+    // A piece shorter than its own head is not worth its transmission.
     let mut node = Node::new();
     node.send_bytes(EndpointId::ipn(2, 1), 1000);
     for answered in 0..100 {

@@ -50,6 +50,7 @@ fn full_quota_refuses_until_room() {
 
 #[test]
 fn quota_counts_by_previous_node() {
+    // Quotas of neighbours count by the previous node, whatever the source.
     let mut node = node(vec![quota(&[], &["ipn:2.0"], 1 << 20, 2), quota(&[], &["ipn:3.*"], 1 << 20, 1)]);
     for n in 0..3 {
         node.receive_over(0, n, bundle(100 + n, n));
@@ -63,6 +64,7 @@ fn quota_counts_by_previous_node() {
 
 #[test]
 fn proven_name_moves_quota_charge() {
+    // The proof also covers earlier bundles of the link.
     let two: EndpointId = "dtn://two/".parse().unwrap();
     let mut node = node(vec![quota(&[], &["ipn:2.0"], 1 << 20, 9), quota(&[], &["dtn://two/"], 1 << 20, 3)]);
     let counts = |node: &Node| node.agent.status(node.now).quotas.iter().map(|q| q.bundles).collect::<Vec<_>>();
@@ -136,6 +138,7 @@ fn own_node_quota_binds_applications() {
 
 #[test]
 fn bundle_above_quota_refused_at_head() {
+    // A bundle that never fits is refused as too large, one that does not fit now for lack of resources.
     let mut node = node(vec![quota(&["ipn:2.0"], &[], 5000, u64::MAX)]);
     node.begins(0, 1, bundle(2, 1).payload(Payload::fill(1, 6000)));
     assert_eq!(verdict(&node, 1), Err(Refusal::TooLarge));
@@ -218,6 +221,7 @@ fn lifetime_limit_applies_locally_only() {
 
 #[test]
 fn lifetime_limit_spares_duplicate_memory() {
+    // Copies in other nodes live for the full lifetime, so the memory of the delivery must as well.
     let mut node = short(10);
     node.send(EndpointId::ipn(77, 1), Priority::Normal);
     node.register(1);

@@ -26,7 +26,7 @@ struct Run {
     disk: Disk,
     /// Hop state of each arrival by identity.
     hops: BTreeMap<u128, HopState>,
-    /// Bundles to be opened, with the payloads that hold inner bundles.
+    /// Outer bundles to be opened, with their payloads.
     opens: Vec<(DeliveryId, Payload)>,
     insides: Vec<OfferToken>,
     /// Transmission numbers used in the tunnel.

@@ -18,6 +18,7 @@ fn here() -> EndpointId {
 /// Keeps 9171-5.2-1, 5050-5.2-3.
 #[test]
 fn application_answered_after_commit() {
+    // Forwarding overtakes the commit; the application's answer does not.
     let mut node = Node::new();
     node.commit = false;
     node.send(EndpointId::ipn(2, 1), Priority::Normal);
@@ -30,6 +31,7 @@ fn application_answered_after_commit() {
 /// Keeps 9171-5.4-6, 9171-5.4-11, 5050-3.1-6, 5050-5.4-7, 5050-5.4-11.
 #[test]
 fn confirmed_bundle_leaves_with_verdict() {
+    // The next node's confirmation settles the pending verdict; no commit is needed any more.
     let mut node = Node::new();
     node.commit = false;
     node.receive(4, from_two(1, EndpointId::ipn(3, 1)));
@@ -95,6 +97,7 @@ fn hop_limit_and_block_flags_obeyed() {
 /// Keeps 9172-5.1.1-9.
 #[test]
 fn insecure_arrival_blocks_no_genuine_bundle() {
+    // The edge marks the arrival; it is acknowledged, deleted, and never remembered as a duplicate.
     let insecure = Duties::default().with_security(DeleteReason::FailedSecurity).0;
     let mut node = Node::new();
     node.register(7);
@@ -160,6 +163,7 @@ fn malformed_arrival_is_refused() {
 
 #[test]
 fn refused_commit_settled_by_open_send() {
+    // The store refused, but an open transmission can still bring the bundle to the next node.
     let mut node = Node::new();
     node.commit = false;
     node.receive(4, from_two(1, EndpointId::ipn(9, 1)));
@@ -357,6 +361,7 @@ fn operator_cancels_bundle() {
 
 #[test]
 fn forged_own_source_takes_no_timestamp() {
+    // Timestamps used by forgeries in this node's name must be skipped, or its own bundle would be a duplicate.
     let mut node = Node::new();
     for sequence in 0..50 {
         node.receive(sequence, Bundle::new(EndpointId::ipn(1, 5), EndpointId::ipn(8, 1), sequence));
@@ -405,6 +410,7 @@ fn store_and_request_refusals_emit_events() {
 
 #[test]
 fn diskless_clockless_node_sends_at_once() {
+    // Without a store there is no durable counter to wait for.
     let settings = Settings { durable: false, ..settings() };
     let mut node = Node::closed(settings, None, support::NoRouter, support::Rule::default());
     node.open();

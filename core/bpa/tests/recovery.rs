@@ -36,6 +36,7 @@ fn recovered_bundles_age_and_deliver_marked() {
 
 #[test]
 fn restart_marks_one_window_of_deliveries() {
+    // Only deliveries that were open at the crash may be repetitions; arrivals after the restart are not.
     let mut node = Node::new();
     let here = EndpointId::ipn(1, 1);
     for n in 0..3 {
@@ -71,6 +72,7 @@ const YEARS_30: i64 = 30 * 31_557_600_000;
 
 #[test]
 fn clock_behind_store_is_rejected() {
+    // A stored time after the present proves that the clock is wrong, whatever the distance.
     for behind in [200, 3_600_000, 700_000_000_000] {
         let mut node = opened(&[-50_000, behind], support::clock_at(Instant::ZERO));
         assert_eq!((doubts(&node), node.deleted().len()), (vec![-behind], 0));
@@ -125,6 +127,7 @@ fn clock_set_back_repeats_no_timestamp() {
 
 #[test]
 fn implausible_downtime_counts_zero() {
+    // 30 years of downtime are more likely a wrong clock.
     let mut node = opened(&[-YEARS_30], support::clock_at(Instant::ZERO));
     assert_eq!((doubts(&node), node.deleted()), (vec![YEARS_30], vec![]));
     assert!(node.agent.bundles(node.now, BundleHandle(0), 1)[0].remaining_ms > 50_000);
@@ -339,7 +342,7 @@ fn insecure_bundle_is_never_stored() {
 fn forged_own_source_stays_foreign_after_restart() {
     use support::{NoRouter, Rule};
     let mut node = Node::new();
-    // The first comes from a neighbour without a previous node block, the second is local.
+    // The first is a neighbour's forgery without a previous node block, the second is local.
     node.receive(1, Bundle::new(EndpointId::ipn(1, 7), EndpointId::ipn(8, 1), 1));
     node.send(EndpointId::ipn(8, 1), Priority::Normal);
     node.receive(2, Bundle::new(EndpointId::ipn(5, 7), EndpointId::ipn(8, 1), 2));

@@ -81,6 +81,7 @@ fn security_deletion_reports_rfc_9172_reason() {
 
 #[test]
 fn anonymous_source_or_null_target_unreported() {
+    // RFC 9171 section 4.2.3: an anonymous bundle requests no reports, and dtn:none receives none.
     let mut node = Node::with(crate::support::reporting(true), None);
     let anonymous = support::Bundle::new(EndpointId::Null, EndpointId::ipn(8, 1), 1);
     node.receive(1, anonymous.facts(Facts::REPORTS).report_to(EndpointId::ipn(2, 0)));
@@ -131,6 +132,7 @@ fn unknown_block_reported_once_across_restart() {
 
 #[test]
 fn repeated_expired_arrival_reported_once() {
+    // The neighbour retransmits the refused bundle; each attempt must not cause another report.
     let mut node = Node::with(crate::support::reporting(true), None);
     let late = |n| from_two(n, EndpointId::ipn(8, 1)).created_ms(NOW_UTC.0 - 2000).lifetime_ms(1000);
     let late = |n| late(n).facts(Facts::REPORT_DELETION).report_to(EndpointId::ipn(2, 0));

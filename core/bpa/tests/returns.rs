@@ -13,7 +13,7 @@ fn through(sequence: u64) -> Bundle {
 
 #[test]
 fn late_confirmation_keeps_returned_bundle() {
-    // In a ring of relays the bundle returns from its previous node while the next one's confirmation is late.
+    // The larger hop count proves a return, so the confirmation of the first send must not release it.
     let mut node = Node::new();
     node.receive(1, through(1));
     let first = node.take_sent();
@@ -31,6 +31,8 @@ fn late_confirmation_keeps_returned_bundle() {
 
 #[test]
 fn repeat_without_hop_count_counts_as_return() {
+    // In a ring of relays the bundle returns from its previous node while the next one's confirmation is late. Without
+    // a hop count, a retransmission looks alike; treating it as a return loses nothing.
     let mut node = Node::new();
     let bundle = || from_two(1, EndpointId::ipn(9, 1));
     node.receive(1, bundle());
@@ -83,6 +85,7 @@ fn idle_bundles_second_arrival_ignored() {
 
 #[test]
 fn retransmission_causes_no_second_copy() {
+    // An equal hop count shows a retransmission after a lost acknowledgment.
     let mut node = Node::new();
     node.receive(1, through(1));
     node.receive(2, through(1));
@@ -168,6 +171,7 @@ fn ring(nodes: u64) -> Net {
 
 #[test]
 fn loop_without_hop_count_backs_off() {
+    // Without a hop limit only the backoff slows the loop until the lifetime ends.
     for nodes in [2, 3, 4] {
         let mut net = ring(nodes);
         let bundle = Bundle::new(EndpointId::ipn(7, 1), EndpointId::ipn(9, 1), 1).lifetime_ms(2 * 3_600_000);
@@ -241,6 +245,7 @@ fn distinct_contents_do_not_return_each_other() {
 
 #[test]
 fn strangers_copy_delays_no_failed_send() {
+    // A stranger's repeat during a transmission is held back as any return; a failed transmission is not.
     for mut node in nodes() {
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
         node.receive(1, plain(1, b'H'));
@@ -254,7 +259,6 @@ fn strangers_copy_delays_no_failed_send() {
 
 #[test]
 fn strangers_returning_copies_back_off() {
-    // A stranger's repeat during a transmission is held back as any return; a failed transmission is not.
     for mut node in nodes() {
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
         node.receive(1, plain(1, b'H'));

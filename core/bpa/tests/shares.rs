@@ -77,6 +77,7 @@ fn forged_source_fills_no_share() {
 
 #[test]
 fn strangers_share_survives_restart() {
+    // The index flag of a stranger's bundle is stored, so that the share is known after a restart.
     let limits = Limits { stranger_bytes: 2 * SIZE, ..Default::default() };
     let mut before = node(limits);
     let link = before.comes(0, EndpointId::ipn(10, 0));
@@ -158,6 +159,7 @@ fn reserve_serves_urgent_and_local_bundles() {
 
 #[test]
 fn idle_application_fills_no_reserve() {
+    // The reserve serves applications that read; 150 bundles fit beside it.
     let limits = Limits { reserved_bytes: 20 * SIZE, ..Default::default() };
     let mut node =
         Node::of(Settings { capacity_bytes: 170 * SIZE, ..crate::support::bounded(limits) }, None, NoRouter, OnlyRoom);
@@ -180,6 +182,7 @@ fn idle_application_fills_no_reserve() {
 
 #[test]
 fn previous_node_cannot_fill_store_alone() {
+    // One previous node leaves room for others: 15 of 16 parts.
     let limits = Limits { reserved_bytes: 10 * SIZE, ..Default::default() };
     let capacity_bytes = 160 * SIZE;
     let mut node = Node::of(Settings { capacity_bytes, ..crate::support::bounded(limits) }, None, NoRouter, OnlyRoom);
@@ -275,6 +278,7 @@ fn offer(node: &mut Node, link: u32, ticket: u64, bundle: Bundle) -> Result<(), 
 
 #[test]
 fn head_bytes_bounded_half_for_strangers() {
+    // Heads stay in memory, so long ones have a bound apart from the store's.
     let limits = Limits { head_bytes: 5000, ..Default::default() };
     let mut node = Node::with(crate::support::bounded(limits), None);
     let stranger = node.comes(0, EndpointId::ipn(10, 0));
@@ -297,6 +301,7 @@ fn head_bytes_bounded_half_for_strangers() {
 
 #[test]
 fn recovered_heads_counted_not_refused() {
+    // Stored bundles are kept even above the bound; new long heads are refused.
     let with = |head_bytes| Node::with(crate::support::bounded(Limits { head_bytes, ..Default::default() }), None);
     let (mut before, mut after) = (with(1 << 20), with(3000));
     (0..5).for_each(|n| before.receive_over(0, n, long_headed(2, n, 1000)));
@@ -338,6 +343,7 @@ fn full_memory_serves_links_one_by_one() {
 
 #[test]
 fn reservations_charge_previous_node() {
+    // Slow neighbours: an unfinished arrival may not reserve more than its sender could fill.
     let limits = Limits { reserved_bytes: 10 * SIZE, ..Default::default() };
     let capacity_bytes = 160 * SIZE;
     let mut node = Node::of(Settings { capacity_bytes, ..crate::support::bounded(limits) }, None, NoRouter, OnlyRoom);
@@ -355,7 +361,6 @@ fn reservations_charge_previous_node() {
 
 #[test]
 fn reservations_charge_shares_until_settled() {
-    // Slow neighbours: an unfinished arrival may not reserve more than its sender could fill.
     let limits = Limits { stranger_bytes: 4 * SIZE, source_bytes: 3 * SIZE, ..Default::default() };
     let mut node = node(limits);
     let link = node.comes(0, EndpointId::ipn(10, 0));

@@ -57,6 +57,7 @@ fn mass_expiry_runs_in_slices() {
 
 #[test]
 fn arrival_served_during_mass_expiry() {
+    // An input comes before the follow-up work of earlier ones.
     let mut node = node(None);
     fill(&mut node, &EndpointId::ipn(8, 1));
     node.now += Duration::from_secs(100);
@@ -131,6 +132,7 @@ fn due_timers_fire_in_slices() {
 
 #[test]
 fn fragments_expire_at_usual_cost() {
+    // All fragments share one original; removing each must not scan the others.
     let limits = farlink_bpa::Limits { fragments: 1 << 20, ..Default::default() };
     let settings = Settings { capacity_bytes: 1 << 40, durable: false, ..crate::support::bounded(limits) };
     let mut node = Node::with(settings, None);

@@ -104,6 +104,7 @@ fn refused_bundle_repeats_after_backoff() {
 
 #[test]
 fn failed_outer_bundle_repeats_inner() {
+    // The outer bundle may be lost; the inner one enters again in a new one.
     let mut node = plain();
     node.receive(1, to_nine(1));
     wrap(&mut node);
@@ -167,6 +168,7 @@ fn unreadable_inner_bundle_is_retried() {
 
 #[test]
 fn outer_bundle_stays_until_inner_stored() {
+    // A crash before the commit would lose an acknowledged inner bundle.
     let mut node = node();
     node.receive_over(1, 1, record(3, 1, carried(77)));
     let [delivery] = open(&mut node)[..] else { panic!("one") };
@@ -186,6 +188,7 @@ fn outer_bundle_stays_until_inner_stored() {
 
 #[test]
 fn refused_inner_bundle_signalled_or_retried() {
+    // Number 0 requests no signal, so nobody else would retry.
     for number in [0, 77] {
         let mut node = node();
         node.receive_over(1, 1, record(3, 1, carried(number)));
@@ -315,6 +318,7 @@ fn hello_inside_tunnel_is_ignored() {
 
 #[test]
 fn long_bundles_enter_one_by_one() {
+    // 64 MiB may be in the tunnel's rendering at once.
     let mut node = Node::with(Settings { capacity_bytes: 1 << 30, ..tunnel(|tunnel| tunnel.custody = false) }, None);
     for n in 1..=4 {
         node.receive(n, to_nine(n).payload(Payload::fill(n, 40 << 20)));

@@ -40,6 +40,7 @@ fn hear(node: &mut Node, n: u32) {
 
 #[test]
 fn one_bundle_leaves_per_turn() {
+    // `Output::Waits` requests a turn, and each turn lets one bundle leave.
     let mut node = node(3);
     meet(&mut node, 4);
     assert_eq!((hellos(&node).len(), node.sent().len(), calls(&node)), (1, 0, 0), "its summary is awaited");

@@ -9,6 +9,7 @@ use farlink_bpa::Reading;
 
 #[test]
 fn unreadable_payload_backs_off_undeleted() {
+    // A read error may be transient, so the retry backs off to 64 s and the bundle stays.
     let mut node = Node::new();
     let mut wanted = support::request(EndpointId::ipn(2, 1), Priority::Normal);
     wanted.lifetime_ms = 86_400_000;
@@ -30,6 +31,7 @@ fn unreadable_payload_backs_off_undeleted() {
 
 #[test]
 fn damaged_payload_deletes_own_bundle_only() {
+    // Damage is permanent, unlike a read error.
     let mut node = Node::new();
     node.send(EndpointId::ipn(2, 1), Priority::Normal);
     node.send(EndpointId::ipn(2, 1), Priority::Normal);

@@ -1,7 +1,7 @@
-//! A node of one agent in virtual time, with a store that answers when told to.
+//! A node of one agent in virtual time, with a store that answers on demand.
 //!
-//! Its edge has no wire format at all: bundles of "version 99" are made, cut and joined as values,
-//! so that whatever is proved here holds for every version.
+//! Its edge has no wire format: bundles of "version 99" are made, fragmented and joined as values, so that the tests
+//! hold for every version.
 #![allow(dead_code, unused_imports, reason = "each test file uses its part of it")]
 
 pub mod meeting;

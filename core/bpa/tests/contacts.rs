@@ -10,6 +10,7 @@ use farlink_routing::sabr::Sabr;
 
 #[test]
 fn planned_link_obeys_contact_and_rate() {
+    // 80 kbit/s send a bundle of 1,000 bytes in about 0.1 s, so the others follow later in the contact.
     let mut node = Node::with(settings(), Some(plan(10, 20, 80_000)));
     for _ in 0..3 {
         node.send(EndpointId::ipn(2, 1), Priority::Normal);
@@ -242,6 +243,7 @@ fn clock_step_past_contact_reroutes_queue() {
 
 #[test]
 fn new_plan_reroutes_queued_bundles() {
+    // Routes computed from the old plan are void.
     let sabr = Sabr::new(&[], &[NodeId::ipn(1)], 7);
     let mut node = Node::of(settings(), Some(plan(10, 20, 80_000)), sabr, Rule::default());
     node.send(EndpointId::ipn(2, 1), Priority::Normal);
@@ -352,6 +354,7 @@ fn router_action_with_decision_is_followed() {
 
 #[test]
 fn clock_drift_arms_no_timers() {
+    // A shifted contact replaces its timer; old ones must not pile up with each clock reading.
     let mut node = Node::with(settings(), Some(plan(100, 200, 80_000)));
     assert_eq!(node.agent.counts().timers, 1);
     for seconds in 1..20 {
@@ -372,6 +375,7 @@ fn removed_link_leaves_no_timer() {
 
 #[test]
 fn released_queue_leaves_no_timer() {
+    // A queue for a contact has a timer; each way to release the queue must cancel it.
     let mut node = Node::routed(for_link(0));
     node.add_link(&sibling());
     node.ready(0, false);

@@ -228,6 +228,7 @@ fn promised_piece_kept_despite_many_contents() {
 
 #[test]
 fn excess_content_gets_no_promise() {
+    // A promise for a content without room could not be honoured.
     for mut node in nodes() {
         let [x, y] = [66, 67].map(|n| node.comes(n, EndpointId::ipn(n.into(), 0)));
         fill(&mut node, x);
@@ -267,6 +268,7 @@ fn displaced_bundle_emits_refused_event() {
 
 #[test]
 fn strangers_whole_rejoined_from_vouched_pieces() {
+    // The stranger's fragments were joined already; the whole is joined again once each part is vouched for.
     let mut node = Node::new();
     let stranger = node.comes(0, EndpointId::ipn(66, 0));
     let parts = halves(&hundred(b'H'));
@@ -285,6 +287,7 @@ fn strangers_whole_rejoined_from_vouched_pieces() {
 
 #[test]
 fn strangers_whole_awaits_vouched_pieces() {
+    // The first vouched piece dissolves the stranger's whole; half a whole is not delivered.
     for mut node in nodes() {
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
         let whole = honest(1, here());

@@ -43,6 +43,7 @@ fn control_refuses_received_and_local_bundles() {
 
 #[test]
 fn least_worth_evicted_as_needed() {
+    // Evictions stop as soon as the arrival fits.
     let mut node = small(drop_oldest());
     for n in 1..=5 {
         node.receive(n, from_two(n, away()));
@@ -195,6 +196,7 @@ fn moving_victim_stays_until_taken() {
 
 #[test]
 fn failed_move_keeps_bundle() {
+    // The neighbour refused, so the bundle has no other home.
     let control =
         Rule { rehome: Box::new(|node, _| node.peers.of(NodeId::ipn(3)).map(|peer| peer.id)), ..drop_oldest() };
     let mut node = small(control);
@@ -296,6 +298,7 @@ fn move_action_ignored_for_departed_bundle() {
 
 #[test]
 fn moved_and_forwarded_events_differ() {
+    // A policy must tell its own move from a forwarding.
     let (told, gone) = std::sync::mpsc::channel();
     let script = Script {
         hears: EventMask::KEPT.and(EventMask::GONE),
@@ -371,6 +374,7 @@ fn policy_woken_at_requested_time() {
 
 #[test]
 fn full_store_evicts_reports_before_data() {
+    // Reports about evicted bundles must not evict further data.
     let settings = Settings { capacity_bytes: 3500, ..crate::support::reporting(true) };
     let mut node = Node::of(settings, None, NoRouter, drop_oldest());
     let facts = farlink_base::Facts::REPORT_DELETION;

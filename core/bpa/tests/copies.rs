@@ -82,6 +82,7 @@ fn anonymous_bundles_go_to_destination_only() {
 
 #[test]
 fn unsent_copy_offered_to_next_neighbour() {
+    // The copies queued for the first link never left, so they hold nothing back from the second.
     let mut node = alone(Script::flood());
     for n in 1..=3 {
         carried(&mut node, n, nine());
@@ -212,6 +213,7 @@ fn split_labels_restored_on_failure() {
 
 #[test]
 fn received_bundle_keeps_its_labels() {
+    // A policy that sets no labels passes on those of the arrival.
     let mut node = alone(Script { wants: Box::new(|_, _, held| Some(CopyOffer::give(held, 0))), ..Script::flood() });
     node.receive(1, from_two(1, nine()).labels([7, 9]));
     node.carrier(1, true);

@@ -63,6 +63,7 @@ fn unanswered_delivery_repeats_marked() {
 /// Keeps 9171-5.7-4, 9171-5.7-5, 5050-3.1-3.
 #[test]
 fn failed_delivery_repeats_marked() {
+    // The application may have processed part of the bundle, so the repetition carries the mark.
     let mut node = Node::new();
     node.register(1);
     node.receive(1, from_two(1, here()));
@@ -115,6 +116,7 @@ fn window_counts_unanswered_deliveries() {
 /// Keeps 9171-5.7-4, 9171-5.7-5.
 #[test]
 fn registrations_share_deliveries_evenly() {
+    // Deliveries alternate; the window of 100 must not starve the window of 4.
     let mut node = Node::new();
     for (id, window) in [(1, 100), (2, 4)] {
         node.tell(Input::App(AppInput::Register { registration: RegistrationId(id), endpoint: here(), window }));
@@ -159,6 +161,7 @@ fn window_opens_on_deletion_in_any_order() {
 /// Keeps 9171-5.7-4, 9171-5.7-5, 5050-3.1-3.
 #[test]
 fn departed_application_repeats_unanswered_only() {
+    // Bundles 1 and 3 were answered; 2 and 4 may have been processed, so they repeat with the mark.
     let mut node = Node::new();
     let window = || AppInput::Register { registration: RegistrationId(1), endpoint: here(), window: 4 };
     node.tell(Input::App(window()));
@@ -250,6 +253,7 @@ fn expired_delivery_keeps_window_slot() {
 
 #[test]
 fn registrations_local_and_bounded() {
+    // Endpoints of other nodes and dtn:none are unknown here; the limit is three registrations.
     let limits = farlink_bpa::Limits { registrations: 3, ..Default::default() };
     let mut node = Node::with(crate::support::bounded(limits), None);
     let endpoints = [EndpointId::ipn(2, 1), EndpointId::Null, EndpointId::ipn(EndpointId::LOCAL_NODE, 7)];

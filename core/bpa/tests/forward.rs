@@ -96,6 +96,7 @@ fn reconnect_ends_full_neighbour_backoff() {
 
 #[test]
 fn wait_causes_are_distinguished() {
+    // Operators act differently on a full neighbour, an unknown endpoint, a silent neighbour and a loop.
     let waits_for = |refused: &[Option<Refusal>]| {
         let mut node = Node::new();
         node.send(EndpointId::ipn(2, 1), Priority::Normal);
@@ -313,6 +314,7 @@ fn bundle_sent_elsewhere_is_no_probe() {
 
 #[test]
 fn other_shards_bundles_use_link_time() {
+    // Bundles of other shards use the same link, so its pacing counts them.
     let slow = LinkSettings { rate: Some(DataRate(8000)), ..link(0) };
     let mut node = Node::with(Settings { links: vec![slow], ..settings() }, None);
     assert_eq!(node.agent.pace(node.now, LinkId(0), 10_000), None);

@@ -81,6 +81,7 @@ fn whole_awaits_durable_parts() {
 
 #[test]
 fn accepted_whole_replaces_its_fragments() {
+    // The whole may still expire or fail, so the fragments stay until it is delivered.
     let mut node = with(&[100..200, 0..10]);
     node.receive(3, whole());
     assert_eq!((payloads(&node), node.held()), (vec![content()], 3), "until then the whole may expire");
@@ -193,6 +194,7 @@ fn remote_fragments_forwarded_unjoined() {
 
 #[test]
 fn refused_part_is_awaited_again() {
+    // The refused part was not acknowledged, so its sender offers it again.
     let mut node = Node::new();
     node.register(1);
     node.commit = false;
@@ -287,6 +289,7 @@ fn whole_and_fragments_delivered_once() {
 
 #[test]
 fn fragment_limit_keeps_acknowledged_fragments() {
+    // The limit refuses new fragments; acknowledged ones are never evicted for them.
     let limits = Limits { fragments: 2, ..Limits::default() };
     let mut node = Node::with(crate::support::bounded(limits), None);
     for n in 0..4 {

@@ -54,6 +54,7 @@ fn group_bundle_reaches_member_and_neighbour() {
 
 #[test]
 fn late_member_gets_held_bundles_once() {
+    // A group bundle stays for forwarding, so members that join later can still get it.
     let mut node = flood();
     join(&mut node, 1);
     join(&mut node, 2);
@@ -154,6 +155,7 @@ fn group_bundles_expire() {
 /// Keeps 9171-5.4.2-2, 5050-5.4.2-2.
 #[test]
 fn exhausted_hop_limit_still_serves_members() {
+    // The hop limit ends forwarding, not local delivery (RFC 9171 section 4.4.3).
     for taken in [true, false] {
         let mut node = flood();
         join(&mut node, 1);

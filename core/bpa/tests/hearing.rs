@@ -86,6 +86,7 @@ fn hello_cost_by_length_and_waiting_bounded() {
 
 #[test]
 fn flooding_neighbour_delays_no_other() {
+    // Each neighbour has its own budget.
     let (mut node, heard) = listening();
     node.carrier(0, true);
     node.carrier(1, true);
@@ -99,6 +100,7 @@ fn flooding_neighbour_delays_no_other() {
 
 #[test]
 fn claimed_names_share_one_hello_budget() {
+    // Names that cost nothing must not multiply the budget.
     let (mut node, heard) = listening();
     node.carrier(0, true);
     for n in 0..200u32 {

@@ -58,6 +58,7 @@ fn summary_lists_held_and_delivered_bundles() {
 
 #[test]
 fn failed_hello_repeated_to_same_neighbour() {
+    // A hello is for one neighbour; after its link goes down the content is out of date.
     let mut node = alone(Script::flood());
     node.carrier(0, true);
     let hello = node.take_sent();
@@ -181,6 +182,7 @@ fn hello_needs_no_store_room() {
 
 #[test]
 fn old_and_repeated_hellos_ignored() {
+    // A replayed hello must not replace newer knowledge about the neighbour.
     let mut node = alone(Script::epidemic());
     carried(&mut node, 1, nine());
     let id = node.agent.bundles(node.now, farlink_base::BundleHandle(0), 1)[0].id.fingerprint_in(support::toy::VERSION);

@@ -52,6 +52,7 @@ fn page_behind_forgotten_bundle_skips_older() {
 
 #[test]
 fn departures_are_listed_and_summed() {
+    // One bundle each with a contact, without a route, and with a full neighbour.
     let mut node = Node::with(settings(), Some(plan(100, 200, 1_000_000)));
     send(&mut node, 2, 3);
     send(&mut node, 77, 2);

@@ -218,6 +218,7 @@ fn strangers_are_bounded() {
 
 #[test]
 fn removed_links_transmissions_are_rerouted() {
+    // The layer answers for its open transmissions after the link has gone.
     let mut node = Node::new();
     let stranger = node.comes(0, EndpointId::ipn(4, 0));
     node.send(EndpointId::ipn(4, 1), Priority::Normal);

@@ -99,6 +99,7 @@ fn node_with_one_bundles_room_fragments() {
 
 #[test]
 fn full_store_settles_with_last_piece() {
+    // The store refused, so the pending result depends on the last transmission.
     let mut node = Node::new();
     node.commit = false;
     node.send_bytes(EndpointId::ipn(2, 1), 20_000);
@@ -164,6 +165,7 @@ fn bundle_stays_until_last_piece_confirmed() {
 
 #[test]
 fn contact_end_filled_rest_in_next() {
+    // The first contact has room for about 10,000 of the 15,000 bytes.
     let mut two = plan(0, 1, 80_000);
     two.contacts.extend(contacts(2, 20, 21, 80_000));
     let mut node = Node::with(settings(), Some(two));

@@ -150,6 +150,7 @@ fn bundle_above_quota_refused_at_head() {
 
 #[test]
 fn new_quotas_count_held_bundles() {
+    // Operators change quotas at run time, so counters start from the held bundles.
     for before in [vec![], vec![quota(&["ipn:9.0"], &[], 1, 1)]] {
         let mut node = node(before);
         for n in 0..4 {

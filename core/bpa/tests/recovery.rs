@@ -127,6 +127,7 @@ fn clock_set_back_repeats_no_timestamp() {
 
 #[test]
 fn implausible_downtime_counts_zero() {
+    // The bundle still ages by this run's residence.
     // 30 years of downtime are more likely a wrong clock.
     let mut node = opened(&[-YEARS_30], support::clock_at(Instant::ZERO));
     assert_eq!((doubts(&node), node.deleted()), (vec![YEARS_30], vec![]));

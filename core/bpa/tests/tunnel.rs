@@ -119,6 +119,7 @@ fn failed_outer_bundle_repeats_inner() {
 
 #[test]
 fn inner_bundles_end_deletes_outer() {
+    // An outer bundle is useless without the inner one's retention, and would deliver a deleted bundle.
     for stage in 0..3 {
         let mut node = node();
         node.carrier(1, false);
@@ -138,6 +139,7 @@ fn inner_bundles_end_deletes_outer() {
 
 #[test]
 fn tunnel_window_serves_urgent_first() {
+    // Bundles wait outside the tunnel, so that an expedited one can overtake.
     let mut node = Node::with(tunnel(|tunnel| (tunnel.bundles, tunnel.custody) = (2, false)), None);
     for n in 1..=5 {
         let priority = if n == 5 { Priority::Expedited } else { Priority::Normal };

@@ -152,6 +152,7 @@ fn long_signals_end_admits_waiting_bundle() {
 
 #[test]
 fn refusal_ends_signal_wait() {
+    // A refusal is the signal, so the timeout is void.
     let mut node = Node::with(tunnel(|tunnel| tunnel.bundles = 1), None);
     let first = through(&mut node, 1);
     node.receive(2, to_nine(2));

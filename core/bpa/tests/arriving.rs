@@ -1,4 +1,4 @@
-//! Transfers that break: what the neighbour keeps is not sent again, and what is acknowledged of an arrival is kept.
+//! Interrupted transfers: acknowledged bytes are not sent again, and promised bytes of an arrival are kept.
 
 use crate::support;
 
@@ -8,20 +8,20 @@ use farlink_bpa::{Input, Limits, LinkSettings, Origin, Output, Settings};
 use std::ops::Range;
 
 const LEN: u64 = 10_000;
-/// Bytes before the payload of a bundle, on the wire of this test.
+/// Bytes before the payload of a bundle as these tests count them on the wire.
 const AT: u64 = 40;
 
 fn bundle(sequence: u64) -> Bundle {
     Bundle::new(EndpointId::ipn(2, 5), EndpointId::ipn(9, 1), sequence).payload(Payload::fill(1, LEN))
 }
-/// A piece of what arrives with this ticket is on disk.
+/// Spills payload bytes `range` of the arrival with this ticket to disk.
 fn keep(node: &mut Node, ticket: u64, whole: &Bundle, range: Range<u64>) {
     let (bundle, hop) = whole.piece(range.clone()).parts();
     let start = if range.start == 0 { 0 } else { AT + range.start };
     let promises = start..AT + range.end;
     node.tell(Input::Piece { link: LinkId(0), token: token(ticket), bundle, hop, promises });
 }
-/// How far arrivals are promised, in order.
+/// Tickets and promised bytes of all `Output::Kept`, in order.
 fn kept(node: &Node) -> Vec<(u64, u64)> {
     let pick = |o: &Output| if let Output::Kept { token, bytes } = o { Some((token.ticket.0, *bytes)) } else { None };
     node.said.iter().filter_map(pick).collect()
@@ -31,7 +31,9 @@ fn abandon(node: &mut Node, ticket: u64) {
 }
 
 #[test]
-fn what_the_neighbour_keeps_of_a_broken_transfer_is_not_sent_again() {
+fn acknowledged_part_is_not_resent() {
+    // The peer keeps acknowledged bytes (with TCPCL: XFER_ACK, RFC 9174 section 5.2.3), so the rest leaves as a
+    // fragment.
     let mut node = Node::new();
     node.send_bytes(EndpointId::ipn(2, 1), LEN);
     let (mut confirmed, mut broke) = (0, 0);
@@ -42,7 +44,7 @@ fn what_the_neighbour_keeps_of_a_broken_transfer_is_not_sent_again() {
             continue;
         }
         broke += 1;
-        // Around a fragment is more than around the whole.
+        // A fragment's primary block has two more fields (RFC 9171 section 4.3.1).
         let around = sent.bundle.overhead() + if sent.cut.is_some() { 10 } else { 0 };
         assert_eq!(sent.len(), LEN - confirmed);
         node.tell(Input::SentInPart { id: sent.id, bytes: around + 2000 });
@@ -54,7 +56,8 @@ fn what_the_neighbour_keeps_of_a_broken_transfer_is_not_sent_again() {
 }
 
 #[test]
-fn an_acknowledgment_of_the_head_alone_or_of_what_has_a_custodian_changes_nothing() {
+fn partial_acknowledgment_ignored_where_cutting_forbidden() {
+    // The first three acknowledge no payload byte; the last two are of an unfragmentable bundle and of one in custody.
     for (bytes, facts) in [(0, 0), (30, 0), (AT, 0), (5000, Facts::NO_FRAGMENT), (5000, Facts::CUSTODY)] {
         let mut node = Node::new();
         let to = EndpointId::ipn(3, 1);
@@ -69,7 +72,8 @@ fn an_acknowledgment_of_the_head_alone_or_of_what_has_a_custodian_changes_nothin
 }
 
 #[test]
-fn a_link_that_breaks_again_and_again_is_no_neighbour_that_refuses_as_long_as_bytes_get_through() {
+fn breaks_with_progress_cause_no_backoff() {
+    // A link that breaks repeatedly is no refusing neighbour while bytes get through.
     let mut node = Node::new();
     node.send_bytes(EndpointId::ipn(2, 1), 1_000_000);
     for _ in 0..50 {
@@ -82,7 +86,8 @@ fn a_link_that_breaks_again_and_again_is_no_neighbour_that_refuses_as_long_as_by
 }
 
 #[test]
-fn nothing_is_promised_before_it_is_durable_nor_beyond_a_gap() {
+fn promise_covers_durable_contiguous_bytes_only() {
+    // The peer forgets promised bytes, so only committed bytes without a gap before them may be promised.
     let mut node = Node::new();
     node.commit = false;
     node.begins(0, 1, bundle(1));
@@ -105,7 +110,8 @@ fn nothing_is_promised_before_it_is_durable_nor_beyond_a_gap() {
 }
 
 #[test]
-fn with_the_whole_on_disk_its_pieces_go() {
+fn stored_whole_replaces_its_pieces() {
+    // Pieces stay until the whole is durable, as they are promised to the neighbour.
     for refused in [false, true] {
         let mut node = Node::new();
         node.carrier(1, false);
@@ -130,7 +136,8 @@ fn with_the_whole_on_disk_its_pieces_go() {
 }
 
 #[test]
-fn pieces_of_a_neighbour_that_was_only_found_are_a_strangers() {
+fn discovered_neighbours_pieces_count_as_strangers() {
+    // Discovery proves no name, so the pieces belong to the strangers' share.
     let mut node = Node::new();
     let found = LinkSettings { peer: EndpointId::ipn(30, 0), name: "found".into(), ..support::link(9) };
     assert!(node.agent.add_link_of(node.now, &found, Origin::Discovered, &mut node.edge, &mut node.said));
@@ -144,6 +151,7 @@ fn pieces_of_a_neighbour_that_was_only_found_are_a_strangers() {
 
 #[test]
 fn pieces_take_no_room_twice() {
+    // The head reserves room for the whole; its pieces use that reservation.
     let limits = Limits { source_bytes: LEN + 200, ..Limits::default() };
     let settings = Settings { capacity_bytes: LEN + 300, ..crate::support::bounded(limits) };
     let mut node = Node::with(settings, None);
@@ -155,7 +163,7 @@ fn pieces_take_no_room_twice() {
     assert_eq!(node.verdicts(), [(2, Err(Refusal::NoResources))], "the room is promised");
     node.receive(1, bundle(1));
     assert_eq!((node.verdicts().last(), node.held()), (Some(&(1, Ok(()))), 1));
-    // Now of one that breaks off: what stays of it counts.
+    // Pieces that stay after an interrupted transfer count as well.
     let mut node = Node::with(Settings { capacity_bytes: LEN + 300, ..crate::support::bounded(limits) }, None);
     node.carrier(1, false);
     node.begins(0, 1, bundle(1));
@@ -166,7 +174,8 @@ fn pieces_take_no_room_twice() {
 }
 
 #[test]
-fn a_piece_that_came_before_is_promised_again_without_another_record() {
+fn repeated_piece_needs_no_second_record() {
+    // The peer starts again from the first byte; pieces that are on disk already need no second record.
     let mut node = Node::new();
     node.carrier(1, false);
     node.begins(0, 1, bundle(1));
@@ -183,7 +192,9 @@ fn a_piece_that_came_before_is_promised_again_without_another_record() {
 }
 
 #[test]
-fn what_must_come_whole_is_not_kept_in_pieces() {
+fn group_and_custody_bundles_spill_no_pieces() {
+    // Pieces would become fragments if the transfer broke; members of a group need the whole, and custody is taken of
+    // whole bundles only.
     let group = Bundle::new(EndpointId::ipn(2, 5), EndpointId::dtn("any", "~news"), 1).payload(Payload::fill(1, LEN));
     let custody = bundle(1).facts(Facts::CUSTODY);
     for whole in [group, custody] {
@@ -196,7 +207,8 @@ fn what_must_come_whole_is_not_kept_in_pieces() {
 }
 
 #[test]
-fn pieces_of_what_turns_out_damaged_go_and_those_of_what_is_refused_stay() {
+fn damaged_arrival_drops_pieces_refused_keeps_them() {
+    // Damage may be in any piece; a refusal leaves the promise of the pieces in force.
     let mut node = Node::new();
     node.carrier(1, false);
     node.begins(0, 1, bundle(1));
@@ -212,7 +224,8 @@ fn pieces_of_what_turns_out_damaged_go_and_those_of_what_is_refused_stay() {
 }
 
 #[test]
-fn a_piece_expires_while_the_rest_is_still_arriving() {
+fn piece_expires_during_arrival() {
+    // The lifetime runs on while the rest is still arriving.
     let mut node = Node::new();
     let short = bundle(1).lifetime_ms(1000);
     node.begins(0, 1, short.clone());
@@ -224,7 +237,7 @@ fn a_piece_expires_while_the_rest_is_still_arriving() {
 }
 
 #[test]
-fn pieces_for_an_application_here_are_joined_when_the_rest_comes_as_a_fragment() {
+fn local_pieces_join_with_late_fragment() {
     let mut node = Node::new();
     node.register(1);
     let whole = Bundle::new(EndpointId::ipn(2, 5), EndpointId::ipn(1, 1), 1).payload(Payload::fill(1, LEN));
@@ -239,9 +252,9 @@ fn pieces_for_an_application_here_are_joined_when_the_rest_comes_as_a_fragment()
     assert_eq!(node.held(), 0);
 }
 
-/// Two neighbours give the same bundle at once: what one of them turns out to have damaged is no promise to the other.
 #[test]
-fn a_piece_of_another_arrival_is_promised_to_nobody_else() {
+fn piece_promised_to_its_own_arrival_only() {
+    // Two neighbours send the same bundle at once; if one of them damages it, the other must not rely on its pieces.
     let mut node = Node::new();
     node.carrier(1, false);
     node.begins(0, 1, bundle(1));
@@ -256,7 +269,7 @@ fn a_piece_of_another_arrival_is_promised_to_nobody_else() {
     assert_eq!((node.held(), promised), (0, false), "nothing is left, and nothing was promised");
 }
 
-/// Transfers that all begin before any of them counts, and all break.
+/// Begins all transfers before the first is counted, spills part of each, and abandons them.
 fn broken_transfers(node: &mut Node, transfers: u64) {
     for ticket in 1..=transfers {
         node.begins(0, ticket, bundle(ticket));
@@ -268,7 +281,8 @@ fn broken_transfers(node: &mut Node, transfers: u64) {
 }
 
 #[test]
-fn many_transfers_that_break_fill_no_more_than_a_quota_and_nothing_that_was_promised_is_lost() {
+fn broken_transfers_stay_within_quota() {
+    // 20 interrupted transfers exceed the quota: the excess is not promised, and no promised byte is lost.
     let quota = |bytes, bundles, of_sources| {
         let patterns = vec!["ipn:2.0".to_string()];
         let (sources, neighbours) = if of_sources { (patterns, Vec::new()) } else { (Vec::new(), patterns) };
@@ -296,17 +310,18 @@ fn many_transfers_that_break_fill_no_more_than_a_quota_and_nothing_that_was_prom
 }
 
 #[test]
-fn many_transfers_that_break_fill_no_more_than_the_share_of_a_source() {
+fn broken_transfers_stay_within_source_share() {
+    // Fewer than 25,000 of the 180,000 spilled bytes fit the share.
     let limits = Limits { source_bytes: 25_000, ..Limits::default() };
     let mut node = Node::with(crate::support::bounded(limits), None);
     broken_transfers(&mut node, 20);
     assert!((10_000..=25_000).contains(&node.agent.status(node.now).bytes));
 }
 
-/// A fragment comes that is a piece of what is arriving from somebody else: were it said to be kept, it would go with a
-/// whole that is damaged.
 #[test]
-fn a_fragment_that_is_a_piece_of_another_arrival_is_not_said_to_be_kept() {
+fn fragment_equal_to_arriving_piece_is_refused() {
+    // The fragment equals a piece of another neighbour's arrival. An acknowledged fragment would be lost with that
+    // arrival if its end is damaged.
     let mut node = Node::new();
     node.carrier(1, false);
     node.begins(0, 1, bundle(1));
@@ -321,7 +336,7 @@ fn a_fragment_that_is_a_piece_of_another_arrival_is_not_said_to_be_kept() {
     assert_eq!(node.held(), 0);
     node.receive_over(1, 4, fragment.clone());
     assert_eq!((node.verdicts().last(), node.held()), (Some(&(4, Ok(()))), 1));
-    // Not durable yet, the same.
+    // The same holds while the piece is not yet durable.
     let mut node = Node::new();
     node.carrier(1, false);
     node.commit = false;
@@ -332,9 +347,9 @@ fn a_fragment_that_is_a_piece_of_another_arrival_is_not_said_to_be_kept() {
     assert_eq!(node.verdicts(), [(2, Err(Refusal::NoResources))]);
 }
 
-/// Of what came by a transfer that broke, one piece went on meanwhile and comes anew; those after it are here.
 #[test]
-fn pieces_that_are_durable_before_those_ahead_of_them_are_promised_with_them() {
+fn out_of_order_commits_promised_together() {
+    // A promise covers the bytes from the start on, so later pieces wait for the commits of earlier ones.
     let mut node = Node::new();
     node.commit = false;
     node.begins(0, 1, bundle(1));
@@ -351,9 +366,9 @@ fn pieces_that_are_durable_before_those_ahead_of_them_are_promised_with_them() {
     abandon(&mut node, 1);
 }
 
-/// Policies may have so much to say that it comes in parts.
 #[test]
-fn pieces_of_what_turns_out_to_be_a_neighbours_hello_go_with_it() {
+fn pieces_of_hello_dropped_with_it() {
+    // A hello with long policy messages is spilled in pieces before it is recognized.
     use farlink_bpa::Edge;
     let mut node = Node::new();
     let hello = Bundle::new(EndpointId::ipn(2, 0), EndpointId::ipn(1, 0), 1);
@@ -366,9 +381,9 @@ fn pieces_of_what_turns_out_to_be_a_neighbours_hello_go_with_it() {
     assert_eq!(node.agent.counts().fragments, 0, "nothing is left of it");
 }
 
-/// What follows a payload, its CRC too, is not told of: with all of it acknowledged, the last byte goes once more.
 #[test]
-fn an_acknowledgment_of_everything_that_came_before_a_break_leaves_the_last_byte_to_go() {
+fn full_acknowledgment_at_break_resends_last_byte() {
+    // Acknowledgments do not cover the blocks behind the payload, its CRC included: the last byte goes once more.
     for bytes in [LEN + AT, LEN + AT + 1, u64::MAX] {
         let mut node = Node::new();
         node.send_bytes(EndpointId::ipn(2, 1), LEN);
@@ -383,7 +398,7 @@ fn an_acknowledgment_of_everything_that_came_before_a_break_leaves_the_last_byte
 }
 
 #[test]
-fn piece_of_an_arrival_is_told_as_received() {
+fn piece_of_arrival_emits_received_event() {
     let mut node = Node::new();
     node.begins(0, 1, bundle(1));
     keep(&mut node, 1, &bundle(1), 0..4000);
@@ -393,7 +408,7 @@ fn piece_of_an_arrival_is_told_as_received() {
 }
 
 #[test]
-fn without_disk_pieces_are_promised_at_once() {
+fn pieces_without_disk_promised_at_once() {
     let mut node = Node::with(Settings { durable: false, ..settings() }, None);
     node.begins(0, 1, bundle(1));
     keep(&mut node, 1, &bundle(1), 0..4000);
@@ -401,7 +416,8 @@ fn without_disk_pieces_are_promised_at_once() {
 }
 
 #[test]
-fn piece_that_stays_is_reported_as_received() {
+fn abandoned_piece_gets_reception_report() {
+    // The piece becomes a received fragment when the rest no longer comes.
     let mut node = Node::with(crate::support::reporting(true), None);
     node.carrier(1, false);
     let whole = bundle(1).facts(Facts::REPORT_RECEPTION).report_to(EndpointId::ipn(2, 7));
@@ -414,7 +430,7 @@ fn piece_that_stays_is_reported_as_received() {
 }
 
 #[test]
-fn policies_hear_of_a_piece_once_it_stays() {
+fn policies_see_piece_after_abandon() {
     let (said, heard) = std::sync::mpsc::channel();
     let script = support::Script {
         hears: farlink_book::EventMask::KEPT,
@@ -434,7 +450,7 @@ fn policies_hear_of_a_piece_once_it_stays() {
 }
 
 #[test]
-fn part_kept_of_broken_transfer_is_an_event() {
+fn partial_send_emits_fragmented_event() {
     let mut node = Node::new();
     node.receive(1, Bundle::new(EndpointId::ipn(2, 5), EndpointId::ipn(3, 1), 1).payload(Payload::fill(1, LEN)));
     let sent = node.take_sent();
@@ -447,7 +463,7 @@ fn part_kept_of_broken_transfer_is_an_event() {
 }
 
 #[test]
-fn pieces_of_what_this_node_cannot_take_go() {
+fn pieces_of_unwanted_arrival_are_dropped() {
     let mut node = Node::new();
     node.begins(0, 1, bundle(1));
     keep(&mut node, 1, &bundle(1), 0..4000);
@@ -458,7 +474,8 @@ fn pieces_of_what_this_node_cannot_take_go() {
 }
 
 #[test]
-fn pieces_of_what_came_otherwise_meanwhile_go() {
+fn pieces_dropped_when_duplicate_completes() {
+    // The bundle also arrives whole over another link; both senders get a verdict.
     let mut node = Node::new();
     node.carrier(1, false);
     node.begins(0, 1, bundle(1));
@@ -471,7 +488,7 @@ fn pieces_of_what_came_otherwise_meanwhile_go() {
 }
 
 #[test]
-fn pieces_of_refused_whole_leave_as_fragments() {
+fn pieces_of_refused_whole_are_forwarded() {
     let mut node = Node::new();
     node.begins(0, 1, bundle(1));
     keep(&mut node, 1, &bundle(1), 0..4000);

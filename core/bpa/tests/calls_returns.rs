@@ -1,10 +1,10 @@
-//! Bundles that leave in pieces and are to leave again: all of them goes, whatever of them left before.
+//! Bundles sent in pieces that must be sent again: all bytes leave again, whichever left before.
 
 use crate::support::{Bundle, Node, Sent, from_two, link, settings};
 use farlink_base::{DataVolume, Duration, EndpointId};
 use farlink_bpa::{CustodySettings, LinkSettings, Settings};
 
-/// The link onward takes so little that a bundle of 1,000 bytes is cut.
+/// A node whose link onward takes 400 bytes, so that a bundle of 1,000 bytes is fragmented.
 fn narrow(custody: Option<CustodySettings>) -> Node {
     let links = vec![link(0), LinkSettings { largest: Some(DataVolume(400)), ..link(1) }];
     Node::with(Settings { links, custody: custody.map(Box::new), ..settings() }, None)
@@ -15,7 +15,7 @@ fn through() -> Bundle {
 fn pieces(node: &mut Node) -> Vec<Sent> {
     node.take_sent().into_iter().filter(|sent| !sent.bundle.is_administrative()).collect()
 }
-/// Whether these are pieces of each byte, once.
+/// Whether these pieces cover each of the 1,000 bytes once.
 fn is_all_of_it(sent: &[Sent]) -> bool {
     let mut ranges: Vec<_> = sent.iter().filter_map(|sent| sent.cut.clone()).collect();
     ranges.sort_by_key(|range| range.start);
@@ -25,7 +25,7 @@ fn is_all_of_it(sent: &[Sent]) -> bool {
 }
 
 #[test]
-fn bundle_back_while_pieces_leave_goes_again_whole() {
+fn bundle_returning_amid_pieces_resent_whole() {
     let mut node = narrow(None);
     node.receive(1, through().hops(1, 5));
     let first = pieces(&mut node);
@@ -42,7 +42,7 @@ fn bundle_back_while_pieces_leave_goes_again_whole() {
 }
 
 #[test]
-fn pieces_without_custody_signal_go_again_whole() {
+fn pieces_without_signal_resent_whole() {
     let timeout = Duration::from_secs(10);
     let mut node = narrow(Some(CustodySettings { timeout, ..CustodySettings::default() }));
     node.receive(1, through().custody(2, None));

@@ -1,4 +1,4 @@
-//! The contact plan: when links may be used, and how much fits.
+//! The contact plan: when links may be used, and how many bytes fit.
 
 use crate::support;
 
@@ -9,7 +9,8 @@ use farlink_bpa::app::{AdminInput, SendRequest};
 use farlink_routing::sabr::Sabr;
 
 #[test]
-fn a_planned_link_carries_bundles_only_in_its_contact_and_at_its_rate() {
+fn planned_link_obeys_contact_and_rate() {
+    // 80 kbit/s send a bundle of 1,000 bytes in about 0.1 s, so the others follow later in the contact.
     let mut node = Node::with(settings(), Some(plan(10, 20, 80_000)));
     for _ in 0..3 {
         node.send(EndpointId::ipn(2, 1), Priority::Normal);
@@ -27,7 +28,7 @@ fn a_planned_link_carries_bundles_only_in_its_contact_and_at_its_rate() {
 }
 
 #[test]
-fn urgent_bundles_overtake_and_what_is_left_of_a_contact_is_filled_with_a_fragment() {
+fn fragment_fills_contact_after_urgent_bundle() {
     let mut node = Node::with(settings(), Some(plan(0, 1, 80_000)));
     node.ready(0, false);
     node.admin(AdminInput::AddRoute { pattern: "*".into(), next_hop: EndpointId::ipn(2, 0) });
@@ -38,13 +39,14 @@ fn urgent_bundles_overtake_and_what_is_left_of_a_contact_is_filled_with_a_fragme
     node.wait(Duration::from_millis(900));
     let sent = node.sent();
     assert_eq!(sent[0].len(), 1000, "the urgent one first");
-    // 80 kbit/s for 1 s are 10,000 bytes: the rest of them goes to a fragment of the big one.
+    // 80 kbit/s for 1 s are 10,000 bytes; a fragment of the long bundle takes those that are left.
     assert!(sent[1].cut.is_some() && sent[1].len() > 7000, "{:?}", sent[1].cut);
     assert!(sent.iter().map(|s| s.len() + 51).sum::<u64>() <= 10_000);
 }
 
 #[test]
-fn a_plan_of_a_thousand_contacts_arms_one_timer_a_link() {
+fn thousand_contacts_arm_one_timer_per_link() {
+    // A link needs a timer for its next edge only, however long the plan is.
     let contacts = (0..1000u64)
         .flat_map(|n| {
             [support::contacts(2, 20 * n + 10, 20 * n + 20, 80_000), support::contacts(3, 7 * n, 7 * n + 3, 8_000)]
@@ -57,7 +59,7 @@ fn a_plan_of_a_thousand_contacts_arms_one_timer_a_link() {
         assert_eq!(node.agent.counts().timers, 2);
         node.wait(Duration::from_secs(33));
     }
-    // A new reading of the clock places the plan anew.
+    // Each clock reading shifts the plan; the old timers must go.
     for _ in 0..10 {
         node.tell(Input::Clock(support::clock_at(node.now)));
         assert_eq!(node.agent.counts().timers, 2);
@@ -67,7 +69,7 @@ fn a_plan_of_a_thousand_contacts_arms_one_timer_a_link() {
 }
 
 #[test]
-fn each_edge_of_a_contact_is_told_once() {
+fn each_contact_edge_emits_one_event() {
     let contacts = (0..100u64).flat_map(|n| support::contacts(2, 20 * n + 10, 20 * n + 20, 80_000)).collect();
     let plan = farlink_routing::ContactPlan { epoch: Some(support::NOW_UTC), contacts };
     let mut node = Node::with(settings(), Some(plan));
@@ -78,7 +80,8 @@ fn each_edge_of_a_contact_is_told_once() {
 }
 
 #[test]
-fn a_contact_that_follows_another_at_once_is_used() {
+fn adjacent_contact_is_used() {
+    // The second contact begins when the first ends, at a tenth of its rate.
     let mut plan = plan(0, 10, 80_000);
     plan.contacts.extend(support::contacts(2, 10, 20, 8_000));
     let mut node = Node::with(settings(), Some(plan));
@@ -91,7 +94,8 @@ fn a_contact_that_follows_another_at_once_is_used() {
 }
 
 #[test]
-fn what_did_not_leave_in_its_contact_is_routed_anew() {
+fn missed_contact_reroutes_bundle() {
+    // Bundles queued for a contact share one timer, which reroutes all of them.
     let leg = |node: &farlink_book::Node<'_>| farlink_book::NextHop {
         link: LinkId(0),
         not_before: node.now,
@@ -115,7 +119,7 @@ fn what_did_not_leave_in_its_contact_is_routed_anew() {
 }
 
 #[test]
-fn a_copy_over_each_leg_and_the_bundle_itself_over_one_though_its_contact_passes() {
+fn replicated_bundle_survives_missed_contact() {
     let script = support::Script {
         route: Box::new(|node, _, tried| {
             let leg = |link, seconds| farlink_book::NextHop {
@@ -133,7 +137,7 @@ fn a_copy_over_each_leg_and_the_bundle_itself_over_one_though_its_contact_passes
     node.ready(1, false);
     node.send(EndpointId::ipn(9, 1), Priority::Normal);
     node.wait(Duration::from_secs(6));
-    // The first contact passed without it: the copy leaves, and the bundle itself is routed anew.
+    // The first contact passed unused: the copy leaves, and the bundle itself is routed again.
     node.ready(1, true);
     for sent in node.sent() {
         node.confirm(sent.id);
@@ -149,7 +153,8 @@ fn a_copy_over_each_leg_and_the_bundle_itself_over_one_though_its_contact_passes
 }
 
 #[test]
-fn an_anonymous_bundle_takes_one_leg_of_many() {
+fn anonymous_bundle_is_not_replicated() {
+    // Copies of an anonymous bundle could not be recognized as duplicates.
     let script = support::Script {
         route: Box::new(|node, _, _| {
             let until = farlink_base::Instant::MAX;
@@ -165,7 +170,7 @@ fn an_anonymous_bundle_takes_one_leg_of_many() {
     assert_eq!(node.sent_over(0).len() + node.sent_over(1).len(), 3);
 }
 
-/// A router that sends a copy to each side, within so many seconds.
+/// A router that sends a copy over each link, within `seconds`.
 fn both_sides(seconds: u64) -> support::Script {
     support::Script {
         route: Box::new(move |node, _, _| {
@@ -178,7 +183,8 @@ fn both_sides(seconds: u64) -> support::Script {
 }
 
 #[test]
-fn a_copy_leaves_though_the_bundle_itself_is_where_it_should_be() {
+fn copy_leaves_after_original_confirmed() {
+    // The confirmation over one link does not cancel the copy for the other.
     let mut node = Node::routed(both_sides(5));
     node.ready(1, false);
     node.send(EndpointId::ipn(9, 1), Priority::Normal);
@@ -190,7 +196,8 @@ fn a_copy_leaves_though_the_bundle_itself_is_where_it_should_be() {
 }
 
 #[test]
-fn a_copy_whose_contact_passes_holds_nothing_back() {
+fn copy_with_missed_contact_holds_nothing() {
+    // A copy that cannot leave any more must not keep the confirmed bundle.
     for commit in [true, false] {
         let mut node = Node::routed(both_sides(5));
         node.commit = commit;
@@ -202,7 +209,7 @@ fn a_copy_whose_contact_passes_holds_nothing_back() {
     }
 }
 
-/// Contacts with the neighbours 2 and 3 in these seconds, each of which knows 9.
+/// Contacts with the neighbours 2 and 3 as (peer, start, end) in s; both neighbours reach node 9.
 fn ways_to_nine(contacts: &[(u64, u64, u64)]) -> farlink_routing::ContactPlan {
     let onward = [2, 3].map(|via| farlink_routing::Contact {
         from: farlink_base::NodeId::ipn(via),
@@ -213,7 +220,7 @@ fn ways_to_nine(contacts: &[(u64, u64, u64)]) -> farlink_routing::ContactPlan {
     farlink_routing::ContactPlan { epoch: Some(support::NOW_UTC), contacts: own.chain(onward).collect() }
 }
 
-/// A node that looks ahead in its plan, and a bundle in the queue for a contact with 2 in 40 s.
+/// A node with SABR whose only bundle is queued for a contact with node 2 in 40 s.
 fn looking_ahead(later: &[(u64, u64, u64)]) -> Node {
     let router = farlink_routing::sabr::Sabr::new(&[0.0, 0.0], &[farlink_base::NodeId::ipn(1)], 1);
     let plan = ways_to_nine(&[&[(2, 40, 55)], later].concat());
@@ -225,7 +232,8 @@ fn looking_ahead(later: &[(u64, u64, u64)]) -> Node {
 }
 
 #[test]
-fn what_is_queued_for_a_contact_that_the_clock_was_set_past_takes_another() {
+fn clock_step_past_contact_reroutes_queue() {
+    // The step of 120 s skips the contact in 40 s.
     let mut node = looking_ahead(&[(3, 130, 200)]);
     let clock = support::clock_at(node.now);
     node.tell(Input::Clock(farlink_base::Clock { utc: clock.utc.map(|utc| utc.saturating_add_ms(120_000)), ..clock }));
@@ -234,12 +242,13 @@ fn what_is_queued_for_a_contact_that_the_clock_was_set_past_takes_another() {
 }
 
 #[test]
-fn a_new_plan_takes_back_what_the_old_one_had_queued() {
+fn new_plan_reroutes_queued_bundles() {
+    // Routes computed from the old plan are void.
     let sabr = Sabr::new(&[], &[NodeId::ipn(1)], 7);
     let mut node = Node::of(settings(), Some(plan(10, 20, 80_000)), sabr, Rule::default());
     node.send(EndpointId::ipn(2, 1), Priority::Normal);
     assert_eq!(node.waits_for(), "contact with ipn:2.0 starts in 10 s");
-    // In the new plan that contact is later, and another way, over node 3, is sooner.
+    // In the new plan that contact is later, and a route over node 3 is sooner.
     let mut contacts = support::contacts(3, 5, 9, 80_000);
     contacts.push(farlink_routing::Contact { from: NodeId::ipn(3), to: NodeId::ipn(2), ..contacts[0].clone() });
     contacts.extend(support::contacts(2, 100, 110, 80_000));
@@ -250,7 +259,8 @@ fn a_new_plan_takes_back_what_the_old_one_had_queued() {
 }
 
 #[test]
-fn a_clock_that_drifts_moves_contacts_for_routers_that_read_the_plan_and_asks_no_others_again() {
+fn clock_drift_reasks_plan_routers_only() {
+    // A shift of the clock moves contacts; only a router that reads the plan can decide differently.
     let asked = |uses_plan| {
         let router = support::Script { uses_plan, ..support::Script::default() };
         let mut node = Node::of(settings(), Some(plan(10, 20, 80_000)), router, Rule::default());
@@ -269,7 +279,7 @@ fn set_plan(node: &mut Node, contacts: Vec<farlink_routing::Contact>) {
     let plan = farlink_routing::ContactPlan { epoch: Some(support::NOW_UTC), contacts };
     node.admin(AdminInput::SetPlan(std::sync::Arc::new(farlink_routing::PlanIndex::new(plan))));
 }
-/// A router that queues everything for one link, for a contact that ends in 1,000 s.
+/// A router that queues every bundle for one link, for a contact that ends in 1,000 s.
 fn for_link(link: u32) -> support::Script {
     let until = farlink_base::Instant(1_000_000_000_000);
     support::Script {
@@ -279,13 +289,14 @@ fn for_link(link: u32) -> support::Script {
         ..support::Script::default()
     }
 }
-/// Another link to `ipn:2.0`.
+/// A second link to `ipn:2.0`.
 fn sibling() -> farlink_bpa::LinkSettings {
     farlink_bpa::LinkSettings { peer: EndpointId::ipn(2, 0), name: "sibling".into(), ..support::link(5) }
 }
 
 #[test]
-fn link_the_new_plan_lacks_is_free_again() {
+fn link_absent_from_new_plan_is_free() {
+    // A link without any contact in the plan is not limited to contacts.
     let mut node = Node::with(settings(), Some(plan(10, 20, 80_000)));
     node.send(EndpointId::ipn(2, 1), Priority::Normal);
     assert!(node.sent().is_empty());
@@ -294,7 +305,8 @@ fn link_the_new_plan_lacks_is_free_again() {
 }
 
 #[test]
-fn link_hears_its_neighbour_in_return_contacts_only() {
+fn link_receives_in_return_contacts_only() {
+    // Contacts have a direction: reception follows the contacts from the neighbour.
     let mut node = Node::new();
     let [out, back] = <[_; 2]>::try_from(support::contacts(2, 0, 100, 80_000)).unwrap();
     let back = farlink_routing::Contact { start: farlink_routing::PlanTime::from_secs(50), ..back };
@@ -311,7 +323,7 @@ fn link_hears_its_neighbour_in_return_contacts_only() {
     assert_eq!(hears(&node), Some((true, true)));
 }
 
-/// A node whose router asks to be woken 5 s after each route or plan, and the times at which it was.
+/// A node whose router asks to be woken 5 s after each route or plan, and the times of its wake-ups.
 fn wakes_after_5_s() -> (Node, std::sync::mpsc::Receiver<farlink_base::Instant>) {
     let (woke, woken) = std::sync::mpsc::channel();
     let script = support::Script {
@@ -323,7 +335,7 @@ fn wakes_after_5_s() -> (Node, std::sync::mpsc::Receiver<farlink_base::Instant>)
 }
 
 #[test]
-fn routers_order_on_a_new_plan_is_followed() {
+fn router_action_on_new_plan_is_followed() {
     let (mut node, woken) = wakes_after_5_s();
     set_plan(&mut node, support::contacts(2, 100, 200, 80_000));
     let at = node.now + Duration::from_secs(5);
@@ -332,7 +344,7 @@ fn routers_order_on_a_new_plan_is_followed() {
 }
 
 #[test]
-fn routers_order_with_a_way_is_followed() {
+fn router_action_with_decision_is_followed() {
     let (mut node, woken) = wakes_after_5_s();
     node.send(EndpointId::ipn(9, 1), Priority::Normal);
     let at = node.now + Duration::from_secs(5);
@@ -341,7 +353,8 @@ fn routers_order_with_a_way_is_followed() {
 }
 
 #[test]
-fn clock_that_moves_contacts_arms_no_more_timers() {
+fn clock_drift_arms_no_timers() {
+    // A shifted contact replaces its timer; old ones must not pile up with each clock reading.
     let mut node = Node::with(settings(), Some(plan(100, 200, 80_000)));
     assert_eq!(node.agent.counts().timers, 1);
     for seconds in 1..20 {
@@ -361,14 +374,15 @@ fn removed_link_leaves_no_timer() {
 }
 
 #[test]
-fn queue_let_go_leaves_no_timer() {
+fn released_queue_leaves_no_timer() {
+    // A queue for a contact has a timer; each way to release the queue must cancel it.
     let mut node = Node::routed(for_link(0));
     node.add_link(&sibling());
     node.ready(0, false);
     node.send(EndpointId::ipn(2, 1), Priority::Normal);
     assert_eq!(node.agent.counts().timers, 1);
     for n in 0..10 {
-        // With a route, with the link that goes down, with the bundle itself.
+        // Released by a new route, by a link that goes down, and below by the bundle itself.
         node.admin(AdminInput::AddRoute { pattern: format!("ipn:{n}.*"), next_hop: EndpointId::ipn(3, 0) });
         assert_eq!(node.agent.counts().timers, 1);
         node.carrier(0, false);
@@ -385,7 +399,7 @@ fn queue_let_go_leaves_no_timer() {
 }
 
 #[test]
-fn router_hears_of_what_missed_its_contact() {
+fn router_sees_missed_contact() {
     let (said, heard) = std::sync::mpsc::channel();
     let leg = |node: &farlink_book::Node<'_>| farlink_book::NextHop {
         link: LinkId(0),

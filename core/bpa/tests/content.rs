@@ -1,4 +1,4 @@
-//! An identity alone does not say "I have it": the content must agree, and who is vouched for is believed before who is not.
+//! Duplicate detection by content: an equal identity is not enough, and vouched-for content wins over a stranger's.
 
 use crate::support::{Bundle, Node, from_two, piece, settings, token};
 use farlink_base::{Bytes, EndpointId, LinkId, Payload, Refusal};
@@ -7,7 +7,7 @@ use farlink_bpa::{Input, Output, Settings};
 fn here() -> EndpointId {
     EndpointId::ipn(1, 7)
 }
-/// The same identity with another payload of the same length.
+/// A bundle of the same identity and length with another payload.
 fn forged(bundle: &Bundle) -> Bundle {
     let mut forged = bundle.clone();
     forged.meta.payload = Payload::from(vec![b'F'; bundle.meta.payload.len() as usize]);
@@ -31,7 +31,8 @@ fn is_honest(payload: &Payload) -> bool {
 }
 
 #[test]
-fn stranger_first_then_neighbour_delivers_the_neighbours() {
+fn neighbours_content_displaces_strangers() {
+    // A stranger that guesses an identity must not suppress the genuine bundle.
     for mut node in nodes() {
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
         let true_one = honest(1, here());
@@ -46,7 +47,8 @@ fn stranger_first_then_neighbour_delivers_the_neighbours() {
 }
 
 #[test]
-fn neighbours_bundle_is_delivered_though_a_strangers_was_before() {
+fn neighbours_content_delivered_after_strangers() {
+    // The memory of a stranger's delivered content must not suppress the genuine bundle either.
     for mut node in nodes() {
         node.register(7);
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
@@ -65,7 +67,8 @@ fn neighbours_bundle_is_delivered_though_a_strangers_was_before() {
 }
 
 #[test]
-fn stranger_second_is_refused_and_changes_nothing() {
+fn strangers_second_content_is_refused() {
+    // A verdict of success would confirm a content that this node does not have.
     for to in [here(), EndpointId::ipn(3, 1)] {
         for mut node in nodes() {
             let stranger = node.comes(0, EndpointId::ipn(66, 0));
@@ -81,7 +84,8 @@ fn stranger_second_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn of_two_vouched_for_neither_is_lost_and_repeats_are_had() {
+fn two_vouched_contents_are_both_kept() {
+    // Neither sender is more trustworthy, so both contents are delivered; repeats of each are duplicates.
     for mut node in nodes() {
         node.register(7);
         node.receive(1, honest(1, here()));
@@ -99,7 +103,8 @@ fn of_two_vouched_for_neither_is_lost_and_repeats_are_had() {
 }
 
 #[test]
-fn of_two_strangers_the_first_wins_and_the_second_is_not_acknowledged() {
+fn first_of_two_strangers_contents_wins() {
+    // Among strangers the first content wins; the second is refused, not acknowledged.
     for mut node in nodes() {
         node.register(7);
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
@@ -115,7 +120,8 @@ fn of_two_strangers_the_first_wins_and_the_second_is_not_acknowledged() {
 }
 
 #[test]
-fn fragments_of_a_stranger_and_a_neighbour_are_never_joined() {
+fn strangers_fragments_never_join_neighbours() {
+    // One forged fragment would spoil the whole.
     for mut node in nodes() {
         node.register(7);
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
@@ -132,7 +138,8 @@ fn fragments_of_a_stranger_and_a_neighbour_are_never_joined() {
 }
 
 #[test]
-fn another_lifetime_or_report_to_is_another_content() {
+fn lifetime_and_report_to_distinguish_contents() {
+    // A stranger must not extend a lifetime or redirect reports under a known identity.
     for mut node in nodes() {
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
         node.receive(1, honest(1, EndpointId::ipn(9, 1)));
@@ -144,14 +151,14 @@ fn another_lifetime_or_report_to_is_another_content() {
     }
 }
 
-/// Pieces of a bundle of 100 bytes.
+/// Both halves of a bundle of 100 bytes.
 fn halves(of: &Bundle) -> [Bundle; 2] {
     [of.piece(0..50), of.piece(50..100)]
 }
 fn hundred(byte: u8) -> Bundle {
     from_two(1, here()).payload(Payload::from(vec![byte; 100])).lifetime_ms(3_600_000)
 }
-/// Begins eight bundles of that identity for ten seconds.
+/// Fills the limit of eight contents of one identity, for 10 s.
 fn fill(node: &mut Node, over: u32) {
     for n in 0..8 {
         let forged = hundred(b'F').lifetime_ms(10_000 + n);
@@ -161,7 +168,8 @@ fn fill(node: &mut Node, over: u32) {
 }
 
 #[test]
-fn piece_of_a_content_beyond_those_there_is_room_for_is_refused_and_taken_later() {
+fn piece_of_excess_content_taken_later() {
+    // A refused piece stays with its sender, which offers it again after the forged contents expired.
     for mut node in nodes() {
         node.register(7);
         let [x, y] = [66, 67].map(|n| node.comes(n, EndpointId::ipn(n.into(), 0)));
@@ -185,7 +193,8 @@ fn piece_of_a_content_beyond_those_there_is_room_for_is_refused_and_taken_later(
 }
 
 #[test]
-fn strangers_contents_take_no_room_from_those_somebody_vouches_for() {
+fn strangers_contents_leave_vouched_room() {
+    // The limit of eight contents holds for strangers apart from vouched-for ones.
     for mut node in nodes() {
         node.register(7);
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
@@ -199,7 +208,8 @@ fn strangers_contents_take_no_room_from_those_somebody_vouches_for() {
 }
 
 #[test]
-fn piece_that_is_promised_is_kept_though_there_are_many_contents_when_its_transfer_breaks() {
+fn promised_piece_kept_despite_many_contents() {
+    // The promise was made before the limit was reached, so it must be honoured.
     for mut node in nodes() {
         node.register(7);
         let [x, y] = [66, 67].map(|n| node.comes(n, EndpointId::ipn(n.into(), 0)));
@@ -217,7 +227,8 @@ fn piece_that_is_promised_is_kept_though_there_are_many_contents_when_its_transf
 }
 
 #[test]
-fn no_piece_is_promised_of_a_content_there_is_no_room_for() {
+fn excess_content_gets_no_promise() {
+    // A promise for a content without room could not be honoured.
     for mut node in nodes() {
         let [x, y] = [66, 67].map(|n| node.comes(n, EndpointId::ipn(n.into(), 0)));
         fill(&mut node, x);
@@ -229,7 +240,8 @@ fn no_piece_is_promised_of_a_content_there_is_no_room_for() {
 }
 
 #[test]
-fn pieces_of_one_content_find_each_other_though_another_left() {
+fn pieces_join_after_other_content_left() {
+    // The forged content has the lower number; its expiration must not hide the other one.
     for mut node in nodes() {
         node.register(7);
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
@@ -243,7 +255,7 @@ fn pieces_of_one_content_find_each_other_though_another_left() {
 }
 
 #[test]
-fn displaced_bundle_is_told_as_refused() {
+fn displaced_bundle_emits_refused_event() {
     let mut node = Node::new();
     let stranger = node.comes(0, EndpointId::ipn(66, 0));
     let true_one = honest(1, here());
@@ -255,7 +267,8 @@ fn displaced_bundle_is_told_as_refused() {
 }
 
 #[test]
-fn strangers_whole_is_joined_anew_as_neighbours_vouch() {
+fn strangers_whole_rejoined_from_vouched_pieces() {
+    // The stranger's fragments were joined already; the whole is joined again once each part is vouched for.
     let mut node = Node::new();
     let stranger = node.comes(0, EndpointId::ipn(66, 0));
     let parts = halves(&hundred(b'H'));
@@ -273,7 +286,8 @@ fn strangers_whole_is_joined_anew_as_neighbours_vouch() {
 }
 
 #[test]
-fn whole_of_strangers_pieces_waits_for_vouched_ones() {
+fn strangers_whole_awaits_vouched_pieces() {
+    // The first vouched piece dissolves the stranger's whole; half a whole is not delivered.
     for mut node in nodes() {
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
         let whole = honest(1, here());

@@ -1,4 +1,4 @@
-//! The congestion control: admission, making room, moving, giving up.
+//! Congestion control: admission, eviction, moving to a neighbour, deletion.
 
 use crate::support;
 
@@ -13,11 +13,11 @@ fn away() -> EndpointId {
     EndpointId::ipn(8, 1)
 }
 
-/// Room for three bundles of 1,041 bytes.
+/// A node with room for three bundles of 1,041 bytes.
 fn small(control: Rule) -> Node {
     Node::of(Settings { capacity_bytes: 3500, ..settings() }, None, NoRouter, control)
 }
-/// What came first is worth least.
+/// A control by which the oldest bundle is worth least.
 fn drop_oldest() -> Rule {
     Rule { worth: Box::new(|held| Some(held.number as f64)), ..Rule::default() }
 }
@@ -26,7 +26,8 @@ fn held(node: &Node) -> Vec<u64> {
 }
 
 #[test]
-fn a_control_refuses_what_comes_and_what_is_made_here() {
+fn control_refuses_received_and_local_bundles() {
+    // The control is asked for arrivals, for heads of arrivals and for local requests alike.
     let control = Rule {
         admit: Box::new(|held| if held.bundle.sequence == 1 { Ok(1.0) } else { Err(Refusal::NoResources) }),
         ..Rule::default()
@@ -41,7 +42,8 @@ fn a_control_refuses_what_comes_and_what_is_made_here() {
 }
 
 #[test]
-fn what_is_worth_least_makes_room_and_no_more_than_is_needed() {
+fn least_worth_evicted_as_needed() {
+    // Evictions stop as soon as the arrival fits.
     let mut node = small(drop_oldest());
     for n in 1..=5 {
         node.receive(n, from_two(n, away()));
@@ -52,12 +54,13 @@ fn what_is_worth_least_makes_room_and_no_more_than_is_needed() {
 }
 
 #[test]
-fn what_each_is_worth_is_asked_once_however_many_must_go() {
+fn worth_asked_once_per_bundle() {
+    // 600 of 1,000 bundles must go; a control may be slow, so it values each bundle once.
     let asked = Arc::new(AtomicU64::new(0));
     let count = asked.clone();
     let worth = move |held: &farlink_book::Held| {
         count.fetch_add(1, Ordering::Relaxed);
-        // The newer half is worth less; the oldest of it goes first.
+        // The newer half is worth less; within it the oldest is evicted first.
         Some(f64::from(u8::from(held.number <= 500)))
     };
     let control = Rule { worth: Box::new(worth), ..Rule::default() };
@@ -76,7 +79,8 @@ fn what_each_is_worth_is_asked_once_however_many_must_go() {
 }
 
 #[test]
-fn worths_below_zero_and_both_zeros_are_in_order_and_what_is_no_number_stays() {
+fn eviction_orders_negative_zero_and_nan_worth() {
+    // -0.0 and 0.0 are equal; a worth that is no number protects its bundle.
     let worths = [-2.0, f64::NAN, 0.0, -0.0, -1.0];
     let worth = move |held: &farlink_book::Held| worths.get(held.number as usize - 1).copied();
     let control = Rule { worth: Box::new(worth), ..Rule::default() };
@@ -90,8 +94,8 @@ fn worths_below_zero_and_both_zeros_are_in_order_and_what_is_no_number_stays() {
 }
 
 #[test]
-fn nothing_is_given_up_in_vain() {
-    // Worth: 1, 2, none. A newcomer is worth 1.5.
+fn insufficient_eviction_evicts_nothing() {
+    // Worth: 1, 2, never evicted. An arrival is worth 1.5.
     let control = Rule {
         admit: Box::new(|held| Ok(if held.bundle.sequence > 3 { 1.5 } else { 9.0 })),
         worth: Box::new(|held| [Some(1.0), Some(2.0), None][(held.number - 1) as usize % 3]),
@@ -108,7 +112,8 @@ fn nothing_is_given_up_in_vain() {
 }
 
 #[test]
-fn what_is_sent_delivered_or_not_durable_makes_no_room() {
+fn busy_bundles_are_not_evicted() {
+    // Bundle 1 is being sent, 2 is for an application, 3 is not durable yet.
     let mut node = small(drop_oldest());
     node.receive(1, from_two(1, EndpointId::ipn(3, 1)));
     node.receive(2, from_two(2, EndpointId::ipn(1, 1)));
@@ -122,9 +127,9 @@ fn what_is_sent_delivered_or_not_durable_makes_no_room() {
 }
 
 #[test]
-fn what_is_for_this_node_makes_no_room_though_its_turn_has_not_come() {
+fn bundles_for_this_node_not_evicted() {
     let here = EndpointId::ipn(1, 1);
-    // So many orders go before it that a call does not get to it.
+    // 600 earlier actions exceed the 256 units of a slice, so the call ends before the bundle's turn.
     let router = Script {
         hears: EventMask::KEPT,
         route: Box::new(|_, _, _| farlink_book::RouteDecision::Wait(farlink_base::Instant::MAX)),
@@ -152,7 +157,8 @@ fn what_is_for_this_node_makes_no_room_though_its_turn_has_not_come() {
 }
 
 #[test]
-fn what_is_promised_to_an_arrival_is_no_room_for_another() {
+fn reserved_room_not_given_twice() {
+    // Reservations of arrivals count as used room until they are settled.
     let settings = Settings { capacity_bytes: 3500, durable: false, ..settings() };
     let mut node = Node::of(settings, None, NoRouter, OnlyRoom);
     assert_eq!(node.agent.room(), Some(3500));
@@ -171,7 +177,8 @@ fn what_is_promised_to_an_arrival_is_no_room_for_another() {
 }
 
 #[test]
-fn a_victim_that_can_move_stays_until_its_new_home_has_it() {
+fn moving_victim_stays_until_taken() {
+    // An eviction by moving frees no room before the neighbour has confirmed.
     let control =
         Rule { rehome: Box::new(|node, _| node.peers.of(NodeId::ipn(3)).map(|peer| peer.id)), ..drop_oldest() };
     let mut node = small(control);
@@ -188,7 +195,8 @@ fn a_victim_that_can_move_stays_until_its_new_home_has_it() {
 }
 
 #[test]
-fn a_move_that_fails_leaves_the_bundle_where_it_was() {
+fn failed_move_keeps_bundle() {
+    // The neighbour refused, so the bundle has no other home.
     let control =
         Rule { rehome: Box::new(|node, _| node.peers.of(NodeId::ipn(3)).map(|peer| peer.id)), ..drop_oldest() };
     let mut node = small(control);
@@ -200,7 +208,7 @@ fn a_move_that_fails_leaves_the_bundle_where_it_was() {
     assert!(node.deleted().is_empty());
 }
 
-/// A router that orders this about each bundle it hears of.
+/// A router that requests `order` for each kept bundle.
 fn ordering(order: impl Fn(farlink_book::Handle, u128) -> Action + Send + 'static) -> Script {
     Script {
         hears: EventMask::KEPT,
@@ -215,7 +223,8 @@ fn ordering(order: impl Fn(farlink_book::Handle, u128) -> Action + Send + 'stati
 }
 
 #[test]
-fn an_order_to_delete_ends_forwarding_but_no_delivery_and_no_send() {
+fn delete_action_spares_deliveries_and_sends() {
+    // A router's deletion ends forwarding; local applications still get the bundle.
     for commit in [true, false] {
         let mut node = Node::routed(ordering(|bundle, _| Action::Delete { bundle, why: Why::Acked }));
         node.commit = commit;
@@ -232,7 +241,8 @@ fn an_order_to_delete_ends_forwarding_but_no_delivery_and_no_send() {
 }
 
 #[test]
-fn a_send_goes_on_though_its_bundle_is_given_up() {
+fn send_continues_after_eviction() {
+    // A bundle in transmission cannot be taken back, so it stays until the outcome.
     let script = Script {
         hears: EventMask::HANDED,
         route: Box::new(|_, _, _| farlink_book::RouteDecision::Wait(farlink_base::Instant::MAX)),
@@ -251,7 +261,8 @@ fn a_send_goes_on_though_its_bundle_is_given_up() {
 }
 
 #[test]
-fn a_banned_bundle_is_refused_unless_it_is_for_this_node() {
+fn banned_bundle_refused_unless_local() {
+    // The ban concerns forwarding; this node is the destination of the second one.
     let mine = from_two(2, EndpointId::ipn(1, 1));
     let id = mine.meta.id;
     for (bundle, verdict) in [(from_two(2, EndpointId::ipn(3, 1)), Err(Refusal::NotAcceptable)), (mine, Ok(()))] {
@@ -265,8 +276,8 @@ fn a_banned_bundle_is_refused_unless_it_is_for_this_node() {
 }
 
 #[test]
-fn a_bundle_without_source_is_refused_for_no_other() {
-    // Those of two nodes without a clock look alike (RFC 9171 4.2.3).
+fn ban_never_matches_anonymous_bundles() {
+    // Anonymous bundles of two nodes without a clock share an identity (RFC 9171 section 4.2.3).
     let nameless = || Bundle::new(EndpointId::Null, away(), 1);
     let id = nameless().meta.id;
     let mut node = Node::routed(ordering(move |_, _| Action::Ban { id }));
@@ -276,7 +287,7 @@ fn a_bundle_without_source_is_refused_for_no_other() {
 }
 
 #[test]
-fn an_order_to_move_a_bundle_moves_it_and_one_about_a_bundle_that_left_is_nothing() {
+fn move_action_ignored_for_departed_bundle() {
     let script = ordering(|bundle, _| Action::Migrate { bundle, to: farlink_base::PeerId(2) });
     let mut node = Node::routed(script);
     node.receive(1, from_two(1, away()));
@@ -286,7 +297,8 @@ fn an_order_to_move_a_bundle_moves_it_and_one_about_a_bundle_that_left_is_nothin
 }
 
 #[test]
-fn a_bundle_that_was_moved_is_told_to_have_moved_and_one_that_was_forwarded_not() {
+fn moved_and_forwarded_events_differ() {
+    // A policy must tell its own move from a forwarding.
     let (told, gone) = std::sync::mpsc::channel();
     let script = Script {
         hears: EventMask::KEPT.and(EventMask::GONE),
@@ -310,7 +322,7 @@ fn a_bundle_that_was_moved_is_told_to_have_moved_and_one_that_was_forwarded_not(
 }
 
 #[test]
-fn an_order_to_ask_again_is_followed() {
+fn reroute_action_is_followed() {
     let script = Script {
         hears: EventMask::KEPT,
         route: Box::new(|node, held, _| {
@@ -341,7 +353,7 @@ fn an_order_to_ask_again_is_followed() {
 }
 
 #[test]
-fn a_policy_is_woken_when_it_asked_to_be() {
+fn policy_woken_at_requested_time() {
     let (said, heard) = std::sync::mpsc::channel();
     let script = Script {
         hears: EventMask::KEPT,
@@ -361,7 +373,8 @@ fn a_policy_is_woken_when_it_asked_to_be() {
 }
 
 #[test]
-fn a_store_that_is_full_loses_reports_before_it_loses_data() {
+fn full_store_evicts_reports_before_data() {
+    // Reports about evicted bundles must not evict further data.
     let settings = Settings { capacity_bytes: 3500, ..crate::support::reporting(true) };
     let mut node = Node::of(settings, None, NoRouter, drop_oldest());
     let facts = farlink_base::Facts::REPORT_DELETION;
@@ -371,7 +384,7 @@ fn a_store_that_is_full_loses_reports_before_it_loses_data() {
             from_two(n, away()).facts(facts).report_to(EndpointId::ipn(4, 0)).payload(Payload::fill(0, 800)),
         );
     }
-    // 841 bytes each: four fit, no report besides.
+    // 841 bytes each: four fit, and no report beside them.
     assert_eq!(
         node.agent
             .bundles(node.now, farlink_base::BundleHandle(0), 9)
@@ -385,7 +398,7 @@ fn a_store_that_is_full_loses_reports_before_it_loses_data() {
     assert!(node.events().iter().filter(|e| overflow(e)).count() == 16);
 }
 
-/// Moves what is held to `ipn:3.0` a second after it came, and tells why it left.
+/// A node that moves bundles to `ipn:3.0` 1 s after arrival, and the reasons why they left.
 fn moving() -> (Node, std::sync::mpsc::Receiver<Why>) {
     let (told, gone) = std::sync::mpsc::channel();
     let script = Script {
@@ -411,7 +424,7 @@ fn moving() -> (Node, std::sync::mpsc::Receiver<Why>) {
 }
 
 #[test]
-fn bundle_that_moves_leaves_its_old_queue() {
+fn moved_bundle_leaves_old_queue() {
     let (mut node, _gone) = moving();
     assert_eq!(node.sent_over(1), [0]);
     node.ready(0, true);
@@ -419,7 +432,7 @@ fn bundle_that_moves_leaves_its_old_queue() {
 }
 
 #[test]
-fn bundle_that_failed_to_move_is_forwarded() {
+fn bundle_with_failed_move_is_forwarded() {
     let (mut node, gone) = moving();
     let id = node.take_sent()[0].id;
     node.fail(id, None);
@@ -430,7 +443,7 @@ fn bundle_that_failed_to_move_is_forwarded() {
     assert_eq!(gone.try_iter().collect::<Vec<_>>(), [Why::Forwarded]);
 }
 
-/// Orders something about each held bundle a second after one came; routes by link 0 at first, then by link 1.
+/// A router that requests `order` for each held bundle 1 s after an arrival; routes over link 0 first, then link 1.
 fn second_thoughts(order: fn(farlink_book::Handle) -> Action) -> Script {
     let mut asked = 0;
     Script {
@@ -454,7 +467,7 @@ fn second_thoughts(order: fn(farlink_book::Handle) -> Action) -> Script {
 }
 
 #[test]
-fn rerouted_bundle_leaves_its_old_queue() {
+fn rerouted_bundle_leaves_old_queue() {
     let mut node = Node::routed(second_thoughts(Action::Reroute));
     node.ready(0, false);
     node.send(away(), Priority::Normal);
@@ -465,7 +478,7 @@ fn rerouted_bundle_leaves_its_old_queue() {
 }
 
 #[test]
-fn bundle_given_up_beside_a_copy_leaves_queues() {
+fn evicted_replicated_bundle_leaves_queues() {
     let script = Script {
         route: Box::new(|node, _, _| {
             let until = farlink_base::Instant::MAX;
@@ -484,7 +497,7 @@ fn bundle_given_up_beside_a_copy_leaves_queues() {
     assert_eq!(node.held(), 0);
 }
 
-/// Oracle that records its calls.
+/// An oracle that records its calls.
 #[derive(Debug)]
 struct Witness(std::sync::mpsc::Sender<&'static str>);
 impl farlink_bpa::Oracle for Witness {
@@ -509,7 +522,7 @@ impl farlink_bpa::Oracle for Witness {
 }
 
 #[test]
-fn oracle_is_told_of_keeping_forwarding_and_leaving() {
+fn oracle_sees_kept_forwarded_and_gone() {
     let (said, heard) = std::sync::mpsc::channel();
     let mut node = Node::new();
     node.agent.set_oracle(Box::new(Witness(said)));
@@ -519,7 +532,8 @@ fn oracle_is_told_of_keeping_forwarding_and_leaving() {
 }
 
 #[test]
-fn policies_given_before_the_first_input_decide() {
+fn policies_set_before_input_decide() {
+    // Policies may be set before the store is open.
     let mut node = Node::closed(settings(), None, NoRouter, Rule::default());
     let router = Script {
         route: Box::new(|node, _, _| {
@@ -543,8 +557,8 @@ fn policies_given_before_the_first_input_decide() {
 }
 
 #[test]
-fn victims_of_large_store_free_enough_room() {
-    // Of so many that some are drawn for each victim.
+fn large_store_evicts_enough() {
+    // Above 1,024 bundles the candidates for eviction are sampled.
     let (count, size) = (1100, 41 + 10);
     let settings = Settings { capacity_bytes: count * size, ..settings() };
     let mut node = Node::of(settings, None, NoRouter, drop_oldest());
@@ -558,7 +572,7 @@ fn victims_of_large_store_free_enough_room() {
 }
 
 #[test]
-fn policies_hear_of_hand_over_and_confirmation() {
+fn policies_see_transmission_and_confirmation() {
     let (said, heard) = std::sync::mpsc::channel();
     let router = Script {
         hears: EventMask::HANDED.and(EventMask::OUTCOMES),

@@ -1,4 +1,4 @@
-//! Copies: pulled by neighbours when one of their links has room.
+//! Copies: offered to a neighbour when one of its links has room.
 
 use crate::support;
 
@@ -8,7 +8,8 @@ use farlink_base::{Duration, EndpointId, LinkId, Priority, Refusal};
 use farlink_book::{CopyOffer, EventMask, PolicyEvent};
 
 #[test]
-fn each_carried_bundle_is_offered_once_to_each_neighbour() {
+fn carried_bundle_offered_once_per_neighbour() {
+    // The node remembers who has which bundle across link changes.
     let mut node = alone(Script::flood());
     for n in 1..=3 {
         carried(&mut node, n, nine());
@@ -38,7 +39,8 @@ fn each_carried_bundle_is_offered_once_to_each_neighbour() {
 }
 
 #[test]
-fn the_destination_is_first_gets_it_and_then_nobody_else_does() {
+fn destination_served_first_ends_offers() {
+    // The destination precedes all other neighbours, and its copy makes further ones useless.
     let mut node = alone(Script::flood());
     carried(&mut node, 1, nine());
     carried(&mut node, 2, EndpointId::ipn(3, 1));
@@ -51,12 +53,12 @@ fn the_destination_is_first_gets_it_and_then_nobody_else_does() {
 }
 
 #[test]
-fn source_and_giver_and_who_has_it_are_not_offered_it() {
+fn holders_are_not_offered_bundle() {
     let mut node = alone(Script::flood());
     node.carrier(0, true);
     node.carrier(1, true);
     node.take_sent();
-    // By 2, made by 3; by 2, made by 5; both may not.
+    // Node 3 is the source of the first, so only the second may go to it; node 2 gave both.
     node.receive_over(0, 1, Bundle::new(EndpointId::ipn(3, 5), nine(), 1));
     node.receive_over(0, 2, Bundle::new(EndpointId::ipn(5, 5), nine(), 2));
     node.receive_over(1, 3, Bundle::new(EndpointId::ipn(5, 5), nine(), 2));
@@ -65,7 +67,8 @@ fn source_and_giver_and_who_has_it_are_not_offered_it() {
 }
 
 #[test]
-fn anonymous_bundles_are_never_copied_but_given_to_their_destination() {
+fn anonymous_bundles_go_to_destination_only() {
+    // Copies of an anonymous bundle could not be recognized as duplicates.
     let mut node = alone(Script::flood());
     node.receive(1, Bundle::new(EndpointId::Null, nine(), 1));
     node.receive(2, Bundle::new(EndpointId::Null, EndpointId::ipn(3, 1), 1));
@@ -78,7 +81,8 @@ fn anonymous_bundles_are_never_copied_but_given_to_their_destination() {
 }
 
 #[test]
-fn a_copy_that_did_not_leave_is_offered_to_the_next_neighbour() {
+fn unsent_copy_offered_to_next_neighbour() {
+    // The copies queued for the first link never left, so they hold nothing back from the second.
     let mut node = alone(Script::flood());
     for n in 1..=3 {
         carried(&mut node, n, nine());
@@ -92,7 +96,8 @@ fn a_copy_that_did_not_leave_is_offered_to_the_next_neighbour() {
 }
 
 #[test]
-fn a_copy_whose_session_was_lost_is_offered_again_and_a_refused_one_later() {
+fn lost_copy_reoffered_at_once_refused_later() {
+    // A lost session says nothing about room; a refusal does.
     let mut node = alone(Script::flood());
     carried(&mut node, 1, nine());
     node.carrier(0, true);
@@ -111,7 +116,7 @@ fn a_copy_whose_session_was_lost_is_offered_again_and_a_refused_one_later() {
 }
 
 #[test]
-fn a_gift_whose_session_was_lost_is_given_again() {
+fn lost_handover_is_repeated() {
     let mut node = alone(Script::flood());
     carried(&mut node, 1, EndpointId::ipn(2, 1));
     node.carrier(0, true);
@@ -121,7 +126,8 @@ fn a_gift_whose_session_was_lost_is_given_again() {
 }
 
 #[test]
-fn a_refused_neighbour_is_offered_again_at_its_next_up() {
+fn refusing_neighbour_reoffered_at_next_up() {
+    // The neighbour may have made room since its refusal.
     let mut node = alone(Script::flood());
     carried(&mut node, 1, nine());
     node.carrier(0, true);
@@ -133,7 +139,8 @@ fn a_refused_neighbour_is_offered_again_at_its_next_up() {
 }
 
 #[test]
-fn a_bundle_that_came_back_in_flight_is_offered_to_who_is_there() {
+fn bundle_returned_in_flight_offered_to_neighbours() {
+    // A bundle that came back is carried like a new arrival.
     let mut node = alone(Script::flood());
     carried(&mut node, 1, EndpointId::ipn(2, 1));
     node.carrier(0, true);
@@ -146,7 +153,8 @@ fn a_bundle_that_came_back_in_flight_is_offered_to_who_is_there() {
 }
 
 #[test]
-fn a_copy_that_fails_of_what_its_destination_has_leaves_nothing() {
+fn failed_copy_of_delivered_bundle_leaves_nothing() {
+    // The destination has confirmed the bundle, so a failed copy must not bring it back.
     let mut node = alone(Script::flood());
     carried(&mut node, 1, EndpointId::ipn(3, 1));
     node.carrier(0, true);
@@ -166,7 +174,7 @@ fn a_copy_that_fails_of_what_its_destination_has_leaves_nothing() {
 }
 
 #[test]
-fn labels_split_and_come_back_on_failure_and_on_a_duplicate() {
+fn split_labels_restored_on_failure() {
     let script = Script {
         hears: EventMask::KEPT.and(EventMask::OUTCOMES),
         on: Box::new(|node, news, out| match *news {
@@ -198,13 +206,14 @@ fn labels_split_and_come_back_on_failure_and_on_a_duplicate() {
     let stranger = node.comes(1, EndpointId::ipn(44, 0));
     let fourth = data(&mut node);
     assert_eq!(labels(&fourth), [Some(2)]);
-    // A copy that comes with a label is refused as a duplicate: the giver has its label back.
+    // A labelled copy is refused as a duplicate, so that its sender restores its label.
     node.receive_over(stranger, 50, fourth[0].arrives().labels([3, 0]));
     assert_eq!(node.verdicts(), [(50, Err(Refusal::Duplicate))]);
 }
 
 #[test]
-fn labels_of_a_bundle_that_came_are_those_it_came_with() {
+fn received_bundle_keeps_its_labels() {
+    // A policy that sets no labels passes on those of the arrival.
     let mut node = alone(Script { wants: Box::new(|_, _, held| Some(CopyOffer::give(held, 0))), ..Script::flood() });
     node.receive(1, from_two(1, nine()).labels([7, 9]));
     node.carrier(1, true);
@@ -212,7 +221,7 @@ fn labels_of_a_bundle_that_came_are_those_it_came_with() {
 }
 
 #[test]
-fn the_best_rank_leaves_first_and_the_control_may_refuse() {
+fn best_rank_leaves_first_control_may_refuse() {
     let control =
         Rule { allow: Box::new(|_, held, want| want.filter(|_| held.bundle.sequence != 2)), ..Rule::default() };
     let router =
@@ -228,8 +237,8 @@ fn the_best_rank_leaves_first_and_the_control_may_refuse() {
 }
 
 #[test]
-fn a_flood_reaches_everybody_once_and_leaves_when_its_lifetime_ends() {
-    // A line of four, each with links to both sides.
+fn flood_reaches_each_node_once() {
+    // Four nodes in a line, each with links to both sides.
     let node = |me: u64| {
         let to = |n: u32, peer| farlink_bpa::LinkSettings { peer: EndpointId::ipn(peer, 0), ..link(n) };
         let settings = farlink_bpa::Settings {
@@ -259,7 +268,8 @@ fn a_flood_reaches_everybody_once_and_leaves_when_its_lifetime_ends() {
 }
 
 #[test]
-fn offers_go_round_all_neighbours() {
+fn offers_rotate_among_neighbours() {
+    // 20 strangers wait for one bundle; each gets its turn.
     let mut node = alone(Script::flood());
     let strangers: Vec<u32> = (0..20).map(|n| node.comes(n, EndpointId::ipn(100 + u64::from(n), 0))).collect();
     node.take_sent();
@@ -269,7 +279,8 @@ fn offers_go_round_all_neighbours() {
 }
 
 #[test]
-fn a_stranger_that_claims_to_be_the_destination_is_not_given_what_is_for_it() {
+fn stranger_claiming_destination_gets_nothing() {
+    // A claimed name is not proof that the stranger is the destination.
     let mut node = alone(Script { wants: Box::new(|_, _, _| None), ..Script::flood() });
     node.ready(1, false);
     node.carrier(1, true);
@@ -282,8 +293,8 @@ fn a_stranger_that_claims_to_be_the_destination_is_not_given_what_is_for_it() {
 }
 
 #[test]
-fn the_label_of_a_gift_that_failed_is_what_it_was() {
-    // A policy that hears of it adds what came back; for one that does not, the agent does.
+fn failed_handover_restores_label() {
+    // A policy that subscribes to outcomes restores the label itself; otherwise the agent does.
     for hears in [EventMask::KEPT, EventMask::KEPT.and(EventMask::OUTCOMES)] {
         let script = Script {
             hears,
@@ -307,7 +318,7 @@ fn the_label_of_a_gift_that_failed_is_what_it_was() {
     }
 }
 
-/// A neighbour gets no copy of a bundle until, 5 s after it was kept, `order` makes `wants` true and asks again.
+/// A policy that offers no copy until, 5 s after the bundle was kept, `order` makes `wants` true and asks again.
 fn changes_its_mind(
     order: fn(&farlink_book::Node<'_>, &mut farlink_book::Actions),
     wants: fn(&farlink_book::Node<'_>, &farlink_book::Held) -> bool,
@@ -331,7 +342,7 @@ fn changes_its_mind(
 }
 
 #[test]
-fn new_label_shows_a_bundle_to_neighbours_again() {
+fn relabelled_bundle_is_offered_again() {
     changes_its_mind(
         |node, out| node.book.all().for_each(|held| out.label(held.handle(), 1)),
         |node, held| node.label(held) > 0,
@@ -339,7 +350,7 @@ fn new_label_shows_a_bundle_to_neighbours_again() {
 }
 
 #[test]
-fn neighbour_asked_about_again_gets_what_changed() {
+fn neighbour_asked_again_gets_changed_bundle() {
     changes_its_mind(
         |node, out| node.peers.up().for_each(|peer| out.push(farlink_book::Action::Reask(peer.id))),
         |node, held| held.age_ms(node.now) > 4000,
@@ -347,7 +358,7 @@ fn neighbour_asked_about_again_gets_what_changed() {
 }
 
 #[test]
-fn copy_under_way_of_deleted_bundle_is_remembered() {
+fn inflight_copy_of_deleted_bundle_remembered() {
     let mut node = alone(Script::flood());
     carried(&mut node, 1, nine());
     node.carrier(0, true);
@@ -362,7 +373,7 @@ fn copy_under_way_of_deleted_bundle_is_remembered() {
 }
 
 #[test]
-fn copies_leave_over_first_link_that_is_up() {
+fn copies_use_first_link_up() {
     let mut node = alone(Script::flood());
     let spare = farlink_bpa::LinkSettings { peer: EndpointId::ipn(2, 0), name: "spare".into(), ..link(5) };
     node.add_link(&spare);
@@ -374,7 +385,7 @@ fn copies_leave_over_first_link_that_is_up() {
 }
 
 #[test]
-fn copies_follow_new_ranks_once_asked_again() {
+fn copies_follow_new_ranks_after_reroute() {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
     let newest_first = Arc::new(AtomicBool::new(false));
@@ -389,7 +400,7 @@ fn copies_follow_new_ranks_once_asked_again() {
     node.ready(0, false);
     node.carrier(0, true);
     newest_first.store(true, Ordering::Relaxed);
-    // Whoever says hello is asked about anew.
+    // A hello makes the router evaluate its sender again.
     hello(&mut node, 0, &[], false);
     node.ready(0, true);
     assert_eq!(names(&data(&mut node)), [(0, 3), (0, 2), (0, 1)]);

@@ -1,4 +1,4 @@
-//! Custody (RFC 5050 5.10 to 5.12): what is taken, told, kept and repeated.
+//! Custody (RFC 5050 sections 5.10 to 5.12): acceptance, signals, retention and retransmission.
 
 use crate::support;
 
@@ -16,26 +16,26 @@ fn custody(change: impl FnOnce(&mut CustodySettings)) -> Settings {
 fn node() -> Node {
     Node::with(custody(|_| {}), None)
 }
-/// For `ipn:9.1`, by way of `ipn:3.0`; `ipn:2.0` has custody.
+/// A bundle for `ipn:9.1` by way of `ipn:3.0`; `ipn:2.0` is its custodian.
 fn asks(sequence: u64) -> Bundle {
     from_two(sequence, EndpointId::ipn(9, 1)).custody(2, None)
 }
 fn numbered(sequence: u64, number: u64) -> Bundle {
     from_two(sequence, EndpointId::ipn(9, 1)).custody(2, Some(number))
 }
-/// Signals that left, to whom.
+/// Sent custody signals with their destinations.
 fn signals(node: &Node) -> Vec<(EndpointId, Signal)> {
     let signal = |sent: &Sent| Some((sent.bundle.destination.clone(), Toy::custody(&sent.bundle)?));
     node.sent().iter().filter_map(signal).collect()
 }
-/// What left that is no record.
+/// Transmissions that are no administrative records.
 fn data(node: &Node) -> Vec<Sent> {
     node.sent().into_iter().filter(|sent| !sent.bundle.is_administrative()).collect()
 }
 fn run(first: u64, last: u64) -> About {
     About::Numbers(vec![Numbers { sequence: 1, destination: EndpointId::Null, first, last }])
 }
-/// A signal of a node, as a bundle.
+/// A bundle with a custody signal of node `by`.
 fn said(by: u64, answer: Answer, about: About, sequence: u64) -> Bundle {
     use farlink_bpa::Edge;
     let payload = Toy.custody_signal(99, &Signal { answer, about }, None).unwrap();
@@ -56,7 +56,8 @@ fn ignored(node: &Node) -> usize {
 
 /// Keeps 5050-5.4-6, 5050-5.4.1-3, 5050-5.10-1, 5050-5.10-2, 5050-5.10.1-2.
 #[test]
-fn custody_is_taken_when_the_store_has_the_bundle_and_it_leaves_no_sooner() {
+fn custody_accepted_after_commit_only() {
+    // A signal releases the previous custodian, so the bundle must be durable first.
     let mut node = node();
     node.commit = false;
     node.receive(1, asks(7));
@@ -74,9 +75,9 @@ fn custody_is_taken_when_the_store_has_the_bundle_and_it_leaves_no_sooner() {
     assert_eq!(node.verdicts(), [(1, Ok(()))]);
 }
 
-/// A copy whose security does not hold only says that it is the bundle its custodian has.
 #[test]
-fn a_bundle_that_is_deleted_for_its_security_releases_nobodys_custody() {
+fn insecure_bundle_releases_no_custody() {
+    // A copy that fails its security only claims to be the custodian's bundle, so no signal may release that one.
     let insecure = Duties::default().with_security(DeleteReason::FailedSecurity).0;
     let mut node = node();
     node.receive(1, asks(7).duties(insecure));
@@ -89,7 +90,8 @@ fn a_bundle_that_is_deleted_for_its_security_releases_nobodys_custody() {
 }
 
 #[test]
-fn what_the_store_refuses_is_not_promised() {
+fn refused_commit_accepts_no_custody() {
+    // A bundle that the store refused would be lost with its previous custodian's copy.
     let mut node = node();
     node.commit = false;
     node.receive(1, asks(7));
@@ -100,7 +102,7 @@ fn what_the_store_refuses_is_not_promised() {
 
 /// Keeps 5050-5.10.1-1, 5050-5.10.2-1, 5050-5.11-1, 5050-6.3-1.
 #[test]
-fn a_bundle_in_custody_leaves_its_link_and_stays_until_a_signal() {
+fn custody_bundle_stays_until_signal() {
     for by_number in [false, true] {
         let mut node = node();
         node.receive(1, asks(7));
@@ -120,7 +122,8 @@ fn a_bundle_in_custody_leaves_its_link_and_stays_until_a_signal() {
 
 /// Keeps 5050-5.10.1-4, 5050-5.13-1.
 #[test]
-fn without_a_signal_it_goes_again_each_time_later_until_it_expires_which_is_reported() {
+fn custody_retransmission_backs_off_until_expiry() {
+    // The timeout doubles after each silent transmission.
     let mut node = node();
     let bundle = asks(7).lifetime_ms(100_000).report_to(EndpointId::ipn(2, 7));
     node.receive(1, bundle);
@@ -144,7 +147,7 @@ fn without_a_signal_it_goes_again_each_time_later_until_it_expires_which_is_repo
 
 /// Keeps 5050-6.3-2.
 #[test]
-fn who_refuses_custody_gets_it_again_later_and_another_way_is_taken_where_there_is_one() {
+fn refused_custody_retried_or_rerouted() {
     let mut node = node();
     node.admin(AdminInput::AddRoute { pattern: "ipn:9.*".into(), next_hop: EndpointId::ipn(3, 0) });
     node.receive(1, asks(7));
@@ -161,7 +164,8 @@ fn who_refuses_custody_gets_it_again_later_and_another_way_is_taken_where_there_
 
 /// Keeps 5050-5.6-5.
 #[test]
-fn a_redundant_reception_is_answered_and_ends_custody() {
+fn redundant_reception_signal_ends_custody() {
+    // RFC 5050 section 5.6, step 4: a redundant reception is answered with a signal.
     let mut node = node();
     node.receive(1, asks(7));
     let sent = data(&node)[0].clone();
@@ -171,12 +175,12 @@ fn a_redundant_reception_is_answered_and_ends_custody() {
     let [(to, signal)] = &signals(&node)[..] else { panic!("{:?}", signals(&node)) };
     assert_eq!((to, signal.answer), (&EndpointId::ipn(2, 0), Answer::Redundant), "RFC 5050 5.6 step 4");
     assert_eq!((data(&node).len(), node.verdicts()), (0, vec![(2, Ok(()))]));
-    // It begins to come, and is known by all of it that is told.
+    // The head of an arrival suffices to recognize the duplicate.
     node.begins(0, 3, asks(7));
     assert_eq!((signals(&node).len(), node.verdicts()[1]), (2, (3, Err(Refusal::Duplicate))));
     node.receive_over(1, 4, said(3, Answer::Redundant, about(&sent), 1));
     assert_eq!(count(&node, |event| matches!(event, Event::CustodyReleased { .. })), 1);
-    // Custody came back to it: there is nobody to tell.
+    // This node is itself the custodian: no signal is due.
     node.said.clear();
     node.receive_over(1, 5, asks(8).custody(1, None));
     assert_eq!(signals(&node), []);
@@ -206,7 +210,7 @@ fn one_signal_is_about_many_bundles() {
 }
 
 #[test]
-fn forged_signals_end_nothing_and_are_counted() {
+fn forged_signals_ignored_and_counted() {
     let mut node = node();
     (0..20).for_each(|n| node.receive(n, asks(n)));
     let sent = data(&node);
@@ -217,7 +221,8 @@ fn forged_signals_end_nothing_and_are_counted() {
     for n in 0..1000 {
         let subject = if n % 2 == 0 { run(0, u64::MAX) } else { about(&sent[n as usize % 20]) };
         let bundle = match n % 4 {
-            // A stranger that claims the custodian's name; a neighbour that was given nothing, in another's name.
+            // A stranger that claims the custodian's name, then a neighbour that was sent nothing and uses another's
+            // name.
             0 | 1 => (stranger, said(3, Answer::Taken, subject, n)),
             _ => (0, said(3, Answer::Taken, subject, n)),
         };
@@ -225,24 +230,24 @@ fn forged_signals_end_nothing_and_are_counted() {
     }
     assert_eq!(count(&node, |event| matches!(event, Event::CustodyReleased { .. })), 0);
     assert_eq!((node.held(), ignored(&node) - before), (20, 1000));
-    // Other counters, and bundles that are not here, are nobody's.
+    // Numbers of other counters and identities of unknown bundles match nothing.
     let other = About::Numbers(vec![Numbers { sequence: 7, destination: EndpointId::Null, first: 0, last: u64::MAX }]);
     node.receive_over(1, 5000, said(3, Answer::Taken, other, 5000));
     let unknown = About::One(from_two(999, EndpointId::ipn(9, 1)).meta.identity());
     node.receive_over(1, 5001, said(3, Answer::Taken, unknown, 5001));
     assert_eq!(node.held(), 20);
-    // The one that was given them says so of all numbers there are.
+    // The neighbour that was sent the bundles may name every number there is.
     node.receive_over(1, 5002, said(3, Answer::Taken, run(0, u64::MAX), 5002));
     assert_eq!(node.held(), 0);
 }
 
 #[test]
-fn a_custodian_further_on_is_believed_by_way_of_whom_the_bundle_was_given() {
+fn downstream_custodians_signal_ends_custody() {
     let mut node = node();
     node.receive(1, asks(7));
     let sent = data(&node)[0].clone();
     node.confirm(sent.id);
-    // `ipn:3.0` took no custody and passed it on; `ipn:2.0` would speak in its own name.
+    // `ipn:3.0` forwarded without custody to `ipn:9.0`; a signal in the name of `ipn:2.0` must come from it.
     node.receive_over(1, 2, said(9, Answer::Taken, about(&sent), 1));
     assert_eq!(count(&node, |event| matches!(event, Event::CustodyReleased { .. })), 1);
     node.receive(3, asks(8));
@@ -253,7 +258,8 @@ fn a_custodian_further_on_is_believed_by_way_of_whom_the_bundle_was_given() {
 }
 
 #[test]
-fn a_signal_about_everything_is_worked_off_in_slices() {
+fn long_signal_processed_in_slices() {
+    // 3,000 bundles are more than one slice of 256 units releases.
     let mut node = Node::with(Settings { capacity_bytes: 1 << 30, ..custody(|_| {}) }, None);
     node.ready(1, false);
     (0..3000).for_each(|n| node.receive(n, numbered(n, n)));
@@ -289,7 +295,8 @@ fn a_signal_about_everything_is_worked_off_in_slices() {
 }
 
 #[test]
-fn what_is_in_custody_no_policy_gives_up() {
+fn custody_bundle_is_never_evicted() {
+    // Its worth is the lowest, yet the accepted custody forbids eviction.
     let control = Rule { worth: Box::new(|held| Some(held.number as f64)), ..Rule::default() };
     let small = Settings { capacity_bytes: 3500, ..custody(|_| {}) };
     let mut node = Node::of(small, None, NoRouter, control);
@@ -305,7 +312,8 @@ fn what_is_in_custody_no_policy_gives_up() {
 
 /// Keeps 5050-5.2-2.
 #[test]
-fn custody_is_taken_only_from_whom_and_for_what_it_may_be() {
+fn custody_accepted_as_configured_only() {
+    // Each setting bounds custody: previous nodes, destinations, bytes, a durable store, a numbered node ID.
     let taken = |settings: Settings, bundle: Bundle, link: u32| {
         let mut node = Node::with(settings, None);
         let link = if link == 9 { node.comes(0, EndpointId::ipn(2, 0)) } else { link };
@@ -333,7 +341,7 @@ fn custody_is_taken_only_from_whom_and_for_what_it_may_be() {
 
 /// Keeps 5050-5.7-5.
 #[test]
-fn a_bundle_for_this_node_is_answered_when_it_is_kept_or_else_when_it_is_delivered() {
+fn local_custody_bundle_answered_at_commit_or_delivery() {
     let mut node = node();
     node.commit = false;
     let own = |n| from_two(n, EndpointId::ipn(1, 1)).custody(2, None);
@@ -362,7 +370,7 @@ fn a_bundle_for_this_node_is_answered_when_it_is_kept_or_else_when_it_is_deliver
 
 /// Keeps 5050-5.4.2-1.
 #[test]
-fn what_is_given_up_without_custody_is_told_as_failed() {
+fn deletion_without_custody_signals_failure() {
     let mut node = Node::with(custody(|custody| custody.to = vec!["ipn:7.*".into()]), None);
     node.ready(1, false);
     node.receive(1, asks(1));
@@ -376,7 +384,7 @@ fn what_is_given_up_without_custody_is_told_as_failed() {
 
 /// Keeps 5050-5.2-1.
 #[test]
-fn a_bundle_made_here_asks_where_the_rules_say_so_and_is_refused_where_it_cannot_be_honoured() {
+fn local_bundle_custody_requested_or_refused() {
     let rule = |bytes| custody(|c| (c.request, c.bytes) = (vec!["ipn:9.*".into()], bytes));
     let mut node = Node::with(rule(1100), None);
     node.send(EndpointId::ipn(2, 1), Priority::Normal);
@@ -404,7 +412,7 @@ fn a_bundle_made_here_asks_where_the_rules_say_so_and_is_refused_where_it_cannot
 }
 
 #[test]
-fn pieces_are_taken_by_others_one_by_one() {
+fn custody_of_pieces_released_one_by_one() {
     let plan = support::plan(0, 1, 8 * 8000);
     let mut node = Node::of(custody(|_| {}), Some(plan), Script { uses_plan: true, ..legs() }, Rule::default());
     node.receive_over(
@@ -426,7 +434,7 @@ fn pieces_are_taken_by_others_one_by_one() {
     node.receive_over(0, 3, said(2, Answer::Taken, About::One(rest), 2));
     assert_eq!(count(&node, |event| matches!(event, Event::CustodyReleased { .. })), 1);
 }
-/// The link to the second node, as long as it is up.
+/// A router that takes the link to the second node while it is up.
 fn legs() -> Script {
     let leg = |now| NextHop { link: LinkId(0), not_before: now, until: farlink_base::Instant::MAX };
     Script {
@@ -437,7 +445,7 @@ fn legs() -> Script {
     }
 }
 
-/// The flags with which a bundle was handed to the store.
+/// Index flags of the bundles handed to the store.
 fn kept(node: &Node) -> Vec<u32> {
     let flags = |output: &farlink_bpa::Output| match output {
         farlink_bpa::Output::Put { index, .. } => Some(index.flags),
@@ -447,7 +455,7 @@ fn kept(node: &Node) -> Vec<u32> {
 }
 
 #[test]
-fn custody_is_resumed_after_a_restart_and_signals_of_before_still_count() {
+fn custody_resumes_after_restart() {
     let mut node = node();
     node.receive(1, asks(7));
     node.receive(2, from_two(8, EndpointId::ipn(9, 1)));
@@ -477,7 +485,7 @@ fn custody_is_resumed_after_a_restart_and_signals_of_before_still_count() {
         node.confirm(sent.id);
         assert_eq!((node.held() == 1, configured), (configured, configured));
         if configured {
-            // It was sent before the restart; the answer comes now, and from the record of this node's number.
+            // Sent before the restart; the signal arrives after it and names the number in the stored record.
             node.receive_over(1, 2, said(3, Answer::Taken, run(40, 40), 1));
             assert!(node.forgotten().contains(&(40, false)));
         }
@@ -485,7 +493,8 @@ fn custody_is_resumed_after_a_restart_and_signals_of_before_still_count() {
 }
 
 #[test]
-fn a_signal_that_a_restart_found_is_not_believed() {
+fn recovered_signal_is_ignored() {
+    // A stored signal has no link that would prove its sender.
     let mut node = node();
     node.receive(1, asks(7));
     let sent = data(&node)[0].clone();
@@ -507,7 +516,8 @@ fn a_signal_that_a_restart_found_is_not_believed() {
 }
 
 #[test]
-fn on_a_link_that_loses_custody_brings_everything_across() {
+fn custody_delivers_over_lossy_link() {
+    // The link loses half of the data and half of the signals; retransmission must bring everything across.
     let often = custody(|custody| custody.timeout_max = custody.timeout);
     let mut node = Node::with(Settings { capacity_bytes: 1 << 24, ..often }, None);
     let mut rng = farlink_base::Rng::new(4);
@@ -519,7 +529,7 @@ fn on_a_link_that_loses_custody_brings_everything_across() {
             let number = sent.hop.transfer.as_ref().map(|transfer| transfer.number);
             let (Some(number), true) = (number, rng.chance(0.5)) else { continue };
             there.insert(sent.bundle.sequence);
-            // Signals are lost, too.
+            // The link loses signals as well as data.
             if rng.chance(0.5) {
                 node.receive_over(
                     1,
@@ -533,9 +543,9 @@ fn on_a_link_that_loses_custody_brings_everything_across() {
     assert_eq!((there.len(), node.held()), (200, 0));
 }
 
-/// A neighbour of sure name may speak for itself, but nobody can have what nobody was given.
 #[test]
-fn custody_of_what_nobody_was_given_ends_by_nobodys_word() {
+fn signal_before_any_transmission_ignored() {
+    // Even a neighbour with a proven name cannot have a bundle that was sent to nobody.
     let mut node = node();
     node.ready(1, false);
     (0..3).for_each(|n| node.receive(n, numbered(n, n)));
@@ -547,13 +557,13 @@ fn custody_of_what_nobody_was_given_ends_by_nobodys_word() {
     }
     assert_eq!(count(&node, |event| matches!(event, Event::CustodyReleased { .. })), 0);
     assert!(node.why(1).contains("link") && ignored(&node) == 6, "{} ignored", ignored(&node));
-    // After a restart nobody knows to whom it went; that is told in `core/stack/tests/custody.rs`.
+    // After a restart the receivers are unknown; `core/stack/tests/custody.rs` covers that.
 }
 
-/// `ipn:3.0` was given the bundle, took custody, and gave it to `ipn:2.0`, which gives it back before the signal of
-/// `ipn:3.0` is here. If it let the bundle go now, and the signal came, nobody would have it.
 #[test]
-fn a_bundle_that_comes_back_in_a_ring_is_not_let_go_by_everybody() {
+fn looping_bundle_keeps_a_custodian() {
+    // `ipn:3.0` accepted custody and sent the bundle to `ipn:2.0`, which returns it before the signal of `ipn:3.0`
+    // arrives. If this node let the bundle go, that signal would leave it without a custodian.
     for by_number in [false, true] {
         let mut node = node();
         let own = Bundle::new(EndpointId::ipn(8, 5), EndpointId::ipn(9, 1), 7);
@@ -562,7 +572,7 @@ fn a_bundle_that_comes_back_in_a_ring_is_not_let_go_by_everybody() {
         node.confirm(sent.id);
         node.wait_ms(2000);
         node.said.clear();
-        // Another custodian, or another number of the same: it has the bundle from this node.
+        // Another custodian, or another number of the same one: it got the bundle from this node.
         let back = if by_number { own.clone().custody(2, Some(41)) } else { own.clone().custody(2, None) };
         node.receive(2, back.clone());
         node.wait_ms(2000);
@@ -570,13 +580,13 @@ fn a_bundle_that_comes_back_in_a_ring_is_not_let_go_by_everybody() {
         let number = sent.hop.transfer.as_ref().unwrap().number;
         node.receive_over(1, 3, said(3, Answer::Taken, run(number, number), 1));
         assert_eq!(count(&node, |event| matches!(event, Event::CustodyReleased { .. })), 1);
-        // Whoever has custody repeats it, and it is taken anew.
+        // The custodian retransmits, and custody is accepted again.
         node.said.clear();
         node.receive(4, back);
         node.wait_ms(2000);
         let told = signals(&node);
         assert!(told.len() == 1 && told[0].1.answer == Answer::Taken, "by number: {by_number}: {told:?}");
-        // The one it was taken from in the first place missed the signal: that one may let it go.
+        // The first custodian missed the signal; it may release the bundle.
         node.said.clear();
         let before = if by_number { own.clone().custody(2, Some(41)) } else { own.clone().custody(2, None) };
         node.receive(5, before);
@@ -585,9 +595,9 @@ fn a_bundle_that_comes_back_in_a_ring_is_not_let_go_by_everybody() {
     }
 }
 
-/// A policy that gives it up says nothing about what this node promised: it goes on, or its signal would never come.
 #[test]
-fn what_is_in_custody_goes_on_though_a_policy_gives_it_up() {
+fn custody_outlives_policy_deletion() {
+    // A policy's deletion does not revoke the accepted custody: without further transmissions the signal never comes.
     let on =
         |node: &farlink_book::Node<'_>, news: &farlink_book::PolicyEvent<'_>, orders: &mut farlink_book::Actions| {
             if matches!(news, farlink_book::PolicyEvent::Up { .. }) {
@@ -607,9 +617,9 @@ fn what_is_in_custody_goes_on_though_a_policy_gives_it_up() {
     }
 }
 
-/// One signal may name the same numbers as often as it is long.
 #[test]
-fn a_signal_that_names_the_same_again_and_again_costs_what_it_names() {
+fn repeated_ranges_cost_their_length() {
+    // One signal may repeat a range as often as its length allows.
     let mut node = Node::with(Settings { capacity_bytes: 1 << 30, ..custody(|_| {}) }, None);
     for n in 0..300 {
         node.receive(n, numbered(n, n));
@@ -634,9 +644,9 @@ fn a_signal_that_names_the_same_again_and_again_costs_what_it_names() {
     assert_eq!(count(&node, |event| matches!(event, Event::CustodyRepeated { .. })), 300, "it was heard");
 }
 
-/// A critical bundle leaves over all links: it is with one neighbour, and the copy for the other fails last.
 #[test]
-fn a_copy_that_fails_last_does_not_end_the_wait_for_a_signal() {
+fn failed_copy_keeps_custody_wait() {
+    // A critical bundle leaves over all links: one neighbour has it, and the copy for the other fails last.
     for unreadable in [false, true] {
         let all = Script {
             route: Box::new(|node, _, _| {
@@ -662,7 +672,7 @@ fn a_copy_that_fails_last_does_not_end_the_wait_for_a_signal() {
     }
 }
 
-/// A bundle made here that asks for custody.
+/// A request for a local bundle with custody transfer.
 fn own() -> farlink_bpa::app::SendRequest {
     farlink_bpa::app::SendRequest {
         facts: Facts(Facts::CUSTODY),
@@ -673,7 +683,7 @@ fn own() -> farlink_bpa::app::SendRequest {
 fn released(node: &Node) -> usize {
     count(node, |event| matches!(event, Event::CustodyReleased { .. }))
 }
-/// A router that takes these links one after the other, and stays with the last.
+/// A router that takes these links in turn and stays with the last.
 fn one_after_the_other(links: &'static [u32]) -> Script {
     let mut asked = 0;
     Script {
@@ -687,7 +697,7 @@ fn one_after_the_other(links: &'static [u32]) -> Script {
 }
 
 #[test]
-fn custody_of_fragment_ends_with_all_its_pieces() {
+fn fragment_custody_ends_with_last_piece() {
     let mut node = node();
     node.receive(1, asks(7).piece(100..900));
     let sent = data(&node)[0].clone();
@@ -701,7 +711,7 @@ fn custody_of_fragment_ends_with_all_its_pieces() {
 }
 
 #[test]
-fn first_of_two_holders_is_believed_after_repeats() {
+fn earlier_holders_signal_accepted_after_repeats() {
     let often = custody(|custody| custody.timeout_max = custody.timeout);
     let mut node = Node::of(often, None, one_after_the_other(&[0, 1]), Rule::default());
     node.ask(own());
@@ -713,13 +723,13 @@ fn first_of_two_holders_is_believed_after_repeats() {
     }
     let sent = data(&node)[0].clone();
     node.confirm(sent.id);
-    // A custodian further on, by way of whom the bundle was given to first.
+    // A custodian downstream of the first neighbour that was sent the bundle.
     node.receive_over(0, 1, said(77, Answer::Taken, about(&sent), 1));
     assert_eq!((released(&node), ignored(&node)), (1, 0));
 }
 
 #[test]
-fn bundle_whose_custody_is_refused_takes_another_way() {
+fn refused_custody_takes_another_route() {
     let script = Script {
         route: Box::new(|node, _, tried| {
             let link = LinkId(u32::from(tried.is_empty()));
@@ -738,7 +748,7 @@ fn bundle_whose_custody_is_refused_takes_another_way() {
 }
 
 #[test]
-fn bundle_queued_again_leaves_when_its_signal_comes() {
+fn late_signal_removes_requeued_bundle() {
     let mut node = node();
     node.receive(1, asks(7));
     let sent = data(&node)[0].clone();
@@ -761,7 +771,7 @@ fn fates(node: &mut Node) -> Vec<u8> {
 }
 
 #[test]
-fn compressed_report_tells_of_custody_and_deletion() {
+fn compressed_report_covers_custody_and_deletion() {
     let short = farlink_bpa::CompressedSettings { delay: Duration::from_secs(1), ..Default::default() };
     let rare = farlink_bpa::RareSettings { compressed: Some(short), ..Default::default() };
     let mut node = Node::with(Settings { rare: Some(Box::new(rare)), ..custody(|_| {}) }, None);
@@ -773,7 +783,7 @@ fn compressed_report_tells_of_custody_and_deletion() {
 }
 
 #[test]
-fn only_the_last_four_holders_are_believed() {
+fn signals_accepted_from_last_four_holders() {
     let often = custody(|custody| custody.timeout_max = custody.timeout);
     let links = (0..5).map(support::link).collect();
     let router = one_after_the_other(&[0, 1, 2, 3, 4]);
@@ -794,7 +804,8 @@ fn only_the_last_four_holders_are_believed() {
 }
 
 #[test]
-fn refused_custody_is_repeated_sooner_than_silence() {
+fn refused_custody_retried_before_silent() {
+    // A refusal answers at once, so its retry need not wait for the signal timeout.
     let far = farlink_bpa::LinkSettings { one_way_delay: Duration::from_secs(60), ..support::link(1) };
     let links = vec![support::link(0), far];
     let mut node = Node::with(Settings { links, ..custody(|_| {}) }, None);
@@ -807,7 +818,8 @@ fn refused_custody_is_repeated_sooner_than_silence() {
 }
 
 #[test]
-fn beyond_1024_custodians_the_first_is_told_early() {
+fn custodian_table_overflow_flushes_oldest_signal() {
+    // Signals gather for 1,024 custodians at most; one more sends the oldest early.
     let mut node = Node::with(Settings { capacity_bytes: 1 << 24, ..custody(|_| {}) }, None);
     let told = |node: &Node| count(node, |event| matches!(event, Event::CustodySignalled { .. }));
     for n in 0..1024 {
@@ -824,7 +836,7 @@ fn beyond_1024_custodians_the_first_is_told_early() {
 }
 
 #[test]
-fn copy_that_leaves_later_puts_the_repeat_off() {
+fn later_copy_postpones_retransmission() {
     let script = Script {
         route: Box::new(|node, _, _| {
             let until = farlink_base::Instant::MAX;

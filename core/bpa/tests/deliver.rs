@@ -10,7 +10,8 @@ fn here() -> EndpointId {
 }
 
 #[test]
-fn what_is_enciphered_is_passed_on_but_not_delivered_as_it_is() {
+fn encrypted_payload_forwarded_not_delivered() {
+    // This node has no key for the payload; another node may have it.
     let mut node = Node::new();
     node.register(7);
     node.receive(1, from_two(1, EndpointId::ipn(1, 7)).facts(Facts::SEALED));
@@ -22,7 +23,7 @@ fn what_is_enciphered_is_passed_on_but_not_delivered_as_it_is() {
 
 /// Keeps 9171-5.7-3, 5050-3.1-4, 5050-5.7-3.
 #[test]
-fn delivery_is_one_at_a_time_and_the_next_waits_for_the_commit_of_the_last() {
+fn next_delivery_awaits_previous_commit() {
     let mut node = Node::new();
     node.register(1);
     node.commit = false;
@@ -39,7 +40,7 @@ fn delivery_is_one_at_a_time_and_the_next_waits_for_the_commit_of_the_last() {
     assert_eq!(node.deliveries().len(), 1, "a crash now repeats one delivery, not two");
     node.tell(Input::Store(farlink_base::store::Output::Deleted { bundle: farlink_base::BundleHandle(1) }));
     assert_eq!(node.deliveries().len(), 2);
-    // The neighbour that missed the acknowledgment sends it again: acknowledged, not delivered.
+    // A neighbour that missed the acknowledgment retransmits: acknowledged, not delivered again.
     node.receive(9, from_two(1, here()));
     assert_eq!(node.verdicts().last(), Some(&(9, Ok(()))));
     assert_eq!(node.deliveries().len(), 2);
@@ -47,7 +48,7 @@ fn delivery_is_one_at_a_time_and_the_next_waits_for_the_commit_of_the_last() {
 
 /// Keeps 9171-5.7-4, 9171-5.7-5, 5050-3.1-3, 5050-3.1-5, 5050-5.7-4.
 #[test]
-fn an_unanswered_delivery_returns_marked_when_its_application_comes_back() {
+fn unanswered_delivery_repeats_marked() {
     let mut node = Node::new();
     node.receive(1, from_two(1, here()));
     assert!(node.waits_for().contains("an application at ipn:1.1"));
@@ -61,7 +62,8 @@ fn an_unanswered_delivery_returns_marked_when_its_application_comes_back() {
 
 /// Keeps 9171-5.7-4, 9171-5.7-5, 5050-3.1-3.
 #[test]
-fn a_delivery_the_application_could_not_take_comes_again_marked() {
+fn failed_delivery_repeats_marked() {
+    // The application may have processed part of the bundle, so the repetition carries the mark.
     let mut node = Node::new();
     node.register(1);
     node.receive(1, from_two(1, here()));
@@ -77,7 +79,7 @@ fn a_delivery_the_application_could_not_take_comes_again_marked() {
 
 /// Keeps 9171-5.7-3.
 #[test]
-fn urgent_bundles_are_delivered_first() {
+fn urgent_bundles_delivered_first() {
     let mut node = Node::new();
     node.receive(1, from_two(1, here()));
     node.receive(2, from_two(2, here()).priority(Priority::Expedited));
@@ -93,7 +95,7 @@ fn urgent_bundles_are_delivered_first() {
 
 /// Keeps 9171-5.7-3.
 #[test]
-fn a_window_counts_what_is_not_answered() {
+fn window_counts_unanswered_deliveries() {
     let mut node = Node::new();
     let window = AppInput::Register { registration: RegistrationId(1), endpoint: here(), window: 3 };
     node.tell(Input::App(window));
@@ -103,7 +105,7 @@ fn a_window_counts_what_is_not_answered() {
     assert_eq!(node.deliveries().len(), 3);
     node.done(node.deliveries()[1].0, true);
     assert_eq!(node.deliveries().len(), 4);
-    // What waits for it comes at once, as far as there is room.
+    // Waiting bundles are delivered at registration, up to the window.
     let mut node = Node::new();
     (1..=5).for_each(|n| node.receive(n, from_two(n, here())));
     node.tell(Input::App(AppInput::Register { registration: RegistrationId(1), endpoint: here(), window: 3 }));
@@ -113,7 +115,8 @@ fn a_window_counts_what_is_not_answered() {
 
 /// Keeps 9171-5.7-4, 9171-5.7-5.
 #[test]
-fn several_at_one_endpoint_share_what_comes_however_large_their_windows() {
+fn registrations_share_deliveries_evenly() {
+    // Deliveries alternate; the window of 100 must not starve the window of 4.
     let mut node = Node::new();
     for (id, window) in [(1, 100), (2, 4)] {
         node.tell(Input::App(AppInput::Register { registration: RegistrationId(id), endpoint: here(), window }));
@@ -129,7 +132,8 @@ fn several_at_one_endpoint_share_what_comes_however_large_their_windows() {
 }
 
 #[test]
-fn a_window_opens_as_the_store_forgets_whatever_the_order_of_answers() {
+fn window_opens_on_deletion_in_any_order() {
+    // The window opens when the store has forgotten a delivery: a crash before that repeats it.
     let mut node = Node::new();
     node.tell(Input::App(AppInput::Register { registration: RegistrationId(1), endpoint: here(), window: 4 }));
     for n in 1..=10 {
@@ -156,7 +160,8 @@ fn a_window_opens_as_the_store_forgets_whatever_the_order_of_answers() {
 
 /// Keeps 9171-5.7-4, 9171-5.7-5, 5050-3.1-3.
 #[test]
-fn of_a_window_whose_application_leaves_only_what_it_did_not_answer_comes_again_marked() {
+fn departed_application_repeats_unanswered_only() {
+    // Bundles 1 and 3 were answered; 2 and 4 may have been processed, so they repeat with the mark.
     let mut node = Node::new();
     let window = || AppInput::Register { registration: RegistrationId(1), endpoint: here(), window: 4 };
     node.tell(Input::App(window()));
@@ -167,7 +172,7 @@ fn of_a_window_whose_application_leaves_only_what_it_did_not_answer_comes_again_
     node.done(node.deliveries()[0].0, true);
     node.done(node.deliveries()[2].0, true);
     node.tell(Input::App(AppInput::Unregister { registration: RegistrationId(1) }));
-    // Answers that come too late, or of nothing.
+    // Late answers and answers to unknown deliveries change nothing.
     let (late, never) = (node.deliveries()[1].0, farlink_bpa::app::DeliveryId(99));
     node.done(late, true);
     node.done(never, true);
@@ -179,7 +184,8 @@ fn of_a_window_whose_application_leaves_only_what_it_did_not_answer_comes_again_
 }
 
 #[test]
-fn what_is_not_answered_is_bounded_in_bytes_for_each_and_for_all() {
+fn unanswered_bytes_bounded_each_and_total() {
+    // A quarter of the memory for one application; above the total each has one delivery at a time.
     let limits = farlink_bpa::Limits { memory_bytes: 4000, ..Default::default() };
     let mut node = Node::with(crate::support::bounded(limits), None);
     let at = |app: u64| EndpointId::ipn(1, app as u32);
@@ -214,7 +220,8 @@ fn what_is_not_answered_is_bounded_in_bytes_for_each_and_for_all() {
 }
 
 #[test]
-fn what_expires_with_an_application_that_does_not_answer_keeps_its_place_there() {
+fn expired_delivery_keeps_window_slot() {
+    // The application still has the bytes of the expired bundle in its queue.
     let limits = farlink_bpa::Limits { memory_bytes: 4000, ..Default::default() };
     for limits in [farlink_bpa::Limits::default(), limits] {
         let few = limits.memory_bytes == 4000;
@@ -232,7 +239,7 @@ fn what_expires_with_an_application_that_does_not_answer_keeps_its_place_there()
             node.receive(n, bundle(n));
         }
         assert_eq!(node.deliveries().len(), places, "bytes that it does not read are on their way to it");
-        // It answers at last, one way or the other: there is room again.
+        // A late answer of either kind frees the window slot.
         node.done(node.deliveries()[0].0, true);
         node.done(node.deliveries()[1].0, false);
         let delivered = |event: &Event| matches!(event, Event::Delivered { .. });
@@ -245,7 +252,8 @@ fn what_expires_with_an_application_that_does_not_answer_keeps_its_place_there()
 }
 
 #[test]
-fn an_application_registers_at_its_own_node_only_and_so_many() {
+fn registrations_local_and_bounded() {
+    // Endpoints of other nodes and dtn:none are unknown here; the limit is three registrations.
     let limits = farlink_bpa::Limits { registrations: 3, ..Default::default() };
     let mut node = Node::with(crate::support::bounded(limits), None);
     let endpoints = [EndpointId::ipn(2, 1), EndpointId::Null, EndpointId::ipn(EndpointId::LOCAL_NODE, 7)];
@@ -266,7 +274,7 @@ fn an_application_registers_at_its_own_node_only_and_so_many() {
 
 /// Keeps 9171-5.3-1, 5050-5.3-1, 9758-5.1-2.
 #[test]
-fn a_bundle_sent_to_this_node_is_delivered_here() {
+fn bundle_to_own_node_delivered_locally() {
     let mut node = Node::new();
     node.register(1);
     node.send(here(), Priority::Normal);
@@ -274,7 +282,7 @@ fn a_bundle_sent_to_this_node_is_delivered_here() {
 }
 
 #[test]
-fn room_of_an_application_that_leaves_is_anothers() {
+fn departed_applications_room_is_reused() {
     let limits = farlink_bpa::Limits { memory_bytes: 4000, ..Default::default() };
     let mut node = Node::with(crate::support::bounded(limits), None);
     for id in [1, 2] {
@@ -291,7 +299,7 @@ fn room_of_an_application_that_leaves_is_anothers() {
 }
 
 #[test]
-fn endpoint_nobody_uses_any_more_leaves_nothing() {
+fn unused_endpoint_leaves_nothing() {
     let mut node = Node::new();
     node.register(1);
     assert_eq!(node.agent.counts().endpoints, 1);

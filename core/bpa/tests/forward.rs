@@ -1,4 +1,4 @@
-//! Forwarding (RFC 9171 5.4): what leaves, and what becomes of it.
+//! Forwarding (RFC 9171 section 5.4): transmissions and their outcomes.
 
 use crate::support;
 
@@ -9,7 +9,7 @@ use farlink_bpa::{LinkSettings, Settings};
 /// Keeps 9171-5.4-5, 9171-5.4-6, 9171-5.4-11, 9171-5.4.1-1, 5050-5.4-5, 5050-5.4-7, 5050-5.4-11.
 /// Keeps 5050-5.4.1-1.
 #[test]
-fn a_refusing_neighbour_is_tried_again_later_and_a_lost_session_at_once() {
+fn refusal_backs_off_lost_session_retries() {
     let mut node = Node::new();
     node.send(EndpointId::ipn(2, 1), Priority::Normal);
     assert!(node.waits_for().contains("acknowledgment on link to2"));
@@ -20,13 +20,14 @@ fn a_refusing_neighbour_is_tried_again_later_and_a_lost_session_at_once() {
     assert!(node.waits_for().contains("ipn:2.0 refused it"));
     node.wait_ms(5000);
     assert_eq!(node.sent().len(), 3);
-    // "Already received" is as good as sent.
+    // A refusal as duplicate means that the neighbour has the bundle.
     node.fail(node.sent()[2].id, Some(Refusal::Duplicate));
     assert_eq!(node.held(), 0);
 }
 
 #[test]
-fn a_neighbour_without_room_gets_one_bundle_after_a_while_and_more_in_order_as_it_takes_them() {
+fn full_neighbour_probed_then_resumed_in_order() {
+    // One bundle probes for room after 1 s, then 2 s; after a success the others follow in order.
     let mut node = Node::new();
     (0..3).for_each(|_| node.send(EndpointId::ipn(2, 1), Priority::Normal));
     assert_eq!(node.sent_over(0), [0, 1, 2]);
@@ -34,7 +35,7 @@ fn a_neighbour_without_room_gets_one_bundle_after_a_while_and_more_in_order_as_i
     (3..6).for_each(|_| node.send(EndpointId::ipn(2, 1), Priority::Normal));
     assert_eq!(node.take_sent().len(), 3, "what has just been refused is not asked again");
     assert!(node.why(4).contains("ipn:2.0 refused it (no resources"), "{}", node.why(4));
-    // Others find room where this source finds none.
+    // A neighbour may have room for other sources.
     let other = Bundle::new(EndpointId::ipn(7, 1), EndpointId::ipn(2, 1), 3).created_ms(0);
     node.receive_over(1, 1, other);
     assert_eq!(node.take_sent().len(), 1);
@@ -55,7 +56,8 @@ fn a_neighbour_without_room_gets_one_bundle_after_a_while_and_more_in_order_as_i
 }
 
 #[test]
-fn an_expedited_bundle_is_sent_to_a_neighbour_without_room_for_others() {
+fn expedited_bundle_bypasses_full_neighbour_backoff() {
+    // A neighbour may keep a reserve for expedited bundles (`reserved_bytes`).
     let mut node = Node::new();
     node.send(EndpointId::ipn(2, 1), Priority::Normal);
     let refused = node.take_sent()[0].id;
@@ -74,7 +76,8 @@ fn an_expedited_bundle_is_sent_to_a_neighbour_without_room_for_others() {
 }
 
 #[test]
-fn a_neighbour_that_comes_up_again_may_have_room() {
+fn reconnect_ends_full_neighbour_backoff() {
+    // A neighbour that comes up again may have room, whatever the backoff has grown to.
     let mut node = Node::new();
     node.send(EndpointId::ipn(2, 1), Priority::Normal);
     for seconds in [1, 2, 4, 8] {
@@ -92,7 +95,8 @@ fn a_neighbour_that_comes_up_again_may_have_room() {
 }
 
 #[test]
-fn why_a_bundle_waits_tells_a_refusal_from_silence_from_nobody_there_and_from_a_return() {
+fn wait_causes_are_distinguished() {
+    // Operators act differently on a full neighbour, an unknown endpoint, a silent neighbour and a loop.
     let waits_for = |refused: &[Option<Refusal>]| {
         let mut node = Node::new();
         node.send(EndpointId::ipn(2, 1), Priority::Normal);
@@ -114,9 +118,9 @@ fn why_a_bundle_waits_tells_a_refusal_from_silence_from_nobody_there_and_from_a_
     assert_eq!(node.waits_for(), "ipn:3.0 gave it back; will be tried again");
 }
 
-/// dtn7-go passes on what it delivers: to whom it came from, too.
 #[test]
-fn what_the_node_it_is_for_gives_away_is_not_sent_back_to_it() {
+fn bundle_not_returned_to_its_destination() {
+    // dtn7-go forwards bundles that it delivered, even to their previous node.
     let mut node = Node::new();
     let to_two = |source, sequence| Bundle::new(EndpointId::ipn(source, 5), EndpointId::ipn(2, 1), sequence);
     node.begins(0, 1, to_two(1, 1));
@@ -136,7 +140,7 @@ fn what_the_node_it_is_for_gives_away_is_not_sent_back_to_it() {
 
 /// Keeps 9171-4.4.1-1, 9171-4.4.1-2, 9171-5.4-8, 9171-5.4-9.
 #[test]
-fn what_leaves_carries_previous_node_hop_count_and_age() {
+fn forwarded_bundle_updates_hop_blocks() {
     let mut node = Node::new();
     let bundle = Bundle::new(EndpointId::ipn(2, 5), EndpointId::ipn(9, 1), 3).created_ms(0).hops(0, 3).age_ms(100);
     node.ready(1, false);
@@ -149,10 +153,11 @@ fn what_leaves_carries_previous_node_hop_count_and_age() {
     assert_eq!((sent.hop.hops, sent.hop.age_ms), (1, 350));
 }
 
-/// RFC 9171 4.4.1: wherever its source finds it again. Nobody's bundle says who gave it, too.
 /// Keeps 9171-4.4.1-2.
 #[test]
-fn a_bundle_of_this_node_says_no_previous_node_even_when_it_came_back() {
+fn own_bundle_has_no_previous_node() {
+    // RFC 9171 section 4.4.1: the source adds no previous node block, even when its own bundle returned. An anonymous
+    // bundle that is forwarded gets one.
     let mut node = Node::new();
     node.send(EndpointId::ipn(2, 1), Priority::Normal);
     let sources = [EndpointId::ipn(1, 5), EndpointId::ipn(1, 0), EndpointId::ipn(2, 5), EndpointId::Null];
@@ -170,7 +175,8 @@ fn a_bundle_of_this_node_says_no_previous_node_even_when_it_came_back() {
 
 /// Keeps 9171-5.4-3, 5050-5.4-4.
 #[test]
-fn a_broken_transfer_moves_to_the_sibling_link_at_once() {
+fn broken_transfer_moves_to_sibling_link() {
+    // Both links lead to the same neighbour, so no backoff is due.
     let spare = farlink_bpa::LinkSettings { peer: EndpointId::ipn(2, 0), name: "spare".into(), ..support::link(5) };
     let mut node = Node::new();
     node.add_link(&spare);
@@ -183,7 +189,7 @@ fn a_broken_transfer_moves_to_the_sibling_link_at_once() {
 }
 
 #[test]
-fn urgent_bundles_leave_first_and_of_one_class_in_order_of_arrival() {
+fn queue_orders_by_class_then_arrival() {
     let mut node = Node::new();
     node.ready(0, false);
     for priority in [Priority::Normal, Priority::Bulk, Priority::Expedited, Priority::Normal, Priority::Expedited] {
@@ -194,7 +200,8 @@ fn urgent_bundles_leave_first_and_of_one_class_in_order_of_arrival() {
 }
 
 #[test]
-fn an_answer_is_heard_once() {
+fn second_answer_is_ignored() {
+    // A layer that answers twice, or about an unknown transmission, must not release another bundle.
     let mut node = Node::new();
     node.send(EndpointId::ipn(2, 1), Priority::Normal);
     node.send(EndpointId::ipn(2, 1), Priority::Normal);
@@ -207,7 +214,8 @@ fn an_answer_is_heard_once() {
 }
 
 #[test]
-fn a_neighbour_that_fails_again_and_again_counts_as_refusing() {
+fn repeated_failures_count_as_refusal() {
+    // Three failures are retried at once; from the fourth on the backoff applies.
     let mut node = Node::new();
     node.send(EndpointId::ipn(2, 1), Priority::Normal);
     for n in 0..3 {
@@ -222,7 +230,7 @@ fn a_neighbour_that_fails_again_and_again_counts_as_refusing() {
 
 /// Keeps 9171-5.4-1, 9171-5.4-3, 9171-5.4-5, 9171-5.4.1-1, 5050-5.4-1, 5050-5.4-3, 5050-5.4-5, 5050-5.4.1-1.
 #[test]
-fn why_a_bundle_waits_is_said() {
+fn wait_cause_is_listed() {
     let mut node = Node::new();
     node.commit = false;
     node.send(EndpointId::ipn(8, 1), Priority::Normal);
@@ -243,7 +251,7 @@ fn why_a_bundle_waits_is_said() {
 }
 
 #[test]
-fn a_link_that_takes_one_bundle_gets_the_next_when_it_says_so_again() {
+fn ready_link_gets_next_bundle() {
     let mut node = Node::new();
     let takes = |ready| farlink_bpa::Input::TakesOne { link: LinkId(0), ready };
     node.tell(takes(false));
@@ -258,10 +266,10 @@ fn a_link_that_takes_one_bundle_gets_the_next_when_it_says_so_again() {
     }
 }
 
-/// RFC 9171 5.4 step 4: an age is increased by the time here, whatever the clocks say of the bundle's lifetime.
 /// Keeps 9171-5.4-9.
 #[test]
-fn an_age_grows_by_the_time_here() {
+fn age_grows_by_residence_time() {
+    // RFC 9171 section 5.4, step 4: the age grows by the residence time, whatever the wall clock reads.
     let times = [(NOW_UTC.0 - 1000, 60_000), (NOW_UTC.0 + 9000, 60_000), (NOW_UTC.0 - 30_000, 60_000), (0, u64::MAX)];
     let ages = times.map(|(created_ms, lifetime_ms)| {
         let mut node = Node::new();
@@ -275,7 +283,7 @@ fn an_age_grows_by_the_time_here() {
     assert_eq!(ages, [7000; 4]);
 }
 
-/// Two bundles for other applications of `ipn:2.0`, which had no room for either.
+/// A node with bundles for two applications of `ipn:2.0`, both refused for lack of room.
 fn two_refused() -> Node {
     let mut node = Node::new();
     node.send(EndpointId::ipn(2, 7), Priority::Normal);
@@ -286,7 +294,8 @@ fn two_refused() -> Node {
 }
 
 #[test]
-fn cancelled_bundle_takes_no_turn_at_full_neighbour() {
+fn cancelled_bundle_is_no_probe() {
+    // A cancelled bundle as probe would leave the backoff without an outcome.
     let mut node = two_refused();
     node.admin(farlink_bpa::app::AdminInput::Cancel { bundle: farlink_base::BundleHandle(1) });
     node.wait_ms(1100);
@@ -294,7 +303,7 @@ fn cancelled_bundle_takes_no_turn_at_full_neighbour() {
 }
 
 #[test]
-fn bundle_sent_elsewhere_takes_no_turn() {
+fn bundle_sent_elsewhere_is_no_probe() {
     let mut node = two_refused();
     let route = ("ipn:2.7".into(), EndpointId::ipn(3, 0));
     node.admin(farlink_bpa::app::AdminInput::AddRoute { pattern: route.0, next_hop: route.1 });
@@ -304,7 +313,8 @@ fn bundle_sent_elsewhere_takes_no_turn() {
 }
 
 #[test]
-fn bundles_of_other_shards_take_time_of_link() {
+fn other_shards_bundles_use_link_time() {
+    // Bundles of other shards use the same link, so its pacing counts them.
     let slow = LinkSettings { rate: Some(DataRate(8000)), ..link(0) };
     let mut node = Node::with(Settings { links: vec![slow], ..settings() }, None);
     assert_eq!(node.agent.pace(node.now, LinkId(0), 10_000), None);

@@ -12,12 +12,12 @@ fn content() -> Vec<u8> {
     (0..=255).collect()
 }
 
-/// 256 bytes for service 1 here.
+/// A bundle of 256 bytes for service 1 of this node.
 fn whole() -> Bundle {
     from_two(1, EndpointId::ipn(1, 1)).payload(Payload::from(content()))
 }
 
-/// A node whose application listens, and that got these fragments of the whole.
+/// A node with a registered application that received these fragments of the whole.
 fn with(ranges: &[Range<u64>]) -> Node {
     let mut node = Node::new();
     node.register(1);
@@ -33,7 +33,7 @@ fn payloads(node: &Node) -> Vec<Vec<u8>> {
 
 /// Keeps 9171-5.7-1, 9171-5.7-2, 9171-5.9-1, 5050-5.7-1, 5050-5.9-1.
 #[test]
-fn fragments_are_joined_before_delivery() {
+fn fragments_joined_before_delivery() {
     let node = with(&[200..256, 0..100, 100..200]);
     assert_eq!(payloads(&node), [content()]);
     assert_eq!(node.verdicts().len(), 3);
@@ -44,7 +44,8 @@ fn fragments_are_joined_before_delivery() {
 }
 
 #[test]
-fn a_node_with_room_for_the_parts_alone_joins_and_delivers_them() {
+fn reassembly_needs_no_double_room() {
+    // The whole shares the payload of its parts, so the store needs no room for both.
     let thirds = [0..86, 86..172, 172..256];
     let roomy = with(&thirds[..2]);
     let capacity_bytes = roomy.agent.status(roomy.now).bytes / 2 * 3;
@@ -62,7 +63,8 @@ fn a_node_with_room_for_the_parts_alone_joins_and_delivers_them() {
 }
 
 #[test]
-fn the_whole_waits_until_all_its_parts_are_durable() {
+fn whole_awaits_durable_parts() {
+    // A delivery before the commits would be repeated unmarked after a crash.
     let mut node = Node::new();
     node.register(1);
     node.commit = false;
@@ -78,7 +80,8 @@ fn the_whole_waits_until_all_its_parts_are_durable() {
 }
 
 #[test]
-fn pieces_of_what_then_comes_as_a_whole_go_when_it_is_taken() {
+fn accepted_whole_replaces_its_fragments() {
+    // The whole may still expire or fail, so the fragments stay until it is delivered.
     let mut node = with(&[100..200, 0..10]);
     node.receive(3, whole());
     assert_eq!((payloads(&node), node.held()), (vec![content()], 3), "until then the whole may expire");
@@ -89,7 +92,8 @@ fn pieces_of_what_then_comes_as_a_whole_go_when_it_is_taken() {
 
 /// Keeps 9171-5.9-2, 5050-5.9-2.
 #[test]
-fn one_delete_remembers_the_original_and_later_fragments_are_acknowledged_and_not_kept() {
+fn late_fragments_of_delivered_whole_acknowledged() {
+    // One record remembers the original; fragments that arrive later are duplicates of it.
     let mut node = with(&[0..128, 128..256]);
     let delivery = node.deliveries()[0].0;
     node.done(delivery, true);
@@ -104,7 +108,7 @@ fn one_delete_remembers_the_original_and_later_fragments_are_acknowledged_and_no
 }
 
 #[test]
-fn one_deliverys_window_opens_when_the_first_part_is_forgotten() {
+fn window_opens_at_first_part_deletion() {
     let mut node = with(&[0..128, 128..256]);
     node.receive(3, from_two(2, EndpointId::ipn(1, 1)));
     node.commit = false;
@@ -115,9 +119,9 @@ fn one_deliverys_window_opens_when_the_first_part_is_forgotten() {
 }
 
 #[test]
-fn the_whole_expires_with_its_earliest_part_and_frees_them_all() {
+fn whole_expires_with_earliest_part() {
     let mut node = Node::new();
-    // Its source has no clock: the age counts.
+    // The source has no clock, so lifetimes run on the bundle age.
     node.receive(1, whole().created_ms(0).age_ms(0).piece(0..128));
     node.receive(2, whole().created_ms(0).age_ms(51_000).piece(128..256));
     assert_eq!(node.held(), 3, "the second says that less of its lifetime is left");
@@ -129,7 +133,7 @@ fn the_whole_expires_with_its_earliest_part_and_frees_them_all() {
 
 /// Keeps 9171-5.7-2, 9171-5.10-1, 5050-5.7-2, 5050-5.13-2.
 #[test]
-fn fragments_that_miss_others_expire_and_leave_nothing() {
+fn incomplete_fragments_expire_without_trace() {
     let mut node = with(&[0..100, 150..256]);
     assert_eq!(node.waits_for(), "the other fragments: 206 of 256 B are here, in 2 of them");
     node.wait_ms(61_000);
@@ -138,7 +142,7 @@ fn fragments_that_miss_others_expire_and_leave_nothing() {
 
 /// Keeps 9171-5.9-1, 9171-5.9-2, 5050-5.9-1.
 #[test]
-fn overlapping_fragments_give_the_same_bytes() {
+fn overlapping_fragments_give_same_bytes() {
     for ranges in [
         vec![0..100, 50..150, 100..256],
         vec![50..150, 0..256],
@@ -155,10 +159,10 @@ fn overlapping_fragments_give_the_same_bytes() {
 }
 
 #[test]
-fn fragments_that_contradict_those_before_are_left_out() {
+fn contradicting_fragments_left_out() {
     let first = 0..100;
     let mut node = with(&[first]);
-    // Another length of the original, a place beyond its end.
+    // One fragment claims another total length, one lies beyond the end.
     let mut longer = whole().payload(Payload::fill(0, 300)).piece(100..200);
     longer.meta.id ^= 1;
     node.receive(7, longer);
@@ -178,7 +182,8 @@ fn fragments_that_contradict_those_before_are_left_out() {
 }
 
 #[test]
-fn fragments_for_others_go_on_as_they_are() {
+fn remote_fragments_forwarded_unjoined() {
+    // Reassembly is a step of delivery (RFC 9171 section 5.9); relays forward fragments as they are.
     let mut node = Node::new();
     let bundle = from_two(1, EndpointId::ipn(3, 1));
     node.receive(1, bundle.piece(0..500));
@@ -188,7 +193,8 @@ fn fragments_for_others_go_on_as_they_are() {
 }
 
 #[test]
-fn a_part_the_store_refuses_is_awaited_again_and_costs_no_other() {
+fn refused_part_is_awaited_again() {
+    // The refused part was not acknowledged, so its sender offers it again.
     let mut node = Node::new();
     node.register(1);
     node.commit = false;
@@ -207,7 +213,7 @@ fn a_part_the_store_refuses_is_awaited_again_and_costs_no_other() {
 }
 
 #[test]
-fn a_part_that_is_cancelled_is_awaited_again() {
+fn cancelled_part_is_awaited_again() {
     let mut node = Node::new();
     for (ticket, range) in (1..).zip([0..128, 128..256]) {
         node.receive(ticket, whole().piece(range));
@@ -220,7 +226,7 @@ fn a_part_that_is_cancelled_is_awaited_again() {
 }
 
 #[test]
-fn a_whole_that_is_cancelled_takes_its_parts_with_it() {
+fn cancelled_whole_drops_its_parts() {
     let mut node = Node::new();
     for (ticket, range) in (1..).zip([0..128, 128..256]) {
         node.receive(ticket, whole().piece(range));
@@ -230,7 +236,7 @@ fn a_whole_that_is_cancelled_takes_its_parts_with_it() {
 }
 
 #[test]
-fn a_whole_that_cannot_be_read_is_delivered_later_and_a_damaged_one_goes_with_its_parts() {
+fn unreadable_whole_retried_damaged_one_dropped() {
     let mut node = with(&[0..128, 128..256]);
     node.unreadable(Reading::Delivery(node.deliveries()[0].0), false);
     node.wait_ms(1000);
@@ -241,7 +247,7 @@ fn a_whole_that_cannot_be_read_is_delivered_later_and_a_damaged_one_goes_with_it
 }
 
 #[test]
-fn a_fragmented_administrative_record_nobody_listens_for_leaves_nothing() {
+fn fragmented_record_without_listener_leaves_nothing() {
     let record = [vec![b'R'], content()].concat();
     let bundle = from_two(1, EndpointId::ipn(1, 0)).facts(Facts::ADMIN).payload(Payload::from(record));
     let mut node = Node::new();
@@ -251,7 +257,8 @@ fn a_fragmented_administrative_record_nobody_listens_for_leaves_nothing() {
 }
 
 #[test]
-fn the_same_bundle_in_one_piece_is_not_acknowledged_on_the_strength_of_parts_that_are_not_durable() {
+fn whole_not_acknowledged_for_undurable_parts() {
+    // The acknowledgment of the whole would rest on parts that a crash can lose.
     let mut node = Node::new();
     node.commit = false;
     node.receive(1, whole().piece(0..128));
@@ -266,7 +273,7 @@ fn the_same_bundle_in_one_piece_is_not_acknowledged_on_the_strength_of_parts_tha
 }
 
 #[test]
-fn a_whole_and_fragments_of_it_are_delivered_once() {
+fn whole_and_fragments_delivered_once() {
     let mut node = Node::new();
     node.receive(1, whole());
     node.receive(2, whole().piece(0..128));
@@ -281,7 +288,8 @@ fn a_whole_and_fragments_of_it_are_delivered_once() {
 }
 
 #[test]
-fn so_many_fragments_wait_and_what_was_acknowledged_is_kept() {
+fn fragment_limit_keeps_acknowledged_fragments() {
+    // The limit refuses new fragments; acknowledged ones are never evicted for them.
     let limits = Limits { fragments: 2, ..Limits::default() };
     let mut node = Node::with(crate::support::bounded(limits), None);
     for n in 0..4 {
@@ -293,7 +301,8 @@ fn so_many_fragments_wait_and_what_was_acknowledged_is_kept() {
 }
 
 #[test]
-fn fragments_that_never_complete_leave_room_to_those_of_others_and_are_refused_before_they_are_acknowledged() {
+fn incomplete_fragments_leave_room_for_others() {
+    // One source may fill three quarters of the table; the excess is refused before it is acknowledged.
     let limits = Limits { fragments: 100, ..Limits::default() };
     let mut node = Node::with(crate::support::bounded(limits), None);
     node.register(1);
@@ -312,7 +321,8 @@ fn fragments_that_never_complete_leave_room_to_those_of_others_and_are_refused_b
 }
 
 #[test]
-fn strangers_fragments_count_to_no_named_source() {
+fn strangers_fragments_charge_no_source() {
+    // A stranger may write any source, so its fragments count to the strangers' half only.
     for names in [1, 200] {
         let limits = Limits { fragments: 100, ..Limits::default() };
         let mut node = Node::with(crate::support::bounded(limits), None);
@@ -347,7 +357,8 @@ fn strangers_fragments_count_to_no_named_source() {
 }
 
 #[test]
-fn a_fragment_that_lies_about_the_total_does_not_keep_the_others_from_being_joined() {
+fn wrong_total_length_blocks_no_reassembly() {
+    // The fragment with the wrong total is the first, so it could block the genuine ones.
     let mut node = Node::new();
     node.register(1);
     let longer = from_two(1, EndpointId::ipn(1, 1)).payload(Payload::fill(9, 300));
@@ -362,10 +373,10 @@ fn a_fragment_that_lies_about_the_total_does_not_keep_the_others_from_being_join
 }
 
 #[test]
-fn fragment_that_expired_is_taken_again() {
+fn expired_fragment_accepted_again() {
     let mut node = Node::new();
     node.register(1);
-    // Its source has no clock: the age counts.
+    // The source has no clock, so lifetimes run on the bundle age.
     let aged = |age_ms, range| whole().created_ms(0).age_ms(age_ms).piece(range);
     node.receive(1, aged(0, 0..128));
     node.receive(2, aged(51_000, 128..200));

@@ -1,4 +1,4 @@
-//! Groups (RFC 9171 4.2.5.1.1): members here have a bundle, and it goes on its way.
+//! Non-singleton endpoints (RFC 9171 section 4.2.5.1.1): delivered to local members and forwarded.
 
 use crate::support;
 
@@ -19,7 +19,7 @@ fn join(node: &mut Node, member: u64) {
 fn leave(node: &mut Node, member: u64) {
     node.tell(Input::App(AppInput::Unregister { registration: RegistrationId(member) }));
 }
-/// Deliveries so far: whose, which bundle, whether marked.
+/// Deliveries so far: member, sequence number, marked as a possible repetition.
 fn had(node: &Node) -> Vec<(u64, u64, bool)> {
     all(node).iter().map(|(member, _, sequence, again)| (*member, *sequence, *again)).collect()
 }
@@ -32,7 +32,7 @@ fn all(node: &Node) -> Vec<(u64, DeliveryId, u64, bool)> {
     };
     node.said.iter().filter_map(pick).collect()
 }
-/// A member answers its last delivery.
+/// Answers the last delivery to a member.
 fn answer(node: &mut Node, member: u64, taken: bool) {
     let (_, delivery, ..) = *all(node).iter().rev().find(|(whose, ..)| *whose == member).expect("a delivery");
     let registration = RegistrationId(member);
@@ -40,7 +40,7 @@ fn answer(node: &mut Node, member: u64, taken: bool) {
 }
 
 #[test]
-fn a_member_here_and_a_neighbour_both_get_it_whether_it_came_or_was_made_here() {
+fn group_bundle_reaches_member_and_neighbour() {
     let mut node = flood();
     join(&mut node, 1);
     node.receive(1, from_two(1, news()));
@@ -53,7 +53,8 @@ fn a_member_here_and_a_neighbour_both_get_it_whether_it_came_or_was_made_here() 
 }
 
 #[test]
-fn each_member_has_it_once_and_one_that_joins_later_has_what_is_still_held() {
+fn late_member_gets_held_bundles_once() {
+    // A group bundle stays for forwarding, so members that join later can still get it.
     let mut node = flood();
     join(&mut node, 1);
     join(&mut node, 2);
@@ -76,7 +77,8 @@ fn each_member_has_it_once_and_one_that_joins_later_has_what_is_still_held() {
 }
 
 #[test]
-fn members_that_come_and_go_leave_nothing_behind_and_one_that_had_it_is_remembered() {
+fn rejoining_member_gets_no_duplicate() {
+    // Memories of departed members are bounded; a member that had the bundle keeps the node from taking it again.
     let mut node =
         Node::with(Settings { routes: vec![("dtn://any/*".into(), EndpointId::ipn(3, 0))], ..settings() }, None);
     join(&mut node, 1);
@@ -95,7 +97,7 @@ fn members_that_come_and_go_leave_nothing_behind_and_one_that_had_it_is_remember
 }
 
 #[test]
-fn a_duplicate_is_refused_while_it_is_held_and_when_it_was_delivered_and_has_left() {
+fn group_duplicate_refused_after_delivery_too() {
     let settings = Settings { routes: vec![("dtn://any/*".into(), EndpointId::ipn(3, 0))], ..settings() };
     let mut node = Node::of(settings, None, support::NoRouter, Rule::default());
     join(&mut node, 1);
@@ -112,7 +114,7 @@ fn a_duplicate_is_refused_while_it_is_held_and_when_it_was_delivered_and_has_lef
     assert_eq!(node.verdicts(), [(1, Ok(())), (2, duplicate), (3, duplicate)]);
     assert_eq!(had(&node).len(), 1);
     leave(&mut node, 1);
-    // Where no member had it, it is taken as ever.
+    // Without a member that had it, the arrival is accepted as usual.
     node.receive(4, from_two(2, news()));
     node.confirm(node.sent()[1].id);
     node.receive(5, from_two(2, news()));
@@ -120,7 +122,7 @@ fn a_duplicate_is_refused_while_it_is_held_and_when_it_was_delivered_and_has_lef
 }
 
 #[test]
-fn what_one_member_did_not_take_comes_again_marked_to_that_one() {
+fn failed_member_delivery_repeats_marked() {
     let mut node = flood();
     join(&mut node, 1);
     join(&mut node, 2);
@@ -136,7 +138,7 @@ fn what_one_member_did_not_take_comes_again_marked_to_that_one() {
 }
 
 #[test]
-fn lifetimes_end_for_members_too() {
+fn group_bundles_expire() {
     let mut node = flood();
     join(&mut node, 1);
     node.receive(1, from_two(1, news()).lifetime_ms(500));
@@ -152,7 +154,8 @@ fn lifetimes_end_for_members_too() {
 
 /// Keeps 9171-5.4.2-2, 5050-5.4.2-2.
 #[test]
-fn what_may_go_no_further_is_for_members_here_still() {
+fn exhausted_hop_limit_still_serves_members() {
+    // The hop limit ends forwarding, not local delivery (RFC 9171 section 4.4.3).
     for taken in [true, false] {
         let mut node = flood();
         join(&mut node, 1);
@@ -169,7 +172,8 @@ fn what_may_go_no_further_is_for_members_here_still() {
 }
 
 #[test]
-fn members_get_what_is_durable() {
+fn members_get_durable_bundles_only() {
+    // An undurable delivery would be repeated unmarked after a crash.
     let mut node = flood();
     node.commit = false;
     join(&mut node, 1);
@@ -186,7 +190,7 @@ fn members_get_what_is_durable() {
 }
 
 #[test]
-fn a_restart_repeats_marked_what_is_still_held() {
+fn restart_repeats_group_deliveries_marked() {
     let mut node = flood();
     let (meta, hop) = from_two(1, news()).parts();
     let index = store::IndexEntry {
@@ -206,7 +210,8 @@ fn a_restart_repeats_marked_what_is_still_held() {
 }
 
 #[test]
-fn one_report_says_that_this_node_delivered_it() {
+fn group_delivery_reported_once() {
+    // The report is about this node, not about each member.
     let settings = crate::support::reporting(true);
     let mut node = Node::of(settings, None, Script::flood(), Rule::default());
     join(&mut node, 1);
@@ -220,7 +225,7 @@ fn one_report_says_that_this_node_delivered_it() {
 }
 
 #[test]
-fn what_is_enciphered_is_for_no_member_and_goes_on() {
+fn encrypted_group_bundle_forwarded_only() {
     let mut node = flood();
     join(&mut node, 1);
     node.receive(1, from_two(1, news()).facts(Facts::SEALED));
@@ -228,7 +233,7 @@ fn what_is_enciphered_is_for_no_member_and_goes_on() {
 }
 
 #[test]
-fn nobody_sends_as_a_group_and_a_group_named_like_this_node_is_no_end_here() {
+fn group_is_neither_source_nor_own_node() {
     let settings = Settings { node_ids: vec![EndpointId::dtn("mars", "")], ..settings() };
     let mut node = Node::of(settings, None, Script::flood(), Rule::default());
     let here = EndpointId::dtn("mars", "~news");
@@ -241,7 +246,7 @@ fn nobody_sends_as_a_group_and_a_group_named_like_this_node_is_no_end_here() {
 }
 
 #[test]
-fn member_that_leaves_forsakes_all_its_bundles() {
+fn leaving_member_releases_its_bundles() {
     let routes = vec![("dtn://any/*".into(), EndpointId::ipn(3, 0))];
     let mut node = Node::with(Settings { routes, ..settings() }, None);
     join(&mut node, 1);
@@ -255,7 +260,7 @@ fn member_that_leaves_forsakes_all_its_bundles() {
 }
 
 #[test]
-fn bundle_the_store_refused_leaves_once_sent() {
+fn refused_group_bundle_leaves_once_sent() {
     let routes = vec![("dtn://any/*".into(), EndpointId::ipn(3, 0))];
     let mut node = Node::with(Settings { routes, ..settings() }, None);
     node.commit = false;

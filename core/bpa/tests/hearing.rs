@@ -1,4 +1,4 @@
-//! How much of a neighbour's hellos is listened to.
+//! Rate limit of the hellos processed per neighbour.
 
 use crate::support;
 
@@ -10,7 +10,7 @@ use farlink_book::{EventMask, PolicyEvent};
 use farlink_bpa::Input;
 use std::sync::mpsc::{Receiver, channel};
 
-/// A node whose router notes what it hears from whom.
+/// A node whose router records each message with its sender.
 fn listening() -> (Node, Receiver<(u32, Vec<u8>)>) {
     let (said, heard) = channel();
     let script = Script {
@@ -24,7 +24,7 @@ fn listening() -> (Node, Receiver<(u32, Vec<u8>)>) {
     };
     (alone(script), heard)
 }
-/// What a neighbour says: identities it has, where it is a summary, and a message to the router.
+/// Content of a hello: identities if it is a summary, and a message to the router.
 fn content(ids: Option<&[u64]>, message: &[u8]) -> Vec<u8> {
     let mut content = vec![1, u8::from(ids.is_some())];
     content.extend_from_slice(&[0; 16]);
@@ -34,7 +34,7 @@ fn content(ids: Option<&[u64]>, message: &[u8]) -> Vec<u8> {
     content.extend_from_slice(message);
     content
 }
-/// It comes as a bundle over this link, from whoever the link leads to; each is made after the one before.
+/// Receives a hello bundle over this link in the name of `from`; each must have a higher `sequence`.
 fn says(node: &mut Node, link: u32, from: u64, sequence: u64, ids: Option<&[u64]>, message: &[u8]) {
     let content = [b"H".to_vec(), content(ids, message)].concat();
     let hello = Bundle::new(EndpointId::ipn(from, 0), EndpointId::ipn(1, 0), sequence).facts(Facts::ADMIN);
@@ -42,7 +42,8 @@ fn says(node: &mut Node, link: u32, from: u64, sequence: u64, ids: Option<&[u64]
 }
 
 #[test]
-fn of_ten_thousand_hellos_a_second_few_are_weighed_and_no_word_that_fits_is_lost() {
+fn hello_flood_is_rate_limited_without_loss() {
+    // Messages that wait for budget are joined, so fewer than 50 evaluations cover all 10,000.
     let (mut node, heard) = listening();
     node.carrier(0, true);
     for n in 0..10_000u64 {
@@ -60,7 +61,7 @@ fn of_ten_thousand_hellos_a_second_few_are_weighed_and_no_word_that_fits_is_lost
 }
 
 #[test]
-fn free_hellos_of_a_simulation_are_no_exception() {
+fn free_hellos_are_limited_too() {
     let (mut node, heard) = listening();
     node.carrier(0, true);
     for _ in 0..1_000 {
@@ -70,7 +71,8 @@ fn free_hellos_of_a_simulation_are_no_exception() {
 }
 
 #[test]
-fn what_is_long_counts_as_long_and_what_waits_is_bounded() {
+fn hello_cost_by_length_and_waiting_bounded() {
+    // Cost grows with length, and at most one long hello waits.
     let (mut node, heard) = listening();
     node.carrier(0, true);
     let megabyte = vec![7; 1 << 20];
@@ -83,7 +85,8 @@ fn what_is_long_counts_as_long_and_what_waits_is_bounded() {
 }
 
 #[test]
-fn an_honest_neighbour_beside_one_that_never_stops_is_heard_at_once() {
+fn flooding_neighbour_delays_no_other() {
+    // Each neighbour has its own budget.
     let (mut node, heard) = listening();
     node.carrier(0, true);
     node.carrier(1, true);
@@ -96,7 +99,8 @@ fn an_honest_neighbour_beside_one_that_never_stops_is_heard_at_once() {
 }
 
 #[test]
-fn names_that_are_only_claimed_have_no_more_time_together_than_one_that_is_sure() {
+fn claimed_names_share_one_hello_budget() {
+    // Names that cost nothing must not multiply the budget.
     let (mut node, heard) = listening();
     node.carrier(0, true);
     for n in 0..200u32 {
@@ -113,7 +117,8 @@ fn names_that_are_only_claimed_have_no_more_time_together_than_one_that_is_sure(
 }
 
 #[test]
-fn the_newest_summary_counts_and_who_is_gone_said_nothing() {
+fn newest_summary_replaces_waiting_one() {
+    // A summary is complete, so an older one is obsolete; after a disconnect all are.
     let (mut node, heard) = listening();
     carried(&mut node, 1, nine());
     let id = node.agent.bundles(node.now, farlink_base::BundleHandle(0), 1)[0].id.fingerprint_in(support::toy::VERSION);
@@ -134,7 +139,8 @@ fn the_newest_summary_counts_and_who_is_gone_said_nothing() {
 }
 
 #[test]
-fn whoever_comes_and_goes_gains_no_time_and_leaves_nothing_behind() {
+fn reconnecting_gains_no_hello_budget() {
+    // The budget belongs to the neighbour and outlives its links.
     let (mut node, heard) = listening();
     for n in 0..200 {
         node.carrier(0, true);
@@ -152,7 +158,7 @@ fn whoever_comes_and_goes_gains_no_time_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn hellos_that_wait_are_heard_before_newer_ones() {
+fn waiting_hellos_processed_in_order() {
     let (mut node, heard) = listening();
     node.carrier(0, true);
     let mut said = 0u32;
@@ -162,7 +168,7 @@ fn hellos_that_wait_are_heard_before_newer_ones() {
     };
     for _ in 0..5 {
         (0..40).for_each(|_| say(&mut node));
-        // At the very moment when there is time again.
+        // At the exact moment when budget is available again.
         node.now = node.agent.next_timeout().expect("some wait");
         say(&mut node);
     }

@@ -1,4 +1,4 @@
-//! Hellos: what neighbours tell each other when they meet.
+//! Hellos: one-hop messages that neighbours exchange when they meet.
 
 use crate::support;
 
@@ -8,7 +8,8 @@ use farlink_base::{EndpointId, Facts, LinkId, Payload, Priority, Refusal};
 use farlink_book::{EventMask, PolicyEvent};
 
 #[test]
-fn hellos_are_sent_at_up_and_heard_from_the_neighbour_itself_only() {
+fn hello_accepted_from_its_sender_only() {
+    // With a summary in use, no copy leaves before the neighbour's summary.
     let mut node = alone(Script::epidemic());
     carried(&mut node, 1, nine());
     let id = node.agent.bundles(node.now, farlink_base::BundleHandle(0), 1)[0].id.fingerprint_in(support::toy::VERSION);
@@ -16,7 +17,7 @@ fn hellos_are_sent_at_up_and_heard_from_the_neighbour_itself_only() {
     let sent = node.take_sent();
     assert_eq!(sent.len(), 1, "nothing is copied before the summary is here");
     assert_eq!((sent[0].bundle.is_administrative(), &sent[0].bundle.destination), (true, &EndpointId::ipn(2, 0)));
-    // Another node's hello, over this link: no.
+    // A hello in the name of another node is ignored.
     let content = [&[b'H', 1, 1][..], &[0; 24]].concat();
     hello_of(&mut node, 0, EndpointId::ipn(3, 0), content);
     assert_eq!(names(&data(&mut node)), []);
@@ -28,7 +29,7 @@ fn hellos_are_sent_at_up_and_heard_from_the_neighbour_itself_only() {
 }
 
 #[test]
-fn the_wait_for_a_summary_ends() {
+fn summary_wait_ends() {
     let mut node = alone(Script::epidemic());
     carried(&mut node, 1, nine());
     node.carrier(0, true);
@@ -39,7 +40,7 @@ fn the_wait_for_a_summary_ends() {
 }
 
 #[test]
-fn a_summary_lists_what_is_held_and_was_delivered_and_nothing_else() {
+fn summary_lists_held_and_delivered_bundles() {
     let mut node = alone(Script::epidemic());
     for n in 1..=3 {
         carried(&mut node, n, nine());
@@ -56,7 +57,8 @@ fn a_summary_lists_what_is_held_and_was_delivered_and_nothing_else() {
 }
 
 #[test]
-fn a_hello_that_failed_is_said_again_to_its_neighbour_and_to_nobody_else() {
+fn failed_hello_repeated_to_same_neighbour() {
+    // A hello is for one neighbour; after its link goes down the content is out of date.
     let mut node = alone(Script::flood());
     node.carrier(0, true);
     let hello = node.take_sent();
@@ -82,7 +84,7 @@ fn a_hello_that_failed_is_said_again_to_its_neighbour_and_to_nobody_else() {
 }
 
 #[test]
-fn policies_hear_nothing_of_hellos() {
+fn policies_see_no_hellos() {
     let (said, heard) = std::sync::mpsc::channel();
     let script = Script {
         hears: EventMask::ALL,
@@ -106,7 +108,8 @@ fn policies_hear_nothing_of_hellos() {
 }
 
 #[test]
-fn a_summary_made_before_a_copy_arrived_does_not_bring_a_second_one() {
+fn stale_summary_causes_no_second_copy() {
+    // The summary was made before the copy arrived; the confirmation of the copy is newer.
     let mut node = alone(Script::epidemic());
     carried(&mut node, 1, nine());
     node.carrier(0, true);
@@ -120,7 +123,7 @@ fn a_summary_made_before_a_copy_arrived_does_not_bring_a_second_one() {
     node.carrier(0, true);
     node.wait_ms(2100);
     assert_eq!(names(&data(&mut node)), []);
-    // Nor where it says itself that it had it.
+    // A neighbour whose own summary lists the bundle gets no copy either.
     node.send(nine(), Priority::Normal);
     let copy = data(&mut node);
     hello(&mut node, 0, &[], true);
@@ -131,7 +134,7 @@ fn a_summary_made_before_a_copy_arrived_does_not_bring_a_second_one() {
 }
 
 #[test]
-fn a_stranger_that_claims_this_nodes_own_name_has_none() {
+fn stranger_claiming_own_name_is_nameless() {
     let mut node = alone(Script::epidemic());
     node.comes(1, EndpointId::ipn(1, 0));
     assert!(node.sent().is_empty(), "no hello to oneself");
@@ -140,7 +143,7 @@ fn a_stranger_that_claims_this_nodes_own_name_has_none() {
     assert!(link.is_none_or(|link| link.peer.is_null()));
 }
 
-/// The neighbour's hello, made at this sequence number.
+/// A hello of the neighbour with this sequence number.
 fn hello_at(sequence: u64, ids: &[u128]) -> Bundle {
     let mut content = vec![b'H', 1, 1];
     content.extend_from_slice(&[0; 16]);
@@ -152,7 +155,8 @@ fn hello_at(sequence: u64, ids: &[u128]) -> Bundle {
 }
 
 #[test]
-fn a_hello_needs_no_room_however_it_comes() {
+fn hello_needs_no_store_room() {
+    // A full store must still learn which bundles its neighbours have, so hellos bypass admission.
     let mut node = alone(Script::epidemic());
     carried(&mut node, 1, nine());
     let id = node.agent.bundles(node.now, farlink_base::BundleHandle(0), 1)[0].id.fingerprint_in(support::toy::VERSION);
@@ -170,14 +174,15 @@ fn a_hello_needs_no_room_however_it_comes() {
     assert!(!names(&data(&mut node)).contains(&(0, 1)), "and was heard");
     node.begins(0, 42, long);
     assert!(matches!(node.verdicts()[..], [(42, Err(_))]), "longer than any hello: {:?}", node.verdicts());
-    // Another node's record for this one has no such right.
+    // A record of another node needs room like any bundle.
     let other = hello_at(60, &[]).payload(Payload::fill(1, 1000));
     node.begins(0, 43, other.change(|meta| meta.source = EndpointId::ipn(3, 0)));
     assert_eq!(node.verdicts()[1..], [(43, Err(Refusal::NoResources))]);
 }
 
 #[test]
-fn an_old_hello_and_one_heard_before_say_nothing() {
+fn old_and_repeated_hellos_ignored() {
+    // A replayed hello must not replace newer knowledge about the neighbour.
     let mut node = alone(Script::epidemic());
     carried(&mut node, 1, nine());
     let id = node.agent.bundles(node.now, farlink_base::BundleHandle(0), 1)[0].id.fingerprint_in(support::toy::VERSION);
@@ -194,11 +199,11 @@ fn an_old_hello_and_one_heard_before_say_nothing() {
     assert_eq!(copies(&mut node, hello_at(50, &[])), 0, "heard before");
     assert_eq!(copies(&mut node, hello_at(60, &[]).lifetime_ms(0)), 0, "expired");
     assert_eq!(copies(&mut node, hello_at(51, &[])), 1, "newer: it lacks it");
-    // Another encounter, another order.
+    // A new encounter starts a new sequence.
     node.carrier(0, false);
     node.carrier(0, true);
     assert_eq!(copies(&mut node, hello_at(2, &[])), 1);
-    // A neighbour without clock or memory began anew.
+    // A neighbour without clock or memory restarted its numbering.
     let forgot = |sequence| hello_at(sequence, &[]).created_ms(0);
     node.wait_ms(30_000);
     assert_eq!(copies(&mut node, forgot(1)), 0);
@@ -210,7 +215,8 @@ fn an_old_hello_and_one_heard_before_say_nothing() {
 }
 
 #[test]
-fn what_a_policy_says_before_the_last_hello_left_is_said_together_with_it() {
+fn policy_message_joins_pending_hello() {
+    // The link is blocked, so the first hello is still pending when the second message comes.
     use farlink_book::Action;
     let script = Script {
         on: Box::new(|node, news, out| match *news {
@@ -240,7 +246,7 @@ fn what_a_policy_says_before_the_last_hello_left_is_said_together_with_it() {
 }
 
 #[test]
-fn refused_hello_is_said_again_after_a_while() {
+fn refused_hello_repeated_after_backoff() {
     let mut node = alone(Script::flood());
     node.carrier(0, true);
     let hello = node.take_sent();
@@ -255,7 +261,7 @@ fn refused_hello_is_said_again_after_a_while() {
 }
 
 #[test]
-fn hello_that_comes_back_is_not_refused() {
+fn returned_hello_is_accepted() {
     let mut node = alone(Script::flood());
     node.carrier(0, true);
     let hello = node.take_sent();
@@ -264,7 +270,7 @@ fn hello_that_comes_back_is_not_refused() {
 }
 
 #[test]
-fn summary_heard_is_waited_for_no_more() {
+fn received_summary_ends_its_wait() {
     let mut node = alone(Script::epidemic());
     let before = node.agent.counts().timers;
     node.carrier(0, true);
@@ -274,7 +280,7 @@ fn summary_heard_is_waited_for_no_more() {
 }
 
 #[test]
-fn words_for_neighbour_that_left_are_not_said() {
+fn messages_for_departed_neighbour_dropped() {
     use crate::support::{Node, Rule, settings};
     let script = Script {
         on: Box::new(|_, news, out| {
@@ -285,7 +291,7 @@ fn words_for_neighbour_that_left_are_not_said() {
         hears: EventMask::PEERS,
         ..Script::epidemic()
     };
-    // Without a clock nothing can be said to anybody before numbers are reserved.
+    // Without a clock no hello can leave before sequence numbers are reserved.
     let mut node = Node::closed(settings(), None, script, Rule::default());
     node.open();
     for _ in 0..3 {

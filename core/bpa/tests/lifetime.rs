@@ -1,4 +1,4 @@
-//! The end of lifetimes (RFC 9171 5.5) and what a restart finds.
+//! Bundle expiration (RFC 9171 section 5.5).
 
 use crate::support::{Bundle, NOW_UTC, Node, from_two};
 use farlink_base::{Clock, DeleteReason, DtnTime, Duration, EndpointId, Event, Refusal};
@@ -10,7 +10,8 @@ fn here() -> EndpointId {
 
 /// Keeps 9171-5.5-2, 5050-5.5-1.
 #[test]
-fn a_bundle_expires_on_the_monotonic_clock_and_a_clock_step_expires_nothing() {
+fn expiry_ignores_wall_clock_steps() {
+    // Expiration runs on the monotonic clock; a wall clock that jumps a year ahead expires nothing.
     let mut node = Node::new();
     node.receive(1, from_two(1, here()));
     let year_ahead = DtnTime(NOW_UTC.0 + 31_536_000_000);
@@ -24,7 +25,7 @@ fn a_bundle_expires_on_the_monotonic_clock_and_a_clock_step_expires_nothing() {
 
 /// Keeps 9171-5.5-1.
 #[test]
-fn an_expired_or_future_bundle_is_judged_by_clock_and_age() {
+fn arrival_expiry_uses_clock_and_age() {
     let mut node = Node::new();
     let made = |time: u64, age: Option<u64>| {
         let bundle = Bundle::new(EndpointId::ipn(2, 5), here(), time).created_ms(time).lifetime_ms(1000);
@@ -38,13 +39,13 @@ fn an_expired_or_future_bundle_is_judged_by_clock_and_age() {
     let mut verdicts = node.verdicts();
     verdicts.sort_by_key(|(ticket, _)| *ticket);
     assert_eq!(verdicts, [(1, expired), (2, Ok(())), (3, expired), (4, Ok(()))]);
-    // Here it grows older: half a second was left.
+    // Residence adds to the age; half a second was left.
     assert_eq!(node.held(), 2);
     node.wait_ms(400);
     assert_eq!(node.held(), 2);
     node.wait_ms(200);
     assert_eq!((node.held(), node.deleted().last()), (1, Some(&DeleteReason::Expired)));
-    // Without a good clock its creation time says nothing.
+    // Without a trusted clock the creation time cannot be compared.
     let mut node = Node::new();
     node.tell(Input::Clock(Clock::UNTRUSTED));
     node.receive(1, made(NOW_UTC.0 - 2000, Some(500)));
@@ -54,12 +55,12 @@ fn an_expired_or_future_bundle_is_judged_by_clock_and_age() {
 
 /// Keeps 9171-5.4-2, 9171-5.5-2, 5050-5.4-2, 5050-5.4.2-3, 5050-5.5-1.
 #[test]
-fn nothing_is_sent_or_delivered_after_its_end_however_late_that_is_seen() {
+fn late_timer_sends_nothing_expired() {
     let mut node = Node::new();
     node.ready(1, false);
     node.receive(1, from_two(1, EndpointId::ipn(3, 1)).lifetime_ms(1000));
     node.receive(2, from_two(2, here()).lifetime_ms(1000));
-    // The very instant after, before the book has noticed.
+    // One nanosecond late, before the timer has run.
     node.now += Duration::from_nanos(1_000_000_001);
     node.once(Input::Ready { link: farlink_base::LinkId(1), ready: true });
     node.settle();
@@ -70,7 +71,7 @@ fn nothing_is_sent_or_delivered_after_its_end_however_late_that_is_seen() {
 }
 
 #[test]
-fn what_is_being_sent_when_it_expires_is_taken_back_and_its_late_answer_is_nothing() {
+fn expired_transmission_is_withdrawn() {
     let mut node = Node::new();
     node.receive(1, from_two(1, EndpointId::ipn(3, 1)).lifetime_ms(1000));
     let id = node.sent()[0].id;
@@ -86,7 +87,7 @@ fn what_is_being_sent_when_it_expires_is_taken_back_and_its_late_answer_is_nothi
 }
 
 #[test]
-fn what_is_with_an_application_when_it_expires_is_withdrawn() {
+fn expired_delivery_is_withdrawn() {
     let mut node = Node::new();
     node.register(1);
     node.receive(1, from_two(1, here()).lifetime_ms(1000));
@@ -100,7 +101,8 @@ fn what_is_with_an_application_when_it_expires_is_withdrawn() {
 }
 
 #[test]
-fn a_lifetime_without_end_ends_never() {
+fn maximal_lifetime_never_ends() {
+    // Creation time plus `u64::MAX` must saturate, not wrap.
     let mut node = Node::new();
     node.receive(1, from_two(1, here()).lifetime_ms(u64::MAX));
     node.wait(Duration::from_secs(1 << 30));

@@ -1,4 +1,4 @@
-//! Lists of what is held: a slice at a time, whatever comes and goes meanwhile.
+//! Lists of held bundles, one slice at a time, while bundles come and go.
 
 use crate::support::{Node, plan, settings};
 use farlink_base::{BundleHandle, Duration, EndpointId, Priority, Refusal};
@@ -11,7 +11,7 @@ fn send(node: &mut Node, to: u64, count: u64) {
 }
 
 #[test]
-fn a_list_goes_on_behind_what_left_and_no_slice_is_long() {
+fn list_resumes_behind_departed_bundle() {
     let mut node = Node::with(Settings { capacity_bytes: 1 << 30, ..settings() }, None);
     send(&mut node, 77, 2000);
     let list = node.agent.begin_list();
@@ -24,7 +24,7 @@ fn a_list_goes_on_behind_what_left_and_no_slice_is_long() {
         if !more {
             break;
         }
-        // The last one told leaves, and one further on.
+        // The last listed bundle leaves, and one behind it.
         let last = *seen.last().unwrap();
         node.admin(AdminInput::Cancel { bundle: BundleHandle(last) });
         node.admin(AdminInput::Cancel { bundle: BundleHandle(last + 5) });
@@ -35,7 +35,8 @@ fn a_list_goes_on_behind_what_left_and_no_slice_is_long() {
 }
 
 #[test]
-fn a_page_behind_a_bundle_nobody_remembers_leaves_out_what_came_before() {
+fn page_behind_forgotten_bundle_skips_older() {
+    // No bundle 1000 is known any more; the page starts behind its number all the same.
     let mut node = Node::with(Settings { capacity_bytes: 1 << 30, ..settings() }, None);
     send(&mut node, 77, 1200);
     let list = node.agent.begin_list();
@@ -50,7 +51,8 @@ fn a_page_behind_a_bundle_nobody_remembers_leaves_out_what_came_before() {
 }
 
 #[test]
-fn each_bundle_says_when_it_should_leave_and_sums_put_those_of_one_departure_together() {
+fn departures_are_listed_and_summed() {
+    // One bundle each with a contact, without a route, and with a full neighbour.
     let mut node = Node::with(settings(), Some(plan(100, 200, 1_000_000)));
     send(&mut node, 2, 3);
     send(&mut node, 77, 2);
@@ -78,7 +80,7 @@ fn each_bundle_says_when_it_should_leave_and_sums_put_those_of_one_departure_tog
 }
 
 #[test]
-fn ended_list_tells_no_more() {
+fn ended_list_returns_nothing() {
     let mut node = Node::new();
     send(&mut node, 77, 3);
     let list = node.agent.begin_list();

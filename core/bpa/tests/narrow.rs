@@ -1,5 +1,5 @@
-//! Links that take no bundle longer than so much: what leaves over them fits, whole lengths counted; what
-//! must not be cut takes another way, or it is said once that there is none (RFC 9171 5.8, RFC 7122 3.1).
+//! Links with an MTU: all transmissions fit it, encoded lengths counted; bundles that must not be fragmented take
+//! another link, or one event reports that there is none (RFC 9171 section 5.8, RFC 7122 section 3.1).
 
 use crate::support;
 
@@ -9,14 +9,14 @@ use farlink_book::{CopyOffer, NextHop, RouteDecision};
 use farlink_bpa::{Edge, LinkSettings, Settings};
 use std::ops::Range;
 
-/// Around a payload, and around a piece of one.
+/// Bytes around a payload and around a fragment's payload.
 const AROUND: u64 = 41;
 const AROUND_PIECE: u64 = 51;
 
 fn narrow(n: u32, most: u64) -> LinkSettings {
     LinkSettings { largest: Some(DataVolume(most)), ..link(n) }
 }
-/// A node whose link to `ipn:2.0` takes so much.
+/// A node whose link to `ipn:2.0` takes at most `most` bytes.
 fn taking(most: u64) -> Node {
     let links = vec![narrow(0, most), link(1)];
     Node::with(Settings { links, capacity_bytes: 1 << 30, ..settings() }, None)
@@ -31,20 +31,20 @@ fn uncut(to: EndpointId, bytes: u64) -> farlink_bpa::app::SendRequest {
 fn two() -> EndpointId {
     EndpointId::ipn(2, 1)
 }
-/// Whether these ranges are these bytes, each once.
+/// Whether these ranges cover `len` bytes, each once.
 fn each_once(mut ranges: Vec<Range<u64>>, len: u64) -> bool {
     ranges.sort_by_key(|range| range.start);
     let mut end = 0;
     ranges.into_iter().all(|range| core::mem::replace(&mut end, range.end) == range.start) && end == len
 }
-/// How often it was said that a bundle does not fit.
+/// Number of events about bundles that do not fit.
 fn complaints(node: &Node) -> usize {
     let complaint = |e: &Event| matches!(e, Event::Refused { link: Some(_), key: Some(_), reason: Refusal::TooLarge });
     node.events().iter().filter(|event| complaint(event)).count()
 }
 
 #[test]
-fn a_bundle_as_long_as_the_link_takes_leaves_whole_and_one_byte_more_in_two() {
+fn bundle_above_mtu_leaves_in_two() {
     let mut node = taking(1400);
     node.send_bytes(two(), 1400 - AROUND);
     let sent = node.take_sent();
@@ -60,7 +60,7 @@ fn a_bundle_as_long_as_the_link_takes_leaves_whole_and_one_byte_more_in_two() {
 }
 
 #[test]
-fn every_byte_leaves_once_in_pieces_that_fill_the_link_and_what_failed_again() {
+fn fragments_fill_mtu_and_failed_ones_repeat() {
     for (seed, most) in (0..).zip([64, 100, 1400, 4000, 65_507]) {
         let (mut node, mut rng) = (taking(most), Rng::new(seed));
         let payload = 40 * most + 17;
@@ -90,7 +90,7 @@ fn every_byte_leaves_once_in_pieces_that_fill_the_link_and_what_failed_again() {
 }
 
 #[test]
-fn a_fragment_that_is_forwarded_is_cut_again() {
+fn forwarded_fragment_is_fragmented_again() {
     let mut node = taking(300);
     let whole = support::Bundle::new(EndpointId::ipn(3, 5), two(), 1).payload(farlink_base::Payload::fill(2, 5000));
     node.receive_over(1, 1, whole.piece(1000..2000));
@@ -100,7 +100,7 @@ fn a_fragment_that_is_forwarded_is_cut_again() {
 }
 
 #[test]
-fn what_must_not_be_cut_takes_a_wider_link_to_the_same_neighbour() {
+fn unfragmentable_bundle_takes_wider_link() {
     let spare = LinkSettings { peer: EndpointId::ipn(2, 0), name: "spare".into(), ..link(5) };
     let mut node = Node::with(Settings { links: vec![narrow(0, 1400), link(1), spare], ..settings() }, None);
     node.ready(5, true);
@@ -116,7 +116,8 @@ fn what_must_not_be_cut_takes_a_wider_link_to_the_same_neighbour() {
 }
 
 #[test]
-fn what_must_not_be_cut_and_has_no_other_way_waits_and_that_is_said_once() {
+fn unfragmentable_bundle_waits_with_one_event() {
+    // Shorter bundles must not wait behind it, and link changes must not repeat the event.
     let mut node = taking(1400);
     node.ask(uncut(two(), 5000));
     node.send_bytes(two(), 100);
@@ -135,7 +136,8 @@ fn what_must_not_be_cut_and_has_no_other_way_waits_and_that_is_said_once() {
 }
 
 #[test]
-fn a_head_that_hardly_fits_is_not_sent_byte_by_byte() {
+fn long_head_yields_no_tiny_fragments() {
+    // Fragments leave only over a link that takes at least twice the head; smaller ones would be mostly heads.
     let mut node = taking(AROUND_PIECE + 5);
     node.send_bytes(two(), 1000);
     assert_eq!((node.sent().len(), complaints(&node), node.held()), (0, 1, 1));
@@ -147,7 +149,7 @@ fn a_head_that_hardly_fits_is_not_sent_byte_by_byte() {
 }
 
 #[test]
-fn a_router_that_chooses_a_narrow_link_is_asked_for_another() {
+fn narrow_route_asks_router_again() {
     let leg = |link| RouteDecision::One(NextHop { link: LinkId(link), not_before: Instant::ZERO, until: Instant::MAX });
     let route = move |_: &farlink_book::Node<'_>, _: &farlink_book::Held, tried: &[farlink_base::PeerId]| {
         leg(u32::from(!tried.is_empty()))
@@ -159,7 +161,7 @@ fn a_router_that_chooses_a_narrow_link_is_asked_for_another() {
     node.ask(uncut(EndpointId::ipn(9, 1), 500));
     assert_eq!(node.sent().iter().map(|sent| (sent.link.0, sent.len())).collect::<Vec<_>>(), [(1, 5000), (0, 500)]);
     assert_eq!(complaints(&node), 0);
-    // One that knows no other.
+    // A router that knows no other link.
     let script = Script { route: Box::new(move |_, _, _| leg(0)), ..Script::default() };
     let mut node = Node::of(Settings { links: vec![narrow(0, 1400)], ..settings() }, None, script, Rule::default());
     node.ask(uncut(EndpointId::ipn(9, 1), 5000));
@@ -168,7 +170,7 @@ fn a_router_that_chooses_a_narrow_link_is_asked_for_another() {
 }
 
 #[test]
-fn a_long_bundle_is_cut_in_its_turn_and_not_behind_all_that_are_short() {
+fn long_bundle_fragmented_in_its_turn() {
     let mut node = taking(1400);
     node.ready(0, false);
     node.send_bytes(two(), 3000);
@@ -178,7 +180,7 @@ fn a_long_bundle_is_cut_in_its_turn_and_not_behind_all_that_are_short() {
 }
 
 #[test]
-fn the_rate_and_the_contact_are_charged_with_what_leaves() {
+fn fragments_charge_rate_and_contact() {
     let mut node =
         Node::with(Settings { links: vec![narrow(0, 1000), link(1)], ..settings() }, Some(support::plan(0, 1, 80_000)));
     node.send_bytes(two(), 50_000);
@@ -190,7 +192,8 @@ fn the_rate_and_the_contact_are_charged_with_what_leaves() {
 }
 
 #[test]
-fn a_copy_is_not_cut_and_what_is_given_away_is() {
+fn copies_unfragmented_handovers_fragmented() {
+    // Fragments of a copy could not be completed by other holders; a handover sends all of them.
     let wants = |keep: bool| -> Script {
         let want =
             move |held: &farlink_book::Held| if keep { CopyOffer::copy(held, 0) } else { CopyOffer::give(held, 0) };
@@ -217,7 +220,7 @@ fn a_copy_is_not_cut_and_what_is_given_away_is() {
 }
 
 #[test]
-fn a_hello_that_does_not_fit_is_not_said() {
+fn oversized_hello_is_not_sent() {
     for most in [45, 65] {
         let links = vec![narrow(0, most), link(1)];
         let mut node = Node::of(Settings { links, ..settings() }, None, Script::epidemic(), Rule::default());
@@ -231,7 +234,7 @@ fn a_hello_that_does_not_fit_is_not_said() {
 }
 
 #[test]
-fn a_copy_that_does_not_fit_its_link_is_dropped_and_holds_nothing() {
+fn oversized_copy_dropped_and_holds_nothing() {
     let leg = |link| NextHop { link: LinkId(link), not_before: Instant::ZERO, until: Instant::MAX };
     let route = move |_: &farlink_book::Node<'_>, _: &farlink_book::Held, _: &[farlink_base::PeerId]| {
         RouteDecision::All(vec![leg(1), leg(0)])
@@ -247,7 +250,7 @@ fn a_copy_that_does_not_fit_its_link_is_dropped_and_holds_nothing() {
 }
 
 #[test]
-fn a_router_is_asked_again_where_there_is_no_static_route() {
+fn router_asked_again_without_static_route() {
     let leg = |link| RouteDecision::One(NextHop { link: LinkId(link), not_before: Instant::ZERO, until: Instant::MAX });
     let route = move |_: &farlink_book::Node<'_>, _: &farlink_book::Held, tried: &[farlink_base::PeerId]| {
         leg(u32::from(!tried.is_empty()))
@@ -260,18 +263,18 @@ fn a_router_is_asked_again_where_there_is_no_static_route() {
 }
 
 #[test]
-fn it_is_said_once_however_often_a_way_is_looked_for() {
+fn oversized_bundle_emits_one_event() {
     let mut node = taking(1400);
     node.ask(uncut(two(), 5000));
     for n in 6..10 {
-        // A next hop of a static route: all that waits is routed anew.
+        // A new link to the next hop of a static route reroutes all waiting bundles.
         node.add_link(&LinkSettings { peer: EndpointId::ipn(3, 0), name: format!("more{n}"), ..link(n) });
     }
     assert_eq!((complaints(&node), node.sent().len()), (1, 0));
 }
 
 #[test]
-fn a_head_too_long_for_the_link_goes_neither_in_pieces_for_a_contact_nor_round_for_ever() {
+fn head_above_mtu_ends_routing() {
     let leg = NextHop { link: LinkId(0), not_before: Instant::ZERO, until: Instant::MAX };
     let script = Script {
         uses_plan: true,
@@ -291,7 +294,7 @@ fn a_head_too_long_for_the_link_goes_neither_in_pieces_for_a_contact_nor_round_f
 }
 
 #[test]
-fn bundle_carried_for_want_of_width_is_told() {
+fn bundle_carried_for_mtu_emits_event() {
     let script = Script {
         route: Box::new(|node, _, tried| match tried {
             [] => RouteDecision::One(NextHop { link: LinkId(0), not_before: node.now, until: Instant::MAX }),
@@ -307,7 +310,7 @@ fn bundle_carried_for_want_of_width_is_told() {
 }
 
 #[test]
-fn carried_bundle_too_long_for_link_refused_once() {
+fn oversized_carried_bundle_refused_once() {
     let links = vec![narrow(0, 1400)];
     let mut node = Node::of(Settings { links, routes: vec![], ..settings() }, None, Script::flood(), Rule::default());
     node.ask(uncut(EndpointId::ipn(9, 1), 5000));
@@ -320,7 +323,7 @@ fn carried_bundle_too_long_for_link_refused_once() {
 }
 
 #[test]
-fn hello_too_long_for_its_link_is_dropped() {
+fn hello_above_mtu_is_dropped() {
     let links = vec![narrow(0, 45)];
     let mut node = Node::of(Settings { links, ..settings() }, None, Script::epidemic(), Rule::default());
     node.carrier(0, false);
@@ -329,7 +332,7 @@ fn hello_too_long_for_its_link_is_dropped() {
 }
 
 #[test]
-fn copy_dropped_at_narrow_link_leaves_no_timer() {
+fn copy_above_mtu_leaves_no_timer() {
     let route = move |node: &farlink_book::Node<'_>, _: &farlink_book::Held, _: &[farlink_base::PeerId]| {
         let until = node.now + farlink_base::Duration::from_secs(10);
         let leg = |link| NextHop { link: LinkId(link), not_before: Instant::ZERO, until };

@@ -10,7 +10,7 @@ use farlink_bpa::app::AdminInput;
 use std::sync::mpsc;
 
 #[test]
-fn dynamic_links_come_and_go_ten_thousand_times_and_leave_nothing() {
+fn ten_thousand_dynamic_links_leave_nothing() {
     let mut node = Node::routed(Script::epidemic());
     node.wait(Duration::from_secs(61));
     let before = node.agent.counts();
@@ -31,7 +31,7 @@ fn dynamic_links_come_and_go_ten_thousand_times_and_leave_nothing() {
 }
 
 #[test]
-fn a_claimed_name_does_not_displace_a_configured_one() {
+fn claimed_name_displaces_no_configured_one() {
     let mut node = Node::new();
     node.comes(0, EndpointId::ipn(2, 0));
     node.send(EndpointId::ipn(2, 1), Priority::Normal);
@@ -39,7 +39,7 @@ fn a_claimed_name_does_not_displace_a_configured_one() {
 }
 
 #[test]
-fn a_claimed_name_does_not_displace_a_proven_one() {
+fn claimed_name_displaces_no_proven_one() {
     let mut node = Node::new();
     let four = EndpointId::ipn(4, 0);
     node.comes(0, four.clone());
@@ -52,7 +52,8 @@ fn a_claimed_name_does_not_displace_a_proven_one() {
 }
 
 #[test]
-fn a_bundle_for_a_stranger_waits_for_it_and_leaves_when_it_comes() {
+fn bundle_waits_for_stranger_to_connect() {
+    // A claimed name suffices as a route while nobody with a better proof has it.
     let mut node = Node::new();
     node.send(EndpointId::ipn(4, 1), Priority::Normal);
     assert_eq!(node.waits_for(), "no route to ipn:4.0");
@@ -61,7 +62,7 @@ fn a_bundle_for_a_stranger_waits_for_it_and_leaves_when_it_comes() {
 }
 
 #[test]
-fn what_was_queued_for_a_removed_link_takes_another_and_waits_where_there_is_none() {
+fn removed_links_queue_reroutes_or_waits() {
     let mut node = Node::new();
     let spare = farlink_bpa::LinkSettings { peer: EndpointId::ipn(2, 0), name: "spare".into(), ..link(5) };
     node.ready(0, false);
@@ -80,7 +81,8 @@ fn what_was_queued_for_a_removed_link_takes_another_and_waits_where_there_is_non
 }
 
 #[test]
-fn two_nodes_whose_names_are_the_same_number_are_two_nodes() {
+fn schemes_distinguish_equal_node_numbers() {
+    // A dtn name of digits must not equal the ipn node number.
     for number in [2, (1 << 63) + 5, u64::MAX - 1] {
         let named = EndpointId::dtn(&number.to_string(), "");
         let numbered = EndpointId::ipn(number, 0);
@@ -96,7 +98,7 @@ fn two_nodes_whose_names_are_the_same_number_are_two_nodes() {
 }
 
 #[test]
-fn a_static_route_added_while_running_is_taken_by_what_waits() {
+fn added_route_takes_waiting_bundles() {
     let mut node = Node::new();
     node.send(EndpointId::ipn(7, 1), Priority::Normal);
     assert!(node.sent().is_empty());
@@ -108,7 +110,7 @@ fn a_static_route_added_while_running_is_taken_by_what_waits() {
 }
 
 #[test]
-fn what_is_queued_along_a_static_route_leaves_its_queue_with_the_route() {
+fn removed_route_empties_its_queue() {
     let mut node = Node::new();
     node.ready(1, false);
     node.admin(AdminInput::AddRoute { pattern: "ipn:7.*".into(), next_hop: EndpointId::ipn(3, 0) });
@@ -119,7 +121,7 @@ fn what_is_queued_along_a_static_route_leaves_its_queue_with_the_route() {
 }
 
 #[test]
-fn a_router_that_reads_the_plan_hears_of_links_that_come_and_go() {
+fn plan_router_sees_link_changes() {
     let (said, heard) = mpsc::channel();
     let script = Script {
         uses_plan: true,
@@ -135,7 +137,8 @@ fn a_router_that_reads_the_plan_hears_of_links_that_come_and_go() {
 }
 
 #[test]
-fn a_thousand_flaps_arm_no_more_timers_and_each_costs_the_same() {
+fn link_flaps_cost_constant_work() {
+    // Outputs, timers and bundles of a flap must not grow with the number of flaps.
     for router in [Script::default(), Script::flood(), Script::epidemic()] {
         let hears = Script { hears: EventMask::ALL, ..router };
         let mut node = Node::of(settings(), Some(support::plan(0, 100_000, 80_000)), hears, support::Rule::default());
@@ -147,7 +150,7 @@ fn a_thousand_flaps_arm_no_more_timers_and_each_costs_the_same() {
             node.carrier(0, false);
             node.carrier(0, true);
             let said = node.said.len() - before;
-            // The layer fails what it had before, but not what it was given since.
+            // The layer fails the transmissions of the old session only.
             let sent = node.sent();
             node.said.drain(..before);
             let new = node.sent();
@@ -166,7 +169,8 @@ fn a_thousand_flaps_arm_no_more_timers_and_each_costs_the_same() {
 }
 
 #[test]
-fn a_neighbour_with_sessions_is_met_when_its_session_begins() {
+fn session_start_meets_neighbour() {
+    // With sessions, carrier alone does not mean that the neighbour is reachable.
     let (said, heard) = mpsc::channel();
     let script = Script {
         hears: EventMask::PEERS,
@@ -200,7 +204,8 @@ fn a_neighbour_with_sessions_is_met_when_its_session_begins() {
 }
 
 #[test]
-fn so_many_strangers_and_no_more() {
+fn strangers_are_bounded() {
+    // Above the limit a stranger gets no link entry, but its bundles are still accepted.
     let limits = farlink_bpa::Limits { dynamic_links: 2, ..Default::default() };
     let mut node = Node::with(crate::support::bounded(limits), None);
     for n in 0..4 {
@@ -212,7 +217,8 @@ fn so_many_strangers_and_no_more() {
 }
 
 #[test]
-fn transmissions_of_a_link_that_is_gone_are_answered_and_what_failed_is_routed_anew() {
+fn removed_links_transmissions_are_rerouted() {
+    // The layer answers for its open transmissions after the link has gone.
     let mut node = Node::new();
     let stranger = node.comes(0, EndpointId::ipn(4, 0));
     node.send(EndpointId::ipn(4, 1), Priority::Normal);
@@ -225,7 +231,7 @@ fn transmissions_of_a_link_that_is_gone_are_answered_and_what_failed_is_routed_a
 }
 
 #[test]
-fn a_link_turned_off_is_closed_once_and_one_that_is_down_only_is_not() {
+fn disabled_link_closed_once() {
     let mut node = Node::new();
     let closed =
         |node: &Node| node.said.iter().filter(|o| matches!(o, farlink_bpa::Output::Close { link: LinkId(0) })).count();
@@ -242,10 +248,11 @@ fn a_link_turned_off_is_closed_once_and_one_that_is_down_only_is_not() {
     assert_eq!(closed(&node), 2);
 }
 
-/// RFC 9171 4.2.5.2, RFC 9174 4.6, RFC 9758 5.4: a node is named by a node ID, and by none that every node calls itself.
 /// Keeps 9171-4.2.5.2-1, 9171-4.4.1-1.
 #[test]
-fn a_claim_that_names_no_other_node_names_nobody() {
+fn invalid_name_claims_are_ignored() {
+    // RFC 9171 section 4.2.5.2, RFC 9174 section 4.6, RFC 9758 section 5.4: the name must be a node ID, and not one
+    // that every node calls itself.
     let here = EndpointId::Ipn { node: EndpointId::LOCAL_NODE, service: 0 };
     for (claimed, to, named) in [
         (EndpointId::ipn(77, 0), EndpointId::ipn(77, 1), 1),
@@ -253,7 +260,7 @@ fn a_claim_that_names_no_other_node_names_nobody() {
         (EndpointId::dtn("b", "mail"), EndpointId::dtn("b", "x"), 0),
         (here.clone(), EndpointId::ipn(77, 1), 0),
     ] {
-        // In its introduction, and in a previous node block.
+        // The claim stands in the session's introduction or in a previous node block.
         for introduced in [true, false] {
             let mut node = Node::new();
             let link = node.comes(0, if introduced { claimed.clone() } else { EndpointId::Null });
@@ -273,7 +280,7 @@ fn a_claim_that_names_no_other_node_names_nobody() {
     }
 }
 
-/// A link `n` to a neighbour that announcements told of.
+/// Adds a link `n` to an announced neighbour.
 fn found(node: &mut Node, n: u32, name: EndpointId) {
     let settings = farlink_bpa::LinkSettings { peer: name, name: format!("found{n}"), ..link(n) };
     assert!(node.agent.add_link_of(
@@ -287,7 +294,7 @@ fn found(node: &mut Node, n: u32, name: EndpointId) {
 }
 
 #[test]
-fn a_bundle_for_a_node_waits_until_announcements_tell_of_it_and_again_when_it_is_gone() {
+fn bundle_waits_for_announced_neighbour() {
     let mut node = Node::new();
     let four = EndpointId::ipn(4, 0);
     node.send(EndpointId::ipn(4, 1), Priority::Normal);
@@ -304,7 +311,7 @@ fn a_bundle_for_a_node_waits_until_announcements_tell_of_it_and_again_when_it_is
 }
 
 #[test]
-fn an_announced_name_displaces_nobody_and_is_the_least_sure() {
+fn announced_name_ranks_lowest() {
     let mut node = Node::new();
     let (two, four) = (EndpointId::ipn(2, 0), EndpointId::ipn(4, 0));
     assert!(node.agent.is_surely_known(two.node()) && node.agent.is_surely_known(NodeId::ipn(1)));
@@ -325,14 +332,14 @@ fn an_announced_name_displaces_nobody_and_is_the_least_sure() {
 }
 
 #[test]
-fn what_comes_from_an_announced_neighbour_counts_as_a_strangers() {
+fn announced_neighbour_counts_as_stranger() {
     let mut node = Node::new();
     found(&mut node, 7, EndpointId::ipn(4, 0));
     node.receive_over(7, 1, from_two(1, EndpointId::ipn(99, 1)));
     assert_eq!(node.agent.status(node.now).strangers.0, 1);
     node.receive_over(0, 2, from_two(2, EndpointId::ipn(99, 1)));
     assert_eq!((node.agent.status(node.now).strangers.0, node.held()), (1, 2));
-    // So does what was kept of a transfer that broke.
+    // Pieces of an interrupted transfer count in the same way.
     let whole = from_two(3, EndpointId::ipn(99, 1)).payload(farlink_base::Payload::fill(1, 9000));
     node.begins(7, 3, whole.clone());
     let (bundle, hop) = whole.piece(0..5000).parts();
@@ -343,7 +350,7 @@ fn what_comes_from_an_announced_neighbour_counts_as_a_strangers() {
 }
 
 #[test]
-fn the_contact_plan_says_nothing_of_an_announced_neighbour() {
+fn contact_plan_ignores_announced_neighbour() {
     let settings = farlink_bpa::Settings { links: Vec::new(), routes: Vec::new(), ..settings() };
     let mut node = Node::with(settings, Some(support::plan(1000, 2000, 1_000_000)));
     found(&mut node, 7, EndpointId::ipn(2, 0));
@@ -354,7 +361,7 @@ fn the_contact_plan_says_nothing_of_an_announced_neighbour() {
 }
 
 #[test]
-fn queue_of_a_downed_link_takes_its_sibling() {
+fn downed_links_queue_takes_sibling() {
     let mut node = Node::new();
     node.add_link(&farlink_bpa::LinkSettings { peer: EndpointId::ipn(2, 0), name: "spare".into(), ..link(5) });
     node.ready(5, false);
@@ -368,7 +375,7 @@ fn queue_of_a_downed_link_takes_its_sibling() {
 }
 
 #[test]
-fn new_link_to_next_hop_takes_what_waits() {
+fn new_link_takes_waiting_bundles() {
     let mut node = Node::new();
     node.remove_link(1);
     node.send(EndpointId::ipn(9, 1), Priority::Normal);
@@ -378,7 +385,7 @@ fn new_link_to_next_hop_takes_what_waits() {
 }
 
 #[test]
-fn policy_hears_of_each_link_that_changes() {
+fn policy_sees_each_link_change() {
     let (said, heard) = mpsc::channel();
     let script = Script {
         hears: EventMask::LINKS,
@@ -400,7 +407,7 @@ fn policy_hears_of_each_link_that_changes() {
 }
 
 #[test]
-fn removed_link_leaves_no_timer_of_its_queue() {
+fn removed_link_leaves_no_queue_timer() {
     let route = |node: &farlink_book::Node<'_>, _: &farlink_book::Held, _: &[farlink_base::PeerId]| {
         let until = node.now + Duration::from_secs(10);
         farlink_book::RouteDecision::One(farlink_book::NextHop { link: LinkId(0), not_before: node.now, until })
@@ -414,7 +421,7 @@ fn removed_link_leaves_no_timer_of_its_queue() {
 }
 
 #[test]
-fn bundle_waits_for_neighbour_until_one_names_it() {
+fn bundle_waits_for_named_neighbour() {
     let mut node = Node::new();
     node.send(EndpointId::ipn(4, 1), Priority::Normal);
     let link = LinkId(LinkId::DYNAMIC | 1);
@@ -426,7 +433,7 @@ fn bundle_waits_for_neighbour_until_one_names_it() {
 }
 
 #[test]
-fn route_given_again_replaces_the_one_before() {
+fn repeated_route_replaces_previous() {
     let mut node = Node::new();
     for peer in [2, 3, 2] {
         node.admin(AdminInput::AddRoute { pattern: "ipn:7.*".into(), next_hop: EndpointId::ipn(peer, 0) });

@@ -1,4 +1,4 @@
-//! Bundles that leave in pieces (RFC 9171 5.8).
+//! Fragmentation of forwarded bundles (RFC 9171 section 5.8).
 
 use crate::support;
 
@@ -8,7 +8,7 @@ use farlink_book::{NextHop, RouteDecision};
 use farlink_bpa::Settings;
 use std::ops::Range;
 
-/// Whether these ranges are these bytes, each once.
+/// Whether these ranges cover `len` bytes, each once.
 fn each_once(mut ranges: Vec<Range<u64>>, len: u64) -> bool {
     ranges.sort_by_key(|range| range.start);
     let mut end = 0;
@@ -16,7 +16,7 @@ fn each_once(mut ranges: Vec<Range<u64>>, len: u64) -> bool {
 }
 
 #[test]
-fn a_bundle_too_large_for_a_neighbour_goes_in_pieces() {
+fn bundle_above_free_space_is_fragmented() {
     let mut node = Node::new();
     node.send_bytes(EndpointId::ipn(2, 1), 50_000);
     let (mut confirmed, mut answered) = (0, 0);
@@ -35,7 +35,8 @@ fn a_bundle_too_large_for_a_neighbour_goes_in_pieces() {
 }
 
 #[test]
-fn a_neighbour_that_takes_little_gets_all_of_it_down_to_pieces_as_long_as_their_head() {
+fn refused_bundle_halves_down_to_head_length() {
+    // Each refusal as too large halves the piece until the neighbour takes it.
     for (limit, payload) in [(8000, 8100), (8000, 8191), (4000, 50_000), (300, 8191), (50, 100)] {
         let mut node = Node::new();
         node.send_bytes(EndpointId::ipn(2, 1), payload);
@@ -55,7 +56,8 @@ fn a_neighbour_that_takes_little_gets_all_of_it_down_to_pieces_as_long_as_their_
 }
 
 #[test]
-fn what_cannot_be_cut_any_more_waits_and_is_tried_again() {
+fn smallest_piece_waits_and_retries() {
+    // One byte cannot be split; an immediate retry would loop.
     let mut node = Node::new();
     node.send_bytes(EndpointId::ipn(2, 1), 1);
     node.fail(node.sent()[0].id, Some(Refusal::TooLarge));
@@ -65,7 +67,7 @@ fn what_cannot_be_cut_any_more_waits_and_is_tried_again() {
 }
 
 #[test]
-fn pieces_of_an_accepted_bundle_outlive_a_full_disk() {
+fn pieces_of_accepted_bundle_survive_full_disk() {
     let mut node = Node::new();
     node.send_bytes(EndpointId::ipn(2, 1), 20_000);
     node.commit = false;
@@ -76,7 +78,8 @@ fn pieces_of_an_accepted_bundle_outlive_a_full_disk() {
 }
 
 #[test]
-fn a_node_with_room_for_one_bundle_cuts_it() {
+fn node_with_one_bundles_room_fragments() {
+    // Pieces share the payload of the bundle, so fragmentation needs no room.
     let mut roomy = Node::new();
     roomy.send_bytes(EndpointId::ipn(2, 1), 20_000);
     let capacity_bytes = roomy.agent.status(roomy.now).bytes;
@@ -95,7 +98,8 @@ fn a_node_with_room_for_one_bundle_cuts_it() {
 }
 
 #[test]
-fn a_store_that_is_full_at_last_is_paid_by_the_last_piece() {
+fn full_store_settles_with_last_piece() {
+    // The store refused, so the pending result depends on the last transmission.
     let mut node = Node::new();
     node.commit = false;
     node.send_bytes(EndpointId::ipn(2, 1), 20_000);
@@ -111,7 +115,7 @@ fn a_store_that_is_full_at_last_is_paid_by_the_last_piece() {
 
 /// Keeps 9171-5.8-3.
 #[test]
-fn every_byte_is_sent_once_and_what_failed_again() {
+fn each_byte_sent_once_failures_repeat() {
     for seed in 0..20 {
         let mut rng = Rng::new(seed);
         let mut node = Node::new();
@@ -143,7 +147,7 @@ fn every_byte_is_sent_once_and_what_failed_again() {
 }
 
 #[test]
-fn a_bundle_with_a_thousand_pieces_under_way_stays_until_the_last_is_confirmed() {
+fn bundle_stays_until_last_piece_confirmed() {
     let mut node = Node::with(Settings { capacity_bytes: 1 << 30, ..settings() }, None);
     node.send_bytes(EndpointId::ipn(2, 1), 8 << 20);
     let mut pieces = node.take_sent();
@@ -160,7 +164,8 @@ fn a_bundle_with_a_thousand_pieces_under_way_stays_until_the_last_is_confirmed()
 }
 
 #[test]
-fn the_end_of_a_contact_is_filled_and_the_rest_goes_over_the_next() {
+fn contact_end_filled_rest_in_next() {
+    // The first contact has room for about 10,000 of the 15,000 bytes.
     let mut two = plan(0, 1, 80_000);
     two.contacts.extend(contacts(2, 20, 21, 80_000));
     let mut node = Node::with(settings(), Some(two));
@@ -179,7 +184,7 @@ fn the_end_of_a_contact_is_filled_and_the_rest_goes_over_the_next() {
 }
 
 #[test]
-fn a_bundle_that_no_contact_takes_whole_goes_in_two_halves() {
+fn bundle_above_contact_volume_is_split() {
     let leg = NextHop { link: LinkId(0), not_before: Instant::ZERO, until: Instant::MAX };
     let part = move |_: &farlink_book::Node<'_>, size| (size <= 15_000).then_some(leg);
     let script = Script {
@@ -203,7 +208,8 @@ fn a_bundle_that_no_contact_takes_whole_goes_in_two_halves() {
 
 /// Keeps 5050-5.8-1.
 #[test]
-fn what_must_not_be_cut_is_not_cut() {
+fn unfragmentable_bundle_stays_whole() {
+    // Anonymous bundles must not be fragmented (RFC 9171 section 4.2.3).
     let mut node = Node::new();
     let anonymous = Bundle::new(EndpointId::Null, EndpointId::ipn(3, 1), 1);
     let whole = Bundle::new(EndpointId::ipn(2, 5), EndpointId::ipn(3, 1), 2).facts(farlink_base::Facts::NO_FRAGMENT);
@@ -219,7 +225,7 @@ fn what_must_not_be_cut_is_not_cut() {
 }
 
 #[test]
-fn no_contact_end_is_filled_with_an_anonymous_bundle() {
+fn anonymous_bundle_fills_no_contact_end() {
     let mut node = Node::with(settings(), Some(plan(0, 1, 80_000)));
     let mut wanted = support::request(EndpointId::ipn(2, 1), Priority::Normal);
     (wanted.source, wanted.payload) = (EndpointId::Null, farlink_base::Payload::fill(0, 50_000));
@@ -229,7 +235,7 @@ fn no_contact_end_is_filled_with_an_anonymous_bundle() {
 }
 
 #[test]
-fn a_carried_bundle_too_large_for_its_destination_goes_in_pieces_too() {
+fn carried_bundle_fragmented_for_destination() {
     let mut node = Node::routed(Script::flood());
     node.take_sent();
     node.send_bytes(EndpointId::ipn(2, 1), 50_000);
@@ -254,7 +260,8 @@ fn a_carried_bundle_too_large_for_its_destination_goes_in_pieces_too() {
 }
 
 #[test]
-fn no_piece_is_shorter_than_its_head() {
+fn pieces_exceed_their_head() {
+    // A piece shorter than its own head is not worth its transmission.
     let mut node = Node::new();
     node.send_bytes(EndpointId::ipn(2, 1), 1000);
     for answered in 0..100 {
@@ -266,7 +273,7 @@ fn no_piece_is_shorter_than_its_head() {
 }
 
 #[test]
-fn failures_of_halves_are_not_held_against_the_neighbour() {
+fn failed_halves_cause_no_backoff() {
     let mut node = Node::new();
     node.send_bytes(EndpointId::ipn(2, 1), 200_000);
     for _ in 0..5 {
@@ -280,7 +287,7 @@ fn failures_of_halves_are_not_held_against_the_neighbour() {
 }
 
 #[test]
-fn a_fragment_event_tells_each_piece() {
+fn each_piece_emits_fragmented_event() {
     let mut node = Node::new();
     node.send_bytes(EndpointId::ipn(2, 1), 20_000);
     node.fail(node.sent()[0].id, Some(Refusal::TooLarge));

@@ -1,4 +1,4 @@
-//! What operators allow sources and neighbours to fill, and lifetimes they cut short.
+//! Operators' quotas for sources and neighbours, and their limit of lifetimes.
 
 use crate::support;
 
@@ -25,7 +25,7 @@ fn verdict(node: &Node, ticket: u64) -> Result<(), Refusal> {
 const FULL: Result<(), Refusal> = Err(Refusal::NoResources);
 
 #[test]
-fn a_full_quota_refuses_those_it_is_about_and_takes_again_when_there_is_room() {
+fn full_quota_refuses_until_room() {
     for (quotas, most) in
         [(quota(&["ipn:2.*", "ipn:4.0"], &[], 3500, u64::MAX), 3), (quota(&["*"], &[], u64::MAX, 2), 2)]
     {
@@ -49,7 +49,8 @@ fn a_full_quota_refuses_those_it_is_about_and_takes_again_when_there_is_room() {
 }
 
 #[test]
-fn what_a_neighbour_may_fill_is_told_apart_by_who_gave_it() {
+fn quota_counts_by_previous_node() {
+    // Quotas of neighbours count by the previous node, whatever the source.
     let mut node = node(vec![quota(&[], &["ipn:2.0"], 1 << 20, 2), quota(&[], &["ipn:3.*"], 1 << 20, 1)]);
     for n in 0..3 {
         node.receive_over(0, n, bundle(100 + n, n));
@@ -62,7 +63,8 @@ fn what_a_neighbour_may_fill_is_told_apart_by_who_gave_it() {
 }
 
 #[test]
-fn a_neighbour_whose_name_becomes_surer_counts_by_that_name() {
+fn proven_name_moves_quota_charge() {
+    // The proof also covers earlier bundles of the link.
     let two: EndpointId = "dtn://two/".parse().unwrap();
     let mut node = node(vec![quota(&[], &["ipn:2.0"], 1 << 20, 9), quota(&[], &["dtn://two/"], 1 << 20, 3)]);
     let counts = |node: &Node| node.agent.status(node.now).quotas.iter().map(|q| q.bundles).collect::<Vec<_>>();
@@ -80,9 +82,9 @@ fn a_neighbour_whose_name_becomes_surer_counts_by_that_name() {
     assert_eq!(counts(&node), [0, 0], "nothing is left behind");
 }
 
-/// Whoever is not configured writes another's name as its source, or calls itself so.
 #[test]
-fn quota_filled_in_a_name_leaves_room_for_its_owner() {
+fn claimed_name_leaves_owner_quota() {
+    // An unconfigured peer uses a configured name as source or as its own name.
     for quotas in [vec![quota(&["ipn:2.0"], &[], 1 << 20, 10)], vec![quota(&[], &["ipn:2.0"], 1 << 20, 10)]] {
         let mut node = node(quotas);
         let stranger = node.comes(0, EndpointId::ipn(2, 0));
@@ -102,9 +104,9 @@ fn quota_filled_in_a_name_leaves_room_for_its_owner() {
     }
 }
 
-/// It says who it is with its first bundle, not when it comes up: what it gave counts by that name from then on.
 #[test]
-fn a_neighbour_that_says_its_name_with_a_bundle_fills_no_more_than_its_quota() {
+fn name_in_bundle_gains_no_quota() {
+    // The peer names itself in its first bundle only; its earlier bundles count to that name from then on.
     let mut node = node(vec![quota(&[], &["ipn:8.0"], 1 << 20, 3)]);
     let link = farlink_base::LinkId(farlink_base::LinkId::DYNAMIC);
     node.tell(farlink_bpa::Input::PeerUp { link, claimed: None, node: None, proven: None });
@@ -117,7 +119,7 @@ fn a_neighbour_that_says_its_name_with_a_bundle_fills_no_more_than_its_quota() {
 }
 
 #[test]
-fn a_neighbour_that_says_no_name_counts_where_all_do() {
+fn nameless_neighbour_counts_to_common_quota() {
     let mut node = node(vec![quota(&[], &["*"], 1 << 20, 3)]);
     let link = farlink_base::LinkId(farlink_base::LinkId::DYNAMIC);
     node.tell(farlink_bpa::Input::PeerUp { link, claimed: None, node: None, proven: None });
@@ -128,14 +130,15 @@ fn a_neighbour_that_says_no_name_counts_where_all_do() {
 }
 
 #[test]
-fn applications_here_are_refused_where_a_quota_is_about_this_node() {
+fn own_node_quota_binds_applications() {
     let mut node = node(vec![quota(&["ipn:1.0"], &[], 1 << 20, 2)]);
     (0..3).for_each(|_| node.send(EndpointId::ipn(77, 1), Priority::Normal));
     assert_eq!(node.results(), [true, true, false]);
 }
 
 #[test]
-fn what_never_fits_is_told_so_and_a_long_bundle_is_refused_with_its_head() {
+fn bundle_above_quota_refused_at_head() {
+    // A bundle that never fits is refused as too large, one that does not fit now for lack of resources.
     let mut node = node(vec![quota(&["ipn:2.0"], &[], 5000, u64::MAX)]);
     node.begins(0, 1, bundle(2, 1).payload(Payload::fill(1, 6000)));
     assert_eq!(verdict(&node, 1), Err(Refusal::TooLarge));
@@ -146,7 +149,8 @@ fn what_never_fits_is_told_so_and_a_long_bundle_is_refused_with_its_head() {
 }
 
 #[test]
-fn other_quotas_know_what_is_held_whether_or_not_there_were_any_before() {
+fn new_quotas_count_held_bundles() {
+    // Operators change quotas at run time, so counters start from the held bundles.
     for before in [vec![], vec![quota(&["ipn:9.0"], &[], 1, 1)]] {
         let mut node = node(before);
         for n in 0..4 {
@@ -166,7 +170,7 @@ fn other_quotas_know_what_is_held_whether_or_not_there_were_any_before() {
 }
 
 #[test]
-fn what_comes_and_goes_leaves_nothing_behind() {
+fn quota_counters_return_to_zero() {
     let mut node = node(vec![quota(&["*"], &[], 20_000, 15)]);
     for round in 0..50 {
         for n in 0..20 {
@@ -187,7 +191,7 @@ fn short(lifetime_s: u32) -> Node {
 
 /// Keeps 9171-4.3.1-7, 9171-5.5-2.
 #[test]
-fn a_lifetime_longer_than_this_node_allows_ends_sooner_here_and_nowhere_else() {
+fn lifetime_limit_applies_locally_only() {
     let mut node = short(10);
     let long = bundle(2, 1).lifetime_ms(60_000);
     node.receive(1, long.clone().facts(Facts::REPORT_DELETION).report_to(EndpointId::ipn(77, 9)));
@@ -201,13 +205,13 @@ fn a_lifetime_longer_than_this_node_allows_ends_sooner_here_and_nowhere_else() {
     assert_eq!(node.deleted(), [DeleteReason::Expired]);
     node.wait(Duration::from_secs(5));
     assert_eq!(node.deleted()[..2], [DeleteReason::Expired, DeleteReason::TrafficPared]);
-    // What passes on in time has the lifetime it came with.
+    // A bundle forwarded in time keeps the lifetime that it came with.
     let mut node = short(10);
     let mut passing = long;
     passing.meta.destination = EndpointId::ipn(3, 1);
     node.receive(1, passing);
     assert_eq!(node.sent()[0].bundle.lifetime_ms, 60_000);
-    // A node that overrides none lets it live as long as it says.
+    // A limit of 0 overrides no lifetime.
     let mut node = short(0);
     node.receive(1, bundle(2, 1).lifetime_ms(60_000));
     node.wait(Duration::from_secs(59));
@@ -217,7 +221,8 @@ fn a_lifetime_longer_than_this_node_allows_ends_sooner_here_and_nowhere_else() {
 }
 
 #[test]
-fn a_bundle_made_here_lives_no_longer_and_one_delivered_is_remembered_as_long_as_copies_of_it_live() {
+fn lifetime_limit_spares_duplicate_memory() {
+    // Copies in other nodes live for the full lifetime, so the memory of the delivery must as well.
     let mut node = short(10);
     node.send(EndpointId::ipn(77, 1), Priority::Normal);
     node.register(1);

@@ -1,4 +1,4 @@
-//! Anything in any order: what must hold whatever happens.
+//! Random inputs in random order; checks the invariants that must always hold.
 
 mod disk;
 mod far_end;
@@ -17,39 +17,39 @@ use farlink_bpa::{About, Answer, Counts, Edge, Input, Numbers, OfferToken, Outpu
 use nodes::{closed, quotas, rare, small};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// One run, and what is known of it from outside.
+/// One run with the observer's model of it.
 struct Run {
     seed: u64,
     rng: Rng,
     node: Node,
     restarts: u64,
     disk: Disk,
-    /// What changes from hop to hop, of what arrived, by identity.
+    /// Hop state of each arrival by identity.
     hops: BTreeMap<u128, HopState>,
-    /// Bundles to be opened, and those that were inside.
+    /// Outer bundles to be opened, with their payloads.
     opens: Vec<(DeliveryId, Payload)>,
     insides: Vec<OfferToken>,
-    /// Numbers of transmissions through the tunnel.
+    /// Transmission numbers used in the tunnel.
     tunnelled: Vec<u64>,
-    /// What the two configured links take.
+    /// MTUs of the two configured links.
     largest: [Option<DataVolume>; 2],
-    /// Looked at so far.
+    /// Number of outputs examined so far.
     seen: usize,
-    /// Bundles that may come, some of them again.
+    /// Bundles that may arrive, some of them repeatedly.
     known: Vec<Bundle>,
-    /// Transmissions the layers have.
+    /// Transmissions in the hands of the layers.
     open: BTreeMap<SendId, (LinkId, u64)>,
     answered: BTreeSet<SendId>,
     deliveries: BTreeMap<DeliveryId, RegistrationId>,
-    /// Records the store has not answered for, and deletions.
+    /// Records and deletions that the store has not answered.
     puts: BTreeMap<u64, u64>,
     deletes: Vec<u64>,
     tokens: BTreeMap<u64, Option<Result<(), Refusal>>>,
     begun: Vec<(u64, Bundle)>,
-    /// How far those are given in pieces, and how far that is promised.
+    /// Bytes of each arrival that were spilled, and bytes that were promised.
     given: BTreeMap<u64, (u64, u64)>,
     requests: BTreeMap<u64, Option<bool>>,
-    /// Held, as events say.
+    /// Held bundles according to events.
     held: BTreeSet<u64>,
     deleted: BTreeMap<u64, DeleteReason>,
     accepted: BTreeSet<u64>,
@@ -58,12 +58,12 @@ struct Run {
     fragments: BTreeSet<u64>,
     in_custody: BTreeSet<u64>,
     registered: BTreeSet<RegistrationId>,
-    /// Verdicts on what came out of a tunnel, to be passed on.
+    /// Verdicts on inner bundles that are still to be passed on.
     judged: Vec<(DeliveryId, Result<(), Refusal>)>,
-    /// Whether the far end of the tunnel says what it has.
+    /// Whether the far end of the tunnel sends custody signals.
     tunnels_custody: bool,
     last: u64,
-    /// The last ones, to be printed when something fails.
+    /// The last inputs, printed on failure.
     inputs: VecDeque<String>,
 }
 
@@ -140,7 +140,7 @@ impl Run {
         self.look();
     }
 
-    /// Takes note of what was said.
+    /// Examines new outputs and updates the model.
     fn look(&mut self) {
         let seed = self.seed;
         for output in self.node.said.drain(..) {
@@ -171,7 +171,7 @@ impl Run {
                     assert!(size <= takes, "seed {seed}: {size} B over a link that takes {takes} B");
                     let bytes = bundle.payload.to_bytes().unwrap_or_default();
                     if let [b'I', number @ ..] = &bytes[..] {
-                        // Of one that waits for no signal it is 0.
+                        // Without custody in the tunnel the number is 0.
                         self.tunnelled.push(number.first_chunk().map_or(0, |number| u64::from_be_bytes(*number)));
                     }
                     let len = cut.map_or(bundle.payload.len(), |range| range.end - range.start);
@@ -197,9 +197,9 @@ impl Run {
                 Output::Event(event) => match event {
                     Event::Seen { bundle, key, destination, destination_service, .. } => {
                         assert!(self.held.insert(bundle.0));
-                        // Numbers of what has no record may come again after a crash; here they tell bundles apart.
+                        // After a crash, numbers without a record may be reused; the model needs them unique.
                         self.disk.last = self.disk.last.max(bundle.0);
-                        // Records for this node are heard, and done with.
+                        // Records for this node are processed and deleted at once.
                         let record = (destination, destination_service) == (farlink_base::NodeId::ipn(1), 0);
                         if key.fragment.is_some() || record {
                             self.fragments.insert(bundle.0);
@@ -217,7 +217,7 @@ impl Run {
                         assert!(self.accepted.contains(&bundle.0), "seed {seed}: {} is not kept", bundle.0);
                         assert!(self.in_custody.insert(bundle.0), "seed {seed}: taken once");
                     }
-                    // Another has it.
+                    // Another node is the custodian now.
                     Event::CustodyReleased { bundle } => {
                         let custodian = self.in_custody.remove(&bundle.0);
                         assert!(custodian || self.tunnels_custody, "seed {seed}: {} was in custody", bundle.0);
@@ -296,7 +296,7 @@ impl Run {
         self.tell(Input::Arrived { link, token: token(ticket), bundle, hop });
     }
 
-    /// A custody signal, true or not.
+    /// Sends a genuine or forged custody signal.
     fn signal(&mut self) {
         self.last += 1;
         let by = self.pick(&[2, 3, 7]);
@@ -319,7 +319,7 @@ impl Run {
         self.tell(Input::Arrived { link, token: token(ticket), bundle, hop });
     }
 
-    /// The next piece of what is arriving, or of one that is over, is on disk.
+    /// Spills the next piece of an arrival, which may be over already.
     fn piece(&mut self, ticket: u64, whole: &Bundle) {
         let (given, _) = *self.given.entry(ticket).or_default();
         let len = whole.meta.payload.len();
@@ -371,7 +371,7 @@ impl Run {
         }
         let refused = self.pick(&[None, Some(Refusal::NoResources), Some(Refusal::Duplicate)]);
         if self.rng.chance(0.1) {
-            // A transfer breaks; its neighbour keeps what it acknowledged.
+            // A transfer is interrupted; the neighbour keeps the acknowledged bytes.
             let bytes = self.rng.below(len + 60);
             self.tell(Input::SentInPart { id, bytes });
             return self.tell(Input::SendFailed { id, refused: None });
@@ -437,7 +437,7 @@ impl Run {
             self.tell(Input::Ready { link, ready });
         }
     }
-    /// A link that is gone fails what it was sending.
+    /// Fails all transmissions of a link that is gone.
     fn lose(&mut self, link: LinkId) {
         let lost: Vec<SendId> = self.open.iter().filter(|(_, (over, _))| *over == link).map(|(id, _)| *id).collect();
         for id in lost {
@@ -451,7 +451,7 @@ impl Run {
         let delivery = self.deliveries.first_key_value().map(|(delivery, registration)| (*delivery, *registration));
         match self.rng.below(6) {
             0 => {
-                // The first is at an endpoint of this node, the others are members of a group.
+                // Registration 1 is at an endpoint of this node, the others are members of a group.
                 let registration = RegistrationId(self.pick(&[1, 1, 2, 3]));
                 let input = if self.registered.remove(&registration) {
                     self.deliveries.retain(|_, of| *of != registration);
@@ -524,7 +524,7 @@ impl Run {
         let asked = self.open.is_empty() && self.puts.is_empty() && self.deletes.is_empty();
         asked && self.opens.is_empty() && self.insides.is_empty() && self.judged.is_empty()
     }
-    /// Everything is answered and all lifetimes end.
+    /// Answers everything that is open and lets all lifetimes end.
     fn end(&mut self) {
         for (ticket, _) in core::mem::take(&mut self.begun) {
             self.tokens.remove(&ticket);
@@ -548,7 +548,7 @@ impl Run {
                 self.answer_store();
                 self.comes_out();
             }
-            // Reports live for a day.
+            // Status reports have a lifetime of one day.
             if self.node.now.0 > 200_000_000_000 {
                 self.node.now += Duration::from_secs(10_000);
             }
@@ -566,7 +566,7 @@ impl Run {
         for bundle in &self.accepted {
             let reason = self.deleted.get(bundle);
             assert!(reason.is_some(), "seed {seed}: {bundle} was accepted and is gone");
-            // Fragments are done with when their whole is delivered, or when others say the same.
+            // A fragment is also settled by the delivery of its whole or by fragments with the same bytes.
             let kept = [&self.forwarded, &self.delivered, &self.fragments].iter().any(|set| set.contains(bundle));
             assert!(kept || reason != Some(&DeleteReason::Done), "seed {seed}: {bundle} is nowhere");
         }
@@ -584,7 +584,7 @@ impl Run {
 }
 
 #[test]
-fn whatever_happens_every_debt_is_paid_once_and_nothing_is_left() {
+fn random_inputs_settle_each_commit_once() {
     let runs = std::option_env!("RANDOM_RUNS").map_or(40, |runs| runs.parse().expect("a number"));
     for seed in 0..runs {
         let mut run = Run::new(seed);

@@ -1,4 +1,4 @@
-//! Taking bundles in: accepted means kept (RFC 9171 5.2, 5.6).
+//! Reception (RFC 9171 sections 5.2, 5.6): an accepted bundle is a stored one.
 
 use crate::support;
 
@@ -17,7 +17,8 @@ fn here() -> EndpointId {
 
 /// Keeps 9171-5.2-1, 5050-5.2-3.
 #[test]
-fn an_application_is_answered_only_after_the_commit_but_forwarding_overtakes_it() {
+fn application_answered_after_commit() {
+    // Forwarding overtakes the commit; the application's answer does not.
     let mut node = Node::new();
     node.commit = false;
     node.send(EndpointId::ipn(2, 1), Priority::Normal);
@@ -29,7 +30,8 @@ fn an_application_is_answered_only_after_the_commit_but_forwarding_overtakes_it(
 
 /// Keeps 9171-5.4-6, 9171-5.4-11, 5050-3.1-6, 5050-5.4-7, 5050-5.4-11.
 #[test]
-fn a_confirmed_bundle_leaves_the_store_and_a_verdict_still_owed_is_given() {
+fn confirmed_bundle_leaves_with_verdict() {
+    // The next node's confirmation settles the pending verdict; no commit is needed any more.
     let mut node = Node::new();
     node.commit = false;
     node.receive(4, from_two(1, EndpointId::ipn(3, 1)));
@@ -45,7 +47,7 @@ fn a_confirmed_bundle_leaves_the_store_and_a_verdict_still_owed_is_given() {
 }
 
 #[test]
-fn a_full_disk_is_told_to_the_neighbour_and_nothing_is_kept() {
+fn full_disk_refuses_arrival() {
     let mut node = Node::new();
     node.commit = false;
     node.receive(4, from_two(1, here()));
@@ -55,7 +57,7 @@ fn a_full_disk_is_told_to_the_neighbour_and_nothing_is_kept() {
 }
 
 #[test]
-fn a_duplicate_is_acknowledged_no_sooner_than_the_first_is_kept() {
+fn duplicate_acknowledged_after_first_commit() {
     let mut node = Node::new();
     node.commit = false;
     node.receive(1, from_two(1, here()));
@@ -70,7 +72,7 @@ fn a_duplicate_is_acknowledged_no_sooner_than_the_first_is_kept() {
 
 /// Keeps 9171-5.6-1.
 #[test]
-fn what_is_received_is_dispatched_as_soon_as_there_is_a_way() {
+fn received_bundle_dispatched_when_route_appears() {
     let mut node = Node::new();
     node.receive(1, from_two(1, EndpointId::ipn(8, 1)));
     assert_eq!((node.held(), node.put().len(), node.sent().len(), node.deliveries().len()), (1, 1, 0, 0));
@@ -83,7 +85,7 @@ fn what_is_received_is_dispatched_as_soon_as_there_is_a_way() {
 
 /// Keeps 9171-5.4-2, 9171-5.6-1, 9171-5.6-4, 5050-5.6-2.
 #[test]
-fn hop_limit_and_unknown_blocks_are_obeyed() {
+fn hop_limit_and_block_flags_obeyed() {
     let mut node = Node::new();
     node.receive(1, from_two(1, EndpointId::ipn(3, 1)).hops(3, 2));
     node.receive(2, from_two(2, EndpointId::ipn(3, 1)).duties(Duties::DELETE));
@@ -94,7 +96,8 @@ fn hop_limit_and_unknown_blocks_are_obeyed() {
 
 /// Keeps 9172-5.1.1-9.
 #[test]
-fn what_the_edge_found_insecure_is_taken_deleted_and_never_in_the_way_of_the_true_one() {
+fn insecure_arrival_blocks_no_genuine_bundle() {
+    // The edge marks the arrival; it is acknowledged, deleted, and never remembered as a duplicate.
     let insecure = Duties::default().with_security(DeleteReason::FailedSecurity).0;
     let mut node = Node::new();
     node.register(7);
@@ -108,7 +111,7 @@ fn what_the_edge_found_insecure_is_taken_deleted_and_never_in_the_way_of_the_tru
 }
 
 #[test]
-fn a_delivery_whose_security_does_not_hold_deletes_its_bundle() {
+fn insecure_delivery_deletes_bundle() {
     let mut node = Node::new();
     node.register(7);
     node.receive(1, from_two(1, EndpointId::ipn(1, 7)));
@@ -122,7 +125,7 @@ fn a_delivery_whose_security_does_not_hold_deletes_its_bundle() {
 }
 
 #[test]
-fn a_full_node_refuses_and_does_not_acknowledge() {
+fn full_node_refuses_without_acknowledging() {
     let mut node = Node::with(Settings { capacity_bytes: 2500, ..settings() }, None);
     for n in 1..=3 {
         node.receive(n, from_two(n, here()));
@@ -132,7 +135,7 @@ fn a_full_node_refuses_and_does_not_acknowledge() {
 
 /// Keeps 9171-4.2.7-2, 9171-4.4.2-2.
 #[test]
-fn a_node_without_a_clock_numbers_bundles_durably_and_ages_them() {
+fn clockless_node_numbers_durably_and_ages() {
     let mut node = Node::closed(settings(), None, support::NoRouter, support::Rule::default());
     node.tell(Input::Clock(Clock::UNTRUSTED));
     node.open();
@@ -150,7 +153,7 @@ fn a_node_without_a_clock_numbers_bundles_durably_and_ages_them() {
 
 /// Keeps 9171-5.6-2, 9171-5.6-3.
 #[test]
-fn what_does_not_parse_is_not_acceptable() {
+fn malformed_arrival_is_refused() {
     let mut node = Node::new();
     let error = Malformed { offset: 7, reason: "a block" };
     node.tell(Input::Malformed { link: LinkId(0), token: token(3), error });
@@ -159,7 +162,8 @@ fn what_does_not_parse_is_not_acceptable() {
 }
 
 #[test]
-fn the_store_refuses_while_a_send_is_open_and_sent_pays() {
+fn refused_commit_settled_by_open_send() {
+    // The store refused, but an open transmission can still bring the bundle to the next node.
     let mut node = Node::new();
     node.commit = false;
     node.receive(4, from_two(1, EndpointId::ipn(9, 1)));
@@ -167,7 +171,7 @@ fn the_store_refuses_while_a_send_is_open_and_sent_pays() {
     let id = node.sent()[0].id;
     node.store_refuses(1);
     assert!(node.verdicts().is_empty(), "the debt waits for the send");
-    // It came back while in flight: it is held until somebody has it for good.
+    // It returned while in flight, so the confirmation of the first send does not release it.
     node.confirm(id);
     node.wait_ms(5000);
     let again = node.sent()[1].id;
@@ -177,7 +181,7 @@ fn the_store_refuses_while_a_send_is_open_and_sent_pays() {
 }
 
 #[test]
-fn the_store_refuses_while_a_send_is_open_and_failed_pays_the_refusal_and_keeps_nothing() {
+fn refused_commit_and_failed_send_refuse() {
     let mut node = Node::new();
     node.commit = false;
     node.send(EndpointId::ipn(2, 1), Priority::Normal);
@@ -194,7 +198,7 @@ fn the_store_refuses_while_a_send_is_open_and_failed_pays_the_refusal_and_keeps_
 }
 
 #[test]
-fn a_store_that_answers_after_its_bundle_left_changes_nothing() {
+fn late_store_answer_is_ignored() {
     let mut node = Node::new();
     node.commit = false;
     node.receive(4, from_two(1, EndpointId::ipn(3, 1)));
@@ -206,13 +210,13 @@ fn a_store_that_answers_after_its_bundle_left_changes_nothing() {
 }
 
 #[test]
-fn anonymous_bundles_of_one_timestamp_are_both_taken() {
+fn anonymous_bundles_are_no_duplicates() {
     let mut node = Node::new();
     let anonymous = || Bundle::new(EndpointId::Null, EndpointId::ipn(3, 1), 1);
     node.receive(1, anonymous());
     node.receive(2, anonymous());
     assert_eq!((node.verdicts(), node.sent().len()), (vec![(1, Ok(())), (2, Ok(()))], 2));
-    // Nor are they remembered as delivered.
+    // Anonymous bundles have no identity that could be remembered as delivered.
     node.register(1);
     for ticket in 3..=4 {
         node.receive(ticket, Bundle::new(EndpointId::Null, here(), 2));
@@ -224,7 +228,7 @@ fn anonymous_bundles_of_one_timestamp_are_both_taken() {
 }
 
 #[test]
-fn what_begins_is_refused_early_when_it_would_be_in_the_end() {
+fn arrival_refused_early_at_head() {
     let mut node = Node::with(Settings { capacity_bytes: 5000, ..settings() }, None);
     node.receive(1, from_two(1, here()));
     node.begins(0, 2, from_two(1, here()));
@@ -235,14 +239,14 @@ fn what_begins_is_refused_early_when_it_would_be_in_the_end() {
     let refusals = [Refusal::Duplicate, Refusal::TooLarge, Refusal::NoResources, Refusal::NotAcceptable];
     let want: Vec<_> = (2..).zip(refusals.map(Err)).collect();
     assert_eq!(node.verdicts()[1..], want, "the last may come");
-    // Of a payload that is not told yet nobody knows whether it is the one that is here.
+    // While the payload is still arriving, the content cannot be compared.
     let standing_in = Payload::fill(77, from_two(1, here()).meta.payload.len());
     node.begins(0, 7, from_two(1, here()).payload(standing_in));
     assert_eq!(node.verdicts().len(), 5);
 }
 
 #[test]
-fn a_bundle_longer_than_the_limit_is_refused_however_much_room_there_is() {
+fn bundle_above_length_limit_refused() {
     let limits = farlink_bpa::Limits { bundle_bytes: 4000, ..farlink_bpa::Limits::default() };
     let mut node = Node::with(crate::support::bounded(limits), None);
     node.receive(1, from_two(1, here()).payload(Payload::fill(0, 3900)));
@@ -256,7 +260,7 @@ fn a_bundle_longer_than_the_limit_is_refused_however_much_room_there_is() {
 
 /// Keeps 9171-5.2-2.
 #[test]
-fn nobody_sends_in_the_name_of_a_group() {
+fn group_as_source_is_refused() {
     let mut node = Node::new();
     for (ticket, source) in [(1, "dtn://any/~news"), (2, "dtn://a/news")] {
         node.receive(ticket, Bundle::new(source.parse().unwrap(), EndpointId::ipn(3, 1), ticket));
@@ -265,7 +269,7 @@ fn nobody_sends_in_the_name_of_a_group() {
 }
 
 #[test]
-fn a_bundle_that_is_not_durable_yet_may_come_again() {
+fn undurable_duplicate_may_come_again() {
     let mut node = Node::new();
     node.commit = false;
     node.receive(1, from_two(1, here()));
@@ -274,7 +278,7 @@ fn a_bundle_that_is_not_durable_yet_may_come_again() {
 }
 
 #[test]
-fn promises_count_against_the_capacity_until_they_are_kept_or_abandoned() {
+fn reservations_count_until_kept_or_abandoned() {
     let mut node = Node::with(Settings { capacity_bytes: 2500, ..settings() }, None);
     node.begins(0, 1, from_two(1, here()));
     node.begins(0, 2, from_two(2, here()));
@@ -291,7 +295,7 @@ fn promises_count_against_the_capacity_until_they_are_kept_or_abandoned() {
 }
 
 #[test]
-fn a_promise_dies_with_what_does_not_parse() {
+fn malformed_arrival_releases_reservation() {
     let mut node = Node::new();
     node.begins(0, 1, from_two(1, here()));
     let error = Malformed { offset: 7, reason: "a block" };
@@ -300,7 +304,7 @@ fn a_promise_dies_with_what_does_not_parse() {
 }
 
 #[test]
-fn a_node_that_ends_takes_nothing_new_and_one_that_opens_nothing_yet() {
+fn opening_and_closing_node_refuses() {
     let mut node = Node::closed(settings(), None, support::NoRouter, support::Rule::default());
     node.tell(Input::Clock(support::clock_at(node.now)));
     node.receive(1, from_two(1, here()));
@@ -316,24 +320,24 @@ fn a_node_that_ends_takes_nothing_new_and_one_that_opens_nothing_yet() {
 
 /// Keeps 9171-5.2-2, 5050-5.2-4.
 #[test]
-fn nobody_sends_from_another_nodes_endpoint_or_to_nowhere() {
+fn foreign_source_and_null_destination_refused() {
     let mut node = Node::new();
     node.ask(SendRequest { source: EndpointId::ipn(2, 1), ..request(EndpointId::ipn(3, 1), Priority::Normal) });
     node.ask(request(EndpointId::Null, Priority::Normal));
     assert_eq!((node.results(), node.held()), (vec![false, false], 0));
 }
 
-/// RFC 9758 5.4: "this node" never leaves, and means nothing from another one.
 /// Keeps 9758-5.4-1, 9758-5.4-2, 9758-5.4-3, 9758-5.4-4.
 #[test]
-fn what_this_node_is_called_inside_never_leaves_and_is_not_taken_from_outside() {
+fn local_node_name_never_crosses_links() {
+    // RFC 9758 section 5.4: the name of the local node never leaves it, and is not accepted from outside.
     let here = EndpointId::Ipn { node: EndpointId::LOCAL_NODE, service: 5 };
     let mut node = Node::new();
     node.receive(1, from_two(1, here.clone()));
     node.receive(2, support::Bundle::new(here.clone(), EndpointId::ipn(3, 1), 2));
     node.receive(3, from_two(3, EndpointId::ipn(3, 1)).report_to(here.clone()));
     assert_eq!(node.verdicts(), [1, 2, 3].map(|token| (token, Err(Refusal::NotAcceptable))));
-    // What an application of this node says of itself is said so that others understand it.
+    // The local name of a source is replaced by the node's own ID before the bundle leaves.
     let own =
         |to: EndpointId| SendRequest { source: here.clone(), report_to: here.clone(), ..request(to, Priority::Normal) };
     node.ask(own(EndpointId::ipn(3, 1)));
@@ -347,7 +351,7 @@ fn what_this_node_is_called_inside_never_leaves_and_is_not_taken_from_outside() 
 
 /// Keeps 9171-5.10-1, 9171-5.12-1, 5050-5.13-2, 5050-5.15-1.
 #[test]
-fn an_operator_cancels_a_bundle() {
+fn operator_cancels_bundle() {
     let mut node = Node::new();
     node.receive(1, from_two(1, here()));
     node.admin(AdminInput::Cancel { bundle: BundleHandle(1) });
@@ -356,7 +360,8 @@ fn an_operator_cancels_a_bundle() {
 }
 
 #[test]
-fn what_neighbours_say_in_our_name_takes_no_timestamp_from_us() {
+fn forged_own_source_takes_no_timestamp() {
+    // Timestamps used by forgeries in this node's name must be skipped, or its own bundle would be a duplicate.
     let mut node = Node::new();
     for sequence in 0..50 {
         node.receive(sequence, Bundle::new(EndpointId::ipn(1, 5), EndpointId::ipn(8, 1), sequence));
@@ -368,7 +373,7 @@ fn what_neighbours_say_in_our_name_takes_no_timestamp_from_us() {
 }
 
 #[test]
-fn unwanted_arrival_is_refused_and_leaves_nothing() {
+fn unwanted_arrival_leaves_nothing() {
     let mut node = Node::new();
     let whole = from_two(1, EndpointId::ipn(9, 1)).payload(Payload::fill(1, 10_000));
     node.begins(0, 1, whole.clone());
@@ -383,7 +388,7 @@ fn unwanted_arrival_is_refused_and_leaves_nothing() {
     assert!(node.events().iter().any(refused));
 }
 
-/// Refusals of local requests: whether the bundle had an identity, and the reason.
+/// Refused local requests: whether the bundle had an identity, and the reason.
 fn refusals_here(node: &Node) -> Vec<(bool, Refusal)> {
     let pick = |event: Event| match event {
         Event::Refused { link: None, key, reason } => Some((key.is_some(), reason)),
@@ -393,7 +398,7 @@ fn refusals_here(node: &Node) -> Vec<(bool, Refusal)> {
 }
 
 #[test]
-fn refusals_of_store_and_requests_are_events() {
+fn store_and_request_refusals_emit_events() {
     let mut node = Node::new();
     node.commit = false;
     node.receive(1, from_two(1, here()));
@@ -404,7 +409,8 @@ fn refusals_of_store_and_requests_are_events() {
 }
 
 #[test]
-fn node_without_disk_and_clock_sends_at_once() {
+fn diskless_clockless_node_sends_at_once() {
+    // Without a store there is no durable counter to wait for.
     let settings = Settings { durable: false, ..settings() };
     let mut node = Node::closed(settings, None, support::NoRouter, support::Rule::default());
     node.open();
@@ -419,13 +425,13 @@ fn node_without_disk_and_clock_sends_at_once() {
 }
 
 #[test]
-fn node_told_to_shut_down_says_so() {
+fn shutdown_input_emits_shutdown() {
     let mut node = Node::new();
     node.admin(AdminInput::Shutdown);
     assert_eq!(node.said.iter().filter(|output| matches!(output, Output::Shutdown)).count(), 1);
 }
 
-/// Refusals of arrivals: link and reason.
+/// Refused arrivals: link and reason.
 fn refusals_of_links(node: &Node) -> Vec<(LinkId, Refusal)> {
     let pick = |event: Event| match event {
         Event::Refused { link: Some(link), key: Some(_), reason } => Some((link, reason)),
@@ -435,7 +441,7 @@ fn refusals_of_links(node: &Node) -> Vec<(LinkId, Refusal)> {
 }
 
 #[test]
-fn bundle_this_node_cannot_take_is_refused() {
+fn unacceptable_bundle_is_refused() {
     let mut node = Node::new();
     node.begins(0, 1, from_two(1, EndpointId::ipn(8, 1)));
     assert_eq!(node.agent.counts().promises, 1);
@@ -447,11 +453,11 @@ fn bundle_this_node_cannot_take_is_refused() {
 }
 
 #[test]
-fn refusals_of_what_links_give_are_events() {
+fn link_refusals_emit_events() {
     let mut node = Node::new();
     node.begins(0, 1, from_two(1, EndpointId::Null));
     assert_eq!(refusals_of_links(&node), [(LinkId(0), Refusal::NotAcceptable)]);
-    // Its destination gives it away.
+    // The destination itself forwards the bundle to this node.
     node.receive(2, Bundle::new(EndpointId::ipn(5, 5), EndpointId::ipn(2, 1), 2));
     assert_eq!(refusals_of_links(&node), [(LinkId(0), Refusal::NotAcceptable); 2]);
 }

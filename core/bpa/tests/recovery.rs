@@ -1,4 +1,4 @@
-//! What a restart finds in the store.
+//! Restart: recovery of stored bundles and of time.
 
 use crate::support;
 
@@ -6,7 +6,7 @@ use crate::support::{Bundle, NOW_UTC, Node, from_two};
 use farlink_base::{BundleHandle, Clock, DeleteReason, DtnTime, Duties, EndpointId, Event, Instant, Priority, store};
 use farlink_bpa::{Input, Output};
 
-/// A record stored so long ago, of an age of 5 s then.
+/// A recovered record, stored `down_ms` ago with a bundle age of 5 s.
 fn recovered(number: u64, bundle: Bundle, down_ms: u64) -> Input {
     let index = store::IndexEntry {
         priority: Priority::Normal,
@@ -24,7 +24,7 @@ fn recovered(number: u64, bundle: Bundle, down_ms: u64) -> Input {
 }
 
 #[test]
-fn recovered_bundles_count_the_downtime_and_are_marked_when_delivered() {
+fn recovered_bundles_age_and_deliver_marked() {
     let mut node = Node::new();
     node.tell(recovered(40, from_two(1, EndpointId::ipn(1, 1)), 50_000));
     node.register(1);
@@ -35,7 +35,8 @@ fn recovered_bundles_count_the_downtime_and_are_marked_when_delivered() {
 }
 
 #[test]
-fn a_whole_window_of_what_a_restart_finds_is_marked_and_what_comes_after_is_not() {
+fn restart_marks_one_window_of_deliveries() {
+    // Only deliveries that were open at the crash may be repetitions; arrivals after the restart are not.
     let mut node = Node::new();
     let here = EndpointId::ipn(1, 1);
     for n in 0..3 {
@@ -52,8 +53,7 @@ fn a_whole_window_of_what_a_restart_finds_is_marked_and_what_comes_after_is_not(
     assert_eq!(marked, [(0, true), (1, true), (2, true), (10, false), (11, false)]);
 }
 
-/// A node that finds bundles of earlier runs, stored so many ms after now (before, when negative), while
-/// its clock says so.
+/// A node that recovers bundles stored this many ms after the present (negative: before it), with this clock.
 fn opened(stored_ms: &[i64], clock: Clock) -> Node {
     let mut node = Node::closed(support::settings(), None, support::NoRouter, support::Rule::default());
     node.tell(Input::Clock(clock));
@@ -71,7 +71,8 @@ fn doubts(node: &Node) -> Vec<i64> {
 const YEARS_30: i64 = 30 * 31_557_600_000;
 
 #[test]
-fn a_clock_older_than_what_is_stored_is_not_believed_and_expires_nothing() {
+fn clock_behind_store_is_rejected() {
+    // A stored time after the present proves that the clock is wrong, whatever the distance.
     for behind in [200, 3_600_000, 700_000_000_000] {
         let mut node = opened(&[-50_000, behind], support::clock_at(Instant::ZERO));
         assert_eq!((doubts(&node), node.deleted().len()), (vec![-behind], 0));
@@ -87,7 +88,7 @@ fn a_clock_older_than_what_is_stored_is_not_believed_and_expires_nothing() {
 }
 
 #[test]
-fn without_time_a_delivery_is_remembered_until_its_bundle_is_surely_over() {
+fn clockless_duplicate_memory_outlasts_bundle() {
     let mut node = opened(&[], Clock::UNTRUSTED);
     node.register(1);
     let bundle = from_two(1, EndpointId::ipn(1, 1));
@@ -104,7 +105,7 @@ fn without_time_a_delivery_is_remembered_until_its_bundle_is_surely_over() {
 }
 
 #[test]
-fn a_clock_set_back_over_a_restart_repeats_no_timestamp() {
+fn clock_set_back_repeats_no_timestamp() {
     let made = |counter| {
         let mut node = Node::closed(support::settings(), None, support::NoRouter, support::Rule::default());
         node.tell(Input::Clock(support::clock_at(node.now)));
@@ -116,7 +117,7 @@ fn a_clock_set_back_over_a_restart_repeats_no_timestamp() {
         let created = node.said.iter().find_map(kept).expect("it is kept");
         (created, node.said.iter().find_map(reserved).expect("numbers are reserved"))
     };
-    // Nothing is held that would tell of the time; RFC 9171 4.2.7.
+    // No held bundle proves the time, so sequence numbers are reserved (RFC 9171 section 4.2.7).
     let (first, reserved) = made(0);
     let (second, more) = made(reserved);
     assert_eq!((first.time, first.sequence), (second.time, 0), "the first time numbers are short");
@@ -125,7 +126,9 @@ fn a_clock_set_back_over_a_restart_repeats_no_timestamp() {
 }
 
 #[test]
-fn a_downtime_nobody_believes_counts_as_none() {
+fn implausible_downtime_counts_zero() {
+    // The bundle still ages by this run's residence.
+    // 30 years of downtime are more likely a wrong clock.
     let mut node = opened(&[-YEARS_30], support::clock_at(Instant::ZERO));
     assert_eq!((doubts(&node), node.deleted()), (vec![YEARS_30], vec![]));
     assert!(node.agent.bundles(node.now, BundleHandle(0), 1)[0].remaining_ms > 50_000);
@@ -133,7 +136,7 @@ fn a_downtime_nobody_believes_counts_as_none() {
     assert_eq!(node.deleted(), [DeleteReason::Expired], "its age runs on");
 }
 
-/// Stored without wall time at an operating time of 100 s; found where so many ms were noted.
+/// A node that recovers a bundle stored without wall time at an operating time of 100 s; the last note reads `ran_ms`.
 fn found_after(ran_ms: u64) -> Node {
     let mut node = Node::closed(support::settings(), None, support::NoRouter, support::Rule::default());
     let downtime_max = core::time::Duration::from_secs(86_400);
@@ -149,14 +152,14 @@ fn found_after(ran_ms: u64) -> Node {
 }
 
 #[test]
-fn without_time_residence_of_earlier_runs_counts() {
+fn clockless_restart_keeps_residence() {
     for (ran_ms, remaining_ms) in [(100_000, 55_000), (130_000, 25_000), (0, 55_000)] {
         let mut node = found_after(ran_ms);
         assert_eq!(node.agent.bundles(node.now, BundleHandle(0), 1)[0].remaining_ms, remaining_ms);
         node.wait_ms(remaining_ms + 1_000);
         assert_eq!(node.deleted(), [DeleteReason::Expired]);
     }
-    // The note was lost: what is stored says more, and the next note has it.
+    // The note was lost; the stored record proves a longer operating time, which the next note contains.
     assert!(found_after(0).agent.ran_ms(Instant::ZERO) >= 100_000);
     let node = found_after(u64::MAX);
     node.agent.ran_ms(Instant(u64::MAX));
@@ -164,7 +167,7 @@ fn without_time_residence_of_earlier_runs_counts() {
 }
 
 #[test]
-fn time_of_storing_is_of_the_node_where_there_is_no_other() {
+fn missing_storing_time_uses_nodes() {
     let mut node = found_after(130_000);
     node.wait_ms(2_000);
     node.ready(1, false);
@@ -177,7 +180,7 @@ fn time_of_storing_is_of_the_node_where_there_is_no_other() {
 }
 
 #[test]
-fn without_time_residence_runs_on_age_and_time_that_comes_back_is_believed() {
+fn returning_clock_resumes_residence() {
     let mut node = opened(&[-1_000], Clock::UNTRUSTED);
     assert_eq!((doubts(&node), node.deleted()), (vec![], vec![]));
     node.tell(Input::Clock(Clock { utc: Some(DtnTime(5)), ..support::clock_at(node.now) }));
@@ -187,7 +190,7 @@ fn without_time_residence_runs_on_age_and_time_that_comes_back_is_believed() {
 }
 
 #[test]
-fn a_clock_that_was_fast_is_believed_again_once_it_is_past_what_was_stored() {
+fn fast_clock_trusted_after_stored_time() {
     let mut node = opened(&[3_600_000], support::clock_at(Instant::ZERO));
     assert_eq!(doubts(&node), [-3_600_000]);
     node.wait_ms(3_601_000);
@@ -196,7 +199,7 @@ fn a_clock_that_was_fast_is_believed_again_once_it_is_past_what_was_stored() {
 }
 
 #[test]
-fn of_two_records_of_one_bundle_one_is_kept() {
+fn duplicate_record_is_dropped() {
     let mut node = Node::new();
     node.tell(recovered(40, from_two(1, EndpointId::ipn(8, 1)), 0));
     node.tell(recovered(41, from_two(1, EndpointId::ipn(8, 1)), 0));
@@ -206,7 +209,7 @@ fn of_two_records_of_one_bundle_one_is_kept() {
 }
 
 #[test]
-fn what_was_delivered_before_the_restart_is_not_delivered_again() {
+fn restart_repeats_no_finished_delivery() {
     let mut node = Node::new();
     let bundle = from_two(1, EndpointId::ipn(1, 1));
     let remembered = store::Remembered { fingerprint: bundle.meta.id, until: DtnTime(NOW_UTC.0 + 60_000), content: 0 };
@@ -220,14 +223,14 @@ fn what_was_delivered_before_the_restart_is_not_delivered_again() {
 }
 
 #[test]
-fn what_expired_while_the_node_was_down_goes() {
+fn bundles_expired_during_downtime_deleted() {
     let mut node = Node::new();
     node.tell(recovered(40, from_two(1, EndpointId::ipn(8, 1)), 56_000));
     assert_eq!((node.held(), node.deleted()), (0, vec![DeleteReason::Expired]));
 }
 
 #[test]
-fn bundles_are_listed_by_number_in_whatever_order_the_store_told_them() {
+fn recovered_bundles_listed_by_number() {
     let mut node = Node::new();
     for number in [44, 40, 43, 41, 45, 42] {
         node.tell(recovered(number, from_two(number, EndpointId::ipn(8, 1)), 0));
@@ -242,7 +245,7 @@ fn bundles_are_listed_by_number_in_whatever_order_the_store_told_them() {
 }
 
 #[test]
-fn new_bundles_are_numbered_after_those_of_earlier_runs() {
+fn new_numbers_follow_earlier_runs() {
     let mut node = Node::closed(support::settings(), None, support::NoRouter, support::Rule::default());
     node.tell(Input::Clock(support::clock_at(node.now)));
     node.tell(recovered(40, from_two(1, EndpointId::ipn(8, 1)), 0));
@@ -252,7 +255,7 @@ fn new_bundles_are_numbered_after_those_of_earlier_runs() {
 }
 
 #[test]
-fn the_giver_and_the_hops_of_a_recovered_bundle_are_known() {
+fn recovered_bundle_keeps_hop_state() {
     let mut node = Node::routed(support::Script::flood());
     node.tell(recovered(40, Bundle::new(EndpointId::ipn(5, 5), EndpointId::ipn(8, 1), 1).hops(2, 9).previous(2), 0));
     let sent: Vec<_> = node.take_sent().into_iter().filter(|s| !s.bundle.is_administrative()).collect();
@@ -260,7 +263,7 @@ fn the_giver_and_the_hops_of_a_recovered_bundle_are_known() {
 }
 
 #[test]
-fn fragments_found_after_a_restart_are_joined_and_marked() {
+fn recovered_fragments_joined_and_marked() {
     let mut node = Node::new();
     let bundle = from_two(1, EndpointId::ipn(1, 1));
     node.tell(recovered(40, bundle.piece(0..500), 0));
@@ -270,9 +273,9 @@ fn fragments_found_after_a_restart_are_joined_and_marked() {
     assert_eq!((delivery.payload.len(), delivery.redelivered), (1000, true));
 }
 
-/// RFC 9171 5.4 step 4, 5.5: what the store is told is what the next run goes by, the time down included.
 #[test]
-fn an_age_and_a_lifetime_go_on_over_a_restart() {
+fn age_and_lifetime_survive_restart() {
+    // RFC 9171 section 5.4 (step 4) and 5.5: the next run continues from the stored values, downtime included.
     for created_ms in [NOW_UTC.0 - 30_000, 0] {
         let bundle = from_two(1, EndpointId::ipn(3, 1)).created_ms(created_ms).age_ms(5_000);
         let mut node = Node::new();
@@ -282,7 +285,7 @@ fn an_age_and_a_lifetime_go_on_over_a_restart() {
         let put = |o: &Output| if let Output::Put { index, .. } = o { Some(*index) } else { None };
         let index = node.said.iter().find_map(put).unwrap();
         let before = node.agent.bundles(node.now, BundleHandle(0), 1)[0].remaining_ms;
-        // Ten seconds later, on another process's clock.
+        // Ten seconds later, with the monotonic clock of another process.
         let mut node = Node::closed(support::settings(), None, support::NoRouter, support::Rule::default());
         node.tell(Input::Clock(Clock { utc: Some(DtnTime(NOW_UTC.0 + 11_000)), ..support::clock_at(node.now) }));
         let (meta, hop) = bundle.parts();
@@ -294,10 +297,10 @@ fn an_age_and_a_lifetime_go_on_over_a_restart() {
     }
 }
 
-/// RFC 9171 5.6 step 4, 4.4.3: the node may have died between keeping a bundle and deleting it.
 /// Keeps 9171-5.6-4.
 #[test]
-fn what_was_to_be_deleted_when_it_came_is_deleted_after_a_restart() {
+fn pending_deletion_finishes_after_restart() {
+    // RFC 9171 section 5.6 (step 4) and 4.4.3: the node may die between storing and deleting a bundle.
     let duty = from_two(1, EndpointId::ipn(3, 1)).duties(Duties::DELETE);
     let far = from_two(1, EndpointId::ipn(1, 1)).hops(3, 2);
     for (bundle, reason) in [(duty, DeleteReason::BlockUnsupported), (far, DeleteReason::HopLimit)] {
@@ -309,7 +312,7 @@ fn what_was_to_be_deleted_when_it_came_is_deleted_after_a_restart() {
 }
 
 #[test]
-fn nothing_is_numbered_while_numbers_of_earlier_runs_are_still_being_read() {
+fn numbering_awaits_recovered_numbers() {
     let settings = crate::support::reporting(true);
     let mut node = Node::closed(settings, None, support::NoRouter, support::Rule::default());
     node.tell(Input::Clock(support::clock_at(node.now)));
@@ -322,10 +325,10 @@ fn nothing_is_numbered_while_numbers_of_earlier_runs_are_still_being_read() {
     assert_eq!((node.deleted(), node.put(), node.held()), (vec![DeleteReason::Expired], vec![78], 2));
 }
 
-/// What a restart finds has no duty of its security: what fails must not be found.
 /// Keeps 9172-5.1.1-9.
 #[test]
-fn what_is_insecure_is_never_written_to_the_store() {
+fn insecure_bundle_is_never_stored() {
+    // Recovered bundles are not verified again, so a bundle that failed its security must not be stored.
     let insecure = Duties::default().with_security(DeleteReason::FailedSecurity).0;
     let mut node = Node::new();
     node.register(7);
@@ -337,10 +340,10 @@ fn what_is_insecure_is_never_written_to_the_store() {
 }
 
 #[test]
-fn what_only_names_this_node_as_its_source_is_not_its_own_after_a_restart_either() {
+fn forged_own_source_stays_foreign_after_restart() {
     use support::{NoRouter, Rule};
     let mut node = Node::new();
-    // Given by a neighbour that left out who it is, and made here.
+    // The first is a neighbour's forgery without a previous node block, the second is local.
     node.receive(1, Bundle::new(EndpointId::ipn(1, 7), EndpointId::ipn(8, 1), 1));
     node.send(EndpointId::ipn(8, 1), Priority::Normal);
     node.receive(2, Bundle::new(EndpointId::ipn(5, 7), EndpointId::ipn(8, 1), 2));
@@ -368,7 +371,7 @@ fn what_only_names_this_node_as_its_source_is_not_its_own_after_a_restart_either
 }
 
 #[test]
-fn clock_older_than_the_last_run_is_doubted() {
+fn clock_behind_last_run_is_doubted() {
     let mut node = Node::closed(support::settings(), None, support::NoRouter, support::Rule::default());
     node.tell(Input::Clock(support::clock_at(Instant::ZERO)));
     let downtime_max = farlink_base::Duration::from_secs(3600);

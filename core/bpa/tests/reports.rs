@@ -1,4 +1,4 @@
-//! Status reports (RFC 9171 5.1, 6.1).
+//! Status reports (RFC 9171 sections 5.1, 6.1).
 
 use crate::support;
 
@@ -8,7 +8,7 @@ use farlink_bpa::app::AdminInput;
 
 /// Keeps 9171-5.1-1, 9171-5.4-10, 9171-6.2-2, 5050-5.1-1, 5050-5.4-10, 5050-6.2-3.
 #[test]
-fn reports_are_made_only_where_configured_and_never_about_reports() {
+fn reports_need_configuration_and_skip_reports() {
     for enabled in [false, true] {
         let mut node = Node::with(crate::support::reporting(enabled), None);
         let facts = Facts::REPORT_RECEPTION | Facts::REPORT_FORWARDING | Facts::STATUS_TIME;
@@ -26,7 +26,7 @@ fn reports_are_made_only_where_configured_and_never_about_reports() {
 
 /// Keeps 9171-5.12-1, 9171-5.12-2, 5050-5.15-1, 5050-5.15-2.
 #[test]
-fn the_deletion_of_a_cancelled_bundle_is_reported_with_its_reason() {
+fn cancelled_bundles_deletion_is_reported() {
     for (facts, reports) in [(Facts::REPORT_DELETION, 1), (Facts::REPORT_RECEPTION, 0)] {
         let mut node = Node::with(crate::support::reporting(true), None);
         node.receive(1, from_two(1, EndpointId::ipn(8, 1)).facts(facts).report_to(EndpointId::ipn(2, 0)));
@@ -42,7 +42,7 @@ fn the_deletion_of_a_cancelled_bundle_is_reported_with_its_reason() {
 }
 
 #[test]
-fn no_more_reports_are_made_in_a_second_than_may_be() {
+fn report_rate_is_limited() {
     let limits = farlink_bpa::Limits { reports_per_second: 3, ..Default::default() };
     let mut settings = crate::support::bounded(limits);
     settings.node.status_reports = true;
@@ -57,7 +57,7 @@ fn no_more_reports_are_made_in_a_second_than_may_be() {
 }
 
 #[test]
-fn a_block_nobody_knows_is_reported_whatever_the_bundle_asks_for() {
+fn unknown_block_reported_regardless_of_flags() {
     let mut node = Node::with(crate::support::reporting(true), None);
     let duties = farlink_base::Duties::REPORT;
     node.receive(1, from_two(1, EndpointId::ipn(8, 1)).duties(duties).report_to(EndpointId::ipn(2, 0)));
@@ -66,7 +66,7 @@ fn a_block_nobody_knows_is_reported_whatever_the_bundle_asks_for() {
 }
 
 #[test]
-fn a_bundle_deleted_for_its_security_is_reported_with_the_reason_of_rfc_9172() {
+fn security_deletion_reports_rfc_9172_reason() {
     use farlink_base::{DeleteReason as R, Duties};
     let reasons =
         [R::MissingSecurity, R::UnknownSecurity, R::UnexpectedSecurity, R::FailedSecurity, R::ConflictingSecurity];
@@ -80,7 +80,8 @@ fn a_bundle_deleted_for_its_security_is_reported_with_the_reason_of_rfc_9172() {
 }
 
 #[test]
-fn nothing_is_reported_about_the_anonymous_or_to_nobody() {
+fn anonymous_source_or_null_target_unreported() {
+    // RFC 9171 section 4.2.3: an anonymous bundle requests no reports, and dtn:none receives none.
     let mut node = Node::with(crate::support::reporting(true), None);
     let anonymous = support::Bundle::new(EndpointId::Null, EndpointId::ipn(8, 1), 1);
     node.receive(1, anonymous.facts(Facts::REPORTS).report_to(EndpointId::ipn(2, 0)));
@@ -91,7 +92,7 @@ fn nothing_is_reported_about_the_anonymous_or_to_nobody() {
 
 /// Keeps 9171-5.4.2-3, 9171-5.5-2.
 #[test]
-fn what_arrives_expired_is_refused_and_its_deletion_reported_to_who_asked() {
+fn expired_arrivals_deletion_is_reported() {
     for (facts, reports) in [(Facts::REPORT_DELETION, 1), (Facts::REPORT_RECEPTION, 0)] {
         let mut node = Node::with(crate::support::reporting(true), None);
         let late = support::Bundle::new(EndpointId::ipn(2, 5), EndpointId::ipn(8, 1), 1);
@@ -109,7 +110,7 @@ fn what_arrives_expired_is_refused_and_its_deletion_reported_to_who_asked() {
 }
 
 #[test]
-fn a_block_nobody_knows_is_reported_on_arrival_and_not_again_after_a_restart() {
+fn unknown_block_reported_once_across_restart() {
     let mut node = Node::with(crate::support::reporting(true), None);
     let duties = farlink_base::Duties::REPORT;
     let bundle = from_two(1, EndpointId::ipn(8, 1)).duties(duties).report_to(EndpointId::ipn(2, 0));
@@ -130,7 +131,8 @@ fn a_block_nobody_knows_is_reported_on_arrival_and_not_again_after_a_restart() {
 }
 
 #[test]
-fn what_arrives_expired_is_reported_once_however_often_it_is_tried() {
+fn repeated_expired_arrival_reported_once() {
+    // The neighbour retransmits the refused bundle; each attempt must not cause another report.
     let mut node = Node::with(crate::support::reporting(true), None);
     let late = |n| from_two(n, EndpointId::ipn(8, 1)).created_ms(NOW_UTC.0 - 2000).lifetime_ms(1000);
     let late = |n| late(n).facts(Facts::REPORT_DELETION).report_to(EndpointId::ipn(2, 0));
@@ -144,10 +146,10 @@ fn what_arrives_expired_is_reported_once_however_often_it_is_tried() {
     assert_eq!(node.sent().len(), 2, "one for each");
 }
 
-/// RFC 9171 5.6 step 3, 5.10 step 1: of a bundle whose head is right it is known who is to be told, once.
 /// Keeps 9171-5.6-2, 9171-5.10-1.
 #[test]
-fn the_deletion_of_a_bundle_that_is_damaged_behind_its_head_is_reported_once_to_who_asked() {
+fn damaged_bundles_deletion_reported_once() {
+    // RFC 9171 section 5.6 (step 3) and 5.10 (step 1): a valid head names the report-to endpoint.
     let asks = Facts::REPORT_DELETION;
     for (facts, enabled, held, count) in [
         (asks, true, false, 1),

@@ -1,4 +1,4 @@
-//! Bundles that come back, and loops.
+//! Returning bundles and routing loops.
 
 use crate::support;
 
@@ -6,13 +6,14 @@ use crate::support::{Bundle, Net, Node, Toy, from_two, link, settings};
 use farlink_base::{DeleteReason, Duration, EndpointId, Event, Facts, LinkId, Payload};
 use farlink_bpa::Settings;
 
-/// From ipn:2 over link 0, on its way to ipn:9 by ipn:3 on link 1.
+/// A bundle from ipn:2 (link 0) to ipn:9 by way of ipn:3 (link 1).
 fn through(sequence: u64) -> Bundle {
     from_two(sequence, EndpointId::ipn(9, 1)).hops(1, 5)
 }
 
 #[test]
-fn a_bundle_that_returns_while_in_flight_is_kept_and_the_late_confirmation_releases_the_send_only() {
+fn late_confirmation_keeps_returned_bundle() {
+    // The larger hop count proves a return, so the confirmation of the first send must not release it.
     let mut node = Node::new();
     node.receive(1, through(1));
     let first = node.take_sent();
@@ -28,9 +29,10 @@ fn a_bundle_that_returns_while_in_flight_is_kept_and_the_late_confirmation_relea
     assert_eq!((node.held(), node.deleted()), (0, vec![DeleteReason::Done]));
 }
 
-/// In a ring of relays it comes back from the one that gave it, while the next one's confirmation is late.
 #[test]
-fn a_bundle_without_hops_that_its_giver_gives_again_is_kept_as_it_may_have_gone_around() {
+fn repeat_without_hop_count_counts_as_return() {
+    // In a ring of relays the bundle returns from its previous node while the next one's confirmation is late. Without
+    // a hop count, a retransmission looks alike; treating it as a return loses nothing.
     let mut node = Node::new();
     let bundle = || from_two(1, EndpointId::ipn(9, 1));
     node.receive(1, bundle());
@@ -47,8 +49,8 @@ fn a_bundle_without_hops_that_its_giver_gives_again_is_kept_as_it_may_have_gone_
 }
 
 #[test]
-fn a_bundle_that_returns_takes_another_way_at_once_if_there_is_one() {
-    // Both ipn:2 and ipn:3 lead to ipn:9, and the router prefers ipn:3.
+fn returned_bundle_takes_another_route() {
+    // ipn:2 and ipn:3 both lead to ipn:9, and the router prefers ipn:3.
     let script = support::Script {
         route: Box::new(|node, _, tried| {
             let way = [3, 2].map(|n| node.peers.of(farlink_base::NodeId::ipn(n)).unwrap());
@@ -71,7 +73,7 @@ fn a_bundle_that_returns_takes_another_way_at_once_if_there_is_one() {
 }
 
 #[test]
-fn a_second_arrival_of_a_bundle_that_is_not_in_flight_changes_nothing() {
+fn idle_bundles_second_arrival_ignored() {
     let mut node = Node::new();
     node.ready(1, false);
     node.receive(1, through(1));
@@ -82,7 +84,8 @@ fn a_second_arrival_of_a_bundle_that_is_not_in_flight_changes_nothing() {
 }
 
 #[test]
-fn the_retransmission_of_the_neighbour_that_missed_the_acknowledgment_causes_no_second_copy() {
+fn retransmission_causes_no_second_copy() {
+    // An equal hop count shows a retransmission after a lost acknowledgment.
     let mut node = Node::new();
     node.receive(1, through(1));
     node.receive(2, through(1));
@@ -94,7 +97,7 @@ fn the_retransmission_of_the_neighbour_that_missed_the_acknowledgment_causes_no_
 
 /// Keeps 9171-5.4-2, 9171-5.4.2-3, 5050-5.4-2, 5050-5.4.2-3.
 #[test]
-fn the_hop_limit_ends_a_loop_with_a_report() {
+fn hop_limit_ends_loop_with_report() {
     let mut node = Node::with(crate::support::reporting(true), None);
     let bundle = through(1).facts(Facts::REPORT_DELETION).report_to(EndpointId::ipn(2, 0));
     node.receive(1, bundle.clone());
@@ -106,7 +109,7 @@ fn the_hop_limit_ends_a_loop_with_a_report() {
     assert_eq!(report.link, LinkId(0));
 }
 
-/// Two nodes of which each takes the other for the way to ipn:9.
+/// Two nodes that each route to ipn:9 by way of the other.
 fn mirrors(delay_ms: u64) -> Net {
     let node = |me: u64, other: u64| {
         let to = farlink_bpa::LinkSettings { peer: EndpointId::ipn(other, 0), ..link(0) };
@@ -126,7 +129,7 @@ fn mirrors(delay_ms: u64) -> Net {
 }
 
 #[test]
-fn two_agents_that_route_to_each_other_end_by_hop_limit_and_not_by_loss() {
+fn mutual_routes_end_at_hop_limit() {
     for delay_ms in [0, 1, 400, 3000] {
         let mut net = mirrors(delay_ms);
         let mut wanted = support::request(EndpointId::ipn(9, 1), farlink_base::Priority::Normal);
@@ -143,7 +146,7 @@ fn two_agents_that_route_to_each_other_end_by_hop_limit_and_not_by_loss() {
     }
 }
 
-/// Nodes in a ring, each taking the next for the way to ipn:9.
+/// Nodes in a ring that each route to ipn:9 by way of the next.
 fn ring(nodes: u64) -> Net {
     let node = |me: u64| {
         let [before, next] = [(me + nodes - 2) % nodes + 1, me % nodes + 1].map(|node| EndpointId::ipn(node, 0));
@@ -167,7 +170,8 @@ fn ring(nodes: u64) -> Net {
 }
 
 #[test]
-fn loop_of_routes_forwards_what_counts_no_hops_ever_more_rarely() {
+fn loop_without_hop_count_backs_off() {
+    // Without a hop limit only the backoff slows the loop until the lifetime ends.
     for nodes in [2, 3, 4] {
         let mut net = ring(nodes);
         let bundle = Bundle::new(EndpointId::ipn(7, 1), EndpointId::ipn(9, 1), 1).lifetime_ms(2 * 3_600_000);
@@ -187,7 +191,7 @@ fn loop_of_routes_forwards_what_counts_no_hops_ever_more_rarely() {
     }
 }
 
-/// A bundle of ipn:2 to ipn:9 that counts no hops, of this payload.
+/// A bundle from ipn:2 to ipn:9 without a hop count block, with this payload.
 fn plain(sequence: u64, byte: u8) -> Bundle {
     from_two(sequence, EndpointId::ipn(9, 1)).lifetime_ms(3_600_000).payload(Payload::from(vec![byte; 100]))
 }
@@ -204,7 +208,7 @@ fn nodes() -> [Node; 2] {
 }
 
 #[test]
-fn what_strangers_send_of_a_bundle_first_makes_it_none_that_returns() {
+fn strangers_earlier_copy_is_no_return() {
     for exact in [true, false] {
         for mut node in nodes() {
             let stranger = node.comes(0, EndpointId::ipn(66, 0));
@@ -224,7 +228,7 @@ fn what_strangers_send_of_a_bundle_first_makes_it_none_that_returns() {
 }
 
 #[test]
-fn two_contents_of_one_identity_that_neighbours_bring_do_not_return_as_each_other() {
+fn distinct_contents_do_not_return_each_other() {
     for mut node in nodes() {
         for byte in [b'A', b'B'] {
             node.receive(1, plain(1, byte));
@@ -239,9 +243,9 @@ fn two_contents_of_one_identity_that_neighbours_bring_do_not_return_as_each_othe
     }
 }
 
-/// What a stranger gives again while it leaves is held back as any return, but not the way that fails.
 #[test]
-fn strangers_copy_of_what_leaves_holds_no_bundle_back_that_did_not_get_through() {
+fn strangers_copy_delays_no_failed_send() {
+    // A stranger's repeat during a transmission is held back as any return; a failed transmission is not.
     for mut node in nodes() {
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
         node.receive(1, plain(1, b'H'));
@@ -254,7 +258,7 @@ fn strangers_copy_of_what_leaves_holds_no_bundle_back_that_did_not_get_through()
 }
 
 #[test]
-fn strangers_copies_of_what_leaves_are_sent_ever_more_rarely() {
+fn strangers_returning_copies_back_off() {
     for mut node in nodes() {
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
         node.receive(1, plain(1, b'H'));
@@ -269,7 +273,7 @@ fn strangers_copies_of_what_leaves_are_sent_ever_more_rarely() {
 }
 
 #[test]
-fn held_back_strangers_bundle_goes_at_once_when_a_neighbour_brings_it() {
+fn vouched_arrival_ends_loop_backoff() {
     for mut node in nodes() {
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
         for n in 0..2 {
@@ -283,7 +287,7 @@ fn held_back_strangers_bundle_goes_at_once_when_a_neighbour_brings_it() {
 }
 
 #[test]
-fn loop_of_what_nobody_vouches_for_is_slowed_too() {
+fn unvouched_loop_backs_off() {
     for mut node in nodes() {
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
         let mut sent = 0;
@@ -298,13 +302,13 @@ fn loop_of_what_nobody_vouches_for_is_slowed_too() {
 }
 
 #[test]
-fn what_strangers_send_twice_hides_no_loop_of_neighbours() {
+fn strangers_repeats_hide_no_loop() {
     const AT_ONCE: u64 = 1000;
     let mut node = Node::with(Settings { durable: false, ..settings() }, None);
     node.commit = false;
     let stranger = node.comes(0, EndpointId::ipn(66, 0));
     let payload = Payload::from(vec![1]);
-    // Of so many the tables are not audited after each call.
+    // Above 300 bundles the tests skip the audit after each call (`AUDIT_MAX`).
     for n in 0..301 {
         node.receive(n, from_two(n, EndpointId::ipn(55, 1)).lifetime_ms(3_600_000).payload(payload.clone()));
     }

@@ -1,4 +1,4 @@
-//! Nobody fills the store for all: shares of strangers, of sources, and room kept free.
+//! Shares of the store: of strangers, of sources, of previous nodes, and the reserve.
 
 use crate::support;
 
@@ -12,14 +12,14 @@ const SIZE: u64 = 1000;
 fn node(limits: Limits) -> Node {
     Node::with(Settings { capacity_bytes: 10 * SIZE + 500, ..crate::support::bounded(limits) }, None)
 }
-/// A bundle of about `SIZE` bytes for nobody here; its lifetime begins as it comes.
+/// A bundle of about `SIZE` bytes for a remote node; its lifetime begins at arrival.
 fn bundle(source: u64, sequence: u64) -> Bundle {
     let mut bundle = Bundle::new(EndpointId::ipn(source, 5), EndpointId::ipn(77, 1), sequence);
     bundle.meta.created_ms = 0;
     bundle.meta.payload = vec![1; (SIZE - bundle.meta.overhead()) as usize].into();
     bundle
 }
-/// What one node stored another finds.
+/// Recovers in `after` all records that `before` stored.
 fn recover(before: &Node, after: &mut Node) {
     for output in &before.said {
         let Output::Put { bundle, index, meta } = output else { continue };
@@ -32,10 +32,10 @@ fn taken(node: &Node) -> usize {
 }
 
 #[test]
-fn strangers_fill_their_share_and_neighbours_and_applications_the_rest() {
+fn strangers_fill_their_share_only() {
     let mut node = node(Limits { stranger_bytes: 4 * SIZE, ..Default::default() });
     for n in 0..6 {
-        // Each by another stranger, under another name; the last without an entry among neighbours.
+        // Each from another stranger under another name; the last has no entry among the neighbours.
         let link = if n < 5 { node.comes(n as u32, EndpointId::ipn(10 + n, 0)) } else { LinkId::DYNAMIC | 99 };
         node.receive_over(link, n, bundle(10 + n, n));
     }
@@ -49,12 +49,12 @@ fn strangers_fill_their_share_and_neighbours_and_applications_the_rest() {
 }
 
 #[test]
-fn share_of_a_source_is_filled_by_nobody_who_only_names_it() {
+fn forged_source_fills_no_share() {
     let limits = Limits { source_bytes: 3 * SIZE, stranger_bytes: 5 * SIZE, ..Default::default() };
     let mut before = node(limits);
     let stranger = before.comes(0, EndpointId::ipn(2, 0));
     for n in 0..9 {
-        // It names the real one as who gave it, too: that is all a restart knows of it.
+        // It forges the previous node as well, which is all that a restart knows of the origin.
         before.receive_over(stranger, n, bundle(2, n).previous(2));
     }
     assert_eq!(taken(&before), 5, "the strangers' share");
@@ -76,7 +76,8 @@ fn share_of_a_source_is_filled_by_nobody_who_only_names_it() {
 }
 
 #[test]
-fn what_strangers_brought_counts_to_their_share_after_a_restart() {
+fn strangers_share_survives_restart() {
+    // The index flag of a stranger's bundle is stored, so that the share is known after a restart.
     let limits = Limits { stranger_bytes: 2 * SIZE, ..Default::default() };
     let mut before = node(limits);
     let link = before.comes(0, EndpointId::ipn(10, 0));
@@ -91,7 +92,7 @@ fn what_strangers_brought_counts_to_their_share_after_a_restart() {
 }
 
 #[test]
-fn a_stranger_brings_as_much_again_once_its_bundles_have_left() {
+fn strangers_share_frees_with_its_bundles() {
     let mut node = node(Limits { stranger_bytes: 2 * SIZE, ..Default::default() });
     let link = node.comes(0, EndpointId::ipn(10, 0));
     for round in 0..5u64 {
@@ -109,7 +110,7 @@ fn a_stranger_brings_as_much_again_once_its_bundles_have_left() {
 }
 
 #[test]
-fn of_the_bundles_kept_strangers_may_have_half() {
+fn strangers_hold_half_the_bundles() {
     let mut node = node(Limits { bundles: 6, ..Default::default() });
     let link = node.comes(0, EndpointId::ipn(10, 0));
     (0..6).for_each(|n| node.receive_over(link, n, bundle(10, n)));
@@ -119,7 +120,7 @@ fn of_the_bundles_kept_strangers_may_have_half() {
 }
 
 #[test]
-fn a_source_has_its_share_whoever_gives_it_and_applications_here_have_none_to_keep() {
+fn source_share_spans_previous_nodes() {
     let mut node = node(Limits { source_bytes: 3 * SIZE, ..Default::default() });
     for n in 0..4 {
         node.receive_over((n % 2) as u32, n, bundle(50, n));
@@ -133,7 +134,7 @@ fn a_source_has_its_share_whoever_gives_it_and_applications_here_have_none_to_ke
 }
 
 #[test]
-fn the_last_of_the_room_is_for_what_is_urgent_or_awaited_here() {
+fn reserve_serves_urgent_and_local_bundles() {
     let mut node = node(Limits { reserved_bytes: 4 * SIZE, ..Default::default() });
     node.register(7);
     (0..12).for_each(|n| node.receive_over(0, n, bundle(2, n)));
@@ -157,7 +158,8 @@ fn the_last_of_the_room_is_for_what_is_urgent_or_awaited_here() {
 }
 
 #[test]
-fn an_application_that_reads_nothing_fills_none_of_what_is_kept_free() {
+fn idle_application_fills_no_reserve() {
+    // The reserve serves applications that read; 150 bundles fit beside it.
     let limits = Limits { reserved_bytes: 20 * SIZE, ..Default::default() };
     let mut node =
         Node::of(Settings { capacity_bytes: 170 * SIZE, ..crate::support::bounded(limits) }, None, NoRouter, OnlyRoom);
@@ -179,7 +181,8 @@ fn an_application_that_reads_nothing_fills_none_of_what_is_kept_free() {
 }
 
 #[test]
-fn no_giver_fills_what_is_not_kept_free_alone() {
+fn previous_node_cannot_fill_store_alone() {
+    // One previous node leaves room for others: 15 of 16 parts.
     let limits = Limits { reserved_bytes: 10 * SIZE, ..Default::default() };
     let capacity_bytes = 160 * SIZE;
     let mut node = Node::of(Settings { capacity_bytes, ..crate::support::bounded(limits) }, None, NoRouter, OnlyRoom);
@@ -199,7 +202,7 @@ fn no_giver_fills_what_is_not_kept_free_alone() {
 }
 
 #[test]
-fn an_application_that_sends_more_than_leaves_shuts_out_no_other() {
+fn flooding_application_excludes_no_other() {
     let limits = Limits { reserved_bytes: 10 * SIZE, ..Default::default() };
     let mut node =
         Node::of(Settings { capacity_bytes: 160 * SIZE, ..crate::support::bounded(limits) }, None, NoRouter, OnlyRoom);
@@ -217,7 +220,7 @@ fn an_application_that_sends_more_than_leaves_shuts_out_no_other() {
 }
 
 #[test]
-fn no_giver_fills_the_table_alone_and_what_never_fits_is_told_so() {
+fn previous_node_cannot_fill_table_alone() {
     let limits = Limits { reserved_bytes: 10 * SIZE, bundles: 160, ..Default::default() };
     let mut node =
         Node::of(Settings { capacity_bytes: 160 * SIZE, ..crate::support::bounded(limits) }, None, NoRouter, OnlyRoom);
@@ -237,7 +240,7 @@ fn no_giver_fills_the_table_alone_and_what_never_fits_is_told_so() {
 }
 
 #[test]
-fn where_memory_is_scarce_strangers_are_refused_first_and_all_of_them_for_a_while() {
+fn scarce_memory_refuses_strangers_first() {
     let mut node = node(Limits::default());
     let link = node.comes(0, EndpointId::ipn(10, 0));
     let offer = |node: &mut Node, link, n| {
@@ -256,14 +259,14 @@ fn where_memory_is_scarce_strangers_are_refused_first_and_all_of_them_for_a_whil
     assert_eq!(node.held(), 2);
 }
 
-/// A bundle whose head takes so much more than is a matter of course.
+/// A bundle whose head exceeds `SHORT_HEAD_BYTES` by `more` bytes.
 fn long_headed(source: u64, sequence: u64, more: u64) -> Bundle {
     let mut bundle = bundle(source, sequence);
     bundle.meta.payload = vec![1].into();
     bundle.meta.head = vec![0; (SHORT_HEAD_BYTES + more) as usize].into();
     bundle
 }
-/// Whoever brings it, at its beginning and whole.
+/// Offers a bundle by its head and then whole; returns the first verdict.
 fn offer(node: &mut Node, link: u32, ticket: u64, bundle: Bundle) -> Result<(), Refusal> {
     node.begins(link, ticket, bundle.clone());
     if let Some((_, refused)) = node.verdicts().into_iter().find(|(given, _)| *given == ticket) {
@@ -274,7 +277,8 @@ fn offer(node: &mut Node, link: u32, ticket: u64, bundle: Bundle) -> Result<(), 
 }
 
 #[test]
-fn heads_have_a_bound_of_their_own_of_which_strangers_have_half() {
+fn head_bytes_bounded_half_for_strangers() {
+    // Heads stay in memory, so long ones have a bound apart from the store's.
     let limits = Limits { head_bytes: 5000, ..Default::default() };
     let mut node = Node::with(crate::support::bounded(limits), None);
     let stranger = node.comes(0, EndpointId::ipn(10, 0));
@@ -296,7 +300,8 @@ fn heads_have_a_bound_of_their_own_of_which_strangers_have_half() {
 }
 
 #[test]
-fn heads_count_after_a_restart_and_what_was_stored_is_not_refused() {
+fn recovered_heads_counted_not_refused() {
+    // Stored bundles are kept even above the bound; new long heads are refused.
     let with = |head_bytes| Node::with(crate::support::bounded(Limits { head_bytes, ..Default::default() }), None);
     let (mut before, mut after) = (with(1 << 20), with(3000));
     (0..5).for_each(|n| before.receive_over(0, n, long_headed(2, n, 1000)));
@@ -307,7 +312,7 @@ fn heads_count_after_a_restart_and_what_was_stored_is_not_refused() {
 }
 
 #[test]
-fn where_memory_is_full_a_link_gets_one_bundle_after_the_other_and_a_stranger_none() {
+fn full_memory_serves_links_one_by_one() {
     let mut node = node(Limits::default());
     let stranger = node.comes(0, EndpointId::ipn(10, 0));
     node.tell(Input::Pressure(Pressure::Full));
@@ -336,9 +341,9 @@ fn where_memory_is_full_a_link_gets_one_bundle_after_the_other_and_a_stranger_no
     assert_eq!((node.sent_over(0).len(), node.sent_over(stranger).len()), (3, 3));
 }
 
-/// Slow neighbours: what they begin and do not end keeps no room from others that they could not fill.
 #[test]
-fn room_promised_to_what_is_arriving_counts_to_its_giver() {
+fn reservations_charge_previous_node() {
+    // Slow neighbours: an unfinished arrival may not reserve more than its sender could fill.
     let limits = Limits { reserved_bytes: 10 * SIZE, ..Default::default() };
     let capacity_bytes = 160 * SIZE;
     let mut node = Node::of(Settings { capacity_bytes, ..crate::support::bounded(limits) }, None, NoRouter, OnlyRoom);
@@ -355,7 +360,7 @@ fn room_promised_to_what_is_arriving_counts_to_its_giver() {
 }
 
 #[test]
-fn room_promised_to_strangers_and_to_a_source_counts_to_their_share_until_it_comes_or_does_not() {
+fn reservations_charge_shares_until_settled() {
     let limits = Limits { stranger_bytes: 4 * SIZE, source_bytes: 3 * SIZE, ..Default::default() };
     let mut node = node(limits);
     let link = node.comes(0, EndpointId::ipn(10, 0));
@@ -373,9 +378,9 @@ fn room_promised_to_strangers_and_to_a_source_counts_to_their_share_until_it_com
     assert_eq!((taken(&node), node.held()), (4, 4));
 }
 
-/// It is no neighbour, for there are too many already; nor is it this node, whose own records are for others' room.
 #[test]
-fn records_of_a_stranger_without_an_entry_have_none_of_the_room_that_is_kept_free() {
+fn strangers_records_use_no_reserve() {
+    // The peer has no entry because the table is full, and it is not this node, whose records may use the reserve.
     let mut node = node(Limits { reserved_bytes: 4 * SIZE, ..Default::default() });
     for n in 0..10 {
         node.receive_over(LinkId::DYNAMIC | 99, n, bundle(10, n).facts(farlink_base::Facts::ADMIN));
@@ -384,7 +389,7 @@ fn records_of_a_stranger_without_an_entry_have_none_of_the_room_that_is_kept_fre
 }
 
 #[test]
-fn memory_scarce_again_and_again_leaves_nothing_behind() {
+fn repeated_memory_pressure_leaves_nothing() {
     let mut node = node(Limits::default());
     (0..3).for_each(|n| node.receive_over(0, n, bundle(2, n)));
     let before = node.agent.counts();
@@ -395,7 +400,7 @@ fn memory_scarce_again_and_again_leaves_nothing_behind() {
     assert_eq!(node.agent.counts(), before);
 }
 
-/// A node short of memory whose only bundle is on disk, and in memory as long as somebody uses it.
+/// A node short of memory whose only bundle is on disk, and in memory while it is in use.
 fn with_payload_in_use() -> Node {
     let mut node = Node::of(settings(), None, Script::flood(), Rule::default());
     node.commit = false;
@@ -411,7 +416,7 @@ fn with_payload_in_use() -> Node {
 }
 
 #[test]
-fn payload_on_disk_leaves_memory_once_sent() {
+fn stored_payload_leaves_memory_once_sent() {
     let mut node = with_payload_in_use();
     let sent = node.take_sent();
     let id = sent[0].id;
@@ -421,7 +426,7 @@ fn payload_on_disk_leaves_memory_once_sent() {
 }
 
 #[test]
-fn payload_on_disk_leaves_memory_once_sending_failed() {
+fn stored_payload_leaves_memory_after_failure() {
     let mut node = with_payload_in_use();
     let sent = node.take_sent();
     let id = sent[0].id;
@@ -431,7 +436,7 @@ fn payload_on_disk_leaves_memory_once_sending_failed() {
 }
 
 #[test]
-fn deleted_bundle_is_not_kept_for_its_memory() {
+fn deleted_bundle_releases_its_memory() {
     let mut node = with_payload_in_use();
     let bundle = BundleHandle(node.put()[0]);
     node.admin(AdminInput::Cancel { bundle });

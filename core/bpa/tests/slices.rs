@@ -1,4 +1,4 @@
-//! No call is long: what follows an input is done 256 units at a time.
+//! Slices: the follow-up work of one input runs at most 256 units per call.
 
 use crate::support;
 
@@ -20,7 +20,7 @@ fn node(router: Option<Script>) -> Node {
 }
 
 fn fill(node: &mut Node, to: &EndpointId) {
-    // Not from the neighbour they are for.
+    // The bundles must not come from their own destination.
     let link = u32::from(to.node() == EndpointId::ipn(2, 0).node());
     for n in 0..MANY {
         node.receive_over(link, n, from_two(n, to.clone()).payload(Payload::fill(0, 10)));
@@ -32,7 +32,7 @@ fn count(said: &[Output], want: fn(&Event) -> bool) -> usize {
     said.iter().filter(|o| matches!(o, Output::Event(event) if want(event))).count()
 }
 
-/// Wakes the node until it rests; how often the event came in the calls.
+/// Wakes the node until it is idle; returns the number of wanted events per call.
 fn calls(node: &mut Node, want: fn(&Event) -> bool) -> Vec<usize> {
     let mut calls = Vec::new();
     while node.agent.next_timeout().is_some_and(|at| at <= node.now) {
@@ -45,7 +45,7 @@ fn calls(node: &mut Node, want: fn(&Event) -> bool) -> Vec<usize> {
 }
 
 #[test]
-fn twenty_thousand_bundles_that_expire_at_once_are_deleted_in_slices() {
+fn mass_expiry_runs_in_slices() {
     let mut node = node(None);
     fill(&mut node, &EndpointId::ipn(8, 1));
     node.now += Duration::from_secs(100);
@@ -56,7 +56,8 @@ fn twenty_thousand_bundles_that_expire_at_once_are_deleted_in_slices() {
 }
 
 #[test]
-fn an_arrival_has_its_turn_while_others_expire() {
+fn arrival_served_during_mass_expiry() {
+    // An input comes before the follow-up work of earlier ones.
     let mut node = node(None);
     fill(&mut node, &EndpointId::ipn(8, 1));
     node.now += Duration::from_secs(100);
@@ -68,12 +69,12 @@ fn an_arrival_has_its_turn_while_others_expire() {
 }
 
 #[test]
-fn the_queue_of_a_removed_link_is_routed_anew_in_slices() {
+fn removed_links_queue_rerouted_in_slices() {
     let mut node = node(None);
     node.add_link(&LinkSettings { peer: EndpointId::ipn(2, 0), name: "spare".into(), ..link(5) });
     node.ready(0, false);
     node.ready(5, false);
-    // The two share the work.
+    // Both kinds of work share the slice.
     fill(&mut node, &EndpointId::ipn(2, 1));
     node.said.clear();
     node.agent.remove_link(node.now, LinkId(0), &mut node.edge, &mut node.said);
@@ -85,7 +86,7 @@ fn the_queue_of_a_removed_link_is_routed_anew_in_slices() {
 }
 
 #[test]
-fn what_waits_is_asked_about_again_in_slices() {
+fn waiting_bundles_rerouted_in_slices() {
     let mut node = node(None);
     fill(&mut node, &EndpointId::ipn(8, 1));
     let route = AdminInput::AddRoute { pattern: "*".into(), next_hop: EndpointId::ipn(3, 0) };
@@ -99,7 +100,7 @@ fn what_waits_is_asked_about_again_in_slices() {
 }
 
 #[test]
-fn a_neighbour_is_shown_what_is_carried_in_slices_and_its_own_first() {
+fn carried_bundles_offered_in_slices() {
     let mut node = node(Some(Script::flood()));
     for link in [0, 1] {
         node.carrier(link, false);
@@ -117,7 +118,7 @@ fn a_neighbour_is_shown_what_is_carried_in_slices_and_its_own_first() {
 }
 
 #[test]
-fn many_timers_due_at_once_are_fired_in_slices() {
+fn due_timers_fire_in_slices() {
     let mut node = node(Some(Script {
         route: Box::new(|node, _, _| farlink_book::RouteDecision::Wait(node.now + Duration::from_secs(1))),
         ..Script::default()
@@ -130,7 +131,8 @@ fn many_timers_due_at_once_are_fired_in_slices() {
 }
 
 #[test]
-fn the_fragments_of_one_bundle_that_expire_together_cost_no_more_than_others() {
+fn fragments_expire_at_usual_cost() {
+    // All fragments share one original; removing each must not scan the others.
     let limits = farlink_bpa::Limits { fragments: 1 << 20, ..Default::default() };
     let settings = Settings { capacity_bytes: 1 << 40, durable: false, ..crate::support::bounded(limits) };
     let mut node = Node::with(settings, None);

@@ -1,4 +1,4 @@
-//! Bundles in bundles (draft-ietf-dtn-bibect): what goes in, what comes out, and whom a node believes about it.
+//! Bundle-in-bundle encapsulation (draft-ietf-dtn-bibect): entry, exit, and which signals are accepted.
 
 use crate::support;
 
@@ -9,7 +9,7 @@ use farlink_bpa::app::DeliveryId;
 use farlink_bpa::{Answer, Edge, Input, Output, Reading, Settings, TunnelCodes};
 
 #[test]
-fn a_bundle_is_here_until_the_one_around_it_has_left() {
+fn inner_bundle_stays_until_outer_sent() {
     let mut node = plain();
     node.receive(1, to_nine(1));
     let [sent] = &inside(&node)[..] else { panic!("one") };
@@ -26,7 +26,7 @@ fn a_bundle_is_here_until_the_one_around_it_has_left() {
 }
 
 #[test]
-fn with_custody_it_is_here_until_the_far_end_says_so() {
+fn inner_bundle_stays_until_far_end_signals() {
     let mut node = node();
     let given = through(&mut node, 1);
     assert_eq!((node.held(), node.forgotten().len()), (1, 0));
@@ -37,7 +37,7 @@ fn with_custody_it_is_here_until_the_far_end_says_so() {
 }
 
 #[test]
-fn without_a_signal_it_goes_again_and_waits_longer_and_an_old_number_still_counts() {
+fn unsignalled_bundle_repeats_with_backoff() {
     let mut node = node();
     let first = through(&mut node, 1);
     node.wait(Duration::from_secs(11));
@@ -54,7 +54,7 @@ fn without_a_signal_it_goes_again_and_waits_longer_and_an_old_number_still_count
 }
 
 #[test]
-fn a_signal_that_comes_while_it_is_to_go_again_ends_that() {
+fn late_signal_ends_queued_repeat() {
     for rendered in [false, true] {
         let mut node = node();
         let first = through(&mut node, 1);
@@ -64,16 +64,16 @@ fn a_signal_that_comes_while_it_is_to_go_again_ends_that() {
         }
         let (waiting, left) = (inside(&node), outer(&node));
         signal(&mut node, 3, 1, Answer::Redundant, &run(first, first));
-        // What was under way comes to its end somehow.
+        // Transmissions still under way must end without effect.
         waiting.iter().for_each(|sent| node.tell(Input::Rendered { id: sent.id, rope: Payload::from(vec![1]) }));
         left.iter().for_each(|sent| node.fail(sent.id, None));
         assert_eq!(node.held(), 0, "{rendered}");
     }
 }
 
-/// Numbers begin where nobody can guess: a signal made up names some that were never given.
 #[test]
-fn signals_made_up_replayed_or_of_others_end_nothing() {
+fn forged_signals_end_nothing() {
+    // Transmission numbers start at a random value: a forged signal names numbers that were never used.
     let mut node = node();
     let given = through(&mut node, 1);
     for (n, runs) in
@@ -82,7 +82,7 @@ fn signals_made_up_replayed_or_of_others_end_nothing() {
         signal(&mut node, 3, n as u64, Answer::Taken, runs);
         assert_eq!((node.held(), ignored(&node)), (1, n + 1), "{runs:?}");
     }
-    // Somebody else's word is a record for whoever registered.
+    // A signal from another node is an ordinary record for a registered application.
     let payload = Toy.tunnel_signal(TunnelCodes::default(), Answer::Taken, &run(given, given));
     node.receive_over(0, 50, record(2, 50, payload));
     assert!(open(&mut node).is_empty());
@@ -93,7 +93,7 @@ fn signals_made_up_replayed_or_of_others_end_nothing() {
 }
 
 #[test]
-fn a_refusal_makes_it_go_again_after_a_while() {
+fn refused_bundle_repeats_after_backoff() {
     let mut node = node();
     let given = through(&mut node, 1);
     signal(&mut node, 3, 1, Answer::Depleted, &run(given, given));
@@ -103,7 +103,8 @@ fn a_refusal_makes_it_go_again_after_a_while() {
 }
 
 #[test]
-fn what_is_around_it_may_come_to_nothing() {
+fn failed_outer_bundle_repeats_inner() {
+    // The outer bundle may be lost; the inner one enters again in a new one.
     let mut node = plain();
     node.receive(1, to_nine(1));
     wrap(&mut node);
@@ -117,7 +118,8 @@ fn what_is_around_it_may_come_to_nothing() {
 }
 
 #[test]
-fn one_that_expires_or_is_deleted_takes_the_one_around_it_along() {
+fn inner_bundles_end_deletes_outer() {
+    // An outer bundle is useless without the inner one's retention, and would deliver a deleted bundle.
     for stage in 0..3 {
         let mut node = node();
         node.carrier(1, false);
@@ -136,7 +138,8 @@ fn one_that_expires_or_is_deleted_takes_the_one_around_it_along() {
 }
 
 #[test]
-fn no_more_go_in_than_there_is_room_for_the_urgent_first() {
+fn tunnel_window_serves_urgent_first() {
+    // Bundles wait outside the tunnel, so that an expedited one can overtake.
     let mut node = Node::with(tunnel(|tunnel| (tunnel.bundles, tunnel.custody) = (2, false)), None);
     for n in 1..=5 {
         let priority = if n == 5 { Priority::Expedited } else { Priority::Normal };
@@ -153,7 +156,7 @@ fn no_more_go_in_than_there_is_room_for_the_urgent_first() {
 }
 
 #[test]
-fn what_cannot_be_read_from_disk_waits_and_goes_again() {
+fn unreadable_inner_bundle_is_retried() {
     let mut node = node();
     node.receive(1, to_nine(1));
     let sent = inside(&node)[0].id;
@@ -166,7 +169,8 @@ fn what_cannot_be_read_from_disk_waits_and_goes_again() {
 }
 
 #[test]
-fn the_one_around_it_stays_until_the_store_has_what_was_inside() {
+fn outer_bundle_stays_until_inner_stored() {
+    // A crash before the commit would lose an acknowledged inner bundle.
     let mut node = node();
     node.receive_over(1, 1, record(3, 1, carried(77)));
     let [delivery] = open(&mut node)[..] else { panic!("one") };
@@ -185,7 +189,8 @@ fn the_one_around_it_stays_until_the_store_has_what_was_inside() {
 }
 
 #[test]
-fn what_is_refused_is_said_or_tried_again_where_nobody_else_would() {
+fn refused_inner_bundle_signalled_or_retried() {
+    // Number 0 requests no signal, so nobody else would retry.
     for number in [0, 77] {
         let mut node = node();
         node.receive_over(1, 1, record(3, 1, carried(number)));
@@ -204,7 +209,7 @@ fn what_is_refused_is_said_or_tried_again_where_nobody_else_would() {
 }
 
 #[test]
-fn what_came_out_is_its_givers_and_has_no_privileges_of_its_own() {
+fn inner_bundle_inherits_previous_node() {
     let mut node = node();
     let stranger = node.comes(5, EndpointId::ipn(8, 0));
     for (ticket, link) in [(1, 1), (2, stranger)] {
@@ -216,9 +221,9 @@ fn what_came_out_is_its_givers_and_has_no_privileges_of_its_own() {
     }
 }
 
-/// A whole that was joined of a stranger's pieces has no mark of its own.
 #[test]
-fn what_came_out_of_pieces_that_a_stranger_brought_is_a_strangers() {
+fn inner_bundle_from_strangers_pieces_is_strangers() {
+    // A whole that was joined from a stranger's fragments has no mark of its own.
     let mut node = node();
     let stranger = node.comes(5, EndpointId::ipn(8, 0));
     let whole = record(3, 1, carried(0));
@@ -231,9 +236,9 @@ fn what_came_out_of_pieces_that_a_stranger_brought_is_a_strangers() {
     assert_eq!((node.held(), node.agent.status(node.now).strangers.0), (1, 1));
 }
 
-/// Else a neighbour would fill the store beyond its quota by what it puts into other bundles.
 #[test]
-fn what_comes_out_counts_to_the_quota_of_the_far_end() {
+fn inner_bundle_charges_far_ends_quota() {
+    // Otherwise a neighbour could exceed its quota by encapsulation.
     let mut node = node();
     let (sources, neighbours) = (vec![], vec!["ipn:3.0".to_string()]);
     node.agent.set_quotas(vec![farlink_bpa::Quota { sources, neighbours, bytes: 1 << 20, bundles: 2 }]);
@@ -250,7 +255,7 @@ fn what_comes_out_counts_to_the_quota_of_the_far_end() {
 }
 
 #[test]
-fn records_that_carry_nothing_go_their_usual_way_and_broken_ones_go() {
+fn broken_tunnel_records_are_deleted() {
     let mut node = node();
     node.receive_over(1, 1, record(3, 1, Payload::from(&b"R another record"[..])));
     open(&mut node);
@@ -260,14 +265,15 @@ fn records_that_carry_nothing_go_their_usual_way_and_broken_ones_go() {
     let malformed = |event: &Event| matches!(event, Event::Malformed { link: Some(LinkId::TUNNEL), .. });
     assert_eq!((node.held(), count(&node, malformed)), (0, 1));
     let _ = Malformed { offset: 0, reason: "" };
-    // What is said again about one that is gone does nothing.
+    // Repeated inputs about a finished delivery do nothing.
     node.tell(Input::Outer { delivery: DeliveryId(99), payload: Payload::new() });
     node.tell(Input::Judged { delivery: DeliveryId(99), result: Ok(()) });
 }
 
-/// A neighbour that carries a tunnel's bundle knows nothing of what is inside, which may be for it, or its to carry on.
 #[test]
-fn what_comes_out_may_go_back_to_the_neighbour_that_carried_the_one_around_it() {
+fn inner_bundle_may_return_to_carrier() {
+    // The neighbour that carries the outer bundle has not seen the inner one, which may be for it or for forwarding by
+    // it.
     for number in [0, 77] {
         let mut node = node();
         node.receive(1, record(3, 1, carried(number)));
@@ -287,13 +293,13 @@ fn what_comes_out_may_go_back_to_the_neighbour_that_carried_the_one_around_it() 
     assert_eq!(over, [LinkId(0), LinkId(1)], "copies go to all");
 }
 
-/// Whoever can have a neighbour carry a tunnel's bundle could speak in that neighbour's name.
 #[test]
-fn what_is_said_inside_a_tunnel_is_no_neighbours_word() {
+fn hello_inside_tunnel_is_ignored() {
+    // Any node that makes a neighbour carry its outer bundle could otherwise speak in that neighbour's name.
     let mut told = tunnel(|_| {});
     told.custody = Some(Box::new(farlink_bpa::CustodySettings::default()));
     let mut node = Node::with(told, None);
-    // In custody here, given to `ipn:2.0`, whose name is sure.
+    // In custody here and sent to `ipn:2.0`, whose name is proven.
     node.receive_over(1, 1, Bundle::new(EndpointId::ipn(3, 5), EndpointId::ipn(2, 1), 1).custody(3, None));
     let sent = outer(&node).into_iter().find(|sent| !sent.bundle.is_administrative()).unwrap();
     node.confirm(sent.id);
@@ -313,7 +319,8 @@ fn what_is_said_inside_a_tunnel_is_no_neighbours_word() {
 }
 
 #[test]
-fn long_bundles_go_in_one_after_the_other() {
+fn long_bundles_enter_one_by_one() {
+    // 64 MiB may be in the tunnel's rendering at once.
     let mut node = Node::with(Settings { capacity_bytes: 1 << 30, ..tunnel(|tunnel| tunnel.custody = false) }, None);
     for n in 1..=4 {
         node.receive(n, to_nine(n).payload(Payload::fill(n, 40 << 20)));
@@ -326,9 +333,9 @@ fn long_bundles_go_in_one_after_the_other() {
     assert_eq!(inside(&node).len(), 1);
 }
 
-/// A routing loop: the far end sends it back before the one around it has left, or before its signal is here.
 #[test]
-fn what_comes_back_while_it_is_on_its_way_goes_anew_and_is_not_lost() {
+fn returning_inner_bundle_repeats() {
+    // A routing loop: the far end returns the bundle before its outer bundle has left, or before its signal arrives.
     for stage in 0..3 {
         let mut node = node();
         node.receive(1, to_nine(1));
@@ -345,7 +352,7 @@ fn what_comes_back_while_it_is_on_its_way_goes_anew_and_is_not_lost() {
         node.receive_over(1, 2, to_nine(1));
         assert_eq!(inside(&node).len(), 1, "stage {stage}");
         let given = wrap(&mut node);
-        // What was under way comes to its end somehow.
+        // Transmissions still under way must end without effect.
         waiting.iter().for_each(|sent| node.tell(Input::Rendered { id: sent.id, rope: Payload::from(vec![1]) }));
         if stage == 1 {
             node.confirm(left[0].id);
@@ -359,7 +366,7 @@ fn what_comes_back_while_it_is_on_its_way_goes_anew_and_is_not_lost() {
 }
 
 #[test]
-fn signals_leave_at_once_when_many_are_gathered() {
+fn many_pending_signals_leave_at_once() {
     let change = |tunnel: &mut farlink_bpa::TunnelSettings| {
         (tunnel.signal_delay, tunnel.signal_bundles) = (Duration::from_secs(3600), 2);
     };
@@ -374,7 +381,7 @@ fn signals_leave_at_once_when_many_are_gathered() {
 }
 
 #[test]
-fn record_of_far_end_leaves_nothing_unanswered() {
+fn far_ends_record_is_answered() {
     let told = Toy.tunnel_signal(TunnelCodes::default(), Answer::Taken, &run(5, 5));
     for payload in [told, Payload::from(&b"I!"[..]), Payload::from(&b"R another record"[..]), carried(0)] {
         let mut node = node();
@@ -388,7 +395,7 @@ fn record_of_far_end_leaves_nothing_unanswered() {
 }
 
 #[test]
-fn bundle_enters_tunnel_or_waits_with_an_event() {
+fn tunnel_entry_and_wait_emit_events() {
     let mut node = Node::with(tunnel(|tunnel| tunnel.bundles = 1), None);
     (1..=2).for_each(|n| node.receive(n, to_nine(n)));
     let enters = |event: &Event| matches!(event, Event::Transmitting { link: LinkId::TUNNEL, .. });
@@ -397,7 +404,7 @@ fn bundle_enters_tunnel_or_waits_with_an_event() {
 }
 
 #[test]
-fn failure_in_tunnel_makes_room_for_the_next() {
+fn tunnel_failure_admits_next_bundle() {
     let mut node = Node::with(tunnel(|tunnel| tunnel.bundles = 1), None);
     (1..=2).for_each(|n| node.receive(n, to_nine(n)));
     let first = inside(&node);
@@ -407,7 +414,7 @@ fn failure_in_tunnel_makes_room_for_the_next() {
 }
 
 #[test]
-fn bundle_around_another_counts_to_no_quota() {
+fn outer_bundle_charges_no_quota() {
     let mut node = node();
     let (sources, neighbours) = (vec!["*".to_string()], vec![]);
     node.agent.set_quotas(vec![farlink_bpa::Quota { sources, neighbours, bytes: 1 << 20, bundles: 10 }]);
@@ -417,7 +424,7 @@ fn bundle_around_another_counts_to_no_quota() {
 }
 
 #[test]
-fn router_hears_of_bundle_around_another() {
+fn router_sees_outer_bundle() {
     let (said, heard) = std::sync::mpsc::channel();
     let router = support::Script {
         hears: farlink_book::EventMask::KEPT,

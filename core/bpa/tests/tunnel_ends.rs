@@ -1,4 +1,4 @@
-//! Bundles in bundles (draft-ietf-dtn-bibect): when a transmission is over, whatever else happens to its bundle meanwhile.
+//! Bundle-in-bundle encapsulation (draft-ietf-dtn-bibect): the end of a tunnel transmission in all circumstances.
 
 use crate::support;
 
@@ -11,22 +11,22 @@ fn custody(change: impl FnOnce(&mut farlink_bpa::TunnelSettings)) -> Node {
     let custody = CustodySettings { timeout: Duration::from_secs(10), ..CustodySettings::default() };
     Node::with(Settings { custody: Some(Box::new(custody)), ..tunnel(change) }, None)
 }
-/// What left that is around another bundle.
+/// Outer bundles that left.
 fn around(node: &Node) -> Vec<support::Sent> {
     let is = |sent: &support::Sent| sent.bundle.payload.to_bytes().is_some_and(|bytes| bytes.first() == Some(&b'I'));
     outer(node).into_iter().filter(is).collect()
 }
 
-/// The far end took it and gave it on, and it came back before the far end's signal did. Who gave it back has let it go;
-/// if the signal counted, nobody would have it.
 #[test]
-fn a_signal_about_a_transmission_from_before_it_came_back_ends_nothing() {
+fn signal_from_before_return_ends_nothing() {
+    // The far end forwarded the bundle, and it returned before the far end's signal. The node that returned it has
+    // released it, so an accepted signal would lose it.
     for begun in [false, true] {
         let mut node = node();
         let first = through(&mut node, 1);
         node.said.clear();
         if begun {
-            // It comes back while it waits to go again.
+            // It returns while it waits for its retransmission.
             node.wait(Duration::from_millis(10_500));
             assert!(inside(&node).is_empty());
             node.begins(1, 2, to_nine(1));
@@ -47,9 +47,9 @@ fn a_signal_about_a_transmission_from_before_it_came_back_ends_nothing() {
     }
 }
 
-/// Whoever gave it the first time missed the acknowledgment: that is no other way, as its hops show.
 #[test]
-fn a_repetition_by_its_giver_leaves_transmissions_as_they_are() {
+fn previous_nodes_repeat_keeps_transmissions() {
+    // The previous node missed the acknowledgment; the hop count shows that the bundle took no other path.
     let mut node = node();
     node.receive(1, to_nine(1).hops(1, 9));
     let given = wrap(&mut node);
@@ -60,9 +60,10 @@ fn a_repetition_by_its_giver_leaves_transmissions_as_they_are() {
     assert_eq!(node.held(), 0);
 }
 
-/// The rule is for the far end's node too: so what this node tells it goes in, and each signal would want one.
 #[test]
-fn signals_about_signals_are_not_wanted() {
+fn signals_request_no_signals() {
+    // The tunnel also serves bundles for the far end itself: signals to it enter the tunnel, and each would request
+    // another.
     let mut node = Node::with(tunnel(|tunnel| tunnel.to = vec!["*".into()]), None);
     node.receive_over(1, 1, record(3, 1, carried(77)));
     let [delivery] = open(&mut node)[..] else { panic!("one") };
@@ -75,14 +76,14 @@ fn signals_about_signals_are_not_wanted() {
     let left = outer(&node)[0].id;
     node.confirm(left);
     assert_eq!(node.held(), 1, "only what was inside is here");
-    // Anything else for the far end's node wants one.
+    // Any other bundle for the far end requests a signal.
     node.receive(2, from_two(6, EndpointId::ipn(3, 1)));
     assert!(wrap(&mut node)[0] > 0);
 }
 
-/// A signal of the far end says that it has the bundle, not that it has custody of it.
 #[test]
-fn custody_does_not_end_at_the_far_end_and_is_asked_about_again() {
+fn custody_continues_behind_far_end() {
+    // A signal of the far end means that it has the bundle, not that it accepted custody.
     for late in [false, true] {
         let mut node = custody(|_| {});
         node.receive(1, to_nine(1).custody(2, None));
@@ -107,13 +108,13 @@ fn custody_does_not_end_at_the_far_end_and_is_asked_about_again() {
 }
 
 #[test]
-fn who_waits_for_room_has_it_when_a_late_signal_gives_some() {
+fn late_signal_admits_waiting_bundle() {
     let mut node = custody(|tunnel| tunnel.bundles = 1);
     node.receive(1, to_nine(1).custody(2, None));
     let first = wrap(&mut node)[0];
     let left = around(&node)[0].id;
     node.confirm(left);
-    // It goes again, and is on its way in; another one waits.
+    // The retransmission is entering the tunnel; another bundle waits.
     node.wait(Duration::from_secs(12));
     assert_eq!(inside(&node).len(), 1);
     node.receive(2, to_nine(2));
@@ -124,16 +125,16 @@ fn who_waits_for_room_has_it_when_a_late_signal_gives_some() {
     assert_eq!(sequences, [2], "the first stays in custody, and is not on its way in any more");
 }
 
-/// A long signal is worked off after its own bundle has left, and what it names stays here in custody: nothing leaves
-/// that would make others look for room.
 #[test]
-fn who_waits_for_room_has_it_when_the_end_of_a_long_signal_gives_some() {
+fn long_signals_end_admits_waiting_bundle() {
+    // A long signal is processed after its own bundle has left, and the bundles it names stay in custody: no departure
+    // would admit the waiting ones.
     let mut node = custody(|tunnel| tunnel.bundles = 20);
     (1..=20).for_each(|n| node.receive(n, to_nine(n).custody(2, None)));
     let given = wrap(&mut node);
     let leave = |node: &mut Node| around(node).into_iter().for_each(|sent| node.confirm(sent.id));
     leave(&mut node);
-    // They go again; the last is on its way in still, and others fill what room it leaves.
+    // They are retransmitted; the last is still entering, and others fill the room that it leaves.
     node.wait(Duration::from_secs(12));
     let again = inside(&node);
     assert_eq!((again.len(), again[19].bundle.sequence), (20, 20));
@@ -150,7 +151,8 @@ fn who_waits_for_room_has_it_when_the_end_of_a_long_signal_gives_some() {
 }
 
 #[test]
-fn a_refusal_ends_the_wait_for_a_signal() {
+fn refusal_ends_signal_wait() {
+    // A refusal is the signal, so the timeout is void.
     let mut node = Node::with(tunnel(|tunnel| tunnel.bundles = 1), None);
     let first = through(&mut node, 1);
     node.receive(2, to_nine(2));
@@ -160,9 +162,9 @@ fn a_refusal_ends_the_wait_for_a_signal() {
     assert_eq!(node.why(1), "room in the tunnel to ipn:3.0");
 }
 
-/// Runs may overlap, as often as a record is long.
 #[test]
-fn a_signal_that_names_the_same_again_and_again_costs_what_it_names() {
+fn repeated_ranges_cost_their_length() {
+    // Ranges may overlap as often as the length of a record allows.
     let mut node = Node::with(Settings { capacity_bytes: 1 << 30, ..tunnel(|_| {}) }, None);
     let given: Vec<u64> = (1..=200).map(|n| through(&mut node, n)).collect();
     let run = Numbers { sequence: 0, destination: EndpointId::Null, first: given[0], last: given[199] };
@@ -191,9 +193,9 @@ fn a_signal_that_names_the_same_again_and_again_costs_what_it_names() {
     assert_eq!(count(&node, |event| matches!(event, Event::ForwardFailed { .. })), 200);
 }
 
-/// A node dies with bundles in its tunnel: they go once more, by numbers that signals of before do not name.
 #[test]
-fn after_a_restart_a_bundle_goes_in_once_more_and_the_far_end_says_it_had_it() {
+fn restart_repeats_bundle_as_redundant() {
+    // After a crash the bundles enter again under new numbers, which older signals do not name.
     let mut node = node();
     let first = through(&mut node, 1);
     let (meta, hop) = to_nine(1).parts();
@@ -224,14 +226,14 @@ fn after_a_restart_a_bundle_goes_in_once_more_and_the_far_end_says_it_had_it() {
 }
 
 #[test]
-fn bundle_in_tunnel_names_this_node_as_custodian() {
+fn tunnelled_bundle_names_own_custodian() {
     let mut node = custody(|_| {});
     node.receive(1, to_nine(1).custody(2, None));
     assert_eq!(inside(&node)[0].hop.custodian, EndpointId::ipn(1, 0));
 }
 
 #[test]
-fn custody_taken_behind_tunnel_ends_it_here() {
+fn custody_accepted_behind_tunnel_ends_here() {
     let mut node = custody(|tunnel| tunnel.custody = false);
     node.receive(1, to_nine(1).custody(2, None));
     let about = farlink_bpa::About::One(inside(&node)[0].arrives().meta.identity());

@@ -1,11 +1,11 @@
-//! Links to neighbours that were met take turns: one bundle in each, and a word when there is more.
+//! Links to met neighbours take turns: one bundle in each, and a request when there are more.
 
 use crate::support::meeting::{alone, carried, nine};
 use crate::support::{Bundle, Node, Script, link};
 use farlink_base::{EndpointId, LinkId};
 use farlink_bpa::{Input, LinkSettings, Origin, Output};
 
-/// A node without links, with so many bundles for elsewhere, that meets `ipn:{n + 2}.0` over link `n`.
+/// A node without links, with `bundles` for remote nodes, that meets `ipn:{n + 2}.0` over link `n`.
 fn node(bundles: u64) -> Node {
     let mut node = alone(Script::epidemic());
     (1..=bundles).for_each(|n| carried(&mut node, n, nine()));
@@ -30,7 +30,7 @@ fn hellos(node: &Node) -> Vec<(u32, Vec<u8>)> {
 fn calls(node: &Node) -> usize {
     node.said.iter().filter(|o| matches!(o, Output::Waits { .. })).count()
 }
-/// Their hello, which names nothing, is here.
+/// Receives a hello without identities over link `n`.
 fn hear(node: &mut Node, n: u32) {
     let mut other = self::node(0);
     meet(&mut other, n);
@@ -39,7 +39,8 @@ fn hear(node: &mut Node, n: u32) {
 }
 
 #[test]
-fn nothing_leaves_but_in_a_turn_and_then_one() {
+fn one_bundle_leaves_per_turn() {
+    // `Output::Waits` requests a turn, and each turn lets one bundle leave.
     let mut node = node(3);
     meet(&mut node, 4);
     assert_eq!((hellos(&node).len(), node.sent().len(), calls(&node)), (1, 0, 0), "its summary is awaited");
@@ -53,7 +54,7 @@ fn nothing_leaves_but_in_a_turn_and_then_one() {
         node.said.clear();
     }
     assert_eq!(turn(&mut node, 4), 0);
-    // What comes later calls again, once.
+    // Later bundles request one more turn.
     for n in [4, 5] {
         node.receive_over(0, n, Bundle::new(EndpointId::ipn(5, 5), nine(), n));
     }
@@ -63,7 +64,7 @@ fn nothing_leaves_but_in_a_turn_and_then_one() {
 }
 
 #[test]
-fn what_was_taken_and_failed_calls_for_its_turn_again() {
+fn failed_send_requests_another_turn() {
     let mut node = node(1);
     meet(&mut node, 4);
     hear(&mut node, 4);
@@ -76,7 +77,7 @@ fn what_was_taken_and_failed_calls_for_its_turn_again() {
 }
 
 #[test]
-fn a_neighbour_met_is_forgotten_with_its_last_link_and_what_it_said_with_it() {
+fn met_neighbour_forgotten_with_last_link() {
     let mut node = node(1);
     meet(&mut node, 4);
     hear(&mut node, 4);
@@ -91,7 +92,7 @@ fn a_neighbour_met_is_forgotten_with_its_last_link_and_what_it_said_with_it() {
 }
 
 #[test]
-fn a_hello_that_is_none_is_not_heard() {
+fn malformed_hello_is_ignored() {
     let mut node = node(1);
     meet(&mut node, 4);
     for content in [vec![], vec![9; 3], vec![1; 26], vec![0xff; 4000]] {
@@ -103,7 +104,7 @@ fn a_hello_that_is_none_is_not_heard() {
 }
 
 #[test]
-fn hello_leaves_in_the_turn_it_begins() {
+fn hello_leaves_in_its_turn() {
     let mut node = node(0);
     let settings = LinkSettings { name: "radio4".into(), ..link(4) };
     assert!(node.agent.add_link_of(node.now, &settings, Origin::Met, &mut node.edge, &mut node.said));

@@ -1,4 +1,4 @@
-//! Payloads that cannot be read from the store.
+//! Payloads that cannot be read from the store, for a time or for ever.
 
 use crate::support;
 
@@ -8,7 +8,8 @@ use farlink_book::{CopyOffer, EventMask, PolicyEvent};
 use farlink_bpa::Reading;
 
 #[test]
-fn an_unreadable_payload_is_sent_later_and_later_and_never_deleted() {
+fn unreadable_payload_backs_off_undeleted() {
+    // A read error may be transient, so the retry backs off to 64 s and the bundle stays.
     let mut node = Node::new();
     let mut wanted = support::request(EndpointId::ipn(2, 1), Priority::Normal);
     wanted.lifetime_ms = 86_400_000;
@@ -29,7 +30,8 @@ fn an_unreadable_payload_is_sent_later_and_later_and_never_deleted() {
 }
 
 #[test]
-fn a_damaged_payload_costs_its_own_bundle_and_no_other() {
+fn damaged_payload_deletes_own_bundle_only() {
+    // Damage is permanent, unlike a read error.
     let mut node = Node::new();
     node.send(EndpointId::ipn(2, 1), Priority::Normal);
     node.send(EndpointId::ipn(2, 1), Priority::Normal);
@@ -41,7 +43,7 @@ fn a_damaged_payload_costs_its_own_bundle_and_no_other() {
 }
 
 #[test]
-fn an_unreadable_delivery_is_made_later_and_a_damaged_one_costs_itself_alone() {
+fn unreadable_delivery_retried_damaged_deleted() {
     let mut node = Node::new();
     node.register(1);
     node.receive(1, from_two(1, EndpointId::ipn(1, 1)));
@@ -65,7 +67,7 @@ fn an_unreadable_delivery_is_made_later_and_a_damaged_one_costs_itself_alone() {
 }
 
 #[test]
-fn a_delivery_in_back_off_does_not_hold_up_the_others() {
+fn delivery_backoff_blocks_no_others() {
     let mut node = Node::new();
     node.register(1);
     for n in 1..=2 {
@@ -76,8 +78,8 @@ fn a_delivery_in_back_off_does_not_hold_up_the_others() {
 }
 
 #[test]
-fn an_unreadable_copy_is_offered_again_and_gives_its_label_back() {
-    // Half of the label travels; what failed returns.
+fn unreadable_copy_reoffered_with_label() {
+    // Half of the label travels with the copy and returns on failure.
     let script = Script {
         hears: EventMask::KEPT.and(EventMask::OUTCOMES),
         on: Box::new(|node, news, out| match *news {
@@ -105,7 +107,7 @@ fn an_unreadable_copy_is_offered_again_and_gives_its_label_back() {
 }
 
 #[test]
-fn link_that_takes_one_takes_another_instead() {
+fn unreadable_bundle_frees_link_for_another() {
     let mut node = Node::new();
     node.ready(0, false);
     node.send(EndpointId::ipn(2, 1), Priority::Normal);

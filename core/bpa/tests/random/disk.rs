@@ -1,4 +1,4 @@
-//! A disk that survives a crash, and a node that comes back with what is on it.
+//! A disk that survives a crash, and the restart of its node.
 
 use super::Run;
 use super::nodes::{closed, small};
@@ -8,19 +8,19 @@ use farlink_bpa::{Input, Settings};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A bundle as the store has it.
+/// The store's record of a bundle.
 pub struct Record {
     pub index: store::IndexEntry,
     pub meta: Arc<BundleMeta>,
-    /// Whether it survives a crash for sure.
+    /// Whether it certainly survives a crash.
     pub durable: bool,
 }
 
-/// What survives a crash.
+/// State that survives a crash.
 #[derive(Default)]
 pub struct Disk {
     pub records: BTreeMap<u64, Record>,
-    /// What is to be remembered with a deletion.
+    /// Memories of deleted bundles.
     pub remembers: BTreeMap<u64, store::Remembered>,
     pub remembered: Vec<store::Remembered>,
     pub counter: u64,
@@ -28,7 +28,7 @@ pub struct Disk {
 }
 
 impl Run {
-    /// The node dies and comes back: with what the disk has, and perhaps with what it did not answer for.
+    /// Crashes and restarts the node with all durable records and, at random, with unanswered ones.
     pub fn restart(&mut self) {
         let (seed, now) = (self.seed, self.node.now);
         let settings = small(seed);
@@ -67,7 +67,7 @@ impl Run {
             let hop = Box::new(self.hops.get(&meta.id).cloned().unwrap_or_default());
             self.tell(Input::Recovered { bundle: BundleHandle(number), index, meta, hop });
             if !self.held.contains(&number) {
-                // There is another record of it.
+                // The bundle has another record.
                 self.deleted.entry(number).or_insert(DeleteReason::Cancelled);
             }
         }
@@ -77,7 +77,7 @@ impl Run {
             self.tell(Input::Ready { link: LinkId(link), ready: true });
         }
     }
-    /// What nobody knows any more after a crash.
+    /// Drops the state that a crash loses.
     fn forget_this_run(&mut self) {
         self.begun.clear();
         self.given.clear();
@@ -95,7 +95,7 @@ impl Run {
         self.tokens.retain(|_, verdict| verdict.is_some());
         self.requests.retain(|_, answer| answer.is_some());
     }
-    /// The disk has no record of a bundle any more.
+    /// Drops the disk's record of a bundle.
     pub fn forget(&mut self, bundle: u64) {
         self.disk.records.remove(&bundle);
         self.disk.remembered.extend(self.disk.remembers.remove(&bundle));

@@ -1,4 +1,4 @@
-//! The far end of a tunnel, and the stack's part of what comes out.
+//! The far end of a tunnel, and the stack's part in the exit of bundles.
 
 use super::support::{Bundle, Toy, token};
 use super::{LINKS, Run};
@@ -6,7 +6,7 @@ use farlink_base::{DeleteReason, EndpointId, LinkId, Payload, Refusal};
 use farlink_bpa::{Answer, Edge, Input, Numbers, Reading, TunnelCodes};
 
 impl Run {
-    /// What the far end of the tunnel says, true or not, or carries.
+    /// Sends a genuine or forged signal of the far end, or a bundle in its tunnel.
     pub fn far_end(&mut self) {
         self.last += 1;
         let codes = TunnelCodes::default();
@@ -27,7 +27,7 @@ impl Run {
         let (bundle, hop) = bundle.parts();
         self.tell(Input::Arrived { link, token: token(ticket), bundle, hop });
     }
-    /// The stack's part of what comes out of a tunnel.
+    /// Plays the stack's part in the exit of an inner bundle.
     pub fn comes_out(&mut self) {
         if let Some((delivery, result)) = self.judged.pop() {
             return self.tell(Input::Judged { delivery, result });

@@ -1,11 +1,11 @@
-//! Nodes that are unlike each other: bounds, tunnels, quotas, policies.
+//! Random nodes: bounds, tunnels, quotas, policies.
 
 use super::LINKS;
 use super::support::{self, NoRouter, Node, Rule, Script, contacts, settings};
 use farlink_base::{AgentSettings, DataVolume, Duration, EndpointId, LinkId, Rng};
 use farlink_bpa::{CustodySettings, Settings};
 
-/// The node of this seed.
+/// Settings of the node of this seed.
 pub fn small(seed: u64) -> Settings {
     let mut rng = Rng::stream(seed, 8);
     let mut links = settings().links;
@@ -32,7 +32,7 @@ pub fn small(seed: u64) -> Settings {
         ..settings()
     }
 }
-/// It, with its policies, before its store is open.
+/// The node of this seed with its policies, before its store is open.
 pub fn closed(seed: u64, small: Settings) -> Node {
     let mut rng = Rng::stream(seed, 9);
     let plan = rng.chance(0.4).then(|| farlink_routing::ContactPlan {
@@ -53,7 +53,7 @@ pub fn closed(seed: u64, small: Settings) -> Node {
     }
 }
 
-/// What some may fill.
+/// Limits of some shares, by seed.
 fn limits(seed: u64) -> farlink_bpa::Limits {
     let mut rng = Rng::stream(seed, 6);
     let mut limits = farlink_bpa::Limits { fragments: 6, memory_bytes: 2000, ..Default::default() };
@@ -94,7 +94,7 @@ pub fn quotas(rng: &mut Rng) -> Vec<farlink_bpa::Quota> {
     all.into_iter().filter(|_| rng.chance(0.7)).collect()
 }
 
-/// A router of contacts: each answer is another.
+/// A router for contacts whose answers vary.
 fn legs() -> Script {
     let mut rng = Rng::new(3);
     Script {

@@ -1,9 +1,9 @@
-//! Nodes that meet neighbours, and hellos.
+//! Nodes that meet neighbours and exchange hellos.
 
 use super::{Bundle, NOW_UTC, Node, Rule, Script, Sent, settings};
 use farlink_base::EndpointId;
 
-/// Data that left since asked last.
+/// Data transmissions since the last call.
 pub fn data(node: &mut Node) -> Vec<Sent> {
     node.take_sent().into_iter().filter(|s| !s.bundle.is_administrative()).collect()
 }
@@ -13,7 +13,7 @@ pub fn names(sent: &[Sent]) -> Vec<(u32, u64)> {
 pub fn nine() -> EndpointId {
     EndpointId::ipn(9, 9)
 }
-/// A node in nobody's reach.
+/// A node whose links are down.
 pub fn alone(router: Script) -> Node {
     let routes = farlink_bpa::Settings { routes: vec![], ..settings() };
     let mut node = Node::of(routes, None, router, Rule::default());
@@ -23,13 +23,13 @@ pub fn alone(router: Script) -> Node {
     fail_all(&mut node);
     node
 }
-/// A link that goes down fails what it was sending.
+/// Fails all open transmissions, as a link does that goes down.
 pub fn fail_all(node: &mut Node) {
     for sent in node.take_sent() {
         node.fail(sent.id, None);
     }
 }
-/// From ipn:5 by a stranger that is gone.
+/// Receives a bundle from `ipn:5` by a stranger that is gone.
 pub fn carried(node: &mut Node, sequence: u64, to: EndpointId) {
     let link = node.comes(7, EndpointId::ipn(77, 0));
     node.receive_over(link, sequence, Bundle::new(EndpointId::ipn(5, 5), to, sequence));
@@ -38,7 +38,7 @@ pub fn carried(node: &mut Node, sequence: u64, to: EndpointId) {
         node.confirm(sent.id);
     }
 }
-/// The neighbour's hello: these it has.
+/// Receives a hello of the neighbour with these identities.
 pub fn hello(node: &mut Node, link: u32, ids: &[u128], summary: bool) {
     let mut content = vec![b'H', 1, u8::from(summary)];
     content.extend_from_slice(&[0; 16]);

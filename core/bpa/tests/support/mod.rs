@@ -1,7 +1,7 @@
-//! A node of one agent in virtual time, with a store that answers when told to.
+//! A node of one agent in virtual time, with a store that answers on demand.
 //!
-//! Its edge has no wire format at all: bundles of "version 99" are made, cut and joined as values,
-//! so that whatever is proved here holds for every version.
+//! Its edge has no wire format: bundles of "version 99" are made, fragmented and joined as values, so that the tests
+//! hold for every version.
 #![allow(dead_code, unused_imports, reason = "each test file uses its part of it")]
 
 pub mod meeting;
@@ -27,10 +27,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 pub const NOW_UTC: DtnTime = DtnTime(800_000_000_000);
-/// A book larger than this is not audited after every call.
+/// Largest book that is audited after every call.
 const AUDIT_MAX: u64 = 300;
 
-/// A transmission as the layer is given it.
+/// A transmission as a layer receives it.
 #[derive(Clone, Debug)]
 pub struct Sent {
     pub link: LinkId,
@@ -40,11 +40,11 @@ pub struct Sent {
     pub cut: Option<Range<u64>>,
 }
 impl Sent {
-    /// Payload bytes that leave.
+    /// Payload bytes of the transmission.
     pub fn len(&self) -> u64 {
         self.cut.as_ref().map_or(self.bundle.payload.len(), |range| range.end - range.start)
     }
-    /// What arrives at the neighbour.
+    /// The bundle as it arrives at the neighbour.
     pub fn arrives(&self) -> Bundle {
         let meta = match &self.cut {
             Some(range) => piece(&self.bundle, range.clone()),
@@ -59,7 +59,7 @@ pub struct Node {
     pub agent: Agent,
     pub edge: Toy,
     pub now: Instant,
-    /// Whether the store says `Stored` by itself.
+    /// Whether the store confirms each record at once.
     pub commit: bool,
     pub said: Vec<Output>,
 }
@@ -83,7 +83,7 @@ pub fn bounded(limits: Limits) -> Settings {
     Settings { limits, ..settings() }
 }
 
-/// Settings of a node that makes status reports, or none.
+/// Settings of a node with or without status reports.
 pub fn reporting(status_reports: bool) -> Settings {
     let settings = settings();
     Settings { node: AgentSettings { status_reports, ..settings.node }, ..settings }
@@ -114,7 +114,7 @@ impl Node {
     pub fn with(settings: Settings, plan: Option<ContactPlan>) -> Node {
         Node::of(settings, plan, NoRouter, Rule::default())
     }
-    /// A node of this router.
+    /// A node with this router.
     pub fn routed(router: impl Router + 'static) -> Node {
         Node::of(settings(), None, router, Rule::default())
     }
@@ -128,7 +128,7 @@ impl Node {
         let mut node = Node::closed(settings, plan, router, control);
         node.tell(Input::Clock(clock_at(Instant::ZERO)));
         node.open();
-        // Hellos go nowhere yet.
+        // The hellos of the start are dropped; tests look at later transmissions.
         for sent in node.take_sent() {
             node.confirm(sent.id);
         }
@@ -155,21 +155,21 @@ impl Node {
             self.ready(link, true);
         }
     }
-    /// One call, and nothing more.
+    /// Makes one call without follow-up work.
     pub fn once(&mut self, input: Input) {
         self.agent.handle(self.now, input, &mut self.edge, &mut self.said);
         if self.held() <= AUDIT_MAX {
             self.agent.audit();
         }
     }
-    /// One input, what is left over of it, and the store's answers.
+    /// Passes one input, runs its follow-up work, and answers for the store.
     pub fn tell(&mut self, input: Input) {
         let before = self.said.len();
         self.once(input);
         self.settle();
         self.answer(before);
     }
-    /// Everything that is to be done now.
+    /// Runs all work that is due now.
     pub fn settle(&mut self) {
         let mut calls = 0;
         while self.agent.next_timeout().is_some_and(|at| at <= self.now) {
@@ -178,7 +178,7 @@ impl Node {
             assert!(calls < 100_000, "the agent does not come to rest");
         }
     }
-    /// The store's answers to what was said since.
+    /// Answers for the store to outputs since `before`.
     fn answer(&mut self, before: usize) {
         if !self.commit {
             return;
@@ -205,7 +205,7 @@ impl Node {
     pub fn wait_ms(&mut self, ms: u64) {
         self.wait(Duration::from_millis(ms));
     }
-    /// The store has this bundle.
+    /// Confirms that the store has this bundle.
     pub fn stored(&mut self, bundle: u64) {
         self.tell(Input::Store(store::Output::Stored { bundle: BundleHandle(bundle), payload: None }));
     }
@@ -258,7 +258,7 @@ impl Node {
     pub fn admin(&mut self, input: AdminInput) {
         self.tell(Input::Admin(input));
     }
-    /// A peer nobody configured comes, over dynamic link `n`.
+    /// Connects an unconfigured peer over dynamic link `n`; returns its link number.
     pub fn comes(&mut self, n: u32, claimed: EndpointId) -> u32 {
         let link = LinkId(LinkId::DYNAMIC | n);
         self.tell(Input::PeerUp { link, claimed: Some(claimed), node: None, proven: None });
@@ -287,13 +287,13 @@ impl Node {
         };
         self.said.iter().filter_map(pick).collect()
     }
-    /// Transmissions since this was asked last, and nothing else that was said.
+    /// Transmissions since the last call; drops all other outputs.
     pub fn take_sent(&mut self) -> Vec<Sent> {
         let sent = self.sent();
         self.said.clear();
         sent
     }
-    /// Sequence numbers of what left over a link.
+    /// Sequence numbers of the bundles that left over a link.
     pub fn sent_over(&self, link: u32) -> Vec<u64> {
         self.sent().iter().filter(|s| s.link == LinkId(link)).map(|s| s.bundle.sequence).collect()
     }
@@ -322,12 +322,12 @@ impl Node {
         let pick = |o: &Output| if let Output::Event(event) = o { Some(*event) } else { None };
         self.said.iter().filter_map(pick).collect()
     }
-    /// Reasons of what was deleted, in order.
+    /// Reasons of deletions, in order.
     pub fn deleted(&self) -> Vec<DeleteReason> {
         let pick = |e: Event| if let Event::Deleted { reason, .. } = e { Some(reason) } else { None };
         self.events().into_iter().filter_map(pick).collect()
     }
-    /// What the store was told to forget; whether with a memory.
+    /// Deletions requested from the store; whether the bundle is remembered.
     pub fn forgotten(&self) -> Vec<(u64, bool)> {
         let pick = |o: &Output| match o {
             Output::Store(store::Input::Delete { bundle, remember }) => Some((bundle.0, remember.is_some())),
@@ -335,7 +335,7 @@ impl Node {
         };
         self.said.iter().filter_map(pick).collect()
     }
-    /// What the store was told to keep.
+    /// Numbers of the bundles handed to the store.
     pub fn put(&self) -> Vec<u64> {
         let pick = |o: &Output| if let Output::Put { bundle, .. } = o { Some(bundle.0) } else { None };
         self.said.iter().filter_map(pick).collect()
@@ -343,11 +343,11 @@ impl Node {
     pub fn held(&self) -> u64 {
         self.agent.status(self.now).bundles
     }
-    /// Why the oldest bundle is still here.
+    /// Reason why the oldest bundle is still held.
     pub fn waits_for(&self) -> String {
         self.agent.bundles(self.now, BundleHandle(0), 1)[0].waits_for.clone()
     }
-    /// Why the bundle of this number is.
+    /// Reason why the bundle with this number is still held.
     pub fn why(&self, bundle: u64) -> String {
         let rows = self.agent.bundles(self.now, BundleHandle(0), usize::MAX);
         rows.into_iter().find(|row| row.handle.0 == bundle).map(|row| row.waits_for).unwrap_or_default()

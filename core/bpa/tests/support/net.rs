@@ -1,4 +1,4 @@
-//! Several nodes, and wires between them that delay and lose nothing.
+//! Several nodes, joined by wires with a delay and without losses.
 
 use super::{Bundle, Node, Sent};
 use farlink_base::layer::SendId;
@@ -11,7 +11,7 @@ enum What {
     Verdict { id: SendId, result: Result<(), Refusal> },
 }
 
-/// The nodes and what is between them.
+/// Nodes and the wires between them.
 pub struct Net {
     pub nodes: Vec<Node>,
     delay: Duration,
@@ -21,18 +21,18 @@ pub struct Net {
     offers: BTreeMap<u64, (usize, SendId)>,
     seen: Vec<usize>,
     order: u64,
-    /// Bundles that crossed a wire: from, to, sequence number, hops.
+    /// Bundles that crossed a wire: sender, receiver, sequence number, hops.
     pub crossed: Vec<(usize, usize, u64, u8)>,
 }
 
 impl Net {
-    /// No wires yet.
+    /// Nodes without wires.
     pub fn new(nodes: Vec<Node>, delay: Duration) -> Net {
         let seen = nodes.iter().map(|node| node.said.len()).collect();
         let (wires, between, offers) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         Net { nodes, delay, now: Instant::ZERO, wires, between, offers, seen, order: 0, crossed: Vec::new() }
     }
-    /// A wire between two links.
+    /// Joins two links by a wire.
     pub fn wire(&mut self, a: (usize, u32), b: (usize, u32)) {
         self.wires.insert(a, b);
         self.wires.insert(b, a);
@@ -74,7 +74,7 @@ impl Net {
         self.crossed.push((from, to, sent.bundle.sequence, sent.hop.hops));
         self.later(to, What::Arrive { link, ticket, bundle: Box::new(sent.arrives()) });
     }
-    /// Lets so much time pass.
+    /// Runs the network for `duration`.
     pub fn run(&mut self, duration: Duration) {
         let end = self.now + duration;
         loop {

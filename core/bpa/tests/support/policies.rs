@@ -6,7 +6,7 @@ use farlink_congestion::Control;
 use farlink_routing::{PlacedPlan, Router};
 use std::fmt;
 
-/// A router that knows no way: static routes and direct links are left.
+/// A router without routes; static routes and direct links remain.
 #[derive(Debug)]
 pub struct NoRouter;
 impl DeliveryForecast for NoRouter {}
@@ -18,14 +18,14 @@ impl Router for NoRouter {
 
 type On = Box<dyn FnMut(&Node<'_>, &PolicyEvent<'_>, &mut Actions) + Send>;
 
-/// A router as a test wants it.
+/// A router made of closures.
 pub struct Script {
     pub hears: EventMask,
     pub copies: bool,
     pub asks_summaries: bool,
     pub uses_plan: bool,
     pub on: On,
-    /// Adds orders when the router is asked for a route or gets a plan.
+    /// Adds actions when the router is asked for a route or gets a plan.
     pub when_asked: Box<dyn FnMut(Instant, &mut Actions) + Send>,
     pub on_plan: Box<dyn FnMut(&PlacedPlan<'_>) + Send>,
     pub route: Box<dyn FnMut(&Node<'_>, &Held, &[PeerId]) -> RouteDecision + Send>,
@@ -49,7 +49,7 @@ impl Default for Script {
     }
 }
 impl Script {
-    /// Copies everything to everybody, oldest first.
+    /// A router that copies every bundle to every neighbour, oldest first.
     pub fn flood() -> Script {
         Script {
             copies: true,
@@ -57,7 +57,7 @@ impl Script {
             ..Script::default()
         }
     }
-    /// As that, with summaries.
+    /// [`Script::flood`] with summaries.
     pub fn epidemic() -> Script {
         Script { asks_summaries: true, ..Script::flood() }
     }
@@ -100,7 +100,7 @@ impl Router for Script {
     }
 }
 
-/// A control as a test wants it.
+/// A control made of closures.
 pub struct Rule {
     pub hears: EventMask,
     pub on: On,
@@ -121,7 +121,7 @@ impl Default for Rule {
         }
     }
 }
-/// The control that gives nothing up.
+/// A control that evicts nothing.
 #[derive(Debug)]
 pub struct OnlyRoom;
 impl Control for OnlyRoom {

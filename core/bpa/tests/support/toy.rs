@@ -1,4 +1,4 @@
-//! Bundles without a wire format.
+//! Bundles without a wire format, for tests of the agent.
 
 use super::NOW_UTC;
 use farlink_base::{
@@ -9,12 +9,12 @@ use farlink_bpa::{About, Answer, Asked, Carried, Draft, Edge, Item, Numbers, Rec
 use std::ops::Range;
 use std::sync::Arc;
 
-/// No version of the bundle protocol.
+/// A version number that no bundle protocol uses.
 pub const VERSION: u8 = 99;
-/// Bytes around a payload, and those a fragment has besides.
+/// Bytes around a payload, and the additional ones of a fragment.
 const HEAD: usize = 40;
 const FRAGMENT: u64 = 10;
-/// First bytes of administrative records.
+/// First bytes of the toy format's administrative records.
 const REPORT: u8 = b'R';
 const HELLO: u8 = b'H';
 const CUSTODY: u8 = b'C';
@@ -32,21 +32,21 @@ const ANSWERS: [Answer; 8] = [
     Answer::Refused,
 ];
 
-/// The edge.
+/// The edge of tests: bundles are values.
 pub struct Toy;
 
 fn fragment_of(meta: &BundleMeta) -> Option<(u64, u64)> {
     meta.fragment().map(|f| (f.offset, meta.payload.len()))
 }
 
-/// Gives a bundle the identity that follows from what it says.
+/// Computes a bundle's identity from its fields.
 fn seal(mut meta: BundleMeta) -> BundleMeta {
     let (source, creation) = (meta.source.clone(), meta.creation());
     meta.id = BundleId { source, creation, fragment: fragment_of(&meta) }.fingerprint_in(VERSION);
     meta
 }
 
-/// A piece of a bundle, as it arrives.
+/// A fragment of a bundle, as it arrives.
 pub fn piece(meta: &BundleMeta, range: Range<u64>) -> BundleMeta {
     let mut piece = meta.clone();
     let before = meta.fragment().unwrap_or(FragmentInfo { offset: 0, total: meta.payload.len() });
@@ -60,7 +60,7 @@ pub fn piece(meta: &BundleMeta, range: Range<u64>) -> BundleMeta {
 impl Edge for Toy {
     fn make(&mut self, draft: Draft, creation: CreationTimestamp, payload: Payload) -> Result<BundleMeta, Refusal> {
         let Draft { version, source, destination, report_to, facts, lifetime_ms, priority, hop_limit, .. } = draft;
-        // Compressed reports are of version 7 whatever they are about.
+        // Compressed reports have version 7 for bundles of any version.
         if ![VERSION, 7].contains(&version) {
             return Err(Refusal::NotAcceptable);
         }
@@ -216,13 +216,13 @@ impl Toy {
         };
         Some(Signal { answer, about })
     }
-    /// Reads a compressed report: what it tells of the bundles of which numbers.
+    /// Reads a compressed report: events with the numbers of their bundles.
     pub fn compressed(bundle: &BundleMeta) -> Vec<(u8, Range<u8>)> {
         let bytes = bundle.payload.to_bytes().expect("in memory");
         let [SHORT, rest @ ..] = &bytes[..] else { return Vec::new() };
         rest.as_chunks::<3>().0.iter().map(|[fate, first, last]| (*fate, *first..*last + 1)).collect()
     }
-    /// Reads a status report: what it asserts, why, and about which creation timestamp.
+    /// Reads a status report: assertion, reason, creation timestamp.
     pub fn report(bundle: &BundleMeta) -> (u8, u8, u64, u64) {
         let bytes = bundle.payload.to_bytes().expect("in memory");
         let number = |at: usize| u64::from_be_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
@@ -231,7 +231,7 @@ impl Toy {
     }
 }
 
-/// A bundle on its way, and its hop.
+/// A bundle with its hop state.
 #[derive(Clone, Debug)]
 pub struct Bundle {
     pub meta: BundleMeta,
@@ -296,7 +296,7 @@ impl Bundle {
         self.hop.labels = Some(labels);
         self
     }
-    /// Asks for custody, which this node has by this number.
+    /// Requests custody transfer; `node` is custodian, under `number` if given.
     pub fn custody(mut self, node: u64, number: Option<u64>) -> Bundle {
         self.hop.custodian = EndpointId::ipn(node, 0);
         self.hop.transfer = number.map(|number| Box::new(Transfer { number, sequence: Transfer::COUNTER, block: 0 }));
@@ -306,7 +306,7 @@ impl Bundle {
         self.hop.previous = EndpointId::ipn(node, 0);
         self
     }
-    /// A piece of it.
+    /// A fragment with these payload bytes.
     pub fn piece(&self, range: Range<u64>) -> Bundle {
         Bundle { meta: piece(&self.meta, range), hop: self.hop.clone() }
     }
@@ -315,7 +315,7 @@ impl Bundle {
     }
 }
 
-/// 1,000 bytes from `ipn:2.5`, created now.
+/// A bundle of 1,000 bytes from `ipn:2.5`, created now.
 pub fn from_two(sequence: u64, to: EndpointId) -> Bundle {
     Bundle::new(EndpointId::ipn(2, 5), to, sequence)
 }

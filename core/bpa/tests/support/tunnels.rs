@@ -1,4 +1,4 @@
-//! A node with a tunnel to `ipn:3.0`, the stack's part of it, and what comes from the far end.
+//! A node with a tunnel to `ipn:3.0`, the stack's part in it, and inputs from the far end.
 
 use super::{Bundle, Node, Sent, Toy, from_two, settings, toy};
 use farlink_base::layer::Ticket;
@@ -8,7 +8,7 @@ use farlink_bpa::{
     Answer, Edge, Input, Numbers, OfferToken, Output, RareSettings, Settings, TunnelCodes, TunnelSettings,
 };
 
-/// The tunnel to `ipn:3.0`, over its link, for what goes to `ipn:9`.
+/// Settings with a tunnel to `ipn:3.0` for bundles to `ipn:9`.
 pub fn tunnel(change: impl FnOnce(&mut TunnelSettings)) -> Settings {
     let mut tunnel = TunnelSettings {
         to: vec!["ipn:9.*".into()],
@@ -30,15 +30,15 @@ pub fn plain() -> Node {
 pub fn to_nine(sequence: u64) -> Bundle {
     from_two(sequence, EndpointId::ipn(9, 1))
 }
-/// What waits to be rendered for the tunnel.
+/// Bundles that wait to be rendered for the tunnel.
 pub fn inside(node: &Node) -> Vec<Sent> {
     node.sent().into_iter().filter(|sent| sent.link == LinkId::TUNNEL).collect()
 }
-/// What left over a real link.
+/// Transmissions over real links.
 pub fn outer(node: &Node) -> Vec<Sent> {
     node.sent().into_iter().filter(|sent| sent.link != LinkId::TUNNEL).collect()
 }
-/// Renders what waits for it, so that it leaves; the numbers given.
+/// Renders all waiting bundles so that they leave; returns their transmission numbers.
 pub fn wrap(node: &mut Node) -> Vec<u64> {
     let waiting = inside(node);
     node.said.clear();
@@ -51,7 +51,7 @@ pub fn number_of(sent: &Sent) -> u64 {
     let bytes = sent.bundle.payload.to_bytes().unwrap();
     u64::from_be_bytes(bytes[1..9].try_into().unwrap())
 }
-/// A bundle is through: inside another, which left.
+/// Sends a bundle through the tunnel and confirms the outer one; returns its transmission number.
 pub fn through(node: &mut Node, sequence: u64) -> u64 {
     node.receive(sequence, to_nine(sequence));
     let given = wrap(node);
@@ -69,7 +69,7 @@ pub fn record(by: u64, sequence: u64, payload: Payload) -> Bundle {
         .payload(payload)
         .lifetime_ms(10_000_000)
 }
-/// Answers the node's wish to open what came through the tunnel, as a stack does.
+/// Opens the outer bundles that the node asks for, as a stack does.
 pub fn open(node: &mut Node) -> Vec<DeliveryId> {
     let pick = |o: &Output| match o {
         Output::Open { output: AppOutput::Deliver { registration, delivery, bundle }, .. } => {
@@ -97,13 +97,13 @@ pub fn ignored(node: &Node) -> usize {
     count(node, |event| matches!(event, Event::CustodySignalIgnored { .. }))
 }
 
-/// The stack's part: a bundle that was inside another arrives.
+/// Plays the stack: an inner bundle arrives.
 pub fn comes_out(node: &mut Node, delivery: DeliveryId, bundle: Bundle) {
     let (bundle, hop) = bundle.parts();
     let token = OfferToken { layer: OfferToken::TUNNEL, ticket: Ticket(delivery.0) };
     node.tell(Input::Arrived { link: LinkId::TUNNEL, token, bundle, hop });
 }
-/// Passes verdicts on what was inside to where they go.
+/// Passes verdicts on inner bundles to their deliveries.
 pub fn judge(node: &mut Node) {
     let pick = |o: &Output| match o {
         Output::Verdict { token, result } if token.layer == OfferToken::TUNNEL => Some((token.ticket.0, *result)),

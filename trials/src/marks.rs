@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_rules_are_told_from_dates_and_words() {
+    fn only_rule_numbers_are_ids() {
         assert!(["9171-4-1", "5326-3.2.2-10"].into_iter().all(is_id));
         let others = ["2026-11", "9171-4.1", "9171-4..1-1", "171-4-1", "9171-4-1-1", "9171-4-x", "", "9171--1"];
         assert!(!others.into_iter().any(is_id));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_of_the_item_behind_it_or_around_it() {
+    fn mark_belongs_to_nearest_item() {
         let before =
             "/// Doc.\n // 9171-1-1\n#[inline]\npub(super) const fn one<T>() {\n    // 9171-1-2\n    let a = 1;\n}";
         assert_eq!(marks(before).0, ["9171-1-1 code one", "9171-1-2 code one"]);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_says_what_it_keeps_and_other_comments_say_nothing() {
+    fn only_keeps_lines_mark_tests() {
         let test = "/// A sentence.\n/// Keeps 9171-1-1, 9171-1-2.\n#[test]\n#[ignore = \"long\"]\nfn it_holds() {}";
         assert_eq!(marks(test), (vec!["9171-1-1 test it_holds".into(), "9171-1-2 test it_holds".into()], vec![]));
         for text in ["// RFC 9171 4.1-2\nfn a() {}", "// 9171-1-1 is kept\nfn a() {}", "/// Keeps his word.\nfn a() {}"]

@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_difference_has_its_line() {
+    fn first_difference_has_line_number() {
         assert_eq!(difference("X", b"a\nb\nc\n", b"a\nb\nd\n"), "X from line 3 on");
         assert_eq!(difference("X", b"a\n", b"a\nb\n"), "X from line 2 on");
     }

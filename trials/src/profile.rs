@@ -127,7 +127,7 @@ mod tests {
                         fn=(3) <farlink_stack::edge::BpV7 as farlink_stack::edge::Codec>::read\n0 500\ntotals: 1000\n";
 
     #[test]
-    fn what_a_function_itself_took_is_read_and_what_it_called_is_not_added() {
+    fn self_time_excludes_callees() {
         let costs = costs(FILE);
         assert_eq!(costs["farlink_bpa::agent::Agent::handle"], 400);
         assert_eq!(costs["malloc"], 100);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn crates_are_told_from_paths_and_the_dearest_come_first() {
+    fn crates_are_sorted_by_cost() {
         assert_eq!(crate_of("<&farlink_base::payload::Payload as core::fmt::Debug>::fmt"), "farlink_base");
         assert_eq!(crate_of("__rustc::__rust_alloc"), "libc");
         let text = table(("ltp", 1000, 10), &costs(FILE), 1);

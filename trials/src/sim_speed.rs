@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_says_what_was_measured_and_what_was_not() {
+    fn row_marks_missing_measurements() {
         let ended = Outcome { wall_s: 2.0, memory_bytes: 7_000_000, ended: true };
         assert_eq!(row("x", Some(0.5), &ended, Some(1000)), "| x | 2.00 s | 0.5 s | 1000 | 500 | 7 MB |");
         let cut = Outcome { ended: false, ..ended };
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_and_happenings_are_read_from_where_they_stand() {
+    fn memory_and_events_are_parsed() {
         assert_eq!(peak_of("Name:\tx\nVmHWM:\t  1024 kB\n"), Some(1 << 20));
         assert_eq!(noted("Trace hash 00ff of 7048 happenings: the same again."), Some(7048));
         assert_eq!(noted("something else"), None);

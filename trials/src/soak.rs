@@ -318,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_step_names_the_shares_that_took_part() {
+    fn step_names_participating_shares() {
         let rest = |in_use: u64, buffers: u64| Rest {
             in_use: in_use << 20,
             resident: 0,
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slope_is_in_mebibytes_an_hour() {
+    fn slope_is_mebibytes_per_hour() {
         // 10 MiB an hour, and 1 MiB of noise that cancels.
         let memory = |n: u64| (100 << 20) + n * ((10 << 20) / 100) + (((n / 2 + n) % 2) << 20);
         let samples: Vec<_> = (0..100).map(|n| (Duration::from_secs(36 * n), memory(n))).collect();

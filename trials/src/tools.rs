@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_are_taken_one_by_one() {
+    fn arguments_are_taken_individually() {
         let given: Vec<String> = ["cbor", "--seconds", "5", "--only", "aap2", "--all"].map(String::from).into();
         let mut arguments = Arguments::new(&given);
         assert_eq!(arguments.number("--seconds", 60).unwrap(), 5);

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clippy_runs_with_the_law_of_core() {
+    fn clippy_applies_core_lints() {
         let command = clippy_command(Path::new("/x"), &["base"]);
         let law = command.get_envs().find(|(key, _)| *key == "CLIPPY_CONF_DIR").and_then(|(_, value)| value);
         assert_eq!(law, Some("/x/core".as_ref()));
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn every_crate_under_core_is_linted() {
+    fn every_core_crate_is_linted() {
         let folders = std::fs::read_dir(tools::root().join("core")).unwrap();
         let crates = folders.filter_map(|entry| {
             let path = entry.unwrap().path();

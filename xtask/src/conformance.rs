@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_made_of_tables_and_marks_and_is_checked() {
+    fn page_is_rendered_and_checked() {
         let folder = tree(TABLE, &[CODE, TEST].concat());
         assert!(check(folder.path()).unwrap_err().to_string().contains("not up to date"), "there is none yet");
         write(folder.path()).unwrap();
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_and_tables_that_do_not_agree_are_refused_all_at_once() {
+    fn all_disagreements_are_reported_together() {
         let unknown = refused(TABLE, "// 9999-1-1, 9999-7-7\nfn a() {}\n// 8888-1-1\nfn b() {}\n");
         assert!(unknown.contains("no table has a rule 9999-7-7") && unknown.contains("rule 8888-1-1"), "{unknown}");
         assert!(refused(TABLE, "fn a() {}\n").contains("9999-1-1 has no mark: One."));
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tables_and_marks_of_this_tree_agree() {
+    fn tables_and_marks_agree() {
         made(&tools::root()).unwrap();
     }
 }

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn an_added_edge_fails_and_names_edge_and_rule() {
+    fn added_edge_names_its_rule() {
         let mut edges = edges(&tools::metadata(&tools::root()).unwrap()).unwrap();
         assert_eq!(violations(&edges), Vec::<String>::new());
         for (user, used, because) in [
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_may_use_the_link_where_the_table_says_so() {
+    fn dev_edges_follow_the_table() {
         assert!(violations(&[edge("core/cla", "core/link", true), edge("core/storage", "core/link", true)]).is_empty());
         assert_eq!(violations(&[edge("core/cla", "core/link", false)]).len(), 1);
         assert_eq!(violations(&[edge("core/routing", "core/link", true)]).len(), 1);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edge_is_read_from_cargo_metadata() {
+    fn edges_come_from_cargo_metadata() {
         let package = |name: &str, dependency: &str| {
             serde_json::json!({
                 "name": name, "manifest_path": format!("/x/core/{name}/Cargo.toml"),

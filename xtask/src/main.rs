@@ -86,7 +86,7 @@ fn help() -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn chores_have_a_name_and_a_sentence() {
+    fn chores_have_name_and_sentence() {
         for chore in super::CHORES {
             assert!(!chore.name.is_empty() && chore.help.ends_with('.'), "{}", chore.name);
         }

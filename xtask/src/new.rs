@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn templates_are_filled_with_the_names() {
+    fn templates_receive_the_names() {
         for (kind, folder, _, template) in KINDS {
             let text = fill(template, "spray-and-wait");
             assert!(text.contains("SprayAndWait") || kind == "chore", "{kind}");

@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unsafe_code_is_seen_and_talk_about_it_is_not() {
+    fn unsafe_in_comments_is_ignored() {
         let code = ["let x = unsafe { f() };", "unsafe fn f() {}", "unsafe impl Send for X {}", "#[unsafe(no_mangle)]"];
         for line in code {
             assert!(is_unsafe(line), "{line}");
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_core_crate_must_open_as_the_law_says() {
+    fn core_crate_needs_its_attributes() {
         assert!(missing("//! x\n#![no_std]\n#![forbid(unsafe_code)]\n#[cfg(clippy)]\nextern crate std;\n").is_empty());
         assert!(missing("#![no_std] #![forbid(unsafe_code)]\n#[cfg(any(clippy, test))]\nextern crate std;").is_empty());
         assert_eq!(missing("// #![no_std]\n#![forbid(unsafe_code)]\n"), [OPENING[0][0], OPENING[2][0]]);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_planted_wire_word_is_found_and_talk_about_it_is_not() {
+    fn wire_words_in_comments_are_ignored() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("core/bpa/src/deep");
         std::fs::create_dir_all(&folder).unwrap();
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_that_names_the_agent_is_found() {
+    fn owner_naming_agent_is_found() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("core/bpa/src/state");
         std::fs::create_dir_all(&folder).unwrap();
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wire_words_are_those_of_the_codec() {
+    fn wire_words_match_the_codec() {
         let mut code = String::new();
         each_source(&crate::tools::root().join("core/bundle/src"), &|_| true, &mut |path| {
             code.push_str(&std::fs::read_to_string(path)?);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn unsafe_is_found_anywhere_but_in_os() {
+    fn unsafe_outside_os_is_found() {
         let root = tempfile::tempdir().unwrap();
         for folder in ["os/src", "node/src", "target/x"] {
             std::fs::create_dir_all(root.path().join(folder)).unwrap();

@@ -316,13 +316,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn code_of_the_repository_keeps_the_rules() {
+    fn repository_keeps_word_rules() {
         let (text, broken) = table(&count(&tools::root(), &[]).unwrap());
         assert_eq!(broken, 0, "\n{text}");
     }
 
     #[test]
-    fn each_kind_of_place_is_counted() {
+    fn each_kind_is_counted() {
         let text = "/// What it is.\nstruct Place;\n/// Whether it holds.\nholds: bool,\n/// Whether. Said.\nfn f();\n\
                     // what follows\n    type Item = u8;\npub(crate) enum Place {}\n#[test]\nfn a_b_c_d_e_f_g_h_i() {}\n";
         let mut counts = Counts::default();

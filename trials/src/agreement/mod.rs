@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_says_how_far_apart_the_worlds_are() {
+    fn row_shows_relative_differences() {
         let close = row("geo", &numbers([0.25, 0.25, 0.255]), &[]);
         assert!(
             close.line.starts_with("| geo | 10 / 10 (+0.0 %) | 250.0 ms / 255.0 ms (+2.0 %) | 2.000 s"),
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn several_measurements_are_held_against_their_mean() {
+    fn several_measurements_use_their_mean() {
         let row_of = |measured: [f64; 4]| {
             let mut numbers = numbers([0.25; 3]);
             let simulated = [0.8, 1.0, 1.2, 1.0].map(|mbit| Some(mbit * 1e6)).to_vec();
@@ -346,13 +346,13 @@ mod tests {
     }
 
     #[test]
-    fn a_disturbed_run_says_so_and_proves_nothing() {
+    fn disturbed_run_proves_nothing() {
         let disturbed = row("geo", &numbers([0.25, 0.25, 0.3]), &["Node a: late.".into(), "Machine: busy.".into()]);
         assert!(!disturbed.apart && disturbed.verdict.ends_with("disturbed: Node a: late (and 1 more)"));
     }
 
     #[test]
-    fn only_the_row_that_was_run_changes() {
+    fn only_measured_row_changes() {
         let [begin, end] = MARKS;
         let text = format!("a\n{begin}\n{HEAD}| b | old |\n| a | old |\n{end}\nz\n");
         let fresh = put_row(&text, MARKS, HEAD, "b", "| b | new |").unwrap();

@@ -307,7 +307,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bundle_is_missing_from_its_acknowledgment_to_its_delivery() {
+    fn acknowledged_undelivered_bundle_is_missing() {
         let mut seen = Seen::default();
         for id in 0..4 {
             seen.open.insert(id, (false, false));

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_has_a_line_for_each_case_and_names_what_was_missed() {
+    fn table_lists_cases_and_misses() {
         let rows = [held(), Row { peak: 2 << 30, name: "b", ..held() }];
         let table = Table { shards: 2, rows: rows.into(), left_out: vec!["c"] };
         assert_eq!(table.missed(), ["b (shards = 2): memory 800 % of the budget"]);

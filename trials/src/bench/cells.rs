@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn density_is_the_same_in_every_scenario() {
+    fn density_is_constant() {
         for cell in &CELLS {
             let text = scenario(cell);
             let side = text.split("area = \"").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();

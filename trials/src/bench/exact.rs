@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_lists_are_told_apart_as_often_as_splits_are_so_far_apart() {
+    fn permutation_test_counts_splits() {
         // Of 20 splits of six into three and three, two are as far apart: this one and its mirror.
         assert!((told_apart(&[1.0, 2.0, 3.0], &[11.0, 12.0, 13.0]) - 0.1).abs() < 1e-12);
         assert_eq!(told_apart(&[1.0, 2.0, 3.0], &[3.0, 2.0, 1.0]), 1.0);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_those_of_the_one() {
+    fn figures_match_the_one() {
         let measured = serde_json::json!({"created": 4, "delivered": 2, "arrived": 10, "latency_s": 7.5});
         assert_eq!(Figures::of(&measured).0, [50.0, 7.5, 4.0]);
     }

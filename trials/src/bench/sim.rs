@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_holds_what_was_measured_against_the_mark() {
+    fn row_compares_measurement_with_mark() {
         let measured = serde_json::json!({
             "read_s": 0.5, "build_s": 0.25, "run_s": 1.0, "memory_mb": 7.4, "contacts": 3, "sent": 9, "refused": 2,
             "delivered": 1, "created": 4,
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_was_not_run_says_why_in_as_many_columns() {
+    fn skipped_row_has_all_columns() {
         let columns = HEAD.lines().next().unwrap().matches('|').count();
         for row in Row::all() {
             let printed = row.printed(Err("with --all"));
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_more_time_than_it_has_is_given_up_and_what_fails_is_told() {
+    fn slow_program_is_given_up() {
         let folder = tempfile::tempdir().unwrap();
         let program = |name: &str, text: &str| {
             let path = folder.path().join(name);

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flows_are_between_two_stations_and_each_is_there_once() {
+    fn flows_connect_distinct_stations() {
         let text = Sky { flows: 100, ..LARGE }.scenario();
         assert_eq!(text.matches("[[traffic]]").count(), 100);
         for block in text.split("[[traffic]]").skip(1) {

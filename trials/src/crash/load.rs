@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_verdict_knows_loss_and_both_kinds_of_repeats() {
+    fn verdict_separates_loss_from_repeats() {
         let fine = seen(&[1, 2], &[(1, false, 1), (2, false, 1), (2, true, 2), (3, false, 2)]).verdict();
         assert_eq!(fine, Verdict { in_flight: 1, ..Verdict::default() });
         let lost = seen(&[1, 2], &[(1, false, 1)]).verdict();
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn payloads_say_which_they_are() {
+    fn payloads_carry_their_number() {
         let bytes = payload(77, 1000);
         assert_eq!((id_of(&bytes), bytes.len()), (77, 1016));
         assert_ne!(payload(78, 1000), bytes);

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_that_ends_by_itself_is_told_with_its_last_words() {
+    fn ended_process_reports_last_lines() {
         let dir = tempfile::tempdir().unwrap();
         let mut command = Command::new("sh");
         command.args(["-c", "echo no such key >&2; exit 3"]);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_does_not_end_in_time_is_killed() {
+    fn slow_process_is_killed() {
         let dir = tempfile::tempdir().unwrap();
         let mut command = Command::new("sh");
         command.args(["-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done"]);

@@ -283,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_mutation_has_its_place_and_is_one() {
+    fn each_mutation_applies_exactly_once() {
         let (root, mut names) = (tools::root(), BTreeSet::new());
         for mutant in all() {
             let planted = mutant.planted(&root).unwrap();

@@ -90,13 +90,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hops_and_faults_stand_behind_seed_and_trace() {
+    fn hops_and_faults_are_parsed() {
         assert_eq!(counted("7 00ff00ff00ff00ff 120 9"), [120, 9]);
         assert_eq!(counted(""), [0, 0]);
     }
 
     #[test]
-    fn traces_are_of_every_seed_once() {
+    fn each_seed_has_one_trace() {
         let line = |seed: u64| format!("{seed} 00ff 3 4\n");
         let of = |seeds: &[u64]| seeds.iter().map(|seed| line(*seed)).collect::<String>();
         assert_eq!(whole(&of(&[0, 1, 2]), 3).unwrap().len(), 3);
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_run_wrote_is_forgotten() {
+    fn earlier_output_is_removed() {
         let file = std::env::temp_dir().join(format!("farlink-forget-{}", std::process::id()));
         std::fs::write(&file, "0 00ff 3 4\n").unwrap();
         forget(&file).unwrap();

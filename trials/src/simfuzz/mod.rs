@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_nothing_beside_the_other_words_is_refused() {
+    fn meaningless_options_are_refused() {
         assert_eq!(read("--check").unwrap(), Wanted::Check);
         assert_eq!(read("--planted --only custody").unwrap(), Wanted::Planted("custody".into()));
         let words = |line: &str| Wanted::Program(line.split(' ').map(String::from).collect());

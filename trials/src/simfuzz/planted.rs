@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_has_its_mutation_and_every_mutation_of_networks_its_row() {
+    fn rows_and_network_mutations_match() {
         for row in PLANTED {
             assert!(mutants::named(row.mutant).is_some(), "{}", row.mutant);
         }
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_failure_is_read_from_what_the_program_says() {
+    fn first_failure_is_parsed() {
         let said = "simfuzz: seeds from 0, 4 runs: ...\n\nseed 3:\n  12.500000 s: n1 took (1, 2) again\n  next\n";
         assert_eq!(first(said), Some((3, "n1 took (1, 2) again".into())));
         assert_eq!(first("simfuzz: seeds from 0, 300 runs, 0 violations\n"), None);

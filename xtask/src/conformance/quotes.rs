@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quote_is_found_across_lines_and_pages() {
+    fn quote_spans_lines_and_pages() {
         let text = "   each block of a multi-\n   part bundle\n\n\nA. Author        [Page 3]\n\x0c\n\
             RFC 9999             Bundles            May 2031\n\n   MUST be whole.\n";
         assert_eq!(plain(text), "each block of a multi-part bundle MUST be whole.");
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quote_that_is_not_there_is_named() {
+    fn missing_quote_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let tables = folder.path().join("docs/conformance");
         std::fs::create_dir_all(&tables).unwrap();

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_says_what_is_wrong_with_it() {
+    fn table_errors_are_reported() {
         let rule = |fields: &str| format!("title = \"t\"\nrules = [{{ {fields} }}]");
         let good = "id = \"9171-1-1\", level = \"MUST\", says = \"Do.\"";
         assert_eq!(parse(9171, &rule(good)).unwrap().rules[0].says, "Do.");

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ping_counts_when_all_are_answered() {
+    fn ping_needs_every_answer() {
         let said =
             |end: &str| format!("INFO: Received PING from ipn:2.7: seq=0, rtt=0.1\nINFO: Ping ran for 1 s, {end}\n");
         assert_eq!(answered(&said("received 5 of 5 sent")).as_deref(), Some("5 of 5 answered"));

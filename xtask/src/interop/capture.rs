@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_has_a_head_and_a_record_for_each_datagram() {
+    fn each_datagram_gets_a_record() {
         let file = datagrams(&[b"one".to_vec(), b"three".to_vec()], 4_556);
         assert_eq!(file.len(), 24 + 2 * (16 + IP + 8) + 8);
         assert_eq!(file[..4], [0xd4, 0xc3, 0xb2, 0xa1]);
@@ -89,14 +89,14 @@ mod tests {
     }
 
     #[test]
-    fn the_header_of_ip_adds_up() {
+    fn ip_checksum_is_correct() {
         let packet = packet(UDP, &[0; 8], &[7; 100]);
         assert_eq!(packet.len(), 128);
         assert_eq!(checksum(&packet[..IP]), 0, "with its checksum in place");
     }
 
     #[test]
-    fn a_stream_begins_with_a_handshake_and_counts_what_was_sent() {
+    fn stream_has_handshake_and_sequence_numbers() {
         let file = stream(&[(true, b"hello".to_vec()), (false, b"hi".to_vec()), (true, b"!".to_vec())], 4_556);
         // The three segments of the handshake, then the pieces.
         let mut at = 24 + 3 * (16 + 40);

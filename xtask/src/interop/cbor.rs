@@ -91,12 +91,12 @@ mod tests {
     ];
 
     #[test]
-    fn the_payload_is_the_data_of_the_last_block() {
+    fn payload_is_last_block_data() {
         assert_eq!(payload(&BUNDLE), Some(&b"hi"[..]));
     }
 
     #[test]
-    fn what_is_cut_short_or_claims_too_much_has_no_payload() {
+    fn truncated_bundle_has_no_payload() {
         for end in 0..BUNDLE.len() {
             assert_eq!(payload(&BUNDLE[..end]), None, "{end} bytes");
         }
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_says_which_of_four_things_happened() {
+    fn report_status_is_decoded() {
         let report = |third: &[u8]| [&[0x82, 1, 0x84, 0x84, 0x81, 0xf4, 0x82, 0xf5, 0x18, 99], third].concat();
         assert!(reports_delivery(&report(&[0x82, 0xf5, 0x18, 100])) && reports_delivery(&report(&[0x81, 0xf5])));
         assert!(!reports_delivery(&report(&[0x81, 0xf4])));

@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_bodies_and_refusals_are_errors() {
+    fn refusals_are_errors() {
         assert_eq!(answered("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi").unwrap(), b"hi");
         let refused = answered("HTTP/1.1 404 Not Found\r\n\r\nno such endpoint").unwrap_err().to_string();
         assert!(refused.contains("404") && refused.contains("no such endpoint"), "{refused}");

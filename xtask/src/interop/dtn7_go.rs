@@ -229,12 +229,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_announcement_is_a_list_of_layer_node_and_port() {
+    fn announcement_lists_layer_node_port() {
         assert_eq!(announcement(4_556), b"\x81\x83\x0a\x82\x01\x6a//farlink/\x19\x11\xcc");
     }
 
     #[test]
-    fn what_is_announced_stops_with_who_announces() {
+    fn announcements_stop_on_drop() {
         let announcer = Announcer::start(1, DISCOVERY).unwrap();
         let stopped = announcer.0.clone();
         drop(announcer);

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_run_in_order_and_what_fails_is_told_with_its_words() {
+    fn failed_command_reports_its_output() {
         let dir = tempfile::tempdir().unwrap();
         let Some(mut shell) = shell(dir.path()) else { return };
         shell.run("echo one > file", Duration::from_secs(20)).unwrap();
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_started_ends_with_it_and_its_shared_memory_is_its_own() {
+    fn enclosed_processes_end_with_shell() {
         let dir = tempfile::tempdir().unwrap();
         let Some(mut shell) = shell(dir.path()) else { return };
         shell.spawn("while sleep 0.02; do echo alive >> beats; done").unwrap();

@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_are_read_past_keepalives_and_only_whole() {
+    fn packets_skip_keepalives() {
         assert_eq!(packet(&mut &b"\0\0\0\0\0\0\0\0\0\0\0\x02hi\0"[..]).unwrap(), b"hi");
         for bytes in [&b""[..], b"\0\0\0\0", b"\0\0\0\x02h", b"\xff\xff\xff\xffhi"] {
             assert!(packet(&mut &bytes[..]).is_err(), "{bytes:?}");
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_ends_or_was_never_started_is_told() {
+    fn ended_program_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("log");
         let mut command = Command::new("sh");

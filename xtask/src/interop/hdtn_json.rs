@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_guide_shows_what_is_tried() {
+    fn guide_shows_tried_settings() {
         let guide = crate::tools::root().join("docs/how-to/interoperate.md");
         let guide = std::fs::read_to_string(guide).unwrap();
         let here = ("10.0.0.1", 1113);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipeline_holds_two_of_the_longest_bundles() {
+    fn pipeline_fits_two_longest_bundles() {
         let node = node(Duct::Tcpclv4, (1, 2), (3, 4), (5, 6));
         let longest = node["maxBundleSizeBytes"].as_u64().unwrap();
         for duct in node["outductsConfig"]["outductVector"].as_array().unwrap() {
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn it_listens_where_we_connect_and_connects_where_we_listen() {
+    fn induct_and_outduct_mirror_ours() {
         for duct in Duct::ALL {
             let (ours, theirs) = (duct.ours(1, 2), node(duct, (1, 2), (3, 4), (5, 6)).to_string());
             assert!(ours.contains("listen = [\"127.0.0.1:1\"]") && theirs.contains("\"remotePort\":1"), "{duct:?}");
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn it_has_a_contact_with_each_node_that_it_sends_to() {
+    fn every_destination_has_a_contact() {
         let theirs = node(Duct::Udp, (1, 2), (3, 4), (5, 6));
         let next: Vec<&Value> = theirs["outductsConfig"]["outductVector"].as_array().unwrap().iter().collect();
         let contacts = contacts(Duct::Udp);

@@ -99,21 +99,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_of_hardy_is_the_one_its_peer_is_built_with() {
+    fn hardy_version_matches_its_peer() {
         let manifest = fs::read_to_string(tools::root().join("tests/peers/hardy/Cargo.toml")).unwrap();
         assert!(manifest.contains(&format!("hardy-tcpclv4 = \"={HARDY}\"")), "{manifest}");
         assert!(tools::root().join("tests/peers/hardy/Cargo.lock").exists());
     }
 
     #[test]
-    fn dtn7_is_installed_with_its_own_lock_file() {
+    fn dtn7_uses_its_lock_file() {
         let install = dtn7_install(Path::new("/somewhere"));
         let words: Vec<_> = install.get_args().map(|word| word.to_string_lossy()).collect();
         assert!(words.contains(&"--locked".into()) && words.contains(&DTN7.into()), "{words:?}");
     }
 
     #[test]
-    fn programs_are_found_on_the_path_only() {
+    fn programs_are_searched_on_path() {
         assert!(on_path("sh").is_some() && on_path("no-such-program-here").is_none());
     }
 }

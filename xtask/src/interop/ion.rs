@@ -335,7 +335,7 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn a_log_is_read_on_by_whole_lines() {
+    fn log_is_read_by_lines() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("ion.log");
         let mut log = Log::new(file.clone());
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn what_its_log_says_is_understood() {
+    fn log_lines_are_parsed() {
         let dir = tempfile::tempdir().unwrap();
         let mut ion = Ion::new(dir.path(), Path::new("/nowhere"), "").unwrap();
         let said = "[2026/11/22-20:00:00] [i] bprecvfile is creating 'testfile1', size 3.\n\

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_guide_shows_what_is_tried() {
+    fn guide_shows_tried_settings() {
         let guide = crate::tools::root().join("docs/how-to/interoperate.md");
         let guide = std::fs::read_to_string(guide).unwrap();
         let shown = node(Duct::Ltp, "10.0.0.1:1113", "10.0.0.2:1113");
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn each_duct_is_named_alike_by_both() {
+    fn duct_names_match() {
         for duct in Duct::ALL {
             let (ours, theirs) = (duct.ours("127.0.0.1:1", "127.0.0.1:2"), node(duct, "127.0.0.1:1", "127.0.0.1:2"));
             assert!(ours.contains("listen = [\"127.0.0.1:1\"]") && theirs.contains("127.0.0.1:2"), "{ours}{theirs}");

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_sides_name_the_service_and_the_key_alike() {
+    fn service_and_key_names_match() {
         for service in Service::ALL {
             let (ours, theirs) = (service.ours(), service.rules());
             assert_eq!(ours.matches("key = \"shared\"").count(), 2, "{ours}");

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_spread_from_one_byte_to_the_largest() {
+    fn sizes_span_the_whole_range() {
         let load = Load::mixed(1_000, 1_000_000);
         assert_eq!((load.len(), load.range()), (1_000, (1, 1_000_000)));
         let below = |size| load.sizes.iter().filter(|known| **known < size).count();
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn every_payload_is_told_from_others_and_from_changed_ones() {
+    fn changed_payload_is_detected() {
         let load = Load::mixed(100, 1_000);
         let mut ledger = Ledger::of(&load);
         for at in 0..load.len() {

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_test_that_the_page_names_is_there() {
+    fn tests_named_on_page_exist() {
         let page = std::fs::read_to_string(tools::root().join("docs/reference/interop.md")).unwrap();
         let (_, faults) = page.split_once("## What breaks in them").unwrap();
         let named: Vec<String> =
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_lines_up_and_shows_why_something_failed() {
+    fn table_shows_failure_reasons() {
         let failed = Row { failed: Some("nothing came\nand more".into()), ..row("a longer one 1", "back") };
         let text = table(&[row("dtn7-rs 0.21.0", "there"), failed]);
         let lines: Vec<&str> = text.lines().collect();
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_keeps_the_rows_of_peers_and_layers_that_were_not_tried_now() {
+    fn untried_rows_are_kept() {
         let first = merged("", &[row("dtn7-rs 0.20", "there"), row("hardy 0.4", "there")], "2026-01-01");
         let second = merged(&first, &[row("dtn7-rs 0.21", "back")], "2026-01-02");
         let lines: Vec<&str> = second.lines().collect();
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_told_in_the_unit_they_are_round_in() {
+    fn sizes_use_round_units() {
         assert_eq!([1, 64_000, 1_000_000, 50_000_000, 65_507].map(size), ["1 B", "64 kB", "1 MB", "50 MB", "65507 B"]);
     }
 }

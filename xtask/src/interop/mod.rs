@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_peers_and_options_are_refused_before_anything_is_installed() {
+    fn unknown_arguments_are_refused_first() {
         assert!(refused(&["--only", "dtn8"]).contains("`dtn8` is not a peer"));
         assert!(refused(&["--only", "dtn7,"]).contains("is not a peer"));
         assert!(refused(&["--fast", "1"]).contains("--fast"));
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_smoke_run_is_small_and_whole_runs_are_as_the_page_says() {
+    fn run_sizes_match_the_page() {
         let smoke = ["--smoke".to_string()];
         let smoke = asked(&smoke).unwrap();
         assert!(smoke.size.bundles <= 20 && !smoke.size.once && smoke.size.across_restarts == 0);

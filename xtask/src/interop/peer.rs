@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_that_are_cut_or_too_long_are_no_frames() {
+    fn truncated_frames_are_refused() {
         assert_eq!(frame(&mut &b"D\0\0\0\x02hi"[..]).unwrap(), (b'D', b"hi".to_vec()));
         for bytes in [&b""[..], b"D\0\0", b"D\0\0\0\x02h", b"D\xff\xff\xff\xffhi"] {
             assert!(frame(&mut &bytes[..]).is_err(), "{bytes:?}");
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_driven_peer_is_heard_and_its_end_is_told_with_its_last_words() {
+    fn peer_end_reports_last_lines() {
         let dir = tempfile::tempdir().unwrap();
         let script = "printf 'K\\0\\0\\0\\0D\\0\\0\\0\\002hiR\\0\\0\\0\\0E\\0\\0\\0\\002no'; head -c 10 >/dev/null; echo gone >&2";
         let command = move || {

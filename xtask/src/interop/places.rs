@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_of_its_own_comes_before_the_path_and_must_hold_every_program() {
+    fn own_folder_precedes_path() {
         let dir = tempfile::tempdir().unwrap();
         let folder = |name: &str, programs: &[&str]| {
             let folder = dir.path().join(name);

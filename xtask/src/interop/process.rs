@@ -68,7 +68,7 @@ mod tests {
     use std::process::Stdio;
 
     #[test]
-    fn a_tool_that_fails_or_hangs_is_a_failure_with_its_last_words() {
+    fn failed_tool_reports_last_lines() {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("log");
         let shell = |script: &str| {
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_ends_by_itself_is_not_waited_for() {
+    fn ended_server_stops_the_wait() {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("log");
         let mut command = Command::new("sh");

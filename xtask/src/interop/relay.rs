@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stream_passes_both_ways_and_is_written_down() {
+    fn stream_is_relayed_and_recorded() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let relay = Relay::tcp(listener.local_addr().unwrap().port()).unwrap();
         let mut caller = TcpStream::connect(("127.0.0.1", relay.first)).unwrap();
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_pass_both_ways_and_are_written_down() {
+    fn datagrams_are_relayed_and_recorded() {
         let nodes = [UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap()];
         let [first, second] = [0, 1].map(|at| nodes[at].local_addr().unwrap().port());
         let relay = Relay::udp(first, second).unwrap();

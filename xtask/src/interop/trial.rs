@@ -334,7 +334,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_lost_is_forgiven_only_to_a_peer_that_answers_for_it_and_to_datagrams() {
+    fn only_known_losses_are_forgiven() {
         let forgiven = |lost, killed, gone, datagrams| forgiven(lost, 100, killed, gone, datagrams);
         assert_eq!(forgiven(0, Killed::Peer, 0, false).unwrap(), None);
         assert!(forgiven(1, Killed::Nobody, 0, false).is_err());
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_not_there_is_waited_for_and_then_given_up() {
+    fn absent_node_times_out() {
         let dir = tempfile::tempdir().unwrap();
         let load = Load::equal(1, 10);
         let begun = Instant::now();

@@ -217,12 +217,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_contact_is_said_as_its_manual_shows() {
+    fn contact_matches_the_manual() {
         assert_eq!(contact("mtcp", 4223, 1_000), "1(ipn:1.0):(mtcp:127.0.0.1:4223)::[{999,87400,100000000}];");
     }
 
     #[test]
-    fn over_mtcp_both_connect_and_over_tcpclv3_it_does() {
+    fn connecting_side_depends_on_layer() {
         assert!(ours("mtcp", 1, 2).contains("address = \"127.0.0.1:2\""));
         assert!(!ours("tcpclv3", 1, 2).contains("address"));
     }

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn first_violation_is_read_from_the_output() {
+    fn first_violation_is_parsed() {
         let said = "exhaustive: nodes=2: 3 events\n  bundle 0 is lost\n  replay: cargo xtask relation --replay 'nodes=2 send:0'\n";
         assert_eq!(first(said), Some(("bundle 0 is lost".into(), "nodes=2 send:0".into())));
         assert_eq!(first("exhaustive: nodes=2: 3 events, 0 violations\n"), None);

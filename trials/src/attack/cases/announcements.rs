@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn announcements_are_as_dtn7_makes_them() {
+    fn announcements_match_dtn7() {
         let said = beacon("ipn:9.0", 3, 4556, 5);
         assert_eq!(said[..11], [0x86, 7, 7, 0x82, 2, 0x82, 9, 0, 3, 0x82, 0x82]);
         assert_eq!(said[11..19], [0x82, 0x63, b't', b'c', b'p', 0x19, 0x11, 0xcc]);

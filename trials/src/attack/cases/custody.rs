@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signals_are_about_everything_and_some_are_long() {
+    fn signals_cover_everything() {
         let bytes = signal(0);
         assert!(bytes.windows(9).any(|part| part == [0x82, 13, 0xa1, 1, 0x81, 0x83, 1, 0, 0x1b]));
         let refused = signal(3);

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_head_ends_in_what_comes_at_once() {
+    fn heads_never_end_at_once() {
         let [block, name, dictionary] = heads();
         assert!([&block, &name, &dictionary].iter().all(|head| head.len() == AT_ONCE));
         assert_eq!((block[0], name[0], dictionary[0]), (0x9f, 0x9f, 6));

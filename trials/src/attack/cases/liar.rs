@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_lie_is_another_and_some_are_long() {
+    fn lies_differ_in_content_and_length() {
         let lengths: Vec<usize> = (0..400).map(|number| hello(number).len()).collect();
         assert!(lengths.iter().any(|length| *length > 400_000) && lengths.iter().any(|length| *length < 200));
         assert_ne!(hello(3), hello(4));

@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cases_have_a_name_of_their_own_and_a_sentence() {
+    fn case_names_are_unique() {
         for (at, case) in CASES.iter().enumerate() {
             assert!(case.what.ends_with('.'), "{}", case.name);
             assert!(CASES[..at].iter().all(|other| other.name != case.name), "{}", case.name);

@@ -167,12 +167,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sum_is_that_of_the_catalogue() {
+    fn crc32c_matches_the_catalogue() {
         assert_eq!(crc32c(b"123456789"), 0xE306_9283);
     }
 
     #[test]
-    fn endpoints_are_as_rfc_9171_says() {
+    fn endpoints_follow_rfc_9171() {
         let encoded = |text| {
             let mut out = Vec::new();
             put_endpoint(&mut out, text);

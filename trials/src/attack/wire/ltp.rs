@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn segments_are_as_rfc_5326_says() {
+    fn segments_follow_rfc_5326() {
         // RFC 6256: 0x7f is one byte, 0x1234 is a4 34.
         let mut out = Vec::new();
         put_sdnv(&mut out, 0x7f);

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bundles_are_as_rfc_5050_says() {
+    fn bundles_follow_rfc_5050() {
         let out = Old::new((1, 24), 5).with(b"ab");
         assert_eq!(out[..3], [6, 0x81, 0x10], "version, then flags of two bytes");
         assert_eq!(out[4..12], [1, 24, 66, 66, 0, 0, 0, 0], "numbers for endpoints (RFC 6260)");

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_as_rfc_9174_says() {
+    fn messages_follow_rfc_9174() {
         let init = sess_init("ipn:1.0");
         assert_eq!((init[0], init.len()), (7, 1 + 2 + 8 + 8 + 2 + 7 + 4));
         assert_eq!(transfer(5, b"ab").len(), 2 + 8 + 4 + 8 + 2);

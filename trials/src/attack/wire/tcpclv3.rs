@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_as_rfc_7242_says() {
+    fn messages_follow_rfc_7242() {
         assert_eq!(contact("a"), [&b"dtn!"[..], &[3, 15, 0, 0, 1, b'a']].concat());
         assert_eq!(segment_head(START | END, 300), [0x13, 0x82, 0x2c]);
         assert_eq!((ack(5), length(5)), (vec![0x20, 5], vec![0x60, 5]));

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_are_those_of_what_follows_them() {
+    fn hello_lengths_are_consistent() {
         let hello = client_hello(|| 7);
         let number = |at: usize| usize::from(u16::from_be_bytes([hello[at], hello[at + 1]]));
         assert_eq!((hello[0], number(3) + 5, hello[5]), (22, hello.len(), 1));

@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn maps_are_as_the_draft_says() {
+    fn maps_follow_the_draft() {
         assert_eq!(segment(5, 300, 24, b"x"), [0xa1, 2, 0x84, 5, 0x19, 1, 44, 0x18, 24, 0x41, b'x']);
         assert_eq!(probe(1, 2), [0xa1, 6, 0x83, 1, 2, 0]);
         assert_eq!(listens("ipn:7.0")[..6], [0xa2, 3, 0x19, 0xea, 0x60, 4]);

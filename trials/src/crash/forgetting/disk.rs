@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_synced_with_its_name_is_always_there() {
+    fn synced_file_survives_power_cut() {
         let mut disk = Disk::new();
         let folder = disk.make(ROOT, "store", true).unwrap();
         let file = disk.make(folder, "1", false).unwrap();
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_lengths_are_forgotten_apart_from_bytes() {
+    fn names_and_lengths_survive_separately() {
         let mut disk = Disk::new();
         let (kept, new) = (disk.make(ROOT, "kept", false).unwrap(), disk.make(ROOT, "old", false).unwrap());
         disk.change(kept, Change::Write(0, vec![1; 600]));

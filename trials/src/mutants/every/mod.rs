@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn accepted_mutants_are_mutants_with_a_reason() {
+    fn accepted_mutants_have_reasons() {
         let root = tools::root();
         let all: Vec<Site> =
             ["core/storage", "core/bpa", "core/stack"].iter().flat_map(|folder| sites(&root, folder, &ALL)).collect();
@@ -292,7 +292,7 @@ mod tests {
 
     /// Instruments a toy, builds it, and tries every mutant.
     #[test]
-    fn mutants_of_a_toy_are_found_and_tried() {
+    fn toy_mutants_are_tried() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         std::fs::create_dir_all(root.join("core/toy/src")).unwrap();

@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wrong_checksum_a_complaint_or_another_payload_is_a_failure() {
+    fn dissection_errors_are_failures() {
         let load = Load::equal(1, 3);
         let digits: String = load.payload(0).iter().map(|byte| format!("{byte:02x}")).collect();
         assert!(payloads(&format!("7\t1,1,1\t{digits}\t\n"), &load).is_ok());
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_has_every_payload_twice_and_nothing_to_complain_of() {
+    fn session_carries_every_payload_twice() {
         let load = Load::equal(1, 2);
         let digits: String = load.payload(0).iter().map(|byte| format!("{byte:02x}")).collect();
         let bundle = format!("1,1\t{digits}\t\tUnknown type code\n");
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn of_version_6_the_length_is_compared() {
+    fn version_6_lengths_are_compared() {
         let load = Load::equal(1, 300);
         assert!(lengths("6\t40.42\t300\t\n", &load).is_ok());
         assert!(lengths("6\t40.42\t299\t", &load).is_err() && lengths("6\t40.1\t300\t", &load).is_err());

@@ -1,11 +1,11 @@
-//! Mutations of what tells two bundles of one identity apart.
+//! Mutations of the comparison of bundles with equal identity.
 
 use super::{Mutant, durable};
 
-/// Who is to notice.
+/// Tests that must notice.
 const TESTS: &[&str] = &["-p farlink-bpa --test all content::", "-p farlink-stack --test relation"];
 
-/// The table.
+/// Mutations of this file.
 pub const TABLE: &[Mutant] = &[
     durable(
         "an identity alone is a bundle that is held",

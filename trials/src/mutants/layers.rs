@@ -2,7 +2,7 @@
 
 use super::{Mutant, durable, plain};
 
-/// The table.
+/// Mutations of this file.
 pub const TABLE: &[Mutant] = &[
     durable(
         "the last acknowledgment does not wait",

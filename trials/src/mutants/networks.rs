@@ -1,9 +1,9 @@
-//! Mutations that whole networks show, each of what must hold in every simulation (`sim/tests/simfuzz/watch.rs`): found by
-//! `cargo xtask simfuzz --planted`, besides by tests of their own crates.
+//! Mutations that show in whole networks, one for each invariant of `sim/tests/simfuzz/watch.rs`. `cargo xtask simfuzz
+//! --planted` must find them, besides the tests of their own crates.
 
 use super::{Mutant, plain};
 
-/// The table.
+/// Mutations of this file.
 pub const TABLE: &[Mutant] = &[
     plain(
         "what was delivered is not known again",

@@ -1,8 +1,8 @@
-//! Mutations of what is promised and of who is believed: custody, tunnels, pieces of arrivals, shares.
+//! Mutations of promises and trust: custody, tunnels, partial arrivals, shares.
 
 use super::{Mutant, durable, plain};
 
-/// The table.
+/// Mutations of this file.
 pub const TABLE: &[Mutant] = &[
     durable(
         "a tunnel's custody ends as it leaves",

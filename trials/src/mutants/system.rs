@@ -1,8 +1,8 @@
-//! Mutations of disk and clock: what meets the operating system.
+//! Mutations of disk and clock, the border to the operating system.
 
 use super::{Mutant, durable, plain};
 
-/// The table.
+/// Mutations of this file.
 pub const TABLE: &[Mutant] = &[
     durable("no fdatasync", "os/src/disk.rs", "file.sync_data()?;", "file.metadata()?;", &["forgetting"]),
     durable("no fsync of the folder", "os/src/disk.rs", "            self.folder.sync_all()?;\n", "", &["forgetting"]),

@@ -1,10 +1,9 @@
-//! `cargo xtask new <kind> <name>`: the file a new thing of that kind begins as, and where it is
-//! registered.
+//! `cargo xtask new <kind> <name>`: writes the initial file of a router, control or chore, and names the place of its
+//! registration.
 
 use crate::{Chore, tools};
 use anyhow::{Result, bail, ensure};
 
-/// The chore.
 pub const CHORE: Chore = Chore {
     name: "new",
     usage: "router|control|chore NAME",
@@ -12,7 +11,7 @@ pub const CHORE: Chore = Chore {
     run,
 };
 
-/// Kind, folder, what to register where, and the file.
+/// Kind, folder, place of registration, and template.
 const KINDS: [(&str, &str, &str, &str); 3] = [
     (
         "router",

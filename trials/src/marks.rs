@@ -1,4 +1,4 @@
-//! Marks of rules (of standards) in Rust files.
+//! Marks of standards' rules in Rust files.
 
 use crate::sources;
 use anyhow::{Context, Result};

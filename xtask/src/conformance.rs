@@ -97,7 +97,7 @@ pub enum Standing {
     Excepted(String),
     /// Advice, with the node's behaviour and the reason.
     Advice(String),
-    /// Not kept yet.
+    /// Not kept yet: neither code nor reason.
     Later,
 }
 impl Standing {

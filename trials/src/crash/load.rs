@@ -89,9 +89,9 @@ pub struct Flow {
     /// stores are full when a node dies.
     pub backlog: usize,
     pub seen: Arc<Mutex<Seen>>,
-    /// Whether sending has ended.
+    /// Set when sending has to end.
     pub sending_over: Arc<AtomicBool>,
-    /// Whether all threads end.
+    /// Set when all threads have to end.
     pub over: Arc<AtomicBool>,
 }
 impl Flow {

@@ -86,7 +86,7 @@ fn found(inbox: &Path, bundles: u64, files: &BTreeMap<String, Vec<u8>>) -> Resul
             whole += u64::from(*file == bytes);
         } else if name.starts_with("bundle-") && id < bundles && bytes == payload(id, (id * 97 % 3000) as usize) {
             *times.entry(id).or_default() += 1;
-        // The receiver's own record of what it confirmed.
+        // The receiver's own record of confirmed bundles.
         } else if name != ".taken" {
             odd.push(format!("receiver: {name} is not what was sent"));
         }

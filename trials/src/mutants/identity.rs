@@ -21,6 +21,7 @@ pub const TABLE: &[Mutant] = &[
         "        if content == delivered.content || content != 0 || ",
         TESTS,
     ),
+    // Two bundles of one identity may differ in their payload: one of them is forged.
     durable(
         "payloads are not compared",
         "core/bpa/src/procedures/identity.rs",

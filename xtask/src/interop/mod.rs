@@ -147,7 +147,7 @@ fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Folder of a peer's programs, installed now if necessary; a smoke run installs only what takes seconds.
+/// Folder of a peer's programs, installed now if necessary; a smoke run installs only peers that take seconds.
 fn find(peer: &str, cache: &Path, smoke: bool) -> Result<PathBuf> {
     let there = |place: Option<PathBuf>| {
         place.ok_or_else(|| anyhow::anyhow!("not built here; `cargo xtask interop --only {peer}` does it, in minutes"))

@@ -34,7 +34,7 @@ pub fn one_of_many(number: u16) -> Ipv4Addr {
 /// Connects from an address; reads and writes wait at most [`PATIENCE`].
 ///
 /// # Errors
-/// When the kernel refuses, or nobody answers in time.
+/// When the kernel refuses, or no answer arrives in time.
 pub fn connect(from: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
     let socket = net::socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     // The send timeout bounds `connect`, too (socket(7)).

@@ -121,7 +121,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
         let (sources, left_out) = tree::instrument(&root, &asked.crates, (&asked.kinds, false))?;
         let all: Vec<Site> = sources.into_iter().flat_map(|source| source.sites).collect();
         let chosen = asked.chosen(&all);
-        // Prints what a run would plant.
+        // Prints the mutants of a run without planting them.
         for site in &chosen {
             let (file, line, rules) = (&site.file, site.lines.0, site.marks.join(" "));
             println!("{:>10} {file}:{line} {} {rules}", site.number, site.anchor());

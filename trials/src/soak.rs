@@ -175,6 +175,7 @@ fn watch(stage: &mut Stage, honest: &Honest, lasts: Duration) -> Result<Vec<Vec<
                 rate as f64 / told.elapsed().as_secs_f64(),
                 memory.join(", ")
             );
+            // A soak without traffic would pass without proving anything.
             if now == delivered {
                 bail!("nothing was delivered for a minute");
             }

@@ -97,6 +97,7 @@ impl<'a> Arguments<'a> {
     pub fn word(&mut self, name: &str) -> Result<Option<&'a str>> {
         let Some(at) = self.words.iter().position(|word| *word == name) else { return Ok(None) };
         let value = *self.words.get(at + 1).with_context(|| format!("{name} wants a word"))?;
+        // Taken words are removed: `rest` finds those that no option claimed.
         self.words.drain(at..at + 2);
         Ok(Some(value))
     }

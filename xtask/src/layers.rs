@@ -143,6 +143,7 @@ const fn rule(folder: &'static str, may_use: &'static [&'static str], because: &
 
 impl Rule {
     fn allows(&self, used: &str, in_tests: bool) -> bool {
+        // An entry is a folder, the engine as a whole, or everything.
         let in_list = |list: &[&str]| {
             list.iter().any(|entry| *entry == "*" || *entry == used || (*entry == ENGINE && CORE.contains(&used)))
         };
@@ -174,6 +175,7 @@ pub fn check(root: &Path) -> Result<usize> {
     for folder in CORE {
         violations.extend(sources::opening(root, folder)?);
     }
+    // Every crate with a rule may have tests; `CORE` alone has the attributes.
     for rule in RULES {
         violations.extend(sources::unbuilt_tests(root, rule.folder)?);
     }
@@ -220,6 +222,7 @@ fn edges(metadata: &serde_json::Value) -> Result<Vec<Edge>> {
 fn violations(edges: &[Edge]) -> Vec<String> {
     let mut violations = Vec::new();
     for edge in edges {
+        // A new crate must state its rule: no rule is no permission.
         let Some(rule) = RULES.iter().find(|rule| rule.folder == edge.user) else {
             violations.push(format!("{} has no rule: say in xtask/src/layers.rs whom it may use", edge.user));
             continue;

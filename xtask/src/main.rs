@@ -48,6 +48,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let (name, rest) = arguments.split_first().map_or(("help", &[][..]), |(name, rest)| (name.as_str(), rest));
     let Some(chore) = CHORES.iter().find(|chore| chore.name == name) else {
+        // Asking for help is no error, an unknown chore is.
         let asked = matches!(name, "help" | "--help" | "-h");
         if !asked {
             eprintln!("error: `{name}` is not a chore");

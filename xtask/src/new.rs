@@ -34,6 +34,7 @@ fn run(arguments: &[String]) -> Result<()> {
     let Some((_, folder, register, template)) = KINDS.iter().find(|(known, ..)| *known == kind) else {
         bail!("`{kind}` is not one of router, control, chore; CONTRIBUTING.md says where other things go");
     };
+    // The name becomes a file, a module and a type: only letters that all of them allow.
     let valid = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let good = name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(valid);
     ensure!(good, "`{name}`: names are lower case, such as `spray-and-wait`");

@@ -29,6 +29,7 @@ fn run(arguments: &[String]) -> Result<()> {
     let (ray, only_wheel) = (arguments.flag("--ray"), arguments.flag("--wheel"));
     arguments.rest()?;
     let place = tools::target().join("python");
+    // The cheapest checks come first.
     lints()?;
     let wheel = wheel(&place)?;
     println!("{}", wheel.display());

@@ -167,6 +167,7 @@ impl Counts {
         for (number, line) in text.lines().chain([""]).enumerate() {
             let line_of_code = line.trim();
             let place = |number: usize| format!("{name}:{}", number + 1);
+            // Lines of a doc comment are joined: rules apply to the whole block.
             if let Some(words) = doc_text(line_of_code) {
                 if doc.is_empty() {
                     began = number;
@@ -191,6 +192,7 @@ impl Counts {
                     self.find("types", &place(number), defined);
                 }
             }
+            // Other attributes may stand between `#[test]` and the function.
             in_test |= line_of_code.starts_with("#[test]");
             if in_test && let Some(test) = line_of_code.strip_prefix("fn ") {
                 let test = test.split('(').next().unwrap_or_default();
@@ -224,6 +226,7 @@ fn type_defined(line: &str) -> Option<&str> {
         None => code,
     };
     let (kind, rest) = code.strip_prefix("unsafe ").unwrap_or(code).split_once(' ')?;
+    // An indented `type` is an associated type or a local alias.
     let is_inside = line.starts_with(' ');
     if !matches!(kind, "struct" | "enum" | "trait" | "type" | "union") || kind == "type" && is_inside {
         return None;

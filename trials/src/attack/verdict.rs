@@ -79,6 +79,7 @@ impl Row {
         mark(self.account.corrupt == 0, format!("{} honest bundles corrupt", self.account.corrupt));
         mark(self.logged <= LOG_MAX, format!("{:.1} MB logged", self.logged as f64 / 1e6));
         mark(self.status_unanswered == 0, format!("{} questions for the status unanswered", self.status_unanswered));
+        // Each case may have a mark of its own besides the common ones.
         mark(self.broke.is_none(), self.broke.clone().unwrap_or_default());
         missed
     }
@@ -90,6 +91,7 @@ impl Row {
             unanswered => format!("{unanswered} unanswered"),
         };
         let again = if self.tries > 1 { ", second try" } else { "" };
+        // A busy machine explains a missed goodput, so the row shows it.
         let disturbed = if self.undisturbed < UNDISTURBED_MIN { ", disturbed" } else { "" };
         let verdict = if self.missed().is_empty() { "held" } else { "**missed**" };
         format!(

@@ -42,6 +42,7 @@ impl Process {
     /// # Errors
     /// When the process ends, or takes too long.
     pub fn wait_ready(&mut self) -> Result<Duration> {
+        // A connection proves more than the existence of the socket file.
         let (begun, socket) = (Instant::now(), self.socket.display().to_string());
         while Client::connect(&socket).is_err() {
             self.still_runs()?;

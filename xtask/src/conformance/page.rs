@@ -147,6 +147,7 @@ fn cell(text: &str) -> String {
 }
 
 fn links(places: &[Place]) -> String {
+    // Links are relative to the folder of the page.
     let up = "../".repeat(PAGE.matches('/').count());
     let link = |place: &Place| {
         let name = if place.item.is_empty() { place.file.rsplit('/').next().unwrap_or_default() } else { &place.item };

@@ -75,6 +75,7 @@ fn packet(protocol: u8, header: &[u8], payload: &[u8]) -> Vec<u8> {
 /// Checksum of an IPv4 header (RFC 1071).
 fn checksum(header: &[u8]) -> u16 {
     let sum: u32 = header.chunks(2).map(|two| u32::from(two[0]) << 8 | u32::from(two[1])).sum();
+    // Carries are added back, twice at most.
     let folded = (sum & 0xffff) + (sum >> 16);
     !((folded & 0xffff) + (folded >> 16)) as u16
 }

@@ -21,7 +21,7 @@ pub struct Found<'a> {
 }
 
 impl Found<'_> {
-    /// Exchanges bundles in both directions; then waits until `heard` returns true: the peer received our announcements.
+    /// Exchanges bundles in both directions; then waits until the callback shows that our announcements arrived.
     pub fn trial(
         self,
         ours: &mut Ours,

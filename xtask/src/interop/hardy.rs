@@ -60,6 +60,7 @@ fn pair<'a>(
         Session::WeConnect => {}
         Session::ItConnects => {
             address.clear();
+            // With `--connect` it opens the session, so our link has no address.
             command.extend(["--connect".into(), format!("127.0.0.1:{here}")]);
         }
         Session::Tls => {

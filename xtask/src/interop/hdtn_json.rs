@@ -64,6 +64,7 @@ impl Duct {
             Duct::Tcpclv3 => ("tcpclv3", ""),
             Duct::Udp => ("udpcl", "datagram = \"65507 B\"\nrate = \"4 Mbit/s\"\n"),
         };
+        // Without an address our node waits for HDTN to connect.
         let address = if self.it_connects() { String::new() } else { format!("address = \"127.0.0.1:{there}\"\n") };
         format!(
             "[layer.{kind}]\nkind = \"{kind}\"\nlisten = [\"127.0.0.1:{here}\"]\n\n\
@@ -135,6 +136,7 @@ impl Duct {
 }
 
 fn joined(mut first: Value, more: Value) -> Value {
+    // Both are objects by construction.
     if let (Some(first), Value::Object(more)) = (first.as_object_mut(), more) {
         first.extend(more);
     }
@@ -164,6 +166,7 @@ pub fn node(duct: Duct, (here, there): (u16, u16), streams: (u16, u16), zmq: (u1
     let here = ("127.0.0.1", here);
     let (mut inducts, mut outducts) = (stcp_induct(streams.0), stcp_outduct(2, streams.1));
     if let Some(inducts) = inducts["inductVector"].as_array_mut() {
+        // A session that HDTN opens serves both directions, so it needs no induct.
         inducts.extend(duct.induct(here, there));
     }
     if let Some(outducts) = outducts["outductVector"].as_array_mut() {
@@ -198,6 +201,7 @@ pub fn contacts(duct: Duct) -> Value {
         })
     };
     let rate = duct.rate();
+    // HDTN sends to a node only during a contact with it.
     json!({ "contacts": [contact(0, (10, 1), rate), contact(1, (10, 2), 0)] })
 }
 

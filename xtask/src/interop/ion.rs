@@ -323,6 +323,7 @@ impl Log {
         file.seek(SeekFrom::Start(self.read))?;
         let mut bytes = Vec::new();
         self.read += file.read_to_end(&mut bytes)? as u64;
+        // A line may be written in parts: only complete ones are returned.
         self.begun += &String::from_utf8_lossy(&bytes);
         let rest = self.begun.rfind('\n').map_or(0, |end| end + 1);
         let whole = self.begun[..rest].lines().map(String::from).collect();

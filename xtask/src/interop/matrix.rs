@@ -67,6 +67,7 @@ pub fn table(rows: &[Row]) -> String {
     let mut text = String::new();
     for line in &cells {
         for (at, cell) in line.iter().enumerate() {
+            // Characters, not bytes: names such as µD3TN are not ASCII.
             let width = cells.iter().map(|line| line[at].chars().count()).max().unwrap_or(0);
             let _ = if at + 1 < line.len() { write!(text, "{cell:<width$}  ") } else { writeln!(text, "{cell}") };
         }

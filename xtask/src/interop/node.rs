@@ -57,6 +57,7 @@ impl Ours {
     }
     /// Attaches a receiver that waits `patience` for each delivery.
     pub fn receiver(&self, endpoint: &str, patience: Duration) -> Result<Client> {
+        // One delivery in flight: the order of arrival is kept.
         let client = attach(&self.socket(), endpoint, 1)?;
         client.set_read_timeout(Some(patience))?;
         Ok(client)

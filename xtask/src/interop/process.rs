@@ -59,6 +59,7 @@ pub fn finish(command: &mut Command, log: &Path, patience: Duration) -> Result<S
         }
     };
     let said = String::from_utf8_lossy(&fs::read(log)?).into_owned();
+    // The last line usually names the error.
     let last = said.lines().last().unwrap_or("nothing");
     ensure!(status.success(), "`{}` said: {last} ({status})", tools::shown(command));
     Ok(said)

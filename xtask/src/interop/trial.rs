@@ -61,6 +61,7 @@ impl Pair<'_> {
             return vec![row];
         }
         let (can, size) = (self.can.clone(), self.size);
+        // Ten pings suffice for a median.
         let pings = Load::equal(10, PING);
         let to = Load::mixed(size.bundles, can.takes.min(size.largest));
         let from = Load::mixed(size.bundles, can.gives.min(size.largest));
@@ -108,6 +109,7 @@ impl Pair<'_> {
         if rows.iter().any(|row| row.failed.is_some()) {
             println!("{}", self.ours.words());
         }
+        // A node that ended by itself has failed, even if all bundles arrived.
         if let Err(why) = self.ours.kill() {
             rows.push(self.row("ours runs to the end", &pings, Err(why)));
         }
@@ -157,6 +159,7 @@ impl Pair<'_> {
             ledger.came(&answer.payload)?;
         }
         ledger.settled()?;
+        // The median: single pings may wait for the machine.
         times.sort();
         let median = times.get(times.len() / 2).copied().unwrap_or_default();
         Ok(Came { lost: 0, notes: vec![format!("median {:.1} ms", median.as_secs_f64() * 1e3)] })

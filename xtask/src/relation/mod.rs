@@ -36,6 +36,7 @@ fn run(arguments: &[String]) -> Result<()> {
         nothing_else(&words.rest()?)?;
         return planted::run(&only);
     }
+    // Arguments are checked before the build, which takes minutes.
     let program = of_program(&mut words)?;
     nothing_else(&words.rest()?)?;
     let what = ["build", "--profile", "quick", "--package", "farlink-stack", "--example", "relation"];

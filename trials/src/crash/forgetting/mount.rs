@@ -245,6 +245,7 @@ impl Filesystem for Served {
         let (Some(name), Some(new)) = (name.to_str(), new.to_str()) else { return reply.error(Errno::EINVAL) };
         answer(lock(&self.disk).rename((parent.0, name), (to.0, new)), Errno::ENOENT, reply);
     }
+    // close(2) promises no durability.
     fn flush(&self, _: &Request, _ino: INodeNo, _fh: FileHandle, _owner: LockOwner, reply: ReplyEmpty) {
         reply.ok();
     }
@@ -257,6 +258,7 @@ impl Filesystem for Served {
     fn readdir(&self, _: &Request, ino: INodeNo, _fh: FileHandle, offset: u64, mut reply: ReplyDirectory) {
         let disk = lock(&self.disk);
         let Some(Node::Folder(names)) = disk.node(ino.0) else { return reply.error(Errno::ENOTDIR) };
+        // Every listing of a folder begins with these two.
         let dots = [(".", ino.0), ("..", ino.0)].map(|(name, number)| (name.to_string(), number));
         let all = dots.into_iter().chain(names.now.iter().map(|(name, number)| (name.clone(), *number)));
         for (at, (name, number)) in all.enumerate().skip(offset as usize) {

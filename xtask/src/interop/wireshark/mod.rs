@@ -140,6 +140,7 @@ const HARMLESS: [&str; 3] = ["", "Unknown type code", "Connection establish "];
 
 /// Checks lines of a session: CRC status and payload at the end of a bundle, and messages; returns the number of lines.
 fn session(text: &str, load: &Load) -> Result<usize> {
+    // One ledger for each direction.
     let mut ledgers = [Ledger::of(load), Ledger::of(load)];
     for line in text.lines() {
         let [checksums, payload, malformed, complaints] = fields(line)?;
@@ -179,6 +180,7 @@ fn fields(line: &str) -> Result<[&str; 4]> {
 
 /// Bytes from hexadecimal digits; `None` if they are malformed.
 fn bytes(digits: &str) -> Option<Vec<u8>> {
+    // An odd digit at the end is an error.
     let pairs = digits.as_bytes().chunks(2).map(|two| std::str::from_utf8(two).ok().filter(|two| two.len() == 2));
     pairs.map(|two| u8::from_str_radix(two?, 16).ok()).collect()
 }

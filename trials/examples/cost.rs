@@ -1,31 +1,34 @@
-//! What simulations cost: `cargo run --profile quick -p farlink-trials --example cost -- SCENARIO...` runs each
-//! with nobody watching and prints a line of JSON: processor time of its parts, the most memory so far, and what
-//! became of it. `--seed N` goes before the scenarios that are to have it; `--one N` before settings of The ONE, run
-//! as that simulator runs them. `cargo xtask bench sim` runs it.
+//! Cost of simulations: `cargo run --profile quick -p farlink-trials --example cost -- SCENARIO...` runs each without
+//! observers and prints a line of JSON: processor time by part, peak memory so far, and the outcome. `--seed N` applies
+//! to the scenarios that follow it; `--one N` to settings of The ONE, which run in that simulator's own world. `cargo
+//! xtask bench sim` starts it.
 
 use farlink_one::{Setup, Values};
 use farlink_scenario::Scenario;
 use farlink_sim::{Silent, World};
 use std::path::{Path, PathBuf};
 
-/// That of the `farlink` command.
+/// The allocator of the `farlink` command, so that both cost alike.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// User and system time of this process, in seconds.
+/// User and system time of this process, s.
 fn cpu_s() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The name in brackets may contain spaces: fields are counted after the last bracket. 11 and 12 are utime and
+    // stime.
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
     let ticks = |index: usize| fields.get(index).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
+    // Linux reports them in ticks of 10 ms.
     (ticks(11) + ticks(12)) / 100.0
 }
 
-/// A number as JSON has it: nothing where it is none, as the mean of nothing.
 fn json(number: f64) -> String {
+    // JSON knows no NaN, which is the mean of no values.
     if number.is_finite() { format!("{number:.3}") } else { "null".into() }
 }
 
-/// Most memory resident so far, in MB.
+/// Peak resident memory so far, MB.
 fn memory_mb() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -58,7 +61,6 @@ fn main() {
     }
 }
 
-/// Runs a scenario.
 fn as_ours(file: &Path, seed: Option<u64>) -> Result<(), String> {
     let begun = cpu_s();
     let told = |errors: Vec<farlink_scenario::ConfigError>| {
@@ -73,9 +75,10 @@ fn as_ours(file: &Path, seed: Option<u64>) -> Result<(), String> {
     let (built, built_mb) = (cpu_s(), memory_mb());
     let (outcome, Silent) = world.run();
     let run = cpu_s();
+    // Sums over all flows of the scenario.
     let created: u64 = outcome.traffic.iter().map(|traffic| traffic.created).sum();
     let delivered: u64 = outcome.traffic.iter().map(|traffic| traffic.delivered).sum();
-    // Of those that are one bundle each, as all that are drawn among groups.
+    // Latency of flows of one bundle each, such as all flows drawn among groups.
     let latencies: Vec<f64> = outcome
         .traffic
         .iter()
@@ -102,9 +105,9 @@ fn as_ours(file: &Path, seed: Option<u64>) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs settings of The ONE in its own world.
 fn as_the_one(file: &str, seed: u64) -> Result<(), String> {
     let begun = cpu_s();
+    // The prefix keeps the message names of different seeds apart.
     let overrides = [format!("MovementModel.rngSeed={seed}"), format!("Events1.prefix=M{seed}")];
     let values = Values::read(&[PathBuf::from(file)], &overrides).map_err(|mistake| mistake.to_string())?;
     let setup = Setup::of(&values.of_run(0)).map_err(|mistake| mistake.to_string())?;

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: measures everything on this machine and writes the table of the README.
+//! `cargo xtask bench`: measures everything on this machine and writes the README's table.
 
 mod cells;
 mod exact;
@@ -9,7 +9,7 @@ use crate::{Chore, tools};
 use anyhow::{Result, bail};
 use std::process::Command;
 
-/// The chore.
+/// The chore `cargo xtask bench`.
 pub const CHORE: Chore = Chore {
     name: "bench",
     usage: "[--runs N] | sim [--only NAME] [--all] [--limit SECONDS] [--seeds N]",
@@ -26,6 +26,7 @@ pub const CHORE: Chore = Chore {
 };
 
 fn run(arguments: &[String]) -> Result<()> {
+    // The first word selects the table of simulations.
     if let Some((_, rest)) = arguments.split_first().filter(|(first, _)| *first == "sim") {
         return sim::run(rest);
     }

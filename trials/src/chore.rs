@@ -1,15 +1,15 @@
-//! What `cargo xtask NAME` runs.
+//! Type of a chore that `cargo xtask NAME` runs.
 
 use anyhow::Result;
 
-/// One chore.
+/// A chore of `cargo xtask`.
 pub struct Chore {
-    /// Its name on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// Its arguments, for people.
+    /// Arguments, for people.
     pub usage: &'static str,
-    /// One sentence: what it does; further lines are shown by `--help` only.
+    /// First line: one sentence about its purpose. Further lines appear with `--help` only.
     pub help: &'static str,
-    /// Does it.
+    /// Runs the chore with the arguments after its name.
     pub run: fn(&[String]) -> Result<()>,
 }

@@ -1,8 +1,8 @@
-//! What tries the product: attacks, crashes, overload, half an hour of load, mutants, random networks with faults,
-//! benchmarks, and comparisons of both worlds.
+//! Trials of the product: attacks, crashes, overload, soak, mutants, random networks with faults, benchmarks, and
+//! comparisons of both worlds.
 //!
-//! It contains no code of the node, which it starts as a program; chores that only tend the tree are in `xtask`, which
-//! runs these by their names (`cargo xtask crash`). Read [`harness`] first: how a node is started and spoken to; then
+//! It contains no code of the node, which it starts as a program. Chores that only tend the tree are in `xtask`, which
+//! runs these by their names (`cargo xtask crash`). Read [`harness`] first: how nodes are started and addressed; then
 //! any trial, each a [`Chore`].
 #![forbid(unsafe_code)]
 

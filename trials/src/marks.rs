@@ -1,32 +1,32 @@
-//! Marks of rules in Rust files.
+//! Marks of standards' rules in Rust files.
 
 use crate::sources;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Where rules are kept, by their numbers.
+/// Places that keep rules, by the rules' numbers.
 pub type Marks = BTreeMap<String, Kept>;
 
-/// Who keeps a rule.
+/// Places that keep one rule.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Kept {
-    /// Code.
+    /// Places in code.
     pub code: Vec<Place>,
-    /// Tests.
+    /// Tests of the rule.
     pub tests: Vec<Place>,
 }
 
-/// A place in the code. Lines are not said: they change with every edit.
+/// A place in the code. It has no line number, since that changes with every edit.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Place {
-    /// The file, from the repository's root.
+    /// File, relative to the repository's root.
     pub file: String,
-    /// The item, where there is one.
+    /// Innermost item, if any.
     pub item: String,
 }
 
-/// Reads the marks of all Rust files of the tree; those that say nothing useful go to `wrong`.
+/// Reads the marks of all Rust files of the tree; malformed ones are added to `wrong`.
 ///
 /// # Errors
 /// When a file cannot be read.
@@ -34,7 +34,7 @@ pub fn read_all(root: &Path, wrong: &mut Vec<String>) -> Result<Marks> {
     let mut marks = Marks::new();
     let enter = |folder: &Path| {
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
-        // Tools keep no rule of a standard, but have tests about marks.
+        // The tools keep no rule of a standard, but their tests contain examples of marks.
         let tools = ["xtask", "trials"];
         !(name.starts_with('.') || name.starts_with("target") || tools.iter().any(|tool| name == *tool))
     };
@@ -63,6 +63,7 @@ fn read(text: &str, file: &str, marks: &mut Marks, wrong: &mut Vec<String>) {
         };
         let Some(ids) = ids(list) else {
             if test && list.split(' ').any(|word| is_id(word.trim_end_matches(['.', ',']))) {
+                // Only lines that begin like a list of rules are marks; others are prose.
                 wrong.push(format!("{file}:{}: what a test keeps are numbers of rules joined by commas", at + 1));
             }
             continue;
@@ -80,18 +81,18 @@ fn read(text: &str, file: &str, marks: &mut Marks, wrong: &mut Vec<String>) {
     }
 }
 
-/// Numbers of rules and nothing else, joined by commas.
+/// Numbers of rules from a list joined by commas; `None` if it contains anything else.
 pub fn ids(list: &str) -> Option<Vec<&str>> {
     let ids: Vec<&str> = list.trim_end_matches(['.', ',']).split(", ").collect();
     ids.iter().all(|id| is_id(id)).then_some(ids)
 }
 
-/// Whether a line is empty, a comment or an attribute: what it says is of the next one.
+/// Whether a line is empty, a comment or an attribute, and thus belongs to the next item.
 pub fn is_about_items(line: &str) -> bool {
     line.is_empty() || line.starts_with("//") || line.starts_with("#[")
 }
 
-/// The test right behind a line of its doc comment.
+/// Name of the test after a line of its doc comment.
 fn test_after(lines: &[&str], at: usize) -> Option<String> {
     let mut behind = lines[at + 1..].iter();
     let mut tested = false;
@@ -104,14 +105,15 @@ fn test_after(lines: &[&str], at: usize) -> Option<String> {
         .map(|(_, name)| name.to_string())
 }
 
-/// The item that follows, or, inside of one, that one; empty where there is none.
+/// Name of the item that follows or, within an item, of that one; empty if there is none.
 fn item_of(lines: &[&str], at: usize) -> String {
+    // A mark inside a body stands before a statement: the nearest item above is the one around it.
     let next = lines[at + 1..].iter().find(|line| !is_about_items(line));
     let around = || lines[..at].iter().rev().find_map(|line| item(line));
     next.and_then(|line| item(line)).or_else(around).map(|(_, name)| name.to_string()).unwrap_or_default()
 }
 
-/// What kind of item a line begins, and its name.
+/// Kind and name of the item that a line begins.
 fn item(line: &str) -> Option<(&str, &str)> {
     const BEFORE: [&str; 5] = ["pub", "const", "async", "unsafe", "extern"];
     const ITEMS: [&str; 6] = ["fn", "struct", "enum", "trait", "static", "const"];
@@ -131,9 +133,10 @@ fn item(line: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// Whether this is the number of a rule: of a standard, of a section, and within it.
+/// Whether this is a rule's number: standard, section, and position within it.
 pub fn is_id(text: &str) -> bool {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    // Four digits: the number of an RFC.
     let mut parts = text.split('-');
     let (rfc, section, number) = (parts.next(), parts.next(), parts.next());
     rfc.is_some_and(|rfc| rfc.len() == 4 && digits(rfc))
@@ -147,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_rules_are_told_from_dates_and_words() {
+    fn only_rule_numbers_are_ids() {
         assert!(["9171-4-1", "5326-3.2.2-10"].into_iter().all(is_id));
         let others = ["2026-11", "9171-4.1", "9171-4..1-1", "171-4-1", "9171-4-1-1", "9171-4-x", "", "9171--1"];
         assert!(!others.into_iter().any(is_id));
@@ -167,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_of_the_item_behind_it_or_around_it() {
+    fn mark_belongs_to_nearest_item() {
         let before =
             "/// Doc.\n // 9171-1-1\n#[inline]\npub(super) const fn one<T>() {\n    // 9171-1-2\n    let a = 1;\n}";
         assert_eq!(marks(before).0, ["9171-1-1 code one", "9171-1-2 code one"]);
@@ -179,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_says_what_it_keeps_and_other_comments_say_nothing() {
+    fn only_keeps_lines_mark_tests() {
         let test = "/// A sentence.\n/// Keeps 9171-1-1, 9171-1-2.\n#[test]\n#[ignore = \"long\"]\nfn it_holds() {}";
         assert_eq!(marks(test), (vec!["9171-1-1 test it_holds".into(), "9171-1-2 test it_holds".into()], vec![]));
         for text in ["// RFC 9171 4.1-2\nfn a() {}", "// 9171-1-1 is kept\nfn a() {}", "/// Keeps his word.\nfn a() {}"]

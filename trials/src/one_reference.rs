@@ -1,5 +1,5 @@
-//! `cargo xtask one-reference`: whether `farlink one` writes what The ONE wrote, on a folder of its
-//! settings and reports.
+//! `cargo xtask one-reference`: compares reports of `farlink one` with those of The ONE, for a folder of its settings
+//! and reports.
 
 mod rows;
 
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The chore.
+/// The chore `cargo xtask one-reference`.
 pub const CHORE: Chore = Chore {
     name: "one-reference",
     usage: "--reference DIR [--only WORD]",
@@ -22,7 +22,7 @@ pub const CHORE: Chore = Chore {
     run,
 };
 
-/// What came of the rows of one label.
+/// Results of the rows of one label.
 #[derive(Default)]
 struct Tally {
     equal: usize,
@@ -42,6 +42,7 @@ fn run(arguments: &[String]) -> Result<()> {
         Work { farlink: tools::farlink()?.canonicalize()?, reference, out: tools::target().join("one-reference") };
     let mut tallies = BTreeMap::new();
     for (name, files, sets) in ANCHORS.iter().filter(|(name, ..)| format!("anchors:{name}").contains(only)) {
+        // Anchors are compared to the byte, rows by their figures.
         tallies.insert(("anchors".to_string(), name.to_string()), work.anchor(name, files, sets)?);
     }
     for (file, expected) in rows::read(&work.reference)? {
@@ -76,8 +77,8 @@ struct Work {
 }
 
 impl Work {
-    /// Runs settings where their files lead from.
     fn one(&self, files: &[&str], sets: &[String]) -> Result<()> {
+        // Settings name files relative to the reference folder.
         let mut command = Command::new(&self.farlink);
         command.current_dir(&self.reference).arg("one").args(files).arg("--out").arg(&self.out);
         for set in sets {
@@ -107,6 +108,7 @@ impl Work {
                 return Ok(());
             }
         };
+        // The reference runs named their messages by the letter of the run.
         let run = expected.seed.checked_sub(1).context("seeds begin with 1")?;
         let letter = char::from(b"ABCDEFGHIJ"[run % 10]);
         let seeds = [format!("MovementModel.rngSeed={}", expected.seed), format!("Events1.prefix={letter}")];
@@ -121,7 +123,7 @@ impl Work {
     }
 }
 
-/// The first line that differs.
+/// Number of the first line that differs, as a message.
 fn difference(report: &str, ours: &[u8], theirs: &[u8]) -> String {
     let same = ours.iter().zip(theirs).take_while(|(a, b)| a == b).count();
     let line = ours[..same].iter().filter(|&&byte| byte == b'\n').count() + 1;
@@ -133,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_difference_has_its_line() {
+    fn first_difference_has_line_number() {
         assert_eq!(difference("X", b"a\nb\nc\n", b"a\nb\nd\n"), "X from line 3 on");
         assert_eq!(difference("X", b"a\n", b"a\nb\n"), "X from line 2 on");
     }

@@ -1,7 +1,7 @@
-//! `cargo xtask profile`: what a node computes for each bundle that it passes on.
+//! `cargo xtask profile`: instructions that a node executes for each bundle that it forwards.
 //!
-//! It runs `core/stack/examples/relay.rs`, a node between two others in memory, under callgrind, which counts
-//! instructions: the same each time, whatever else the machine does. System calls are not in it.
+//! It runs `core/stack/examples/relay.rs`, a node between two others in memory, under callgrind. Callgrind counts
+//! instructions, which do not depend on the machine's load; system calls are not included.
 
 use crate::{Chore, tools};
 use anyhow::{Context, Result, bail};
@@ -10,7 +10,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The chore.
+/// The chore `cargo xtask profile`.
 pub const CHORE: Chore = Chore {
     name: "profile",
     usage: "[--functions N]",
@@ -21,9 +21,9 @@ pub const CHORE: Chore = Chore {
     run,
 };
 
-/// What passes: layer, payload bytes, bundles.
+/// Forwarded bundles: layer, payload bytes, number.
 const PATHS: [(&str, u64, u64); 3] = [("tcpclv4", 1000, 10_000), ("tcpclv4", 100_000, 500), ("ltp", 1000, 8000)];
-/// Crates shown of each.
+/// Crates shown in each table.
 const CRATES: usize = 12;
 
 fn run(arguments: &[String]) -> Result<()> {
@@ -44,12 +44,14 @@ fn run(arguments: &[String]) -> Result<()> {
     for (layer, size, bundles) in PATHS {
         let [size_text, bundles_text] = [size, bundles].map(|number| number.to_string());
         let words = [layer, &size_text, &bundles_text];
+        // Without callgrind the program measures processor time by itself.
         if !counts {
             print!("{}", tools::output(Command::new(&program).args(words))?);
             continue;
         }
         let file = folder.join(format!("{layer}-{size}.callgrind"));
         let mut command = Command::new("valgrind");
+        // Only `relay_turn` is counted: start and end of the program are not the node's work.
         command.args(["--tool=callgrind", "--collect-atstart=no", "--toggle-collect=*relay_turn*"]);
         command.arg(format!("--callgrind-out-file={}", file.display())).arg(&program).args(words).arg("counted");
         tools::output(&mut command)?;
@@ -63,7 +65,7 @@ fn read(file: &Path) -> Result<BTreeMap<String, u64>> {
     Ok(costs(&text))
 }
 
-/// Instructions of each function itself, from a file of callgrind's.
+/// Instructions of each function itself, from a callgrind file.
 fn costs(text: &str) -> BTreeMap<String, u64> {
     let (mut names, mut costs, mut current, mut called) = (HashMap::new(), BTreeMap::new(), String::new(), false);
     for line in text.lines() {
@@ -72,7 +74,7 @@ fn costs(text: &str) -> BTreeMap<String, u64> {
         } else if let Some(name) = line.strip_prefix("cfn=") {
             function(name, &mut names);
         } else if line.starts_with("calls=") {
-            // The line after it has what the call took, which is counted where it was spent.
+            // The next line has the cost of the call, which is counted in the called function.
             called = true;
         } else if line.starts_with(|first: char| first.is_ascii_digit() || "+-*".contains(first))
             && !std::mem::take(&mut called)
@@ -83,7 +85,7 @@ fn costs(text: &str) -> BTreeMap<String, u64> {
     }
     costs
 }
-/// A name is said once, with a number in brackets; later the number says it.
+/// Resolves a callgrind name: the first use has a number and the name, later ones only the number.
 fn function(said: &str, names: &mut HashMap<String, String>) -> String {
     match said.split_once(' ') {
         Some((number, name)) => {
@@ -93,7 +95,7 @@ fn function(said: &str, names: &mut HashMap<String, String>) -> String {
         None => names.get(said).cloned().unwrap_or_default(),
     }
 }
-/// The crate that a function is of; the system's library has no paths.
+/// Crate of a function; functions of the system's library have no path.
 fn crate_of(name: &str) -> &str {
     let path = name.trim_start_matches(['<', '&', '[', '(']);
     path.split_once("::").map_or("libc", |(first, _)| if first == "__rustc" { "libc" } else { first })
@@ -127,7 +129,7 @@ mod tests {
                         fn=(3) <farlink_stack::edge::BpV7 as farlink_stack::edge::Codec>::read\n0 500\ntotals: 1000\n";
 
     #[test]
-    fn what_a_function_itself_took_is_read_and_what_it_called_is_not_added() {
+    fn self_time_excludes_callees() {
         let costs = costs(FILE);
         assert_eq!(costs["farlink_bpa::agent::Agent::handle"], 400);
         assert_eq!(costs["malloc"], 100);
@@ -135,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn crates_are_told_from_paths_and_the_dearest_come_first() {
+    fn crates_are_sorted_by_cost() {
         assert_eq!(crate_of("<&farlink_base::payload::Payload as core::fmt::Debug>::fmt"), "farlink_base");
         assert_eq!(crate_of("__rustc::__rust_alloc"), "libc");
         let text = table(("ltp", 1000, 10), &costs(FILE), 1);

@@ -1,5 +1,4 @@
-//! `cargo xtask sim-speed`: what a simulation costs, of the scenarios that `sim/tests/speed.rs`
-//! keeps cheap in small.
+//! `cargo xtask sim-speed`: cost of simulations, for large versions of the scenarios in `sim/tests/speed.rs`.
 
 #[path = "../../sim/tests/speed/scenarios.rs"]
 mod scenarios;
@@ -11,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The chore.
+/// The chore `cargo xtask sim-speed`.
 pub const CHORE: Chore = Chore {
     name: "sim-speed",
     usage: "[--limit SECONDS]",
@@ -23,7 +22,7 @@ pub const CHORE: Chore = Chore {
     run,
 };
 
-/// Name, text, and the wall time aimed at, in seconds, where there is one.
+/// Name, text, and the wall time aimed at, if any, s.
 type Row = (&'static str, fn() -> String, Option<f64>);
 
 const ROWS: [Row; 5] = [
@@ -34,11 +33,11 @@ const ROWS: [Row; 5] = [
     ("the same, whole bundles", || scenarios::saturated(50, 720, "message"), None),
 ];
 
-/// What a run came to.
+/// Cost of a run.
 struct Outcome {
     wall_s: f64,
     memory_bytes: u64,
-    /// Whether it ended by itself.
+    /// Whether the run ended within the limit.
     ended: bool,
 }
 
@@ -64,11 +63,12 @@ fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command to its end, or to the limit, and looks at its memory meanwhile.
+/// Runs a command to its end or to the limit, and watches its memory meanwhile.
 fn watch(command: &mut Command, limit: Duration) -> Result<Outcome> {
     let shown = tools::shown(command);
     let mut child = command.stdout(Stdio::null()).spawn().with_context(|| format!("cannot run `{shown}`"))?;
     let (begun, mut memory_bytes) = (Instant::now(), 0);
+    // Memory is read before the end is noticed: afterwards the process is gone.
     loop {
         memory_bytes = memory_bytes.max(peak_memory(&child).unwrap_or(0));
         let wall_s = begun.elapsed().as_secs_f64();
@@ -87,7 +87,7 @@ fn watch(command: &mut Command, limit: Duration) -> Result<Outcome> {
     }
 }
 
-/// Most memory a process had resident so far.
+/// Peak resident memory of a process so far, bytes.
 fn peak_memory(child: &Child) -> Option<u64> {
     peak_of(&std::fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?)
 }
@@ -97,7 +97,7 @@ fn peak_of(status: &str) -> Option<u64> {
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
-/// Happenings of a run, as its manifest notes them.
+/// Number of simulation events, from the notes of a run's manifest.
 fn happenings(run: &Path) -> Option<u64> {
     let path: PathBuf = run.join("manifest.json");
     let manifest: Value = serde_json::from_str(&std::fs::read_to_string(path).ok()?).ok()?;
@@ -114,6 +114,7 @@ fn row(name: &str, aim: Option<f64>, outcome: &Outcome, happenings: Option<u64>)
     let count = happenings.map_or("-".into(), |count| count.to_string());
     let rate = happenings.map_or("-".into(), |count| format!("{:.0}", count as f64 / outcome.wall_s));
     let aim = aim.map_or("-".into(), |seconds| format!("{seconds} s"));
+    // A run that was cut has no counts, only a lower bound of its time.
     let longer = if outcome.ended { "" } else { "> " };
     let memory = outcome.memory_bytes as f64 / 1e6;
     format!("| {name} | {longer}{:.2} s | {aim} | {count} | {rate} | {memory:.0} MB |", outcome.wall_s)
@@ -124,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_says_what_was_measured_and_what_was_not() {
+    fn row_marks_missing_measurements() {
         let ended = Outcome { wall_s: 2.0, memory_bytes: 7_000_000, ended: true };
         assert_eq!(row("x", Some(0.5), &ended, Some(1000)), "| x | 2.00 s | 0.5 s | 1000 | 500 | 7 MB |");
         let cut = Outcome { ended: false, ..ended };
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_and_happenings_are_read_from_where_they_stand() {
+    fn memory_and_events_are_parsed() {
         assert_eq!(peak_of("Name:\tx\nVmHWM:\t  1024 kB\n"), Some(1 << 20));
         assert_eq!(noted("Trace hash 00ff of 7048 happenings: the same again."), Some(7048));
         assert_eq!(noted("something else"), None);

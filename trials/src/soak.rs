@@ -1,7 +1,7 @@
-//! `cargo xtask soak`: a durable node carries bundles for half an hour; it must not grow.
+//! `cargo xtask soak`: a durable node carries bundles for half an hour and must not grow.
 //!
-//! The nodes and the applications are those of `cargo xtask attack` without an attacker: bundles both
-//! ways, over TCPCLv4 to one neighbour and over LTP to the other.
+//! Nodes and applications are those of `cargo xtask attack`, without an attacker: bundles both ways, over TCPCLv4 to
+//! one neighbour and over LTP to the other.
 
 use crate::attack::honest::{Account, Honest, NAMES, PAYLOAD};
 use crate::attack::raise_descriptor_limit;
@@ -13,7 +13,7 @@ use anyhow::{Result, bail};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The chore.
+/// The chore `cargo xtask soak`.
 pub const CHORE: Chore = Chore {
     name: "soak",
     usage: "[--minutes N] [--rate N]",
@@ -30,45 +30,44 @@ pub const CHORE: Chore = Chore {
     run,
 };
 
-/// Most growth of a node, MiB per hour.
+/// Growth of a node allowed, MiB per hour.
 const SLOPE_MAX: f64 = 1.0;
-/// A soak shorter than this says nothing about hours.
+/// Shortest soak whose slope is judged.
 const JUDGED_FROM: Duration = Duration::from_secs(300);
-/// Bytes the files of an empty store may have: the one being written, of 64 MiB, one being tidied, and four that lie
-/// ready to be written over.
+/// File bytes of an empty store: the file being written, of 64 MiB, one being cleaned, and four kept for reuse.
 const EMPTY_STORE_MAX: u64 = 384 << 20;
-/// Longest time for what was acknowledged to arrive, and for files and descriptors to be given back.
+/// Longest wait for acknowledged bundles to arrive, and for files and descriptors to be released.
 const SETTLE_MAX: Duration = Duration::from_secs(60);
 
-/// Longest the maximum is measured.
+/// Longest measurement of the maximum.
 const MEASURED_MAX: Duration = Duration::from_secs(20);
 
-/// Times the nodes are looked at while nothing is under way.
+/// Number of pauses in which nodes are measured.
 const RESTS: u32 = 100;
-/// Looks at what nodes have then.
+/// Measurements in each pause.
 const LOOKS: u32 = 4;
-/// How long nothing is sent before each look: deletions wait for company that long.
+/// Silence before each measurement: deletions wait that long to be committed together.
 const REST: Duration = Duration::from_millis(300);
 
-/// One node at one moment.
+/// State of a node at one moment.
 struct Sample {
     at: Duration,
-    /// Resident bytes.
+    /// Resident memory, bytes.
     memory: u64,
-    /// With nothing under way.
+    /// Memory during a pause.
     at_rest: Option<Rest>,
     descriptors: usize,
     stored: u64,
 }
 
-/// What a node has while nothing is under way.
+/// Memory of a node while no bundle is in transit.
 #[derive(Clone)]
 struct Rest {
-    /// Bytes allocated.
+    /// Allocated bytes.
     in_use: u64,
-    /// Bytes resident.
+    /// Resident bytes.
     resident: u64,
-    /// What each share of its memory takes, of those that are counted.
+    /// Use of each share of its memory budget that is counted.
     shares: Vec<(String, u64)>,
 }
 
@@ -87,6 +86,7 @@ fn run(arguments: &[String]) -> Result<()> {
     let abilities = Abilities::of(&binary, &dir)?;
     let lasts = Duration::from_secs(seconds);
     let rates = match rate {
+        // 80 %: below the maximum, so that queues do not grow by overload.
         0 => maximum(&binary, &dir, abilities, (lasts / 10).min(MEASURED_MAX))?.map(|most| (most * 8 / 10).max(1)),
         given => [given; 4],
     };
@@ -99,13 +99,13 @@ fn run(arguments: &[String]) -> Result<()> {
     bail!("{}\nconfigurations and logs are in {}", complaints.join("\n"), dir.display())
 }
 
-/// Each direction's rate, for people.
+/// Rates by direction, for people.
 fn shown(rates: [u64; 4]) -> String {
     let named = NAMES.iter().zip(rates).map(|(name, rate)| format!("{rate} {name}"));
     named.collect::<Vec<_>>().join(", ")
 }
 
-/// Most bundles per second that the directions manage, all at once.
+/// Highest rates of all directions together, bundles per second.
 fn maximum(binary: &Path, dir: &Path, abilities: Abilities, lasts: Duration) -> Result<[u64; 4]> {
     let mut stage = Stage::start(binary, &dir.join("maximum"), abilities, Setting::of("soak", 1))?;
     let honest = Honest::start(&stage, [0; 4]);
@@ -125,7 +125,7 @@ fn maximum(binary: &Path, dir: &Path, abilities: Abilities, lasts: Duration) -> 
     Ok(rates)
 }
 
-/// Lets the nodes work; gives what is to be complained of.
+/// Runs the soak; returns the complaints.
 fn soak(binary: &Path, dir: &Path, abilities: Abilities, rates: [u64; 4], lasts: Duration) -> Result<Vec<String>> {
     let mut stage = Stage::start(binary, &dir.join("soak"), abilities, Setting::of("soak", 1))?;
     let honest = Honest::start(&stage, rates);
@@ -138,7 +138,7 @@ fn soak(binary: &Path, dir: &Path, abilities: Abilities, rates: [u64; 4], lasts:
     complaints
 }
 
-/// Samples of each node.
+/// Collects samples of each node for `lasts`.
 fn watch(stage: &mut Stage, honest: &Honest, lasts: Duration) -> Result<Vec<Vec<Sample>>> {
     let every = Duration::from_secs(if lasts < JUDGED_FROM { 1 } else { 10 });
     let begun = Instant::now();
@@ -156,6 +156,7 @@ fn watch(stage: &mut Stage, honest: &Honest, lasts: Duration) -> Result<Vec<Vec<
             if !node.alive() {
                 bail!("node {} ended:\n{}", node.name(), node.log_tail());
             }
+            // Steps between two pauses show which share grew.
             let before = samples.iter().rev().find_map(|sample| sample.at_rest.as_ref());
             if let Some(step) = before.zip(at_rest.as_ref()).and_then(|(before, after)| step(before, after)) {
                 println!("  {:>5.0} s: node {}, {step}", begun.elapsed().as_secs_f64(), node.name());
@@ -174,6 +175,7 @@ fn watch(stage: &mut Stage, honest: &Honest, lasts: Duration) -> Result<Vec<Vec<
                 rate as f64 / told.elapsed().as_secs_f64(),
                 memory.join(", ")
             );
+            // A soak without traffic would pass without proving anything.
             if now == delivered {
                 bail!("nothing was delivered for a minute");
             }
@@ -187,8 +189,7 @@ fn sample(node: &Node, at: Duration) -> Sample {
     Sample { at, memory: node.memory(), at_rest: None, descriptors: node.descriptors(), stored: node.stored() }
 }
 
-/// What each node has while nothing is under way: the least of some looks, since what was needed a moment ago is
-/// given back by and by.
+/// Memory of each node during a pause: the minimum of several measurements, since buffers are released gradually.
 fn least_at_rest(nodes: &[Node]) -> Vec<Option<Rest>> {
     let mut least: Vec<Option<Rest>> = vec![None; nodes.len()];
     for _ in 0..LOOKS {
@@ -200,7 +201,7 @@ fn least_at_rest(nodes: &[Node]) -> Vec<Option<Rest>> {
     least
 }
 
-/// What a node has while nothing is under way.
+/// Memory of a node now, from its status.
 fn at_rest_now(node: &Node) -> Option<Rest> {
     let status: serde_json::Value = serde_json::from_str(&node.ask("status", SETTLE_MAX).ok()??.1).ok()?;
     let share = |share: &serde_json::Value| Some((share["name"].as_str()?.to_owned(), share["used"].as_u64()?));
@@ -212,12 +213,13 @@ fn at_rest_now(node: &Node) -> Option<Rest> {
     })
 }
 
-/// A step of at least half a MiB between two rests, and the shares that took part in it.
+/// Message about a step of at least 0.5 MiB between two pauses, with the shares that changed.
 fn step(before: &Rest, after: &Rest) -> Option<String> {
     if before.in_use.abs_diff(after.in_use) < 1 << 19 {
         return None;
     }
     let changed: Vec<String> = (before.shares.iter().zip(&after.shares))
+        // Shares that changed by less than 64 KiB are noise.
         .filter(|((_, before), (_, after))| before.abs_diff(*after) >= 1 << 16)
         .map(|((name, before), (_, after))| format!("{name} {:.2} to {:.2}", mebibytes(*before), mebibytes(*after)))
         .collect();
@@ -231,6 +233,7 @@ fn mebibytes(bytes: u64) -> f64 {
 
 fn judge(stage: &Stage, samples: &[Vec<Sample>], account: Account, lasts: Duration) -> Vec<String> {
     let mut complaints = Vec::new();
+    // Caches and pools fill in the first quarter, five minutes at most.
     let warm = (lasts / 4).min(Duration::from_secs(300));
     println!(
         "\n{:<12}{:>14}{:>10}{:>14}{:>14}{:>14}{:>14}{:>14}",
@@ -287,7 +290,7 @@ fn judge(stage: &Stage, samples: &[Vec<Sample>], account: Account, lasts: Durati
     complaints
 }
 
-/// Waits until descriptors and files of delivered bundles are given back, or for as long as that may take.
+/// Waits until descriptors and files of delivered bundles are released, at most [`SETTLE_MAX`].
 fn settle(node: &Node, descriptors: usize) -> Sample {
     let begun = Instant::now();
     loop {
@@ -299,7 +302,7 @@ fn settle(node: &Node, descriptors: usize) -> Sample {
     }
 }
 
-/// Least squares over memory, MiB per hour.
+/// Slope of a least-squares line through memory, MiB per hour.
 fn slope(samples: &[(Duration, u64)]) -> f64 {
     let count = samples.len() as f64;
     let hours = |at: Duration| at.as_secs_f64() / 3600.0;
@@ -318,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_step_names_the_shares_that_took_part() {
+    fn step_names_participating_shares() {
         let rest = |in_use: u64, buffers: u64| Rest {
             in_use: in_use << 20,
             resident: 0,
@@ -333,8 +336,8 @@ mod tests {
     }
 
     #[test]
-    fn the_slope_is_in_mebibytes_an_hour() {
-        // 10 MiB an hour, and 1 MiB of noise that cancels.
+    fn slope_is_mebibytes_per_hour() {
+        // 10 MiB an hour, and 1 MiB of noise that cancels out.
         let memory = |n: u64| (100 << 20) + n * ((10 << 20) / 100) + (((n / 2 + n) % 2) << 20);
         let samples: Vec<_> = (0..100).map(|n| (Duration::from_secs(36 * n), memory(n))).collect();
         let slope = slope(&samples);

@@ -1,16 +1,16 @@
-//! What several chores need: the repository's root, running commands, reading arguments.
+//! Helpers of several chores: the repository's root, running commands, parsing arguments.
 
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The repository's root.
+/// Root folder of the repository.
 pub fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_path_buf()
 }
 
-/// The cargo that runs this chore.
+/// The cargo that runs this chore, in the repository's root.
 pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
@@ -24,12 +24,12 @@ pub fn shown(command: &Command) -> String {
     words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
 }
 
-/// The folder builds go to.
+/// Folder of cargo's builds.
 pub fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into)
 }
 
-/// The program `farlink` as `make demo` runs it: the one that FARLINK_BIN names, or built now.
+/// The program `farlink` as `make demo` runs it: named by FARLINK_BIN, or built now.
 ///
 /// # Errors
 /// When it cannot be built.
@@ -41,10 +41,10 @@ pub fn farlink() -> Result<PathBuf> {
     Ok(target().join("quick/farlink"))
 }
 
-/// Runs a command with its output going to the terminal.
+/// Runs a command with its output on the terminal.
 ///
 /// # Errors
-/// When it cannot be started or fails; the message is the command, to be run again.
+/// When it cannot be started or fails; the message contains the command, for another try.
 pub fn run(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("cannot run `{}`", shown(command)))?;
     if !status.success() {
@@ -53,7 +53,7 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command and gives what it wrote to stdout.
+/// Runs a command and returns its standard output.
 ///
 /// # Errors
 /// When it cannot be started or fails.
@@ -65,7 +65,7 @@ pub fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// What `cargo metadata` says of the workspace at `root` (its members only).
+/// Output of `cargo metadata` for the workspace at `root` (its members only).
 ///
 /// # Errors
 /// When cargo cannot read the workspace.
@@ -80,11 +80,11 @@ pub struct Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// Of these.
+    /// Arguments as given after the chore's name.
     pub fn new(arguments: &'a [String]) -> Self {
         Arguments { words: arguments.iter().map(String::as_str).collect() }
     }
-    /// Takes a flag; whether it was given.
+    /// Takes a flag and returns whether it was given.
     pub fn flag(&mut self, name: &str) -> bool {
         let before = self.words.len();
         self.words.retain(|word| *word != name);
@@ -93,25 +93,26 @@ impl<'a> Arguments<'a> {
     /// Takes a word given as `--name WORD`.
     ///
     /// # Errors
-    /// When nothing follows.
+    /// When nothing follows the name.
     pub fn word(&mut self, name: &str) -> Result<Option<&'a str>> {
         let Some(at) = self.words.iter().position(|word| *word == name) else { return Ok(None) };
         let value = *self.words.get(at + 1).with_context(|| format!("{name} wants a word"))?;
+        // Taken words are removed: `rest` finds those that no option claimed.
         self.words.drain(at..at + 2);
         Ok(Some(value))
     }
-    /// Takes a number given as `--name N`.
+    /// Takes a number given as `--name N`; `default` without it.
     ///
     /// # Errors
-    /// When what follows is no number.
+    /// When the value is not a number.
     pub fn number(&mut self, name: &str, default: u64) -> Result<u64> {
         let Some(value) = self.word(name)? else { return Ok(default) };
         value.parse().with_context(|| format!("{name}: `{value}` is not a number"))
     }
-    /// The plain words.
+    /// Takes the plain words.
     ///
     /// # Errors
-    /// When an option is left that nobody took.
+    /// When an option remains that is unknown.
     pub fn rest(self) -> Result<Vec<&'a str>> {
         match self.words.iter().find(|word| word.starts_with('-')) {
             Some(unknown) => bail!("unknown option `{unknown}`; see `cargo xtask help`"),
@@ -125,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_are_taken_one_by_one() {
+    fn arguments_are_taken_individually() {
         let given: Vec<String> = ["cbor", "--seconds", "5", "--only", "aap2", "--all"].map(String::from).into();
         let mut arguments = Arguments::new(&given);
         assert_eq!(arguments.number("--seconds", 60).unwrap(), 5);

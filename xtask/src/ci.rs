@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: everything `make test` runs, in the order in which failures are cheapest.
+//! `cargo xtask ci`: everything that `make test` runs, in the order in which failures are cheapest.
 
 use crate::{Chore, conformance, layers, tools};
 use anyhow::{Context, Result, ensure};
@@ -6,7 +6,6 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-/// The chore.
 pub const CHORE: Chore = Chore {
     name: "ci",
     usage: "[--self-check]",
@@ -14,7 +13,7 @@ pub const CHORE: Chore = Chore {
     run,
 };
 
-/// Crates under core/, whose clippy configuration is the folder's law.
+/// Crates under core/, which share the clippy configuration of that folder.
 const CORE: [&str; 10] = ["base", "bundle", "cla", "link", "book", "routing", "congestion", "storage", "bpa", "stack"];
 /// A target without an operating system; core is built for it where it is installed.
 const BARE_METAL: &str = "thumbv7em-none-eabihf";
@@ -54,8 +53,8 @@ fn format() -> Result<()> {
     tools::run(tools::cargo().args(["fmt", "--all", "--check"])).context("hint: run `cargo fmt`")
 }
 
-/// Clippy on the engine, with the engine's law.
 fn clippy(root: &Path) -> Result<()> {
+    // `CLIPPY_CONF_DIR` selects the engine's own configuration: no clocks, threads or `HashMap`.
     tools::run(&mut clippy_command(root, &CORE))
 }
 
@@ -69,11 +68,12 @@ fn clippy_command(root: &Path, crates: &[&str]) -> Command {
     command
 }
 
-/// An engine that builds without `std` cannot have crept back to it.
 fn bare_metal() -> Result<()> {
+    // A crate that builds without `std` cannot depend on it by accident.
     let installed = tools::output(Command::new("rustc").current_dir(tools::root()).args(["--print", "sysroot"]))?;
     let library = Path::new(installed.trim()).join("lib/rustlib").join(BARE_METAL);
     if !library.exists() {
+        // The target is optional: not every machine may install it.
         println!("left out: `rustup target add {BARE_METAL}` adds this check");
         return Ok(());
     }
@@ -85,17 +85,19 @@ fn bare_metal() -> Result<()> {
     tools::run(&mut command)
 }
 
-/// Breaks each law in a copy of the tree and sees that it is caught, with the advice.
+/// Breaks each rule of core in a copy of the tree, and checks that the violation is reported with its advice.
 fn prove() -> Result<()> {
     let copy = tools::root().join("target/self-check/tree");
     copy_tree(&copy)?;
     println!("copied the tree to {}", copy.display());
 
     let library = copy.join("core/base/src/lib.rs");
+    // First, a clock read in core/base.
     let clean = std::fs::read_to_string(&library)?;
     let late = "\n/// Breaks the law.\n#[cfg(clippy)]\npub fn late() -> std::time::Instant {\n    std::time::Instant::now()\n}\n";
     std::fs::write(&library, format!("{clean}{late}"))?;
     let mut command = clippy_command(&copy, &["base"]);
+    // Builds of its own: the copy must not invalidate those of the tree.
     command.env("CARGO_TARGET_DIR", copy.with_file_name("target"));
     let output = command.output().context("cannot run clippy")?;
     let said = String::from_utf8_lossy(&output.stderr);
@@ -104,6 +106,7 @@ fn prove() -> Result<()> {
     println!("a clock read under core/ fails, and is told: core is sans-I/O: take `now` as an argument");
     std::fs::write(&library, clean)?;
 
+    // Then, a forbidden dependency and a wire structure in the agent.
     let manifest = copy.join("core/cla/Cargo.toml");
     let text = std::fs::read_to_string(&manifest)?;
     let bent = text.replacen("[dependencies]\n", "[dependencies]\nfarlink-bundle.workspace = true\n", 1);
@@ -121,11 +124,12 @@ fn prove() -> Result<()> {
     Ok(())
 }
 
-/// Copies what git knows of the tree, and new files it does not ignore.
+/// Copies tracked files, and new ones that git does not ignore.
 fn copy_tree(to: &Path) -> Result<()> {
     let root = tools::root();
     let listed = ["ls-files", "--cached", "--others", "--exclude-standard", "-z"];
     let files = tools::output(Command::new("git").current_dir(&root).args(listed))?;
+    // Files of an earlier copy may have been deleted since.
     if to.exists() {
         std::fs::remove_dir_all(to)?;
     }
@@ -145,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clippy_runs_with_the_law_of_core() {
+    fn clippy_applies_core_lints() {
         let command = clippy_command(Path::new("/x"), &["base"]);
         let law = command.get_envs().find(|(key, _)| *key == "CLIPPY_CONF_DIR").and_then(|(_, value)| value);
         assert_eq!(law, Some("/x/core".as_ref()));
@@ -157,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn every_crate_under_core_is_linted() {
+    fn every_core_crate_is_linted() {
         let folders = std::fs::read_dir(tools::root().join("core")).unwrap();
         let crates = folders.filter_map(|entry| {
             let path = entry.unwrap().path();

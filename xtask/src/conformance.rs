@@ -1,9 +1,9 @@
-//! `cargo xtask conformance`: which line keeps each rule of the standards, and which test shows it.
+//! `cargo xtask conformance`: where each rule of the standards is kept, and by which test that is shown.
 //!
-//! The rules of a standard are a table, `docs/conformance/rfc<number>.toml`, in words of our own. Code refers to a
-//! rule by a comment that is nothing but numbers of rules (`// 9171-4.1-2, 9171-4.1-3`), before the item or the
-//! line that keeps them; a test by a line of its doc comment (`/// Keeps 9171-4.1-2.`). The page
-//! `docs/reference/conformance.md` is made of both.
+//! The rules of a standard are a table, `docs/conformance/rfc<number>.toml`, in words of our own. Code refers to a rule
+//! by a comment that is nothing but numbers of rules (`// 9171-4.1-2, 9171-4.1-3`), before the item or the line that
+//! keeps them; a test by a line of its doc comment (`/// Keeps 9171-4.1-2.`). Both together make the page
+//! `docs/reference/conformance.md`.
 
 mod mutants;
 mod page;
@@ -15,7 +15,6 @@ use anyhow::{Context, Result, bail, ensure};
 use farlink_trials::marks;
 use std::path::Path;
 
-/// The chore.
 pub const CHORE: Chore = Chore {
     name: "conformance",
     usage: "[--check] [--rfc FOLDER] [--mutants [--only RULE]]",
@@ -27,9 +26,8 @@ pub const CHORE: Chore = Chore {
     run,
 };
 
-/// Where the page is.
 const PAGE: &str = "docs/reference/conformance.md";
-/// Of the rules that are kept, so many in a hundred have a test at least.
+/// Least share of kept rules that have a test, percent.
 const TESTED_PERCENT: usize = 80;
 
 fn run(arguments: &[String]) -> Result<()> {
@@ -47,20 +45,20 @@ fn run(arguments: &[String]) -> Result<()> {
     if compare { check(&tools::root()) } else { write(&tools::root()) }
 }
 
-/// Writes the page.
+/// Writes the page from tables and marks.
 ///
 /// # Errors
-/// What is wrong with tables and marks, all of it.
+/// All disagreements between tables and marks.
 pub fn write(root: &Path) -> Result<()> {
     std::fs::write(root.join(PAGE), made(root)?).with_context(|| format!("cannot write {PAGE}"))?;
     println!("{PAGE} is up to date");
     Ok(())
 }
 
-/// Sees that tables and marks agree, and that the page is what they make.
+/// Checks that tables and marks agree, and that the page is up to date.
 ///
 /// # Errors
-/// What is wrong, all of it.
+/// All disagreements, or a page that differs.
 pub fn check(root: &Path) -> Result<()> {
     let made = made(root)?;
     let there = std::fs::read_to_string(root.join(PAGE)).unwrap_or_default();
@@ -74,6 +72,7 @@ fn made(root: &Path) -> Result<String> {
     let mut wrong = Vec::new();
     let marks = marks::read_all(root, &mut wrong)?;
     let standings = standings(&tables, &marks, &mut wrong);
+    // All errors are reported at once: a table is corrected in one go.
     if !wrong.is_empty() {
         let mut text = String::from("the tables in docs/conformance and the marks in code do not agree:");
         wrong.iter().for_each(|line| text += &format!("\n  {line}"));
@@ -89,31 +88,32 @@ fn made(root: &Path) -> Result<String> {
     Ok(page::render(&tables, &standings, &mutants::noticed(root)?))
 }
 
-/// How a rule stands.
+/// Status of a rule.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// These keep it.
+    /// Code and tests keep it.
     Kept(marks::Kept),
-    /// It is not kept, for this reason.
+    /// Not kept, for this reason.
     Excepted(String),
-    /// It is advice: this is done about it, for this reason.
+    /// Advice, with the node's behaviour and the reason.
     Advice(String),
-    /// Nobody keeps it yet.
+    /// Not kept yet: neither code nor reason.
     Later,
 }
 impl Standing {
-    /// Whether a test shows that it is kept.
+    /// Whether the rule is kept and a test shows it.
     fn is_tested(&self) -> bool {
         matches!(self, Standing::Kept(kept) if !kept.tests.is_empty())
     }
 }
 
-/// The rules of each table in order, and how they stand; what is wrong with them goes to `wrong`.
+/// Rules of each table in order, with their status; disagreements are added to `wrong`.
 fn standings<'a>(
     tables: &'a [table::Table],
     marks: &marks::Marks,
     wrong: &mut Vec<String>,
 ) -> Vec<Vec<(&'a table::Rule, Standing)>> {
+    // A mark without a rule is usually a typing error.
     let known = |id: &String| tables.iter().any(|table| table.rules.iter().any(|rule| rule.id == *id));
     for (id, kept) in marks.iter().filter(|(id, _)| !known(id)) {
         let place = kept.code.iter().chain(&kept.tests).next();
@@ -131,6 +131,7 @@ fn standing(rule: &table::Rule, marks: &marks::Marks, wrong: &mut Vec<String>) -
         }
         return Standing::Advice(does.clone());
     }
+    // A rule has exactly one status.
     match (&rule.except, rule.later, kept) {
         (Some(_), true, _) => wrong.push(format!("{id} has an exception and is put off: one of both")),
         (Some(_), _, Some(_)) => wrong.push(format!("{id} has an exception and marks: one of both")),
@@ -158,7 +159,6 @@ mod tests {
     const CODE: &str = "/// A thing.\n// 9999-1-1\n#[inline]\npub(crate) const fn thing() {}\n";
     const TEST: &str = "/// A sentence.\n/// Keeps 9999-1-1.\n#[test]\nfn it_is_so() {}\n";
 
-    /// A tree with this table and this code.
     fn tree(table: &str, code: &str) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         for (path, text) in [("docs/conformance/rfc9999.toml", table), ("core/x/src/lib.rs", code)] {
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_made_of_tables_and_marks_and_is_checked() {
+    fn page_is_rendered_and_checked() {
         let folder = tree(TABLE, &[CODE, TEST].concat());
         assert!(check(folder.path()).unwrap_err().to_string().contains("not up to date"), "there is none yet");
         write(folder.path()).unwrap();
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_and_tables_that_do_not_agree_are_refused_all_at_once() {
+    fn all_disagreements_are_reported_together() {
         let unknown = refused(TABLE, "// 9999-1-1, 9999-7-7\nfn a() {}\n// 8888-1-1\nfn b() {}\n");
         assert!(unknown.contains("no table has a rule 9999-7-7") && unknown.contains("rule 8888-1-1"), "{unknown}");
         assert!(refused(TABLE, "fn a() {}\n").contains("9999-1-1 has no mark: One."));
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tables_and_marks_of_this_tree_agree() {
+    fn tables_and_marks_agree() {
         made(&tools::root()).unwrap();
     }
 }

@@ -1,17 +1,16 @@
-//! `cargo xtask docs`: writes the reference pages that are made from code.
+//! `cargo xtask docs`: writes the reference pages that are generated from code.
 //!
-//! Each page has a test in its crate named `the_checked_in_reference_is_up_to_date`, which compares
-//! the page, or writes it where `FARLINK_BLESS` is set; `conformance.md` is the chore of that name's. `make test`
-//! compares; this chore writes.
+//! Each page has a test in its crate named `the_checked_in_reference_is_up_to_date`, which compares the page, or writes
+//! it if `FARLINK_BLESS` is set; `conformance.md` belongs to the chore of that name. `make test` compares; this chore
+//! writes.
 
 use crate::{Chore, conformance, tools};
 use anyhow::Result;
 
-/// The chore.
 pub const CHORE: Chore =
     Chore { name: "docs", usage: "", help: "Writes the reference pages that are generated from code.", run: |_| run() };
 
-/// Crates with pages.
+/// Crates that generate reference pages.
 const CRATES: [&str; 6] =
     ["farlink-scenario", "farlink-report", "farlink-node", "farlink-orbits", "farlink-campaign", "farlink-one"];
 

@@ -1,15 +1,13 @@
 //! `cargo xtask fuzz`: libFuzzer over the parsers, on the stable toolchain.
 //!
-//! Targets are the binaries of `tests/fuzz` (a workspace of its own). New inputs are kept under
-//! `target/fuzz/corpus`; what is worth keeping for good is copied to `tests/fuzz/corpus/<target>`,
-//! which the ordinary tests replay.
+//! Targets are the binaries of `tests/fuzz` (a workspace of its own). New inputs are kept under `target/fuzz/corpus`;
+//! inputs worth keeping are copied to `tests/fuzz/corpus/<target>`, which the ordinary tests replay.
 
 use crate::{Chore, tools};
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The chore.
 pub const CHORE: Chore = Chore {
     name: "fuzz",
     usage: "[TARGET...] [--seconds N]",
@@ -17,17 +15,16 @@ pub const CHORE: Chore = Chore {
     run,
 };
 
-/// Coverage feedback as libFuzzer wants it, from the stable compiler. One codegen unit: the counters
-/// of several would not be joined.
+/// Coverage feedback for libFuzzer from the stable compiler. A single codegen unit, since the counters of several would
+/// not be joined.
 const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 -Cdebug-assertions -Coverflow-checks";
-/// Longest input, bytes.
 const INPUT_MAX: u32 = 65_536;
-/// An input that is not done after so many seconds hangs. By the wall's clock, so on a busy machine it says nothing of
-/// shorter times: those the targets look after themselves, by the processor's.
+/// Time after which an input hangs, s. libFuzzer reads the wall clock, so a busy machine makes shorter limits
+/// unreliable; the targets check those by processor time.
 const HANG_S: u32 = 60;
-/// Memory a target may take, MiB: the bound no parser may pass.
+/// Memory limit of a target, MiB: no parser may exceed it.
 const MEMORY_MAX: u32 = 512;
 
 fn run(arguments: &[String]) -> Result<()> {
@@ -39,8 +36,10 @@ fn run(arguments: &[String]) -> Result<()> {
     for name in &wanted {
         ensure!(known.iter().any(|target| target == name), "`{name}` is not a target; there are: {}", known.join(", "));
     }
+    // Without names all targets are fuzzed.
     let chosen: Vec<&String> = known.iter().filter(|t| wanted.is_empty() || wanted.contains(&t.as_str())).collect();
     let binaries = build(&folder)?;
+    // A finding in one target does not stop the others.
     let mut failed = Vec::new();
     for (number, target) in chosen.iter().enumerate() {
         println!("\n== {}/{} {target}: {seconds} s", number + 1, chosen.len());
@@ -66,13 +65,13 @@ fn targets(folder: &Path) -> Result<Vec<String>> {
     Ok(names.collect())
 }
 
-/// Builds all targets; gives the folder they are in.
+/// Builds all targets; returns their folder.
 fn build(folder: &Path) -> Result<PathBuf> {
     let version = tools::output(Command::new("rustc").current_dir(tools::root()).arg("-vV"))?;
     let host = version.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc names no host")?;
     let output = tools::root().join("target/fuzz/build");
     let mut command = tools::cargo();
-    // With --target, the flags are for the targets and not for build scripts.
+    // With --target, the flags apply to the targets and not to build scripts.
     command.current_dir(folder).args(["build", "--release", "--bins", "--target", host]);
     command.env("RUSTFLAGS", FLAGS).env("CARGO_TARGET_DIR", &output);
     tools::run(&mut command).context("hint: libFuzzer is C++; `scripts/bootstrap` installs a compiler")?;
@@ -87,6 +86,7 @@ fn fuzz(folder: &Path, binaries: &Path, target: &str, seconds: u64) -> Result<()
         std::fs::create_dir_all(path)?;
     }
     let mut command = Command::new(binaries.join(target));
+    // The first corpus folder receives new inputs, the second one is only read.
     command.current_dir(folder).arg(&found);
     if kept.is_dir() {
         command.arg(&kept);

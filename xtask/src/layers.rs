@@ -1,6 +1,6 @@
-//! `cargo xtask layers`: who may use whom.
+//! `cargo xtask layers`: checks the dependencies between crates.
 //!
-//! The tree means something only while its edges hold: a convergence layer that could see a bundle
+//! The structure of the tree lasts only while its dependencies are checked: a convergence layer that could see a bundle
 //! would one day parse one; a testbed that linked our node would give it a home advantage.
 
 use crate::{Chore, sources, tools};
@@ -8,21 +8,20 @@ use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The chore.
 pub const CHORE: Chore =
     Chore { name: "layers", usage: "", help: "Checks who may use whom, and the laws of core/.", run: |_| run() };
 
-/// What a folder may use.
+/// Dependencies that a folder may have.
 struct Rule {
     folder: &'static str,
     may_use: &'static [&'static str],
-    /// Allowed in tests besides.
+    /// Further dependencies allowed in tests.
     tests_may_use: &'static [&'static str],
-    /// Told to whoever adds an edge that is not allowed.
+    /// Explanation in the error about a forbidden dependency.
     because: &'static str,
 }
 
-/// Every folder of the engine.
+/// Folders of the engine's crates.
 const CORE: &[&str] = &[
     "core/base",
     "core/bundle",
@@ -36,12 +35,12 @@ const CORE: &[&str] = &[
     "core/stack",
 ];
 
-/// Stands for every folder.
+/// Wildcard for all folders.
 const EVERYTHING: &[&str] = &["*"];
-/// Stands for [`CORE`].
+/// Wildcard for the folders of [`CORE`].
 const ENGINE: &str = "core/*";
 
-/// Who may use whom.
+/// Rules of all folders.
 const RULES: &[Rule] = &[
     rule("core/base", &[], "base is what everything else stands on"),
     rule("core/bundle", &["core/base"], "the codec knows bytes and endpoint IDs, not who carries or keeps them"),
@@ -127,7 +126,7 @@ const RULES: &[Rule] = &[
     rule("python", EVERYTHING, ""),
     rule("tests", EVERYTHING, ""),
     Rule {
-        // An example measures what both worlds of simulation cost.
+        // The example `cost` measures both worlds of simulation.
         tests_may_use: &["one", "scenario", "sim"],
         ..rule(
             "trials",
@@ -144,6 +143,7 @@ const fn rule(folder: &'static str, may_use: &'static [&'static str], because: &
 
 impl Rule {
     fn allows(&self, used: &str, in_tests: bool) -> bool {
+        // An entry is a folder, the engine as a whole, or everything.
         let in_list = |list: &[&str]| {
             list.iter().any(|entry| *entry == "*" || *entry == used || (*entry == ENGINE && CORE.contains(&used)))
         };
@@ -151,7 +151,7 @@ impl Rule {
     }
 }
 
-/// One dependency between two of our crates.
+/// A dependency between two crates of the workspace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Edge {
     user: String,
@@ -165,16 +165,17 @@ fn run() -> Result<()> {
     Ok(())
 }
 
-/// Checks the workspace at `root`; gives how many edges it has.
+/// Checks the workspace at `root`; returns the number of its dependencies.
 ///
 /// # Errors
-/// Every violation, each with its rule.
+/// All violations, each with its rule.
 pub fn check(root: &Path) -> Result<usize> {
     let edges = edges(&tools::metadata(root)?)?;
     let mut violations = violations(&edges);
     for folder in CORE {
         violations.extend(sources::opening(root, folder)?);
     }
+    // Every crate with a rule may have tests; `CORE` alone has the attributes.
     for rule in RULES {
         violations.extend(sources::unbuilt_tests(root, rule.folder)?);
     }
@@ -203,11 +204,12 @@ fn edges(metadata: &serde_json::Value) -> Result<Vec<Edge>> {
     }
     let mut edges = Vec::new();
     for package in packages {
+        // Crates of others have no folder in the workspace.
         let Some(user) = package["name"].as_str().and_then(|name| folders.get(name)) else { continue };
         for dependency in package["dependencies"].as_array().into_iter().flatten() {
             let Some(used) = dependency["name"].as_str().and_then(|name| folders.get(name)) else { continue };
             let in_tests = dependency["kind"].as_str() == Some("dev");
-            // A crate turns on features of its own for its tests.
+            // A crate may depend on itself to enable features for its tests.
             if used == user {
                 continue;
             }
@@ -220,6 +222,7 @@ fn edges(metadata: &serde_json::Value) -> Result<Vec<Edge>> {
 fn violations(edges: &[Edge]) -> Vec<String> {
     let mut violations = Vec::new();
     for edge in edges {
+        // A new crate must state its rule: no rule is no permission.
         let Some(rule) = RULES.iter().find(|rule| rule.folder == edge.user) else {
             violations.push(format!("{} has no rule: say in xtask/src/layers.rs whom it may use", edge.user));
             continue;
@@ -231,6 +234,7 @@ fn violations(edges: &[Edge]) -> Vec<String> {
                 .push(format!("{} uses {}{tests}, but may use only {allowed}: {}", edge.user, edge.used, rule.because));
         }
     }
+    // A dependency may be listed more than once, such as for two targets.
     violations.dedup();
     violations
 }
@@ -250,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn an_added_edge_fails_and_names_edge_and_rule() {
+    fn added_edge_names_its_rule() {
         let mut edges = edges(&tools::metadata(&tools::root()).unwrap()).unwrap();
         assert_eq!(violations(&edges), Vec::<String>::new());
         for (user, used, because) in [
@@ -279,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_may_use_the_link_where_the_table_says_so() {
+    fn dev_edges_follow_the_table() {
         assert!(violations(&[edge("core/cla", "core/link", true), edge("core/storage", "core/link", true)]).is_empty());
         assert_eq!(violations(&[edge("core/cla", "core/link", false)]).len(), 1);
         assert_eq!(violations(&[edge("core/routing", "core/link", true)]).len(), 1);
@@ -287,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edge_is_read_from_cargo_metadata() {
+    fn edges_come_from_cargo_metadata() {
         let package = |name: &str, dependency: &str| {
             serde_json::json!({
                 "name": name, "manifest_path": format!("/x/core/{name}/Cargo.toml"),

@@ -1,8 +1,7 @@
 //! Chores of the project: `cargo xtask <chore>`, one file each.
 //!
-//! It contains nothing the product needs at run time. To add a chore, write `src/<name>.rs` with a
-//! `pub const CHORE`, and add one line to [`CHORES`]; `layers.rs` is a good model. Those that try the product are in
-//! `trials/`.
+//! It contains nothing that the product needs at run time. To add a chore, write `src/<name>.rs` with a `pub const
+//! CHORE`, and add one line to [`CHORES`]; `layers.rs` is a good model. Chores that try the product are in `trials/`.
 #![forbid(unsafe_code)]
 
 mod ci;
@@ -20,7 +19,7 @@ mod words;
 use farlink_trials::{self as trials, Chore, tools};
 use std::process::ExitCode;
 
-/// Every chore, in the order `cargo xtask help` lists them.
+/// All chores, in the order of `cargo xtask help`.
 const CHORES: &[Chore] = &[
     ci::CHORE,
     layers::CHORE,
@@ -49,6 +48,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let (name, rest) = arguments.split_first().map_or(("help", &[][..]), |(name, rest)| (name.as_str(), rest));
     let Some(chore) = CHORES.iter().find(|chore| chore.name == name) else {
+        // Asking for help is no error, an unknown chore is.
         let asked = matches!(name, "help" | "--help" | "-h");
         if !asked {
             eprintln!("error: `{name}` is not a chore");
@@ -57,6 +57,7 @@ fn main() -> ExitCode {
         return if asked { ExitCode::SUCCESS } else { ExitCode::from(2) };
     };
     if rest.iter().any(|argument| argument == "--help" || argument == "-h") {
+        // `mutants every` is a chore of its own with more options.
         match (name, rest[0].as_str()) {
             ("mutants", "every") => {
                 println!("cargo xtask mutants {}\n\n{}", trials::mutants::every::USAGE, trials::mutants::every::HELP)
@@ -86,7 +87,7 @@ fn help() -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn chores_have_a_name_and_a_sentence() {
+    fn chores_have_name_and_sentence() {
         for chore in super::CHORES {
             assert!(!chore.name.is_empty() && chore.help.ends_with('.'), "{}", chore.name);
         }

@@ -1,10 +1,9 @@
-//! `cargo xtask new <kind> <name>`: the file a new thing of that kind begins as, and where it is
-//! registered.
+//! `cargo xtask new <kind> <name>`: writes the initial file of a router, control or chore, and names the place of its
+//! registration.
 
 use crate::{Chore, tools};
 use anyhow::{Result, bail, ensure};
 
-/// The chore.
 pub const CHORE: Chore = Chore {
     name: "new",
     usage: "router|control|chore NAME",
@@ -12,7 +11,7 @@ pub const CHORE: Chore = Chore {
     run,
 };
 
-/// Kind, folder, what to register where, and the file.
+/// Kind, folder, place of registration, and template.
 const KINDS: [(&str, &str, &str, &str); 3] = [
     (
         "router",
@@ -35,6 +34,7 @@ fn run(arguments: &[String]) -> Result<()> {
     let Some((_, folder, register, template)) = KINDS.iter().find(|(known, ..)| *known == kind) else {
         bail!("`{kind}` is not one of router, control, chore; CONTRIBUTING.md says where other things go");
     };
+    // The name becomes a file, a module and a type: only letters that all of them allow.
     let valid = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let good = name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(valid);
     ensure!(good, "`{name}`: names are lower case, such as `spray-and-wait`");
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn templates_are_filled_with_the_names() {
+    fn templates_receive_the_names() {
         for (kind, folder, _, template) in KINDS {
             let text = fill(template, "spray-and-wait");
             assert!(text.contains("SprayAndWait") || kind == "chore", "{kind}");

@@ -1,4 +1,5 @@
-//! `cargo xtask python`: the Python package, built as a wheel, installed where nothing else is, and tested there.
+//! `cargo xtask python`: builds the Python package as a wheel, installs it into a clean environment, and tests it
+//! there.
 
 use crate::{Chore, tools};
 use anyhow::{Context, Result, ensure};
@@ -6,7 +7,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The chore.
 pub const CHORE: Chore = Chore {
     name: "python",
     usage: "[--ray] [--wheel]",
@@ -21,7 +21,7 @@ FARLINK_PYTHON names another python3 (3.9 or newer).",
     run,
 };
 
-/// What tests need beside the wheel.
+/// Packages that the tests need besides the wheel.
 const TESTS: [&str; 4] = ["pytest", "pandas", "polars", "mypy"];
 
 fn run(arguments: &[String]) -> Result<()> {
@@ -29,20 +29,21 @@ fn run(arguments: &[String]) -> Result<()> {
     let (ray, only_wheel) = (arguments.flag("--ray"), arguments.flag("--wheel"));
     arguments.rest()?;
     let place = tools::target().join("python");
+    // The cheapest checks come first.
     lints()?;
     let wheel = wheel(&place)?;
     println!("{}", wheel.display());
     if only_wheel {
         return Ok(());
     }
-    // A clean one each time: what was installed by hand, or by an older wheel, would hide what is missing.
+    // A clean environment each time: packages installed by hand or by an older wheel would hide missing dependencies.
     let clean = place.join("clean");
     let _ = fs::remove_dir_all(&clean);
     let python = environment(&clean, &TESTS)?;
     let mut install = pip(&python);
     install.arg(&wheel);
     tools::run(install.args(ray.then_some("ray")))?;
-    // From elsewhere than python/, whose sources have no engine beside them.
+    // Run outside of python/, whose sources have no compiled engine beside them.
     let package = tools::root().join("python");
     let mut types = Command::new(&python);
     tools::run(
@@ -53,8 +54,8 @@ fn run(arguments: &[String]) -> Result<()> {
     tools::run(tests.env("FARLINK_RAY", if ray { "1" } else { "0" }))
 }
 
-/// Format and lints of the crate, which is in no other workspace.
 fn lints() -> Result<()> {
+    // The crate has a workspace of its own, so the checks of the root do not reach it.
     let cargo = || {
         let mut cargo = tools::cargo();
         cargo.current_dir(tools::root().join("python"));
@@ -64,9 +65,10 @@ fn lints() -> Result<()> {
     tools::run(cargo().args(["clippy", "--quiet", "--locked", "--all-targets", "--", "-D", "warnings"]))
 }
 
-/// Builds the wheel with maturin, which an environment of its own holds.
+/// Builds the wheel with maturin in an environment of its own.
 fn wheel(place: &Path) -> Result<PathBuf> {
     let python = environment(&place.join("build"), &["maturin>=1.7,<2"])?;
+    // Only the wheel built now may be found.
     let wheels = place.join("wheels");
     let _ = fs::remove_dir_all(&wheels);
     let mut build = Command::new(&python);
@@ -83,7 +85,7 @@ fn wheel(place: &Path) -> Result<PathBuf> {
     found.into_iter().next().context("a wheel")
 }
 
-/// The Python of an environment, made where it is not there, with these packages.
+/// Python of a virtual environment with these packages, created if absent.
 fn environment(folder: &Path, packages: &[&str]) -> Result<PathBuf> {
     let python = folder.join("bin/python");
     if !python.exists() {

@@ -1,12 +1,12 @@
-//! Laws that are read off the sources: how core crates open, where `unsafe` may stand, which words
-//! the agent does not know, and that every file of tests is in a program.
+//! Rules checked on source text: attributes of core crates, places of `unsafe`, words that the agent must not use, and
+//! test files that belong to a program.
 
 use anyhow::{Context, Result};
 use farlink_trials::sources::each_source;
 use std::path::{Path, PathBuf};
 
-/// How every crate under core/ begins, each law in the forms it may take. The last one makes clippy
-/// see `std` paths, so that `core/clippy.toml` can name them.
+/// Attributes at the top of every crate under core/, each in its permitted forms. The last one makes `std` paths
+/// visible to clippy, so that `core/clippy.toml` can name them.
 const OPENING: [&[&str]; 3] = [
     &["#![no_std]"],
     &["#![forbid(unsafe_code)]"],
@@ -17,7 +17,7 @@ const OPENING: [&[&str]; 3] = [
     ],
 ];
 
-/// What is missing at the top of a core crate.
+/// Attributes missing at the top of a core crate.
 pub fn opening(root: &Path, folder: &str) -> Result<Vec<String>> {
     let path = root.join(folder).join("src/lib.rs");
     let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -25,15 +25,17 @@ pub fn opening(root: &Path, folder: &str) -> Result<Vec<String>> {
 }
 
 fn missing(text: &str) -> Vec<&'static str> {
+    // Attributes in comments do not count.
     let code: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.starts_with("//")).collect();
     let code = code.join(" ");
     let said = |forms: &&[&str]| forms.iter().any(|line| code.contains(line));
     OPENING.into_iter().filter(|forms| !said(forms)).map(|forms| forms[0]).collect()
 }
 
-/// Files of a crate's tests that no program has: with one `main.rs` for all, a new file is easily forgotten.
+/// Test files of a crate that no program includes: with one `main.rs` for all, a new file is easily forgotten.
 pub fn unbuilt_tests(root: &Path, folder: &str) -> Result<Vec<String>> {
     let tests = root.join(folder).join("tests");
+    // Without a `main.rs`, cargo finds each file by itself.
     let Ok(main) = std::fs::read_to_string(tests.join("main.rs")) else { return Ok(Vec::new()) };
     let manifest = std::fs::read_to_string(root.join(folder).join("Cargo.toml"))?;
     let mut found = Vec::new();
@@ -49,7 +51,7 @@ pub fn unbuilt_tests(root: &Path, folder: &str) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// What core/bundle calls the parts of a bundle on the wire, the codec beneath, and itself.
+/// Names of core/bundle for parts of a bundle on the wire, for the codec, and for itself.
 const WIRE_WORDS: [&str; 13] = [
     "AdministrativeRecord",
     "BlockData",
@@ -66,7 +68,7 @@ const WIRE_WORDS: [&str; 13] = [
     "farlink_bundle",
 ];
 
-/// Places in core/bpa/src where code names a wire format.
+/// Places in core/bpa/src whose code names a wire format.
 pub fn wire_words_in_bpa(root: &Path) -> Result<Vec<String>> {
     let why = "of the wire: the agent knows bundles by their BundleMeta, and reads and writes them through its Edge";
     words_in(root, "core/bpa/src", &WIRE_WORDS, why)
@@ -78,14 +80,14 @@ pub fn agent_in_owners(root: &Path) -> Result<Vec<String>> {
     words_in(root, "core/bpa/src/state", &["Agent", "agent"], why)
 }
 
-/// Places in a folder where code names one of these words.
+/// Places in a folder whose code names one of these words.
 fn words_in(root: &Path, folder: &str, unwanted: &[&str], why: &str) -> Result<Vec<String>> {
     let mut found = Vec::new();
     each_source(&root.join(folder), &|_| true, &mut |path| {
         let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         let shown = path.strip_prefix(root).unwrap_or(path).display();
         for (line, number) in text.lines().zip(1..) {
-            // A class of events has the same name as a bundle of the codec.
+            // A class of events has the same name as a type of the codec.
             let code = outside_texts(line).replace("EventClass::Bundle", "");
             let named = words(&code).filter(|word| unwanted.contains(word));
             found.extend(named.map(|word| format!("{shown}:{number} names `{word}` {why}")));
@@ -100,6 +102,7 @@ fn words_in(root: &Path, folder: &str, unwanted: &[&str], why: &str) -> Result<V
 pub fn unsafe_outside_os(root: &Path) -> Result<Vec<String>> {
     let mut found = Vec::new();
     let enter = |folder: &Path| {
+        // Build outputs and hidden folders hold code of others.
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
         !(name.starts_with('.') || name.starts_with("target") || folder == root.join("os"))
     };
@@ -125,6 +128,7 @@ fn is_unsafe(line: &str) -> bool {
     let mut words = words(&outside).peekable();
     while let Some(word) = words.next() {
         if word == "unsafe" {
+            // An attribute such as `unsafe(no_mangle)`, or the keyword before an item.
             let opens = matches!(words.peek(), Some(&("fn" | "impl" | "trait" | "extern" | "no_mangle")));
             return opens || outside.contains("unsafe {") || outside.contains("unsafe{") || outside.ends_with("unsafe");
         }
@@ -132,7 +136,7 @@ fn is_unsafe(line: &str) -> bool {
     false
 }
 
-/// A line without comments and without what stands in quotes.
+/// A line without comments and string literals.
 fn outside_texts(line: &str) -> String {
     let code = line.split("//").next().unwrap_or("");
     let mut outside = String::new();
@@ -144,6 +148,7 @@ fn outside_texts(line: &str) -> String {
             _ if !in_text => outside.push(c),
             _ => {}
         }
+        // Two backslashes are one character, which escapes nothing.
         escaped = c == '\\' && !escaped;
     }
     outside
@@ -158,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unsafe_code_is_seen_and_talk_about_it_is_not() {
+    fn unsafe_in_comments_is_ignored() {
         let code = ["let x = unsafe { f() };", "unsafe fn f() {}", "unsafe impl Send for X {}", "#[unsafe(no_mangle)]"];
         for line in code {
             assert!(is_unsafe(line), "{line}");
@@ -170,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_core_crate_must_open_as_the_law_says() {
+    fn core_crate_needs_its_attributes() {
         assert!(missing("//! x\n#![no_std]\n#![forbid(unsafe_code)]\n#[cfg(clippy)]\nextern crate std;\n").is_empty());
         assert!(missing("#![no_std] #![forbid(unsafe_code)]\n#[cfg(any(clippy, test))]\nextern crate std;").is_empty());
         assert_eq!(missing("// #![no_std]\n#![forbid(unsafe_code)]\n"), [OPENING[0][0], OPENING[2][0]]);
@@ -191,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_planted_wire_word_is_found_and_talk_about_it_is_not() {
+    fn wire_words_in_comments_are_ignored() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("core/bpa/src/deep");
         std::fs::create_dir_all(&folder).unwrap();
@@ -219,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_that_names_the_agent_is_found() {
+    fn owner_naming_agent_is_found() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("core/bpa/src/state");
         std::fs::create_dir_all(&folder).unwrap();
@@ -231,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wire_words_are_those_of_the_codec() {
+    fn wire_words_match_the_codec() {
         let mut code = String::new();
         each_source(&crate::tools::root().join("core/bundle/src"), &|_| true, &mut |path| {
             code.push_str(&std::fs::read_to_string(path)?);
@@ -246,7 +251,7 @@ mod tests {
                 words(rest).next()
             })
             .collect();
-        // RFC 9171's own word for any block, should the codec ever use it; and the crate.
+        // The standard's word for any block, reserved, and the name of the crate are not defined there.
         let others = ["CanonicalBlock", "farlink_bundle"];
         for word in WIRE_WORDS.iter().filter(|word| !others.contains(word)) {
             assert!(defined.contains(word), "{word} has another name now: put that into the list");
@@ -254,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn unsafe_is_found_anywhere_but_in_os() {
+    fn unsafe_outside_os_is_found() {
         let root = tempfile::tempdir().unwrap();
         for folder in ["os/src", "node/src", "target/x"] {
             std::fs::create_dir_all(root.path().join(folder)).unwrap();

@@ -1,14 +1,13 @@
 //! `cargo xtask words`: measures how plainly the code reads, and keeps it from getting worse.
 //!
-//! Each rule is a row of [`RULES`]: a number counted over all Rust files, and its bound. The rules for people, with
-//! examples, are in CONTRIBUTING.md; here are those that a program can check.
+//! Each rule is a row of [`RULES`]: a number counted over all Rust files, and its bound. Rules for people, with
+//! examples, are in CONTRIBUTING.md; these are the ones that a program can check.
 
 use anyhow::{Context, Result, bail};
 use farlink_trials::{Chore, sources, tools};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// The chore.
 pub const CHORE: Chore = Chore {
     name: "words",
     usage: "[--list RULE] [FOLDER ...]",
@@ -23,9 +22,9 @@ pub const CHORE: Chore = Chore {
     run,
 };
 
-/// One measured number and its bound.
+/// A measured number and its bound.
 struct Rule {
-    /// Its word for `--list`; empty where there are no places to list.
+    /// Word for `--list`; empty where there are no places to list.
     list: &'static str,
     title: &'static str,
     unit: &'static str,
@@ -92,7 +91,7 @@ const RULES: [Rule; 7] = [
 
 /// Words of a test's name beyond which `--list tests` shows it.
 const LONG_TEST: usize = 8;
-/// Words that explain by speech instead of by fact.
+/// Words that describe behaviour as speech.
 const TOLD: [&str; 6] = ["told", "tells", "says", "said", "hears", "heard"];
 
 /// Everything counted over a set of files.
@@ -107,7 +106,7 @@ struct Counts {
     code: u64,
     /// Words in the name of each test.
     tests: Vec<usize>,
-    /// Lines to show, by rule.
+    /// Places to list, by rule.
     found: BTreeMap<&'static str, Vec<String>>,
 }
 
@@ -141,13 +140,13 @@ impl Counts {
         }
         (self.what, self.told) = (self.what + what, self.told + told);
     }
-    /// Counts a block of doc comments that stands before the line `item`.
+    /// Counts a block of doc comments before the line `item`.
     fn document(&mut self, place: &str, text: &str, item: &str) {
         let letters = |letter: char| letter.is_alphanumeric() || "_'`-".contains(letter);
         let words: Vec<_> = text.split(|letter| !letters(letter)).filter(|word| !word.is_empty()).collect();
         let Some(first) = words.first() else { return };
         self.docs += 1;
-        // "Whether" is how a bool is described everywhere.
+        // "Whether" is the usual opening for a bool.
         let is_riddle = match *first {
             "What" | "Who" | "Of" | "That" => true,
             "Whether" => !item.contains("bool"),
@@ -161,13 +160,14 @@ impl Counts {
         }
         self.speak(place, text);
     }
-    /// Counts one file; `repeated` are the names of types that are defined in three files or more.
+    /// Counts one file; `repeated` are names of types defined in three files or more.
     fn file(&mut self, name: &str, text: &str, repeated: &BTreeSet<String>) {
         let (mut doc, mut began, mut in_test) = (String::new(), 0, false);
         // The empty line at the end closes a doc comment that ends the file.
         for (number, line) in text.lines().chain([""]).enumerate() {
             let line_of_code = line.trim();
             let place = |number: usize| format!("{name}:{}", number + 1);
+            // Lines of a doc comment are joined: rules apply to the whole block.
             if let Some(words) = doc_text(line_of_code) {
                 if doc.is_empty() {
                     began = number;
@@ -192,6 +192,7 @@ impl Counts {
                     self.find("types", &place(number), defined);
                 }
             }
+            // Other attributes may stand between `#[test]` and the function.
             in_test |= line_of_code.starts_with("#[test]");
             if in_test && let Some(test) = line_of_code.strip_prefix("fn ") {
                 let test = test.split('(').next().unwrap_or_default();
@@ -210,13 +211,13 @@ fn share(part: u64, of: u64, times: f64) -> f64 {
     if of == 0 { 0.0 } else { part as f64 * times / of as f64 }
 }
 
-/// The text of a line of doc comment.
 fn doc_text(line: &str) -> Option<&str> {
     let text = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"))?;
+    // Four slashes are an ordinary comment.
     (!text.starts_with('/')).then(|| text.trim())
 }
 
-/// The name of the type that a line defines; associated types are not definitions.
+/// Name of the type that a line defines; associated types are not definitions.
 fn type_defined(line: &str) -> Option<&str> {
     let code = line.trim();
     let code = match code.strip_prefix("pub") {
@@ -225,6 +226,7 @@ fn type_defined(line: &str) -> Option<&str> {
         None => code,
     };
     let (kind, rest) = code.strip_prefix("unsafe ").unwrap_or(code).split_once(' ')?;
+    // An indented `type` is an associated type or a local alias.
     let is_inside = line.starts_with(' ');
     if !matches!(kind, "struct" | "enum" | "trait" | "type" | "union") || kind == "type" && is_inside {
         return None;
@@ -233,10 +235,10 @@ fn type_defined(line: &str) -> Option<&str> {
     rest.starts_with(|first: char| first.is_ascii_uppercase()).then(|| &rest[..end])
 }
 
-/// Every Rust file of the repository with its text, sorted by path.
+/// All Rust files of the repository with their texts, sorted by path.
 fn read_all(root: &Path) -> Result<Vec<(PathBuf, String)>> {
     let mut files = Vec::new();
-    // Build outputs and hidden folders hold code that is not ours.
+    // Build outputs and hidden folders hold code of others.
     let is_ours = |folder: &Path| {
         folder.file_name().is_some_and(|name| name != "target" && !name.to_string_lossy().starts_with('.'))
     };
@@ -260,7 +262,7 @@ fn repeated(files: &[(PathBuf, String)]) -> BTreeSet<String> {
     places.into_iter().filter(|(_, files)| files.len() >= 3).map(|(name, _)| name.to_string()).collect()
 }
 
-/// Counts the files below `folders`, or all.
+/// Counts the files below `folders`, or all files.
 fn count(root: &Path, folders: &[&str]) -> Result<Counts> {
     let files = read_all(root)?;
     let repeated = repeated(&files);
@@ -273,7 +275,7 @@ fn count(root: &Path, folders: &[&str]) -> Result<Counts> {
     Ok(counts)
 }
 
-/// The measured table; rules that do not hold are marked.
+/// The measured table, and the number of broken rules, which are marked.
 fn table(counts: &Counts) -> (String, usize) {
     let mut text = String::new();
     let mut broken = 0;
@@ -305,6 +307,7 @@ fn run(arguments: &[String]) -> Result<()> {
     }
     let (text, broken) = table(&counts);
     print!("{text}");
+    // The bounds hold for the whole repository, not for each folder.
     if folders.is_empty() && broken > 0 {
         bail!("{broken} of {} rules do not hold\nhint: `cargo xtask words --list RULE` shows the places", RULES.len());
     }
@@ -316,13 +319,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn code_of_the_repository_keeps_the_rules() {
+    fn repository_keeps_word_rules() {
         let (text, broken) = table(&count(&tools::root(), &[]).unwrap());
         assert_eq!(broken, 0, "\n{text}");
     }
 
     #[test]
-    fn each_kind_of_place_is_counted() {
+    fn each_kind_is_counted() {
         let text = "/// What it is.\nstruct Place;\n/// Whether it holds.\nholds: bool,\n/// Whether. Said.\nfn f();\n\
                     // what follows\n    type Item = u8;\npub(crate) enum Place {}\n#[test]\nfn a_b_c_d_e_f_g_h_i() {}\n";
         let mut counts = Counts::default();

@@ -1,8 +1,8 @@
-//! `cargo xtask agreement`: simulates and measures the small scenarios of `campaigns/agreement/` and writes
-//! how far the two worlds are apart into its README.
+//! `cargo xtask agreement`: simulates and measures the small scenarios of `campaigns/agreement/` and writes the
+//! differences of the two worlds into its README.
 //!
-//! Every number is one that `farlink compare` gives; the simulated one is the mean over five seeds, and so is the
-//! measured one where the seeds differ or a first measurement is apart.
+//! All numbers come from `farlink compare`. The simulated value is the mean over five seeds; so is the measured one
+//! where the seeds differ or a first measurement deviates.
 
 mod tcp;
 
@@ -14,7 +14,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The chore.
+/// The chore `cargo xtask agreement`.
 pub const CHORE: Chore = Chore {
     name: "agreement",
     usage: "[--all] [--only NAME] [--seeds N] [--check] [--tcp CONTROL]",
@@ -31,17 +31,17 @@ const MARKS: [&str; 2] = ["<!-- agreement:begin -->", "<!-- agreement:end -->"];
 const HEAD: &str = "| scenario | delivered | mean latency | 95 % faster than | goodput | same order | verdict |\n\
                     |---|---|---|---|---|---|---|\n";
 
-/// Scenarios that take many minutes.
+/// Scenarios that take many minutes; run only with `--all`.
 const SLOW: [&str; 1] = ["mars"];
-/// Largest difference that counts as the same.
+/// Largest relative difference that counts as agreement.
 const CLOSE: f64 = 0.05;
-/// The same where single losses decide what a congestion control does next.
+/// The same bound where single losses decide the next step of a congestion control.
 const CLOSE_WITH_TCP_LOSS: f64 = 0.15;
-/// In `tcp`, the queue before the link loses some 200 packets as slow start overruns it, in both worlds.
+/// Scenarios whose queue loses some 200 packets as slow start overruns it, in both worlds.
 const TCP_LOSS: [&str; 2] = ["tcp", "tcp-loss"];
-/// What is simulated and measured with several seeds where they differ by more than that.
+/// Metrics whose spread over seeds decides whether the testbed is measured with every seed.
 const COMPARED: [&str; 3] = ["latency_s.mean", "latency_s.p95", "goodput_bit_s"];
-/// Times a disturbed run is made before its numbers are taken.
+/// Runs of one measurement at most while the machine is disturbed.
 const TRIES: u32 = 2;
 
 fn run(arguments: &[String]) -> Result<()> {
@@ -58,6 +58,7 @@ fn run(arguments: &[String]) -> Result<()> {
     if let Some(control) = tcp {
         return tcp::run(&tools::farlink()?, &readme, &control, only.as_deref());
     }
+    // Slow scenarios run with `--all` or by name only.
     let mut names = scenarios(&campaign)?;
     match &only {
         Some(name) if !names.contains(name) => bail!("no scenario `{name}`; there are {}", names.join(", ")),
@@ -74,7 +75,7 @@ fn run(arguments: &[String]) -> Result<()> {
         if row.apart {
             apart.push(name.as_str());
         }
-        // After each scenario, so that an interrupted chore has written what it found.
+        // Written after each scenario, so that an interrupted chore keeps its results.
         let text = std::fs::read_to_string(&readme).context("campaigns/agreement/README.md")?;
         std::fs::write(&readme, put_row(&text, MARKS, HEAD, name, &row.line)?)?;
     }
@@ -84,9 +85,10 @@ fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Names of the scenarios, in order.
+/// Names of the scenarios, sorted.
 fn scenarios(campaign: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
+    // Each TOML file of the folder is a scenario.
     for entry in std::fs::read_dir(campaign)? {
         let path = entry?.path();
         if path.extension().is_some_and(|end| end == "toml") {
@@ -97,17 +99,17 @@ fn scenarios(campaign: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Metrics by name.
+/// Values of all runs by metric.
 type Numbers = BTreeMap<String, Values>;
 
-/// One metric: of each simulation, and of each measurement.
+/// Values of one metric: one for each simulation and one for each measurement.
 #[derive(Clone, Debug, Default)]
 struct Values {
     simulated: Vec<Option<f64>>,
     measured: Vec<Option<f64>>,
 }
 
-/// The numbers, and what disturbed the testbed. What chance decides is measured with as many seeds as it is simulated.
+/// Metrics of both worlds, and the disturbances of the testbed.
 fn both_worlds(farlink: &Path, scenario: &Path, name: &str, seeds: u64) -> Result<(Numbers, Vec<String>)> {
     let folder = tools::target().join("agreement").join(name);
     std::fs::create_dir_all(&folder)?;
@@ -119,6 +121,7 @@ fn both_worlds(farlink: &Path, scenario: &Path, name: &str, seeds: u64) -> Resul
         runs.push(out);
     }
     let simulated = runs.len();
+    // Metrics that depend on the seed are measured with as many seeds as they are simulated with.
     let by_chance = compared(farlink, &runs, simulated)?.into_iter().any(|(metric, values)| {
         COMPARED.contains(&metric.as_str()) && Sample::of(&values.simulated).is_some_and(|s| s.spread() > CLOSE)
     });
@@ -127,8 +130,8 @@ fn both_worlds(farlink: &Path, scenario: &Path, name: &str, seeds: u64) -> Resul
         let out = folder.join(format!("lab-{seed}"));
         disturbances.extend(measure(farlink, scenario, seed, &out)?);
         runs.push(out);
-        // What the simulations say alike is measured once, unless that is apart: when processors have time is chance
-        // that only the testbed knows.
+        // Where all simulations agree, one measurement suffices unless it deviates: the scheduler's chance exists only
+        // on the testbed.
         if seed == 1 && !by_chance && !row(name, &compared(farlink, &runs, simulated)?, &disturbances).apart {
             break;
         }
@@ -137,7 +140,7 @@ fn both_worlds(farlink: &Path, scenario: &Path, name: &str, seeds: u64) -> Resul
     Ok((compared(farlink, &runs, simulated)?, disturbances))
 }
 
-/// One measurement, made again where the machine was disturbed; and by what.
+/// Measures once, and again while the machine was disturbed; returns the last disturbances.
 fn measure(farlink: &Path, scenario: &Path, seed: u64, out: &Path) -> Result<Vec<String>> {
     let mut disturbances = Vec::new();
     for _ in 0..TRIES {
@@ -152,7 +155,7 @@ fn measure(farlink: &Path, scenario: &Path, seed: u64, out: &Path) -> Result<Vec
     Ok(disturbances)
 }
 
-/// What `farlink compare` says of these runs, of which so many are simulations.
+/// Metrics of these runs from `farlink compare`; the first `simulated` of them are simulations.
 fn compared(farlink: &Path, runs: &[PathBuf], simulated: usize) -> Result<Numbers> {
     let text = tools::output(Command::new(farlink).arg("compare").args(runs).arg("--json"))?;
     Ok(numbers(&serde_json::from_str(&text)?, simulated))
@@ -169,6 +172,7 @@ fn one_run(farlink: &Path, scenario: &Path, world: &str, seed: u64, out: &Path) 
 }
 
 fn disturbances_of(run: &Path) -> Result<Vec<String>> {
+    // The manifest lists every event that invalidates a measurement.
     let manifest: Value = serde_json::from_str(&std::fs::read_to_string(run.join("manifest.json"))?)?;
     let list = manifest["validity"]["disturbances"].as_array().cloned().unwrap_or_default();
     Ok(list.iter().filter_map(|d| d.as_str().map(str::to_string)).collect())
@@ -176,6 +180,7 @@ fn disturbances_of(run: &Path) -> Result<Vec<String>> {
 
 fn numbers(comparison: &Value, simulated: usize) -> Numbers {
     let values = |metric: &Value| {
+        // The order of the values is that of the runs: simulations first.
         let mut list: Vec<Value> = metric["values"].as_array().cloned().unwrap_or_default();
         let measured = list.split_off(simulated.min(list.len()));
         let numbers = |list: Vec<Value>| list.iter().map(Value::as_f64).collect();
@@ -185,7 +190,7 @@ fn numbers(comparison: &Value, simulated: usize) -> Numbers {
     metrics.iter().map(|(name, metric)| (name.clone(), values(metric))).collect()
 }
 
-/// Mean and variance of some runs, and how many they are.
+/// Mean, variance and number of values.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     mean: f64,
@@ -194,21 +199,22 @@ struct Sample {
 }
 
 impl Sample {
-    /// Nothing where one run has no value.
+    /// Statistics of the values; `None` if one run lacks the metric.
     fn of(values: &[Option<f64>]) -> Option<Sample> {
         let values: Vec<f64> = values.iter().copied().collect::<Option<_>>()?;
         let count = values.len() as f64;
         let mean = values.iter().sum::<f64>() / count;
         let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
+        // The unbiased estimate; a single value has variance 0.
         (count > 0.0).then_some(Sample { mean, variance: squares / (count - 1.0).max(1.0), count })
     }
-    /// How far they are from each other: their standard deviation, as a share of their mean.
+    /// Coefficient of variation: standard deviation over mean.
     fn spread(&self) -> f64 {
         if self.variance == 0.0 { 0.0 } else { self.variance.sqrt() / self.mean.abs() }
     }
 }
 
-/// One metric in both worlds.
+/// Statistics of one metric in both worlds.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
     simulated: Sample,
@@ -223,9 +229,9 @@ impl Pair {
         let (simulated, measured) = (self.simulated.mean, self.measured.mean);
         if measured == simulated { 0.0 } else { (measured - simulated) / simulated.abs() }
     }
-    /// Whether the means differ by what may be chance: twice the standard error of their difference. What was
-    /// measured once is taken to vary as the simulations do.
+    /// Whether the difference of the means may be chance: at most twice its standard error.
     fn by_chance(&self) -> bool {
+        // A single measurement has no variance of its own: it is taken to vary as the simulations do.
         let (s, m) = (self.simulated, self.measured);
         let measured = if m.count > 1.0 { m.variance } else { s.variance };
         (m.mean - s.mean).abs() <= 2.0 * (s.variance / s.count + measured / m.count).sqrt()
@@ -260,6 +266,7 @@ fn row(name: &str, numbers: &Numbers, disturbances: &[String]) -> Row {
         match pair {
             Some(p) if p.difference().abs() <= close => {}
             Some(p) if p.by_chance() => spread = true,
+            // A missing metric is a difference, too.
             _ => off.push(what),
         }
     }
@@ -274,6 +281,7 @@ fn row(name: &str, numbers: &Numbers, disturbances: &[String]) -> Row {
         let _ = write!(verdict, "; disturbed: {}{more}", why.trim_end_matches('.'));
     }
     let _ = write!(line, " {verdict} |");
+    // A disturbed run proves neither agreement nor difference.
     Row { line, verdict, apart: !off.is_empty() && disturbances.is_empty() }
 }
 
@@ -281,7 +289,7 @@ fn seconds(s: f64) -> String {
     if s < 1.0 { format!("{:.1} ms", s * 1e3) } else { format!("{s:.3} s") }
 }
 
-/// The text with one row of the table between two marks replaced, or added in its place by name.
+/// Replaces or adds one row of the table between two marks; rows are sorted by name.
 fn put_row(text: &str, [begin, end]: [&str; 2], head: &str, name: &str, line: &str) -> Result<String> {
     let (Some(from), Some(to)) = (text.find(begin), text.find(end)) else {
         bail!("campaigns/agreement/README.md has no `{begin}` and `{end}`");
@@ -311,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_says_how_far_apart_the_worlds_are() {
+    fn row_shows_relative_differences() {
         let close = row("geo", &numbers([0.25, 0.25, 0.255]), &[]);
         assert!(
             close.line.starts_with("| geo | 10 / 10 (+0.0 %) | 250.0 ms / 255.0 ms (+2.0 %) | 2.000 s"),
@@ -332,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn several_measurements_are_held_against_their_mean() {
+    fn several_measurements_use_their_mean() {
         let row_of = |measured: [f64; 4]| {
             let mut numbers = numbers([0.25; 3]);
             let simulated = [0.8, 1.0, 1.2, 1.0].map(|mbit| Some(mbit * 1e6)).to_vec();
@@ -346,13 +354,13 @@ mod tests {
     }
 
     #[test]
-    fn a_disturbed_run_says_so_and_proves_nothing() {
+    fn disturbed_run_proves_nothing() {
         let disturbed = row("geo", &numbers([0.25, 0.25, 0.3]), &["Node a: late.".into(), "Machine: busy.".into()]);
         assert!(!disturbed.apart && disturbed.verdict.ends_with("disturbed: Node a: late (and 1 more)"));
     }
 
     #[test]
-    fn only_the_row_that_was_run_changes() {
+    fn only_measured_row_changes() {
         let [begin, end] = MARKS;
         let text = format!("a\n{begin}\n{HEAD}| b | old |\n| a | old |\n{end}\nz\n");
         let fresh = put_row(&text, MARKS, HEAD, "b", "| b | new |").unwrap();

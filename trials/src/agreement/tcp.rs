@@ -1,21 +1,20 @@
-//! The simulated TCP against the kernel's: goodput of one TCPCLv4 session by loss and round trip.
+//! Goodput of one TCPCLv4 session by loss and round-trip time: the simulated TCP against the kernel's.
 
 use super::{Pair, compared, disturbances_of, one_run, put_row};
 use crate::tools;
 use anyhow::{Result, anyhow, bail};
 use std::path::{Path, PathBuf};
 
-/// Marks of the table in the README.
 pub const MARKS: [&str; 2] = ["<!-- tcp:begin -->", "<!-- tcp:end -->"];
 pub const HEAD: &str = "| control, round trip | no loss | 0.1 % | 1 % | 5 % |\n|---|---|---|---|---|\n";
 const LOSSES: [&str; 4] = ["0", "0.1 %", "1 %", "5 %"];
 const ROUND_TRIPS_MS: [u64; 4] = [2, 50, 300, 600];
-/// Seeds, the same in either world: the same packets are lost.
+/// Seeds 1 to 3 in either world, so that the same packets are lost.
 const SEEDS: u64 = 3;
-/// Measured at once: each needs a few hundredths of a processor, and to be woken in time.
+/// Parallel measurements: each needs a few hundredths of a processor, but has to be woken in time.
 const AT_ONCE: usize = 2;
 
-/// Measures all losses with one congestion control, all round trips or only this one, and writes its rows.
+/// Measures all losses with one congestion control, for all round trips or only `only`, and writes its rows.
 pub fn run(farlink: &Path, readme: &Path, control: &str, only: Option<&str>) -> Result<()> {
     let round_trips = ROUND_TRIPS_MS.iter().filter(|ms| only.is_none_or(|only| only == ms.to_string()));
     let cells: Vec<(u64, &str)> = round_trips.flat_map(|ms| LOSSES.iter().map(move |loss| (*ms, *loss))).collect();
@@ -23,7 +22,7 @@ pub fn run(farlink: &Path, readme: &Path, control: &str, only: Option<&str>) -> 
         bail!("no such round trip; there are {ROUND_TRIPS_MS:?} ms");
     }
     let mut found: Vec<String> = Vec::new();
-    // What computes must not disturb what is measured.
+    // Simulations run first: computing would disturb the measurements.
     eprintln!("{control}: simulating");
     let simulated: Vec<Vec<PathBuf>> =
         cells.iter().map(|cell| runs(farlink, control, *cell, "sim")).collect::<Result<_>>()?;
@@ -41,6 +40,7 @@ pub fn run(farlink: &Path, readme: &Path, control: &str, only: Option<&str>) -> 
             found.push(result?);
             eprintln!("{control}, {} ms, {}: {}", cell.0, cell.1, found.last().map_or("", String::as_str));
         }
+        // A row is complete when all its losses are measured.
         if found.len().is_multiple_of(LOSSES.len()) {
             let name = format!("{control}, {:>3} ms", some[0].0.0);
             let line = format!("| {name} | {} |", found[found.len() - LOSSES.len()..].join(" | "));
@@ -51,7 +51,6 @@ pub fn run(farlink: &Path, readme: &Path, control: &str, only: Option<&str>) -> 
     Ok(())
 }
 
-/// Runs one cell with every seed in one world.
 fn runs(farlink: &Path, control: &str, (round_trip_ms, loss): (u64, &str), world: &str) -> Result<Vec<PathBuf>> {
     let place = format!("{control}-{round_trip_ms}-{}", LOSSES.iter().position(|l| *l == loss).unwrap_or(0));
     let folder = tools::target().join("agreement/tcp").join(place);
@@ -59,11 +58,11 @@ fn runs(farlink: &Path, control: &str, (round_trip_ms, loss): (u64, &str), world
     let file = folder.join("scenario.toml");
     std::fs::write(&file, scenario(control, round_trip_ms, loss))?;
     let out = |seed: u64| folder.join(format!("{world}-{seed}"));
+    // The loss is named by its position: `%` and spaces do not belong in a folder's name.
     (1..=SEEDS).try_for_each(|seed| one_run(farlink, &file, world, seed, &out(seed)))?;
     Ok((1..=SEEDS).map(out).collect())
 }
 
-/// Goodput in both worlds of one cell.
 fn measure(farlink: &Path, control: &str, cell: (u64, &str), simulated: &[PathBuf]) -> Result<String> {
     let measured = runs(farlink, control, cell, "lab")?;
     let disturbed = measured.iter().map(|run| disturbances_of(run)).collect::<Result<Vec<_>>>()?.concat();
@@ -78,8 +77,8 @@ fn measure(farlink: &Path, control: &str, cell: (u64, &str), simulated: &[PathBu
     Ok(format!("{}{far}", pair.cell(|v| format!("{:.3}", v / 1e6))))
 }
 
-/// Two nodes, one session, more bundles than it carries.
 fn scenario(control: &str, round_trip_ms: u64, loss: &str) -> String {
+    // Half of the round trip each way; 6,000 bundles keep the session busy for all 20 s.
     let loss = if loss == "0" { "0".to_string() } else { format!("\"{loss}\"") };
     format!(
         "name = \"tcp\"\nduration = \"20 s\"\nnode_defaults = {{ tcp = {{ congestion = \"{control}\" }} }}\n\

@@ -1,5 +1,5 @@
-//! Honest applications at the node under attack and at its neighbours: bundles both ways over both
-//! layers, each counted and compared byte by byte.
+//! Honest applications at the node under attack and at its neighbours: bundles both ways over both layers, each counted
+//! and compared byte by byte.
 
 use super::stage::Stage;
 use crate::crash::load::{id_of, payload};
@@ -12,38 +12,38 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The directions, as the node under attack sees them.
+/// Directions, as the node under attack sees them.
 pub const NAMES: [&str; 4] = ["TCPCL out", "TCPCL in", "LTP out", "LTP in"];
-/// Deliveries a receiver takes before it answers the first: enough for the disk to be the limit.
+/// Deliveries a receiver accepts before it answers the first: enough for the disk to be the bottleneck.
 const WINDOW: u32 = 256;
 /// Bytes of a payload.
 pub const PAYLOAD: usize = 5_000;
-/// Sent in one go at most.
+/// Bundles sent in one go at most.
 const BATCH: u64 = 64;
-/// Longest an application waits for an answer before it attaches anew.
+/// Longest wait for an answer before the application attaches again.
 const ANSWER_MAX: Duration = Duration::from_secs(20);
-/// Longest until the first bundles arrive.
+/// Longest wait for the first deliveries.
 const FLOWING_MAX: Duration = Duration::from_secs(30);
-/// What the applications show to keep their endpoints.
+/// Secret with which the applications keep their endpoints.
 const SECRET: &str = "honest";
 
-/// What one direction saw.
+/// Observations of one direction.
 #[derive(Default)]
 struct Seen {
-    /// Sent, and not both acknowledged and delivered yet: whether it was acknowledged, was delivered.
+    /// Bundles not yet both acknowledged and delivered: (acknowledged, delivered).
     open: HashMap<u64, (bool, bool)>,
     acknowledged: u64,
     refused: u64,
     corrupt: u64,
 }
 
-/// One direction.
+/// One direction: a sender and a receiver.
 pub struct Flow {
     source: (PathBuf, String),
     destination: (PathBuf, String),
-    /// Bundles offered per second; 0 offers as many as go.
+    /// Bundles offered per second; 0: as many as possible.
     rate: u64,
-    /// Acknowledged and not delivered at most, where as many are offered as go.
+    /// Acknowledged bundles that may be undelivered; used at rate 0.
     backlog: usize,
     seen: Mutex<Seen>,
     delivered: AtomicU64,
@@ -58,21 +58,21 @@ pub struct Honest {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// What became of the honest bundles.
+/// Fate of the honest bundles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
-    /// Acknowledged to an application.
+    /// Bundles acknowledged to an application.
     pub acknowledged: u64,
-    /// Acknowledged and not delivered.
+    /// Bundles acknowledged but not delivered.
     pub missing: u64,
-    /// Not taken, with an answer that said so.
+    /// Bundles refused with an answer.
     pub refused: u64,
-    /// Delivered with other bytes than were sent.
+    /// Deliveries that differ from the sent bytes.
     pub corrupt: u64,
 }
 
 impl Honest {
-    /// Starts sending and receiving: bundles per second for each of [`NAMES`], 0 for as many as go.
+    /// Starts all directions with the rates of [`NAMES`], bundles per second; 0: as many as possible.
     pub fn start(stage: &Stage, rates: [u64; 4]) -> Honest {
         let end = |node: usize, service: u64| (stage.socket(node), format!("ipn:{node}.{service}"));
         let flow = |rate, source, destination| {
@@ -102,10 +102,10 @@ impl Honest {
         }
         Honest { flows, threads }
     }
-    /// Waits until every direction delivers, and half a second more.
+    /// Waits until every direction delivers, and half a second longer.
     ///
     /// # Errors
-    /// When one does not within half a minute.
+    /// When a direction delivers nothing within half a minute.
     pub fn wait_flowing(&self) -> Result<()> {
         let begun = Instant::now();
         while self.delivered().contains(&0) {
@@ -123,7 +123,7 @@ impl Honest {
     pub fn delivered(&self) -> Vec<u64> {
         self.flows.iter().map(|flow| flow.delivered.load(Ordering::Relaxed)).collect()
     }
-    /// What became of the bundles so far.
+    /// Fate of the bundles so far, summed over all directions.
     pub fn account(&self) -> Account {
         self.flows.iter().fold(Account::default(), |sum, flow| {
             let seen = flow.seen();
@@ -135,13 +135,13 @@ impl Honest {
             }
         })
     }
-    /// Sends no more and waits until everything acknowledged has arrived, so long at most.
+    /// Stops sending and waits until all acknowledged bundles have arrived, at most `patience`.
     pub fn drain(&self, patience: Duration) -> Account {
         self.flows.iter().for_each(|flow| flow.sending_over.store(true, Ordering::Relaxed));
         self.settle(patience);
         self.account()
     }
-    /// Sends nothing while `look` looks: everything sent before has arrived by then, or `patience` is over.
+    /// Runs `look` while nothing is sent and all earlier bundles have arrived, or `patience` is over.
     pub fn pause<T>(&self, patience: Duration, look: impl FnOnce() -> T) -> T {
         let pause = |on| self.flows.iter().for_each(|flow| flow.paused.store(on, Ordering::Relaxed));
         pause(true);
@@ -152,12 +152,12 @@ impl Honest {
     }
     fn settle(&self, patience: Duration) {
         let begun = Instant::now();
-        // Answers that are still owed count too.
+        // Bundles without an answer count, too.
         while begun.elapsed() < patience && self.flows.iter().any(|flow| !flow.seen().open.is_empty()) {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
-    /// Ends everything; to be called when the nodes have ended, since applications wait for them.
+    /// Ends all threads. Call it after the nodes ended, since blocked applications wait for them.
     pub fn end(self) {
         for flow in &self.flows {
             flow.sending_over.store(true, Ordering::Relaxed);
@@ -174,6 +174,7 @@ impl Seen {
         self.open.values().filter(|(acknowledged, _)| *acknowledged).count()
     }
     fn answered(&mut self, id: u64, taken: bool) {
+        // The node made no promise for a refused bundle.
         if !taken {
             self.refused += 1;
             self.open.remove(&id);
@@ -191,6 +192,7 @@ impl Seen {
     fn delivered(&mut self, bytes: &[u8]) {
         let id = id_of(bytes);
         if bytes != expected(id) {
+            // A corrupt payload may carry another bundle's number, so no entry is closed.
             self.corrupt += 1;
             return;
         }
@@ -225,7 +227,7 @@ impl Flow {
             }
         }
     }
-    /// Sends over one connection and reads the answers beside, until that connection or all sending is over.
+    /// Sends over one connection and reads answers in parallel until the connection or all sending ends.
     fn send_over(&self, client: Client, next: &mut u64) {
         let _ = client.set_read_timeout(Some(ANSWER_MAX));
         let Ok((mut sender, answers)) = client.split() else { return };
@@ -233,13 +235,14 @@ impl Flow {
         std::thread::scope(|scope| {
             let reader = scope.spawn(|| self.read_answers(answers, &waiting));
             self.offer(&mut sender, next, &waiting, || reader.is_finished());
+            // Outstanding answers are awaited: each unanswered bundle is lost to the statistics.
             let begun = Instant::now();
             while !reader.is_finished() && !lock(&waiting).is_empty() && begun.elapsed() < ANSWER_MAX {
                 std::thread::sleep(Duration::from_millis(5));
             }
             sender.shutdown();
         });
-        // What was not answered may have been taken or not: nobody promised.
+        // Unanswered bundles may or may not have been accepted: nothing was promised.
         let mut seen = self.seen();
         lock(&waiting).drain(..).for_each(|id| {
             seen.open.remove(&id);
@@ -251,7 +254,6 @@ impl Flow {
             self.seen().answered(id, taken);
         }
     }
-    /// Sends what is due; what could not be sent in time is not made up for.
     fn offer(
         &self,
         sender: &mut ClientSender,
@@ -263,6 +265,7 @@ impl Flow {
         while !self.sending_over.load(Ordering::Relaxed) && !broken() {
             let due = (begun.elapsed().as_secs_f64() * self.rate as f64) as u64;
             let open = self.seen().open.len();
+            // Bundles that could not be sent in time are skipped, so that a stall causes no burst.
             let batch = match self.rate {
                 _ if self.paused.load(Ordering::Relaxed) => 0,
                 0 if open < self.backlog => BATCH,
@@ -274,11 +277,13 @@ impl Flow {
                 let id = *next;
                 *next += 1;
                 self.seen().open.insert(id, (false, false));
+                // Answers come in the order of the bundles.
                 lock(waiting).push_back(id);
                 if sender.send(to(&self.destination.1), &expected(id)).is_err() {
                     return;
                 }
             }
+            // Only a full batch shows that more could be sent at once.
             if batch < BATCH {
                 std::thread::sleep(Duration::from_millis(5));
             }
@@ -290,6 +295,7 @@ impl Flow {
                 std::thread::sleep(Duration::from_millis(20));
                 continue;
             };
+            // An hour: the receiver blocks until its node ends.
             let _ = client.set_read_timeout(Some(Duration::from_secs(3600)));
             while let Ok(delivered) = client.delivery() {
                 self.seen().delivered(&delivered.payload);
@@ -307,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bundle_is_missing_from_its_acknowledgment_to_its_delivery() {
+    fn acknowledged_undelivered_bundle_is_missing() {
         let mut seen = Seen::default();
         for id in 0..4 {
             seen.open.insert(id, (false, false));

@@ -1,8 +1,8 @@
-//! `cargo xtask attack`: hostile peers, applications and web pages against a real node that has honest
-//! neighbours and applications beside them.
+//! `cargo xtask attack`: hostile peers, applications and web pages against a real node with honest neighbours and
+//! applications.
 //!
-//! It contains no code of the node: attackers, applications and measurements see only sockets and
-//! `/proc`. Read [`cases::CASES`] and [`judge`] first.
+//! It contains no code of the node: attackers, applications and measurements use only sockets and `/proc`. Read
+//! [`cases::CASES`] and [`judge`] first.
 
 mod cases;
 pub mod honest;
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use verdict::{Row, Table};
 pub use wire::raise_descriptor_limit;
 
-/// The chore.
+/// The chore `cargo xtask attack`.
 pub const CHORE: Chore = Chore {
     name: "attack",
     usage: "[--only NAME] [--shards N] [--list] [--write]",
@@ -40,13 +40,13 @@ pub const CHORE: Chore = Chore {
     run,
 };
 
-/// Longest time for what was acknowledged to arrive after an attack.
+/// Longest wait after an attack for acknowledged bundles to arrive.
 const DRAIN_MAX: Duration = Duration::from_secs(30);
-/// Longest time for the descriptors of an attack to be given back after it.
+/// Longest wait after an attack for its descriptors to be closed.
 const SETTLE_MAX: Duration = Duration::from_secs(5);
-/// How often an operator asks for the status.
+/// Interval of an operator's status queries.
 const STATUS_EVERY: Duration = Duration::from_secs(1);
-/// Longest an operator waits for it.
+/// Longest wait for the status.
 const STATUS_MAX: Duration = Duration::from_secs(5);
 
 fn run(arguments: &[String]) -> Result<()> {
@@ -99,10 +99,10 @@ fn run(arguments: &[String]) -> Result<()> {
     bail!("{} marks missed:\n{}\nconfigurations and logs are in {}", missed.len(), missed.join("\n"), dir.display())
 }
 
-/// Judges a case in a folder; a second time where it missed goodput only. The folder stays where a mark was missed.
+/// Judges a case in a folder, a second time if it missed only goodput. The folder is kept if a mark was missed.
 fn judge_twice(folder: &Path, name: &'static str, judge: impl Fn(&Path) -> Result<Row>) -> Result<Row> {
     let attempt = |tries| -> Result<Row> {
-        // Of a try before, logs too.
+        // The folder may hold the logs of a first try.
         let _ = std::fs::remove_dir_all(folder);
         std::fs::create_dir_all(folder)?;
         let row = judge(folder).unwrap_or_else(|why| Row::failed(name, format!("{why:#}")));
@@ -111,7 +111,7 @@ fn judge_twice(folder: &Path, name: &'static str, judge: impl Fn(&Path) -> Resul
         Ok(row)
     };
     let mut row = attempt(1)?;
-    // Whatever else the machine does takes goodput away and adds none: one more try, and it is told.
+    // Other load on the machine can only reduce goodput: one more try, which the table shows.
     if row.misses_goodput_only() {
         row = attempt(2)?;
     }
@@ -121,7 +121,7 @@ fn judge_twice(folder: &Path, name: &'static str, judge: impl Fn(&Path) -> Resul
     Ok(row)
 }
 
-/// Numbers of owner threads.
+/// Numbers of owner threads, separated by commas.
 fn shards_of(words: &str) -> Result<Vec<u8>> {
     let one = |word: &str| match word.parse() {
         Ok(shards @ (1 | 2 | 4)) => Ok(shards),
@@ -130,7 +130,7 @@ fn shards_of(words: &str) -> Result<Vec<u8>> {
     words.split(',').map(one).collect()
 }
 
-/// The cases named, or all.
+/// The named cases, or all of them.
 fn choose(only: Option<&str>) -> Result<Vec<&'static Case>> {
     let Some(names) = only else { return Ok(CASES.iter().collect()) };
     let named = |name: &str| CASES.iter().find(|case| case.name == name);
@@ -142,7 +142,7 @@ fn choose(only: Option<&str>) -> Result<Vec<&'static Case>> {
         .collect()
 }
 
-/// One case: fresh nodes, undisturbed, then attacked.
+/// Runs one case on fresh nodes: first undisturbed, then under attack.
 fn judge(
     case: &Case,
     setting: Setting,
@@ -155,6 +155,7 @@ fn judge(
     let honest = Honest::start(&stage, [rate; 4]);
     let row = measure(case, &mut stage, &honest, lasts, rate);
     let ended = stage.end();
+    // Applications block on their nodes, so they end after them.
     honest.end();
     let mut row = row?;
     if let Err(why) = ended {
@@ -167,6 +168,7 @@ fn measure(case: &Case, stage: &mut Stage, honest: &Honest, lasts: Duration, rat
     honest.wait_flowing()?;
     let mut before = Watch::default();
     let undisturbed = before.during(stage, honest, lasts)?;
+    // Baselines before the attack: descriptors, log size and peak memory.
     let (descriptors, logged) = (stage.attacked().descriptors(), stage.attacked().logged());
     stage.attacked().forget_peak()?;
     let target = Target {
@@ -190,10 +192,11 @@ fn measure(case: &Case, stage: &mut Stage, honest: &Honest, lasts: Duration, rat
     let attacked = watch.during(stage, honest, lasts)?;
     let most_descriptors = watch.descriptors;
     let outcome = attack.join().unwrap_or_else(|_| bail!("the attacker panicked"));
-    // An attack that the node ends early is one that failed.
+    // An attack that the node ends early has failed; it is not an error.
     let outcome = outcome.unwrap_or_else(|why| Outcome::of(format!("ended: {why:#}")));
     let account = honest.drain(DRAIN_MAX);
     let settling = Instant::now();
+    // Closing connections takes the node a moment.
     while stage.attacked().descriptors() > descriptors && settling.elapsed() < SETTLE_MAX {
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -217,7 +220,7 @@ fn measure(case: &Case, stage: &mut Stage, honest: &Honest, lasts: Duration, rat
     })
 }
 
-/// What an operator sees during some seconds.
+/// An operator's observations over some seconds.
 #[derive(Default)]
 struct Watch {
     descriptors: usize,
@@ -226,10 +229,10 @@ struct Watch {
 }
 
 impl Watch {
-    /// Watches for a time; gives the honest bundles delivered in it, by direction.
+    /// Observes for `lasts`; returns the honest bundles delivered meanwhile, by direction.
     fn during(&mut self, stage: &mut Stage, honest: &Honest, lasts: Duration) -> Result<Vec<u64>> {
         let (begun, before) = (Instant::now(), honest.delivered());
-        // A question may outlast the time; what is delivered then does not count.
+        // A query may outlast the time, so deliveries are counted before joining its thread.
         let answers = std::thread::scope(|scope| {
             let node = &stage.nodes[0];
             let asking = scope.spawn(move || ask_every_second(node, begun + lasts));
@@ -255,6 +258,7 @@ fn ask_every_second(node: &Node, until: Instant) -> Result<Vec<Option<Duration>>
     let mut answers = Vec::new();
     while Instant::now() < until {
         let next = Instant::now() + STATUS_EVERY;
+        // Asks in the middle of each interval.
         std::thread::sleep(STATUS_EVERY.min(until.saturating_duration_since(Instant::now())) / 2);
         answers.push(node.ask("status", STATUS_MAX)?.map(|(took, _)| took));
         std::thread::sleep(next.min(until).saturating_duration_since(Instant::now()));

@@ -1,4 +1,4 @@
-//! What is particular about the nodes of a case.
+//! Configuration particular to a case's nodes.
 
 use super::stage::LIAR;
 use std::path::Path;
@@ -6,40 +6,36 @@ use std::path::Path;
 /// Setup of a case's nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Setting {
-    /// By what the first neighbour is reached, and what the nodes do with bundles.
+    /// Layer of the first neighbour, and the nodes' policies.
     pub way: Way,
     /// Owner threads of the node under attack.
     pub shards: u8,
-    /// Most sessions of each of its layers over TCP; none: as many as by default.
+    /// Session limit of each of its layers over TCP; `None`: the default.
     pub sessions: Option<u32>,
 }
 
-/// Sessions where thousands are to be open at once.
+/// Session limit where thousands are open at once.
 const CROWD: u32 = 5000;
 
-/// By what the first neighbour is reached.
+/// Layer of the first neighbour, with the policies that a case needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// TCPCLv4.
     Tcpcl,
-    /// The same with TLS.
+    /// TCPCLv4 with TLS.
     Tls,
-    /// TCPCLv3.
     Old,
-    /// STCP.
     Stcp,
-    /// MTCP.
     Mtcp,
-    /// TCPCLv4, where all nodes copy bundles and tell each other what they know.
+    /// TCPCLv4; all nodes copy bundles and exchange policy messages.
     Copies,
-    /// TCPCLv4, where all nodes take custody, and report compressed.
+    /// TCPCLv4; all nodes take custody and report compressed.
     Custody,
-    /// TCPCLv4, where the node under attack finds neighbours by announcements.
+    /// TCPCLv4; the node under attack discovers neighbours by announcements.
     Announced,
 }
 
 impl Setting {
-    /// A case that attacks a stream layer has its neighbour over it; all others have one over TCPCLv4.
+    /// Setup of the named case: cases about a stream layer use it for the honest neighbour, all others TCPCLv4.
     pub fn of(case: &str, shards: u8) -> Setting {
         let way = match case.split('-').next() {
             Some("tls") => Way::Tls,
@@ -53,22 +49,22 @@ impl Setting {
         };
         Setting { way, shards, sessions: case.ends_with("-endless-heads").then_some(CROWD) }
     }
-    /// Whether a node may have so many owner threads with it.
+    /// Whether nodes with this many owner threads support the setup.
     pub fn is_possible(self) -> bool {
         self.shards == 1 || !matches!(self.way, Way::Copies | Way::Announced)
     }
-    /// First lines of the node under attack.
+    /// First lines of the attacked node's configuration.
     pub fn shards(self) -> String {
         if self.shards > 1 { format!("shards = {}\n", self.shards) } else { String::new() }
     }
-    /// Lines of each layer over TCP of the node under attack.
+    /// Session limit, for each layer over TCP of the attacked node.
     pub fn sessions(self) -> String {
         self.sessions.map_or_else(String::new, |most| format!("sessions = {most}\n"))
     }
-    /// Lines of the node under attack: what it does besides, where it hears announcements at this address.
+    /// Further lines of the attacked node's configuration; it listens for announcements at `announcements`.
     pub fn besides(self, announcements: &str) -> String {
         match self.way {
-            // Who asks for custody keeps its bundles through a restart.
+            // Only this node requests custody: its store is durable.
             Way::Custody => {
                 "[custody]\nrequest = [\"ipn:2.*\", \"ipn:3.*\"]\n\n[compressed_reports]\ndelay = \"1 s\"\n\n".into()
             }
@@ -82,7 +78,7 @@ impl Setting {
 }
 
 impl Way {
-    /// Name of the layer in the node under attack.
+    /// Name of the layer in the attacked node's configuration.
     pub fn layer(self) -> &'static str {
         match self {
             Way::Tcpcl | Way::Copies | Way::Custody | Way::Announced => "tcp",
@@ -92,7 +88,7 @@ impl Way {
             Way::Mtcp => "mtcp",
         }
     }
-    /// Its kind.
+    /// Kind of the layer in a node's configuration.
     pub fn kind(self) -> &'static str {
         match self {
             Way::Stcp => "stcp",
@@ -101,7 +97,7 @@ impl Way {
             _ => "tcpclv4",
         }
     }
-    /// Lines of each node: what decides where bundles go, and how long they are kept.
+    /// Router and control of every node.
     pub fn policies(self) -> &'static str {
         match self {
             Way::Copies => "[router]\nname = \"epidemic\"\n\n[control]\nname = \"marginal-utility\"\n\n",
@@ -109,7 +105,7 @@ impl Way {
             _ => "",
         }
     }
-    /// Lines of the node under attack: who else is a neighbour of it.
+    /// The hostile neighbour's link in the attacked node's configuration.
     pub fn liar(self) -> String {
         match self {
             Way::Copies | Way::Custody | Way::Old => format!(
@@ -126,7 +122,7 @@ impl Way {
     }
 }
 
-/// Lines of a layer that is secured, for a node of this number.
+/// TLS lines of a layer, for the node of this number.
 pub fn secured(node: usize, certificates: &Path) -> String {
     let at = certificates.display();
     format!(

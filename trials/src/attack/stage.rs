@@ -1,5 +1,5 @@
-//! Three real nodes: the one under attack, durable, between an honest neighbour over TCPCLv4 (or the layer that is
-//! attacked) and one over LTP. Each has a loopback address of its own, as strangers have others.
+//! Three real nodes: the attacked one, durable, between an honest neighbour over TCPCLv4 (or the attacked layer) and
+//! one over LTP. Each has a loopback address of its own, and strangers have others.
 
 use super::setting::{Setting, Way, secured};
 use crate::harness::{Node, free_port};
@@ -8,24 +8,25 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the node under attack may use, MiB.
+/// Memory budget of the attacked node, MiB.
 pub const BUDGET_MIB: u64 = 256;
 
-/// What a build of the node can be told, found by asking it (`node --check`).
+/// Features of a build of the node, found with `node --check`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Abilities {
-    /// `[limits] memory`: one budget for everything.
+    /// `[limits] memory`: one budget for all memory.
     pub budget: bool,
     /// `[api] socket`: control over a Unix socket, and a token over TCP.
     pub control_socket: bool,
 }
 
 impl Abilities {
-    /// Asks a binary.
+    /// Asks a binary for its features.
     ///
     /// # Errors
     /// When files cannot be written or the binary cannot be started.
     pub fn of(binary: &Path, dir: &Path) -> Result<Abilities> {
+        // An older build refuses keys that it does not know.
         let takes = |name: &str, lines: &str| -> Result<bool> {
             let file = dir.join(format!("ability-{name}.toml"));
             std::fs::write(&file, format!("node_ids = [\"ipn:1.0\"]\n{lines}\n"))?;
@@ -38,7 +39,7 @@ impl Abilities {
             control_socket: takes("control", "[api]\nsocket = \"control.sock\"")?,
         })
     }
-    /// The budget in words of the node's file; without one budget, the bounds there are get a share each.
+    /// Lines of the memory budget; older builds get a quarter of it for each of their bounds.
     fn limits(self) -> String {
         if self.budget {
             return format!("[limits]\nmemory = \"{BUDGET_MIB} MiB\"\n");
@@ -59,36 +60,36 @@ impl Abilities {
     }
 }
 
-/// Address of a node's layers.
+/// Address of each node's layers.
 const ADDRESSES: [Ipv4Addr; 3] =
     [Ipv4Addr::new(127, 0, 0, 1), Ipv4Addr::new(127, 0, 0, 2), Ipv4Addr::new(127, 0, 0, 3)];
-/// Where node 1 believes a neighbour over UDPCL, and nobody is but an attacker.
+/// Address of a configured UDPCL neighbour that does not run; attackers spoof it.
 pub const EMPTY_HOUSE: (Ipv4Addr, u16) = (Ipv4Addr::new(127, 0, 0, 4), 4556);
 
-/// Address of the neighbour that lies, as node 1 knows it.
+/// Address of the hostile neighbour, as configured at node 1.
 pub const LIAR: (Ipv4Addr, u16) = (Ipv4Addr::new(127, 0, 66, 66), 4556);
 
-/// The nodes, running.
+/// The running nodes and the addresses of node 1.
 pub struct Stage {
     /// Node 1, then its neighbours 2 (TCPCLv4) and 3 (LTP).
     pub nodes: [Node; 3],
-    /// Where node 1 takes TCPCLv4 sessions.
+    /// Listener of node 1 for TCPCLv4 sessions.
     pub tcpcl: SocketAddr,
-    /// Where node 1 takes LTP segments.
+    /// Listener of node 1 for LTP segments.
     pub ltp: SocketAddr,
-    /// Where node 1 takes TCPCLv4 sessions that are secured.
+    /// Listener of node 1 for TCPCLv4 sessions with TLS.
     pub tls: SocketAddr,
-    /// Address at which node 1 takes TCPCLv3 sessions.
+    /// Listener of node 1 for TCPCLv3 sessions.
     pub old: SocketAddr,
-    /// Where node 1 takes STCP.
+    /// Listener of node 1 for STCP streams.
     pub stcp: SocketAddr,
-    /// Where node 1 takes MTCP.
+    /// Listener of node 1 for MTCP streams.
     pub mtcp: SocketAddr,
-    /// Where node 1 takes datagrams of UDPCL.
+    /// Listener of node 1 for UDPCL datagrams.
     pub udpcl: SocketAddr,
-    /// Address at which node 1 hears announcements, in the case about them.
+    /// Listener of node 1 for announcements; used by the case about them only.
     pub announcements: SocketAddr,
-    /// Where node 1 takes HTTP.
+    /// Control interface of node 1 (HTTP).
     pub api: SocketAddr,
 }
 
@@ -96,7 +97,7 @@ impl Stage {
     /// Starts the nodes in a folder.
     ///
     /// # Errors
-    /// When one does not start.
+    /// When one of them does not start.
     pub fn start(binary: &Path, dir: &Path, abilities: Abilities, setting: Setting) -> Result<Stage> {
         let way = setting.way;
         let mut ports = [0; 11];
@@ -147,6 +148,7 @@ impl Stage {
             way.liar(),
         );
         let neighbour = |number: usize, layer: &str, here: SocketAddr, there: SocketAddr| {
+            // A neighbour over TCPCL waits for node 1 to connect, so that each pair has one session.
             let passive = if layer.starts_with("tcpcl") { "connect = false\n" } else { "" };
             let tls = if number == 2 && way == Way::Tls { secured(number, &certificates) } else { String::new() };
             format!(
@@ -154,13 +156,12 @@ impl Stage {
                  [layer.main]\nkind = \"{layer}\"\nlisten = [\"{here}\"]\n{tls}\n\
                  [link.main]\nlayer = \"main\"\npeer = \"ipn:1.0\"\naddress = \"{there}\"\n{passive}\n\
                  [routes]\n\"*\" = \"ipn:1.0\"\n\n[app]\nsocket = \"app.sock\"\n\n{}\n{}",
-                // What they keep for later is soon as much as it will ever be.
+                // With a budget, the neighbours' caches soon reach their final size.
                 abilities.limits(),
                 way.policies(),
             )
         };
-        // What a system gives by default: that neighbours and files do not run out of descriptors is the
-        // node's business.
+        // The usual default of a system: the node must not run out of descriptors for neighbours and files.
         let descriptors = 1024;
         let near = match way {
             Way::Old => old,
@@ -203,16 +204,15 @@ impl Stage {
     pub fn socket(&self, node: usize) -> PathBuf {
         self.nodes[node - 1].socket()
     }
-    /// The node under attack.
     pub fn attacked(&mut self) -> &mut Node {
         &mut self.nodes[0]
     }
-    /// Ends the nodes, in good order where they do: none is left when this returns.
+    /// Ends the nodes gracefully where possible; no process is left when this returns.
     ///
     /// # Errors
-    /// When one had ended by itself, or had to be killed.
+    /// When a node had ended before, or had to be killed.
     pub fn end(&mut self) -> Result<()> {
-        // Each in its turn, whatever became of the one before.
+        // Every node is ended, whatever became of the one before.
         let ended: Vec<Result<()>> = self.nodes.iter_mut().map(Node::end).collect();
         ended.into_iter().collect()
     }

@@ -1,4 +1,4 @@
-//! What an attack came to: a row of the table, its marks, and the page.
+//! Result of an attack: a row of the table, its marks, and the page.
 
 use super::honest::Account;
 use super::stage::BUDGET_MIB;
@@ -7,53 +7,51 @@ use anyhow::{Result, bail};
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Most memory, as a share of the budget.
+/// Peak memory allowed, as a share of the budget.
 const MEMORY_MAX: f64 = 1.05;
-/// Least honest goodput, as a share of undisturbed, in each direction.
+/// Honest goodput required in each direction, as a share of undisturbed.
 const GOODPUT_MIN: f64 = 0.8;
-/// Least share of what was offered that arrives undisturbed on a machine that has nothing else to do.
+/// Share of the offered bundles that arrive undisturbed on an otherwise idle machine.
 const UNDISTURBED_MIN: f64 = 0.9;
-/// Most bytes an attack may add to the log: a thing is said once per peer and minute.
+/// Bytes an attack may add to the log: each message appears once per peer and minute.
 const LOG_MAX: u64 = 1_000_000;
-/// Where the table is.
+/// Page with the table.
 const PAGE: &str = "docs/explanation/attacks.md";
 const BEGIN: &str = "<!-- attacks:begin -->";
 const END: &str = "<!-- attacks:end -->";
 
-/// What one case came to.
+/// Result of one case.
 #[derive(Default)]
 pub struct Row {
-    /// Of the case.
     pub name: &'static str,
-    /// Most memory during and after the attack, bytes.
+    /// Peak memory during and after the attack, bytes.
     pub peak: u64,
-    /// Undisturbed, what arrived in the least direction as a share of what was offered: below one, the machine
-    /// was busy with something else.
+    /// Share of the offered bundles that arrived undisturbed, in the worst direction; below one, the machine was busy.
     pub undisturbed: f64,
     /// Goodput as a share of undisturbed, by direction.
     pub shares: Vec<f64>,
-    /// Of the honest bundles.
+    /// Fate of the honest bundles.
     pub account: Account,
     /// Most descriptors during the attack.
     pub descriptors_most: usize,
-    /// Descriptors open after it and not before.
+    /// Descriptors that stayed open after the attack.
     pub descriptors_gained: i64,
     /// Bytes logged during the attack.
     pub logged: u64,
     /// Slowest answer to `farlink node status`.
     pub status_slowest: Duration,
-    /// Questions without an answer within five seconds.
+    /// Status queries without an answer within five seconds.
     pub status_unanswered: u64,
-    /// How much of the attack happened.
+    /// Amount of the attack that happened.
     pub did: String,
-    /// What else must not be and was.
+    /// Forbidden effect that the attacker achieved.
     pub broke: Option<String>,
-    /// How often the case was tried; the row is of the last.
+    /// Number of tries; the row shows the last.
     pub tries: u32,
 }
 
 impl Row {
-    /// A case that could not be judged.
+    /// Row of a case that could not be judged.
     pub fn failed(name: &'static str, why: String) -> Row {
         Row { name, broke: Some(why), ..Row::default() }
     }
@@ -63,11 +61,11 @@ impl Row {
     fn least_share(&self) -> f64 {
         self.shares.iter().copied().reduce(f64::min).unwrap_or(0.0)
     }
-    /// Whether it missed nothing but the goodput of some direction.
+    /// Whether only the goodput of some direction missed its mark.
     pub fn misses_goodput_only(&self) -> bool {
         !self.shares.is_empty() && self.missed().len() == 1 && self.least_share() < GOODPUT_MIN
     }
-    /// The marks it missed, in words.
+    /// Missed marks, one sentence each.
     pub fn missed(&self) -> Vec<String> {
         let mut missed = Vec::new();
         let mut mark = |holds: bool, why: String| {
@@ -81,10 +79,11 @@ impl Row {
         mark(self.account.corrupt == 0, format!("{} honest bundles corrupt", self.account.corrupt));
         mark(self.logged <= LOG_MAX, format!("{:.1} MB logged", self.logged as f64 / 1e6));
         mark(self.status_unanswered == 0, format!("{} questions for the status unanswered", self.status_unanswered));
+        // Each case may have a mark of its own besides the common ones.
         mark(self.broke.is_none(), self.broke.clone().unwrap_or_default());
         missed
     }
-    /// As a line of the table.
+    /// Line of the table.
     pub fn line(&self) -> String {
         let shares: Vec<String> = self.shares.iter().map(|share| format!("{:.0}", 100.0 * share)).collect();
         let status = match self.status_unanswered {
@@ -92,6 +91,7 @@ impl Row {
             unanswered => format!("{unanswered} unanswered"),
         };
         let again = if self.tries > 1 { ", second try" } else { "" };
+        // A busy machine explains a missed goodput, so the row shows it.
         let disturbed = if self.undisturbed < UNDISTURBED_MIN { ", disturbed" } else { "" };
         let verdict = if self.missed().is_empty() { "held" } else { "**missed**" };
         format!(
@@ -109,25 +109,25 @@ impl Row {
     }
 }
 
-/// Results of the cases with this number of owner threads.
+/// Results of all cases with one number of owner threads.
 pub struct Table {
     /// Owner threads of the node under attack.
     pub shards: u8,
-    /// One for each case.
+    /// One row for each case.
     pub rows: Vec<Row>,
-    /// Cases that a node with so many cannot have.
+    /// Cases that this number of owner threads does not support.
     pub left_out: Vec<&'static str>,
 }
 
 impl Table {
-    /// The marks that were missed, in words.
+    /// Missed marks of all rows.
     pub fn missed(&self) -> Vec<String> {
         let shards = if self.shards > 1 { format!(" (shards = {})", self.shards) } else { String::new() };
         let of =
             |row: &Row| row.missed().into_iter().map(|why| format!("{}{shards}: {why}", row.name)).collect::<Vec<_>>();
         self.rows.iter().flat_map(of).collect()
     }
-    /// With what it was measured with and which marks were missed.
+    /// Table with its settings and the missed marks.
     pub fn text(&self, lasts: Duration, rate: u64) -> String {
         let rows = &self.rows;
         let mut text = match self.shards {
@@ -141,6 +141,7 @@ impl Table {
         }
         let held = rows.iter().filter(|row| row.missed().is_empty()).count();
         let measured = rows.iter().filter(|row| !row.shares.is_empty());
+        // The worst direction of all cases shows how idle the machine was.
         let undisturbed = measured.map(|row| row.undisturbed).fold(1.0, f64::min);
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let _ = writeln!(
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_has_a_line_for_each_case_and_names_what_was_missed() {
+    fn table_lists_cases_and_misses() {
         let rows = [held(), Row { peak: 2 << 30, name: "b", ..held() }];
         let table = Table { shards: 2, rows: rows.into(), left_out: vec!["c"] };
         assert_eq!(table.missed(), ["b (shards = 2): memory 800 % of the budget"]);

@@ -1,42 +1,44 @@
-//! People who go from point to point of a plane, as The ONE was measured with them (commit c973bfb, an update every
-//! 0.1 s): 50 to a square kilometre, 2.5 Mbit/s, bundles of 50 to 100 kB. What is written here the simulator's tests
-//! run, too, at a small size.
+//! Walkers on a plane, as The ONE was measured with them (commit c973bfb, an update every 0.1 s): 50 per square
+//! kilometre, 2.5 Mbit/s, bundles of 50 to 100 kB. The simulator's tests run the same scenarios at a small size.
 
-/// One scenario and what it is held against.
+/// One scenario and its reference values.
 pub struct Cell {
     pub name: &'static str,
     pub nodes: u32,
-    /// Metres.
+    /// Radio range, m.
     pub range: u32,
     pub duration_s: u32,
     pub router: &'static str,
-    /// kB.
+    /// Store capacity, kB.
     pub store: u32,
-    /// Seconds between two bundles, from the least to the largest.
+    /// Shortest and longest interval between two bundles, s.
     pub interval: [f64; 2],
-    /// Processor seconds aimed at, and those The ONE needs.
+    /// Processor time aimed at, s.
     pub mark_s: f64,
+    // As measured with The ONE, s.
     pub one_s: Option<f64>,
-    /// Share that The ONE delivers.
+    /// Share of bundles that The ONE delivers.
     pub one_delivered: Option<f64>,
-    /// MB aimed at, and those The ONE needs.
+    /// Peak memory aimed at, MB.
     pub mark_mb: Option<f64>,
+    // As measured with The ONE, MB.
     pub one_mb: Option<f64>,
-    /// Processor seconds aimed at for the same in The ONE's own world, as it is run here; none: it is not run there.
+    /// Processor time aimed at in The ONE's own world as `one/` runs it, s; `None`: not run there.
     pub exact_s: Option<f64>,
-    /// Whether both are held against each other, with several seeds.
+    /// Whether both worlds are compared with several seeds.
     pub compared: bool,
-    /// Whether it takes so long that it is asked for.
+    /// Whether it takes minutes and therefore runs on request only.
     pub long: bool,
 }
 impl Cell {
-    /// Side of the square, in metres: 50 nodes to a square kilometre.
+    /// Side of the square, m.
     pub fn side_m(&self) -> f64 {
+        // 50 nodes per square kilometre.
         (f64::from(self.nodes) / 50.0).sqrt() * 1000.0
     }
 }
 
-/// A thousand nodes as measured with The ONE: a bundle in 150 s, whoever sends it.
+/// A thousand nodes as measured with The ONE: a bundle every 150 s, from any node.
 const THOUSAND: Cell = Cell {
     name: "1000-sparse",
     nodes: 1000,
@@ -69,20 +71,20 @@ const FIFTY: Cell = Cell {
     compared: true,
     ..THOUSAND
 };
-/// A bundle a node every 7,500 s.
+/// Each node creates a bundle every 7,500 s.
 const HOUR: Cell = Cell {
     name: "10000-hour",
     nodes: 10_000,
     duration_s: 3600,
     interval: [0.0, 1.5],
     mark_s: 3.75,
-    // Half a microsecond for each node at each of its steps, as with 50 to 1,000 nodes.
+    // Estimated from 50 to 1,000 nodes: half a microsecond for each node at each step.
     one_s: Some(180.0),
     mark_mb: None,
     exact_s: None,
     ..THOUSAND
 };
-/// All of them.
+/// All scenarios of the table.
 pub const CELLS: [Cell; 6] = [
     FIFTY,
     Cell {
@@ -109,10 +111,11 @@ pub const CELLS: [Cell; 6] = [
     Cell { name: "10000-sparse", duration_s: 43_200, mark_s: 45.0, one_s: Some(2160.0), long: true, ..HOUR },
 ];
 
-/// The scenario of a cell.
+/// Scenario file of a cell.
 pub fn scenario(cell: &Cell) -> String {
     let Cell { name, nodes, range, duration_s, router, store, interval: [least, most], .. } = cell;
     let side_m = cell.side_m();
+    // Ten copies: the value of the measured runs.
     let copies = if *router == "spray-and-wait" { "router_params = { copies = 10 }\n" } else { "" };
     format!(
         "name = \"{name}\"\nduration = \"{duration_s} s\"\nstop_when_delivered = false\nfidelity = \"message\"\n\
@@ -132,7 +135,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn density_is_the_same_in_every_scenario() {
+    fn density_is_constant() {
+        // The area is printed to the millimetre, hence the tolerance.
         for cell in &CELLS {
             let text = scenario(cell);
             let side = text.split("area = \"").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();

@@ -1,5 +1,5 @@
-//! Our own world beside The ONE's, which `one/` imitates to the byte: the same people, radios and messages in
-//! kind, with several seeds each. Where an exact permutation test tells the two apart, the model is another.
+//! Farlink's own world compared with The ONE's, which `one/` reproduces to the byte: the same people, radios and
+//! messages in kind, with several seeds each. Where an exact permutation test rejects equality, the models differ.
 
 use super::cells::{Cell, scenario};
 use crate::tools;
@@ -9,12 +9,13 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-/// Below this the two are told apart.
+/// Significance level of the test.
 const LEVEL: f64 = 0.05;
 
 /// Settings of The ONE for a scenario of the table.
 pub fn settings(cell: &Cell) -> String {
     let Cell { nodes, range, duration_s, store, interval: [least, most], .. } = cell;
+    // 312,500 bytes/s are 2.5 Mbit/s; a TTL of 720 minutes is 12 h.
     let side_m = cell.side_m();
     let router = if cell.router == "epidemic" { "EpidemicRouter" } else { "SprayAndWaitRouter" };
     format!(
@@ -34,7 +35,7 @@ pub fn settings(cell: &Cell) -> String {
     )
 }
 
-/// What is compared, of one run.
+/// Compared figures of one run.
 struct Figures([f64; 3]);
 const NAMES: [&str; 3] = ["delivered, %", "latency, s", "overhead"];
 
@@ -42,11 +43,12 @@ impl Figures {
     fn of(measured: &Value) -> Figures {
         let number = |key: &str| measured[key].as_f64().unwrap_or(f64::NAN);
         let (created, delivered, arrived) = (number("created"), number("delivered"), number("arrived"));
+        // Overhead as MessageStatsReport defines it: relayed copies that were not deliveries, by deliveries.
         Figures([100.0 * delivered / created, number("latency_s"), (arrived - delivered) / delivered])
     }
 }
 
-/// Runs a scenario in both worlds with so many seeds, and prints a row a figure.
+/// Runs a scenario in both worlds with `seeds` seeds and returns one row for each figure.
 pub fn compare(program: &Path, folder: &Path, cell: &Cell, seeds: u64) -> Result<String> {
     let (ours, theirs) = (folder.join(format!("{}.toml", cell.name)), folder.join(format!("{}.txt", cell.name)));
     std::fs::write(&ours, scenario(cell))?;
@@ -57,6 +59,7 @@ pub fn compare(program: &Path, folder: &Path, cell: &Cell, seeds: u64) -> Result
         for (world, (flag, file)) in [("--one", &theirs), ("--seed", &ours)].into_iter().enumerate() {
             let text = tools::output(Command::new(program).args([flag, &seed.to_string()]).arg(file))?;
             let measured: Value = serde_json::from_str(&text).with_context(|| format!("what it said: {text}"))?;
+            // Mean over the seeds.
             cpu[world] += measured["run_s"].as_f64().unwrap_or(f64::NAN) / seeds as f64;
             all[world].push(Figures::of(&measured));
         }
@@ -70,7 +73,7 @@ pub fn compare(program: &Path, folder: &Path, cell: &Cell, seeds: u64) -> Result
     Ok(rows)
 }
 
-/// The head of the table.
+/// Header of the comparison table.
 pub const HEAD: &str =
     "| simulation | | The ONE's world (`--mode exact`) | Farlink's | p, two-sided | |\n|---|---|---|---|---|---|";
 
@@ -80,7 +83,7 @@ fn row(cell: &str, name: &str, exact: &[f64], fast: &[f64]) -> String {
     format!("| {cell} | {name} | {} | {} | {p:.3} | {verdict} |", spread(exact), spread(fast))
 }
 
-/// Mean, least and largest.
+/// Mean, minimum and maximum.
 fn spread(values: &[f64]) -> String {
     let (least, most) = values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, m), v| (l.min(*v), m.max(*v)));
     format!("{:.1} ({least:.1} to {most:.1})", mean(values))
@@ -89,9 +92,9 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// The share of all ways to split both lists together into two of these lengths whose means are at least as far
-/// apart as those of the lists: Fisher's exact permutation test, two-sided. Lists of up to 12 together.
 fn told_apart(one: &[f64], other: &[f64]) -> f64 {
+    // Fisher's exact permutation test, two-sided: the share of all splits into two lists of these lengths whose means
+    // are at least as far apart. 2^12 splits, for up to 12 values together.
     let all: Vec<f64> = one.iter().chain(other).copied().collect();
     let apart = |split: u32| {
         let of = |side: bool| {
@@ -102,7 +105,7 @@ fn told_apart(one: &[f64], other: &[f64]) -> f64 {
     };
     let found = apart((1 << one.len()) - 1);
     let splits = (0..1u32 << all.len()).filter(|split| split.count_ones() as usize == one.len());
-    // Sums in another order differ in their last digits.
+    // Summing in another order changes the last digits, hence the tolerance.
     let (total, beyond) = splits.fold((0u32, 0u32), |(total, beyond), split| {
         (total + 1, beyond + u32::from(apart(split) >= found * (1.0 - 1e-12)))
     });
@@ -114,11 +117,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_lists_are_told_apart_as_often_as_splits_are_so_far_apart() {
-        // Of 20 splits of six into three and three, two are as far apart: this one and its mirror.
+    fn permutation_test_counts_splits() {
+        // Two of the 20 splits into three and three are this far apart: this one and its mirror image.
         assert!((told_apart(&[1.0, 2.0, 3.0], &[11.0, 12.0, 13.0]) - 0.1).abs() < 1e-12);
         assert_eq!(told_apart(&[1.0, 2.0, 3.0], &[3.0, 2.0, 1.0]), 1.0);
-        // Of 252, two.
+        // Two of 252 splits.
         let far = told_apart(&[1.0, 2.0, 3.0, 4.0, 5.0], &[6.0, 7.0, 8.0, 9.0, 10.0]);
         assert!((far - 2.0 / 252.0).abs() < 1e-12);
         let text = row("a", "b", &[1.0, 2.0, 3.0, 4.0, 5.0], &[6.0, 7.0, 8.0, 9.0, 10.0]);
@@ -127,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_those_of_the_one() {
+    fn figures_match_the_one() {
         let measured = serde_json::json!({"created": 4, "delivered": 2, "arrived": 10, "latency_s": 7.5});
         assert_eq!(Figures::of(&measured).0, [50.0, 7.5, 4.0]);
     }

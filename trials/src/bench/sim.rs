@@ -1,4 +1,4 @@
-//! `cargo xtask bench sim`: what simulations cost, beside the marks that are aimed at and what The ONE needs: one table.
+//! `cargo xtask bench sim`: one table of simulation costs, beside the values aimed at and those of The ONE.
 
 use super::cells::{CELLS, Cell, scenario};
 use super::exact;
@@ -14,17 +14,16 @@ use std::process::Command;
 /// Processor seconds after which a row is given up.
 const LIMIT_S: u64 = 300;
 
-/// One row of the table.
+/// A row of the table.
 enum Row {
-    /// People who walk.
+    /// Walkers in Farlink's own world.
     Cell(&'static Cell),
-    /// The same in The ONE's own world.
+    /// The same walkers in The ONE's own world.
     Exact(&'static Cell),
-    /// Satellites.
     Sky(&'static Sky),
 }
 
-/// What is aimed at, and what The ONE needs: processor seconds, MB, and the share that it delivers.
+/// Reference values: aimed at and of The ONE.
 #[derive(Default)]
 struct Marks {
     cpu_s: [Option<f64>; 2],
@@ -51,7 +50,7 @@ impl Row {
             Row::Exact(_) => false,
         }
     }
-    /// Whether its memory is counted in small pages: whole huge ones would be most of what it has.
+    /// Whether its memory is counted in small pages: huge pages would dominate a small process.
     fn small(&self) -> bool {
         match self {
             Row::Cell(cell) | Row::Exact(cell) => cell.nodes <= 1000,
@@ -86,7 +85,7 @@ impl Row {
             Row::Sky(sky) => Marks { cpu_s: [sky.mark_s, None], ..Marks::default() },
         }
     }
-    /// Its file, written into a folder, and what goes before it on the command line.
+    /// Writes its input file; returns the path and the arguments before it.
     fn write(&self, folder: &Path) -> Result<(PathBuf, &'static [&'static str])> {
         let (ending, text, before): (_, _, &[&str]) = match self {
             Row::Cell(cell) => ("toml", scenario(cell), &[]),
@@ -97,12 +96,13 @@ impl Row {
         std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
         Ok((file, before))
     }
-    /// What was measured as a row of [`HEAD`]; without, why it was not.
+    /// Row of [`HEAD`] with the measured values, or with the reason why there are none.
     fn printed(&self, measured: Result<&Value, &str>) -> String {
         let Marks { cpu_s: [mark, one], memory_mb: [mark_mb, one_mb], delivered } = self.marks();
         let unit = |value: Option<f64>, unit: &str| value.map_or("-".into(), |value| format!("{value} {unit}"));
         let percent = delivered.map_or("-".into(), |value| format!("{:.1} %", value * 100.0));
         let (mark, one, mark_mb, one_mb) = (unit(mark, "s"), unit(one, "s"), unit(mark_mb, "MB"), unit(one_mb, "MB"));
+        // A row without values keeps all columns, so that tables can be compared by position.
         let measured = match measured {
             Ok(measured) => measured,
             Err(why) => {
@@ -130,16 +130,17 @@ impl Row {
     }
 }
 
-/// Runs the program, and what it said; none where it took more processor time than it has.
+/// Runs the program and parses its line; `None` if it exceeded its processor time.
 fn measure(program: &Path, before: &[&str], file: &Path, small: bool, limit_s: u64) -> Result<Option<Value>> {
     let mut command = Command::new("sh");
+    // Keeps the allocator mimalloc from using transparent huge pages.
     if small {
         command.env("MIMALLOC_ALLOW_THP", "0");
     }
     command.args(["-c", "ulimit -t \"$0\" && exec \"$@\"", &limit_s.to_string()]);
     command.arg(program).args(before).arg(file);
     let output = command.output().with_context(|| format!("cannot run `{}`", tools::shown(&command)))?;
-    // What goes beyond its time is ended, in one of two ways.
+    // The kernel sends SIGXCPU at the soft limit and SIGKILL at the hard one; `ulimit -t` sets both.
     const CPU_TIME: i32 = 24;
     const KILLED: i32 = 9;
     if output.status.signal().is_some_and(|signal| [CPU_TIME, KILLED].contains(&signal)) {
@@ -152,13 +153,14 @@ fn measure(program: &Path, before: &[&str], file: &Path, small: bool, limit_s: u
     Ok(Some(serde_json::from_str(&text).with_context(|| format!("what it said: {text}"))?))
 }
 
-/// Measures and prints.
+/// Measures the chosen rows and prints the table.
 pub fn run(arguments: &[String]) -> Result<()> {
     let mut arguments = tools::Arguments::new(arguments);
     let only = arguments.word("--only")?;
     let seeds = arguments.number("--seeds", 5)?;
     let limit_s = arguments.number("--limit", LIMIT_S)?;
     let all = arguments.flag("--all");
+    // Two lists of 6 have 924 splits among 4,096 bit patterns.
     if seeds > 6 {
         bail!("--seeds {seeds}: at most 6, all splits of which are looked at");
     }
@@ -181,6 +183,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
         let (file, before) = row.write(&folder)?;
         let measured = measure(&program, before, &file, row.small(), limit_s)?;
         println!("{}", row.printed(measured.as_ref().ok_or(&format!("more than {limit_s} s"))));
+        // Rows take minutes: each is shown at once.
         std::io::stdout().flush()?;
     }
     let cells = rows.iter().filter_map(|row| if let Row::Cell(cell) = row { Some(cell) } else { None });
@@ -216,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_holds_what_was_measured_against_the_mark() {
+    fn row_compares_measurement_with_mark() {
         let measured = serde_json::json!({
             "read_s": 0.5, "build_s": 0.25, "run_s": 1.0, "memory_mb": 7.4, "contacts": 3, "sent": 9, "refused": 2,
             "delivered": 1, "created": 4,
@@ -235,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_was_not_run_says_why_in_as_many_columns() {
+    fn skipped_row_has_all_columns() {
         let columns = HEAD.lines().next().unwrap().matches('|').count();
         for row in Row::all() {
             let printed = row.printed(Err("with --all"));
@@ -245,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_more_time_than_it_has_is_given_up_and_what_fails_is_told() {
+    fn slow_program_is_given_up() {
         let folder = tempfile::tempdir().unwrap();
         let program = |name: &str, text: &str| {
             let path = folder.path().join(name);

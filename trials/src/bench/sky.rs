@@ -1,22 +1,22 @@
-//! Constellations: flows among ten stations, each a bundle every ten minutes. What is written here the simulator's
-//! tests run, too, at a small size.
+//! Constellations with flows among ten stations, a bundle every ten minutes each. The simulator's tests run the same
+//! scenarios at a small size.
 
 use std::fmt::Write as _;
 
-/// One constellation, and how long it is simulated.
+/// One constellation and its simulated time.
 pub struct Sky {
     pub name: &'static str,
     pub planes: u32,
     pub per_plane: u32,
-    /// As a scenario's `walker` has them.
+    /// Keys of a scenario's `walker`.
     pub shape: &'static str,
-    /// How high satellites must stand above a station.
+    /// Minimum elevation of satellites above a station's horizon.
     pub mask: &'static str,
     pub duration_s: u32,
     pub flows: u32,
-    /// Processor seconds aimed at.
+    /// Processor time aimed at, s.
     pub mark_s: Option<f64>,
-    /// Whether it takes so long that it is asked for.
+    /// Whether it takes minutes and therefore runs on request only.
     pub long: bool,
 }
 
@@ -40,7 +40,7 @@ const LARGE: Sky = Sky {
     mark_s: Some(2.5),
     ..IRIDIUM
 };
-/// All of them.
+/// All constellations of the table.
 pub const SKIES: [Sky; 4] = [
     IRIDIUM,
     Sky {
@@ -56,7 +56,7 @@ pub const SKIES: [Sky; 4] = [
     Sky { name: "20000-day", duration_s: 86_400, mark_s: Some(60.0), long: true, ..LARGE },
 ];
 
-/// Seconds between two bundles of a flow.
+/// Interval of a flow's bundles, s.
 const INTERVAL_S: u32 = 600;
 /// Latitude and longitude of the stations.
 const STATIONS: [[&str; 2]; 10] = [
@@ -73,7 +73,7 @@ const STATIONS: [[&str; 2]; 10] = [
 ];
 
 impl Sky {
-    /// Its scenario.
+    /// Scenario file of the constellation.
     pub fn scenario(&self) -> String {
         let Sky { name, planes, per_plane, shape, mask, duration_s, flows, .. } = self;
         let positions: Vec<String> = STATIONS.iter().map(|[lat, lon]| format!("[\"{lat}\", \"{lon}\"]")).collect();
@@ -96,11 +96,13 @@ impl Sky {
         );
         let stations = STATIONS.len() as u32;
         for flow in 0..*flows {
+            // Each ordered pair of stations in turn; none is paired with itself.
             let from = flow % stations;
             let to = (from + 1 + flow / stations % (stations - 1)) % stations;
+            // Starts spread over the first interval, so that flows do not send in step.
             let start = f64::from(INTERVAL_S) * f64::from(flow) / f64::from(*flows);
             let count = duration_s.div_ceil(INTERVAL_S);
-            // Writing to a text cannot fail.
+            // Writing to a string cannot fail.
             let _ = write!(
                 text,
                 "[[traffic]]\nname = \"f{flow}\"\nfrom = \"station{}\"\nto = \"station{}\"\nstart = \"{start:.3} s\"\n\
@@ -118,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flows_are_between_two_stations_and_each_is_there_once() {
+    fn flows_connect_distinct_stations() {
         let text = Sky { flows: 100, ..LARGE }.scenario();
         assert_eq!(text.matches("[[traffic]]").count(), 100);
         for block in text.split("[[traffic]]").skip(1) {

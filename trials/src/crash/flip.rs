@@ -1,4 +1,4 @@
-//! One byte of a stopped node's store is flipped: at most that record is lost.
+//! Flips one byte of a stopped node's store: at most the record around it may be lost.
 
 use super::load::{id_of, payload};
 use super::node;
@@ -11,18 +11,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Bundles in the store that is damaged.
+/// Bundles in the damaged store.
 const BUNDLES: u64 = 40;
-/// How long nothing more must come before what is missing counts as lost.
+/// Silence after which missing bundles count as lost.
 const QUIET: Duration = Duration::from_millis(700);
 
-/// What came of the flips.
+/// Results of all flips.
 #[derive(Debug, Default)]
 pub struct Flips {
     pub tried: u64,
-    /// Flips that cost a bundle.
+    /// Flips that lost a bundle.
     pub lost_one: u64,
-    /// What went wrong, in words.
+    /// Violations, one sentence each.
     pub wrong: Vec<String>,
 }
 
@@ -37,6 +37,7 @@ pub fn run(dir: &Path, binary: &Path, count: u64, random: &mut Random) -> Result
         fs::create_dir_all(sender.store())?;
         let files = copy(&kept, &sender.store())?;
         let total: u64 = files.iter().map(|(_, len)| len).sum();
+        // A byte of all files together; the position is reduced to one within its file.
         let mut at = random.below(total);
         let (file, _) = files
             .iter()
@@ -57,6 +58,7 @@ pub fn run(dir: &Path, binary: &Path, count: u64, random: &mut Random) -> Result
         sender.wait_ready().with_context(|| what.clone())?;
         let got = receive(&receiver, &sent)?;
         let missing = sent.difference(&got).count();
+        // One record may be lost with its byte; more would show that damage spreads.
         flips.tried += 1;
         flips.lost_one += u64::from(missing == 1);
         if missing > 1 {
@@ -75,8 +77,8 @@ fn pair(dir: &Path, binary: &Path) -> Result<(Node, Node)> {
     Ok((node::new(dir, binary, "a", 1, a, b)?, node::new(dir, binary, "b", 2, b, a)?))
 }
 
-/// Makes a store that holds bundles for a node that is not there.
 fn fill(dir: &Path, binary: &Path, kept: &Path) -> Result<BTreeSet<u64>> {
+    // The receiver is configured but never started, so the bundles stay in the store.
     let (mut sender, _) = pair(dir, binary)?;
     sender.start()?;
     sender.wait_ready()?;
@@ -90,7 +92,7 @@ fn fill(dir: &Path, binary: &Path, kept: &Path) -> Result<BTreeSet<u64>> {
     copy(&sender.store(), kept)?;
     Ok((0..BUNDLES).collect())
 }
-/// Copies the files of a store; gives the copies and their lengths.
+/// Copies the files of a store; returns the non-empty copies and their lengths.
 fn copy(from: &Path, to: &Path) -> Result<Vec<(PathBuf, u64)>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(from)? {
@@ -101,6 +103,7 @@ fn copy(from: &Path, to: &Path) -> Result<Vec<(PathBuf, u64)>> {
             files.push((target, len));
         }
     }
+    // The same seed finds the same byte only in a fixed order.
     files.sort();
     Ok(files)
 }
@@ -117,6 +120,7 @@ fn receive(receiver: &Node, sent: &BTreeSet<u64>) -> Result<BTreeSet<u64>> {
                 got.insert(id);
                 client.taken(true)?;
             }
+            // One bundle may be missing: its quiet period ends the wait.
             Err(_) if got.len() + 1 >= sent.len() || begun.elapsed() > Duration::from_secs(5) => break,
             Err(_) => {}
         }

@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM end a run in good order: nodes are ended, and their disks are no longer mounted.
+//! Ctrl-C and SIGTERM end a run in good order: nodes are stopped, and their disks are unmounted.
 
 use anyhow::{Result, bail};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 
 static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// From now on these signals only say that it is to end.
+/// Turns these signals into a flag that [`check`] reads.
 ///
 /// # Errors
 /// When the system allows no handlers.
@@ -17,8 +17,10 @@ pub fn watch() -> Result<()> {
     }
     Ok(())
 }
+/// Fails after a signal.
+///
 /// # Errors
-/// When it is to end.
+/// When a signal asked for the end.
 pub fn check() -> Result<()> {
     if INTERRUPTED.load(Ordering::Relaxed) { bail!("interrupted") } else { Ok(()) }
 }

@@ -1,4 +1,4 @@
-//! Nodes that die under load, and what is lost of what was acknowledged.
+//! Kills nodes under load and compares acknowledged with delivered bundles.
 
 use super::forgetting::Mount;
 use super::interrupt;
@@ -12,38 +12,37 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// When nothing has come for so long after the last kill, what is left may wait for a minute's back-off of a
-/// neighbour that was full: nodes that start again do not wait.
+/// Silence after which a node is restarted: a neighbour that was full backs off for up to a minute, and a restart skips
+/// that wait.
 const QUIET_MAX: Duration = Duration::from_secs(3);
-/// What has not come after so many such starts is lost.
+/// Restarts without progress after which missing bundles count as lost.
 const STARTS_MAX: u32 = 6;
-/// What is added to clocks at a restart: hours, a little, and back to before 1970. By less than the
-/// lifetime of bundles, a day: whose clock is ahead by more is right to refuse what comes as expired.
+/// Clock offsets at a restart: hours, a little, and back to before 1970. All stay below the bundles' lifetime of a day:
+/// a node whose clock is ahead by more rightly refuses them as expired.
 const CLOCKS: [&str; 8] = ["0 s", "0 s", "0 s", "-1 h", "+1 h", "+5 h", "-20500 d", "+3 s"];
 
-/// Kills of one pair of nodes. A fragment whose other half its node forgot when the power went stays for its
-/// lifetime: in the end a small store would be full of them.
+/// Kills of one pair of nodes at most. A fragment whose other half was lost with the power stays for its lifetime, and
+/// would finally fill a small store.
 const KILLS_MAX: u64 = 100;
 
 /// One kind of trial.
 struct Trial {
     name: &'static str,
     room: Room,
-    /// Whether bundles go one way only: two full stores that wait for each other wait for ever.
+    /// Whether bundles go one way only: two full stores would wait for each other forever.
     one_way: bool,
     /// Whether clocks are wrong after some restarts.
     clocks: bool,
-    /// What the nodes speak.
     over: Over,
 }
 impl Trial {
-    /// Whether only the sender dies: over a layer without acknowledgments, what the receiver's host has and the receiver
-    /// has not read when it dies is lost, and nobody promised otherwise.
+    /// Whether only the sender is killed: without acknowledgments, data that reached the receiver's host but not the
+    /// receiver is lost, without a broken promise.
     fn spares_receiver(&self) -> bool {
         matches!(self.over, Over::Stcp | Over::Mtcp)
     }
 }
-/// A file of their stores is a 32nd of that: many are written over.
+/// Room for many files of the store: one takes a 32nd of the capacity, and files are reused.
 const WIDE: Room = Room { capacity: "24 MB", transfer_mru: "4 GiB" };
 const PIECES: Room = Room { capacity: "24 MB", transfer_mru: "12 kB" };
 const FULL: Room = Room { capacity: "1 MB", transfer_mru: "12 kB" };
@@ -56,9 +55,8 @@ const TRIALS: [Trial; 6] = [
     Trial { name: "MTCP", room: WIDE, one_way: true, clocks: true, over: Over::Mtcp },
 ];
 
-/// Kills nodes under load, so many times over all trials with these words in their name; gives what is to be
-/// complained of. Where `forgetting`, each kill is a power cut, and about as many kills without one come in
-/// between.
+/// Kills nodes under load `kills` times, spread over the trials whose name contains `words`; returns the complaints.
+/// With `forgetting`, each kill that counts is a power cut, and about as many plain kills come between.
 pub fn run(
     dir: &Path,
     binary: &Path,
@@ -70,6 +68,7 @@ pub fn run(
     let (mut complaints, mut work) = (Vec::new(), (0, 0));
     let trials: Vec<&Trial> = TRIALS.iter().filter(|trial| trial.name.contains(words)).collect();
     for (number, trial) in trials.iter().enumerate() {
+        // Distributes the kills evenly; the first trials get the remainder.
         let mut left = (kills + trials.len() as u64 - 1 - number as u64) / trials.len() as u64;
         while left > 0 {
             println!("\n{}", trial.name);
@@ -82,13 +81,14 @@ pub fn run(
         }
     }
     println!("\n{} files of stores were written over, {} commits began while another was under way", work.0, work.1);
+    // Both code paths must have been exercised for the trial to mean anything.
     if trials.len() == TRIALS.len() && (work.0 == 0 || work.1 == 0) {
         complaints.push("no file was written over, or no commits overlapped: that is not tried".into());
     }
     Ok(complaints)
 }
 
-/// A node and, where it has one, the disk its store is on.
+/// A node and the disk of its store, if that is a forgetting one.
 struct Host {
     node: Node,
     disk: Option<Mount>,
@@ -126,7 +126,7 @@ fn one(
         flow.sending_over.store(true, Ordering::Relaxed);
         flow.over.store(true, Ordering::Relaxed);
     }
-    // Their connections end with the nodes.
+    // Applications' connections end with the nodes, so their threads are joined afterwards.
     for host in hosts {
         drop(host.node);
         drop(host.disk);
@@ -141,7 +141,7 @@ fn one(
 fn flows(hosts: &[Host], one_way: bool) -> Vec<Flow> {
     let flow = |name, from: usize, source: &str, to: usize, destination: &str, backlog| Flow {
         name,
-        // So many that groups of them overlap.
+        // A window of 128 makes group commits overlap.
         window: if backlog > 1 { 128 } else { 1 },
         backlog,
         source: source.into(),
@@ -162,8 +162,7 @@ fn flows(hosts: &[Host], one_way: bool) -> Vec<Flow> {
     flows
 }
 
-/// Waits until bundles are acknowledged and delivered, so that a kill has something to lose; not for long:
-/// the next kill may also come before that.
+// A kill without any work has nothing to lose. The wait is short, since kills before any work matter, too.
 fn wait_for_work(flows: &[Flow]) {
     let done = || {
         let of = |seen: &Seen| seen.acknowledged.len() + seen.deliveries.len();
@@ -175,7 +174,7 @@ fn wait_for_work(flows: &[Flow]) {
     }
 }
 
-/// Kills and restarts, then lets everything arrive; gives how long each restart took.
+/// Kills and restarts, then lets everything arrive; returns the time of each restart.
 fn kill_all(
     hosts: &mut [Host],
     flows: &[Flow],
@@ -187,7 +186,7 @@ fn kill_all(
     let (mut restarts, mut number, mut lost) = (Vec::new(), 0, (0, 0));
     while number < kills {
         interrupt::check()?;
-        // On a disk that forgets the next cut may come before the node has made up for the last.
+        // On a forgetting disk, the next cut may hit before the node has repaired the last.
         let work = if hosts[0].disk.is_some() { 150 } else { 400 };
         std::thread::sleep(Duration::from_millis(30 + random.below(work)));
         wait_for_work(flows);
@@ -197,6 +196,7 @@ fn kill_all(
         *stores = (stores.0 + done.0, stores.1 + done.1);
         node.kill()?;
         match disk {
+            // About every other kill only ends the process: the disk keeps unsynced data then.
             Some(disk) if random.below(2) == 0 => {
                 let (bytes, names) = disk.cut(random)?;
                 lost = (lost.0 + bytes, lost.1 + names);
@@ -225,6 +225,7 @@ fn kill_all(
     while last.0 > 0 && starts < STARTS_MAX {
         interrupt::check()?;
         std::thread::sleep(Duration::from_millis(20));
+        // Progress resets the count of restarts.
         let now = missing();
         if now != last.0 {
             (last, starts) = ((now, Instant::now()), 0);
@@ -241,7 +242,7 @@ fn kill_all(
     if last.0 > 0 {
         hosts.iter().for_each(|host| println!("\n{} holds:\n{}", host.node.name(), host.node.holds()));
     }
-    // What should not come again would come now.
+    // Repeated deliveries would arrive in this time.
     std::thread::sleep(Duration::from_millis(500));
     Ok(restarts)
 }

@@ -1,4 +1,4 @@
-//! Applications that send and receive through nodes that die under them, and what they saw.
+//! Applications that send and receive through dying nodes, and their observations.
 
 use crate::harness::client::{Client, attach, is_taken, to};
 use crate::random::Random;
@@ -8,56 +8,57 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Bytes of a payload that say which it is.
+/// Bytes of a payload that carry its number.
 const ID: usize = 16;
 
-/// What all applications of one direction saw.
+/// Observations of all applications of one direction.
 #[derive(Default)]
 pub struct Seen {
-    /// Acknowledged by the node.
+    /// Bundles that the node acknowledged.
     pub acknowledged: BTreeSet<u64>,
-    /// Sent, and the connection was lost before an answer.
+    /// Bundles whose connection was lost before an answer.
     pub unanswered: BTreeSet<u64>,
-    /// Refused by the node.
+    /// Bundles that the node refused.
     pub refused: u64,
-    /// Deliveries in order.
+    /// All deliveries in order.
     pub deliveries: Vec<Delivery>,
-    /// Bundles whose bytes are not what was sent.
+    /// Bundles whose bytes differ from those sent.
     pub corrupt: Vec<u64>,
     received: BTreeSet<u64>,
 }
-/// One delivery.
+/// A delivery to an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
     pub id: u64,
     pub redelivered: bool,
-    /// Which connection of the application it came over.
+    /// Connection of the application, by number.
     pub connection: u64,
 }
 
-/// What a direction's deliveries come to.
+/// Evaluation of a direction's deliveries.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// Acknowledged, never delivered.
+    /// Bundles acknowledged but never delivered.
     pub lost: Vec<u64>,
-    /// Repeats of the one delivery that was in flight when its node died, marked as such.
+    /// Repeats of a delivery in flight when its node died, marked as redelivered.
     pub in_flight: usize,
     /// Repeats after the response was committed.
     pub repeated: Vec<u64>,
-    /// Repeats of a delivery in flight that are not marked as such.
+    /// Repeats of a delivery in flight without the mark.
     pub unmarked: Vec<u64>,
 }
 
 impl Seen {
-    /// Acknowledged and not delivered yet.
+    /// Number of bundles acknowledged but not delivered yet.
     pub fn missing(&self) -> usize {
         self.acknowledged.difference(&self.received).count()
     }
-    /// Holds the deliveries against what was promised. With one delivery in flight, the next one
-    /// over the same connection proves that the response before it was committed.
+    /// Compares the deliveries with the promises.
     pub fn verdict(&self) -> Verdict {
         let mut verdict =
             Verdict { lost: self.acknowledged.difference(&self.received).copied().collect(), ..Verdict::default() };
+        // With one delivery in flight, the next one over the same connection proves that the previous response was
+        // committed.
         let mut last: BTreeMap<u64, usize> = BTreeMap::new();
         for (at, delivery) in self.deliveries.iter().enumerate() {
             if let Some(before) = last.insert(delivery.id, at) {
@@ -82,24 +83,24 @@ pub struct Flow {
     pub source_socket: PathBuf,
     pub destination: String,
     pub destination_socket: PathBuf,
-    /// Sent and not answered, at most.
+    /// Unanswered bundles at most.
     pub window: usize,
-    /// Acknowledged and not delivered, at most. Few: each bundle is delivered the moment it comes.
-    /// Many: stores are full of them when a node dies.
+    /// Acknowledged but undelivered bundles at most. With few, each bundle is delivered as it arrives; with many,
+    /// stores are full when a node dies.
     pub backlog: usize,
     pub seen: Arc<Mutex<Seen>>,
-    /// No more is sent.
+    /// Set when sending has to end.
     pub sending_over: Arc<AtomicBool>,
-    /// Everything ends.
+    /// Set when all threads have to end.
     pub over: Arc<AtomicBool>,
 }
 impl Flow {
-    /// What it saw so far.
+    /// Observations so far, locked.
     pub fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends until told to stop, over as many connections as it takes.
+    /// Sends until [`Flow::sending_over`], over as many connections as necessary.
     pub fn send(&self, seed: u64) {
         let (mut random, mut next) = (Random::new(seed), 0);
         while !self.sending_over.load(Ordering::Relaxed) {
@@ -131,14 +132,15 @@ impl Flow {
             match is_taken(&mut client) {
                 Ok(true) => drop(self.seen().acknowledged.insert(id)),
                 Ok(false) => self.seen().refused += 1,
-                // What was not answered may have been taken or not.
+                // Unanswered bundles may or may not have been accepted.
                 Err(_) => return self.seen().unanswered.extend(waiting),
             }
             waiting.pop_front();
         }
     }
-    /// Receives until told to stop.
+    /// Receives until [`Flow::over`].
     pub fn receive(&self) {
+        // One delivery in flight: see `Seen::verdict`.
         let mut connection = 0;
         while !self.over.load(Ordering::Relaxed) {
             let Ok(mut client) = attach(&self.destination_socket, &self.destination, 1) else {
@@ -146,6 +148,7 @@ impl Flow {
                 continue;
             };
             connection += 1;
+            // An hour: the receiver blocks until its node dies.
             let _ = client.set_read_timeout(Some(Duration::from_secs(3600)));
             while let Ok(delivered) = client.delivery() {
                 let id = id_of(&delivered.payload);
@@ -165,9 +168,10 @@ impl Flow {
     }
 }
 
-/// The payload numbered `id`, `length` bytes after its number.
+/// Payload number `id` with `length` bytes after its number.
 pub fn payload(id: u64, length: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(ID + length);
+    // The number twice, once inverted; the rest follows from it, so that any change is noticed.
     bytes.extend(id.to_be_bytes());
     bytes.extend((!id).to_be_bytes());
     let mut random = Random::new(id ^ 0xfa11);
@@ -177,7 +181,7 @@ pub fn payload(id: u64, length: usize) -> Vec<u8> {
     bytes.truncate(ID + length);
     bytes
 }
-/// Which payload it is.
+/// Number of a payload.
 pub fn id_of(payload: &[u8]) -> u64 {
     payload.first_chunk::<8>().map_or(u64::MAX, |first| u64::from_be_bytes(*first))
 }
@@ -199,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_verdict_knows_loss_and_both_kinds_of_repeats() {
+    fn verdict_separates_loss_from_repeats() {
         let fine = seen(&[1, 2], &[(1, false, 1), (2, false, 1), (2, true, 2), (3, false, 2)]).verdict();
         assert_eq!(fine, Verdict { in_flight: 1, ..Verdict::default() });
         let lost = seen(&[1, 2], &[(1, false, 1)]).verdict();
@@ -211,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn payloads_say_which_they_are() {
+    fn payloads_carry_their_number() {
         let bytes = payload(77, 1000);
         assert_eq!((id_of(&bytes), bytes.len()), (77, 1016));
         assert_ne!(payload(78, 1000), bytes);

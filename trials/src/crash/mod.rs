@@ -1,10 +1,9 @@
-//! `cargo xtask crash`: real nodes under load are killed with -9 at random moments and started
-//! again. What an application was told is kept must be kept; what an application has taken must
-//! not come again.
+//! `cargo xtask crash`: kills real nodes under load with SIGKILL at random moments and starts them again. Acknowledged
+//! bundles must survive; delivered bundles must not be delivered again.
 //!
-//! Two nodes with durable stores exchange bundles over TCPCLv4; an application at each sends to two
-//! endpoints of the other. The seed fixes payloads, moments and victims; the machine does the rest. With
-//! `--forgetting` the stores are on a disk that loses, with each kill, what was not synced.
+//! Two nodes with durable stores exchange bundles over TCPCLv4; an application at each sends to two endpoints of the
+//! other. The seed fixes payloads, moments and victims; timing depends on the machine. With `--forgetting`, the stores
+//! are on a disk that loses unsynced data with each kill.
 
 mod flip;
 mod forgetting;
@@ -19,7 +18,7 @@ use crate::random::Random;
 use crate::{Chore, tools};
 use anyhow::{Result, bail};
 
-/// The chore.
+/// The chore `cargo xtask crash`.
 pub const CHORE: Chore = Chore {
     name: "crash",
     usage: "[--kills N] [--flip N] [--seed N] [--trial WORDS] [--forgetting [--states N]]",
@@ -35,6 +34,7 @@ pub const CHORE: Chore = Chore {
 fn run(arguments: &[String]) -> Result<()> {
     let mut arguments = tools::Arguments::new(arguments);
     let (kills, flips) = (arguments.number("--kills", 20)?, arguments.number("--flip", 20)?);
+    // Without a seed, the clock gives one; it is printed for another try.
     let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.subsec_nanos();
     let seed = arguments.number("--seed", clock.into())?;
     let (forgetting, states) = (arguments.flag("--forgetting"), arguments.number("--states", 40)?);

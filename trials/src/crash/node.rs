@@ -1,33 +1,31 @@
-//! The two nodes that are killed: what each is told of the other.
+//! Configuration of the two nodes that are killed.
 
 use crate::harness::Node;
 use anyhow::{Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What a node has room for.
+/// Limits of a node.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
-    /// Of its store.
+    /// Store capacity.
     pub capacity: &'static str,
-    /// Largest bundle its neighbour may send whole; what is longer comes in pieces.
+    /// Largest bundle its neighbour may send whole; longer ones arrive in fragments.
     pub transfer_mru: &'static str,
 }
 
-/// What two nodes speak.
+/// Convergence layer between the two nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
-    /// TCPCLv4.
     Tcpcl,
-    /// The same with TLS.
+    /// TCPCLv4 with TLS.
     Tls,
-    /// STCP: a stream each way.
+    /// STCP, one stream in each direction.
     Stcp,
-    /// MTCP: a stream each way.
+    /// MTCP, one stream in each direction.
     Mtcp,
 }
 impl Over {
-    /// Kind and keys of a node's layer; where it is secured, certificates are made beside the nodes' folders.
     fn layer(self, dir: &Path, binary: &Path, number: u64) -> Result<String> {
         let kind = match self {
             Over::Tcpcl | Over::Tls => "tcpclv4",
@@ -35,6 +33,7 @@ impl Over {
             Over::Mtcp => "mtcp",
         };
         let mut lines = format!("kind = \"{kind}\"\n");
+        // Certificates stand beside the nodes' folders, since both nodes need the same authority.
         if self == Over::Tls {
             let certs = dir.parent().unwrap_or(dir).join("certs");
             if !certs.exists() {
@@ -50,19 +49,19 @@ impl Over {
         }
         Ok(lines)
     }
-    /// Whether each side connects, to send.
+    /// Whether both sides connect: streams carry bundles in one direction only.
     fn both_connect(self) -> bool {
         matches!(self, Over::Stcp | Over::Mtcp)
     }
 }
 
-/// Writes the configuration of a node numbered `number`, with its neighbour over TCPCLv4.
+/// Configures a node over TCPCLv4, with ample room and its store in its own folder.
 pub fn new(dir: &Path, binary: &Path, name: &'static str, number: u64, here: u16, there: u16) -> Result<Node> {
     let (dir, wide) = (dir.join(name), Room { capacity: "256 MB", transfer_mru: "4 GiB" });
     let store = dir.join("store");
     narrow(dir, binary, name, (number, here, there), store, wide, Over::Tcpcl)
 }
-/// The same with its store in a folder of its own, with less room, over whatever layer.
+/// Configures a node with the store in `store`, limited room, and any layer.
 pub fn narrow(
     dir: PathBuf,
     binary: &Path,
@@ -73,9 +72,10 @@ pub fn narrow(
     over: Over,
 ) -> Result<Node> {
     std::fs::create_dir_all(&dir)?;
+    // Numbers are 1 and 2.
     let peer = 3 - number;
     let layer = over.layer(&dir, binary, number)?;
-    // The first node connects, so that each has the other once.
+    // Over a layer with sessions only the first node connects, so that each pair has one.
     let connects = number == 1 || over.both_connect();
     let address = if connects { format!("address = \"127.0.0.1:{there}\"") } else { String::new() };
     let Room { capacity, transfer_mru } = room;

@@ -1,4 +1,4 @@
-//! `farlink recv` on a disk that forgets what was not synced: what it answered for is kept, and each bundle once.
+//! `farlink recv` on a forgetting disk: every confirmed bundle and file is kept, exactly once.
 
 use super::forgetting::Mount;
 use super::interrupt;
@@ -12,18 +12,19 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Bundles for each cut: more than a receiver takes in the longest of its lives.
+/// Bundles for each cut: more than a receiver takes in its longest life.
 const PER_CUT: u64 = 60;
-/// Files that come in pieces of so many bytes, and their bytes.
+/// Files sent in parts of [`PIECE`] each, and their length.
 const FILES: usize = 6;
 const PIECE: &str = "2 kB";
 const LENGTH: u64 = 90_000;
 
-/// Cuts the power so many times while files and bundles are received; gives what is to be complained of.
+/// Cuts the power `cuts` times while files and bundles are received; returns the complaints.
 pub fn run(dir: &Path, binary: &Path, cuts: u64, random: &mut Random) -> Result<Vec<String>> {
     println!("\nreceiver");
     let dir = dir.join("receiver");
     let disk = Mount::new(&dir.join("disk"), random.next())?;
+    // Renames survive as a whole here, as on a file system with a journal.
     disk.rename_whole();
     let keys = "node_ids = [\"ipn:1.0\"]\n[store]\nkind = \"memory\"\ncapacity = \"1 GB\"\n\n\
                 [app]\nsocket = \"app.sock\"\n\n[log]\nlevel = \"warn\"\n";
@@ -35,11 +36,13 @@ pub fn run(dir: &Path, binary: &Path, cuts: u64, random: &mut Random) -> Result<
     for _ in 0..cuts {
         interrupt::check()?;
         let mut receiver = receive(binary, &node, &inbox)?;
+        // At random moments, also while the receiver starts.
         std::thread::sleep(Duration::from_millis(10 + random.below(100)));
         receiver.kill()?;
         receiver.wait()?;
         disk.cut(random)?;
     }
+    // The last receiver ends by itself when nothing arrives for 3 s.
     let status = receive(binary, &node, &inbox)?.wait()?;
     ensure!(status.success(), "the last receiver failed");
     let complaints = found(&inbox, bundles, &files)?;
@@ -47,13 +50,14 @@ pub fn run(dir: &Path, binary: &Path, cuts: u64, random: &mut Random) -> Result<
     Ok(complaints)
 }
 
-/// Hands the node bundles, and files between them; their names and bytes.
+/// Hands bundles to the node, with files between them; returns the files' names and bytes.
 fn send(dir: &Path, binary: &Path, node: &Node, bundles: u64) -> Result<BTreeMap<String, Vec<u8>>> {
     let (mut files, mut client) = (BTreeMap::new(), attach(&node.socket(), "ipn:1.5", 0)?);
     for id in 0..bundles {
         client.send(to("ipn:1.64"), &payload(id, (id * 97 % 3000) as usize))?;
         ensure!(is_taken(&mut client)?, "bundle {id} was refused");
         let number = files.len();
+        // Files are spread evenly among the bundles.
         if id >= number as u64 * bundles / FILES as u64 {
             let (name, bytes) = (format!("file-{number}"), payload(1 << 40 | id, LENGTH as usize));
             std::fs::write(dir.join(&name), &bytes)?;
@@ -71,8 +75,8 @@ fn receive(binary: &Path, node: &Node, inbox: &Path) -> Result<Child> {
     command.args(["recv", "--timeout", "3 s", "--at"]).arg(node.socket()).arg("--out").arg(inbox);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().context("starting a receiver")
 }
-/// Holds what lies in the folder against what was sent.
 fn found(inbox: &Path, bundles: u64, files: &BTreeMap<String, Vec<u8>>) -> Result<Vec<String>> {
+    // Every received file is compared with the bytes sent under its name or number.
     let (mut times, mut complaints, mut odd, mut whole) = (BTreeMap::<u64, u32>::new(), Vec::new(), Vec::new(), 0);
     for entry in std::fs::read_dir(inbox)? {
         let name = entry?.file_name().to_string_lossy().into_owned();
@@ -82,6 +86,7 @@ fn found(inbox: &Path, bundles: u64, files: &BTreeMap<String, Vec<u8>>) -> Resul
             whole += u64::from(*file == bytes);
         } else if name.starts_with("bundle-") && id < bundles && bytes == payload(id, (id * 97 % 3000) as usize) {
             *times.entry(id).or_default() += 1;
+        // The receiver's own record of confirmed bundles.
         } else if name != ".taken" {
             odd.push(format!("receiver: {name} is not what was sent"));
         }

@@ -1,5 +1,5 @@
-//! Applications attached to a node, over Farlink's own AAP2 client; what speaks AAP2 besides are the tools of µD3TN
-//! (`cargo xtask interop`).
+//! Applications attached to a node with Farlink's own AAP2 client. Other AAP2 clients are those of µD3TN (`cargo xtask
+//! interop`).
 
 use farlink_aap2::proto::{AapStatus, frame};
 use std::io;
@@ -9,13 +9,12 @@ use std::time::Duration;
 pub use farlink_aap2::proto::{AapBody, AapMessage, BundleAdu, ConnectionConfig};
 pub use farlink_apps::client::{Client, ClientSender, DeliveredBundle};
 
-/// Secret of applications that give none of their own.
+/// Secret of applications that specify none.
 const SECRET: &str = "trial";
 /// Longest wait for an answer, unless the application sets another.
 const ANSWER_MAX: Duration = Duration::from_secs(20);
 
-/// Attaches at `endpoint`: as a subscriber that has up to `window` deliveries in flight, or, with a window of 0, as a
-/// sender.
+/// Attaches at `endpoint` as a subscriber with up to `window` deliveries in flight, or as a sender if `window` is 0.
 ///
 /// # Errors
 /// When there is no node, or it refuses the endpoint.
@@ -23,7 +22,7 @@ pub fn attach(socket: &Path, endpoint: &str, window: u32) -> io::Result<Client> 
     attach_with(socket, endpoint, SECRET, window)
 }
 
-/// The same with a secret of its own.
+/// Attaches like [`attach`], with a secret.
 ///
 /// # Errors
 /// When there is no node, or it refuses the endpoint.
@@ -34,12 +33,12 @@ pub fn attach_with(socket: &Path, endpoint: &str, secret: &str, window: u32) -> 
     Ok(client)
 }
 
-/// Head of a bundle to this endpoint.
+/// ADU header of a bundle to `destination`.
 pub fn to(destination: &str) -> BundleAdu {
     BundleAdu { dst_eid: destination.into(), ..BundleAdu::default() }
 }
 
-/// Reads the next answer; whether the node took the bundle.
+/// Reads the next answer and returns whether the node accepted the bundle.
 ///
 /// # Errors
 /// When the connection is gone, or nothing comes in time.
@@ -47,7 +46,7 @@ pub fn is_taken(client: &mut Client) -> io::Result<bool> {
     Ok(client.response()?.response_status() == AapStatus::Success)
 }
 
-/// Bytes of a message, for applications that break off in the middle.
+/// Encoded message, for applications that break off in the middle.
 pub fn framed(body: AapBody) -> Vec<u8> {
     let mut out = bytes::BytesMut::new();
     frame(&AapMessage::new(body), &mut out);

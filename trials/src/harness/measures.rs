@@ -1,4 +1,4 @@
-//! A node measured through `/proc` and its folder, and asked with a limit of time.
+//! Measurements of a node through `/proc` and its folder, and queries with a time limit.
 
 use super::node::Node;
 use super::process::Process;
@@ -13,42 +13,42 @@ impl Node {
     fn proc(&self, what: &str) -> PathBuf {
         format!("/proc/{}/{what}", self.process.as_ref().map_or(0, Process::id)).into()
     }
-    /// A value of `/proc/PID/status` in KiB, as bytes; 0 when the process is gone.
     fn status_bytes(&self, name: &str) -> u64 {
+        // 0 when the process is gone. The kernel reports KiB.
         let text = fs::read_to_string(self.proc("status")).unwrap_or_default();
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) << 10
     }
-    /// Memory it has now, bytes.
+    /// Resident memory now, bytes.
     pub fn memory(&self) -> u64 {
         self.status_bytes("VmRSS")
     }
-    /// Most memory it had since [`Node::forget_peak`], bytes.
+    /// Peak resident memory since [`Node::forget_peak`], bytes.
     pub fn peak(&self) -> u64 {
         self.status_bytes("VmHWM")
     }
-    /// The peak begins anew (proc(5): 5 into `clear_refs`).
+    /// Resets the peak of memory (proc(5): writing 5 to `clear_refs`).
     ///
     /// # Errors
-    /// What the kernel says.
+    /// When the kernel refuses.
     pub fn forget_peak(&self) -> Result<()> {
         fs::write(self.proc("clear_refs"), "5").context("resetting the peak of memory")
     }
-    /// Descriptors it has open.
+    /// Number of open descriptors.
     pub fn descriptors(&self) -> usize {
         fs::read_dir(self.proc("fd")).map_or(0, Iterator::count)
     }
-    /// Bytes it has logged.
+    /// Size of its log, bytes.
     pub fn logged(&self) -> u64 {
         fs::metadata(self.log()).map_or(0, |log| log.len())
     }
-    /// Bytes of the files of its store.
+    /// Total size of its store's files, bytes.
     pub fn stored(&self) -> u64 {
         let files = fs::read_dir(self.store()).into_iter().flatten().flatten();
         files.filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum()
     }
-    /// Asks `farlink node ...` with a limit of time: how long the answer took and what it was; `None` when
-    /// there was none.
+    /// Runs `farlink node QUESTION` with a time limit; returns the elapsed time and the answer, or `None` without an
+    /// answer.
     ///
     /// # Errors
     /// When the program cannot be started.
@@ -60,7 +60,7 @@ impl Node {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()?;
-        // Read meanwhile: an answer of many links is longer than a pipe.
+        // Read in parallel: an answer about many links exceeds a pipe's buffer.
         let mut stdout = asked.stdout.take().context("its standard output")?;
         let reader = std::thread::spawn(move || {
             let mut text = String::new();

@@ -1,4 +1,4 @@
-//! A node with a folder of its own, which can be killed and started again.
+//! A node with a folder of its own, which can be killed and restarted.
 
 use super::process::{Process, log_tail};
 use anyhow::{Context, Result};
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Longest a node may take to end in good order: twice its own `shutdown_timeout`.
+/// Longest graceful shutdown: twice the node's own `shutdown_timeout`.
 const END_MAX: Duration = Duration::from_secs(20);
 
-/// One node: its folder, configuration and, while it runs, its process.
+/// One node: its folder, its configuration and, while it runs, its process.
 pub struct Node {
     name: &'static str,
     pub(super) dir: PathBuf,
@@ -18,19 +18,19 @@ pub struct Node {
     pub(super) process: Option<Process>,
     store: PathBuf,
     keys: String,
-    /// Soft limit of descriptors, which it may raise; that of whoever starts it where there is none.
+    /// Soft descriptor limit, which the node may raise; `None`: inherited.
     descriptors: Option<u32>,
-    /// Added to the clock of the process started next, in words; empty for nothing.
+    /// Offset of the clock at the next start, such as `+1 h`; empty for none.
     pub clock_offset: String,
-    /// Its control API, as `farlink node status --at` wants it; empty without one.
+    /// Address of its control interface for `farlink node status --at`; empty without one.
     pub control: String,
 }
 
 impl Node {
-    /// A node with these keys, in this folder; its application socket there is called `app.sock`.
+    /// Prepares a node with this configuration in a folder; its application socket there is `app.sock`.
     ///
     /// # Errors
-    /// When the folder cannot be made.
+    /// When the folder cannot be created.
     pub fn configured(dir: PathBuf, binary: &Path, name: &'static str, keys: String) -> Result<Node> {
         fs::create_dir_all(&dir)?;
         Ok(Node {
@@ -45,7 +45,7 @@ impl Node {
             control: String::new(),
         })
     }
-    /// The same, started with a soft limit of descriptors, in a folder of its name.
+    /// Prepares and starts a node with a soft descriptor limit, in a folder of its name.
     ///
     /// # Errors
     /// When it cannot be started.
@@ -55,24 +55,24 @@ impl Node {
         node.start()?;
         Ok(node)
     }
-    /// With its store in this folder, as its keys say.
+    /// Sets the store's folder; it must be that of the configuration.
     pub fn with_store(mut self, store: PathBuf) -> Node {
         self.store = store;
         self
     }
-    /// Its name.
+    /// Name of the node in messages.
     pub fn name(&self) -> &'static str {
         self.name
     }
-    /// Its folder.
+    /// Folder of configuration, log and socket.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
-    /// Where applications attach.
+    /// Socket at which applications attach.
     pub fn socket(&self) -> PathBuf {
         self.dir.join("app.sock")
     }
-    /// Its store's folder.
+    /// Folder of the store.
     pub fn store(&self) -> PathBuf {
         self.store.clone()
     }
@@ -86,7 +86,7 @@ impl Node {
         };
         Ok(fs::write(self.dir.join("node.toml"), keys)?)
     }
-    /// What `--check` says of its configuration.
+    /// Output of `--check` for its configuration.
     ///
     /// # Errors
     /// When the program cannot be started.
@@ -96,14 +96,15 @@ impl Node {
         let said = check.args(["node", "--check", "--config", "node.toml"]).current_dir(&self.dir).output()?;
         Ok(String::from_utf8_lossy(&said.stderr).into_owned())
     }
-    /// Starts the process.
+    /// Starts the process with the current configuration.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the program cannot be started.
     pub fn start(&mut self) -> Result<()> {
         self.write()?;
         let mut command = match self.descriptors {
             Some(limit) => {
+                // `exec` keeps the process number, which measurements and signals need.
                 let mut shell = Command::new("sh");
                 shell.args(["-c", &format!("ulimit -Sn {limit}; exec \"$0\" \"$@\"")]).arg(&self.binary);
                 shell
@@ -114,37 +115,37 @@ impl Node {
         self.process = Some(Process::start(&mut command, self.name, self.socket(), self.log())?);
         Ok(())
     }
-    /// Waits until applications can attach; gives how long it took.
+    /// Waits until applications can attach; returns the time that took.
     ///
     /// # Errors
-    /// When it ends, or takes too long.
+    /// When the process ends, or takes too long.
     pub fn wait_ready(&mut self) -> Result<Duration> {
         self.process.as_mut().context("the node was not started")?.wait_ready()
     }
-    /// Whether it runs.
+    /// Whether the process runs.
     pub fn alive(&mut self) -> bool {
         self.process.as_mut().is_some_and(Process::alive)
     }
-    /// `kill -9`.
+    /// Kills the process with SIGKILL.
     ///
     /// # Errors
-    /// When it had ended by itself before.
+    /// When the process had ended before.
     pub fn kill(&mut self) -> Result<()> {
         let Some(mut process) = self.process.take() else { return Ok(()) };
         process.kill()?;
-        // So that nobody takes the dead node's socket for a live one.
+        // A stale socket must not be taken for that of a live node.
         let _ = fs::remove_file(self.socket());
         Ok(())
     }
-    /// Sends SIGTERM and waits; kills it when that takes too long.
+    /// Sends SIGTERM and waits; kills the process if that takes too long.
     ///
     /// # Errors
-    /// When it had ended by itself before, or had to be killed.
+    /// When the process had ended before, or had to be killed.
     pub fn end(&mut self) -> Result<()> {
         self.process.as_mut().context("the node was not started")?.end(END_MAX).map(|_| ())
     }
-    /// What it says its store did in this run: files written over, and commits that began while another was under way.
-    /// Nothing, where it does not answer.
+    /// Work of the store in this run: files reused, and commits that overlapped another. Zero if the node does not
+    /// answer.
     pub fn store_work(&self) -> (u64, u64) {
         let told = Command::new(&self.binary).args(["node", "status", "--json"]).current_dir(&self.dir).output();
         let status: serde_json::Value =
@@ -152,12 +153,12 @@ impl Node {
         let number = |name: &str| status["store"][name].as_u64().unwrap_or(0);
         (number("files_written_over"), number("commits_overlapped"))
     }
-    /// What it says of the bundles it holds.
+    /// Output of `farlink node bundles`.
     pub fn holds(&self) -> String {
         let told = Command::new(&self.binary).args(["node", "bundles"]).current_dir(&self.dir).output();
         told.map_or_else(|why| why.to_string(), |told| String::from_utf8_lossy(&told.stdout).into_owned())
     }
-    /// The last lines of its log.
+    /// Last lines of the log.
     pub fn log_tail(&self) -> String {
         log_tail(&self.log())
     }

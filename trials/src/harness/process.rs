@@ -1,4 +1,4 @@
-//! One process of a node: started, waited for, ended.
+//! One process of a node: start, readiness, end.
 
 use super::client::Client;
 use anyhow::{Context, Result, bail};
@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Longest a node may take until applications can attach.
+/// Longest startup until applications can attach.
 const START_MAX: Duration = Duration::from_secs(30);
-/// Most of a log that is read for its last lines, bytes.
+/// Bytes of a log that are read for its last lines.
 const TAIL: usize = 20_000;
 
 /// A running node; killed when dropped.
@@ -22,11 +22,10 @@ pub struct Process {
 }
 
 impl Process {
-    /// Runs `command`, which is `farlink node ...` or ends up as it. What it says is added to `log`; applications
-    /// attach at `socket`.
+    /// Runs `command`, which is or becomes `farlink node ...`. Its output is appended to `log`; applications attach at
+    /// `socket`.
     ///
-    /// # Errors
-    /// When it cannot be started.
+    /// When the program cannot be started.
     pub fn start(command: &mut Command, name: &str, socket: PathBuf, log: PathBuf) -> Result<Process> {
         let file = File::options().create(true).append(true).open(&log)?;
         let program = command.get_program().to_string_lossy().into_owned();
@@ -38,11 +37,12 @@ impl Process {
             .with_context(|| format!("starting {program}"))?;
         Ok(Process { name: name.to_string(), child, socket, log })
     }
-    /// Waits until applications can attach; gives how long it took.
+    /// Waits until applications can attach; returns the time that took.
     ///
     /// # Errors
-    /// When it ends, or takes too long.
+    /// When the process ends, or takes too long.
     pub fn wait_ready(&mut self) -> Result<Duration> {
+        // A connection proves more than the existence of the socket file.
         let (begun, socket) = (Instant::now(), self.socket.display().to_string());
         while Client::connect(&socket).is_err() {
             self.still_runs()?;
@@ -53,11 +53,11 @@ impl Process {
         }
         Ok(begun.elapsed())
     }
-    /// Its number.
+    /// Process number.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
-    /// Whether it still runs.
+    /// Whether the process still runs.
     pub fn alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
@@ -67,28 +67,28 @@ impl Process {
             None => Ok(()),
         }
     }
-    /// Everything it said, and those before it with the same log.
+    /// Whole log, including that of earlier processes.
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
-    /// The last lines of its log.
+    /// Last lines of the log.
     pub fn log_tail(&self) -> String {
         log_tail(&self.log)
     }
-    /// `kill -9`, as a power cut would.
+    /// Kills the process with SIGKILL, as a power cut would.
     ///
     /// # Errors
-    /// When it had ended by itself before.
+    /// When the process had ended before.
     pub fn kill(&mut self) -> Result<()> {
         self.still_runs()?;
         self.child.kill()?;
         self.child.wait()?;
         Ok(())
     }
-    /// Sends SIGHUP: it is to read its file again.
+    /// Sends SIGHUP, which reloads the configuration.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// When the kernel refuses.
     pub fn hang_up(&self) -> Result<()> {
         self.signal(Signal::HUP)
     }
@@ -96,10 +96,10 @@ impl Process {
         let pid = Pid::from_raw(self.child.id() as i32).context("a process has a number")?;
         Ok(kill_process(pid, signal)?)
     }
-    /// Sends SIGTERM and waits; kills it when that takes too long.
+    /// Sends SIGTERM and waits; kills the process if that takes too long.
     ///
     /// # Errors
-    /// When it had ended by itself before, or had to be killed.
+    /// When the process had ended before, or had to be killed.
     pub fn end(&mut self, patience: Duration) -> Result<ExitStatus> {
         self.still_runs()?;
         self.signal(Signal::TERM)?;
@@ -124,9 +124,9 @@ impl Drop for Process {
     }
 }
 
-/// The last lines of a log.
 pub(super) fn log_tail(log: &Path) -> String {
     let bytes = fs::read(log).unwrap_or_default();
+    // The cut may fall into a character: it is replaced.
     let text = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(TAIL)..]).into_owned();
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(20)..].join("\n")
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_that_ends_by_itself_is_told_with_its_last_words() {
+    fn ended_process_reports_last_lines() {
         let dir = tempfile::tempdir().unwrap();
         let mut command = Command::new("sh");
         command.args(["-c", "echo no such key >&2; exit 3"]);
@@ -149,9 +149,10 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_does_not_end_in_time_is_killed() {
+    fn slow_process_is_killed() {
         let dir = tempfile::tempdir().unwrap();
         let mut command = Command::new("sh");
+        // The shell ignores SIGTERM, as a node that hangs would.
         command.args(["-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done"]);
         let (socket, log) = (dir.path().join("app.sock"), dir.path().join("log.txt"));
         let mut process = Process::start(&mut command, "deaf", socket, log).unwrap();

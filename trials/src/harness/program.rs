@@ -1,10 +1,10 @@
-//! The program `farlink` that trials start: the one that FARLINK_BIN names, or one built now.
+//! The program `farlink` that trials start: named by FARLINK_BIN, or built now.
 
 use crate::tools;
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 
-/// Builds it as `cargo build` does, and gives its path.
+/// Builds `farlink` as `cargo build` does; returns its path.
 ///
 /// # Errors
 /// When it cannot be built.
@@ -12,6 +12,7 @@ pub fn build() -> Result<PathBuf> {
     if let Some(binary) = std::env::var_os("FARLINK_BIN") {
         return Ok(binary.into());
     }
+    // Cargo reports the path: it depends on target folder and platform.
     let arguments = ["build", "--quiet", "-p", "farlink", "--bin", "farlink", "--message-format", "json"];
     let output = tools::output(tools::cargo().args(arguments)).context("building farlink")?;
     let messages = output.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
@@ -20,7 +21,7 @@ pub fn build() -> Result<PathBuf> {
     executables.last().map(PathBuf::from).context("cargo built no farlink")
 }
 
-/// The one beside the test that runs, of the same profile, built if it is absent.
+/// The program beside the running test, of the same profile; built if absent.
 ///
 /// # Errors
 /// When it cannot be built.
@@ -30,6 +31,7 @@ pub fn beside_tests() -> Result<PathBuf> {
     }
     let mut folder = std::env::current_exe().context("this test has no path")?;
     folder.pop();
+    // Test binaries stand in `deps`, programs one folder above.
     if folder.ends_with("deps") {
         folder.pop();
     }

@@ -2,8 +2,9 @@
 
 use super::{Mutant, durable, plain};
 
-/// The table.
+/// Mutations of this file.
 pub const TABLE: &[Mutant] = &[
+    // An acknowledgment before the commit is a promise that a crash breaks.
     durable(
         "accept before the store",
         "core/bpa/src/procedures/keep.rs",
@@ -11,6 +12,7 @@ pub const TABLE: &[Mutant] = &[
         "self.pay(handle, debt, Ok(()), cx.out);\n            self.pending_commits.begin(&mut self.book, handle, None);\n            self.put(cx, handle);",
         &["-p farlink-bpa"],
     ),
+    // The sender would drop its copy while the first one may still be lost.
     durable(
         "a duplicate is acknowledged before the first is kept",
         "core/bpa/src/procedures/receive.rs",
@@ -18,6 +20,7 @@ pub const TABLE: &[Mutant] = &[
         "let promised = if anew || !self.is_kept(held) {",
         &["-p farlink-bpa"],
     ),
+    // The sender would drop its only copy.
     durable(
         "what the store refused is acknowledged",
         "core/bpa/src/procedures/keep.rs",
@@ -32,6 +35,7 @@ pub const TABLE: &[Mutant] = &[
         "Some(held) if same && !self.comes_anew",
         &["-p farlink-bpa"],
     ),
+    // All bundles from dtn:none would be duplicates of one another (RFC 9171 section 4.2.3).
     durable(
         "anonymous bundles have an identity",
         "core/book/src/identities.rs",
@@ -46,6 +50,7 @@ pub const TABLE: &[Mutant] = &[
         "        leaving && !held.has(RetentionConstraint::Send) && is_on_new_way",
         &["-p farlink-bpa"],
     ),
+    // Only a refusal as a duplicate proves that the neighbour has the bundle.
     durable(
         "a refused bundle was confirmed",
         "core/bpa/src/procedures/outcome.rs",
@@ -53,6 +58,7 @@ pub const TABLE: &[Mutant] = &[
         "if refused.is_some() && !sending.keep {",
         &["-p farlink-bpa"],
     ),
+    // The bundle would stay in the book without any further attempt.
     durable(
         "what failed does not go again",
         "core/bpa/src/procedures/outcome.rs",
@@ -60,6 +66,7 @@ pub const TABLE: &[Mutant] = &[
         "    }\n\n    /// A copy",
         &["-p farlink-bpa"],
     ),
+    // After a restart the same bundle would be delivered again.
     durable(
         "a delivery is not remembered",
         "core/bpa/src/procedures/depart.rs",
@@ -81,6 +88,7 @@ pub const TABLE: &[Mutant] = &[
         "let delivered: Option<crate::remembered::Delivered> = None;\n        let differs",
         &["-p farlink-bpa"],
     ),
+    // A wrong clock would expire every stored bundle.
     durable(
         "any downtime is believed",
         "core/bpa/src/state/wall_clock.rs",
@@ -102,6 +110,7 @@ pub const TABLE: &[Mutant] = &[
         "Flags(Flags::DURABLE | ",
         &["-p farlink-bpa"],
     ),
+    // RFC 9171 section 4.4.3.
     plain(
         "the hop limit is one more",
         "core/bpa/src/procedures/receive.rs",
@@ -109,6 +118,7 @@ pub const TABLE: &[Mutant] = &[
         "held.hops > meta.hop_limit.saturating_add(1))",
         &["-p farlink-bpa"],
     ),
+    // Block processing control flag "delete bundle" (RFC 9171 section 4.2.4).
     plain(
         "unknown blocks do not delete",
         "core/bpa/src/procedures/receive.rs",
@@ -123,6 +133,7 @@ pub const TABLE: &[Mutant] = &[
         "if new.size() > capacity || !fits {",
         &["-p farlink-bpa"],
     ),
+    // A lifetime that ends now has ended.
     plain(
         "what expired is taken",
         "core/bpa/src/procedures/receive.rs",
@@ -144,6 +155,7 @@ pub const TABLE: &[Mutant] = &[
         "    let _ = strange;\n    Some(source)\n",
         &["-p farlink-bpa"],
     ),
+    // A fragment beyond the total length could corrupt the reassembled bundle.
     plain(
         "a fragment may be past the end",
         "core/bpa/src/state/fragments.rs",
@@ -151,6 +163,7 @@ pub const TABLE: &[Mutant] = &[
         "joining",
         &["-p farlink-bpa"],
     ),
+    // The bound of waiting fragments would fill up for good.
     plain(
         "joined fragments still count",
         "core/bpa/src/state/fragments.rs",
@@ -172,6 +185,7 @@ pub const TABLE: &[Mutant] = &[
         "if utc.0 > self.last.0 { (utc.0, 0) }",
         &["-p farlink-bpa"],
     ),
+    // After a crash the same creation timestamps would be used again.
     plain(
         "numbers are used before they are reserved",
         "core/bpa/src/state/creation.rs",
@@ -179,6 +193,7 @@ pub const TABLE: &[Mutant] = &[
         "if self.counter > self.reserved + RESERVE {",
         &["-p farlink-bpa"],
     ),
+    // Flag "must not be fragmented" (RFC 9171 section 4.2.3).
     plain(
         "what must not be cut is cut for a narrow link",
         "core/bpa/src/procedures/mtu.rs",

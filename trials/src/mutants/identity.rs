@@ -1,11 +1,11 @@
-//! Mutations of what tells two bundles of one identity apart.
+//! Mutations of the comparison of bundles with equal identity.
 
 use super::{Mutant, durable};
 
-/// Who is to notice.
+/// Tests that must notice.
 const TESTS: &[&str] = &["-p farlink-bpa --test all content::", "-p farlink-stack --test relation"];
 
-/// The table.
+/// Mutations of this file.
 pub const TABLE: &[Mutant] = &[
     durable(
         "an identity alone is a bundle that is held",
@@ -21,6 +21,7 @@ pub const TABLE: &[Mutant] = &[
         "        if content == delivered.content || content != 0 || ",
         TESTS,
     ),
+    // Two bundles of one identity may differ in their payload: one of them is forged.
     durable(
         "payloads are not compared",
         "core/bpa/src/procedures/identity.rs",

@@ -2,8 +2,9 @@
 
 use super::{Mutant, durable, plain};
 
-/// The table.
+/// Mutations of this file.
 pub const TABLE: &[Mutant] = &[
+    // The final XFER_ACK is the promise that the bundle is kept.
     durable(
         "the last acknowledgment does not wait",
         "core/cla/src/tcpcl_v4/incoming.rs",
@@ -18,6 +19,7 @@ pub const TABLE: &[Mutant] = &[
         "if let Some(Err(code)) = transfer.verdict.filter(|_| !transfer.complete) {",
         &["-p farlink-cla"],
     ),
+    // The transfer MRU is what this node announced in SESS_INIT.
     plain(
         "any length is taken",
         "core/cla/src/tcpcl_v4/incoming.rs",
@@ -25,6 +27,7 @@ pub const TABLE: &[Mutant] = &[
         "if self.total",
         &["-p farlink-cla"],
     ),
+    // The Transfer Length extension must match the data (RFC 9174 section 5.2.5.1).
     plain(
         "an announced length is not held to",
         "core/cla/src/tcpcl_v4/incoming.rs",
@@ -32,6 +35,7 @@ pub const TABLE: &[Mutant] = &[
         "(last && end > total)",
         &["-p farlink-cla"],
     ),
+    // The peer would refuse the transfer, or end the session.
     plain(
         "the limit of the peer is not obeyed",
         "core/cla/src/tcpcl_v4/outgoing.rs",
@@ -53,6 +57,7 @@ pub const TABLE: &[Mutant] = &[
         "",
         &["-p farlink-cla"],
     ),
+    // Transfers in progress may finish before SESS_TERM closes the session (RFC 9174 section 6.1).
     plain(
         "a goodbye does not wait",
         "core/cla/src/tcpcl_v4/session.rs",
@@ -102,6 +107,7 @@ pub const TABLE: &[Mutant] = &[
         "",
         &["-p farlink-cla"],
     ),
+    // A late datagram would start a transfer that can never complete.
     plain(
         "a transfer that is over begins anew",
         "core/cla/src/udpcl/transfers.rs",
@@ -109,6 +115,7 @@ pub const TABLE: &[Mutant] = &[
         "if segment.data.is_empty() {",
         &["-p farlink-cla"],
     ),
+    // A spoofed address would receive bundles: the nonce proves the way back.
     plain(
         "strangers are sent bundles wherever they say to be",
         "core/cla/src/udpcl/dynamic.rs",

@@ -1,9 +1,8 @@
-//! `cargo xtask mutants`: mistakes are planted one by one, and the tests must notice each.
+//! `cargo xtask mutants`: plants mistakes one by one; the tests must notice each.
 //!
-//! A mutation is a text of a file and what stands there instead. It is made in a copy of the tree,
-//! `target/mutants`, which has builds of its own; its tests are run there until one fails: it is killed.
-//! What nobody notices survives, and a durable mutation must not: whoever plants one by accident would
-//! lose bundles in silence. A text that is not found exactly once is an error: the table follows the code.
+//! A mutation replaces a text of a file in a copy of the tree, `target/mutants`, which has builds of its own. Its tests
+//! run there until one fails: the mutation is killed. A durable mutation must not survive: planted by accident, it
+//! would lose bundles silently. A text that is not found exactly once is an error, so that the table follows the code.
 
 mod agent;
 pub mod every;
@@ -21,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The chore.
+/// The chore `cargo xtask mutants`.
 pub const CHORE: Chore = Chore {
     name: "mutants",
     usage: "[every ...] [--only WORDS] [--durable] [--list]",
@@ -32,27 +31,25 @@ pub const CHORE: Chore = Chore {
     run,
 };
 
-/// Stands for `cargo xtask crash --forgetting` among the tests of a mutation.
+/// Test name that stands for `cargo xtask crash --forgetting`.
 const FORGETTING: &str = "forgetting";
 /// Power cuts tried for it.
 const STATES: &str = "45";
-/// Tests that take longer hang, which is noticed too.
+/// Time after which a test counts as hung, and its mutation as killed.
 const TEST_MAX: Duration = Duration::from_secs(600);
 
-/// A mistake.
+/// A mistake to be planted in one file.
 #[derive(Clone, Copy, Debug)]
 pub struct Mutant {
-    /// What is wrong, in words.
+    /// Description of the defect.
     name: &'static str,
-    /// Where.
     file: &'static str,
-    /// What stands there once.
+    /// Original text, which must occur exactly once.
     text: &'static str,
-    /// What is to stand there.
     replacement: &'static str,
-    /// Arguments of `cargo test`, or [`FORGETTING`]: what is to notice.
+    /// Arguments of `cargo test`, or [`FORGETTING`]: tests that must notice.
     tests: &'static [&'static str],
-    /// Whether it would lose what was acknowledged.
+    /// Whether the defect would lose acknowledged bundles.
     durable: bool,
 }
 const fn plain(
@@ -80,16 +77,16 @@ fn all() -> impl Iterator<Item = &'static Mutant> {
         .flatten()
 }
 
-/// The one of this name.
+/// The mutation of this name.
 pub fn named(name: &str) -> Option<&'static Mutant> {
     all().find(|mutant| mutant.name == name)
 }
 
-/// The names of those that make an identity of a content.
+/// Names of the mutations that confuse bundles of equal identity.
 pub fn of_identity() -> impl Iterator<Item = &'static str> {
     identity::TABLE.iter().map(|mutant| mutant.name)
 }
-/// The names of those that were made for networks to find.
+/// Names of the mutations that random networks must find.
 #[cfg(test)]
 pub fn networks() -> impl Iterator<Item = &'static str> {
     networks::TABLE.iter().map(|mutant| mutant.name)
@@ -107,13 +104,14 @@ fn run(arguments: &[String]) -> Result<()> {
     }
     let mut chosen: Vec<&Mutant> =
         all().filter(|mutant| mutant.name.contains(only) && (mutant.durable || !durable)).collect();
-    // What only the forgetting disk can notice has the longest way to a verdict.
+    // The forgetting disk takes longest, so its mutations come last.
     chosen.sort_by_key(|mutant| mutant.tests == [FORGETTING]);
     if list {
         chosen.iter().for_each(|mutant| println!("{:<60} {}", mutant.name, mutant.file));
         return Ok(());
     }
     let root = tools::root();
+    // All texts are checked before the first build.
     for mutant in &chosen {
         mutant.planted(&root)?;
     }
@@ -124,6 +122,7 @@ fn run(arguments: &[String]) -> Result<()> {
         let outcome = tree.try_one(mutant)?;
         if outcome != Outcome::Killed {
             survived += 1;
+            // An unbuilt mutation proves nothing, so the table has to change.
             lost.extend((mutant.durable || outcome == Outcome::Unbuilt).then_some(mutant.name));
         }
         println!("{:<10} {:<60} {} ({:.0} s)", outcome.word(), mutant.name, mutant.file, begun.elapsed().as_secs_f64());
@@ -133,7 +132,7 @@ fn run(arguments: &[String]) -> Result<()> {
 }
 
 impl Mutant {
-    /// The file with the mistake in it.
+    /// Text of the file with the mistake in it.
     fn planted(&self, root: &Path) -> Result<String> {
         let file = root.join(self.file);
         let text = std::fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
@@ -151,7 +150,7 @@ impl Mutant {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Outcome {
     Killed,
-    /// Nothing was proved: it does not compile.
+    /// It does not compile, so nothing was proved.
     Unbuilt,
     Survived,
 }
@@ -165,9 +164,8 @@ impl Outcome {
     }
 }
 
-/// Brings a copy of the tree up to date, with these texts in it instead of or beside its own; what is the
-/// same is left alone, so that builds go on where they were.
 fn copied(from: &Path, root: &Path, changed: &BTreeMap<String, String>) -> Result<()> {
+    // Untracked files are copied, too: a new module may not be committed yet.
     let listed = Command::new("git")
         .current_dir(from)
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -184,11 +182,12 @@ fn copied(from: &Path, root: &Path, changed: &BTreeMap<String, String>) -> Resul
                 Err(_) => continue,
             },
         };
+        // Unchanged files keep their times, so that builds continue where they were.
         if std::fs::read(&target).is_ok_and(|there| there == bytes) {
             continue;
         }
         std::fs::create_dir_all(target.parent().unwrap_or(root))?;
-        // Cargo goes by times: what is written now is newer than what was built.
+        // Cargo compares times: a file written now is newer than its build.
         std::fs::write(&target, bytes)?;
         if let Ok(about) = std::fs::metadata(&source) {
             std::fs::set_permissions(&target, about.permissions())?;
@@ -197,7 +196,7 @@ fn copied(from: &Path, root: &Path, changed: &BTreeMap<String, String>) -> Resul
     Ok(())
 }
 
-/// A copy of the tree, with builds of its own.
+/// A copy of the tree with builds of its own.
 pub struct Tree {
     root: PathBuf,
 }
@@ -211,16 +210,17 @@ impl Tree {
     fn try_one(&self, mutant: &Mutant) -> Result<Outcome> {
         self.with(mutant, |tree| tree.tests(mutant))
     }
-    /// Does something with the copy while the mistake is in it.
+    /// Runs `something` while the mistake is in the copy.
     pub fn with<T>(&self, mutant: &Mutant, something: impl FnOnce(&Tree) -> Result<T>) -> Result<T> {
         let file = self.root.join(mutant.file);
         let (before, planted) = (std::fs::read_to_string(&file)?, mutant.planted(&self.root)?);
         std::fs::write(&file, planted)?;
         let outcome = something(self);
+        // Restored even after an error: the next mutation starts from clean sources.
         std::fs::write(&file, before)?;
         outcome
     }
-    /// Where its builds go.
+    /// Target folder of the copy's builds.
     pub fn target(&self) -> PathBuf {
         let own = || self.root.parent().unwrap_or(&self.root).join("target");
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(own, PathBuf::from)
@@ -238,6 +238,7 @@ impl Tree {
                     (build, [&["test"][..], &words].concat())
                 }
             };
+            // Tests across crates start the program, so it is built with the mistake, too.
             if !self.cargo(&["build", "-p", "farlink"], test.contains("farlink-tests"))? || !self.cargo(&build, true)? {
                 return Ok(Outcome::Unbuilt);
             }
@@ -247,7 +248,7 @@ impl Tree {
         }
         Ok(Outcome::Survived)
     }
-    /// Whether cargo says yes to it; `needed` or not done at all. What hangs is ended, and says no.
+    /// Runs cargo if `needed` and returns whether it succeeded; a test that hangs is ended and has failed.
     pub fn cargo(&self, arguments: &[&str], needed: bool) -> Result<bool> {
         if !needed {
             return Ok(true);
@@ -267,7 +268,7 @@ impl Tree {
             if let Some(status) = child.try_wait()? {
                 return Ok(status.success());
             }
-            // A build takes as long as it takes.
+            // Only tests have a time limit; builds have none.
             if begun.elapsed() > TEST_MAX && arguments[0] != "build" && !arguments.contains(&"--no-run") {
                 child.kill()?;
                 child.wait()?;
@@ -283,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_mutation_has_its_place_and_is_one() {
+    fn each_mutation_applies_exactly_once() {
         let (root, mut names) = (tools::root(), BTreeSet::new());
         for mutant in all() {
             let planted = mutant.planted(&root).unwrap();

@@ -1,8 +1,8 @@
-//! Mutations of what is promised and of who is believed: custody, tunnels, pieces of arrivals, shares.
+//! Mutations of promises and trust: custody, tunnels, partial arrivals, shares.
 
 use super::{Mutant, durable, plain};
 
-/// The table.
+/// Mutations of this file.
 pub const TABLE: &[Mutant] = &[
     durable(
         "a tunnel's custody ends as it leaves",
@@ -39,6 +39,7 @@ pub const TABLE: &[Mutant] = &[
         "entry.is_some_and(|entry| !entry.handed || entry.before.as_ref() != Some(other) || true)",
         &["-p farlink-bpa --test all custody::"],
     ),
+    // A custodian keeps its bundles until another one takes custody (RFC 5050 section 5.10).
     durable(
         "custody is forgotten in a restart",
         "core/bpa/src/custody/signals_out.rs",
@@ -46,6 +47,7 @@ pub const TABLE: &[Mutant] = &[
         "if taken && false { KEPT_CUSTODY } else { 0 }",
         &["-p farlink-bpa --test all custody::"],
     ),
+    // XFER_ACK for a part would promise more than the store keeps.
     durable(
         "pieces are promised before they are durable",
         "core/bpa/src/procedures/pieces.rs",
@@ -116,6 +118,7 @@ pub const TABLE: &[Mutant] = &[
         "filter(|_| later && false)",
         &["-p farlink-bpa --test all tunnel::"],
     ),
+    // The bound of gathered reports would fill up for good.
     plain(
         "compressed totals grow",
         "core/bpa/src/reports/compressed.rs",
@@ -144,6 +147,7 @@ pub const TABLE: &[Mutant] = &[
         "            self.retry_copy(now, &sending);\n",
         &["-p farlink-bpa --test all custody::"],
     ),
+    // Custody outranks any policy.
     plain(
         "a policy gives up what is in custody",
         "core/bpa/src/procedures/dispatch.rs",

@@ -2,7 +2,7 @@
 
 use super::{Mutant, durable, plain};
 
-/// The table.
+/// Mutations of this file.
 pub const TABLE: &[Mutant] = &[
     durable(
         "recovery from what may be memory only",
@@ -11,6 +11,7 @@ pub const TABLE: &[Mutant] = &[
         "if false {",
         &["-p farlink-storage"],
     ),
+    // A power cut would lose acknowledged bundles.
     durable(
         "commit without sync",
         "core/storage/src/log/commit.rs",
@@ -18,6 +19,7 @@ pub const TABLE: &[Mutant] = &[
         "self.groups.answered(group, true, None);",
         &["-p farlink-storage", "forgetting"],
     ),
+    // A group is durable only after its write and its sync.
     durable(
         "acknowledge before the sync",
         "core/storage/src/log/groups.rs",
@@ -25,6 +27,7 @@ pub const TABLE: &[Mutant] = &[
         "self.answers >= 1",
         &["-p farlink-storage", "forgetting"],
     ),
+    // The kernel may drop dirty pages after a failed fsync and report success later.
     durable(
         "a failed sync is none",
         "core/storage/src/log/groups.rs",
@@ -39,6 +42,7 @@ pub const TABLE: &[Mutant] = &[
         "self.sync_error",
         &["-p farlink-storage"],
     ),
+    // Reused files still contain records of their earlier content.
     durable(
         "what a file held in a former life is found",
         "core/storage/src/log/record.rs",
@@ -68,6 +72,7 @@ pub const TABLE: &[Mutant] = &[
         "let whole = !check.found.is_empty();",
         &["-p farlink-storage"],
     ),
+    // Damage on the disk would be sent as a valid bundle.
     durable(
         "data read are not checked",
         "core/storage/src/log/load.rs",
@@ -75,6 +80,7 @@ pub const TABLE: &[Mutant] = &[
         "|| sums.len() > 1 << 20",
         &["-p farlink-storage"],
     ),
+    // A torn write would be taken for a record.
     durable(
         "record headers are not checked",
         "core/storage/src/log/record.rs",
@@ -89,6 +95,7 @@ pub const TABLE: &[Mutant] = &[
         "(f.u32().is_some() && accel.agrees_with_portable()).then_some(version)",
         &["-p farlink-storage"],
     ),
+    // The second copy survives damage to the first.
     durable(
         "only one copy of the file header is read",
         "core/storage/src/log/header.rs",
@@ -96,6 +103,7 @@ pub const TABLE: &[Mutant] = &[
         "first.into_iter().chain(seconds.into_iter().flatten().filter(|_| false))",
         &["-p farlink-storage"],
     ),
+    // A power cut during compaction would lose the bundle in both files.
     durable(
         "delete before the copy is durable",
         "core/storage/src/log/compact.rs",
@@ -145,6 +153,7 @@ pub const TABLE: &[Mutant] = &[
         "",
         &["-p farlink-storage"],
     ),
+    // A new bundle would take the place of an old record.
     durable(
         "numbers used before are used again",
         "core/storage/src/log/recover.rs",
@@ -152,6 +161,7 @@ pub const TABLE: &[Mutant] = &[
         "",
         &["-p farlink-storage"],
     ),
+    // The bundle would be delivered or forwarded a second time.
     durable(
         "a deleted record comes back",
         "core/storage/src/log/recover.rs",
@@ -173,6 +183,7 @@ pub const TABLE: &[Mutant] = &[
         "",
         &["-p farlink-storage"],
     ),
+    // A payload can contain the bytes of a record: the salt tells real ones apart.
     durable(
         "records of payload are believed",
         "core/storage/src/log/record.rs",

@@ -1,10 +1,12 @@
-//! Mutations of disk and clock: what meets the operating system.
+//! Mutations of disk and clock, the border to the operating system.
 
 use super::{Mutant, durable, plain};
 
-/// The table.
+/// Mutations of this file.
 pub const TABLE: &[Mutant] = &[
+    // The write would be in the page cache only.
     durable("no fdatasync", "os/src/disk.rs", "file.sync_data()?;", "file.metadata()?;", &["forgetting"]),
+    // A new file's name needs a sync of its folder (POSIX).
     durable("no fsync of the folder", "os/src/disk.rs", "            self.folder.sync_all()?;\n", "", &["forgetting"]),
     durable(
         "new names are not synced",
@@ -41,6 +43,7 @@ pub const TABLE: &[Mutant] = &[
         "nlink() > 0 && self.entries.is_in_place().is_ok() {",
         &["-p farlink-os"],
     ),
+    // Two writers would overwrite each other's records.
     durable(
         "two processes share a store",
         "os/src/disk.rs",
@@ -48,6 +51,7 @@ pub const TABLE: &[Mutant] = &[
         "FlockOperation::NonBlockingLockShared",
         &["-p farlink-os"],
     ),
+    // write(2) may write less than requested.
     durable(
         "a short write is not continued where it ended",
         "os/src/disk.rs",
@@ -56,6 +60,7 @@ pub const TABLE: &[Mutant] = &[
         &["-p farlink-os"],
     ),
     plain("everybody may read the store", "os/src/disk.rs", ".mode(0o700)", ".mode(0o755)", &["-p farlink-os"]),
+    // An existing file may hold the only copy of a bundle.
     durable(
         "a file is made over another",
         "os/src/disk.rs",
@@ -63,6 +68,7 @@ pub const TABLE: &[Mutant] = &[
         ".create(true).truncate(true)",
         &["-p farlink-os"],
     ),
+    // The node would run out of descriptors.
     plain(
         "no bound on open files",
         "os/src/disk.rs",
@@ -105,6 +111,7 @@ pub const TABLE: &[Mutant] = &[
         "if unix_ms",
         &["-p farlink-node --lib clock"],
     ),
+    // A machine without a battery starts at the epoch: DTN time begins in 2000.
     plain(
         "1970 is a time",
         "node/src/clock.rs",

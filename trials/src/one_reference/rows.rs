@@ -1,4 +1,4 @@
-//! Which settings belong to an anchor, and to the label of a row.
+//! Settings of an anchor, and of a row's label.
 
 use anyhow::{Context, Result};
 use std::path::Path;
@@ -7,13 +7,13 @@ const TERRESTRIAL: &str = "settings/terrestrial_base.txt";
 const TINY: &str = "settings/anchor_tiny.txt";
 const STREETS: &str = "settings/map_selfmade.txt";
 const PLANETS: &str = "settings/ipn_base.txt";
-/// Columns that are no figures.
+/// Columns without figures.
 const NAMES: [&str; 2] = ["label", "seed"];
 
-/// Name, settings files, keys that are set besides.
+/// Name, settings files, and further keys.
 type Anchor = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-/// Runs whose reports are known to the byte.
+/// Runs whose reports are compared to the byte.
 pub const ANCHORS: &[Anchor] = &[
     ("ipn-epi", &[PLANETS], &["Scenario.updateInterval=1.0", "Report.nrofReports=2", "Report.report2=EventLogReport"]),
     ("tiny-epi-rwp", &[TERRESTRIAL, TINY], &[]),
@@ -23,19 +23,19 @@ pub const ANCHORS: &[Anchor] = &[
     ("tiny-epi-map", &[TERRESTRIAL, TINY, STREETS], &["radio.transmitRange=800", "Group.speed=5,15"]),
 ];
 
-/// What a row says came of a run.
+/// Expected result of a run, from a row.
 #[derive(Debug)]
 pub struct Expected {
-    /// What differs from the settings file.
+    /// Differences from the settings file.
     pub label: String,
-    /// From 1.
+    /// Seed of the run, from 1.
     pub seed: usize,
-    /// Names and texts of figures.
+    /// Figures by name, as text.
     pub figures: Vec<(String, String)>,
 }
 
 impl Expected {
-    /// The first figure of a `MessageStatsReport` that is another.
+    /// Message about the first figure that differs in a `MessageStatsReport`.
     pub fn missed(&self, report: &str) -> Option<String> {
         self.figures.iter().find_map(|(name, theirs)| {
             let ours = report.lines().find_map(|line| line.strip_prefix(name.as_str())?.strip_prefix(": "));
@@ -47,6 +47,7 @@ impl Expected {
 
 fn same(ours: &str, theirs: &str) -> bool {
     match (ours.parse::<f64>(), theirs.parse::<f64>()) {
+        // The ONE writes NaN for the mean of nothing: equal on both sides.
         (Ok(ours), Ok(theirs)) => ours == theirs || (ours.is_nan() && theirs.is_nan()),
         _ => false,
     }
@@ -60,6 +61,7 @@ pub fn read(reference: &Path) -> Result<Vec<(String, Expected)>> {
         .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
         .collect::<Result<Vec<String>>>()?;
     files.retain(|file| file.ends_with("_runs.csv"));
+    // The table is printed in this order.
     files.sort();
     let mut rows = Vec::new();
     for file in files {
@@ -90,10 +92,10 @@ fn parse(text: &str) -> Result<Vec<Expected>> {
     lines.filter(|line| !line.is_empty()).map(row).collect()
 }
 
-/// Settings files, and keys that are set besides.
+/// Settings files and further keys.
 type Settings = (Vec<&'static str>, Vec<String>);
 
-/// What a label stands for; an error says why it is not run.
+/// Settings that a label describes, or the reason why it is not run.
 pub fn settings(file: &str, label: &str) -> Result<Settings, &'static str> {
     if file.contains("_saw_") {
         return Err("a delay that The ONE has not");
@@ -104,6 +106,7 @@ pub fn settings(file: &str, label: &str) -> Result<Settings, &'static str> {
     let mut sets = vec![format!("Scenario.updateInterval={}", if label.contains("u01") { "0.1" } else { "1.0" })];
     let routers = ["Epidemic", "SprayAndWait", "Prophet"];
     let router = routers.into_iter().find(|router| label.contains(router)).ok_or("a router that is not covered")?;
+    // Prophet without FIFO sorts messages by Java's identity hash codes, which no other program has.
     match (router, label.contains("Fifo")) {
         ("Prophet", false) => return Err("the order of equals is that of Java's memory"),
         ("Prophet", true) => sets.push("Group.sendQueue=2".into()),

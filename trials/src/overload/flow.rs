@@ -1,4 +1,4 @@
-//! Applications that offer bundles at a rate whatever is answered, and one that takes what arrives.
+//! Applications that offer bundles at a given rate regardless of answers, and one that receives.
 
 use crate::harness::client::{BundleAdu, Client, ClientSender, attach_with, is_taken, to};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -8,65 +8,65 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Bytes of a payload.
+/// Payload length, bytes.
 pub const PAYLOAD: usize = 5_000;
-/// Deliveries under way to the receiver.
+/// Deliveries in flight to the receiver.
 const WINDOW: u32 = 256;
-/// Longest an application waits for an answer before it attaches anew.
+/// Longest wait for an answer before the application attaches again.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 
-/// What one flow saw.
+/// Observations of one flow.
 #[derive(Default)]
 struct Seen {
-    /// Sent, and when; not delivered yet.
+    /// Time of sending, of bundles not delivered yet.
     open: HashMap<u64, Instant>,
     acknowledged: HashSet<u64>,
     delivered: HashSet<u64>,
     refused: u64,
     last_refused: Option<Instant>,
     corrupt: u64,
-    /// Longest from sending to delivery.
+    /// Longest time from sending to delivery.
     slowest: Duration,
 }
 
 /// Bundles of one priority from one node to another.
 pub struct Flow {
-    /// As in a bundle's ADU: 2 normal, 3 expedited.
+    /// Priority of a bundle's ADU: 2 normal, 3 expedited.
     pub priority: u32,
-    /// Application socket and endpoint of the sender, and of the receiver.
+    /// Application socket and endpoint of the sender.
     pub source: (PathBuf, String),
-    /// The same of the receiver.
+    /// Application socket and endpoint of the receiver.
     pub destination: (PathBuf, String),
-    /// Offered each second.
+    /// Bundles offered per second.
     rate: AtomicU64,
-    /// Where no rate is given: acknowledged and not delivered at most.
+    /// Undelivered bundles at most, where no rate is given.
     backlog: usize,
     seen: Mutex<Seen>,
     sending_over: AtomicBool,
     over: AtomicBool,
 }
 
-/// What came of a flow so far.
+/// Fate of a flow's bundles so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Account {
-    /// Offered, and answered or not.
+    /// Bundles acknowledged to the application.
     pub acknowledged: u64,
-    /// Not taken, with an answer that said so.
+    /// Bundles refused with an answer.
     pub refused: u64,
-    /// Delivered, each counted once.
+    /// Bundles delivered, each counted once.
     pub delivered: u64,
-    /// Acknowledged and not delivered.
+    /// Bundles acknowledged but not delivered.
     pub missing: u64,
-    /// Delivered with other bytes than were sent.
+    /// Deliveries that differ from the sent bytes.
     pub corrupt: u64,
-    /// Longest from sending to delivery.
+    /// Longest time from sending to delivery.
     pub slowest: Duration,
-    /// When one was refused last.
+    /// Time of the last refusal.
     pub last_refused: Option<Instant>,
 }
 
 impl Flow {
-    /// Starts it with nothing to send: [`Flow::offer`] says how much.
+    /// Starts the threads of a flow without any rate: see [`Flow::offer`].
     pub fn start(
         priority: u32,
         source: (PathBuf, String),
@@ -86,20 +86,20 @@ impl Flow {
         let (sender, receiver) = (flow.clone(), flow.clone());
         (flow, [std::thread::spawn(move || sender.send()), std::thread::spawn(move || receiver.receive())])
     }
-    /// Offers so many bundles a second from now on; `u64::MAX`: as many as the backlog allows.
+    /// Offers `rate` bundles a second from now on; `u64::MAX`: as many as the backlog allows.
     pub fn offer(&self, rate: u64) {
         self.rate.store(rate, Ordering::Relaxed);
     }
-    /// Offers no more for good.
+    /// Stops offering for good.
     pub fn stop(&self) {
         self.sending_over.store(true, Ordering::Relaxed);
     }
-    /// Everything ends; to be said before the nodes end.
+    /// Ends all threads; to be called before the nodes end.
     pub fn end(&self) {
         self.stop();
         self.over.store(true, Ordering::Relaxed);
     }
-    /// What came of it so far.
+    /// Fate of the bundles so far.
     pub fn account(&self) -> Account {
         let seen = self.seen();
         Account {
@@ -132,6 +132,7 @@ impl Flow {
         std::thread::scope(|scope| {
             let reader = scope.spawn(|| self.read_answers(answers, &waiting));
             self.offer_over(&mut sender, next, &waiting, || reader.is_finished());
+            // Outstanding answers are awaited: each unanswered bundle is lost to the statistics.
             let begun = Instant::now();
             while !reader.is_finished() && !lock(&waiting).is_empty() && begun.elapsed() < ANSWER_MAX {
                 std::thread::sleep(Duration::from_millis(5));
@@ -141,6 +142,7 @@ impl Flow {
     }
     fn read_answers(&self, mut answers: Client, waiting: &Mutex<VecDeque<u64>>) {
         while let Ok(taken) = is_taken(&mut answers) {
+            // Answers come in the order of the bundles.
             let Some(id) = lock(waiting).pop_front() else { return };
             let mut seen = self.seen();
             if taken {
@@ -152,7 +154,6 @@ impl Flow {
             }
         }
     }
-    /// Sends what is due; what could not be sent in time is not made up for.
     fn offer_over(
         &self,
         sender: &mut ClientSender,
@@ -166,7 +167,7 @@ impl Flow {
             let room = self.backlog.saturating_sub(self.seen().open.len()) as f64;
             due += rate as f64 * last.elapsed().as_secs_f64();
             last = Instant::now();
-            // At most a tenth of a second's worth at once.
+            // At most a tenth of a second's bundles at once: a stall must not cause a burst.
             due = if rate == u64::MAX { room } else { due.min((rate as f64 / 10.0).max(1.0)) };
             while due >= 1.0 {
                 due -= 1.0;
@@ -187,6 +188,7 @@ impl Flow {
                 std::thread::sleep(Duration::from_millis(20));
                 continue;
             };
+            // An hour: the receiver blocks until its node ends.
             let _ = client.set_read_timeout(Some(Duration::from_secs(3600)));
             while let Ok(delivered) = client.delivery() {
                 self.delivered(&delivered.payload);
@@ -210,7 +212,6 @@ impl Flow {
     }
 }
 
-/// The payload with this number.
 fn payload(id: u64) -> Vec<u8> {
     let mut bytes = vec![id as u8 ^ 0x5a; PAYLOAD];
     bytes[..8].copy_from_slice(&id.to_be_bytes());

@@ -1,9 +1,9 @@
-//! `cargo xtask overload`: a node with a small store is offered ten times what its link carries.
+//! `cargo xtask overload`: offers a node with a small store ten times its link's rate.
 //!
-//! Two durable nodes over TCPCLv4; the link of the first has a rate. What it carries of normal bundles when it always
-//! has some is measured first; then applications offer ten times that for a while, a few of the bundles expedited, and
-//! after it half of that. They do so at the node itself, or at a third one that is its neighbour and passes on as fast as it
-//! may.
+//! Two durable nodes exchange bundles over TCPCLv4, and the first one's link has a rate. First the goodput of normal
+//! bundles is measured at saturation. Then applications offer ten times as much for a while, a few of the bundles
+//! expedited, and finally half of the goodput. The bundles come from applications of the node itself, or from a third
+//! node, a neighbour that forwards as fast as it may.
 
 mod flow;
 
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The chore.
+/// The chore `cargo xtask overload`.
 pub const CHORE: Chore = Chore {
     name: "overload",
     usage: "[--seconds N] [--link MBIT] [--from applications|tcpclv4|ltp]",
@@ -30,24 +30,25 @@ pub const CHORE: Chore = Chore {
     run,
 };
 
-/// What is offered, of what the link carries.
+/// Offered rate, as a multiple of the goodput at saturation.
 const FACTOR: u64 = 10;
-/// Applications that offer it.
+/// Number of applications that offer normal bundles.
 const SENDERS: u64 = 4;
-/// Expedited bundles a second.
+/// Rate of expedited bundles, per second.
 const EXPEDITED: u64 = 5;
-/// Memory the node is given, bytes, and what it may have of it, in percent.
+/// Memory budget of the small nodes, bytes.
 const MEMORY: u64 = 128 << 20;
+// Allowed share of the budget, percent.
 const MEMORY_MAX: u64 = 105;
-/// Least goodput, in percent of saturation.
+/// Least goodput, percent of saturation.
 const GOODPUT_MIN: u64 = 85;
-/// Longest until nothing is refused any more.
+/// Longest time from the end of the overload to the last refusal.
 const RECOVERY_MAX: Duration = Duration::from_secs(10);
-/// Shorter overloads say nothing about goodput and recovery.
+/// Seconds of overload from which on goodput and recovery are judged.
 const JUDGED_FROM: u64 = 20;
-/// Longest for what was acknowledged to arrive.
+/// Longest wait for acknowledged bundles to arrive.
 const DRAIN_MAX: Duration = Duration::from_secs(120);
-/// How often memory is looked at.
+/// Interval of memory readings.
 const LOOK: Duration = Duration::from_millis(200);
 
 fn run(arguments: &[String]) -> Result<()> {
@@ -69,7 +70,7 @@ fn run(arguments: &[String]) -> Result<()> {
     let (flows, threads) = flows(&nodes);
     let outcome = overload(&mut nodes, &flows, seconds);
     flows.iter().for_each(|flow| flow.end());
-    // Their connections end with the nodes.
+    // Applications' connections end with the nodes, so their threads are joined afterwards.
     let ended: Result<()> = nodes.iter_mut().try_for_each(Node::end);
     drop(nodes);
     for thread in threads {
@@ -84,11 +85,11 @@ fn run(arguments: &[String]) -> Result<()> {
     bail!("{}\nconfigurations and logs are in {}", complaints.join("\n"), dir.display())
 }
 
-/// The node under overload, the one behind its link, and the neighbour it comes from if it does not come from applications.
+/// Starts the node under overload, the one behind its link and, with `from`, the neighbour before it.
 fn start(binary: &Path, dir: &Path, link: u64, seconds: u64, from: Option<&str>) -> Result<Vec<Node>> {
     let (here, there, wide) = (free_port()?, free_port()?, free_port()?);
     let source = free_port()?;
-    // Full after a tenth of the time.
+    // The store is full after a tenth of the time.
     let capacity = (link * 1_000_000 / 8 * FACTOR * seconds / 10).clamp(4_000_000, 64_000_000);
     let node = |name: &'static str, number: u64, capacity: u64, listen: u16, rest: &str| -> Result<Node> {
         let text = format!(
@@ -100,7 +101,7 @@ fn start(binary: &Path, dir: &Path, link: u64, seconds: u64, from: Option<&str>)
         node.wait_ready().map(|_| node)
     };
     let small = format!("[limits]\nmemory = \"{MEMORY} B\"\n\n");
-    // Between the neighbour and the full node: a layer of its own.
+    // The layer between the neighbour and the full node; twice the offered rate, so that it is no bottleneck.
     let between = |listen: u16, number: u64, address: u16| {
         from.map_or_else(String::new, |kind| {
             format!(
@@ -129,7 +130,7 @@ fn start(binary: &Path, dir: &Path, link: u64, seconds: u64, from: Option<&str>)
 
 type Flows = (Vec<Arc<Flow>>, Vec<JoinHandle<()>>);
 
-/// The normal ones, and last the expedited one.
+/// Flows of normal bundles, and the expedited one last.
 fn flows(nodes: &[Node]) -> Flows {
     let (mut flows, mut threads) = (Vec::new(), Vec::new());
     for number in 0..=SENDERS {
@@ -155,7 +156,7 @@ fn sum(flows: &[Arc<Flow>]) -> Account {
     })
 }
 
-/// Waits so long; most memory that a small node had meanwhile.
+/// Waits for `lasts`; returns the most memory of a small node meanwhile.
 fn watch(nodes: &mut [Node], lasts: Duration) -> Result<u64> {
     let (begun, mut most) = (Instant::now(), 0);
     while begun.elapsed() < lasts {
@@ -164,14 +165,14 @@ fn watch(nodes: &mut [Node], lasts: Duration) -> Result<u64> {
             if !node.alive() {
                 bail!("node {} ended:\n{}", node.name(), node.log_tail());
             }
-            // The one behind the link is as large as it likes.
+            // The node behind the link has no budget.
             most = most.max(if n == 1 { 0 } else { node.memory() });
         }
     }
     Ok(most)
 }
 
-/// Does it, and gives what is to be complained of.
+/// Runs the overload; returns the complaints.
 fn overload(nodes: &mut [Node], flows: &[Arc<Flow>], seconds: u64) -> Result<Vec<String>> {
     let (expedited, normal) = flows.split_last().context("there are flows")?;
     let lasts = Duration::from_secs(seconds);
@@ -183,11 +184,13 @@ fn overload(nodes: &mut [Node], flows: &[Arc<Flow>], seconds: u64) -> Result<Vec
             bail!("nothing arrives");
         }
     }
+    // Saturation: the senders keep the backlog full for a quarter of the time.
     let (before, measured) = (sum(normal).delivered, lasts / 4);
     watch(nodes, measured)?;
     let saturation = (sum(normal).delivered - before) as f64 / measured.as_secs_f64();
     println!("saturation     {saturation:>10.0} bundles/s of {PAYLOAD} B");
 
+    // Overload: each sender offers its part of ten times that.
     let each = (saturation as u64 * FACTOR / SENDERS).max(1);
     normal.iter().for_each(|flow| flow.offer(each));
     expedited.offer(EXPEDITED);
@@ -200,6 +203,7 @@ fn overload(nodes: &mut [Node], flows: &[Arc<Flow>], seconds: u64) -> Result<Vec
     println!("answered       {answered:>10.0} bundles/s, {:.0} refused", rate(before.refused, after.refused));
     println!("goodput        {goodput:>10.0} bundles/s, {:.0} % of saturation", 100.0 * goodput / saturation.max(1.0));
 
+    // Recovery: half of the goodput; refusals must end.
     let each = (saturation as u64 / 2 / SENDERS).max(1);
     normal.iter().for_each(|flow| flow.offer(each));
     let most = most.max(watch(nodes, RECOVERY_MAX.min(lasts) + Duration::from_secs(1))?);
@@ -207,6 +211,7 @@ fn overload(nodes: &mut [Node], flows: &[Arc<Flow>], seconds: u64) -> Result<Vec
     println!("recovery       {:>10.2} s until the last refusal", recovery.as_secs_f64());
     println!("memory         {:>10.1} MiB of {}", most as f64 / f64::from(1 << 20), MEMORY >> 20);
 
+    // Everything acknowledged must arrive.
     flows.iter().for_each(|flow| flow.stop());
     let drain = Instant::now();
     while sum(flows).missing > 0 && drain.elapsed() < DRAIN_MAX {
@@ -223,6 +228,7 @@ fn overload(nodes: &mut [Node], flows: &[Arc<Flow>], seconds: u64) -> Result<Vec
     println!("{} acknowledged, {} lost, {} corrupt", all.acknowledged, all.missing, all.corrupt);
     let mut complaints = Vec::new();
     let mut demand = |well: bool, else_: String| complaints.extend((!well).then_some(else_));
+    // Otherwise the run would prove nothing.
     demand(all.missing == 0 && all.corrupt == 0, format!("{} bundles lost, {} corrupt", all.missing, all.corrupt));
     demand(after.refused > before.refused, "nothing was refused: the node was never full".into());
     demand(most <= MEMORY / 100 * MEMORY_MAX, format!("{most} B of memory, of {MEMORY}"));

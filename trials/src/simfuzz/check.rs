@@ -1,26 +1,26 @@
-//! What `make test` runs of random networks: a hundred twice, in two processes, with the same traces; and throngs, whose
-//! hops cost little, until there are a million hops and ten thousand faults. The program is the one the tests have built.
+//! The random networks of `make test`: a hundred twice, in two processes, with equal traces; and throngs, whose hops
+//! are cheap, up to a million hops and ten thousand faults. The program is the one that the tests have built.
 
 use crate::tools;
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Networks that are run in two processes, from seed 0.
+/// Networks that run in two processes, from seed 0.
 const TWICE: u64 = 100;
-/// Networks for the number, from seed 0.
+/// Throngs, from seed 0.
 const THRONGS: u64 = 16;
-/// Transmissions of a bundle from node to node that arrived, of all networks; each counts once.
+/// Successful transmissions between nodes that all networks together must reach.
 const HOPS_LEAST: u64 = 1_000_000;
-/// Faults that came to pass.
+/// Faults that all networks together must reach.
 const FAULTS_LEAST: u64 = 10_000;
 
-/// Runs them.
+/// Runs all networks of `make test`.
 ///
 /// # Errors
-/// What did not hold, networks whose two traces differ, or too little of what was wanted.
+/// Violations, networks whose two traces differ, or too few hops or faults.
 pub fn check() -> Result<()> {
-    // As the tests build it: for one package alone other features would be chosen, and all of it built again.
+    // Built like the tests: building one package alone would select other features and rebuild everything.
     tools::run(tools::cargo().args(["build", "--quiet", "--workspace", "--example", "simfuzz"]))?;
     let (program, folder) = (tools::target().join("debug/examples/simfuzz"), tools::target().join("simfuzz"));
     std::fs::create_dir_all(&folder)?;
@@ -41,11 +41,12 @@ pub fn check() -> Result<()> {
     Ok(())
 }
 
-/// A line of each of so many networks from seed 0: seed, trace, hops, faults.
+/// Runs `runs` networks from seed 0; returns a line for each: seed, trace, hops, faults.
 fn traces(program: &Path, runs: u64, kind: &[&str], file: PathBuf) -> Result<Vec<String>> {
     let jobs = std::thread::available_parallelism().map_or(1, usize::from).to_string();
     let mut command = Command::new(program);
     command.args(kind).args(["--seed", "0", "--runs", &runs.to_string(), "--jobs", &jobs, "--out"]);
+    // Leftovers of an earlier run must not pass for results of this one.
     command.arg(tools::target().join("simfuzz")).arg("--traces").arg(&file);
     forget(&file)?;
     tools::run(&mut command).context("what must hold did not")?;
@@ -53,10 +54,10 @@ fn traces(program: &Path, runs: u64, kind: &[&str], file: PathBuf) -> Result<Vec
     whole(&text, runs).with_context(|| format!("the traces in {}", file.display()))
 }
 
-/// Removes what an earlier run wrote: a program that fails writes nothing.
+/// Removes the output of an earlier run: a program that fails writes none.
 ///
 /// # Errors
-/// When it is there and cannot be removed.
+/// When the file exists and cannot be removed.
 pub fn forget(file: &Path) -> Result<()> {
     match std::fs::remove_file(file) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -66,10 +67,10 @@ pub fn forget(file: &Path) -> Result<()> {
     }
 }
 
-/// The lines of traces, one for each of so many seeds from 0 in their order.
+/// Lines of traces, one for each of `runs` seeds from 0, in order.
 ///
 /// # Errors
-/// Where a seed is missing, or there are more.
+/// When a seed is missing, or there are more lines.
 pub fn whole(traces: &str, runs: u64) -> Result<Vec<String>> {
     let lines: Vec<String> = traces.lines().map(String::from).collect();
     let seed = |line: &String| line.split(' ').next().and_then(|word| word.parse().ok());
@@ -90,13 +91,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hops_and_faults_stand_behind_seed_and_trace() {
+    fn hops_and_faults_are_parsed() {
         assert_eq!(counted("7 00ff00ff00ff00ff 120 9"), [120, 9]);
         assert_eq!(counted(""), [0, 0]);
     }
 
     #[test]
-    fn traces_are_of_every_seed_once() {
+    fn each_seed_has_one_trace() {
         let line = |seed: u64| format!("{seed} 00ff 3 4\n");
         let of = |seeds: &[u64]| seeds.iter().map(|seed| line(*seed)).collect::<String>();
         assert_eq!(whole(&of(&[0, 1, 2]), 3).unwrap().len(), 3);
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_run_wrote_is_forgotten() {
+    fn earlier_output_is_removed() {
         let file = std::env::temp_dir().join(format!("farlink-forget-{}", std::process::id()));
         std::fs::write(&file, "0 00ff 3 4\n").unwrap();
         forget(&file).unwrap();

@@ -1,5 +1,5 @@
-//! `cargo xtask simfuzz`: random networks with random faults, simulated; what a node said it keeps arrives, once and in
-//! time. The networks and what must hold are in `sim/tests/simfuzz`, of which the tests run a few.
+//! `cargo xtask simfuzz`: simulates random networks with random faults; every bundle that a node accepted must arrive,
+//! once and in time. The networks and the invariants are in `sim/tests/simfuzz`; the tests run a few of them.
 
 mod check;
 mod planted;
@@ -11,7 +11,7 @@ use std::process::Command;
 
 pub use check::check;
 
-/// The chore.
+/// The chore `cargo xtask simfuzz`.
 pub const CHORE: Chore = Chore {
     name: "simfuzz",
     usage: "[--runs N] [--seed N] [--jobs N] [--throngs] [--twice] [--all] | --replay FILE [--twice] | --check | --planted [--only WORDS]",
@@ -43,21 +43,21 @@ fn run(arguments: &[String]) -> Result<()> {
     }
 }
 
-/// What is to be done.
+/// Task of the chore.
 #[derive(PartialEq, Debug)]
 enum Wanted {
     Check,
-    /// Of defects with these words in their name.
+    /// Plants defects whose name contains these words.
     Planted(String),
-    /// What the program does by these arguments.
+    /// Runs the program with these arguments.
     Program(Vec<String>),
 }
 
 impl Wanted {
-    /// From the words after the chore's name.
+    /// Parses the words after the chore's name.
     ///
     /// # Errors
-    /// Words that mean nothing, or nothing beside the others.
+    /// Words without meaning, alone or next to the others.
     fn read(words: &[String]) -> Result<Wanted> {
         let mut arguments = tools::Arguments::new(words);
         let wanted = if arguments.flag("--check") {
@@ -67,6 +67,7 @@ impl Wanted {
         } else {
             Wanted::Program(of_program(&mut arguments)?)
         };
+        // Words that remain belong to another task than the chosen one.
         match arguments.rest()?.first() {
             Some(extra) => bail!("`{extra}` is not an argument of simfuzz"),
             None => Ok(wanted),
@@ -74,7 +75,7 @@ impl Wanted {
     }
 }
 
-/// Takes what the program wants.
+/// Takes the arguments of the program.
 fn of_program(arguments: &mut tools::Arguments<'_>) -> Result<Vec<String>> {
     let twice = arguments.flag("--twice").then(|| "--twice".to_string());
     if let Some(file) = arguments.word("--replay")? {
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_nothing_beside_the_other_words_is_refused() {
+    fn meaningless_options_are_refused() {
         assert_eq!(read("--check").unwrap(), Wanted::Check);
         assert_eq!(read("--planted --only custody").unwrap(), Wanted::Planted("custody".into()));
         let words = |line: &str| Wanted::Program(line.split(' ').map(String::from).collect());

@@ -1,5 +1,5 @@
-//! Defects planted one by one in a copy of the tree: for each of what must hold one that breaks it, which random networks
-//! have to find. Prints the table of docs/decisions/0031-faults.md.
+//! Defects planted one by one in a copy of the tree, one for each invariant. Random networks must find each of them.
+//! Prints the table of docs/decisions/0031-faults.md.
 
 use super::check::{forget, whole};
 use crate::mutants::{self, Tree};
@@ -8,12 +8,12 @@ use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::process::Command;
 
-/// Networks run until one shows a defect.
+/// Networks that run until one shows the defect.
 const RUNS: &str = "100";
-/// Networks run twice where two processes must differ.
+/// Networks that run twice where two processes must differ.
 const RUNS_TWICE: u64 = 30;
 
-/// What must hold, the mutation that breaks it, and words of the complaint.
+/// An invariant, the mutation that breaks it, and words of the expected complaint.
 struct Planted {
     holds: &'static str,
     mutant: &'static str,
@@ -22,7 +22,7 @@ struct Planted {
 const fn row(holds: &'static str, mutant: &'static str, says: &'static str) -> Planted {
     Planted { holds, mutant, says }
 }
-/// In place of the complaint: two processes come to different traces.
+/// Stands for the complaint: the traces of two processes differ.
 const DIFFERS: &str = "another trace";
 
 const PLANTED: &[Planted] = &[
@@ -49,10 +49,10 @@ const PLANTED: &[Planted] = &[
     row("the same seed is the same run", "timers depend on where a link lies in memory", DIFFERS),
 ];
 
-/// Plants those with these words in their name.
+/// Plants the defects whose name contains `only`.
 ///
 /// # Errors
-/// Defects that no network shows, or that are shown by another complaint; and what cannot be built.
+/// Defects that no network shows, or that cause another complaint, and build errors.
 pub fn run(only: &str) -> Result<()> {
     let root = tools::root();
     let rows: Vec<&Planted> = PLANTED.iter().filter(|row| row.mutant.contains(only)).collect();
@@ -73,7 +73,7 @@ pub fn run(only: &str) -> Result<()> {
     if missed.is_empty() { Ok(()) } else { bail!("not found by what should: {}", missed.join("; ")) }
 }
 
-/// Builds the copy as it is now; the seed that shows what is planted, and the complaint.
+/// Builds the mutated copy; returns the seed that shows the defect, and the complaint.
 fn find(tree: &Tree, row: &Planted) -> Result<Option<(u64, String)>> {
     if !tree.cargo(&["build", "-p", "farlink-sim", "--example", "simfuzz"], true)? {
         bail!("`{}` does not compile", row.mutant);
@@ -82,14 +82,15 @@ fn find(tree: &Tree, row: &Planted) -> Result<Option<(u64, String)>> {
     if row.says == DIFFERS { differs(tree, &program) } else { complains(&program) }
 }
 
-/// The first of the networks that complains, and of what; nothing where none does.
+/// First network with a complaint, and that complaint.
 fn complains(program: &Path) -> Result<Option<(u64, String)>> {
     let mut command = Command::new(program);
+    // One job and no shrinking: the first seed is the same on every machine.
     let output = command.args(["--seed", "0", "--runs", RUNS, "--jobs", "1", "--unshrunk"]).output()?;
     Ok(first(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// The seed of the first failure that a program tells of, and its first complaint without the time.
+/// Seed and first complaint, without its time, of the first failure in a program's output.
 fn first(said: &str) -> Option<(u64, String)> {
     let mut lines = said.lines().skip_while(|line| !line.starts_with("seed "));
     let seed = lines.next()?.strip_prefix("seed ")?.trim_end_matches(':').parse().ok()?;
@@ -97,7 +98,7 @@ fn first(said: &str) -> Option<(u64, String)> {
     Some((seed, complaint.split_once(" s: ").map_or(complaint, |(_, what)| what).to_string()))
 }
 
-/// The first network whose trace is another one in another process.
+/// First network whose trace differs between two processes.
 fn differs(tree: &Tree, program: &Path) -> Result<Option<(u64, String)>> {
     let mut lines = Vec::new();
     for name in ["planted-1.traces", "planted-2.traces"] {
@@ -118,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_has_its_mutation_and_every_mutation_of_networks_its_row() {
+    fn rows_and_network_mutations_match() {
         for row in PLANTED {
             assert!(mutants::named(row.mutant).is_some(), "{}", row.mutant);
         }
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_failure_is_read_from_what_the_program_says() {
+    fn first_failure_is_parsed() {
         let said = "simfuzz: seeds from 0, 4 runs: ...\n\nseed 3:\n  12.500000 s: n1 took (1, 2) again\n  next\n";
         assert_eq!(first(said), Some((3, "n1 took (1, 2) again".into())));
         assert_eq!(first("simfuzz: seeds from 0, 300 runs, 0 violations\n"), None);

@@ -1,8 +1,8 @@
-//! Mutants of the code under each rule's marks, of which the tests that name the rule must notice one.
+//! Mutants of the code under each rule's marks; the tests that name the rule must notice one.
 //!
 //! The instrumented copy is that of `cargo xtask mutants every`: one build carries all mutants behind a switch. For
-//! each rule they are planted one after another until a test that says `Keeps` of it fails; which one that was stands
-//! in [`FILE`] and on the page.
+//! each rule they are planted one after another until a test with that rule in its `Keeps` line fails; the noticed
+//! mutant is recorded in [`FILE`] and on the page.
 
 use super::{Standing, marks, standings, table};
 use crate::tools;
@@ -12,26 +12,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Mutex;
 
-/// Which mutant of each rule is noticed, and by which test.
+/// Noticed mutant of each rule, and the test that noticed it.
 const FILE: &str = "docs/conformance/mutants.toml";
 /// Folders of the crates whose code carries marks.
 const CRATES: [&str; 7] = ["core/base", "core/bundle", "core/cla", "core/bpa", "core/stack", "config", "node"];
-/// Of one rule so many mutants are planted at most.
+/// Mutants planted for one rule at most.
 const MOST: usize = 60;
 
-/// A mutant that is noticed.
+/// A mutant that a test notices.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Noticed {
-    /// What is changed: kind, item and code.
+    /// Mutated place: kind, item and code.
     pub mutant: String,
     /// The test that fails.
     pub by: String,
 }
 
-/// Those that are written down, by the numbers of their rules.
+/// Recorded mutants by rule.
 ///
 /// # Errors
-/// When the file is no such table.
+/// When the file is not such a table.
 pub fn noticed(root: &Path) -> Result<BTreeMap<String, Noticed>> {
     let text = std::fs::read_to_string(root.join(FILE)).unwrap_or_default();
     let table: toml::Table = text.parse().with_context(|| format!("cannot read {FILE}"))?;
@@ -44,10 +44,10 @@ pub fn noticed(root: &Path) -> Result<BTreeMap<String, Noticed>> {
     rows.collect()
 }
 
-/// Plants mutants for each rule whose number begins so, and writes down which are noticed.
+/// Plants mutants for each rule whose number begins with `only`, and records those that are noticed.
 ///
 /// # Errors
-/// When the copy does not build, and when of a rule none is noticed that was before.
+/// When the copy does not build, or a rule with a recorded mutant has none that is noticed now.
 pub fn run(root: &Path, only: &str) -> Result<()> {
     let tables = table::read_all(&root.join("docs/conformance"))?;
     let mut wrong = Vec::new();
@@ -78,11 +78,12 @@ pub fn run(root: &Path, only: &str) -> Result<()> {
     trial::each(jobs, rules.len(), &|at| {
         let (rule, kept) = rules[at];
         let tests: BTreeSet<&str> = kept.tests.iter().map(|place| place.item.as_str()).collect();
+        // Only tests that name the rule count.
         let named = |_: &tree::Program, test: &trial::Test| {
             test.name.rsplit("::").next().is_some_and(|name| tests.contains(name))
         };
         let mut sites: Vec<&sites::Site> = built.sites.iter().filter(|site| site.marks.contains(&rule.id)).collect();
-        // What was noticed before is tried first.
+        // The recorded mutant is tried first: usually it is still noticed.
         let known = before.get(&rule.id).map(|known| known.mutant.as_str());
         sites.sort_by_key(|site| Some(site.anchor().as_str()) != known);
         for site in sites.into_iter().take(MOST) {
@@ -91,7 +92,7 @@ pub fn run(root: &Path, only: &str) -> Result<()> {
                 let one = Noticed { mutant: site.anchor(), by: verdict.by().to_string() };
                 let mut found = found.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 found.insert(rule.id.clone(), one);
-                // As it goes: what was found stays where the run is stopped.
+                // Written after each rule, so that an interrupted run keeps its results.
                 write(root, before.clone(), &found, &[])?;
                 break;
             }
@@ -119,6 +120,7 @@ fn write(
     found: &BTreeMap<String, Noticed>,
     rules: &[(&table::Rule, &marks::Kept)],
 ) -> Result<()> {
+    // Rules that were tried lose their old record; all others keep it.
     for (rule, _) in rules {
         all.remove(&rule.id);
     }

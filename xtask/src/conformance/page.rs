@@ -1,4 +1,4 @@
-//! The page that people read.
+//! Renders the page `docs/reference/conformance.md`.
 
 use super::mutants::Noticed;
 use super::table::{Rule, Table};
@@ -20,7 +20,7 @@ them up in its text. A mutant is a change of the marked code that the tests in i
 writes down which. A setting is named where a rule depends on one, with its default.
 ";
 
-/// How many rules stand which way.
+/// Number of rules by status.
 #[derive(Default)]
 struct Count {
     tested: usize,
@@ -52,12 +52,13 @@ impl Count {
     }
     fn row(&self, name: &str) -> String {
         let Count { tested, untested, excepted, advice, later } = self;
+        // Advice binds nobody, so it does not count as a rule.
         let all = tested + untested + excepted + later;
         format!("| {name} | {all} | {tested} | {untested} | {excepted} | {later} | {advice} |\n")
     }
 }
 
-/// The page.
+/// Renders the whole page.
 pub fn render(tables: &[Table], standings: &[Vec<(&Rule, Standing)>], mutants: &BTreeMap<String, Noticed>) -> String {
     let mut page = String::from(INTRODUCTION);
     page += "\n| standard | rules | kept, with a test | kept | exceptions | not yet | advice |\n|---|---|---|---|---|---|---|\n";
@@ -97,7 +98,7 @@ pub fn render(tables: &[Table], standings: &[Vec<(&Rule, Standing)>], mutants: &
     page
 }
 
-/// Adds a table of those rules that have a row in it, without any rule no table.
+/// Adds a table of the rules for which `row` returns a line; none without such rules.
 fn section(
     page: &mut String,
     rules: &[(&Rule, Standing)],
@@ -110,21 +111,23 @@ fn section(
     }
     *page += &format!("\n{head}\n");
     for row in rows {
+        // An empty cell is a single space.
         *page += &row.replace("|  |", "| |").replace("|  |", "| |");
         page.push('\n');
     }
 }
 
-/// What a mutant changes, in a few words: the whole stands in `docs/conformance/mutants.toml`.
+/// Mutation in a few words; the full text is in `docs/conformance/mutants.toml`.
 fn changed(noticed: &Noticed) -> String {
     let (before, code) = noticed.mutant.split_once(": ").unwrap_or(("", &noticed.mutant));
+    // A backquote would end the code.
     let kind = before.split(' ').next().unwrap_or_default();
     let short: String = code.chars().take(40).filter(|c| *c != '`').collect();
     let more = if code.chars().count() > 40 { " …" } else { "" };
     format!("{}: `{}{more}`", kind.trim_end_matches('s'), short.replace('|', "\\|"))
 }
 
-/// The beginning of a row: number and level, ours and the standard's words, the setting.
+/// Beginning of a row: number and level, our words, the standard's, and the setting.
 fn says(rule: &Rule) -> String {
     let number = rule.id.split_once('-').map_or(rule.id.as_str(), |(_, number)| number);
     let quote = rule.quote.as_ref().map(|quote| format!(" *\"{}\"*", cell(quote))).unwrap_or_default();
@@ -132,8 +135,9 @@ fn says(rule: &Rule) -> String {
     format!("| {number} {} | {}{quote}{setting}", rule.level, cell(&rule.says))
 }
 
-/// What a heading is called in links.
+/// Anchor of a table's heading in links.
 fn anchor(table: &Table) -> String {
+    // GitHub's rule: lower case, without punctuation, hyphens for spaces.
     let heading = format!("rfc {} {}", table.rfc, table.title.to_lowercase());
     heading.chars().filter(|c| c.is_alphanumeric() || *c == ' ').map(|c| if c == ' ' { '-' } else { c }).collect()
 }
@@ -143,6 +147,7 @@ fn cell(text: &str) -> String {
 }
 
 fn links(places: &[Place]) -> String {
+    // Links are relative to the folder of the page.
     let up = "../".repeat(PAGE.matches('/').count());
     let link = |place: &Place| {
         let name = if place.item.is_empty() { place.file.rsplit('/').next().unwrap_or_default() } else { &place.item };

@@ -1,13 +1,13 @@
-//! Quotes are looked up in the texts of the standards, where those are at hand: no text is kept here.
+//! Checks quotes against the standards' texts, which are not kept in the repository.
 
 use super::table;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 
-/// Looks up each quote in the texts of this folder; a standard without text there is left out, and named.
+/// Looks up each quote in the texts of `folder`; standards without a text there are skipped and named.
 ///
 /// # Errors
-/// Which quotes do not occur in their text.
+/// Quotes that do not occur in their text.
 pub fn check(root: &Path, folder: &Path) -> Result<()> {
     let (mut found, mut wrong) = (0, Vec::new());
     for table in table::read_all(&root.join("docs/conformance"))? {
@@ -33,16 +33,17 @@ pub fn check(root: &Path, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A text without page breaks and line ends.
+/// Text without page breaks and line ends.
 fn plain(text: &str) -> String {
     let is_text = |line: &&str| !(is_footer(line) || is_header(line));
     let words: Vec<&str> = text.lines().filter(is_text).flat_map(str::split_whitespace).collect();
+    // The RFC editor breaks lines after hyphens.
     words.join(" ").replace("- ", "-")
 }
 fn is_footer(line: &str) -> bool {
     line.trim_end().ends_with(']') && line.contains("[Page ")
 }
-/// A page's first line: the standard, its title, and a year at its end.
+/// Whether a line is a page's header: the standard, its title, and a year at the end.
 fn is_header(line: &str) -> bool {
     let year = line.trim_end().rsplit(' ').next().unwrap_or_default();
     line.starts_with("RFC ") && year.len() == 4 && year.bytes().all(|byte| byte.is_ascii_digit())
@@ -53,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quote_is_found_across_lines_and_pages() {
+    fn quote_spans_lines_and_pages() {
         let text = "   each block of a multi-\n   part bundle\n\n\nA. Author        [Page 3]\n\x0c\n\
             RFC 9999             Bundles            May 2031\n\n   MUST be whole.\n";
         assert_eq!(plain(text), "each block of a multi-part bundle MUST be whole.");
@@ -61,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quote_that_is_not_there_is_named() {
+    fn missing_quote_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let tables = folder.path().join("docs/conformance");
         std::fs::create_dir_all(&tables).unwrap();

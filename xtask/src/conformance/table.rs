@@ -1,55 +1,56 @@
-//! Tables of rules: one file a standard.
+//! Tables of rules, one file for each standard.
 
 use anyhow::{Context, Result, bail, ensure};
 use farlink_trials::marks::is_id;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// A quote has so many words at most.
+/// Words of a quote at most.
 const QUOTE_WORDS: usize = 14;
 
 /// The rules of one standard.
 #[derive(Debug)]
 pub struct Table {
-    /// Its number.
+    /// Number of the RFC.
     pub rfc: u32,
-    /// What it is about.
+    /// Subject of the standard, for headings.
     pub title: String,
-    /// In the order of its sections.
+    /// Rules in the order of the standard's sections.
     pub rules: Vec<Rule>,
 }
 
-/// One rule.
+/// A rule of a standard.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Number of the standard, section, number within the section: `9171-4.1-2`.
+    /// Standard, section, and number within the section: `9171-4.1-2`.
     pub id: String,
-    /// How strong it is, as the standard says it; `procedure` where it is a step of one.
+    /// Strength in the standard's own word; `procedure` for a step of one.
     pub level: String,
     /// A few words of the standard's own sentence.
     pub quote: Option<String>,
-    /// What it says, in our words.
+    /// The rule in our words.
     pub says: String,
-    /// The configuration key that decides it, and the key's default.
+    /// Configuration key on which it depends, with the key's default.
     pub setting: Option<String>,
-    /// What this node does about advice (SHOULD, RECOMMENDED), and why.
+    /// The node's behaviour about advice (SHOULD, RECOMMENDED), and the reason.
     pub does: Option<String>,
-    /// Why no mutant of the marked code can show that the tests notice.
+    /// Reason why no mutant of the marked code can show that the tests notice.
     pub no_mutant: Option<String>,
-    /// Why it is not kept, or not a node's to keep.
+    /// Reason why it is not kept, or not a node's to keep.
     pub except: Option<String>,
-    /// Nobody keeps it yet.
+    /// Whether it is to be kept later.
     pub later: bool,
 }
 
-/// Reads all tables of a folder, by number.
+/// Reads all tables of a folder, sorted by RFC number.
 ///
 /// # Errors
-/// Which file is not a table, and why.
+/// The file that is not a table, and the reason.
 pub fn read_all(folder: &Path) -> Result<Vec<Table>> {
     let mut tables = Vec::new();
     for entry in std::fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
         let path = entry?.path();
+        // It is written by `--mutants` and is no table of rules.
         if path.file_name().is_some_and(|name| name == "mutants.toml") {
             continue;
         }
@@ -76,10 +77,12 @@ fn parse(rfc: u32, text: &str) -> Result<Table> {
         let (quote, setting) = (optional(&mut row, "quote")?, optional(&mut row, "setting")?);
         let (does, no_mutant) = (optional(&mut row, "does")?, optional(&mut row, "no_mutant")?);
         let later = row.remove("later").is_some_and(|later| later.as_bool() == Some(true));
+        // Unknown keys are errors: a misspelt `except` would go unnoticed.
         ensure!(row.is_empty(), "{id}: `{}` is no key of a rule", row.keys().next().unwrap_or(&id));
         ensure!(is_id(&id) && id.starts_with(&format!("{rfc}-")), "`{id}` is no number of a rule of RFC {rfc}");
         ensure!(ids.insert(id.clone()), "{id} is there twice");
         let words = quote.as_deref().map_or(0, |quote| quote.split_whitespace().count());
+        // Short quotes only: the text belongs to the standard.
         ensure!(words <= QUOTE_WORDS, "{id}: a quote has at most {QUOTE_WORDS} words");
         ensure!(does.is_none() || is_advice(&level), "{id}: only advice has `does`: what is done and why");
         rules.push(Rule { id, level, quote, says, setting, does, no_mutant, except, later });
@@ -88,7 +91,7 @@ fn parse(rfc: u32, text: &str) -> Result<Table> {
     Ok(Table { rfc, title, rules })
 }
 
-/// Whether a level is advice: it is kept like a rule, or `does` says what is done instead.
+/// Whether a level is advice: such a rule may have `does` instead of marks.
 fn is_advice(level: &str) -> bool {
     ["SHOULD", "RECOMMENDED", "should", "recommended"].iter().any(|word| level.starts_with(word))
 }
@@ -109,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_says_what_is_wrong_with_it() {
+    fn table_errors_are_reported() {
         let rule = |fields: &str| format!("title = \"t\"\nrules = [{{ {fields} }}]");
         let good = "id = \"9171-1-1\", level = \"MUST\", says = \"Do.\"";
         assert_eq!(parse(9171, &rule(good)).unwrap().rules[0].says, "Do.");

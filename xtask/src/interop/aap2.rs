@@ -1,4 +1,4 @@
-//! The tools of µD3TN, attached over AAP2 to two nodes of ours that make bundles of version 7 or 6.
+//! The tools of µD3TN, attached over AAP2 to two of our nodes, which create bundles of version 7 or 6.
 
 use super::install;
 use super::load::Load;
@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 
 const PINGS: usize = 10;
 
-/// Pings to every echo service, and bundles both ways, in either version.
+/// Pings to every echo service, and bundles in both directions, in either version.
 pub fn trials(dir: &Path, binary: &Path, tools: &Path, size: Size) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for version in [7, 6] {
@@ -51,6 +51,7 @@ fn attached(dir: &Path, binary: &Path, tools: &Path, version: u8, size: Size) ->
         command
     };
     let mut rows = Vec::new();
+    // All services at which our node answers pings.
     for service in [128, 7, 2047] {
         let echo = format!("ipn:2.{service}");
         let mut ping = tool("aap2-ping", &a);
@@ -63,6 +64,7 @@ fn attached(dir: &Path, binary: &Path, tools: &Path, version: u8, size: Size) ->
     let load = Load::mixed(pings.min(4), 100_000);
     let sent = |from: &Node, to: &Node, service: u32| -> Result<Vec<String>> {
         let endpoint = format!("ipn:{}.{service}", if to.name() == "a" { 1 } else { 2 });
+        // One bundle at a time: aap2-receive ends after the first.
         for at in 0..load.len() {
             let (file, got) = (dir.join("sent"), dir.join("got"));
             let payload = load.payload(at);
@@ -81,7 +83,6 @@ fn attached(dir: &Path, binary: &Path, tools: &Path, version: u8, size: Size) ->
     Ok(rows)
 }
 
-/// One of the two nodes; the second is called by the first.
 fn node(
     dir: &Path,
     binary: &Path,
@@ -89,6 +90,7 @@ fn node(
     (name, number, here): (&'static str, u64, u16),
     (peer, there): (u64, u16),
 ) -> Result<Node> {
+    // The first node connects, so that the pair has one session.
     let address = if number == 1 { format!("address = \"127.0.0.1:{there}\"\n") } else { String::new() };
     let keys = format!(
         "node_ids = [\"ipn:{number}.0\"]\nbundle_version = {version}\n\n\
@@ -102,7 +104,7 @@ fn node(
     Node::configured(dir.join(name), binary, name, keys)
 }
 
-/// What aap2-ping says at its end: "received 5 of 5 sent".
+/// Result from the last line of aap2-ping: "received 5 of 5 sent".
 fn answered(log: &str) -> Option<String> {
     let (_, end) = log.rsplit_once("received ")?;
     let words: Vec<&str> = end.split_whitespace().take(3).collect();
@@ -115,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ping_counts_when_all_are_answered() {
+    fn ping_needs_every_answer() {
         let said =
             |end: &str| format!("INFO: Received PING from ipn:2.7: seq=0, rtt=0.1\nINFO: Ping ran for 1 s, {end}\n");
         assert_eq!(answered(&said("received 5 of 5 sent")).as_deref(), Some("5 of 5 answered"));

@@ -1,21 +1,21 @@
-//! Capture files (pcap) of what passed, for programs that read what is on the wire.
+//! Capture files (pcap) of recorded traffic, for programs that dissect packets.
 
-/// The port of whoever calls; the registered one of the other side tells the reader what is in a packet.
+/// Port of the calling side; the other side has the registered port, by which dissectors choose the protocol.
 const CALLER: u16 = 40_000;
-/// Packets from and to this machine.
+/// Source and destination address of all packets.
 const ADDRESS: [u8; 4] = [127, 0, 0, 1];
-/// Packets begin with their IP header (LINKTYPE_RAW).
+/// Link type of packets that begin with their IP header (LINKTYPE_RAW).
 const RAW_IP: u32 = 101;
 const IP: usize = 20;
-/// Protocol numbers of IP.
+/// Protocol numbers in the IP header.
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-/// Flags of TCP (RFC 9293 3.1).
+/// TCP flags (RFC 9293 section 3.1).
 const SYN: u8 = 2;
 const PUSH: u8 = 8;
 const ACK: u8 = 16;
 
-/// Datagrams between two sides that both use this port.
+/// Datagrams between two sides that both use `port`.
 pub fn datagrams(payloads: &[Vec<u8>], port: u16) -> Vec<u8> {
     let packet = |payload: &Vec<u8>| {
         let udp = [port, port, 8 + payload.len() as u16, 0].map(u16::to_be_bytes).concat();
@@ -24,9 +24,9 @@ pub fn datagrams(payloads: &[Vec<u8>], port: u16) -> Vec<u8> {
     file(payloads.iter().map(packet))
 }
 
-/// A stream of TCP to this port: whether each piece is from the caller, and its bytes.
+/// A TCP stream to `port`; each piece has its direction (true: from the caller) and bytes.
 pub fn stream(pieces: &[(bool, Vec<u8>)], port: u16) -> Vec<u8> {
-    // What each side has sent, the caller's first; SYN counts as one.
+    // Sequence number of each side, the caller's first; a SYN counts as one byte.
     let mut sent = [0_u32, 0];
     let mut segment = |forth: bool, flags: u8, payload: &[u8]| {
         let (from, to) = if forth { (CALLER, port) } else { (port, CALLER) };
@@ -37,6 +37,7 @@ pub fn stream(pieces: &[(bool, Vec<u8>)], port: u16) -> Vec<u8> {
         sent[own] = sent[own].wrapping_add(payload.len() as u32 + u32::from(flags & SYN != 0));
         packet(TCP, &tcp, payload)
     };
+    // Dissectors follow a stream only from its handshake on.
     let mut packets = vec![segment(true, SYN, &[]), segment(false, SYN | ACK, &[]), segment(true, ACK, &[])];
     packets.extend(pieces.iter().map(|(forth, bytes)| segment(*forth, PUSH | ACK, bytes)));
     file(packets.into_iter())
@@ -44,21 +45,23 @@ pub fn stream(pieces: &[(bool, Vec<u8>)], port: u16) -> Vec<u8> {
 
 fn file(packets: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
     let mut out = Vec::new();
+    // Magic number, version 2.4, time zone, accuracy, snapshot length, link type.
     out.extend(0xa1b2_c3d4_u32.to_le_bytes());
     out.extend([2_u16, 4].map(u16::to_le_bytes).concat());
     out.extend([0_u32, 0, 65_535, RAW_IP].map(u32::to_le_bytes).concat());
     for (packet, at) in packets.zip(0_u32..) {
         let length = packet.len() as u32;
-        // One a millisecond.
+        // One packet per millisecond.
         out.extend([at / 1_000, at % 1_000 * 1_000, length, length].map(u32::to_le_bytes).concat());
         out.extend(packet);
     }
     out
 }
 
-/// IPv4 (RFC 791) before a header that has no checksum and a payload.
+/// IPv4 packet (RFC 791) of a header without a checksum and a payload.
 fn packet(protocol: u8, header: &[u8], payload: &[u8]) -> Vec<u8> {
     let total = (IP + header.len() + payload.len()) as u16;
+    // Version 4, header of five words.
     let mut ip = vec![0x45, 0];
     ip.extend(total.to_be_bytes());
     ip.extend([0, 0, 0, 0, 64, protocol, 0, 0]);
@@ -69,9 +72,10 @@ fn packet(protocol: u8, header: &[u8], payload: &[u8]) -> Vec<u8> {
     [&ip, header, payload].concat()
 }
 
-/// The checksum of an IPv4 header (RFC 1071).
+/// Checksum of an IPv4 header (RFC 1071).
 fn checksum(header: &[u8]) -> u16 {
     let sum: u32 = header.chunks(2).map(|two| u32::from(two[0]) << 8 | u32::from(two[1])).sum();
+    // Carries are added back, twice at most.
     let folded = (sum & 0xffff) + (sum >> 16);
     !((folded & 0xffff) + (folded >> 16)) as u16
 }
@@ -81,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_has_a_head_and_a_record_for_each_datagram() {
+    fn each_datagram_gets_a_record() {
         let file = datagrams(&[b"one".to_vec(), b"three".to_vec()], 4_556);
         assert_eq!(file.len(), 24 + 2 * (16 + IP + 8) + 8);
         assert_eq!(file[..4], [0xd4, 0xc3, 0xb2, 0xa1]);
@@ -89,14 +93,14 @@ mod tests {
     }
 
     #[test]
-    fn the_header_of_ip_adds_up() {
+    fn ip_checksum_is_correct() {
         let packet = packet(UDP, &[0; 8], &[7; 100]);
         assert_eq!(packet.len(), 128);
         assert_eq!(checksum(&packet[..IP]), 0, "with its checksum in place");
     }
 
     #[test]
-    fn a_stream_begins_with_a_handshake_and_counts_what_was_sent() {
+    fn stream_has_handshake_and_sequence_numbers() {
         let file = stream(&[(true, b"hello".to_vec()), (false, b"hi".to_vec()), (true, b"!".to_vec())], 4_556);
         // The three segments of the handshake, then the pieces.
         let mut at = 24 + 3 * (16 + 40);

@@ -1,10 +1,9 @@
-//! Just enough CBOR (RFC 8949) to look into what peers hand over: not the node's own code, which is
-//! what is tried here.
+//! Just enough CBOR (RFC 8949) to examine bundles that peers deliver, independent of the node's own code.
 
-/// Nesting beyond which nothing is followed.
+/// Deepest nesting that is followed.
 const DEPTH_MAX: u32 = 16;
 
-/// The payload of a bundle of version 7: the data of its last block (RFC 9171 4.1, 4.3.2).
+/// Payload of a bundle of version 7: the data of its last block (RFC 9171 sections 4.1 and 4.3.2).
 pub fn payload(bundle: &[u8]) -> Option<&[u8]> {
     let mut rest = bundle.strip_prefix(&[0x9f])?;
     let mut last = None;
@@ -14,6 +13,7 @@ pub fn payload(bundle: &[u8]) -> Option<&[u8]> {
     }
     let mut block = last?;
     let (4, 5..=6) = head(&mut block)? else { return None };
+    // Type, number, flags and CRC type.
     for _ in 0..4 {
         skip(&mut block, 0)?;
     }
@@ -21,9 +21,9 @@ pub fn payload(bundle: &[u8]) -> Option<&[u8]> {
     block.get(..usize::try_from(length).ok()?)
 }
 
-/// Whether an administrative record reports a delivery (RFC 9171 6.1.1, or RFC 5050 6.1.1: its kind in the upper half
-/// of the first byte, what happened in the second).
+/// Whether an administrative record reports a delivery (RFC 9171 section 6.1.1 or RFC 5050 section 6.1.1).
 pub fn reports_delivery(mut record: &[u8]) -> bool {
+    // Version 6: the record type is in the upper half of the first byte, the status flags in the second.
     if let [kind, status, ..] = record
         && kind >> 4 == 1
     {
@@ -31,17 +31,19 @@ pub fn reports_delivery(mut record: &[u8]) -> bool {
     }
     let mut read = || {
         let ((4, 2), (0, 1)) = (head(&mut record)?, head(&mut record)?) else { return None };
-        // The report: four states, the reason, the source, the creation time, and of a fragment two more.
+        // Status report: four status items, reason, source, creation time, and two more items for a fragment.
         let ((4, 4 | 6), (4, 4)) = (head(&mut record)?, head(&mut record)?) else { return None };
+        // Received and forwarded come before delivered.
         skip(&mut record, 0)?;
         skip(&mut record, 0)?;
         let (4, 1..=2) = head(&mut record)? else { return None };
         record.first().copied()
     };
+    // 0xf5 is the value true.
     read() == Some(0xf5)
 }
 
-/// The major type and the number of the next item's head.
+/// Major type and number of the next item's head.
 fn head(bytes: &mut &[u8]) -> Option<(u8, u64)> {
     let (first, mut rest) = bytes.split_first()?;
     let number = match first & 0x1f {
@@ -51,13 +53,14 @@ fn head(bytes: &mut &[u8]) -> Option<(u8, u64)> {
             rest = after;
             digits.iter().fold(0, |number, digit| number << 8 | u64::from(*digit))
         }
+        // 31 is an indefinite length, the others are reserved.
         _ => return None,
     };
     *bytes = rest;
     Some((first >> 5, number))
 }
 
-/// Steps over one item of definite length.
+/// Skips an item of definite length.
 fn skip(bytes: &mut &[u8], depth: u32) -> Option<()> {
     let (kind, number) = head(bytes)?;
     match kind {
@@ -82,7 +85,7 @@ fn skip(bytes: &mut &[u8], depth: u32) -> Option<()> {
 mod tests {
     use super::*;
 
-    /// A primary block without a CRC, a hop count block, a payload `hi`.
+    /// A primary block without CRC, a hop count block, and the payload `hi`.
     const BUNDLE: [u8; 41] = [
         0x9f, 0x88, 7, 0, 0, 0x82, 2, 0x82, 1, 1, 0x82, 2, 0x82, 2, 1, 0x82, 1, 0, 0x82, 0, 0, 0x18,
         60, // primary
@@ -91,12 +94,12 @@ mod tests {
     ];
 
     #[test]
-    fn the_payload_is_the_data_of_the_last_block() {
+    fn payload_is_last_block_data() {
         assert_eq!(payload(&BUNDLE), Some(&b"hi"[..]));
     }
 
     #[test]
-    fn what_is_cut_short_or_claims_too_much_has_no_payload() {
+    fn truncated_bundle_has_no_payload() {
         for end in 0..BUNDLE.len() {
             assert_eq!(payload(&BUNDLE[..end]), None, "{end} bytes");
         }
@@ -106,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_says_which_of_four_things_happened() {
+    fn report_status_is_decoded() {
         let report = |third: &[u8]| [&[0x82, 1, 0x84, 0x84, 0x81, 0xf4, 0x82, 0xf5, 0x18, 99], third].concat();
         assert!(reports_delivery(&report(&[0x82, 0xf5, 0x18, 100])) && reports_delivery(&report(&[0x81, 0xf5])));
         assert!(!reports_delivery(&report(&[0x81, 0xf4])));

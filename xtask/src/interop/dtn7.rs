@@ -1,4 +1,4 @@
-//! dtn7-rs: its daemon as our node's neighbour over TCPCLv4, MTCP and UDP, driven over its HTTP interface.
+//! dtn7-rs: its daemon as our node's neighbour over TCPCLv4, MTCP and UDP, controlled over its HTTP interface.
 
 use super::found::{Found, TRIAL};
 use super::load::Load;
@@ -18,18 +18,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What it answers when nothing came.
+/// Answer of the daemon for an empty endpoint.
 const NOTHING: &[u8] = b"Nothing to receive";
-/// How long it has to serve its clients.
+/// Longest startup of the daemon.
 const START_MAX: Duration = Duration::from_secs(30);
-/// It says in SESS_INIT that it takes transfers of 64,000 bytes.
+/// Largest payload over TCPCLv4: its SESS_INIT allows transfers of 64,000 bytes.
 const TCP_TAKES: usize = 63_000;
-/// A bundle in one datagram.
+/// Largest payload over UDP: one bundle per datagram.
 const UDP_TAKES: usize = 60_000;
-/// Where dtnd 0.21 hears announcements.
+/// Port of dtnd 0.21 for announcements; it cannot be changed.
 const HEARS: u16 = 3003;
 
-/// Every layer that it shares with us.
+/// Trials over every shared layer.
 pub fn trials(dir: &Path, binary: &Path, tools: &Path, size: Size) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for (cla, layer) in [("tcp", "TCPCLv4"), ("mtcp", "MTCP"), ("udp", "UDPCL")] {
@@ -62,7 +62,7 @@ fn pair<'a>(dir: &Path, binary: &Path, tools: &Path, cla: &str, layer: &'a str, 
     let (kind, more) = match cla {
         "tcp" => ("tcpclv4", again),
         "mtcp" => ("mtcp", again),
-        // It reads one datagram a call from the socket's default buffer: with 40 Mbit/s half of them are lost there.
+        // It reads one datagram per call from a socket buffer of default size: at 40 Mbit/s half of them are lost.
         _ => ("udpcl", "datagram = \"65507 B\"\nrate = \"4 Mbit/s\"\n"),
     };
     let ours =
@@ -79,7 +79,7 @@ fn pair<'a>(dir: &Path, binary: &Path, tools: &Path, cla: &str, layer: &'a str, 
         takes,
         gives,
         takes_once: if cla == "mtcp" { 50_000_000 } else { 0 },
-        // Its interface takes no more.
+        // Its HTTP interface accepts no more.
         gives_once: long(2_000_000),
         reports: true,
         understands_reports: true,
@@ -91,14 +91,14 @@ fn pair<'a>(dir: &Path, binary: &Path, tools: &Path, cla: &str, layer: &'a str, 
     Ok(Pair { name: name(), layer, ours: Ours::new(dir, binary, &ours, 2, 7)?, peer, can, size })
 }
 
-/// dtnd, node `ipn:2.0`.
+/// The daemon dtnd as node `ipn:2.0`.
 struct Dtnd {
     dir: PathBuf,
     tools: PathBuf,
     cla: String,
     peer: String,
     web: u16,
-    /// The port at which our node hears announcements, where there are any.
+    /// Port of our node for announcements, in trials with discovery.
     announces: Option<u16>,
     daemon: Option<Process>,
 }
@@ -126,6 +126,7 @@ impl Dtnd {
         if bundle == NOTHING {
             return Ok(None);
         }
+        // It delivers whole bundles, not payloads.
         let payload = cbor::payload(&bundle).context("dtnd gives something that is no bundle")?;
         Ok(Some(payload.to_vec()))
     }
@@ -146,7 +147,7 @@ impl Peer for Dtnd {
                 command.args(["--disable_nd", "--interval", "0", "--peer-timeout", "0", "--static-peer", &self.peer]);
             }
         }
-        // Its disk keeps what it confirmed.
+        // A database on disk keeps confirmed bundles across a restart.
         command.args(["--db", "sled", "--workdir"]).arg(self.dir.join("dtnd"));
         fs::create_dir_all(self.dir.join("dtnd"))?;
         let log = self.log();
@@ -159,7 +160,7 @@ impl Peer for Dtnd {
         self.daemon = None;
     }
     fn send(&mut self, to: &str, payload: &[u8]) -> Result<()> {
-        // From its own node ID, with a report of the delivery asked for.
+        // It sends from its own node ID and requests a report of the delivery.
         self.ask("POST", &format!("/send?dst={to}"), payload).map(|_| ())
     }
     fn take(&mut self, wait: Duration) -> Result<Option<Vec<u8>>> {
@@ -167,7 +168,7 @@ impl Peer for Dtnd {
         loop {
             for endpoint in ["ipn:2.42", "ipn:2.0"] {
                 if let Some(payload) = self.popped(endpoint)? {
-                    // Reports go to its node ID, as answers of an echo service do.
+                    // Reports arrive at its node ID, and so do answers of an echo service.
                     if endpoint.ends_with(".42") || !cbor::reports_delivery(&payload) {
                         return Ok(Some(payload));
                     }
@@ -180,7 +181,7 @@ impl Peer for Dtnd {
         }
     }
     fn reports(&mut self) -> Result<usize> {
-        // Of a bundle that it has forgotten since it was confirmed, it says that the bundle is unknown.
+        // A bundle forgotten after its confirmation is reported as unknown, but the report was understood.
         let log = fs::read(self.log())?;
         let log = String::from_utf8_lossy(&log);
         let read = ["Status Report indicated bundle delivery", "Status Report's bundle is unknown"];
@@ -188,13 +189,13 @@ impl Peer for Dtnd {
     }
 }
 
-/// Whether it knows how often node `ipn:1.0` announces itself, which nothing tells it but the announcements.
+/// Whether the daemon knows the announcement period of node `ipn:1.0`, which it can only have from announcements.
 fn has_heard_us(web: u16) -> Result<bool> {
     let peers: serde_json::Value = serde_json::from_slice(&ask(web, "GET", "/status/peers", &[])?)?;
     Ok(peers["1"]["period"].is_object())
 }
 
-/// One request over HTTP/1.1, on a connection of its own.
+/// One HTTP/1.1 request on a connection of its own.
 fn ask(port: u16, method: &str, path: &str, body: &[u8]) -> Result<Vec<u8>> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_nodelay(true)?;
@@ -205,6 +206,7 @@ fn ask(port: u16, method: &str, path: &str, body: &[u8]) -> Result<Vec<u8>> {
     stream.write_all(&[head.as_bytes(), body].concat())?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;
+    // The connection closes after the answer, so all of it has been read.
     let end = answer.windows(4).position(|four| four == b"\r\n\r\n").context("an answer without an end of its head")?;
     let body = answer.split_off(end + 4);
     let head = String::from_utf8_lossy(&answer);
@@ -220,7 +222,7 @@ fn ask(port: u16, method: &str, path: &str, body: &[u8]) -> Result<Vec<u8>> {
     Ok(body)
 }
 
-/// What the page shows: dtnsend and dtnrecv, as their users run them.
+/// Trial of dtnsend and dtnrecv, as the how-to page shows them.
 fn its_tools(dir: &Path, binary: &Path, tools: &Path, size: Size) -> Result<Row> {
     fs::create_dir_all(dir)?;
     let (here, there) = (free_port()?, free_port()?);
@@ -256,10 +258,10 @@ fn its_tools(dir: &Path, binary: &Path, tools: &Path, size: Size) -> Result<Row>
     })
 }
 
-/// Neither is told of the other.
+/// Trial in which both nodes only discover each other.
 fn found(dir: &Path, binary: &Path, tools: &Path, (cla, layer): (&str, &str), size: Size) -> Result<Row> {
     fs::create_dir_all(dir)?;
-    // It hears at this port and at no other.
+    // It listens for announcements at this port only.
     if UdpSocket::bind(("0.0.0.0", HEARS)).is_err() {
         return Ok(Row::left_out(&name(), layer, format!("{TRIAL}: UDP port {HEARS} is in use")));
     }
@@ -273,7 +275,7 @@ fn found(dir: &Path, binary: &Path, tools: &Path, (cla, layer): (&str, &str), si
     let mut dtnd = Dtnd { announces: Some(hears), ..Dtnd::new(dir, tools, cla, here, there)? };
     let (load, web) = (Load::mixed(size.bundles.min(10), TCP_TAKES), dtnd.web);
     let found = Found { name: name(), layer, endpoint: "ipn:2.42" };
-    // The bundles may have been quicker than the next announcement; and it may know us by our session before.
+    // Awaited after the bundles, which may precede the next announcement; a session alone shows no announcement.
     Ok(found.trial(&mut ours, &mut dtnd, &load, size.patience, || has_heard_us(web)))
 }
 
@@ -293,7 +295,7 @@ fn there_and_back(dir: &Path, ours: &Ours, dtnd: &Dtnd, payload: &[u8], patience
     while !got.exists() {
         ensure!(begun.elapsed() < patience, "dtnd has no bundle after {patience:?}");
         std::thread::sleep(Duration::from_millis(50));
-        // Fails as long as there is nothing.
+        // dtnrecv fails while the endpoint is empty.
         let _ = finish(
             tool("dtnrecv").args(["--endpoint", "42", "--outfile"]).arg(&got),
             &dir.join("dtnrecv.log"),
@@ -313,7 +315,7 @@ fn there_and_back(dir: &Path, ours: &Ours, dtnd: &Dtnd, payload: &[u8], patience
 mod tests {
     use super::*;
 
-    /// Serves one answer.
+    /// Serves one HTTP answer.
     fn answered(answer: &'static str) -> Result<Vec<u8>> {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -328,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_bodies_and_refusals_are_errors() {
+    fn refusals_are_errors() {
         assert_eq!(answered("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi").unwrap(), b"hi");
         let refused = answered("HTTP/1.1 404 Not Found\r\n\r\nno such endpoint").unwrap_err().to_string();
         assert!(refused.contains("404") && refused.contains("no such endpoint"), "{refused}");

@@ -1,6 +1,5 @@
-//! dtn7-go: its daemon over MTCP, driven by its `dtnclient`. It has no neighbours but those that announce
-//! themselves to its discovery, so this driver announces our node; it refuses service number 0, so the two call each
-//! other by names.
+//! dtn7-go: its daemon over MTCP, controlled with its `dtnclient`. It accepts only neighbours that announce themselves,
+//! so this driver announces our node. It refuses service number 0, so both nodes use `dtn` names.
 
 use super::found::{Found, TRIAL};
 use super::load::Load;
@@ -22,22 +21,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// dtn7-rs has a `dtnd` too, and no `dtnclient`.
+/// Programs of dtn7-go. dtn7-rs has a `dtnd`, too, but no `dtnclient`.
 pub const PROGRAMS: [&str; 2] = ["dtnd", "dtnclient"];
 const NAME: &str = "dtn7-go";
-/// Its application.
+/// Endpoint of its application.
 const APPLICATION: &str = "dtn://peer/in";
-/// Where it says and hears announcements: a group, and a port that others may share with it.
+/// Multicast group and port of its announcements; other programs may share the port.
 const GROUP: (&str, u16) = ("224.23.23.23", 35_039);
-/// Where it hears what is said to it alone.
+/// Unicast address at which it receives announcements.
 const DISCOVERY: (&str, u16) = ("127.0.0.1", 35_039);
-/// Longest bundle of those exchanged once it was found.
+/// Largest payload of the discovery trial.
 const FOUND_MAX: usize = 63_000;
-/// How long it may take until clients can attach, and a client to its end.
+/// Longest startup of the daemon.
 const START_MAX: Duration = Duration::from_secs(30);
+// Longest run of its client.
 const CLIENT_MAX: Duration = Duration::from_secs(60);
 
-/// Its one layer shared.
+/// Trials over MTCP, its only shared layer.
 pub fn trials(dir: &Path, binary: &Path, size: Size) -> Result<Vec<Row>> {
     let programs = match places::find(NAME, &PROGRAMS) {
         Ok(programs) => programs,
@@ -61,7 +61,7 @@ pub fn trials(dir: &Path, binary: &Path, size: Size) -> Result<Vec<Row>> {
         gives: 1_000_000,
         takes_once: 50_000_000,
         gives_once: 50_000_000,
-        // It makes none, and its clients cannot ask for any.
+        // It sends no reports, and its clients cannot request any.
         reports: false,
         understands_reports: false,
         datagrams: false,
@@ -75,11 +75,12 @@ pub fn trials(dir: &Path, binary: &Path, size: Size) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Our node is told of nobody, and finds it by what it says to its group; what it understands of us is said there by
-/// this driver.
+/// Trial without configured neighbours: our node discovers the peer by its multicast; our announcements come from this
+/// driver.
 fn found(dir: &Path, binary: &Path, programs: &Path, size: Size) -> Result<Row> {
     fs::create_dir_all(dir)?;
     let (group, port) = GROUP;
+    // Some machines have no route for multicast.
     let reached = UdpSocket::bind("0.0.0.0:0").and_then(|socket| socket.send_to(&[], GROUP));
     if let Err(why) = reached {
         return Ok(Row::left_out(NAME, "MTCP", format!("{TRIAL}: nothing reaches {group}: {why}")));
@@ -98,13 +99,13 @@ fn found(dir: &Path, binary: &Path, programs: &Path, size: Size) -> Result<Row> 
     Ok(found.trial(&mut ours, &mut dtnd, &load, size.patience, || Ok(true)))
 }
 
-/// Node `dtn://peer/`.
+/// The daemon dtnd as node `dtn://peer/`.
 struct Dtnd {
     dir: PathBuf,
     programs: PathBuf,
-    /// Ours and its own.
+    /// Ports of our node and of the daemon.
     ports: (u16, u16),
-    /// Where our node is announced; by what is said to a group both are reached, at any address of this machine.
+    /// Address for the announcements of our node; a multicast group reaches both nodes at any address of this machine.
     announced: (&'static str, u16),
     running: Option<(Process, Announcer)>,
     sent: usize,
@@ -121,7 +122,7 @@ impl Dtnd {
     }
     fn client(&self, words: &[&str]) -> Result<()> {
         let mut command = Command::new(self.programs.join("dtnclient"));
-        // Its parser of arguments wants the command first, and each one of it in its place.
+        // Its parser expects the command before all options.
         command.args(words).args(["--address", "../dtnd.sock"]).stdin(Stdio::null());
         finish(command.current_dir(self.dir.join("received")), &self.dir.join("dtnclient.log"), CLIENT_MAX)?;
         Ok(())
@@ -142,6 +143,7 @@ impl Peer for Dtnd {
         fs::create_dir_all(self.dir.join("received"))?;
         fs::write(self.dir.join("config.toml"), self.configuration())?;
         let (socket, log) = (self.dir.join("dtnd.sock"), self.log());
+        // A stale socket would pass for a running daemon.
         let _ = fs::remove_file(&socket);
         let mut command = Command::new(self.programs.join("dtnd"));
         command.arg("config.toml").current_dir(&self.dir).stdin(Stdio::null());
@@ -194,7 +196,7 @@ impl Peer for Dtnd {
     }
 }
 
-/// Says once a second that our node is there.
+/// Announces our node once a second.
 struct Announcer(Arc<AtomicBool>);
 
 impl Announcer {
@@ -203,7 +205,7 @@ impl Announcer {
         let (announcement, stop) = (announcement(port), stopped.clone());
         std::thread::spawn(move || {
             while !stop.load(Ordering::Relaxed) {
-                // Nobody may listen yet.
+                // The daemon may not listen yet.
                 let _ = socket.send_to(&announcement, to);
                 std::thread::sleep(Duration::from_secs(1));
             }
@@ -217,7 +219,7 @@ impl Drop for Announcer {
     }
 }
 
-/// One announcement in CBOR: MTCP (10), the node, its port.
+/// An announcement in CBOR: MTCP (10), node, port.
 fn announcement(port: u16) -> Vec<u8> {
     let node = b"//farlink/";
     let [high, low] = port.to_be_bytes();
@@ -229,12 +231,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_announcement_is_a_list_of_layer_node_and_port() {
+    fn announcement_lists_layer_node_port() {
         assert_eq!(announcement(4_556), b"\x81\x83\x0a\x82\x01\x6a//farlink/\x19\x11\xcc");
     }
 
     #[test]
-    fn what_is_announced_stops_with_who_announces() {
+    fn announcements_stop_on_drop() {
         let announcer = Announcer::start(1, DISCOVERY).unwrap();
         let stopped = announcer.0.clone();
         drop(announcer);

@@ -1,6 +1,6 @@
-//! A shell in namespaces of its own (`unshare`, of util-linux): what it starts ends with it, and its shared memory
-//! and semaphores with that. Peers that are many daemons around shared memory need no clean-up so, and meet no
-//! others of their kind on this machine. The network and the disk are the machine's.
+//! A shell in its own namespaces (`unshare`, of util-linux): its processes, shared memory and semaphores end with it.
+//! Peers made of many daemons around shared memory thus need no clean-up, and meet no other instances on this machine.
+//! Network and disk are shared with the machine.
 
 use super::process::last_lines;
 use anyhow::{Context, Result, bail};
@@ -11,21 +11,21 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// The shell and what it started.
+/// A shell with all processes that it started.
 pub struct Enclosed {
     child: Child,
     input: ChildStdin,
     answers: Receiver<String>,
     log: PathBuf,
-    /// Commands run until now: an answer to one that was given up is not taken for that of a later one.
+    /// Number of the last command, so that a late answer is not taken for that of a later command.
     run: usize,
 }
 
-/// Answers go to descriptor 3; what commands say goes to the log.
+/// Answers go to descriptor 3, output of commands to the log.
 const SHELL: &str = "exec 3>&1 >>\"$0\" 2>&1; mount -t tmpfs none /dev/shm; exec sh -s";
 
 impl Enclosed {
-    /// A shell in this folder with these programs first on its PATH; what commands say goes to the log.
+    /// Starts a shell in `dir` with `programs` first on its PATH; output of commands goes to `log`.
     pub fn start(dir: &Path, programs: &Path, log: &Path) -> Result<Enclosed> {
         File::options().create(true).append(true).open(log)?;
         let mut path = vec![programs.to_path_buf()];
@@ -38,11 +38,13 @@ impl Enclosed {
             "--pid",
             "--mount",
             "--fork",
+            // `--kill-child`: killing `unshare` ends everything within.
             "--kill-child",
             "--mount-proc",
         ]);
         command.args(["sh", "-c", SHELL]).arg(log).current_dir(dir);
         command.env("PATH", std::env::join_paths(path)?);
+        // ION's libraries stand beside its programs.
         command.env("LD_LIBRARY_PATH", programs.with_file_name("lib"));
         let child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(File::options().append(true).open(log)?);
@@ -59,11 +61,12 @@ impl Enclosed {
         });
         Ok(Enclosed { child, input, answers, log: log.to_path_buf(), run: 0 })
     }
-    /// Runs a command to its end; an error when it fails or takes longer than this.
+    /// Runs a command to its end; fails if the command fails or takes longer than `patience`.
     pub fn run(&mut self, command: &str, patience: Duration) -> Result<()> {
         self.run += 1;
         let number = self.run;
         let ended = format!("the shell ended at `{command}`");
+        // A subshell, so that `cd` and `exit` do not affect later commands.
         writeln!(self.input, "( {command} ) </dev/null 3>&-; echo {number} $? >&3").with_context(|| ended.clone())?;
         let begun = Instant::now();
         loop {
@@ -73,6 +76,7 @@ impl Enclosed {
                     Some((of, status)) if of == number.to_string() => {
                         bail!("`{command}` failed ({status}):\n{}", last_lines(&self.log))
                     }
+                    // The late answer of a command that was given up.
                     _ => {}
                 },
                 Err(RecvTimeoutError::Timeout) => bail!("`{command}` still ran after {patience:?}"),
@@ -80,7 +84,7 @@ impl Enclosed {
             }
         }
     }
-    /// Starts a command that goes on until it ends or all do.
+    /// Starts a command in the background.
     pub fn spawn(&mut self, command: &str) -> Result<()> {
         Ok(writeln!(self.input, "( {command} ) </dev/null 3>&- &")?)
     }
@@ -96,7 +100,7 @@ impl Drop for Enclosed {
 mod tests {
     use super::*;
 
-    /// None where this machine lets nobody make namespaces.
+    /// A shell; `None` where this machine permits no namespaces.
     fn shell(dir: &Path) -> Option<Enclosed> {
         let mut shell = Enclosed::start(dir, Path::new("/nowhere/bin"), &dir.join("log")).ok()?;
         shell.run("true", Duration::from_secs(20)).ok()?;
@@ -104,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_run_in_order_and_what_fails_is_told_with_its_words() {
+    fn failed_command_reports_its_output() {
         let dir = tempfile::tempdir().unwrap();
         let Some(mut shell) = shell(dir.path()) else { return };
         shell.run("echo one > file", Duration::from_secs(20)).unwrap();
@@ -118,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_started_ends_with_it_and_its_shared_memory_is_its_own() {
+    fn enclosed_processes_end_with_shell() {
         let dir = tempfile::tempdir().unwrap();
         let Some(mut shell) = shell(dir.path()) else { return };
         shell.spawn("while sleep 0.02; do echo alive >> beats; done").unwrap();

@@ -1,4 +1,4 @@
-//! Neighbours that nobody told of each other: each finds the other by announcements, and sends to it.
+//! Neighbours without configured links: each discovers the other by announcements and sends to it.
 
 use super::load::Load;
 use super::matrix::Row;
@@ -8,20 +8,20 @@ use anyhow::{Context, Result, ensure};
 use farlink_trials::harness::client::{attach, is_taken, to};
 use std::time::{Duration, Instant};
 
-/// What it is called in the table.
+/// Name of the trial in the table.
 pub const TRIAL: &str = "found by announcements";
 
-/// A peer that is to be found.
+/// A peer to be discovered.
 pub struct Found<'a> {
-    /// Name and version.
+    /// Name and version of the peer.
     pub name: String,
     pub layer: &'a str,
-    /// Where its application is.
+    /// Endpoint of its application.
     pub endpoint: &'a str,
 }
 
 impl Found<'_> {
-    /// Each bundle goes to it and another comes from it; then it must have heard us, if that can be told.
+    /// Exchanges bundles in both directions; then waits until the callback shows that our announcements arrived.
     pub fn trial(
         self,
         ours: &mut Ours,
@@ -52,6 +52,7 @@ impl Found<'_> {
         peer.start()?;
         let mut receiver = ours.receiver(RECEIVES, patience)?;
         let mut sender = attach(&ours.socket(), SENDS, 0)?;
+        // One bundle each way in turn: the second direction uses the discovered neighbour, too.
         for at in 0..load.len() {
             let payload = load.payload(at);
             sender.send(to(self.endpoint), &payload)?;

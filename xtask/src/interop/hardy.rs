@@ -1,4 +1,4 @@
-//! Hardy: a small daemon on its published crates (`tests/peers/hardy`) over TCPCLv4.
+//! Hardy: a small daemon built on its published crates (`tests/peers/hardy`), over TCPCLv4.
 
 use super::install;
 use super::matrix::Row;
@@ -12,16 +12,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// How the session comes about.
+/// Side that opens the session.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Session {
     WeConnect,
     ItConnects,
-    /// We connect, and both want TLS. It shows no certificate as a client, so it cannot connect to us.
+    /// We connect, and both require TLS. It presents no client certificate, so it cannot connect to us.
     Tls,
 }
 
-/// Every kind of session.
+/// Trials of every kind of session.
 pub fn trials(dir: &Path, binary: &Path, program: &Path, size: Size) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for (session, layer) in [
@@ -53,12 +53,14 @@ fn pair<'a>(
     size: Size,
 ) -> Result<Pair<'a>> {
     let (here, there) = (free_port()?, free_port()?);
+    // Its own node ID and listening address come first.
     let mut command = vec!["ipn:20.0".to_string(), format!("127.0.0.1:{there}")];
     let (mut tls, mut address) = (String::new(), format!("address = \"127.0.0.1:{there}\"\n"));
     match session {
         Session::WeConnect => {}
         Session::ItConnects => {
             address.clear();
+            // With `--connect` it opens the session, so our link has no address.
             command.extend(["--connect".into(), format!("127.0.0.1:{here}")]);
         }
         Session::Tls => {
@@ -95,14 +97,14 @@ fn pair<'a>(
         understands_reports: true,
         datagrams: false,
         repeats: true,
-        // It does not connect again by itself.
+        // It does not reconnect by itself.
         restarts: session != Session::ItConnects,
     };
     let peer = Box::new(Driven::new(started, dir.join("hardy.log")));
     Ok(Pair { name: name(), layer, ours: Ours::new(dir, binary, &ours, 20, 7)?, peer, can, size })
 }
 
-/// Certificates of both nodes, and a folder with nothing but their authority's.
+/// Certificates of both nodes, and a folder that holds only the authority's.
 fn certificates(dir: &Path, binary: &Path) -> Result<PathBuf> {
     let mut make = Command::new(binary);
     tools::output(make.args(["node", "certs", "ipn:1.0", "ipn:20.0"]).current_dir(dir))?;

@@ -1,6 +1,6 @@
 //! HDTN: its node (`hdtn-one-process`) over LTP, STCP, TCPCLv4, TCPCLv3 and UDP, with bundles of versions 7 and 6. Its
-//! applications are nodes beside it, joined to it by STCP: `bpsendpacket` makes a bundle of each packet that this
-//! driver gives it, `bpreceivepacket` gives this driver the payloads that come.
+//! applications are nodes beside it, connected by STCP: `bpsendpacket` turns each packet from this driver into a
+//! bundle, `bpreceivepacket` returns the payloads of arriving bundles.
 
 use super::hdtn_json::{self, BUNDLE_MAX, Duct};
 use super::matrix::Row;
@@ -20,19 +20,19 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// The programs that are used.
+/// Programs of HDTN that are needed.
 pub const PROGRAMS: [&str; 3] = ["hdtn-one-process", "bpsendpacket", "bpreceivepacket"];
 const NAME: &str = "HDTN";
-/// Its application: what it sends comes from where it takes, so that answers of echo services come to it.
+/// Endpoint of its application: it sends from where it receives, so that answers of echo services reach it.
 const APPLICATION: &str = "ipn:2.42";
-/// Of the datagrams that it takes: one bundle each.
+/// Largest payload in a datagram.
 const UDP_TAKES: usize = 60_000;
-/// How long each of its programs may take until it serves.
+/// Longest startup of each of its programs.
 const START_MAX: Duration = Duration::from_secs(30);
-/// How long a packet may take until there is room for it.
+/// Longest wait for room for a packet.
 const SEND_MAX: Duration = Duration::from_secs(30);
 
-/// Every layer shared, with bundles of both versions.
+/// Trials over every shared layer, with bundles of both versions.
 pub fn trials(dir: &Path, binary: &Path, size: Size) -> Result<Vec<Row>> {
     let programs = match places::find("hdtn", &PROGRAMS) {
         Ok(programs) => programs,
@@ -73,11 +73,11 @@ fn pair<'a>(
         gives: most(1_000_000),
         takes_once: once,
         gives_once: once,
-        // It makes none, and its applications ask for none.
+        // It sends no reports, and its applications request none.
         reports: false,
         understands_reports: false,
         datagrams,
-        // Its streams have no acknowledgments (STCP), or end with what was not confirmed.
+        // Its streams have no acknowledgments (STCP), or drop unconfirmed bundles at their end.
         repeats: duct == Duct::Ltp,
         restarts: true,
     };
@@ -89,19 +89,19 @@ fn pair<'a>(
     Ok(Pair { name: NAME.into(), layer, ours, peer: Box::new(peer), can, size })
 }
 
-/// Node `ipn:10.0`, with its applications at `ipn:2.42`.
+/// Node `ipn:10.0` with its applications at `ipn:2.42`.
 struct Hdtn {
     dir: PathBuf,
     programs: PathBuf,
     duct: Duct,
     version: u8,
-    /// Ours and its own.
+    /// Ports of our node and of HDTN.
     ports: (u16, u16),
     running: Option<Running>,
 }
 
 struct Running {
-    /// To whom a sender sends, and where it takes packets.
+    /// Streams of packets to the senders, by destination.
     senders: Vec<(&'static str, TcpStream)>,
     payloads: Receiver<Vec<u8>>,
     _programs: Vec<Process>,
@@ -111,13 +111,12 @@ impl Hdtn {
     fn write(&self, name: &str, what: &Value) -> Result<()> {
         Ok(fs::write(self.dir.join(name), format!("{what:#}\n"))?)
     }
-    /// Starts a program in its folder.
     fn program(&self, name: &str, options: &[&str], log: &Path) -> Result<Process> {
         let mut command = Command::new(self.programs.join(name));
         command.args(options).current_dir(&self.dir).stdin(Stdio::null());
         Process::start(&mut command, log)
     }
-    /// A `bpsendpacket` for bundles to this endpoint, and the stream that it takes packets from.
+    /// Starts a `bpsendpacket` for bundles to `to`; returns it with the stream that takes its packets.
     fn sender(&self, to: &'static str, name: &str, node: u16) -> Result<(Process, TcpStream)> {
         let port = free_port()?;
         let (packets, bundles) = (format!("{name}-packets.json"), format!("{name}-bundles.json"));
@@ -135,7 +134,7 @@ impl Hdtn {
         if self.version == 7 {
             options.push("--use-bp-version-7".into());
         }
-        // It writes every payload to its output.
+        // It prints every payload.
         let log = Path::new("/dev/null");
         let options: Vec<&str> = options.iter().map(String::as_str).collect();
         let mut sender = self.program("bpsendpacket", &options, log)?;
@@ -162,6 +161,7 @@ impl Peer for Hdtn {
         let options = [name.as_str(), files[0], files[1], most.as_str()];
         let log = self.dir.join("bpreceivepacket.log");
         let mut receiver = self.program("bpreceivepacket", &options, &log)?;
+        // It connects to this driver for the payloads, and serves a port for the bundles.
         let mut packets = accepted(&listener, &mut receiver, &log)?;
         receiver.wait_serving(streams.1, &log, START_MAX)?;
         let log = self.dir.join("hdtn.log");
@@ -173,6 +173,7 @@ impl Peer for Hdtn {
         let (payload, payloads) = channel();
         std::thread::spawn(move || {
             while let Ok(came) = packet(&mut packets) {
+                // The trial has ended.
                 if payload.send(came).is_err() {
                     break;
                 }
@@ -206,7 +207,7 @@ impl Peer for Hdtn {
     }
 }
 
-/// The stream that a program opens to us.
+/// Accepts the stream that a program opens to us.
 fn accepted(listener: &TcpListener, program: &mut Process, log: &Path) -> Result<TcpStream> {
     listener.set_nonblocking(true)?;
     let begun = Instant::now();
@@ -225,13 +226,14 @@ fn accepted(listener: &TcpListener, program: &mut Process, log: &Path) -> Result
     }
 }
 
-/// The next packet of STCP: a length (4 bytes, big-endian) and so many bytes; a length of 0 says that all is well.
+/// Reads the next packet of STCP: a length (4 bytes, big-endian) and its bytes; length 0 is a keepalive.
 fn packet(stream: &mut impl Read) -> Result<Vec<u8>> {
     let mut length = [0; 4];
     while length == [0; 4] {
         stream.read_exact(&mut length)?;
     }
     let length = u32::from_be_bytes(length);
+    // Refused before memory is allocated.
     ensure!(u64::from(length) <= BUNDLE_MAX, "a packet of {length} bytes");
     let mut body = Vec::new();
     stream.take(length.into()).read_to_end(&mut body)?;
@@ -244,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_are_read_past_keepalives_and_only_whole() {
+    fn packets_skip_keepalives() {
         assert_eq!(packet(&mut &b"\0\0\0\0\0\0\0\0\0\0\0\x02hi\0"[..]).unwrap(), b"hi");
         for bytes in [&b""[..], b"\0\0\0\0", b"\0\0\0\x02h", b"\xff\xff\xff\xffhi"] {
             assert!(packet(&mut &bytes[..]).is_err(), "{bytes:?}");
@@ -252,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_ends_or_was_never_started_is_told() {
+    fn ended_program_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("log");
         let mut command = Command::new("sh");

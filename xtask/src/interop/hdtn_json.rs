@@ -1,24 +1,24 @@
-//! What the programs of HDTN are told to join our node over each layer: the same that the how-to guide shows. They
-//! read JSON, and end at a key that they do not know.
+//! JSON configuration of HDTN's programs for each layer, as the how-to guide shows it. They refuse unknown keys.
 
 use serde_json::{Value, json};
 
-/// Longest bundle that it takes.
+/// Largest bundle that HDTN accepts.
 pub const BUNDLE_MAX: u64 = 60_000_000;
-/// Bytes that an outduct holds until they are sent: it wants room for two of the longest.
+/// Pipeline bytes of an outduct: it requires room for two of the largest bundles.
 const PIPELINE: u64 = 200_000_000;
-/// Bundles that wait for a stream between its programs: `bpreceivepacket` loses what is more.
+/// Bundles that may wait for a stream between its programs; `bpreceivepacket` drops any more.
 const NEAR: u64 = 10_000;
-/// Seconds of silence of a stream.
+/// Keepalive interval of streams, s.
 const KEEPALIVE: u64 = 15;
-/// Longest datagram of LTP that it takes, and datagrams that may wait in memory for so many bytes each.
+/// Largest LTP datagram that it accepts, bytes.
 const LTP_DATAGRAM: u64 = 2_000;
+// Datagrams that may wait in memory, each in a buffer of full size.
 const LTP_DATAGRAMS: u64 = 10_000;
 const UDP_DATAGRAMS: u64 = 500;
-/// What it sends over datagrams, in bit/s.
+/// Sending rate over datagrams, bit/s.
 const RATE: u64 = 20_000_000;
 
-/// A layer that both have, and HDTN's name for it.
+/// A shared layer, under HDTN's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duct {
     Ltp,
@@ -31,7 +31,7 @@ pub enum Duct {
 impl Duct {
     pub const ALL: [Duct; 5] = [Duct::Ltp, Duct::Stcp, Duct::Tcpclv4, Duct::Tcpclv3, Duct::Udp];
 
-    /// HDTN's name.
+    /// Name in HDTN's configuration.
     pub fn word(self) -> &'static str {
         match self {
             Duct::Ltp => "ltp_over_udp",
@@ -41,7 +41,7 @@ impl Duct {
             Duct::Udp => "udp",
         }
     }
-    /// Our layer.
+    /// Name of our layer for the table.
     pub fn layer(self) -> &'static str {
         match self {
             Duct::Ltp => "LTP",
@@ -51,11 +51,11 @@ impl Duct {
             Duct::Udp => "UDPCL",
         }
     }
-    /// Whether HDTN connects and one session serves both ways.
+    /// Whether HDTN connects, and one session serves both directions.
     fn it_connects(self) -> bool {
         matches!(self, Duct::Tcpclv4 | Duct::Tcpclv3)
     }
-    /// Our layer and the link to HDTN.
+    /// Configuration of our layer and of the link to HDTN.
     pub fn ours(self, here: u16, there: u16) -> String {
         let (kind, more) = match self {
             Duct::Ltp => ("ltp", "one_way_delay = \"250 ms\"\nrate = \"20 Mbit/s\"\n"),
@@ -64,13 +64,14 @@ impl Duct {
             Duct::Tcpclv3 => ("tcpclv3", ""),
             Duct::Udp => ("udpcl", "datagram = \"65507 B\"\nrate = \"4 Mbit/s\"\n"),
         };
+        // Without an address our node waits for HDTN to connect.
         let address = if self.it_connects() { String::new() } else { format!("address = \"127.0.0.1:{there}\"\n") };
         format!(
             "[layer.{kind}]\nkind = \"{kind}\"\nlisten = [\"127.0.0.1:{here}\"]\n\n\
              [link.hdtn]\nlayer = \"{kind}\"\npeer = \"ipn:10.0\"\n{address}{more}"
         )
     }
-    /// Where HDTN hears us, at this port of its own: nowhere, where it connects.
+    /// Induct for bundles from us; none where HDTN connects.
     pub fn induct(self, (host, here): (&str, u16), there: u16) -> Option<Value> {
         let more = match self {
             Duct::Ltp => json!({
@@ -95,7 +96,7 @@ impl Duct {
         });
         Some(joined(first, more))
     }
-    /// Where HDTN sends to us; over LTP from the port at which it hears.
+    /// Outduct for bundles to us. Over LTP it sends from the port of its induct.
     pub fn outduct(self, (host, here): (&str, u16), there: u16) -> Value {
         let more = match self {
             Duct::Ltp => json!({
@@ -128,20 +129,21 @@ impl Duct {
         });
         joined(first, more)
     }
-    /// How fast it may send over it; 0 is no limit.
+    /// Rate of the contact, bit/s; 0 is unlimited.
     fn rate(self) -> u64 {
         if matches!(self, Duct::Ltp | Duct::Udp) { RATE } else { 0 }
     }
 }
 
 fn joined(mut first: Value, more: Value) -> Value {
+    // Both are objects by construction.
     if let (Some(first), Value::Object(more)) = (first.as_object_mut(), more) {
         first.extend(more);
     }
     first
 }
 
-/// A stream (STCP) between its programs: its induct at this port.
+/// Induct of a stream (STCP) between HDTN's programs.
 pub fn stcp_induct(port: u16) -> Value {
     json!({ "inductConfigName": "near", "inductVector": [{
         "name": "near", "convergenceLayer": "stcp", "boundPort": port, "numRxCircularBufferElements": 200,
@@ -149,7 +151,7 @@ pub fn stcp_induct(port: u16) -> Value {
     }] })
 }
 
-/// The same from the other side, for bundles to this node.
+/// Outduct of such a stream, for bundles to `node`.
 pub fn stcp_outduct(node: u64, port: u16) -> Value {
     json!({ "outductConfigName": "near", "outductVector": [{
         "name": "near", "convergenceLayer": "stcp", "nextHopNodeId": node, "remoteHostname": "127.0.0.1",
@@ -158,12 +160,13 @@ pub fn stcp_outduct(node: u64, port: u16) -> Value {
     }] })
 }
 
-/// Of the node `ipn:10.0`: we are at `here`, it is at `there`, its applications (node 2) are joined by `streams`:
-/// to it, and from it; `zmq` are ports that its parts may use.
+/// Configuration of node `ipn:10.0`. We are at `here`, it is at `there`; its applications (node 2) use `streams` to it
+/// and from it; `zmq` are ports for its own components.
 pub fn node(duct: Duct, (here, there): (u16, u16), streams: (u16, u16), zmq: (u16, u16)) -> Value {
     let here = ("127.0.0.1", here);
     let (mut inducts, mut outducts) = (stcp_induct(streams.0), stcp_outduct(2, streams.1));
     if let Some(inducts) = inducts["inductVector"].as_array_mut() {
+        // A session that HDTN opens serves both directions, so it needs no induct.
         inducts.extend(duct.induct(here, there));
     }
     if let Some(outducts) = outducts["outductVector"].as_array_mut() {
@@ -181,6 +184,7 @@ pub fn node(duct: Duct, (here, there): (u16, u16), streams: (u16, u16), zmq: (u1
         "inductsConfig": inducts, "outductsConfig": outducts,
         "storageConfig": {
             "storageImplementation": "asio_single_threaded", "tryToRestoreFromDisk": true,
+            // Bundles survive a restart: trials kill the node.
             "autoDeleteFilesOnExit": false, "totalStorageCapacityBytes": 2_000_000_000_u64,
             "storageDeletionPolicy": "never",
             "storageDiskConfigVector": [{ "name": "d1", "storeFilePath": "./store1.bin" }]
@@ -188,7 +192,7 @@ pub fn node(duct: Duct, (here, there): (u16, u16), streams: (u16, u16), zmq: (u1
     })
 }
 
-/// Its contacts with us and with its applications, for ten days from its start.
+/// Contacts with us and with its applications, for ten days.
 pub fn contacts(duct: Duct) -> Value {
     let contact = |number: u64, (source, dest): (u64, u64), rate: u64| {
         json!({
@@ -197,6 +201,7 @@ pub fn contacts(duct: Duct) -> Value {
         })
     };
     let rate = duct.rate();
+    // HDTN sends to a node only during a contact with it.
     json!({ "contacts": [contact(0, (10, 1), rate), contact(1, (10, 2), 0)] })
 }
 
@@ -204,7 +209,7 @@ pub fn contacts(duct: Duct) -> Value {
 mod tests {
     use super::*;
 
-    /// The list of this name in the guide.
+    /// The named list from the guide.
     fn shown(guide: &str, list: &str) -> Value {
         let begin = guide.find(&format!("\"{list}\"")).unwrap_or_else(|| panic!("the guide does not show {list}"));
         let (block, _) = guide[begin..].split_once("```").unwrap();
@@ -213,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn the_guide_shows_what_is_tried() {
+    fn guide_shows_tried_settings() {
         let guide = crate::tools::root().join("docs/how-to/interoperate.md");
         let guide = std::fs::read_to_string(guide).unwrap();
         let here = ("10.0.0.1", 1113);
@@ -222,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipeline_holds_two_of_the_longest_bundles() {
+    fn pipeline_fits_two_longest_bundles() {
         let node = node(Duct::Tcpclv4, (1, 2), (3, 4), (5, 6));
         let longest = node["maxBundleSizeBytes"].as_u64().unwrap();
         for duct in node["outductsConfig"]["outductVector"].as_array().unwrap() {
@@ -231,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn it_listens_where_we_connect_and_connects_where_we_listen() {
+    fn induct_and_outduct_mirror_ours() {
         for duct in Duct::ALL {
             let (ours, theirs) = (duct.ours(1, 2), node(duct, (1, 2), (3, 4), (5, 6)).to_string());
             assert!(ours.contains("listen = [\"127.0.0.1:1\"]") && theirs.contains("\"remotePort\":1"), "{duct:?}");
@@ -240,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn it_has_a_contact_with_each_node_that_it_sends_to() {
+    fn every_destination_has_a_contact() {
         let theirs = node(Duct::Udp, (1, 2), (3, 4), (5, 6));
         let next: Vec<&Value> = theirs["outductsConfig"]["outductVector"].as_array().unwrap().iter().collect();
         let contacts = contacts(Duct::Udp);

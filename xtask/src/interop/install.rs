@@ -1,4 +1,4 @@
-//! Where peers come from: registries, each into a folder of its own below `target/interop`, once.
+//! Installation of peers from registries, each once, into a folder below `target/interop`.
 
 use crate::tools;
 use anyhow::{Context, Result, ensure};
@@ -8,19 +8,19 @@ use std::process::Command;
 
 pub const UD3TN_UTILS: &str = "0.15.2";
 pub const DTN7: &str = "0.21.0";
-/// Of hardy-tcpclv4, as `tests/peers/hardy/Cargo.toml` has it.
+/// Version of hardy-tcpclv4 in `tests/peers/hardy/Cargo.toml`.
 pub const HARDY: &str = "0.4.0";
 
-/// The folder of all.
 pub fn cache() -> Result<PathBuf> {
     let cache = tools::root().join("target/interop");
     fs::create_dir_all(&cache)?;
     Ok(cache)
 }
 
-/// The folder with Python, the tools of µD3TN and pyD3TN, in an environment of their own.
+/// Folder with Python, the tools of µD3TN and pyD3TN, in a virtual environment.
 pub fn ud3tn_utils(cache: &Path) -> Result<PathBuf> {
     let environment = cache.join(format!("ud3tn-utils-{UD3TN_UTILS}"));
+    // A mark written last: an interrupted installation is repeated.
     let (bin, complete) = (environment.join("bin"), environment.join("complete"));
     if complete.exists() {
         return Ok(bin);
@@ -37,7 +37,7 @@ pub fn ud3tn_utils(cache: &Path) -> Result<PathBuf> {
     Ok(bin)
 }
 
-/// The folder with dtnd, dtnsend and dtnrecv.
+/// Folder with dtnd, dtnsend and dtnrecv.
 pub fn dtn7(cache: &Path) -> Result<PathBuf> {
     if let Some(bin) = dtn7_there(cache) {
         return Ok(bin);
@@ -46,31 +46,33 @@ pub fn dtn7(cache: &Path) -> Result<PathBuf> {
     println!("installing dtn7 {DTN7} into {}; this takes minutes", place.display());
     tools::run(&mut dtn7_install(&place))
         .context("cannot install dtn7\nhint: cargo needs the network, or leave it out with --only")?;
+    // Only the programs are needed.
     fs::remove_dir_all(place.join("build"))?;
     Ok(place.join("bin"))
 }
 
 fn dtn7_install(place: &Path) -> Command {
     let mut cargo = tools::cargo();
-    // Its own lock file: with newer dependencies it does not compile.
+    // With its own lock file: newer dependencies do not compile.
     cargo.args(["install", "--quiet", "--locked", "dtn7", "--version", DTN7, "--root"]).arg(place);
     cargo.env("CARGO_TARGET_DIR", place.join("build"));
     cargo
 }
 
-/// The same where it was installed before.
+/// Folder of an earlier installation.
 pub fn dtn7_there(cache: &Path) -> Option<PathBuf> {
     let bin = cache.join(format!("dtn7-{DTN7}/bin"));
     ["dtnd", "dtnsend", "dtnrecv"].iter().all(|tool| bin.join(tool).exists()).then_some(bin)
 }
 
-/// The peer on Hardy's crates, built from `tests/peers/hardy`.
+/// Builds the peer on Hardy's crates from `tests/peers/hardy`.
 pub fn hardy(cache: &Path) -> Result<PathBuf> {
     let program = hardy_program(cache);
     let source = tools::root().join("tests/peers/hardy");
     if !program.exists() {
         println!("building {}; this takes minutes", source.display());
     }
+    // Cargo rebuilds only after changes.
     let mut cargo = tools::cargo();
     cargo.current_dir(&source).args(["build", "--quiet", "--locked", "--release"]);
     cargo.env("CARGO_TARGET_DIR", cache.join("hardy"));
@@ -79,7 +81,7 @@ pub fn hardy(cache: &Path) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// The same where it was built before.
+/// Program of an earlier build.
 pub fn hardy_there(cache: &Path) -> Option<PathBuf> {
     Some(hardy_program(cache)).filter(|program| program.exists())
 }
@@ -88,7 +90,7 @@ fn hardy_program(cache: &Path) -> PathBuf {
     cache.join("hardy/release/farlink-hardy-peer")
 }
 
-/// A program of this name on the PATH.
+/// Path of a program found on the PATH.
 pub fn on_path(program: &str) -> Option<PathBuf> {
     let paths = std::env::var_os("PATH")?;
     std::env::split_paths(&paths).map(|folder| folder.join(program)).find(|file| file.is_file())
@@ -99,21 +101,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_of_hardy_is_the_one_its_peer_is_built_with() {
+    fn hardy_version_matches_its_peer() {
         let manifest = fs::read_to_string(tools::root().join("tests/peers/hardy/Cargo.toml")).unwrap();
         assert!(manifest.contains(&format!("hardy-tcpclv4 = \"={HARDY}\"")), "{manifest}");
         assert!(tools::root().join("tests/peers/hardy/Cargo.lock").exists());
     }
 
     #[test]
-    fn dtn7_is_installed_with_its_own_lock_file() {
+    fn dtn7_uses_its_lock_file() {
         let install = dtn7_install(Path::new("/somewhere"));
         let words: Vec<_> = install.get_args().map(|word| word.to_string_lossy()).collect();
         assert!(words.contains(&"--locked".into()) && words.contains(&DTN7.into()), "{words:?}");
     }
 
     #[test]
-    fn programs_are_found_on_the_path_only() {
+    fn programs_are_searched_on_path() {
         assert!(on_path("sh").is_some() && on_path("no-such-program-here").is_none());
     }
 }

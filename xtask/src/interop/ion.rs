@@ -1,4 +1,4 @@
-//! ION: a node of its daemons as our node's neighbour over LTP, STCP, TCPCLv3 and UDP, driven by its own tools:
+//! ION: a node of its daemons as our node's neighbour over LTP, STCP, TCPCLv3 and UDP, controlled with its own tools:
 //! `ionstart`, `bptrace`, `bprecvfile`, `bpecho`. It runs enclosed, so that it meets no other ION of this machine.
 
 use super::enclosed::Enclosed;
@@ -21,25 +21,25 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The programs that are used.
+/// Programs of ION that are needed.
 pub const PROGRAMS: [&str; 7] = ["ionstart", "ionadmin", "bpversion", "bptrace", "bprecvfile", "bpecho", "bplist"];
-/// How long `ionstart` may take: it waits for five seconds itself.
+/// Longest run of `ionstart`, which itself waits for five seconds.
 const START_MAX: Duration = Duration::from_secs(60);
-/// How long one of its tools may take for a bundle: until there is room for it.
+/// Longest run of a tool for one bundle, including the wait for room.
 const TOOL_MAX: Duration = Duration::from_secs(120);
-/// Of the datagrams that it takes: one bundle each.
+/// Largest payload in a datagram.
 const UDP_TAKES: usize = 60_000;
-/// What it counts a report of a delivery as (BP_DELIVERED_RPT).
+/// Status of a delivery report in its log (BP_DELIVERED_RPT).
 const DELIVERED: &str = " status 8 at ";
-/// A release whose hashes are those of a draft.
+/// Release whose hashes follow a draft of RFC 9173.
 const DRAFT: &str = "4.1.3";
-/// Why nothing that it secures can be checked, nor the other way round.
+/// Reason why neither side can verify the other's security blocks with that release.
 const OTHER_TEXT: &str =
     "it hashes the whole payload block, with its flags as 0, where RFC 9173 3.7 says the data in it";
-/// What `bprecvfile` says of a file that it has written.
+/// Log message of `bprecvfile` about a finished file.
 const CREATED: &str = "bprecvfile has created '";
 
-/// Every layer shared, with bundles of version 7.
+/// Trials over every shared layer, with bundles of version 7.
 pub fn trials(dir: &Path, binary: &Path, size: Size) -> Result<Vec<Row>> {
     match build("ion", 7) {
         Err(why) => Ok(vec![Row::left_out("ION", "LTP, STCP, TCPCLv3, UDPCL", format!("{why:#}"))]),
@@ -47,7 +47,7 @@ pub fn trials(dir: &Path, binary: &Path, size: Size) -> Result<Vec<Row>> {
     }
 }
 
-/// Every layer shared, with bundles of version 6, for which ION is built otherwise; and custody.
+/// Trials over every shared layer with bundles of version 6, for which ION needs another build; and custody.
 pub fn trials_of_version_6(dir: &Path, binary: &Path, size: Size) -> Result<Vec<Row>> {
     let layers = "LTP, STCP, TCPCLv3, UDPCL, version 6; custody";
     match build("ion-bpv6", 6) {
@@ -60,7 +60,7 @@ pub fn trials_of_version_6(dir: &Path, binary: &Path, size: Size) -> Result<Vec<
     }
 }
 
-/// Security of bundles, with a build that has ciphers: its release has none.
+/// Trials of bundle security, with a build that has ciphers; ION's release has none.
 pub fn trials_secured(dir: &Path, binary: &Path, size: Size) -> Result<Vec<Row>> {
     let programs = match build("ion-bpsec", 7) {
         Ok(programs) => programs,
@@ -81,7 +81,7 @@ pub fn trials_secured(dir: &Path, binary: &Path, size: Size) -> Result<Vec<Row>>
     Ok(rows)
 }
 
-/// A build of ION for this version of the bundle protocol.
+/// Folder of an ION build for this version of the bundle protocol.
 fn build(folder: &str, version: i32) -> Result<PathBuf> {
     let programs = places::find(folder, &PROGRAMS)?;
     let speaks = speaks(&programs)?;
@@ -103,13 +103,14 @@ fn name(programs: &Path) -> String {
     format!("ION {}", release(programs).unwrap_or_default())
 }
 
-/// The version of the bundle protocol that it was built for.
+/// Version of the bundle protocol for which ION was built.
 fn speaks(programs: &Path) -> Result<i32> {
+    // `bpversion` returns the version as its exit status.
     let status = tool(programs, "bpversion").stdout(Stdio::null()).status().context("cannot run `bpversion`")?;
     status.code().context("`bpversion` was killed")
 }
 
-/// Its release, as `ionadmin` says.
+/// Release number from `ionadmin`.
 fn release(programs: &Path) -> Option<String> {
     let mut ionadmin = tool(programs, "ionadmin").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().ok()?;
     std::io::Write::write_all(&mut ionadmin.stdin.take()?, b"v\nq\n").ok()?;
@@ -120,20 +121,20 @@ fn release(programs: &Path) -> Option<String> {
 
 fn tool(programs: &Path, name: &str) -> Command {
     let mut command = Command::new(programs.join(name));
-    // It writes its log where it is.
+    // ION's tools write a log into their working directory.
     command.current_dir(std::env::temp_dir()).stdin(Stdio::null()).stderr(Stdio::null());
     command.env("LD_LIBRARY_PATH", programs.with_file_name("lib"));
     command
 }
 
-/// What a build for version 6 wants to be told besides: one with signals of custody about many sends nothing
-/// before they are set up.
+/// Further configuration for a build of version 6: with aggregate custody signals, nothing is sent before they are
+/// configured.
 pub fn version_6(programs: &Path) -> String {
     let many = programs.join("acsadmin").is_file();
     if many { "\n## begin acsadmin\n1 1\n## end acsadmin\n".into() } else { String::new() }
 }
 
-/// The two over a layer, with bundles of this version, secured or not.
+/// Both nodes over one layer, with bundles of this version, secured or not.
 fn pair<'a>(
     dir: &Path,
     binary: &Path,
@@ -148,7 +149,7 @@ fn pair<'a>(
     let (here, there) = (format!("127.0.0.1:{}", free_port()?), format!("127.0.0.1:{}", free_port()?));
     let datagrams = duct == Duct::Udp;
     let most = |bytes: usize| if datagrams { bytes.min(UDP_TAKES) } else { bytes };
-    // Over LTP at the rate that its socket takes: four seconds.
+    // Over LTP limited to the rate that its socket accepts: four seconds.
     let once = match duct {
         Duct::Udp => 0,
         Duct::Ltp => 10_000_000,
@@ -164,7 +165,7 @@ fn pair<'a>(
         reports: true,
         understands_reports: true,
         datagrams,
-        // Its streams have no acknowledgments (STCP), or it counts a bundle as sent when it is written (TCPCLv3).
+        // Its streams have no acknowledgments (STCP), or count a bundle as sent when it is written (TCPCLv3).
         repeats: duct == Duct::Ltp,
         restarts: service.is_none(),
     };
@@ -179,6 +180,7 @@ fn pair<'a>(
         fs::write(dir.join("ion").join(ion_secured::KEY_FILE), ion_secured::KEY)?;
         fs::write(dir.join("ion").join(ion_secured::RULES_FILE), service.rules())?;
         fs::create_dir_all(dir.join("ours"))?;
+        // Our node refuses a file of keys that others can read.
         let keys = dir.join("ours/node.keys");
         fs::write(&keys, ion_secured::keys())?;
         fs::set_permissions(keys, Permissions::from_mode(0o600))?;
@@ -187,25 +189,25 @@ fn pair<'a>(
     Ok(Pair { name, layer, ours, peer: Box::new(Ion::new(dir, programs, &theirs)?), can, size })
 }
 
-/// Node `ipn:2.0`.
+/// ION as node `ipn:2.0`.
 pub struct Ion {
     dir: PathBuf,
     programs: PathBuf,
     shell: Option<Enclosed>,
     log: Log,
-    /// Bundles that it was made to send.
+    /// Number of bundles sent so far.
     sent: usize,
-    /// Times that it was started.
+    /// Number of starts so far.
     started: usize,
-    /// Files that `bprecvfile` has written and nobody has taken.
+    /// Files that `bprecvfile` wrote and that were not taken yet.
     came: VecDeque<PathBuf>,
     reports: usize,
-    /// Of its bundles, as `bptrace` wants it: whether custody is asked for, and the priority.
+    /// Class of service of its bundles for `bptrace`: custody requested or not, and priority.
     pub class: &'static str,
 }
 
 impl Ion {
-    /// A node with this configuration, in a folder of its own.
+    /// Prepares a node with this configuration, in a folder of its own.
     pub fn new(dir: &Path, programs: &Path, configuration: &str) -> Result<Ion> {
         let dir = dir.join("ion");
         fs::create_dir_all(&dir)?;
@@ -215,17 +217,17 @@ impl Ion {
         let came = VecDeque::new();
         Ok(Ion { dir, programs, shell: None, log, sent: 0, started: 0, came, reports: 0, class: "0.1" })
     }
-    /// Runs one of its tools to its end.
+    /// Runs one of its tools to the end.
     pub fn tool(&mut self, command: &str) -> Result<()> {
         let shell = self.shell.as_mut().context("ION does not run")?;
         shell.run(command, TOOL_MAX).with_context(|| format!("ion.log:\n{}", last_lines(&self.log.file)))
     }
-    /// How many bundles it keeps, as `bplist` says.
+    /// Number of bundles in its store, from `bplist`.
     pub fn kept(&mut self) -> Result<usize> {
         self.tool("bplist > kept")?;
         Ok(fs::read_to_string(self.dir.join("kept"))?.matches("** Bundle").count())
     }
-    /// Looks what its log says since the last time.
+    /// Reads new lines of its log.
     fn look(&mut self) -> Result<()> {
         for line in self.log.lines()? {
             self.reports += usize::from(line.contains(DELIVERED));
@@ -236,17 +238,17 @@ impl Ion {
         }
         Ok(())
     }
-    /// Where `bprecvfile` writes: it counts anew each time it is started.
+    /// Folder of the running `bprecvfile`, which restarts its numbering with each start.
     fn received(&self) -> PathBuf {
         self.dir.join(format!("received-{}", self.started))
     }
-    /// The bundle of our echo service for its endpoint 43, which has nobody else to take it.
+    /// Receives the answer of our echo service at endpoint 43, which has no permanent receiver.
     fn answer(&mut self) -> Result<()> {
         let folder = self.dir.join(format!("answer-{}", self.sent));
         fs::create_dir_all(&folder)?;
         self.tool(&format!("cd {} && timeout 30 bprecvfile ipn:2.43 1", folder.display()))?;
         self.look()?;
-        // Its log does not say which of the two receivers it was.
+        // Both receivers log the same names, so the last entry is replaced by the file that is known.
         self.came.pop_back();
         self.came.push_front(folder.join("testfile1"));
         Ok(())
@@ -275,7 +277,7 @@ impl Peer for Ion {
         self.sent += 1;
         let file = self.dir.join(format!("sent-{}", self.sent));
         fs::write(&file, payload)?;
-        // An endpoint that is read from cannot be sent from by another program.
+        // An endpoint with a receiver cannot be the source of another program.
         let from = if to == ECHO { "ipn:2.43" } else { "ipn:2.65" };
         self.tool(&format!("bptrace {from} {to} ipn:2.0 3600 {} @{} dlv", self.class, file.display()))?;
         if to == ECHO { self.answer() } else { Ok(()) }
@@ -303,11 +305,11 @@ impl Peer for Ion {
     }
 }
 
-/// A log that others write, read on from where it was read to.
+/// A log written by other programs, read incrementally.
 struct Log {
     file: PathBuf,
     read: u64,
-    /// A line without its end.
+    /// Beginning of a line that is not complete yet.
     begun: String,
 }
 
@@ -315,12 +317,13 @@ impl Log {
     fn new(file: PathBuf) -> Log {
         Log { file, read: 0, begun: String::new() }
     }
-    /// Whole lines since the last time.
+    /// Complete lines since the last call.
     fn lines(&mut self) -> Result<Vec<String>> {
         let Ok(mut file) = File::open(&self.file) else { return Ok(Vec::new()) };
         file.seek(SeekFrom::Start(self.read))?;
         let mut bytes = Vec::new();
         self.read += file.read_to_end(&mut bytes)? as u64;
+        // A line may be written in parts: only complete ones are returned.
         self.begun += &String::from_utf8_lossy(&bytes);
         let rest = self.begun.rfind('\n').map_or(0, |end| end + 1);
         let whole = self.begun[..rest].lines().map(String::from).collect();
@@ -335,7 +338,7 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn a_log_is_read_on_by_whole_lines() {
+    fn log_is_read_by_lines() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("ion.log");
         let mut log = Log::new(file.clone());
@@ -349,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn what_its_log_says_is_understood() {
+    fn log_lines_are_parsed() {
         let dir = tempfile::tempdir().unwrap();
         let mut ion = Ion::new(dir.path(), Path::new("/nowhere"), "").unwrap();
         let said = "[2026/11/22-20:00:00] [i] bprecvfile is creating 'testfile1', size 3.\n\

@@ -1,5 +1,5 @@
-//! Custody of bundles of version 6 between ION and our node, both ways, with a signal for each bundle (RFC 5050 5.10)
-//! and with signals about many (CCSDS 734.2-B-1), where ION was built with them.
+//! Custody of bundles of version 6 between ION and our node in both directions: with a signal for each bundle (RFC 5050
+//! section 5.10), and with aggregate signals (CCSDS 734.2-B-1) if ION was built with them.
 
 use super::ion::{self, Ion};
 use super::ion_rc::{self, Duct};
@@ -16,15 +16,15 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Bundles each way, and the longest.
+/// Bundles in each direction, and the largest payload.
 const BUNDLES: usize = 100;
 const LARGEST: usize = 100_000;
-/// Of `bptrace`: custody is asked for, and it is no bulk.
+/// Class of service for `bptrace`: custody requested, normal priority.
 const CUSTODY: &str = "1.1";
-/// What ION says besides, so that it sends us signals about many, a second after the first.
+/// Further configuration for aggregate signals to us, sent a second after their first bundle.
 const MANY: &str = "1 1\na ipn:1.0 500 1\n";
 
-/// Both ways over STCP, whose neighbours are known by their addresses.
+/// Trials in both directions over STCP, whose neighbours are known by their addresses.
 pub fn trials(dir: &Path, binary: &Path, programs: &Path, name: &str, size: Size) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for many in [false, true] {
@@ -74,7 +74,7 @@ fn both(mut ours: Ours, mut ion: Ion, name: &str, layer: &str, patience: Duratio
     rows
 }
 
-/// ION takes custody of all of them, and says so.
+/// ION takes custody of all bundles and signals it.
 fn ours_to_it(ours: &Ours, ion: &mut Ion, load: &Load, patience: Duration) -> Result<String> {
     let mut sender = attach(&ours.socket(), SENDS, 0)?;
     let mut ledger = Ledger::of(load);
@@ -86,6 +86,7 @@ fn ours_to_it(ours: &Ours, ion: &mut Ion, load: &Load, patience: Duration) -> Re
         let payload = ion.take(patience)?.with_context(|| format!("{} did not arrive", ledger.missing()))?;
         ledger.came(&payload)?;
     }
+    // Signals may arrive after the last delivery.
     let begun = Instant::now();
     loop {
         let (taken, released) = (ours.happened("custody_taken"), ours.happened("custody_released"));
@@ -98,7 +99,7 @@ fn ours_to_it(ours: &Ours, ion: &mut Ion, load: &Load, patience: Duration) -> Re
     }
 }
 
-/// Our node takes custody of all of them, and ION keeps none.
+/// Our node takes custody of all bundles, and ION keeps none.
 fn it_to_ours(ours: &Ours, ion: &mut Ion, load: &Load, patience: Duration) -> Result<String> {
     let mut receiver = ours.receiver(RECEIVES, patience)?;
     let mut ledger = Ledger::of(load);
@@ -110,6 +111,7 @@ fn it_to_ours(ours: &Ours, ion: &mut Ion, load: &Load, patience: Duration) -> Re
         ledger.came(&delivered.payload)?;
         receiver.taken(true)?;
     }
+    // ION deletes bundles only after our signals.
     let begun = Instant::now();
     loop {
         let kept = ion.kept()?;

@@ -1,6 +1,6 @@
-//! What an ION node and ours say to join each other over each layer: the same that the how-to guide shows.
+//! Configuration of an ION node and ours for each layer, as the how-to guide shows it.
 
-/// A layer that both have, and ION's name for it.
+/// A shared layer, under ION's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duct {
     Ltp,
@@ -12,7 +12,7 @@ pub enum Duct {
 impl Duct {
     pub const ALL: [Duct; 4] = [Duct::Ltp, Duct::Stcp, Duct::Tcp, Duct::Udp];
 
-    /// ION's protocol.
+    /// Name of the protocol in ION's configuration.
     pub fn word(self) -> &'static str {
         match self {
             Duct::Ltp => "ltp",
@@ -21,7 +21,7 @@ impl Duct {
             Duct::Udp => "udp",
         }
     }
-    /// Our layer.
+    /// Name of our layer for the table.
     pub fn layer(self) -> &'static str {
         match self {
             Duct::Ltp => "LTP",
@@ -30,7 +30,7 @@ impl Duct {
             Duct::Udp => "UDPCL",
         }
     }
-    /// Our layer and the link to ION.
+    /// Configuration of our layer and of the link to ION.
     pub fn ours(self, here: &str, there: &str) -> String {
         let (kind, more) = match self {
             Duct::Ltp => ("ltp", "one_way_delay = \"250 ms\"\nrate = \"20 Mbit/s\"\nsessions = 80\n"),
@@ -42,7 +42,7 @@ impl Duct {
             Duct::Stcp | Duct::Tcp => "reconnect_min = \"20 ms\"\nreconnect_max = \"200 ms\"\n",
             Duct::Ltp | Duct::Udp => "",
         };
-        // Over TCPCLv3 it connects, and one session serves both ways.
+        // Over TCPCLv3 ION connects, and one session serves both directions.
         let address = if self == Duct::Tcp { String::new() } else { format!("address = \"{there}\"\n") };
         format!(
             "[layer.{word}]\nkind = \"{kind}\"\nlisten = [\"{here}\"]\n\n\
@@ -50,17 +50,17 @@ impl Duct {
             word = self.word()
         )
     }
-    /// Its induct, outduct and plan.
+    /// Induct, outduct and plan in ION's configuration.
     fn ducts(self, here: &str, there: &str) -> (String, String) {
         let word = self.word();
         let (induct, outduct) = match self {
             Duct::Ltp => ("2".into(), "1".to_string()),
             _ => (there.to_string(), here.to_string()),
         };
-        // The sessions of its `tcpcli` serve both ways.
+        // Sessions of its `tcpcli` serve both directions.
         let sends = match self {
             Duct::Tcp => "''".into(),
-            // Of version 6 it wants a round trip time; of version 7 it overlooks that.
+            // A build of version 6 expects a round-trip time here; version 7 ignores it.
             Duct::Udp => "'udpclo 1'".into(),
             Duct::Ltp | Duct::Stcp => format!("{word}clo"),
         };
@@ -71,12 +71,12 @@ impl Duct {
     }
 }
 
-/// Of `node.ionconfig`: its heap holds what waits; a tenth of this is what it has without.
+/// Contents of `node.ionconfig`. The heap holds waiting bundles; its default is a tenth of this.
 pub const CONFIG: &str = "configFlags 1\nheapWords 25000000\nwmSize 50000000\nsdrWmSize 10000000\n";
 
-/// Of `node.rc`: node 2 at `there`, with node 1 at `here`.
+/// Contents of `node.rc`: node 2 at `there`, with node 1 at `here`.
 pub fn node(duct: Duct, here: &str, there: &str) -> String {
-    // What udpcli and udplsi read without loss, and more than that for streams; in bytes per second.
+    // Rates that udpcli and udplsi read without loss, and more for streams; bytes per second.
     let rate = if matches!(duct, Duct::Ltp | Duct::Udp) { 2_500_000 } else { 12_500_000 };
     let (bp, plan) = duct.ducts(here, there);
     let ltp = if duct == Duct::Ltp {
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_guide_shows_what_is_tried() {
+    fn guide_shows_tried_settings() {
         let guide = crate::tools::root().join("docs/how-to/interoperate.md");
         let guide = std::fs::read_to_string(guide).unwrap();
         let shown = node(Duct::Ltp, "10.0.0.1:1113", "10.0.0.2:1113");
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn each_duct_is_named_alike_by_both() {
+    fn duct_names_match() {
         for duct in Duct::ALL {
             let (ours, theirs) = (duct.ours("127.0.0.1:1", "127.0.0.1:2"), node(duct, "127.0.0.1:1", "127.0.0.1:2"));
             assert!(ours.contains("listen = [\"127.0.0.1:1\"]") && theirs.contains("127.0.0.1:2"), "{ours}{theirs}");

@@ -1,32 +1,32 @@
-//! ION with more than bundles as they are: their security (BPSec), and custody of those of version 6.
+//! Bundle security (BPSec) between ION and our node.
 
 use std::fmt::Write as _;
 
-/// The key of both sides.
+/// Key that both sides share.
 pub const KEY: [u8; 32] = *b"a key of thirty-two bytes, known";
-/// The file that ION reads it from, beside `node.rc`.
+/// File from which ION reads the key, beside `node.rc`.
 pub const KEY_FILE: &str = "shared.key";
 
-/// What is done with every bundle between the two.
+/// Security service for every bundle between both nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
-    /// BIB-HMAC-SHA2 (RFC 9173 3), with SHA-256.
+    /// BIB-HMAC-SHA2 with SHA-256 (RFC 9173 section 3).
     Integrity,
-    /// BCB-AES-GCM (RFC 9173 4).
+    /// BCB-AES-GCM (RFC 9173 section 4).
     Confidentiality,
 }
 
 impl Service {
     pub const ALL: [Service; 2] = [Service::Integrity, Service::Confidentiality];
 
-    /// Its context in RFC 9173.
+    /// Name of the security context in RFC 9173.
     pub fn context(self) -> &'static str {
         match self {
             Service::Integrity => "BIB-HMAC-SHA2",
             Service::Confidentiality => "BCB-AES-GCM",
         }
     }
-    /// Tables of our node file: what goes to it is secured, what comes from it must be.
+    /// Rules of our node: bundles to ION are secured, bundles from ION must be.
     pub fn ours(self) -> String {
         let (service, of) = match self {
             Service::Integrity => ("integrity", "hash = \"256\"\n"),
@@ -40,14 +40,15 @@ impl Service {
              key = \"shared\"\n"
         )
     }
-    /// What `bpsecadmin` is told when ION runs: before, it has nowhere to keep rules. The hash is said, since ION takes
-    /// another for the default than RFC 9173 3.3.1 does.
+    /// Rules for `bpsecadmin`, which accepts them only while ION runs. They state the hash, since ION's default differs
+    /// from that of RFC 9173 section 3.3.1.
     pub fn rules(self) -> String {
         let (service, context, of) = match self {
             Service::Integrity => ("bib-integrity", 1, ", {\"sha_variant\" : \"5\"}"),
             Service::Confidentiality => ("bcb-confidentiality", 2, ""),
         };
         let mut text = String::from("a {\"event_set\" : {\"name\" : \"all\", \"desc\" : \"nothing besides\"}}\n");
+        // Rule 1 makes it a source for its own bundles, rule 2 an acceptor of ours.
         for (number, role, from) in [(1, "s", "ipn:2.*"), (2, "a", "ipn:1.*")] {
             let _ = writeln!(
                 text,
@@ -61,9 +62,9 @@ impl Service {
     }
 }
 
-/// What ION's node file says besides.
+/// Further section of ION's `node.rc`.
 pub const SECTION: &str = "\n## begin ionsecadmin\n1\na key shared shared.key\n## end ionsecadmin\n";
-/// Where its rules are, beside that.
+/// File of its security rules, beside `node.rc`.
 pub const RULES_FILE: &str = "bpsec.rc";
 
 /// Our file of keys.
@@ -77,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_sides_name_the_service_and_the_key_alike() {
+    fn service_and_key_names_match() {
         for service in Service::ALL {
             let (ours, theirs) = (service.ours(), service.rules());
             assert_eq!(ours.matches("key = \"shared\"").count(), 2, "{ours}");

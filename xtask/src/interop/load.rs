@@ -1,43 +1,44 @@
-//! What is sent, and the account of what came of it.
+//! Payloads to be sent, and the account of their arrival.
 
 use anyhow::{Result, bail, ensure};
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
-/// Payloads of sizes spread evenly over the powers between 1 and the largest, in no order.
+/// Payloads whose sizes are spread evenly over the orders of magnitude up to the largest, shuffled.
 pub struct Load {
     sizes: Vec<usize>,
 }
 
 impl Load {
-    /// So many payloads of 1 to `largest` bytes.
+    /// Creates `bundles` payloads of 1 to `largest` bytes.
     pub fn mixed(bundles: usize, largest: usize) -> Load {
         let largest = largest.max(1);
         let spread = |at: usize| {
             let share = at as f64 / bundles.saturating_sub(1).max(1) as f64;
             ((largest as f64).ln() * share).exp().round() as usize
         };
-        // A prime, so that every place comes once in each `bundles` steps.
+        // Steps of a prime visit every position once, unless the prime divides `bundles`.
         let sizes = (0..bundles).map(|at| spread(at.wrapping_mul(7_919) % bundles).clamp(1, largest)).collect();
         Load { sizes }
     }
-    /// So many payloads of one size.
+    /// Creates `bundles` payloads of one size.
     pub fn equal(bundles: usize, size: usize) -> Load {
         Load { sizes: vec![size; bundles] }
     }
     pub fn len(&self) -> usize {
         self.sizes.len()
     }
-    /// The smallest and the largest size.
+    /// Smallest and largest size.
     pub fn range(&self) -> (usize, usize) {
         let smallest = self.sizes.iter().min().copied().unwrap_or(0);
         (smallest, self.sizes.iter().max().copied().unwrap_or(0))
     }
-    /// Payload number `at`: it begins with its number, as far as it is long enough, and is no text.
+    /// Payload number `at`: it begins with its number as far as it fits, and is not text.
     pub fn payload(&self, at: usize) -> Vec<u8> {
         let size = self.sizes.get(at).copied().unwrap_or(0);
         let mut bytes: Vec<u8> = (0..size as u64)
+            // Multiplication by the golden ratio: bytes without a short period.
             .map(|i| (i.wrapping_add(at as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8 ^ size as u8)
             .collect();
         let number = (at as u32).to_le_bytes();
@@ -47,12 +48,12 @@ impl Load {
     }
 }
 
-/// Which payloads have not come yet.
+/// Record of the payloads that have not arrived yet.
 pub struct Ledger {
-    /// How often a payload of this length and digest is still to come.
+    /// Outstanding payloads, by length and digest.
     owed: HashMap<(usize, u64), usize>,
     missing: usize,
-    /// Payloads that came once more.
+    /// Payloads that arrived more than once.
     pub again: usize,
 }
 
@@ -63,10 +64,11 @@ fn key(payload: &[u8]) -> (usize, u64) {
 }
 
 impl Ledger {
-    /// All of this load is owed.
+    /// A ledger in which all payloads of a load are outstanding.
     pub fn of(load: &Load) -> Ledger {
         let mut owed = HashMap::new();
         for at in 0..load.len() {
+            // Short payloads may be equal: each is counted.
             *owed.entry(key(&load.payload(at))).or_insert(0) += 1;
         }
         Ledger { owed, missing: load.len(), again: 0 }
@@ -74,7 +76,7 @@ impl Ledger {
     pub fn missing(&self) -> usize {
         self.missing
     }
-    /// One came; an error when nobody sent it.
+    /// Records an arrival; fails for a payload that was never sent.
     pub fn came(&mut self, payload: &[u8]) -> Result<()> {
         match self.owed.get_mut(&key(payload)) {
             Some(0) => self.again += 1,
@@ -88,7 +90,7 @@ impl Ledger {
         }
         Ok(())
     }
-    /// An error unless everything came.
+    /// Fails unless everything has arrived.
     pub fn settled(&self) -> Result<()> {
         ensure!(self.missing == 0, "{} bundles did not arrive", self.missing);
         Ok(())
@@ -100,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_spread_from_one_byte_to_the_largest() {
+    fn sizes_span_the_whole_range() {
         let load = Load::mixed(1_000, 1_000_000);
         assert_eq!((load.len(), load.range()), (1_000, (1, 1_000_000)));
         let below = |size| load.sizes.iter().filter(|known| **known < size).count();
@@ -110,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn every_payload_is_told_from_others_and_from_changed_ones() {
+    fn changed_payload_is_detected() {
         let load = Load::mixed(100, 1_000);
         let mut ledger = Ledger::of(&load);
         for at in 0..load.len() {

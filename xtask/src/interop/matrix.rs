@@ -1,4 +1,4 @@
-//! The table of what was seen: for the terminal, and for the page.
+//! Table of results, for the terminal and for the page.
 
 use crate::tools;
 use anyhow::{Context, Result, bail};
@@ -8,26 +8,26 @@ const PAGE: &str = "docs/reference/interop.md";
 const BEGIN: &str = "<!-- matrix:begin -->";
 const END: &str = "<!-- matrix:end -->";
 
-/// One trial with one peer over one layer.
+/// Result of one trial with one peer over one layer.
 pub struct Row {
-    /// Name and version.
+    /// Name and version of the peer.
     pub peer: String,
     pub layer: String,
     pub trial: String,
-    /// How many bundles, and the payload bytes of the smallest and the largest.
+    /// Number of bundles, and payload bytes of the smallest and the largest.
     pub bundles: usize,
     pub sizes: (usize, usize),
     /// Bundles that did not arrive.
     pub lost: usize,
     pub notes: Vec<String>,
-    /// Why the trial failed.
+    /// Reason of a failure.
     pub failed: Option<String>,
-    /// It was not run; the notes say why.
+    /// Whether the trial was skipped; the notes give the reason.
     pub left_out: bool,
 }
 
 impl Row {
-    /// Of a peer that was not tried, and why.
+    /// Row of a peer that was not tried, with the reason.
     pub fn left_out(peer: &str, layer: &str, why: impl Into<String>) -> Row {
         let (peer, layer, notes) = (peer.into(), layer.into(), vec![why.into()]);
         Row { peer, layer, trial: "-".into(), bundles: 0, sizes: (0, 0), lost: 0, notes, failed: None, left_out: true }
@@ -50,7 +50,7 @@ impl Row {
     }
 }
 
-/// Bytes for people.
+/// Size for people, in the largest unit without rounding.
 fn size(bytes: usize) -> String {
     match bytes {
         1_000_000.. if bytes.is_multiple_of(100_000) => format!("{} MB", bytes as f64 / 1e6),
@@ -61,12 +61,13 @@ fn size(bytes: usize) -> String {
 
 const HEADS: [&str; 7] = ["peer", "layer", "trial", "bundles", "payload", "lost", "result"];
 
-/// The table for a terminal, lined up.
+/// Table with aligned columns for a terminal.
 pub fn table(rows: &[Row]) -> String {
     let cells: Vec<[String; 7]> = std::iter::once(HEADS.map(String::from)).chain(rows.iter().map(Row::cells)).collect();
     let mut text = String::new();
     for line in &cells {
         for (at, cell) in line.iter().enumerate() {
+            // Characters, not bytes: names such as µD3TN are not ASCII.
             let width = cells.iter().map(|line| line[at].chars().count()).max().unwrap_or(0);
             let _ = if at + 1 < line.len() { write!(text, "{cell:<width$}  ") } else { writeln!(text, "{cell}") };
         }
@@ -74,8 +75,9 @@ pub fn table(rows: &[Row]) -> String {
     text
 }
 
-/// The table of the page, given the one that is there: peers that were tried over a layer now are told anew.
+/// Table of the page: rows of peers and layers tried now replace those in `before`.
 fn merged(before: &str, rows: &[Row], date: &str) -> String {
+    // The version may change; a row belongs to the peer of that name.
     let name = |cell: &str| cell.split(' ').next().unwrap_or_default().to_string();
     let tried: Vec<(String, &str)> = rows.iter().map(|row| (name(&row.peer), row.layer.as_str())).collect();
     let mut lines: Vec<String> = Vec::new();
@@ -87,6 +89,7 @@ fn merged(before: &str, rows: &[Row], date: &str) -> String {
         }
     }
     lines.extend(
+        // A bar would begin another cell.
         rows.iter().map(|row| format!("| {} | {date} |", row.cells().map(|cell| cell.replace('|', "/")).join(" | "))),
     );
     lines.sort_by_key(|line| name(line.trim_start_matches("| ")));
@@ -94,13 +97,14 @@ fn merged(before: &str, rows: &[Row], date: &str) -> String {
     format!("{heads}\n|{}\n{}\n", "---|".repeat(HEADS.len() + 1), lines.join("\n"))
 }
 
-/// Puts the rows into the page.
+/// Writes the rows into the page.
 pub fn write(rows: &[Row]) -> Result<()> {
     let page = tools::root().join(PAGE);
     let text = std::fs::read_to_string(&page)?;
     let (Some(begin), Some(end)) = (text.find(BEGIN), text.find(END)) else {
         bail!("{PAGE} has no `{BEGIN}` and `{END}`");
     };
+    // The date of the trials, in UTC.
     let date = tools::output(std::process::Command::new("date").args(["-u", "+%Y-%m-%d"])).context("no date")?;
     let table = merged(&text[begin..end], rows, date.trim());
     std::fs::write(&page, format!("{}{BEGIN}\n{table}{}", &text[..begin], &text[end..]))?;
@@ -113,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_test_that_the_page_names_is_there() {
+    fn tests_named_on_page_exist() {
         let page = std::fs::read_to_string(tools::root().join("docs/reference/interop.md")).unwrap();
         let (_, faults) = page.split_once("## What breaks in them").unwrap();
         let named: Vec<String> =
@@ -150,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_lines_up_and_shows_why_something_failed() {
+    fn table_shows_failure_reasons() {
         let failed = Row { failed: Some("nothing came\nand more".into()), ..row("a longer one 1", "back") };
         let text = table(&[row("dtn7-rs 0.21.0", "there"), failed]);
         let lines: Vec<&str> = text.lines().collect();
@@ -161,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_keeps_the_rows_of_peers_and_layers_that_were_not_tried_now() {
+    fn untried_rows_are_kept() {
         let first = merged("", &[row("dtn7-rs 0.20", "there"), row("hardy 0.4", "there")], "2026-01-01");
         let second = merged(&first, &[row("dtn7-rs 0.21", "back")], "2026-01-02");
         let lines: Vec<&str> = second.lines().collect();
@@ -173,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_told_in_the_unit_they_are_round_in() {
+    fn sizes_use_round_units() {
         assert_eq!([1, 64_000, 1_000_000, 50_000_000, 65_507].map(size), ["1 B", "64 kB", "1 MB", "50 MB", "65507 B"]);
     }
 }

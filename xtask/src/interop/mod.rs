@@ -1,6 +1,6 @@
-//! `cargo xtask interop`: bundles to and from implementations that others wrote, over every layer they
-//! share with us, as their users run them. Each peer has a file; `trial.rs` says what is tried with all of
-//! them, `peer.rs` what a peer must do for it. Peers come from their registries, once, into `target/interop`.
+//! `cargo xtask interop`: exchanges bundles with independent implementations over every shared layer, as their users
+//! run them. Each peer has a file; `trial.rs` holds the trials of all peers, `peer.rs` the interface of a peer. Peers
+//! come from their registries, once, into `target/interop`.
 
 mod aap2;
 mod capture;
@@ -38,7 +38,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use trial::Size;
 
-/// The chore.
 pub const CHORE: Chore = Chore {
     name: "interop",
     usage: "[--smoke] [--only PEER,...] [--bundles N]",
@@ -66,16 +65,16 @@ Exit status 0: everything arrived; 1: something did not, or a peer could not be 
     run,
 };
 
-/// What is tried without `--smoke`.
+/// Extent of the trials without `--smoke`.
 const FULL: Size =
     Size { bundles: 1_000, across_restarts: 200, largest: 1_000_000, once: true, patience: Duration::from_secs(30) };
-/// What is tried with it.
+/// Extent of the trials with `--smoke`.
 const SMOKE: Size =
     Size { bundles: 20, across_restarts: 0, largest: 10_000, once: false, patience: Duration::from_secs(30) };
 const PEERS: [&str; 11] =
     ["aap2", "pyd3tn", "wireshark", "dtn7", "hardy", "ion", "ion-bpv6", "ion-bpsec", "ud3tn", "dtn7-go", "hdtn"];
 
-/// What the words of the command ask for.
+/// Parsed arguments of the chore.
 struct Asked<'a> {
     peers: Vec<&'a str>,
     size: Size,
@@ -93,6 +92,7 @@ fn asked(words: &[String]) -> Result<Asked<'_>> {
     if let Some(word) = arguments.rest()?.first() {
         bail!("`{word}` is not an option of interop; see `cargo xtask interop --help`");
     }
+    // Unknown names are refused before anything is installed or built.
     if let Some(peer) = peers.iter().find(|peer| !PEERS.contains(peer)) {
         bail!("`{peer}` is not a peer; hint: --only with some of {}", PEERS.join(","));
     }
@@ -105,6 +105,7 @@ fn asked(words: &[String]) -> Result<Asked<'_>> {
 fn run(arguments: &[String]) -> Result<()> {
     let asked = asked(arguments)?;
     let cache = install::cache()?;
+    // Peers are installed first, so that a missing one fails before long trials.
     let found: Vec<(&str, Result<PathBuf>)> =
         asked.peers.iter().map(|peer| (*peer, find(peer, &cache, asked.smoke))).collect();
     let binary = std::path::absolute(build()?)?;
@@ -129,6 +130,7 @@ fn run(arguments: &[String]) -> Result<()> {
             ("hdtn", Ok(_)) => hdtn::trials(&dir, &binary, asked.size),
             (_, Ok(place)) => hardy::trials(&dir, &binary, &place, asked.size),
         };
+        // An error fails one peer, not the run.
         rows.extend(tried.unwrap_or_else(|why| {
             vec![Row { failed: Some(format!("{why:#}")), left_out: false, ..Row::left_out(peer, "-", "") }]
         }));
@@ -145,7 +147,7 @@ fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Where a peer's programs are, installed now if need be: in a smoke run only what takes seconds.
+/// Folder of a peer's programs, installed now if necessary; a smoke run installs only peers that take seconds.
 fn find(peer: &str, cache: &Path, smoke: bool) -> Result<PathBuf> {
     let there = |place: Option<PathBuf>| {
         place.ok_or_else(|| anyhow::anyhow!("not built here; `cargo xtask interop --only {peer}` does it, in minutes"))
@@ -155,9 +157,10 @@ fn find(peer: &str, cache: &Path, smoke: bool) -> Result<PathBuf> {
         "wireshark" => install::on_path("tshark").context("no `tshark` here; apt-get install tshark"),
         "dtn7" if smoke => there(install::dtn7_there(cache)),
         "dtn7" => install::dtn7(cache),
-        // Built before, it is built anew where it changed, in seconds.
+        // An earlier build is brought up to date, in seconds.
         "hardy" if smoke => there(install::hardy_there(cache)).and_then(|_| install::hardy(cache)),
         "hardy" => install::hardy(cache),
+        // Peers installed by hand are searched for by their own files.
         _ => Ok(PathBuf::new()),
     }
 }
@@ -172,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_peers_and_options_are_refused_before_anything_is_installed() {
+    fn unknown_arguments_are_refused_first() {
         assert!(refused(&["--only", "dtn8"]).contains("`dtn8` is not a peer"));
         assert!(refused(&["--only", "dtn7,"]).contains("is not a peer"));
         assert!(refused(&["--fast", "1"]).contains("--fast"));
@@ -181,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_smoke_run_is_small_and_whole_runs_are_as_the_page_says() {
+    fn run_sizes_match_the_page() {
         let smoke = ["--smoke".to_string()];
         let smoke = asked(&smoke).unwrap();
         assert!(smoke.size.bundles <= 20 && !smoke.size.once && smoke.size.across_restarts == 0);

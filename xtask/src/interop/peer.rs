@@ -1,4 +1,4 @@
-//! What a trial wants of a peer, and peers that are driven over their standard input and output.
+//! Interface of a peer, and peers controlled over standard input and output.
 
 use super::process::last_lines;
 use crate::tools;
@@ -14,50 +14,50 @@ use std::time::Duration;
 
 /// A foreign node that is our node's neighbour.
 pub trait Peer: Send {
-    /// Starts it, as often as it was killed.
+    /// Starts the node; called again after each kill.
     fn start(&mut self) -> Result<()>;
-    /// Ends it without a chance to say goodbye.
+    /// Ends the node without a shutdown.
     fn kill(&mut self);
-    /// Has it send a bundle, with a report of its delivery asked for where it can ask.
+    /// Lets the node send a bundle, with a delivery report requested where possible.
     fn send(&mut self, to: &str, payload: &[u8]) -> Result<()>;
-    /// A payload that came for its application, if one comes in this time.
+    /// Payload that arrives for its application within `wait`, if any.
     fn take(&mut self, wait: Duration) -> Result<Option<Vec<u8>>>;
-    /// Reports of deliveries that it understood, since it began.
+    /// Delivery reports understood so far.
     fn reports(&mut self) -> Result<usize>;
 }
 
-/// What a peer can over one layer, as its documentation says or as was seen.
+/// Abilities of a peer over one layer, from its documentation or from observation.
 #[derive(Clone)]
 pub struct Can {
-    /// Where its application is.
+    /// Endpoint of its application.
     pub endpoint: &'static str,
-    /// Where it answers pings.
+    /// Endpoint that answers pings.
     pub echo: Option<&'static str>,
-    /// Longest payloads it takes and gives; 0 where what it sends cannot be read.
+    /// Largest payloads it receives and sends; 0 if its bundles cannot be read.
     pub takes: usize,
     pub gives: usize,
-    /// Longest single payloads that are tried, 0 for none.
+    /// Largest single payloads in either direction; 0: none.
     pub takes_once: usize,
     pub gives_once: usize,
     /// Whether it reports deliveries, and understands such reports.
     pub reports: bool,
     pub understands_reports: bool,
-    /// Whether each bundle goes in a datagram, which may be lost.
+    /// Whether each bundle is one datagram, which may be lost.
     pub datagrams: bool,
-    /// Whether it sends again what was not confirmed.
+    /// Whether it retransmits unconfirmed bundles.
     pub repeats: bool,
-    /// Whether killing and starting either side is tried.
+    /// Whether trials kill and restart either side.
     pub restarts: bool,
 }
 
-/// Longest frame that is taken from a driven peer.
+/// Longest frame accepted from a driven peer, bytes.
 const FRAME_MAX: u32 = 256 << 20;
-/// How long a driven peer has to say that it is there, or that it took a bundle.
+/// Longest wait for a driven peer's start or answer.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 
-/// A peer that reads and writes frames: a letter, a length (4 bytes, big-endian) and so many bytes.
-/// It hears `S` (an endpoint, a zero byte, a payload: send it), and says `K` (it is there), `A` (the bundle is
-/// on its way), `E` (it is not, and why), `D` (a payload that came), `R` (a report of a delivery came).
+/// A peer that exchanges frames: a letter, a length (4 bytes, big-endian) and the body. It receives `S` (endpoint, zero
+/// byte, payload: send it); it sends `K` (ready), `A` (bundle sent), `E` (not sent, with the reason), `D` (a payload
+/// arrived) and `R` (a delivery report arrived).
 pub struct Driven {
     command: Box<dyn Fn() -> Command + Send>,
     log: PathBuf,
@@ -80,7 +80,7 @@ impl Drop for Running {
 }
 
 impl Driven {
-    /// A peer that this command starts; what it says besides goes to the file.
+    /// A peer started by `command`; its standard error is appended to `log`.
     pub fn new(command: impl Fn() -> Command + Send + 'static, log: PathBuf) -> Driven {
         Driven { command: Box::new(command), log, running: None }
     }
@@ -115,6 +115,7 @@ impl Peer for Driven {
                     b'E' => answer.send(Err(String::from_utf8_lossy(&body).into_owned())).is_ok(),
                     b'D' => payload.send(body).is_ok(),
                     b'R' => counted.fetch_add(1, Ordering::Relaxed) < usize::MAX,
+                    // An unknown letter ends the reader: the streams are out of step.
                     _ => false,
                 };
                 if !heard {
@@ -123,6 +124,7 @@ impl Peer for Driven {
             }
         });
         self.running = Some(Running { child, input, answers, payloads, reports });
+        // The first frame is `K`.
         self.answer()
     }
     fn kill(&mut self) {
@@ -149,8 +151,8 @@ impl Peer for Driven {
     }
 }
 
-/// The next frame.
 fn frame(input: &mut impl Read) -> Result<(u8, Vec<u8>)> {
+    // The length is checked before memory is allocated.
     let mut head = [0; 5];
     input.read_exact(&mut head)?;
     let [letter, length @ ..] = head;
@@ -167,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_that_are_cut_or_too_long_are_no_frames() {
+    fn truncated_frames_are_refused() {
         assert_eq!(frame(&mut &b"D\0\0\0\x02hi"[..]).unwrap(), (b'D', b"hi".to_vec()));
         for bytes in [&b""[..], b"D\0\0", b"D\0\0\0\x02h", b"D\xff\xff\xff\xffhi"] {
             assert!(frame(&mut &bytes[..]).is_err(), "{bytes:?}");
@@ -175,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_driven_peer_is_heard_and_its_end_is_told_with_its_last_words() {
+    fn peer_end_reports_last_lines() {
         let dir = tempfile::tempdir().unwrap();
         let script = "printf 'K\\0\\0\\0\\0D\\0\\0\\0\\002hiR\\0\\0\\0\\0E\\0\\0\\0\\002no'; head -c 10 >/dev/null; echo gone >&2";
         let command = move || {

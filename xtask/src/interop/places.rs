@@ -1,16 +1,15 @@
-//! Where peers are that no registry of ours has, and that are installed by hand: in a folder of their own below
-//! the one that `FARLINK_PEERS` names, or on the PATH.
+//! Search for peers installed by hand: in a folder of their own below `FARLINK_PEERS`, or on the PATH.
 
 use anyhow::{Result, bail};
 use std::path::PathBuf;
 
-/// Names the folder with a folder for each of them.
+/// Environment variable with the folder that holds a folder for each peer.
 pub const FOLDER: &str = "FARLINK_PEERS";
 
-/// The folder that holds all these programs: `FARLINK_PEERS/NAME/bin`, `FARLINK_PEERS/NAME`, or one of the PATH.
+/// Folder that holds all these programs: `FARLINK_PEERS/NAME/bin`, `FARLINK_PEERS/NAME`, or one of the PATH.
 ///
 /// # Errors
-/// When none does.
+/// When no folder holds all of them.
 pub fn find(name: &str, programs: &[&str]) -> Result<PathBuf> {
     let own = std::env::var_os(FOLDER).map(PathBuf::from);
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -19,6 +18,7 @@ pub fn find(name: &str, programs: &[&str]) -> Result<PathBuf> {
 
 fn within(own: Option<PathBuf>, path: Vec<PathBuf>, name: &str, programs: &[&str]) -> Result<PathBuf> {
     let own = own.into_iter().flat_map(|folder| [folder.join(name).join("bin"), folder.join(name)]);
+    // A folder with only some of the programs may be another implementation's.
     let complete = |folder: &PathBuf| programs.iter().all(|program| folder.join(program).is_file());
     match own.chain(path).find(complete) {
         Some(folder) => Ok(std::path::absolute(folder)?),
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_of_its_own_comes_before_the_path_and_must_hold_every_program() {
+    fn own_folder_precedes_path() {
         let dir = tempfile::tempdir().unwrap();
         let folder = |name: &str, programs: &[&str]| {
             let folder = dir.path().join(name);

@@ -1,4 +1,4 @@
-//! Programs of others: run, given up on, ended.
+//! Foreign programs: start, time limits, end.
 
 use crate::tools;
 use anyhow::{Context, Result, bail, ensure};
@@ -8,20 +8,21 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-/// A process that ends with its owner.
+/// A process that is killed when its owner drops it.
 pub struct Process(pub Child);
 
 impl Process {
-    /// Starts it with its words going to a file, after those of runs before.
+    /// Starts a process; its output is appended to `log`.
     pub fn start(command: &mut Command, log: &Path) -> Result<Process> {
         let file = File::options().create(true).append(true).open(log)?;
         let child = command.stdout(file.try_clone()?).stderr(file).spawn();
         Ok(Process(child.with_context(|| format!("cannot run `{}`", tools::shown(command)))?))
     }
-    /// Waits until it serves this port of this machine.
+    /// Waits until the process accepts connections at a local port.
     pub fn wait_serving(&mut self, port: u16, log: &Path, patience: Duration) -> Result<()> {
         let begun = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            // An ended process will never serve the port.
             let waits = self.0.try_wait()?.is_none() && begun.elapsed() < patience;
             ensure!(waits, "nothing serves port {port}:\n{}", last_lines(log));
             std::thread::sleep(Duration::from_millis(20));
@@ -36,7 +37,7 @@ impl Drop for Process {
     }
 }
 
-/// The end of a log.
+/// Last ten lines of a log.
 pub fn last_lines(log: &Path) -> String {
     let text = fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
@@ -44,8 +45,9 @@ pub fn last_lines(log: &Path) -> String {
     lines[lines.len().saturating_sub(10)..].join("\n")
 }
 
-/// Runs a command until it ends well, and gives what it said.
+/// Runs a command until it succeeds, and returns its output.
 pub fn finish(command: &mut Command, log: &Path, patience: Duration) -> Result<String> {
+    // The output must not contain that of an earlier run.
     let _ = fs::remove_file(log);
     let mut process = Process::start(command, log)?;
     let begun = Instant::now();
@@ -57,6 +59,7 @@ pub fn finish(command: &mut Command, log: &Path, patience: Duration) -> Result<S
         }
     };
     let said = String::from_utf8_lossy(&fs::read(log)?).into_owned();
+    // The last line usually names the error.
     let last = said.lines().last().unwrap_or("nothing");
     ensure!(status.success(), "`{}` said: {last} ({status})", tools::shown(command));
     Ok(said)
@@ -68,7 +71,7 @@ mod tests {
     use std::process::Stdio;
 
     #[test]
-    fn a_tool_that_fails_or_hangs_is_a_failure_with_its_last_words() {
+    fn failed_tool_reports_last_lines() {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("log");
         let shell = |script: &str| {
@@ -84,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_ends_by_itself_is_not_waited_for() {
+    fn ended_server_stops_the_wait() {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("log");
         let mut command = Command::new("sh");

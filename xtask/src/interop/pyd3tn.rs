@@ -13,10 +13,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Its checksums are computed in Python: a second for a megabyte.
+/// Largest payload: its CRCs are computed in Python, a second per megabyte.
 const LARGEST: usize = 100_000;
 
-/// Both layers and versions; of version 6 it has only the encoder.
+/// Trials over both layers and with both versions; version 6 only from its encoder.
 pub fn trials(dir: &Path, binary: &Path, bin: &Path, size: Size) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for (kind, version, layer) in [
@@ -42,10 +42,10 @@ type Kind<'a> = (&'static str, u8, &'a str);
 
 fn pair<'a>(dir: &Path, binary: &Path, bin: &Path, (kind, version, layer): Kind<'a>, size: Size) -> Result<Pair<'a>> {
     let (here, there) = (free_port()?, free_port()?);
-    // Over TCPCLv3 it connects, and one session serves both ways.
+    // Over TCPCLv3 it connects, and one session serves both directions.
     let address = format!("address = \"127.0.0.1:{there}\"\nreconnect_min = \"20 ms\"\nreconnect_max = \"200 ms\"\n");
     let address = if kind == "mtcp" { address } else { String::new() };
-    // Without keepalives: its reader takes an empty byte string for an error.
+    // Without keepalives: its reader treats an empty byte string as an error.
     let ours = format!(
         "[layer.streams]\nkind = \"{kind}\"\nlisten = [\"127.0.0.1:{here}\"]\nkeepalive = \"0 s\"\n\n\
          [link.python]\nlayer = \"streams\"\npeer = \"ipn:30.0\"\n{address}"
@@ -64,6 +64,7 @@ fn pair<'a>(dir: &Path, binary: &Path, bin: &Path, (kind, version, layer): Kind<
         gives: LARGEST,
         takes_once: 0,
         gives_once: 0,
+        // Only version 7 has a decoder to read bundles with.
         reports: version == 7,
         understands_reports: version == 7,
         datagrams: false,

@@ -1,4 +1,4 @@
-//! Relays between two nodes that write down what passes.
+//! Relays between two nodes that record their traffic.
 
 use anyhow::{Context, Result};
 use std::io::{Read, Write};
@@ -6,31 +6,31 @@ use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What passed: whether from the side that called, and the bytes.
+/// Recorded traffic: direction (true: from the calling side) and bytes.
 pub type Passed = Vec<(bool, Vec<u8>)>;
 
 /// A relay; its threads end with the nodes.
 pub struct Relay {
     passed: Arc<Mutex<Passed>>,
-    /// Where the first node sends to.
+    /// Port to which the first node sends.
     pub first: u16,
-    /// Where the second one does, over UDP.
+    /// Port to which the second node sends, over UDP.
     pub second: u16,
 }
 
-/// Most bytes taken at once.
+/// Bytes read at once at most.
 const ONCE: usize = 65_536;
-/// Nothing passes for so long when all has passed.
+/// Silence after which the traffic is complete.
 const QUIET: Duration = Duration::from_millis(500);
-/// How long the node that is called may take to listen.
+/// Connection attempts until the called node must listen.
 const TRIES: u32 = 100;
 
 impl Relay {
-    /// What passed until now.
+    /// Traffic so far.
     pub fn passed(&self) -> Passed {
         self.passed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
-    /// What passed until nothing did for a while: the last acknowledgment is later than the last delivery.
+    /// Traffic up to a period of silence: the last acknowledgment follows the last delivery.
     pub fn passed_at_last(&self) -> Passed {
         let mut passed = self.passed();
         loop {
@@ -42,7 +42,7 @@ impl Relay {
             passed = now;
         }
     }
-    /// One stream of TCP to this port.
+    /// Relays one TCP stream to a port.
     pub fn tcp(to: u16) -> Result<Relay> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let relay = Relay { passed: Arc::default(), first: listener.local_addr()?.port(), second: 0 };
@@ -54,6 +54,7 @@ impl Relay {
                 TcpStream::connect(("127.0.0.1", to)).ok()
             });
             let far = tries.next().context("nobody listens")?;
+            // One thread for each direction.
             let back = (far.try_clone()?, near.try_clone()?, passed.clone());
             std::thread::spawn(move || copy(back.0, back.1, false, &back.2));
             copy(near, far, true, &passed);
@@ -61,7 +62,7 @@ impl Relay {
         });
         Ok(relay)
     }
-    /// Datagrams between two nodes at these ports.
+    /// Relays datagrams between two nodes at these ports.
     pub fn udp(first: u16, second: u16) -> Result<Relay> {
         let (near, far) = (UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?);
         let (near_port, far_port) = (near.local_addr()?.port(), far.local_addr()?.port());
@@ -71,7 +72,7 @@ impl Relay {
             let passed = relay.passed.clone();
             std::thread::spawn(move || {
                 let mut buffer = vec![0; ONCE];
-                // A node that is not there yet is no reason to end.
+                // A node that is not there yet must not end the relay.
                 loop {
                     let Ok(length) = from.recv(&mut buffer) else { continue };
                     note(&passed, forth, &buffer[..length]);
@@ -88,7 +89,7 @@ fn note(passed: &Mutex<Passed>, forth: bool, bytes: &[u8]) {
 }
 
 fn copy(mut from: TcpStream, mut to: TcpStream, forth: bool, passed: &Mutex<Passed>) {
-    // What fits into a packet with its headers.
+    // A piece must fit into one packet with its headers.
     let mut buffer = vec![0; ONCE - 1_000];
     while let Ok(length @ 1..) = from.read(&mut buffer) {
         note(passed, forth, &buffer[..length]);
@@ -96,6 +97,7 @@ fn copy(mut from: TcpStream, mut to: TcpStream, forth: bool, passed: &Mutex<Pass
             break;
         }
     }
+    // The end of the stream is passed on, the other direction continues.
     let _ = to.shutdown(Shutdown::Write);
 }
 
@@ -104,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stream_passes_both_ways_and_is_written_down() {
+    fn stream_is_relayed_and_recorded() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let relay = Relay::tcp(listener.local_addr().unwrap().port()).unwrap();
         let mut caller = TcpStream::connect(("127.0.0.1", relay.first)).unwrap();
@@ -121,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_pass_both_ways_and_are_written_down() {
+    fn datagrams_are_relayed_and_recorded() {
         let nodes = [UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap()];
         let [first, second] = [0, 1].map(|at| nodes[at].local_addr().unwrap().port());
         let relay = Relay::udp(first, second).unwrap();

@@ -1,4 +1,4 @@
-//! What is tried with each peer over each layer.
+//! Trials with each peer over each layer.
 
 use super::cbor;
 use super::load::{Ledger, Load};
@@ -11,22 +11,22 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Where our node answers pings.
+/// Endpoint at which our node answers pings.
 pub const ECHO: &str = "ipn:1.7";
-/// How long a side stays away.
+/// Time for which a killed side stays away.
 const AWAY: Duration = Duration::from_millis(500);
-/// Of so many datagrams one may be lost.
+/// One in this many datagrams may be lost.
 const DATAGRAMS_LOST: usize = 20;
-/// Payload bytes of a ping.
+/// Payload of a ping, bytes.
 const PING: usize = 64;
 
-/// How much is tried.
+/// Extent of the trials.
 #[derive(Clone, Copy)]
 pub struct Size {
     pub bundles: usize,
-    /// Bundles of trials in which a side is killed; 0 leaves these trials out.
+    /// Bundles of trials in which a side is killed; 0 skips them.
     pub across_restarts: usize,
-    /// Longest payload.
+    /// Largest payload, bytes.
     pub largest: usize,
     /// Whether single long bundles are tried.
     pub once: bool,
@@ -34,9 +34,9 @@ pub struct Size {
     pub patience: Duration,
 }
 
-/// Our node and a peer, as neighbours over a layer.
+/// Our node and a peer, neighbours over one layer.
 pub struct Pair<'a> {
-    /// Name and version.
+    /// Name and version of the peer.
     pub name: String,
     pub layer: &'a str,
     pub ours: Ours,
@@ -45,7 +45,7 @@ pub struct Pair<'a> {
     pub size: Size,
 }
 
-/// What came of a trial.
+/// Outcome of a trial that did not fail.
 #[derive(Default)]
 struct Came {
     lost: usize,
@@ -53,7 +53,7 @@ struct Came {
 }
 
 impl Pair<'_> {
-    /// Every trial the two can do, or why there was none.
+    /// Runs every trial that both nodes support.
     pub fn trials(&mut self) -> Vec<Row> {
         let ready = self.ours.start().and_then(|()| self.peer.start());
         if let Err(why) = ready {
@@ -61,6 +61,7 @@ impl Pair<'_> {
             return vec![row];
         }
         let (can, size) = (self.can.clone(), self.size);
+        // Ten pings suffice for a median.
         let pings = Load::equal(10, PING);
         let to = Load::mixed(size.bundles, can.takes.min(size.largest));
         let from = Load::mixed(size.bundles, can.gives.min(size.largest));
@@ -108,6 +109,7 @@ impl Pair<'_> {
         if rows.iter().any(|row| row.failed.is_some()) {
             println!("{}", self.ours.words());
         }
+        // A node that ended by itself has failed, even if all bundles arrived.
         if let Err(why) = self.ours.kill() {
             rows.push(self.row("ours runs to the end", &pings, Err(why)));
         }
@@ -124,12 +126,12 @@ impl Pair<'_> {
         Row { peer, layer, trial, bundles: load.len(), sizes: load.range(), lost, notes, failed, left_out: false }
     }
 
-    /// The peer's bundles to our echo service come back to it.
+    /// Pings from the peer to our echo service.
     fn peer_pings(&mut self, load: &Load) -> Result<Came> {
         let mut ledger = Ledger::of(load);
         for at in 0..load.len() {
             self.peer.send(ECHO, &load.payload(at))?;
-            // One that came before may come once more.
+            // A repeated answer may come first.
             while ledger.missing() == load.len() - at
                 && let Some(payload) = self.peer.take(self.size.patience)?
             {
@@ -141,7 +143,7 @@ impl Pair<'_> {
         Ok(Came { lost: 0, notes: again.into_iter().collect() })
     }
 
-    /// Our bundles to its echo service come back to us.
+    /// Pings from our node to its echo service.
     fn we_ping(&mut self, echo: &str, load: &Load) -> Result<Came> {
         let mut ledger = Ledger::of(load);
         let mut answers = self.ours.receiver(SENDS, self.size.patience)?;
@@ -157,14 +159,16 @@ impl Pair<'_> {
             ledger.came(&answer.payload)?;
         }
         ledger.settled()?;
+        // The median: single pings may wait for the machine.
         times.sort();
         let median = times.get(times.len() / 2).copied().unwrap_or_default();
         Ok(Came { lost: 0, notes: vec![format!("median {:.1} ms", median.as_secs_f64() * 1e3)] })
     }
 
-    /// Our bundles arrive at the peer; one side may be killed on the way.
+    /// Bundles from our node to the peer; one side may be killed in between.
     fn send_to_it(&mut self, load: &Load, killed: Killed) -> Result<Came> {
         let (socket, destination) = (self.ours.socket(), self.can.endpoint);
+        // Reports are counted only in trials without a kill.
         let hears = self.can.reports && killed == Killed::Nobody;
         let reports = if hears { Some(self.ours.receiver(HEARS, self.size.patience)?) } else { None };
         let (patience, before) = (self.size.patience, self.ours.happened("forwarded"));
@@ -185,7 +189,7 @@ impl Pair<'_> {
                         }
                         _ => {
                             peer.kill();
-                            // By now the events file tells of all that was forwarded.
+                            // By now the event file contains all forwarded bundles.
                             sleep(AWAY);
                             gone = ours.happened("forwarded").saturating_sub(before + came);
                             peer.start()?;
@@ -193,10 +197,12 @@ impl Pair<'_> {
                     }
                     (last, open) = (Instant::now(), Killed::Nobody);
                 }
+                // A short wait, so that the moment of the kill is not missed.
                 if let Some(payload) = peer.take(Duration::from_millis(100))? {
                     ledger.came(&payload)?;
                     last = Instant::now();
                 }
+                // The rest was lost with the killed peer: waiting longer is useless.
                 if sending.is_finished() && last.elapsed() > patience / 2 && ledger.missing() <= gone {
                     break;
                 }
@@ -215,7 +221,7 @@ impl Pair<'_> {
         Ok(Came { lost, notes })
     }
 
-    /// The peer's bundles arrive at our application; our node may be killed on the way.
+    /// Bundles from the peer to our application; our node may be killed in between.
     fn hear_from_it(&mut self, load: &Load, killed: Killed) -> Result<Came> {
         let patience = self.size.patience;
         let mut ledger = Ledger::of(load);
@@ -238,7 +244,7 @@ impl Pair<'_> {
                     receiver = ours.receiver(RECEIVES, patience)?;
                     open = Killed::Nobody;
                 }
-                // An error is the end of our patience.
+                // The read timeout is the limit of the wait.
                 let Ok(delivered) = receiver.delivery() else { break };
                 ledger.came(&delivered.payload)?;
                 receiver.taken(true)?;
@@ -250,7 +256,7 @@ impl Pair<'_> {
             notes.push(format!("{} came twice", ledger.again));
         }
         let lost = ledger.missing();
-        // What it sent to nobody, or what nobody confirmed, is its own to send again.
+        // Unconfirmed bundles are the peer's to retransmit.
         let own = if killed == Killed::Ours && !self.can.repeats { lost } else { 0 };
         notes.extend(forgiven(lost, load.len(), killed, own, self.can.datagrams)?.map(String::from));
         if self.can.understands_reports && killed == Killed::Nobody {
@@ -266,7 +272,7 @@ impl Pair<'_> {
     }
 }
 
-/// Who is killed when a third has arrived.
+/// Side that is killed once a third of the bundles has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Killed {
     Nobody,
@@ -274,8 +280,8 @@ enum Killed {
     Peer,
 }
 
-/// Why so many of a load may be lost, if it was; an error when nothing excuses it. `gone` is what the peer alone
-/// answers for.
+/// Reason that excuses the loss of `lost` bundles, `None` without a loss; fails if nothing excuses it. The peer alone
+/// is responsible for `gone` bundles.
 fn forgiven(lost: usize, of: usize, killed: Killed, gone: usize, datagrams: bool) -> Result<Option<&'static str>> {
     match killed {
         _ if lost == 0 => Ok(None),
@@ -288,7 +294,7 @@ fn forgiven(lost: usize, of: usize, killed: Killed, gone: usize, datagrams: bool
     }
 }
 
-/// Sends a load through a node that may be killed meanwhile; what it did not confirm is sent again.
+/// Sends a load through a node that may be killed meanwhile; unconfirmed bundles are sent again.
 fn send_all(socket: &Path, destination: &str, load: &Load, reports: bool, patience: Duration) -> Result<()> {
     let mut attached: Option<Client> = None;
     for at in 0..load.len() {
@@ -307,7 +313,7 @@ fn send_all(socket: &Path, destination: &str, load: &Load, reports: bool, patien
             };
             match sent {
                 Ok(true) => break,
-                // Attached just now, or refused while there is no room.
+                // Attached just now, or refused for lack of room.
                 Ok(false) => {}
                 Err(_) => attached = None,
             }
@@ -318,7 +324,7 @@ fn send_all(socket: &Path, destination: &str, load: &Load, reports: bool, patien
     Ok(())
 }
 
-/// How many deliveries were reported to us, when all were.
+/// Waits for reports of all deliveries; returns their number.
 fn delivery_reports(mut client: Client, wanted: usize) -> Result<usize> {
     let mut heard = 0;
     while heard < wanted {
@@ -334,7 +340,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_lost_is_forgiven_only_to_a_peer_that_answers_for_it_and_to_datagrams() {
+    fn only_known_losses_are_forgiven() {
         let forgiven = |lost, killed, gone, datagrams| forgiven(lost, 100, killed, gone, datagrams);
         assert_eq!(forgiven(0, Killed::Peer, 0, false).unwrap(), None);
         assert!(forgiven(1, Killed::Nobody, 0, false).is_err());
@@ -347,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_not_there_is_waited_for_and_then_given_up() {
+    fn absent_node_times_out() {
         let dir = tempfile::tempdir().unwrap();
         let load = Load::equal(1, 10);
         let begun = Instant::now();

@@ -1,5 +1,5 @@
-//! µD3TN: its daemon over MTCP and TCPCLv3 with bundles of versions 7 and 6, driven over its own interface for
-//! applications (AAP2), in which it is also told of its contacts.
+//! µD3TN: its daemon over MTCP and TCPCLv3 with bundles of versions 7 and 6, controlled over its application interface
+//! (AAP2), which also accepts its contacts.
 
 use super::matrix::Row;
 use super::node::Ours;
@@ -17,25 +17,26 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant, SystemTime};
 
-/// The program.
+/// Programs of µD3TN that are needed.
 pub const PROGRAMS: [&str; 1] = ["ud3tn"];
-/// Its application: it sends and takes here, so that answers of echo services come to it.
+/// Endpoint of its application: it sends from where it receives, so that answers of echo services reach it.
 const APPLICATION: &str = "ipn:2.42";
-/// Where it hears of contacts, and where it answers pings.
+/// Endpoint that accepts contacts.
 const CONTACTS: &str = "ipn:2.9000";
+// Endpoint that answers pings.
 const ITS_ECHO: &str = "ipn:2.9002";
-/// Why nothing that it makes of version 6 is read.
+/// Reason why bundles of version 6 from it are unreadable.
 const BLOCK_LENGTH: &str = "it says that primary blocks are 3 bytes longer than they are (RFC 5050 4.5.1)";
-/// Over TCPCLv3: what comes in several segments it acknowledges and cannot read.
+/// Largest payload over TCPCLv3: it acknowledges transfers of several segments but cannot read them.
 const ONE_SEGMENT: usize = 200_000;
-/// How long it may take until applications can attach.
+/// Longest startup until applications can attach.
 const START_MAX: Duration = Duration::from_secs(30);
-/// 2000-01-01 in seconds of Unix time.
+/// 2000-01-01 in Unix time, s.
 const DTN_EPOCH: u64 = 946_684_800;
-/// How long its application waits for the next bundle.
+/// Read timeout of its application: a day, longer than any trial.
 const FOREVER: Duration = Duration::from_secs(86_400);
 
-/// Both layers and versions.
+/// Trials over both layers and with both versions.
 pub fn trials(dir: &Path, binary: &Path, size: Size) -> Result<Vec<Row>> {
     let programs = match places::find("ud3tn", &PROGRAMS) {
         Ok(programs) => programs,
@@ -44,7 +45,7 @@ pub fn trials(dir: &Path, binary: &Path, size: Size) -> Result<Vec<Row>> {
     let program = programs.join("ud3tn");
     let usage = Command::new(&program).arg("--usage").output().context("cannot run `ud3tn`")?;
     let usage = [usage.stdout, usage.stderr].concat();
-    // A fork with a store on disk.
+    // Archipel Core is a fork with a store on disk.
     let archipel = String::from_utf8_lossy(&usage).contains("--persist");
     let name = if archipel { "µD3TN (Archipel Core)" } else { "µD3TN" };
     let mut rows = Vec::new();
@@ -65,13 +66,13 @@ pub fn trials(dir: &Path, binary: &Path, size: Size) -> Result<Vec<Row>> {
             gives: if version == 7 { 1_000_000 } else { 0 },
             takes_once: if cla == "mtcp" { 50_000_000 } else { 0 },
             gives_once: if version == 7 { 50_000_000 } else { 0 },
-            // Two that it makes in the same millisecond have the same name.
+            // Two reports that it creates in the same millisecond have the same identity.
             reports: false,
-            // Its interface cannot ask for reports.
+            // Its interface cannot request reports.
             understands_reports: false,
             datagrams: false,
             repeats: false,
-            // Over TCPCLv3 it connects, and takes its time to do so again.
+            // Over TCPCLv3 it connects, and takes long to reconnect.
             restarts: cla == "mtcp",
         };
         let peer = Ud3tn {
@@ -93,7 +94,7 @@ pub fn trials(dir: &Path, binary: &Path, size: Size) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Our layer and the link to it; over TCPCLv3 it connects, and one session serves both ways.
+/// Configuration of our layer and of the link to it; over TCPCLv3 it connects, and one session serves both directions.
 fn ours(cla: &str, here: u16, there: u16) -> String {
     let address = if cla == "mtcp" {
         format!("address = \"127.0.0.1:{there}\"\nreconnect_min = \"20 ms\"\nreconnect_max = \"200 ms\"\n")
@@ -106,14 +107,14 @@ fn ours(cla: &str, here: u16, there: u16) -> String {
     )
 }
 
-/// Node `ipn:2.0`.
+/// The daemon as node `ipn:2.0`.
 struct Ud3tn {
     dir: PathBuf,
     program: PathBuf,
     archipel: bool,
     version: u8,
     cla: &'static str,
-    /// Ours and its own.
+    /// Ports of our node and of the daemon.
     ports: (u16, u16),
     started: usize,
     running: Option<Running>,
@@ -123,7 +124,7 @@ struct Running {
     sender: Client,
     receiver: ClientSender,
     payloads: Receiver<Vec<u8>>,
-    /// Ends after the clients.
+    /// Dropped last, after the clients.
     _daemon: Process,
 }
 
@@ -140,7 +141,7 @@ impl Ud3tn {
     }
 }
 
-/// What it is told of a neighbour that is there for a day at 100 MB/s.
+/// Contact with our node for a day, at 100 MB/s.
 fn contact(cla: &str, port: u16, now: u64) -> String {
     let (from, to) = (now.saturating_sub(1), now + 86_400);
     format!("1(ipn:1.0):({cla}:127.0.0.1:{port})::[{{{from},{to},100000000}}];")
@@ -150,13 +151,14 @@ impl Peer for Ud3tn {
     fn start(&mut self) -> Result<()> {
         fs::create_dir_all(&self.dir)?;
         let socket = self.dir.join("aap2.sock");
+        // A stale socket would pass for a running daemon.
         let _ = fs::remove_file(&socket);
         let mut command = Command::new(&self.program);
         command.args(["--eid", "ipn:2.0", "--bp-version", &self.version.to_string(), "--lifetime", "3600"]);
         command.args(["--cla", &format!("{}:127.0.0.1,{}", self.cla, self.ports.1), "--status-reports"]);
         command.args(["--aap-socket", "aap.sock", "--aap2-socket", "aap2.sock", "--log-level", "2"]);
         if self.archipel {
-            // A store of its own each time: from the one before it would deliver again what was delivered.
+            // A new store for each start: an old one would deliver again.
             self.started += 1;
             let store = format!("store-{}", self.started);
             fs::create_dir_all(self.dir.join(&store))?;
@@ -170,7 +172,7 @@ impl Peer for Ud3tn {
             ensure!(waits, "µD3TN is not ready:\n{}", last_lines(&log));
             std::thread::sleep(Duration::from_millis(20));
         }
-        // What came before goes to whoever attaches first, and is lost where that one only sends.
+        // The receiver attaches first: bundles that wait go to the first client, and are lost if that only sends.
         let (receiver, mut sender) = (self.attached(true)?, self.attached(false)?);
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_secs().saturating_sub(DTN_EPOCH);
         sender.send(to(CONTACTS), contact(self.cla, self.ports.0, now).as_bytes())?;
@@ -190,6 +192,7 @@ impl Peer for Ud3tn {
     }
     fn kill(&mut self) {
         if let Some(running) = self.running.take() {
+            // Ends the reading thread, which holds the other half.
             running.receiver.shutdown();
         }
     }
@@ -217,12 +220,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_contact_is_said_as_its_manual_shows() {
+    fn contact_matches_the_manual() {
         assert_eq!(contact("mtcp", 4223, 1_000), "1(ipn:1.0):(mtcp:127.0.0.1:4223)::[{999,87400,100000000}];");
     }
 
     #[test]
-    fn over_mtcp_both_connect_and_over_tcpclv3_it_does() {
+    fn connecting_side_depends_on_layer() {
         assert!(ours("mtcp", 1, 2).contains("address = \"127.0.0.1:2\""));
         assert!(!ours("tcpclv3", 1, 2).contains("address"));
     }

@@ -1,5 +1,6 @@
-//! `cargo xtask relation`: histories of honest nodes, a relay and a stranger who uses their bundles' identities, random ones
-//! or all of a small world. The trial is in `core/stack/tests/relation`, of which the tests run a few histories.
+//! `cargo xtask relation`: runs histories of honest nodes, a relay, and a stranger who uses their bundles' identities;
+//! random histories, or all of a small world. The trial is in `core/stack/tests/relation`; the tests run a few
+//! histories.
 
 mod planted;
 
@@ -7,7 +8,6 @@ use crate::{Chore, tools};
 use anyhow::{Result, bail};
 use std::process::Command;
 
-/// The chore.
 pub const CHORE: Chore = Chore {
     name: "relation",
     usage: "[--histories N] [--seed N] [--jobs N] [--failures N] | --exhaustive [--events N] [...] | --planted | --replay HISTORY",
@@ -36,6 +36,7 @@ fn run(arguments: &[String]) -> Result<()> {
         nothing_else(&words.rest()?)?;
         return planted::run(&only);
     }
+    // Arguments are checked before the build, which takes minutes.
     let program = of_program(&mut words)?;
     nothing_else(&words.rest()?)?;
     let what = ["build", "--profile", "quick", "--package", "farlink-stack", "--example", "relation"];
@@ -53,8 +54,9 @@ fn nothing_else(rest: &[&str]) -> Result<()> {
     }
 }
 
-/// Takes what the program wants.
+/// Takes the arguments of the program.
 fn of_program(words: &mut tools::Arguments<'_>) -> Result<Vec<String>> {
+    // A replayed history determines everything.
     if let Some(history) = words.word("--replay")? {
         return Ok(vec!["--replay".to_string(), history.to_string()]);
     }

@@ -1,20 +1,23 @@
-//! Defects planted one by one in a copy of the tree, which all histories of a few events have to find. Prints the table of
-//! docs/decisions/0037-random-histories.md.
+//! Defects planted one by one in a copy of the tree; all histories of a few events must find each of them. Prints the
+//! table of docs/decisions/0037-random-histories.md.
 
 use crate::tools;
 use anyhow::{Context, Result, bail};
 use farlink_trials::mutants::{self, Tree};
 use std::process::Command;
 
-/// Worlds of two neighbours: stores in memory, on disk, where a crash is a power cut, and a link that cuts bundles.
+/// World of two neighbours with stores in memory.
 const MEMORY: &str = "nodes=2 durable=0 version=7 narrow=0 power=0";
+// Stores on disk.
 const DURABLE: &str = "nodes=2 durable=1 version=7 narrow=0 power=0";
+// Stores on disk, where a crash is a power cut.
 const POWER: &str = "nodes=2 durable=1 version=7 narrow=0 power=1";
+// A link that cuts bundles into fragments.
 const NARROW: &str = "nodes=2 durable=0 version=7 narrow=1 power=0";
-/// Most events of a history.
+/// Events of a history at most.
 const EVENTS: &str = "5";
 
-/// The mutation, and a world in which it shows.
+/// Mutations, each with a world in which it shows.
 const PLANTED: &[(&str, &str)] = &[
     ("an identity alone is a bundle that is held", DURABLE),
     ("an identity alone is a bundle that was delivered", MEMORY),
@@ -29,10 +32,10 @@ const PLANTED: &[(&str, &str)] = &[
     ("acknowledge before the sync", POWER),
 ];
 
-/// Plants those with these words in their name.
+/// Plants the defects whose name contains `only`.
 ///
 /// # Errors
-/// Defects that no history shows, and what cannot be built.
+/// Defects that no history shows, and build errors.
 pub fn run(only: &str) -> Result<()> {
     let tree = Tree::new(&tools::root())?;
     let mut missed = Vec::new();
@@ -51,8 +54,9 @@ pub fn run(only: &str) -> Result<()> {
     if missed.is_empty() { Ok(()) } else { bail!("not found: {}", missed.join("; ")) }
 }
 
-/// Builds the copy as it is now; what was broken, and the history that broke it.
+/// Builds the mutated copy; returns the violation and the history that causes it.
 fn find(tree: &Tree, name: &str, world: &str) -> Result<Option<(String, String)>> {
+    // Exhaustive runs outweigh the longer build.
     let quicker = ["--config", "profile.dev.opt-level=1", "--config", "profile.dev.debug=0"];
     let build = [&["build", "-p", "farlink-stack", "--example", "relation"][..], &quicker].concat();
     if !tree.cargo(&build, true)? {
@@ -67,10 +71,11 @@ fn find(tree: &Tree, name: &str, world: &str) -> Result<Option<(String, String)>
     Ok(first(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// The first violation that the program tells of, and its history.
+/// First violation in the program's output, with its history.
 fn first(said: &str) -> Option<(String, String)> {
     let lines: Vec<&str> = said.lines().collect();
     let at = lines.iter().position(|line| line.trim_start().starts_with("replay: "))?;
+    // The violation stands on the line before its history.
     let history = lines[at].split('\'').nth(1)?;
     Some((lines[at.checked_sub(1)?].trim().to_string(), history.to_string()))
 }
@@ -88,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn first_violation_is_read_from_the_output() {
+    fn first_violation_is_parsed() {
         let said = "exhaustive: nodes=2: 3 events\n  bundle 0 is lost\n  replay: cargo xtask relation --replay 'nodes=2 send:0'\n";
         assert_eq!(first(said), Some(("bundle 0 is lost".into(), "nodes=2 send:0".into())));
         assert_eq!(first("exhaustive: nodes=2: 3 events, 0 violations\n"), None);

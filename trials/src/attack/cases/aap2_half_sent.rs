@@ -1,4 +1,4 @@
-//! Bundles whose second half never comes.
+//! Transfers that stop halfway.
 
 use super::{Case, Outcome, Target};
 use crate::attack::wire::connect_unix;
@@ -6,7 +6,6 @@ use crate::harness::client::{AapBody, BundleAdu, ConnectionConfig, framed, to};
 use anyhow::Result;
 use std::io::{ErrorKind, Write};
 
-/// The case.
 pub const CASE: Case = Case {
     name: "aap2-half-sent",
     what: "Six applications each send half of a bundle of 1 GiB, and then nothing.",
@@ -23,6 +22,7 @@ fn run(target: &Target) -> Result<Outcome> {
         })
         .collect();
     let sent: u64 = senders.into_iter().filter_map(|sender| sender.join().ok()).sum();
+    // Half of each bundle is sent, in parts of 1 MiB.
     Ok(Outcome::of(format!("{} MB sent", sent / 1_000_000)))
 }
 

@@ -1,10 +1,9 @@
-//! Somebody else's endpoint under another name.
+//! Registration of another application's endpoint under a different spelling.
 
 use super::{Case, Outcome, PATIENCE, Target};
 use crate::harness::client::attach_with;
 use anyhow::Result;
 
-/// The case.
 pub const CASE: Case = Case {
     name: "aap2-other-spelling",
     what: "An application without the secret registers the honest one's endpoint as ipn:1.22, ipn:!.22 and ipn:01.22.",
@@ -17,6 +16,7 @@ const SPELLINGS: [&str; 4] = ["ipn:1.22", "ipn:!.22", "ipn:01.22", "ipn:0.1.22"]
 fn run(target: &Target) -> Result<Outcome> {
     let (mut registered, mut taken) = (Vec::new(), 0u64);
     for spelling in SPELLINGS {
+        // Each attempt without the owner's secret should be refused.
         if let Ok(client) = attach_with(&target.applications, spelling, "thief", 64) {
             client.set_read_timeout(Some(PATIENCE))?;
             registered.push((spelling, client));
@@ -34,6 +34,7 @@ fn run(target: &Target) -> Result<Outcome> {
     }
     target.hold();
     let names = if names.is_empty() { "nothing".into() } else { names.join(" ") };
+    // A bundle taken here would be missing at its owner.
     Ok(Outcome::of(format!("registered {names}, {taken} bundles taken"))
         .unless(names == "nothing", || format!("registered {names} beside its owner, {taken} bundles taken")))
 }

@@ -1,10 +1,9 @@
-//! Applications that say nothing.
+//! Silent application connections.
 
 use super::{Case, Outcome, Target, open_many};
 use crate::attack::wire::connect_unix;
 use anyhow::Result;
 
-/// The case.
 pub const CASE: Case =
     Case { name: "aap2-silent", what: "1,100 connections to the application socket that say nothing.", run };
 

@@ -1,4 +1,4 @@
-//! Announcements of neighbours that are not, or are somebody else.
+//! Announcements of nodes that do not exist or belong to someone else.
 
 use super::tcpcl_claimed_identity::take;
 use super::{Case, Outcome, Target};
@@ -9,7 +9,6 @@ use anyhow::Result;
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::time::Duration;
 
-/// The case.
 pub const CASE: Case = Case {
     name: "announcements",
     what: "100,000 announcements: of nodes that nobody has, of the neighbours at an address of the attacker (who takes \
@@ -17,11 +16,11 @@ pub const CASE: Case = Case {
     run,
 };
 
-/// Third party that takes no part.
+/// Address of a third party that takes no part.
 const VICTIM: Ipv4Addr = Ipv4Addr::new(127, 0, 77, 1);
-/// Ports of it.
+/// Listening ports of the third party.
 const PORTS: usize = 20;
-/// Most connection attempts of the node in ten seconds, with those as announcements end.
+/// Connection attempts of the node allowed in ten seconds, including those as announcements expire.
 const KNOCKS_MAX: u64 = 16;
 
 fn run(target: &Target) -> Result<Outcome> {
@@ -41,6 +40,7 @@ fn run(target: &Target) -> Result<Outcome> {
     let neighbours = [2, 3].map(|node| (node, datagrams(Ipv4Addr::new(127, 0, 0, node))));
     let spoofed = datagrams(VICTIM)?;
     let (mut sent, mut knocks) = (0, 0);
+    // A full socket buffer drops the datagram; only the sent ones count.
     let mut send = |socket: &UdpSocket, bytes: &[u8]| {
         sent += u64::from(socket.send_to(bytes, target.announcements).is_ok());
     };
@@ -48,6 +48,7 @@ fn run(target: &Target) -> Result<Outcome> {
         let any = &strangers[number as usize % strangers.len()];
         match number % 6 {
             0 => send(any, &beacon(&format!("ipn:{}.0", 1000 + number), number, port, 5)),
+            // Names of the node itself and its neighbours, at the attacker's address.
             1 => send(&strangers[0], &beacon(&format!("ipn:{}.0", 1 + number / 6 % 3), number, port, 5)),
             2 => {
                 let (node, socket) = &neighbours[number as usize / 6 % 2];
@@ -56,6 +57,7 @@ fn run(target: &Target) -> Result<Outcome> {
                 }
             }
             3 => {
+                // Spoofed sender: the node would connect to the victim.
                 let (_, port) = victim[number as usize / 6 % PORTS];
                 send(&spoofed, &beacon(&format!("ipn:{}.0", 500_000 + number), number, port, 5));
             }
@@ -63,6 +65,7 @@ fn run(target: &Target) -> Result<Outcome> {
             // An array without an end, of arrays without one.
             _ => send(any, &[0x9b, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff].repeat(100)),
         }
+        // The victim's backlog is bounded, so it is emptied regularly.
         if number % 500 == 0 {
             knocks += victim.iter().map(|(listener, _)| accepted(listener)).sum::<u64>();
         }
@@ -77,12 +80,12 @@ fn run(target: &Target) -> Result<Outcome> {
         .unless(knocks <= KNOCKS_MAX, || format!("{knocks} knocks at a third party")))
 }
 
-/// Connections that came; each is ended at once.
+/// Accepts and closes all waiting connections; returns their number.
 fn accepted(listener: &TcpListener) -> u64 {
     std::iter::repeat_with(|| listener.accept()).take_while(Result::is_ok).count() as u64
 }
 
-/// Answers whoever comes as one of the neighbours, and takes what it gets: sessions, and bundles.
+/// Answers incoming sessions as one of the neighbours and takes bundles; returns sessions and bundles.
 fn steal(target: &Target, listener: &TcpListener) -> (u64, u64) {
     let (mut sessions, mut taken) = (0, 0);
     while !target.over() {
@@ -90,7 +93,7 @@ fn steal(target: &Target, listener: &TcpListener) -> (u64, u64) {
             std::thread::sleep(Duration::from_millis(5));
             continue;
         };
-        // The names by turns, for it is not said which was meant.
+        // The two names alternate: the connection does not show which neighbour was meant.
         if let Ok(mut session) = Session::answer(stream, &format!("ipn:{}.0", 2 + sessions % 2)) {
             sessions += 1;
             let _ = take(target, &mut session, &mut taken);
@@ -98,7 +101,7 @@ fn steal(target: &Target, listener: &TcpListener) -> (u64, u64) {
     }
     (sessions, taken)
 }
-/// A node that serves TCPCLv4 and STCP at a port, and says so each `period` seconds; 0: it leaves.
+/// Announcement of a node with TCPCLv4 and STCP at `port`, valid for `period` s; 0 withdraws it.
 fn beacon(node: &str, sequence: u64, port: u16, period: u64) -> Vec<u8> {
     let mut out = Vec::new();
     put(&mut out, 4, 6);
@@ -123,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn announcements_are_as_dtn7_makes_them() {
+    fn announcements_match_dtn7() {
         let said = beacon("ipn:9.0", 3, 4556, 5);
         assert_eq!(said[..11], [0x86, 7, 7, 0x82, 2, 0x82, 9, 0, 3, 0x82, 0x82]);
         assert_eq!(said[11..19], [0x82, 0x63, b't', b'c', b'p', 0x19, 0x11, 0xcc]);

@@ -1,5 +1,5 @@
-//! A neighbour that was let in, and signals custody and reports of bundles that it never had. All nodes take custody,
-//! and report compressed.
+//! A configured neighbour that signals custody and reports of bundles that it never had. All nodes take custody and
+//! report compressed.
 
 use super::reports::{amplified, received_by_victim};
 use super::{Case, Outcome, Target};
@@ -8,7 +8,7 @@ use crate::attack::wire::bundle::{Bundle, put, put_endpoint};
 use anyhow::Result;
 use std::time::Duration;
 
-/// Signals.
+/// Custody signals for bundles that were never sent.
 pub const SIGNALS: Case = Case {
     name: "custody-signals",
     what: "A configured neighbour says a thousand times a second, also in another's name, that it took or refused \
@@ -16,7 +16,7 @@ pub const SIGNALS: Case = Case {
            them.",
     run: signals,
 };
-/// Reports that others ask for.
+/// Requests for compressed reports to third parties.
 pub const REPORTS: Case = Case {
     name: "compressed-reports",
     what: "A configured neighbour asks for compressed reports of 30,000 bundles, each in another's name, half of them \
@@ -24,29 +24,30 @@ pub const REPORTS: Case = Case {
     run: reports,
 };
 
-/// An administrative record (RFC 9171 4.2.3).
+/// Administrative record flag (RFC 9171 section 4.2.3).
 const RECORD: u64 = 2;
-/// Record types and block type of CCSDS 734.6-O-1.
+/// Record type of custody signals (CCSDS 734.6-O-1).
 const CUSTODY: u64 = 13;
+// Record and block type of compressed reports.
 const REPORTING: u64 = 14;
 fn signals(target: &Target) -> Result<Outcome> {
     let (sent, bytes) = target.offer_from(LIAR.0, 1000 * target.lasts.as_secs().max(1), signal);
     Ok(Outcome::of(format!("{sent} signals, {} MB", bytes / 1_000_000)))
 }
 
-/// One signal.
+/// Signal of one of seven kinds, by its number.
 fn signal(number: u64) -> Vec<u8> {
     let mut record = Vec::new();
     put(&mut record, 4, 2);
     put(&mut record, 0, if number % 7 == 6 { REPORTING } else { CUSTODY });
-    // What else may be said, of no bundle.
+    // Keys that the node does not know, without any bundle.
     let others = if number % 7 == 1 { 15_000 } else { 0 };
     put(&mut record, 5, 1 + others);
     for other in 0..others {
         put(&mut record, 0, 100 + other);
         put(&mut record, 4, 0);
     }
-    // 1: taken; -1: refused.
+    // Disposition 1 is accepted, -1 is refused.
     let (major, value) = if number.is_multiple_of(2) { (0, 1) } else { (1, 0) };
     put(&mut record, major, value);
     let counters = if number % 7 == 4 { 4_000 } else { 1 };
@@ -55,14 +56,15 @@ fn signal(number: u64) -> Vec<u8> {
         put(&mut record, 4, 3);
         put(&mut record, 0, counter);
         match number % 7 {
-            // One by one, with a gap behind each.
+            // One run for each bundle, with a gap after it: no compression.
             2 => {
                 put(&mut record, 0, number);
                 put(&mut record, 4, 60_001);
                 record.extend([1; 60_001]);
             }
-            // Beyond what numbers there are.
+            // A run beyond the largest sequence number.
             3 => [5, u64::MAX].iter().for_each(|value| put(&mut record, 0, *value)),
+            // All sequence numbers in one run.
             _ => [0, u64::MAX].iter().for_each(|value| put(&mut record, 0, *value)),
         }
     }
@@ -75,13 +77,15 @@ fn reports(target: &Target) -> Result<Outcome> {
     let (sent, bytes) = target.offer_from(LIAR.0, 30_000, |number| {
         let mut block = Vec::new();
         put(&mut block, 4, 5);
-        // A number and a counter far from the last, and everything asked for.
+        // Sequence number and counter far from the previous ones, so that runs cannot be joined; all reports requested.
         [number << 40, number, 0x3f].iter().for_each(|value| put(&mut block, 0, *value));
         put_endpoint(&mut block, &format!("ipn:{}.1", 1000 + number));
+        // Half of the requests name an application that never asked for reports.
         let other = format!("ipn:2.{}", 1000 + number);
         put_endpoint(&mut block, if number % 2 == 0 { "ipn:2.99" } else { &other });
         let mut bundle = Bundle::new("ipn:404.1", number);
         bundle.extension = Some((REPORTING, block));
+        // The lifetime ends soon: a deletion is reported, too.
         bundle.lifetime = Duration::from_secs(1);
         bundle.with(b"x")
     });
@@ -93,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signals_are_about_everything_and_some_are_long() {
+    fn signals_cover_everything() {
         let bytes = signal(0);
         assert!(bytes.windows(9).any(|part| part == [0x82, 13, 0xa1, 1, 0x81, 0x83, 1, 0, 0x1b]));
         let refused = signal(3);

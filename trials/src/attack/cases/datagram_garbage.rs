@@ -1,11 +1,10 @@
-//! Datagrams that are no segments.
+//! Datagrams that are not LTP segments.
 
 use super::{Case, Outcome, Target};
 use crate::attack::wire::{datagrams, stranger};
 use crate::random::Random;
 use anyhow::Result;
 
-/// The case.
 pub const CASE: Case = Case {
     name: "datagram-garbage",
     what: "11.5 MB of datagrams that are no LTP, from twenty addresses (see what is logged).",
@@ -18,7 +17,7 @@ fn run(target: &Target) -> Result<Outcome> {
     let mut sent = 0u64;
     for number in target.paced(115_000) {
         let mut datagram: Vec<u8> = (0..13).flat_map(|_| random.next().to_le_bytes()).collect();
-        // An undefined type of segment, so that each is bad for certain.
+        // Segment type 5 is undefined (RFC 5326 section 3.1.1), so every datagram is malformed.
         datagram[0] = 5;
         sent += sockets[number as usize % 20].send_to(&datagram[..100], target.ltp).unwrap_or(0) as u64;
     }

@@ -1,4 +1,4 @@
-//! Thousands of bundles at once whose heads never end.
+//! Thousands of concurrent bundles whose headers never end.
 
 use super::{Case, Outcome, Target, open_many};
 use crate::attack::wire::bundle::{Bundle, put};
@@ -10,26 +10,26 @@ use std::io::{ErrorKind, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Over STCP.
+/// Endless headers over STCP.
 pub const STCP: Case = Case {
     name: "stcp-endless-heads",
     what: "3,000 streams that stay open, each with 64 kB of a bundle's head (an unknown block, the name of a source, or a \
            dictionary, of a gigabyte) and then a byte of it at a time.",
     run: |target| run(target, target.stcp, &Framing { begin: stcp, more: |_| Vec::new() }, &MANY),
 };
-/// Over STCP, fast.
+/// Endless headers over STCP at full speed.
 pub const STCP_FAST: Case = Case {
     name: "stcp-fast-endless-heads",
     what: "600 streams from as many addresses, whose heads never end and come as fast as the node reads.",
     run: |target| run(target, target.stcp, &Framing { begin: stcp, more: |_| Vec::new() }, &FAST),
 };
-/// Over MTCP.
+/// Endless headers over MTCP.
 pub const MTCP: Case = Case {
     name: "mtcp-endless-heads",
     what: "The same over MTCP.",
     run: |target| run(target, target.mtcp, &Framing { begin: mtcp, more: |_| Vec::new() }, &MANY),
 };
-/// Over TCPCLv4.
+/// Endless headers over TCPCLv4.
 pub const TCPCL: Case = Case {
     name: "tcpcl-endless-heads",
     what: "The same in the transfers of 3,000 sessions of TCPCLv4.",
@@ -37,7 +37,7 @@ pub const TCPCL: Case = Case {
         run(target, target.tcpcl, &Framing { begin: tcpcl, more: |len| segment_head(0, 0, None, len) }, &MANY)
     },
 };
-/// Over TCPCLv4, fast.
+/// Endless headers over TCPCLv4 at full speed.
 pub const TCPCL_FAST: Case = Case {
     name: "tcpcl-fast-endless-heads",
     what: "600 sessions of TCPCLv4 from as many addresses, whose heads never end and come as fast as the node reads.",
@@ -46,13 +46,13 @@ pub const TCPCL_FAST: Case = Case {
     },
 };
 
-/// Streams of a case.
+/// Number, origin and pace of a case's streams.
 struct Crowd {
     streams: u64,
     from: fn(u64) -> Ipv4Addr,
-    /// Bytes sent at a time behind the first.
+    /// Bytes per write after the first.
     piece: usize,
-    /// Between two times that all sent.
+    /// Pause between two rounds over all streams.
     pause: Duration,
 }
 const MANY: Crowd = Crowd {
@@ -63,20 +63,21 @@ const MANY: Crowd = Crowd {
 };
 const FAST: Crowd = Crowd {
     streams: 600,
+    // From 256 on: addresses that no other case uses.
     from: |number| one_of_many(number as u16 + 256),
     piece: 64_000,
     pause: Duration::from_millis(1),
 };
-/// Bytes of a head that come at once.
+/// Header bytes of the first write.
 const AT_ONCE: usize = 64_000;
-/// Length that the head gives of itself or of its bundle.
+/// Claimed length of the header item or of the bundle.
 const WHOLE: u64 = 1_000_000_000;
 
-/// Way in which bytes of a bundle come.
+/// Encoding of a bundle's bytes in one convergence layer.
 struct Framing {
-    /// Before the first, of which there are so many.
+    /// Bytes before the first part, by its length.
     begin: fn(u64) -> Vec<u8>,
-    /// Before so many more.
+    /// Bytes before each further part, by its length.
     more: fn(u64) -> Vec<u8>,
 }
 
@@ -90,13 +91,16 @@ fn tcpcl(first: u64) -> Vec<u8> {
     [CONTACT, &sess_init("ipn:66.0"), &segment_head(START, 0, Some(WHOLE + 1000), first)].concat()
 }
 
-/// Heads of three kinds: a long block, a long name in the primary block, and the dictionary of a bundle of version 6.
+/// Headers of three kinds: an unknown block, a long source name, and a dictionary of BPv6, 1 GB each.
 fn heads() -> [Vec<u8>; 3] {
     let mut block = Bundle::new("ipn:1.22", 1).primary();
+    // A block of type 200, number 2, without flags and CRC, before 1 GB of data.
     block.extend([0x85, 24, 200, 2, 0, 0]);
     put(&mut block, 2, WHOLE);
+    // A primary block whose source is a `dtn` name of 1 GB.
     let mut name = vec![0x9f, 0x89, 7, 0, 2, 0x82, 2, 0x82, 1, 22, 0x82, 1];
     put(&mut name, 3, WHOLE);
+    // BPv6 states the dictionary's length before it (RFC 5050 section 4.5.1).
     let mut dictionary = vec![6, 0x81, 0x10];
     put_sdnv(&mut dictionary, WHOLE);
     [0, 4, 8, 12, 8, 12, 8, 12, 1, 1, 3600, WHOLE - 100].into_iter().for_each(|value| put_sdnv(&mut dictionary, value));
@@ -128,7 +132,7 @@ fn run(target: &Target, at: SocketAddr, framing: &Framing, crowd: &Crowd) -> Res
     Ok(Outcome::of(format!("{most} opened, {open} still open, {} MB", sent / 1_000_000)))
 }
 
-/// A head on its way.
+/// Progress of one stream.
 struct Sending {
     stream: TcpStream,
     kind: usize,
@@ -136,12 +140,12 @@ struct Sending {
     open: bool,
 }
 impl Sending {
-    /// As much of what comes first as goes, then of what comes behind it.
+    /// Sends the rest of the first part, then further parts, as far as the socket accepts them.
     fn send(&mut self, first: &[Vec<u8>; 3], more: &[u8]) {
         let first = &first[self.kind];
         let next = match first.get(self.sent..) {
             Some(rest) if !rest.is_empty() => rest,
-            // One that was cut goes on where it was.
+            // A part that was cut continues where it stopped.
             _ => &more[(self.sent - first.len()) % more.len()..],
         };
         if !self.open {
@@ -151,7 +155,7 @@ impl Sending {
             Ok(sent) => self.sent += sent,
             Err(why) => self.open = why.kind() == ErrorKind::WouldBlock,
         }
-        // Answers are not what it waits for, and must not keep the node from reading.
+        // Answers are discarded: unread ones would keep the node from reading.
         let _ = discard(&self.stream);
         let _ = self.stream.set_nonblocking(true);
     }
@@ -162,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_head_ends_in_what_comes_at_once() {
+    fn heads_never_end_at_once() {
         let [block, name, dictionary] = heads();
         assert!([&block, &name, &dictionary].iter().all(|head| head.len() == AT_ONCE));
         assert_eq!((block[0], name[0], dictionary[0]), (0x9f, 0x9f, 6));

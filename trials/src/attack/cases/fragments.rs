@@ -1,10 +1,9 @@
-//! Fragments of which the rest never comes.
+//! Fragments whose other parts never arrive.
 
 use super::{Case, Outcome, Target};
 use crate::attack::wire::bundle::Bundle;
 use anyhow::Result;
 
-/// The case.
 pub const CASE: Case = Case {
     name: "fragments",
     what: "20,000 fragments of 40 kB for an application here, each of another bundle of 1 GB that never completes.",

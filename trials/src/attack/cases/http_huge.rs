@@ -1,18 +1,17 @@
-//! Requests without measure.
+//! Requests of unlimited length.
 
 use super::{Case, Outcome, Target};
 use crate::attack::wire::{connect, stranger};
 use anyhow::Result;
 use std::io::{ErrorKind, Write};
 
-/// The case.
 pub const CASE: Case = Case {
     name: "http-huge",
     what: "Requests to the control interface with 100 MB of headers, and with a body of 1 GiB, eight at once.",
     run,
 };
 
-/// How each request begins, what is repeated then, and how many bytes of it.
+/// Beginning of each request, the part repeated after it, and the bytes of all repetitions.
 const KINDS: [(&str, &[u8], u64); 2] = [
     (
         "GET /status HTTP/1.1\r\nHost: 127.0.0.1\r\n",
@@ -42,6 +41,7 @@ fn one(target: &Target, (begin, part, most): (&str, &[u8], u64)) -> Result<u64> 
     while !target.over() {
         let Ok(mut stream) = connect(stranger(1), target.api) else { continue };
         stream.write_all(begin.as_bytes())?;
+        // A refused connection ends the loop; the next one starts over.
         let (parts, mut here) = (part.repeat(2000), 0);
         while here < most && !target.over() {
             let at = (here % parts.len() as u64) as usize;
@@ -52,7 +52,7 @@ fn one(target: &Target, (begin, part, most): (&str, &[u8], u64)) -> Result<u64> 
             }
         }
         sent += here;
-        // One that was refused is tried again, but not at once.
+        // A pause after a refusal: reconnecting at once would load the machine, not the node.
         std::thread::sleep(super::PATIENCE / 10);
     }
     Ok(sent)

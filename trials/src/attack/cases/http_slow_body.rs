@@ -1,11 +1,10 @@
-//! Requests that come byte by byte.
+//! Requests that arrive byte by byte.
 
 use super::{Case, Outcome, Target, open_many};
 use crate::attack::wire::{connect, stranger};
 use anyhow::Result;
 use std::io::Write;
 
-/// The case.
 pub const CASE: Case = Case {
     name: "http-slow-body",
     what: "300 requests to the control interface whose bodies of 1 MB come a byte at a time.",
@@ -15,6 +14,7 @@ pub const CASE: Case = Case {
 fn run(target: &Target) -> Result<Outcome> {
     let mut opened = open_many(target, 300, |_| {
         let mut stream = connect(stranger(1), target.api)?;
+        // JSON that begins and then consists of spaces.
         stream.write_all(b"POST /routes HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000000\r\n\r\n{")?;
         Ok(stream)
     });

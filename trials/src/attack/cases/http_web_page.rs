@@ -1,11 +1,10 @@
-//! A web page in the operator's browser.
+//! Requests as a web page in the operator's browser can make them.
 
 use super::{Case, Outcome, Target};
 use crate::attack::wire::{connect, stranger};
 use anyhow::Result;
 use std::io::{Read, Write};
 
-/// The case.
 pub const CASE: Case = Case {
     name: "http-web-page",
     what: "Requests as a web page makes them (another Origin, another Host, a form's content type) add a route.",
@@ -14,8 +13,8 @@ pub const CASE: Case = Case {
 
 const BODY: &str = "{\"pattern\":\"ipn:666.*\",\"next_hop\":\"ipn:2.0\"}";
 
-/// Headers of each try, beside the length: of a page elsewhere, of a name that was bound anew to this
-/// machine, of a page on this machine.
+/// Headers of each attempt besides the length: from a page elsewhere, from a name rebound to this machine (DNS
+/// rebinding), and from a page on this machine.
 const TRIES: [(&str, &str); 4] = [
     ("a page elsewhere", "Host: 127.0.0.1\r\nOrigin: http://evil.example\r\nContent-Type: application/json\r\n"),
     ("a form elsewhere", "Host: 127.0.0.1\r\nOrigin: http://evil.example\r\nContent-Type: text/plain\r\n"),
@@ -33,6 +32,7 @@ fn run(target: &Target) -> Result<Outcome> {
                 .as_bytes(),
         )?;
         let mut answer = Vec::new();
+        // The connection closes after the answer, so reading to its end is bounded.
         let _ = stream.read_to_end(&mut answer);
         if answer.starts_with(b"HTTP/1.1 2") {
             done.push(who);

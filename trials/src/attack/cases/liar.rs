@@ -1,11 +1,10 @@
-//! A neighbour that was let in, at its configured address, and lies about everything a neighbour is asked about.
+//! A configured neighbour at its own address that lies about everything a neighbour may report.
 
 use super::{Case, Outcome, Target};
 use crate::attack::stage::LIAR;
 use crate::attack::wire::bundle::{Bundle, put};
 use anyhow::Result;
 
-/// The case.
 pub const CASE: Case = Case {
     name: "liar",
     what: "A configured neighbour of a node with epidemic routing and marginal utility says ten thousand hellos a \
@@ -13,11 +12,11 @@ pub const CASE: Case = Case {
     run,
 };
 
-/// An administrative record (RFC 9171 4.2.3).
+/// Administrative record flag (RFC 9171 section 4.2.3).
 const RECORD: u64 = 2;
-/// Record type of what policies tell each other (private use, RFC 9713).
+/// Record type of policy messages (private use, RFC 9713).
 const SIGNAL: u64 = 65_000;
-/// Hellos in all, evenly over the attack's time.
+/// Hellos per second, spread evenly over the attack.
 const A_SECOND: u64 = 10_000;
 
 fn run(target: &Target) -> Result<Outcome> {
@@ -25,14 +24,15 @@ fn run(target: &Target) -> Result<Outcome> {
     Ok(Outcome::of(format!("{sent} hellos, {} MB", bytes / 1_000_000)))
 }
 
-/// Each another lie, newer than the one before.
+/// Hello with a different lie for each number, newer than the previous one.
 fn hello(number: u64) -> Vec<u8> {
     let letter = match number % 200 {
         0 => letter(64, 400, number),
         100 => letter(64, 0, number),
         _ => letter(1, 1, number),
     };
-    // Now it holds nothing, now what nobody ever made: who carries what has to be thought of anew each time.
+    // It alternates between no holdings and bundles that do not exist: the node has to recompute who carries which each
+    // time.
     let ids = (0..if number.is_multiple_of(50) { 8_192 } else { number % 2 }).map(|n| number << 20 | n);
     let mut content = vec![1, 1];
     content.extend([0xff; 8]);
@@ -50,7 +50,7 @@ fn hello(number: u64) -> Vec<u8> {
     Bundle { source, flags: RECORD, ..Bundle::new("ipn:1.0", number) }.with(&record)
 }
 
-/// So many parts of so many entries: bundles that arrived, nodes met, and a bundle given up again and again.
+/// Policy message of `parts` parts with `entries` entries each: arrivals, meetings, or a bundle given up repeatedly.
 fn letter(parts: u64, entries: u64, number: u64) -> Vec<u8> {
     let mut letter = Vec::new();
     for part in 0..parts {
@@ -58,6 +58,7 @@ fn letter(parts: u64, entries: u64, number: u64) -> Vec<u8> {
         letter.push(kind);
         letter.extend((entries as u16).to_be_bytes());
         for entry in 0..entries {
+            // Invented numbers never repeat: the node cannot drop them as known.
             let invented = (number << 24 | part << 12 | entry) + 1_000;
             match kind {
                 b'a' => letter.extend([u128::from(invented).to_be_bytes().as_slice(), &[0xff; 4]].concat()),
@@ -74,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_lie_is_another_and_some_are_long() {
+    fn lies_differ_in_content_and_length() {
         let lengths: Vec<usize> = (0..400).map(|number| hello(number).len()).collect();
         assert!(lengths.iter().any(|length| *length > 400_000) && lengths.iter().any(|length| *length < 200));
         assert_ne!(hello(3), hello(4));

@@ -1,10 +1,9 @@
-//! Bundles that are nearly all head.
+//! Bundles that consist almost entirely of headers.
 
 use super::{Case, Outcome, Target};
 use crate::attack::wire::bundle::Bundle;
 use anyhow::Result;
 
-/// The case.
 pub const CASE: Case = Case {
     name: "long-heads",
     what: "6,000 bundles to nowhere, each of one byte behind an unknown block of 55 kB.",

@@ -1,11 +1,10 @@
-//! Bundles that fill the store for a generation.
+//! Bundles with a lifetime of 31 years.
 
 use super::{Case, Outcome, Target};
 use crate::attack::wire::bundle::Bundle;
 use anyhow::Result;
 use std::time::Duration;
 
-/// The case.
 pub const CASE: Case = Case {
     name: "long-lifetimes",
     what: "2,700 bundles of 300 kB to nowhere that live for 31 years: three times what the store takes.",

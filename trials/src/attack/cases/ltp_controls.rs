@@ -1,26 +1,26 @@
-//! Reports and cancels of somebody else's sessions.
+//! Reports and cancels for other engines' sessions.
 
 use super::{Case, Outcome, Target};
 use crate::attack::wire::{datagrams, ltp, stranger};
 use anyhow::Result;
 
-/// The case.
 pub const CASE: Case = Case {
     name: "ltp-spoofed-controls",
     what: "From a wrong address, reports that claim everything and cancels for guessed session numbers of both ends.",
     run,
 };
 
-/// Most bytes the node may answer for each that came.
+/// Bytes the node may answer for each byte received.
 const AMPLIFICATION_MAX: f64 = 1.0;
 
 fn run(target: &Target) -> Result<Outcome> {
     let socket = datagrams(stranger(1))?;
     let (mut sent, mut sent_bytes, mut answered, mut buffer) = (0u64, 0u64, 0u64, [0; 2048]);
     for number in target.paced(100_000) {
-        // Session numbers that count up would be among the first; sessions are tried again and again.
+        // Low session numbers would be the first to hit; the same ones are tried repeatedly.
         let session = number / 4 % 5000;
         let segment = match number % 4 {
+            // Reports claim the first 6,000 bytes of each block.
             0 => ltp::report(1, session, 1 + number, 6000),
             1 => ltp::segment(ltp::CANCEL[1], 1, session, &[0]),
             2 => ltp::segment(ltp::CANCEL[0], 3, session, &[0]),

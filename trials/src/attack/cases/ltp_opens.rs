@@ -1,14 +1,13 @@
-//! Blocks that begin and never go on.
+//! Blocks that begin and never continue.
 
 use super::{Case, Outcome, Target};
 use crate::attack::wire::{datagrams, ltp, stranger};
 use crate::random::Random;
 use anyhow::Result;
 
-/// Sessions opened per second: 100,000 in six seconds, 1,000,000 with `--limit-time 60`.
+/// Sessions opened per second: 100,000 in six seconds; 1,000,000 with `--limit-time 60`.
 const PER_SECOND: f64 = 100_000.0 / 6.0;
 
-/// The case.
 pub const CASE: Case = Case {
     name: "ltp-opens",
     what: "First segments, 1 kB each, of LTP blocks that never go on, 17,000 a second, from ten engines.",

@@ -1,11 +1,10 @@
-//! Bundles with mistakes in them.
+//! Malformed bundles.
 
 use super::{Case, Outcome, Target};
 use crate::attack::wire::bundle::Bundle;
 use crate::random::Random;
 use anyhow::Result;
 
-/// The case.
 pub const CASE: Case = Case {
     name: "malformed",
     what: "50,000 bundles each with a byte changed or its end cut off, one after the other.",
@@ -19,6 +18,7 @@ fn run(target: &Target) -> Result<Outcome> {
         let at = random.below(bytes.len() as u64 - 1) as usize + 1;
         match random.below(3) {
             0 => bytes.truncate(at),
+            // Flips hit the first 61 bytes: the headers and a little payload.
             _ => bytes[at.min(60)] ^= 1 << random.below(8),
         }
         bytes

@@ -1,10 +1,9 @@
-//! Endpoints that nobody named before.
+//! Bundles with endpoints never seen before.
 
 use super::{Case, Outcome, Target};
 use crate::attack::wire::bundle::Bundle;
 use anyhow::Result;
 
-/// The case.
 pub const CASE: Case = Case {
     name: "many-endpoints",
     what: "100,000 bundles whose source, destination and report-to are new names, dtn://rN.../.",

@@ -43,31 +43,31 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// A hostile case.
+/// A hostile case of the table.
 pub struct Case {
-    /// Its name on the command line and in the table.
+    /// Name on the command line and in the table.
     pub name: &'static str,
-    /// A sentence: what the attacker does.
+    /// One sentence that describes the attack.
     pub what: &'static str,
-    /// Does it until [`Target::over`]; gives what the attacker got.
+    /// Attacks until [`Target::over`] and returns the outcome.
     pub run: fn(&Target) -> Result<Outcome>,
 }
 
-/// What an attacker got.
+/// Outcome of an attack from the attacker's view.
 #[derive(Default)]
 pub struct Outcome {
-    /// How much of the attack happened, for the table.
+    /// Amount of the attack that happened, for the table.
     pub did: String,
-    /// What must not succeed and did.
+    /// Forbidden effect that the attacker achieved.
     pub broke: Option<String>,
 }
 
 impl Outcome {
-    /// So much happened, and the marks that every case has say whether it did harm.
+    /// An outcome without a forbidden effect; the marks that every case has decide about harm.
     pub fn of(did: String) -> Outcome {
         Outcome { did, broke: None }
     }
-    /// Adds what broke, where it did.
+    /// Records a forbidden effect unless `holds`.
     pub fn unless(mut self, holds: bool, broke: impl FnOnce() -> String) -> Outcome {
         if !holds {
             self.broke = Some(broke());
@@ -76,7 +76,7 @@ impl Outcome {
     }
 }
 
-/// Every case, in the order of the table.
+/// All cases in the order of the table.
 pub const CASES: &[Case] = &[
     tcpcl_unfinished::ONE,
     tcpcl_unfinished::SEVERAL,
@@ -143,34 +143,34 @@ pub const CASES: &[Case] = &[
     announcements::CASE,
 ];
 
-/// The node as an attacker sees it.
+/// Addresses of the node under attack, and the time of the attack.
 #[derive(Clone)]
 pub struct Target {
-    /// Where it takes TCPCLv4 sessions.
+    /// Listener for TCPCLv4 sessions.
     pub tcpcl: SocketAddr,
-    /// Where it takes LTP segments.
+    /// Listener for LTP segments.
     pub ltp: SocketAddr,
-    /// Where it takes TCPCLv4 sessions that are secured.
+    /// Listener for TCPCLv4 sessions with TLS.
     pub tls: SocketAddr,
-    /// Its address for TCPCLv3 sessions.
+    /// Listener for TCPCLv3 sessions.
     pub old: SocketAddr,
-    /// Where it takes STCP.
+    /// Listener for STCP streams.
     pub stcp: SocketAddr,
-    /// Where it takes MTCP.
+    /// Listener for MTCP streams.
     pub mtcp: SocketAddr,
-    /// Where it takes datagrams of UDPCL.
+    /// Listener for UDPCL datagrams.
     pub udpcl: SocketAddr,
-    /// Its address for announcements, in the case about them.
+    /// Listener for announcements; used by the case about them only.
     pub announcements: SocketAddr,
-    /// Where it takes HTTP.
+    /// Listener of the control interface (HTTP).
     pub api: SocketAddr,
-    /// Where its applications attach.
+    /// Socket of the node's applications.
     pub applications: PathBuf,
-    /// Where applications of the neighbour over TCPCLv4 attach.
+    /// Socket of the applications of its neighbour over TCPCLv4.
     pub neighbours_applications: PathBuf,
-    /// When the attack began.
+    /// Start of the attack.
     pub begun: Instant,
-    /// How long it takes.
+    /// Duration of the attack.
     pub lasts: Duration,
 }
 
@@ -179,18 +179,18 @@ impl Target {
     pub fn over(&self) -> bool {
         self.begun.elapsed() >= self.lasts
     }
-    /// When it is up.
+    /// End of the attack.
     pub fn end(&self) -> Instant {
         self.begun + self.lasts
     }
-    /// Waits until it is up, with whatever is held open.
+    /// Waits until the end of the attack; the caller keeps its sockets open meanwhile.
     pub fn hold(&self) {
         std::thread::sleep(self.end().saturating_duration_since(Instant::now()));
     }
     /// Numbers 0.. of `total`, spread evenly over the attack's time.
     pub fn paced(&self, total: u64) -> impl Iterator<Item = u64> + '_ {
         (0..total).take_while(move |number| {
-            // Looking at the clock and sleeping in strides: a stride is two milliseconds at least.
+            // The clock is read once per stride; a stride lasts two milliseconds or more.
             let stride = (total / (self.lasts.as_millis() as u64 / 2).max(1)).max(1);
             if number % stride == 0 {
                 let due = self.begun + self.lasts.mul_f64(*number as f64 / total as f64);
@@ -199,12 +199,12 @@ impl Target {
             !self.over()
         })
     }
-    /// Offers up to `total` bundles as a neighbour that nobody knows: see [`Target::offer_from`].
+    /// Offers up to `total` bundles as an unknown neighbour: see [`Target::offer_from`].
     pub fn offer(&self, total: u64, bundle: impl FnMut(u64) -> Vec<u8>) -> (u64, u64) {
         self.offer_from(stranger(1), total, bundle)
     }
-    /// Offers up to `total` bundles from this address, evenly over the attack's time; a session
-    /// that the node ends is opened again. Gives how many bundles and bytes left.
+    /// Offers up to `total` bundles from `from`, evenly over the attack's time, reopening sessions that the node ends.
+    /// Returns the bundles and bytes sent.
     pub fn offer_from(&self, from: Ipv4Addr, total: u64, mut bundle: impl FnMut(u64) -> Vec<u8>) -> (u64, u64) {
         let (mut session, mut transfers, mut sent) = (None, 0, (0, 0));
         for number in self.paced(total) {
@@ -213,6 +213,7 @@ impl Target {
                 session = Session::open(from, self.tcpcl, "ipn:66.0").ok();
             }
             let Some(open) = &mut session else {
+                // A refused session is not retried at once: that would be another attack.
                 std::thread::sleep(PATIENCE / 10);
                 continue;
             };
@@ -221,6 +222,7 @@ impl Target {
             if open.push(&bytes, self.end()) {
                 sent = (sent.0 + 1, sent.1 + bytes.len() as u64);
             } else {
+                // The node ended the session; transfer numbers start over with the next one.
                 session = None;
             }
         }
@@ -229,7 +231,7 @@ impl Target {
     }
 }
 
-/// Several of something, opened one after the other as far as the node lets them; what was opened.
+/// Opens up to `total` connections one after the other; returns those that the node accepted.
 pub fn open_many<T>(target: &Target, total: u64, mut open: impl FnMut(u64) -> std::io::Result<T>) -> Vec<T> {
     let mut opened = Vec::new();
     for number in 0..total {
@@ -246,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cases_have_a_name_of_their_own_and_a_sentence() {
+    fn case_names_are_unique() {
         for (at, case) in CASES.iter().enumerate() {
             assert!(case.what.ends_with('.'), "{}", case.name);
             assert!(CASES[..at].iter().all(|other| other.name != case.name), "{}", case.name);

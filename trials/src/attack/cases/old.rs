@@ -1,23 +1,23 @@
-//! Bundles of version 6 of the protocol.
+//! Bundles of version 6.
 
 use super::{Case, Outcome, Target};
 use crate::attack::wire::old::Old;
 use crate::random::Random;
 use anyhow::Result;
 
-/// With mistakes in them.
+/// Malformed bundles of version 6.
 pub const MALFORMED: Case = Case {
     name: "old-malformed",
     what: "50,000 bundles of version 6, each with a byte changed or its end cut off, one after the other.",
     run: malformed,
 };
-/// In pieces of which the rest never comes.
+/// Fragments of version 6 whose other parts never arrive.
 pub const FRAGMENTS: Case = Case {
     name: "old-fragments",
     what: "20,000 fragments of version 6 for an application here, each of another bundle of 1 GB.",
     run: fragments,
 };
-/// Nearly all head.
+/// Bundles of version 6 that consist almost entirely of headers.
 pub const LONG_HEADS: Case = Case {
     name: "old-long-heads",
     what: "6,000 bundles of version 6 to nowhere, of one byte behind a dictionary of 55 kB and before a block of 4 kB.",
@@ -27,6 +27,7 @@ pub const LONG_HEADS: Case = Case {
 fn malformed(target: &Target) -> Result<Outcome> {
     let mut random = Random::new(10);
     let (sent, _) = target.offer(50_000, |number| {
+        // A third of the bundles have no dictionary (compressed bundle headers, RFC 6260).
         let old = Old { dictionary: (number % 3 * 20) as usize, ..Old::new((404, 1), number) };
         let mut bytes = old.with(&[0x55; 200]);
         let at = random.below(bytes.len() as u64 - 1) as usize + 1;

@@ -1,5 +1,4 @@
-//! Streams of STCP and MTCP that bring what they should not, or nothing. The honest neighbour is over the layer that is
-//! attacked.
+//! Streams of STCP and MTCP that carry garbage, or nothing. The honest neighbour uses the attacked layer.
 
 use super::{Case, Outcome, Target, open_many};
 use crate::attack::stage::LIAR;
@@ -10,49 +9,49 @@ use anyhow::Result;
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 
-/// Nothing at all.
+/// Silent STCP streams.
 pub const STCP_SILENT: Case = Case {
     name: "stcp-silent",
     what: "2,000 streams from ten addresses, a keepalive in every other one, then silence.",
     run: silent,
 };
-/// Anything.
+/// Random bytes over STCP.
 pub const STCP_GARBAGE: Case = Case {
     name: "stcp-garbage",
     what: "Streams of random bytes from ten addresses, each as long as the node reads it, one after the other.",
     run: |target| garbage(target, target.stcp),
 };
-/// Long bundles.
+/// Long bundles over STCP that stop early.
 pub const STCP_BOMBS: Case = Case {
     name: "stcp-long-bundles",
     what: "900 streams, each with the length of 4 GB and 63 kB of a bundle for an application here; then silence.",
     run: |target| bombs(target, target.stcp, stcp_head),
 };
-/// Slow ones.
+/// Bundles over STCP, a byte at a time.
 pub const STCP_TRICKLE: Case = Case {
     name: "stcp-trickle",
     what: "600 streams that each bring a bundle of 60 kB, a byte at a time.",
     run: |target| trickle(target, target.stcp, stcp_head),
 };
-/// As many as go.
+/// Bundles over STCP at full speed.
 pub const STCP_FLOOD: Case = Case {
     name: "stcp-flood",
     what: "Bundles of 20 kB to nowhere from one stranger, as fast as the node reads.",
     run: flood,
 };
-/// Anything.
+/// Random bytes over MTCP.
 pub const MTCP_GARBAGE: Case = Case {
     name: "mtcp-garbage",
     what: "Streams of random bytes from ten addresses, each as long as the node reads it, one after the other.",
     run: |target| garbage(target, target.mtcp),
 };
-/// Long bundles.
+/// Long bundles over MTCP that stop early.
 pub const MTCP_BOMBS: Case = Case {
     name: "mtcp-long-bundles",
     what: "900 streams, each with the head of a string of 4 GB and 63 kB of a bundle for an application here; then silence.",
     run: |target| bombs(target, target.mtcp, mtcp_head),
 };
-/// Slow ones.
+/// Bundles over MTCP, a byte at a time.
 pub const MTCP_TRICKLE: Case = Case {
     name: "mtcp-trickle",
     what: "600 streams that each bring a bundle of 60 kB, a byte at a time.",
@@ -68,12 +67,15 @@ pub const MTCP_NOISE: Case = Case {
 
 fn noise(target: &Target) -> Result<Outcome> {
     let bursts: [Vec<u8>; 6] = [
-        // A keepalive is a string of nothing, whichever length says so.
+        // An empty byte string is a keepalive, whichever encoding its length uses.
         vec![0x40; 60_000],
         [0x5b, 0, 0, 0, 0, 0, 0, 0, 0].repeat(6000),
+        // A byte string of 2^64 - 1 bytes.
         [&[0x5b][..], &[0xff; 8]].concat(),
+        // A byte string of indefinite length in parts, then such parts alone.
         [&[0x5f][..], &[0x41, 0x9f].repeat(20_000)].concat(),
         [0x41, 0x9f].repeat(20_000),
+        // Half of a length.
         vec![0x5b, 0, 0],
     ];
     let (mut streams, mut bytes) = (0, 0);
@@ -99,8 +101,8 @@ fn stcp_head(len: u64) -> Vec<u8> {
 fn mtcp_head(len: u64) -> Vec<u8> {
     [&[0x5b][..], &len.to_be_bytes()].concat()
 }
-/// One of ten addresses.
 fn from(number: u64) -> std::net::Ipv4Addr {
+    // Ten addresses, so that bounds per address do not hide bounds of the whole layer.
     stranger((number % 10 + 1) as u8)
 }
 fn still_open(streams: &[TcpStream]) -> usize {
@@ -110,6 +112,7 @@ fn still_open(streams: &[TcpStream]) -> usize {
 fn silent(target: &Target) -> Result<Outcome> {
     let opened = open_many(target, 2000, |number| {
         let mut stream = connect(from(number), target.stcp)?;
+        // A length of 0 is a keepalive of STCP.
         if number % 2 == 0 {
             stream.write_all(&[0; 4])?;
         }
@@ -131,7 +134,7 @@ fn garbage(target: &Target, at: SocketAddr) -> Result<Outcome> {
             }
             bytes += chunk.len() as u64;
         }
-        // As fast as this goes it would be an attack on the machine.
+        // Without the pause this would be an attack on the machine, not on the node.
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
     Ok(Outcome::of(format!("{streams} streams, {:.1} MB", bytes as f64 / 1e6)))
@@ -185,8 +188,8 @@ fn flood(target: &Target) -> Result<Outcome> {
     }
     Ok(Outcome::of(format!("{sent} bundles")))
 }
-/// Writes all of it, however long the node does not read; whether that succeeded before the time was up.
 fn write_until(stream: &mut TcpStream, mut bytes: &[u8], target: &Target) -> bool {
+    // A node without room stops reading: the write continues when it resumes, or ends with the attack.
     while !bytes.is_empty() && !target.over() {
         match stream.write(bytes) {
             Ok(n) => bytes = &bytes[n..],

@@ -1,11 +1,10 @@
-//! A stranger that calls itself as a neighbour.
+//! A stranger that claims a neighbour's node ID.
 
 use super::{Case, Outcome, Target};
 use crate::attack::wire::tcpcl::{END, Message, START, Session};
 use crate::attack::wire::{PATIENCE, stranger};
 use anyhow::Result;
 
-/// The case.
 pub const CASE: Case = Case {
     name: "tcpcl-claimed-identity",
     what: "A stranger says in SESS_INIT that it is the neighbour, and acknowledges every bundle it gets.",
@@ -19,16 +18,17 @@ fn run(target: &Target) -> Result<Outcome> {
             sessions += 1;
             let _ = take(target, &mut session, &mut taken);
         }
+        // A pause between sessions: the node may refuse at once.
         std::thread::sleep(PATIENCE / 10);
     }
     Ok(Outcome::of(format!("{sessions} sessions, {taken} bundles taken"))
         .unless(taken == 0, || format!("{taken} bundles for the neighbour were taken")))
 }
 
-/// Takes and acknowledges all bundles that come.
+/// Takes and acknowledges all bundles that arrive.
 ///
 /// # Errors
-/// The session is gone.
+/// When the session has ended.
 pub fn take(target: &Target, session: &mut Session, taken: &mut u64) -> std::io::Result<()> {
     let mut bytes = 0;
     while !target.over() {

@@ -1,4 +1,4 @@
-//! A transfer of segments without bytes.
+//! A transfer of empty segments.
 
 use super::{Case, Outcome, Target};
 use crate::attack::wire::bundle::Bundle;
@@ -7,7 +7,6 @@ use crate::attack::wire::tcpcl::{START, Session, segment_head};
 use anyhow::Result;
 use std::io::Write;
 
-/// The case.
 pub const CASE: Case = Case {
     name: "tcpcl-empty-segments",
     what: "A transfer of zero-length XFER_SEGMENTs that never ends; the acknowledgments are not read.",
@@ -21,6 +20,7 @@ fn run(target: &Target) -> Result<Outcome> {
     first.extend(&head);
     session.push(&first, target.end());
     let empty = segment_head(0, 0, None, 0);
+    // 1,000 segments a write: the attack is bounded by the node, not by system calls.
     let many = empty.repeat(1000);
     let mut sent = 0u64;
     let mut at = 0;
@@ -29,7 +29,7 @@ fn run(target: &Target) -> Result<Outcome> {
         match stream.write(&many[at..]) {
             Ok(n) => {
                 sent += n as u64;
-                // A message that was cut goes on where it was.
+                // A message that was cut continues where it stopped.
                 at = (at + n) % many.len();
             }
             Err(why) if why.kind() == std::io::ErrorKind::WouldBlock => {}

@@ -1,10 +1,9 @@
-//! Connections that say nothing.
+//! Silent TCP connections.
 
 use super::{Case, Outcome, Target, open_many};
 use crate::attack::wire::{connect, stranger};
 use anyhow::Result;
 
-/// The case.
 pub const CASE: Case = Case {
     name: "tcpcl-silent-connections",
     what: "1,000 TCP connections from one address to the TCPCLv4 port, on which nothing is sent.",

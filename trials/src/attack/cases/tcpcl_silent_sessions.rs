@@ -1,4 +1,4 @@
-//! Sessions that say who they are and nothing more.
+//! Sessions that stay silent after SESS_INIT.
 
 use super::{Case, Outcome, Target, open_many};
 use crate::attack::wire::tcpcl::{CONTACT, sess_init};
@@ -6,7 +6,6 @@ use crate::attack::wire::{connect, discard, stranger};
 use anyhow::Result;
 use std::io::Write;
 
-/// The case.
 pub const CASE: Case = Case {
     name: "tcpcl-silent-sessions",
     what: "1,000 sessions with contact header and SESS_INIT, each another node ID, from ten addresses; then silence.",

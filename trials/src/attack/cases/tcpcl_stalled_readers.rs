@@ -1,4 +1,4 @@
-//! Neighbours that let bundles be kept for them, and then read none.
+//! Neighbours that have bundles stored for them and then read none.
 
 use super::{Case, Outcome, Target, open_many};
 use crate::attack::wire::bundle::Bundle;
@@ -7,7 +7,6 @@ use crate::attack::wire::{connect, discard, stranger};
 use anyhow::Result;
 use std::io::Write;
 
-/// The case.
 pub const CASE: Case = Case {
     name: "tcpcl-stalled-readers",
     what: "120 bundles of 1 MB for 12 nodes, which then open a session each and read nothing.",
@@ -19,6 +18,7 @@ const NODES: u64 = 12;
 fn run(target: &Target) -> Result<Outcome> {
     let payload = vec![0x55; 1_000_000];
     let mut giver = Session::open(stranger(1), target.tcpcl, "ipn:66.0")?;
+    // The first third of the time fills the store; the rest is for the readers.
     let until = target.begun + target.lasts / 3;
     let gave = (0..10 * NODES)
         .take_while(|number| {

@@ -1,4 +1,4 @@
-//! Long transfers that do not end.
+//! Long transfers that never end.
 
 use super::{Case, Outcome, Target};
 use crate::attack::wire::bundle::Bundle;
@@ -6,17 +6,17 @@ use crate::attack::wire::stranger;
 use crate::attack::wire::tcpcl::{START, Session, segment_head};
 use anyhow::Result;
 
-/// One.
+/// One transfer of 1 GiB without its end.
 pub const ONE: Case = Case {
     name: "tcpcl-unfinished",
     what: "One session sends all but the last segment of a bundle of 1 GiB for an application here.",
     run: |target| run(target, 1, 1 << 30),
 };
-/// Several at once.
+/// Eight such transfers at once.
 pub const SEVERAL: Case =
     Case { name: "tcpcl-unfinished-8", what: "Eight strangers do so at once.", run: |target| run(target, 8, 1 << 30) };
 
-/// Such as fit into the store.
+/// Transfers that just fit into the store.
 pub const FITTING: Case = Case {
     name: "tcpcl-unfinished-fitting",
     what: "Three strangers do so with bundles of 75 MiB, which together nearly fill the store.",
@@ -34,7 +34,6 @@ fn run(target: &Target, sessions: u8, whole: u64) -> Result<Outcome> {
     Ok(Outcome::of(format!("{} MB sent", sent / 1_000_000)))
 }
 
-/// Bytes that the node took.
 fn one(target: &Target, number: u8, whole: u64) -> u64 {
     let Ok(mut session) = Session::open(stranger(number), target.tcpcl, &format!("ipn:{}.0", 66 + u64::from(number)))
     else {
@@ -42,6 +41,7 @@ fn one(target: &Target, number: u8, whole: u64) -> u64 {
         return 0;
     };
     let head = Bundle::new("ipn:1.77", number.into()).head(whole);
+    // The announced length includes the 0xff that ends the bundle.
     let mut first = segment_head(START, 0, Some(whole + head.len() as u64 + 1), head.len() as u64);
     first.extend(&head);
     let mut sent = 0;

@@ -1,4 +1,4 @@
-//! Peers that speak version 3 of TCPCL only, at a layer that speaks nothing else. The honest neighbour does, too.
+//! Peers that speak only TCPCLv3, at a layer that speaks nothing else. The honest neighbour does so, too.
 
 use super::{Case, Outcome, Target};
 use crate::attack::stage::LIAR;
@@ -7,19 +7,19 @@ use crate::attack::wire::tcpclv3::{END, KEEPALIVE, REFUSE, START, Session, ack, 
 use crate::attack::wire::{PATIENCE, stranger};
 use anyhow::Result;
 
-/// The neighbour's name.
+/// A claimed node ID.
 pub const CLAIMED: Case = Case {
     name: "tcpclv3-claimed-identity",
     what: "A stranger says in its contact header that it is the neighbour, and acknowledges every bundle it gets.",
     run: claimed,
 };
-/// Bundles that do not end.
+/// Transfers that never end.
 pub const UNFINISHED: Case = Case {
     name: "tcpclv3-unfinished",
     what: "Eight strangers say that a bundle of 1 GiB comes for an application here, and send all but its end.",
     run: unfinished,
 };
-/// Everything else.
+/// Valid and invalid messages in quick succession.
 pub const NOISE: Case = Case {
     name: "tcpclv3-noise",
     what: "A configured neighbour sends keepalives by the million, segments of nothing, and by turns refusals and \
@@ -61,7 +61,6 @@ fn unfinished(target: &Target) -> Result<Outcome> {
     let sent: u64 = strangers.collect::<Vec<_>>().into_iter().filter_map(|stranger| stranger.join().ok()).sum();
     Ok(Outcome::of(format!("{} MB sent", sent / 1_000_000)))
 }
-/// Bytes that the node took.
 fn one(target: &Target, number: u8) -> u64 {
     let name = format!("ipn:{}.0", 66 + u64::from(number));
     let Ok(mut session) = Session::open(stranger(number), target.old, &name) else {
@@ -69,6 +68,7 @@ fn one(target: &Target, number: u8) -> u64 {
         return 0;
     };
     let head = Bundle::new("ipn:1.77", number.into()).head(WHOLE);
+    // The announced length includes the 0xff that ends the bundle.
     let whole = WHOLE + head.len() as u64 + 1;
     let first = [length(whole), segment_head(START, head.len() as u64), head].concat();
     let next = [segment_head(0, SEGMENT), vec![0x55; SEGMENT as usize]].concat();
@@ -86,13 +86,15 @@ fn noise(target: &Target) -> Result<Outcome> {
     let begun = segment_head(START, 10);
     let bursts: [Vec<u8>; 8] = [
         vec![KEEPALIVE; 60_000],
+        // A bundle of ten bytes followed by empty segments.
         [begun.clone(), vec![0x55; 10], segment_head(0, 0).repeat(20_000)].concat(),
         vec![REFUSE; 1000],
         ack(1 << 40).repeat(1000),
         length(1 << 63),
         [length(u64::MAX), segment_head(START, u64::MAX)].concat(),
-        // Bundles of nothing, one after the other.
+        // Empty bundles, one after the other.
         segment_head(START | END, 0).repeat(20_000),
+        // A segment of ten bytes that stops after three.
         [begun, vec![0x55; 3]].concat(),
     ];
     let (mut sessions, mut bytes) = (0, 0);

@@ -1,4 +1,4 @@
-//! Peers that begin with TLS and never come to its end. The honest neighbour is secured too.
+//! Peers that begin a TLS handshake and never complete it. The honest neighbour uses TLS, too.
 
 use super::{Case, Outcome, Target, open_many};
 use crate::attack::wire::tcpcl::{CONTACT as PLAIN, sess_init};
@@ -8,25 +8,25 @@ use crate::random::Random;
 use anyhow::Result;
 use std::io::{Read, Write};
 
-/// Half a handshake.
+/// Half of a ClientHello.
 pub const HALF: Case = Case {
     name: "tls-half-handshakes",
     what: "1,000 sessions from ten addresses that say half of their first word; then silence.",
     run: half,
 };
-/// Whole first words, one after the other.
+/// Complete ClientHellos without a second flight.
 pub const HELLOS: Case = Case {
     name: "tls-hellos",
     what: "3,000 sessions from ten addresses that each let the node answer, and go.",
     run: hellos,
 };
-/// No TLS at all.
+/// Random bytes instead of TLS.
 pub const GARBAGE: Case = Case {
     name: "tls-garbage",
     what: "Sessions from ten addresses with random records, one after the other.",
     run: garbage,
 };
-/// Talking the node out of it.
+/// Downgrade to an unencrypted session.
 pub const STRIPPED: Case = Case {
     name: "tls-stripped",
     what: "2,000 sessions from ten addresses that say they cannot do TLS and introduce themselves in the clear.",
@@ -57,6 +57,7 @@ fn hellos(target: &Target) -> Result<Outcome> {
         if stream.write_all(CONTACT).is_err() {
             continue;
         }
+        // The node's contact header, then its ServerHello: a record of type 22.
         let mut header = [0; 6];
         if stream.read_exact(&mut header).is_err() || stream.write_all(&client_hello(|| random.next())).is_err() {
             continue;
@@ -74,7 +75,7 @@ fn garbage(target: &Target) -> Result<Outcome> {
     for number in target.paced(5000) {
         let Ok(mut stream) = connect(from(number), target.tls) else { continue };
         let mut bytes: Vec<u8> = (0..500).flat_map(|_| random.next().to_le_bytes()).collect();
-        // Records of a handshake, every other time: their content is nothing.
+        // Every other session begins with a handshake record (type 22) of random content.
         if number % 2 == 0 {
             bytes[..5].copy_from_slice(&[22, 3, 1, 0x0f, 0]);
         }
@@ -93,7 +94,7 @@ fn stripped(target: &Target) -> Result<Outcome> {
         let _ = stream.set_read_timeout(Some(PATIENCE));
         let mut answer = Vec::new();
         let _ = stream.take(64).read_to_end(&mut answer);
-        // A contact header, then what ends the session: never an introduction.
+        // The node may send a contact header and SESS_TERM, but no SESS_INIT (type 7) in the clear.
         introduced += u64::from(answer.get(6) == Some(&7));
     }
     target.hold();

@@ -1,4 +1,4 @@
-//! Datagrams of UDPCL, of both versions: of strangers, and of whoever says that it is a neighbour.
+//! UDPCL datagrams of both versions, from strangers and from a spoofed neighbour.
 
 use super::{Case, Outcome, Target};
 use crate::attack::stage::EMPTY_HOUSE;
@@ -9,34 +9,34 @@ use crate::random::Random;
 use anyhow::Result;
 use std::net::UdpSocket;
 
-/// Anything.
+/// Random datagrams.
 pub const GARBAGE: Case =
     Case { name: "udpcl-garbage", what: "130,000 datagrams of random bytes from twenty addresses.", run: garbage };
-/// Version 1: a bundle in a datagram.
+/// Version 1: one bundle per datagram.
 pub const BUNDLES: Case = Case {
     name: "udpcl-bundles",
     what: "130,000 datagrams from twenty addresses, each with a bundle to nowhere.",
     run: bundles,
 };
-/// Version 2: parts of bundles.
+/// Version 2: segments of transfers.
 pub const SEGMENTS: Case = Case {
     name: "udpcl-segments",
     what: "130,000 segments from twenty addresses, each of another bundle of 16 MB of which the rest never comes.",
     run: |target| segments(target, &strangers()?),
 };
-/// The same, from where a neighbour is.
+/// Segments from a neighbour's address.
 pub const SPOOFED: Case = Case {
     name: "udpcl-spoofed",
     what: "130,000 such segments from the address and port of a configured neighbour.",
     run: |target| segments(target, &[neighbour()?]),
 };
-/// Small questions with long answers.
+/// Small probes that ask for long answers.
 pub const QUESTIONS: Case = Case {
     name: "udpcl-questions",
     what: "20,000 datagrams of 200 questions for a sign of life each: nobody is sent more than it sent.",
     run: questions,
 };
-/// Who would be sent something.
+/// Names of nodes that claim to listen.
 pub const NAMES: Case = Case {
     name: "udpcl-names",
     what: "60,000 datagrams from twenty addresses, each with the name of another node, which says that it listens.",
@@ -48,13 +48,13 @@ const COUNT: u64 = 130_000;
 fn strangers() -> Result<Vec<UdpSocket>> {
     Ok((1..=20).map(|number| datagrams(stranger(number))).collect::<Result<Vec<_>, _>>()?)
 }
-/// The socket of a neighbour that the node knows and that is not there.
+/// Socket at the address of a configured neighbour that does not run.
 fn neighbour() -> Result<UdpSocket> {
     let socket = UdpSocket::bind(EMPTY_HOUSE)?;
     socket.set_nonblocking(true)?;
     Ok(socket)
 }
-/// Sends datagrams evenly over the attack's time; how many bytes left.
+/// Sends datagrams evenly over the attack's time; returns the bytes sent.
 fn send(target: &Target, sockets: &[UdpSocket], count: u64, mut next: impl FnMut(u64) -> Vec<u8>) -> u64 {
     let mut sent = 0;
     for number in target.paced(count) {
@@ -64,7 +64,7 @@ fn send(target: &Target, sockets: &[UdpSocket], count: u64, mut next: impl FnMut
     target.hold();
     sent
 }
-/// Bytes that came back, with their headers.
+/// Bytes of the answers, including 28 bytes of IPv4 and UDP headers each.
 fn answered(sockets: &[UdpSocket]) -> u64 {
     let mut buffer = [0; 2048];
     let came = |socket: &UdpSocket, buffer: &mut [u8]| socket.recv(buffer).map_or(0, |len| 28 + len as u64);
@@ -88,6 +88,7 @@ fn bundles(target: &Target) -> Result<Outcome> {
 }
 fn segments(target: &Target, sockets: &[UdpSocket]) -> Result<Outcome> {
     let data = [0x55; 1200];
+    // Offsets within the first 10 kB of 16 MB: no transfer can complete.
     let sent = send(target, sockets, COUNT, |number| segment(number, 16_000_000, number % 9 * 1200, &data));
     Ok(Outcome::of(format!("{:.1} MB", sent as f64 / 1e6)))
 }
@@ -98,6 +99,7 @@ fn questions(target: &Target) -> Result<Outcome> {
     for number in target.paced(20_000) {
         let socket = &sockets[number as usize % sockets.len()];
         sent += socket.send_to(&packet, target.udpcl).map_or(0, |len| 28 + len as u64);
+        // Answers are read before the socket's buffer overflows.
         if number % 20 == 0 {
             came += answered(&sockets);
         }

@@ -1,10 +1,9 @@
-//! Small bundles that wait, amid junk that does not.
+//! Small waiting bundles amid junk.
 
 use super::{Case, Outcome, Target};
 use crate::attack::wire::bundle::Bundle;
 use anyhow::Result;
 
-/// The case.
 pub const CASE: Case = Case {
     name: "waiting-small",
     what: "10,000 bundles of 1 kB to nowhere, each behind 60 kB that is no bundle: what waits must not keep the rest.",

@@ -1,36 +1,34 @@
-//! Bundles of BPv7 (RFC 9171 section 4), well-formed where the attack is not the form.
+//! Bundles of BPv7 (RFC 9171 section 4), well-formed unless the attack is about the form.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Seconds from 1970 to 2000, where DTN time begins.
 const DTN_EPOCH_S: u64 = 946_684_800;
-/// The bundle is a fragment.
+/// Flag of a fragment.
 pub const FRAGMENT: u64 = 1;
-/// Every report: of reception, forwarding, delivery and deletion.
+/// Flags for all reports: reception, forwarding, delivery and deletion.
 pub const ALL_REPORTS: u64 = 0x4000 | 0x10000 | 0x20000 | 0x40000;
 
-/// A bundle.
+/// A bundle to be encoded.
 pub struct Bundle {
-    /// `ipn:N.S` or `dtn://...`.
+    /// Destination: `ipn:N.S` or `dtn://...`.
     pub destination: String,
-    /// Source.
     pub source: String,
-    /// Where reports go.
+    /// Endpoint that receives reports.
     pub report_to: String,
     /// Bundle processing control flags.
     pub flags: u64,
-    /// Sequence number: with the source and the time of creation, which bundle it is.
+    /// Sequence number, which identifies the bundle together with source and creation time.
     pub sequence: u64,
-    /// Lifetime.
     pub lifetime: Duration,
-    /// Offset and length of the whole, of a fragment.
+    /// Offset and total length, of a fragment.
     pub fragment: Option<(u64, u64)>,
-    /// Type and data of a block before the payload.
+    /// Type and data of an extension block before the payload.
     pub extension: Option<(u64, Vec<u8>)>,
 }
 
 impl Bundle {
-    /// A bundle of an hour from a stranger.
+    /// A bundle from a stranger with a lifetime of an hour.
     pub fn new(destination: &str, sequence: u64) -> Bundle {
         Bundle {
             destination: destination.into(),
@@ -43,7 +41,7 @@ impl Bundle {
             extension: None,
         }
     }
-    /// Its bytes up to the end of the primary block.
+    /// Bytes up to the end of the primary block.
     pub fn primary(&self) -> Vec<u8> {
         let mut out = vec![0x9f];
         let primary = out.len();
@@ -64,25 +62,25 @@ impl Bundle {
             put(&mut out, 0, whole);
         }
         put(&mut out, 2, 4);
-        // The sum is over the block with zeros in its place (RFC 9171 4.2.1).
+        // The CRC covers the block with zeros in its own place (RFC 9171 section 4.2.1).
         let sum_at = out.len();
         out.extend([0; 4]);
         let sum = crc32c(&out[primary..]);
         out[sum_at..].copy_from_slice(&sum.to_be_bytes());
         out
     }
-    /// Its bytes up to the payload, `payload` bytes of which follow, and then one byte 0xff.
+    /// Bytes up to the payload; `payload` bytes follow, then one byte 0xff.
     pub fn head(&self, payload: u64) -> Vec<u8> {
         let mut out = self.primary();
         if let Some((kind, data)) = &self.extension {
-            // Number 2, no flags, no sum.
+            // Block number 2, without flags and CRC.
             put(&mut out, 4, 5);
             put(&mut out, 0, *kind);
             out.extend([2, 0, 0]);
             put(&mut out, 2, data.len() as u64);
             out.extend(data);
         }
-        // The payload block: type 1, number 1, no flags, no sum.
+        // Payload block: type 1, number 1, without flags and CRC.
         out.extend([0x85, 1, 1, 0, 0]);
         put(&mut out, 2, payload);
         out
@@ -101,8 +99,9 @@ fn dtn_time_ms() -> u64 {
     (since.as_millis() as u64).saturating_sub(DTN_EPOCH_S * 1000)
 }
 
-/// Appends the head of a CBOR item.
+/// Appends the head of a CBOR item (RFC 8949 section 3).
 pub fn put(out: &mut Vec<u8>, major: u8, value: u64) {
+    // The major type is the three high bits; short values follow in the same byte.
     let major = major << 5;
     match value {
         0..24 => out.push(major | value as u8),
@@ -122,7 +121,7 @@ pub fn put(out: &mut Vec<u8>, major: u8, value: u64) {
     }
 }
 
-/// Appends an endpoint ID.
+/// Appends an endpoint ID (RFC 9171 section 4.2.5.1).
 pub fn put_endpoint(out: &mut Vec<u8>, endpoint: &str) {
     put(out, 4, 2);
     let numbers = endpoint.strip_prefix("ipn:").and_then(|rest| rest.split_once('.'));
@@ -133,6 +132,7 @@ pub fn put_endpoint(out: &mut Vec<u8>, endpoint: &str) {
         put(out, 0, service);
         return;
     }
+    // Everything else is a `dtn` name; `dtn:none` is the number 0.
     put(out, 0, 1);
     match endpoint.strip_prefix("dtn:") {
         Some(name) if name != "none" => {
@@ -143,7 +143,7 @@ pub fn put_endpoint(out: &mut Vec<u8>, endpoint: &str) {
     }
 }
 
-/// CRC-32C (Castagnoli), as RFC 9171 4.2.1 wants it.
+/// CRC-32C (Castagnoli) of RFC 9171 section 4.2.1.
 fn crc32c(bytes: &[u8]) -> u32 {
     const TABLE: [u32; 256] = {
         let mut table = [0; 256];
@@ -151,6 +151,7 @@ fn crc32c(bytes: &[u8]) -> u32 {
         while at < 256 {
             let (mut sum, mut bit) = (at as u32, 0);
             while bit < 8 {
+                // The reflected polynomial 0x1EDC6F41.
                 sum = if sum & 1 == 1 { sum >> 1 ^ 0x82F6_3B78 } else { sum >> 1 };
                 bit += 1;
             }
@@ -167,12 +168,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sum_is_that_of_the_catalogue() {
+    fn crc32c_matches_the_catalogue() {
+        // Check value of the CRC catalogue (CRC-32/ISCSI).
         assert_eq!(crc32c(b"123456789"), 0xE306_9283);
     }
 
     #[test]
-    fn endpoints_are_as_rfc_9171_says() {
+    fn endpoints_follow_rfc_9171() {
         let encoded = |text| {
             let mut out = Vec::new();
             put_endpoint(&mut out, text);

@@ -1,13 +1,13 @@
 //! LTP segments (RFC 5326 section 3).
 
-/// Red data, no checkpoint.
+/// Segment type of red data without a checkpoint.
 pub const RED: u8 = 0;
-/// A report.
+/// Segment type of a report.
 pub const REPORT: u8 = 8;
-/// Cancels: from the sender of a block, from its receiver.
+/// Segment types of cancels: from the block's sender, from its receiver.
 pub const CANCEL: [u8; 2] = [12, 14];
 
-/// Appends an SDNV (RFC 5326 2: RFC 6256).
+/// Appends an SDNV (RFC 6256).
 pub fn put_sdnv(out: &mut Vec<u8>, value: u64) {
     let groups = (64 - value.leading_zeros()).div_ceil(7).max(1);
     for group in (0..groups).rev() {
@@ -25,7 +25,7 @@ pub fn segment(kind: u8, engine: u64, session: u64, content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A data segment: `data` at `offset` of a block of bundles (RFC 5326 3.2.1).
+/// A data segment: `data` at `offset` of a block for client service 1 (RFC 5326 section 3.2.1).
 pub fn data(engine: u64, session: u64, offset: u64, data: &[u8]) -> Vec<u8> {
     let mut content = vec![1];
     put_sdnv(&mut content, offset);
@@ -34,9 +34,10 @@ pub fn data(engine: u64, session: u64, offset: u64, data: &[u8]) -> Vec<u8> {
     segment(RED, engine, session, &content)
 }
 
-/// A report that claims the first `bytes` of a block (RFC 5326 3.2.2).
+/// A report that claims the first `bytes` of a block (RFC 5326 section 3.2.2).
 pub fn report(engine: u64, session: u64, serial: u64, bytes: u64) -> Vec<u8> {
     let mut content = Vec::new();
+    // Serial, checkpoint, upper and lower bound, number of claims, then one claim: offset and length.
     for value in [serial, 1, bytes, 0, 1, 0, bytes] {
         put_sdnv(&mut content, value);
     }
@@ -48,8 +49,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn segments_are_as_rfc_5326_says() {
-        // RFC 6256: 0x7f is one byte, 0x1234 is a4 34.
+    fn segments_follow_rfc_5326() {
+        // Examples of RFC 6256: 0x7f is one byte, 0x1234 is a4 34.
         let mut out = Vec::new();
         put_sdnv(&mut out, 0x7f);
         put_sdnv(&mut out, 0x1234);

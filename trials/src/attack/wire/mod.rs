@@ -1,5 +1,5 @@
-//! Just enough of each wire format to be hostile in it, written from the standards and not with the
-//! node's own code: an attacker does not use our encoder.
+//! Just enough of each wire format to be hostile in it, written from the standards: an attacker does not use the node's
+//! encoder.
 
 pub mod bundle;
 pub mod ltp;
@@ -17,27 +17,27 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Longest a hostile socket waits for anything: an attack must notice that its time is up.
+/// Longest wait of a hostile socket: an attack must notice the end of its time.
 pub const PATIENCE: Duration = Duration::from_millis(300);
 
-/// Address of a stranger: none of those the honest nodes have.
+/// Address of a stranger, different from those of all honest nodes.
 pub fn stranger(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(127, 0, 66, number)
 }
 
-/// Address of one of very many strangers.
+/// Address of one of 65,536 strangers.
 pub fn one_of_many(number: u16) -> Ipv4Addr {
     let [high, low] = number.to_be_bytes();
     Ipv4Addr::new(127, 1, high, low)
 }
 
-/// Connects from an address; reads and writes wait [`PATIENCE`] at most.
+/// Connects from an address; reads and writes wait at most [`PATIENCE`].
 ///
 /// # Errors
-/// What the kernel says, also when nobody answers in time.
+/// When the kernel refuses, or no answer arrives in time.
 pub fn connect(from: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
     let socket = net::socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    // Bounds `connect` too.
+    // The send timeout bounds `connect`, too (socket(7)).
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(PATIENCE))?;
     net::bind(&socket, &SocketAddrV4::new(from, 0))?;
     net::connect(&socket, &to)?;
@@ -46,10 +46,10 @@ pub fn connect(from: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Reads what follows in a message that began, which comes soon.
+/// Reads the rest of a message that has begun; the peer is expected to send it soon.
 ///
 /// # Errors
-/// The kernel's error, also when nothing comes in time.
+/// When the connection ends, or the rest does not arrive in time.
 pub fn exactly(stream: &mut TcpStream, mut buffer: &mut [u8]) -> io::Result<()> {
     let deadline = Instant::now() + 10 * PATIENCE;
     while !buffer.is_empty() {
@@ -62,7 +62,7 @@ pub fn exactly(stream: &mut TcpStream, mut buffer: &mut [u8]) -> io::Result<()> 
     }
     Ok(())
 }
-/// Reads so many bytes, and forgets them.
+/// Reads and discards `bytes` bytes.
 ///
 /// # Errors
 /// As [`exactly`].
@@ -76,13 +76,13 @@ pub fn skip(stream: &mut TcpStream, mut bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Connects to a Unix socket; reads and writes wait [`PATIENCE`] at most.
+/// Connects to a Unix socket; reads and writes wait at most [`PATIENCE`].
 ///
 /// # Errors
-/// What the kernel says, also when its queue stays full.
+/// When the kernel refuses, or the listener's queue stays full.
 pub fn connect_unix(to: &Path) -> io::Result<UnixStream> {
     let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    // Bounds `connect` too.
+    // The send timeout bounds `connect`, too (socket(7)).
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(PATIENCE))?;
     net::connect(&socket, &SocketAddrUnix::new(to)?)?;
     let stream = UnixStream::from(socket);
@@ -90,18 +90,17 @@ pub fn connect_unix(to: &Path) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// A UDP socket at an address, at any port; reads wait for nothing.
+/// A non-blocking UDP socket at an address, on any port.
 ///
 /// # Errors
-/// What the kernel says.
+/// When the kernel refuses the socket.
 pub fn datagrams(from: Ipv4Addr) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind((from, 0))?;
     socket.set_nonblocking(true)?;
     Ok(socket)
 }
 
-/// Reads and forgets what has arrived on a socket that waits for nothing; gives how many bytes, and
-/// whether it is still open.
+/// Reads and discards pending input without blocking; returns its bytes and whether the socket is still open.
 pub fn discard(mut stream: &TcpStream) -> (u64, bool) {
     let (mut bytes, mut buffer) = (0, [0; 16 << 10]);
     if stream.set_nonblocking(true).is_err() {
@@ -133,7 +132,7 @@ pub fn push(mut stream: &TcpStream, mut bytes: &[u8], deadline: Instant) -> bool
     true
 }
 
-/// Lets this process and what it starts open as many descriptors as the system permits.
+/// Raises the descriptor limit of this process and its children to the maximum that the system permits.
 pub fn raise_descriptor_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;

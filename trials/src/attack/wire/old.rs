@@ -1,45 +1,45 @@
-//! Bundles of BPv6 (RFC 5050, RFC 6260), well-formed where the attack is not the form.
+//! Bundles of BPv6 (RFC 5050, RFC 6260), well-formed unless the attack is about the form.
 
 use super::ltp::put_sdnv;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Seconds from 1970 to 2000, where DTN time begins.
 const DTN_EPOCH_S: u64 = 946_684_800;
-/// The bundle is a fragment.
+/// Flag of a fragment.
 const FRAGMENT: u64 = 1;
-/// The destination is one node; of normal class.
+/// Flags: singleton destination, normal class of service.
 const PLAIN: u64 = 0x10 | 1 << 7;
-/// The last block.
+/// Block flag of the last block.
 const LAST: u64 = 8;
 
-/// A bundle.
+/// A bundle of version 6 to be encoded.
 pub struct Old {
     /// Node and service; names come from [`Old::dictionary`].
     pub destination: (u64, u64),
-    /// Sequence number.
     pub sequence: u64,
-    /// Lifetime.
     pub lifetime: Duration,
-    /// Offset and length of the whole, of a fragment.
+    /// Offset and total length, of a fragment.
     pub fragment: Option<(u64, u64)>,
-    /// Bytes of names that nobody refers to; 0: numbers stand for endpoints.
+    /// Bytes of unused names in the dictionary; 0: compressed headers (RFC 6260) without a dictionary.
     pub dictionary: usize,
-    /// Bytes in a block of a type nobody knows, behind the payload.
+    /// Bytes of a block of unknown type after the payload.
     pub behind: usize,
 }
 
 impl Old {
-    /// A bundle of an hour from a stranger.
+    /// A bundle from a stranger with a lifetime of an hour.
     pub fn new(destination: (u64, u64), sequence: u64) -> Old {
         Old { destination, sequence, lifetime: Duration::from_secs(3600), fragment: None, dictionary: 0, behind: 0 }
     }
-    /// Its bytes up to the payload, `payload` bytes of which follow.
+    /// Bytes up to the payload; `payload` bytes follow.
     pub fn head(&self, payload: u64) -> Vec<u8> {
         let mut dictionary = Vec::new();
+        // Destination, source, report-to and custodian.
         let mut ends = [self.destination, (66, 66), (0, 0), (0, 0)];
         if self.dictionary > 0 {
             for (end, (node, service)) in ends.iter_mut().zip([self.destination, (66, 66), (66, 66), (66, 66)]) {
                 let at = dictionary.len() as u64;
+                // A reference is the offset of a scheme and of a name; both end with a zero byte.
                 dictionary.extend(format!("ipn\0{node}.{service}\0").bytes());
                 *end = (at, at + 4);
             }
@@ -72,6 +72,7 @@ impl Old {
         let mut out = self.head(payload.len() as u64);
         out.extend(payload);
         if self.behind > 0 {
+            // Block type 200 is for private use (RFC 5050).
             out.push(200);
             put_sdnv(&mut out, LAST);
             put_sdnv(&mut out, self.behind as u64);
@@ -86,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bundles_are_as_rfc_5050_says() {
+    fn bundles_follow_rfc_5050() {
         let out = Old::new((1, 24), 5).with(b"ab");
         assert_eq!(out[..3], [6, 0x81, 0x10], "version, then flags of two bytes");
         assert_eq!(out[4..12], [1, 24, 66, 66, 0, 0, 0, 0], "numbers for endpoints (RFC 6260)");

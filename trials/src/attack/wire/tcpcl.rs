@@ -5,16 +5,17 @@ use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Instant;
 
-/// The contact header: version 4, no TLS (RFC 9174 4.2).
+/// Contact header: version 4, no TLS (RFC 9174 section 4.2).
 pub const CONTACT: &[u8] = b"dtn!\x04\x00";
-/// First segment of a transfer.
+/// Flag of a transfer's first segment.
 pub const START: u8 = 2;
-/// Last segment of a transfer.
+/// Flag of a transfer's last segment.
 pub const END: u8 = 1;
 
-/// A SESS_INIT without keepalives (RFC 9174 4.6).
+/// A SESS_INIT without keepalives (RFC 9174 section 4.6).
 pub fn sess_init(node_id: &str) -> Vec<u8> {
     let mut out = vec![7, 0, 0];
+    // Segments up to 1 MiB, transfers up to 4 GiB.
     out.extend((1u64 << 20).to_be_bytes());
     out.extend((1u64 << 32).to_be_bytes());
     out.extend((node_id.len() as u16).to_be_bytes());
@@ -23,8 +24,8 @@ pub fn sess_init(node_id: &str) -> Vec<u8> {
     out
 }
 
-/// The head of an XFER_SEGMENT whose `length` bytes follow; `total` goes into a Transfer Length item
-/// (RFC 9174 5.2.2, 5.2.5.1).
+/// Header of an XFER_SEGMENT whose `length` bytes follow; `total` becomes a Transfer Length item (RFC 9174 sections
+/// 5.2.2 and 5.2.5.1).
 pub fn segment_head(flags: u8, transfer: u64, total: Option<u64>, length: u64) -> Vec<u8> {
     let mut out = vec![1, flags];
     out.extend(transfer.to_be_bytes());
@@ -32,6 +33,7 @@ pub fn segment_head(flags: u8, transfer: u64, total: Option<u64>, length: u64) -
         match total {
             Some(total) => {
                 out.extend(13u32.to_be_bytes());
+                // One critical item of type 1 with eight bytes.
                 out.extend([1, 0, 1, 0, 8]);
                 out.extend(total.to_be_bytes());
             }
@@ -42,18 +44,18 @@ pub fn segment_head(flags: u8, transfer: u64, total: Option<u64>, length: u64) -
     out
 }
 
-/// A whole bundle in one segment.
+/// A bundle in a single segment.
 pub fn transfer(id: u64, bundle: &[u8]) -> Vec<u8> {
     let mut out = segment_head(START | END, id, None, bundle.len() as u64);
     out.extend(bundle);
     out
 }
 
-/// A message from the node, as far as we care.
+/// A message from the node, reduced to segments.
 pub enum Message {
-    /// A segment: flags, transfer, how many bytes it carried.
+    /// A segment: flags, transfer, and data bytes.
     Segment(u8, u64, u64),
-    /// Anything else.
+    /// Any other message.
     Other,
 }
 
@@ -63,10 +65,10 @@ pub struct Session {
 }
 
 impl Session {
-    /// Connects from an address and introduces itself; waits for the node's own introduction.
+    /// Connects from an address, sends SESS_INIT and waits for the node's.
     ///
     /// # Errors
-    /// The node refuses it, or does not answer in time.
+    /// When the node refuses the session, or does not answer in time.
     pub fn open(from: Ipv4Addr, to: SocketAddr, node_id: &str) -> io::Result<Session> {
         let mut stream = connect(from, to)?;
         stream.write_all(&[CONTACT, &sess_init(node_id)].concat())?;
@@ -78,10 +80,10 @@ impl Session {
             None => Err(io::ErrorKind::TimedOut.into()),
         }
     }
-    /// Answers the node, which connected, under this name.
+    /// Answers a connection of the node under the name `node_id`.
     ///
     /// # Errors
-    /// The node is gone, or does not introduce itself in time.
+    /// When the connection ended, or the node's SESS_INIT does not arrive in time.
     pub fn answer(stream: TcpStream, node_id: &str) -> io::Result<Session> {
         stream.set_nonblocking(false)?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -91,29 +93,28 @@ impl Session {
         session.message()?.ok_or(io::ErrorKind::TimedOut)?;
         Ok(session)
     }
-    /// The socket.
     pub fn stream(&self) -> &TcpStream {
         &self.stream
     }
-    /// Sends bytes, reading meanwhile and forgetting what comes; whether the session is still open and
-    /// took everything.
+    /// Sends bytes, reading and discarding input meanwhile. Returns whether the session is still open and took
+    /// everything.
     pub fn push(&mut self, bytes: &[u8], deadline: Instant) -> bool {
         push(&self.stream, bytes, deadline)
     }
-    /// Acknowledges that so much of a transfer came.
+    /// Acknowledges `bytes` bytes of a transfer.
     ///
     /// # Errors
-    /// The session is gone.
+    /// When the session has ended.
     pub fn acknowledge(&mut self, flags: u8, transfer: u64, bytes: u64) -> io::Result<()> {
         let mut out = vec![2, flags];
         out.extend(transfer.to_be_bytes());
         out.extend(bytes.to_be_bytes());
         self.stream.write_all(&out)
     }
-    /// The next message; `None` when none begins within [`PATIENCE`].
+    /// The next message; `None` if none begins within [`PATIENCE`].
     ///
     /// # Errors
-    /// The session is gone, or a message does not go on.
+    /// When the session has ended, or a message stops in the middle.
     pub fn message(&mut self) -> io::Result<Option<Message>> {
         let mut kind = [0];
         match self.stream.read(&mut kind) {
@@ -123,6 +124,7 @@ impl Session {
             Err(why) => return Err(why),
         }
         match kind[0] {
+            // Lengths of the other messages: RFC 9174 sections 4.6, 5.1.1, 5.1.2, 5.2.3, 5.2.4 and 6.1.
             1 => return self.segment().map(Some),
             2 => skip(&mut self.stream, 17)?,
             3 => skip(&mut self.stream, 9)?,
@@ -162,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_as_rfc_9174_says() {
+    fn messages_follow_rfc_9174() {
         let init = sess_init("ipn:1.0");
         assert_eq!((init[0], init.len()), (7, 1 + 2 + 8 + 8 + 2 + 7 + 4));
         assert_eq!(transfer(5, b"ab").len(), 2 + 8 + 4 + 8 + 2);

@@ -6,18 +6,18 @@ use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Instant;
 
-/// First segment of a bundle.
+/// Flag of a bundle's first segment.
 pub const START: u8 = 2;
-/// Last segment of a bundle.
+/// Flag of a bundle's last segment.
 pub const END: u8 = 1;
-/// KEEPALIVE.
+/// KEEPALIVE (RFC 7242 section 5.6).
 pub const KEEPALIVE: u8 = 0x40;
-/// REFUSE_BUNDLE for want of resources.
+/// REFUSE_BUNDLE with reason 2: resources exhausted.
 pub const REFUSE: u8 = 0x32;
-/// Both sides acknowledge, refuse, and say lengths (RFC 7242 4.1).
+/// Contact header flags: acknowledgments, reactive fragmentation, refusals and LENGTH (RFC 7242 section 4.1).
 const FLAGS: u8 = 1 | 2 | 4 | 8;
 
-/// The contact header, without keepalives (RFC 7242 4.1).
+/// Contact header without keepalives (RFC 7242 section 4.1).
 pub fn contact(node_id: &str) -> Vec<u8> {
     let mut out = b"dtn!\x03".to_vec();
     out.extend([FLAGS, 0, 0]);
@@ -25,15 +25,15 @@ pub fn contact(node_id: &str) -> Vec<u8> {
     out.extend(node_id.bytes());
     out
 }
-/// The head of a DATA_SEGMENT whose `length` bytes follow (RFC 7242 5.2).
+/// Header of a DATA_SEGMENT whose `length` bytes follow (RFC 7242 section 5.2).
 pub fn segment_head(flags: u8, length: u64) -> Vec<u8> {
     with(0x10 | flags, length)
 }
-/// An ACK_SEGMENT (RFC 7242 5.3).
+/// An ACK_SEGMENT (RFC 7242 section 5.3).
 pub fn ack(bytes: u64) -> Vec<u8> {
     with(0x20, bytes)
 }
-/// A LENGTH (RFC 7242 5.5).
+/// A LENGTH (RFC 7242 section 5.5).
 pub fn length(bytes: u64) -> Vec<u8> {
     with(0x60, bytes)
 }
@@ -48,10 +48,10 @@ pub struct Session {
     stream: TcpStream,
 }
 impl Session {
-    /// Connects from an address and introduces itself; waits for the node's own introduction.
+    /// Connects from an address, sends a contact header and waits for the node's.
     ///
     /// # Errors
-    /// The node refuses it, or does not answer in time.
+    /// When the node refuses the session, or does not answer in time.
     pub fn open(from: Ipv4Addr, to: SocketAddr, node_id: &str) -> io::Result<Session> {
         let mut stream = connect(from, to)?;
         stream.write_all(&contact(node_id))?;
@@ -62,15 +62,15 @@ impl Session {
         skip(&mut session.stream, name)?;
         Ok(session)
     }
-    /// Sends bytes, reading meanwhile and forgetting what comes; whether the session is still open and took
+    /// Sends bytes, reading and discarding input meanwhile. Returns whether the session is still open and took
     /// everything.
     pub fn push(&mut self, bytes: &[u8], deadline: Instant) -> bool {
         push(&self.stream, bytes, deadline)
     }
-    /// The next segment: its flags and how many bytes it carried; `None` when none begins within [`PATIENCE`].
+    /// The next segment: flags and data bytes; `None` if none begins within [`PATIENCE`].
     ///
     /// # Errors
-    /// The session is gone, or a message does not go on.
+    /// When the session has ended, or a message stops in the middle.
     pub fn segment(&mut self) -> io::Result<Option<(u8, u64)>> {
         let mut kind = [0];
         match self.stream.read(&mut kind) {
@@ -85,6 +85,7 @@ impl Session {
                 skip(&mut self.stream, bytes)?;
                 return Ok(Some((kind[0] & 3, bytes)));
             }
+            // ACK_SEGMENT and LENGTH carry one SDNV; REFUSE_BUNDLE and KEEPALIVE carry nothing.
             2 | 6 => {
                 self.number()?;
             }
@@ -93,10 +94,10 @@ impl Session {
         }
         Ok(None)
     }
-    /// Acknowledges so many bytes of the bundle that comes.
+    /// Acknowledges `bytes` bytes of the arriving bundle.
     ///
     /// # Errors
-    /// The session is gone.
+    /// When the session has ended.
     pub fn acknowledge(&mut self, bytes: u64) -> io::Result<()> {
         self.stream.write_all(&ack(bytes))
     }
@@ -118,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_as_rfc_7242_says() {
+    fn messages_follow_rfc_7242() {
         assert_eq!(contact("a"), [&b"dtn!"[..], &[3, 15, 0, 0, 1, b'a']].concat());
         assert_eq!(segment_head(START | END, 300), [0x13, 0x82, 0x2c]);
         assert_eq!((ack(5), length(5)), (vec![0x20, 5], vec![0x60, 5]));

@@ -1,10 +1,10 @@
-//! The first words of TLS 1.3 (RFC 8446), as far as somebody needs them who never means to finish.
+//! The first flight of TLS 1.3 (RFC 8446), for a client that never means to finish.
 
-/// A contact header that says that this side can do TLS (RFC 9174 4.2).
+/// Contact header with the flag CAN_TLS (RFC 9174 section 4.2).
 pub const CONTACT: &[u8] = b"dtn!\x04\x01";
 
-/// A ClientHello in its record: X25519, AES-128-GCM, and signatures that every server can make. `random` is where its
-/// numbers come from.
+/// A ClientHello in its record: X25519, AES-128-GCM, and signatures that every server supports. Its random bytes come
+/// from `random`.
 pub fn client_hello(mut random: impl FnMut() -> u64) -> Vec<u8> {
     let mut bytes = |count: usize| (0..count).map(|_| random() as u8).collect::<Vec<u8>>();
     let mut hello = vec![3, 3];
@@ -16,7 +16,7 @@ pub fn client_hello(mut random: impl FnMut() -> u64) -> Vec<u8> {
     let mut share = vec![0, 36, 0, 0x1d, 0, 32];
     share.extend(bytes(32));
     let extensions: [(u16, &[u8]); 4] = [
-        // supported_versions, supported_groups, signature_algorithms, key_share.
+        // In this order: supported_versions, supported_groups, signature_algorithms, key_share (RFC 8446 section 4.2).
         (43, &[2, 3, 4]),
         (10, &[0, 2, 0, 0x1d]),
         (13, &[0, 8, 4, 3, 8, 4, 8, 7, 5, 3]),
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_are_those_of_what_follows_them() {
+    fn hello_lengths_are_consistent() {
         let hello = client_hello(|| 7);
         let number = |at: usize| usize::from(u16::from_be_bytes([hello[at], hello[at + 1]]));
         assert_eq!((hello[0], number(3) + 5, hello[5]), (22, hello.len(), 1));

@@ -2,7 +2,7 @@
 
 use super::bundle::put;
 
-/// A segment of a transfer: its number, the length of the whole, a place in it, and the bytes there.
+/// A segment of a transfer: its number, total length, offset and data.
 pub fn segment(transfer: u64, whole: u64, offset: u64, data: &[u8]) -> Vec<u8> {
     let mut out = vec![0xa1, 2, 0x84];
     [transfer, whole, offset].into_iter().for_each(|value| put(&mut out, 0, value));
@@ -10,13 +10,13 @@ pub fn segment(transfer: u64, whole: u64, offset: u64, data: &[u8]) -> Vec<u8> {
     out.extend(data);
     out
 }
-/// A question for a sign of life, to be answered at once.
+/// A peer probe that asks for an immediate confirmation.
 pub fn probe(nonce: u64, sequence: u64) -> Vec<u8> {
     let mut out = vec![0xa1, 6, 0x83];
     [nonce, sequence, 0].into_iter().for_each(|value| put(&mut out, 0, value));
     out
 }
-/// A name, and that its node listens for a minute.
+/// A node ID together with a promise to listen for a minute.
 pub fn listens(name: &str) -> Vec<u8> {
     let mut out = vec![0xa2, 3];
     put(&mut out, 0, 60_000);
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn maps_are_as_the_draft_says() {
+    fn maps_follow_the_draft() {
         assert_eq!(segment(5, 300, 24, b"x"), [0xa1, 2, 0x84, 5, 0x19, 1, 44, 0x18, 24, 0x41, b'x']);
         assert_eq!(probe(1, 2), [0xa1, 6, 0x83, 1, 2, 0]);
         assert_eq!(listens("ipn:7.0")[..6], [0xa2, 3, 0x19, 0xea, 0x60, 4]);

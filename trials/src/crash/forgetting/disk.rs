@@ -1,40 +1,38 @@
-//! A tree of files that says what a disk may hold after the power went: what was synced, and of what
-//! was not any part a file system may have written by itself.
+//! A tree of files that models what a disk may hold after a power cut: everything synced, and any part of the rest.
 //!
-//! Data, lengths and directory entries are each durable by their own sync only: `fsync` of a file for
-//! its bytes and length, `fsync` of a folder for the names in it (POSIX promises no more, and some file
-//! systems no more either). Between two syncs every sector may be written or not, in any order.
+//! Data, lengths and directory entries each need their own sync: `fsync` of a file for its bytes and length, `fsync` of
+//! a folder for its names (POSIX promises no more, nor do some file systems). Between two syncs each sector may be
+//! written or not, in any order.
 
 use crate::random::Random;
 use std::collections::BTreeMap;
 
-/// What a disk writes at once.
+/// Unit of an atomic write, bytes.
 const SECTOR: usize = 512;
-/// Number of the folder everything is in.
+/// Inode of the root folder.
 pub const ROOT: u64 = 1;
 
 /// The whole tree, by inode number.
 #[derive(Clone, Debug)]
 pub struct Disk {
     nodes: BTreeMap<u64, Node>,
-    /// Never used again, also after a power cut: what was is not taken for what is.
+    /// Next inode number. Numbers are never reused, not even after a power cut, so that old and new files stay
+    /// distinct.
     next: u64,
-    /// The two names of a renaming are kept or forgotten together, as on a disk with a journal.
+    /// Whether both names of a rename survive together, as on a disk with a journal.
     pub renames_whole: bool,
 }
 
-/// A file or folder: how it reads, how it is on the disk, and what leads from the second to the first.
+/// A file or folder: its visible content, its durable content, and the changes between them.
 #[derive(Clone, Debug)]
 pub enum Node {
-    /// Names and their inodes.
     Folder(Twice<BTreeMap<String, u64>, Naming>),
-    /// Bytes.
     File(Twice<Vec<u8>, Change>),
 }
-/// A content as it reads, as it is durable, and the changes from the second to the first.
+/// Visible content, durable content, and the unsynced changes from the second to the first.
 #[derive(Clone, Debug)]
 pub struct Twice<T, C> {
-    /// As it reads.
+    /// Content that reads see.
     pub now: T,
     durable: T,
     changes: Vec<C>,
@@ -47,18 +45,17 @@ impl<T: Clone + Default, C> Twice<T, C> {
         Twice { now: content.clone(), durable: content, changes: Vec::new() }
     }
 }
-/// Names given (`Some`) or taken away together.
+/// Names added (`Some`) or removed that take effect together.
 type Naming = Vec<(String, Option<u64>)>;
-/// A change to a file's bytes.
+/// A change of a file's bytes.
 #[derive(Clone, Debug)]
 pub enum Change {
     /// Bytes written at an offset.
     Write(usize, Vec<u8>),
-    /// A new length.
     Length(usize),
 }
 
-/// How much of what was not synced a power cut leaves.
+/// Amount of unsynced changes that survive a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Left {
     Nothing,
@@ -67,7 +64,7 @@ enum Left {
 }
 impl Left {
     fn any(random: &mut Random) -> Left {
-        // What is not synced is lost most often: that is what must not matter.
+        // Two in five cuts lose everything unsynced, the state that must do no harm.
         [Left::Nothing, Left::Nothing, Left::Some, Left::Some, Left::Everything][random.below(5) as usize]
     }
     fn keeps(self, random: &mut Random) -> bool {
@@ -76,22 +73,22 @@ impl Left {
 }
 
 impl Disk {
-    /// An empty folder.
+    /// A disk with an empty root folder.
     pub fn new() -> Disk {
         Disk { nodes: BTreeMap::from([(ROOT, Node::Folder(Twice::new()))]), next: ROOT + 1, renames_whole: false }
     }
-    /// The file or folder with this number.
+    /// The file or folder with this inode number.
     pub fn node(&self, number: u64) -> Option<&Node> {
         self.nodes.get(&number)
     }
-    /// What a name in a folder stands for.
+    /// Inode number of a name in a folder.
     pub fn find(&self, folder: u64, name: &str) -> Option<u64> {
         match self.nodes.get(&folder)? {
             Node::Folder(names) => names.now.get(name).copied(),
             Node::File(_) => None,
         }
     }
-    /// Makes a file or folder in a folder; `None` where there is no such folder or the name is taken.
+    /// Creates a file or folder; `None` if the folder is absent or the name is taken.
     pub fn make(&mut self, folder: u64, name: &str, is_folder: bool) -> Option<u64> {
         let number = self.next;
         let Node::Folder(names) = self.nodes.get_mut(&folder)? else { return None };
@@ -105,7 +102,7 @@ impl Disk {
         self.nodes.insert(number, node);
         Some(number)
     }
-    /// Takes a name away; whether it was there. The bytes stay for whoever has the file open.
+    /// Removes a name and returns whether it existed. Open files keep their bytes.
     pub fn unname(&mut self, folder: u64, name: &str) -> bool {
         let Some(Node::Folder(names)) = self.nodes.get_mut(&folder) else { return false };
         let there = names.now.remove(name).is_some();
@@ -114,20 +111,21 @@ impl Disk {
         }
         there
     }
-    /// Gives a file or folder another name; whether it was there.
+    /// Renames a file or folder and returns whether it existed.
     pub fn rename(&mut self, (folder, name): (u64, &str), (to, new): (u64, &str)) -> bool {
         let Some(number) = self.find(folder, name) else { return false };
         self.unname(folder, name);
         let Some(Node::Folder(names)) = self.nodes.get_mut(&to) else { return false };
         names.now.insert(new.into(), number);
         let named = (new.into(), Some(number));
+        // Only a rename within one folder can be one entry of a journal.
         match names.changes.last_mut().filter(|_| self.renames_whole && folder == to) {
             Some(unnamed) => unnamed.push(named),
             None => names.changes.push(vec![named]),
         }
         true
     }
-    /// How many names it has.
+    /// Number of names of an inode.
     pub fn links(&self, number: u64) -> u32 {
         let named = |node: &Node| match node {
             Node::Folder(names) => names.now.values().filter(|n| **n == number).count(),
@@ -135,20 +133,20 @@ impl Disk {
         };
         self.nodes.values().map(named).sum::<usize>() as u32
     }
-    /// Writes or sets the length; whether there is such a file.
+    /// Writes to a file or sets its length; returns whether the file exists.
     pub fn change(&mut self, number: u64, change: Change) -> bool {
         let Some(Node::File(bytes)) = self.nodes.get_mut(&number) else { return false };
         apply(&mut bytes.now, &change);
         bytes.changes.push(change);
         true
     }
-    /// Makes the bytes of a file, or the names in a folder, durable; whether there is such a thing.
+    /// Makes a file's bytes or a folder's names durable; returns whether the inode exists.
     pub fn sync(&mut self, number: u64) -> bool {
         match self.nodes.get_mut(&number) {
             Some(Node::Folder(names)) => {
                 names.durable.clone_from(&names.now);
                 names.changes.clear();
-                // What has no name any more, here or on the disk, is nowhere.
+                // Nodes without any name, visible or durable, are unreachable now.
                 self.sweep();
             }
             Some(Node::File(bytes)) => {
@@ -168,11 +166,11 @@ impl Disk {
                 named.extend(names.changes.iter().flatten().filter_map(|(_, number)| *number));
             }
         }
-        // The newest are kept: a process may have one open that lost its name a moment ago.
+        // The newest inodes stay: a process may have a file open that just lost its name.
         let recent = self.next.saturating_sub(100);
         self.nodes.retain(|number, _| *number >= recent || named.contains(number));
     }
-    /// Bytes written and not synced, and names changed and not synced.
+    /// Unsynced bytes and unsynced name changes.
     pub fn unsynced(&self) -> (u64, u64) {
         let (mut bytes, mut names) = (0, 0);
         for node in self.nodes.values() {
@@ -190,8 +188,9 @@ impl Disk {
         (bytes, names)
     }
 
-    /// The disk as it may be found after the power went now.
+    /// A state in which the disk may be found after a power cut now.
     pub fn power_cut(&self, random: &mut Random) -> Disk {
+        // Names and bytes are lost independently: many faults need one without the other.
         let (names, bytes) = (Left::any(random), Left::any(random));
         let mut after = Disk { nodes: BTreeMap::new(), ..*self };
         self.survive(ROOT, names, bytes, random, &mut after);
@@ -235,8 +234,7 @@ fn apply(bytes: &mut Vec<u8>, change: &Change) {
         Change::Length(len) => bytes.resize(*len, 0),
     }
 }
-/// Does part of a change: a sector that is not written reads as it was, or as zeros where only the
-/// length got to the disk.
+// Sectors not written read as before, or as zeros where only the length reached the disk.
 fn tear(bytes: &mut Vec<u8>, change: &Change, left: Left, random: &mut Random) {
     match change {
         Change::Length(_) => {
@@ -275,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_synced_with_its_name_is_always_there() {
+    fn synced_file_survives_power_cut() {
         let mut disk = Disk::new();
         let folder = disk.make(ROOT, "store", true).unwrap();
         let file = disk.make(folder, "1", false).unwrap();
@@ -295,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_lengths_are_forgotten_apart_from_bytes() {
+    fn names_and_lengths_survive_separately() {
         let mut disk = Disk::new();
         let (kept, new) = (disk.make(ROOT, "kept", false).unwrap(), disk.make(ROOT, "old", false).unwrap());
         disk.change(kept, Change::Write(0, vec![1; 600]));

@@ -1,4 +1,4 @@
-//! A disk that forgets what was not synced, for real nodes to keep their stores on.
+//! A disk that forgets unsynced data, for the stores of real nodes.
 
 mod disk;
 mod mount;

@@ -1,7 +1,7 @@
 //! The forgetting disk as a mounted file system (FUSE).
 //!
-//! One thread answers the kernel, one request after the other; nothing is cached on the kernel's side,
-//! so what a process wrote is here and what was put here instead is what the next process reads.
+//! One thread answers the kernel, one request after the other. The kernel caches nothing, so every write arrives here
+//! and every read sees the state of this tree.
 
 use super::disk::{Change, Disk, Node};
 use crate::random::Random;
@@ -16,9 +16,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// How long a sync takes at most, so that there is something to lose while it is under way.
+/// Longest sync, so that a power cut can hit one in progress.
 const SYNC_MAX: Duration = Duration::from_millis(3);
-/// Free space shown.
+/// Blocks shown as free.
 const BLOCKS: u64 = 1 << 20;
 
 /// A forgetting disk, mounted until dropped.
@@ -28,7 +28,7 @@ pub struct Mount {
     _session: BackgroundSession,
 }
 impl Mount {
-    /// Mounts an empty disk at `path`, which is made if absent.
+    /// Mounts an empty disk at `path`, creating the folder if absent.
     ///
     /// # Errors
     /// When this machine or user cannot mount FUSE file systems.
@@ -43,21 +43,18 @@ impl Mount {
         )?;
         Ok(Mount { disk, path: path.to_path_buf(), _session: session })
     }
-    /// From now on the two names of a renaming are kept or forgotten together.
+    /// Lets both names of a rename survive together from now on.
     pub fn rename_whole(&self) {
         lock(&self.disk).renames_whole = true;
     }
-    /// Where it is.
+    /// Mount point.
     pub fn path(&self) -> &Path {
         &self.path
     }
-    /// The power goes below a folder whose process has ended; gives the bytes and names that were not
-    /// synced.
+    /// Cuts the power of a disk whose process has ended; returns the bytes and names that were not synced.
     ///
-    /// # Errors
-    /// When the file system does not answer.
     pub fn cut(&self, random: &mut Random) -> Result<(u64, u64)> {
-        // Requests are answered in order: those the process left behind are answered now.
+        // Requests are answered in order, so an answer now follows all requests of the ended process.
         std::fs::metadata(self.path.join("-"))
             .err()
             .filter(|why| why.kind() == std::io::ErrorKind::NotFound)
@@ -113,6 +110,7 @@ impl Served {
         answer(name.to_str().is_some_and(|name| lock(&self.disk).unname(folder.0, name)), Errno::ENOENT, reply);
     }
     fn sync(&self, number: INodeNo, reply: ReplyEmpty) {
+        // A random delay, so that concurrent commits overlap.
         let pause = lock(&self.pauses).below(SYNC_MAX.as_micros() as u64);
         std::thread::sleep(Duration::from_micros(pause));
         answer(lock(&self.disk).sync(number.0), Errno::ENOENT, reply);
@@ -182,6 +180,7 @@ impl Filesystem for Served {
     ) {
         match self.make(parent, name, false) {
             Ok(made) => {
+                // Direct I/O: the kernel must not cache pages (see the module's head).
                 reply.created(&Duration::ZERO, &made, Generation(0), FileHandle(0), FopenFlags::FOPEN_DIRECT_IO);
             }
             Err(why) => reply.error(why),
@@ -246,6 +245,7 @@ impl Filesystem for Served {
         let (Some(name), Some(new)) = (name.to_str(), new.to_str()) else { return reply.error(Errno::EINVAL) };
         answer(lock(&self.disk).rename((parent.0, name), (to.0, new)), Errno::ENOENT, reply);
     }
+    // close(2) promises no durability.
     fn flush(&self, _: &Request, _ino: INodeNo, _fh: FileHandle, _owner: LockOwner, reply: ReplyEmpty) {
         reply.ok();
     }
@@ -258,6 +258,7 @@ impl Filesystem for Served {
     fn readdir(&self, _: &Request, ino: INodeNo, _fh: FileHandle, offset: u64, mut reply: ReplyDirectory) {
         let disk = lock(&self.disk);
         let Some(Node::Folder(names)) = disk.node(ino.0) else { return reply.error(Errno::ENOTDIR) };
+        // Every listing of a folder begins with these two.
         let dots = [(".", ino.0), ("..", ino.0)].map(|(name, number)| (name.to_string(), number));
         let all = dots.into_iter().chain(names.now.iter().map(|(name, number)| (name.clone(), *number)));
         for (at, (name, number)) in all.enumerate().skip(offset as usize) {

@@ -1,33 +1,34 @@
-//! Mutants that may survive, each with the reason.
+//! Mutants that may survive, with reasons.
 
 use super::sites::Site;
 use anyhow::{Context, Result};
 
-/// One that may survive.
+/// A mutant that may survive.
 #[derive(Debug)]
 pub struct Accepted {
     kind: String,
-    /// The last words of the item's path.
+    /// Suffix of the item's path.
     item: String,
-    /// The statement's text.
+    /// Code of the mutated statement.
     text: String,
-    /// Why it may.
+    /// Reason why it may survive.
     pub why: String,
 }
 impl Accepted {
-    /// Whether it speaks of this site.
+    /// Whether this entry describes `site`.
     pub fn is_of(&self, site: &Site) -> bool {
         let item = site.item.strip_suffix(self.item.as_str());
         site.kind.word() == self.kind
+            // A suffix matches whole segments of the path only.
             && site.text == self.text
             && item.is_some_and(|before| before.is_empty() || before.ends_with("::"))
     }
 }
 
-/// The list.
+/// All entries of the list.
 ///
 /// # Errors
-/// When it is not TOML, or a row lacks something.
+/// When it is not TOML, or an entry lacks a key.
 pub fn all() -> Result<Vec<Accepted>> {
     let parsed: toml::Table = include_str!("accepted.toml").parse()?;
     let rows = parsed.get("accepted").and_then(toml::Value::as_array).cloned().unwrap_or_default();

@@ -1,9 +1,9 @@
 //! `cargo xtask mutants every`: a mutant at every call, found by a parser, many in one build.
 //!
-//! The tree is copied to `target/mutants/every` with a switch around each site ([`sites`], [`tree`]). Every test
-//! runs once to see which mutants it reaches; then each mutant is planted by its number, and the tests that
-//! reach it run, fastest first, until one fails ([`trial`]). Verdicts are kept by anchor (item and text, no
-//! path and no line): another run tries only what changed, and what survived when tests changed.
+//! The tree is copied to `target/mutants/every` with a switch around each site ([`sites`], [`tree`]). Every test runs
+//! once to see which mutants it reaches; then each mutant is planted by its number, and the tests that reach it run,
+//! fastest first, until one fails ([`trial`]). Verdicts are kept by anchor (item and text, neither path nor line):
+//! another run repeats only changed sites, and survivors when tests changed.
 
 mod accepted;
 mod report;
@@ -25,11 +25,11 @@ use std::sync::Mutex;
 use std::time::Instant;
 use trial::Verdict;
 
-/// Its options.
+/// Synopsis for the command line.
 pub const USAGE: &str = "every [--crates LIST] [--tests LIST] [--kinds LIST] [--only WORDS] [--rule RULE] \
                          [--sample N --seed S] [--list] [--fresh] [--jobs N]";
 
-/// What it does and how to use it.
+/// Help text for the command line.
 pub const HELP: &str = "every: plants a mutant at each call statement, many in one build, and says which of them no test notices.\n\n\
   --crates LIST   crates to plant in: those of core, and node (storage,bpa,stack)\n\
   --tests LIST    crates whose tests are to notice (storage,bpa,stack)\n\
@@ -47,7 +47,7 @@ survivors that may be stand in trials/src/mutants/every/accepted.toml, with the 
   cargo xtask mutants every --kinds conditions,comparisons --crates bundle --tests bundle --rule 9171-4.2.1-1\n\
   cargo xtask mutants every --sample 20 --seed 7";
 
-/// What was asked for.
+/// Parsed arguments.
 struct Asked {
     crates: Vec<String>,
     tests: Vec<String>,
@@ -98,6 +98,7 @@ impl Asked {
         let only = |site: &Site| self.only.split('|').any(|words| site.anchor().contains(words));
         let mut chosen: Vec<Site> = sites.iter().filter(|site| only(site) && rule(site)).cloned().collect();
         if let Some((count, seed)) = self.sample {
+            // Ordered by a digest: a seed draws the same sample on every machine.
             chosen.sort_by_key(|site| sites::digest(&format!("{seed} {}", site.number)));
             chosen.truncate(count);
         }
@@ -109,10 +110,10 @@ impl Asked {
     }
 }
 
-/// The chore.
+/// Runs `cargo xtask mutants every`.
 ///
 /// # Errors
-/// When the copy does not build, or a mutant survives that may not.
+/// When the copy does not build, or a mutant survives that is not accepted.
 pub fn run(arguments: &[String]) -> Result<()> {
     let (asked, root) = (Asked::read(arguments)?, tools::root());
     std::fs::create_dir_all(tools::target().join("mutants"))?;
@@ -120,6 +121,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
         let (sources, left_out) = tree::instrument(&root, &asked.crates, (&asked.kinds, false))?;
         let all: Vec<Site> = sources.into_iter().flat_map(|source| source.sites).collect();
         let chosen = asked.chosen(&all);
+        // Prints the mutants of a run without planting them.
         for site in &chosen {
             let (file, line, rules) = (&site.file, site.lines.0, site.marks.join(" "));
             println!("{:>10} {file}:{line} {} {rules}", site.number, site.anchor());
@@ -155,13 +157,14 @@ fn verdicts_file() -> std::path::PathBuf {
     tools::target().join("mutants/verdicts.jsonl")
 }
 
-/// Verdicts that still hold.
+/// Verdicts of earlier runs that still hold.
 fn known(chosen: &[Site], tests: u64, asked: &Asked) -> Result<BTreeMap<u32, Verdict>> {
     let text = std::fs::read_to_string(verdicts_file()).unwrap_or_default();
     let here: BTreeMap<String, &Site> = chosen.iter().map(|site| (site.anchor(), site)).collect();
     let mut verdicts = BTreeMap::new();
+    // Later lines replace earlier ones of the same mutant.
     for line in text.lines().filter(|_| !asked.fresh) {
-        // The last line of a run that was killed may be half of one.
+        // A killed run may leave half a line at the end.
         let Ok(row) = serde_json::from_str::<Value>(line) else { continue };
         let Some(site) = row["anchor"].as_str().and_then(|anchor| here.get(anchor)) else { continue };
         let verdict = match row["verdict"].as_str().unwrap_or_default() {
@@ -170,6 +173,7 @@ fn known(chosen: &[Site], tests: u64, asked: &Asked) -> Result<BTreeMap<u32, Ver
             "survived" => Verdict::Survived,
             _ => Verdict::Unreached,
         };
+        // A survivor's verdict also depends on the tests; a killed mutant stays killed when tests are added.
         let same = row["digest"] == site.digest && (verdict.is_noticed() || row["tests"] == tests);
         if same {
             verdicts.insert(site.number, verdict);
@@ -202,6 +206,7 @@ fn try_all(
             "verdict": verdict.word(), "by": verdict.by(), "seconds": begun.elapsed().as_secs_f64(),
         });
         let mut shared = shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // Each verdict is written at once, so that an interrupted run can continue.
         shared.0.write_all(format!("{row}\n").as_bytes())?;
         if !verdict.is_noticed() {
             bar.suspend(|| println!("{:<10} {}:{} {}", verdict.word(), site.file, site.lines.0, site.anchor()));
@@ -233,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn accepted_mutants_are_mutants_with_a_reason() {
+    fn accepted_mutants_have_reasons() {
         let root = tools::root();
         let all: Vec<Site> =
             ["core/storage", "core/bpa", "core/stack"].iter().flat_map(|folder| sites(&root, folder, &ALL)).collect();
@@ -290,13 +295,13 @@ mod tests {
 }
 "#;
 
-    /// Instruments a toy, builds it, and tries every mutant.
     #[test]
-    fn mutants_of_a_toy_are_found_and_tried() {
+    fn toy_mutants_are_tried() {
+        // The toy is instrumented and built, and every mutant is tried.
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         std::fs::create_dir_all(root.join("core/toy/src")).unwrap();
-        // Written so, it is no mark of this file.
+        // The mark is inserted at run time: in this file it would count as one.
         std::fs::write(root.join("core/toy/src/lib.rs"), TOY.replace("RULE", "9171-1-1")).unwrap();
         std::fs::write(root.join("switch.rs"), include_str!("switch.rs")).unwrap();
         let source =

@@ -1,4 +1,4 @@
-//! The table of a run.
+//! Table of verdicts.
 
 use super::accepted;
 use super::sites::Site;
@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Counts of verdicts.
+/// Number of mutants by verdict.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     killed: usize,
@@ -25,10 +25,10 @@ impl Counts {
     }
 }
 
-/// Writes `target/mutants/every.md` and says the sums.
+/// Writes `target/mutants/every.md` and prints the sums.
 ///
 /// # Errors
-/// When a mutant survives that may not, or the table cannot be written.
+/// When a mutant survives that is not accepted, or the table cannot be written.
 pub fn write(chosen: &[Site], verdicts: &BTreeMap<u32, Verdict>, unguardable: usize) -> Result<()> {
     let accepted = accepted::all()?;
     let (mut files, mut total): (BTreeMap<&str, Counts>, Counts) = (BTreeMap::new(), Counts::default());
@@ -36,6 +36,7 @@ pub fn write(chosen: &[Site], verdicts: &BTreeMap<u32, Verdict>, unguardable: us
     for site in chosen {
         let Some(verdict) = verdicts.get(&site.number) else { continue };
         let why = accepted.iter().find(|row| row.is_of(site)).filter(|_| !verdict.is_noticed());
+        // Each mutant counts for its file and for the total.
         for counts in [files.entry(&site.file).or_default(), &mut total] {
             match (verdict, why) {
                 (Verdict::Killed(_), _) => counts.killed += 1,

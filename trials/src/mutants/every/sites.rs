@@ -1,4 +1,4 @@
-//! Finds the places of a source where a mutant can stand, by a parser.
+//! Mutation sites of a source, found with a parser.
 
 use crate::marks;
 use anyhow::{Context, Result};
@@ -8,26 +8,26 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{BinOp, Block, Expr, Stmt};
 
-/// What a mutant changes.
+/// Kinds of mutation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Kind {
-    /// A call whose value nobody uses is not made.
+    /// Omits a call whose value is unused.
     Call,
-    /// A field, an element or a sum keeps its value.
+    /// Omits an assignment to a field, an element or a sum.
     Assignment,
-    /// A condition is negated; one with a pattern never holds.
+    /// Negates a condition; one with a pattern becomes false.
     Condition,
-    /// `<` becomes `<=`, `==` becomes `!=`.
+    /// Replaces `<` by `<=`, `==` by `!=`.
     Comparison,
-    /// A `return`, `break` or `continue` is not taken.
+    /// Omits a `return`, `break` or `continue`.
     Jump,
-    /// An arm of a `match` is not there; the last one takes its place.
+    /// Omits an arm of a `match`; the last one takes its place.
     Arm,
-    /// A number, written out or a constant of the same crate, is one more.
+    /// Increments a number: a literal or a constant of the same crate.
     Number,
 }
 impl Kind {
-    /// Every kind, with its word on the command line.
+    /// All kinds with their words on the command line.
     pub const ALL: [(Kind, &str); 7] = [
         (Kind::Call, "calls"),
         (Kind::Assignment, "assignments"),
@@ -37,7 +37,7 @@ impl Kind {
         (Kind::Arm, "arms"),
         (Kind::Number, "numbers"),
     ];
-    /// Its word.
+    /// Word on the command line and in tables.
     pub fn word(self) -> &'static str {
         Kind::ALL.iter().find(|(kind, _)| *kind == self).map_or("", |(_, word)| word)
     }
@@ -46,46 +46,46 @@ impl Kind {
 /// A place where a mutant can stand.
 #[derive(Clone, Debug)]
 pub struct Site {
-    /// What the switch calls it: a digest of its anchor, so that it outlives edits elsewhere.
+    /// Number for the switch: a digest of the anchor, which survives edits elsewhere.
     pub number: u32,
     pub kind: Kind,
-    /// The file, from the root.
+    /// File, relative to the root.
     pub file: String,
-    /// First and last line.
+    /// First and last line of the site.
     pub lines: (usize, usize),
     /// First and last line of the function.
     pub function: (usize, usize),
-    /// Module, type and function.
+    /// Path of module, type and function.
     pub item: String,
-    /// The code, on one line.
+    /// Code of the site on one line.
     pub text: String,
-    /// Which of those of the same kind and text in this item, from 0.
+    /// Position among sites of the same kind and text in this item, from 0.
     pub ordinal: usize,
     /// Digest of the function's text.
     pub digest: u64,
-    /// Rules of standards under whose marks it stands.
+    /// Rules of standards whose marks cover the site.
     pub marks: Vec<String>,
 }
 impl Site {
-    /// Its name, which needs neither path nor line.
+    /// Name of the mutant, independent of path and line.
     pub fn anchor(&self) -> String {
         let ordinal = if self.ordinal == 0 { String::new() } else { format!(" #{}", self.ordinal + 1) };
         format!("{} {}: {}{ordinal}", self.kind.word(), self.item, self.text)
     }
 }
 
-/// Which sites are wanted.
+/// Selection of sites.
 pub struct Wanted<'a> {
     pub kinds: &'a [Kind],
-    /// Only under marks of rules.
+    /// Whether only sites under marks of rules are selected.
     pub marked: bool,
-    /// Whether one with this anchor may stand: not one that does not compile.
+    /// Predicate over anchors; it excludes mutants that do not compile.
     pub may: &'a dyn Fn(&str) -> bool,
 }
 
-/// An instrumented source.
+/// A source with switches around its sites.
 pub struct Source {
-    /// Its path from the root.
+    /// Path relative to the root.
     pub file: String,
     pub text: String,
     pub sites: Vec<Site>,
@@ -99,6 +99,7 @@ pub fn of_crate(root: &Path, folder: &str, wanted: &Wanted) -> Result<Vec<Source
     let top = root.join(folder).join("src");
     let name = folder.rsplit('/').next().unwrap_or(folder).to_string();
     let (mut parts, mut constants) = (Vec::new(), BTreeMap::new());
+    // Modules are followed from `lib.rs`, so that files for tests only are never touched.
     let mut open = vec![(top.join("lib.rs"), top.clone(), name)];
     while let Some((path, folder, module)) = open.pop() {
         let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
@@ -114,6 +115,7 @@ pub fn of_crate(root: &Path, folder: &str, wanted: &Wanted) -> Result<Vec<Source
             open.push((path, folder.join(&word), format!("{module}::{word}")));
         }
         let file = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned();
+        // A constant may be used in any file of the crate: all are collected before the first site.
         constants.extend(constants_of(&parsed, &marked_lines(&text)));
         parts.push((text, parsed, file, module));
     }
@@ -125,7 +127,7 @@ pub fn of_crate(root: &Path, folder: &str, wanted: &Wanted) -> Result<Vec<Source
     Ok(sources)
 }
 
-/// Instruments one source. Line numbers hold.
+/// Instruments one source; line numbers stay the same.
 fn instrument(
     text: &str,
     parsed: &syn::File,
@@ -151,7 +153,7 @@ fn instrument(
     };
     finder.visit_file(parsed);
     let Finder { sites, mut edits, .. } = finder;
-    // At one place, what ends stands before what begins; of those, the inner ends first and the outer begins first.
+    // At one position, ends precede beginnings; inner ranges end first, outer ranges begin first.
     edits.sort_by_key(|edit| (edit.at, !edit.ends, if edit.ends { -edit.order } else { edit.order }));
     let (mut out, mut done) = (String::with_capacity(text.len() * 2), 0);
     for edit in edits {
@@ -163,7 +165,7 @@ fn instrument(
     Source { file, text: out, sites }
 }
 
-/// Rules whose marks stand before a line, by its number.
+/// Rules whose marks precede a line, by its number.
 fn marked_lines(text: &str) -> BTreeMap<usize, Vec<String>> {
     let (mut marked, mut open) = (BTreeMap::new(), Vec::new());
     for (line, number) in text.lines().map(str::trim).zip(1..) {
@@ -178,7 +180,7 @@ fn marked_lines(text: &str) -> BTreeMap<usize, Vec<String>> {
     marked
 }
 
-/// The constants of a source that are whole numbers, and the rules whose marks stand before them.
+/// Integer constants of a source, with the rules whose marks precede them.
 fn constants_of(file: &syn::File, marks: &BTreeMap<usize, Vec<String>>) -> BTreeMap<String, Vec<String>> {
     struct Constants<'a>(&'a BTreeMap<usize, Vec<String>>, BTreeMap<String, Vec<String>>);
     impl Constants<'_> {
@@ -229,19 +231,19 @@ struct Finder<'a> {
     path: Vec<String>,
     function: Option<Function>,
     marks: BTreeMap<usize, Vec<String>>,
-    /// Whole numbers that are constants of the crate, and rules whose marks stand before them.
+    /// Integer constants of the crate, with the rules whose marks precede them.
     constants: &'a BTreeMap<String, Vec<String>>,
     under: Vec<String>,
-    /// Expressions whose value is `()`, by their address.
+    /// Expressions of type `()`, by address.
     unit: HashSet<*const Expr>,
-    /// Blocks whose value is `()`.
+    /// Blocks of type `()`, by address.
     unit_blocks: HashSet<*const Block>,
     counts: BTreeMap<String, usize>,
     sites: Vec<Site>,
     edits: Vec<Edit>,
 }
 
-/// Whether code with these attributes is for tests only.
+/// Whether code with these attributes is compiled for tests only.
 fn for_tests(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("test")
@@ -253,24 +255,25 @@ fn for_tests(attributes: &[syn::Attribute]) -> bool {
     })
 }
 
-/// FNV-1a.
+/// FNV-1a hash of 64 bits.
 pub fn digest(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// The words of a text with one space between.
+/// Text without comments and line breaks.
 fn on_one_line(text: &str) -> String {
     let lines = text.lines().map(|line| line.split("//").next().unwrap_or_default().trim());
     lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 impl Finder<'_> {
-    /// Takes note of a site; its number, where it is wanted.
+    /// Records a site; returns its number if it is selected.
     fn site(&mut self, kind: Kind, span: proc_macro2::Span) -> Option<u32> {
         let function = self.function.as_ref()?;
         if !self.wanted.kinds.contains(&kind) {
             return None;
         }
+        // Ordinals count all sites of a kind, selected or not, so that a selection does not renumber them.
         let (text, item) = (on_one_line(&self.text[span.byte_range()]), self.path.join("::"));
         let count = self.counts.entry(format!("{kind:?} {item} {text}")).or_default();
         let ordinal = *count;
@@ -297,6 +300,7 @@ impl Finder<'_> {
         if !(self.wanted.may)(&anchor) {
             return None;
         }
+        // 31 bits: the switch reserves the largest numbers for itself.
         site.number = (digest(&anchor) >> 33) as u32;
         let number = site.number;
         self.sites.push(site);
@@ -317,23 +321,23 @@ impl Finder<'_> {
             self.wrap(span, format!("(::farlink_mutant::live({number}) == ("), "))".into());
         }
     }
-    /// A call whose outcome is returned is not made.
     fn tail(&mut self, call: &Expr) {
+        // A returned call without a value is replaced by success.
         if let Some(number) = self.site(Kind::Call, call.span()) {
             self.wrap(call.span(), format!("if ::farlink_mutant::live({number}) {{ "), " } else { Ok(()) }".into());
         }
     }
-    /// A number becomes one more.
     fn add_one(&mut self, span: proc_macro2::Span, more: &str) {
+        // The value grows by one while the mutant is planted.
         if let Some(number) = self.site(Kind::Number, span) {
             let before = format!("(if ::farlink_mutant::live({number}) {{ ");
             self.wrap(span, before, format!(" }} else {{ {more} }})"));
         }
     }
-    /// A literal, or a constant of the crate, as a value.
     fn number(&mut self, expr: &Expr) {
         match expr {
             Expr::Lit(syn::ExprLit { lit: syn::Lit::Int(it), .. }) => {
+                // A literal keeps its suffix.
                 if let Some(more) = it.base10_parse::<u128>().ok().and_then(|value| value.checked_add(1)) {
                     self.add_one(expr.span(), &format!("{more}{}", it.suffix()));
                 }
@@ -342,6 +346,7 @@ impl Finder<'_> {
                 let Some(name) = it.path.segments.last().map(|last| last.ident.to_string()) else { return };
                 let Some(marks) = self.constants.get(&name).cloned() else { return };
                 let before = self.under.len();
+                // A use of the constant counts to the rules of its definition.
                 self.under.extend(marks);
                 self.add_one(expr.span(), &format!("{} + 1", &self.text[expr.span().byte_range()]));
                 self.under.truncate(before);
@@ -349,7 +354,7 @@ impl Finder<'_> {
             _ => {}
         }
     }
-    /// An expression that is true or false, and no `if` or `match`: their arms are.
+    /// Finds conditions in a Boolean expression. Branches of `if` and `match` are visited instead of the whole.
     fn truth(&mut self, expr: &Expr) {
         match expr {
             Expr::Block(it) => self.truth_of(&it.block),
@@ -371,8 +376,9 @@ impl Finder<'_> {
             self.marked(last.span().start().line, |finder| finder.truth(last));
         }
     }
-    /// The condition of an `if` or `while`, or a guard of an arm.
+    /// Finds the mutant of an `if`, `while` or match guard.
     fn condition(&mut self, condition: &Expr) {
+        // A condition with `let` cannot be negated: `live && let ...` makes it false instead.
         if has_let(condition) {
             if let Some(number) = self.site(Kind::Condition, condition.span()) {
                 self.wrap(condition.span(), format!("::farlink_mutant::live({number}) && "), String::new());
@@ -381,6 +387,7 @@ impl Finder<'_> {
             self.negate(Kind::Condition, condition.span());
         }
     }
+    // A branch of type `()` may be guarded like a statement.
     fn is_unit(&mut self, expr: &Expr) {
         match expr {
             Expr::If(it) => {
@@ -402,11 +409,12 @@ impl Finder<'_> {
             self.is_unit(last);
         }
     }
-    /// The guard of a statement, or of an expression in its place.
+    /// Guards a statement, or an expression in its place.
     fn statement(&mut self, expr: &Expr, span: proc_macro2::Span, jumps: bool) {
         match expr {
             Expr::Call(_) | Expr::MethodCall(_) => self.guard(Kind::Call, span),
             Expr::Try(it) if matches!(*it.expr, Expr::Call(_) | Expr::MethodCall(_)) => self.guard(Kind::Call, span),
+            // An assignment to a variable is left out: the compiler checks initialisation.
             Expr::Assign(it) if !matches!(*it.left, Expr::Path(_) | Expr::Infer(_) | Expr::Tuple(_)) => {
                 self.guard(Kind::Assignment, span);
             }
@@ -416,7 +424,7 @@ impl Finder<'_> {
         }
     }
     fn function(&mut self, name: &syn::Ident, signature: &syn::Signature, block: &Block, span: proc_macro2::Span) {
-        // A constant function cannot ask a switch.
+        // A `const fn` cannot read a switch.
         if signature.constness.is_some() {
             return;
         }
@@ -427,6 +435,7 @@ impl Finder<'_> {
         if matches!(signature.output, syn::ReturnType::Default) {
             self.is_unit_block(block);
         }
+        // Replacing the last call by `Ok(())` needs a `Result<(), _>`.
         if gives_nothing(&signature.output)
             && let Some(Stmt::Expr(last @ (Expr::Call(_) | Expr::MethodCall(_)), None)) = block.stmts.last()
             && !is_wrapped(last)
@@ -445,7 +454,7 @@ impl Finder<'_> {
         self.path.pop();
         self.function = before;
     }
-    /// Does something under the marks that stand before a line.
+    /// Runs `something` under the marks that precede a line.
     fn marked(&mut self, line: usize, something: impl FnOnce(&mut Self)) {
         let before = self.under.len();
         self.under.extend(self.marks.get(&line).into_iter().flatten().cloned());
@@ -459,7 +468,7 @@ impl Finder<'_> {
     }
 }
 
-/// Whether what is returned is success without a value, or an error.
+/// Whether a return type is `Result<(), _>`.
 fn gives_nothing(output: &syn::ReturnType) -> bool {
     let syn::ReturnType::Type(_, kind) = output else { return false };
     let syn::Type::Path(path) = &**kind else { return false };
@@ -468,7 +477,7 @@ fn gives_nothing(output: &syn::ReturnType) -> bool {
     let first = arguments.args.first();
     matches!(first, Some(syn::GenericArgument::Type(syn::Type::Tuple(unit))) if unit.elems.is_empty())
 }
-/// Whether a call only says how it went: `Ok(..)`, `Err(..)`.
+/// Whether a call merely wraps a result: `Ok(..)`, `Err(..)`.
 fn is_wrapped(call: &Expr) -> bool {
     matches!(call, Expr::Call(it) if matches!(&*it.func, Expr::Path(path) if path.path.is_ident("Ok") || path.path.is_ident("Err")))
 }
@@ -505,7 +514,7 @@ fn is_assigning(op: &BinOp) -> bool {
             | BinOp::Gt(_)
     )
 }
-/// Methods whose closure says yes or no.
+/// Methods that take a predicate.
 const JUDGES: [&str; 11] = [
     "filter",
     "any",
@@ -519,7 +528,7 @@ const JUDGES: [&str; 11] = [
     "take_while",
     "skip_while",
 ];
-/// Whether one pattern is a name for whatever comes, or the same variant as another, with whatever in it.
+/// Whether one pattern covers another: a plain name, or the same variant with wildcards.
 fn covers(wide: &syn::Pat, narrow: &syn::Pat) -> bool {
     if matches!(wide, syn::Pat::Ident(name) if name.ident.to_string().starts_with(char::is_lowercase)) {
         return true;
@@ -529,7 +538,7 @@ fn covers(wide: &syn::Pat, narrow: &syn::Pat) -> bool {
     let names = |path: &syn::Path| path.segments.iter().map(|part| part.ident.to_string()).collect::<Vec<_>>();
     names(&wide.path) == names(&narrow.path) && wide.elems.iter().all(any)
 }
-/// What a comparison becomes.
+/// Mutated operator of a comparison.
 fn turned(op: &BinOp) -> Option<&'static str> {
     Some(match op {
         BinOp::Lt(_) => "<=",
@@ -580,7 +589,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     fn visit_item_mod(&mut self, it: &'ast syn::ItemMod) {
         self.within(it.ident.to_string(), |finder| visit::visit_item_mod(finder, it));
     }
-    // What is constant cannot ask a switch.
+    // Constants cannot read a switch.
     fn visit_item_const(&mut self, _: &'ast syn::ItemConst) {}
     fn visit_item_static(&mut self, _: &'ast syn::ItemStatic) {}
     fn visit_impl_item_const(&mut self, _: &'ast syn::ImplItemConst) {}
@@ -601,6 +610,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
             self.marked(statement.span().start().line, |finder| {
                 match statement {
                     Stmt::Expr(expr, Some(_)) => {
+                        // `return;` at the end of a block of type `()` may be omitted.
                         let jumps = last && finder.unit_blocks.contains(&std::ptr::from_ref(block));
                         finder.statement(expr, statement.span(), jumps);
                     }
@@ -645,6 +655,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
             }
             Expr::Lit(_) | Expr::Path(_) => self.number(expr),
             Expr::Match(it) => {
+                // An arm may be omitted only if the last one accepts its values.
                 let falls = |arm: &syn::Arm| {
                     let last = it.arms.last().filter(|last| last.guard.is_none());
                     last.is_some_and(|last| matches!(last.pat, syn::Pat::Wild(_)) || covers(&last.pat, &arm.pat))
@@ -664,6 +675,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
                 BinOp::Eq(_) | BinOp::Ne(_) => self.negate(Kind::Comparison, expr.span()),
                 BinOp::And(_) | BinOp::Or(_) => {
                     for side in [&*it.left, &*it.right] {
+                        // Chains of `&&` and `||` are negated part by part, not as a whole.
                         let joined = matches!(side, Expr::Binary(it) if matches!(it.op, BinOp::And(_) | BinOp::Or(_)));
                         if !(joined || has_let(side) || is_equality(side)) {
                             self.negate(Kind::Condition, side.span());
@@ -673,6 +685,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
                 op => {
                     let side = |side: &Expr| on_one_line(&self.text[side.span().byte_range()]);
                     let (left, right) = (side(&it.left), side(&it.right));
+                    // A text with a comment cannot be repeated on one line.
                     let whole = !self.text[expr.span().byte_range()].contains("//");
                     if let Some(turned) = turned(op).filter(|_| whole)
                         && let Some(number) = self.site(Kind::Comparison, expr.span())

@@ -1,7 +1,7 @@
-//! The switch of the mutants in an instrumented copy of the tree: which one is planted, by its number.
+//! Switch of the mutants in an instrumented copy of the tree; it selects one by its number.
 //!
-//! `FARLINK_MUTANT=NUMBER` plants one. `FARLINK_MUTANT_TRACE=FILE` plants none, and appends to the file
-//! the number of each that is reached, once.
+//! `FARLINK_MUTANT=NUMBER` plants one mutant. `FARLINK_MUTANT_TRACE=FILE` plants none, and appends to the file the
+//! number of each mutant that is reached, once.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -9,22 +9,24 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 const UNREAD: u32 = u32::MAX;
 const TRACE: u32 = u32::MAX - 1;
 const NONE: u32 = u32::MAX - 2;
-/// What is planted, or one of the above.
+/// Number of the planted mutant, or one of the values above.
 static PLANTED: AtomicU32 = AtomicU32::new(UNREAD);
 
 const SLOTS: usize = 1 << 17;
-/// Numbers reached, plus one; open addressing.
+/// Numbers reached, plus one; an open-addressing table.
 static REACHED: [AtomicU32; SLOTS] = [const { AtomicU32::new(0) }; SLOTS];
 
-/// Whether the code of this number runs as it was written.
+/// Returns whether the code of this number runs unchanged.
 #[inline]
 pub fn live(number: u32) -> bool {
     let planted = PLANTED.load(Relaxed);
+    // The common case costs one load and two comparisons.
     if planted >= NONE && planted != NONE { slowly(number, planted) } else { planted != number }
 }
 
 #[cold]
 fn slowly(number: u32, planted: u32) -> bool {
+    // The environment is read once, by the first call of any thread.
     if planted == UNREAD {
         let word = |name| std::env::var(name).ok();
         let read = match (word("FARLINK_MUTANT"), word("FARLINK_MUTANT_TRACE")) {
@@ -37,6 +39,7 @@ fn slowly(number: u32, planted: u32) -> bool {
     }
     let mut slot = number as usize % SLOTS;
     loop {
+        // Only the thread that claims the slot writes the number.
         match REACHED[slot].compare_exchange(0, number + 1, Relaxed, Relaxed) {
             Ok(_) => break,
             Err(there) if there == number + 1 => return true,
@@ -45,6 +48,7 @@ fn slowly(number: u32, planted: u32) -> bool {
     }
     let file = std::env::var("FARLINK_MUTANT_TRACE").expect("read before");
     let file = std::fs::OpenOptions::new().create(true).append(true).open(file);
+    // One write per line: lines of several threads do not mix.
     file.expect("the trace can be written").write_all(format!("{number}\n").as_bytes()).expect("the trace is written");
     true
 }

@@ -1,4 +1,4 @@
-//! The instrumented copy of the tree, and the test programs built from it.
+//! Instrumented copy of the tree, and its test programs.
 
 use super::sites::{self, Kind, Site, Source, Wanted};
 use crate::mutants::copied;
@@ -12,40 +12,37 @@ use std::process::{Command, Stdio};
 /// A copy of the tree in which every site has a switch.
 pub struct Instrumented {
     pub sites: Vec<Site>,
-    /// Left out: they do not compile.
+    /// Number of sites left out because they do not compile.
     pub unguardable: usize,
-    /// Test programs.
+    /// Test programs built from the copy.
     pub programs: Vec<Program>,
 }
 
-/// A program of tests.
+/// A test program of one package.
 #[derive(Clone, Debug)]
 pub struct Program {
     pub path: PathBuf,
-    /// The package's folder, in which its tests run.
+    /// Folder of the package, in which its tests run.
     pub folder: PathBuf,
-    /// Package and target.
+    /// Names of package and target.
     pub name: String,
 }
 
-/// Where the copy stands.
 fn place() -> PathBuf {
     tools::target().join("mutants/every")
 }
-/// Where its builds go.
+/// Target folder of the copy's builds.
 pub fn builds() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| tools::target().join("mutants/target"), PathBuf::from)
 }
-/// Anchors of what does not compile behind a switch.
 fn unguardable_file() -> PathBuf {
+    // Anchors of mutants that do not compile behind a switch.
     tools::target().join("mutants/unguardable.txt")
 }
 
-/// The sources of these crates (folders of the root), instrumented with these kinds, and only under marks of rules or
-/// everywhere.
+/// Instruments the sources of crates (folders of the root) with these kinds, everywhere or only under marks of rules.
 ///
-/// # Errors
-/// When one cannot be read.
+/// When a source cannot be read.
 pub fn instrument(root: &Path, crates: &[String], wanted: (&[Kind], bool)) -> Result<(Vec<Source>, usize)> {
     let left_out = std::fs::read_to_string(unguardable_file()).unwrap_or_default();
     let left_out: BTreeSet<&str> = left_out.lines().collect();
@@ -54,6 +51,7 @@ pub fn instrument(root: &Path, crates: &[String], wanted: (&[Kind], bool)) -> Re
     for folder in crates {
         sources.extend(sites::of_crate(root, folder, &Wanted { kinds: wanted.0, marked: wanted.1, may: &may })?);
     }
+    // Numbers are digests: a collision would plant two mutants at once.
     let mut numbers = BTreeMap::new();
     for site in sources.iter().flat_map(|source| &source.sites) {
         if let Some(other) = numbers.insert(site.number, site.anchor()) {
@@ -63,11 +61,12 @@ pub fn instrument(root: &Path, crates: &[String], wanted: (&[Kind], bool)) -> Re
     Ok((sources, left_out.len()))
 }
 
-/// Writes the copy and builds the tests of these packages; what does not compile is left out.
+/// Writes the copy and builds the tests of these packages; mutants that do not compile are left out.
 ///
 /// # Errors
-/// When the tree does not build for other reasons.
+/// When the build fails for another reason.
 pub fn build(root: &Path, crates: &[String], wanted: (&[Kind], bool), packages: &[String]) -> Result<Instrumented> {
+    // Each failed build excludes more mutants, until the copy compiles.
     loop {
         let (sources, unguardable) = instrument(root, crates, wanted)?;
         let texts = sources.iter().map(|source| (source.file.clone(), source.text.clone()));
@@ -76,6 +75,7 @@ pub fn build(root: &Path, crates: &[String], wanted: (&[Kind], bool), packages: 
         let members = read("Cargo.toml")?.replacen("members = [", "members = [\"farlink-mutant\", ", 1);
         changed.insert("Cargo.toml".into(), members);
         for folder in crates {
+            // The switch is a crate of its own, on which every instrumented crate depends.
             let up = "../".repeat(folder.split('/').count());
             let wanted = format!("[dependencies]\nfarlink-mutant = {{ path = \"{up}farlink-mutant\" }}\n");
             let file = format!("{folder}/Cargo.toml");
@@ -94,11 +94,11 @@ pub fn build(root: &Path, crates: &[String], wanted: (&[Kind], bool), packages: 
     }
 }
 
-/// What cargo says of a build of these packages' tests, and whether it succeeded.
+/// Builds the tests of these packages; returns cargo's messages and whether it succeeded.
 fn cargo(packages: &[String]) -> Result<(Vec<Value>, bool)> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(place()).env("CARGO_TARGET_DIR", builds()).env("RUSTFLAGS", "-Awarnings");
-    // Each test runs for many mutants: code that runs faster pays for its longer build.
+    // Each test runs for many mutants: faster code outweighs its longer build.
     command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1").env("CARGO_PROFILE_DEV_DEBUG", "0");
     command.args(["test", "--no-run", "--lib", "--tests", "--message-format=json"]);
     packages.iter().for_each(|package| {
@@ -121,7 +121,7 @@ fn errors(messages: &[Value]) -> impl Iterator<Item = &Value> {
         .filter(|message| message["level"] == "error")
 }
 
-/// Finds which sites the compiler's errors are of, so that they are left out of the next try.
+/// Assigns compiler errors to sites, and excludes those from the next build.
 fn leave_out(sites: &[Site], messages: &[Value]) -> Result<()> {
     let mut out: BTreeSet<String> = BTreeSet::new();
     for error in errors(messages) {
@@ -136,12 +136,13 @@ fn leave_out(sites: &[Site], messages: &[Value]) -> Result<()> {
         };
         let near = sites.iter().filter(|site| spans().any(|span| within(site, span, false)));
         let mut found: Vec<String> = near.map(Site::anchor).collect();
-        // A jump not taken, a variable moved or let go of later: the error is elsewhere in the function.
+        // An omitted jump, a move or a later drop: the error is elsewhere in the function.
         let around = || sites.iter().filter(|site| spans().any(|span| within(site, span, true)));
         let elsewhere = |site: &&Site| {
             matches!(site.kind, Kind::Jump | Kind::Arm | Kind::Assignment) || site.text.starts_with("drop(")
         };
         found.extend(around().filter(elsewhere).map(Site::anchor));
+        // Last resort: every mutant of the function.
         if found.is_empty() {
             found.extend(around().map(Site::anchor));
         }

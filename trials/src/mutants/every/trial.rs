@@ -1,4 +1,4 @@
-//! Runs tests of the instrumented tree: which mutants each reaches, and which notice one.
+//! Runs tests of the instrumented tree: which mutants each reaches, and which tests notice a mutant.
 
 use super::sites::Site;
 use super::tree::Program;
@@ -12,14 +12,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Address space of a test, in KiB: a mutant that allocates without end is ended.
+/// Address space of a test, KiB: ends a mutant that allocates endlessly.
 const MEMORY_KIB: u64 = 6 << 20;
-/// A test of a mutant may take this many times as long as without, and some more.
+/// Time limit of a mutant's test: factor over the unmutated time, plus seconds.
 const PATIENCE: (f64, f64) = (6.0, 5.0);
-/// Longest a test may take when nothing is planted.
+/// Longest test without a mutant.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// One test.
+/// A test with its unmutated duration.
 #[derive(Clone, Debug)]
 pub struct Test {
     /// Index of its program.
@@ -28,27 +28,27 @@ pub struct Test {
     pub seconds: f64,
 }
 
-/// Tests, and which of them reach each mutant (fastest first).
+/// Tests, and for each mutant those that reach it, fastest first.
 pub struct Reach {
     pub tests: Vec<Test>,
     pub of: HashMap<u32, Vec<usize>>,
-    /// Tests that fail although nothing is planted; they prove nothing.
+    /// Tests that fail without any mutant; they prove nothing.
     pub failing: Vec<String>,
 }
 
-/// How the trial of a mutant ended.
+/// Verdict on a mutant.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Verdict {
-    /// This test failed.
+    /// Noticed: the named test failed.
     Killed(String),
-    /// This test did not end.
+    /// Noticed: the named test exceeded its limit.
     Hung(String),
     Survived,
-    /// No test reaches it.
+    /// No test reaches the mutant.
     Unreached,
 }
 impl Verdict {
-    /// Its word in tables.
+    /// Word in tables.
     pub fn word(&self) -> &'static str {
         match self {
             Verdict::Killed(_) => "killed",
@@ -57,14 +57,14 @@ impl Verdict {
             Verdict::Unreached => "unreached",
         }
     }
-    /// The test that noticed.
+    /// The test that noticed; empty if none did.
     pub fn by(&self) -> &str {
         match self {
             Verdict::Killed(by) | Verdict::Hung(by) => by,
             Verdict::Survived | Verdict::Unreached => "",
         }
     }
-    /// Whether a test noticed.
+    /// Whether a test noticed the mutant.
     pub fn is_noticed(&self) -> bool {
         !self.by().is_empty()
     }
@@ -79,6 +79,7 @@ enum Ended {
 
 fn run(program: &Program, test: &str, setting: (&str, &str), limit: Duration) -> Result<Ended> {
     let mut child = Command::new("sh")
+        // No core dumps: a mutant may crash thousands of times.
         .args(["-c", &format!("ulimit -c 0 -v {MEMORY_KIB} 2>/dev/null; exec \"$0\" \"$@\"")])
         .arg(&program.path)
         .args(["--exact", test, "--test-threads", "1"])
@@ -102,14 +103,15 @@ fn run(program: &Program, test: &str, setting: (&str, &str), limit: Duration) ->
             return Ok(Ended::Not);
         }
         std::thread::sleep(pause);
+        // Short tests are noticed at once, long ones cost few wake-ups.
         pause = (pause * 5 / 4).min(Duration::from_millis(20));
     }
 }
 
-/// Does something for each number below `count`, on `jobs` threads.
+/// Runs `something` for each number below `count`, on `jobs` threads.
 ///
 /// # Errors
-/// The first that one of them gave; no more are begun.
+/// The first error of any call; no further calls begin.
 pub fn each(jobs: usize, count: usize, something: &(impl Fn(usize) -> Result<()> + Sync)) -> Result<()> {
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
     std::thread::scope(|scope| {
@@ -138,21 +140,22 @@ fn names(program: &Program) -> Result<Vec<String>> {
         let text = tools::output(&mut command)?;
         Ok(text.lines().filter_map(|line| line.strip_suffix(": test")).map(String::from).collect())
     };
+    // Ignored tests are too slow to run for every mutant.
     let ignored = list(&["--ignored"])?;
     Ok(list(&[])?.into_iter().filter(|name| !ignored.contains(name)).collect())
 }
 
-/// What a program was when its tests were traced.
 fn stamp(program: &Program) -> Result<String> {
+    // A program that was rebuilt has another time or length.
     let about = std::fs::metadata(&program.path)?;
     let changed = about.modified()?.duration_since(std::time::UNIX_EPOCH)?;
     Ok(format!("{} {}", changed.as_nanos(), about.len()))
 }
 
-/// Runs every test once, unless its program was traced before, which a file in the folder `place` says.
+/// Runs every test once, except in programs traced before; the cache is in the folder `place`.
 ///
 /// # Errors
-/// When a test cannot be run or its trace not be read.
+/// When a test cannot be run, or its trace cannot be read.
 pub fn trace(
     programs: &[Program],
     jobs: usize,
@@ -177,6 +180,7 @@ pub fn trace(
     each(jobs, open.len(), &|at| {
         let (program, name) = &open[at];
         let file = folder.join(format!("{at}.txt"));
+        // A trace is appended to: that of an earlier run must not remain.
         let _ = std::fs::remove_file(&file);
         let begun = Instant::now();
         let ended = run(&programs[*program], name, ("FARLINK_MUTANT_TRACE", file.to_string_lossy().as_ref()), LONGEST)?;
@@ -190,6 +194,7 @@ pub fn trace(
         Ok(())
     })?;
     let mut rows = found.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    // Threads finish in any order.
     rows.sort_by(|(one, a), (other, b)| (one, a["name"].as_str()).cmp(&(other, b["name"].as_str())));
     for (program, row) in rows {
         if let Value::Array(list) = traced.entry(program).or_insert_with(|| json!([])) {
@@ -226,7 +231,7 @@ fn reach(programs: &[Program], traced: &BTreeMap<usize, Value>) -> Reach {
 }
 
 impl Reach {
-    /// Plants a mutant and runs the tests that reach it until one notices; `may` chooses among the tests.
+    /// Plants a mutant and runs the tests that reach it until one notices; `may` selects tests.
     ///
     /// # Errors
     /// When a test cannot be started.
@@ -251,21 +256,22 @@ impl Reach {
     }
 }
 
-/// A digest of the tests of these folders: what survived is tried again when it changes.
+/// Digest of the tests of these folders; survivors are tried again when it changes.
 ///
 /// # Errors
-/// When one cannot be read.
+/// When a file cannot be read.
 pub fn digest_of_tests(root: &Path, folders: &[String]) -> Result<u64> {
     let mut sum = 0u64;
     for folder in folders {
         crate::sources::each_source(&root.join(folder), &|_| true, &mut |path| {
             let text = std::fs::read_to_string(path)?;
-            // Of sources, what stands behind the first `cfg(test)`.
+            // In sources, tests begin at the first `cfg(test)`.
             let from = if path.components().any(|part| part.as_os_str() == "tests") {
                 0
             } else {
                 text.find("#[cfg(test)]").unwrap_or(text.len())
             };
+            // The order of files does not matter to a sum.
             sum = sum.wrapping_add(super::sites::digest(&text[from..]));
             Ok(())
         })?;

@@ -1,5 +1,4 @@
-//! Wireshark: an independent reader. What our nodes send is put into a capture file, and tshark says what it
-//! sees in it.
+//! Wireshark as an independent dissector: traffic of our nodes is written into a capture file and read by tshark.
 
 mod sessions;
 
@@ -17,18 +16,18 @@ use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A bundle in one datagram.
+/// Largest payload: one bundle per datagram.
 const LARGEST: usize = 60_000;
-/// Where bundles are expected in datagrams (RFC 7122 3.2).
+/// Registered port of bundles in datagrams (RFC 7122 section 3.2).
 const PORT: u16 = 4_556;
 
-/// Where its program is, and its version.
+/// The program tshark and its version.
 pub struct Reader {
     tshark: PathBuf,
     version: String,
 }
 
-/// Bundles of both versions in datagrams, and sessions of two nodes.
+/// Trials of bundles of both versions in datagrams, and of sessions between two nodes.
 pub fn trials(dir: &Path, binary: &Path, tshark: &Path, size: Size) -> Result<Vec<Row>> {
     let said = tools::output(Command::new(tshark).arg("--version"))?;
     let version = said.split_whitespace().nth(2).unwrap_or("?").to_string();
@@ -58,13 +57,13 @@ impl Reader {
         let (bundles, sizes) = (load.len(), load.range());
         Row { peer, layer, trial, bundles, sizes, lost, notes, failed, left_out: false }
     }
-    /// Bundles in datagrams.
     fn bundles(&self, dir: &Path, binary: &Path, version: u8, load: &Load, size: Size) -> Result<Vec<String>> {
         let datagrams = sent(dir, binary, version, load, size)?;
         let file = dir.join("sent.pcap");
         fs::write(&file, capture::datagrams(&datagrams, PORT))?;
         let text = match version {
             7 => self.fields(&file, &["bpv7.primary.version", "bpv7.crc_status", "data.data", "_ws.malformed"])?,
+            // Version 6 has no fields of payload and checksums.
             _ => self.fields(
                 &file,
                 &["bundle.version", "bundle.primary.destination", "bundle.payload.length", "_ws.malformed"],
@@ -79,16 +78,16 @@ impl Reader {
             Ok(vec!["lengths equal: it shows no more of version 6".into()])
         }
     }
-    /// A session in which this load passed each way.
+    /// Reads a session in which the load passed in each direction.
     fn session(&self, file: &Path, load: &Load) -> Result<Vec<String>> {
         let fields = ["bpv7.crc_status", "data.data", "_ws.malformed", "_ws.expert.message"];
         let packets = session(&self.fields(file, &fields)?, load)?;
         Ok(vec![format!("{packets} packets, no complaint")])
     }
-    /// These fields of every packet, a line each, apart by tabs.
+    /// Fields of every packet: one line each, separated by tabs.
     fn fields(&self, file: &Path, fields: &[&str]) -> Result<String> {
         let mut command = Command::new(&self.tshark);
-        // Twice: what a later packet acknowledges is known in the second round.
+        // Two passes: acknowledgments refer to earlier packets.
         command.args(["-2", "-T", "fields", "-r"]).arg(file);
         for field in fields {
             command.args(["-e", field]);
@@ -97,7 +96,7 @@ impl Reader {
     }
 }
 
-/// The datagrams that our node sends for this load.
+/// Datagrams that our node sends for a load.
 fn sent(dir: &Path, binary: &Path, version: u8, load: &Load, size: Size) -> Result<Vec<Vec<u8>>> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     socket.set_read_timeout(Some(size.patience))?;
@@ -122,12 +121,13 @@ fn sent(dir: &Path, binary: &Path, version: u8, load: &Load, size: Size) -> Resu
     Ok(datagrams)
 }
 
-/// Version 7: a line has the version, whether each checksum is right (1), the payload and a complaint.
+/// Checks lines of version 7: version, CRC status of each block (1 is good), payload, error.
 fn payloads(text: &str, load: &Load) -> Result<()> {
     let mut ledger = Ledger::of(load);
     for line in text.lines() {
         let [version, checksums, payload, complaint] = fields(line)?;
         ensure!(version == "7" && complaint.is_empty(), "it sees version {version} {complaint}");
+        // Primary block and payload block at least.
         let right = checksums.split(',').all(|status| status == "1") && checksums.split(',').count() >= 2;
         ensure!(right, "it finds checksums wrong: {checksums}");
         ledger.came(&bytes(payload).context("no hexadecimal digits")?)?;
@@ -135,11 +135,12 @@ fn payloads(text: &str, load: &Load) -> Result<()> {
     ledger.settled()
 }
 
-/// What it says of any session: that one begins, and that it looks into no payload.
+/// Messages that every session causes: its beginning, and payloads without a dissector.
 const HARMLESS: [&str; 3] = ["", "Unknown type code", "Connection establish "];
 
-/// A session: a line has checksums and payload where a bundle ends, and complaints; gives how many lines.
+/// Checks lines of a session: CRC status and payload at the end of a bundle, and messages; returns the number of lines.
 fn session(text: &str, load: &Load) -> Result<usize> {
+    // One ledger for each direction.
     let mut ledgers = [Ledger::of(load), Ledger::of(load)];
     for line in text.lines() {
         let [checksums, payload, malformed, complaints] = fields(line)?;
@@ -151,7 +152,7 @@ fn session(text: &str, load: &Load) -> Result<usize> {
             continue;
         }
         ensure!(checksums.split(',').all(|status| status == "1"), "it finds checksums wrong: {checksums}");
-        // The way back begins when all have passed on the way there.
+        // The second direction begins when the first is complete.
         let way = usize::from(ledgers[0].missing() == 0);
         for payload in payload.split(',') {
             ledgers[way].came(&bytes(payload).context("no hexadecimal digits")?)?;
@@ -161,7 +162,7 @@ fn session(text: &str, load: &Load) -> Result<usize> {
     Ok(text.lines().count())
 }
 
-/// Version 6: a line has the version, the destination, the length of the payload and a complaint.
+/// Checks lines of version 6: version, destination, payload length, error.
 fn lengths(text: &str, load: &Load) -> Result<()> {
     for (at, line) in text.lines().enumerate() {
         let [version, destination, length, complaint] = fields(line)?;
@@ -177,8 +178,9 @@ fn fields(line: &str) -> Result<[&str; 4]> {
     cells.try_into().ok().with_context(|| format!("a line of other fields: {line:.100}"))
 }
 
-/// Hexadecimal digits as bytes.
+/// Bytes from hexadecimal digits; `None` if they are malformed.
 fn bytes(digits: &str) -> Option<Vec<u8>> {
+    // An odd digit at the end is an error.
     let pairs = digits.as_bytes().chunks(2).map(|two| std::str::from_utf8(two).ok().filter(|two| two.len() == 2));
     pairs.map(|two| u8::from_str_radix(two?, 16).ok()).collect()
 }
@@ -188,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wrong_checksum_a_complaint_or_another_payload_is_a_failure() {
+    fn dissection_errors_are_failures() {
         let load = Load::equal(1, 3);
         let digits: String = load.payload(0).iter().map(|byte| format!("{byte:02x}")).collect();
         assert!(payloads(&format!("7\t1,1,1\t{digits}\t\n"), &load).is_ok());
@@ -201,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_has_every_payload_twice_and_nothing_to_complain_of() {
+    fn session_carries_every_payload_twice() {
         let load = Load::equal(1, 2);
         let digits: String = load.payload(0).iter().map(|byte| format!("{byte:02x}")).collect();
         let bundle = format!("1,1\t{digits}\t\tUnknown type code\n");
@@ -215,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn of_version_6_the_length_is_compared() {
+    fn version_6_lengths_are_compared() {
         let load = Load::equal(1, 300);
         assert!(lengths("6\t40.42\t300\t\n", &load).is_ok());
         assert!(lengths("6\t40.42\t299\t", &load).is_err() && lengths("6\t40.1\t300\t", &load).is_err());

@@ -1,4 +1,4 @@
-//! Two nodes of ours, and a relay between them that writes down their sessions for tshark.
+//! Sessions of two of our nodes, recorded by a relay between them for tshark.
 
 use super::super::capture;
 use super::super::load::{Ledger, Load};
@@ -12,18 +12,19 @@ use farlink_trials::harness::{Node, free_port};
 use std::fs;
 use std::path::Path;
 
-/// Where the standards put these layers.
+/// Registered ports of TCPCLv4 and LTP.
 const TCPCL: u16 = 4_556;
 const LTP: u16 = 1_113;
-/// Longest payloads: with several segments each.
+/// Largest payload: several segments each.
 pub const LARGEST: usize = 100_000;
 
-/// A session over TCPCLv4 (RFC 9174) or LTP (RFC 5326), both ways, and what tshark finds in it.
+/// A session over TCPCLv4 (RFC 9174) or LTP (RFC 5326) in both directions, and its dissection.
 pub fn session(reader: &Reader, dir: &Path, binary: &Path, kind: &str, load: &Load, size: Size) -> Result<Vec<String>> {
     fs::create_dir_all(dir)?;
     let (near, far) = (free_port()?, free_port()?);
     let relay = if kind == "ltp" { Relay::udp(near, far)? } else { Relay::tcp(far)? };
     let layer = |here: u16, peer: u64, there: u16| {
+        // Over TCPCLv4 only the first node connects.
         let address = if there == 0 { String::new() } else { format!("address = \"127.0.0.1:{there}\"\n") };
         let more = if kind == "ltp" { "one_way_delay = \"1 ms\"\nrate = \"100 Mbit/s\"\n" } else { "" };
         format!(
@@ -43,6 +44,7 @@ pub fn session(reader: &Reader, dir: &Path, binary: &Path, kind: &str, load: &Lo
     ours.start()?;
     let there = attach(&other.socket(), "ipn:2.42", 1)?;
     pass(&ours.socket(), SENDS, "ipn:2.42", there, load)?;
+    // The second direction begins after the first: the check relies on it.
     pass(&other.socket(), "ipn:2.43", RECEIVES, ours.receiver(RECEIVES, size.patience)?, load)?;
     let passed = relay.passed_at_last();
     ours.kill()?;

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_counted_once_for_a_message_that_comes_again() {
+    fn readded_message_counts_once() {
         let mut buffer = Buffer::new(250);
         buffer.put(held(1, 5.0));
         buffer.put(held(1, 6.0));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_being_sent_is_not_the_oldest() {
+    fn message_being_sent_is_never_oldest() {
         let mut buffer = Buffer::new(1000);
         buffer.put(held(1, 1.0));
         assert_eq!(buffer.oldest(Some(1)), None);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_grow_with_what_is_put_in() {
+    fn sets_grow_on_insert() {
         let mut known = Knowledge::new(2);
         assert!(!known.has(0, 100_000));
         known.set(0, 700, true);

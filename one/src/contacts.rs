@@ -156,7 +156,7 @@ mod tests {
     use crate::java::Random;
 
     #[test]
-    fn a_host_is_entered_last_in_the_cell_it_moves_to() {
+    fn moved_host_goes_last_in_cell() {
         let mut grid = Grid::new(100.0, 4);
         (0..4).for_each(|interface| grid.enter(interface));
         let mut found = Vec::new();
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_border_of_a_cell_is_as_far_as_it_is_told() {
+    fn cell_border_distance_is_exact() {
         let mut grid = Grid::new(100.0, 1);
         grid.enter(0);
         assert!((grid.update(0, [150.0, 230.0]) - 30.0).abs() < 1e-3);
@@ -181,7 +181,7 @@ mod tests {
 
     /// Hosts that wander as fast as they may: nobody comes into or out of range while it is quiet.
     #[test]
-    fn nothing_changes_while_a_host_is_quiet() {
+    fn quiet_host_changes_nothing() {
         const RANGE: f64 = 60.0;
         let mut random = Random::new(4);
         let mut points: Vec<Point> = (0..40).map(|_| [random.unit() * 500.0, random.unit() * 500.0]).collect();
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_that_stand_still_are_looked_at_once() {
+    fn stationary_hosts_are_checked_once() {
         let nearness = Nearness { until: u64::MAX, ..Nearness::new(50.0, 0.0) };
         assert!(nearness.quiet_until(0, 10.0, Some(3.0)) > 1 << 60);
         assert_eq!(nearness.quiet_until(7, 10.0, None), 0);

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_drawn_as_in_a_run_whose_log_is_known() {
+    fn generator_matches_known_log() {
         let mut queues = Queues::new(&[Source::Generator(generator())]);
         // 40.0 C n7 A1, 63.0 C n11 A2, 109.0 C n8 A3, 166.0 C n3 A4 in the log of The ONE.
         let made: Vec<(f64, String, u32)> = std::iter::from_fn(|| queues.next(170.0))
@@ -194,14 +194,14 @@ mod tests {
     }
 
     #[test]
-    fn a_window_bounds_what_is_drawn() {
+    fn window_bounds_generator() {
         let mut queues = Queues::new(&[Source::Generator(Generator { time: Some([1000.0, 1200.0]), ..generator() })]);
         let drawn = times(&mut queues, 5000.0);
         assert!(drawn.len() > 3 && drawn[0] == 1040.0 && drawn.iter().all(|time| *time <= 1200.0), "{drawn:?}");
     }
 
     #[test]
-    fn the_first_source_goes_first_among_equals() {
+    fn equal_times_keep_source_order() {
         let file = |text: &str| Source::File(read(Path::new("x"), text, 5).expect("it can be read"));
         let mut queues =
             Queues::new(&[file("5 C M1 0 1 10\n9 CONN 0 n1 down"), file("4 CONN 0 1 up\n5 C M2 a0 1 10 0")]);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_not_covered_are_told() {
+    fn unsupported_lines_are_reported() {
         for (line, told) in [
             ("x CONN 0 1 up", "no time"),
             ("-1 CONN 0 1 up", "no time"),

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn streets_are_mirrored_moved_and_joined_where_they_meet() {
+    fn streets_are_mirrored_moved_and_joined() {
         let town =
             read("LINESTRING (100 50, 200 50, 200 150)\nMULTILINESTRING ((100 50, 100 150), (100 150, 200 150))")
                 .expect("it can be read");
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_way_is_the_shortest_and_has_both_ends() {
+    fn path_is_shortest_with_both_ends() {
         let town = read("LINESTRING (0 0, 10 0, 20 0)\nLINESTRING (0 0, 10 30, 20 0)").expect("it can be read");
         let place = |x: f64, y: f64| town.places.iter().position(|at| *at == [x, y]).expect("a place") as u32;
         // Mirrored: what was at y = 0 is at 30.
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_map_is_told_with_its_line() {
+    fn invalid_map_is_reported_with_line() {
         for (text, told) in [
             ("", "no streets"),
             ("\n\nPOINT (1 2)", "streets.wkt:3: `POINT` is not covered"),
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shape_may_go_on_over_lines() {
+    fn shape_may_span_lines() {
         assert_eq!(read("LINESTRING (0 0,\n 1 1,\n 2 2)\n\n").expect("it can be read").places.len(), 3);
     }
 }

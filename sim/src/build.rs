@@ -353,7 +353,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_has_the_clock_of_its_settings() {
+    fn node_clock_follows_settings() {
         let node = |n: u8, keys: &str| format!("[[node]]\nname = \"n{n}\"\nid = \"ipn:{n}.0\"\n{keys}\n");
         let keys = ["", "clock = \"untrusted\"", "clock_offset = \"-1 h\"\nclock_error = \"7 ms\""];
         let nodes: String = keys.iter().zip(1..).map(|(keys, n)| node(n, keys)).collect();

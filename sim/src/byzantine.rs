@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_everything_says_so_and_nothing_else() {
+    fn claimed_possession_changes_nothing_else() {
         let has = Lies { has: true, ..Lies::default() };
         let mut expected = hello(&[5, 6], b"words", b"more");
         expected[1] = 1;
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn each_router_and_control_lies_in_its_own_words() {
+    fn every_policy_has_its_own_lie() {
         let lie = Lies { has: false, ..all() };
         let one = CERTAIN;
         let maxprop = said(lie, "maxprop", "none", &hello(&[], &words(&[1, 0, 9, 3, 0]), b""));
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_left_as_it_is() {
+    fn unreadable_hello_stays_unchanged() {
         let content = hello(&[1, 2], &words(&[u64::MAX, 1]), b"");
         for router in ["maxprop", "rapid"] {
             let Some(lie) = said(Lies { has: false, ..all() }, router, "none", &content) else { panic!() };
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_are_remembered() {
+    fn newest_are_remembered() {
         let mut crossed = Crossed::default();
         (0..2 * IDS_MAX as u128).chain([5000]).for_each(|id| crossed.note(id));
         assert_eq!((crossed.order.len(), crossed.known.len()), (IDS_MAX, IDS_MAX));

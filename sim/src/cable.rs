@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_train_falls_apart_at_the_rate_and_stays_together_without_one() {
+    fn batch_splits_only_with_rate() {
         let mut slow = cable(DirectionSpec::new(DataRate(8_000_000), Duration::from_millis(5)));
         let arrivals = send(&mut slow, 0, &train(2500, 972));
         let at: Vec<_> = arrivals.iter().map(|a| a.at.0 / 1000).collect();
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_train_with_a_gap_and_a_doubled_datagram_keeps_its_bytes() {
+    fn batch_with_loss_and_duplicate_keeps_bytes() {
         let spec = DirectionSpec { loss: Loss::Bernoulli(0.3), duplicate: 0.3, ..DirectionSpec::default() };
         let (mut whole, mut single) = (cable(spec.clone()), cable(spec));
         let sent = train(20_100, 1000);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_datagram_needs_all_its_fragments() {
+    fn large_datagram_needs_all_fragments() {
         let spec = DirectionSpec { loss: Loss::Bernoulli(0.1), ..DirectionSpec::default() };
         let mut cable = cable(spec);
         let whole = (0..2000).filter(|_| !send(&mut cable, 0, &train(9000, 9000)).is_empty()).count();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_carrier_falls_when_both_directions_are_down_and_drained() {
+    fn carrier_falls_after_both_directions_drain() {
         let window = ContactWindow::new(Instant(100), Instant(200));
         let spec = DirectionSpec { windows: Some(vec![window]), ..DirectionSpec::default() };
         let mut cable =

@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_is_back_one_light_time_after_the_bundle_arrived() {
+    fn verdict_returns_one_light_time_later() {
         let mut bench = Bench::new("ltp", 1);
         bench.send(0, 0, 7);
         assert_eq!(bench.run(200, Ok(())), [], "10 ms and a little to send, 100 ms to arrive, 100 ms back");
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_flight_as_its_link_goes_is_lost_and_its_sender_knows_at_once() {
+    fn removed_link_fails_bundles_in_flight() {
         let mut bench = Bench::new("ltp", 3);
         // Of each link one has left; on the second another is being sent.
         (0..3).for_each(|link| bench.send(0, link, 10 + link as u64));
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_in_the_words_of_the_layer_and_a_duplicate_as_what_it_is() {
+    fn refusal_and_duplicate_reach_the_sender() {
         for layer in ["ltp", "tcpclv4"] {
             let mut said = Vec::new();
             for verdict in [Refusal::Duplicate, Refusal::NotAcceptable, Refusal::NoResources] {

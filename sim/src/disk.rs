@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_reads_what_was_written_over_what_was_written_before() {
+    fn overwritten_ranges_read_back() {
         let mut file = File::default();
         let mut model = [0u8; 100];
         for (offset, text) in [(0u64, &b"0123456789"[..]), (20, b"abcdefghij"), (5, b"XXXXXXXXXXXXXXXXXX"), (8, b"y")] {
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_stops_forgets_what_was_not_synced_and_nothing_else() {
+    fn crash_loses_only_unsynced_writes() {
         let mut random = farlink_base::Rng::new(3);
         for round in 0..300 {
             let mut disk = Disk::default();
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_take_their_turns() {
+    fn operations_take_turns() {
         let mut disk = Disk::default();
         let op = |id, action| DiskOp { id, action };
         let (first, _) = disk.perform(Instant(0), op(1, DiskAction::Create { file: 3, of: None }));

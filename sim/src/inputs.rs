@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_climbs_as_far_as_it_leaves_its_folder() {
+    fn climb_counts_levels_above_folder() {
         let climbs = |path: &str| climbs(Path::new(path));
         assert_eq!(["a/b", "../a", "a/../b", "a/../../b", "../../x/../y"].map(climbs), [0, 1, 0, 1, 2]);
     }

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_sends_one_bundle_at_a_time_and_the_ends_do_not_share() {
+    fn each_end_sends_one_bundle() {
         let mut m = messages(spec(&[]), BARE);
         assert!(!m.send(Instant(0), HERE, 1000, Token(9)), "not ready before it said so");
         assert_eq!(wake(&mut m, 0, HERE), [Output::Ready(HERE)]);
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_contact_that_ends_first_fails_the_bundle_and_the_next_is_ready_again() {
+    fn contact_end_fails_bundle_in_progress() {
         let mut m = messages(spec(&[(10, 20), (30, 50)]), BARE);
         assert_eq!(wake(&mut m, 0, HERE), []);
         assert_eq!(m.next_timeout(HERE), Instant(10 * MS));
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_layer_keeps_over_a_gap_goes_on_with_the_rest() {
+    fn cut_bundle_resumes_with_rest() {
         let framing = Framing { outlives: Duration::from_millis(15), ..BARE };
         let mut m = messages(spec(&[(10, 20), (30, 40), (60, 70)]), framing);
         wake(&mut m, 10, HERE);
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_back_stops_where_it_can_under_way_or_waiting() {
+    fn cancelled_bundle_stops_where_possible() {
         let framing = Framing { outlives: Duration::MAX, stops: true, ..BARE };
         let cancel = |m: &mut Messages, at: u64, token| {
             let mut out = Vec::new();
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_end_is_ready_no_more_once_its_contact_ended() {
+    fn contact_end_withdraws_ready() {
         let mut m = messages(spec(&[(0, 20), (20, 30), (40, 50)]), BARE);
         assert_eq!(wake(&mut m, 0, HERE), [Output::Ready(HERE)]);
         assert_eq!(m.next_timeout(HERE), Instant(30 * MS), "contacts that touch are one");
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn an_abort_fails_both_ends_until_they_are_woken() {
+    fn abort_fails_both_ends_until_wake() {
         let mut m = messages(spec(&[]), BARE);
         wake(&mut m, 0, HERE);
         wake(&mut m, 0, THERE);
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_and_overhead_take_their_time_and_losses_their_share() {
+    fn overhead_and_loss_are_charged() {
         let framing = Framing { payload_bytes: 1000, header_bytes: 40, losses: false, ..BARE };
         let mut m = messages(DirectionSpec { overhead: 10, loss: Loss::Bernoulli(0.5), ..spec(&[]) }, framing);
         wake(&mut m, 0, HERE);

@@ -144,7 +144,7 @@ mod tests {
     use farlink_base::BundleHandle;
 
     #[test]
-    fn every_field_of_an_event_counts() {
+    fn every_event_field_changes_hash() {
         let of = |at: u64, node: usize, event: Event| {
             let mut trace = Trace::default();
             trace.event(Instant(at), node, &event);

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_nodes_know_the_same_and_what_nobody_holds_counts_no_more() {
+    fn oracle_is_shared_and_forgets_deleted() {
         let network = Network::of_nodes(3);
         let mut nodes = [0, 1, 2].map(|node| network.at(node));
         nodes[0].kept(7);

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_are_by_the_table_where_the_world_had_them_at_any_moment() {
+    fn recorded_positions_match_the_world() {
         let scenario = scenario();
         let (legs, _) = played(&scenario);
         let named = ways(&scenario).into_iter().enumerate();
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn meetings_are_the_contacts_of_the_world_to_the_end_of_the_run() {
+    fn recorded_meetings_match_the_world() {
         let scenario = scenario();
         let (_, meetings) = played(&scenario);
         let mut lines: Vec<String> = crate::contacts::as_lines(&scenario).unwrap().collect();
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_scenario_does_not_ask_for_is_not_written() {
+    fn unrequested_tables_are_not_written() {
         let mut scenario = scenario();
         scenario.measure.tables = vec![farlink_scenario::Table::Bundles];
         assert_eq!(played(&scenario), (Vec::new(), Vec::new()));

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_through_the_points_is_the_line_through_all() {
+    fn thinned_samples_keep_the_line() {
         let mut changes = Changes::new(2);
         let mut written = Vec::new();
         for (at, value) in [5, 5, 5, 7, 8, 8, 2, 2, 2].into_iter().enumerate() {

@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_found_is_forgotten_in_time_and_never_fills_memory() {
+    fn cached_routes_expire_within_bounds() {
         let (found, [a, b, c]) = (Found::default(), [1, 2, 3].map(NodeId));
         found.tell(c, [(a, b), (b, c)].into_iter(), Instant(10));
         assert_eq!([found.hop(a, c, Instant(10)), found.hop(b, c, Instant(0))], [Some(b), Some(c)]);

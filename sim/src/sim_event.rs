@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_small() {
+    fn event_is_small() {
         assert!(size_of::<SimEvent>() <= 32, "{} B", size_of::<SimEvent>());
     }
 }

@@ -148,14 +148,14 @@ mod tests {
     }
 
     #[test]
-    fn a_handshake_is_three_flights_however_they_are_cut() {
+    fn handshake_takes_three_flights() {
         for piece in [1, 4, 700, 5000] {
             assert_eq!(secured(piece).1, HANDSHAKE_BYTES.iter().sum::<u64>(), "in pieces of {piece} B");
         }
     }
 
     #[test]
-    fn what_is_sealed_is_heard_and_each_record_costs_the_same() {
+    fn sealed_records_cost_constant_overhead() {
         for len in [1, RECORD_MAX - 1, RECORD_MAX, RECORD_MAX + 1, 100_000] {
             let mut data = Payload::from(&b"a head"[..]);
             data.append(Payload::fill(7, len));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_goodbye_holds_nothing_for_the_layer() {
+    fn close_carries_no_layer_bytes() {
         let ([mut server, _], _) = secured(100);
         let heard = server.hear(Tls::goodbye());
         assert!(heard.plain.is_empty() && heard.says.is_none() && !heard.secured);

@@ -5,7 +5,7 @@ use farlink_scenario::Scenario;
 use farlink_sim::{Silent, World};
 
 #[test]
-fn acknowledgments_that_wait_behind_data_are_no_losses() {
+fn queued_acknowledgments_are_no_losses() {
     let text = r#"
         name = "both"
         duration = "40 s"

@@ -62,7 +62,7 @@ const POLICIES: [(&str, &str); 5] = [
 ];
 
 #[test]
-fn no_policy_changes_who_meets_whom_and_what_is_wanted_to_be_sent() {
+fn policies_never_change_contacts_or_demand() {
     let wanted = |router, control, seed| {
         let scenario = scenario(router, control, "500 kB", seed);
         let traffic: Vec<_> = scenario.traffic.iter().map(|t| (t.start, t.from, t.to, t.kind.clone())).collect();
@@ -77,7 +77,7 @@ fn no_policy_changes_who_meets_whom_and_what_is_wanted_to_be_sent() {
 }
 
 #[test]
-fn where_there_is_room_every_policy_creates_the_same_bundles_at_the_same_times() {
+fn with_room_all_policies_create_alike() {
     let of = |router, control| created(&scenario(router, control, "1 GB", 7));
     let expected = of("epidemic", "drop-oldest");
     assert!(expected.len() > 50);
@@ -87,7 +87,7 @@ fn where_there_is_room_every_policy_creates_the_same_bundles_at_the_same_times()
 }
 
 #[test]
-fn where_stores_are_full_a_bundle_is_created_later_at_most_and_never_another() {
+fn full_stores_only_delay_creation() {
     // What makes room takes every newcomer; the others let applications wait.
     let of = |router, control| created(&scenario(router, control, "500 kB", 7));
     let expected = of("epidemic", "drop-oldest");

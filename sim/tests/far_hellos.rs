@@ -36,7 +36,7 @@ fn delivered(router: &str, delay: &str) -> u64 {
 }
 
 #[test]
-fn a_neighbour_minutes_away_is_heard() {
+fn distant_neighbour_hellos_arrive() {
     for router in ["epidemic", "prophet"] {
         for delay in ["1 s", "59 s", "61 s", "240 s", "1200 s"] {
             assert_eq!(delivered(router, delay), 5, "{router}, {delay}");

@@ -55,7 +55,7 @@ fn run(scenario: &Scenario) -> (Outcome, Log) {
 }
 
 #[test]
-fn whoever_restarts_a_durable_store_loses_nothing_over_any_layer() {
+fn durable_restart_loses_nothing() {
     for (fidelity, layer) in [("full", "ltp"), ("full", "tcpclv4"), ("full", "tcpclv3"), ("message", "ltp")] {
         let faults: String = [("a", "7.15 s"), ("b", "12.35 s"), ("c", "17.1 s"), ("b", "23.3 s")]
             .map(|(node, at)| restart(node, at, "3 s"))
@@ -72,7 +72,7 @@ fn whoever_restarts_a_durable_store_loses_nothing_over_any_layer() {
 }
 
 #[test]
-fn a_node_that_is_down_hears_and_says_nothing() {
+fn down_node_is_silent() {
     let faults = restart("b", "5 s", "10 s");
     let (outcome, log) = run(&row("", "store = \"durable\"", "ltp", &(BUNDLES.to_string() + &faults)));
     let said: Vec<f64> = log.0.iter().filter(|(_, node, _)| *node == 1).map(|(at, ..)| *at).collect();
@@ -82,7 +82,7 @@ fn a_node_that_is_down_hears_and_says_nothing() {
 }
 
 #[test]
-fn a_store_in_memory_is_gone_with_its_node() {
+fn memory_store_dies_with_node() {
     let faults = restart("b", "40 s", "1 s");
     let contact = "[[contact]]\nlink = \"bc\"\nstart = \"60 s\"\nend = \"20 min\"\n";
     for (store, delivered) in [("memory", 0), ("durable", 60)] {
@@ -93,7 +93,7 @@ fn a_store_in_memory_is_gone_with_its_node() {
 }
 
 #[test]
-fn applications_of_a_node_that_restarts_wait_and_go_on() {
+fn applications_resume_after_restart() {
     let faults = restart("a", "10 s", "20 s") + &restart("c", "12 s", "5 s");
     let (outcome, log) = run(&row("", "store = \"durable\"", "tcpclv4", &(BUNDLES.to_string() + &faults)));
     let created: Vec<f64> = log
@@ -107,7 +107,7 @@ fn applications_of_a_node_that_restarts_wait_and_go_on() {
 }
 
 #[test]
-fn a_link_is_down_in_its_times_and_nobody_knew() {
+fn link_outage_is_unannounced() {
     let fault = "[[fault]]\nkind = \"link_down\"\nlink = \"bc\"\nat = \"5 s\"\nlasts = \"10 s\"\nevery = \"20 s\"\n";
     for top in ["", "fidelity = \"message\""] {
         let (outcome, log) = run(&row(top, "", "ltp", &(BUNDLES.to_string() + fault)));
@@ -123,7 +123,7 @@ fn a_link_is_down_in_its_times_and_nobody_knew() {
 }
 
 #[test]
-fn clocks_jump_and_drift_and_expire_nothing_early() {
+fn clock_faults_expire_nothing_early() {
     let jump = "[[fault]]\nkind = \"clock\"\nnode = \"b\"\nat = \"8 s\"\njump = \"2 min\"\n\
                 [[fault]]\nkind = \"clock\"\nnode = \"c\"\nat = \"9 s\"\njump = \"-2 h\"\n\
                 [[fault]]\nkind = \"clock\"\nnode = \"a\"\nat = \"1 s\"\ndrift_ppm = 500\n";
@@ -141,7 +141,7 @@ fn clocks_jump_and_drift_and_expire_nothing_early() {
 }
 
 #[test]
-fn the_same_seed_is_the_same_run_whatever_goes_wrong() {
+fn faulty_run_replays_from_seed() {
     let faults = "[[fault]]\nkind = \"restart\"\nnode = \"b\"\nat = \"5 s\"\nlasts = \"1 s\"\nevery = \"7 s\"\n\
                   [[fault]]\nkind = \"link_down\"\nlink = \"ab\"\nat = \"6 s\"\nlasts = \"2 s\"\nevery = \"11 s\"\n\
                   [[fault]]\nkind = \"clock\"\nnode = \"a\"\nat = \"9 s\"\njump = \"-1 s\"\n";
@@ -167,7 +167,7 @@ fn radios(faults: &str) -> Scenario {
 }
 
 #[test]
-fn nodes_with_radios_that_are_down_are_heard_by_nobody_and_come_back() {
+fn down_radio_nodes_return() {
     let names: Vec<String> = radios("").nodes.iter().map(|node| node.name.clone()).collect();
     let restarts = names.iter().enumerate().map(|(n, name)| {
         let at = 20 + 17 * n;

@@ -104,7 +104,7 @@ fn crowd(router: &str, control: &str, metadata: &str, lies: &[&str]) -> (usize, 
 }
 
 #[test]
-fn what_was_said_to_have_arrived_is_lost_where_the_paper_deletes_on_hearsay_and_nowhere_else() {
+fn false_arrival_deletes_only_by_hearsay() {
     for metadata in ["free", "charged"] {
         for (router, control) in [
             ("epidemic", "none"),
@@ -131,7 +131,7 @@ fn what_was_said_to_have_arrived_is_lost_where_the_paper_deletes_on_hearsay_and_
 }
 
 #[test]
-fn who_claims_to_have_everything_gets_nothing_more_and_who_claims_to_meet_all_gets_it_all() {
+fn false_claims_starve_or_attract() {
     let text = |router: &str, says: &str| {
         let node =
             |name: &str, n: u8| format!("[[node]]\nname = \"{name}\"\nid = \"ipn:{n}.0\"\nrouter = \"{router}\"\n");

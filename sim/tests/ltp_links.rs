@@ -44,7 +44,7 @@ fn run(fidelity: &str, loss: &str, ltp: &str) -> (u64, f64) {
 }
 
 #[test]
-fn authenticated_links_carry_all_in_two_contacts_and_their_bytes_are_counted() {
+fn ltp_authentication_bytes_are_counted() {
     for fidelity in ["full", "message"] {
         let (plain, bare) = run(fidelity, "0.0", "");
         for way in ["hmac-sha1-80", "null"] {
@@ -59,7 +59,7 @@ fn authenticated_links_carry_all_in_two_contacts_and_their_bytes_are_counted() {
 }
 
 #[test]
-fn marked_aggregates_and_green_parts_can_be_asked_for() {
+fn aggregates_and_green_parts_are_configurable() {
     let marked = "aggregate = \"200 kB\", aggregate_wait = \"3 s\", aggregate_marked = true";
     assert_eq!(run("full", "0.05", marked).0, 40);
     let green = "green_from = \"500 B\"";

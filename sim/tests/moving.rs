@@ -87,7 +87,7 @@ fn folder() -> tempfile::TempDir {
 }
 
 #[test]
-fn a_ferry_carries_bundles_from_contact_to_contact() {
+fn ferry_carries_bundles_between_contacts() {
     let folder = folder();
     let (outcome, seen) = run(&parse(&ferry("rate = \"8 Mbit/s\"", ""), folder.path()));
     assert_eq!(outcome.traffic[0].delivered, 10, "{outcome:#?}");
@@ -105,7 +105,7 @@ fn a_ferry_carries_bundles_from_contact_to_contact() {
 }
 
 #[test]
-fn what_does_not_fit_into_a_contact_is_lost_and_goes_with_the_next() {
+fn cut_bundle_goes_with_next_contact() {
     let folder = folder();
     // 15 s for a bundle of 100 kB: two at most fit into the 30 s that remain of the first contact.
     let scenario = parse(&ferry("rate = \"60 kbit/s\"\nlayer = \"stcp\"", ""), folder.path());
@@ -118,7 +118,7 @@ fn what_does_not_fit_into_a_contact_is_lost_and_goes_with_the_next() {
 }
 
 #[test]
-fn links_of_a_radio_come_beside_those_that_are_always_there() {
+fn radio_links_join_permanent_links() {
     let folder = folder();
     let cable = "[[node]]\nname = \"d\"\nid = \"ipn:4.0\"\nmobility = \"far\"\n[[mobility]]\nname = \"far\"\n\
                  model = \"stationary\"\npoints = [[\"500 m\", \"900 m\"]]\n[[link]]\nname = \"cable\"\n\
@@ -131,7 +131,7 @@ fn links_of_a_radio_come_beside_those_that_are_always_there() {
 }
 
 #[test]
-fn who_has_two_radios_has_a_link_by_each() {
+fn each_radio_has_its_link() {
     let folder = folder();
     let text = ferry("rate = \"8 Mbit/s\"", "[[radio]]\nname = \"lora\"\nrange = \"300 m\"\nrate = \"1 Mbit/s\"\n");
     let text = text.replacen("radio = \"wifi\"", "radio = [\"wifi\", \"lora\"]", 1);
@@ -147,7 +147,7 @@ fn who_has_two_radios_has_a_link_by_each() {
 }
 
 #[test]
-fn links_that_come_and_go_every_second_take_no_more_numbers_and_lose_nothing() {
+fn flapping_links_reuse_numbers() {
     let folder = tempfile::tempdir().unwrap();
     // `b` swings in and out of range of `a`: a second of every two.
     let swings: String = (0..200).map(|n| format!("{n} b {} 0\n", if n % 2 == 0 { 50 } else { 150 })).collect();
@@ -160,7 +160,7 @@ fn links_that_come_and_go_every_second_take_no_more_numbers_and_lose_nothing() {
 }
 
 #[test]
-fn packets_are_refused() {
+fn packet_fidelity_is_refused() {
     let folder = folder();
     let mut scenario = parse(&ferry("", ""), folder.path());
     scenario.fidelity = Fidelity::Full;
@@ -215,7 +215,7 @@ fn town(radio: &str, count: u32) -> String {
 }
 
 #[test]
-fn a_town_delivers_most_of_its_chat_and_replays() {
+fn town_delivers_chat_and_replays() {
     let scenario = parse(&town("range = \"120 m\"", 16), Path::new(""));
     let (outcome, seen) = run(&scenario);
     let delivered: u64 = outcome.traffic.iter().map(|traffic| traffic.delivered).sum();
@@ -232,7 +232,7 @@ fn a_town_delivers_most_of_its_chat_and_replays() {
 }
 
 #[test]
-fn recorded_contacts_of_a_town_give_the_same_run_as_its_ways() {
+fn recorded_contacts_reproduce_the_run() {
     let moving = parse(&town("range = \"120 m\"", 16), Path::new(""));
     let folder = tempfile::tempdir().unwrap();
     let lines: Vec<String> = as_lines(&moving).unwrap().collect();
@@ -246,7 +246,7 @@ fn recorded_contacts_of_a_town_give_the_same_run_as_its_ways() {
 }
 
 #[test]
-fn movement_follows_from_its_own_seed_and_no_node_from_another() {
+fn movement_depends_on_own_seed() {
     let lines = |text: &str| as_lines(&parse(text, Path::new(""))).unwrap().collect::<Vec<_>>();
     let text = town("range = \"120 m\"", 16);
     let all = lines(&text);

@@ -40,7 +40,7 @@ fn full_relay(layer: &str, back: bool) -> String {
 }
 
 #[test]
-fn a_full_relay_pushes_back_and_loses_nothing() {
+fn full_relay_pushes_back() {
     for layer in LAYERS {
         let outcome = run(&full_relay(layer, false));
         let traffic = &outcome.traffic[0];
@@ -52,7 +52,7 @@ fn a_full_relay_pushes_back_and_loses_nothing() {
 }
 
 #[test]
-fn bundles_both_ways_over_a_full_relay_do_not_wait_for_each_other_for_ever() {
+fn full_relay_both_ways_never_deadlocks() {
     for layer in LAYERS {
         let outcome = run(&full_relay(layer, true));
         let delivered: Vec<u64> = outcome.traffic.iter().map(|traffic| traffic.delivered).collect();
@@ -62,7 +62,7 @@ fn bundles_both_ways_over_a_full_relay_do_not_wait_for_each_other_for_ever() {
 
 /// For ten minutes the relay has no way on: what it refuses waits there, in the connection and at its sender.
 #[test]
-fn a_node_that_is_full_for_long_loses_nothing() {
+fn long_full_node_loses_nothing() {
     for layer in LAYERS {
         let contact = "[[contact]]\nlink = \"l2\"\nstart = \"10 min\"\nend = \"30 min\"\n";
         let text = full_relay(layer, false) + contact;
@@ -72,7 +72,7 @@ fn a_node_that_is_full_for_long_loses_nothing() {
 }
 
 #[test]
-fn what_lay_in_buffers_when_a_link_fell_is_sent_again() {
+fn buffered_bundles_are_resent() {
     for layer in LAYERS {
         // A second of light time: a megabyte is on its way whenever the link falls, for longer than a stream waits.
         let outcome = run(&format!(

@@ -80,7 +80,7 @@ impl Observer for Relay {
 }
 
 #[test]
-fn a_control_that_knows_how_often_bundles_were_forwarded_gives_up_what_others_must_keep() {
+fn forward_count_control_evicts_more() {
     for fidelity in [Fidelity::Full, Fidelity::Message] {
         let run = |control: &str| {
             let (outcome, relay) = World::new(&scenario(control, fidelity), Relay::default()).unwrap().run();

@@ -78,7 +78,7 @@ fn scenario(router: &str) -> Scenario {
 }
 
 #[test]
-fn the_callers_router_does_what_the_same_one_registered_does() {
+fn caller_router_matches_registered_one() {
     let (registered, _) = World::new(&scenario("epidemic"), Silent).unwrap().run();
     let mut named = scenario("static");
     // What a caller calls its own is in no registry.
@@ -92,7 +92,7 @@ fn the_callers_router_does_what_the_same_one_registered_does() {
 }
 
 #[test]
-fn the_callers_control_decides_at_its_node_alone() {
+fn caller_control_decides_locally() {
     let mine = |closed| World::with_policies(&scenario("static"), Silent, &Mine { closed }).unwrap().run().0;
     let (open, closed) = (mine(false), mine(true));
     let delivered = |outcome: &farlink_sim::Outcome| outcome.traffic.iter().map(|t| t.delivered_bytes).sum::<u64>();

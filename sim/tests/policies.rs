@@ -57,7 +57,7 @@ fn delivered(policies: &str) -> u64 {
 }
 
 #[test]
-fn who_weighs_copies_delivers_more_than_who_floods() {
+fn weighing_copies_beats_flooding() {
     let by = |router: &str, control: &str| delivered(&format!("router = \"{router}\"\ncontrol = \"{control}\""));
     let flood = by("epidemic", "drop-oldest");
     let (rapid, gbsd, hbsd) = (by("rapid", "drop-oldest"), by("epidemic", "gbsd"), by("epidemic", "hbsd"));
@@ -127,7 +127,7 @@ fn relay(control: &str, fidelity: Fidelity) -> [u64; 2] {
 }
 
 #[test]
-fn a_forecast_keeps_room_for_what_the_plan_lets_come() {
+fn forecast_reserves_room_for_arrivals() {
     for fidelity in [Fidelity::Full, Fidelity::Message] {
         // It made nine while it was alone.
         assert_eq!(relay("control = \"none\"", fidelity), [0, 9], "{fidelity:?}");
@@ -165,7 +165,7 @@ fn visits(router: &str) -> Visits {
 }
 
 #[test]
-fn one_copy_goes_to_its_destination_only_or_to_whoever_is_met_and_hardly_ever_back() {
+fn single_copy_rarely_returns() {
     let visits = ["direct-delivery", "first-contact"].map(visits);
     for visits in &visits {
         assert!(visits.delivered.len() > 40, "{} delivered", visits.delivered.len());
@@ -203,7 +203,7 @@ fn ring(layer: &str, fidelity: Fidelity) -> Scenario {
 }
 
 #[test]
-fn what_comes_round_is_lost_over_no_layer() {
+fn looping_bundle_survives_every_layer() {
     for layer in ["tcpclv4", "tcpclv3", "ltp", "stcp", "mtcp", "udpcl"] {
         for fidelity in [Fidelity::Full, Fidelity::Message] {
             let delivered = run(&ring(layer, fidelity)).traffic[0].delivered;
@@ -213,7 +213,7 @@ fn what_comes_round_is_lost_over_no_layer() {
 }
 
 #[test]
-fn whoever_gives_something_up_delivers_more_floods_than_who_refuses() {
+fn evicting_beats_refusing_for_floods() {
     let by = |control: &str| delivered(&format!("router = \"epidemic\"\ncontrol = \"{control}\""));
     let none = by("none");
     for control in ["drop-oldest", "drop-youngest", "drop-random", "drop-largest"] {

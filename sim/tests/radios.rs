@@ -65,7 +65,7 @@ const B: usize = 1;
 const C: usize = 2;
 
 #[test]
-fn turns_are_taken_in_the_order_that_was_chosen() {
+fn turns_follow_chosen_order() {
     // Each sends or receives one at a time: they go one after the other.
     let at_once = "delay = \"0 s\"\n";
     let order = |order: &str| four_bundles(&format!("{at_once}turn_order = \"{order}\""));
@@ -93,7 +93,7 @@ fn far(keys: &str) -> (Outcome, Vec<f64>) {
 }
 
 #[test]
-fn a_radio_waits_for_the_light_or_does_not() {
+fn radio_delay_is_optional() {
     let (outcome, at) = far("");
     let each_s = at[1] - at[0];
     assert!((1.03..1.05).contains(&each_s) && (at[2] - at[1] - each_s).abs() < 1e-3, "{at:?}");
@@ -108,7 +108,7 @@ fn a_radio_waits_for_the_light_or_does_not() {
 }
 
 #[test]
-fn transfers_end_at_multiples_of_the_quantum() {
+fn transfers_end_at_quantum_multiples() {
     let at = far("quantum = \"4 s\"").1;
     assert_eq!(at, [22.0, 26.0, 30.0], "they leave at 10, 12 and 16 s");
     let at = far("quantum = \"4 s\"\ndelay_mode = \"stop_and_wait\"").1;
@@ -116,7 +116,7 @@ fn transfers_end_at_multiples_of_the_quantum() {
 }
 
 #[test]
-fn what_neighbours_tell_each_other_costs_a_turn_or_nothing() {
+fn hellos_cost_a_turn_or_nothing() {
     let epidemic = |metadata: &str| {
         let keys = format!("delay = \"0 s\"\nmetadata = \"{metadata}\"");
         let mut scenario = scenario("a b 20 300\n", &keys, &traffic("a", "b", 1));
@@ -132,7 +132,7 @@ fn what_neighbours_tell_each_other_costs_a_turn_or_nothing() {
 }
 
 #[test]
-fn what_a_contact_breaks_off_arrives_nowhere_and_goes_anew_with_the_next() {
+fn broken_transfer_restarts_at_next_contact() {
     for turns in ["node", "link"] {
         // A bundle takes 1.04 s.
         let keys = format!("delay = \"0 s\"\nturns = \"{turns}\"");
@@ -147,7 +147,7 @@ fn what_a_contact_breaks_off_arrives_nowhere_and_goes_anew_with_the_next() {
 }
 
 #[test]
-fn who_has_a_bundle_refuses_it_before_the_first_byte() {
+fn duplicate_is_refused_before_first_byte() {
     // `c` gets a copy; then both meet `b`, to whom `a` gives one first.
     let keys = "delay = \"0 s\"\nmetadata = \"free\"";
     let contacts = "a c 0 20\na b 30 300\nb c 30 300\n";
@@ -165,7 +165,7 @@ fn who_has_a_bundle_refuses_it_before_the_first_byte() {
 }
 
 #[test]
-fn who_has_no_room_refuses_before_the_first_byte() {
+fn full_node_refuses_before_first_byte() {
     let keys = "delay = \"0 s\"\nmetadata = \"free\"";
     let mut scenario = scenario("a b 0 300\n", keys, &traffic("a", "d", 1));
     scenario.nodes.iter_mut().for_each(|node| node.router.name = "epidemic".into());
@@ -176,7 +176,7 @@ fn who_has_no_room_refuses_before_the_first_byte() {
 }
 
 #[test]
-fn a_node_has_no_more_links_than_beams() {
+fn links_never_exceed_beams() {
     let keys = "delay = \"0 s\"\nbeams = 1";
     // `a` hears all; `b` first, until 50 s, then `c`, until 100 s; `d` finds it free after that.
     let contacts = "a b 0 50\na c 0 100\na d 0 300\nc d 0 300\n";
@@ -193,7 +193,7 @@ fn a_node_has_no_more_links_than_beams() {
 }
 
 #[test]
-fn a_cable_between_two_that_share_a_radio_is_another_link_to_the_same_neighbour() {
+fn cable_and_radio_share_a_neighbour() {
     let cable = "[[link]]\nname = \"cable\"\nbetween = [\"a\", \"b\"]\nlayer = \"tcpclv4\"\nrate = \"80 kbit/s\"\n\
                  [[contact]]\nlink = \"cable\"\nstart = \"100 s\"\nend = \"200 s\"\n";
     let more = traffic("a", "b", 1) + cable;

@@ -72,7 +72,7 @@ impl Observer for Seen {
 }
 
 #[test]
-fn what_a_neighbour_cannot_take_stays_is_tried_ever_more_rarely_and_holds_up_nothing() {
+fn refused_bundle_backs_off_alone() {
     for layer in ["ltp", "tcpclv4", "tcpclv3"] {
         let [full, message] = [Fidelity::Full, Fidelity::Message].map(|fidelity| {
             let (outcome, seen) = World::new(&scenario(layer, fidelity), Seen::default()).unwrap().run();
@@ -100,7 +100,7 @@ fn what_a_neighbour_cannot_take_stays_is_tried_ever_more_rarely_and_holds_up_not
 
 /// One session carries many, and has one verdict: the large are not lost with it, nor the small held up.
 #[test]
-fn what_is_refused_in_a_block_with_others_is_refused_alone() {
+fn aggregate_refusal_affects_one_bundle() {
     let mut scenario = scenario("ltp", Fidelity::Full);
     let layer = &mut scenario.links[0].layer;
     // A wait with which none is on its way as its lifetime ends.
@@ -115,7 +115,7 @@ fn what_is_refused_in_a_block_with_others_is_refused_alone() {
 /// `a` holds one bundle of the two that do not fit together; the second is asked for in the very call in
 /// which the first expires.
 #[test]
-fn a_sender_refused_as_room_comes_asks_again() {
+fn refusal_racing_freed_room_retries() {
     let text = r#"
         name = "starved"
         duration = "60 s"
@@ -179,7 +179,7 @@ fn a_sender_refused_as_room_comes_asks_again() {
 /// Two nodes that are full of bundles for each other: what applications wait for finds room, and leaves some.
 /// And two relays between them that are full of bundles for each other's side.
 #[test]
-fn nodes_that_are_full_of_bundles_for_each_other_do_not_wait_for_each_other() {
+fn mutually_full_nodes_never_deadlock() {
     let ends = |relays: &[&str]| -> Vec<String> {
         [&["a"], relays, &["z"]].concat().iter().map(ToString::to_string).collect()
     };

@@ -11,7 +11,7 @@ fn smoke() -> Scenario {
 }
 
 #[test]
-fn the_small_space_station_delivers_its_file_and_says_so() {
+fn space_station_delivers_its_file() {
     let scenario = smoke();
     let folder = tempfile::tempdir().unwrap();
     let options = Options { folder: folder.path().join("run"), command: "farlink run".into(), ..Options::default() };
@@ -41,7 +41,7 @@ fn the_small_space_station_delivers_its_file_and_says_so() {
 }
 
 #[test]
-fn a_run_can_be_repeated_from_its_directory_alone() {
+fn run_repeats_from_its_directory() {
     let place = tempfile::tempdir().unwrap();
     let (sources, data) = (place.path().join("study"), place.path().join("data"));
     std::fs::create_dir_all(&sources).unwrap();

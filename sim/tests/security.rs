@@ -80,7 +80,7 @@ fn in_all(test: impl Fn(&str, Fidelity)) {
 }
 
 #[test]
-fn bundles_with_both_services_cross_a_node_that_checks_them() {
+fn checked_bundles_cross_a_verifier() {
     in_all(|layer, fidelity| {
         let primary = "targets = [\"primary\"]";
         let rules = [
@@ -96,7 +96,7 @@ fn bundles_with_both_services_cross_a_node_that_checks_them() {
 }
 
 #[test]
-fn a_wrong_key_is_found_out_on_the_way_and_a_missing_operation_at_the_end() {
+fn wrong_key_and_missing_operation_fail() {
     in_all(|layer, fidelity| {
         let wrong = [rule("a", "source", "integrity", "mac", ""), rule("b", "verifier", "integrity", "other", "")];
         let (outcome, deleted) = run(&wrong, layer, fidelity);
@@ -109,7 +109,7 @@ fn a_wrong_key_is_found_out_on_the_way_and_a_missing_operation_at_the_end() {
 }
 
 #[test]
-fn nodes_in_the_middle_secure_what_passes_and_take_it_out_again() {
+fn intermediate_nodes_add_and_remove_security() {
     in_all(|layer, fidelity| {
         let rules = [
             rule("b", "source", "confidentiality", "cipher", ""),
@@ -127,7 +127,7 @@ fn nodes_in_the_middle_secure_what_passes_and_take_it_out_again() {
 }
 
 #[test]
-fn what_is_enciphered_to_nobody_here_is_not_delivered() {
+fn undecipherable_bundle_is_not_delivered() {
     in_all(|layer, fidelity| {
         let (outcome, deleted) = run(&[rule("a", "source", "confidentiality", "cipher", "")], layer, fidelity);
         assert_eq!(outcome.traffic[0].delivered, 0);

@@ -17,7 +17,7 @@ fn with_forgetting_stores(draft: &Draft) -> Run {
 }
 
 #[test]
-fn stores_that_forget_are_found_and_the_network_that_shows_it_is_small() {
+fn forgetful_store_is_found_and_shrunk() {
     let found = (0..30).map(Draft::of).find(|draft| {
         let run = with_forgetting_stores(draft);
         run.complaints.iter().any(|complaint| complaint.contains("had it no more as it started"))
@@ -47,13 +47,13 @@ fn all(flag: &str, seeds: impl Iterator<Item = u64>, draft: impl Fn(u64) -> Draf
 }
 
 #[test]
-fn random_networks_with_faults_lose_nothing() {
+fn faulty_networks_lose_nothing() {
     let (hops, faults) = all("", (0..48).filter(|seed| seed % 16 < 15), Draft::of);
     assert!(hops > 5000 && faults > 1000, "{hops} hops, {faults} faults");
 }
 
 #[test]
-fn crowds_with_faults_lose_nothing() {
+fn faulty_crowds_lose_nothing() {
     let (hops, faults) = all("", (0..CROWDS).map(|n| 16 * n + 15), Draft::of);
     assert!(hops > 50_000 && faults > 150, "{hops} hops, {faults} faults");
 }
@@ -61,13 +61,13 @@ fn crowds_with_faults_lose_nothing() {
 const CROWDS: u64 = 3;
 
 #[test]
-fn throngs_with_faults_lose_nothing() {
+fn faulty_throngs_lose_nothing() {
     let (hops, faults) = all(" --throngs", [8, 15].into_iter(), Draft::throng);
     assert!(hops > 30_000 && faults > 800, "{hops} hops, {faults} faults");
 }
 
 #[test]
-fn the_same_seed_is_the_same_run() {
+fn run_replays_from_seed() {
     let twice = |seed| {
         let draft = Draft::of(seed);
         assert_eq!(simfuzz::run(&draft), simfuzz::run(&draft), "seed {seed}");
@@ -77,7 +77,7 @@ fn the_same_seed_is_the_same_run() {
 }
 
 #[test]
-fn a_network_that_runs_otherwise_each_time_is_told_of_and_shrunk_as_that() {
+fn nondeterministic_network_is_found_and_shrunk() {
     let times = AtomicU64::new(0);
     // As long as there is a fault.
     let restless = |draft: &Draft| {

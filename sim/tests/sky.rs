@@ -92,7 +92,7 @@ fn passes(scenario: &Scenario) -> Vec<Pass> {
 }
 
 #[test]
-fn a_bundle_crosses_a_whole_constellation_in_the_time_of_light() {
+fn constellation_crossing_takes_light_time() {
     let scenario = parse(&scenario("30 min", IRIDIUM, 66, BOTH));
     let outcome = run(&scenario);
     assert_eq!(delivered(&outcome), 40, "{outcome:#?}");
@@ -106,7 +106,7 @@ fn a_bundle_crosses_a_whole_constellation_in_the_time_of_light() {
 }
 
 #[test]
-fn routes_found_once_for_all_bring_every_bundle_as_fast() {
+fn shared_routes_deliver_as_fast() {
     let text = scenario("30 min", IRIDIUM, 66, BOTH);
     let (own, shared) =
         (run(&parse(&text)), run(&parse(&text.replacen("duration", "shared_routes = true\nduration", 1))));
@@ -120,7 +120,7 @@ fn routes_found_once_for_all_bring_every_bundle_as_fast() {
 }
 
 #[test]
-fn one_satellite_carries_what_it_cannot_pass_on() {
+fn single_satellite_carries_bundles() {
     let walker = "planes = 1, per_plane = 1, inclination = \"90 deg\", altitude = \"780 km\"";
     let scenario = parse(&scenario("12 h", walker, 1, GROUND));
     let outcome = run(&scenario);
@@ -130,7 +130,7 @@ fn one_satellite_carries_what_it_cannot_pass_on() {
 }
 
 #[test]
-fn passes_are_those_of_a_plan_from_orbits() {
+fn passes_match_orbit_plan() {
     let scenario = parse(&scenario("3 h", IRIDIUM, 66, GROUND));
     let orbits = r#"
         [[station]]
@@ -169,7 +169,7 @@ fn passes_are_those_of_a_plan_from_orbits() {
 }
 
 #[test]
-fn contacts_are_those_of_the_mask_and_the_range_and_the_beams() {
+fn mask_range_and_beams_bound_contacts() {
     let all = passes(&parse(&scenario("2 h", IRIDIUM, 66, GROUND)));
     let high = passes(&parse(&scenario("2 h", IRIDIUM, 66, &GROUND.replace("8 deg", "60 deg"))));
     assert!(high.len() < all.len() / 2 && !high.is_empty(), "{} of {}", high.len(), all.len());
@@ -185,7 +185,7 @@ fn contacts_are_those_of_the_mask_and_the_range_and_the_beams() {
 }
 
 #[test]
-fn light_takes_as_long_as_the_way_is() {
+fn delay_follows_distance() {
     let scenario = parse(&scenario("10 min", IRIDIUM, 66, BOTH));
     let ephemeris = Ephemeris::of(&scenario).unwrap().unwrap();
     // Two that follow each other in a plane: a chord of an eleventh of a turn at 7,158 km.
@@ -200,7 +200,7 @@ fn light_takes_as_long_as_the_way_is() {
 }
 
 #[test]
-fn meetings_are_told_and_orbits_below_the_ground_refused() {
+fn underground_orbits_are_refused() {
     let text = scenario("1 h", IRIDIUM, 66, GROUND);
     let read = parse(&text);
     let lines: Vec<String> = as_lines(&read).unwrap().collect();
@@ -213,7 +213,7 @@ fn meetings_are_told_and_orbits_below_the_ground_refused() {
 }
 
 #[test]
-fn the_how_to_runs_as_it_stands() {
+fn how_to_scenario_runs() {
     let page = include_str!("../../docs/how-to/simulate-a-constellation.md");
     let text = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a scenario");
     let mut scenario = parse(text);

@@ -33,7 +33,7 @@ fn delivered(outcome: &Outcome) -> u64 {
 }
 
 #[test]
-fn an_idle_contact_costs_a_few_happenings() {
+fn idle_contact_costs_few_events() {
     let few = run(&scenarios::contacts(20)).0;
     let (many, seen) = run(&scenarios::contacts(60));
     assert_eq!((delivered(&few), delivered(&many)), (2, 2));
@@ -44,14 +44,14 @@ fn an_idle_contact_costs_a_few_happenings() {
 }
 
 #[test]
-fn a_longer_run_has_no_more_samples() {
+fn longer_run_keeps_sample_count() {
     let (short, long) = (run(&scenarios::days(2)), run(&scenarios::days(6)));
     assert_eq!((delivered(&short.0), delivered(&long.0)), (18, 60), "two come after the last pass of two days");
     assert_eq!((short.1.samples, long.1.samples), (1002, 1002), "a thousand intervals, both ends, and the end again");
 }
 
 #[test]
-fn a_bundle_costs_the_same_however_many_there_are() {
+fn bundle_cost_is_independent_of_count() {
     let (few, many) = (run(&scenarios::paced(100)).0, run(&scenarios::paced(1000)).0);
     assert_eq!((delivered(&few), delivered(&many)), (100, 1000));
     let each = (many.happenings - few.happenings) as f64 / 900.0;
@@ -59,7 +59,7 @@ fn a_bundle_costs_the_same_however_many_there_are() {
 }
 
 #[test]
-fn a_sender_whose_node_is_full_costs_nothing_while_it_waits() {
+fn waiting_sender_costs_nothing() {
     // Every node is full after two bundles, and twelve more wait at each.
     let (few, many) = (run(&scenarios::full(100)).0, run(&scenarios::full(1000)).0);
     assert_eq!((few.traffic[0].created, many.traffic[0].created), (2, 2));
@@ -68,7 +68,7 @@ fn a_sender_whose_node_is_full_costs_nothing_while_it_waits() {
 }
 
 #[test]
-fn nodes_that_meet_by_chance_replay_to_the_last_event() {
+fn random_meetings_replay_exactly() {
     for fidelity in ["full", "message"] {
         let text = scenarios::saturated(6, 100, fidelity);
         let (first, seen) = run(&text);

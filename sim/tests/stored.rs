@@ -34,7 +34,7 @@ impl Observer for Stores {
 }
 
 #[test]
-fn stored_bytes_are_those_of_the_bundles_accepted_and_not_deleted() {
+fn stored_bytes_match_held_bundles() {
     for store in ["memory", "durable"] {
         let text = format!(
             r#"
@@ -86,7 +86,7 @@ fn stored_bytes_are_those_of_the_bundles_accepted_and_not_deleted() {
 
 /// Longer than all that may be read from disk at once: its application has it all the same, undamaged.
 #[test]
-fn a_bundle_longer_than_memory_is_delivered_whole() {
+fn bundle_longer_than_memory_is_delivered() {
     let text = r#"
         name = "long"
         duration = "10 min"

@@ -44,7 +44,7 @@ fn bytes(outcome: &Outcome) -> u64 {
 }
 
 #[test]
-fn a_secured_session_costs_two_round_trips_its_handshake_and_its_records() {
+fn tls_costs_round_trips_and_records() {
     let ((plain, first), (secured, later)) =
         (run(["forbid", "forbid"], Fidelity::Full), run(["require", "allow"], Fidelity::Full));
     assert_eq!([&plain, &secured].map(|outcome| outcome.traffic[0].delivered), [BUNDLES; 2]);
@@ -59,7 +59,7 @@ fn a_secured_session_costs_two_round_trips_its_handshake_and_its_records() {
 }
 
 #[test]
-fn ends_that_do_not_agree_have_no_session() {
+fn mismatched_ends_have_no_session() {
     for tls in [["require", "forbid"], ["forbid", "require"]] {
         let (outcome, _) = run(tls, Fidelity::Full);
         assert_eq!(outcome.traffic[0].delivered, 0, "{tls:?}");
@@ -68,7 +68,7 @@ fn ends_that_do_not_agree_have_no_session() {
 }
 
 #[test]
-fn whole_bundles_weigh_their_records() {
+fn whole_bundles_pay_record_overhead() {
     let [plain, secured] = ["forbid", "require"].map(|tls| bytes(&run([tls; 2], Fidelity::Message).0));
     let share = secured as f64 / plain as f64 - 1.0;
     assert!((0.0013..0.0020).contains(&share), "22 B of 16 KiB, rounded up to a byte a segment: {share}");

@@ -57,7 +57,7 @@ impl Observer for Latencies {
 }
 
 #[test]
-fn one_bundle_takes_the_light_time() {
+fn one_bundle_takes_light_time() {
     for layer in LAYERS {
         let scenario = scenario(
             layer,
@@ -74,7 +74,7 @@ fn one_bundle_takes_the_light_time() {
 }
 
 #[test]
-fn a_file_arrives_whole_through_loss_and_gaps() {
+fn file_survives_loss_and_gaps() {
     for layer in RELIABLE {
         let mut scenario = scenario(
             layer,
@@ -106,7 +106,7 @@ fn a_file_arrives_whole_through_loss_and_gaps() {
 
 /// Another's defaults were 68 times slower than what its best settings gave.
 #[test]
-fn what_nobody_tuned_fills_most_of_its_link() {
+fn default_settings_fill_the_link() {
     for layer in LAYERS {
         for (size, count) in [(1_000, 800), (20_000, 150)] {
             let traffic = format!("bundles = {{ count = {count}, size = \"{size} B\" }}");
@@ -137,7 +137,7 @@ fn pings_come_back() {
 }
 
 #[test]
-fn a_seed_replays_to_the_last_event_and_another_does_not() {
+fn only_same_seed_replays_exactly() {
     for layer in RELIABLE {
         let mut scenario = scenario(
             layer,
@@ -156,7 +156,7 @@ fn a_seed_replays_to_the_last_event_and_another_does_not() {
 }
 
 #[test]
-fn a_durable_store_acknowledges_after_its_disk() {
+fn durable_store_acknowledges_after_sync() {
     let mut scenario = scenario(
         "ltp",
         r#"rate = "10 Mbit/s"
@@ -175,7 +175,7 @@ fn a_durable_store_acknowledges_after_its_disk() {
 /// Two layers of each kind at one node, apart by port: each neighbour is reached through its own, and
 /// a trace is the same whether links share a layer or not only where nothing is shared.
 #[test]
-fn two_layers_of_a_kind_carry_bundles_side_by_side() {
+fn two_layers_of_one_kind_coexist() {
     for layer in LAYERS {
         for ports in [[None, None], [None, Some(7000)]] {
             let node = |n: usize| format!("[[node]]\nname = \"n{n}\"\nid = \"ipn:{n}.0\"\n");
@@ -209,7 +209,7 @@ fn two_layers_of_a_kind_carry_bundles_side_by_side() {
 }
 
 #[test]
-fn whole_bundles_cross_one_after_the_other_however_fast_the_link_is() {
+fn whole_bundles_cross_in_sequence() {
     for link in ["", r#"rate = "10 Gbit/s""#] {
         let mut scenario = scenario("ltp", link, r#"bundles = { count = 500, size = "10 B" }"#);
         scenario.fidelity = Fidelity::Message;
@@ -232,7 +232,7 @@ impl Observer for Sampled {
 }
 
 #[test]
-fn samples_of_links_count_whole_bundles_too() {
+fn link_samples_count_whole_bundles() {
     let mut scenario = scenario("ltp", r#"rate = "10 Mbit/s""#, r#"bundles = { count = 5, size = "1 kB" }"#);
     scenario.fidelity = Fidelity::Message;
     let (outcome, seen) = World::new(&scenario, Sampled::default()).unwrap().run();
@@ -241,7 +241,7 @@ fn samples_of_links_count_whole_bundles_too() {
 
 /// Bundles that no contact is long enough for: the plan knows nothing of the outages.
 #[test]
-fn what_an_outage_cuts_goes_on_over_whole_bundles_as_over_packets() {
+fn outage_resumes_in_both_fidelities() {
     use farlink_scenario::Fidelity;
     let delivered = |layer: &str, outages: &str, fidelity| {
         let link = format!("rate = \"1 Mbit/s\"\ndelay = \"50 ms\"\noutages = {{ {outages}, spread = \"fixed\" }}");
@@ -262,7 +262,7 @@ fn what_an_outage_cuts_goes_on_over_whole_bundles_as_over_packets() {
 }
 
 #[test]
-fn what_expires_while_an_outage_holds_it_up_takes_no_more_of_the_link() {
+fn bundle_expiring_in_outage_frees_link() {
     let busy = |lifetime: &str| {
         let link = "rate = \"1 Mbit/s\"\noutages = { up = \"3 s\", down = \"3 s\", spread = \"fixed\" }";
         let traffic = format!("lifetime = \"{lifetime}\"\nbundles = {{ count = 1, size = \"1 MB\" }}");
@@ -276,7 +276,7 @@ fn what_expires_while_an_outage_holds_it_up_takes_no_more_of_the_link() {
 }
 
 #[test]
-fn what_no_layer_repairs_is_lost_in_both_fidelities_and_what_fits_no_datagram_leaves_in_fragments() {
+fn unrepaired_loss_and_fragments_match() {
     let traffic = r#"bundles = { count = 400, size = "500 B", interval = "100 ms" }"#;
     for fidelity in ["full", "message"] {
         let text = "rate = \"1 Mbit/s\"\nloss = 0.1";

@@ -68,7 +68,7 @@ fn tables(folder: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn a_run_that_is_watched_is_the_same_run() {
+fn watched_run_is_unchanged() {
     for file in ["town/scenario.toml", "congestion/town.toml", "iss/scenario.toml"] {
         let scenario = load(file);
         let folder = tempfile::tempdir().unwrap();
@@ -85,7 +85,7 @@ fn a_run_that_is_watched_is_the_same_run() {
 }
 
 #[test]
-fn a_run_that_its_watcher_ends_is_written_as_far_as_it_came() {
+fn run_ended_by_watcher_is_written() {
     let scenario = load("town/scenario.toml");
     let folder = tempfile::tempdir().unwrap();
     let options = Options { folder: folder.path().join("run"), ..Options::default() };

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_is_walked_as_java_walks_it_before_and_after_it_grew() {
+    fn hash_map_order_matches_java_after_growth() {
         let mut map = Bucketed::new();
         for number in (1..=9).rev() {
             map.put(Entry(format!("A{number}"), 0));
@@ -134,7 +134,7 @@ mod tests {
         A96 A97 A98 A99 A119 A117 A118 A115 A116 A113 A114 A111 A112 A110";
 
     #[test]
-    fn what_is_put_twice_stays_where_it_was() {
+    fn reinserted_key_keeps_its_place() {
         let mut map = Bucketed::new();
         assert!(map.put(Entry("A1".into(), 1)) && map.put(Entry("A2".into(), 1)));
         assert!(!map.put(Entry("A1".into(), 2)));
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crowded_bucket_makes_a_small_table_grow() {
+    fn crowded_bucket_grows_small_table() {
         // All of one hash: nothing grows but the table, and nothing changes places.
         let mut map = Bucketed::new();
         let texts = ["AaAa", "AaBB", "BBAa", "BBBB"];
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_walked_as_java_walks_it() {
+    fn hashtable_order_matches_java() {
         let keys: Vec<String> = (0..30).map(|number| format!("{}.5,{}.0", number * 7, number % 4)).collect();
         let hashes: Vec<i32> = keys.iter().map(|key| string_hash(key)).collect();
         let order: Vec<String> = table_order(&hashes).iter().map(|place| place.to_string()).collect();

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_generator_draws_what_java_draws() {
+    fn generator_matches_java() {
         // new Random(42): nextInt(10) three times, nextDouble twice; as Java 17 prints.
         let mut random = Random::new(42);
         assert_eq!([random.below(10), random.below(10), random.below(10)], [0, 3, 8]);
@@ -135,14 +135,14 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_that_is_not_positive_draws_nothing() {
+    fn nonpositive_bound_draws_nothing() {
         let mut random = Random::new(1);
         assert_eq!((random.below(0), random.below(-5)), (0, 0));
         assert_eq!(random.unit(), Random::new(1).unit());
     }
 
     #[test]
-    fn lists_of_one_length_are_shuffled_alike_within_a_second() {
+    fn shuffle_depends_on_length_and_second() {
         let mut draws = Draws::new();
         let first = draws.shuffle(3, 9).to_vec();
         assert_eq!(draws.shuffle(3, 9), first);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_and_halves_are_as_in_java() {
+    fn string_hashes_and_halves_match_java() {
         assert_eq!(string_hash("A1"), 65 * 31 + 49);
         assert_eq!(string_hash("0.0,228.9"), -1335664247);
         assert_eq!([round(0.5), round(-0.5), round(2.4999), round(-1.5)], [1, 0, 2, -1]);

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_read_as_java_prints_them() {
+    fn numbers_print_as_in_java() {
         for (value, text) in [
             (0.0, "0.0"),
             (-0.0, "-0.0"),
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn fixed_numbers_round_the_shortest_digits_half_up() {
+    fn fixed_numbers_round_half_up() {
         for (value, places, text) in [
             (0.2585034, 4, "0.2585"),
             (0.00005, 4, "0.0001"),

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delivery_counts_once_and_a_relay_each_time() {
+    fn deliveries_count_once_relays_each_time() {
         let (names, mut counted) = (names(), Statistics::new(0.0));
         counted.tell(10.0, &Happened::Created { message: 0, from: 0 }, &names);
         let done = |first: bool| Happened::Done { from: 0, to: 1, message: 0, hops: 2, last: true, first };
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_made_in_the_warm_up_is_left_out_for_good() {
+    fn warm_up_messages_stay_excluded() {
         let (names, mut counted) = (names(), Statistics::new(20.0));
         counted.tell(10.0, &Happened::Created { message: 0, from: 0 }, &names);
         counted.tell(50.0, &Happened::Created { message: 1, from: 0 }, &names);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_in_the_middle_the_upper_is_the_median() {
+    fn even_count_takes_upper_median() {
         assert_eq!(median(&mut [4.0, 1.0, 3.0, 2.0]), 3.0);
         assert!(median(&mut []).is_nan());
     }

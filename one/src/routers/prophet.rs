@@ -91,7 +91,7 @@ mod tests {
     const RULES: [f64; 3] = [30.0, 0.25, 0.98];
 
     #[test]
-    fn a_meeting_raises_and_time_lowers() {
+    fn meeting_raises_and_time_lowers() {
         let mut known = Predictions::new(3);
         known.meet(0, 1, 10.0, RULES);
         assert_eq!(known.get(0, 1), 0.75);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_met_through_another_counts_by_beta() {
+    fn transitive_meeting_counts_by_beta() {
         let mut known = Predictions::new(3);
         known.meet(1, 2, 10.0, RULES);
         known.meet(0, 1, 10.0, RULES);

@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_with_numbers_and_of_reports_are_known() {
+    fn numbered_and_report_keys_are_known() {
         for key in [
             "Group.speed",
             "Group12.speed",
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_has_a_meaning_and_a_row() {
+    fn every_key_is_documented() {
         let text = tables();
         for key in KEYS {
             assert!(key.meaning.ends_with('.') && text.contains(&format!("`{}.{}`", key.space, key.name)));

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_values_are_parted_as_java_parts_them() {
+    fn keys_and_values_split_as_java() {
         let text = "# talk\n! talk\n\n a.b = 1, 2 \nc:3\nd 4\ne\nf\\ g=h\\=i\n  long = one, \\\n   two\nj==k\n";
         let told = [("a.b", "1, 2", 4), ("c", "3", 5), ("d", "4", 6), ("e", "", 7), ("f g", "h=i", 8)];
         let told = told.into_iter().chain([("long", "one, two", 9), ("j", "=k", 11)]);
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_end_as_on_any_machine() {
+    fn all_line_endings_are_read() {
         for end in ["\n", "\r\n", "\r"] {
             let text = ["a = 1", "# talk", "b = 2, \\", "  3", "c = 4"].join(end);
             let told = [("a", "1", 1), ("b", "2, 3", 3), ("c", "4", 5)];
@@ -112,14 +112,14 @@ mod tests {
     }
 
     #[test]
-    fn escapes_are_read_and_broken_ones_told() {
+    fn broken_escapes_are_reported() {
         assert_eq!(pairs("a = x\\ty\\u0041\\z\\")[0].1, "x\tyAz");
         assert_eq!(parse("fine = 1\nbad = \\u12"), Err(2));
         assert_eq!(parse("bad = \\u12ä4"), Err(1));
     }
 
     #[test]
-    fn any_bytes_are_read_without_harm() {
+    fn arbitrary_bytes_never_panic() {
         for text in ["", "\\", "=", ":", "= =", "\\\n\\\n\\", "\u{0}", "a\\u", "\r\n\r", "💥=💥\\"] {
             let _ = parse(text);
         }

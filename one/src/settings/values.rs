@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_belong_to_runs_and_come_around() {
+    fn run_lists_wrap_around() {
         let values = values(&["A.b=[1; 2;3]", "A.c=x", "A.d=[]"]);
         let of = |run: usize, key: &str| values.of_run(run).need(&["A"], key).expect("it is there").text;
         assert_eq!([of(0, "b"), of(1, "b"), of(2, "b"), of(4, "b")], ["1", "2", "3", "2"]);
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_falls_back_and_names_are_filled_in() {
+    fn group_falls_back_and_names_expand() {
         let values =
             values(&["Group.router=E", "Group2.router=S", "Scenario.name=a-%%Group.router%%-%%Group2.router%%!"]);
         let router = |space: &str| values.need(&[space, "Group"], "router").expect("it is there").text;
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_a_number_above_how_many_there_are_is_found() {
+    fn numbers_above_count_are_reported() {
         let all = ["Scenario.nrofHostGroups=2", "Group.a=1", "Group2.a=1", "Group3.a=1", "Group3.b=1", "Events.nrof=0"];
         let values = values(&[&all[..], &["Events1.class=x", "Report.nrofReports=1", "Report.report2=y"]].concat());
         let found: Vec<_> = values.beyond().into_iter().map(|(part, count)| (part, count.key)).collect();
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_suffixes_and_their_mistakes_a_hint() {
+    fn number_suffixes_and_hints() {
         assert_eq!(value("312.5k").whole(), Ok(312_500));
         assert_eq!(value("4 MiB").whole(), Ok(4 << 20));
         assert_eq!(value("50k,100k").whole_range(), Ok([50_000, 100_000]));
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_names_nothing_is_told_with_its_line() {
+    fn unknown_value_is_reported_with_line() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("a.txt");
         std::fs::write(&file, "# x\nScenario.name = %%No.key%%\nA.file = none.txt\n").expect("it is written");

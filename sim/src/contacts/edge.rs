@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_rounded_up_to_whole_nanoseconds() {
+    fn times_round_up_to_nanoseconds() {
         assert_eq!(instant(0.0), Instant(0));
         assert_eq!(instant(-3.0), Instant(0));
         assert_eq!(instant(1.0), Instant(1_000_000_000));
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_comes_before_what_begins_and_lower_nodes_first() {
+    fn ends_precede_starts_lower_nodes_first() {
         let edge = |at, up, radio, a, b| ContactEdge { at: Instant(at), a, b, radio, up };
         let mut edges =
             [edge(2, true, 0, 0, 1), edge(2, false, 1, 7, 8), edge(1, true, 3, 4, 5), edge(2, true, 0, 0, 0)];

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_as_wide_as_the_range_and_no_more_than_the_nodes_need() {
+    fn cell_width_follows_range_and_nodes() {
         let dense = grid(10_000, 1000.0, 150.0);
         assert!(dense.side >= 150.0 && dense.columns == 6 && dense.rows == 6);
         let sparse = grid(100, 1000.0, 1.0);
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn every_place_has_a_cell_and_places_in_range_are_next_to_each_other() {
+    fn places_in_range_share_adjacent_cells() {
         let grid = grid(1000, 1000.0, 30.0);
         let places = [-1e9, -31.0, -1.0, 0.0, 29.9, 30.1, 500.0, 999.9, 1000.0, 1029.0, 1e9];
         for x in places {
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_straight_passes_the_borders_in_their_order() {
+    fn straight_leg_crosses_borders_in_order() {
         let grid = grid(100, 1000.0, 1.0);
         let leg = Leg::way([50.0, 50.0], [350.0, 60.0], 0.0, 10.0);
         let mut cell = grid.cell_of(leg.from);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn who_enters_a_cell_is_new_next_to_three() {
+    fn entered_cell_has_three_new_neighbours() {
         let news =
             |from: Cell, to: Cell| to.news_from(from).into_iter().filter(|c| *c != Cell::NONE).collect::<Vec<_>>();
         assert_eq!(news(Cell(3, 3), Cell(4, 3)), [Cell(5, 2), Cell(5, 3), Cell(5, 4)]);

@@ -30,7 +30,7 @@ fn meetings(range: f64, ways: [&[(f64, f64, f64)]; 2]) -> Vec<(f64, bool)> {
 }
 
 #[test]
-fn who_passes_is_heard_from_the_first_to_the_last_point_in_range() {
+fn passing_node_is_near_throughout_range() {
     let still = &[(0.0, 0.0, 0.0)][..];
     let passing = &[(0.0, -100.0, 0.0), (200.0, 100.0, 0.0)][..];
     assert_eq!(meetings(10.0, [still, passing]), [(90.0, true), (110.0, false)]);
@@ -42,7 +42,7 @@ fn who_passes_is_heard_from_the_first_to_the_last_point_in_range() {
 }
 
 #[test]
-fn who_grazes_the_range_is_not_heard_and_who_rests_on_its_rim_is() {
+fn grazing_is_no_contact_resting_is() {
     let still = &[(0.0, 0.0, 0.0)][..];
     assert_eq!(meetings(10.0, [still, &[(0.0, -100.0, 10.0), (200.0, 100.0, 10.0)]]), []);
     assert_eq!(meetings(10.0, [still, &[(0.0, 6.0, 8.0)]]), [(0.0, true)]);
@@ -53,7 +53,7 @@ fn who_grazes_the_range_is_not_heard_and_who_rests_on_its_rim_is() {
 }
 
 #[test]
-fn who_turns_back_in_range_stays_heard_and_who_turns_before_it_is_not() {
+fn turning_back_inside_range_keeps_contact() {
     let still = &[(0.0, 0.0, 0.0)][..];
     let inside = &[(0.0, 20.0, 0.0), (15.0, 5.0, 0.0), (30.0, 20.0, 0.0)][..];
     assert_eq!(meetings(10.0, [still, inside]), [(10.0, true), (20.0, false)]);
@@ -149,7 +149,7 @@ fn against_samples(count: u32, seed: u64, range: f64, until: f64, step: f64) -> 
 }
 
 #[test]
-fn no_pair_is_ever_near_unheard_or_heard_from_afar() {
+fn contacts_match_sampled_distances() {
     let (count, until) = if cfg!(debug_assertions) { (24, 300.0) } else { (60, 3600.0) };
     for (seed, range) in [(1, 150.0), (2, 40.0), (3, 8.0)] {
         let states = against_samples(count, seed, range, until, 0.5);
@@ -158,7 +158,7 @@ fn no_pair_is_ever_near_unheard_or_heard_from_afar() {
 }
 
 #[test]
-fn the_edges_are_the_same_for_every_size_of_the_cells_and_in_their_order() {
+fn cell_size_never_changes_edges() {
     let until = if cfg!(debug_assertions) { 1000.0 } else { 20_000.0 };
     for range in [10.0, 90.0] {
         let with = |cell: f64| edges(Kinetic::with_cells(3, range, crowd(60, 9), cell), until);
@@ -172,7 +172,7 @@ fn the_edges_are_the_same_for_every_size_of_the_cells_and_in_their_order() {
 }
 
 #[test]
-fn edges_are_given_as_far_as_they_are_asked_for() {
+fn edges_stop_at_requested_time() {
     let all = edges(Kinetic::new(0, 90.0, crowd(30, 4)), 500.0);
     let mut contacts = Kinetic::new(0, 90.0, crowd(30, 4));
     let mut pieces = Vec::new();
@@ -200,7 +200,7 @@ impl Mobility for Hasty {
 }
 
 #[test]
-fn time_goes_on_whatever_a_node_does() {
+fn time_always_advances() {
     let nodes: Nodes = (0..3).map(|node| (node, Box::new(Hasty) as Box<dyn Mobility>)).collect();
     let found = edges(Kinetic::new(0, 1.0, nodes), 100.0);
     assert_eq!(found.len(), 3, "all hear each other from the start on: {found:?}");
@@ -241,7 +241,7 @@ fn exact(range: i64, [one, other]: [&[[i64; 2]]; 2]) -> Vec<(f64, f64)> {
 }
 
 #[test]
-fn every_contact_of_ways_in_whole_metres_is_found_and_none_is_invented() {
+fn integer_ways_yield_exact_contacts() {
     let mut random = Rng::new(25);
     let (mut contacts, mut always) = (0, 0);
     for round in 0..400 {

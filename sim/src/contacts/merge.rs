@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn edges_of_all_sources_come_in_their_order_and_none_is_lost_on_the_way() {
+    fn merged_edges_are_ordered_and_complete() {
         let mut merge = Merge::new([recorded(1, &[(5, 10), (20, 30)]), recorded(0, &[(5, 12), (40, 41)])]);
         let mut found = Vec::new();
         for until in [4, 5, 11, 10, 100] {

@@ -74,13 +74,13 @@ mod tests {
     }
 
     #[test]
-    fn what_overlaps_is_one_encounter_whoever_told_of_it() {
+    fn overlapping_records_are_one_encounter() {
         let found = edges(&[(2, 1, 10, 20), (1, 2, 15, 30), (1, 2, 30, 35), (1, 2, 12, 14), (1, 2, 36, 40)]);
         assert_eq!(found, [(10, 1, 2, true), (35, 1, 2, false), (36, 1, 2, true), (40, 1, 2, false)]);
     }
 
     #[test]
-    fn nobody_meets_himself_or_for_no_time_and_what_does_not_end_goes_on() {
+    fn self_and_empty_encounters_are_dropped() {
         assert_eq!(edges(&[(3, 3, 1, 9), (1, 2, 5, 5), (1, 2, 9, 4)]), []);
         assert_eq!(edges(&[(1, 0, 5, u64::MAX)]), [(5, 0, 1, true)]);
         assert_eq!(edges(&[(1, 0, 1001, 2000)]), [], "as far as was asked for");

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn every_crossing_is_reached_however_many_streets_are_missing() {
+    fn every_crossing_stays_reachable() {
         for missing in [0.0, 0.5, 1.0] {
             let roads = city(7, 5, missing);
             assert_eq!(roads.len(), 35);
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_city_follows_from_its_generator_and_one_of_one_row_is_a_street() {
+    fn city_is_reproducible_from_seed() {
         let way = |roads: Roads| roads.way(0, 34);
         assert_eq!(way(city(7, 5, 0.3)), way(city(7, 5, 0.3)));
         assert_eq!(city(5, 1, 0.9).way(0, 4), [4, 3, 2, 1]);

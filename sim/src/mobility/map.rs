@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_is_the_shortest_and_of_two_the_one_by_lower_points() {
+    fn equal_ways_prefer_lower_points() {
         assert_eq!(roads().way(0, 2), [2, 4], "by the middle");
         assert_eq!(roads().way(1, 3), [3, 0], "by 0, as long as by 2");
         assert!(roads().way(1, 1).is_empty(), "one is there");
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shortest_way_is_that_of_a_slow_search_that_tries_all() {
+    fn shortest_way_matches_exhaustive_search() {
         let mut random = Rng::new(3);
         let points: Vec<Point> = (0..40).map(|_| [random.unit() * 1e3, random.unit() * 1e3]).collect();
         let streets: Vec<(u32, u32)> = (0..90).map(|_| (random.below(40) as u32, random.below(40) as u32)).collect();
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_on_a_map_is_always_on_a_street_and_rests_at_the_end_of_a_way() {
+    fn walker_stays_on_streets_and_rests() {
         let city = crate::mobility::city::City { columns: 6, rows: 4, block: 100.0, bend: 0.3, missing: 0.2 };
         let roads = Arc::new(city.roads(&mut Rng::new(5)));
         let mut node = OnMap::new(roads.clone(), [1.0, 2.0], [5.0, 5.0], stream(1, 2));
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_of_one_point_or_none_is_no_reason_to_go_round_for_ever() {
+    fn tiny_map_does_not_loop_forever() {
         for points in [vec![], vec![[7.0, 7.0]]] {
             let mut node = OnMap::new(Arc::new(Roads::new(points, &[])), [1.0; 2], [0.0; 2], stream(1, 2));
             let leg = node.first_leg();

@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_way_ends_where_it_leads_and_takes_its_time() {
+    fn leg_ends_at_target_on_time() {
         let leg = Leg::way([1.0, 2.0], [4.0, 6.0], 10.0, 2.5);
         assert_eq!((leg.start, leg.end, leg.velocity), (10.0, 12.0, [1.5, 2.0]));
         assert_eq!((leg.at(10.0), leg.at(11.0), leg.at(12.0)), ([1.0, 2.0], [2.5, 4.0], [4.0, 6.0]));
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn no_way_at_all_is_a_rest_and_never_a_division_by_zero() {
+    fn empty_leg_is_a_rest() {
         for (to, speed) in [([1.0, 1.0], 5.0), ([2.0, 1.0], 0.0), ([1.0, 1.0], 0.0), ([1.0 + 1e-16, 1.0], f64::MAX)] {
             let leg = Leg::way([1.0, 1.0], to, 3.0, speed);
             assert!(leg.is_rest() && leg.end >= leg.start, "{to:?} {speed}: {leg:?}");
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_are_of_one_node_and_one_seed() {
+    fn streams_depend_on_node_and_seed() {
         let first = |seed, node| stream(seed, node).next_u64();
         assert_eq!(first(1, 2), first(1, 2));
         assert!(first(1, 2) != first(1, 3) && first(1, 2) != first(2, 2));

@@ -81,7 +81,7 @@ mod tests {
     const EVER: f64 = f64::INFINITY;
 
     #[test]
-    fn it_waits_goes_from_place_to_place_and_stays() {
+    fn trace_waits_moves_and_stays() {
         let fixes = [(10.0, 5.0), (20.0, 25.0), (20.0, 30.0), (25.0, 30.0)];
         let expected =
             [(0.0, 10.0, 5.0, 0.0), (10.0, 20.0, 5.0, 2.0), (20.0, 25.0, 30.0, 0.0), (25.0, EVER, 30.0, 0.0)];
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_before_the_run_is_under_way_as_it_starts() {
+    fn positions_before_start_are_under_way() {
         assert_eq!(legs(&[(-10.0, 0.0), (10.0, 20.0)], 2), [(0.0, 10.0, 10.0, 1.0), (10.0, EVER, 20.0, 0.0)]);
         assert_eq!(legs(&[(-10.0, 3.0)], 1), [(0.0, EVER, 3.0, 0.0)]);
         assert_eq!(legs(&[], 1), [(0.0, EVER, 0.0, 0.0)]);

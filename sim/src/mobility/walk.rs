@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_have_their_lengths_and_every_direction_and_none_leaves_the_area() {
+    fn steps_stay_inside_the_area() {
         let mut node = walk([10.0, 50.0], 2000.0);
         let mut leg = node.first_leg();
         let mut quadrants = [0u32; 4];
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_fits_nowhere_still_ends_in_the_area() {
+    fn oversized_step_ends_inside_area() {
         let mut node = walk([500.0, 600.0], 100.0);
         let mut leg = node.first_leg();
         for _ in 0..100 {

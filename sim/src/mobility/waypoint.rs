@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn it_rests_and_goes_by_turns_within_its_area_and_its_speeds() {
+    fn rests_and_legs_alternate_within_bounds() {
         let mut node = Waypoint::new(wander(), stream(7, 3));
         let mut leg = node.first_leg();
         let (mut rested, mut gone, mut far) = (0.0, 0, 0.0);
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn without_rests_it_goes_on_at_once() {
+    fn zero_rest_continues_at_once() {
         let mut node = Waypoint::new(Wander { pause: [0.0; 2], ..wander() }, stream(1, 1));
         let mut leg = node.first_leg();
         assert_eq!((leg.start, leg.end), (0.0, 0.0));

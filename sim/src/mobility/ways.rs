@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_has_no_mobility_has_no_position_and_who_stays_is_there_for_ever() {
+    fn position_requires_mobility() {
         let text = "name = \"x\"\nduration = \"1 min\"\nfidelity = \"message\"\n\
             [[mobility]]\nname = \"here\"\nmodel = \"stationary\"\npoints = [[\"3 m\", \"4 m\"]]\n\
             [[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n\

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_of_one_transfer_and_none_of_those_after_it() {
+    fn stale_transfer_number_finds_nothing() {
         let mut all = Transfers::default();
         let (one, two) = (all.add(transfer(1)), all.add(transfer(2)));
         assert_ne!(one, two);

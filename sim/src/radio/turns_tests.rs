@@ -24,7 +24,7 @@ fn asked(table: &mut Table, take: bool) -> Vec<End> {
 }
 
 #[test]
-fn a_seat_sends_or_receives_one_at_a_time() {
+fn seat_handles_one_transfer() {
     let (mut table, _) = row(Turns::Node, TurnOrder::Sender, u32::MAX);
     begin(&mut table, 0..3);
     // 0 sends to 1; so 1 and 2 have nothing to say to each other, and 2 sends to 3.
@@ -46,7 +46,7 @@ fn a_seat_sends_or_receives_one_at_a_time() {
 }
 
 #[test]
-fn nobody_is_asked_twice_in_vain() {
+fn refused_turn_is_not_asked_again() {
     let (mut table, _) = row(Turns::Node, TurnOrder::Sender, u32::MAX);
     begin(&mut table, 0..3);
     assert_eq!(asked(&mut table, false), [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)]);
@@ -59,7 +59,7 @@ fn nobody_is_asked_twice_in_vain() {
 }
 
 #[test]
-fn links_that_share_nothing_wait_for_nobody() {
+fn independent_links_never_wait() {
     let (mut table, _) = row(Turns::Link, TurnOrder::Sender, u32::MAX);
     begin(&mut table, 0..3);
     assert_eq!(asked(&mut table, true), [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)]);
@@ -86,7 +86,7 @@ fn after_one_sent(order: TurnOrder) -> Vec<End> {
 }
 
 #[test]
-fn the_order_of_turns_is_what_the_scenario_says() {
+fn turn_order_follows_scenario() {
     // 1 to 0 and to 2; 2 to 1 and to 3; 0 to 1; 3 to 2.
     assert_eq!(after_one_sent(TurnOrder::Sender), [(0, 1), (1, 0), (1, 1), (2, 0), (0, 0), (2, 1)]);
     assert_eq!(after_one_sent(TurnOrder::Receiver), [(1, 1), (2, 0), (0, 1), (1, 0), (2, 1), (0, 0)]);
@@ -99,7 +99,7 @@ fn the_order_of_turns_is_what_the_scenario_says() {
 }
 
 #[test]
-fn a_turn_that_took_no_time_goes_on_before_others() {
+fn zero_time_turn_goes_first() {
     let (mut table, _) = row(Turns::Node, TurnOrder::Sender, u32::MAX);
     begin(&mut table, 0..3);
     assert_eq!(table.next(), Some((0, 0)));
@@ -109,7 +109,7 @@ fn a_turn_that_took_no_time_goes_on_before_others() {
 }
 
 #[test]
-fn beams_are_given_in_the_order_of_meeting_and_pass_on() {
+fn beams_follow_meeting_order() {
     let (mut table, joined) = row(Turns::Node, TurnOrder::Sender, 1);
     assert_eq!(joined, [true, false, true], "1 and 2 have theirs for others");
     let mut more = Vec::new();
@@ -123,7 +123,7 @@ fn beams_are_given_in_the_order_of_meeting_and_pass_on() {
 }
 
 #[test]
-fn a_beam_that_both_ends_of_a_link_leave_goes_to_who_waited_longest() {
+fn freed_beam_goes_to_longest_waiting() {
     // 0 and 1 part; 1 has waited for 2 longer than 0 has, whichever of them comes first in the file.
     for [first, second] in [[0, 1], [1, 0]] {
         let sharing = Sharing { turns: Turns::Node, order: TurnOrder::Sender, beams: 1 };
@@ -137,7 +137,7 @@ fn a_beam_that_both_ends_of_a_link_leave_goes_to_who_waited_longest() {
 }
 
 #[test]
-fn a_link_that_is_gone_has_no_turn_and_frees_nobody_twice() {
+fn removed_link_frees_seats_once() {
     let (mut table, _) = row(Turns::Node, TurnOrder::Sender, u32::MAX);
     begin(&mut table, 0..3);
     assert_eq!(table.next(), Some((0, 0)));

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn bundles_are_due_at_their_pace() {
+    fn bundles_are_due_at_pace() {
         let mut file = applications(r#"file = { size = "25 kB", bundle_size = "10 kB", rate = "80 kbit/s" }"#);
         assert_eq!(sends(&mut file, u64::MAX), [(0, 10_000), (1000, 10_000), (2000, 5000)]);
         let mut flat = applications(r#"bundles = { count = 3, size = "9 B" }"#);
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_node_is_asked_again_and_the_window_holds() {
+    fn full_node_is_retried_within_window() {
         let mut apps = applications("window = 2\nbundles = { count = 5, size = \"9 B\" }");
         let (mut queue, mut todo) = (Queue::new(), VecDeque::new());
         apps.tick(Instant::ZERO, 0, None, &mut queue, &mut todo);
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_may_be_lost_and_then_nobody_waits_for_it() {
+    fn lossy_traffic_drops_refused_bundles() {
         let mut apps = applications("refused = \"lost\"\nwindow = 1\nbundles = { count = 2, size = \"9 B\" }");
         let (mut queue, mut todo) = (Queue::new(), VecDeque::new());
         for number in 0..2 {
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_without_room_is_asked_when_it_has_some_at_the_time_it_would_have_been() {
+    fn freed_room_retries_at_backoff_time() {
         let mut apps = applications("bundles = { count = 3, size = \"9 B\" }");
         let (mut queue, mut todo) = (Queue::new(), VecDeque::new());
         let at = |ms: u64| Instant(ms * 1_000_000);
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_for_another_reason_is_asked_again_whatever_room_there_is() {
+    fn other_refusals_retry_regardless_of_room() {
         let mut apps = applications("bundles = { count = 2, size = \"9 B\" }");
         let (mut queue, mut todo) = (Queue::new(), VecDeque::new());
         apps.tick(Instant::ZERO, 0, Some(5), &mut queue, &mut todo);
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_at_its_pace_sets_one_alarm_for_each_bundle() {
+    fn paced_sender_sets_one_alarm_each() {
         let mut apps = applications(r#"bundles = { count = 500, size = "9 B", interval = "1 s" }"#);
         let (mut queue, mut alarms) = (Queue::new(), 0);
         apps.start(&mut queue);
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_complete_only_with_every_part_once() {
+    fn file_needs_every_part_once() {
         let mut apps = applications(r#"file = { size = "25 kB", bundle_size = "10 kB" }"#);
         let entry = &mut apps.entries[0];
         let parts: Vec<Payload> = (0..3)
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn content_read_back_from_a_disk_is_known_again() {
+    fn restored_content_is_recognized() {
         let mut apps = applications(r#"bundles = { count = 50, size = ["0 B", "300 B"], interval = "1 s" }"#);
         let entry = &mut apps.entries[0];
         let sent: Vec<Payload> = (0..50)
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_node_had_not_answered_is_offered_again() {
+    fn unanswered_bundles_are_reoffered_after_kill() {
         let mut apps = applications("window = 3\nbundles = { count = 3, size = \"9 B\" }");
         let (mut queue, mut todo) = (Queue::new(), VecDeque::new());
         apps.tick(Instant::ZERO, 0, None, &mut queue, &mut todo);

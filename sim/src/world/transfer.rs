@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn transfers_end_at_multiples_of_the_quantum() {
+    fn transfers_end_at_quantum_multiples() {
         let rounded = |at, quantum| rounded_up(Instant(at), Duration::from_nanos(quantum)).0;
         assert_eq!([rounded(7, 0), rounded(7, 5), rounded(10, 5), rounded(0, 5)], [7, 10, 10, 0]);
         assert_eq!(rounded(u64::MAX, 2), u64::MAX, "never is never");

@@ -1,10 +1,10 @@
-//! Settings files of The ONE against what it wrote: reports of its own whole, event logs by their
-//! length and hash; all of them byte for byte where FARLINK_ONE_REFERENCE names a folder of references.
+//! Runs of The ONE's settings files compared with its reports: statistics in full, event logs by length and hash; byte
+//! for byte if FARLINK_ONE_REFERENCE names a folder of references.
 
 use farlink_one::{Failure, Mistake, Outcome, Setup, Values};
 use std::path::{Path, PathBuf};
 
-/// Name, settings, what is set besides; bytes of the event log of The ONE, and their FNV-1a hash.
+/// Name, settings files, overrides; length and FNV-1a hash of The ONE's event log.
 type Run = (&'static str, &'static [&'static str], &'static [&'static str], usize, u64);
 
 const RUNS: [Run; 6] = [
@@ -63,7 +63,6 @@ fn value(outcome: &Outcome, name: &str) -> f64 {
     outcome.figures.values().find(|(known, _)| *known == name).expect("a figure of that name").1
 }
 
-/// What `tiny.txt` comes to with other settings besides.
 fn tiny(sets: &[&str]) -> (Outcome, String) {
     let out = tempfile::tempdir().expect("a folder");
     let named: Vec<&str> = ["Scenario.name=x", "Scenario.endTime=1200"].iter().chain(sets).copied().collect();
@@ -96,9 +95,9 @@ fn reports_match_the_one_exactly() {
     }
 }
 
-/// Figures of The ONE for a run too long to keep its log.
 #[test]
 fn random_walk_figures_match_the_one() {
+    // The event log of this run is too long to keep; its figures were written by The ONE.
     let out = tempfile::tempdir().expect("a folder");
     let walk = ["Scenario.updateInterval=1.0", "Group.movementModel=RandomWalk", "Group.router=SprayAndWaitRouter"];
     let outcome = run(&["terrestrial.txt"], &walk, out.path());
@@ -108,6 +107,7 @@ fn random_walk_figures_match_the_one() {
 
 #[test]
 fn batch_runs_use_own_seeds() {
+    // Lists in the settings give the first run seed 1 and wrap around after five.
     let files = [data("terrestrial.txt")];
     let values = Values::read(&files, &[]).expect("it can be read");
     let [first, sixth] = [0, 5].map(|run| Setup::of(&values.of_run(run)).expect("a setup"));
@@ -179,7 +179,7 @@ fn nonbinary_spray_hands_single_copies() {
     let sets =
         ["Group.router=SprayAndWaitRouter", "SprayAndWaitRouter.binaryMode=false", "SprayAndWaitRouter.nrofCopies=2"];
     let (outcome, log) = tiny(&sets);
-    // Two copies: one to somebody, and whoever has one waits for the receiver.
+    // Two copies: one goes to a relay, and then both wait for the receiver.
     assert!(value(&outcome, "relayed") > 0.0);
     for message in (1..=30).map(|number| format!("A{number}")) {
         let relays = log.lines().filter(|line| line.ends_with(&format!(" {message} R"))).count();
@@ -196,7 +196,7 @@ fn messages_expire_one_minute_early() {
         .filter(|line| line.contains(" DR ") && line.ends_with(" A1"))
         .filter_map(|line| line.split(' ').next()?.parse().ok())
         .collect();
-    // More than four minutes old, and found within a minute.
+    // Older than four minutes, and found by the search that runs every minute.
     assert!(!dropped.is_empty() && dropped.iter().all(|time| (240.0..=301.0).contains(&(time - made))), "{dropped:?}");
 }
 
@@ -237,6 +237,7 @@ fn empty_run_succeeds() {
 
 #[test]
 fn interfaces_end_contacts_of_files() {
+    // The file says that they meet, but their interfaces are out of range of each other.
     let out = tempfile::tempdir().expect("a folder");
     let sets = [
         "Scenario.simulateConnections=true",
@@ -253,6 +254,7 @@ fn interfaces_end_contacts_of_files() {
 
 #[test]
 fn written_contacts_read_back() {
+    // A report of contacts must reproduce the same contacts when used as an event file.
     let out = tempfile::tempdir().expect("a folder");
     let log = |sets: &[&str]| {
         let given: Vec<&str> = ["Scenario.name=x", "Scenario.endTime=1200"].iter().chain(sets).copied().collect();

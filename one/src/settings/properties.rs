@@ -1,20 +1,20 @@
-//! Java's properties files: `key = value`, comments, continued lines, escapes.
+//! Java properties files: `key = value`, comments, continued lines, escapes.
 
-/// One line of a properties file, continued ones joined.
+/// One logical line of a properties file, with its continuation lines.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Property {
-    /// Before the separator.
+    /// Key before the separator.
     pub key: String,
-    /// After it, without white space around it.
+    /// Value after the separator, trimmed.
     pub value: String,
-    /// Where it begins, from 1.
+    /// First line of the property, from 1.
     pub line: usize,
 }
 
-/// Reads the text of a file (documentation of `java.util.Properties.load`): its lines end with LF, CR or both.
+/// Parses a properties file (documentation of `java.util.Properties.load`); lines end with LF, CR or both.
 ///
 /// # Errors
-/// The line of an escape `\u` without four digits of base sixteen.
+/// Returns the line of an escape `\u` without four hexadecimal digits.
 pub fn parse(text: &str) -> Result<Vec<Property>, usize> {
     let mut found = Vec::new();
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
@@ -27,6 +27,7 @@ pub fn parse(text: &str) -> Result<Vec<Property>, usize> {
         let mut whole = line.to_string();
         while ends_in_escape(&whole) {
             whole.pop();
+            // A backslash at the end of the file continues nothing and is dropped.
             let Some((_, more)) = lines.next() else { break };
             whole += more.trim_start();
         }
@@ -38,11 +39,12 @@ pub fn parse(text: &str) -> Result<Vec<Property>, usize> {
 }
 
 fn ends_in_escape(line: &str) -> bool {
+    // An even number of backslashes are escaped backslashes.
     line.bytes().rev().take_while(|&byte| byte == b'\\').count() % 2 == 1
 }
 
-/// Key and value: parted by white space, or by the first `=` or `:`, with white space around it.
 fn halves(line: &str) -> (&str, &str) {
+    // Key and value are separated by white space, or by the first `=` or `:` with white space around it.
     let mut escaped = false;
     let end = line.find(|c: char| {
         let ends = !escaped && (matches!(c, '=' | ':') || c.is_whitespace());
@@ -55,8 +57,8 @@ fn halves(line: &str) -> (&str, &str) {
     (key, rest.strip_prefix(['=', ':']).unwrap_or(rest).trim_start())
 }
 
-/// Without escapes.
 fn plain(text: &str) -> Option<String> {
+    // Resolve escapes; `None` for an invalid `\u`.
     let mut out = String::with_capacity(text.len());
     let mut rest = text.chars();
     while let Some(c) = rest.next() {
@@ -74,6 +76,7 @@ fn plain(text: &str) -> Option<String> {
                 let code = (code.len() == 4).then(|| u32::from_str_radix(&code, 16).ok()).flatten()?;
                 out.push(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
             }
+            // Java drops the backslash before any other character.
             Some(other) => out.push(other),
             None => {}
         }

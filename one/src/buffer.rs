@@ -102,7 +102,7 @@ impl Knowledge {
     pub fn new(hosts: usize) -> Knowledge {
         Knowledge(vec![Vec::new(); hosts])
     }
-    /// Whether a host's set has a message.
+    /// True if the set of `host` has `message`.
     #[inline]
     pub fn has(&self, host: u32, message: u32) -> bool {
         self.0[host as usize].get(message as usize / 64).is_some_and(|word| word >> (message % 64) & 1 == 1)

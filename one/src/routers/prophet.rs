@@ -61,8 +61,7 @@ impl World<'_> {
         ranked.clear();
         for &link in links.iter().filter(|link| self.pulses[link.peer as usize].engaged == 0) {
             for &held in self.buffers[host as usize].held() {
-                // Offering a known message is pointless, except to its receiver, who then refuses it: The ONE counts
-                // that.
+                // Skip messages that the neighbour holds; one already delivered there is still offered, and refused.
                 if self.known.has(link.peer, held.message) && held.to != link.peer {
                     continue;
                 }

@@ -1,27 +1,27 @@
-//! Several sources of contacts as one.
+//! Merge of several contact sources.
 
 use super::edge::{ContactEdge, Contacts};
 use farlink_base::Instant;
 
-/// A source, and the edge it gave that was not passed on yet.
+/// Source with its next edge, read ahead.
 struct Source {
     ahead: Option<ContactEdge>,
     contacts: Box<dyn Contacts>,
 }
 
-/// The edges of several sources in order of time. Each pair and radio is of one source.
+/// Edges of several sources in time order; each pair and radio belongs to one source.
 #[derive(Default)]
 pub struct Merge {
     sources: Vec<Source>,
 }
 
 impl Merge {
-    /// Of these sources.
+    /// Merges these sources.
     pub fn new(sources: impl IntoIterator<Item = Box<dyn Contacts>>) -> Merge {
         let sources = sources.into_iter().map(|contacts| Source { ahead: None, contacts }).collect();
         Merge { sources }
     }
-    /// Whether there is none.
+    /// Whether there are no sources.
     pub fn is_empty(&self) -> bool {
         self.sources.is_empty()
     }

@@ -1,30 +1,30 @@
-//! Contacts that were recorded.
+//! Recorded contacts.
 
 use super::edge::{ContactEdge, Contacts};
 use farlink_base::Instant;
 use std::collections::BTreeMap;
 
-/// Two nodes that heard each other from one time to another.
+/// Recorded contact of two nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Encounter {
-    /// One node, by its place in the scenario.
+    /// Index of one node in the scenario.
     pub a: u32,
-    /// The other.
+    /// Index of the other node.
     pub b: u32,
-    /// When they began to.
+    /// Start of the contact.
     pub start: Instant,
-    /// When they ceased to; [`Instant::MAX`]: never.
+    /// End of the contact; [`Instant::MAX`] for never.
     pub end: Instant,
 }
 
-/// The edges of what was recorded, in order of time.
+/// Edges of recorded contacts, in time order.
 pub struct Recorded {
     edges: std::vec::IntoIter<ContactEdge>,
 }
 
 impl Recorded {
-    /// Of these encounters over a radio, in any order. Those of one pair that overlap or touch are one;
-    /// a node does not meet itself, and who parts as they meet never met.
+    /// Sorts the encounters of a radio, given in any order. Overlapping or adjacent ones of a pair are joined; empty
+    /// ones and those of a node with itself are dropped.
     pub fn new(radio: u16, encounters: impl IntoIterator<Item = Encounter>) -> Recorded {
         let mut pairs: BTreeMap<(u32, u32), Vec<(Instant, Instant)>> = BTreeMap::new();
         for Encounter { a, b, start, end } in encounters {

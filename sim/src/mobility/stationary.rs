@@ -1,11 +1,11 @@
-//! Nodes that stay where they are.
+//! Nodes that do not move.
 
 use super::{Leg, Mobility, Point};
 
-/// A node that does not move.
+/// Movement model of a stationary node.
 #[derive(Clone, Copy, Debug)]
 pub struct Stationary {
-    /// Where it is.
+    /// Position of the node.
     pub at: Point,
 }
 

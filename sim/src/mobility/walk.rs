@@ -1,26 +1,25 @@
-//! Random walk: a direction and a distance, both drawn uniformly; a rest; and so on. A step that would
-//! leave the area is drawn anew.
+//! Random walk: a uniformly drawn direction and distance, a pause, and so on. A step that would leave the area is drawn
+//! again.
 //!
-//! With steps of 0 to 50 m and a rest after each this is the model of that name of the ONE simulator,
-//! whose nodes hardly leave their neighbourhood. It draws directions without sine and cosine, so that
-//! every machine goes the same ways.
+//! With steps of 0 to 50 m and a pause after each, this is The ONE's model of that name, whose nodes hardly leave their
+//! neighbourhood. Directions are drawn without sine and cosine, so that every machine computes the same ways.
 
 use super::{Leg, Mobility, Point, Wander, Wanderer, draw};
 use farlink_base::Rng;
 
-/// Steps drawn in vain until the node walks towards any point of the area.
+/// Rejected steps after which the node walks towards a random point of the area.
 const TRIES: u32 = 64;
 
-/// A node that strolls.
+/// Movement of a random walk.
 #[derive(Clone, Debug)]
 pub struct Walk {
     wanderer: Wanderer,
-    /// Least and largest step, metres.
+    /// Shortest and longest step, metres.
     step: [f64; 2],
 }
 
 impl Walk {
-    /// A node whose ways follow from a generator of its own.
+    /// Makes the movement of a node, with its own random stream.
     pub fn new(wander: Wander, step: [f64; 2], random: Rng) -> Walk {
         Walk { wanderer: Wanderer::new(wander, random), step }
     }
@@ -39,8 +38,9 @@ fn next_goal(wander: &Wander, random: &mut Rng, from: Point, step: [f64; 2]) -> 
     wander.point(random)
 }
 
-/// A direction, each as likely as the others: a point of the unit disc, moved out to its rim.
 fn direction(random: &mut Rng) -> Point {
+    // Uniform: a point in the unit disc, scaled to its rim. Square root and division are exact on every machine, sine
+    // and cosine are not.
     loop {
         let (x, y) = (2.0 * random.unit() - 1.0, 2.0 * random.unit() - 1.0);
         let square = x * x + y * y;

@@ -1,18 +1,18 @@
 use super::*;
 
-/// Four seats in a row of which each hears the next: links 0-1, 1-2, 2-3 are at places 0, 1, 2.
 fn row(turns: Turns, order: TurnOrder, beams: u32) -> (Table, Vec<bool>) {
+    // Four seats in a row, each in contact with the next: links 0-1, 1-2, 2-3 have indices 0, 1, 2.
     let sharing = Sharing { turns, order, beams };
     let mut table = Table::new(vec![(sharing, Rng::new(1))], 4);
     let joined = (0..3).map(|place| table.meet(place, 0, [place, place + 1])).collect();
     (table, joined)
 }
-/// All ends of these links have something to send.
 fn begin(table: &mut Table, places: std::ops::Range<u32>) {
+    // All ends of these links request a turn.
     places.for_each(|place| [0, 1].into_iter().for_each(|side| table.wait((place, side))));
 }
-/// All ends that get their turn, each of which begins to send where `take` says so.
 fn asked(table: &mut Table, take: bool) -> Vec<End> {
+    // Collect all ends that get a turn; with `take` each begins to send.
     let mut all = Vec::new();
     while let Some(end) = table.next() {
         if take {
@@ -27,13 +27,13 @@ fn asked(table: &mut Table, take: bool) -> Vec<End> {
 fn seat_handles_one_transfer() {
     let (mut table, _) = row(Turns::Node, TurnOrder::Sender, u32::MAX);
     begin(&mut table, 0..3);
-    // 0 sends to 1; so 1 and 2 have nothing to say to each other, and 2 sends to 3.
+    // 0 sends to 1; 1 and 2 must wait for each other, and 2 sends to 3.
     assert_eq!(asked(&mut table, true), [(0, 0), (2, 0)]);
     table.release((0, 0));
-    // 0 has no more; 1, who received, goes before its neighbours: first to 0, whom it met first.
+    // 0 has no more; 1, the receiver, precedes its neighbours and turns to 0, its oldest contact.
     assert_eq!(asked(&mut table, true), [(0, 1)]);
     table.release((0, 1));
-    // 2 is busy; nobody else waits at 0 and 1.
+    // 2 is busy, and no other end waits at 0 and 1.
     assert_eq!(asked(&mut table, true), []);
     table.release((2, 0));
     assert_eq!(asked(&mut table, true), [(1, 1)], "2, who sent, has something for 1 and goes on");
@@ -71,8 +71,8 @@ fn independent_links_never_wait() {
     assert_eq!(asked(&mut table, true), [(1, 0)]);
 }
 
-/// 1 sent to 2 while everybody has something; who is asked then, one after the other.
 fn after_one_sent(order: TurnOrder) -> Vec<End> {
+    // 1 sent to 2 while all ends wait; the result is the order in which they are asked next.
     let (mut table, _) = row(Turns::Node, order, u32::MAX);
     begin(&mut table, 0..3);
     while table.next().is_some() {}
@@ -87,7 +87,7 @@ fn after_one_sent(order: TurnOrder) -> Vec<End> {
 
 #[test]
 fn turn_order_follows_scenario() {
-    // 1 to 0 and to 2; 2 to 1 and to 3; 0 to 1; 3 to 2.
+    // Ends: 1 to 0 and to 2; 2 to 1 and to 3; 0 to 1; 3 to 2.
     assert_eq!(after_one_sent(TurnOrder::Sender), [(0, 1), (1, 0), (1, 1), (2, 0), (0, 0), (2, 1)]);
     assert_eq!(after_one_sent(TurnOrder::Receiver), [(1, 1), (2, 0), (0, 1), (1, 0), (2, 1), (0, 0)]);
     let fair = after_one_sent(TurnOrder::Fair);
@@ -124,7 +124,7 @@ fn beams_follow_meeting_order() {
 
 #[test]
 fn freed_beam_goes_to_longest_waiting() {
-    // 0 and 1 part; 1 has waited for 2 longer than 0 has, whichever of them comes first in the file.
+    // 0 and 1 part. 1 has waited for 2 longer than 0 has, regardless of their order in the file.
     for [first, second] in [[0, 1], [1, 0]] {
         let sharing = Sharing { turns: Turns::Node, order: TurnOrder::Sender, beams: 1 };
         let mut table = Table::new(vec![(sharing, Rng::new(1))], 3);
@@ -142,7 +142,7 @@ fn removed_link_frees_seats_once() {
     begin(&mut table, 0..3);
     assert_eq!(table.next(), Some((0, 0)));
     table.take((0, 0));
-    // What is being sent over a link is released before the link goes.
+    // A transmission is released before its link goes.
     table.release((0, 0));
     table.part(0, &mut Vec::new());
     assert_eq!(asked(&mut table, true), [(1, 0)]);
@@ -150,6 +150,6 @@ fn removed_link_frees_seats_once() {
     begin(&mut table, 0..1);
     assert_eq!(asked(&mut table, true), [], "1 is busy");
     table.release((1, 0));
-    // 1 sent, and goes on to 0; 2 received, and goes to 3.
+    // 1 sent and continues with 0; 2 received and turns to 3.
     assert_eq!(asked(&mut table, true), [(0, 1), (2, 0)]);
 }

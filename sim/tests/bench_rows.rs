@@ -1,4 +1,4 @@
-//! The rows of `cargo xtask bench sim`, each at a small size: what they simulate runs, and a seed replays it.
+//! Rows of `cargo xtask bench sim` at small size: they run, and a seed replays them.
 
 use farlink_scenario::Scenario;
 use farlink_sim::{Outcome, Silent, World};

@@ -1,5 +1,5 @@
-//! Runs of one seed that differ in policies differ in nothing else: nodes go the same ways and meet at the same
-//! times, and applications want to send the same bundles at the same times. Studies compare series seed by seed.
+//! Common random numbers: runs of one seed that differ in policies have equal movement, contacts and offered traffic.
+//! Studies compare series seed by seed.
 
 use farlink_report::RunReader;
 use farlink_scenario::Scenario;
@@ -44,8 +44,8 @@ fn scenario(router: &str, control: &str, capacity: &str, seed: u64) -> Scenario 
     scenario
 }
 
-/// Bundles created: when, by whom, how long.
 fn created(scenario: &Scenario) -> BTreeSet<(u64, String, u64)> {
+    // Bundles by time, source and length.
     let folder = tempfile::tempdir().unwrap();
     let options = Options { folder: folder.path().to_path_buf(), ..Options::default() };
     let (run, _) = farlink_sim::run(scenario, &options, &mut |_| {}).unwrap_or_else(|error| panic!("{error:#}"));
@@ -88,7 +88,7 @@ fn with_room_all_policies_create_alike() {
 
 #[test]
 fn full_stores_only_delay_creation() {
-    // What makes room takes every newcomer; the others let applications wait.
+    // Controls that evict accept every new bundle; the others make applications wait.
     let of = |router, control| created(&scenario(router, control, "500 kB", 7));
     let expected = of("epidemic", "drop-oldest");
     assert_eq!(expected, of("spray-and-wait", "drop-oldest"));

@@ -1,4 +1,4 @@
-//! Custody in both fidelities: what is lost on the way is sent again by whoever has custody.
+//! Custody in both fidelities: the custodian resends lost bundles.
 
 use farlink_base::{Event, Instant};
 use farlink_scenario::Scenario;
@@ -30,8 +30,8 @@ impl Observer for Counts {
 fn run(fidelity: &str, version: u8, layer: &str, loss: &str) -> Counts {
     run_with(fidelity, version, (layer, loss), "", "")
 }
-/// The same; `b` has these keys besides, and the scenario ends with `more`.
 fn run_with(fidelity: &str, version: u8, (layer, loss): (&str, &str), b: &str, more: &str) -> Counts {
+    // Node `b` has these additional keys, and the scenario ends with `more`.
     let text = format!(
         r#"
         name = "custody"
@@ -90,6 +90,7 @@ fn custody_passes_in_all_modes() {
         assert_eq!(counts.taken, [51, 51, 0], "{fidelity} {version}");
         assert_eq!(counts.created, 51, "{fidelity} {version}: signals are no bundles of applications");
         assert!(counts.released.iter().take(2).all(|released| *released >= 50), "{:?}", counts.released);
+        // Signals are aggregated: far fewer than one for each transfer.
         assert!(counts.signals < 40, "{fidelity} {version}: {} signals about 100 transfers", counts.signals);
     }
 }
@@ -111,7 +112,7 @@ fn secured_bundles_stay_in_custody() {
              to = \"ipn:3.*\"\nkey = \"{service}\"\n"
         )
     };
-    // One operation is added by the source, another by the node on the way.
+    // The source adds one operation, the relay another.
     let rules = [
         rule("a", "source", "integrity"),
         rule("b", "source", "confidentiality"),

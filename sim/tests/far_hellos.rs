@@ -1,10 +1,10 @@
-//! What neighbours tell each other lives as long as it is under way, however far they are.
+//! Hellos between distant neighbours, whose lifetime covers the one-way delay.
 
 use farlink_scenario::Scenario;
 use farlink_sim::{Silent, World};
 
-/// A satellite meets a rover; then Earth, minutes away, meets the satellite, which meets the rover again.
 fn delivered(router: &str, delay: &str) -> u64 {
+    // A satellite meets a rover; then Earth, minutes away, meets the satellite, which meets the rover again.
     let node = |name: &str, number: u32| {
         format!(
             "[[node]]\nname = \"{name}\"\nid = \"ipn:{number}.0\"\nrouter = \"{router}\"\ncontrol = \"drop-oldest\"\nlifetime = \"10 h\"\n"

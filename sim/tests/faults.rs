@@ -1,11 +1,11 @@
-//! Faults of a scenario: nodes that restart, links that are down, clocks that are wrong.
+//! Faults of a scenario: restarts, link outages, wrong clocks.
 
 use farlink_base::{Event, EventClass, Instant};
 use farlink_scenario::Scenario;
 use farlink_sim::{Observer, Outcome, World};
 use std::collections::BTreeMap;
 
-/// What happened: seconds, node, event.
+/// Events with their time in seconds and node.
 #[derive(Default)]
 struct Log(Vec<(f64, usize, Event)>);
 impl Observer for Log {
@@ -29,8 +29,8 @@ impl Log {
     }
 }
 
-/// Three nodes in a row, `a` sends to `c` over `b`.
 fn row(top: &str, node: &str, layer: &str, more: &str) -> Scenario {
+    // Three nodes in a row; `a` sends to `c` through `b`.
     let nodes: String = [("a", 1), ("b", 2), ("c", 3)]
         .map(|(name, n)| format!("[[node]]\nname = \"{name}\"\nid = \"ipn:{n}.0\"\n{node}\n"))
         .concat();
@@ -55,6 +55,7 @@ fn run(scenario: &Scenario) -> (Outcome, Log) {
 }
 
 #[test]
+// Every node is killed once, the relay twice, each time with bundles in transfer.
 fn durable_restart_loses_nothing() {
     for (fidelity, layer) in [("full", "ltp"), ("full", "tcpclv4"), ("full", "tcpclv3"), ("message", "ltp")] {
         let faults: String = [("a", "7.15 s"), ("b", "12.35 s"), ("c", "17.1 s"), ("b", "23.3 s")]
@@ -85,6 +86,7 @@ fn down_node_is_silent() {
 fn memory_store_dies_with_node() {
     let faults = restart("b", "40 s", "1 s");
     let contact = "[[contact]]\nlink = \"bc\"\nstart = \"60 s\"\nend = \"20 min\"\n";
+    // The bundles wait at `b` for the contact at 60 s when it is killed at 40 s.
     for (store, delivered) in [("memory", 0), ("durable", 60)] {
         let node = format!("store = \"{store}\"");
         let (outcome, _) = run(&row("", &node, "tcpclv4", &(BUNDLES.to_string() + contact + &faults)));
@@ -112,7 +114,7 @@ fn link_outage_is_unannounced() {
     for top in ["", "fidelity = \"message\""] {
         let (outcome, log) = run(&row(top, "", "ltp", &(BUNDLES.to_string() + fault)));
         let arrived = log.0.iter().filter(|(_, node, event)| *node == 2 && matches!(event, Event::Received { .. }));
-        // What left in the last moment is under way for a tenth of a second.
+        // Bundles that left in the last moment arrive a tenth of a second later.
         let in_gap = |at: f64| (5.2..15.0).contains(&(at % 20.0));
         assert!(arrived.clone().all(|(at, ..)| !in_gap(*at)), "{top}");
         assert!(arrived.count() >= 60);
@@ -152,8 +154,8 @@ fn faulty_run_replays_from_seed() {
     assert_eq!((first.traffic[0].created, first.traffic[0].delivered), (60, 60));
 }
 
-/// Ten nodes that meet by radio.
 fn radios(faults: &str) -> Scenario {
+    // Ten nodes that meet by radio.
     let text = format!(
         "name = \"r\"\nduration = \"20 min\"\nstop_when_delivered = false\nfidelity = \"message\"\n\
          [[mobility]]\nname = \"m\"\nmodel = \"random_waypoint\"\narea = \"400 m\"\nspeed = [\"1 m/s\", \"3 m/s\"]\n\

@@ -1,10 +1,10 @@
-//! Links that nodes get and lose while a run lasts, in every layer and by whole messages.
+//! Links that appear and disappear during a run, in every layer and at message level.
 
 use farlink_base::{Duration, Event, Instant};
 use farlink_scenario::Scenario;
 use farlink_sim::{Observer, Outcome, World};
 
-/// When bundles were delivered.
+/// Delivery times.
 #[derive(Default)]
 struct Deliveries(Vec<Instant>);
 impl Observer for Deliveries {
@@ -15,8 +15,8 @@ impl Observer for Deliveries {
     }
 }
 
-/// `a` sends a bundle a second to `c` for 30 s; the way over `b` is there from 10 s to 20 s.
 fn scenario(layer: &str, fidelity: &str, router: &str) -> Scenario {
+    // `a` sends a bundle a second to `c` for 30 s; the link from `b` exists from 10 s to 20 s.
     let text = format!(
         r#"
         name = "life"

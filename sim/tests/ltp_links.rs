@@ -1,10 +1,10 @@
-//! What a scenario can ask of its LTP links: authentication, marked aggregates, green parts.
+//! LTP options of a scenario: authentication, marked aggregates, green parts.
 
 use farlink_scenario::Scenario;
 use farlink_sim::{Silent, World};
 
-/// Delivered bundles of 40, and the bytes on the link from `a` to `b` for each byte of payload.
 fn run(fidelity: &str, loss: &str, ltp: &str) -> (u64, f64) {
+    // Delivered bundles of 40, and bytes on the link from `a` to `b` per byte of payload.
     let text = format!(
         r#"
         name = "ltp"
@@ -50,7 +50,7 @@ fn ltp_authentication_bytes_are_counted() {
         for way in ["hmac-sha1-80", "null"] {
             let (delivered, bytes) = run(fidelity, "0.0", &format!("authentication = \"{way}\""));
             assert_eq!((plain, delivered), (40, 40), "{fidelity} {way}");
-            // 15 bytes of each datagram of 1360.
+            // Authentication adds 15 bytes to each datagram of 1360.
             let more = bytes / bare - 1.0;
             assert!((0.010..0.013).contains(&more), "{fidelity} {way}: {more}");
         }

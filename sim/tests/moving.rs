@@ -1,5 +1,4 @@
-//! Nodes that move and meet: links come and go with their contacts, bundles cross them while they are
-//! there, and what was recorded of a run's contacts gives the same run.
+//! Moving nodes: links follow contacts, bundles cross them, and recorded contacts reproduce a run.
 
 use farlink_base::{Duration, Event, Instant};
 use farlink_scenario::{Fidelity, Scenario};
@@ -8,7 +7,7 @@ use farlink_sim::{Observer, Outcome, World};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// When bundles were delivered, links that came and went at each node, and their names.
+/// Delivery times, link changes, and names of links.
 #[derive(Default)]
 struct Seen {
     delivered: Vec<Instant>,
@@ -37,8 +36,8 @@ fn run(scenario: &Scenario) -> (Outcome, Seen) {
     World::new(scenario, Seen::default()).unwrap().run()
 }
 
-/// Of `a`, at rest, and what carries between it and `c`; `b` goes from one to the other and back.
 fn ferry(radio: &str, more: &str) -> String {
+    // `a` and `c` rest out of each other's range; `b` moves from one to the other and back.
     format!(
         r#"
         name = "ferry"
@@ -91,7 +90,7 @@ fn ferry_carries_bundles_between_contacts() {
     let folder = folder();
     let (outcome, seen) = run(&parse(&ferry("rate = \"8 Mbit/s\"", ""), folder.path()));
     assert_eq!(outcome.traffic[0].delivered, 10, "{outcome:#?}");
-    // It leaves at 20 s with 10 m/s, and is heard by `c` from 900 m on.
+    // It leaves at 20 s with 10 m/s and is in range of `c` from 900 m on.
     let first = seen.delivered[0].as_secs_f64();
     assert!((110.0..110.5).contains(&first), "{first}");
     assert!(seen.delivered.iter().all(|at| at.as_secs_f64() < 112.5), "1 Mbit each at 8 Mbit/s: {:?}", seen.delivered);
@@ -107,7 +106,7 @@ fn ferry_carries_bundles_between_contacts() {
 #[test]
 fn cut_bundle_goes_with_next_contact() {
     let folder = folder();
-    // 15 s for a bundle of 100 kB: two at most fit into the 30 s that remain of the first contact.
+    // A bundle of 100 kB takes 15 s: at most two fit into the remaining 30 s of the first contact.
     let scenario = parse(&ferry("rate = \"60 kbit/s\"\nlayer = \"stcp\"", ""), folder.path());
     let (outcome, _) = run(&scenario);
     let delivered = outcome.traffic[0].delivered;
@@ -149,7 +148,7 @@ fn each_radio_has_its_link() {
 #[test]
 fn flapping_links_reuse_numbers() {
     let folder = tempfile::tempdir().unwrap();
-    // `b` swings in and out of range of `a`: a second of every two.
+    // `b` swings across the border of `a`'s range: in range for one second of every two.
     let swings: String = (0..200).map(|n| format!("{n} b {} 0\n", if n % 2 == 0 { 50 } else { 150 })).collect();
     std::fs::write(folder.path().join("ferry.txt"), swings).unwrap();
     let more = "[[traffic]]\nname = \"near\"\nfrom = \"a\"\nto = \"b\"\nbundles = { count = 50, size = \"100 kB\", interval = \"1 s\" }";
@@ -161,6 +160,7 @@ fn flapping_links_reuse_numbers() {
 
 #[test]
 fn packet_fidelity_is_refused() {
+    // Radios exist only at message level.
     let folder = folder();
     let mut scenario = parse(&ferry("", ""), folder.path());
     scenario.fidelity = Fidelity::Full;
@@ -238,7 +238,7 @@ fn recorded_contacts_reproduce_the_run() {
     let lines: Vec<String> = as_lines(&moving).unwrap().collect();
     assert!(lines.len() > 200 && lines.iter().all(|line| line.contains(" CONN ")));
     std::fs::write(folder.path().join("town.txt"), lines.join("\n")).unwrap();
-    // Light needs as long over the range; a file has none.
+    // 401 ns is the light time over the range, which a contact file cannot express.
     let recorded = parse(&town("contacts = \"town.txt\"\ndelay = \"401 ns\"", 16), folder.path());
     let (by_ways, by_file) = (run(&moving).0, run(&recorded).0);
     assert_eq!(by_ways.radios[0].contacts, by_file.radios[0].contacts);

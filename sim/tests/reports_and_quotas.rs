@@ -1,4 +1,4 @@
-//! Reports on many bundles at once, and quotas of stores, in both fidelities: as real nodes have them.
+//! Compressed reports and store quotas, in both fidelities.
 
 use farlink_base::{Event, Instant};
 use farlink_scenario::Scenario;
@@ -8,12 +8,12 @@ use farlink_sim::{Observer, World};
 struct Counts {
     created: usize,
     delivered: usize,
-    /// By node: reports told in short, and the bundles they are about.
+    /// Per node: compressed reports, and the bundles that they cover.
     told: [(usize, u64); 3],
     refused: [usize; 3],
-    /// Records that reached the first node.
+    /// Records received by the first node.
     records: usize,
-    /// Bundles at the second node, and the most there were.
+    /// Bundles at the second node: present and maximum number.
     there: (usize, usize),
 }
 impl Observer for Counts {
@@ -37,8 +37,8 @@ impl Observer for Counts {
     }
 }
 
-/// 40 bundles from the first over the second to the third node; `down` is the rate of the second link.
 fn run(fidelity: &str, down: &str, traffic: &str, more: &str) -> Counts {
+    // 40 bundles from the first through the second to the third node; `down` is the rate of the second link.
     let text = format!(
         r#"
         name = "reports"

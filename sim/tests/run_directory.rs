@@ -1,4 +1,4 @@
-//! A whole scenario file simulated into a run directory that the report reads.
+//! Complete scenario files, simulated into a run directory that the report reads.
 
 use farlink_report::{RunReader, Statistics};
 use farlink_scenario::Scenario;
@@ -60,11 +60,12 @@ fn run_repeats_from_its_directory() {
     };
     let (folder, outcome) = run_of(&sources.join("scenario.toml"), "run");
     assert_eq!(outcome.traffic[0].delivered, 3, "{outcome:#?}");
+    // The copy in the run directory must suffice.
     std::fs::remove_dir_all(&sources).unwrap();
     std::fs::remove_dir_all(&data).unwrap();
     let (_, again) = run_of(&folder.join("scenario/in/scenario.toml"), "again");
     assert_eq!(outcome, again);
-    // What was drawn among groups is one traffic.
+    // Traffic between groups counts as one entry.
     let reader = RunReader::open(&folder).unwrap();
     let traffic: Vec<_> = reader.manifest().topology.traffic.iter().map(|t| (&*t.name, t.senders)).collect();
     assert_eq!(traffic, [("news", None), ("chat", Some(9))]);

@@ -1,12 +1,11 @@
-//! The rules of a scenario, in packets and in whole bundles: what fits them is delivered, what does not is deleted with
-//! the reason, and security costs its bytes on the link.
+//! Security rules of a scenario, in both fidelities: valid bundles are delivered, others are deleted with the reason.
 
 use farlink_base::{DeleteReason, Event, Instant};
 use farlink_scenario::{Fidelity, Scenario};
 use farlink_sim::{Observer, Outcome, World};
 
-/// Three nodes in a row; `a` sends to `c` by `b`.
 fn scenario(rules: &str, layer: &str, fidelity: Fidelity) -> Scenario {
+    // Three nodes in a row; `a` sends to `c` through `b`.
     let text = format!(
         r#"
         name = "security"
@@ -70,8 +69,8 @@ fn run(rules: &[String], layer: &str, fidelity: Fidelity) -> (Outcome, Vec<(usiz
     let (outcome, deleted) = World::new(&scenario(&rules.concat(), layer, fidelity), Deleted::default()).unwrap().run();
     (outcome, deleted.0)
 }
-/// Both kinds of simulation, over a layer of sessions and one of blocks.
 fn in_all(test: impl Fn(&str, Fidelity)) {
+    // Both fidelities, over a stream layer and a block layer.
     for layer in ["tcpclv4", "ltp"] {
         for fidelity in [Fidelity::Full, Fidelity::Message] {
             test(layer, fidelity);
@@ -98,6 +97,7 @@ fn checked_bundles_cross_a_verifier() {
 #[test]
 fn wrong_key_and_missing_operation_fail() {
     in_all(|layer, fidelity| {
+        // The relay verifies and the acceptor requires: each failure is detected where its rule applies.
         let wrong = [rule("a", "source", "integrity", "mac", ""), rule("b", "verifier", "integrity", "other", "")];
         let (outcome, deleted) = run(&wrong, layer, fidelity);
         assert_eq!(outcome.traffic[0].delivered, 0, "{layer} {fidelity:?}");

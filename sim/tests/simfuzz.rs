@@ -1,4 +1,4 @@
-//! Random networks with random faults keep what must hold; `cargo xtask simfuzz` runs many more.
+//! Random networks with random faults, checked against invariants; `cargo xtask simfuzz` runs many more.
 
 #[path = "simfuzz/mod.rs"]
 mod simfuzz;
@@ -8,16 +8,17 @@ use simfuzz::Run;
 use simfuzz::draft::Draft;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Runs a network whose durable stores forget everything, as nobody expects.
 fn with_forgetting_stores(draft: &Draft) -> Run {
+    // Durable stores become memory stores, which the checks do not expect.
     let parse = |text: &str| Scenario::parse(text).unwrap_or_else(|errors| panic!("{errors:#?}"));
-    // Custody is only of what is kept.
+    // Custody requires a durable store.
     let forgets = draft.text().replace("store = \"durable\"", "store = \"memory\"").replace("custody = \"ask\"", "");
     simfuzz::watch_as(&parse(&forgets), &parse(&draft.text()))
 }
 
 #[test]
 fn forgetful_store_is_found_and_shrunk() {
+    // Thirty seeds suffice: most networks have durable stores and restarts.
     let found = (0..30).map(Draft::of).find(|draft| {
         let run = with_forgetting_stores(draft);
         run.complaints.iter().any(|complaint| complaint.contains("had it no more as it started"))
@@ -28,8 +29,8 @@ fn forgetful_store_is_found_and_shrunk() {
     assert!(!with_forgetting_stores(&small).complaints.is_empty() && simfuzz::run(&small).complaints.is_empty());
 }
 
-/// All seeds of a kind, which is told by its flag, on as many threads as there are processors: hops and faults.
 fn all(flag: &str, seeds: impl Iterator<Item = u64>, draft: impl Fn(u64) -> Draft + Sync) -> (u64, u64) {
+    // Runs all seeds of a kind, given by its flag, on up to eight threads; returns hops and faults.
     let seeds: Vec<u64> = seeds.collect();
     let [next, hops, faults] = [(); 3].map(|()| AtomicU64::new(0));
     let work = || {
@@ -57,7 +58,7 @@ fn faulty_crowds_lose_nothing() {
     let (hops, faults) = all("", (0..CROWDS).map(|n| 16 * n + 15), Draft::of);
     assert!(hops > 50_000 && faults > 150, "{hops} hops, {faults} faults");
 }
-/// An unoptimized build has no time for more: the command runs the others.
+/// Few, because an unoptimized build is slow; the command runs more.
 const CROWDS: u64 = 3;
 
 #[test]
@@ -79,7 +80,7 @@ fn run_replays_from_seed() {
 #[test]
 fn nondeterministic_network_is_found_and_shrunk() {
     let times = AtomicU64::new(0);
-    // As long as there is a fault.
+    // Nondeterministic as long as the network has a fault.
     let restless = |draft: &Draft| {
         simfuzz::as_often(true, || {
             let next = if draft.faults.is_empty() { 0 } else { times.fetch_add(1, Ordering::Relaxed) };

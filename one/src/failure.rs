@@ -1,4 +1,4 @@
-//! How runs fail.
+//! Errors that end a run.
 
 use crate::settings::Mistake;
 use std::path::PathBuf;

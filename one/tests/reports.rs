@@ -237,7 +237,7 @@ fn empty_run_succeeds() {
 
 #[test]
 fn interfaces_end_contacts_of_files() {
-    // The file says that they meet, but their interfaces are out of range of each other.
+    // The file begins a contact, but the interfaces are out of range and end it.
     let out = tempfile::tempdir().expect("a folder");
     let sets = [
         "Scenario.simulateConnections=true",

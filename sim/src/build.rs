@@ -114,6 +114,7 @@ pub(crate) fn cables(scenario: &Scenario) -> Vec<Cable> {
             link: LinkId(places[index][side] as u32),
             address: (end.address, end.port).into(),
         });
+        // The same packet size bounds UDP fragments and TCP segments.
         let mtu = u64::from(link.mtu_bytes);
         let streams = [first.node, second.node].map(|node| stream(&scenario.nodes[node].tcp, mtu));
         Cable::new(ends, directions(scenario, index), mtu, streams)

@@ -81,6 +81,7 @@ impl ByzantineNode<'_> {
     /// Rewrites a hello: version, flags, free bytes, capacity, count of identities and these, length of the router's
     /// part, that part, and the control's part.
     pub fn hello(&self, content: &[u8]) -> Option<Vec<u8>> {
+        // Fixed part: version, flags, and two numbers of 8 bytes.
         let (head, rest) = content.split_at_checked(18)?;
         let (count, rest) = rest.split_first_chunk::<4>()?;
         let (ids, rest) = rest.split_at_checked((u32::from_be_bytes(*count) as usize).checked_mul(8)?)?;

@@ -216,7 +216,7 @@ impl Crossings {
             Input::Message(MessageInput::Arrived { link: at.link, ticket: Ticket(token.0), bundle, hop }),
         ));
     }
-    /// Sends the receiver's verdict back, translated into what the link's layer can express. A duplicate returns as
+    /// Sends the receiver's verdict back, translated into the codes of the link's layer. A duplicate returns as
     /// such, with its labels.
     pub fn judged(&mut self, now: Instant, ticket: Ticket, result: Result<(), Refusal>, queue: &mut Queue) {
         let link = (ticket.0 & ((1 << LINK_BITS) - 1)) as usize;

@@ -59,6 +59,7 @@ impl File {
         // At most `len` bytes; gaps read as zeros.
         let end = (offset + len).min(self.len);
         let mut out = vec![0u8; end.saturating_sub(offset) as usize];
+        // The piece before the offset may reach into the range.
         let first = self.pieces.range(..=offset).next_back().map_or(offset, |(at, _)| *at);
         for (at, piece) in self.pieces.range(first..end) {
             let skip = offset.saturating_sub(*at);

@@ -136,6 +136,7 @@ impl Messages {
         }
         end.ready = up;
         end.wake_at = end.direction.next_change(now);
+        // An interrupted bundle keeps its place: the end accepts no other before it resumes or fails.
         if let Some((_, _, until)) = end.rest {
             (end.ready, end.wake_at) = (false, end.wake_at.min(until));
         }
@@ -156,6 +157,7 @@ impl Messages {
     pub fn abort(&mut self, now: Instant, link: usize, out: &mut impl Sink<Output>) {
         for (number, end) in self.links[link].iter_mut().enumerate() {
             end.conclude(now, Place { link, end: number }, false, out);
+            // No deadline until the driver wakes the end, once it may send again.
             (end.ready, end.wake_at) = (false, Instant::MAX);
         }
     }

@@ -80,6 +80,7 @@ impl SimulatedNode {
     pub fn start(&mut self, fresh: SimulatedNode) {
         let SimulatedNode { stack, links, .. } = fresh;
         (self.stack, self.links) = (stack, links);
+        // The restarted stack has no radio links, so all their numbers are new.
         self.free.clear();
         self.life += 1;
         self.stopped = false;

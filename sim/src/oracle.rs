@@ -78,6 +78,7 @@ impl Oracle for Network {
     }
     fn gone(&mut self, id: u128) {
         let mut bundles = self.bundles();
+        // A second deletion of a bundle is ignored.
         let Some(bundle) = bundles.known.get_mut(&id) else { return };
         bundle.copies -= 1;
         // With the last copy the bundle leaves the mean.

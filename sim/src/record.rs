@@ -83,6 +83,7 @@ fn simulate<'a>(
     progress: &'a mut dyn FnMut(Progress),
 ) -> Result<(PathBuf, Outcome)> {
     let begun = std::time::Instant::now();
+    // The directory is created first: an unwritable one must fail before the simulation.
     let writer = RunWriter::create(&options.folder, manifest(scenario, options)?)?;
     inputs::keep(scenario, &options.folder)?;
     let mut recording = Recording::new(scenario, writer, options.stop.clone(), progress);
@@ -267,6 +268,7 @@ impl<'a> Recording<'a> {
         if (0..scenario.links.len()).any(|link| scenario.is_secured(link) == Some(true)) {
             manifest.validity.notes.push(modelled(scenario.fidelity));
         }
+        // An interrupted run is complete up to its end, but marked as unfinished.
         if outcome.stopped { self.writer.interrupted() } else { self.writer.finish() }
     }
 }

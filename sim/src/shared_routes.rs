@@ -46,6 +46,7 @@ impl Found {
     fn tell(&self, to: NodeId, way: impl Iterator<Item = (NodeId, NodeId)>, until: Instant) {
         let Ok(mut hops) = self.hops.lock() else { return };
         if hops.len() >= HOPS_MAX {
+            // Clearing is simple and rare; the next searches fill the table again.
             hops.clear();
         }
         hops.extend(way.map(|(from, hop)| ((from, to), Hop { to: hop, until })));

@@ -89,7 +89,7 @@ impl<O: Observer> World<O> {
     pub fn new(scenario: &Scenario, observer: O) -> Result<World<O>, ConfigError> {
         World::with_policies(scenario, observer, &Registered)
     }
-    /// The same, of nodes whose router or congestion control is whoever calls this one's own.
+    /// The same with routers or congestion controls of the caller.
     ///
     /// # Errors
     /// Names the part of the scenario that cannot be simulated.
@@ -148,6 +148,7 @@ impl<O: Observer> World<O> {
         self.todo.extend(self.applications.registrations());
         self.applications.start(&mut self.queue);
         if !self.sample_every.is_zero() {
+            // Sampling starts at zero, so that every series begins with the run.
             self.queue.arm(Instant::ZERO, SimEvent::Sample);
         }
         self.settle();
@@ -185,6 +186,7 @@ impl<O: Observer> World<O> {
 
     fn step(&mut self) -> bool {
         // Process the next event, a contact edge before others of its time; false at the end of the run.
+        // The end of the run also bounds the search for contacts.
         let next = self.queue.next_deadline().unwrap_or(Instant::MAX).min(self.end);
         if let Some(edge) = self.radios.next_edge(next) {
             self.come_to(edge.at);
@@ -256,6 +258,7 @@ impl<O: Observer> World<O> {
                 self.applications.pass(traffic);
             }
             SimEvent::Traffic(traffic) => {
+                // Senders know their node's free space, so that refusals need not be simulated one by one.
                 let room = self.nodes[self.applications.sender(traffic)].room();
                 self.applications.tick(self.now, traffic, room, &mut self.queue, &mut self.todo);
             }
@@ -455,13 +458,13 @@ impl<O: Observer> World<O> {
         let ends = self.cables[link].ends.map(|end| (end.node, end.link));
         let Some(configs) = self.changes[index].appears.take() else {
             if let Some(crossings) = &mut self.crossings {
+                // Bundles in transfer fail before the link is removed, so that their senders keep them.
                 crossings.part(self.now, link, &mut self.queue, &mut self.todo);
                 self.drain();
             }
             for (node, id) in ends {
                 self.at_node(node, |node, now, said| node.remove_link(now, id, said));
             }
-            // Removed after the bundles in transfer failed, so that nodes can keep them.
             return;
         };
         for ((node, id), config) in ends.into_iter().zip(configs) {
@@ -503,6 +506,7 @@ impl<O: Observer> World<O> {
             let counted = self.statistics(index);
             for forward in [true, false] {
                 let queued = self.cables[index].queued(self.now, forward);
+                // Reported even if unchanged: the recorder compresses constant values.
                 self.observer.link_sample(self.now, index, forward, queued, &counted[usize::from(!forward)]);
             }
         }

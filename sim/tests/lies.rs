@@ -96,6 +96,7 @@ fn crowd(router: &str, control: &str, metadata: &str, lies: &[&str]) -> (usize, 
     let scenario = Scenario::parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}"));
     let world = World::new(&scenario, Copies::default()).unwrap_or_else(|error| panic!("{error}"));
     let (outcome, copies) = world.run();
+    // Each lie of each Byzantine node is one fault.
     assert_eq!((outcome.faults as usize, copies.lies), (2 * lies.len(), 2 * lies.len()));
     let created: u64 = outcome.traffic.iter().map(|traffic| traffic.created).sum();
     assert!(created > 100, "{created}");

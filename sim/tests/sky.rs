@@ -1,4 +1,4 @@
-//! Constellations and ground stations: who sees whom, what light takes, and how bundles find their way.
+//! Constellations and ground stations: visibility, light time, and routing.
 
 use farlink_base::{DtnTime, Duration};
 use farlink_scenario::Scenario;
@@ -6,8 +6,8 @@ use farlink_sim::contacts::as_lines;
 use farlink_sim::contacts::sky::{Ephemeris, Pass};
 use farlink_sim::{Outcome, Silent, TrafficOutcome, World};
 
-/// A constellation of this shape, two stations, and bundles from one to the other and back.
 fn scenario(duration: &str, walker: &str, count: u32, radios: &str) -> String {
+    // A constellation of this shape and two stations that send to each other.
     format!(
         r#"
         name = "sky"
@@ -83,8 +83,8 @@ fn run(scenario: &Scenario) -> Outcome {
 fn delivered(outcome: &Outcome) -> u64 {
     outcome.traffic.iter().map(|traffic| traffic.delivered).sum()
 }
-/// Seconds that the last bundle took, which began to be sent at 570 s.
 fn latency_of_last(traffic: &TrafficOutcome) -> f64 {
+    // The last bundle is sent at 570 s.
     traffic.complete_at.expect("all arrived").0 as f64 / 1e9 - 570.0
 }
 fn passes(scenario: &Scenario) -> Vec<Pass> {
@@ -97,7 +97,8 @@ fn constellation_crossing_takes_light_time() {
     let outcome = run(&scenario);
     assert_eq!(delivered(&outcome), 40, "{outcome:#?}");
     for traffic in &outcome.traffic {
-        // Pole to pole: 15,000 km over the ground, more along the grid, and 16 ms of rate a ground hop.
+        // Between high latitudes: 15,000 km over the ground, more along the grid, plus 16 ms of transmission per ground
+        // hop.
         let last = latency_of_last(traffic);
         assert!((0.06..0.4).contains(&last), "{last} s");
     }
@@ -161,7 +162,7 @@ fn passes_match_orbit_plan() {
     assert!(here.len() > 60 && here.len() == up.len(), "{} and {}", here.len(), up.len());
     for (pass, contact) in here.iter().zip(up) {
         assert_eq!((number(pass.nodes[1]), number(pass.nodes[0])), (contact.from, contact.to));
-        // There, a pass is when light leaves that gets through; here, when it is there: a light time later.
+        // The plan states when light departs at both ends of a pass, the simulator when it arrives: one light time later.
         for (at, light) in [(pass.start.0, contact.start.0), (pass.end.0, contact.end.0)] {
             assert!(at.abs_diff(light) < 20_000_000, "{at} and {light}");
         }
@@ -188,11 +189,11 @@ fn mask_range_and_beams_bound_contacts() {
 fn delay_follows_distance() {
     let scenario = parse(&scenario("10 min", IRIDIUM, 66, BOTH));
     let ephemeris = Ephemeris::of(&scenario).unwrap().unwrap();
-    // Two that follow each other in a plane: a chord of an eleventh of a turn at 7,158 km.
+    // Two neighbours in a plane: the chord of an eleventh of a circle at 7,158 km.
     let chord_km = 2.0 * (6378.137 + 780.0) * (std::f64::consts::PI / 11.0).sin();
     let light = ephemeris.light([0, 1], farlink_base::Instant::ZERO).as_secs_f64();
     assert!((light - chord_km / 299_792.458).abs() < 1e-9, "{light}");
-    // A radio's own delay goes before the light's.
+    // A configured delay of the radio replaces the light time.
     let slow = BOTH.replace("rate = \"50 Mbit/s\"", "rate = \"50 Mbit/s\"\ndelay = \"1 s\"");
     let text = scenario.text.replace(BOTH, &slow);
     let last = latency_of_last(&run(&parse(&text)).traffic[0]);

@@ -1,5 +1,5 @@
-//! What a simulation costs, counted in happenings and samples instead of seconds, so that a slow
-//! machine fails nothing; `cargo xtask sim-speed` takes the time of the same scenarios in full.
+//! Cost of simulations in events and samples instead of seconds, so that a slow machine fails no test; `cargo xtask
+//! sim-speed` measures the time of the same scenarios in full.
 
 mod scenarios;
 
@@ -8,7 +8,7 @@ use farlink_base::{Event, Instant};
 use farlink_scenario::Scenario;
 use farlink_sim::{Observer, Outcome, World};
 
-/// Counts what it sees.
+/// Counter of events and samples.
 #[derive(Default)]
 struct Counts {
     received: u64,
@@ -37,7 +37,7 @@ fn idle_contact_costs_few_events() {
     let few = run(&scenarios::contacts(20)).0;
     let (many, seen) = run(&scenarios::contacts(60));
     assert_eq!((delivered(&few), delivered(&many)), (2, 2));
-    // At both edges: the carrier, and both nodes' alarms.
+    // Each edge costs a carrier event and the alarms of both nodes.
     let each = (many.happenings - few.happenings) as f64 / 40.0;
     assert!(each <= 6.0, "{each} happenings a contact");
     assert!(seen.samples <= 1002);
@@ -60,7 +60,7 @@ fn bundle_cost_is_independent_of_count() {
 
 #[test]
 fn waiting_sender_costs_nothing() {
-    // Every node is full after two bundles, and twelve more wait at each.
+    // Two bundles fill a node, and twelve more wait at each.
     let (few, many) = (run(&scenarios::full(100)).0, run(&scenarios::full(1000)).0);
     assert_eq!((few.traffic[0].created, many.traffic[0].created), (2, 2));
     assert_eq!(few.traffic[0].refused, many.traffic[0].refused);

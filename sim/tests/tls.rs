@@ -1,4 +1,4 @@
-//! TLS in both kinds of simulation: what it costs, and who does not come together with it.
+//! TLS in both fidelities: its cost, and ends whose settings exclude a session.
 
 use farlink_base::{Event, Instant};
 use farlink_scenario::{Fidelity, Scenario};
@@ -8,8 +8,8 @@ use farlink_sim::{Observer, Outcome, World};
 const BUNDLES: u64 = 50;
 const SIZE: u64 = 40_000;
 
-/// Two nodes, 100 ms one way, of which each wants TLS so; the first sends.
 fn scenario(tls: [&str; 2], fidelity: Fidelity) -> Scenario {
+    // Two nodes, 100 ms apart, each with a TLS mode; the first sends.
     let node = |name: &str, number: usize| {
         let tls = tls[number - 1];
         format!("[[node]]\nname = \"{name}\"\nid = \"ipn:{number}.0\"\ntcpclv4 = {{ tls = \"{tls}\" }}\n")
@@ -38,8 +38,8 @@ impl Observer for First {
 fn run(tls: [&str; 2], fidelity: Fidelity) -> (Outcome, First) {
     World::new(&scenario(tls, fidelity), First::default()).unwrap().run()
 }
-/// Bytes both ways.
 fn bytes(outcome: &Outcome) -> u64 {
+    // Both directions count.
     outcome.links[0].iter().map(|direction| direction.sent_bytes).sum()
 }
 
@@ -49,10 +49,11 @@ fn tls_costs_round_trips_and_records() {
         (run(["forbid", "forbid"], Fidelity::Full), run(["require", "allow"], Fidelity::Full));
     assert_eq!([&plain, &secured].map(|outcome| outcome.traffic[0].delivered), [BUNDLES; 2]);
     let more = later.0.unwrap().0 - first.0.unwrap().0;
-    // One of TLS 1.3; and a server that introduces itself with its contact header in the clear does it in TLS only when
-    // it has the client's proof (RFC 9174 4.1, 4.4).
+    // One round trip for TLS 1.3, and one because a server that sends its contact header in the clear initializes its
+    // session only with the client's proof (RFC 9174 4.1, 4.4).
     assert!((400_000_000..415_000_000).contains(&more), "{more} ns later");
-    // Three records of data a bundle, one of its head and one of the answer to it; TCP's own headers of a few more segments.
+    // Per bundle three records of data, one of its header and one of the acknowledgment; and TCP headers of some more
+    // segments.
     let least = HANDSHAKE_BYTES.iter().sum::<u64>() + BUNDLES * 5 * RECORD_BYTES;
     let more = bytes(&secured) - bytes(&plain);
     assert!((least..least + 12_000).contains(&more), "{more} B, at least {least} B");

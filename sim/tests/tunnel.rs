@@ -1,5 +1,5 @@
-//! Bundles in bundles, in both fidelities: through a relay that knows no way to where they go, and over a layer that
-//! loses.
+//! Bundle-in-bundle tunnels in both fidelities: through a relay without a route to the destination, and over a lossy
+//! layer.
 
 use farlink_base::{Event, Instant, LinkId};
 use farlink_scenario::Scenario;
@@ -108,6 +108,7 @@ fn tunnel_works_in_both_fidelities() {
 
 #[test]
 fn custody_tunnel_survives_lossy_layer() {
+    // Without custody the tunnel inherits the loss of the layer.
     let loss = "loss = \"20 %\"";
     let counts = run("full", "durable", false, loss);
     assert!(counts.delivered < 51, "it loses");

@@ -17,7 +17,7 @@ pub struct Predictions {
 }
 
 impl Predictions {
-    /// Makes the tables of hosts that have met nobody.
+    /// Makes empty tables.
     pub fn new(hosts: usize) -> Predictions {
         Predictions { tables: vec![Vec::new(); hosts], aged: vec![0.0; hosts] }
     }

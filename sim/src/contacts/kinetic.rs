@@ -52,6 +52,7 @@ impl Kinetic {
 
     /// The same with cells of at least this width in metres, which affects only the computing time.
     pub fn with_cells(radio: u16, range: f64, mut nodes: Vec<(u32, Box<dyn Mobility>)>, cell: f64) -> Kinetic {
+        // Ordered by node index, which breaks ties and lets `position` search.
         nodes.sort_by_key(|(node, _)| *node);
         nodes.dedup_by_key(|(node, _)| *node);
         let bounds = nodes.iter().map(|(_, motion)| motion.bounds());
@@ -83,6 +84,7 @@ impl Kinetic {
         // Rounding may place an event that is due now slightly in the past.
         let at = instant(time).max(self.now);
         if at < Instant::MAX {
+            // One integer orders the queue: time (64 bits), kind (2), lower node (31), higher node (31).
             let nodes = u128::from(lower) << 31 | u128::from(higher);
             self.queue.push(Reverse(u128::from(at.0) << 64 | u128::from(kind) << 62 | nodes));
         }

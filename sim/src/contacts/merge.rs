@@ -29,6 +29,7 @@ impl Merge {
 
 impl Contacts for Merge {
     fn next(&mut self, until: Instant) -> Option<ContactEdge> {
+        // One edge of each source is read ahead, so that the earliest is known.
         for source in self.sources.iter_mut().filter(|source| source.ahead.is_none()) {
             source.ahead = source.contacts.next(until);
         }

@@ -178,6 +178,7 @@ impl Ephemeris {
             Neighbours::All => radio.nodes.len().saturating_mul(orbit.len()),
             Neighbours::Ring | Neighbours::Grid => 2 * orbit.len(),
         };
+        // Counted before the list is built, which could exhaust memory.
         if many > PAIRS_MAX {
             return Err(format!("more than {PAIRS_MAX} pairs of nodes"));
         }

@@ -37,6 +37,7 @@ impl Recorded {
             times.sort_unstable();
             let mut joined: Vec<(Instant, Instant)> = Vec::with_capacity(times.len());
             for (start, end) in times {
+                // Starts are sorted, so only the last interval can overlap.
                 match joined.last_mut().filter(|(_, until)| start <= *until) {
                     Some((_, until)) => *until = end.max(*until),
                     None => joined.push((start, end)),

@@ -59,6 +59,7 @@ impl Roads {
                 break;
             }
             let (so_far, Some(ways)) = (f64::from_bits(bits), self.ways.get(here as usize)) else { continue };
+            // A shorter way was found since this entry was queued.
             if so_far > least[here as usize] {
                 continue;
             }

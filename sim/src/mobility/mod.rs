@@ -92,6 +92,7 @@ pub fn advance(motion: &mut dyn Mobility, leg: &Leg) -> Leg {
     let mut last = *leg;
     for _ in 0..HASTE {
         let next = motion.next_leg(&last);
+        // Guards against models whose legs end before they start.
         last = Leg { start: last.end, end: next.end.max(last.end), ..next };
         if last.end > last.start {
             return last;

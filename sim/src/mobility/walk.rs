@@ -44,6 +44,7 @@ fn direction(random: &mut Rng) -> Point {
     loop {
         let (x, y) = (2.0 * random.unit() - 1.0, 2.0 * random.unit() - 1.0);
         let square = x * x + y * y;
+        // Points near the centre are rejected: their direction would be inexact.
         if square > 1e-12 && square <= 1.0 {
             let length = square.sqrt();
             return [x / length, y / length];

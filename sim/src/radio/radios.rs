@@ -125,6 +125,7 @@ impl Radios {
             let framing = weight(&radio.layer, false);
             let mut nodes = radio.nodes.clone();
             nodes.sort_unstable();
+            // Only independent losses exist at message level.
             let loss = if let Loss::Bernoulli(loss) = radio.loss { loss } else { 0.0 };
             kinds.push(Kind {
                 layer: radio.layer.kind,

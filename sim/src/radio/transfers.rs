@@ -59,6 +59,7 @@ impl Transfers {
     }
     /// Adds a transfer and returns its number.
     pub fn add(&mut self, transfer: Transfer) -> u64 {
+        // Slots are reused; the count above them keeps numbers distinct.
         let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
         // The count has 31 bits above the slot and wraps only after more transfers than any run has; old ones are long
         // over by then.

@@ -121,7 +121,7 @@ impl Table {
     pub fn links_of(&self, seat: u32) -> &[u32] {
         &self.seats[seat as usize].links
     }
-    /// Whether the nodes of a link have a beam for each other.
+    /// True if the nodes of a link have a beam for each other.
     #[cfg(test)]
     pub fn is_joined(&self, place: u32) -> bool {
         self.links[place as usize].joined

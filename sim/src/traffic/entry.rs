@@ -112,6 +112,7 @@ impl Entry {
                     None => size.bytes(),
                 };
                 file_bytes = Some(bytes);
+                // An empty file is one empty bundle.
                 bytes.div_ceil(bundle_size.bytes().max(1)).max(1)
             }
             TrafficKind::Bundles { count, .. } | TrafficKind::Ping { count, .. } => *count,
@@ -170,6 +171,7 @@ impl Entry {
     /// Ends the wait: schedules the retry for the time at which it would have happened without waiting.
     pub fn ask_again(&mut self, now: Instant, index: usize, queue: &mut Queue) {
         let Some(since) = self.asking_since.take() else { return };
+        // The retry keeps its rhythm, as if it had retried every interval since.
         let times = (now - since).as_nanos() / RETRY.as_nanos() + 1;
         self.wake_at(since + RETRY * u32::try_from(times).unwrap_or(u32::MAX), index, queue);
     }

@@ -178,6 +178,7 @@ impl Applications {
                 }
             }
             AppOutput::Deliver { registration, delivery, bundle } => {
+                // Applications take every delivery at once.
                 let done = AppInput::DeliveryDone { registration, delivery, taken: true };
                 todo.push_back((node, Input::App(done)));
                 if let Some(answer) = self.deliver(now, node, &bundle) {
@@ -419,7 +420,7 @@ mod tests {
             joined.append(payload.slice(start, rest));
             entry.arrive(Instant(2), &joined, true);
         }
-        // Bundles without content cannot be told apart.
+        // Bundles without content cannot be distinguished.
         let empty = sent.iter().filter(|payload| payload.is_empty()).count() as u64;
         assert_eq!((entry.outcome.damaged, entry.outcome.delivered), (0, 50 + empty));
         let mut wrong = sent.iter().find(|payload| !payload.is_empty()).unwrap().to_bytes().unwrap().to_vec();

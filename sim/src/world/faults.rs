@@ -115,6 +115,7 @@ impl<O: Observer> World<O> {
         let Some(told) = told else { return (bundle, size) };
         let size = size.saturating_sub(bundle.payload.len()) + told.len() as u64;
         let mut lie = BundleMeta::clone(&bundle);
+        // A copy of the bundle: the honest one may still be shared with other links.
         lie.payload = told.into();
         (Arc::new(lie), size)
     }
@@ -151,7 +152,7 @@ impl<O: Observer> World<O> {
         self.tell_fault(node, None, "node down");
         self.nodes[node].stop(self.now, &mut self.queue);
         self.applications.lose(node);
-        // Contacts end before the node's streams, as if its radio had failed first.
+        // Neighbours lose their radio links to it; its own ends are gone already.
         self.part_all(|near| near.1 as usize == node || near.2 as usize == node);
         for connection in self.streams.kill(self.now, node) {
             self.settle_streams(connection);
@@ -169,6 +170,7 @@ impl<O: Observer> World<O> {
     fn start_again(&mut self, node: usize) {
         let Some(faults) = &self.faults else { return };
         let (scenario, clock) = (&faults.scenario, faults.clock(node, self.now));
+        // No oracle and no policies of the caller: `Faults::new` refuses them together with restarts.
         let fresh: Result<SimulatedNode, ConfigError> =
             build::node(scenario, node, faults.plan.clone(), self.nodes[node].life + 1, None, &Registered);
         let changes = build::changes(scenario);

@@ -34,6 +34,7 @@ impl<O: Observer> World<O> {
             None => kind.delay,
         };
         let link = Link { radio: edge.radio, nodes, delay, there: None, losses: Rng::new(0), transfers: Vec::new() };
+        // Indices are reused: links that come and go for a whole run must not fill memory.
         let place = radios.vacant.pop().unwrap_or(radios.links.len() as u32);
         match radios.links.get_mut(place as usize) {
             // The old list keeps its allocation.

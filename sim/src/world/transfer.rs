@@ -76,6 +76,7 @@ impl<O: Observer> World<O> {
         // A radio without a rate limit sends in no time.
         let lasts = kind.rate.map_or(Duration::ZERO, |rate| rate.time_for(wire_bytes));
         let way = if kind.waits_for_arrival { delay } else { Duration::ZERO };
+        // The quantum imitates simulators with fixed time steps.
         let until = rounded_up(now.saturating_add(lasts).saturating_add(way), kind.quantum);
         self.trace.add(&[now.0, 5, u64::from(end.0) << 1 | u64::from(end.1), until.0]);
         self.queue.arm(until, SimEvent::Transfer(number));

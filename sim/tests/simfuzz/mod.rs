@@ -56,6 +56,7 @@ pub fn watch_as(scenario: &Scenario, as_if: &Scenario) -> Run {
             complaints,
         })
     };
+    // A panic is a finding like any other, and must be shrunk, too.
     let ended = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default();

@@ -81,7 +81,7 @@ impl Draft {
             let count = 1 + random.below(60);
             let sizes = ["1 kB", "30 kB", "30 kB", "300 kB"];
             let most = if shape.small { "30 kB" } else { pick(random, &sizes) };
-            // Of what is in custody no pieces are made, and of long ones something is always lost.
+            // Custody excludes fragments, and a long bundle always loses a packet.
             let most = if shape.custody && shape.layers == Layers::Unreliable { "1 kB" } else { most };
             let interval_ms = [0, 200, 3000, 15_000][random.below(4) as usize];
             let lifetime = if random.chance(0.2) { 2 + random.below(400) } else { 200_000 };

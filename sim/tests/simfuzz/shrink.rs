@@ -45,6 +45,7 @@ impl Draft {
     /// The smallest network that still fails, by removing halves and single parts.
     pub fn shrunk(self, fails: impl Fn(&Draft) -> bool) -> Draft {
         let mut best = self;
+        // In a disconnected network undelivered bundles are no failure, so shrinking must not disconnect it.
         let by_links = best.drains && !best.links.is_empty();
         let fails = |draft: &Draft| (!by_links || draft.is_joined()) && fails(draft);
         loop {

@@ -187,7 +187,7 @@ impl Crossings {
             }
             // Confirmed when its answer returns; the loss of one that was lost is unknown to the sender.
             Output::Sent(place, token) => {
-                // The transfer left in this very instant: it arrives, and its answer will confirm it.
+                // `left` equals `now` only if the bundle arrives, as set above; then its answer confirms it.
                 if self.flights[place.link].get(&token.0).is_some_and(|flight| flight.left != now) {
                     self.done(place.link, token, Ok(()), todo);
                 }

@@ -74,7 +74,7 @@ impl Follower {
     }
 
     fn tell(&self, node: &Node<'_>, held: &Held, leg: &NextHop) {
-        // Share only a route whose contacts are all open now: waiting routes age badly.
+        // Share only a route whose contacts are all open now: a later one could still be improved.
         let Some(plan) = self.plan.as_ref().filter(|_| leg.not_before <= node.now) else { return };
         let Some(next) = node.peers.up().find(|peer| peer.up.contains(&leg.link)) else { return };
         let mut until = node.now + HOLDS;

@@ -55,8 +55,8 @@ fn run(scenario: &Scenario) -> (Outcome, Log) {
 }
 
 #[test]
-// Every node is killed once, the relay twice, each time with bundles in transfer.
 fn durable_restart_loses_nothing() {
+    // Every node is killed once, the relay twice, each time with bundles in transfer.
     for (fidelity, layer) in [("full", "ltp"), ("full", "tcpclv4"), ("full", "tcpclv3"), ("message", "ltp")] {
         let faults: String = [("a", "7.15 s"), ("b", "12.35 s"), ("c", "17.1 s"), ("b", "23.3 s")]
             .map(|(node, at)| restart(node, at, "3 s"))

@@ -162,7 +162,7 @@ fn passes_match_orbit_plan() {
     assert!(here.len() > 60 && here.len() == up.len(), "{} and {}", here.len(), up.len());
     for (pass, contact) in here.iter().zip(up) {
         assert_eq!((number(pass.nodes[1]), number(pass.nodes[0])), (contact.from, contact.to));
-        // The plan states when light departs at both ends of a pass, the simulator when it arrives: one light time later.
+        // The plan gives the departure of light, the simulator its arrival: one light time later.
         for (at, light) in [(pass.start.0, contact.start.0), (pass.end.0, contact.end.0)] {
             assert!(at.abs_diff(light) < 20_000_000, "{at} and {light}");
         }

@@ -177,7 +177,7 @@ impl Watch {
     }
 
     fn let_go(&mut self, at: Instant, node: usize, id: Id) {
-        // No copy remains, which must be permitted.
+        // One copy less: the loss of the last one must be permitted.
         let clocks = self.clocks;
         let Some(life) = self.bundles.get_mut(&id) else { return };
         life.held = life.held.saturating_sub(1);
@@ -338,7 +338,7 @@ impl Watch {
     }
 
     fn tidy(&mut self, at: Instant) {
-        // The usage must equal the bundles present, and no node may keep bundles that arrived long ago.
+        // No store may hold more than the bundles present, and no node may keep bundles that arrived long ago.
         for node in 0..self.nodes.len() {
             let Node { usage, present, copies_made, killed, ref copies, .. } = self.nodes[node];
             // Hellos and bundles arriving now are in no store yet.

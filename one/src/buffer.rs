@@ -5,21 +5,20 @@ use super::java::{Bucketed, Keyed};
 /// One copy of a message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Held {
-    /// Number of the message.
+    /// Index of the message in the order of creation.
     pub message: u32,
-    /// Of its name, folded.
     pub hash: u32,
-    /// Bytes.
+    /// Length in bytes.
     pub size: i32,
-    /// Who receives it.
+    /// Number of the host that receives it.
     pub to: u32,
-    /// When this host made or received it, seconds.
+    /// Time at which this host made or received it, seconds.
     pub received: f64,
-    /// When it was made, seconds.
+    /// Time at which it was made, seconds.
     pub created: f64,
-    /// Hosts it passed since it was made.
+    /// Hosts it has passed since it was made.
     pub hops: u32,
-    /// Copies that may still be handed on, where the router counts them.
+    /// Copies that may still be handed on; used by routers that count copies.
     pub copies: u32,
 }
 
@@ -32,10 +31,10 @@ impl Keyed for Held {
     }
 }
 
-/// A size that means none: what Java's `Integer.MAX_VALUE` is there.
+/// Buffer size without bound: the ONE's default is Java's `Integer.MAX_VALUE`.
 const UNBOUNDED: i64 = i32::MAX as i64;
 
-/// What a host holds, in the order in which it walks its messages.
+/// Messages that a host holds, in the order in which The ONE walks them.
 #[derive(Clone, Debug)]
 pub struct Buffer {
     held: Bucketed<Held>,
@@ -44,23 +43,23 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Nothing, in so many bytes; `i32::MAX`: without bound.
+    /// Makes an empty buffer of `size` bytes; `i32::MAX` means without bound.
     pub fn new(size: i64) -> Buffer {
         Buffer { held: Bucketed::new(), used: 0, size }
     }
-    /// In order.
+    /// Copies in walking order.
     pub fn held(&self) -> &[Held] {
         self.held.entries()
     }
-    /// In order, to change how many copies there are.
+    /// Copies in walking order, so that the router can change their numbers of copies.
     pub fn held_mut(&mut self) -> &mut [Held] {
         self.held.entries_mut()
     }
-    /// Where a message is.
+    /// Index of a message's copy.
     pub fn place(&self, message: u32) -> Option<usize> {
         self.held().iter().position(|held| held.message == message)
     }
-    /// Bytes that are free; less than none where its own messages were too many.
+    /// Free bytes; negative when the host's own messages exceed the buffer.
     pub fn free(&self) -> i64 {
         if self.size == UNBOUNDED { UNBOUNDED } else { self.size - self.used }
     }
@@ -68,22 +67,24 @@ impl Buffer {
     pub fn could_hold(&self, size: i32) -> bool {
         i64::from(size) <= self.size
     }
-    /// Takes a copy; one of the same message is replaced.
+    /// Adds a copy and replaces one of the same message.
     pub fn put(&mut self, held: Held) {
+        // A replaced copy has the same size, so only a new entry changes the count.
         if self.held.put(held) {
             self.used += i64::from(held.size);
         }
     }
-    /// Takes a copy away.
+    /// Removes and returns the copy at `place`.
     pub fn remove(&mut self, place: usize) -> Held {
         let held = self.held.remove(place);
         self.used -= i64::from(held.size);
         held
     }
-    /// Where the copy received first is, among equals the first in order; `except` is not looked at.
+    /// Index of the copy received first, skipping the message `except`; on ties the first in walking order.
     pub fn oldest(&self, except: Option<u32>) -> Option<usize> {
         let mut found: Option<(usize, f64)> = None;
         for (place, held) in self.held().iter().enumerate() {
+            // Strictly less: on equal times the first in walking order stays, as in The ONE.
             if Some(held.message) != except && found.is_none_or(|(_, received)| held.received < received) {
                 found = Some((place, held.received));
             }
@@ -97,16 +98,16 @@ impl Buffer {
 pub struct Knowledge(Vec<Vec<u64>>);
 
 impl Knowledge {
-    /// Of so many hosts, empty.
+    /// Makes an empty set for each host.
     pub fn new(hosts: usize) -> Knowledge {
         Knowledge(vec![Vec::new(); hosts])
     }
-    /// Whether a host's set has a message.
+    /// True if the set of `host` has `message`.
     #[inline]
     pub fn has(&self, host: u32, message: u32) -> bool {
         self.0[host as usize].get(message as usize / 64).is_some_and(|word| word >> (message % 64) & 1 == 1)
     }
-    /// Puts a message in or takes it out.
+    /// Adds a message to a host's set or removes it.
     pub fn set(&mut self, host: u32, message: u32, known: bool) {
         let words = &mut self.0[host as usize];
         let word = message as usize / 64;
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_counted_once_for_a_message_that_comes_again() {
+    fn readded_message_counts_once() {
         let mut buffer = Buffer::new(250);
         buffer.put(held(1, 5.0));
         buffer.put(held(1, 6.0));
@@ -136,7 +137,7 @@ mod tests {
         buffer.put(held(3, 1.0));
         assert_eq!(buffer.free(), -50);
         assert!(buffer.could_hold(250) && !buffer.could_hold(251));
-        // Of 2 and 3, which are as old, 3 comes first in the map: hashes 14 and 21 of 16 buckets.
+        // 2 and 3 are equally old; 3 comes first in the map (hashes 14 and 21 in 16 buckets).
         let oldest = buffer.oldest(None).expect("three are held");
         assert_eq!(buffer.remove(oldest).message, 3);
         assert_eq!(buffer.free(), 50);
@@ -144,7 +145,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_being_sent_is_not_the_oldest() {
+    fn message_being_sent_is_never_oldest() {
+        // The sender still reads the message that is being transferred, so eviction must pass over it.
         let mut buffer = Buffer::new(1000);
         buffer.put(held(1, 1.0));
         assert_eq!(buffer.oldest(Some(1)), None);
@@ -153,7 +155,8 @@ mod tests {
     }
 
     #[test]
-    fn sets_grow_with_what_is_put_in() {
+    fn sets_grow_on_insert() {
+        // Absent words read as empty, and a set grows only on insertion.
         let mut known = Knowledge::new(2);
         assert!(!known.has(0, 100_000));
         known.set(0, 700, true);

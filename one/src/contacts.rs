@@ -1,15 +1,15 @@
-//! Who is within whose range, found as The ONE finds it: a grid in which hosts are entered when they
-//! are updated, the cells around searched in order. That search runs only for a host whose contacts
-//! may have changed; [`Nearness`] says when, from the speeds.
+//! Contact detection with The ONE's grid: hosts are entered into cells as they are updated, and the nine cells around a
+//! host are searched in order. A search runs only for a host whose contacts may have changed; [`Nearness`] computes
+//! that from the speeds.
 
 use super::map::Point;
 use std::collections::HashMap;
 
-/// The grid of one kind of interface.
+/// Grid of one kind of interface.
 pub struct Grid {
     side: f64,
     cells: HashMap<[i32; 2], Vec<u32>>,
-    /// Of each interface, its cell and the square within which it surely stays there.
+    /// Cell of each interface, and the square inside which it certainly stays in that cell.
     places: Vec<Place>,
 }
 
@@ -21,17 +21,18 @@ struct Place {
 }
 
 impl Grid {
-    /// Cells of `side` metres; nobody is in it.
+    /// Makes an empty grid with cells of `side` metres.
     pub fn new(side: f64, interfaces: usize) -> Grid {
         let nowhere = Place { cell: [i32::MIN; 2], low: [f64::INFINITY; 2], high: [f64::NEG_INFINITY; 2] };
         Grid { side, cells: HashMap::new(), places: vec![nowhere; interfaces] }
     }
-    /// Enters an interface where every one begins: in a corner outside the world.
+    /// Enters an interface into the corner cell outside the world, where The ONE places all at the start.
     pub fn enter(&mut self, interface: u32) {
         self.places[interface as usize].cell = [0, 0];
         self.cells.entry([0, 0]).or_default().push(interface);
     }
-    /// Notes where an interface is; into another cell it comes last. Metres to the border of its cell.
+    /// Records an interface's position and returns the distance to its cell's border, metres. On entering a cell it
+    /// goes to the end of the cell's list.
     pub fn update(&mut self, interface: u32, at: Point) -> f64 {
         if self.border(interface, at) <= 0.0 {
             self.change(interface, at);
@@ -48,6 +49,7 @@ impl Grid {
         let cell = [(at[0] / self.side) as i32 + 1, (at[1] / self.side) as i32 + 1];
         let old = self.places[interface as usize].cell;
         if old != cell {
+            // Interfaces append in order of arrival: The ONE's order of search, which decides who connects first.
             if let Some(list) = self.cells.get_mut(&old) {
                 list.retain(|&other| other != interface);
             }
@@ -59,7 +61,7 @@ impl Grid {
         let high = [0, 1].map(|axis| f64::from(cell[axis]) * self.side - slack);
         self.places[interface as usize] = Place { cell, low, high };
     }
-    /// Those in the nine cells around an interface, in the order in which they are found.
+    /// Collects the interfaces of the nine cells around an interface, in search order.
     pub fn around(&self, interface: u32, found: &mut Vec<u32>) {
         found.clear();
         let [column, row] = self.places[interface as usize].cell;
@@ -73,44 +75,44 @@ impl Grid {
     }
 }
 
-/// Who is near whom, so that a host far from every border of a range need not be looked at for some
-/// steps. It never decides a contact.
+/// Pairs of hosts near each other, so that a host far from every range border can skip some steps. It never decides a
+/// contact.
 pub struct Nearness {
-    /// Steps for which the lists hold.
     holds: u64,
-    /// Step from which on they no longer do.
+    /// Step at which the lists expire.
     until: u64,
-    /// What is looked for: the longest range and a margin.
+    /// Search radius: longest range plus margin.
     reach: f64,
-    /// Metres that one host moves in a step, at most.
+    /// Longest distance a host moves in a step, metres.
     fastest: f64,
-    /// Of interface `i`: `near[first[i]..first[i + 1]]`.
+    /// Neighbours of interface `i` are `near[first[i]..first[i + 1]]`.
     first: Vec<u32>,
     near: Vec<u32>,
 }
 
 impl Nearness {
-    /// For interfaces of at most `range` metres, which move at most `fastest` metres a step.
+    /// Makes the lists for interfaces of at most `range` metres that move at most `fastest` metres a step.
     pub fn new(range: f64, fastest: f64) -> Nearness {
-        // Wide enough to last, not so wide that everybody is near.
+        // Wide enough to last many steps (64 to 256 of the fastest host), narrow enough to keep the lists short.
         let margin = (range / 2.0).max(fastest * 64.0).max((fastest * 256.0).min(range));
-        // Two that come towards each other close the margin twice as fast.
+        // Two hosts that approach each other close the margin at twice the speed.
         let holds = whole_steps(margin, 2.0 * fastest).max(1);
         Nearness { holds, until: 0, reach: range + margin, fastest, first: Vec::new(), near: Vec::new() }
     }
-    /// Those near an interface.
+    /// Interfaces near an interface.
     pub fn of(&self, interface: u32) -> &[u32] {
         let [begin, end] = [0, 1].map(|more| self.first[interface as usize + more] as usize);
         &self.near[begin..end]
     }
-    /// The step up to which an interface need not be looked at, being `border` metres from the border of
-    /// its cell and `slack` from that of a range; without a slack its contacts are not as they should be.
+    /// Step until which an interface can be skipped, given the distances to its cell's border (`border`) and to the
+    /// nearest range border (`slack`). No slack means that its contacts are out of date.
     pub fn quiet_until(&self, step: u64, border: f64, slack: Option<f64>) -> u64 {
+        // An update is due at once when a contact must still be made or broken.
         let Some(slack) = slack else { return 0 };
         let steps = whole_steps(border, self.fastest).min(whole_steps(slack, 2.0 * self.fastest)).max(1);
         step.saturating_add(steps).min(self.until)
     }
-    /// Makes the lists of `count` interfaces anew where they no longer hold; whether it did.
+    /// Rebuilds the lists of `count` interfaces if they have expired; returns whether it did.
     pub fn begin(&mut self, step: u64, count: usize, at: impl Fn(u32) -> Point) -> bool {
         let old = step >= self.until;
         if old {
@@ -121,6 +123,7 @@ impl Nearness {
         old
     }
     fn list(&mut self, points: &[Point]) {
+        // Cells as wide as the reach: all neighbours lie in the 3 x 3 cells around a point.
         let cell = |point: Point| point.map(|length| (length / self.reach).floor() as i64);
         let numbers = points.iter().zip(0u32..);
         let mut sorted: Vec<([i64; 2], u32)> = numbers.map(|(&point, number)| (cell(point), number)).collect();
@@ -132,6 +135,7 @@ impl Nearness {
             let [column, row] = cell(point);
             for column in column - 1..=column + 1 {
                 let begin = sorted.partition_point(|(cell, _)| *cell < [column, row - 1]);
+                // Sorted by column, then row, so three cells of a column are one contiguous slice.
                 let cells = sorted[begin..].iter().take_while(|(cell, _)| *cell <= [column, row + 1]);
                 let near = |&other: &u32| {
                     let there = points[other as usize];
@@ -145,8 +149,9 @@ impl Nearness {
     }
 }
 
-/// Steps of so many metres that surely fit into a length.
+/// Steps of `metres` that certainly fit into `length`.
 fn whole_steps(length: f64, metres: f64) -> u64 {
+    // Rounded down by a millionth, so that rounding errors never skip a step that is needed.
     if metres > 0.0 { (length * (1.0 - 1e-6) / metres) as u64 } else { u64::MAX }
 }
 
@@ -156,7 +161,7 @@ mod tests {
     use crate::java::Random;
 
     #[test]
-    fn a_host_is_entered_last_in_the_cell_it_moves_to() {
+    fn moved_host_goes_last_in_cell() {
         let mut grid = Grid::new(100.0, 4);
         (0..4).for_each(|interface| grid.enter(interface));
         let mut found = Vec::new();
@@ -164,24 +169,25 @@ mod tests {
         grid.update(0, [120.0, 10.0]);
         grid.update(3, [10.0, 10.0]);
         grid.around(0, &mut found);
-        // By rows, then columns, then as they came; 1 is still outside the world, a cell further.
+        // Rows first, then columns, then arrival; 1 is still outside the world, one cell further away.
         assert_eq!(found, [3, 2, 0]);
         grid.around(3, &mut found);
         assert_eq!(found, [1, 3, 2, 0]);
     }
 
     #[test]
-    fn the_border_of_a_cell_is_as_far_as_it_is_told() {
+    fn cell_border_distance_is_exact() {
         let mut grid = Grid::new(100.0, 1);
+        // 30 m below the upper border of the cell, whose borders are multiples of 100 m.
         grid.enter(0);
         assert!((grid.update(0, [150.0, 230.0]) - 30.0).abs() < 1e-3);
         assert!(grid.update(0, [200.0, 200.0]) < 1e-3);
         assert_eq!(grid.places[0].cell, [3, 3]);
     }
 
-    /// Hosts that wander as fast as they may: nobody comes into or out of range while it is quiet.
     #[test]
-    fn nothing_changes_while_a_host_is_quiet() {
+    fn quiet_host_changes_nothing() {
+        // Hosts wander as fast as they may; no contact may change while a host is quiet.
         const RANGE: f64 = 60.0;
         let mut random = Random::new(4);
         let mut points: Vec<Point> = (0..40).map(|_| [random.unit() * 500.0, random.unit() * 500.0]).collect();
@@ -217,7 +223,8 @@ mod tests {
     }
 
     #[test]
-    fn hosts_that_stand_still_are_looked_at_once() {
+    fn stationary_hosts_are_checked_once() {
+        // At speed zero the number of steps is unbounded and must not overflow.
         let nearness = Nearness { until: u64::MAX, ..Nearness::new(50.0, 0.0) };
         assert!(nearness.quiet_until(0, 10.0, Some(3.0)) > 1 << 60);
         assert_eq!(nearness.quiet_until(7, 10.0, None), 0);

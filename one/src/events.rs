@@ -1,47 +1,47 @@
-//! Events from outside: what a file of events says and what generators draw, in one order.
+//! External events: lines of event files and messages from generators, merged in time order.
 
 use super::java::{Random, string_hash};
 use super::settings::{Generator, Mistake, Source};
 use std::path::Path;
 
-/// Something that happens to the world at a moment.
+/// Event of the world at a given time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// Seconds.
+    /// Time, seconds.
     pub time: f64,
-    /// What.
+    /// Kind of event, with its details.
     pub what: EventKind,
 }
 
-/// What happens.
+/// Kinds of events.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EventKind {
-    /// Two hosts come into contact, or part.
+    /// Two hosts come into contact or part.
     Contact {
         /// The host named first.
         a: u32,
         /// The host named second.
         b: u32,
-        /// Whether they come into contact.
+        /// True when the contact begins.
         up: bool,
     },
-    /// A message is made.
+    /// Creation of a message.
     Message {
-        /// Its name.
+        /// Name of the message.
         id: String,
-        /// Who sends it.
+        /// Number of the sending host.
         from: u32,
-        /// Who receives it.
+        /// Number of the receiving host.
         to: u32,
-        /// Bytes.
+        /// Length in bytes.
         size: i32,
     },
 }
 
-/// Reads a file of events, whose times must not go back.
+/// Reads a file of events, whose times must not decrease.
 ///
 /// # Errors
-/// The line that cannot be read, or that says what is not covered.
+/// Reports the first line that is malformed or not supported.
 pub fn read(file: &Path, text: &str, hosts: u32) -> Result<Vec<Event>, Mistake> {
     let mut events: Vec<Event> = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -82,14 +82,14 @@ fn event(line: &str, hosts: u32) -> Result<Event, Wrong> {
     Ok(Event { time, what })
 }
 
-/// A host's number, perhaps after letters.
+/// Parses a host number, which letters may precede.
 fn host(word: &str, hosts: u32) -> Result<u32, Wrong> {
     let digits = word.trim_start_matches(|c: char| c.is_alphabetic());
     let number = digits.parse::<u32>().ok().filter(|&number| number < hosts);
     number.ok_or_else(|| (format!("`{word}` is no host of this run"), "write a number of a host, from 0"))
 }
 
-/// A generator that has begun.
+/// Generator with its state.
 struct Drawing {
     settings: Generator,
     random: Random,
@@ -100,6 +100,7 @@ struct Drawing {
 impl Drawing {
     fn new(settings: &Generator) -> Drawing {
         let mut random = Random::new(string_hash(&settings.prefix).into());
+        // The ONE seeds a generator with the hash of its prefix, so equal prefixes draw equal sequences.
         let begin = settings.time.map_or(0.0, |[begin, _]| begin);
         let next = begin + f64::from(draw(&mut random, settings.interval));
         Drawing { settings: settings.clone(), random, next, made: 0 }
@@ -107,6 +108,7 @@ impl Drawing {
     fn event(&mut self) -> Event {
         let from = draw(&mut self.random, self.settings.from);
         let mut to = draw(&mut self.random, self.settings.to);
+        // Redrawn until it differs, as in The ONE: this consumes random numbers and so changes later draws.
         while to == from {
             to = draw(&mut self.random, self.settings.to);
         }
@@ -123,7 +125,7 @@ impl Drawing {
     }
 }
 
-/// From the first, less than the second; where they are the same, that, and nothing is drawn.
+/// Draws from `first` up to but not including `end`; if both are equal it returns that and draws nothing.
 fn draw(random: &mut Random, [first, end]: [i32; 2]) -> i32 {
     first + random.below(end - first)
 }
@@ -133,11 +135,11 @@ enum Queue {
     File(std::iter::Peekable<std::vec::IntoIter<Event>>),
 }
 
-/// All sources of a run; of events at one moment those of the first source come first.
+/// Event sources of a run; at equal times the earlier source goes first.
 pub struct Queues(Vec<Queue>);
 
 impl Queues {
-    /// From their beginning.
+    /// Starts all sources from their beginning.
     pub fn new(sources: &[Source]) -> Queues {
         let queue = |source: &Source| match source {
             Source::Generator(settings) => Queue::Drawing(Box::new(Drawing::new(settings))),
@@ -145,8 +147,9 @@ impl Queues {
         };
         Queues(sources.iter().map(queue).collect())
     }
-    /// The next event, if it comes not after `until`.
+    /// The next event, if it is not later than `until`.
     pub fn next(&mut self, until: f64) -> Option<Event> {
+        // Strict comparison below keeps the source order at equal times.
         let mut first = (f64::INFINITY, 0);
         for (place, queue) in self.0.iter_mut().enumerate() {
             let time = match queue {
@@ -180,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_drawn_as_in_a_run_whose_log_is_known() {
+    fn generator_matches_known_log() {
         let mut queues = Queues::new(&[Source::Generator(generator())]);
         // 40.0 C n7 A1, 63.0 C n11 A2, 109.0 C n8 A3, 166.0 C n3 A4 in the log of The ONE.
         let made: Vec<(f64, String, u32)> = std::iter::from_fn(|| queues.next(170.0))
@@ -194,14 +197,14 @@ mod tests {
     }
 
     #[test]
-    fn a_window_bounds_what_is_drawn() {
+    fn window_bounds_generator() {
         let mut queues = Queues::new(&[Source::Generator(Generator { time: Some([1000.0, 1200.0]), ..generator() })]);
         let drawn = times(&mut queues, 5000.0);
         assert!(drawn.len() > 3 && drawn[0] == 1040.0 && drawn.iter().all(|time| *time <= 1200.0), "{drawn:?}");
     }
 
     #[test]
-    fn the_first_source_goes_first_among_equals() {
+    fn equal_times_keep_source_order() {
         let file = |text: &str| Source::File(read(Path::new("x"), text, 5).expect("it can be read"));
         let mut queues =
             Queues::new(&[file("5 C M1 0 1 10\n9 CONN 0 n1 down"), file("4 CONN 0 1 up\n5 C M2 a0 1 10 0")]);
@@ -212,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_not_covered_are_told() {
+    fn unsupported_lines_are_reported() {
         for (line, told) in [
             ("x CONN 0 1 up", "no time"),
             ("-1 CONN 0 1 up", "no time"),

@@ -1,12 +1,12 @@
-//! How runs fail.
+//! Errors that end a run.
 
 use crate::settings::Mistake;
 use std::path::PathBuf;
 
-/// How a run ends without its reports.
+/// Reason why a run ends without its reports.
 #[derive(Debug)]
 pub enum Failure {
-    /// Something in a file that settings name.
+    /// Error in the settings or in a file that they name.
     Mistake(Mistake),
     /// A report that cannot be written.
     Write(PathBuf, std::io::Error),

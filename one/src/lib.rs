@@ -1,20 +1,19 @@
-//! The world of The ONE, version 1.6, to the last byte of its reports: an oracle, kept apart.
+//! The ONE simulator, version 1.6, reproduced to the last byte of its reports: an independent oracle.
 //!
-//! It imitates a simulator that moves all hosts by equal steps and updates them in shuffled order,
-//! because results depend on both. It holds nothing of the engine and uses nothing of Farlink's own
-//! simulator, from which claims about Farlink come. Written from a description of what The ONE does
-//! and from its reports, not from its source. Read [`Setup`] first, which is what a settings file
-//! says, then [`World`], whose `run` is the whole loop.
+//! It reproduces a simulator that moves all hosts in equal steps and updates them in shuffled order, because results
+//! depend on both. It shares no code with the engine or with Farlink's own simulator, on which claims about Farlink
+//! rest. It was written from a description of The ONE's behaviour and from its reports, not from its source. Read
+//! [`Setup`] first, which holds the settings of a run, then [`World`], whose `run` is the whole loop.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `java/` | random numbers, texts of numbers, orders of Java's collections |
-//! | `settings/` | keys, values of runs, what is covered |
+//! | `java/` | random numbers, number formatting, iteration orders of Java's collections |
+//! | `settings/` | keys, values of runs, supported features |
 //! | `events.rs`, `map.rs` | files that settings name |
-//! | `movement.rs`, `contacts.rs`, `links.rs` | where hosts are, who hears whom |
-//! | `world.rs`, `transfers.rs`, `buffer.rs` | steps, transfers, what is held |
-//! | `routers/` | who gets what |
-//! | `reports/` | what is written of it |
+//! | `movement.rs`, `contacts.rs`, `links.rs` | positions of hosts, contacts between them |
+//! | `world.rs`, `transfers.rs`, `buffer.rs` | steps, transfers, held messages |
+//! | `routers/` | forwarding decisions |
+//! | `reports/` | output files |
 #![forbid(unsafe_code)]
 
 mod buffer;
@@ -39,21 +38,21 @@ pub use world::World;
 
 use std::path::{Path, PathBuf};
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Files of reports, in their order.
+    /// Report files, in order.
     pub files: Vec<PathBuf>,
-    /// What `MessageStatsReport` counts.
+    /// Figures of `MessageStatsReport`.
     pub figures: Figures,
 }
 
-/// Runs to the end and writes the reports, into `folder` or where the settings say.
+/// Runs to the end and writes the reports into `folder`, or into the folder of the settings.
 ///
-/// `progress` hears the simulated seconds now and then.
+/// `progress` receives the simulated seconds from time to time.
 ///
 /// # Errors
-/// A message's name that comes twice; a report that cannot be written.
+/// Fails on a duplicate message name or a report that cannot be written.
 pub fn run(setup: &Setup, folder: Option<&Path>, progress: &mut dyn FnMut(f64)) -> Result<Outcome, Failure> {
     let folder = folder.unwrap_or(&setup.reporting.folder);
     let (reports, files) = reports::open(setup, folder)?;

@@ -1,13 +1,12 @@
-//! Contacts between interfaces: found, made, broken.
+//! Contacts between interfaces: detection, connection, disconnection.
 
 use super::map::distance;
 use super::reports::Happened;
 use super::world::{Link, World};
 
 impl World<'_> {
-    /// Something about a host is not as it was: what was tried in vain may be tried again, by it and by
-    /// those in contact with it.
     pub(super) fn touch(&mut self, host: u32) {
+        // Something about the host changed, so transfers that were refused may succeed now, for it and its neighbours.
         self.pulses[host as usize].awake = true;
         for radio in self.first_radio[host as usize]..self.first_radio[host as usize + 1] {
             for link in &self.radios[radio as usize].links {
@@ -33,9 +32,8 @@ impl World<'_> {
         distance(at(a), at(b))
     }
 
-    /// Enters a host into the grid and looks after its contacts, as it does when it is updated; then
-    /// notes how long nothing of that need be done again.
     pub(super) fn look_around(&mut self, host: u32) {
+        // Enter the host into the grid, update its contacts, and note until when this can be skipped.
         let at = self.movers.at(host);
         let mut quiet = u64::MAX;
         for radio in self.first_radio[host as usize]..self.first_radio[host as usize + 1] {
@@ -43,6 +41,7 @@ impl World<'_> {
             let border = self.grids[kind].update(radio, at);
             let range = self.setup.radios[kind].range;
             if self.slack(radio, range).is_none() {
+                // Only a changed contact needs a search; The ONE searches in every step with the same result.
                 self.search(radio, kind, range);
             }
             let slack = self.slack(radio, range);
@@ -51,8 +50,8 @@ impl World<'_> {
         self.pulses[host as usize].quiet = quiet;
     }
 
-    /// Breaks the contacts of an interface that are out of range, and makes those that are in range.
     fn search(&mut self, radio: u32, kind: usize, range: f64) {
+        // Break contacts out of range first, then make new ones: the order in which The ONE reports them.
         let mut place = 0;
         while let Some(link) = self.radios[radio as usize].links.get(place).copied() {
             if self.far(radio, link.radio) > range { self.disconnect(radio, place) } else { place += 1 }
@@ -67,9 +66,8 @@ impl World<'_> {
         self.found = found;
     }
 
-    /// How far the nearest border of a range is, metres, where all contacts of an interface are as they
-    /// should be.
     fn slack(&self, radio: u32, range: f64) -> Option<f64> {
+        // Distance to the nearest border of a range, if all contacts of the interface are up to date.
         let (mut slack, mut linked) = (f64::INFINITY, 0);
         let mine = &self.radios[radio as usize];
         for &other in self.nearness.of(radio) {
@@ -89,6 +87,7 @@ impl World<'_> {
     pub(super) fn connect(&mut self, mine: u32, theirs: u32) {
         let kinds = [mine, theirs].map(|radio| self.radios[radio as usize].kind as usize);
         let speed = kinds.map(|kind| self.setup.radios[kind].speed);
+        // The slower of both interfaces sets the speed of a connection.
         let wire = self.new_wire(speed[0].min(speed[1]));
         let [a, b] = [mine, theirs].map(|radio| self.radios[radio as usize].host);
         self.radios[mine as usize].links.push(Link { peer: b, radio: theirs, wire });
@@ -106,6 +105,7 @@ impl World<'_> {
         if let Some(other) = self.linked(link.radio, mine) {
             self.radios[link.radio as usize].links.remove(other);
         }
+        // A transfer in progress ends when its sender is next updated, so the connection outlives the link.
         let (a, b) = (self.radios[mine as usize].host, link.peer);
         self.cut(link.wire);
         self.touch(a);

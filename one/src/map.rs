@@ -1,4 +1,4 @@
-//! Streets: well-known text to nodes and ways, in the order that draws depend on.
+//! Street maps: well-known text to nodes and edges, in the order that random draws depend on.
 
 use super::java::{double, string_hash, table_order};
 use super::settings::Mistake;
@@ -6,24 +6,24 @@ use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};
 use std::path::{Path, PathBuf};
 
-/// A place, metres.
+/// Position, metres.
 pub type Point = [f64; 2];
 
-/// A map of streets, all joined.
+/// Connected map of streets.
 #[derive(Clone, Debug)]
 pub struct Town {
-    /// Crossings and bends; draws pick one by its number.
+    /// Crossings and bends; draws pick one by its index.
     pub places: Vec<Point>,
-    /// Of each, those next to it, in the order of the lines.
+    /// Neighbours of each place, in the order of the lines.
     pub next: Vec<Vec<u32>>,
 }
 
 impl Town {
-    /// Reads the lines of map files; the map is mirrored, so that north is up, and moved to the corner of
-    /// the world.
+    /// Reads map files, mirrors the map so that north is up, and moves it to the corner of the world.
     ///
     /// # Errors
-    /// What cannot be read; streets that are not joined, or reach out of a world of `area` metres.
+    /// Fails on lines that cannot be parsed, on streets that are not connected, and on a map larger than a world of
+    /// `area` metres.
     pub fn read(files: &[(PathBuf, String)], area: Point) -> Result<Town, Mistake> {
         let mut found = Found::default();
         for (file, text) in files {
@@ -58,7 +58,7 @@ impl Town {
         count
     }
 
-    /// The shortest way between two places (Dijkstra 1959), both included.
+    /// The shortest way between two places (Dijkstra 1959), including both.
     pub fn way(&self, from: u32, to: u32) -> Vec<u32> {
         let mut best = vec![f64::INFINITY; self.places.len()];
         let mut before = vec![u32::MAX; self.places.len()];
@@ -68,6 +68,7 @@ impl Town {
             if place == to {
                 break;
             }
+            // A shorter way was found since this entry was queued.
             if length > best[place as usize] {
                 continue;
             }
@@ -90,13 +91,13 @@ impl Town {
     }
 }
 
-/// Straight from one place to another.
+/// Euclidean distance of two points.
 pub fn distance(a: Point, b: Point) -> f64 {
     let (x, y) = (a[0] - b[0], a[1] - b[1]);
     (x * x + y * y).sqrt()
 }
 
-/// A place on the border of what Dijkstra knows: the nearest first, then by y, then by x.
+/// Entry of Dijkstra's queue: the nearest first, then the lowest y, then the lowest x.
 struct Reached {
     length: f64,
     at: Point,
@@ -105,6 +106,7 @@ struct Reached {
 impl Ord for Reached {
     fn cmp(&self, other: &Reached) -> Ordering {
         let key = |it: &Reached| [it.length, it.at[1], it.at[0]];
+        // Reversed, because `BinaryHeap` returns the largest.
         let (mine, theirs) = (key(self), key(other));
         let order = |axis: usize| theirs[axis].total_cmp(&mine[axis]);
         order(0).then(order(1)).then(order(2))
@@ -122,7 +124,7 @@ impl PartialEq for Reached {
 }
 impl Eq for Reached {}
 
-/// What was read so far.
+/// Places and edges read so far.
 #[derive(Default)]
 struct Found {
     points: Vec<Point>,
@@ -133,7 +135,7 @@ struct Found {
 
 impl Found {
     fn lines(&mut self, file: &Path, text: &str) -> Result<(), Mistake> {
-        // A shape may go on over several lines, until its brackets close.
+        // A shape may span several lines, until its brackets close.
         let (mut shape, mut begun, mut open) = (String::new(), 0, 0i64);
         for (number, line) in text.lines().enumerate() {
             if shape.is_empty() {
@@ -190,6 +192,7 @@ impl Found {
     }
 
     fn place(&mut self, point: Point) -> u32 {
+        // Points are the same when Java prints them alike, and the hash of that text decides their order.
         let name = format!("{},{}", double(point[0]), double(point[1]));
         if let Some(&place) = self.places.get(&name) {
             return place;
@@ -207,8 +210,8 @@ impl Found {
         self.next[b as usize].push(a);
     }
 
-    /// Mirrored, moved, and in the order in which a hash table gives its places back.
     fn town(self) -> Town {
+        // Mirror and move the places, and order them as a `Hashtable` iterates.
         let hashes: Vec<i32> = self.names.iter().map(|name| string_hash(name)).collect();
         let order = table_order(&hashes);
         let mut new = vec![0u32; order.len()];
@@ -234,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn streets_are_mirrored_moved_and_joined_where_they_meet() {
+    fn streets_are_mirrored_moved_and_joined() {
         let town =
             read("LINESTRING (100 50, 200 50, 200 150)\nMULTILINESTRING ((100 50, 100 150), (100 150, 200 150))")
                 .expect("it can be read");
@@ -245,10 +248,10 @@ mod tests {
     }
 
     #[test]
-    fn a_way_is_the_shortest_and_has_both_ends() {
+    fn path_is_shortest_with_both_ends() {
         let town = read("LINESTRING (0 0, 10 0, 20 0)\nLINESTRING (0 0, 10 30, 20 0)").expect("it can be read");
         let place = |x: f64, y: f64| town.places.iter().position(|at| *at == [x, y]).expect("a place") as u32;
-        // Mirrored: what was at y = 0 is at 30.
+        // Mirrored: a place at y = 0 moves to y = 30.
         let (a, b, c) = (place(0.0, 30.0), place(10.0, 30.0), place(20.0, 30.0));
         assert_eq!(town.way(a, c), [a, b, c]);
         assert_eq!(town.way(a, a), [a]);
@@ -256,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_map_is_told_with_its_line() {
+    fn invalid_map_is_reported_with_line() {
         for (text, told) in [
             ("", "no streets"),
             ("\n\nPOINT (1 2)", "streets.wkt:3: `POINT` is not covered"),
@@ -274,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shape_may_go_on_over_lines() {
+    fn shape_may_span_lines() {
         assert_eq!(read("LINESTRING (0 0,\n 1 1,\n 2 2)\n\n").expect("it can be read").places.len(), 3);
     }
 }

@@ -1,14 +1,14 @@
-//! How hosts move: legs between places, at a speed drawn for a way, with rests between ways. All draw
-//! from one generator, so the order of draws is the order of hosts and of time.
+//! Movement of hosts: legs between places at one speed per way, with pauses between ways. All draws come from one
+//! generator, so their order follows the order of hosts and time.
 
 use super::java::Random;
 use super::map::{Point, distance};
 use super::settings::{Group, Model};
 
-/// Longest leg of a random walk, metres.
+/// Longest leg of a random walk, metres; The ONE's default.
 const LONGEST_LEG: f64 = 50.0;
 
-/// All hosts: where they are, and what decides where they go.
+/// Movement of all hosts: positions and mobility models.
 pub struct Movers {
     bodies: Vec<Body>,
     minds: Vec<Mind>,
@@ -16,51 +16,51 @@ pub struct Movers {
     area: Point,
 }
 
-/// What is asked of a host in every step.
+/// State of a host that every step reads.
 #[derive(Clone, Copy, Debug)]
 struct Body {
     at: Point,
-    /// Where it goes, while `going`.
+    /// Present destination, while `going`.
     goal: Point,
-    /// Metres a second, of the present way.
+    /// Speed on the present way, metres a second.
     speed: f64,
-    /// Before this it rests, seconds.
+    /// End of the present pause, seconds.
     rests_until: f64,
     going: bool,
 }
 
-/// What is asked when a goal is reached.
+/// State of a host that is read when it reaches a goal.
 #[derive(Clone, Debug)]
 struct Mind {
     model: Model,
     speeds: [f64; 2],
     rests: [f64; 2],
-    /// What remains of the present way, the next place last; `None` between ways.
+    /// Rest of the present way, the next place last; `None` between ways.
     way: Option<Vec<Point>>,
-    /// On a map: where its last way ended.
+    /// On a map: the place where the last way ended.
     place: u32,
 }
 
 impl Movers {
-    /// Nobody yet, in a world of an area.
+    /// Makes an empty world of `area` metres.
     pub fn new(seed: i64, area: Point) -> Movers {
         Movers { bodies: Vec::new(), minds: Vec::new(), random: Random::new(seed), area }
     }
-    /// How many hosts there are.
+    /// Number of hosts.
     pub fn len(&self) -> usize {
         self.bodies.len()
     }
-    /// Where a host is.
+    /// Position of a host.
     pub fn at(&self, host: u32) -> Point {
         self.bodies[host as usize].at
     }
-    /// Metres a second of the fastest, at most.
+    /// Upper bound of all speeds, metres a second.
     pub fn fastest(&self) -> f64 {
         let moving = self.minds.iter().filter(|mind| !matches!(mind.model, Model::Stationary(_)));
         moving.map(|mind| mind.speeds[1]).fold(0.0, f64::max)
     }
 
-    /// Places another host, at `now`.
+    /// Places another host at time `now`.
     pub fn add(&mut self, group: &Group, now: f64) {
         let (area, random) = (self.area, &mut self.random);
         let mut place = 0;
@@ -68,11 +68,12 @@ impl Movers {
             Model::Waypoint | Model::Walk => [random.unit() * area[0], random.unit() * area[1]],
             Model::Stationary(at) => *at,
             Model::Map(town) => {
+                // The order of these draws is The ONE's and must not change.
                 let along = random.unit();
                 place = random.below(town.places.len() as i32) as u32;
                 let next = &town.next[place as usize];
                 let from = town.places[place as usize];
-                // A place by itself: its only line was a point.
+                // A place without neighbours: its line was a single point.
                 let to =
                     next.get(random.below(next.len() as i32) as usize).map_or(from, |&to| town.places[to as usize]);
                 [from[0] + along * (to[0] - from[0]), from[1] + along * (to[1] - from[1])]
@@ -93,7 +94,7 @@ impl Movers {
         };
     }
 
-    /// Moves all, in their order, for `seconds`; `now` is when that begins.
+    /// Moves all hosts, in order, for `seconds` from time `now`.
     pub fn advance(&mut self, seconds: f64, now: f64) {
         for host in 0..self.bodies.len() {
             let body = &mut self.bodies[host];
@@ -109,8 +110,8 @@ impl Movers {
         }
     }
 
-    /// A host that reaches its goal in this step, or has none.
     fn turn(&mut self, host: usize, seconds: f64, now: f64) {
+        // The host reaches its goal in this step, or has none.
         if !self.bodies[host].going && !self.next_goal(host, now) {
             return;
         }
@@ -123,6 +124,7 @@ impl Movers {
                 return;
             }
             body.at = body.goal;
+            // The distance left over carries on along the next leg, as in The ONE.
             left -= far;
             if !self.next_goal(host, now) {
                 return;
@@ -130,8 +132,8 @@ impl Movers {
         }
     }
 
-    /// The next place of the way, a new one where there is none; otherwise the way ends, and a rest begins.
     fn next_goal(&mut self, host: usize, now: f64) -> bool {
+        // Take the next place of the way, or begin a new way; at its end the pause begins.
         if self.minds[host].way.is_none() {
             self.new_way(host);
         }
@@ -154,11 +156,12 @@ impl Movers {
             Model::Stationary(_) => Vec::new(),
             Model::Waypoint => {
                 let goal = [random.unit() * area[0], random.unit() * area[1]];
+                // Ways of The ONE begin with the present position: a first leg of length zero.
                 vec![goal, body.at]
             }
             Model::Walk => vec![walk(body.at, area, random), body.at],
             Model::Map(town) => {
-                // One draw picks a group of points of interest, of which there are none.
+                // One draw selects a group of points of interest; none are supported, but the draw must happen.
                 random.unit();
                 let to = random.below(town.places.len() as i32) as u32;
                 let way = town.way(mind.place, to);
@@ -171,15 +174,14 @@ impl Movers {
 }
 
 impl Body {
-    /// A part of the way to its goal.
     fn go(&mut self, part: f64) {
         let [x, y] = self.at;
         self.at = [x + part * (self.goal[0] - x), y + part * (self.goal[1] - y)];
     }
 }
 
-/// The end of a leg of a random walk, inside the world.
 fn walk(from: Point, area: Point, random: &mut Random) -> Point {
+    // Redraw until the end of the leg lies inside the world.
     loop {
         let angle = random.unit() * 2.0 * std::f64::consts::PI;
         let far = random.unit() * LONGEST_LEG;

@@ -1,40 +1,40 @@
-//! Transfers and what makes room for them: at most one a host, begun and ended by whoever sends.
+//! Transfers and eviction: a host takes part in at most one transfer, which its sender begins and ends.
 
 use super::buffer::Held;
 use super::reports::Happened;
 use super::settings::Router;
 use super::world::{Link, World};
 
-/// A connection between two hosts.
+/// Connection between two hosts.
 pub(super) struct Wire {
-    /// Bytes a second.
+    /// Transfer speed, bytes a second.
     speed: i32,
     up: bool,
     flight: Option<Flight>,
 }
 
-/// A message on its way.
+/// Message in transfer.
 #[derive(Clone, Copy)]
 struct Flight {
     held: Held,
     from: u32,
     to: u32,
-    /// When its last byte is there, seconds.
+    /// Time at which the last byte arrives, seconds.
     done: f64,
 }
 
-/// What a host answers to an offer.
+/// Answer of a host to an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     /// The transfer has begun.
     Accepted,
-    /// Not now: nothing else need be tried.
+    /// The host is busy: no other offer would succeed.
     Later,
-    /// Not this message.
+    /// The host refuses this message.
     Denied,
 }
 
-/// Seconds between looks for messages that are too old.
+/// Seconds between searches for expired messages.
 const CHECK_INTERVAL: f64 = 60.0;
 
 impl World<'_> {
@@ -48,8 +48,9 @@ impl World<'_> {
         self.wires.len() as u32 - 1
     }
 
-    /// A contact ended. What is on its way ends when its sender is updated; both ends are free of it.
     pub(super) fn cut(&mut self, number: u32) {
+        // The contact ended. A transfer in progress ends when its sender is next updated; until then both ends are
+        // free.
         let wire = &mut self.wires[number as usize];
         wire.up = false;
         match wire.flight {
@@ -61,8 +62,8 @@ impl World<'_> {
         }
     }
 
-    /// What a host does each time, before its router may begin a transfer.
     pub(super) fn update_router(&mut self, host: u32) {
+        // Work of every update, before the router may begin a transfer.
         if self.pulses[host as usize].engaged > 0 {
             if let Some(wire) = self.sending[host as usize] {
                 self.look_at_transfer(host, wire);
@@ -73,6 +74,7 @@ impl World<'_> {
             pulse.checked = self.clock;
             self.drop_expired(host);
         }
+        // Idle hosts sleep until something changes: most updates end here.
         let pulse = &self.pulses[host as usize];
         if pulse.awake && pulse.engaged == 0 && !self.buffers[host as usize].held().is_empty() {
             self.route(host);
@@ -83,6 +85,7 @@ impl World<'_> {
         let wire = &self.wires[number as usize];
         let Some(flight) = wire.flight else { return };
         let (speed, up) = (f64::from(wire.speed), wire.up);
+        // Truncated to whole bytes; this decides the step in which a transfer ends.
         let remaining = ((flight.done - self.clock) * speed) as i32;
         let done = remaining <= 0;
         if !done && up {
@@ -90,7 +93,7 @@ impl World<'_> {
         }
         self.wires[number as usize].flight = None;
         self.sending[host as usize] = None;
-        // One for sending, which a cut leaves; one for each end of a connection that is there.
+        // One unit for sending, which a cut leaves; one for each end of an existing connection.
         self.pulses[host as usize].engaged -= 1;
         if up {
             self.pulses[host as usize].engaged -= 1;
@@ -106,13 +109,14 @@ impl World<'_> {
         } else {
             self.tell(Happened::Aborted { from: host, to: flight.to, message: flight.held.message });
         }
+        // A message created during the transfer may have overfilled the buffer.
         if self.buffers[host as usize].free() < 0 {
             self.make_room(host, 0);
         }
     }
 
-    /// The sender's copies after a finished transfer.
     fn sent(&mut self, host: u32, message: u32) {
+        // Spray and wait: the sender keeps the larger half of the copies, or all but one.
         if let Router::Spray { binary, .. } = self.setup.router {
             let held = self.buffers[host as usize].held_mut().iter_mut().find(|held| held.message == message);
             if let Some(held) = held {
@@ -127,6 +131,7 @@ impl World<'_> {
         if let Router::Spray { binary, .. } = self.setup.router {
             held.copies = if binary { held.copies / 2 } else { 1 };
         }
+        // A destination keeps no copy, only the knowledge that it received the message.
         let last = held.to == to;
         let first = last && !self.known.has(to, held.message);
         if !last {
@@ -136,7 +141,7 @@ impl World<'_> {
         self.tell(Happened::Done { from, to, message: held.message, hops: held.hops, last, first });
     }
 
-    /// A new message of a host's own, which is held even where there is no room.
+    /// Adds a new message of the host's own, even if there is no room.
     pub(super) fn create(&mut self, host: u32, mut held: Held) {
         if let Router::Spray { copies, .. } = self.setup.router {
             held.copies = copies;
@@ -148,12 +153,13 @@ impl World<'_> {
         self.tell(Happened::Created { message: held.message, from: host });
     }
 
-    /// Offers a copy that `from` has to the host at the other end of a link.
+    /// Offers a copy that `from` holds to the host at the other end of a link.
     pub(super) fn offer(&mut self, from: u32, held: Held, link: Link) -> Answer {
         let to = link.peer;
         if self.pulses[to as usize].engaged > 0 || self.pulses[from as usize].engaged > 0 {
             return Answer::Later;
         }
+        // Acceptance tests in The ONE's order: known, expired, then room.
         if self.known.has(to, held.message) {
             if self.rules[from as usize].delete_delivered && held.to == to {
                 self.delete(from, held.message, false);
@@ -167,14 +173,15 @@ impl World<'_> {
         let done = self.clock + f64::from(held.size) / f64::from(wire.speed);
         wire.flight = Some(Flight { held: Held { hops: held.hops + 1, ..held }, from, to, done });
         self.sending[from as usize] = Some(link.wire);
+        // Two units for the sender (sending, and its end of the connection), one for the receiver.
         self.pulses[from as usize].engaged += 2;
         self.pulses[to as usize].engaged += 1;
         self.tell(Happened::Started { from, to, message: held.message });
         Answer::Accepted
     }
 
-    /// Drops the oldest until so many bytes are free; whether they are.
     fn make_room(&mut self, host: u32, size: i32) -> bool {
+        // Evict the oldest messages until `size` bytes are free, except the one being sent.
         if !self.buffers[host as usize].could_hold(size) {
             return false;
         }
@@ -211,8 +218,8 @@ impl World<'_> {
         old.into_iter().for_each(|message| self.delete(host, message, true));
     }
 
-    /// Whole minutes, so that a message goes one minute early.
     fn minutes_left(&self, held: &Held) -> i32 {
+        // Integer division truncates: a message expires up to one minute early, as in The ONE.
         match self.names.messages[held.message as usize].lifetime {
             None => i32::MAX,
             Some(minutes) => ((f64::from(minutes) * 60.0 - (self.clock - held.created)) / 60.0) as i32,

@@ -1,4 +1,4 @@
-//! The loop: events, movement, updates of hosts in shuffled order; and contacts.
+//! Main loop: events, movement, host updates in shuffled order, contacts.
 
 use super::buffer::{Buffer, Held, Knowledge};
 use super::contacts::{Grid, Nearness};
@@ -11,46 +11,46 @@ use super::settings::{Mistake, Router, Setup};
 use super::transfers::Wire;
 use std::collections::HashSet;
 
-/// A contact, as one end sees it.
+/// Contact, as seen from one end.
 #[derive(Clone, Copy)]
 pub(super) struct Link {
-    /// The host at the other end.
+    /// Host at the other end.
     pub peer: u32,
-    /// Its interface.
+    /// Interface at the other end.
     pub radio: u32,
-    /// The connection.
+    /// Connection that carries transfers.
     pub wire: u32,
 }
 
-/// One interface of a host.
+/// Interface of a host.
 pub(super) struct Radio {
     pub host: u32,
     pub kind: u32,
-    /// In the order in which they came.
+    /// Contacts in the order of connection.
     pub links: Vec<Link>,
 }
 
-/// What a host's group says of it.
+/// Settings of a host that its group defines.
 pub(super) struct Rules {
     pub fifo: bool,
     pub delete_delivered: bool,
     lifetime: Option<i32>,
 }
 
-/// What is asked of every host at every update.
+/// State of a host that every update reads.
 #[derive(Clone)]
 pub(super) struct Pulse {
-    /// Up to this step neither its contacts nor its cell change.
+    /// Last step in which neither its contacts nor its cell can change.
     pub quiet: u64,
-    /// When it last looked for messages that are too old, seconds.
+    /// Time of its last search for expired messages, seconds.
     pub checked: f64,
-    /// How many reasons keep it from beginning a transfer; one of them is that it sends.
+    /// Number of reasons that keep it from beginning a transfer; sending is one of them.
     pub engaged: u8,
-    /// Something changed since it last looked in vain for a transfer to begin.
+    /// Whether something changed since its last unsuccessful search for a transfer.
     pub awake: bool,
 }
 
-/// Hosts, contacts, messages, and the time.
+/// Simulated world: hosts, contacts, messages, time.
 pub struct World<'a> {
     pub(super) setup: &'a Setup,
     pub(super) clock: f64,
@@ -59,7 +59,7 @@ pub struct World<'a> {
     pub(super) movers: Movers,
     pub(super) rules: Vec<Rules>,
     pub(super) radios: Vec<Radio>,
-    /// Of host `h`: interfaces `first_radio[h]` to `first_radio[h + 1]`.
+    /// Interfaces of host `h` are `first_radio[h]..first_radio[h + 1]`.
     pub(super) first_radio: Vec<u32>,
     pub(super) grids: Vec<Grid>,
     pub(super) nearness: Nearness,
@@ -68,10 +68,10 @@ pub struct World<'a> {
     pub(super) wires: Vec<Wire>,
     pub(super) free_wires: Vec<u32>,
     pub(super) buffers: Vec<Buffer>,
-    /// What each host holds, or got as the one it was for.
+    /// Messages that each host holds, or received as their destination.
     pub(super) known: Knowledge,
     pub(super) pulses: Vec<Pulse>,
-    /// The connection over which each host sends.
+    /// Connection over which each host sends.
     pub(super) sending: Vec<Option<u32>>,
     pub(super) predictions: Predictions,
     pub(super) names: Names,
@@ -85,7 +85,7 @@ pub struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    /// All hosts where they begin, before the first step.
+    /// Makes all hosts at their starting positions, before the first step.
     pub fn new(setup: &'a Setup, reports: Reports) -> World<'a> {
         let mut movers = Movers::new(setup.seed, setup.area);
         let (mut rules, mut radios, mut first_radio) = (Vec::new(), Vec::new(), vec![0]);
@@ -104,6 +104,7 @@ impl<'a> World<'a> {
             }
         }
         let side = |range: f64| (range * f64::from(setup.cell_factor)).ceil();
+        // Interfaces enter the grids in order of hosts: that order decides early searches.
         let mut grids: Vec<Grid> = setup.radios.iter().map(|kind| Grid::new(side(kind.range), radios.len())).collect();
         for (number, radio) in radios.iter().enumerate() {
             grids[radio.kind as usize].enter(number as u32);
@@ -148,9 +149,10 @@ impl<'a> World<'a> {
     /// Runs to the end.
     ///
     /// # Errors
-    /// A message's name that comes twice.
+    /// Fails on a duplicate message name.
     pub fn run(&mut self, progress: &mut dyn FnMut(f64)) -> Result<(), Mistake> {
         self.warm_up();
+        // About 200 progress reports in a run.
         let every = (self.setup.end / self.setup.step / 200.0) as u64 + 1;
         while self.clock < self.setup.end {
             let until = self.clock + self.setup.step;
@@ -158,6 +160,7 @@ impl<'a> World<'a> {
             while let Some(event) = self.queues.next(until) {
                 self.clock = event.time;
                 self.happen(event)?;
+                // All hosts are updated after each event and after each step, as in The ONE.
                 self.update_hosts();
             }
             self.move_hosts(self.setup.step);
@@ -172,8 +175,8 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Movement before the run, without contacts.
     fn warm_up(&mut self) {
+        // Before the run hosts only move; there are no contacts.
         while self.clock < -self.setup.step {
             self.move_hosts(self.setup.step);
             self.clock += self.setup.step;
@@ -199,6 +202,7 @@ impl<'a> World<'a> {
 
     fn update_hosts(&mut self) {
         let mut order = std::mem::take(&mut self.order);
+        // Shuffled in place from the previous order, with the second as the seed: as in The ONE.
         if self.setup.shuffle {
             let from = self.draws.swaps(round(self.clock), order.len());
             for (place, &other) in from.iter().enumerate().rev() {
@@ -214,6 +218,7 @@ impl<'a> World<'a> {
         self.order = order;
     }
 
+    // An unknown interface or a repeated name is an error of the settings, reported with a hint.
     fn happen(&mut self, event: Event) -> Result<(), Mistake> {
         match event.what {
             EventKind::Contact { a, b, up } => {
@@ -255,10 +260,10 @@ impl<'a> World<'a> {
         self.reports.tell(self.clock, &happened, &self.names);
     }
 
-    /// Ends the reports.
+    /// Finishes the reports, whose names are `files`.
     ///
     /// # Errors
-    /// One that cannot be written; `files` are their names.
+    /// Fails if one cannot be written.
     pub(super) fn finish(
         mut self,
         files: &[std::path::PathBuf],

@@ -1,3 +1,3 @@
-//! The tests of The ONE's world, in one program: it is linked once.
+//! Tests of The ONE's world, linked once as one program.
 
 mod reports;

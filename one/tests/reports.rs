@@ -1,10 +1,10 @@
-//! Settings files of The ONE against what it wrote: reports of its own whole, event logs by their
-//! length and hash; all of them byte for byte where FARLINK_ONE_REFERENCE names a folder of references.
+//! Runs of The ONE's settings files compared with its reports: statistics in full, event logs by length and hash; byte
+//! for byte if FARLINK_ONE_REFERENCE names a folder of references.
 
 use farlink_one::{Failure, Mistake, Outcome, Setup, Values};
 use std::path::{Path, PathBuf};
 
-/// Name, settings, what is set besides; bytes of the event log of The ONE, and their FNV-1a hash.
+/// Name, settings files, overrides; length and FNV-1a hash of The ONE's event log.
 type Run = (&'static str, &'static [&'static str], &'static [&'static str], usize, u64);
 
 const RUNS: [Run; 6] = [
@@ -63,7 +63,6 @@ fn value(outcome: &Outcome, name: &str) -> f64 {
     outcome.figures.values().find(|(known, _)| *known == name).expect("a figure of that name").1
 }
 
-/// What `tiny.txt` comes to with other settings besides.
 fn tiny(sets: &[&str]) -> (Outcome, String) {
     let out = tempfile::tempdir().expect("a folder");
     let named: Vec<&str> = ["Scenario.name=x", "Scenario.endTime=1200"].iter().chain(sets).copied().collect();
@@ -73,7 +72,7 @@ fn tiny(sets: &[&str]) -> (Outcome, String) {
 }
 
 #[test]
-fn reports_are_those_of_the_one_byte_for_byte() {
+fn reports_match_the_one_exactly() {
     let out = tempfile::tempdir().expect("a folder");
     let reference = std::env::var_os("FARLINK_ONE_REFERENCE").map(PathBuf::from);
     if reference.is_none() {
@@ -96,9 +95,9 @@ fn reports_are_those_of_the_one_byte_for_byte() {
     }
 }
 
-/// Figures of The ONE for a run too long to keep its log.
 #[test]
-fn figures_are_those_of_the_one_for_random_walks() {
+fn random_walk_figures_match_the_one() {
+    // The event log of this run is too long to keep; its figures were written by The ONE.
     let out = tempfile::tempdir().expect("a folder");
     let walk = ["Scenario.updateInterval=1.0", "Group.movementModel=RandomWalk", "Group.router=SprayAndWaitRouter"];
     let outcome = run(&["terrestrial.txt"], &walk, out.path());
@@ -107,7 +106,8 @@ fn figures_are_those_of_the_one_for_random_walks() {
 }
 
 #[test]
-fn runs_of_a_batch_take_seeds_of_their_own() {
+fn batch_runs_use_own_seeds() {
+    // Lists in the settings give the first run seed 1 and wrap around after five.
     let files = [data("terrestrial.txt")];
     let values = Values::read(&files, &[]).expect("it can be read");
     let [first, sixth] = [0, 5].map(|run| Setup::of(&values.of_run(run)).expect("a setup"));
@@ -117,7 +117,7 @@ fn runs_of_a_batch_take_seeds_of_their_own() {
 }
 
 #[test]
-fn what_is_not_covered_is_refused_with_its_line_and_a_hint() {
+fn unsupported_settings_are_refused_with_hint() {
     for (set, told) in [
         ("Group.router=MaxPropRouter", "not covered"),
         ("Group.router=ProphetRouter", "order of equals"),
@@ -175,11 +175,11 @@ fn what_is_not_covered_is_refused_with_its_line_and_a_hint() {
 }
 
 #[test]
-fn copies_are_handed_on_one_by_one_where_the_mode_is_not_binary() {
+fn nonbinary_spray_hands_single_copies() {
     let sets =
         ["Group.router=SprayAndWaitRouter", "SprayAndWaitRouter.binaryMode=false", "SprayAndWaitRouter.nrofCopies=2"];
     let (outcome, log) = tiny(&sets);
-    // Two copies: one to somebody, and whoever has one waits for the receiver.
+    // Two copies: one goes to a relay, and then both wait for the receiver.
     assert!(value(&outcome, "relayed") > 0.0);
     for message in (1..=30).map(|number| format!("A{number}")) {
         let relays = log.lines().filter(|line| line.ends_with(&format!(" {message} R"))).count();
@@ -188,7 +188,7 @@ fn copies_are_handed_on_one_by_one_where_the_mode_is_not_binary() {
 }
 
 #[test]
-fn messages_go_one_minute_before_their_lifetime_ends() {
+fn messages_expire_one_minute_early() {
     let (_, log) = tiny(&["Group.msgTtl=5", "Group.bufferSize=100M"]);
     let made: f64 = 40.0;
     let dropped: Vec<f64> = log
@@ -196,12 +196,12 @@ fn messages_go_one_minute_before_their_lifetime_ends() {
         .filter(|line| line.contains(" DR ") && line.ends_with(" A1"))
         .filter_map(|line| line.split(' ').next()?.parse().ok())
         .collect();
-    // More than four minutes old, and found within a minute.
+    // Older than four minutes, and found by the search that runs every minute.
     assert!(!dropped.is_empty() && dropped.iter().all(|time| (240.0..=301.0).contains(&(time - made))), "{dropped:?}");
 }
 
 #[test]
-fn what_arrived_is_deleted_where_that_is_asked_for() {
+fn delivered_messages_are_deleted_on_request() {
     let (kept, _) = tiny(&["Group.bufferSize=100M"]);
     let (deleted, log) = tiny(&["Group.bufferSize=100M", "Group.deleteDelivered=true"]);
     assert_eq!(value(&kept, "removed"), 0.0);
@@ -209,14 +209,14 @@ fn what_arrived_is_deleted_where_that_is_asked_for() {
 }
 
 #[test]
-fn a_message_larger_than_a_buffer_stays_where_it_was_made() {
+fn oversized_message_stays_at_source() {
     let (outcome, _) = tiny(&["Group.bufferSize=40k"]);
     assert_eq!((value(&outcome, "relayed"), value(&outcome, "delivered")), (0.0, 0.0));
     assert!(value(&outcome, "created") > 20.0 && value(&outcome, "overhead_ratio").is_nan());
 }
 
 #[test]
-fn messages_of_the_warm_up_are_not_counted() {
+fn warm_up_messages_are_not_counted() {
     let all = tiny(&[]).0;
     let out = tempfile::tempdir().expect("a folder");
     let sets = ["Scenario.endTime=1200", "Report.nrofReports=1", "Report.warmup=600"];
@@ -227,7 +227,7 @@ fn messages_of_the_warm_up_are_not_counted() {
 }
 
 #[test]
-fn nothing_and_nobody_is_a_run_too() {
+fn empty_run_succeeds() {
     let (outcome, log) = tiny(&["Group.nrofHosts=0", "Events.nrof=0"]);
     assert_eq!((value(&outcome, "created"), log.as_str()), (0.0, ""));
     assert!(value(&outcome, "latency_avg").is_nan() && value(&outcome, "hopcount_med") == 0.0);
@@ -236,7 +236,8 @@ fn nothing_and_nobody_is_a_run_too() {
 }
 
 #[test]
-fn contacts_of_a_file_end_where_interfaces_look_for_themselves() {
+fn interfaces_end_contacts_of_files() {
+    // The file begins a contact, but the interfaces are out of range and end it.
     let out = tempfile::tempdir().expect("a folder");
     let sets = [
         "Scenario.simulateConnections=true",
@@ -252,7 +253,8 @@ fn contacts_of_a_file_end_where_interfaces_look_for_themselves() {
 }
 
 #[test]
-fn contacts_are_written_as_a_file_of_events_and_read_back() {
+fn written_contacts_read_back() {
+    // A report of contacts must reproduce the same contacts when used as an event file.
     let out = tempfile::tempdir().expect("a folder");
     let log = |sets: &[&str]| {
         let given: Vec<&str> = ["Scenario.name=x", "Scenario.endTime=1200"].iter().chain(sets).copied().collect();
@@ -270,7 +272,7 @@ fn contacts_are_written_as_a_file_of_events_and_read_back() {
 }
 
 #[test]
-fn a_run_that_meets_a_mistake_says_so() {
+fn failed_run_reports_its_mistake() {
     let out = tempfile::tempdir().expect("a folder");
     let file = out.path().join("twice.txt");
     std::fs::write(&file, "10 C M1 0 1 100\n20 C M1 1 0 100\n").expect("it is written");

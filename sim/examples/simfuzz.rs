@@ -1,5 +1,5 @@
-//! Random networks with random faults: `cargo xtask simfuzz` builds and runs it. Prints what it did; with the first
-//! failure the smallest network that fails so, as a file, and the command that runs it again.
+//! Random networks with random faults, built and run by `cargo xtask simfuzz`. Prints a summary; after the first
+//! failure also the smallest network that fails alike, as a file, and the command that repeats it.
 
 #[path = "../tests/simfuzz/mod.rs"]
 mod simfuzz;
@@ -16,17 +16,17 @@ use std::time::Instant;
 const YEAR_S: f64 = 365.25 * 86_400.0;
 
 struct Wanted {
-    /// What a seed stands for.
+    /// Makes the network of a seed.
     draft: fn(u64) -> Draft,
     seed: u64,
     runs: u64,
     jobs: u64,
     twice: bool,
-    /// Goes on after a failure, and tells of all in the end.
+    /// Continues after a failure and lists all failures at the end.
     all: bool,
-    /// The first failure is told as it is.
+    /// Prints the first failure without shrinking its network.
     unshrunk: bool,
-    /// A file for a line of each seed: its trace, its hops and its faults.
+    /// File for one line per seed: its trace, hops and faults.
     traces: Option<PathBuf>,
     out: PathBuf,
 }
@@ -70,7 +70,7 @@ fn replay(file: &Path, twice: bool) -> ExitCode {
     if run.complaints.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What all runs came to.
+/// Totals of all runs.
 #[derive(Default)]
 struct Sum {
     of: Run,
@@ -106,7 +106,6 @@ impl Sum {
     }
 }
 
-/// One network, as often as is wanted.
 fn run(wanted: &Wanted, draft: &Draft) -> Run {
     simfuzz::as_often(wanted.twice, || simfuzz::run(draft))
 }
@@ -116,6 +115,7 @@ fn fuzz(wanted: &Wanted) -> ExitCode {
     let all = Mutex::new(Sum::default());
     let begun = Instant::now();
     let work = || {
+        // Relaxed suffices: a run begun after another's failure costs time and changes nothing.
         while !failed.load(Ordering::Relaxed) {
             let number = next.fetch_add(1, Ordering::Relaxed);
             if number >= wanted.runs {
@@ -140,8 +140,8 @@ fn fuzz(wanted: &Wanted) -> ExitCode {
     if sum.failures.is_empty() && kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Writes a line for each seed, in their order; whether that could be done.
 fn keep_traces(wanted: &Wanted, traces: &mut [(u64, String)]) -> bool {
+    // One line per seed, in their order; returns whether the file was written.
     let Some(file) = &wanted.traces else { return true };
     traces.sort();
     let text: String = traces.iter().map(|(_, line)| line.as_str()).collect();
@@ -149,8 +149,8 @@ fn keep_traces(wanted: &Wanted, traces: &mut [(u64, String)]) -> bool {
     written.map_err(|error| println!("{}: {error}", file.display())).is_ok()
 }
 
-/// What did not hold with a seed, and the smallest network of which that is true.
 fn tell(wanted: &Wanted, seed: u64, complaints: &[String]) {
+    // Print the complaints, then the smallest network with the same first complaint.
     println!("\nseed {seed}:");
     complaints.iter().for_each(|complaint| println!("  {complaint}"));
     if wanted.unshrunk {
@@ -158,7 +158,7 @@ fn tell(wanted: &Wanted, seed: u64, complaints: &[String]) {
     }
     let small = simfuzz::shrunk((wanted.draft)(seed), |less| run(wanted, less));
     let file = wanted.out.join(format!("simfuzz-{seed}.toml"));
-    // The command is to be true in every folder.
+    // An absolute path, so that the command works in every folder.
     let file = std::path::absolute(&file).unwrap_or(file);
     let twice = if wanted.twice { " --twice" } else { "" };
     println!("the smallest network that fails so:");

@@ -1,4 +1,4 @@
-//! From a scenario to nodes and links: what the node's configuration file says in the testbed.
+//! Construction of nodes and links from a scenario; the counterpart of the node's configuration file in the testbed.
 
 use crate::cable::Cable;
 use crate::contacts::sky::Ephemeris;
@@ -25,12 +25,11 @@ use farlink_stack::{
 };
 use std::sync::Arc;
 
-/// Wall time at the start of a run.
 fn epoch(scenario: &Scenario) -> DtnTime {
     scenario.epoch.unwrap_or(DEFAULT_EPOCH)
 }
 
-/// The clock of a node at the start: trusted, and right, unless its settings say otherwise.
+/// Clock of a node at the start: trusted and correct unless its settings differ.
 pub(crate) fn clock(scenario: &Scenario, node: usize) -> Clock {
     let settings = scenario.nodes[node].settings();
     if settings.clock == ClockTrust::Untrusted {
@@ -40,7 +39,7 @@ pub(crate) fn clock(scenario: &Scenario, node: usize) -> Clock {
     Clock { at: Instant::ZERO, utc: Some(DtnTime(utc)), error_ms: settings.clock_error.as_millis() as u64 }
 }
 
-/// The contact plan that all nodes share; what satellites and stations see is in it where a router goes by it.
+/// Contact plan shared by all nodes; includes the passes of satellites if a router uses the plan.
 pub(crate) fn plan(scenario: &Scenario, ephemeris: Option<&Ephemeris>) -> Arc<PlanIndex> {
     let mut plan = scenario.contact_plan();
     let goes_by_it = |node: &Node| farlink_routing::make_router(&node.router.name, &node.router.params, &[], 0);
@@ -58,14 +57,14 @@ pub(crate) fn nodes(
     plan: &Arc<PlanIndex>,
     own: &dyn OwnPolicies,
 ) -> Result<Vec<SimulatedNode>, ConfigError> {
-    // Where one policy asks, all nodes tell.
+    // If one policy needs the oracle, all nodes report to it.
     let oracle = scenario.needs_oracle().map(|_| Network::of_nodes(scenario.nodes.len()));
     let own = &Shared::new(own, scenario);
     let node = |index: usize| node(scenario, index, plan.clone(), 0, oracle.as_ref(), own);
     (0..scenario.nodes.len()).map(node).collect()
 }
 
-/// One node in one of its lives: all but the first begin where it was killed before.
+/// Builds one node for one of its lives; a life after the first begins with a restart.
 pub(crate) fn node(
     scenario: &Scenario,
     index: usize,
@@ -76,7 +75,7 @@ pub(crate) fn node(
 ) -> Result<SimulatedNode, ConfigError> {
     let (mut config, ends) = node_config(scenario, index, plan)?;
     let (router, control) = (own.router(index), own.control(index));
-    // Whoever brings a policy may call it as they like: it is in no registry.
+    // A policy of the caller is in no registry, whatever its name: a registered stand-in is configured first.
     if router.is_some() {
         (config.router, config.router_params) = ("static".into(), Vec::new());
     }
@@ -84,7 +83,7 @@ pub(crate) fn node(
         (config.control, config.control_params) = ("none".into(), Vec::new());
     }
     if life > 0 {
-        // What a node draws it draws anew each time it starts.
+        // A restarted node draws other random numbers, and security needs fresh start values.
         config.seed = Rng::stream(config.seed, u64::from(life)).next_u64();
         config.security.iter_mut().for_each(|security| security.start = life);
     }
@@ -115,6 +114,7 @@ pub(crate) fn cables(scenario: &Scenario) -> Vec<Cable> {
             link: LinkId(places[index][side] as u32),
             address: (end.address, end.port).into(),
         });
+        // The same packet size bounds UDP fragments and TCP segments.
         let mtu = u64::from(link.mtu_bytes);
         let streams = [first.node, second.node].map(|node| stream(&scenario.nodes[node].tcp, mtu));
         Cable::new(ends, directions(scenario, index), mtu, streams)
@@ -122,8 +122,8 @@ pub(crate) fn cables(scenario: &Scenario) -> Vec<Cable> {
     scenario.links.iter().enumerate().map(cable).collect()
 }
 
-/// TCP of one host over links with such packets.
 fn stream(tcp: &farlink_scenario::Tcp, mtu: u64) -> stream::Config {
+    // The packets of the link bound the segments of TCP.
     stream::Config {
         segment_bytes: mtu.saturating_sub(stream::HEADERS).max(1),
         send_buffer: tcp.send_buffer.bytes(),
@@ -141,12 +141,12 @@ pub(crate) fn directions(scenario: &Scenario, index: usize) -> [LinkDirection; 2
     [direction(spec.forward, true), direction(spec.reverse, false)]
 }
 
-/// Two nodes get a link, or lose it.
+/// Change of a link between two nodes: it appears or disappears.
 pub(crate) struct Change {
     pub at: Instant,
     /// Index of the link in the scenario.
     pub link: usize,
-    /// What its two ends are told of it; none: they lose it.
+    /// Configuration for both ends when the link appears; `None` when it disappears.
     pub appears: Option<[LinkConfig; 2]>,
 }
 
@@ -169,8 +169,8 @@ pub(crate) fn changes(scenario: &Scenario) -> Result<Vec<Change>, ConfigError> {
     scenario.link_changes().into_iter().map(change).collect()
 }
 
-/// A node of a simulation of messages has no convergence layers: its links carry whole bundles.
 fn by_messages(config: &mut Config, scenario: &Scenario, ends: &[LinkEnd]) {
+    // In message-level simulation nodes have no convergence layers: links carry whole bundles.
     config.layers = vec![LayerConfig { name: "messages".into(), kind: LayerKind::Message }];
     config.links.iter_mut().zip(ends).for_each(|(link, end)| by_message(link, scenario, end));
 }
@@ -183,11 +183,10 @@ fn by_message(config: &mut LinkConfig, scenario: &Scenario, end: &LinkEnd) {
     config.params = message_span(&weight, overhead);
 }
 
-/// The configuration of one node as it starts, and all its link ends in the order of its link numbers:
-/// those it gets later too.
+/// Configuration of one node at its start, and all its link ends by link number, including links that appear later.
 ///
 /// # Errors
-/// Names the key of the scenario that no stack can be made of.
+/// Names the key of the scenario that no stack can be built from.
 pub fn node_config(
     scenario: &Scenario,
     index: usize,
@@ -197,7 +196,7 @@ pub fn node_config(
     let ends = scenario.ends_of(index);
     let mut config = Config::new(node_id(node)?);
     config.node_ids = node.ids.iter().map(|id| parse_id(node, id)).collect::<Result<_, _>>()?;
-    // In the order of the testbed's configuration files: a layer's place seeds its numbers.
+    // In the order of the testbed's configuration files: the index of a layer seeds its numbers.
     let layers = scenario.layers_of(index);
     config.layers = layers.iter().map(|layer| layer_config(node, layer)).collect::<Result<_, _>>()?;
     for end in ends.iter().filter(|end| scenario.links[end.link].appears.is_zero()) {
@@ -222,6 +221,7 @@ pub fn node_config(
     config.quotas = quotas(node);
     config.custody = custody(node);
     config.tunnels = tunnels(scenario, node)?;
+    // Streams: 1 is traffic, 2 nodes, 3 security; separate so that one does not shift the other's draws.
     let drawn = || Rng::stream(scenario.seed, 2 << 32 | index as u64).next_u64();
     config.seed = config.node.seed.unwrap_or_else(drawn);
     config.security = security(scenario, index);
@@ -231,9 +231,9 @@ pub fn node_config(
     Ok((config, ends))
 }
 
-/// Plain settings of a node; as its configuration file says in the testbed. Transfers of whole bundles know buffers that
-/// anything fills, and everybody is a neighbour.
 fn settings(scenario: &Scenario, node: &Node) -> NodeSettings {
+    // As in the testbed's configuration file. In message-level simulation any bundle may fill a
+    // buffer, so nothing is reserved, and every peer is a known neighbour.
     let mut settings = node.settings();
     let stays = |path: &str| match path {
         "store.reserved" => scenario.fidelity == Fidelity::Message,
@@ -243,28 +243,29 @@ fn settings(scenario: &Scenario, node: &Node) -> NodeSettings {
     settings
 }
 
-/// What a node does about custody; as its configuration file says in the testbed.
 fn custody(node: &Node) -> Option<CustodyConfig> {
+    // Derived from the scenario as the testbed's configuration file derives it.
     if node.custody == Custody::None {
         return None;
     }
     let rules = node.custody_rules.clone();
     let custody = CustodyConfig::of(&rules.terms);
+    // Half of the store by default, so that custody never fills all of it.
     let bytes = rules.capacity.map_or(node.settings().store.capacity.bytes() / 2, DataVolume::bytes);
     let request = node.custody_request.clone();
     let settings = CustodySettings { from: rules.from, to: rules.to, request, bytes, ..custody.settings };
     Some(CustodyConfig { settings, ..custody })
 }
 
-/// Reports on many bundles at once; as its configuration file says in the testbed.
 fn compressed(reports: &ReportRules) -> CompressedConfig {
+    // Derived from the scenario as the testbed's configuration file derives it.
     let ReportRules { to, request, terms } = reports.clone();
     let config = CompressedConfig::of(&terms);
     CompressedConfig { settings: CompressedSettings { to, request, ..config.settings }, ..config }
 }
 
-/// What some may fill of a node's store; as its configuration file says in the testbed.
 fn quotas(node: &Node) -> Vec<Quota> {
+    // Derived from the scenario as the testbed's configuration file derives it.
     let quota = |given: &farlink_scenario::Quota| Quota {
         sources: given.sources.clone(),
         neighbours: given.neighbours.clone(),
@@ -274,8 +275,8 @@ fn quotas(node: &Node) -> Vec<Quota> {
     node.quotas.iter().map(quota).collect()
 }
 
-/// Tunnels that begin or end at a node; as its configuration file says in the testbed.
 fn tunnels(scenario: &Scenario, node: &Node) -> Result<Vec<TunnelSettings>, ConfigError> {
+    // Derived from the scenario as the testbed's configuration file derives it.
     let tunnel = |tunnel: &farlink_scenario::Tunnel| {
         let end = node_id(&scenario.nodes[tunnel.end])?;
         Ok(TunnelSettings { to: tunnel.to.clone(), ..TunnelSettings::of(end, &tunnel.terms) })
@@ -283,8 +284,8 @@ fn tunnels(scenario: &Scenario, node: &Node) -> Result<Vec<TunnelSettings>, Conf
     node.tunnels.iter().map(tunnel).collect()
 }
 
-/// The rules of a node, and their keys; none has what it does not need.
 fn security(scenario: &Scenario, index: usize) -> Option<SecurityConfig> {
+    // Only keys that this node's rules name; no rule, no security.
     let rules = scenario.nodes[index].security.clone();
     if rules.is_empty() {
         return None;
@@ -300,16 +301,16 @@ fn security(scenario: &Scenario, index: usize) -> Option<SecurityConfig> {
     Some(SecurityConfig { rules, keys, start: 0, seed, aes_gcm: None })
 }
 
-/// One layer of a node, with its own sockets.
 fn layer_config(node: &Node, layer: &NodeLayer) -> Result<LayerConfig, ConfigError> {
+    // Each layer of a node has its own sockets.
     let own = identity(node);
     let kind = LayerKind::new(layer.kind, own, node.layer_settings(layer.kind));
     let kind = kind.ok_or_else(|| unknown_layer(layer.kind.name))?;
     Ok(LayerConfig { name: layer.name.clone(), kind })
 }
 
-/// How the layers of its neighbours know a node.
 fn identity(node: &Node) -> Identity {
+    // The identity under which the layers of its neighbours know the node.
     Identity { node_id: node.ids.first().cloned().unwrap_or_default(), engine: engine(node.number) }
 }
 
@@ -321,7 +322,7 @@ fn unknown_layer(name: &str) -> ConfigError {
     }
 }
 
-/// LTP engine number of a node: its ipn number; of a dtn node 2^31 and 31 bits of its number.
+/// LTP engine number of a node: the ipn number, or 2^31 plus 31 bits of a dtn node's number.
 fn engine(node: NodeId) -> u64 {
     if node.is_named() { 1 << 31 | (node.0 & 0x7fff_ffff) } else { node.0 }
 }
@@ -353,7 +354,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_has_the_clock_of_its_settings() {
+    fn node_clock_follows_settings() {
         let node = |n: u8, keys: &str| format!("[[node]]\nname = \"n{n}\"\nid = \"ipn:{n}.0\"\n{keys}\n");
         let keys = ["", "clock = \"untrusted\"", "clock_offset = \"-1 h\"\nclock_error = \"7 ms\""];
         let nodes: String = keys.iter().zip(1..).map(|(keys, n)| node(n, keys)).collect();

@@ -1,38 +1,38 @@
-//! What a node that lies tells its neighbours in place of what is so: the same hello in the words of its router and
-//! its control, which then meet everybody, know that everything arrived, and have it all. It keeps, sends and takes
-//! bundles as an honest node does.
+//! Hellos of Byzantine nodes: the same hello with false entries for its router and its control, which claim to meet
+//! every node, that every bundle arrived, or to hold every bundle. Otherwise the node keeps, sends and accepts bundles
+//! like an honest one.
 //!
-//! Written from what those words mean to whoever hears them, as an attacker would: nothing here is shared with the
-//! policies. What cannot be read is left as it is.
+//! Written from the meaning of these messages to their receivers, as an attacker would: no code is shared with the
+//! policies. An unreadable message stays unchanged.
 
 use farlink_base::NodeId;
 use farlink_bundle::{v6, v7};
 use std::collections::{BTreeSet, VecDeque};
 
-/// Bundles that a lie is about at most, the newest; policies listen to no more.
+/// Largest number of bundles in a lie, the newest; policies read no more.
 const IDS_MAX: usize = 4096;
-/// The same where RAPID listens: a quarter of its hello is about what arrived.
+/// The same for RAPID, which reads arrivals from a quarter of its hello.
 const RAPID_IDS_MAX: usize = 1000;
 
-/// Which lies a node tells.
+/// Lies of a node.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 pub(crate) struct Lies {
-    /// It meets every node, at once and always.
+    /// Claims to meet every node, at once and always.
     pub met: bool,
-    /// Everything arrived.
+    /// Claims that every bundle arrived.
     pub arrived: bool,
-    /// It has everything.
+    /// Claims to hold every bundle.
     pub has: bool,
 }
 
-/// Bundles that crossed anywhere, of which liars speak.
+/// Bundles sent anywhere in the network, which lies may name.
 #[derive(Default)]
 pub(crate) struct Crossed {
     known: BTreeSet<u128>,
     order: VecDeque<u128>,
 }
 impl Crossed {
-    /// A bundle leaves somewhere.
+    /// Records a bundle that leaves some node.
     pub fn note(&mut self, id: u128) {
         if self.known.insert(id) {
             self.order.push_back(id);
@@ -46,14 +46,13 @@ impl Crossed {
     }
 }
 
-/// Who lies, and what it knows.
+/// Byzantine node, with the knowledge its lies draw on.
 pub(crate) struct ByzantineNode<'a> {
     pub lies: Lies,
     pub me: NodeId,
-    /// Names of its policies.
     pub router: &'a str,
     pub control: &'a str,
-    /// All nodes there are.
+    /// Identities of all nodes.
     pub nodes: &'a [NodeId],
     pub crossed: &'a Crossed,
 }
@@ -63,7 +62,7 @@ fn put(message: &mut Vec<u8>, numbers: impl IntoIterator<Item = u64>) {
 }
 const CERTAIN: u64 = 1f64.to_bits();
 
-/// Numbers at the front of a message, one by one.
+/// Reader of the numbers at the front of a message.
 struct Numbers<'a>(&'a [u8]);
 impl Numbers<'_> {
     fn next(&mut self) -> Option<u64> {
@@ -79,9 +78,10 @@ impl Numbers<'_> {
 }
 
 impl ByzantineNode<'_> {
-    /// A hello as it says it: version, flags, free bytes, capacity, count of identities and these, the length of what
-    /// its router says, this, and what its control says.
+    /// Rewrites a hello: version, flags, free bytes, capacity, count of identities and these, length of the router's
+    /// part, that part, and the control's part.
     pub fn hello(&self, content: &[u8]) -> Option<Vec<u8>> {
+        // Fixed part: version, flags, and two numbers of 8 bytes.
         let (head, rest) = content.split_at_checked(18)?;
         let (count, rest) = rest.split_first_chunk::<4>()?;
         let (ids, rest) = rest.split_at_checked((u32::from_be_bytes(*count) as usize).checked_mul(8)?)?;
@@ -90,7 +90,7 @@ impl ByzantineNode<'_> {
         let mut hello = head.to_vec();
         let mut summary = ids.to_vec();
         if self.lies.has {
-            // What is told is all that is held.
+            // Flag 1: the list of identities is complete.
             hello[1] |= 1;
             summary.clear();
             put(&mut summary, self.crossed.newest(IDS_MAX).map(|id| id as u64));
@@ -104,7 +104,7 @@ impl ByzantineNode<'_> {
         hello.extend_from_slice(control);
         Some(hello)
     }
-    /// The payload of an administrative bundle of this version, where that is a hello.
+    /// Rewrites the payload of an administrative bundle if it is a hello.
     pub fn payload(&self, version: u8, payload: &[u8]) -> Option<Vec<u8>> {
         match version {
             6 => match v6::record(payload) {
@@ -121,8 +121,8 @@ impl ByzantineNode<'_> {
     fn others(&self) -> impl Iterator<Item = NodeId> + Clone {
         self.nodes.iter().copied().filter(|node| *node != self.me)
     }
-    /// A count, and both halves of what arrived.
     fn arrivals(&self, message: &mut Vec<u8>, most: usize) {
+        // A count, then the two halves of each bundle identity.
         let newest = self.crossed.newest(most);
         put(message, [newest.len() as u64]);
         newest.for_each(|id| put(message, [(id >> 64) as u64, id as u64]));
@@ -130,9 +130,9 @@ impl ByzantineNode<'_> {
     fn by_router(&self, said: &[u8]) -> Option<Vec<u8>> {
         let (mut message, mut numbers) = (Vec::new(), Numbers(said));
         match self.router {
-            // Nodes and how surely they are met.
+            // Format: nodes, each with its delivery predictability.
             "prophet" if self.lies.met => self.others().for_each(|node| put(&mut message, [node.0, CERTAIN])),
-            // What arrived; nodes, and of each whom it meets how likely.
+            // Format: arrivals; then nodes, each with its meeting probabilities.
             "maxprop" => {
                 let count = numbers.next()?;
                 numbers.skip(count.checked_mul(2)?)?;
@@ -147,7 +147,8 @@ impl ByzantineNode<'_> {
                 }
                 message.extend_from_slice(numbers.0);
             }
-            // Three counts; what arrived; nodes, how long ago each said so, and whom it meets after how many seconds.
+            // Format: three counts; arrivals; then nodes, each with the age of its row and its meeting intervals in
+            // seconds.
             "rapid" => {
                 numbers.skip(3)?;
                 message.extend_from_slice(&said[..24]);
@@ -158,6 +159,7 @@ impl ByzantineNode<'_> {
                     true => self.arrivals(&mut message, RAPID_IDS_MAX),
                     false => message.extend_from_slice(&before[..before.len() - numbers.0.len()]),
                 }
+                // One row more: its own, with an age of zero.
                 let rows = numbers.next()?;
                 put(&mut message, [rows.saturating_add(u64::from(self.lies.met))]);
                 if self.lies.met {
@@ -170,8 +172,9 @@ impl ByzantineNode<'_> {
         }
         Some(message)
     }
-    /// Parts of a letter and a count: what arrived and how many seconds it lives, nodes and how long ago they were met.
     fn by_control(&self) -> Vec<u8> {
+        // Parts with a letter and a count: arrivals with their lifetime in seconds, nodes with the time since they were
+        // met.
         let mut message = Vec::new();
         if self.control != "marginal-utility" {
             return message;
@@ -227,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_everything_says_so_and_nothing_else() {
+    fn claimed_possession_changes_nothing_else() {
         let has = Lies { has: true, ..Lies::default() };
         let mut expected = hello(&[5, 6], b"words", b"more");
         expected[1] = 1;
@@ -237,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn each_router_and_control_lies_in_its_own_words() {
+    fn every_policy_has_its_own_lie() {
         let lie = Lies { has: false, ..all() };
         let one = CERTAIN;
         let maxprop = said(lie, "maxprop", "none", &hello(&[], &words(&[1, 0, 9, 3, 0]), b""));
@@ -255,7 +258,8 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_left_as_it_is() {
+    fn unreadable_hello_stays_unchanged() {
+        // A count of `u64::MAX` must neither overflow nor be believed.
         let content = hello(&[1, 2], &words(&[u64::MAX, 1]), b"");
         for router in ["maxprop", "rapid"] {
             let Some(lie) = said(Lies { has: false, ..all() }, router, "none", &content) else { panic!() };
@@ -267,8 +271,9 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_are_remembered() {
+    fn newest_are_remembered() {
         let mut crossed = Crossed::default();
+        // The last one repeats an identity and must not count twice.
         (0..2 * IDS_MAX as u128).chain([5000]).for_each(|id| crossed.note(id));
         assert_eq!((crossed.order.len(), crossed.known.len()), (IDS_MAX, IDS_MAX));
         assert_eq!(crossed.newest(2).collect::<Vec<_>>(), [8190, 8191]);

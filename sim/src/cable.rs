@@ -1,4 +1,4 @@
-//! What joins two nodes: the two directions of a link, with IP and UDP over them.
+//! Link between two nodes: both directions, with IP and UDP over them.
 
 use crate::sim_event::End;
 use farlink_base::Instant;
@@ -9,19 +9,19 @@ use farlink_link::{LinkDirection, Statistics, UDP_IPV4_HEADERS};
 /// Bytes of an IPv4 header.
 const IPV4_HEADER: u64 = 20;
 
-/// A link of the scenario.
+/// Link of the scenario.
 pub(crate) struct Cable {
-    /// Its first and second node.
+    /// First and second node of the link.
     pub ends: [End; 2],
-    /// Forward (from the first node), reverse.
+    /// Forward direction (from the first node), then reverse.
     directions: [LinkDirection; 2],
     mtu: u64,
-    /// TCP of the host at either end.
+    /// TCP parameters of the hosts at both ends.
     pub streams: [Config; 2],
     carrier: bool,
 }
 
-/// Datagrams that arrive together.
+/// Datagrams that arrive together, as one batch.
 pub(crate) struct Arrival {
     pub at: Instant,
     pub train: DatagramBatch,
@@ -33,10 +33,10 @@ impl Cable {
         Cable { ends, directions, mtu: mtu.max(IPV4_HEADER + 8), streams, carrier: true }
     }
 
-    /// Sends a train of datagrams from one end; what arrives when is appended to `arrivals`.
+    /// Sends a batch of datagrams from one end and appends the arrivals.
     pub fn send(&mut self, now: Instant, end: usize, train: &DatagramBatch, arrivals: &mut Vec<Arrival>) {
         let stride = u64::from(train.stride.max(1));
-        // Datagrams next to each other that arrive at once: when, from where, to where.
+        // Run of adjacent datagrams with one arrival time: time, first byte, end.
         let mut together: Option<(Instant, u64, u64)> = None;
         let mut from = 0;
         while from < train.data.len() {
@@ -56,17 +56,17 @@ impl Cable {
         join(arrivals, train, together);
     }
 
-    /// Sends a stream segment from one end; when it arrives, and when it does again.
+    /// Sends a stream segment from one end; returns its arrival, and that of a duplicate.
     pub fn send_segment(&mut self, now: Instant, end: usize, segment: &Segment) -> (Option<Instant>, Option<Instant>) {
         self.send_ip(now, end, segment.ip_bytes())
     }
 
-    /// Arrivals of an IP packet: two where the link doubles it. One larger than the link's packets
-    /// travels in fragments and arrives with the last of them, if all do.
     fn send_ip(&mut self, now: Instant, end: usize, bytes: u64) -> (Option<Instant>, Option<Instant>) {
+        // At most two arrivals, the second of a duplicate. A packet above the MTU travels in fragments and arrives with
+        // the last of them, if none is lost.
         let direction = &mut self.directions[end];
         let mut intact = |bytes: u64| {
-            // The UDP and TCP checksums find the flipped bit.
+            // The checksums of UDP and TCP detect the flipped bit.
             let verdict = direction.transmit(now, bytes);
             let mut whole = verdict.deliveries().filter(|delivery| !delivery.corrupted).map(|delivery| delivery.at);
             (whole.next(), whole.next())
@@ -85,7 +85,7 @@ impl Cable {
         (last, None)
     }
 
-    /// Whether the carrier changed: it is up while a direction is up or something is in flight.
+    /// New state of the carrier, if it changed: it is up while a direction is up or data is in flight.
     pub fn carrier(&mut self, now: Instant) -> Option<bool> {
         let up = self.directions.iter_mut().any(|d| d.is_up(now) || d.last_arrival() > now);
         (up != self.carrier).then(|| {
@@ -94,12 +94,12 @@ impl Cable {
         })
     }
 
-    /// Whether the carrier was up when it was looked at last.
+    /// Whether the carrier was up at the last check.
     pub fn has_carrier(&self) -> bool {
         self.carrier
     }
 
-    /// When to look at the carrier again; [`Instant::MAX`] for never.
+    /// Time of the next carrier check; [`Instant::MAX`] for never.
     pub fn next_carrier_change(&mut self, now: Instant) -> Instant {
         let change = |d: &mut LinkDirection| {
             let draining = Some(d.last_arrival()).filter(|at| *at > now && !d.is_up(now));
@@ -114,19 +114,18 @@ impl Cable {
         self.directions[usize::from(!forward)].queued_bytes(now)
     }
 
-    /// Counters: forward, reverse.
+    /// Counters, forward and reverse.
     pub fn statistics(&self) -> [Statistics; 2] {
         self.directions.each_ref().map(|d| *d.statistics())
     }
 }
 
-/// Appends datagrams of a train that arrive together to the last arrival, when they come with it
-/// and make one train.
 fn join(arrivals: &mut Vec<Arrival>, train: &DatagramBatch, datagrams: Option<(Instant, u64, u64)>) {
+    // Datagrams that arrive with the last arrival and continue its batch are appended to it.
     let Some((at, start, end)) = datagrams else { return };
     let data = train.data.slice(start, end - start);
     if let Some(last) = arrivals.last_mut() {
-        // Only the last datagram of a train may be shorter than its stride.
+        // Only the last datagram of a batch may be shorter than its stride.
         let full = last.train.data.len() % u64::from(train.stride.max(1)) == 0;
         if last.at == at && full {
             last.train.data.append(data);
@@ -157,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_train_falls_apart_at_the_rate_and_stays_together_without_one() {
+    fn batch_splits_only_with_rate() {
         let mut slow = cable(DirectionSpec::new(DataRate(8_000_000), Duration::from_millis(5)));
         let arrivals = send(&mut slow, 0, &train(2500, 972));
         let at: Vec<_> = arrivals.iter().map(|a| a.at.0 / 1000).collect();
@@ -169,7 +168,8 @@ mod tests {
     }
 
     #[test]
-    fn a_train_with_a_gap_and_a_doubled_datagram_keeps_its_bytes() {
+    fn batch_with_loss_and_duplicate_keeps_bytes() {
+        // Both cables have one seed: sending a batch and its datagrams one by one must draw the same losses.
         let spec = DirectionSpec { loss: Loss::Bernoulli(0.3), duplicate: 0.3, ..DirectionSpec::default() };
         let (mut whole, mut single) = (cable(spec.clone()), cable(spec));
         let sent = train(20_100, 1000);
@@ -187,7 +187,8 @@ mod tests {
     }
 
     #[test]
-    fn a_large_datagram_needs_all_its_fragments() {
+    fn large_datagram_needs_all_fragments() {
+        // 9000 bytes need 7 packets of 1500, so 0.9^7 of the datagrams arrive.
         let spec = DirectionSpec { loss: Loss::Bernoulli(0.1), ..DirectionSpec::default() };
         let mut cable = cable(spec);
         let whole = (0..2000).filter(|_| !send(&mut cable, 0, &train(9000, 9000)).is_empty()).count();
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_carrier_falls_when_both_directions_are_down_and_drained() {
+    fn carrier_falls_after_both_directions_drain() {
         let window = ContactWindow::new(Instant(100), Instant(200));
         let spec = DirectionSpec { windows: Some(vec![window]), ..DirectionSpec::default() };
         let mut cable =
@@ -204,6 +205,7 @@ mod tests {
         assert_eq!(cable.next_carrier_change(Instant(0)), Instant(100));
         assert_eq!(cable.carrier(Instant(100)), Some(true));
         send(&mut cable, 150, &train(10, 10));
+        // Down at 200, but the datagram of 150 is in flight until 650.
         assert_eq!(cable.next_carrier_change(Instant(150)), Instant(200));
         assert_eq!(cable.carrier(Instant(200)), None);
         assert_eq!(cable.next_carrier_change(Instant(200)), Instant(650));

@@ -1,5 +1,5 @@
-//! Whole bundles on their way between nodes, in simulations of messages: which bundle is on which
-//! link, when it arrives, and the answer on its way back. The bundle itself is shared, never copied.
+//! Whole bundles in transfer between nodes in message-level simulation: which bundle is on which link, when it arrives,
+//! and the answer on its way back. The bundle itself is shared, never copied.
 
 use crate::build;
 use crate::messages::{Messages, Output, Place, Token};
@@ -12,49 +12,49 @@ use farlink_stack::{Input, MessageInput};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Low bits of a token that tell its link.
+/// Low bits of a token, which hold the index of its link.
 const LINK_BITS: u32 = 24;
 
-/// One bundle on its way.
+/// Bundle in transfer.
 struct Flight {
-    /// Who sends it, and under which number.
+    /// Index of the sending node.
     from: usize,
-    /// In which of its lives.
+    /// Life of the sender in which it was sent: an answer to an earlier life is dropped.
     life: u32,
     id: SendId,
     bundle: Arc<BundleMeta>,
     hop: Box<HopState>,
-    /// When its last bit left.
+    /// Time at which the last bit left.
     left: Instant,
-    /// How long its answer travels.
+    /// One-way delay of the answer.
     light: Duration,
 }
 
-/// A node and its number for the link.
+/// Node, with its number for the link.
 #[derive(Clone, Copy)]
 struct At {
     node: usize,
     link: LinkId,
 }
 
-/// All links of a world of messages.
+/// All links of a message-level simulation.
 pub(crate) struct Crossings {
     messages: Messages,
     ends: Vec<[At; 2]>,
-    /// The layer each link stands for.
+    /// Convergence layer that each link stands for.
     layers: Vec<&'static LayerInfo>,
-    /// What each end sends, or sent last.
+    /// Token of the bundle that each end sends or sent last.
     sending: Vec<[u64; 2]>,
     alarms: Vec<[Option<TimerKey>; 2]>,
-    /// Per link what is on its way over it, by its token.
+    /// Per link, bundles in transfer by token.
     flights: Vec<BTreeMap<u64, Flight>>,
-    /// Bundles sent so far: the token of each tells its link too.
+    /// Number of bundles sent so far; tokens combine it with the link.
     count: u64,
     said: Vec<Output>,
 }
 
 impl Crossings {
-    /// The links of a scenario, at rest.
+    /// Makes the idle links of a scenario.
     pub fn new(scenario: &Scenario) -> Crossings {
         let link = |index: usize| (build::directions(scenario, index), weights::framing(scenario, index));
         let messages = Messages::new((0..scenario.links.len()).map(link));
@@ -81,12 +81,12 @@ impl Crossings {
     /// Wakes both ends of a link for the first time.
     pub fn begin(&mut self, now: Instant, link: usize, queue: &mut Queue, todo: &mut VecDeque<(usize, Input)>) {
         for (end, at) in self.ends[link].into_iter().enumerate() {
-            // Until its end says so, no link is ready.
+            // A link counts as not ready until its end reports that it is.
             todo.push_back((at.node, Input::Message(MessageInput::Ready { link: at.link, ready: false })));
             self.wake(now, Place { link, end }, queue, todo);
         }
     }
-    /// Both nodes have got a link.
+    /// Reports a new link's readiness to both nodes.
     pub fn join(&self, link: usize, todo: &mut VecDeque<(usize, Input)>) {
         for (end, at) in self.ends[link].iter().enumerate() {
             let ready = self.messages.is_ready(Place { link, end });
@@ -96,7 +96,7 @@ impl Crossings {
             }
         }
     }
-    /// Both nodes are to lose a link: what is on its way over it is lost, and its senders know.
+    /// Removes a link: bundles in transfer over it are lost, and their senders are notified.
     pub fn part(&mut self, now: Instant, link: usize, queue: &mut Queue, todo: &mut VecDeque<(usize, Input)>) {
         let mut said = std::mem::take(&mut self.said);
         self.messages.abort(now, link, &mut said);
@@ -109,12 +109,12 @@ impl Crossings {
         }
         (0..2).for_each(|end| self.set_alarm(Place { link, end }, queue));
     }
-    /// Both ends of a link know that it takes nothing.
+    /// Reports to both nodes that the link accepts nothing.
     pub fn rest(&self, link: usize, todo: &mut VecDeque<(usize, Input)>) {
         let not_ready = |at: &At| (at.node, Input::Message(MessageInput::Ready { link: at.link, ready: false }));
         todo.extend(self.ends[link].iter().map(not_ready));
     }
-    /// A node sends a bundle.
+    /// Sends a bundle from a node.
     #[expect(clippy::too_many_arguments, reason = "what a node says, and where what follows goes")]
     pub fn send(
         &mut self,
@@ -139,7 +139,7 @@ impl Crossings {
         todo.push_back((node, Input::Message(MessageInput::Ready { link, ready: false })));
         self.set_alarm(place, queue);
     }
-    /// A node takes a bundle back. One that has left, or cannot be stopped, is answered by its neighbour.
+    /// Cancels a bundle. One that has left or cannot be stopped is answered by the neighbour.
     pub fn cancel(
         &mut self,
         now: Instant,
@@ -162,7 +162,7 @@ impl Crossings {
             self.wake(now, place, queue, todo);
         }
     }
-    /// A deadline of one end of a link.
+    /// Handles a deadline of one end of a link.
     pub fn wake(&mut self, now: Instant, place: Place, queue: &mut Queue, todo: &mut VecDeque<(usize, Input)>) {
         self.alarms[place.link][place.end] = None;
         let mut said = std::mem::take(&mut self.said);
@@ -185,8 +185,9 @@ impl Crossings {
                 }
                 queue.arm(at, SimEvent::Message(place, token));
             }
-            // Confirmed when its answer is back; one that is lost the sender cannot know of.
+            // Confirmed when its answer returns; the loss of one that was lost is unknown to the sender.
             Output::Sent(place, token) => {
+                // `left` equals `now` only if the bundle arrives, as set above; then its answer confirms it.
                 if self.flights[place.link].get(&token.0).is_some_and(|flight| flight.left != now) {
                     self.done(place.link, token, Ok(()), todo);
                 }
@@ -205,7 +206,7 @@ impl Crossings {
             todo.push_back((flight.from, Input::Message(MessageInput::Done { id: flight.id, result })));
         }
     }
-    /// A bundle arrives at an end of a link.
+    /// Delivers a bundle to the end of a link.
     pub fn arrive(&mut self, place: Place, token: Token, todo: &mut VecDeque<(usize, Input)>) {
         let Some(flight) = self.flights[place.link].get(&token.0) else { return };
         let at = self.ends[place.link][place.end];
@@ -215,8 +216,8 @@ impl Crossings {
             Input::Message(MessageInput::Arrived { link: at.link, ticket: Ticket(token.0), bundle, hop }),
         ));
     }
-    /// The node that got a bundle has judged it: the answer travels back, in the words of the link's
-    /// layer. A copy that was no news comes back as one, with its labels.
+    /// Sends the receiver's verdict back, translated into the codes of the link's layer. A duplicate returns as
+    /// such, with its labels.
     pub fn judged(&mut self, now: Instant, ticket: Ticket, result: Result<(), Refusal>, queue: &mut Queue) {
         let link = (ticket.0 & ((1 << LINK_BITS) - 1)) as usize;
         let Some(flight) = self.flights[link].remove(&ticket.0) else { return };
@@ -239,7 +240,7 @@ impl Crossings {
         }
         *alarm = wanted.map(|at| queue.arm(at, SimEvent::MessageWake(place)));
     }
-    /// Counters of a link: forward, reverse.
+    /// Counters of a link, forward and reverse.
     pub fn statistics(&self, link: usize) -> [farlink_link::Statistics; 2] {
         [0, 1].map(|end| *self.messages.statistics(Place { link, end }))
     }
@@ -253,7 +254,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Links between `a` and `b`: 1 kB a millisecond, 100 ms one way; and what they bring about.
+    /// Links between `a` and `b`: 1 kB a millisecond, 100 ms one way.
     struct Bench {
         crossings: Crossings,
         queue: Queue,
@@ -276,8 +277,8 @@ mod tests {
             bench.todo.clear();
             bench
         }
-        /// `a` sends a bundle of 10 kB over a link.
         fn send(&mut self, ms: u64, link: usize, id: u64) {
+            // A bundle of 10 kB takes 10 ms and a little for headers.
             let draft = v7::BundleDraft {
                 source: EndpointId::ipn(1, 1),
                 destination: EndpointId::ipn(2, 1),
@@ -295,9 +296,8 @@ mod tests {
             let Bench { crossings, queue, todo } = self;
             crossings.send(Instant(ms * MS), (0, 0), place, over, what, queue, todo);
         }
-        /// Carries out what is due until then; what `a` heard of its bundles, and when, in milliseconds.
-        /// `b` judges what comes at once.
         fn run(&mut self, until_ms: u64, verdict: Result<(), Refusal>) -> Vec<(u64, u64, Result<(), Option<Refusal>>)> {
+            // Returns results at `a` with their times in milliseconds; `b` gives its verdict at once.
             let mut heard = Vec::new();
             let mut now = Instant::ZERO;
             loop {
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_is_back_one_light_time_after_the_bundle_arrived() {
+    fn verdict_returns_one_light_time_later() {
         let mut bench = Bench::new("ltp", 1);
         bench.send(0, 0, 7);
         assert_eq!(bench.run(200, Ok(())), [], "10 ms and a little to send, 100 ms to arrive, 100 ms back");
@@ -342,9 +342,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_flight_as_its_link_goes_is_lost_and_its_sender_knows_at_once() {
+    fn removed_link_fails_bundles_in_flight() {
         let mut bench = Bench::new("ltp", 3);
-        // Of each link one has left; on the second another is being sent.
+        // Each link has one bundle in flight; the second link sends another.
         (0..3).for_each(|link| bench.send(0, link, 10 + link as u64));
         assert_eq!(bench.run(50, Ok(())), []);
         bench.send(50, 1, 20);
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_in_the_words_of_the_layer_and_a_duplicate_as_what_it_is() {
+    fn refusal_and_duplicate_reach_the_sender() {
         for layer in ["ltp", "tcpclv4"] {
             let mut said = Vec::new();
             for verdict in [Refusal::Duplicate, Refusal::NotAcceptable, Refusal::NoResources] {

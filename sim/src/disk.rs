@@ -1,22 +1,20 @@
-//! A disk in memory with the latency of a real one. It keeps ropes, so that length-only payloads
-//! cost nothing.
+//! In-memory disk with the latency of a real one. It stores ropes, so that length-only payloads cost nothing.
 //!
-//! Where its node may be killed it remembers what was before each write that is not synced, and forgets as a machine
-//! without power does: everything since the last sync that was answered.
+//! If its node may be killed, it records the previous content of each write not yet synced, and loses data like a
+//! machine without power: everything since the last completed sync.
 
 use farlink_base::store::{DiskAction, DiskAnswer, DiskDone, DiskOp};
 use farlink_base::{Bytes, Duration, Instant, Payload};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Starting any operation.
+/// Latency of any operation.
 const OPERATION: Duration = Duration::from_micros(20);
-/// Making data durable: 4 KiB fdatasync, 4,950 a second on the machine of the measurements in
-/// `docs/`.
+/// Latency of a sync: 4,950 calls of 4 KiB fdatasync a second on the machine of the measurements in `docs/`.
 const SYNC: Duration = Duration::from_micros(200);
-/// Bytes a second, read or written (sequential write with fsync on the same machine: 1.9 GB/s).
+/// Throughput of reads and writes, bytes a second (sequential write with fsync on the same machine: 1.9 GB/s).
 const BANDWIDTH: u64 = 1_900_000_000;
 
-/// Written pieces by offset; they do not overlap.
+/// File content as pieces by offset, which do not overlap.
 #[derive(Default)]
 struct File {
     pieces: BTreeMap<u64, Payload>,
@@ -32,8 +30,8 @@ impl File {
             self.pieces.insert(offset, data);
         }
     }
-    /// What lies in `start..end`.
     fn pieces_of(&self, start: u64, end: u64) -> Vec<(u64, Payload)> {
+        // Pieces within `start..end`, the outer ones shortened.
         let first = self.pieces.range(..start).next_back().filter(|(at, p)| *at + p.len() > start);
         let from = first.map_or(start, |(at, _)| *at);
         let part = |(at, piece): (&u64, &Payload)| {
@@ -42,8 +40,8 @@ impl File {
         };
         self.pieces.range(from..end).map(part).collect()
     }
-    /// Removes what lies in `start..end`.
     fn cut(&mut self, start: u64, end: u64) {
+        // Remove `start..end` and keep the parts of pieces that reach beyond it.
         let first = self.pieces.range(..start).next_back().filter(|(at, p)| *at + p.len() > start);
         let from = first.map_or(start, |(at, _)| *at);
         let hit: Vec<u64> = self.pieces.range(from..end).map(|(at, _)| *at).collect();
@@ -57,10 +55,11 @@ impl File {
             }
         }
     }
-    /// Up to `len` bytes; gaps read as zeros.
     fn read(&self, offset: u64, len: u64) -> Bytes {
+        // At most `len` bytes; gaps read as zeros.
         let end = (offset + len).min(self.len);
         let mut out = vec![0u8; end.saturating_sub(offset) as usize];
+        // The piece before the offset may reach into the range.
         let first = self.pieces.range(..=offset).next_back().map_or(offset, |(at, _)| *at);
         for (at, piece) in self.pieces.range(first..end) {
             let skip = offset.saturating_sub(*at);
@@ -73,36 +72,36 @@ impl File {
     }
 }
 
-/// What a file held before a change that is not synced.
+/// Content of a file before an unsynced change.
 struct Undo {
     file: u32,
     offset: u64,
     before: Vec<(u64, Payload)>,
-    /// Bytes the change wrote, and how long the file was.
+    /// End of the change, and the previous length of the file.
     end: u64,
     len: u64,
-    /// When a sync makes it last.
+    /// Time at which a sync makes the change durable.
     lasts_from: Option<Instant>,
 }
 
-/// The disk of one node.
 #[derive(Default)]
 pub(crate) struct Disk {
     files: BTreeMap<u32, File>,
     free_at: Instant,
-    /// Changes that are not synced, in their order; none are remembered where nobody is killed.
+    /// Unsynced changes in order; `None` if no fault kills the node.
     undo: Option<VecDeque<Undo>>,
 }
 
 impl Disk {
-    /// From now on it can forget.
+    /// Enables the loss of unsynced changes.
     pub fn may_forget(&mut self) {
         self.undo.get_or_insert_default();
     }
 
-    /// The machine stops: what was not synced is as it was before.
+    /// Reverts every change that is not durable at `now`, as a power failure would.
     pub fn forget(&mut self, now: Instant) {
         self.free_at = now;
+        // Newest first, so that overlapping writes are undone in the right order.
         while let Some(undo) = self.undo.as_mut().and_then(VecDeque::pop_back) {
             if undo.lasts_from.is_some_and(|at| at <= now) {
                 continue;
@@ -114,8 +113,8 @@ impl Disk {
         }
     }
 
-    /// A file is about to change from `offset` to `end`.
     fn remember(&mut self, file: u32, offset: u64, end: u64) {
+        // Record the content that the change will overwrite.
         let (Some(undo), Some(there)) = (&mut self.undo, self.files.get(&file)) else { return };
         undo.push_back(Undo {
             file,
@@ -127,15 +126,15 @@ impl Disk {
         });
     }
 
-    /// A file begins anew, or is no more, which lasts at once.
     fn settled(&mut self, file: u32) {
+        // Creation and removal are durable at once, so earlier changes need no undo.
         if let Some(undo) = &mut self.undo {
             undo.retain(|undo| undo.file != file);
         }
     }
 
-    /// What a file was told lasts from then on; what does by now need not be remembered.
     fn synced(&mut self, now: Instant, file: u32, from: Instant) {
+        // Changes before the sync become durable at its end; entries that are durable by now can go.
         let Some(undo) = &mut self.undo else { return };
         let open = undo.iter_mut().filter(|undo| undo.file == file && undo.lasts_from.is_none());
         open.for_each(|undo| undo.lasts_from = Some(from));
@@ -144,7 +143,7 @@ impl Disk {
         }
     }
 
-    /// Does an operation; the answer comes at the returned time. Operations take their turns.
+    /// Performs an operation and returns its completion time. Operations are sequential.
     pub fn perform(&mut self, now: Instant, op: DiskOp) -> (Instant, DiskDone) {
         let synced = match op.action {
             DiskAction::Sync { file } | DiskAction::Settle { file } => Some(file),
@@ -194,7 +193,7 @@ impl Disk {
                 self.files.remove(&file);
                 (OPERATION, DiskAnswer::Done)
             }
-            // It never fills.
+            // The simulated disk never fills.
             DiskAction::Reserve { .. } => (Duration::ZERO, DiskAnswer::Done),
         }
     }
@@ -205,7 +204,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_reads_what_was_written_over_what_was_written_before() {
+    fn overwritten_ranges_read_back() {
+        // A byte array serves as the model of the file.
         let mut file = File::default();
         let mut model = [0u8; 100];
         for (offset, text) in [(0u64, &b"0123456789"[..]), (20, b"abcdefghij"), (5, b"XXXXXXXXXXXXXXXXXX"), (8, b"y")] {
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_stops_forgets_what_was_not_synced_and_nothing_else() {
+    fn crash_loses_only_unsynced_writes() {
         let mut random = farlink_base::Rng::new(3);
         for round in 0..300 {
             let mut disk = Disk::default();
@@ -235,7 +235,7 @@ mod tests {
                 disk.perform(now, DiskOp { id: op, action }).0
             };
             now = perform(&mut disk, now, DiskAction::Create { file: 1, of: None });
-            // What the file was at each sync, by when that is over.
+            // Content of the file at each sync, with the time of its completion.
             let mut kept: Vec<(Instant, Bytes)> = vec![(Instant(0), Bytes::new())];
             for _ in 0..random.below(20) {
                 let done = match random.below(4) {
@@ -251,7 +251,7 @@ mod tests {
                         perform(&mut disk, now, DiskAction::Write { file: 1, offset: random.below(40), data })
                     }
                 };
-                // Some are waited for.
+                // The test waits for about half of the operations.
                 now = if random.chance(0.5) { done } else { now + Duration::from_nanos(random.below(1000)) };
             }
             disk.forget(now);
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_take_their_turns() {
+    fn operations_take_turns() {
         let mut disk = Disk::default();
         let op = |id, action| DiskOp { id, action };
         let (first, _) = disk.perform(Instant(0), op(1, DiskAction::Create { file: 3, of: None }));

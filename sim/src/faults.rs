@@ -1,4 +1,4 @@
-//! A scenario's faults, and what is wrong now; what follows for nodes and links is `world/faults.rs`.
+//! Faults of a scenario, and which of them are active; `world/faults.rs` applies them to nodes and links.
 
 use crate::build;
 use crate::byzantine::{ByzantineNode, Crossed, Lies};
@@ -9,24 +9,24 @@ use farlink_scenario::{Fault, FaultKind, Scenario};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A scenario with faults, and what is wrong now.
+/// Scenario with its active faults.
 pub(crate) struct Faults {
     pub scenario: Scenario,
     pub plan: Arc<PlanIndex>,
-    /// Per node, by how many faults it is down.
+    /// Per node, the number of faults that keep it down.
     pub down: Vec<u32>,
-    /// Per node, how far its clock is off by jumps, in nanoseconds, and by drifts: how fast, and since when.
+    /// Per node, the clock's offset from jumps in nanoseconds, and its drifts with rate in ppm and start.
     pub jumped_ns: Vec<i64>,
     pub drifts: Vec<Vec<(f64, Instant)>>,
-    /// Who is near enough to hear whom: radio, smaller node, larger node.
+    /// Pairs in radio range: radio, lower node, higher node.
     pub near: BTreeSet<(u16, u32, u32)>,
-    /// Who hears each other by no radio, by how many faults.
+    /// Pairs that a fault keeps from communicating by radio, with the number of such faults.
     pub deaf: BTreeMap<(u32, u32), u32>,
-    /// Where somebody will lie: who does, what of, and whom there is to speak of.
+    /// State of Byzantine nodes, if the scenario has any.
     pub lies: Option<Lying>,
 }
 
-/// Who lies, and what of.
+/// Byzantine nodes, with the names and bundles that their lies use.
 pub(crate) struct Lying {
     pub nodes: Vec<Lies>,
     pub names: Vec<NodeId>,
@@ -34,11 +34,11 @@ pub(crate) struct Lying {
 }
 
 impl Faults {
-    /// Those of a scenario, if it has any.
+    /// Reads the faults of a scenario, if it has any.
     ///
     /// # Errors
-    /// When policies that know the whole network would have to be told what a killed node no longer has, or those of a
-    /// killed node are not in the registry, to be made again.
+    /// Fails if nodes restart while a policy depends on the oracle, which cannot follow a loss, or while the caller
+    /// brings policies, which cannot be made again.
     pub fn new(
         scenario: &Scenario,
         plan: &Arc<PlanIndex>,
@@ -77,8 +77,9 @@ impl Faults {
             }),
         })))
     }
-    /// What a node's clock shows.
+    /// Time that a node's clock shows.
     pub fn clock(&self, node: usize, now: Instant) -> Clock {
+        // Jumps and drifts add up; a drift is proportional to the time since it began.
         let right = build::clock(&self.scenario, node);
         let drifted: f64 =
             self.drifts[node].iter().map(|(ppm, since)| ppm * 1e-6 * now.since(*since).as_secs_f64()).sum();
@@ -86,7 +87,7 @@ impl Faults {
         let utc = right.utc.map(|utc| farlink_base::DtnTime(utc.0.saturating_add_signed(off_ms).max(1)));
         Clock { utc, ..right }
     }
-    /// Who this node is when it speaks, if it lies.
+    /// Byzantine view of a node, if it lies.
     pub fn byzantine(&self, node: usize) -> Option<ByzantineNode<'_>> {
         let Lying { nodes, names, crossed } = self.lies.as_ref()?;
         let own = &self.scenario.nodes[node];

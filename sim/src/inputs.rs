@@ -1,19 +1,19 @@
-//! What a run was made from, kept with it: the scenario and the files it names, so that
-//! `farlink run RUN/scenario/scenario.toml` repeats it when they are gone or have changed.
+//! Copy of a run's inputs: the scenario and the files it names, so that `farlink run RUN/scenario/scenario.toml`
+//! repeats the run even if they change or disappear.
 
 use anyhow::{Context, Result};
 use farlink_scenario::Scenario;
 use std::path::{Component, Path, PathBuf};
 
-/// The folder in a run's directory.
+/// Folder within the run directory.
 const FOLDER: &str = "scenario";
 
-/// Copies a scenario that names files of streets, positions or contacts, and those, into a run's directory. Files with
-/// a whole path are named by it in the copy, too, and not copied; neither are files that traffic sends, of which
-/// only the lengths count.
+/// Copies a scenario that names files (streets, positions, contacts) with these files into the run directory. Files
+/// with absolute paths are not copied and keep their paths; files that traffic sends are not copied either, since only
+/// their lengths count.
 ///
 /// # Errors
-/// What cannot be read or written.
+/// Fails on a file that cannot be read or written.
 pub(crate) fn keep(scenario: &Scenario, run: &Path) -> Result<()> {
     let folder = run.join(FOLDER);
     if scenario.files.is_empty() {
@@ -21,7 +21,7 @@ pub(crate) fn keep(scenario: &Scenario, run: &Path) -> Result<()> {
     }
     let plan = scenario.plan_file.iter().map(|(file, _)| file);
     let files: Vec<&PathBuf> = scenario.files.iter().chain(plan).filter(|file| file.is_relative()).collect();
-    // A scenario may name files in folders above its own: its copy stands as deep.
+    // Files may lie in folders above the scenario's: the copy of the scenario is nested as deep.
     let above = files.iter().map(|file| climbs(file)).max().unwrap_or(0);
     let mut own = folder;
     own.extend(std::iter::repeat_n("in", above));
@@ -34,8 +34,8 @@ pub(crate) fn keep(scenario: &Scenario, run: &Path) -> Result<()> {
     Ok(())
 }
 
-/// How many folders above its beginning a path goes at most.
 fn climbs(path: &Path) -> usize {
+    // The lowest level that the path reaches, counted from its beginning.
     let (mut depth, mut least) = (0i64, 0i64);
     for component in path.components() {
         match component {
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_climbs_as_far_as_it_leaves_its_folder() {
+    fn climb_counts_levels_above_folder() {
         let climbs = |path: &str| climbs(Path::new(path));
         assert_eq!(["a/b", "../a", "a/../b", "a/../../b", "../../x/../y"].map(climbs), [0, 1, 0, 1, 2]);
     }

@@ -1,30 +1,30 @@
-//! The simulator: one event queue drives the stacks of all nodes of a scenario, joined by emulated
-//! links, in virtual time; a seed replays a run to the last event.
+//! Discrete-event simulator: one event queue drives the stacks of all nodes of a scenario, joined by emulated links, in
+//! virtual time; a seed replays a run to the last event.
 //!
-//! It holds no protocol: bundles, LTP, TCPCL, routing and stores are the engine's own code, exactly
-//! as a real node runs them. Payloads are known by their length only. Read [`World`] first (the
-//! whole loop is on one page of `world.rs`), then `build.rs`, which turns a scenario into nodes.
+//! It contains no protocol: bundles, LTP, TCPCL, routing and stores are the engine's code, exactly as a real node runs
+//! it. Payloads are represented by their length only. Read [`World`] first (the whole loop is on one page of
+//! `world.rs`), then `build.rs`, which turns a scenario into nodes.
 //!
 //! | file | stands in for |
 //! |---|---|
 //! | `build.rs` | the node's configuration file |
-//! | `world.rs` | time, and what follows from what |
-//! | `sim_event.rs` | what can happen, and the queue of it |
+//! | `world.rs` | time and causality |
+//! | `sim_event.rs` | events and their queue |
 //! | `node.rs` | one machine: a stack, its disk, its alarm clock |
 //! | `cable.rs` | the radio or cable of a link, and UDP over it |
 //! | `streams.rs` | TCP |
 //! | `tls.rs` | TLS, as far as it takes time and bytes |
 //! | `messages.rs` | a link that carries whole bundles |
-//! | `mobility/`, `contacts/` | where nodes are, and so who can hear whom |
+//! | `mobility/`, `contacts/` | positions of nodes, and the contacts that follow |
 //! | `disk.rs` | the disk |
-//! | `oracle.rs` | what no node can know |
-//! | `own.rs` | routers and controls of whoever drives a simulation |
-//! | `shared_routes.rs` | routes that thousands of satellites find once for all |
-//! | `naming.rs`, `weights.rs` | what nodes are called, and what bundles weigh on a link |
+//! | `oracle.rs` | knowledge that no node can have |
+//! | `own.rs` | routers and controls of the program that drives a simulation |
+//! | `shared_routes.rs` | routes that thousands of satellites compute only once |
+//! | `naming.rs`, `weights.rs` | names of nodes, sizes of bundles on a link |
 //! | `traffic/` | the applications |
-//! | `faults.rs`, `world/faults.rs` | what goes wrong: kills, wrong clocks, deaf radios |
-//! | `byzantine.rs` | what nodes that lie tell their neighbours |
-//! | `radio/` | a radio that nodes share: whose turn it is, what crosses |
+//! | `faults.rs`, `world/faults.rs` | faults: kills, wrong clocks, radio silence |
+//! | `byzantine.rs` | hellos of Byzantine nodes |
+//! | `radio/` | a radio that nodes share: turns and transfers |
 //! | `record.rs`, `samples.rs`, `playback.rs`, `inputs.rs` | the run directory |
 #![forbid(unsafe_code)]
 

@@ -1,75 +1,75 @@
-//! Links for simulations of whole bundles: each end of a link sends one bundle at a time, for as
-//! long as the link's rate needs; it arrives after the light time. Where the link goes down first, it
-//! goes on afterwards as far as the layer it stands for does, or fails.
+//! Links for message-level simulation: each end sends one bundle at a time, for as long as the link's rate requires,
+//! and it arrives after the one-way delay. If the link goes down first, the bundle resumes later or fails, as the layer
+//! that the link stands for would do.
 //!
-//! No bundle waits here: an end that is up and idle is ready for one more, and the agent keeps the
-//! queue. Bundles are known by their size and a token of the driver's choice. Like every machine of
-//! the engine it is told the time and says when to be woken.
+//! No bundle waits here: an end that is up and idle is ready for one more, and the agent keeps the queue. Bundles are
+//! known by their size and a token that the driver chooses. Like every state machine of the engine, it takes the time
+//! as an argument and returns its next deadline.
 
 use farlink_base::{Duration, Instant, Sink};
 use farlink_link::{LinkDirection, MessageFate, Statistics, Transmission};
 
-/// One end of a link: the link's place in the scenario, and 0 or 1 for its first or second node.
+/// End of a link: the link's index in the scenario, and 0 or 1 for its first or second node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Place {
-    /// Which link.
+    /// Index of the link.
     pub link: usize,
-    /// Which of its two ends.
+    /// Index of the end, 0 or 1.
     pub end: usize,
 }
 impl Place {
-    /// The other end.
+    /// The opposite end of the link.
     pub fn peer(self) -> Place {
         Place { end: 1 - self.end, ..self }
     }
 }
 
-/// A bundle, as the driver numbers it.
+/// Bundle identifier, chosen by the driver.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Token(pub u64);
 
-/// What an end says.
+/// Output of an end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Output {
-    /// It is up and idle: it takes one bundle.
+    /// The end is up and idle and accepts one bundle.
     Ready(Place),
     /// The last bit of the bundle left.
     Sent(Place, Token),
-    /// The link went down before, for too long, or it was taken back; the part that was sent is lost.
+    /// The link was down for too long, or the bundle was cancelled; the part already sent is lost.
     Failed(Place, Token),
-    /// The bundle is at this end from then on; said when its last bit leaves.
+    /// The bundle arrives at this end at the given time; emitted when its last bit leaves.
     Arrives(Place, Token, Instant),
 }
 
-/// What a bundle weighs on a link, and whether it can be lost.
+/// Overhead of a bundle on a link, and the layer's handling of loss and outages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Framing {
-    /// Bytes of a bundle in one packet.
+    /// Bundle bytes in one packet.
     pub payload_bytes: u64,
-    /// Bytes of headers of one packet, the link's overhead aside.
+    /// Header bytes of one packet, without the link's own overhead.
     pub header_bytes: u64,
-    /// Whether the link's losses hit bundles. Without, a layer beneath is thought to repair them.
+    /// Whether the link's losses affect bundles; otherwise a layer beneath is assumed to repair them.
     pub losses: bool,
-    /// How long the link may be down until what was being sent begins anew.
+    /// Longest outage after which a bundle resumes instead of failing.
     pub outlives: Duration,
-    /// Whether what is being sent can be taken back.
+    /// Whether a bundle being sent can be cancelled.
     pub stops: bool,
 }
 impl Framing {
-    /// Bytes on the link of a bundle of this size, in packets with this overhead each.
+    /// Bytes of a bundle on the link, in packets with this overhead each.
     pub fn wire_bytes(&self, size: u64, overhead: u64) -> u64 {
         size + size.div_ceil(self.payload_bytes.max(1)).max(1) * (self.header_bytes + overhead)
     }
 }
 
-/// One end: it sends over one direction.
+/// One end of a link, which sends in one direction.
 struct End {
     direction: LinkDirection,
     framing: Framing,
     sending: Option<(Token, Transmission)>,
-    /// What goes on when the link is up again: the bytes still to go, and until when it can.
+    /// Bundle interrupted by an outage: bytes left to send, and the deadline for resuming.
     rest: Option<(Token, u64, Instant)>,
-    /// Whether [`Output::Ready`] was said and holds.
+    /// Whether [`Output::Ready`] was emitted and still holds.
     ready: bool,
     wake_at: Instant,
 }
@@ -85,19 +85,19 @@ fn at_rest(directions: [LinkDirection; 2], framing: Framing) -> [End; 2] {
     })
 }
 
-/// All links of a world.
+/// All links of a simulation.
 pub struct Messages {
     links: Vec<[End; 2]>,
 }
 
 impl Messages {
-    /// Links of these directions (forward, reverse), at rest; wake each end once at the start.
+    /// Makes idle links with these directions (forward, reverse); wake each end once at the start.
     pub fn new(links: impl IntoIterator<Item = ([LinkDirection; 2], Framing)>) -> Messages {
         let link = |(directions, framing): ([LinkDirection; 2], Framing)| at_rest(directions, framing);
         Messages { links: links.into_iter().map(link).collect() }
     }
 
-    /// Begins to send a bundle; `false` when the end is not ready, and nothing happens.
+    /// Begins to send a bundle; returns `false` and does nothing if the end is not ready.
     pub fn send(&mut self, now: Instant, place: Place, size: u64, token: Token) -> bool {
         let end = self.end(place);
         if !std::mem::take(&mut end.ready) {
@@ -110,17 +110,17 @@ impl Messages {
         true
     }
 
-    /// When to call [`Messages::wake`] for this end; [`Instant::MAX`] for never.
+    /// Next deadline for [`Messages::wake`]; [`Instant::MAX`] for never.
     pub fn next_timeout(&self, place: Place) -> Instant {
         self.links[place.link][place.end].wake_at
     }
 
-    /// Whether an end takes a bundle.
+    /// Whether an end accepts a bundle.
     pub fn is_ready(&self, place: Place) -> bool {
         self.links[place.link][place.end].ready
     }
 
-    /// A deadline of an end passed: a transmission ended, or the link came up or went down.
+    /// Handles a deadline of an end: a transmission ended, or the link came up or went down.
     pub fn wake(&mut self, now: Instant, place: Place, out: &mut impl Sink<Output>) {
         let end = self.end(place);
         if end.sending.is_some_and(|(_, transmission)| transmission.until <= now) {
@@ -136,12 +136,13 @@ impl Messages {
         }
         end.ready = up;
         end.wake_at = end.direction.next_change(now);
+        // An interrupted bundle keeps its place: the end accepts no other before it resumes or fails.
         if let Some((_, _, until)) = end.rest {
             (end.ready, end.wake_at) = (false, end.wake_at.min(until));
         }
     }
 
-    /// What an end sends is not wanted any more; where that can be said, it stops. Wake the end then.
+    /// Cancels a bundle, if the layer can. Wake the end afterwards.
     pub fn cancel(&mut self, now: Instant, place: Place, token: Token, out: &mut impl Sink<Output>) {
         let end = self.end(place);
         let rest = end.rest.is_some_and(|(waiting, ..)| waiting == token);
@@ -151,16 +152,17 @@ impl Messages {
         }
     }
 
-    /// Both ends stop at once, as when a node fails or a carrier falls: what was being sent is lost.
-    /// What has left still arrives. Wake the ends when they may send again.
+    /// Stops both ends, as on the failure of a node or the loss of the carrier: bundles being sent are lost, those that
+    /// have left still arrive. Wake the ends when they may send again.
     pub fn abort(&mut self, now: Instant, link: usize, out: &mut impl Sink<Output>) {
         for (number, end) in self.links[link].iter_mut().enumerate() {
             end.conclude(now, Place { link, end: number }, false, out);
+            // No deadline until the driver wakes the end, once it may send again.
             (end.ready, end.wake_at) = (false, Instant::MAX);
         }
     }
 
-    /// Counters of the direction an end sends over; bundles stand for packets.
+    /// Counters of the direction that an end sends in; they count bundles as packets.
     pub fn statistics(&self, place: Place) -> &Statistics {
         self.links[place.link][place.end].direction.statistics()
     }
@@ -171,8 +173,8 @@ impl Messages {
 }
 
 impl End {
-    /// What was cut goes on where the link is up again, and begins anew where that took too long.
     fn go_on(&mut self, now: Instant, place: Place, out: &mut impl Sink<Output>) {
+        // An interrupted bundle resumes once the link is up, or fails once the layer has given up.
         let Some((token, bytes, until)) = self.rest else { return };
         if let Ok(transmission) = self.direction.begin_message(now, bytes) {
             (self.rest, self.sending, self.wake_at) = (None, Some((token, transmission)), transmission.until);
@@ -181,12 +183,13 @@ impl End {
             out.push(Output::Failed(place, token));
         }
     }
-    /// What is being sent ends now, whole or not. `goes_on`: the rest may follow.
     fn conclude(&mut self, now: Instant, place: Place, goes_on: bool, out: &mut impl Sink<Output>) {
+        // The transmission ends, complete or not; with `goes_on` an interrupted one may resume.
         if let Some((token, ..)) = self.rest.take() {
             out.push(Output::Failed(place, token));
         }
         let Some((token, transmission)) = self.sending.take() else { return };
+        // Only layers that outlive an outage keep the rest; others start over.
         if goes_on && !self.framing.outlives.is_zero() && !transmission.is_out(now) {
             let bytes = self.direction.suspend_message(now, transmission);
             self.rest = Some((token, bytes, now.saturating_add(self.framing.outlives)));
@@ -197,7 +200,7 @@ impl End {
                 out.push(Output::Arrives(place.peer(), token, at));
                 out.push(Output::Sent(place, token));
             }
-            // The sender cannot know.
+            // The loss is unknown to the sender.
             MessageFate::Lost => out.push(Output::Sent(place, token)),
             MessageFate::CutOff => out.push(Output::Failed(place, token)),
         }
@@ -216,8 +219,8 @@ mod tests {
     const BARE: Framing =
         Framing { payload_bytes: u64::MAX, header_bytes: 0, losses: true, outlives: Duration::ZERO, stops: false };
 
-    /// 1 kB a millisecond, 100 ms one way.
     fn spec(windows: &[(u64, u64)]) -> DirectionSpec {
+        // The link carries 1 kB a millisecond, 100 ms one way.
         let window = |w: &(u64, u64)| ContactWindow::new(Instant(w.0 * MS), Instant(w.1 * MS));
         let windows = (!windows.is_empty()).then(|| windows.iter().map(window).collect());
         DirectionSpec { windows, ..DirectionSpec::new(DataRate(8_000_000), Duration::from_millis(100)) }
@@ -225,15 +228,15 @@ mod tests {
     fn messages(spec: DirectionSpec, framing: Framing) -> Messages {
         Messages::new([([1, 2].map(|seed| LinkDirection::new(spec.clone(), seed)), framing)])
     }
-    /// Wakes an end at a time given in milliseconds.
     fn wake(messages: &mut Messages, at: u64, place: Place) -> Vec<Output> {
+        // Times are in milliseconds.
         let mut out = Vec::new();
         messages.wake(Instant(at * MS), place, &mut out);
         out
     }
 
     #[test]
-    fn an_end_sends_one_bundle_at_a_time_and_the_ends_do_not_share() {
+    fn each_end_sends_one_bundle() {
         let mut m = messages(spec(&[]), BARE);
         assert!(!m.send(Instant(0), HERE, 1000, Token(9)), "not ready before it said so");
         assert_eq!(wake(&mut m, 0, HERE), [Output::Ready(HERE)]);
@@ -250,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_contact_that_ends_first_fails_the_bundle_and_the_next_is_ready_again() {
+    fn contact_end_fails_bundle_in_progress() {
         let mut m = messages(spec(&[(10, 20), (30, 50)]), BARE);
         assert_eq!(wake(&mut m, 0, HERE), []);
         assert_eq!(m.next_timeout(HERE), Instant(10 * MS));
@@ -267,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_layer_keeps_over_a_gap_goes_on_with_the_rest() {
+    fn cut_bundle_resumes_with_rest() {
         let framing = Framing { outlives: Duration::from_millis(15), ..BARE };
         let mut m = messages(spec(&[(10, 20), (30, 40), (60, 70)]), framing);
         wake(&mut m, 10, HERE);
@@ -279,7 +282,7 @@ mod tests {
         assert!(!m.send(Instant(30 * MS), HERE, 1, Token(2)));
         let arrives = Output::Arrives(THERE, Token(1), Instant(135 * MS));
         assert_eq!(wake(&mut m, 35, HERE), [arrives, Output::Sent(HERE, Token(1)), Output::Ready(HERE)]);
-        // A gap that is longer than the layer's patience.
+        // This gap exceeds the time for which the layer keeps a bundle.
         assert!(m.send(Instant(35 * MS), HERE, 15_000, Token(3)));
         assert_eq!(wake(&mut m, 40, HERE), []);
         assert_eq!(m.next_timeout(HERE), Instant(55 * MS));
@@ -288,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_back_stops_where_it_can_under_way_or_waiting() {
+    fn cancelled_bundle_stops_where_possible() {
         let framing = Framing { outlives: Duration::MAX, stops: true, ..BARE };
         let cancel = |m: &mut Messages, at: u64, token| {
             let mut out = Vec::new();
@@ -312,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_end_is_ready_no_more_once_its_contact_ended() {
+    fn contact_end_withdraws_ready() {
         let mut m = messages(spec(&[(0, 20), (20, 30), (40, 50)]), BARE);
         assert_eq!(wake(&mut m, 0, HERE), [Output::Ready(HERE)]);
         assert_eq!(m.next_timeout(HERE), Instant(30 * MS), "contacts that touch are one");
@@ -322,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn an_abort_fails_both_ends_until_they_are_woken() {
+    fn abort_fails_both_ends_until_wake() {
         let mut m = messages(spec(&[]), BARE);
         wake(&mut m, 0, HERE);
         wake(&mut m, 0, THERE);
@@ -339,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_and_overhead_take_their_time_and_losses_their_share() {
+    fn overhead_and_loss_are_charged() {
         let framing = Framing { payload_bytes: 1000, header_bytes: 40, losses: false, ..BARE };
         let mut m = messages(DirectionSpec { overhead: 10, loss: Loss::Bernoulli(0.5), ..spec(&[]) }, framing);
         wake(&mut m, 0, HERE);

@@ -1,23 +1,23 @@
-//! What nodes and endpoints of a scenario are called, and when its time begins where it does not say.
+//! Names of a scenario's nodes and endpoints, and the default epoch.
 
 use farlink_base::{ConfigError, DtnTime, EndpointId};
 use farlink_scenario::Node;
 
-/// Wall time at the start of a run whose scenario names none: 2026-01-01T00:00:00Z. Fixed, so that
-/// a seed replays.
+/// Wall-clock time at the start of a run whose scenario has no epoch: 2026-01-01T00:00:00Z, fixed so that a seed
+/// replays.
 pub const DEFAULT_EPOCH: DtnTime = DtnTime(820_540_800_000);
 
-/// The endpoint of a service at a node.
+/// Endpoint of a service at a node.
 pub(crate) fn endpoint(node: &Node, service: u32) -> Result<EndpointId, ConfigError> {
     Ok(node_id(node)?.at_service(service))
 }
 
-/// The first node ID of a node.
+/// First node ID of a node.
 pub(crate) fn node_id(node: &Node) -> Result<EndpointId, ConfigError> {
     parse_id(node, node.ids.first().map_or("", String::as_str))
 }
 
-/// What a node says is one of its IDs.
+/// Parses a node ID of the scenario.
 pub(crate) fn parse_id(node: &Node, text: &str) -> Result<EndpointId, ConfigError> {
     text.parse().map_err(|error| ConfigError {
         path: format!("node.{}.id", node.name),

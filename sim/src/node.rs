@@ -1,4 +1,4 @@
-//! One simulated machine: a stack, its disk and its alarm clock.
+//! Simulated machine: a stack, its disk and its alarm clock.
 
 use crate::disk::Disk;
 use crate::sim_event::{Address, Queue, SimEvent};
@@ -8,36 +8,36 @@ use farlink_base::{BundleHandle, ConfigError, EventClass, Instant, LayerId, Link
 use farlink_bpa::app::{BundleStatus, SendRequest};
 use farlink_stack::{Input, LinkConfig, Output, Stack};
 
-/// A node of the scenario.
+/// Node of the scenario.
 pub(crate) struct SimulatedNode {
     stack: Stack,
     pub disk: Disk,
-    /// Per link of the node: which cable, which end of it, its layer, and the peer's address.
+    /// Links of the node by number.
     links: Vec<NodeLink>,
-    /// Numbers of links that are no more, to be given anew.
+    /// Numbers of removed links, free for reuse.
     free: Vec<LinkId>,
     alarm: Option<TimerKey>,
-    /// How often it was started again: what was meant for one life reaches no other.
+    /// Number of restarts; inputs meant for an earlier life are dropped.
     pub life: u32,
-    /// Whether it hears and says nothing now.
+    /// Whether the node is down.
     pub stopped: bool,
 }
 
-/// One link of a node.
+/// Link of one node.
 pub(crate) struct NodeLink {
     /// Index of the link in the scenario.
     pub cable: usize,
-    /// 0 for the link's first node, 1 for its second.
+    /// End of the link: 0 for its first node, 1 for its second.
     pub end: usize,
-    /// The convergence layer at this node.
+    /// Convergence layer at this node.
     pub layer: LayerId,
-    /// The address of the other end.
+    /// Address of the opposite end.
     pub peer: Address,
-    /// Whether sockets carry it.
+    /// Whether the link uses sockets.
     pub sockets: bool,
 }
 
-/// What a stack says, collected; of events those that somebody wants.
+/// Collector of a stack's outputs; events only of the wanted classes.
 pub(crate) struct Said<'a> {
     pub outputs: &'a mut Vec<Output>,
     pub wanted: Wanted,
@@ -51,10 +51,10 @@ impl Sink<Output> for Said<'_> {
     }
 }
 
-/// Which classes of events somebody wants.
+/// Wanted classes of events, by index.
 pub(crate) type Wanted = [bool; 4];
 
-/// As whoever asks for each says.
+/// Collects the wanted classes from a predicate.
 pub(crate) fn wanted(wants: impl Fn(EventClass) -> bool) -> Wanted {
     let mut wanted = Wanted::default();
     for class in [EventClass::Bundle, EventClass::Link, EventClass::Segment, EventClass::Node] {
@@ -68,7 +68,7 @@ impl SimulatedNode {
         SimulatedNode { stack, disk: Disk::default(), links, free: Vec::new(), alarm: None, life: 0, stopped: false }
     }
 
-    /// It is killed: nothing is left but its disk.
+    /// Kills the node: only its disk remains.
     pub fn stop(&mut self, now: Instant, queue: &mut Queue) {
         if let Some(alarm) = self.alarm.take() {
             queue.cancel(alarm);
@@ -76,24 +76,25 @@ impl SimulatedNode {
         self.disk.forget(now);
         self.stopped = true;
     }
-    /// It starts again, as this new node that has heard nothing yet.
+    /// Restarts the node with a new stack that has received nothing yet.
     pub fn start(&mut self, fresh: SimulatedNode) {
         let SimulatedNode { stack, links, .. } = fresh;
         (self.stack, self.links) = (stack, links);
+        // The restarted stack has no radio links, so all their numbers are new.
         self.free.clear();
         self.life += 1;
         self.stopped = false;
     }
 
-    /// Tells the stack something; what it says is to be carried out.
+    /// Passes an input to the stack, which may produce outputs.
     pub fn handle(&mut self, now: Instant, input: Input, said: &mut Said<'_>) {
         self.stack.handle(now, input, said);
     }
 
-    /// The node gets a link.
+    /// Adds a link.
     ///
     /// # Errors
-    /// When it has such a link.
+    /// Fails if the node already has it.
     pub fn add_link(
         &mut self,
         now: Instant,
@@ -103,10 +104,10 @@ impl SimulatedNode {
     ) -> Result<(), ConfigError> {
         self.stack.add_link(now, link, config, said)
     }
-    /// The node gets a link by a radio.
+    /// Adds a link of a radio contact.
     ///
     /// # Errors
-    /// When it has such a link.
+    /// Fails if the node already has it.
     pub fn meet(
         &mut self,
         now: Instant,
@@ -116,14 +117,14 @@ impl SimulatedNode {
     ) -> Result<(), ConfigError> {
         self.stack.add_met_link(now, link, config, free_hellos, said)
     }
-    /// The node loses a link.
+    /// Removes a link.
     pub fn remove_link(&mut self, now: Instant, link: LinkId, said: &mut Said<'_>) {
         self.stack.remove_link(now, link, said);
     }
 
-    /// The number of a link of a radio: this end of this cable.
+    /// Allocates the number of a radio link for an end of a cable.
     pub fn number(&mut self, cable: usize, end: usize) -> LinkId {
-        // Its bundles find their way by its number alone.
+        // Radio bundles are routed by link number; the address is unused.
         let peer = ([0u8; 4], 0).into();
         let link = NodeLink { cable, end, layer: LayerId(0), peer, sockets: false };
         let id = self.free.pop().unwrap_or(LinkId(self.links.len() as u32));
@@ -133,17 +134,17 @@ impl SimulatedNode {
         }
         id
     }
-    /// A link of a radio is no more.
+    /// Frees the number of a radio link.
     pub fn forget(&mut self, link: LinkId) {
         self.free.push(link);
     }
 
-    /// The alarm rang.
+    /// Clears the alarm after it fired.
     pub fn woke(&mut self) {
         self.alarm = None;
     }
 
-    /// Where the peers of links over sockets are, as a driver that has resolved their names says it.
+    /// Addresses of peers over sockets, as from a driver that has resolved their names.
     pub fn places(&self, of: Option<LinkId>) -> Vec<Input> {
         let located = |(index, link): (usize, &NodeLink)| {
             let (id, addresses) = (LinkId(index as u32), Vec::from([link.peer]));
@@ -165,37 +166,37 @@ impl SimulatedNode {
         self.alarm = wanted.filter(|at| *at < Instant::MAX).map(|at| queue.arm(at, SimEvent::Wake(index)));
     }
 
-    /// The cables at this node: its number for the link, cable, and which end of it.
+    /// Cables of the node: link number, cable, and end.
     pub fn cables(&self) -> impl Iterator<Item = (LinkId, usize, usize)> + '_ {
         self.links.iter().enumerate().map(|(index, link)| (LinkId(index as u32), link.cable, link.end))
     }
-    /// Which cable a link is, and which end of it this node holds.
+    /// Cable and end of a link.
     pub fn link(&self, link: LinkId) -> (usize, usize) {
         let link = &self.links[link.0 as usize];
         (link.cable, link.end)
     }
-    /// The cable and end over which an address is reached.
+    /// Cable and end that lead to an address.
     pub fn link_towards(&self, address: Address) -> Option<(usize, usize)> {
         let link = self.links.iter().find(|link| link.peer.ip() == address.ip())?;
         Some((link.cable, link.end))
     }
-    /// The layer of a link.
+    /// Layer of a link.
     pub fn layer_of(&self, link: LinkId) -> LayerId {
         self.links[link.0 as usize].layer
     }
-    /// Bytes that a newcomer may have, where nothing else decides whether it may in.
+    /// Free bytes for new bundles, if space is the only admission criterion.
     pub fn room(&self) -> Option<u64> {
         self.stack.room()
     }
-    /// Bytes of room that a bundle made of this request needs at least, where it is room that decides.
+    /// Smallest free space that the requested bundle needs, if space is the only criterion.
     pub fn needs(&mut self, now: Instant, wanted: SendRequest) -> Option<u64> {
         self.stack.needs(now, wanted)
     }
-    /// The first bundles it holds, and why each is still here.
+    /// First bundles that the node holds, with their retention constraints.
     pub fn bundles(&self, now: Instant, limit: usize) -> Vec<BundleStatus> {
         self.stack.bundles(now, BundleHandle(0), limit)
     }
-    /// Fill of the store; nobody can ask a node that is down.
+    /// Usage of the store; empty while the node is down.
     pub fn usage(&self) -> Usage {
         if self.stopped { Usage::default() } else { self.stack.store_usage() }
     }

@@ -1,4 +1,4 @@
-//! What watches a run: recorders, tests, and the trace hash.
+//! Observers of a run, and the trace hash.
 
 use crate::contacts::ContactEdge;
 use crate::node::SimulatedNode;
@@ -8,10 +8,10 @@ use farlink_bpa::app::BundleStatus;
 use farlink_link::Statistics;
 use std::hash::{Hash, Hasher};
 
-/// Sees a run as it goes.
+/// Observer of a run.
 pub trait Observer {
-    /// Whether events of a class are wanted: all but LTP segments, unless it says otherwise. Others are not even made
-    /// in simulations of messages.
+    /// Whether events of a class are wanted; by default all but LTP segments. In message-level simulation unwanted
+    /// events are not even created.
     fn wants(&self, class: EventClass) -> bool {
         class != EventClass::Segment
     }
@@ -19,60 +19,60 @@ pub trait Observer {
     fn samples(&self) -> bool {
         true
     }
-    /// A node (by its index in the scenario) said something.
+    /// Receives an event of a node, given by its index.
     fn event(&mut self, at: Instant, node: usize, event: &Event) {
         let _ = (at, node, event);
     }
-    /// A node gets a link by a radio, called so from now on; it may have the number of one that is no more.
+    /// Receives the name of a new radio link; its number may be that of a removed link.
     fn link_named(&mut self, node: usize, link: LinkId, name: &str) {
         let _ = (node, link, name);
     }
-    /// Fill of a node's store.
+    /// Receives a sample of a store.
     fn node_sample(&mut self, at: Instant, node: usize, usage: &Usage) {
         let _ = (at, node, usage);
     }
-    /// Bytes waiting in a direction of a link, and its counters so far.
+    /// Receives a sample of a link direction: queued bytes and counters.
     fn link_sample(&mut self, at: Instant, link: usize, forward: bool, queued: u64, counted: &Statistics) {
         let _ = (at, link, forward, queued, counted);
     }
-    /// Two nodes begin to hear each other by a radio, or cease to, as far as faults let them.
+    /// Receives a contact edge, after faults were applied.
     fn contact(&mut self, edge: &ContactEdge) {
         let _ = edge;
     }
-    /// The run is about to come to this time: nothing of what happens then has happened yet. Who shows a run may keep
-    /// it waiting here.
+    /// Receives the next time of the run before anything happens then. An observer that displays the run may block
+    /// here.
     fn reach(&mut self, at: Instant, nodes: &Nodes<'_>) {
         let _ = (at, nodes);
     }
-    /// Whether the run shall end here, long before its time.
+    /// Whether the run should end now, before its time.
     fn stopped(&self) -> bool {
         false
     }
-    /// Simulated time has come so far, and so many bundles have been delivered.
+    /// Receives the progress: simulated time and delivered bundles.
     fn progress(&mut self, at: Instant, delivered: u64) {
         let _ = (at, delivered);
     }
 }
 
-/// The nodes of a run between two of its moments, by their places in the scenario: to be looked at only.
+/// Read access to the nodes of a run between two events, by index.
 pub struct Nodes<'a>(pub(crate) &'a [SimulatedNode]);
 impl Nodes<'_> {
-    /// Fill of a node's store; nothing while it is down, and of one that is none.
+    /// Usage of a node's store; empty while the node is down, and for an unknown index.
     pub fn usage(&self, node: usize) -> Usage {
         self.0.get(node).map_or_else(Usage::default, SimulatedNode::usage)
     }
-    /// Whether a node was killed and has not started again.
+    /// Whether a node is down or unknown.
     pub fn is_down(&self, node: usize) -> bool {
         self.0.get(node).is_none_or(|node| node.stopped)
     }
-    /// The first bundles that a node holds, `limit` at most, and why each is still there. Walks all that it holds.
+    /// First bundles that a node holds, at most `limit`, with their retention constraints. Walks all that it holds.
     pub fn bundles(&self, node: usize, now: Instant, limit: usize) -> Vec<BundleStatus> {
         let up = self.0.get(node).filter(|node| !node.stopped);
         up.map_or_else(Vec::new, |node| node.bundles(now, limit))
     }
 }
 
-/// Watches nothing.
+/// Observer that ignores everything.
 pub struct Silent;
 impl Observer for Silent {
     fn wants(&self, _: EventClass) -> bool {
@@ -83,7 +83,7 @@ impl Observer for Silent {
     }
 }
 
-/// A running hash (FNV-1a, 64 bits) of all that happened in a run.
+/// Running hash (FNV-1a, 64 bits) of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Trace(u64);
 impl Default for Trace {
@@ -92,18 +92,19 @@ impl Default for Trace {
     }
 }
 impl Trace {
-    /// Mixes numbers in.
+    /// Mixes in numbers.
     pub fn add(&mut self, numbers: &[u64]) {
         for number in numbers {
+            // The rotation spreads the high bits, which multiplication alone never moves down.
             self.0 = (self.0 ^ number).wrapping_mul(0x100_0000_01b3).rotate_left(23);
         }
     }
-    /// Mixes an event in, with all its fields.
+    /// Mixes in an event with all its fields.
     pub fn event(&mut self, at: Instant, node: usize, event: &Event) {
         self.add(&[at.0, node as u64]);
         event.hash(self);
     }
-    /// The hash so far.
+    /// The current hash.
     pub fn value(&self) -> u64 {
         self.0
     }
@@ -144,7 +145,7 @@ mod tests {
     use farlink_base::BundleHandle;
 
     #[test]
-    fn every_field_of_an_event_counts() {
+    fn every_event_field_changes_hash() {
         let of = |at: u64, node: usize, event: Event| {
             let mut trace = Trace::default();
             trace.event(Instant(at), node, &event);

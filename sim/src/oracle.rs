@@ -1,5 +1,5 @@
-//! What no node can know: how many hold a bundle or held it, and how often it was forwarded. Agents tell it what
-//! they do; policies that are registered for it ask.
+//! Oracle: network-wide knowledge that no node can have, such as copies and forwards of each bundle. Agents report to
+//! it; policies that are registered for it query it.
 
 use farlink_bpa::Oracle;
 use std::collections::{HashMap, HashSet};
@@ -9,19 +9,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 struct Bundle {
     copies: u64,
     forwards: u64,
-    /// Nodes that hold it or held it.
+    /// Nodes that hold or held the bundle.
     seen: HashSet<u32>,
 }
 
-/// Bundles that somebody holds, by identity; never walked.
+/// Bundles that some node holds, by identity; never iterated.
 #[derive(Default)]
 struct Bundles {
     known: HashMap<u128, Bundle>,
-    /// Of all in `known` together.
+    /// Sum over all known bundles.
     forwards: u64,
 }
 
-/// The oracle of one run, as one of its nodes has it.
+/// Oracle of one run, as one of its nodes sees it.
 #[derive(Default)]
 pub(crate) struct Network {
     bundles: Arc<Mutex<Bundles>>,
@@ -30,11 +30,9 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// Of a run of so many nodes.
     pub(crate) fn of_nodes(nodes: usize) -> Network {
         Network { nodes: nodes as u64, ..Network::default() }
     }
-    /// That of one node, by its place.
     pub(crate) fn at(&self, node: usize) -> Network {
         Network { bundles: self.bundles.clone(), node: node as u32, nodes: self.nodes }
     }
@@ -53,14 +51,14 @@ impl Oracle for Network {
     fn forwards(&self, id: u128) -> u64 {
         self.of(id, |bundle| bundle.forwards)
     }
-    /// The first of those that had it made it.
+    /// The source is among the nodes that held the bundle, and is not counted.
     fn seen(&self, id: u128) -> u64 {
         self.of(id, |bundle| (bundle.seen.len() as u64).saturating_sub(1))
     }
     fn nodes(&self) -> u64 {
         self.nodes
     }
-    /// Over the bundles that somebody holds.
+    /// Mean over the bundles that some node holds.
     fn mean_forwards(&self) -> f64 {
         let bundles = self.bundles();
         if bundles.known.is_empty() { 0.0 } else { bundles.forwards as f64 / bundles.known.len() as f64 }
@@ -80,8 +78,10 @@ impl Oracle for Network {
     }
     fn gone(&mut self, id: u128) {
         let mut bundles = self.bundles();
+        // A second deletion of a bundle is ignored.
         let Some(bundle) = bundles.known.get_mut(&id) else { return };
         bundle.copies -= 1;
+        // With the last copy the bundle leaves the mean.
         if bundle.copies == 0 {
             let forwards = bundle.forwards;
             bundles.known.remove(&id);
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_nodes_know_the_same_and_what_nobody_holds_counts_no_more() {
+    fn oracle_is_shared_and_forgets_deleted() {
         let network = Network::of_nodes(3);
         let mut nodes = [0, 1, 2].map(|node| network.at(node));
         nodes[0].kept(7);

@@ -1,28 +1,28 @@
-//! Routers and congestion controls that no registry has: those of a program that drives the simulator, as
-//! researchers write them.
+//! Routers and congestion controls outside any registry: those of a program that drives the simulator, as researchers
+//! write them.
 
 use farlink_congestion::Control;
 use farlink_routing::Router;
 
-/// What takes the place of a node's configured policies; nodes by their places in the scenario.
+/// Policies that replace a node's configured ones; nodes are given by index.
 pub trait OwnPolicies {
-    /// Whether any node has one.
+    /// Whether any node has such a policy.
     fn any(&self) -> bool {
         true
     }
-    /// The router of this node; `None`: as the scenario says.
+    /// Router of a node; `None` keeps the scenario's.
     fn router(&self, node: usize) -> Option<Box<dyn Router>> {
         let _ = node;
         None
     }
-    /// The congestion control of this node; `None`: as the scenario says.
+    /// Congestion control of a node; `None` keeps the scenario's.
     fn control(&self, node: usize) -> Option<Box<dyn Control>> {
         let _ = node;
         None
     }
 }
 
-/// Everything as the scenario says.
+/// Policies of the scenario, unchanged.
 #[derive(Clone, Copy, Debug)]
 pub struct Registered;
 impl OwnPolicies for Registered {

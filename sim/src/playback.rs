@@ -1,5 +1,5 @@
-//! What a report needs to play a run of nodes that move: the pieces of their ways, a row each, never positions at
-//! every moment; and when they heard each other.
+//! Data for the playback of moving nodes in a report: the legs of their movement, one row each instead of sampled
+//! positions, and their contacts.
 
 use crate::contacts::ContactEdge;
 use crate::mobility::ways::Ways;
@@ -8,19 +8,20 @@ use farlink_base::Instant;
 use farlink_report::{LegRow, Text};
 use std::collections::BTreeMap;
 
-/// Pieces of ways that a run writes at most: a file of some 100 MB.
+/// Largest number of legs in a run: a file of some 100 MB.
 const LEGS: usize = 4_000_000;
 
-/// Gives the ways of all nodes, as far as the run came, to `each`; whether these are all there are.
+/// Passes the legs of all nodes until `until_s` to `each`; returns whether the table is complete.
 ///
 /// # Errors
-/// The first of `each`.
+/// Returns the first error of `each`.
 pub(crate) fn legs(
     ways: &mut Ways,
     nodes: &[Text],
     until_s: f64,
     each: &mut dyn FnMut(&LegRow) -> Result<()>,
 ) -> Result<bool> {
+    // Each node gets an equal share, so that one fast node cannot displace the others.
     let share = LEGS / nodes.len().max(1);
     let mut all = true;
     for (node, name) in nodes.iter().enumerate() {
@@ -46,17 +47,17 @@ pub(crate) fn legs(
     Ok(all)
 }
 
-/// Radio and nodes, by their places in the scenario.
+/// Radio and nodes, by index.
 pub(crate) type Pair = (u16, u32, u32);
 
-/// Who hears whom now, and since when.
+/// Current contacts with their start times.
 #[derive(Default)]
 pub(crate) struct Meetings {
     since: BTreeMap<Pair, Instant>,
 }
 
 impl Meetings {
-    /// Two nodes begin to hear each other, or cease to: then since when they did.
+    /// Handles an edge; at the end of a contact it returns the start.
     pub fn see(&mut self, edge: &ContactEdge) -> Option<Instant> {
         let pair = (edge.radio, edge.a, edge.b);
         if edge.up {
@@ -65,7 +66,7 @@ impl Meetings {
         }
         self.since.remove(&pair)
     }
-    /// Those who still do.
+    /// Contacts that are still open.
     pub fn rest(&self) -> impl Iterator<Item = (Pair, Instant)> + '_ {
         self.since.iter().map(|(pair, since)| (*pair, *since))
     }
@@ -92,8 +93,8 @@ mod tests {
         Scenario::parse(text).unwrap_or_else(|errors| panic!("{errors:#?}"))
     }
 
-    /// The tables of a run of it.
     fn played(scenario: &Scenario) -> (Vec<LegRow>, Vec<MeetingRow>) {
+        // The two tables of a recorded run.
         let folder = tempfile::tempdir().unwrap();
         let options = Options { folder: folder.path().join("run"), ..Options::default() };
         record::run(scenario, &options, &mut |_| {}).unwrap();
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_are_by_the_table_where_the_world_had_them_at_any_moment() {
+    fn recorded_positions_match_the_world() {
         let scenario = scenario();
         let (legs, _) = played(&scenario);
         let named = ways(&scenario).into_iter().enumerate();
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn meetings_are_the_contacts_of_the_world_to_the_end_of_the_run() {
+    fn recorded_meetings_match_the_world() {
         let scenario = scenario();
         let (_, meetings) = played(&scenario);
         let mut lines: Vec<String> = crate::contacts::as_lines(&scenario).unwrap().collect();
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_scenario_does_not_ask_for_is_not_written() {
+    fn unrequested_tables_are_not_written() {
         let mut scenario = scenario();
         scenario.measure.tables = vec![farlink_scenario::Table::Bundles];
         assert_eq!(played(&scenario), (Vec::new(), Vec::new()));

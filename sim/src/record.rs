@@ -1,4 +1,4 @@
-//! A run as a directory: what the simulator saw, in the schema every world writes.
+//! Run directory: records a simulation in the schema that both worlds share.
 
 use crate::contacts::ContactEdge;
 use crate::inputs;
@@ -24,38 +24,37 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How to run.
+/// Options of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Where the run directory goes.
+    /// Path of the run directory.
     pub folder: PathBuf,
-    /// The command that repeats the run, for the manifest.
+    /// Command that repeats the run, for the manifest.
     pub command: String,
-    /// Set from outside: the run ends here, and is written as far as it came.
+    /// Flag set by another thread to end the run, which is then written as far as it came.
     pub stop: Arc<AtomicBool>,
 }
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
-    /// Simulated seconds so far.
+    /// Simulated time so far, seconds.
     pub simulated_s: f64,
-    /// Simulated seconds at most.
+    /// Largest simulated time, seconds.
     pub duration_s: f64,
     /// Bundles delivered so far.
     pub delivered: u64,
 }
 
-/// Simulates a scenario, writes its run directory and tells how it ended.
+/// Simulates a scenario, writes its run directory and returns the outcome.
 ///
 /// # Errors
-/// When the scenario asks for what cannot be simulated (the message says where, with a hint), or
-/// the directory cannot be written.
+/// Fails if the scenario cannot be simulated (with place and hint), or if the directory cannot be written.
 pub fn run(scenario: &Scenario, options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<(PathBuf, Outcome)> {
     run_with(scenario, options, &Registered, progress)
 }
 
-/// The same with routers and controls of the caller's own.
+/// The same with routers and controls of the caller.
 ///
 /// # Errors
 /// As [`run`].
@@ -68,7 +67,7 @@ pub fn run_with(
     simulate(scenario, options, own, None, progress)
 }
 
-/// The same while somebody watches, which changes nothing of what is simulated.
+/// The same with an observer, which does not affect the simulation.
 ///
 /// # Errors
 /// As [`run`].
@@ -84,6 +83,7 @@ fn simulate<'a>(
     progress: &'a mut dyn FnMut(Progress),
 ) -> Result<(PathBuf, Outcome)> {
     let begun = std::time::Instant::now();
+    // The directory is created first: an unwritable one must fail before the simulation.
     let writer = RunWriter::create(&options.folder, manifest(scenario, options)?)?;
     inputs::keep(scenario, &options.folder)?;
     let mut recording = Recording::new(scenario, writer, options.stop.clone(), progress);
@@ -113,35 +113,35 @@ fn manifest(scenario: &Scenario, options: &Options) -> Result<Manifest> {
     Ok(manifest)
 }
 
-/// Names of a direction of a link.
+/// Names of a link direction.
 struct DirectionNames {
     link: Text,
     from: Text,
     to: Text,
 }
 
-/// Writes what it sees.
+/// Observer that writes the tables.
 struct Recording<'a> {
     writer: RunWriter,
     recorders: Vec<Recorder>,
     nodes: Vec<Text>,
-    /// Per link: forward, reverse.
+    /// Per link, forward and reverse.
     links: Vec<[DirectionNames; 2]>,
     segments: bool,
-    /// Tables that are wanted.
+    /// Whether the tables of events and samples are wanted.
     events: bool,
     samples: bool,
-    /// Values sampled: two of each node, then two of each direction of each link.
+    /// Sampled values: two of each node, then two of each direction of each link.
     changes: Changes,
-    /// The first thing that could not be written.
+    /// First error of writing.
     failed: Option<anyhow::Error>,
     duration_s: f64,
     stop: Arc<AtomicBool>,
     progress: &'a mut dyn FnMut(Progress),
-    /// Who hears whom, where that is wanted; and what radios are called.
+    /// Open contacts, if that table is wanted, and the names of radios.
     meetings: Option<Meetings>,
     radios: Vec<Text>,
-    /// Somebody who watches besides.
+    /// Additional observer of the caller.
     watcher: Option<&'a mut dyn Observer>,
 }
 
@@ -196,8 +196,8 @@ impl<'a> Recording<'a> {
         }
     }
 
-    /// A value was seen; it is written where it changes.
     fn see(&mut self, series: usize, at: Instant, value: u64) {
+        // Unchanged values are not written again.
         for (at, value) in self.changes.see(series, at, value) {
             self.write_sample(series, at, value);
         }
@@ -218,8 +218,8 @@ impl<'a> Recording<'a> {
         self.note(result);
     }
 
-    /// Two nodes heard each other so long.
     fn write_meeting(&mut self, (radio, a, b): Pair, start: Instant, end: Instant) {
+        // Contacts of no duration are left out.
         if start < end {
             let [node, peer] = [a, b].map(|node| self.nodes[node as usize].clone());
             let radio = self.radios[usize::from(radio)].clone();
@@ -228,8 +228,8 @@ impl<'a> Recording<'a> {
         }
     }
 
-    /// The ways of the nodes, and the meetings that did not end.
     fn write_playback(&mut self, scenario: &Scenario, ended: Instant) {
+        // Write the legs of all nodes, and the contacts still open at the end.
         let rest: Vec<_> = self.meetings.iter().flat_map(Meetings::rest).collect();
         rest.into_iter().for_each(|(pair, since)| self.write_meeting(pair, since, ended));
         if scenario.measure.tables.contains(&Table::Legs) {
@@ -268,12 +268,13 @@ impl<'a> Recording<'a> {
         if (0..scenario.links.len()).any(|link| scenario.is_secured(link) == Some(true)) {
             manifest.validity.notes.push(modelled(scenario.fidelity));
         }
+        // An interrupted run is complete up to its end, but marked as unfinished.
         if outcome.stopped { self.writer.interrupted() } else { self.writer.finish() }
     }
 }
 
-/// What a radio did, in a sentence.
 fn told(radio: &RadioOutcome) -> String {
+    // One sentence for the notes of the manifest.
     let RadioOutcome { name, contacts, up, counted, refused } = radio;
     let mean_s = up.as_secs_f64() / (*contacts).max(1) as f64;
     let (sent, arrived) = (counted.sent, counted.delivered);
@@ -282,8 +283,8 @@ fn told(radio: &RadioOutcome) -> String {
     )
 }
 
-/// What TLS is here.
 fn modelled(fidelity: Fidelity) -> String {
+    // Reports must state that TLS is modelled and not computed.
     let what = match fidelity {
         Fidelity::Full => {
             "the round trips and the bytes of its handshake, and the bytes of its records, as certificates of `farlink node certs` have them"
@@ -306,11 +307,11 @@ fn file_check(traffic: &TrafficOutcome) -> Option<FileCheck> {
 }
 
 impl Recording<'_> {
-    /// Whether events of a class are wanted for the tables.
     fn records(&self, class: EventClass) -> bool {
+        // The table of bundles is derived from bundle events, so these are always recorded.
         match class {
             EventClass::Segment => self.segments,
-            // The bundles are gathered from events.
+            // The table of bundles is gathered from these events.
             EventClass::Bundle => true,
             EventClass::Link | EventClass::Node => self.events,
         }

@@ -1,30 +1,28 @@
-//! Samples without repetition: of a value that stands still, only where it begins and ends to.
+//! Run-length compression of samples: a constant value is recorded only at its start and end.
 
 use farlink_base::Instant;
 
-/// One value over time.
+/// Samples of one value over time.
 #[derive(Clone, Copy, Default)]
 struct Series {
-    /// The value written last.
+    /// Value written last.
     value: Option<u64>,
-    /// When it was seen again since and not written.
+    /// Last time at which this value was seen again but not written.
     unwritten: Option<Instant>,
 }
 
-/// What was seen of each of a fixed number of values.
+/// Compressed samples of a fixed number of values.
 pub(crate) struct Changes {
     series: Vec<Series>,
 }
 
 impl Changes {
-    /// For so many values.
     pub fn new(count: usize) -> Changes {
         Changes { series: vec![Series::default(); count] }
     }
 
-    /// What is to be written now that this value is seen: nothing while it stands still; when it
-    /// changes, first until when it stood still, so that a line through the points is the line
-    /// through all.
+    /// Points to write for a new sample: none while the value is constant; on a change first the end of the constant
+    /// stretch, so that the line through the points equals the line through all samples.
     pub fn see(&mut self, series: usize, at: Instant, value: u64) -> impl Iterator<Item = (Instant, u64)> + use<> {
         let series = &mut self.series[series];
         if series.value == Some(value) {
@@ -36,7 +34,7 @@ impl Changes {
         [before, Some((at, value))].into_iter().flatten()
     }
 
-    /// What is to be written at the end: the last point of each value that still stood still.
+    /// Points to write at the end: the last sample of each value that was still constant.
     pub fn rest(&self) -> impl Iterator<Item = (usize, Instant, u64)> + '_ {
         let open = |(index, series): (usize, &Series)| Some((index, series.unwritten?, series.value?));
         self.series.iter().enumerate().filter_map(open)
@@ -48,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_through_the_points_is_the_line_through_all() {
+    fn thinned_samples_keep_the_line() {
         let mut changes = Changes::new(2);
         let mut written = Vec::new();
         for (at, value) in [5, 5, 5, 7, 8, 8, 2, 2, 2].into_iter().enumerate() {

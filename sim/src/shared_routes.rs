@@ -1,10 +1,8 @@
-//! Routes found once for all: what one node found for a destination, those after it on the way take over for some
-//! seconds. A search is of all satellites there are; along a way of dozens of hops each would search anew, to find
-//! what is left of the same way.
+//! Shared routes: a route computed by one node is adopted for some seconds by later nodes on the way. A search covers
+//! all satellites; along a way of dozens of hops each node would search again, only to find the rest of the same way.
 //!
-//! It is knowledge that real nodes do not share, so a scenario asks for it (`shared_routes`). What others booked of
-//! contacts they do not know, and neither do those who follow: where contacts are full, nodes that search choose
-//! other ways, and those that follow wait.
+//! Real nodes do not share this knowledge, so a scenario must request it (`shared_routes`). Bookings of contacts are
+//! not shared: where contacts are full, searching nodes choose other ways, and following nodes wait.
 
 use crate::own::OwnPolicies;
 use farlink_base::{Duration, EndpointId, Facts, Instant, NodeId, PeerId, Rng};
@@ -19,24 +17,24 @@ use farlink_scenario::Scenario;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-/// How long a way is taken over: what came up since might lead there sooner.
+/// Validity of a shared route: a contact that begins later might offer a faster one.
 const HOLDS: Duration = Duration::from_secs(10);
-/// Hops kept at most; with more all begins anew.
+/// Largest number of hops kept; beyond it the table is cleared.
 const HOPS_MAX: usize = 1 << 20;
 
-/// Where a bundle goes next.
+/// Next hop of a shared route.
 #[derive(Clone, Copy, Debug)]
 struct Hop {
     to: NodeId,
     until: Instant,
 }
 
-/// What the nodes of a world found.
+/// Routes found by the nodes of a simulation.
 #[derive(Default, Debug)]
 pub(crate) struct Found {
-    /// By node and destination; never walked.
+    /// Hops by node and destination; never iterated.
     hops: Mutex<HashMap<(NodeId, NodeId), Hop>>,
-    /// What leads searches; the routes are the same.
+    /// Search guide, which affects the computing time but not the routes.
     guide: Mutex<Guide>,
 }
 
@@ -48,13 +46,14 @@ impl Found {
     fn tell(&self, to: NodeId, way: impl Iterator<Item = (NodeId, NodeId)>, until: Instant) {
         let Ok(mut hops) = self.hops.lock() else { return };
         if hops.len() >= HOPS_MAX {
+            // Clearing is simple and rare; the next searches fill the table again.
             hops.clear();
         }
         hops.extend(way.map(|(from, hop)| ((from, to), Hop { to: hop, until })));
     }
 }
 
-/// The router of one node, which follows others and searches where none was before.
+/// Router of one node that follows shared routes and searches if there is none.
 #[derive(Debug)]
 pub(crate) struct Follower {
     own: Sabr,
@@ -63,20 +62,19 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    /// Of a node with this router of its own.
     pub fn new(own: Sabr, found: Arc<Found>) -> Follower {
         Follower { own, found, plan: None }
     }
 
-    /// The way that another found, if its next hop is in sight.
     fn follow(&self, node: &Node<'_>, held: &Held) -> Option<NextHop> {
+        // Only a next hop in contact can be followed, and never back to the previous node.
         let hop = self.found.hop(node.me, held.destination(), node.now)?;
         let peer = node.peers.of(hop).filter(|peer| peer.id != held.from)?;
         Some(NextHop { link: *peer.up.first()?, not_before: node.now, until: Instant::MAX })
     }
 
-    /// Tells others of the way that was found, if it can be gone all at once.
     fn tell(&self, node: &Node<'_>, held: &Held, leg: &NextHop) {
+        // Share only a route whose contacts are all open now: a later one could still be improved.
         let Some(plan) = self.plan.as_ref().filter(|_| leg.not_before <= node.now) else { return };
         let Some(next) = node.peers.up().find(|peer| peer.up.contains(&leg.link)) else { return };
         let mut until = node.now + HOLDS;
@@ -117,6 +115,7 @@ impl Router for Follower {
         self.own.on(node, news, out);
     }
     fn route(&mut self, node: &Node<'_>, held: &Held, tried: &[PeerId], out: &mut Actions) -> RouteDecision {
+        // Critical bundles, group bundles and retries need a search of their own.
         let alone = !tried.is_empty() || held.bundle.facts.has(Facts::CRITICAL) || held.bundle.is_for_group();
         if let Some(leg) = self.follow(node, held).filter(|_| !alone) {
             return RouteDecision::One(leg);
@@ -135,14 +134,13 @@ impl Router for Follower {
     }
 }
 
-/// Routers that take over what others found, where the scenario says so; whoever brings policies goes first.
+/// Policies with shared routes, if the scenario requests them; policies of the caller take precedence.
 pub(crate) struct Shared<'a> {
     own: &'a dyn OwnPolicies,
     scenario: &'a Scenario,
     found: Arc<Found>,
 }
 impl<'a> Shared<'a> {
-    /// Of a scenario.
     pub fn new(own: &'a dyn OwnPolicies, scenario: &'a Scenario) -> Shared<'a> {
         Shared { own, scenario, found: Arc::default() }
     }
@@ -152,7 +150,7 @@ impl OwnPolicies for Shared<'_> {
         let brought = self.own.router(node);
         let here = self.scenario.nodes.get(node).filter(|here| here.router.name == "sabr");
         let Some(here) = here.filter(|_| self.scenario.shared_routes && brought.is_none()) else { return brought };
-        // What is wrong with the parameters is told where the router is not shared.
+        // Errors in the parameters are reported when the unshared router is built.
         let params = farlink_base::resolve_params(Sabr::PARAMS, &here.router.params, "router.sabr").ok()?;
         let seed = Rng::stream(self.scenario.seed, 2 << 32 | node as u64).next_u64();
         let names: Vec<NodeId> = here.ids.iter().filter_map(|id| Some(id.parse::<EndpointId>().ok()?.node())).collect();
@@ -168,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_found_is_forgotten_in_time_and_never_fills_memory() {
+    fn cached_routes_expire_within_bounds() {
         let (found, [a, b, c]) = (Found::default(), [1, 2, 3].map(NodeId));
         found.tell(c, [(a, b), (b, c)].into_iter(), Instant(10));
         assert_eq!([found.hop(a, c, Instant(10)), found.hop(b, c, Instant(0))], [Some(b), Some(c)]);

@@ -1,4 +1,4 @@
-//! What can happen in a simulation, the queue of it, and the ends of links that it names: below all who fill the queue.
+//! Simulation events, their queue, and the link ends that they refer to; a base for all modules that schedule events.
 
 use crate::messages::{Place, Token};
 use farlink_base::{LinkId, TimerQueue};
@@ -6,55 +6,53 @@ use farlink_link::stream::Segment;
 use farlink_stack::Input;
 use std::net::SocketAddr;
 
-/// What can happen next.
+/// Event of the simulation.
 pub(crate) enum SimEvent {
-    /// A node's own deadline.
+    /// Deadline of a node.
     Wake(usize),
-    /// A node is told something (datagrams). In a box, so that the many small happenings are
-    /// small.
+    /// Input for a node, such as datagrams; boxed, so that the many small events stay small.
     Tell(usize, Box<Input>),
-    /// What a node asked for is done, if it still lives the life in which it asked.
+    /// Result of a node's request, dropped if the node has restarted since.
     Reply { node: u32, life: u32, says: Box<Input> },
-    /// A fault of the scenario begins, or ends.
+    /// Start or end of a fault.
     Fault { index: usize, ends: bool },
-    /// A stream segment reaches one end of a connection.
+    /// Arrival of a stream segment at one end of a connection.
     Segment(usize, usize, Box<Segment>),
-    /// A deadline of one end of a connection.
+    /// Deadline of one end of a connection.
     StreamWake(usize, usize),
-    /// A deadline of one end of a link of messages.
+    /// Deadline of one end of a message-level link.
     MessageWake(Place),
-    /// A whole bundle reaches one end of a link.
+    /// Arrival of a whole bundle at one end of a link.
     Message(Place, Token),
-    /// The last bit of a bundle leaves by radio.
+    /// Departure of the last bit of a bundle by radio.
     Transfer(u64),
-    /// It is there.
+    /// Arrival of a bundle by radio.
     Arrival(u64),
-    /// What its receiver said of it is back.
+    /// Return of the receiver's verdict on a radio transfer.
     Answer(u64),
-    /// A link may have come up or gone down.
+    /// Possible change of a link's carrier.
     Carrier(usize),
-    /// Two nodes get a link or lose it.
+    /// Appearance or removal of a link.
     Change(usize),
-    /// An application may have something to send.
+    /// Time at which an application may send.
     Traffic(usize),
-    /// Time to look at stores and links.
+    /// Time to sample stores and links.
     Sample,
 }
 
-/// The event queue: (time, insertion) order.
+/// Event queue, ordered by time, then insertion.
 pub(crate) type Queue = TimerQueue<SimEvent>;
 
-/// The address a peer's datagrams and connections come from.
+/// Address from which a peer's datagrams and connections come.
 pub(crate) type Address = SocketAddr;
 
-/// One end of a link as its node knows it.
+/// End of a link as its node knows it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct End {
-    /// Index of the node.
+    /// Index of the node in the scenario.
     pub node: usize,
-    /// The link's number in that node.
+    /// Number of the link at that node.
     pub link: LinkId,
-    /// Its address on this link.
     pub address: Address,
 }
 
@@ -63,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_small() {
+    fn event_is_small() {
         assert!(size_of::<SimEvent>() <= 32, "{} B", size_of::<SimEvent>());
     }
 }

@@ -1,5 +1,5 @@
-//! TCP between the nodes: connections of two [`StreamEnd`]s each, the operating system's part of
-//! the stream inputs and outputs of a stack, and a node's part where they are secured.
+//! TCP between nodes: connections of two [`StreamEnd`]s each, the operating system's side of a stack's stream inputs
+//! and outputs, and the TLS side of secured streams.
 
 use crate::sim_event::{Address, Queue, SimEvent};
 use crate::tls::Tls;
@@ -9,10 +9,10 @@ use farlink_link::stream::{Config, Input as EndInput, Output as EndOutput, Segme
 use farlink_stack::Input;
 use std::collections::{BTreeSet, VecDeque};
 
-/// First of the port numbers connections are made from.
+/// First port number of outgoing connections.
 const EPHEMERAL: u16 = 40_000;
 
-/// What a node wants of one of its streams.
+/// Request of a node for one of its streams.
 pub(crate) enum StreamSignal {
     Write(Payload),
     Close {
@@ -22,57 +22,57 @@ pub(crate) enum StreamSignal {
     Resume,
     Confirm,
     StartTls {
-        /// Whether it answers the handshake.
+        /// Whether the node answers the handshake.
         server: bool,
     },
 }
 
-/// One side of a connection.
+/// Side of a connection.
 struct Side {
     node: usize,
     layer: LayerId,
-    /// Which end of the cable it is at.
+    /// End of the cable that it is at.
     cable_end: usize,
-    /// Its number at the node; a passive one gets it when the connection opens.
+    /// Stream number at the node; a passive side gets it when the connection opens.
     stream: Option<StreamId>,
     end: StreamEnd,
-    /// Where it is secured.
+    /// TLS state of a secured stream.
     tls: Option<Box<Tls>>,
     alarm: Option<TimerKey>,
-    /// Told something since its alarm was set.
+    /// Whether it received input since its alarm was set.
     touched: bool,
     opened: bool,
-    /// The node closed it, or was told that it is closed.
+    /// Whether the node closed it, or knows that it is closed.
     closed: bool,
 }
 
-/// A connection: side 0 opened it.
+/// Connection of two sides; side 0 opened it.
 struct Connection {
     cable: usize,
     sides: [Side; 2],
 }
 
-/// A segment on its way out: cable, end of the cable it leaves from, side it goes to, and itself.
+/// Segment to send: cable, end of the cable it leaves from, side it goes to, and the segment.
 pub(crate) type Departure = (usize, usize, usize, Box<Segment>);
 
-/// All connections of a world.
+/// Connections of a simulation.
 pub(crate) struct Streams {
-    /// What the certificate of each node says.
+    /// Node IDs in each node's certificate.
     node_ids: Vec<Vec<String>>,
-    /// By the number they were made with; those that are over are gone.
+    /// Connections by number; closed ones are `None`.
     connections: Vec<Option<Box<Connection>>>,
     accepted: u64,
     /// Nodes that are down.
     asleep: BTreeSet<usize>,
     by_stream: Map<(usize, StreamId), (usize, usize)>,
-    /// Segments that leave now; the world takes them.
+    /// Segments to send now; the world takes them.
     pub departures: Vec<Departure>,
     news: Vec<(usize, usize, EndOutput)>,
-    /// Connections that were opened to nodes that are down; empty between calls.
+    /// Connections to nodes that are down, to be reset; empty between calls.
     refused: Vec<(usize, usize)>,
 }
 
-/// Sorts what an end says.
+/// Sorts the outputs of an end into segments and news.
 struct Said<'a> {
     departures: &'a mut Vec<Departure>,
     news: &'a mut Vec<(usize, usize, EndOutput)>,
@@ -93,7 +93,7 @@ impl Sink<EndOutput> for Said<'_> {
 }
 
 impl Streams {
-    /// None yet, between nodes of these IDs.
+    /// Makes an empty table for nodes with these IDs.
     pub fn new(node_ids: Vec<Vec<String>>) -> Streams {
         Streams {
             node_ids,
@@ -111,8 +111,8 @@ impl Streams {
         self.connections.get_mut(index)?.as_deref_mut()
     }
 
-    /// Opens a connection over a cable from one of its ends. `ports` names node and layer of this
-    /// and the far side, `configs` what TCP is there.
+    /// Opens a connection over a cable from one of its ends. `ports` gives node and layer of the near and far side,
+    /// `configs` their TCP parameters.
     pub fn connect(
         &mut self,
         now: Instant,
@@ -142,8 +142,8 @@ impl Streams {
         connection
     }
 
-    /// A node is killed: its operating system resets all its connections, and from then on those that are opened to
-    /// it. Which they are.
+    /// Kills a node: its operating system resets its connections, and later ones opened to it. Returns the connections
+    /// affected.
     pub fn kill(&mut self, now: Instant, node: usize) -> Vec<usize> {
         self.asleep.insert(node);
         let mut all = Vec::new();
@@ -163,17 +163,17 @@ impl Streams {
         }
         all
     }
-    /// It listens again.
+    /// Lets a node accept connections again.
     pub fn wake_up(&mut self, node: usize) {
         self.asleep.remove(&node);
     }
 
-    /// A segment arrived at one side.
+    /// Delivers a segment to one side.
     pub fn segment(&mut self, now: Instant, connection: usize, side: usize, segment: Box<Segment>) {
         self.tell(now, connection, side, EndInput::Segment(segment));
     }
 
-    /// A deadline of one side passed.
+    /// Handles a deadline of one side.
     pub fn wake(&mut self, now: Instant, connection: usize, side: usize) {
         if let Some(connection) = self.connection(connection) {
             connection.sides[side].alarm = None;
@@ -181,7 +181,7 @@ impl Streams {
         self.tell(now, connection, side, EndInput::Wake);
     }
 
-    /// A node wants something of a stream; which connection it is, if it still exists.
+    /// Passes a node's request to a stream; returns the connection, if it still exists.
     pub fn signal(&mut self, now: Instant, node: usize, stream: StreamId, signal: StreamSignal) -> Option<usize> {
         let (connection, side) = *self.by_stream.get(&(node, stream))?;
         let secured = self.connection(connection).is_some_and(|here| here.sides[side].tls.is_some());
@@ -202,7 +202,7 @@ impl Streams {
                 self.by_stream.remove(&(node, stream));
                 let side = &mut self.connection(connection)?.sides[side];
                 side.closed = true;
-                // Closing a socket that is still connecting gives it up.
+                // Closing a socket that is still connecting abandons it.
                 if abort || !side.opened { EndInput::Abort } else { EndInput::Close }
             }
         };
@@ -210,13 +210,14 @@ impl Streams {
         Some(connection)
     }
 
-    /// Turns what the ends said into what the nodes are told; what TLS answers by itself is written.
+    /// Translates the outputs of all ends into inputs for nodes, and writes the answers of TLS.
     pub fn take_news(
         &mut self,
         now: Instant,
         address: impl Fn(usize, usize) -> Address,
         todo: &mut VecDeque<(usize, Input)>,
     ) {
+        // Answers of TLS produce new outputs, so this repeats until none are left.
         while !self.news.is_empty() {
             for (connection, side, says) in self.tell_news(&address, todo) {
                 self.tell(now, connection, side, EndInput::Write(says));
@@ -226,12 +227,12 @@ impl Streams {
             }
         }
     }
-    /// The same, once; what is to be written: connection, side, bytes.
     fn tell_news(
         &mut self,
         address: &impl Fn(usize, usize) -> Address,
         todo: &mut VecDeque<(usize, Input)>,
     ) -> Vec<(usize, usize, Payload)> {
+        // One pass; returns answers of TLS to write: connection, side, bytes.
         let mut answers = Vec::new();
         let mut news = std::mem::take(&mut self.news);
         for (index, side_index, output) in news.drain(..) {
@@ -241,6 +242,7 @@ impl Streams {
             if side.closed {
                 continue;
             }
+            // A node that is down accepts nothing: its operating system resets the connection.
             if self.asleep.contains(&side.node) {
                 side.closed = true;
                 self.refused.push((index, side_index));
@@ -257,6 +259,7 @@ impl Streams {
             let gone = matches!(output, EndOutput::Closed { .. });
             let input = match output {
                 EndOutput::Opened => {
+                    // The passive side sees an ephemeral port, as after a real connect.
                     let mut from = address(cable, 1 - side.cable_end);
                     if side_index == 1 {
                         from.set_port(EPHEMERAL + (index % 20_000) as u16);
@@ -294,12 +297,12 @@ impl Streams {
             }
             todo.push_back((node, Input::Socket(layer, input)));
         }
-        // For its room.
+        // Returned to keep its allocation.
         self.news = news;
         answers
     }
 
-    /// Sets the alarms of a connection to its ends' deadlines; forgets it when it is over.
+    /// Sets the alarms of a connection to the deadlines of its ends, and removes it once it is over.
     pub fn set_alarms(&mut self, index: usize, queue: &mut Queue) {
         let Some(connection) = self.connection(index) else { return };
         for (number, side) in connection.sides.iter_mut().enumerate() {
@@ -314,6 +317,7 @@ impl Streams {
                 side.alarm = wanted.map(|at| queue.arm(at, SimEvent::StreamWake(index, number)));
             }
         }
+        // A listening side that never received anything is idle, not over.
         let over = |side: &Side| side.end.is_over() || side.end.is_idle();
         if connection.sides.iter().all(over) && connection.sides[0].end.is_over() {
             self.connections[index] = None;

@@ -1,30 +1,29 @@
-//! TLS 1.3 between simulated nodes: modelled, not computed. A handshake takes its round trip and its bytes, and
-//! what is said afterwards lies in records of true length; but nothing is hidden, and each side is told that the
-//! other is who the scenario says it is.
+//! TLS 1.3 between simulated nodes, modelled and not computed: a handshake costs its round trips and bytes, and data
+//! travels in records of true length; nothing is encrypted, and each peer has the identity in the scenario.
 
 use farlink_base::{Bytes, Payload};
 
-/// Most bytes in one record (RFC 8446 5.1).
+/// Largest content of a record, bytes (RFC 8446 5.1).
 pub const RECORD_MAX: u64 = 1 << 14;
-/// Bytes before them in a record: its header.
+/// Record header, bytes (RFC 8446 5.1).
 const HEADER: u64 = 5;
-/// Bytes behind them: their type, and the tag of the cipher (RFC 8446 5.2).
+/// Content type and authentication tag behind the content, bytes (RFC 8446 5.2).
 const TRAILER: u64 = 17;
-/// What a record adds.
+/// Overhead of a record, bytes.
 pub const RECORD_BYTES: u64 = HEADER + TRAILER;
 
-/// Bytes of what is said before a session is secured, where both sides show a certificate of `farlink node certs`: the
-/// client's hello, the server's answer, and the client's proof.
+/// Handshake bytes if both sides have a certificate of `farlink node certs`: the client's hello, the server's answer,
+/// and the client's proof.
 pub const HANDSHAKE_BYTES: [u64; 3] = [198, 882, 669];
-/// Bytes in a record that says that nothing more comes (RFC 8446 6.1).
+/// Content of a close_notify alert, bytes (RFC 8446 6.1).
 const GOODBYE_BYTES: u64 = 2;
 
-/// Types of records (RFC 8446 5.1).
+/// Content types of records (RFC 8446 5.1).
 const ALERT: u8 = 21;
 const HANDSHAKE: u8 = 22;
 const DATA: u8 = 23;
 
-/// What is said of a handshake, in its order (RFC 8446 2).
+/// Flights of a handshake, in order (RFC 8446 2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Flight {
     Hello,
@@ -40,25 +39,25 @@ impl Flight {
 /// One side of a secured stream.
 #[derive(Debug)]
 pub(crate) struct Tls {
-    /// What the peer is to say next, of a handshake.
+    /// Handshake flight expected next; `None` once secured.
     awaits: Option<Flight>,
-    /// The beginning of a record.
+    /// Received bytes of an incomplete record.
     heard: Payload,
 }
 
-/// What bytes of the peer brought about.
+/// Result of bytes from the peer.
 #[derive(Default, Debug)]
 pub(crate) struct Heard {
-    /// What was in them.
+    /// Decrypted data.
     pub plain: Payload,
-    /// What is to be written, as it is.
+    /// Bytes to write unchanged.
     pub says: Option<Payload>,
-    /// The handshake is over.
+    /// Whether the handshake is complete.
     pub secured: bool,
 }
 
 impl Tls {
-    /// Begins a handshake as server or client, and what is to be written, as it is.
+    /// Begins a handshake as server or client; returns the bytes to write unchanged.
     pub fn begin(server: bool) -> (Tls, Option<Payload>) {
         let (awaits, says) = match server {
             true => (Flight::Hello, None),
@@ -66,7 +65,7 @@ impl Tls {
         };
         (Tls { awaits: Some(awaits), heard: Payload::new() }, says)
     }
-    /// Takes bytes as they came from the peer.
+    /// Handles bytes from the peer.
     pub fn hear(&mut self, data: Payload) -> Heard {
         self.heard.append(data);
         let (mut heard, mut reader) = (Heard::default(), self.heard.reader());
@@ -91,7 +90,7 @@ impl Tls {
         self.heard = self.heard.slice(read, u64::MAX);
         heard
     }
-    /// Bytes for the peer in records: as at a node, each piece of them begins one.
+    /// Encloses data in records; as in a real node, each chunk begins a new record.
     pub fn seal(data: &Payload) -> Payload {
         let mut records = Payload::new();
         for chunk in data.chunks() {
@@ -103,20 +102,21 @@ impl Tls {
         }
         records
     }
-    /// What is to be written last.
+    /// Record that closes the session.
     pub fn goodbye() -> Payload {
         secret(ALERT, Payload::fill(0, GOODBYE_BYTES))
     }
 }
 
-/// A record of a cipher.
 fn secret(kind: u8, mut content: Payload) -> Payload {
+    // Zeros stand for the encrypted content type and the tag.
     content.push_bytes(Bytes::from_static(&[0; TRAILER as usize]));
     record(kind, content)
 }
 
 fn record(kind: u8, content: Payload) -> Payload {
     let [high, low] = (content.len() as u16).to_be_bytes();
+    // Version 3.3, as every TLS 1.3 record carries it (RFC 8446 5.1).
     let mut record = Payload::from(vec![kind, 3, 3, high, low]);
     record.append(content);
     record
@@ -126,8 +126,8 @@ fn record(kind: u8, content: Payload) -> Payload {
 mod tests {
     use super::*;
 
-    /// Two sides after their handshake, whose bytes came in pieces of this length.
     fn secured(piece: u64) -> ([Tls; 2], u64) {
+        // The bytes of the handshake arrive in pieces of this length.
         let (client, hello) = Tls::begin(false);
         let (server, nothing) = Tls::begin(true);
         assert!(nothing.is_none(), "a server is asked");
@@ -148,14 +148,14 @@ mod tests {
     }
 
     #[test]
-    fn a_handshake_is_three_flights_however_they_are_cut() {
+    fn handshake_takes_three_flights() {
         for piece in [1, 4, 700, 5000] {
             assert_eq!(secured(piece).1, HANDSHAKE_BYTES.iter().sum::<u64>(), "in pieces of {piece} B");
         }
     }
 
     #[test]
-    fn what_is_sealed_is_heard_and_each_record_costs_the_same() {
+    fn sealed_records_cost_constant_overhead() {
         for len in [1, RECORD_MAX - 1, RECORD_MAX, RECORD_MAX + 1, 100_000] {
             let mut data = Payload::from(&b"a head"[..]);
             data.append(Payload::fill(7, len));
@@ -175,10 +175,11 @@ mod tests {
     }
 
     #[test]
-    fn a_goodbye_holds_nothing_for_the_layer() {
+    fn close_carries_no_layer_bytes() {
         let ([mut server, _], _) = secured(100);
         let heard = server.hear(Tls::goodbye());
         assert!(heard.plain.is_empty() && heard.says.is_none() && !heard.secured);
+        // Header 5, alert 2, trailer 17.
         assert_eq!(Tls::goodbye().len(), 24);
     }
 }

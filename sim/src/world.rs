@@ -1,5 +1,5 @@
-//! The whole loop: take the earliest event, let it act on one node, carry what the node says to
-//! where it goes, until nothing happens any more.
+//! Main loop: take the earliest event, apply it to one node, carry the node's outputs to their destinations, until no
+//! event is left.
 
 use crate::build::{self, Change};
 use crate::cable::{Arrival, Cable};
@@ -27,28 +27,28 @@ mod faults;
 mod radio;
 mod transfer;
 
-/// How a run ended.
+/// Result of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
-    /// When it ended.
+    /// Time at which the run ended.
     pub ended: Instant,
-    /// Whether the observer stopped it before that.
+    /// Whether the observer stopped the run early.
     pub stopped: bool,
-    /// Happenings worked off.
+    /// Number of events processed.
     pub happenings: u64,
-    /// Hash of everything that happened: equal for equal scenario and seed.
+    /// Hash of all events, equal for equal scenario and seed.
     pub trace: u64,
-    /// Per traffic entry of the scenario.
+    /// Results by traffic entry of the scenario.
     pub traffic: Vec<TrafficOutcome>,
-    /// Per link: forward, reverse.
+    /// Counters of each link, forward and reverse.
     pub links: Vec<[Statistics; 2]>,
-    /// Per radio of the scenario.
+    /// Results by radio of the scenario.
     pub radios: Vec<RadioOutcome>,
-    /// Faults that began.
+    /// Number of faults that began.
     pub faults: u64,
 }
 
-/// A scenario come alive.
+/// Running simulation of a scenario.
 pub struct World<O> {
     now: Instant,
     end: Instant,
@@ -57,23 +57,23 @@ pub struct World<O> {
     cables: Vec<Cable>,
     changes: Vec<Change>,
     streams: Streams,
-    /// Links of a simulation of messages.
+    /// Links of a message-level simulation.
     crossings: Option<Crossings>,
-    /// Who hears whom, and the links that follow.
+    /// Radio contacts, and the links that follow from them.
     radios: Radios,
     applications: Applications,
-    /// What goes wrong.
     faults: Option<Box<Faults>>,
     injected: u64,
-    /// What nodes are to be told at this very moment.
+    /// Inputs for nodes at the present time.
     todo: VecDeque<(usize, Input)>,
-    /// What a node says, while it is carried out; kept for its memory.
+    /// Output lists, one per nesting depth, kept for reuse.
     said: Vec<Vec<Output>>,
-    /// Events that somebody wants to see, or the trace.
+    /// Event classes that the observer or the trace needs.
     wanted: Wanted,
     arrivals: Vec<Arrival>,
     trace: Trace,
-    /// Whether events are part of the trace: of a simulation of messages it is the same whoever watches.
+    /// Whether events enter the trace; not in message-level simulation, so that its hash does not depend on the
+    /// observer.
     traced: bool,
     observer: O,
     sample_every: farlink_base::Duration,
@@ -89,7 +89,7 @@ impl<O: Observer> World<O> {
     pub fn new(scenario: &Scenario, observer: O) -> Result<World<O>, ConfigError> {
         World::with_policies(scenario, observer, &Registered)
     }
-    /// The same, of nodes whose router or congestion control is whoever calls this one's own.
+    /// The same with routers or congestion controls of the caller.
     ///
     /// # Errors
     /// Names the part of the scenario that cannot be simulated.
@@ -148,12 +148,13 @@ impl<O: Observer> World<O> {
         self.todo.extend(self.applications.registrations());
         self.applications.start(&mut self.queue);
         if !self.sample_every.is_zero() {
+            // Sampling starts at zero, so that every series begins with the run.
             self.queue.arm(Instant::ZERO, SimEvent::Sample);
         }
         self.settle();
     }
 
-    /// Runs to the end: the scenario's duration, or everything delivered where it says so, or where the
+    /// Runs to the end: the scenario's duration, or earlier once everything is delivered, if so configured, or the
     /// observer stops it.
     pub fn run(mut self) -> (Outcome, O) {
         let mut stopped = false;
@@ -183,9 +184,9 @@ impl<O: Observer> World<O> {
         (outcome, self.observer)
     }
 
-    /// Works off what is next, a contact before anything else of its time; false when there is nothing
-    /// before the end.
     fn step(&mut self) -> bool {
+        // Process the next event, a contact edge before others of its time; false at the end of the run.
+        // The end of the run also bounds the search for contacts.
         let next = self.queue.next_deadline().unwrap_or(Instant::MAX).min(self.end);
         if let Some(edge) = self.radios.next_edge(next) {
             self.come_to(edge.at);
@@ -206,8 +207,8 @@ impl<O: Observer> World<O> {
         self.now = at;
     }
 
-    /// All that follows at this moment: what nodes are to be told, and whose turn it is to send by radio.
     fn settle(&mut self) {
+        // Process all consequences at this time: inputs of nodes, then radio turns.
         self.drain();
         while self.take_turn() {
             self.drain();
@@ -257,6 +258,7 @@ impl<O: Observer> World<O> {
                 self.applications.pass(traffic);
             }
             SimEvent::Traffic(traffic) => {
+                // Senders know their node's free space, so that refusals need not be simulated one by one.
                 let room = self.nodes[self.applications.sender(traffic)].room();
                 self.applications.tick(self.now, traffic, room, &mut self.queue, &mut self.todo);
             }
@@ -268,24 +270,23 @@ impl<O: Observer> World<O> {
         }
     }
 
-    /// Tells nodes what is to be told now, until they have nothing more to say.
     fn drain(&mut self) {
+        // Process inputs until nodes produce no more.
         while let Some((node, input)) = self.todo.pop_front() {
             self.tell(node, input);
         }
     }
 
-    /// Tells one node one thing and carries out what it says.
     fn tell(&mut self, node: usize, input: Input) {
         self.at_node(node, |node, now, said| node.handle(now, input, said));
     }
 
-    /// Does something with a node and carries out what it says; one that is down hears nothing.
     fn at_node(&mut self, node: usize, act: impl FnOnce(&mut SimulatedNode, Instant, &mut Said<'_>)) {
+        // Act on a node and carry out its outputs; a node that is down receives nothing.
         if self.nodes[node].stopped {
             return;
         }
-        // What is done there may be told further: each depth has a list of its own, kept for its memory.
+        // Outputs may cause nested calls: each depth has a list of its own, which is reused.
         let mut said = self.said.pop().unwrap_or_default();
         act(&mut self.nodes[node], self.now, &mut Said { outputs: &mut said, wanted: self.wanted });
         for output in said.drain(..) {
@@ -318,13 +319,13 @@ impl<O: Observer> World<O> {
                 self.observer.event(self.now, node, &event);
             }
             Output::Message(output) => self.message(node, output),
-            // Payloads are patterns here, which are never on disk, and a simulated node is one shard.
+            // Payloads are patterns, never on disk, and a simulated node is a single shard.
             Output::Spooled { .. } | Output::Read { .. } | Output::Across { .. } => {}
         }
     }
 
-    /// What a node says in a simulation of whole messages.
     fn message(&mut self, node: usize, output: MessageOutput) {
+        // Radio links take turns, cables do not: the index decides which of them handles the output.
         match output {
             MessageOutput::Send { link, id, bundle, hop, size } => {
                 let (cable, end) = self.nodes[node].link(link);
@@ -421,8 +422,8 @@ impl<O: Observer> World<O> {
         }
     }
 
-    /// Carries what the two ends of a connection said: news to the nodes, segments to the link.
     fn settle_streams(&mut self, connection: usize) {
+        // News go to the nodes, segments to the link.
         let cables = &self.cables;
         self.streams.take_news(self.now, |cable, end| cables[cable].ends[end].address, &mut self.todo);
         let mut departures = std::mem::take(&mut self.streams.departures);
@@ -451,12 +452,13 @@ impl<O: Observer> World<O> {
         }
     }
 
-    /// Two nodes get a link, or lose it.
     fn change(&mut self, index: usize) {
+        // A link appears at both nodes or disappears.
         let link = self.changes[index].link;
         let ends = self.cables[link].ends.map(|end| (end.node, end.link));
         let Some(configs) = self.changes[index].appears.take() else {
             if let Some(crossings) = &mut self.crossings {
+                // Bundles in transfer fail before the link is removed, so that their senders keep them.
                 crossings.part(self.now, link, &mut self.queue, &mut self.todo);
                 self.drain();
             }
@@ -472,11 +474,13 @@ impl<O: Observer> World<O> {
             });
             let places = self.nodes[node].places(Some(id));
             places.into_iter().for_each(|place| self.tell(node, place));
+            // Stacks assume that the carrier is up.
             if !self.cables[link].has_carrier() {
                 self.tell(node, Input::LinkDown { link: id });
             }
         }
         if let Some(crossings) = &self.crossings {
+            // A node that is down cannot receive: the link rests until its restart.
             match ends.iter().any(|(node, _)| self.nodes[*node].stopped) {
                 true => crossings.rest(link, &mut self.todo),
                 false => crossings.join(link, &mut self.todo),
@@ -502,6 +506,7 @@ impl<O: Observer> World<O> {
             let counted = self.statistics(index);
             for forward in [true, false] {
                 let queued = self.cables[index].queued(self.now, forward);
+                // Reported even if unchanged: the recorder compresses constant values.
                 self.observer.link_sample(self.now, index, forward, queued, &counted[usize::from(!forward)]);
             }
         }

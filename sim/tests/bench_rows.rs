@@ -1,4 +1,4 @@
-//! The rows of `cargo xtask bench sim`, each at a small size: what they simulate runs, and a seed replays it.
+//! Rows of `cargo xtask bench sim` at small size: they run, and a seed replays them.
 
 use farlink_scenario::Scenario;
 use farlink_sim::{Outcome, Silent, World};
@@ -21,7 +21,7 @@ fn created(outcome: &Outcome) -> u64 {
 }
 
 #[test]
-fn people_who_walk_meet_and_pass_bundles_on() {
+fn walkers_meet_and_forward_bundles() {
     for cell in &cells::CELLS {
         let small = cells::Cell { nodes: 40, duration_s: 900, interval: [1.0, 30.0], range: 150, ..*cell };
         let outcome = run(&cells::scenario(&small));
@@ -31,7 +31,7 @@ fn people_who_walk_meet_and_pass_bundles_on() {
 }
 
 #[test]
-fn flows_among_stations_go_over_satellites() {
+fn station_flows_cross_satellites() {
     for sky in [&sky::SKIES[0], &sky::SKIES[2]] {
         let small = sky::Sky { planes: 12, per_plane: 12, duration_s: 600, flows: 20, ..*sky };
         let outcome = run(&small.scenario());

@@ -1,11 +1,12 @@
-//! Streams that carry data both ways over a slow, long link: acknowledgments wait behind data, and nothing
-//! is sent twice for it.
+//! Streams with data in both directions over a slow, long link: acknowledgments queue behind data, and nothing is
+//! retransmitted because of that.
 
 use farlink_scenario::Scenario;
 use farlink_sim::{Silent, World};
 
 #[test]
-fn acknowledgments_that_wait_behind_data_are_no_losses() {
+fn queued_acknowledgments_are_no_losses() {
+    // A round trip of 400 ms and queues behind it: a naive timeout would retransmit.
     let text = r#"
         name = "both"
         duration = "40 s"

@@ -1,5 +1,5 @@
-//! Runs of one seed that differ in policies differ in nothing else: nodes go the same ways and meet at the same
-//! times, and applications want to send the same bundles at the same times. Studies compare series seed by seed.
+//! Common random numbers: runs of one seed that differ in policies have equal movement, contacts and offered traffic.
+//! Studies compare series seed by seed.
 
 use farlink_report::RunReader;
 use farlink_scenario::Scenario;
@@ -44,8 +44,8 @@ fn scenario(router: &str, control: &str, capacity: &str, seed: u64) -> Scenario 
     scenario
 }
 
-/// Bundles created: when, by whom, how long.
 fn created(scenario: &Scenario) -> BTreeSet<(u64, String, u64)> {
+    // Bundles by time, source and length.
     let folder = tempfile::tempdir().unwrap();
     let options = Options { folder: folder.path().to_path_buf(), ..Options::default() };
     let (run, _) = farlink_sim::run(scenario, &options, &mut |_| {}).unwrap_or_else(|error| panic!("{error:#}"));
@@ -62,7 +62,7 @@ const POLICIES: [(&str, &str); 5] = [
 ];
 
 #[test]
-fn no_policy_changes_who_meets_whom_and_what_is_wanted_to_be_sent() {
+fn policies_never_change_contacts_or_demand() {
     let wanted = |router, control, seed| {
         let scenario = scenario(router, control, "500 kB", seed);
         let traffic: Vec<_> = scenario.traffic.iter().map(|t| (t.start, t.from, t.to, t.kind.clone())).collect();
@@ -77,7 +77,7 @@ fn no_policy_changes_who_meets_whom_and_what_is_wanted_to_be_sent() {
 }
 
 #[test]
-fn where_there_is_room_every_policy_creates_the_same_bundles_at_the_same_times() {
+fn with_room_all_policies_create_alike() {
     let of = |router, control| created(&scenario(router, control, "1 GB", 7));
     let expected = of("epidemic", "drop-oldest");
     assert!(expected.len() > 50);
@@ -87,8 +87,8 @@ fn where_there_is_room_every_policy_creates_the_same_bundles_at_the_same_times()
 }
 
 #[test]
-fn where_stores_are_full_a_bundle_is_created_later_at_most_and_never_another() {
-    // What makes room takes every newcomer; the others let applications wait.
+fn full_stores_only_delay_creation() {
+    // Controls that evict accept every new bundle; the others make applications wait.
     let of = |router, control| created(&scenario(router, control, "500 kB", 7));
     let expected = of("epidemic", "drop-oldest");
     assert_eq!(expected, of("spray-and-wait", "drop-oldest"));

@@ -1,4 +1,4 @@
-//! Custody in both fidelities: what is lost on the way is sent again by whoever has custody.
+//! Custody in both fidelities: the custodian resends lost bundles.
 
 use farlink_base::{Event, Instant};
 use farlink_scenario::Scenario;
@@ -30,8 +30,8 @@ impl Observer for Counts {
 fn run(fidelity: &str, version: u8, layer: &str, loss: &str) -> Counts {
     run_with(fidelity, version, (layer, loss), "", "")
 }
-/// The same; `b` has these keys besides, and the scenario ends with `more`.
 fn run_with(fidelity: &str, version: u8, (layer, loss): (&str, &str), b: &str, more: &str) -> Counts {
+    // Node `b` has these additional keys, and the scenario ends with `more`.
     let text = format!(
         r#"
         name = "custody"
@@ -83,19 +83,20 @@ fn run_with(fidelity: &str, version: u8, (layer, loss): (&str, &str), b: &str, m
 }
 
 #[test]
-fn custody_passes_along_in_both_fidelities_and_versions() {
+fn custody_passes_in_all_modes() {
     for (fidelity, version) in [("full", 6), ("full", 7), ("message", 6), ("message", 7)] {
         let counts = run(fidelity, version, "ltp", "");
         assert_eq!((counts.delivered, counts.repeated), (51, 0), "{fidelity} {version}");
         assert_eq!(counts.taken, [51, 51, 0], "{fidelity} {version}");
         assert_eq!(counts.created, 51, "{fidelity} {version}: signals are no bundles of applications");
         assert!(counts.released.iter().take(2).all(|released| *released >= 50), "{:?}", counts.released);
+        // Signals are aggregated: far fewer than one for each transfer.
         assert!(counts.signals < 40, "{fidelity} {version}: {} signals about 100 transfers", counts.signals);
     }
 }
 
 #[test]
-fn rules_of_custody_hold_at_the_node_that_has_them() {
+fn custody_rules_apply_per_node() {
     let rules = "custody = \"take\"\ncustody_rules = { from = [\"ipn:9.*\"] }";
     for fidelity in ["full", "message"] {
         let counts = run_with(fidelity, 7, ("ltp", ""), rules, "");
@@ -104,14 +105,14 @@ fn rules_of_custody_hold_at_the_node_that_has_them() {
 }
 
 #[test]
-fn what_is_enciphered_and_signed_on_the_way_stays_in_custody() {
+fn secured_bundles_stay_in_custody() {
     let rule = |node: &str, role: &str, service: &str| {
         format!(
             "[[security]]\nnodes = \"{node}\"\nrole = \"{role}\"\nservice = \"{service}\"\nfrom = \"ipn:1.*\"\n\
              to = \"ipn:3.*\"\nkey = \"{service}\"\n"
         )
     };
-    // One operation is added by the source, another by the node on the way.
+    // The source adds one operation, the relay another.
     let rules = [
         rule("a", "source", "integrity"),
         rule("b", "source", "confidentiality"),
@@ -126,7 +127,7 @@ fn what_is_enciphered_and_signed_on_the_way_stays_in_custody() {
 }
 
 #[test]
-fn over_a_layer_that_loses_custody_loses_nothing() {
+fn custody_survives_lossy_layer() {
     for version in [6, 7] {
         let counts = run("full", version, "udpcl", "loss = \"20 %\"");
         assert_eq!(counts.delivered, 51, "version {version}");
@@ -136,7 +137,7 @@ fn over_a_layer_that_loses_custody_loses_nothing() {
 }
 
 #[test]
-fn a_scenario_says_where_custody_cannot_be_had() {
+fn impossible_custody_is_a_scenario_error() {
     let said = |node: &str| {
         let text = format!("name = \"x\"\nduration = \"1 s\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n{node}\n");
         let errors = Scenario::parse(&text).map_or_else(|errors| errors, |_| Vec::new());

@@ -1,10 +1,10 @@
-//! What neighbours tell each other lives as long as it is under way, however far they are.
+//! Hellos between distant neighbours, whose lifetime covers the one-way delay.
 
 use farlink_scenario::Scenario;
 use farlink_sim::{Silent, World};
 
-/// A satellite meets a rover; then Earth, minutes away, meets the satellite, which meets the rover again.
 fn delivered(router: &str, delay: &str) -> u64 {
+    // A satellite meets a rover; then Earth, minutes away, meets the satellite, which meets the rover again.
     let node = |name: &str, number: u32| {
         format!(
             "[[node]]\nname = \"{name}\"\nid = \"ipn:{number}.0\"\nrouter = \"{router}\"\ncontrol = \"drop-oldest\"\nlifetime = \"10 h\"\n"
@@ -36,7 +36,7 @@ fn delivered(router: &str, delay: &str) -> u64 {
 }
 
 #[test]
-fn a_neighbour_minutes_away_is_heard() {
+fn distant_neighbour_hellos_arrive() {
     for router in ["epidemic", "prophet"] {
         for delay in ["1 s", "59 s", "61 s", "240 s", "1200 s"] {
             assert_eq!(delivered(router, delay), 5, "{router}, {delay}");

@@ -1,11 +1,11 @@
-//! Faults of a scenario: nodes that restart, links that are down, clocks that are wrong.
+//! Faults of a scenario: restarts, link outages, wrong clocks.
 
 use farlink_base::{Event, EventClass, Instant};
 use farlink_scenario::Scenario;
 use farlink_sim::{Observer, Outcome, World};
 use std::collections::BTreeMap;
 
-/// What happened: seconds, node, event.
+/// Events with their time in seconds and node.
 #[derive(Default)]
 struct Log(Vec<(f64, usize, Event)>);
 impl Observer for Log {
@@ -29,8 +29,8 @@ impl Log {
     }
 }
 
-/// Three nodes in a row, `a` sends to `c` over `b`.
 fn row(top: &str, node: &str, layer: &str, more: &str) -> Scenario {
+    // Three nodes in a row; `a` sends to `c` through `b`.
     let nodes: String = [("a", 1), ("b", 2), ("c", 3)]
         .map(|(name, n)| format!("[[node]]\nname = \"{name}\"\nid = \"ipn:{n}.0\"\n{node}\n"))
         .concat();
@@ -55,7 +55,8 @@ fn run(scenario: &Scenario) -> (Outcome, Log) {
 }
 
 #[test]
-fn whoever_restarts_a_durable_store_loses_nothing_over_any_layer() {
+fn durable_restart_loses_nothing() {
+    // Every node is killed once, the relay twice, each time with bundles in transfer.
     for (fidelity, layer) in [("full", "ltp"), ("full", "tcpclv4"), ("full", "tcpclv3"), ("message", "ltp")] {
         let faults: String = [("a", "7.15 s"), ("b", "12.35 s"), ("c", "17.1 s"), ("b", "23.3 s")]
             .map(|(node, at)| restart(node, at, "3 s"))
@@ -72,7 +73,7 @@ fn whoever_restarts_a_durable_store_loses_nothing_over_any_layer() {
 }
 
 #[test]
-fn a_node_that_is_down_hears_and_says_nothing() {
+fn down_node_is_silent() {
     let faults = restart("b", "5 s", "10 s");
     let (outcome, log) = run(&row("", "store = \"durable\"", "ltp", &(BUNDLES.to_string() + &faults)));
     let said: Vec<f64> = log.0.iter().filter(|(_, node, _)| *node == 1).map(|(at, ..)| *at).collect();
@@ -82,9 +83,10 @@ fn a_node_that_is_down_hears_and_says_nothing() {
 }
 
 #[test]
-fn a_store_in_memory_is_gone_with_its_node() {
+fn memory_store_dies_with_node() {
     let faults = restart("b", "40 s", "1 s");
     let contact = "[[contact]]\nlink = \"bc\"\nstart = \"60 s\"\nend = \"20 min\"\n";
+    // The bundles wait at `b` for the contact at 60 s when it is killed at 40 s.
     for (store, delivered) in [("memory", 0), ("durable", 60)] {
         let node = format!("store = \"{store}\"");
         let (outcome, _) = run(&row("", &node, "tcpclv4", &(BUNDLES.to_string() + contact + &faults)));
@@ -93,7 +95,7 @@ fn a_store_in_memory_is_gone_with_its_node() {
 }
 
 #[test]
-fn applications_of_a_node_that_restarts_wait_and_go_on() {
+fn applications_resume_after_restart() {
     let faults = restart("a", "10 s", "20 s") + &restart("c", "12 s", "5 s");
     let (outcome, log) = run(&row("", "store = \"durable\"", "tcpclv4", &(BUNDLES.to_string() + &faults)));
     let created: Vec<f64> = log
@@ -107,12 +109,12 @@ fn applications_of_a_node_that_restarts_wait_and_go_on() {
 }
 
 #[test]
-fn a_link_is_down_in_its_times_and_nobody_knew() {
+fn link_outage_is_unannounced() {
     let fault = "[[fault]]\nkind = \"link_down\"\nlink = \"bc\"\nat = \"5 s\"\nlasts = \"10 s\"\nevery = \"20 s\"\n";
     for top in ["", "fidelity = \"message\""] {
         let (outcome, log) = run(&row(top, "", "ltp", &(BUNDLES.to_string() + fault)));
         let arrived = log.0.iter().filter(|(_, node, event)| *node == 2 && matches!(event, Event::Received { .. }));
-        // What left in the last moment is under way for a tenth of a second.
+        // Bundles that left in the last moment arrive a tenth of a second later.
         let in_gap = |at: f64| (5.2..15.0).contains(&(at % 20.0));
         assert!(arrived.clone().all(|(at, ..)| !in_gap(*at)), "{top}");
         assert!(arrived.count() >= 60);
@@ -123,7 +125,7 @@ fn a_link_is_down_in_its_times_and_nobody_knew() {
 }
 
 #[test]
-fn clocks_jump_and_drift_and_expire_nothing_early() {
+fn clock_faults_expire_nothing_early() {
     let jump = "[[fault]]\nkind = \"clock\"\nnode = \"b\"\nat = \"8 s\"\njump = \"2 min\"\n\
                 [[fault]]\nkind = \"clock\"\nnode = \"c\"\nat = \"9 s\"\njump = \"-2 h\"\n\
                 [[fault]]\nkind = \"clock\"\nnode = \"a\"\nat = \"1 s\"\ndrift_ppm = 500\n";
@@ -141,7 +143,7 @@ fn clocks_jump_and_drift_and_expire_nothing_early() {
 }
 
 #[test]
-fn the_same_seed_is_the_same_run_whatever_goes_wrong() {
+fn faulty_run_replays_from_seed() {
     let faults = "[[fault]]\nkind = \"restart\"\nnode = \"b\"\nat = \"5 s\"\nlasts = \"1 s\"\nevery = \"7 s\"\n\
                   [[fault]]\nkind = \"link_down\"\nlink = \"ab\"\nat = \"6 s\"\nlasts = \"2 s\"\nevery = \"11 s\"\n\
                   [[fault]]\nkind = \"clock\"\nnode = \"a\"\nat = \"9 s\"\njump = \"-1 s\"\n";
@@ -152,8 +154,8 @@ fn the_same_seed_is_the_same_run_whatever_goes_wrong() {
     assert_eq!((first.traffic[0].created, first.traffic[0].delivered), (60, 60));
 }
 
-/// Ten nodes that meet by radio.
 fn radios(faults: &str) -> Scenario {
+    // Ten nodes that meet by radio.
     let text = format!(
         "name = \"r\"\nduration = \"20 min\"\nstop_when_delivered = false\nfidelity = \"message\"\n\
          [[mobility]]\nname = \"m\"\nmodel = \"random_waypoint\"\narea = \"400 m\"\nspeed = [\"1 m/s\", \"3 m/s\"]\n\
@@ -167,7 +169,7 @@ fn radios(faults: &str) -> Scenario {
 }
 
 #[test]
-fn nodes_with_radios_that_are_down_are_heard_by_nobody_and_come_back() {
+fn down_radio_nodes_return() {
     let names: Vec<String> = radios("").nodes.iter().map(|node| node.name.clone()).collect();
     let restarts = names.iter().enumerate().map(|(n, name)| {
         let at = 20 + 17 * n;

@@ -1,18 +1,17 @@
-//! Neighbours that lie: nobody loses what it keeps, and nothing arrives twice; who deletes on hearsay, as its paper
-//! says, loses by that, and nobody else.
+//! Byzantine neighbours: no bundle is lost or delivered twice, except where a paper deletes bundles on hearsay.
 
 use farlink_base::{Event, Instant};
 use farlink_scenario::Scenario;
 use farlink_sim::{Observer, World};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Per bundle: copies that somebody has, and deliveries.
+/// Copies in the network and deliveries of each bundle.
 #[derive(Default)]
 struct Copies {
     of: BTreeMap<(usize, farlink_base::BundleHandle), (u64, u64)>,
     held: BTreeMap<(u64, u64), (i64, u64)>,
     lies: usize,
-    /// Bundles for those who lie: of these they may say that they arrived.
+    /// Bundles addressed to Byzantine nodes, which may truly report their arrival.
     theirs: BTreeSet<(u64, u64)>,
 }
 impl Observer for Copies {
@@ -40,19 +39,19 @@ impl Observer for Copies {
     }
 }
 impl Copies {
-    /// Bundles that arrived; those for honest nodes that nobody has any more and that did not; those that arrived twice.
     fn counts(&self) -> (usize, usize, usize) {
+        // Bundles that arrived; bundles for honest nodes that were lost; bundles that arrived twice.
         let all = || self.held.iter();
         let lost = all().filter(|(id, held)| held.1 == 0 && held.0 == 0 && !self.theirs.contains(id)).count();
         (all().filter(|(_, held)| held.1 > 0).count(), lost, all().filter(|(_, held)| held.1 > 1).count())
     }
 }
 
-/// Numbers of those who lie.
+/// Node numbers of the Byzantine nodes.
 const LIARS: [u64; 2] = [3, 8];
 
-/// Twelve walkers, of whom two lie from the tenth second on.
 fn crowd(router: &str, control: &str, metadata: &str, lies: &[&str]) -> (usize, usize, usize) {
+    // Twelve walkers, two of them Byzantine from 10 s on.
     let faults: String = lies
         .iter()
         .flat_map(|says| LIARS.map(|node| (says, node)))
@@ -97,6 +96,7 @@ fn crowd(router: &str, control: &str, metadata: &str, lies: &[&str]) -> (usize, 
     let scenario = Scenario::parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}"));
     let world = World::new(&scenario, Copies::default()).unwrap_or_else(|error| panic!("{error}"));
     let (outcome, copies) = world.run();
+    // Each lie of each Byzantine node is one fault.
     assert_eq!((outcome.faults as usize, copies.lies), (2 * lies.len(), 2 * lies.len()));
     let created: u64 = outcome.traffic.iter().map(|traffic| traffic.created).sum();
     assert!(created > 100, "{created}");
@@ -104,7 +104,8 @@ fn crowd(router: &str, control: &str, metadata: &str, lies: &[&str]) -> (usize, 
 }
 
 #[test]
-fn what_was_said_to_have_arrived_is_lost_where_the_paper_deletes_on_hearsay_and_nowhere_else() {
+fn false_arrival_deletes_only_by_hearsay() {
+    // MaxProp and RAPID delete bundles that neighbours report as arrived; the others ignore such reports.
     for metadata in ["free", "charged"] {
         for (router, control) in [
             ("epidemic", "none"),
@@ -131,7 +132,7 @@ fn what_was_said_to_have_arrived_is_lost_where_the_paper_deletes_on_hearsay_and_
 }
 
 #[test]
-fn who_claims_to_have_everything_gets_nothing_more_and_who_claims_to_meet_all_gets_it_all() {
+fn false_claims_starve_or_attract() {
     let text = |router: &str, says: &str| {
         let node =
             |name: &str, n: u8| format!("[[node]]\nname = \"{name}\"\nid = \"ipn:{n}.0\"\nrouter = \"{router}\"\n");
@@ -140,7 +141,7 @@ fn who_claims_to_have_everything_gets_nothing_more_and_who_claims_to_meet_all_ge
             "" => String::new(),
             says => format!("[[fault]]\nkind = \"lie\"\nnode = \"b\"\nat = \"0 s\"\nsays = \"{says}\"\n"),
         };
-        // The first meets the third, and later the second; nobody meets the fourth.
+        // `a` meets `c`, and later `b`; no node meets `d`.
         format!(
             "name = \"x\"\nduration = \"200 s\"\nfidelity = \"message\"\nstop_when_delivered = false\n{nodes}{lie}\
              [[link]]\nname = \"ab\"\nbetween = [\"a\", \"b\"]\nlayer = \"tcpclv4\"\nrate = \"1 Mbit/s\"\n\
@@ -150,7 +151,7 @@ fn who_claims_to_have_everything_gets_nothing_more_and_who_claims_to_meet_all_ge
              [[traffic]]\nfrom = \"a\"\nto = \"d\"\nstart = \"5 s\"\nbundles = {{ count = 10, size = \"1 kB\" }}\n"
         )
     };
-    // Copies that the second node got.
+    // Number of copies that `b` received.
     let got = |router: &str, says: &str| {
         let scenario = Scenario::parse(&text(router, says)).unwrap_or_else(|errors| panic!("{errors:#?}"));
         let (_, copies) = World::new(&scenario, Copies::default()).unwrap_or_else(|error| panic!("{error}")).run();

@@ -1,10 +1,10 @@
-//! Links that nodes get and lose while a run lasts, in every layer and by whole messages.
+//! Links that appear and disappear during a run, in every layer and at message level.
 
 use farlink_base::{Duration, Event, Instant};
 use farlink_scenario::Scenario;
 use farlink_sim::{Observer, Outcome, World};
 
-/// When bundles were delivered.
+/// Delivery times.
 #[derive(Default)]
 struct Deliveries(Vec<Instant>);
 impl Observer for Deliveries {
@@ -15,8 +15,8 @@ impl Observer for Deliveries {
     }
 }
 
-/// `a` sends a bundle a second to `c` for 30 s; the way over `b` is there from 10 s to 20 s.
 fn scenario(layer: &str, fidelity: &str, router: &str) -> Scenario {
+    // `a` sends a bundle a second to `c` for 30 s; the link from `b` exists from 10 s to 20 s.
     let text = format!(
         r#"
         name = "life"
@@ -58,7 +58,7 @@ fn run(layer: &str, fidelity: &str, router: &str) -> (Outcome, Deliveries) {
 }
 
 #[test]
-fn bundles_cross_a_link_while_it_is_there_and_wait_when_it_is_not() {
+fn bundles_wait_while_link_is_absent() {
     for (layer, fidelity) in [("ltp", "full"), ("tcpclv4", "full"), ("ltp", "message")] {
         for router in ["static", "epidemic"] {
             let what = format!("{layer} {fidelity} {router}");
@@ -72,7 +72,7 @@ fn bundles_cross_a_link_while_it_is_there_and_wait_when_it_is_not() {
 }
 
 #[test]
-fn a_link_that_comes_and_goes_is_not_in_the_plan() {
+fn temporary_link_is_not_planned() {
     let scenario = scenario("ltp", "full", "sabr");
     assert_eq!(scenario.contact_plan().contacts.len(), 2, "both directions of the link that lasts");
     assert_eq!(scenario.link_changes().iter().map(|c| c.at).collect::<Vec<_>>(), [10, 20].map(Duration::from_secs));

@@ -1,10 +1,10 @@
-//! What a scenario can ask of its LTP links: authentication, marked aggregates, green parts.
+//! LTP options of a scenario: authentication, marked aggregates, green parts.
 
 use farlink_scenario::Scenario;
 use farlink_sim::{Silent, World};
 
-/// Delivered bundles of 40, and the bytes on the link from `a` to `b` for each byte of payload.
 fn run(fidelity: &str, loss: &str, ltp: &str) -> (u64, f64) {
+    // Delivered bundles of 40, and bytes on the link from `a` to `b` per byte of payload.
     let text = format!(
         r#"
         name = "ltp"
@@ -44,13 +44,13 @@ fn run(fidelity: &str, loss: &str, ltp: &str) -> (u64, f64) {
 }
 
 #[test]
-fn authenticated_links_carry_all_in_two_contacts_and_their_bytes_are_counted() {
+fn ltp_authentication_bytes_are_counted() {
     for fidelity in ["full", "message"] {
         let (plain, bare) = run(fidelity, "0.0", "");
         for way in ["hmac-sha1-80", "null"] {
             let (delivered, bytes) = run(fidelity, "0.0", &format!("authentication = \"{way}\""));
             assert_eq!((plain, delivered), (40, 40), "{fidelity} {way}");
-            // 15 bytes of each datagram of 1360.
+            // Authentication adds 15 bytes to each datagram of 1360.
             let more = bytes / bare - 1.0;
             assert!((0.010..0.013).contains(&more), "{fidelity} {way}: {more}");
         }
@@ -59,7 +59,7 @@ fn authenticated_links_carry_all_in_two_contacts_and_their_bytes_are_counted() {
 }
 
 #[test]
-fn marked_aggregates_and_green_parts_can_be_asked_for() {
+fn aggregates_and_green_parts_are_configurable() {
     let marked = "aggregate = \"200 kB\", aggregate_wait = \"3 s\", aggregate_marked = true";
     assert_eq!(run("full", "0.05", marked).0, 40);
     let green = "green_from = \"500 B\"";

@@ -1,4 +1,4 @@
-//! The tests of the simulator, in one program: it is linked once.
+//! Tests of the simulator, linked once as one program.
 
 mod bench_rows;
 mod both_ways;

@@ -1,5 +1,4 @@
-//! Nodes that move and meet: links come and go with their contacts, bundles cross them while they are
-//! there, and what was recorded of a run's contacts gives the same run.
+//! Moving nodes: links follow contacts, bundles cross them, and recorded contacts reproduce a run.
 
 use farlink_base::{Duration, Event, Instant};
 use farlink_scenario::{Fidelity, Scenario};
@@ -8,7 +7,7 @@ use farlink_sim::{Observer, Outcome, World};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// When bundles were delivered, links that came and went at each node, and their names.
+/// Delivery times, link changes, and names of links.
 #[derive(Default)]
 struct Seen {
     delivered: Vec<Instant>,
@@ -37,8 +36,8 @@ fn run(scenario: &Scenario) -> (Outcome, Seen) {
     World::new(scenario, Seen::default()).unwrap().run()
 }
 
-/// Of `a`, at rest, and what carries between it and `c`; `b` goes from one to the other and back.
 fn ferry(radio: &str, more: &str) -> String {
+    // `a` and `c` rest out of each other's range; `b` moves from one to the other and back.
     format!(
         r#"
         name = "ferry"
@@ -87,11 +86,11 @@ fn folder() -> tempfile::TempDir {
 }
 
 #[test]
-fn a_ferry_carries_bundles_from_contact_to_contact() {
+fn ferry_carries_bundles_between_contacts() {
     let folder = folder();
     let (outcome, seen) = run(&parse(&ferry("rate = \"8 Mbit/s\"", ""), folder.path()));
     assert_eq!(outcome.traffic[0].delivered, 10, "{outcome:#?}");
-    // It leaves at 20 s with 10 m/s, and is heard by `c` from 900 m on.
+    // It leaves at 20 s with 10 m/s and is in range of `c` from 900 m on.
     let first = seen.delivered[0].as_secs_f64();
     assert!((110.0..110.5).contains(&first), "{first}");
     assert!(seen.delivered.iter().all(|at| at.as_secs_f64() < 112.5), "1 Mbit each at 8 Mbit/s: {:?}", seen.delivered);
@@ -105,9 +104,9 @@ fn a_ferry_carries_bundles_from_contact_to_contact() {
 }
 
 #[test]
-fn what_does_not_fit_into_a_contact_is_lost_and_goes_with_the_next() {
+fn cut_bundle_goes_with_next_contact() {
     let folder = folder();
-    // 15 s for a bundle of 100 kB: two at most fit into the 30 s that remain of the first contact.
+    // A bundle of 100 kB takes 15 s: at most two fit into the remaining 30 s of the first contact.
     let scenario = parse(&ferry("rate = \"60 kbit/s\"\nlayer = \"stcp\"", ""), folder.path());
     let (outcome, _) = run(&scenario);
     let delivered = outcome.traffic[0].delivered;
@@ -118,7 +117,7 @@ fn what_does_not_fit_into_a_contact_is_lost_and_goes_with_the_next() {
 }
 
 #[test]
-fn links_of_a_radio_come_beside_those_that_are_always_there() {
+fn radio_links_join_permanent_links() {
     let folder = folder();
     let cable = "[[node]]\nname = \"d\"\nid = \"ipn:4.0\"\nmobility = \"far\"\n[[mobility]]\nname = \"far\"\n\
                  model = \"stationary\"\npoints = [[\"500 m\", \"900 m\"]]\n[[link]]\nname = \"cable\"\n\
@@ -131,7 +130,7 @@ fn links_of_a_radio_come_beside_those_that_are_always_there() {
 }
 
 #[test]
-fn who_has_two_radios_has_a_link_by_each() {
+fn each_radio_has_its_link() {
     let folder = folder();
     let text = ferry("rate = \"8 Mbit/s\"", "[[radio]]\nname = \"lora\"\nrange = \"300 m\"\nrate = \"1 Mbit/s\"\n");
     let text = text.replacen("radio = \"wifi\"", "radio = [\"wifi\", \"lora\"]", 1);
@@ -147,9 +146,9 @@ fn who_has_two_radios_has_a_link_by_each() {
 }
 
 #[test]
-fn links_that_come_and_go_every_second_take_no_more_numbers_and_lose_nothing() {
+fn flapping_links_reuse_numbers() {
     let folder = tempfile::tempdir().unwrap();
-    // `b` swings in and out of range of `a`: a second of every two.
+    // `b` swings across the border of `a`'s range: in range for one second of every two.
     let swings: String = (0..200).map(|n| format!("{n} b {} 0\n", if n % 2 == 0 { 50 } else { 150 })).collect();
     std::fs::write(folder.path().join("ferry.txt"), swings).unwrap();
     let more = "[[traffic]]\nname = \"near\"\nfrom = \"a\"\nto = \"b\"\nbundles = { count = 50, size = \"100 kB\", interval = \"1 s\" }";
@@ -160,7 +159,8 @@ fn links_that_come_and_go_every_second_take_no_more_numbers_and_lose_nothing() {
 }
 
 #[test]
-fn packets_are_refused() {
+fn packet_fidelity_is_refused() {
+    // Radios exist only at message level.
     let folder = folder();
     let mut scenario = parse(&ferry("", ""), folder.path());
     scenario.fidelity = Fidelity::Full;
@@ -215,7 +215,7 @@ fn town(radio: &str, count: u32) -> String {
 }
 
 #[test]
-fn a_town_delivers_most_of_its_chat_and_replays() {
+fn town_delivers_chat_and_replays() {
     let scenario = parse(&town("range = \"120 m\"", 16), Path::new(""));
     let (outcome, seen) = run(&scenario);
     let delivered: u64 = outcome.traffic.iter().map(|traffic| traffic.delivered).sum();
@@ -232,13 +232,13 @@ fn a_town_delivers_most_of_its_chat_and_replays() {
 }
 
 #[test]
-fn recorded_contacts_of_a_town_give_the_same_run_as_its_ways() {
+fn recorded_contacts_reproduce_the_run() {
     let moving = parse(&town("range = \"120 m\"", 16), Path::new(""));
     let folder = tempfile::tempdir().unwrap();
     let lines: Vec<String> = as_lines(&moving).unwrap().collect();
     assert!(lines.len() > 200 && lines.iter().all(|line| line.contains(" CONN ")));
     std::fs::write(folder.path().join("town.txt"), lines.join("\n")).unwrap();
-    // Light needs as long over the range; a file has none.
+    // 401 ns is the light time over the range, which a contact file cannot express.
     let recorded = parse(&town("contacts = \"town.txt\"\ndelay = \"401 ns\"", 16), folder.path());
     let (by_ways, by_file) = (run(&moving).0, run(&recorded).0);
     assert_eq!(by_ways.radios[0].contacts, by_file.radios[0].contacts);
@@ -246,7 +246,7 @@ fn recorded_contacts_of_a_town_give_the_same_run_as_its_ways() {
 }
 
 #[test]
-fn movement_follows_from_its_own_seed_and_no_node_from_another() {
+fn movement_depends_on_own_seed() {
     let lines = |text: &str| as_lines(&parse(text, Path::new(""))).unwrap().collect::<Vec<_>>();
     let text = town("range = \"120 m\"", 16);
     let all = lines(&text);

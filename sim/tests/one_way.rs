@@ -1,4 +1,4 @@
-//! Layers without acknowledgments: nothing is lost with a connection, nor where a node has no room.
+//! Layers without acknowledgments: no loss when a connection fails or a node is full.
 
 use farlink_scenario::Scenario;
 use farlink_sim::{Outcome, Silent, World};
@@ -10,8 +10,8 @@ fn run(text: &str) -> Outcome {
     World::new(&scenario, Silent).unwrap().run().0
 }
 
-/// A relay whose store takes a tenth of what is sent to it, four times as fast as it can send on; from both sides.
 fn full_relay(layer: &str, back: bool) -> String {
+    // The relay's store holds a tenth of the traffic, which arrives four times as fast as it can leave.
     let node = |n: u64, more: &str| format!("[[node]]\nname = \"n{n}\"\nid = \"ipn:{n}.0\"\n{more}\n");
     let link = |from: u64, rate: u64| {
         format!(
@@ -40,7 +40,7 @@ fn full_relay(layer: &str, back: bool) -> String {
 }
 
 #[test]
-fn a_full_relay_pushes_back_and_loses_nothing() {
+fn full_relay_pushes_back() {
     for layer in LAYERS {
         let outcome = run(&full_relay(layer, false));
         let traffic = &outcome.traffic[0];
@@ -52,7 +52,7 @@ fn a_full_relay_pushes_back_and_loses_nothing() {
 }
 
 #[test]
-fn bundles_both_ways_over_a_full_relay_do_not_wait_for_each_other_for_ever() {
+fn full_relay_both_ways_never_deadlocks() {
     for layer in LAYERS {
         let outcome = run(&full_relay(layer, true));
         let delivered: Vec<u64> = outcome.traffic.iter().map(|traffic| traffic.delivered).collect();
@@ -60,9 +60,9 @@ fn bundles_both_ways_over_a_full_relay_do_not_wait_for_each_other_for_ever() {
     }
 }
 
-/// For ten minutes the relay has no way on: what it refuses waits there, in the connection and at its sender.
 #[test]
-fn a_node_that_is_full_for_long_loses_nothing() {
+fn long_full_node_loses_nothing() {
+    // The relay has no route for ten minutes: refused bundles wait there, in the connection and at their sender.
     for layer in LAYERS {
         let contact = "[[contact]]\nlink = \"l2\"\nstart = \"10 min\"\nend = \"30 min\"\n";
         let text = full_relay(layer, false) + contact;
@@ -72,9 +72,9 @@ fn a_node_that_is_full_for_long_loses_nothing() {
 }
 
 #[test]
-fn what_lay_in_buffers_when_a_link_fell_is_sent_again() {
+fn buffered_bundles_are_resent() {
     for layer in LAYERS {
-        // A second of light time: a megabyte is on its way whenever the link falls, for longer than a stream waits.
+        // One second of round-trip time: a megabyte is in flight at each outage, which outlasts the stream.
         let outcome = run(&format!(
             "name = \"falls\"\nseed = 4\nduration = \"20 min\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n\
              [[node]]\nname = \"b\"\nid = \"ipn:2.0\"\n[[link]]\nname = \"ab\"\nbetween = [\"a\", \"b\"]\n\

@@ -1,12 +1,11 @@
-//! A control that knows the whole network: the simulator tells it what no node can know.
+//! Control with network-wide knowledge from the simulator's oracle.
 
 use farlink_base::{DeleteReason, Event, Instant};
 use farlink_scenario::{Fidelity, Scenario};
 use farlink_sim::{Observer, World};
 
-/// The relay is full of bundles that were forwarded once, when it has something to say itself; others
-/// were not forwarded yet.
 fn scenario(control: &str, fidelity: Fidelity) -> Scenario {
+    // The relay is full of bundles that were forwarded once when it creates its own, which were not.
     let text = format!(
         r#"
         name = "oracle"
@@ -63,7 +62,7 @@ fn scenario(control: &str, fidelity: Fidelity) -> Scenario {
     scenario
 }
 
-/// Bundles the relay gave up for others, and its own that it took in before it could forward any.
+/// Bundles that the relay evicted, and its own that it accepted before it could forward any.
 #[derive(Default)]
 struct Relay {
     given_up: u32,
@@ -80,14 +79,13 @@ impl Observer for Relay {
 }
 
 #[test]
-fn a_control_that_knows_how_often_bundles_were_forwarded_gives_up_what_others_must_keep() {
+fn forward_count_control_evicts_more() {
     for fidelity in [Fidelity::Full, Fidelity::Message] {
         let run = |control: &str| {
             let (outcome, relay) = World::new(&scenario(control, fidelity), Relay::default()).unwrap().run();
             ([0, 1].map(|of| outcome.traffic[of].delivered), relay.given_up, relay.own)
         };
-        // Of 400 kB and 300 kB, 500 kB less what is around them stay: what came first, or what was
-        // forwarded least.
+        // The store of 500 kB cannot hold 400 kB and 300 kB: either the first bundles stay, or those forwarded least.
         assert_eq!(run("none"), ([4, 3], 0, 0), "{fidelity:?}: its own wait until the others are gone");
         assert_eq!(run("afner"), ([1, 3], 3, 3), "{fidelity:?}");
     }

@@ -1,4 +1,4 @@
-//! Routers and congestion controls of the program that drives the simulator take the place of registered ones.
+//! Routers and congestion controls of the program that drives the simulator, instead of registered ones.
 
 use farlink_base::Refusal;
 use farlink_book::{CopyOffer, DeliveryForecast, Held, Node, Peer};
@@ -35,7 +35,7 @@ to = "walker"
 bundles = { count = 100, size = "50 kB", interval = "5 s" }
 "#;
 
-/// Epidemic routing, under a name that no registry has.
+/// Epidemic routing under an unregistered name.
 #[derive(Debug)]
 struct Flood;
 impl DeliveryForecast for Flood {}
@@ -51,7 +51,7 @@ impl Router for Flood {
     }
 }
 
-/// Takes nothing.
+/// Control that refuses every bundle.
 #[derive(Debug)]
 struct Closed;
 impl Control for Closed {
@@ -60,7 +60,7 @@ impl Control for Closed {
     }
 }
 
-/// Floods at every node; node 0 takes nothing where it is said.
+/// Flooding at every node; with `closed`, node 0 refuses every bundle.
 struct Mine {
     closed: bool,
 }
@@ -78,10 +78,10 @@ fn scenario(router: &str) -> Scenario {
 }
 
 #[test]
-fn the_callers_router_does_what_the_same_one_registered_does() {
+fn caller_router_matches_registered_one() {
     let (registered, _) = World::new(&scenario("epidemic"), Silent).unwrap().run();
     let mut named = scenario("static");
-    // What a caller calls its own is in no registry.
+    // The name of a caller's policy is in no registry.
     named.nodes.iter_mut().for_each(|node| {
         node.router = Policy { name: "Flood".into(), params: vec![("weight".into(), 7.0)] };
     });
@@ -92,7 +92,7 @@ fn the_callers_router_does_what_the_same_one_registered_does() {
 }
 
 #[test]
-fn the_callers_control_decides_at_its_node_alone() {
+fn caller_control_decides_locally() {
     let mine = |closed| World::with_policies(&scenario("static"), Silent, &Mine { closed }).unwrap().run().0;
     let (open, closed) = (mine(false), mine(true));
     let delivered = |outcome: &farlink_sim::Outcome| outcome.traffic.iter().map(|t| t.delivered_bytes).sum::<u64>();

@@ -1,4 +1,4 @@
-//! Routers and congestion controls beside each other in networks in which what they are for can be seen.
+//! Comparisons of routers and congestion controls in networks that show their purpose.
 
 use farlink_base::{Event, Instant};
 use farlink_scenario::{Fidelity, Scenario};
@@ -12,8 +12,8 @@ fn run(scenario: &Scenario) -> Outcome {
     World::new(scenario, Silent).unwrap_or_else(|error| panic!("{error:#?}")).run().0
 }
 
-/// Twelve people on a field whose stores hold five bundles or so.
 fn crowd(policies: &str, seed: u64) -> Scenario {
+    // Twelve walkers whose stores hold about five bundles.
     let mut scenario = parse(&format!(
         r#"
         name = "crowd"
@@ -50,25 +50,25 @@ fn crowd(policies: &str, seed: u64) -> Scenario {
     scenario.set_seed(seed);
     scenario
 }
-/// Bundles delivered, of four seeds together.
 fn delivered(policies: &str) -> u64 {
+    // Sum over four seeds.
     let seeds = 1..=4;
     seeds.map(|seed| run(&crowd(policies, seed)).traffic.iter().map(|traffic| traffic.delivered).sum::<u64>()).sum()
 }
 
 #[test]
-fn who_weighs_copies_delivers_more_than_who_floods() {
+fn weighing_copies_beats_flooding() {
     let by = |router: &str, control: &str| delivered(&format!("router = \"{router}\"\ncontrol = \"{control}\""));
     let flood = by("epidemic", "drop-oldest");
     let (rapid, gbsd, hbsd) = (by("rapid", "drop-oldest"), by("epidemic", "gbsd"), by("epidemic", "hbsd"));
     let all = format!("flooding {flood}, RAPID {rapid}, GBSD {gbsd}, HBSD {hbsd}");
     assert!(rapid > flood && gbsd > rapid, "{all}");
-    // Within a run of an hour history begins with nothing.
+    // Within one hour HBSD's history starts empty.
     assert!(hbsd < gbsd && hbsd > flood - flood / 20, "{all}");
 }
 
-/// A relay's application fills its store before it meets a source that has only this meeting.
 fn relay(control: &str, fidelity: Fidelity) -> [u64; 2] {
+    // The relay's application fills its store before the relay meets a source, which meets no other node.
     let mut scenario = parse(&format!(
         r#"
         name = "relay"
@@ -127,9 +127,9 @@ fn relay(control: &str, fidelity: Fidelity) -> [u64; 2] {
 }
 
 #[test]
-fn a_forecast_keeps_room_for_what_the_plan_lets_come() {
+fn forecast_reserves_room_for_arrivals() {
     for fidelity in [Fidelity::Full, Fidelity::Message] {
-        // It made nine while it was alone.
+        // The relay created nine bundles before it met the source.
         assert_eq!(relay("control = \"none\"", fidelity), [0, 9], "{fidelity:?}");
         let ion = |horizon: &str| {
             relay(&format!("control = \"ion\"\ncontrol_params = {{ horizon = \"{horizon}\" }}"), fidelity)
@@ -139,7 +139,7 @@ fn a_forecast_keeps_room_for_what_the_plan_lets_come() {
     }
 }
 
-/// How often each node came to hold each bundle of an application, and which bundles arrived.
+/// Visits of each bundle to each node, and delivered bundles.
 #[derive(Default)]
 struct Visits {
     names: BTreeMap<(usize, farlink_base::BundleHandle), String>,
@@ -165,12 +165,12 @@ fn visits(router: &str) -> Visits {
 }
 
 #[test]
-fn one_copy_goes_to_its_destination_only_or_to_whoever_is_met_and_hardly_ever_back() {
+fn single_copy_rarely_returns() {
     let visits = ["direct-delivery", "first-contact"].map(visits);
     for visits in &visits {
         assert!(visits.delivered.len() > 40, "{} delivered", visits.delivered.len());
     }
-    // A word of what was given on may come later than the bundle.
+    // A handover may be acknowledged after the bundle itself has arrived.
     let again = |visits: &Visits| visits.of.values().flat_map(BTreeMap::values).filter(|times| **times > 1).count();
     let all: usize = visits[1].of.values().map(BTreeMap::len).sum();
     assert_eq!(again(&visits[0]), 0, "nobody gets a bundle again");
@@ -181,8 +181,8 @@ fn one_copy_goes_to_its_destination_only_or_to_whoever_is_met_and_hardly_ever_ba
     assert!(first.iter().any(|nodes| *nodes > 4), "{first:?}");
 }
 
-/// Everybody in a ring but the destination, which one of them meets last: bundles come round to who gave them on first.
 fn ring(layer: &str, fidelity: Fidelity) -> Scenario {
+    // All nodes but the sink form a ring, and one meets the sink last: bundles return to nodes that forwarded them.
     let mut text = String::from("name = \"ring\"\nduration = \"3 min\"\nfidelity = \"full\"\n");
     for (id, name) in ["source", "a", "b", "c", "sink"].iter().enumerate() {
         text += &format!("[[node]]\nname = \"{name}\"\nid = \"ipn:{}.0\"\nrouter = \"first-contact\"\n", id + 1);
@@ -203,7 +203,7 @@ fn ring(layer: &str, fidelity: Fidelity) -> Scenario {
 }
 
 #[test]
-fn what_comes_round_is_lost_over_no_layer() {
+fn looping_bundle_survives_every_layer() {
     for layer in ["tcpclv4", "tcpclv3", "ltp", "stcp", "mtcp", "udpcl"] {
         for fidelity in [Fidelity::Full, Fidelity::Message] {
             let delivered = run(&ring(layer, fidelity)).traffic[0].delivered;
@@ -213,14 +213,14 @@ fn what_comes_round_is_lost_over_no_layer() {
 }
 
 #[test]
-fn whoever_gives_something_up_delivers_more_floods_than_who_refuses() {
+fn evicting_beats_refusing_for_floods() {
     let by = |control: &str| delivered(&format!("router = \"epidemic\"\ncontrol = \"{control}\""));
     let none = by("none");
     for control in ["drop-oldest", "drop-youngest", "drop-random", "drop-largest"] {
         let more = by(control);
         assert!(more > 2 * none, "{control} {more}, none {none}");
     }
-    // What nodes tell each other of how often a bundle was forwarded is nearly as good as to know it.
+    // Sharing forward counts among neighbours is nearly as good as the oracle.
     let (all, some) = (by("afner"), by("afner-local"));
     assert!(some > all - all / 10 && some > 2 * none, "AFNER {all}, by what is told {some}, none {none}");
 }

@@ -1,12 +1,11 @@
-//! Radios whose nodes take turns: who sends when, reckoned by hand; what a receiver refuses before the
-//! first byte; what is broken off.
+//! Radios with turns: transmission times computed by hand, refusals before the first byte, aborted transfers.
 
 use farlink_base::{Event, Instant};
 use farlink_link::DropReason;
 use farlink_scenario::Scenario;
 use farlink_sim::{Observer, Outcome, World};
 
-/// When each node, by its index, got a bundle, in seconds, in order.
+/// Reception times of bundles in seconds, with the node's index, in order.
 #[derive(Default)]
 struct Got(Vec<(usize, f64)>);
 impl Observer for Got {
@@ -17,8 +16,8 @@ impl Observer for Got {
     }
 }
 
-/// Nodes `a`, `b`, `c` and `d` whose contacts are in a file; bundles of 10 kB at 80 kbit/s.
 fn scenario(contacts: &str, keys: &str, more: &str) -> Scenario {
+    // Nodes `a` to `d` with contacts from a file; bundles of 10 kB at 80 kbit/s.
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("contacts.txt"), contacts).unwrap();
     let node = |(number, name): (usize, &str)| {
@@ -31,18 +30,18 @@ fn scenario(contacts: &str, keys: &str, more: &str) -> Scenario {
     );
     Scenario::parse_in(&text, folder.path()).unwrap_or_else(|errors| panic!("{errors:#?}"))
 }
-/// So many bundles at 10 s.
 fn traffic(from: &str, to: &str, count: u64) -> String {
+    // All bundles are created at 10 s.
     let bundles = format!("{{ count = {count}, size = \"10 kB\" }}");
     format!(
         "[[traffic]]\nname = \"{from}{to}\"\nfrom = \"{from}\"\nto = \"{to}\"\nstart = \"10 s\"\nbundles = {bundles}\n"
     )
 }
-/// All three hear each other all the time.
+/// Three nodes in permanent contact.
 const ALL: &str = "a b 0 300\na c 0 300\nb c 0 300\n";
 
-/// The outcome, and who got something when, in times that one bundle takes, from 10 s on.
 fn run(scenario: &Scenario) -> (Outcome, Vec<(usize, f64)>) {
+    // Times are counted from 10 s on, in units of one bundle's transmission.
     let (outcome, got) = World::new(scenario, Got::default()).unwrap().run();
     let counted = &outcome.radios[0].counted;
     let each_s = counted.sent_bytes as f64 / counted.sent.max(1) as f64 * 8.0 / 80_000.0;
@@ -53,8 +52,8 @@ fn run(scenario: &Scenario) -> (Outcome, Vec<(usize, f64)>) {
     (outcome, got)
 }
 
-/// `a` has two bundles for `b` and one for `c`, `b` one for `c`; all come up at once.
 fn four_bundles(keys: &str) -> Vec<(usize, f64)> {
+    // `a` has two bundles for `b` and one for `c`, `b` one for `c`, all from the same time.
     let more = traffic("a", "b", 2) + &traffic("a", "c", 1) + &traffic("b", "c", 1);
     let mut scenario = scenario(ALL, keys, &more);
     scenario.nodes.iter_mut().for_each(|node| node.router.name = "static".into());
@@ -65,27 +64,27 @@ const B: usize = 1;
 const C: usize = 2;
 
 #[test]
-fn turns_are_taken_in_the_order_that_was_chosen() {
-    // Each sends or receives one at a time: they go one after the other.
+fn turns_follow_chosen_order() {
+    // Each node sends or receives one bundle at a time, so all are sequential.
     let at_once = "delay = \"0 s\"\n";
     let order = |order: &str| four_bundles(&format!("{at_once}turn_order = \"{order}\""));
-    // `a` goes on while it has something; then `c`, who has nothing, is free for `b`.
+    // `a` continues while it has bundles; then `c`, which has none, is free for `b`.
     assert_eq!(order("sender"), [(B, 1.0), (B, 2.0), (C, 3.0), (C, 4.0)]);
     assert_eq!(four_bundles(at_once), order("sender"), "that is the default");
-    // `b` received and sends to `c`; who has nothing to send, and hears `a` next, whose turn then is the last.
+    // `b` received and sends to `c`; `c` has nothing to send and next receives from `a`, whose other bundle is last.
     assert_eq!(order("receiver"), [(B, 1.0), (C, 2.0), (C, 3.0), (B, 4.0)]);
-    // Ends that had no turn go before the one that had.
+    // Ends that had no turn precede the end that had one.
     assert_eq!(order("fair"), [(B, 1.0), (C, 2.0), (C, 3.0), (B, 4.0)]);
     let random = order("random");
     assert_eq!(random.iter().map(|(_, at)| *at).collect::<Vec<_>>(), [1.0, 2.0, 3.0, 4.0]);
-    // Each link for itself: all at once, and the second of `a` for `b` after the first.
+    // Links are independent: all transmit at once, and the second bundle from `a` to `b` follows the first.
     let mut alone = four_bundles("delay = \"0 s\"\nturns = \"link\"");
     alone.sort_by(|one, other| one.partial_cmp(other).unwrap());
     assert_eq!(alone, [(B, 1.0), (B, 2.0), (C, 1.0), (C, 1.0)]);
 }
 
-/// Three bundles from `a` to `b`, a light time of 10 s away.
 fn far(keys: &str) -> (Outcome, Vec<f64>) {
+    // Three bundles from `a` to `b`, with a one-way delay of 10 s.
     let mut scenario = scenario("a b 0 300\n", &format!("delay = \"10 s\"\n{keys}"), &traffic("a", "b", 3));
     scenario.nodes.iter_mut().for_each(|node| node.router.name = "static".into());
     let outcome = World::new(&scenario, Got::default()).unwrap().run();
@@ -93,7 +92,7 @@ fn far(keys: &str) -> (Outcome, Vec<f64>) {
 }
 
 #[test]
-fn a_radio_waits_for_the_light_or_does_not() {
+fn radio_delay_is_optional() {
     let (outcome, at) = far("");
     let each_s = at[1] - at[0];
     assert!((1.03..1.05).contains(&each_s) && (at[2] - at[1] - each_s).abs() < 1e-3, "{at:?}");
@@ -108,7 +107,7 @@ fn a_radio_waits_for_the_light_or_does_not() {
 }
 
 #[test]
-fn transfers_end_at_multiples_of_the_quantum() {
+fn transfers_end_at_quantum_multiples() {
     let at = far("quantum = \"4 s\"").1;
     assert_eq!(at, [22.0, 26.0, 30.0], "they leave at 10, 12 and 16 s");
     let at = far("quantum = \"4 s\"\ndelay_mode = \"stop_and_wait\"").1;
@@ -116,7 +115,7 @@ fn transfers_end_at_multiples_of_the_quantum() {
 }
 
 #[test]
-fn what_neighbours_tell_each_other_costs_a_turn_or_nothing() {
+fn hellos_cost_a_turn_or_nothing() {
     let epidemic = |metadata: &str| {
         let keys = format!("delay = \"0 s\"\nmetadata = \"{metadata}\"");
         let mut scenario = scenario("a b 20 300\n", &keys, &traffic("a", "b", 1));
@@ -132,7 +131,7 @@ fn what_neighbours_tell_each_other_costs_a_turn_or_nothing() {
 }
 
 #[test]
-fn what_a_contact_breaks_off_arrives_nowhere_and_goes_anew_with_the_next() {
+fn broken_transfer_restarts_at_next_contact() {
     for turns in ["node", "link"] {
         // A bundle takes 1.04 s.
         let keys = format!("delay = \"0 s\"\nturns = \"{turns}\"");
@@ -147,8 +146,8 @@ fn what_a_contact_breaks_off_arrives_nowhere_and_goes_anew_with_the_next() {
 }
 
 #[test]
-fn who_has_a_bundle_refuses_it_before_the_first_byte() {
-    // `c` gets a copy; then both meet `b`, to whom `a` gives one first.
+fn duplicate_is_refused_before_first_byte() {
+    // `c` gets a copy; then both meet `b`, and `a` delivers first.
     let keys = "delay = \"0 s\"\nmetadata = \"free\"";
     let contacts = "a c 0 20\na b 30 300\nb c 30 300\n";
     let mut scenario = scenario(contacts, keys, &traffic("a", "d", 1));
@@ -156,7 +155,7 @@ fn who_has_a_bundle_refuses_it_before_the_first_byte() {
     let (outcome, got) = run(&scenario);
     assert_eq!(got.iter().map(|(node, _)| *node).collect::<Vec<_>>(), [C, B]);
     assert_eq!((outcome.radios[0].counted.sent, outcome.radios[0].refused), (2, 1));
-    // A layer without a word for it sends all of it in vain.
+    // A layer that cannot refuse in advance sends the whole bundle in vain.
     let keys = format!("{keys}\nlayer = \"udpcl\"");
     let mut scenario = self::scenario(contacts, &keys, &traffic("a", "d", 1));
     scenario.nodes.iter_mut().for_each(|node| node.router.name = "epidemic".into());
@@ -165,7 +164,7 @@ fn who_has_a_bundle_refuses_it_before_the_first_byte() {
 }
 
 #[test]
-fn who_has_no_room_refuses_before_the_first_byte() {
+fn full_node_refuses_before_first_byte() {
     let keys = "delay = \"0 s\"\nmetadata = \"free\"";
     let mut scenario = scenario("a b 0 300\n", keys, &traffic("a", "d", 1));
     scenario.nodes.iter_mut().for_each(|node| node.router.name = "epidemic".into());
@@ -176,15 +175,15 @@ fn who_has_no_room_refuses_before_the_first_byte() {
 }
 
 #[test]
-fn a_node_has_no_more_links_than_beams() {
+fn links_never_exceed_beams() {
     let keys = "delay = \"0 s\"\nbeams = 1";
-    // `a` hears all; `b` first, until 50 s, then `c`, until 100 s; `d` finds it free after that.
+    // `a` meets all: `b` until 50 s, then `c` until 100 s; `d` becomes free after that.
     let contacts = "a b 0 50\na c 0 100\na d 0 300\nc d 0 300\n";
     let more = traffic("a", "b", 1) + &traffic("a", "c", 1) + &traffic("a", "d", 1);
     let mut scenario = scenario(contacts, keys, &more);
     scenario.nodes.iter_mut().for_each(|node| node.router.name = "static".into());
     let (outcome, got) = World::new(&scenario, Got::default()).unwrap().run();
-    // `c` has its beam for `d` at first, and keeps it: `a` gets none of theirs.
+    // `c` and `d` have their beams for each other from the start, so `a` gets a link to neither.
     assert_eq!(outcome.radios[0].contacts, 2, "{:?}", outcome.radios[0]);
     assert_eq!(got.0.iter().map(|(node, _)| *node).collect::<Vec<_>>(), [B]);
     assert_eq!(outcome.radios[0].up.as_secs(), 50 + 300);
@@ -193,7 +192,7 @@ fn a_node_has_no_more_links_than_beams() {
 }
 
 #[test]
-fn a_cable_between_two_that_share_a_radio_is_another_link_to_the_same_neighbour() {
+fn cable_and_radio_share_a_neighbour() {
     let cable = "[[link]]\nname = \"cable\"\nbetween = [\"a\", \"b\"]\nlayer = \"tcpclv4\"\nrate = \"80 kbit/s\"\n\
                  [[contact]]\nlink = \"cable\"\nstart = \"100 s\"\nend = \"200 s\"\n";
     let more = traffic("a", "b", 1) + cable;
@@ -202,12 +201,12 @@ fn a_cable_between_two_that_share_a_radio_is_another_link_to_the_same_neighbour(
         scenario.nodes.iter_mut().for_each(|node| node.router.name = "epidemic".into());
         World::new(&scenario, Got::default()).unwrap().run()
     };
-    // By radio while the cable is down; what came so does not come again by the cable.
+    // The radio delivers while the cable is down; the bundle does not cross the cable again.
     let (outcome, got) = run("a b 20 300\n");
     assert_eq!((outcome.traffic[0].delivered, got.0.len()), (1, 1));
     assert!((21.0..21.1).contains(&got.0[0].1), "{:?}", got.0);
     assert_eq!(outcome.radios[0].counted.sent, 1);
-    // By the cable where that is first.
+    // The cable delivers if its contact is first.
     let (outcome, got) = run("a b 250 300\n");
     assert_eq!((outcome.traffic[0].delivered, got.0.len(), outcome.radios[0].counted.sent), (1, 1, 0));
     assert!((101.0..103.0).contains(&got.0[0].1), "{:?}", got.0);

@@ -1,12 +1,12 @@
-//! A neighbour that cannot take a bundle says so, packets or whole bundles alike: the sender hears it,
-//! keeps the bundle while it lives and tries again ever more rarely; what is small gets through behind.
+//! Refusals by a neighbour without space, in both fidelities: the sender is notified, keeps the bundle during its
+//! lifetime and retries with increasing backoff; small bundles behind it pass.
 
 use farlink_base::{BundleHandle, DeleteReason, Event, Instant};
 use farlink_scenario::{Fidelity, Scenario};
 use farlink_sim::{Observer, World};
 
-/// Three bundles for a node whose store is half as large as each, small ones behind them.
 fn scenario(layer: &str, fidelity: Fidelity) -> Scenario {
+    // Three bundles for a node whose store has half the size of each, followed by small ones.
     let text = format!(
         r#"
         name = "refusals"
@@ -45,8 +45,7 @@ fn scenario(layer: &str, fidelity: Fidelity) -> Scenario {
     scenario
 }
 
-/// What happened to the large bundles: when they left, when the receiver refused them, when they were
-/// given up, in milliseconds.
+/// Events of the large bundles in milliseconds: transmissions, refusals, expiries.
 #[derive(Default, PartialEq, Debug)]
 struct Seen {
     left: Vec<u64>,
@@ -72,7 +71,7 @@ impl Observer for Seen {
 }
 
 #[test]
-fn what_a_neighbour_cannot_take_stays_is_tried_ever_more_rarely_and_holds_up_nothing() {
+fn refused_bundle_backs_off_alone() {
     for layer in ["ltp", "tcpclv4", "tcpclv3"] {
         let [full, message] = [Fidelity::Full, Fidelity::Message].map(|fidelity| {
             let (outcome, seen) = World::new(&scenario(layer, fidelity), Seen::default()).unwrap().run();
@@ -82,28 +81,29 @@ fn what_a_neighbour_cannot_take_stays_is_tried_ever_more_rarely_and_holds_up_not
                 small.complete_at.is_some_and(|at| at < Instant(20_000_000_000)),
                 "{layer} {fidelity:?}: {small:?}"
             );
-            // Kept to the end of its lifetime, and told of each time.
+            // Kept until the end of the lifetime, with a notification for each attempt.
             let expired: Vec<u64> = seen.expired.iter().map(|ms| ms / 100).collect();
             assert_eq!(expired, [1_010; 3], "{layer} {fidelity:?}");
             assert_eq!((seen.heard, seen.pieces), (seen.left.len(), 0), "{layer} {fidelity:?}");
             assert_eq!(seen.refused.len(), seen.left.len(), "{layer} {fidelity:?}");
-            // After 1, 2, 4 ... 64 s, and as long as it takes to cross.
+            // Backoff of 1, 2, 4 ... 64 s, plus the time to cross.
             assert!((18..=21).contains(&seen.left.len()), "{layer} {fidelity:?}: {:?}", seen.left);
             seen
         });
-        // Alike, but for what headers and handshakes weigh.
+        // Equal in both fidelities, except for headers and handshakes.
         let apart = full.refused.iter().zip(&message.refused).map(|(f, m)| f.abs_diff(*m)).max();
         assert_eq!(full.refused.len(), message.refused.len(), "{layer}");
         assert!(apart.is_some_and(|ms| ms < 1500), "{layer}: {apart:?}\n{full:?}\n{message:?}");
     }
 }
 
-/// One session carries many, and has one verdict: the large are not lost with it, nor the small held up.
 #[test]
-fn what_is_refused_in_a_block_with_others_is_refused_alone() {
+fn aggregate_refusal_affects_one_bundle() {
+    // One session carries several bundles and has one verdict; neither the large nor the small ones may be lost or
+    // delayed by it.
     let mut scenario = scenario("ltp", Fidelity::Full);
     let layer = &mut scenario.links[0].layer;
-    // A wait with which none is on its way as its lifetime ends.
+    // With this wait no session is in progress when the lifetime ends.
     layer.settings = vec![("aggregate", 400_000), ("aggregate_wait", 3_000_000_000)];
     let (outcome, seen) = World::new(&scenario, Seen::default()).unwrap().run();
     assert_eq!([0, 1].map(|of| outcome.traffic[of].delivered), [0, 20], "{outcome:?}");
@@ -112,10 +112,9 @@ fn what_is_refused_in_a_block_with_others_is_refused_alone() {
     assert!(seen.refused[..3].iter().all(|ms| *ms == seen.refused[0]), "all three share a block: {seen:?}");
 }
 
-/// `a` holds one bundle of the two that do not fit together; the second is asked for in the very call in
-/// which the first expires.
 #[test]
-fn a_sender_refused_as_room_comes_asks_again() {
+fn refusal_racing_freed_room_retries() {
+    // `a` can hold one of two bundles; the second is requested in the very call in which the first expires.
     let text = r#"
         name = "starved"
         duration = "60 s"
@@ -151,7 +150,7 @@ fn a_sender_refused_as_room_comes_asks_again() {
         lifetime = "100 s"
         bundles = { count = 1, size = "600 kB" }
         "#;
-    /// When `a` refused bundles, and when bundles expired.
+    /// Times of refusals at `a`, and of expiries.
     #[derive(Default)]
     struct Refused(Vec<u64>, Vec<u64>);
     impl Observer for Refused {
@@ -176,10 +175,10 @@ fn a_sender_refused_as_room_comes_asks_again() {
     assert_eq!((refused.len(), refused.first()), (1, expired.first()), "refused as the first expires");
 }
 
-/// Two nodes that are full of bundles for each other: what applications wait for finds room, and leaves some.
-/// And two relays between them that are full of bundles for each other's side.
 #[test]
-fn nodes_that_are_full_of_bundles_for_each_other_do_not_wait_for_each_other() {
+fn mutually_full_nodes_never_deadlock() {
+    // Applications wait for space at two nodes that are full of bundles for each other, directly and with two full
+    // relays between them.
     let ends = |relays: &[&str]| -> Vec<String> {
         [&["a"], relays, &["z"]].concat().iter().map(ToString::to_string).collect()
     };
@@ -196,7 +195,7 @@ fn nodes_that_are_full_of_bundles_for_each_other_do_not_wait_for_each_other() {
                 "[[link]]\nname = \"{a}{b}\"\nbetween = [\"{a}\", \"{b}\"]\nlayer = \"{layer}\"\nrate = \"1 Mbit/s\"\n"
             );
         }
-        // The middle opens when all stores are full.
+        // The middle link opens when all stores are full.
         let middle = format!("{}{}", names[names.len() / 2 - 1], names[names.len() / 2]);
         text += &format!("[[contact]]\nlink = \"{middle}\"\nstart = \"30 s\"\nend = \"300 s\"\n");
         for (from, to) in [("a", "z"), ("z", "a")] {

@@ -1,4 +1,4 @@
-//! Reports on many bundles at once, and quotas of stores, in both fidelities: as real nodes have them.
+//! Compressed reports and store quotas, in both fidelities.
 
 use farlink_base::{Event, Instant};
 use farlink_scenario::Scenario;
@@ -8,12 +8,12 @@ use farlink_sim::{Observer, World};
 struct Counts {
     created: usize,
     delivered: usize,
-    /// By node: reports told in short, and the bundles they are about.
+    /// Per node: compressed reports, and the bundles that they cover.
     told: [(usize, u64); 3],
     refused: [usize; 3],
-    /// Records that reached the first node.
+    /// Records received by the first node.
     records: usize,
-    /// Bundles at the second node, and the most there were.
+    /// Bundles at the second node: present and maximum number.
     there: (usize, usize),
 }
 impl Observer for Counts {
@@ -37,8 +37,8 @@ impl Observer for Counts {
     }
 }
 
-/// 40 bundles from the first over the second to the third node; `down` is the rate of the second link.
 fn run(fidelity: &str, down: &str, traffic: &str, more: &str) -> Counts {
+    // 40 bundles from the first through the second to the third node; `down` is the rate of the second link.
     let text = format!(
         r#"
         name = "reports"
@@ -86,7 +86,7 @@ fn run(fidelity: &str, down: &str, traffic: &str, more: &str) -> Counts {
 }
 
 #[test]
-fn deliveries_are_reported_by_number_when_there_are_enough_or_after_a_while() {
+fn compressed_reports_wait_for_count_or_time() {
     for fidelity in ["full", "message"] {
         let counts = run(fidelity, "1 Mbit/s", "reports = [\"delivery\"]", "");
         assert_eq!(counts.told, [(0, 0), (0, 0), (2, 40)], "{fidelity}: 30 at once, the others 5 s later");
@@ -97,7 +97,7 @@ fn deliveries_are_reported_by_number_when_there_are_enough_or_after_a_while() {
 }
 
 #[test]
-fn reports_are_made_where_nodes_have_the_table_and_nowhere_else() {
+fn reports_require_the_table() {
     let quotas = "[[quota]]\nsources = [\"ipn:3.*\"]\nbundles = 100\n[[quota]]\nneighbours = [\"ipn:99.*\"]\nshare = 1";
     for fidelity in ["full", "message"] {
         let counts = run(fidelity, "1 Mbit/s", "reports = [\"reception\"]", quotas);
@@ -107,7 +107,7 @@ fn reports_are_made_where_nodes_have_the_table_and_nowhere_else() {
 }
 
 #[test]
-fn a_quota_is_refused_beyond_and_what_was_refused_arrives_later() {
+fn quota_refusal_only_delays() {
     for fidelity in ["full", "message"] {
         let quota = "[[quota]]\nnodes = \"b\"\nsources = [\"ipn:1.*\"]\nbundles = 5";
         let bounded = run(fidelity, "50 kbit/s", "", quota);

@@ -1,4 +1,4 @@
-//! A whole scenario file simulated into a run directory that the report reads.
+//! Complete scenario files, simulated into a run directory that the report reads.
 
 use farlink_report::{RunReader, Statistics};
 use farlink_scenario::Scenario;
@@ -11,7 +11,7 @@ fn smoke() -> Scenario {
 }
 
 #[test]
-fn the_small_space_station_delivers_its_file_and_says_so() {
+fn space_station_delivers_its_file() {
     let scenario = smoke();
     let folder = tempfile::tempdir().unwrap();
     let options = Options { folder: folder.path().join("run"), command: "farlink run".into(), ..Options::default() };
@@ -41,7 +41,7 @@ fn the_small_space_station_delivers_its_file_and_says_so() {
 }
 
 #[test]
-fn a_run_can_be_repeated_from_its_directory_alone() {
+fn run_repeats_from_its_directory() {
     let place = tempfile::tempdir().unwrap();
     let (sources, data) = (place.path().join("study"), place.path().join("data"));
     std::fs::create_dir_all(&sources).unwrap();
@@ -60,11 +60,12 @@ fn a_run_can_be_repeated_from_its_directory_alone() {
     };
     let (folder, outcome) = run_of(&sources.join("scenario.toml"), "run");
     assert_eq!(outcome.traffic[0].delivered, 3, "{outcome:#?}");
+    // The copy in the run directory must suffice.
     std::fs::remove_dir_all(&sources).unwrap();
     std::fs::remove_dir_all(&data).unwrap();
     let (_, again) = run_of(&folder.join("scenario/in/scenario.toml"), "again");
     assert_eq!(outcome, again);
-    // What was drawn among groups is one traffic.
+    // Traffic between groups counts as one entry.
     let reader = RunReader::open(&folder).unwrap();
     let traffic: Vec<_> = reader.manifest().topology.traffic.iter().map(|t| (&*t.name, t.senders)).collect();
     assert_eq!(traffic, [("news", None), ("chat", Some(9))]);

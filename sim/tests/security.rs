@@ -1,12 +1,11 @@
-//! The rules of a scenario, in packets and in whole bundles: what fits them is delivered, what does not is deleted with
-//! the reason, and security costs its bytes on the link.
+//! Security rules of a scenario, in both fidelities: valid bundles are delivered, others are deleted with the reason.
 
 use farlink_base::{DeleteReason, Event, Instant};
 use farlink_scenario::{Fidelity, Scenario};
 use farlink_sim::{Observer, Outcome, World};
 
-/// Three nodes in a row; `a` sends to `c` by `b`.
 fn scenario(rules: &str, layer: &str, fidelity: Fidelity) -> Scenario {
+    // Three nodes in a row; `a` sends to `c` through `b`.
     let text = format!(
         r#"
         name = "security"
@@ -70,8 +69,8 @@ fn run(rules: &[String], layer: &str, fidelity: Fidelity) -> (Outcome, Vec<(usiz
     let (outcome, deleted) = World::new(&scenario(&rules.concat(), layer, fidelity), Deleted::default()).unwrap().run();
     (outcome, deleted.0)
 }
-/// Both kinds of simulation, over a layer of sessions and one of blocks.
 fn in_all(test: impl Fn(&str, Fidelity)) {
+    // Both fidelities, over a stream layer and a block layer.
     for layer in ["tcpclv4", "ltp"] {
         for fidelity in [Fidelity::Full, Fidelity::Message] {
             test(layer, fidelity);
@@ -80,7 +79,7 @@ fn in_all(test: impl Fn(&str, Fidelity)) {
 }
 
 #[test]
-fn bundles_with_both_services_cross_a_node_that_checks_them() {
+fn checked_bundles_cross_a_verifier() {
     in_all(|layer, fidelity| {
         let primary = "targets = [\"primary\"]";
         let rules = [
@@ -96,8 +95,9 @@ fn bundles_with_both_services_cross_a_node_that_checks_them() {
 }
 
 #[test]
-fn a_wrong_key_is_found_out_on_the_way_and_a_missing_operation_at_the_end() {
+fn wrong_key_and_missing_operation_fail() {
     in_all(|layer, fidelity| {
+        // The relay verifies and the acceptor requires: each failure is detected where its rule applies.
         let wrong = [rule("a", "source", "integrity", "mac", ""), rule("b", "verifier", "integrity", "other", "")];
         let (outcome, deleted) = run(&wrong, layer, fidelity);
         assert_eq!(outcome.traffic[0].delivered, 0, "{layer} {fidelity:?}");
@@ -109,7 +109,7 @@ fn a_wrong_key_is_found_out_on_the_way_and_a_missing_operation_at_the_end() {
 }
 
 #[test]
-fn nodes_in_the_middle_secure_what_passes_and_take_it_out_again() {
+fn intermediate_nodes_add_and_remove_security() {
     in_all(|layer, fidelity| {
         let rules = [
             rule("b", "source", "confidentiality", "cipher", ""),
@@ -127,7 +127,7 @@ fn nodes_in_the_middle_secure_what_passes_and_take_it_out_again() {
 }
 
 #[test]
-fn what_is_enciphered_to_nobody_here_is_not_delivered() {
+fn undecipherable_bundle_is_not_delivered() {
     in_all(|layer, fidelity| {
         let (outcome, deleted) = run(&[rule("a", "source", "confidentiality", "cipher", "")], layer, fidelity);
         assert_eq!(outcome.traffic[0].delivered, 0);

@@ -1,4 +1,4 @@
-//! Random networks with random faults keep what must hold; `cargo xtask simfuzz` runs many more.
+//! Random networks with random faults, checked against invariants; `cargo xtask simfuzz` runs many more.
 
 #[path = "simfuzz/mod.rs"]
 mod simfuzz;
@@ -8,16 +8,17 @@ use simfuzz::Run;
 use simfuzz::draft::Draft;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Runs a network whose durable stores forget everything, as nobody expects.
 fn with_forgetting_stores(draft: &Draft) -> Run {
+    // Durable stores become memory stores, which the checks do not expect.
     let parse = |text: &str| Scenario::parse(text).unwrap_or_else(|errors| panic!("{errors:#?}"));
-    // Custody is only of what is kept.
+    // Custody requires a durable store.
     let forgets = draft.text().replace("store = \"durable\"", "store = \"memory\"").replace("custody = \"ask\"", "");
     simfuzz::watch_as(&parse(&forgets), &parse(&draft.text()))
 }
 
 #[test]
-fn stores_that_forget_are_found_and_the_network_that_shows_it_is_small() {
+fn forgetful_store_is_found_and_shrunk() {
+    // Thirty seeds suffice: most networks have durable stores and restarts.
     let found = (0..30).map(Draft::of).find(|draft| {
         let run = with_forgetting_stores(draft);
         run.complaints.iter().any(|complaint| complaint.contains("had it no more as it started"))
@@ -28,8 +29,8 @@ fn stores_that_forget_are_found_and_the_network_that_shows_it_is_small() {
     assert!(!with_forgetting_stores(&small).complaints.is_empty() && simfuzz::run(&small).complaints.is_empty());
 }
 
-/// All seeds of a kind, which is told by its flag, on as many threads as there are processors: hops and faults.
 fn all(flag: &str, seeds: impl Iterator<Item = u64>, draft: impl Fn(u64) -> Draft + Sync) -> (u64, u64) {
+    // Runs all seeds of a kind, given by its flag, on up to eight threads; returns hops and faults.
     let seeds: Vec<u64> = seeds.collect();
     let [next, hops, faults] = [(); 3].map(|()| AtomicU64::new(0));
     let work = || {
@@ -47,27 +48,27 @@ fn all(flag: &str, seeds: impl Iterator<Item = u64>, draft: impl Fn(u64) -> Draf
 }
 
 #[test]
-fn random_networks_with_faults_lose_nothing() {
+fn faulty_networks_lose_nothing() {
     let (hops, faults) = all("", (0..48).filter(|seed| seed % 16 < 15), Draft::of);
     assert!(hops > 5000 && faults > 1000, "{hops} hops, {faults} faults");
 }
 
 #[test]
-fn crowds_with_faults_lose_nothing() {
+fn faulty_crowds_lose_nothing() {
     let (hops, faults) = all("", (0..CROWDS).map(|n| 16 * n + 15), Draft::of);
     assert!(hops > 50_000 && faults > 150, "{hops} hops, {faults} faults");
 }
-/// An unoptimized build has no time for more: the command runs the others.
+/// Few, because an unoptimized build is slow; the command runs more.
 const CROWDS: u64 = 3;
 
 #[test]
-fn throngs_with_faults_lose_nothing() {
+fn faulty_throngs_lose_nothing() {
     let (hops, faults) = all(" --throngs", [8, 15].into_iter(), Draft::throng);
     assert!(hops > 30_000 && faults > 800, "{hops} hops, {faults} faults");
 }
 
 #[test]
-fn the_same_seed_is_the_same_run() {
+fn run_replays_from_seed() {
     let twice = |seed| {
         let draft = Draft::of(seed);
         assert_eq!(simfuzz::run(&draft), simfuzz::run(&draft), "seed {seed}");
@@ -77,9 +78,9 @@ fn the_same_seed_is_the_same_run() {
 }
 
 #[test]
-fn a_network_that_runs_otherwise_each_time_is_told_of_and_shrunk_as_that() {
+fn nondeterministic_network_is_found_and_shrunk() {
     let times = AtomicU64::new(0);
-    // As long as there is a fault.
+    // Nondeterministic as long as the network has a fault.
     let restless = |draft: &Draft| {
         simfuzz::as_often(true, || {
             let next = if draft.faults.is_empty() { 0 } else { times.fetch_add(1, Ordering::Relaxed) };

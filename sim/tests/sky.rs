@@ -1,4 +1,4 @@
-//! Constellations and ground stations: who sees whom, what light takes, and how bundles find their way.
+//! Constellations and ground stations: visibility, light time, and routing.
 
 use farlink_base::{DtnTime, Duration};
 use farlink_scenario::Scenario;
@@ -6,8 +6,8 @@ use farlink_sim::contacts::as_lines;
 use farlink_sim::contacts::sky::{Ephemeris, Pass};
 use farlink_sim::{Outcome, Silent, TrafficOutcome, World};
 
-/// A constellation of this shape, two stations, and bundles from one to the other and back.
 fn scenario(duration: &str, walker: &str, count: u32, radios: &str) -> String {
+    // A constellation of this shape and two stations that send to each other.
     format!(
         r#"
         name = "sky"
@@ -83,8 +83,8 @@ fn run(scenario: &Scenario) -> Outcome {
 fn delivered(outcome: &Outcome) -> u64 {
     outcome.traffic.iter().map(|traffic| traffic.delivered).sum()
 }
-/// Seconds that the last bundle took, which began to be sent at 570 s.
 fn latency_of_last(traffic: &TrafficOutcome) -> f64 {
+    // The last bundle is sent at 570 s.
     traffic.complete_at.expect("all arrived").0 as f64 / 1e9 - 570.0
 }
 fn passes(scenario: &Scenario) -> Vec<Pass> {
@@ -92,12 +92,13 @@ fn passes(scenario: &Scenario) -> Vec<Pass> {
 }
 
 #[test]
-fn a_bundle_crosses_a_whole_constellation_in_the_time_of_light() {
+fn constellation_crossing_takes_light_time() {
     let scenario = parse(&scenario("30 min", IRIDIUM, 66, BOTH));
     let outcome = run(&scenario);
     assert_eq!(delivered(&outcome), 40, "{outcome:#?}");
     for traffic in &outcome.traffic {
-        // Pole to pole: 15,000 km over the ground, more along the grid, and 16 ms of rate a ground hop.
+        // Between high latitudes: 15,000 km over the ground, more along the grid, plus 16 ms of transmission per ground
+        // hop.
         let last = latency_of_last(traffic);
         assert!((0.06..0.4).contains(&last), "{last} s");
     }
@@ -106,7 +107,7 @@ fn a_bundle_crosses_a_whole_constellation_in_the_time_of_light() {
 }
 
 #[test]
-fn routes_found_once_for_all_bring_every_bundle_as_fast() {
+fn shared_routes_deliver_as_fast() {
     let text = scenario("30 min", IRIDIUM, 66, BOTH);
     let (own, shared) =
         (run(&parse(&text)), run(&parse(&text.replacen("duration", "shared_routes = true\nduration", 1))));
@@ -120,7 +121,7 @@ fn routes_found_once_for_all_bring_every_bundle_as_fast() {
 }
 
 #[test]
-fn one_satellite_carries_what_it_cannot_pass_on() {
+fn single_satellite_carries_bundles() {
     let walker = "planes = 1, per_plane = 1, inclination = \"90 deg\", altitude = \"780 km\"";
     let scenario = parse(&scenario("12 h", walker, 1, GROUND));
     let outcome = run(&scenario);
@@ -130,7 +131,7 @@ fn one_satellite_carries_what_it_cannot_pass_on() {
 }
 
 #[test]
-fn passes_are_those_of_a_plan_from_orbits() {
+fn passes_match_orbit_plan() {
     let scenario = parse(&scenario("3 h", IRIDIUM, 66, GROUND));
     let orbits = r#"
         [[station]]
@@ -161,7 +162,7 @@ fn passes_are_those_of_a_plan_from_orbits() {
     assert!(here.len() > 60 && here.len() == up.len(), "{} and {}", here.len(), up.len());
     for (pass, contact) in here.iter().zip(up) {
         assert_eq!((number(pass.nodes[1]), number(pass.nodes[0])), (contact.from, contact.to));
-        // There, a pass is when light leaves that gets through; here, when it is there: a light time later.
+        // The plan gives the departure of light, the simulator its arrival: one light time later.
         for (at, light) in [(pass.start.0, contact.start.0), (pass.end.0, contact.end.0)] {
             assert!(at.abs_diff(light) < 20_000_000, "{at} and {light}");
         }
@@ -169,7 +170,7 @@ fn passes_are_those_of_a_plan_from_orbits() {
 }
 
 #[test]
-fn contacts_are_those_of_the_mask_and_the_range_and_the_beams() {
+fn mask_range_and_beams_bound_contacts() {
     let all = passes(&parse(&scenario("2 h", IRIDIUM, 66, GROUND)));
     let high = passes(&parse(&scenario("2 h", IRIDIUM, 66, &GROUND.replace("8 deg", "60 deg"))));
     assert!(high.len() < all.len() / 2 && !high.is_empty(), "{} of {}", high.len(), all.len());
@@ -185,14 +186,14 @@ fn contacts_are_those_of_the_mask_and_the_range_and_the_beams() {
 }
 
 #[test]
-fn light_takes_as_long_as_the_way_is() {
+fn delay_follows_distance() {
     let scenario = parse(&scenario("10 min", IRIDIUM, 66, BOTH));
     let ephemeris = Ephemeris::of(&scenario).unwrap().unwrap();
-    // Two that follow each other in a plane: a chord of an eleventh of a turn at 7,158 km.
+    // Two neighbours in a plane: the chord of an eleventh of a circle at 7,158 km.
     let chord_km = 2.0 * (6378.137 + 780.0) * (std::f64::consts::PI / 11.0).sin();
     let light = ephemeris.light([0, 1], farlink_base::Instant::ZERO).as_secs_f64();
     assert!((light - chord_km / 299_792.458).abs() < 1e-9, "{light}");
-    // A radio's own delay goes before the light's.
+    // A configured delay of the radio replaces the light time.
     let slow = BOTH.replace("rate = \"50 Mbit/s\"", "rate = \"50 Mbit/s\"\ndelay = \"1 s\"");
     let text = scenario.text.replace(BOTH, &slow);
     let last = latency_of_last(&run(&parse(&text)).traffic[0]);
@@ -200,7 +201,7 @@ fn light_takes_as_long_as_the_way_is() {
 }
 
 #[test]
-fn meetings_are_told_and_orbits_below_the_ground_refused() {
+fn underground_orbits_are_refused() {
     let text = scenario("1 h", IRIDIUM, 66, GROUND);
     let read = parse(&text);
     let lines: Vec<String> = as_lines(&read).unwrap().collect();
@@ -213,7 +214,7 @@ fn meetings_are_told_and_orbits_below_the_ground_refused() {
 }
 
 #[test]
-fn the_how_to_runs_as_it_stands() {
+fn how_to_scenario_runs() {
     let page = include_str!("../../docs/how-to/simulate-a-constellation.md");
     let text = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a scenario");
     let mut scenario = parse(text);

@@ -1,5 +1,5 @@
-//! What a simulation costs, counted in happenings and samples instead of seconds, so that a slow
-//! machine fails nothing; `cargo xtask sim-speed` takes the time of the same scenarios in full.
+//! Cost of simulations in events and samples instead of seconds, so that a slow machine fails no test; `cargo xtask
+//! sim-speed` measures the time of the same scenarios in full.
 
 mod scenarios;
 
@@ -8,7 +8,7 @@ use farlink_base::{Event, Instant};
 use farlink_scenario::Scenario;
 use farlink_sim::{Observer, Outcome, World};
 
-/// Counts what it sees.
+/// Counter of events and samples.
 #[derive(Default)]
 struct Counts {
     received: u64,
@@ -33,25 +33,25 @@ fn delivered(outcome: &Outcome) -> u64 {
 }
 
 #[test]
-fn an_idle_contact_costs_a_few_happenings() {
+fn idle_contact_costs_few_events() {
     let few = run(&scenarios::contacts(20)).0;
     let (many, seen) = run(&scenarios::contacts(60));
     assert_eq!((delivered(&few), delivered(&many)), (2, 2));
-    // At both edges: the carrier, and both nodes' alarms.
+    // Each edge costs a carrier event and the alarms of both nodes.
     let each = (many.happenings - few.happenings) as f64 / 40.0;
     assert!(each <= 6.0, "{each} happenings a contact");
     assert!(seen.samples <= 1002);
 }
 
 #[test]
-fn a_longer_run_has_no_more_samples() {
+fn longer_run_keeps_sample_count() {
     let (short, long) = (run(&scenarios::days(2)), run(&scenarios::days(6)));
     assert_eq!((delivered(&short.0), delivered(&long.0)), (18, 60), "two come after the last pass of two days");
     assert_eq!((short.1.samples, long.1.samples), (1002, 1002), "a thousand intervals, both ends, and the end again");
 }
 
 #[test]
-fn a_bundle_costs_the_same_however_many_there_are() {
+fn bundle_cost_is_independent_of_count() {
     let (few, many) = (run(&scenarios::paced(100)).0, run(&scenarios::paced(1000)).0);
     assert_eq!((delivered(&few), delivered(&many)), (100, 1000));
     let each = (many.happenings - few.happenings) as f64 / 900.0;
@@ -59,8 +59,8 @@ fn a_bundle_costs_the_same_however_many_there_are() {
 }
 
 #[test]
-fn a_sender_whose_node_is_full_costs_nothing_while_it_waits() {
-    // Every node is full after two bundles, and twelve more wait at each.
+fn waiting_sender_costs_nothing() {
+    // Two bundles fill a node, and twelve more wait at each.
     let (few, many) = (run(&scenarios::full(100)).0, run(&scenarios::full(1000)).0);
     assert_eq!((few.traffic[0].created, many.traffic[0].created), (2, 2));
     assert_eq!(few.traffic[0].refused, many.traffic[0].refused);
@@ -68,7 +68,7 @@ fn a_sender_whose_node_is_full_costs_nothing_while_it_waits() {
 }
 
 #[test]
-fn nodes_that_meet_by_chance_replay_to_the_last_event() {
+fn random_meetings_replay_exactly() {
     for fidelity in ["full", "message"] {
         let text = scenarios::saturated(6, 100, fidelity);
         let (first, seen) = run(&text);

@@ -1,5 +1,4 @@
-//! What samples say of a store is what the events say: the testbed, which cannot look into a node, counts by
-//! events.
+//! Samples of a store compared with its events: the testbed, which cannot inspect a node, derives usage from events.
 
 use farlink_base::store::Usage;
 use farlink_base::{BundleHandle, Event, Instant};
@@ -7,12 +6,12 @@ use farlink_scenario::Scenario;
 use farlink_sim::{Observer, World};
 use std::collections::BTreeMap;
 
-/// Bundles of each node by their events, and by the store's samples.
+/// Bundles of each node, from events and from samples.
 #[derive(Default)]
 struct Stores {
     sizes: BTreeMap<(usize, BundleHandle), u64>,
     kept: BTreeMap<(usize, BundleHandle), u64>,
-    /// Time, node, bytes by events, bytes by the store.
+    /// Time, node, bytes from events, bytes from the store.
     seen: Vec<(Instant, usize, u64, u64)>,
 }
 
@@ -34,7 +33,7 @@ impl Observer for Stores {
 }
 
 #[test]
-fn stored_bytes_are_those_of_the_bundles_accepted_and_not_deleted() {
+fn stored_bytes_match_held_bundles() {
     for store in ["memory", "durable"] {
         let text = format!(
             r#"
@@ -78,15 +77,15 @@ fn stored_bytes_are_those_of_the_bundles_accepted_and_not_deleted() {
         let (_, stores) = World::new(&scenario, Stores::default()).unwrap().run();
         let most = stores.seen.iter().filter(|seen| seen.1 == 1).map(|seen| seen.3).max();
         assert!(most.is_some_and(|bytes| bytes > 30 * 20_000), "whole bundles, not payloads, wait at b: {most:?}");
-        // A sample may fall between a bundle and the event that it is kept.
+        // A sample may fall between a bundle's arrival and its acceptance.
         let apart = stores.seen.iter().filter(|(_, _, events, store)| events.abs_diff(*store) > 2 * 20_200).count();
         assert_eq!(apart, 0, "{store}: {:?}", stores.seen);
     }
 }
 
-/// Longer than all that may be read from disk at once: its application has it all the same, undamaged.
 #[test]
-fn a_bundle_longer_than_memory_is_delivered_whole() {
+fn bundle_longer_than_memory_is_delivered() {
+    // The bundle exceeds all memory for reading from disk; the application must receive it undamaged.
     let text = r#"
         name = "long"
         duration = "10 min"

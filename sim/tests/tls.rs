@@ -1,4 +1,4 @@
-//! TLS in both kinds of simulation: what it costs, and who does not come together with it.
+//! TLS in both fidelities: its cost, and ends whose settings exclude a session.
 
 use farlink_base::{Event, Instant};
 use farlink_scenario::{Fidelity, Scenario};
@@ -8,8 +8,8 @@ use farlink_sim::{Observer, Outcome, World};
 const BUNDLES: u64 = 50;
 const SIZE: u64 = 40_000;
 
-/// Two nodes, 100 ms one way, of which each wants TLS so; the first sends.
 fn scenario(tls: [&str; 2], fidelity: Fidelity) -> Scenario {
+    // Two nodes, 100 ms apart, each with a TLS mode; the first sends.
     let node = |name: &str, number: usize| {
         let tls = tls[number - 1];
         format!("[[node]]\nname = \"{name}\"\nid = \"ipn:{number}.0\"\ntcpclv4 = {{ tls = \"{tls}\" }}\n")
@@ -38,28 +38,29 @@ impl Observer for First {
 fn run(tls: [&str; 2], fidelity: Fidelity) -> (Outcome, First) {
     World::new(&scenario(tls, fidelity), First::default()).unwrap().run()
 }
-/// Bytes both ways.
 fn bytes(outcome: &Outcome) -> u64 {
+    // Both directions count.
     outcome.links[0].iter().map(|direction| direction.sent_bytes).sum()
 }
 
 #[test]
-fn a_secured_session_costs_two_round_trips_its_handshake_and_its_records() {
+fn tls_costs_round_trips_and_records() {
     let ((plain, first), (secured, later)) =
         (run(["forbid", "forbid"], Fidelity::Full), run(["require", "allow"], Fidelity::Full));
     assert_eq!([&plain, &secured].map(|outcome| outcome.traffic[0].delivered), [BUNDLES; 2]);
     let more = later.0.unwrap().0 - first.0.unwrap().0;
-    // One of TLS 1.3; and a server that introduces itself with its contact header in the clear does it in TLS only when
-    // it has the client's proof (RFC 9174 4.1, 4.4).
+    // One round trip for TLS 1.3, and one because a server that sends its contact header in the clear initializes its
+    // session only with the client's proof (RFC 9174 4.1, 4.4).
     assert!((400_000_000..415_000_000).contains(&more), "{more} ns later");
-    // Three records of data a bundle, one of its head and one of the answer to it; TCP's own headers of a few more segments.
+    // Per bundle three records of data, one of its header and one of the acknowledgment; and TCP headers of some more
+    // segments.
     let least = HANDSHAKE_BYTES.iter().sum::<u64>() + BUNDLES * 5 * RECORD_BYTES;
     let more = bytes(&secured) - bytes(&plain);
     assert!((least..least + 12_000).contains(&more), "{more} B, at least {least} B");
 }
 
 #[test]
-fn ends_that_do_not_agree_have_no_session() {
+fn mismatched_ends_have_no_session() {
     for tls in [["require", "forbid"], ["forbid", "require"]] {
         let (outcome, _) = run(tls, Fidelity::Full);
         assert_eq!(outcome.traffic[0].delivered, 0, "{tls:?}");
@@ -68,7 +69,7 @@ fn ends_that_do_not_agree_have_no_session() {
 }
 
 #[test]
-fn whole_bundles_weigh_their_records() {
+fn whole_bundles_pay_record_overhead() {
     let [plain, secured] = ["forbid", "require"].map(|tls| bytes(&run([tls; 2], Fidelity::Message).0));
     let share = secured as f64 / plain as f64 - 1.0;
     assert!((0.0013..0.0020).contains(&share), "22 B of 16 KiB, rounded up to a byte a segment: {share}");

@@ -1,5 +1,5 @@
-//! Bundles in bundles, in both fidelities: through a relay that knows no way to where they go, and over a layer that
-//! loses.
+//! Bundle-in-bundle tunnels in both fidelities: through a relay without a route to the destination, and over a lossy
+//! layer.
 
 use farlink_base::{Event, Instant, LinkId};
 use farlink_scenario::Scenario;
@@ -93,7 +93,7 @@ fn run(fidelity: &str, store: &str, custody: bool, loss: &str) -> Counts {
 }
 
 #[test]
-fn a_tunnel_carries_them_in_both_fidelities() {
+fn tunnel_works_in_both_fidelities() {
     for (fidelity, store) in [("full", "durable"), ("full", "memory"), ("message", "durable"), ("message", "memory")] {
         for custody in [false, true] {
             let counts = run(fidelity, store, custody, "");
@@ -107,7 +107,8 @@ fn a_tunnel_carries_them_in_both_fidelities() {
 }
 
 #[test]
-fn with_custody_nothing_is_lost_over_a_layer_that_loses() {
+fn custody_tunnel_survives_lossy_layer() {
+    // Without custody the tunnel inherits the loss of the layer.
     let loss = "loss = \"20 %\"";
     let counts = run("full", "durable", false, loss);
     assert!(counts.delivered < 51, "it loses");

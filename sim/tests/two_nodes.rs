@@ -1,11 +1,11 @@
-//! Two simulated nodes: bundles cross each layer, whatever the link does.
+//! Two simulated nodes: bundles cross every layer over every kind of link.
 
 use farlink_base::{Event, Instant};
 use farlink_scenario::{Fidelity, Scenario};
 use farlink_sim::{Observer, Outcome, Silent, World};
 
 const LAYERS: [&str; 6] = ["ltp", "tcpclv4", "tcpclv3", "stcp", "mtcp", "udpcl"];
-/// Those that repair losses.
+/// Layers that repair losses.
 const RELIABLE: [&str; 5] = ["ltp", "tcpclv4", "tcpclv3", "stcp", "mtcp"];
 
 fn scenario(layer: &str, link: &str, traffic: &str) -> Scenario {
@@ -40,7 +40,7 @@ fn run(scenario: &Scenario) -> Outcome {
     World::new(scenario, Silent).unwrap().run().0
 }
 
-/// Latencies from the events of creation and delivery.
+/// Times of creation and delivery.
 #[derive(Default)]
 struct Latencies {
     created: Vec<Instant>,
@@ -57,7 +57,8 @@ impl Observer for Latencies {
 }
 
 #[test]
-fn one_bundle_takes_the_light_time() {
+fn one_bundle_takes_light_time() {
+    // Light takes 600 ms; sending 1 kB at 10 Mbit/s adds about a millisecond.
     for layer in LAYERS {
         let scenario = scenario(
             layer,
@@ -74,7 +75,7 @@ fn one_bundle_takes_the_light_time() {
 }
 
 #[test]
-fn a_file_arrives_whole_through_loss_and_gaps() {
+fn file_survives_loss_and_gaps() {
     for layer in RELIABLE {
         let mut scenario = scenario(
             layer,
@@ -104,9 +105,9 @@ fn a_file_arrives_whole_through_loss_and_gaps() {
     }
 }
 
-/// Another's defaults were 68 times slower than what its best settings gave.
 #[test]
-fn what_nobody_tuned_fills_most_of_its_link() {
+fn default_settings_fill_the_link() {
+    // Other implementations need tuning: one's defaults were 68 times slower than its best settings.
     for layer in LAYERS {
         for (size, count) in [(1_000, 800), (20_000, 150)] {
             let traffic = format!("bundles = {{ count = {count}, size = \"{size} B\" }}");
@@ -137,7 +138,7 @@ fn pings_come_back() {
 }
 
 #[test]
-fn a_seed_replays_to_the_last_event_and_another_does_not() {
+fn only_same_seed_replays_exactly() {
     for layer in RELIABLE {
         let mut scenario = scenario(
             layer,
@@ -156,7 +157,7 @@ fn a_seed_replays_to_the_last_event_and_another_does_not() {
 }
 
 #[test]
-fn a_durable_store_acknowledges_after_its_disk() {
+fn durable_store_acknowledges_after_sync() {
     let mut scenario = scenario(
         "ltp",
         r#"rate = "10 Mbit/s"
@@ -172,10 +173,9 @@ fn a_durable_store_acknowledges_after_its_disk() {
     assert!(durable.happenings > memory.happenings + 100, "the disk answers each commit");
 }
 
-/// Two layers of each kind at one node, apart by port: each neighbour is reached through its own, and
-/// a trace is the same whether links share a layer or not only where nothing is shared.
 #[test]
-fn two_layers_of_a_kind_carry_bundles_side_by_side() {
+fn two_layers_of_one_kind_coexist() {
+    // Layers of one kind differ by port, and each neighbour is reached through its own.
     for layer in LAYERS {
         for ports in [[None, None], [None, Some(7000)]] {
             let node = |n: usize| format!("[[node]]\nname = \"n{n}\"\nid = \"ipn:{n}.0\"\n");
@@ -209,7 +209,8 @@ fn two_layers_of_a_kind_carry_bundles_side_by_side() {
 }
 
 #[test]
-fn whole_bundles_cross_one_after_the_other_however_fast_the_link_is() {
+fn whole_bundles_cross_in_sequence() {
+    // Without a rate limit all bundles could leave at once, but each end sends one at a time.
     for link in ["", r#"rate = "10 Gbit/s""#] {
         let mut scenario = scenario("ltp", link, r#"bundles = { count = 500, size = "10 B" }"#);
         scenario.fidelity = Fidelity::Message;
@@ -220,7 +221,7 @@ fn whole_bundles_cross_one_after_the_other_however_fast_the_link_is() {
     }
 }
 
-/// The last sample of what a link's first direction delivered.
+/// Last sample of the bundles that a link's first direction delivered.
 #[derive(Default)]
 struct Sampled(u64);
 impl Observer for Sampled {
@@ -232,16 +233,16 @@ impl Observer for Sampled {
 }
 
 #[test]
-fn samples_of_links_count_whole_bundles_too() {
+fn link_samples_count_whole_bundles() {
     let mut scenario = scenario("ltp", r#"rate = "10 Mbit/s""#, r#"bundles = { count = 5, size = "1 kB" }"#);
     scenario.fidelity = Fidelity::Message;
     let (outcome, seen) = World::new(&scenario, Sampled::default()).unwrap().run();
     assert_eq!((outcome.links[0][0].delivered, seen.0), (5, 5));
 }
 
-/// Bundles that no contact is long enough for: the plan knows nothing of the outages.
 #[test]
-fn what_an_outage_cuts_goes_on_over_whole_bundles_as_over_packets() {
+fn outage_resumes_in_both_fidelities() {
+    // No contact fits a whole bundle; the outages are not in the contact plan.
     use farlink_scenario::Fidelity;
     let delivered = |layer: &str, outages: &str, fidelity| {
         let link = format!("rate = \"1 Mbit/s\"\ndelay = \"50 ms\"\noutages = {{ {outages}, spread = \"fixed\" }}");
@@ -254,7 +255,7 @@ fn what_an_outage_cuts_goes_on_over_whole_bundles_as_over_packets() {
     let [full, message] = [Fidelity::Full, Fidelity::Message].map(|fidelity| delivered("ltp", outages, fidelity));
     assert!(full >= 28 && message.abs_diff(full) <= 2, "LTP keeps its sessions: {full} and {message}");
     assert!(delivered("tcpclv4", outages, Fidelity::Message) > 20, "a session outlives a short outage");
-    // Up for three quarters of a bundle, down for longer than a session lives.
+    // Three quarters of a bundle fit into each uptime, and an outage outlasts the session.
     let outages = r#"up = "6 s", down = "6 s""#;
     assert!(delivered("ltp", outages, Fidelity::Message) >= 28);
     let [full, message] = [Fidelity::Full, Fidelity::Message].map(|fidelity| delivered("tcpclv4", outages, fidelity));
@@ -262,7 +263,7 @@ fn what_an_outage_cuts_goes_on_over_whole_bundles_as_over_packets() {
 }
 
 #[test]
-fn what_expires_while_an_outage_holds_it_up_takes_no_more_of_the_link() {
+fn bundle_expiring_in_outage_frees_link() {
     let busy = |lifetime: &str| {
         let link = "rate = \"1 Mbit/s\"\noutages = { up = \"3 s\", down = \"3 s\", spread = \"fixed\" }";
         let traffic = format!("lifetime = \"{lifetime}\"\nbundles = {{ count = 1, size = \"1 MB\" }}");
@@ -276,7 +277,8 @@ fn what_expires_while_an_outage_holds_it_up_takes_no_more_of_the_link() {
 }
 
 #[test]
-fn what_no_layer_repairs_is_lost_in_both_fidelities_and_what_fits_no_datagram_leaves_in_fragments() {
+fn unrepaired_loss_and_fragments_match() {
+    // UDPCL neither repairs losses nor carries a bundle above its datagram size.
     let traffic = r#"bundles = { count = 400, size = "500 B", interval = "100 ms" }"#;
     for fidelity in ["full", "message"] {
         let text = "rate = \"1 Mbit/s\"\nloss = 0.1";

@@ -1,4 +1,4 @@
-//! Who watches a run changes nothing of it: the same happens in the same order, and the same is written.
+//! Observers do not affect a run: events, their order and the tables are the same.
 
 use farlink_base::{Event, EventClass, Instant};
 use farlink_scenario::Scenario;
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Looks at everything.
+/// Observer that reads everything.
 #[derive(Default)]
 struct Curious {
     reached: Vec<Instant>,
@@ -17,7 +17,7 @@ struct Curious {
     most: u64,
     held: usize,
     reasons: u64,
-    /// Ends the run there.
+    /// Time at which it ends the run.
     until: Option<(Instant, Arc<AtomicBool>)>,
 }
 impl Observer for Curious {
@@ -35,7 +35,7 @@ impl Observer for Curious {
         assert!(self.reached.last().is_none_or(|last| *last <= at));
         self.reached.push(at);
         self.most = self.most.max(nodes.usage(0).bytes);
-        // What a node holds is walked for it.
+        // Listing bundles walks all that a node holds, so it happens in every 256th call.
         let limit = if self.reached.len().is_multiple_of(256) { 7 } else { 0 };
         let rows = if limit > 0 { nodes.bundles(0, at, limit) } else { Vec::new() };
         self.held = self.held.max(rows.len());
@@ -50,7 +50,7 @@ impl Observer for Curious {
 fn load(file: &str) -> Scenario {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../campaigns").join(file);
     let mut scenario = Scenario::load(&path).unwrap_or_else(|errors| panic!("{errors:#?}"));
-    // Packets are many.
+    // Packet-level scenarios have many events: 20 s suffice.
     let most_s = if scenario.radios.is_empty() { 20 } else { 2000 };
     scenario.duration = scenario.duration.min(farlink_base::Duration::from_secs(most_s));
     scenario
@@ -68,7 +68,7 @@ fn tables(folder: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn a_run_that_is_watched_is_the_same_run() {
+fn watched_run_is_unchanged() {
     for file in ["town/scenario.toml", "congestion/town.toml", "iss/scenario.toml"] {
         let scenario = load(file);
         let folder = tempfile::tempdir().unwrap();
@@ -85,7 +85,7 @@ fn a_run_that_is_watched_is_the_same_run() {
 }
 
 #[test]
-fn a_run_that_its_watcher_ends_is_written_as_far_as_it_came() {
+fn run_ended_by_watcher_is_written() {
     let scenario = load("town/scenario.toml");
     let folder = tempfile::tempdir().unwrap();
     let options = Options { folder: folder.path().join("run"), ..Options::default() };

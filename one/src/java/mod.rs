@@ -1,6 +1,5 @@
-//! What of Java's library shows in the reports of The ONE: random numbers, the text of numbers, the
-//! order in which hashed collections are walked. Written from the documentation of Java SE and
-//! checked against what a Java 17 machine prints.
+//! Java library behaviour visible in The ONE's reports: random numbers, number formatting, and iteration order of
+//! hashed collections. Written from the documentation of Java SE and checked against the output of Java 17.
 
 mod order;
 mod random;

@@ -1,10 +1,10 @@
-//! The orders in which `java.util.HashMap` and `java.util.Hashtable` give back what was put.
+//! Iteration orders of `java.util.HashMap` and `java.util.Hashtable`.
 
-/// What a [`Bucketed`] list holds: with the hash of its key, and the key.
+/// Entry of a [`Bucketed`] list, with a key and its hash.
 pub trait Keyed {
     /// `String.hashCode` of the key, its high half folded into the low one as `HashMap` does.
     fn hash(&self) -> u32;
-    /// Whether the keys are the same.
+    /// Whether both have the same key.
     fn same(&self, other: &Self) -> bool;
 }
 
@@ -14,10 +14,9 @@ pub fn spread(hash: i32) -> u32 {
     hash ^ (hash >> 16)
 }
 
-/// Entries in the order in which a `HashMap` walks them: by bucket, within one as they came. The
-/// table doubles at three quarters and never shrinks; a bucket of nine makes a small table double
-/// too. That from 64 buckets on such a bucket becomes a tree is not followed: the order of its
-/// entries may then differ.
+/// Entries in a `HashMap`'s iteration order: by bucket, then by insertion. The table doubles at three quarters and
+/// never shrinks; nine entries in a bucket double a small table, too. From 64 buckets on, Java turns such a bucket into
+/// a tree; this is not modelled, so the order inside it may then differ.
 #[derive(Clone, Debug)]
 pub struct Bucketed<T> {
     entries: Vec<T>,
@@ -25,23 +24,23 @@ pub struct Bucketed<T> {
 }
 
 impl<T: Keyed> Bucketed<T> {
-    /// Nothing in 16 buckets.
+    /// Makes an empty map of 16 buckets, Java's initial capacity.
     pub fn new() -> Bucketed<T> {
         Bucketed { entries: Vec::new(), mask: 15 }
     }
-    /// In the map's order.
+    /// Entries in iteration order.
     pub fn entries(&self) -> &[T] {
         &self.entries
     }
-    /// In the map's order, to change what is not the key.
+    /// Entries in iteration order, mutable; keys must not change.
     pub fn entries_mut(&mut self) -> &mut [T] {
         &mut self.entries
     }
-    /// `remove`.
+    /// Removes the entry at `place`, as `HashMap.remove`.
     pub fn remove(&mut self, place: usize) -> T {
         self.entries.remove(place)
     }
-    /// `put`: an entry of the same key is replaced where it stands. Whether it was new.
+    /// Inserts an entry as `HashMap.put`: one with the same key is replaced in place. Returns whether the key is new.
     pub fn put(&mut self, entry: T) -> bool {
         let mask = self.mask;
         let bucket = entry.hash() & mask;
@@ -55,9 +54,11 @@ impl<T: Keyed> Bucketed<T> {
             end += 1;
         }
         self.entries.insert(end, entry);
+        // Java's TREEIFY_THRESHOLD (8) resizes instead while the table has fewer than 64 buckets.
         if end - first >= 8 && mask < 63 {
             self.double();
         }
+        // Load factor 0.75.
         if self.entries.len() > (self.mask as usize + 1) / 4 * 3 {
             self.double();
         }
@@ -66,20 +67,21 @@ impl<T: Keyed> Bucketed<T> {
     fn double(&mut self) {
         let mask = self.mask << 1 | 1;
         self.mask = mask;
+        // A stable sort keeps insertion order within a bucket, as Java's split of each chain does.
         self.entries.sort_by_key(|held| held.hash() & mask);
     }
 }
 
-/// The places of keys, given by their hashes in the order they were put, in the order in which a
-/// `Hashtable` walks them: from the last bucket, in each the newest first, until it grew, which turns
-/// buckets about.
+/// Indices of keys, given by their hashes in insertion order, in a `Hashtable`'s iteration order: from the last bucket
+/// to the first, within one the newest first. Rehashing reverses the chains.
 pub fn table_order(hashes: &[i32]) -> Vec<usize> {
+    // 11 is the initial capacity of `Hashtable`.
     let mut table: Vec<Vec<usize>> = vec![Vec::new(); 11];
     let bucket = |hash: i32, buckets: usize| (hash & i32::MAX) as usize % buckets;
     for (key, &hash) in hashes.iter().enumerate() {
         if key >= table.len() / 4 * 3 + table.len() % 4 * 3 / 4 {
             let mut larger: Vec<Vec<usize>> = vec![Vec::new(); table.len() * 2 + 1];
-            // Each bucket is a chain whose newest entry is its head: here the last of the vector.
+            // A chain's newest entry is its head, which is the last element of the vector.
             for chain in table.iter().rev() {
                 for &key in chain.iter().rev() {
                     let at = bucket(hashes[key], larger.len());
@@ -114,7 +116,8 @@ mod tests {
     }
 
     #[test]
-    fn a_map_is_walked_as_java_walks_it_before_and_after_it_grew() {
+    fn hash_map_order_matches_java_after_growth() {
+        // The expected order was printed by Java 17, before and after the table grew.
         let mut map = Bucketed::new();
         for number in (1..=9).rev() {
             map.put(Entry(format!("A{number}"), 0));
@@ -134,7 +137,7 @@ mod tests {
         A96 A97 A98 A99 A119 A117 A118 A115 A116 A113 A114 A111 A112 A110";
 
     #[test]
-    fn what_is_put_twice_stays_where_it_was() {
+    fn reinserted_key_keeps_its_place() {
         let mut map = Bucketed::new();
         assert!(map.put(Entry("A1".into(), 1)) && map.put(Entry("A2".into(), 1)));
         assert!(!map.put(Entry("A1".into(), 2)));
@@ -143,8 +146,8 @@ mod tests {
     }
 
     #[test]
-    fn a_crowded_bucket_makes_a_small_table_grow() {
-        // All of one hash: nothing grows but the table, and nothing changes places.
+    fn crowded_bucket_grows_small_table() {
+        // All keys share one hash: only the table grows, and no entry moves.
         let mut map = Bucketed::new();
         let texts = ["AaAa", "AaBB", "BBAa", "BBBB"];
         for text in texts.iter().flat_map(|a| texts.iter().map(move |b| format!("{a}{b}"))).take(10) {
@@ -155,7 +158,8 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_walked_as_java_walks_it() {
+    fn hashtable_order_matches_java() {
+        // Coordinates as in a map file, whose places The ONE keeps in a `Hashtable`.
         let keys: Vec<String> = (0..30).map(|number| format!("{}.5,{}.0", number * 7, number % 4)).collect();
         let hashes: Vec<i32> = keys.iter().map(|key| string_hash(key)).collect();
         let order: Vec<String> = table_order(&hashes).iter().map(|place| place.to_string()).collect();

@@ -1,7 +1,6 @@
-//! The text of numbers: `Double.toString`, and `String.format("%.4f")`.
+//! Number formatting: `Double.toString` and `String.format("%.4f")`.
 
-/// The fewest digits that tell a number from its neighbours, without leading or trailing zeros, and
-/// the power of ten of the first.
+/// Shortest digits that identify a number, without leading or trailing zeros, and the power of ten of the first.
 fn digits(value: f64) -> (String, i32) {
     let text = format!("{:e}", value.abs());
     let (digits, power) = text.split_once('e').unwrap_or((&text, "0"));
@@ -9,7 +8,7 @@ fn digits(value: f64) -> (String, i32) {
     (digits, power.parse().unwrap_or(0))
 }
 
-/// As `Double.toString`: at least one decimal; powers of ten from 10^7 and below 10^-3.
+/// Formats as `Double.toString`: at least one decimal, exponents from 10^7 and below 10^-3.
 pub fn double(value: f64) -> String {
     if value.is_nan() {
         return "NaN".into();
@@ -42,13 +41,14 @@ fn at_point(digits: &str, power: i32) -> (String, String) {
     (digits[..before].into(), digits[before..].into())
 }
 
-/// As `String.format("%.<places>f")`: the digits of `Double.toString`, halves rounded away from zero.
+/// Formats as `String.format("%.<places>f")`: Java rounds the digits of `Double.toString`, halves away from zero.
 pub fn fixed(value: f64, places: usize) -> String {
     if !value.is_finite() {
         return double(value);
     }
     let (digits, power) = if value == 0.0 { ("0".into(), 0) } else { digits(value) };
     let (whole, mut part) = at_point(&digits, power);
+    // Java rounds the shortest decimal digits, not the binary value: 0.12345 becomes 0.1235.
     let up = part.as_bytes().get(places).is_some_and(|&digit| digit >= b'5');
     part.truncate(places);
     part += &"0".repeat(places - part.len());
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_read_as_java_prints_them() {
+    fn numbers_print_as_in_java() {
         for (value, text) in [
             (0.0, "0.0"),
             (-0.0, "-0.0"),
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn fixed_numbers_round_the_shortest_digits_half_up() {
+    fn fixed_numbers_round_half_up() {
         for (value, places, text) in [
             (0.2585034, 4, "0.2585"),
             (0.00005, 4, "0.0001"),

@@ -4,7 +4,7 @@ use super::{Happened, Lines, Names, Out};
 use crate::java::fixed;
 use std::io::Write as _;
 
-/// The report.
+/// Writer of `ConnectivityONEReport`.
 pub struct Connectivity;
 
 impl Lines for Connectivity {

@@ -1,13 +1,13 @@
-//! `EventLogReport`: everything that happened, a line each.
+//! `EventLogReport`: one line per event.
 
 use super::{Happened, Lines, Names, Out};
 use crate::java::double;
 use std::io::Write as _;
 
-/// The report.
+/// Writer of `EventLogReport`.
 #[derive(Default)]
 pub struct EventLog {
-    /// The last time that was written, and its text.
+    /// Time written last, with its text: most lines share their time with the line before.
     last: Option<(f64, String)>,
 }
 

@@ -1,4 +1,4 @@
-//! Reports: what happened, as files in The ONE's formats.
+//! Report files in The ONE's formats, written from the events of a run.
 
 mod connectivity;
 mod log;
@@ -12,51 +12,51 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// A message that was made.
+/// Message that was created.
 #[derive(Debug)]
 pub struct Message {
-    /// Its name.
+    /// Name of the message.
     pub id: String,
-    /// Who sends it.
+    /// Number of the sending host.
     pub from: u32,
-    /// Who receives it.
+    /// Number of the receiving host.
     pub to: u32,
-    /// When it was made, seconds.
+    /// Creation time, seconds.
     pub created: f64,
-    /// Minutes that it lives.
+    /// Lifetime, minutes.
     pub lifetime: Option<i32>,
 }
 
-/// Names by number.
+/// Names of hosts and messages, by number.
 #[derive(Debug, Default)]
 pub struct Names {
-    /// Of hosts.
+    /// Names of all hosts.
     pub hosts: Vec<String>,
-    /// Messages, in the order they were made.
+    /// Messages in the order of creation.
     pub messages: Vec<Message>,
 }
 
-/// What happened; hosts and messages by number.
+/// Events of a run; hosts and messages by number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub enum Happened {
-    /// `a` noticed that it meets, or no longer meets, `b`.
+    /// Host `a` noticed that it meets, or no longer meets, `b`.
     Contact { a: u32, b: u32, up: bool },
     /// A message was made.
     Created { message: u32, from: u32 },
-    /// A transfer began.
+    /// A host began a transfer.
     Started { from: u32, to: u32, message: u32 },
-    /// A transfer ended well: at the receiver (`last`), there for the first time.
+    /// A transfer completed: at the message's destination (`last`), and there for the first time (`first`).
     Done { from: u32, to: u32, message: u32, hops: u32, last: bool, first: bool },
-    /// A transfer was cut.
+    /// A transfer was aborted.
     Aborted { from: u32, to: u32, message: u32 },
-    /// A host no longer holds a message: it was too old or in the way (`dropped`), or is not needed.
+    /// A host removed a message: expired or evicted (`dropped`), otherwise delivered.
     Deleted { host: u32, message: u32, received: f64, dropped: bool },
 }
 
 type Out = BufWriter<Box<dyn Write + Send>>;
 
-/// One report that is written line by line.
+/// Report that is written line by line.
 trait Lines {
     fn line(&mut self, out: &mut Out, now: f64, happened: &Happened, names: &Names) -> std::io::Result<()>;
 }
@@ -69,23 +69,22 @@ enum Kind {
 struct Report {
     kind: Kind,
     out: Out,
-    /// The first thing that went wrong.
+    /// First error of writing this report.
     written: std::io::Result<()>,
 }
 
-/// All reports of a run, and the figures of `MessageStatsReport`, which are always taken.
+/// Reports of a run, and the figures of `MessageStatsReport`, which are always computed.
 pub struct Reports {
     reports: Vec<Report>,
     statistics: Statistics,
-    /// Name of the run.
     name: String,
     precision: usize,
 }
 
-/// Makes the files of a run's reports.
+/// Creates the report files of a run.
 ///
 /// # Errors
-/// One that cannot be made.
+/// Fails if a file cannot be created.
 pub fn open(setup: &Setup, folder: &Path) -> Result<(Reports, Vec<PathBuf>), Failure> {
     let mut outs: Vec<Box<dyn Write + Send>> = Vec::new();
     let mut files = Vec::new();
@@ -101,7 +100,7 @@ pub fn open(setup: &Setup, folder: &Path) -> Result<(Reports, Vec<PathBuf>), Fai
 }
 
 impl Reports {
-    /// Of a run, into as many outputs as it has reports.
+    /// Makes the reports of a run, which write to `outs` in the order of the settings.
     pub fn new(setup: &Setup, outs: Vec<Box<dyn Write + Send>>) -> Reports {
         let kind = |class: ReportClass| match class {
             ReportClass::Statistics => Kind::Statistics,
@@ -120,19 +119,20 @@ impl Reports {
             precision: setup.reporting.precision,
         }
     }
-    /// Something happened.
+    /// Passes an event to all reports.
     pub fn tell(&mut self, now: f64, happened: &Happened, names: &Names) {
         self.statistics.tell(now, happened, names);
         for report in &mut self.reports {
+            // After an error the report is abandoned; `finish` returns it.
             if let (Kind::Lines(lines), Ok(())) = (&mut report.kind, &report.written) {
                 report.written = lines.line(&mut report.out, now, happened, names);
             }
         }
     }
-    /// The run is over: writes what remains.
+    /// Ends the run and writes the statistics.
     ///
     /// # Errors
-    /// A report that could not be written.
+    /// Fails if a report could not be written.
     pub fn finish(&mut self, now: f64, files: &[PathBuf]) -> Result<Figures, Failure> {
         let figures = self.statistics.figures(now);
         for (place, report) in self.reports.iter_mut().enumerate() {

@@ -4,15 +4,15 @@ use super::{Happened, Names, Out};
 use crate::java::fixed;
 use std::io::Write as _;
 
-/// Counts what happens.
+/// Counters and samples of a run.
 pub struct Statistics {
     warmup: f64,
-    /// Of messages by number: made during the warm-up, so left out.
+    /// Per message: whether it was created during the warm-up and is left out.
     ignored: Vec<bool>,
     counts: Counts,
     latencies: Vec<f64>,
     hops: Vec<u32>,
-    /// Seconds that each deleted copy was held.
+    /// Time that each deleted copy was held, seconds.
     held: Vec<f64>,
 }
 
@@ -27,10 +27,10 @@ struct Counts {
     delivered: u64,
 }
 
-/// What the report says.
+/// Figures of the report.
 #[derive(Clone, Debug)]
 pub struct Figures {
-    /// Name and value, in the report's order; whole numbers are shown as such.
+    /// Names and values in the report's order; integers are printed without decimals.
     rows: Vec<(&'static str, Number)>,
 }
 
@@ -41,12 +41,12 @@ enum Number {
 }
 
 impl Statistics {
-    /// That leave out messages made in the first `warmup` seconds.
+    /// Starts counting; messages created in the first `warmup` seconds are left out.
     pub fn new(warmup: f64) -> Statistics {
         let (ignored, latencies, hops, held) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Statistics { warmup, ignored, counts: Counts::default(), latencies, hops, held }
     }
-    /// Something happened.
+    /// Counts one event.
     pub fn tell(&mut self, now: f64, happened: &Happened, names: &Names) {
         let counts = &mut self.counts;
         let left_out = |message: u32| self.ignored.get(message as usize).copied().unwrap_or(false);
@@ -76,13 +76,14 @@ impl Statistics {
             }
         }
     }
-    /// What was counted until now; puts the lists in order, which changes sums of what comes later.
+    /// Figures so far. Sorts the samples, which changes the rounding of later sums.
     pub fn figures(&mut self, now: f64) -> Figures {
         use Number::{Real, Whole};
         let c = self.counts;
         let share = if c.created > 0 { c.delivered as f64 / c.created as f64 } else { 0.0 };
         let overhead = (c.relayed as f64 - c.delivered as f64) / c.delivered as f64;
         let mut hops: Vec<f64> = self.hops.iter().copied().map(f64::from).collect();
+        // Means first: sorting for the median changes the order of summation, and so the last bits.
         let means = [&self.latencies, &hops, &self.held].map(|values| mean(values));
         let [latency, middle_hops, held] =
             [&mut self.latencies, &mut hops, &mut self.held].map(|values| median(values));
@@ -116,7 +117,7 @@ fn mean(values: &[f64]) -> f64 {
     if values.is_empty() { f64::NAN } else { values.iter().sum::<f64>() / values.len() as f64 }
 }
 
-/// The upper of the two in the middle, where there are two.
+/// The median; of an even number of values the upper middle one, as The ONE does.
 fn median(values: &mut [f64]) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
@@ -130,7 +131,6 @@ impl Figures {
             Number::Real(real) => (name, real),
         })
     }
-    /// Writes the report.
     pub(super) fn write(&self, out: &mut Out, name: &str, precision: usize) -> std::io::Result<()> {
         writeln!(out, "Message stats for scenario {name}")?;
         for (name, number) in &self.rows {
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delivery_counts_once_and_a_relay_each_time() {
+    fn deliveries_count_once_relays_each_time() {
         let (names, mut counted) = (names(), Statistics::new(0.0));
         counted.tell(10.0, &Happened::Created { message: 0, from: 0 }, &names);
         let done = |first: bool| Happened::Done { from: 0, to: 1, message: 0, hops: 2, last: true, first };
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_made_in_the_warm_up_is_left_out_for_good() {
+    fn warm_up_messages_stay_excluded() {
         let (names, mut counted) = (names(), Statistics::new(20.0));
         counted.tell(10.0, &Happened::Created { message: 0, from: 0 }, &names);
         counted.tell(50.0, &Happened::Created { message: 1, from: 0 }, &names);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_in_the_middle_the_upper_is_the_median() {
+    fn even_count_takes_upper_median() {
         assert_eq!(median(&mut [4.0, 1.0, 3.0, 2.0]), 3.0);
         assert!(median(&mut []).is_nan());
     }

@@ -1,4 +1,4 @@
-//! Epidemic routing (Vahdat and Becker, 2000): everything to everybody who lacks it.
+//! Epidemic routing (Vahdat and Becker, 2000): every message is offered to every neighbour that lacks it.
 
 use crate::world::{Link, World};
 

@@ -1,5 +1,5 @@
-//! Who offers what to whom. First of all routers: messages for a neighbour, then a neighbour's for
-//! this host; then what `epidemic.rs`, `spray.rs` and `prophet.rs` say.
+//! Forwarding decisions. Every router first exchanges deliverable messages: its own for a neighbour, then a neighbour's
+//! for this host. `epidemic.rs`, `spray.rs` and `prophet.rs` add their own rules.
 
 mod epidemic;
 mod prophet;
@@ -14,13 +14,13 @@ use super::transfers::Answer;
 use super::world::{Link, World};
 
 impl World<'_> {
-    /// A host that is free, and holds something, looks for a transfer to begin.
     pub(super) fn route(&mut self, host: u32) {
-        // What PRoPHET knows ages when it is read, and so must be read each time.
+        // The host is idle and holds a message: it tries to begin a transfer.
+        // PRoPHET's predictabilities age when they are read, so it must read them in every step.
         self.pulses[host as usize].awake = matches!(self.setup.router, Router::Prophet { .. });
         let mut links = std::mem::take(&mut self.links);
         self.gather(host, &mut links);
-        // Whoever is engaged answers `Later`, whatever is offered: nothing comes of asking.
+        // A busy host answers `Later` to every offer: asking it is pointless.
         if links.iter().any(|link| self.pulses[link.peer as usize].engaged == 0)
             && !self.exchange_deliverable(host, &links)
         {
@@ -28,16 +28,15 @@ impl World<'_> {
                 Router::Epidemic => self.epidemic(host, &links),
                 Router::Spray { .. } => self.spray(host, &links),
                 Router::Prophet { .. } => self.prophet(host, &links),
-                // Never here.
+                // The settings refuse these routers outside Farlink's own world.
                 Router::Farlink(_) => {}
             }
         }
         self.links = links;
     }
 
-    /// Messages whose receiver is a neighbour, this host's own and then neighbours' for it; whether a
-    /// transfer began.
     fn exchange_deliverable(&mut self, host: u32, links: &[Link]) -> bool {
+        // Offer this host's messages to their receivers among the neighbours, then ask neighbours for its own.
         let mut pairs: Vec<(Held, Link)> = Vec::new();
         for held in self.buffers[host as usize].held() {
             pairs.extend(links.iter().filter(|link| link.peer == held.to).map(|&link| (*held, link)));
@@ -54,8 +53,8 @@ impl World<'_> {
         links.iter().any(|&link| self.ask(host, link))
     }
 
-    /// Asks a neighbour for messages that this host receives.
     fn ask(&mut self, host: u32, link: Link) -> bool {
+        // Ask a neighbour for messages addressed to this host.
         let peer = link.peer;
         if self.pulses[peer as usize].engaged > 0 {
             return false;
@@ -67,14 +66,14 @@ impl World<'_> {
             if self.offer(peer, held, Link { peer: host, ..link }) == Answer::Accepted {
                 return true;
             }
-            // What the offer deleted made the next one come here.
+            // If the offer deleted the message, the next one has moved to this index.
             place += usize::from(self.buffers[peer as usize].held().len() == before);
         }
         false
     }
 
-    /// A list in the order in which a host's queue mode sends.
     fn queued<T: Copy>(&mut self, host: u32, list: &[T], held: impl Fn(&T) -> &Held, queue: &mut Vec<T>) {
+        // Order the list as the host's queue mode sends: by arrival, or shuffled with The ONE's seed of the second.
         queue.clear();
         if self.rules[host as usize].fifo {
             queue.extend(list);
@@ -85,8 +84,8 @@ impl World<'_> {
         }
     }
 
-    /// Offers the messages that `pick` names to one neighbour after the other, until a transfer begins.
     fn offer_all(&mut self, host: u32, links: &[Link], pick: impl Fn(&Held) -> bool) {
+        // Offer the picked messages to one neighbour after the other, until a transfer begins.
         let (mut list, mut queue) = (std::mem::take(&mut self.listed), std::mem::take(&mut self.queue));
         list.clear();
         list.extend(self.buffers[host as usize].held().iter().filter(|held| pick(held)));
@@ -100,6 +99,7 @@ impl World<'_> {
             for &held in queue {
                 match self.offer(host, held, link) {
                     Answer::Accepted => return,
+                    // This neighbour is busy; the next one may not be.
                     Answer::Later => break,
                     Answer::Denied => {}
                 }
@@ -107,8 +107,8 @@ impl World<'_> {
         }
     }
 
-    /// Two hosts met; `other` is who the first one met.
     pub(super) fn met(&mut self, host: u32, other: u32) {
+        // A contact began: only PRoPHET learns from it.
         if let Router::Prophet { unit, beta, gamma } = self.setup.router {
             self.predictions.meet(host, other, self.clock, [unit, beta, gamma]);
         }

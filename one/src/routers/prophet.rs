@@ -1,27 +1,26 @@
-//! PRoPHET (Lindgren, Doria and Schelén, 2003), with the encounter probability 0.75, as The ONE has it:
-//! predictabilities age when they are read.
+//! PRoPHET (Lindgren, Doria and Schelén, 2003) with The ONE's encounter probability of 0.75; predictabilities age when
+//! they are read.
 
 use crate::settings::Router;
 use crate::transfers::Answer;
 use crate::world::{Link, World};
 
-/// What an encounter adds to a predictability.
+/// Encounter probability: the share of the remaining uncertainty that a meeting removes.
 const ENCOUNTER: f64 = 0.75;
 
-/// How likely each host is to deliver to each other.
+/// Delivery predictabilities of each host for every other.
 #[derive(Default)]
 pub struct Predictions {
     tables: Vec<Vec<f64>>,
-    /// When each table was last aged, seconds.
+    /// Time at which each table was last aged, seconds.
     aged: Vec<f64>,
 }
 
 impl Predictions {
-    /// Of hosts that met nobody.
+    /// Makes empty tables.
     pub fn new(hosts: usize) -> Predictions {
         Predictions { tables: vec![Vec::new(); hosts], aged: vec![0.0; hosts] }
     }
-    /// Ages a host's table.
     fn age(&mut self, host: u32, now: f64, unit: f64, gamma: f64) {
         let units = (now - self.aged[host as usize]) / unit;
         if units == 0.0 {
@@ -31,11 +30,10 @@ impl Predictions {
         self.tables[host as usize].iter_mut().for_each(|value| *value *= left);
         self.aged[host as usize] = now;
     }
-    /// A host's, which is aged, of another.
     fn get(&self, host: u32, of: u32) -> f64 {
         self.tables[host as usize].get(of as usize).copied().unwrap_or(0.0)
     }
-    /// `host` met `other`.
+    /// Updates the table of `host` after it met `other`: directly, then transitively by `beta`.
     pub fn meet(&mut self, host: u32, other: u32, now: f64, [unit, beta, gamma]: [f64; 3]) {
         self.age(host, now, unit, gamma);
         self.age(other, now, unit, gamma);
@@ -46,6 +44,7 @@ impl Predictions {
         let met = old + (1.0 - old) * ENCOUNTER;
         mine[other as usize] = met;
         let theirs = &self.tables[other as usize];
+        // Transitive update: predictabilities that `other` has for third hosts.
         for (of, (mine, &theirs)) in mine.iter_mut().zip(theirs).enumerate() {
             if of as u32 != host && theirs != 0.0 {
                 *mine += (1.0 - *mine) * met * theirs * beta;
@@ -62,7 +61,7 @@ impl World<'_> {
         ranked.clear();
         for &link in links.iter().filter(|link| self.pulses[link.peer as usize].engaged == 0) {
             for &held in self.buffers[host as usize].held() {
-                // Only what is held is asked for: what was delivered there is offered, and denied.
+                // Skip messages that the neighbour holds; one already delivered there is still offered, and refused.
                 if self.known.has(link.peer, held.message) && held.to != link.peer {
                     continue;
                 }
@@ -74,6 +73,7 @@ impl World<'_> {
                 }
             }
         }
+        // By the neighbour's predictability; ties go to the message received first, as `sendQueue = 2` asks.
         ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.received.total_cmp(&b.1.received)));
         for &(_, held, link) in &ranked {
             if self.offer(host, held, link) == Answer::Accepted {
@@ -91,7 +91,7 @@ mod tests {
     const RULES: [f64; 3] = [30.0, 0.25, 0.98];
 
     #[test]
-    fn a_meeting_raises_and_time_lowers() {
+    fn meeting_raises_and_time_lowers() {
         let mut known = Predictions::new(3);
         known.meet(0, 1, 10.0, RULES);
         assert_eq!(known.get(0, 1), 0.75);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_met_through_another_counts_by_beta() {
+    fn transitive_meeting_counts_by_beta() {
         let mut known = Predictions::new(3);
         known.meet(1, 2, 10.0, RULES);
         known.meet(0, 1, 10.0, RULES);

@@ -1,4 +1,4 @@
-//! Spray and wait (Spyropoulos, Psounis and Raghavendra, 2005): copies are handed on while there is
+//! Spray and wait (Spyropoulos, Psounis and Raghavendra, 2005): copies are handed on while a host holds
 //! more than one.
 
 use crate::world::{Link, World};

@@ -1,4 +1,4 @@
-//! Groups of hosts, and what they name: interfaces, movement, maps, routers.
+//! Host groups and the features they name: interfaces, movement, maps, routers.
 
 use super::mistake::Mistake;
 use super::setup::{Group, Model, RadioKind, Router, Setup, above_zero, at_least_one, not_covered, parts, refuse};
@@ -6,13 +6,12 @@ use super::values::{Value, Values};
 use crate::map::Town;
 use std::sync::Arc;
 
-/// Most hosts of a run.
+/// Largest number of hosts in a run.
 const MOST_HOSTS: u64 = 100_000;
-/// Most hosts of a run with tables of predictabilities, one number for each pair.
+/// Largest number of hosts with tables of predictabilities, which hold one number for each pair.
 const MOST_PREDICTED: u64 = 5_000;
-/// Longest range, and farthest place, metres.
+/// Largest range and coordinate, metres.
 const FARTHEST: f64 = 1e9;
-/// Longest map file.
 const LONGEST_MAP: u64 = 256 << 20;
 
 impl Setup {
@@ -20,6 +19,7 @@ impl Setup {
         let groups = values.need(&["Scenario"], "nrofHostGroups")?;
         let mut town = None;
         let mut first: Option<(String, Router)> = None;
+        // Group keys fall back to the namespace `Group`.
         let mut hosts = 0;
         for number in 1..=parts(&groups)? {
             let own = format!("Group{number}");
@@ -35,6 +35,7 @@ impl Setup {
                 ));
             }
             let kind = routing(values, &router, group.fifo)?;
+            // A table for each pair of hosts: memory grows with the square of their number.
             if matches!(kind, Router::Prophet { .. }) && hosts > MOST_PREDICTED {
                 return Err(router.wrong(format!("of more than {MOST_PREDICTED} hosts"), "write fewer hosts"));
             }
@@ -50,6 +51,7 @@ impl Setup {
         Ok(())
     }
 
+    // The map is read once and shared by all groups.
     fn group(&mut self, values: &Values, spaces: &[&str], town: &mut Option<Arc<Town>>) -> Result<Group, Mistake> {
         let get = |key: &str| values.find(spaces, key);
         let model = values.need(spaces, "movementModel")?;
@@ -132,8 +134,8 @@ impl Setup {
         Town::read(&texts, self.area)
     }
 
-    /// The place of an interface's kind among all.
     fn radio(&mut self, values: &Values, interface: &Value) -> Result<usize, Mistake> {
+        // Index of the interface's kind; a new kind is added.
         let name = interface.text.as_str();
         if let Some(place) = self.radios.iter().position(|kind| kind.name == name) {
             return Ok(place);
@@ -157,7 +159,7 @@ impl Setup {
     }
 }
 
-/// Routers of The ONE that are not imitated, and what Farlink calls its own of that kind.
+/// Routers that are not reproduced, with the names of Farlink's own.
 const FARLINK: [(&str, &str); 3] = [
     ("DirectDeliveryRouter", "direct-delivery"),
     ("FirstContactRouter", "first-contact"),

@@ -1,16 +1,16 @@
-//! The table of keys: the reference page and the warning of keys that nobody reads come from it.
+//! Tables of keys, from which the reference page and the warning about unknown keys are made.
 
 use farlink_base::nearest_name;
 
-/// A key that is read.
+/// Key that is read.
 pub struct Key {
     /// Namespace; `N` stands for a number, `<interface>` for the name a group gives its interface.
     pub space: &'static str,
-    /// Its name there.
+    /// Name of the key in its namespace.
     pub name: &'static str,
-    /// What holds where it is not set; `required` where it must be.
+    /// Default value; `required` if there is none.
     pub default: &'static str,
-    /// For people.
+    /// Explanation for the reference page.
     pub meaning: &'static str,
 }
 
@@ -18,7 +18,7 @@ const fn key(space: &'static str, name: &'static str, default: &'static str, mea
     Key { space, name, default, meaning }
 }
 
-/// Every key that is read.
+/// Keys that are read.
 pub const KEYS: &[Key] = &[
     key("Scenario", "name", "required", "Name of the run, in the names of its reports; `%%Space.key%%` is filled in."),
     key("Scenario", "endTime", "required", "Simulated seconds."),
@@ -100,15 +100,15 @@ pub const KEYS: &[Key] = &[
     key("Report", "precision", "4", "Decimals of numbers in `MessageStatsReport`."),
 ];
 
-/// A key that would change the run in a way that is not covered.
+/// Key that would change the run in an unsupported way.
 pub struct Refused {
     /// Namespace, as in [`Key`].
     pub space: &'static str,
-    /// Its name there.
+    /// Name of the key in its namespace.
     pub name: &'static str,
-    /// The value under which it changes nothing.
+    /// Value that has no effect and is accepted.
     pub harmless: &'static str,
-    /// What it asks for.
+    /// Feature that it requests.
     pub what: &'static str,
 }
 
@@ -116,7 +116,7 @@ const fn refused(space: &'static str, name: &'static str, harmless: &'static str
     Refused { space, name, harmless, what }
 }
 
-/// Every key that is refused where it is set to something that matters.
+/// Keys that are refused unless their value has no effect.
 pub const REFUSED: &[Refused] = &[
     refused("Optimization", "simulateConnectionsOnce", "false", "contacts looked for once only"),
     refused("GroupN", "activeTimes", "", "hosts that are active at times"),
@@ -134,10 +134,10 @@ pub const REFUSED: &[Refused] = &[
     refused("Report", "output", "", "reports in files of another name"),
 ];
 
-/// Namespaces that only concern a screen, a debugger, or routers and models that are not covered.
+/// Namespaces that concern only a screen, a debugger, or unsupported routers and models.
 const IGNORED: &[&str] = &["GUI", "DTNSim"];
 
-/// Whether a key as it stands in a file is in one of the tables, or one that has no effect on a run.
+/// Whether a key of a file is in one of the tables, or has no effect on a run.
 pub fn is_known(key: &str) -> bool {
     let Some((space, name)) = key.split_once('.') else { return false };
     if IGNORED.contains(&space) || key == "Optimization.realtime" {
@@ -146,32 +146,31 @@ pub fn is_known(key: &str) -> bool {
     rows().any(|(known, known_name)| is_space(known, space) && numbered(known_name, name))
 }
 
-/// A key that somebody may have meant who wrote one that is none.
+/// Closest known key to an unknown one, for a hint.
 pub fn nearest(key: &str) -> Option<String> {
     let (space, name) = key.split_once('.')?;
     let names = rows().filter(|(known, _)| is_space(known, space)).map(|(_, name)| name);
     nearest_name(name, names).map(|name| format!("{space}.{name}"))
 }
 
-/// Namespaces and names of all keys.
 fn rows() -> impl Iterator<Item = (&'static str, &'static str)> {
+    // Namespaces and names of all known keys.
     KEYS.iter().map(|key| (key.space, key.name)).chain(REFUSED.iter().map(|key| (key.space, key.name)))
 }
 
-/// Whether a namespace is one of a table's: any may be that of an interface; reports have one each.
 fn is_space(known: &str, space: &str) -> bool {
+    // Any name may be that of an interface, and every report has a namespace of its own.
     let any = known == "<interface>" || (known == "Report" && space.ends_with("Report"));
     any || known.strip_suffix('N') == Some(space) || numbered(known, space)
 }
 
-/// Whether `text` is `known`, with a number in place of its last letter where that is `N` or `K`.
 fn numbered(known: &str, text: &str) -> bool {
+    // The last letter `N` or `K` stands for a number; `EventsN` is no namespace, events use `EventsK`.
     let stem = known.strip_suffix(['N', 'K']).filter(|_| known != "EventsN");
     let digits = stem.and_then(|stem| text.strip_prefix(stem));
     known == text || digits.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// The reference page's tables.
 #[cfg(test)]
 pub(super) fn tables() -> String {
     let mut text = String::from("## Keys that are read\n\n| key | default | meaning |\n|---|---|---|\n");
@@ -192,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_with_numbers_and_of_reports_are_known() {
+    fn numbered_and_report_keys_are_known() {
         for key in [
             "Group.speed",
             "Group12.speed",
@@ -215,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_has_a_meaning_and_a_row() {
+    fn every_key_is_documented() {
         let text = tables();
         for key in KEYS {
             assert!(key.meaning.ends_with('.') && text.contains(&format!("`{}.{}`", key.space, key.name)));

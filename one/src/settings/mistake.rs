@@ -1,29 +1,29 @@
-//! What is wrong with a settings file, where, and what to try.
+//! Errors in settings files, with their place and a hint.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Something in a settings file, or in a file that one names, that cannot be run.
+/// Error in a settings file, or in a file that one names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// File and line, where there is one; line 0: the whole file.
+    /// File and line, if known; line 0 means the whole file.
     pub place: Option<(PathBuf, usize)>,
-    /// What is wrong.
+    /// Description of the error.
     pub what: String,
-    /// What to try.
+    /// Suggestion for the user.
     pub hint: String,
 }
 
 impl Mistake {
-    /// Of no file.
+    /// Makes an error without a place.
     pub fn new(what: impl Into<String>, hint: impl Into<String>) -> Mistake {
         Mistake { place: None, what: what.into(), hint: hint.into() }
     }
-    /// Of a line of a file.
+    /// Makes an error for a line of a file.
     pub fn at(file: &Path, line: usize, what: impl Into<String>, hint: impl Into<String>) -> Mistake {
         Mistake { place: Some((file.to_path_buf(), line)), ..Mistake::new(what, hint) }
     }
-    /// A file that cannot be read.
+    /// Makes the error for an unreadable file.
     pub fn unreadable(file: &Path, why: &std::io::Error) -> Mistake {
         Mistake::at(file, 0, format!("cannot be read: {why}"), "check its name, and that you may read it")
     }

@@ -1,5 +1,5 @@
-//! Settings files of The ONE: `values.rs` reads keys, `setup.rs` makes of them what a run needs,
-//! `keys.rs` is the table of what is read and what is refused.
+//! Settings files of The ONE: `values.rs` reads keys, `setup.rs` turns them into the configuration of a run, `keys.rs`
+//! lists supported and refused keys.
 
 mod groups;
 pub mod keys;

@@ -1,8 +1,8 @@
-//! The reference page: what is covered, in words, and the tables of keys.
+//! Reference page: supported features in prose, and the tables of keys.
 
 use super::keys;
 
-/// Before the tables.
+/// Prose before the tables.
 const WORDS: &str = "# Settings files of The ONE
 
 <!-- Made from one/src/settings/. Change that, then: FARLINK_BLESS=1 cargo test -p farlink-one --lib -->
@@ -63,7 +63,7 @@ The runs of a batch follow one another, in one thread; the maps of The ONE are n
 
 ";
 
-/// The whole page.
+/// The page as Markdown.
 pub fn page() -> String {
     WORDS.to_string() + &keys::tables()
 }

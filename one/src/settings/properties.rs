@@ -1,20 +1,20 @@
-//! Java's properties files: `key = value`, comments, continued lines, escapes.
+//! Java properties files: `key = value`, comments, continued lines, escapes.
 
-/// One line of a properties file, continued ones joined.
+/// One logical line of a properties file, with its continuation lines.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Property {
-    /// Before the separator.
+    /// Key before the separator.
     pub key: String,
-    /// After it, without white space around it.
+    /// Value after the separator, trimmed.
     pub value: String,
-    /// Where it begins, from 1.
+    /// First line of the property, from 1.
     pub line: usize,
 }
 
-/// Reads the text of a file (documentation of `java.util.Properties.load`): its lines end with LF, CR or both.
+/// Parses a properties file (documentation of `java.util.Properties.load`); lines end with LF, CR or both.
 ///
 /// # Errors
-/// The line of an escape `\u` without four digits of base sixteen.
+/// Returns the line of an escape `\u` without four hexadecimal digits.
 pub fn parse(text: &str) -> Result<Vec<Property>, usize> {
     let mut found = Vec::new();
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
@@ -27,6 +27,7 @@ pub fn parse(text: &str) -> Result<Vec<Property>, usize> {
         let mut whole = line.to_string();
         while ends_in_escape(&whole) {
             whole.pop();
+            // A backslash at the end of the file continues nothing and is dropped.
             let Some((_, more)) = lines.next() else { break };
             whole += more.trim_start();
         }
@@ -38,11 +39,12 @@ pub fn parse(text: &str) -> Result<Vec<Property>, usize> {
 }
 
 fn ends_in_escape(line: &str) -> bool {
+    // An even number of backslashes are escaped backslashes.
     line.bytes().rev().take_while(|&byte| byte == b'\\').count() % 2 == 1
 }
 
-/// Key and value: parted by white space, or by the first `=` or `:`, with white space around it.
 fn halves(line: &str) -> (&str, &str) {
+    // Key and value are separated by white space, or by the first `=` or `:` with white space around it.
     let mut escaped = false;
     let end = line.find(|c: char| {
         let ends = !escaped && (matches!(c, '=' | ':') || c.is_whitespace());
@@ -55,8 +57,8 @@ fn halves(line: &str) -> (&str, &str) {
     (key, rest.strip_prefix(['=', ':']).unwrap_or(rest).trim_start())
 }
 
-/// Without escapes.
 fn plain(text: &str) -> Option<String> {
+    // Resolve escapes; `None` for an invalid `\u`.
     let mut out = String::with_capacity(text.len());
     let mut rest = text.chars();
     while let Some(c) = rest.next() {
@@ -74,6 +76,7 @@ fn plain(text: &str) -> Option<String> {
                 let code = (code.len() == 4).then(|| u32::from_str_radix(&code, 16).ok()).flatten()?;
                 out.push(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
             }
+            // Java drops the backslash before any other character.
             Some(other) => out.push(other),
             None => {}
         }
@@ -90,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_values_are_parted_as_java_parts_them() {
+    fn keys_and_values_split_as_java() {
         let text = "# talk\n! talk\n\n a.b = 1, 2 \nc:3\nd 4\ne\nf\\ g=h\\=i\n  long = one, \\\n   two\nj==k\n";
         let told = [("a.b", "1, 2", 4), ("c", "3", 5), ("d", "4", 6), ("e", "", 7), ("f g", "h=i", 8)];
         let told = told.into_iter().chain([("long", "one, two", 9), ("j", "=k", 11)]);
@@ -99,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_end_as_on_any_machine() {
+    fn all_line_endings_are_read() {
         for end in ["\n", "\r\n", "\r"] {
             let text = ["a = 1", "# talk", "b = 2, \\", "  3", "c = 4"].join(end);
             let told = [("a", "1", 1), ("b", "2, 3", 3), ("c", "4", 5)];
@@ -112,14 +115,14 @@ mod tests {
     }
 
     #[test]
-    fn escapes_are_read_and_broken_ones_told() {
+    fn broken_escapes_are_reported() {
         assert_eq!(pairs("a = x\\ty\\u0041\\z\\")[0].1, "x\tyAz");
         assert_eq!(parse("fine = 1\nbad = \\u12"), Err(2));
         assert_eq!(parse("bad = \\u12ä4"), Err(1));
     }
 
     #[test]
-    fn any_bytes_are_read_without_harm() {
+    fn arbitrary_bytes_never_panic() {
         for text in ["", "\\", "=", ":", "= =", "\\\n\\\n\\", "\u{0}", "a\\u", "\r\n\r", "💥=💥\\"] {
             let _ = parse(text);
         }

@@ -1,4 +1,4 @@
-//! What a run needs, made of the values of its settings.
+//! Configuration of a run, derived from the values of its settings.
 
 use super::keys::REFUSED;
 use super::mistake::Mistake;
@@ -8,99 +8,99 @@ use crate::map::Town;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Most groups, interfaces of a group, sources, reports, map files.
+/// Largest number of groups, interfaces of a group, sources, reports and map files.
 const MOST_PARTS: u32 = 1_000;
 
-/// Most steps of a run, and of movement before it.
+/// Largest number of steps of a run, and of movement before it.
 const MOST_STEPS: f64 = 1e11;
 
-/// How messages are routed.
+/// Routing algorithm of all hosts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Router {
-    /// `EpidemicRouter`.
+    /// Router class `EpidemicRouter` of The ONE.
     Epidemic,
-    /// `SprayAndWaitRouter`.
+    /// Router class `SprayAndWaitRouter` of The ONE.
     Spray {
-        /// Of a new message.
+        /// Copies that a new message starts with.
         copies: u32,
-        /// Half of the copies are handed on, not one.
+        /// Whether half of the copies are handed on, instead of one.
         binary: bool,
     },
-    /// `ProphetRouter`.
+    /// Router class `ProphetRouter` of The ONE.
     Prophet {
-        /// Seconds by which predictabilities age once.
+        /// Seconds of one time unit, by which predictabilities age.
         unit: f64,
-        /// Weight of what is known through another host.
+        /// Weight of transitive encounters.
         beta: f64,
-        /// What a time unit leaves.
+        /// Factor by which a predictability shrinks in a time unit.
         gamma: f64,
     },
-    /// One that is not imitated, by Farlink's name for it: only of [`Values::translated`].
+    /// Router that is not reproduced, by Farlink's name for it; only with [`Values::translated`].
     Farlink(&'static str),
 }
 
-/// How hosts move.
+/// Movement model of a group.
 #[derive(Clone, Debug)]
 pub enum Model {
-    /// `RandomWaypoint`.
+    /// Movement class `RandomWaypoint` of The ONE.
     Waypoint,
-    /// `RandomWalk`.
+    /// Movement class `RandomWalk` of The ONE.
     Walk,
-    /// `ShortestPathMapBasedMovement`.
+    /// Movement class `ShortestPathMapBasedMovement` of The ONE.
     Map(Arc<Town>),
-    /// `StationaryMovement`.
+    /// Movement class `StationaryMovement` of The ONE.
     Stationary([f64; 2]),
 }
 
-/// A kind of interface.
+/// Kind of interface.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RadioKind {
-    /// Its namespace; only interfaces of one kind hear each other.
+    /// Namespace of the interface; only interfaces of one kind connect.
     pub name: String,
-    /// Metres.
+    /// Radio range in metres.
     pub range: f64,
-    /// Bytes a second.
+    /// Transfer speed, bytes a second.
     pub speed: i32,
 }
 
-/// Hosts that are alike.
+/// Group of hosts with equal settings.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// First part of their names.
+    /// First part of the hosts' names.
     pub id: String,
-    /// How many.
+    /// Number of hosts.
     pub hosts: u32,
-    /// Their interfaces: places in [`Setup::radios`].
+    /// Interfaces of each host: indices in [`Setup::radios`].
     pub radios: Vec<usize>,
-    /// How they move.
+    /// Movement model of the hosts.
     pub model: Model,
-    /// Metres a second, least and most.
+    /// Speed range, metres a second.
     pub speed: [f64; 2],
-    /// Seconds, least and most.
+    /// Range of pauses, seconds.
     pub wait: [f64; 2],
-    /// Bytes of messages; `i32::MAX`: unlimited.
+    /// Buffer size in bytes; `i32::MAX` means unlimited.
     pub buffer: i64,
-    /// Minutes that their messages live.
+    /// Lifetime of their messages, minutes.
     pub lifetime: Option<i32>,
-    /// Messages leave in the order they came, not shuffled.
+    /// Whether messages leave in the order of arrival, instead of shuffled.
     pub fifo: bool,
-    /// A message goes when its destination says that it has it.
+    /// Whether a host deletes a message once its destination has it.
     pub delete_delivered: bool,
 }
 
-/// Classes of reports.
+/// Supported report classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReportClass {
-    /// `MessageStatsReport`.
+    /// Report class `MessageStatsReport` of The ONE.
     Statistics,
-    /// `EventLogReport`.
+    /// Report class `EventLogReport` of The ONE.
     EventLog,
-    /// `ConnectivityONEReport`.
+    /// Report class `ConnectivityONEReport` of The ONE.
     Connectivity,
 }
 
 impl ReportClass {
-    /// All, with their names.
+    /// All classes with their names.
     pub const ALL: [(&'static str, ReportClass); 3] = [
         ("MessageStatsReport", ReportClass::Statistics),
         ("EventLogReport", ReportClass::EventLog),
@@ -108,62 +108,63 @@ impl ReportClass {
     ];
 }
 
-/// What is reported.
+/// Reports of a run.
 #[derive(Clone, Debug)]
 pub struct Reporting {
-    /// Where.
+    /// Folder for the report files.
     pub folder: PathBuf,
-    /// What, with the name of the class.
+    /// Report classes with their names.
     pub classes: Vec<(&'static str, ReportClass)>,
-    /// Seconds whose messages statistics leave out.
+    /// Warm-up in seconds, whose messages the statistics leave out.
     pub warmup: f64,
-    /// Decimals.
+    /// Number of decimals.
     pub precision: usize,
 }
 
-/// A whole run.
+/// Configuration of a whole run.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Its name.
+    /// Name of the run.
     pub name: String,
-    /// Simulated seconds.
+    /// Duration in simulated seconds.
     pub end: f64,
-    /// Seconds a step.
+    /// Length of a step, seconds.
     pub step: f64,
-    /// Whether interfaces look for each other.
+    /// Whether interfaces detect contacts themselves.
     pub simulate: bool,
-    /// Cells of the grid in ranges.
+    /// Side of a grid cell, in ranges.
     pub cell_factor: i32,
-    /// Whether hosts are updated in another order each time.
+    /// Whether the order in which hosts are updated is shuffled.
     pub shuffle: bool,
-    /// Width and height, metres.
+    /// Width and height of the world, metres.
     pub area: [f64; 2],
-    /// Of movement.
+    /// Seed of all movement.
     pub seed: i64,
-    /// Seconds of movement before the run.
+    /// Movement before the run, seconds.
     pub warmup: f64,
-    /// The router of all hosts.
+    /// Router of all hosts.
     pub router: Router,
     /// Kinds of interfaces, in the order in which hosts get them.
     pub radios: Vec<RadioKind>,
-    /// Files of the map, where a group walks on one.
+    /// Map files, if a group moves on a map.
     pub maps: Vec<PathBuf>,
-    /// The groups.
+    /// Groups in the order of the settings.
     pub groups: Vec<Group>,
-    /// Sources of events.
+    /// Sources of external events.
     pub sources: Vec<Source>,
-    /// What is reported.
+    /// Reports of the run.
     pub reporting: Reporting,
 }
 
 impl Setup {
-    /// Of the settings of one run.
+    /// Reads the settings of one run.
     ///
     /// # Errors
-    /// A key that is missing, cannot be read, or asks for what is not covered.
+    /// Fails on a key that is missing, malformed or not supported.
     pub fn of(values: &Values) -> Result<Setup, Mistake> {
         let whole = |space: &str, key: &str| values.need(&[space], key);
         let name = values.filled(&whole("Scenario", "name")?)?;
+        // The name becomes part of file names: a separator would lead out of the folder.
         if name.is_empty() || name.contains(['/', '\\', '\0']) {
             let hint = "names of reports begin with it: write letters, digits and the like, without slashes";
             return Err(whole("Scenario", "name")?.wrong("no name of a file", hint));
@@ -224,17 +225,18 @@ pub(super) fn at_least_one(value: &Value) -> Result<i32, Mistake> {
     value.whole().and_then(|number| above_zero(value, number.into()).map(|_| number))
 }
 
-/// How many groups, interfaces, sources or reports.
 pub(super) fn parts(value: &Value) -> Result<u32, Mistake> {
+    // A bound on every count of the settings keeps a typing error from filling memory.
     let count = value.count()?;
     if count > MOST_PARTS { Err(value.wrong("too many", format!("write at most {MOST_PARTS}"))) } else { Ok(count) }
 }
 
-/// Refuses keys of a namespace that ask for what is not covered.
 pub(super) fn refuse(values: &Values, table: &str, spaces: &[&str]) -> Result<(), Mistake> {
+    // Refuse keys of a namespace that request an unsupported feature.
     for key in REFUSED.iter().filter(|key| key.space == table) {
         if let Some(value) = values.find(spaces, key.name) {
             let number = |text: &str| text.parse::<f64>().ok();
+            // Compared as numbers, too: `0.0` is as harmless as `0`.
             let equal = number(key.harmless).is_some() && number(&value.text) == number(key.harmless);
             if value.text != key.harmless && !equal {
                 let hint = format!("leave {} out; docs/reference/one.md says what is covered", value.key);
@@ -251,6 +253,7 @@ fn reporting(values: &Values) -> Result<Reporting, Mistake> {
     for number in 1..=parts(&values.need(&["Report"], "nrofReports")?)? {
         let class = values.need(&["Report"], &format!("report{number}"))?;
         let Some(known) = ReportClass::ALL.into_iter().find(|(name, _)| *name == class.text) else {
+            // Farlink's own world writes no reports of The ONE: unknown ones are skipped.
             if values.translated {
                 continue;
             }
@@ -274,6 +277,7 @@ fn reporting(values: &Values) -> Result<Reporting, Mistake> {
     })?;
     let warmup = values.find(&spaces, "warmup");
     let seconds = warmup.as_ref().map_or(Ok(0.0), Value::positive)?;
+    // The effect of a warm-up on the other reports is not reproduced.
     if seconds > 0.0 && classes.iter().any(|(_, class)| *class != ReportClass::Statistics) {
         return Err(not_covered(
             warmup.as_ref(),
@@ -284,8 +288,8 @@ fn reporting(values: &Values) -> Result<Reporting, Mistake> {
 }
 
 impl Value {
-    /// Width and height of the world.
     fn whole_range_any_order(&self) -> Result<[f64; 2], Mistake> {
+        // Whole metres up to 10^9, so that coordinates keep their precision.
         let [width, height] = self.pair()?;
         let fits = |length: f64| length.fract() == 0.0 && (1.0..=1e9).contains(&length);
         if fits(width) && fits(height) {

@@ -1,41 +1,41 @@
-//! Sources of events: messages that are drawn, and files of events.
+//! Event sources: generators of messages, and event files.
 
 use super::mistake::Mistake;
 use super::setup::{parts, refuse};
 use super::values::{Value, Values};
 use crate::events::{self, Event};
 
-/// Longest file of events.
+/// Largest event file, bytes.
 const LONGEST_EVENTS: u64 = 1 << 30;
 
-/// Where events come from.
+/// Source of external events.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// `MessageEventGenerator`.
+    /// Event class `MessageEventGenerator` of The ONE.
     Generator(Generator),
-    /// `ExternalEventsQueue`: in the order of time.
+    /// Event class `ExternalEventsQueue` of The ONE: events in time order.
     File(Vec<Event>),
 }
 
-/// How messages are drawn.
+/// Parameters of a message generator.
 #[derive(Clone, Debug)]
 pub struct Generator {
-    /// Whole seconds between two.
+    /// Seconds between two messages, from the first up to but not including the second.
     pub interval: [i32; 2],
-    /// Bytes.
+    /// Length of a message in bytes, with the same bounds.
     pub size: [i32; 2],
-    /// Numbers of senders, the second not among them.
+    /// Range of senders, excluding the end.
     pub from: [i32; 2],
-    /// Numbers of receivers, the second not among them.
+    /// Range of receivers, excluding the end.
     pub to: [i32; 2],
-    /// First part of names, and the seed.
+    /// First part of message names; also the seed.
     pub prefix: String,
-    /// When it begins and ends, seconds.
+    /// Start and end of generation, seconds.
     pub time: Option<[f64; 2]>,
 }
 
-/// The sources of a run of so many hosts.
 pub(super) fn of(values: &Values, hosts: u32) -> Result<Vec<Source>, Mistake> {
+    // Each source has the namespace `Events` and its number.
     let count = values.find(&["Events"], "nrof").map_or(Ok(0), |value| parts(&value))?;
     (1..=count).map(|number| source(values, &format!("Events{number}"), hosts)).collect()
 }
@@ -64,7 +64,7 @@ fn source(values: &Values, space: &str, hosts: u32) -> Result<Source, Mistake> {
         prefix: need("prefix")?.text,
         time: time.map(|value| value.range()).transpose()?,
     };
-    // What is drawn is less than the second number, or the first where they are the same.
+    // Draws stay below the second number, or equal the first if both are the same.
     let [least, most] = generator.interval;
     if least == 0 && most <= 1 {
         return Err(interval.wrong("no time passes between messages", "write for instance 25,35"));
@@ -72,6 +72,7 @@ fn source(values: &Values, space: &str, hosts: u32) -> Result<Source, Mistake> {
     if generator.size[0] < 1 {
         return Err(size.wrong("a message of no bytes", "write 1 or more"));
     }
+    // A sender's draw of a receiver repeats until it differs from the sender: it must be able to end.
     let ([only, end], [first, last]) = (generator.to, generator.from);
     if end - only <= 1 && (first..last.max(first + 1)).contains(&only) {
         return Err(to.wrong("a host that sends would have nobody to send to", "write more hosts"));

@@ -1,50 +1,49 @@
-//! Values of keys: which of several of a list a run takes, numbers with their suffixes, names with
-//! other keys filled in.
+//! Values of keys: run lists, numbers with suffixes, and names with other keys inserted.
 
 use super::mistake::Mistake;
 use super::properties;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Longest settings file that is read.
+/// Largest settings file, bytes.
 const LONGEST: u64 = 16 << 20;
 
-/// A value as it was written.
+/// Value as written in a file or on the command line.
 #[derive(Clone, Debug)]
 struct Written {
     text: String,
-    /// Empty: given on the command line.
+    /// File; empty for the command line.
     file: PathBuf,
     line: usize,
 }
 
-/// All keys of the files of one run; later files override earlier ones.
+/// Keys of all files of one run; later files override earlier ones.
 #[derive(Clone, Debug, Default)]
 pub struct Values {
     written: BTreeMap<String, Written>,
-    /// Which run of a batch: picks from `[a; b; c]`.
+    /// Index of the run in a batch; it selects from `[a; b; c]`.
     run: usize,
-    /// Whether the run is Farlink's own, which has routers that are not imitated, and needs no reports of The ONE.
+    /// Whether the run is Farlink's own, which supports more routers and needs no reports of The ONE.
     pub(super) translated: bool,
-    /// Where files that are named by values are looked for.
+    /// Folders in which files named by values are searched.
     folders: Vec<PathBuf>,
 }
 
-/// The value of a key, and where it stands.
+/// Value of a key, with its place.
 #[derive(Clone, Debug)]
 pub struct Value {
-    /// Its key, with the namespace it was found in.
+    /// Full key, with the namespace it was found in.
     pub key: String,
-    /// Of this run.
+    /// Text of the value for this run.
     pub text: String,
     place: Option<(PathBuf, usize)>,
 }
 
 impl Values {
-    /// Reads files in their order, then `overrides` (`key=value`).
+    /// Reads files in order, then `overrides` (`key=value`).
     ///
     /// # Errors
-    /// A file that cannot be read or is no properties file, an override without `=`.
+    /// Fails on a file that cannot be read or parsed, and on an override without `=`.
     pub fn read(files: &[PathBuf], overrides: &[String]) -> Result<Values, Mistake> {
         let mut values = Values { folders: vec![PathBuf::new()], ..Values::default() };
         for file in files {
@@ -64,7 +63,7 @@ impl Values {
     }
     fn add(&mut self, file: &Path) -> Result<(), Mistake> {
         let bytes = read_bounded(file, LONGEST)?;
-        // The ONE takes it for a part of the first key, which then is none that it reads.
+        // The ONE would treat the mark as part of the first key and so ignore that key.
         if bytes.starts_with(b"\xef\xbb\xbf") {
             return Err(Mistake::at(file, 1, "begins with a byte order mark", "save it as UTF-8 without one"));
         }
@@ -76,20 +75,20 @@ impl Values {
             let written = Written { text: property.value, file: file.to_path_buf(), line: property.line };
             self.written.insert(property.key, written);
         }
-        // A file that a value names is looked for where the program is, then beside and above the settings.
+        // Files named by a value are searched in the working directory, then beside and above the settings.
         let beside = file.parent().unwrap_or(Path::new(""));
         self.folders.extend([beside.to_path_buf(), beside.join("..")]);
         Ok(())
     }
-    /// The same for another run of a batch.
+    /// The same settings for another run of a batch.
     pub fn of_run(&self, run: usize) -> Values {
         Values { run, ..self.clone() }
     }
-    /// The same for a run in Farlink's own world.
+    /// The same settings for a run in Farlink's own world.
     pub fn translated(self) -> Values {
         Values { translated: true, ..self }
     }
-    /// Keys that `is_known` does not know, each with its place and name.
+    /// Keys that `is_known` rejects, with place and name.
     pub fn unread(&self, is_known: impl Fn(&str) -> bool) -> impl Iterator<Item = (&str, String)> {
         let unknown = self.written.iter().filter(move |(key, _)| !is_known(key));
         unknown.map(|(key, written)| match written.line {
@@ -97,8 +96,8 @@ impl Values {
             line => (key.as_str(), format!("{}:{line}: {key}", written.file.display())),
         })
     }
-    /// Groups, events and reports with a number above how many there are, each with the key that says how many: nobody
-    /// reads them.
+    /// Groups, events and reports whose number exceeds the configured count, each with the key of that count; they have
+    /// no effect.
     pub fn beyond(&self) -> Vec<(String, Value)> {
         let counts = [
             ("Group", "Scenario", "nrofHostGroups"),
@@ -123,17 +122,17 @@ impl Values {
         let place = (!written.file.as_os_str().is_empty()).then(|| (written.file.clone(), written.line));
         Value { key: key.into(), text: of_run(&written.text, self.run).into(), place }
     }
-    /// The value of `key` in the first of some namespaces that has it.
+    /// Value of `key` in the first of the namespaces that has it.
     pub fn find(&self, spaces: &[&str], key: &str) -> Option<Value> {
         spaces.iter().find_map(|space| {
             let key = format!("{space}.{key}");
             self.written.get(&key).map(|written| self.value(&key, written))
         })
     }
-    /// The same, of a key that must be there.
+    /// Value of a required key.
     ///
     /// # Errors
-    /// It is not.
+    /// Fails if no namespace has it.
     pub fn need(&self, spaces: &[&str], key: &str) -> Result<Value, Mistake> {
         self.find(spaces, key).ok_or_else(|| {
             let first = spaces.last().copied().unwrap_or_default();
@@ -143,10 +142,10 @@ impl Values {
             )
         })
     }
-    /// `%%Space.key%%` filled in, with that key's value in this run.
+    /// Text of a value with every `%%Space.key%%` replaced by that key's value in this run.
     ///
     /// # Errors
-    /// A key that is not there.
+    /// Fails if a named key is missing.
     pub fn filled(&self, value: &Value) -> Result<String, Mistake> {
         let mut out = String::new();
         let mut rest = value.text.as_str();
@@ -165,10 +164,10 @@ impl Values {
         }
         Ok(out + rest)
     }
-    /// The file that a value names.
+    /// Path and content of the file that a value names.
     ///
     /// # Errors
-    /// It is nowhere; it cannot be read; it is longer than `longest` bytes.
+    /// Fails if the file is missing, unreadable or longer than `longest` bytes.
     pub fn file(&self, value: &Value, longest: u64) -> Result<(PathBuf, Vec<u8>), Mistake> {
         let tried = self.folders.iter().map(|folder| folder.join(&value.text));
         match tried.into_iter().find(|file| file.is_file()) {
@@ -188,6 +187,7 @@ fn read_bounded(file: &Path, longest: u64) -> Result<Vec<u8>, Mistake> {
     use std::io::Read as _;
     let mut bytes = Vec::new();
     let opened = std::fs::File::open(file).map_err(|why| Mistake::unreadable(file, &why))?;
+    // One byte more than allowed shows that the file is too long, whatever its metadata claims.
     opened.take(longest + 1).read_to_end(&mut bytes).map_err(|why| Mistake::unreadable(file, &why))?;
     if bytes.len() as u64 > longest {
         let what = format!("longer than {} MiB", longest >> 20);
@@ -196,15 +196,16 @@ fn read_bounded(file: &Path, longest: u64) -> Result<Vec<u8>, Mistake> {
     Ok(bytes)
 }
 
-/// The element of `[a; b; c]` that belongs to a run; anything else belongs to all.
+/// Element of `[a; b; c]` for a run; any other text applies to all runs.
 fn of_run(text: &str, run: usize) -> &str {
     let Some(list) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) else { return text };
     let length = list.split(';').count();
+    // The list wraps around: run 4 of three elements takes the second.
     list.split(';').nth(run % length).unwrap_or_default().trim()
 }
 
 impl Value {
-    /// What is wrong with this value.
+    /// Makes an error at this value's place.
     pub fn wrong(&self, what: impl std::fmt::Display, hint: impl Into<String>) -> Mistake {
         let what = format!("{} = {}: {what}", self.key, self.text);
         Mistake { place: self.place.clone(), what, hint: hint.into() }
@@ -221,27 +222,27 @@ impl Value {
             .map(|number| number * factor)
             .ok_or_else(|| self.wrong("not a number", "write a number, perhaps with k, M, G, kiB, MiB or GiB"))
     }
-    /// A number.
+    /// Parses a number with an optional suffix.
     ///
     /// # Errors
-    /// It is none.
+    /// Fails if it is no finite number.
     pub fn number(&self) -> Result<f64, Mistake> {
         self.number_of(&self.text)
     }
-    /// A number of at least zero.
+    /// Parses a number of at least zero.
     ///
     /// # Errors
-    /// It is none.
+    /// Fails on anything else.
     pub fn positive(&self) -> Result<f64, Mistake> {
         self.number().and_then(|number| self.not_negative(number))
     }
     fn not_negative(&self, number: f64) -> Result<f64, Mistake> {
         if number < 0.0 { Err(self.wrong("less than 0", "write 0 or more")) } else { Ok(number) }
     }
-    /// A whole number of 32 bits.
+    /// Parses a 32-bit integer.
     ///
     /// # Errors
-    /// It is none.
+    /// Fails on anything else.
     pub fn whole(&self) -> Result<i32, Mistake> {
         self.number().and_then(|number| self.to_whole(number))
     }
@@ -249,27 +250,27 @@ impl Value {
         let fits = number.fract() == 0.0 && (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&number);
         if fits { Ok(number as i32) } else { Err(self.wrong("not a whole number of 32 bits", "write one")) }
     }
-    /// A whole number from 0 that may be longer.
+    /// Parses an integer from 0 to 2^53.
     ///
     /// # Errors
-    /// It is none.
+    /// Fails on anything else.
     pub fn long(&self) -> Result<i64, Mistake> {
         let number = self.positive()?;
-        // Up to here every whole number is one of 64 bits in binary.
+        // Up to 2^53 every integer is exact in a double.
         let fits = number.fract() == 0.0 && number <= (1u64 << 53) as f64;
         if fits { Ok(number as i64) } else { Err(self.wrong("not a whole number", "write one from 0")) }
     }
-    /// A whole number from 0.
+    /// Parses an integer from 0 to 2^31 - 1.
     ///
     /// # Errors
-    /// It is none.
+    /// Fails on anything else.
     pub fn count(&self) -> Result<u32, Mistake> {
         u32::try_from(self.whole()?).map_err(|_| self.wrong("less than 0", "write 0 or more"))
     }
-    /// `true` or `false`.
+    /// Parses `true` or `false`.
     ///
     /// # Errors
-    /// It is neither.
+    /// Fails on anything else.
     pub fn truth(&self) -> Result<bool, Mistake> {
         match self.text.as_str() {
             "true" => Ok(true),
@@ -277,10 +278,10 @@ impl Value {
             _ => Err(self.wrong("neither true nor false", "write true or false")),
         }
     }
-    /// Two numbers parted by a comma, none less than zero; of one, twice the same.
+    /// Parses two non-negative numbers separated by a comma; one number counts twice.
     ///
     /// # Errors
-    /// They are not, or the second is less than the first.
+    /// Fails on anything else, or if the second is less than the first.
     pub fn range(&self) -> Result<[f64; 2], Mistake> {
         let [low, high] = self.pair()?;
         self.not_negative(low)?;
@@ -289,18 +290,18 @@ impl Value {
         }
         Ok([low, high])
     }
-    /// The same of whole numbers.
+    /// Parses a range of 32-bit integers.
     ///
     /// # Errors
-    /// They are not.
+    /// Fails on anything else.
     pub fn whole_range(&self) -> Result<[i32; 2], Mistake> {
         let [low, high] = self.range()?;
         Ok([self.to_whole(low)?, self.to_whole(high)?])
     }
-    /// Two numbers parted by a comma; of one, twice the same.
+    /// Parses two numbers separated by a comma; one number counts twice.
     ///
     /// # Errors
-    /// They are not.
+    /// Fails on anything else.
     pub fn pair(&self) -> Result<[f64; 2], Mistake> {
         let numbers = self.text.split(',').map(|part| self.number_of(part)).collect::<Result<Vec<f64>, Mistake>>()?;
         match numbers[..] {
@@ -324,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_belong_to_runs_and_come_around() {
+    fn run_lists_wrap_around() {
         let values = values(&["A.b=[1; 2;3]", "A.c=x", "A.d=[]"]);
         let of = |run: usize, key: &str| values.of_run(run).need(&["A"], key).expect("it is there").text;
         assert_eq!([of(0, "b"), of(1, "b"), of(2, "b"), of(4, "b")], ["1", "2", "3", "2"]);
@@ -332,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_falls_back_and_names_are_filled_in() {
+    fn group_falls_back_and_names_expand() {
         let values =
             values(&["Group.router=E", "Group2.router=S", "Scenario.name=a-%%Group.router%%-%%Group2.router%%!"]);
         let router = |space: &str| values.need(&[space, "Group"], "router").expect("it is there").text;
@@ -344,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_a_number_above_how_many_there_are_is_found() {
+    fn numbers_above_count_are_reported() {
         let all = ["Scenario.nrofHostGroups=2", "Group.a=1", "Group2.a=1", "Group3.a=1", "Group3.b=1", "Events.nrof=0"];
         let values = values(&[&all[..], &["Events1.class=x", "Report.nrofReports=1", "Report.report2=y"]].concat());
         let found: Vec<_> = values.beyond().into_iter().map(|(part, count)| (part, count.key)).collect();
@@ -357,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_suffixes_and_their_mistakes_a_hint() {
+    fn number_suffixes_and_hints() {
         assert_eq!(value("312.5k").whole(), Ok(312_500));
         assert_eq!(value("4 MiB").whole(), Ok(4 << 20));
         assert_eq!(value("50k,100k").whole_range(), Ok([50_000, 100_000]));
@@ -373,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_names_nothing_is_told_with_its_line() {
+    fn unknown_value_is_reported_with_line() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("a.txt");
         std::fs::write(&file, "# x\nScenario.name = %%No.key%%\nA.file = none.txt\n").expect("it is written");

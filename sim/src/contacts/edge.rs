@@ -1,45 +1,42 @@
-//! Contact edges, and the sources they come from.
+//! Contact edges and their sources.
 
 use farlink_base::Instant;
 
-/// Two nodes begin to hear each other, or cease to.
+/// Start or end of a contact between two nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ContactEdge {
-    /// When; of an instant between two nanoseconds, the later one.
+    /// Time of the edge, rounded up to a nanosecond.
     pub at: Instant,
-    /// One node, by its place in the scenario: the lower.
+    /// The node with the lower index in the scenario.
     pub a: u32,
-    /// The other: the higher.
+    /// The node with the higher index.
     pub b: u32,
-    /// The radio, by its place in the scenario.
+    /// Index of the radio in the scenario.
     pub radio: u16,
-    /// Whether they begin to.
+    /// Whether the contact starts.
     pub up: bool,
 }
 
 impl ContactEdge {
-    /// The order in which edges come: by time; of one time those that end before those that begin, and
-    /// by radio and nodes.
+    /// Sort key of edges: time, ends before starts, then radio and nodes.
     pub fn key(&self) -> (Instant, bool, u16, u32, u32) {
         (self.at, self.up, self.radio, self.a, self.b)
     }
 }
 
-/// A source of contact edges.
+/// Source of contact edges.
 ///
-/// The edges come in the order of [`ContactEdge::key`]. Those of one pair and radio come by turns,
-/// beginning with one that is up, and never two at one time: a contact that ends as it begins never was.
+/// Edges come in the order of [`ContactEdge::key`]. Those of one pair and radio alternate, beginning with a start, and
+/// never two at one time: a contact that ends as it begins is dropped.
 pub trait Contacts: Send {
-    /// The next edge that is not later than `until`; `None` when there is none so early. A later `until`
-    /// may bring one.
+    /// The next edge not later than `until`; `None` if there is none. A later `until` may yield one.
     fn next(&mut self, until: Instant) -> Option<ContactEdge>;
 }
 
-/// The first whole nanosecond that is not before a time in seconds from the start of the run: the one
-/// rounding of all sources. Times before the start are the start; those beyond every run are
-/// [`Instant::MAX`].
+/// Converts seconds from the start of the run to an instant, rounded up to a nanosecond: the one rounding of all
+/// sources. Times before the start become the start; times beyond every run become [`Instant::MAX`].
 pub fn instant(seconds: f64) -> Instant {
-    // Casts saturate, and a time that is not a number would be the start.
+    // Casts saturate; not-a-number becomes the start.
     Instant((seconds * 1e9).ceil() as u64)
 }
 
@@ -48,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_rounded_up_to_whole_nanoseconds() {
+    fn times_round_up_to_nanoseconds() {
         assert_eq!(instant(0.0), Instant(0));
         assert_eq!(instant(-3.0), Instant(0));
         assert_eq!(instant(1.0), Instant(1_000_000_000));
@@ -57,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_comes_before_what_begins_and_lower_nodes_first() {
+    fn ends_precede_starts_lower_nodes_first() {
         let edge = |at, up, radio, a, b| ContactEdge { at: Instant(at), a, b, radio, up };
         let mut edges =
             [edge(2, true, 0, 0, 1), edge(2, false, 1, 7, 8), edge(1, true, 3, 4, 5), edge(2, true, 0, 0, 0)];

@@ -1,58 +1,57 @@
-//! The plane in cells, so that a node looks only at those near it.
+//! Grid over the plane, so that a node is compared only with those near it.
 //!
-//! Cells are at least as wide as the range: whoever is in range is in the same cell or in one next to
-//! it. Those at the border of the grid reach on without end, so that no place is outside; that two
-//! places in range are in cells next to each other holds there too.
+//! Cells are at least as wide as the range: two nodes in range are in the same or in adjacent cells. Cells at the
+//! border of the grid extend without end, so that no position is outside; adjacency of positions in range holds there,
+//! too.
 
 use crate::mobility::{Leg, Point};
 
-/// A cell: column and row.
+/// Cell of the grid: column and row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Cell(i32, i32);
 
 impl Cell {
-    /// Stands for none in a list.
+    /// Placeholder in lists of cells.
     pub const NONE: Cell = Cell(-2, -2);
 
-    /// It and the eight around it; some may be outside of the grid.
+    /// The cell and the eight around it; some may be outside the grid.
     pub fn around(self) -> [Cell; 9] {
         std::array::from_fn(|n| Cell(self.0 + n as i32 % 3 - 1, self.1 + n as i32 / 3 - 1))
     }
-    /// Of the cells around it those that are not around another one.
+    /// Cells around this one that are not around another.
     pub fn news_from(self, other: Cell) -> [Cell; 9] {
         let is_old = |cell: &Cell| (cell.0 - other.0).abs() <= 1 && (cell.1 - other.1).abs() <= 1;
         self.around().map(|cell| if is_old(&cell) { Cell::NONE } else { cell })
     }
 }
 
-/// Who is in which cell.
+/// Members of each cell.
 pub(super) struct Grid {
     origin: Point,
-    /// Metres.
+    /// Width of a cell, metres.
     side: f64,
     columns: i32,
     rows: i32,
-    /// Per cell whoever entered it last, and per member whoever did before: all of it stays in the cache.
+    /// Per cell its newest member, and per member the one before it: linked lists in two arrays that stay in the cache.
     heads: Vec<u32>,
     next: Vec<u32>,
 }
 
-/// The end of a cell's list.
 const NOBODY: u32 = u32::MAX;
 
 impl Grid {
-    /// Most columns and rows: cells never number more than a few a node, however wide the plane.
+    /// Largest number of columns and rows: bounds the number of cells, however wide the plane.
     const SIDES_MAX: f64 = 1e6;
 
-    /// For so many nodes that move within bounds, about; `range` is metres.
+    /// Makes a grid for nodes that move roughly within these bounds; `range` is in metres.
     pub fn new(bounds: impl Iterator<Item = [Point; 2]>, nodes: usize, range: f64) -> Grid {
         let join = |a: [Point; 2], b: [Point; 2]| {
             [[a[0][0].min(b[0][0]), a[0][1].min(b[0][1])], [a[1][0].max(b[1][0]), a[1][1].max(b[1][1])]]
         };
         let [origin, end] = bounds.reduce(join).unwrap_or_default();
         let (width, height) = (end[0] - origin[0], end[1] - origin[1]);
-        // About a node a cell, and no more than a million cells in a row where all stand in one. What is
-        // in range must be next to each other in spite of rounding.
+        // About one node per cell, and at most a million cells in a row if all stand in one line. The range is widened
+        // by a millionth: nodes in range must be in adjacent cells in spite of rounding.
         let mean = (width * height / nodes.max(1) as f64).sqrt();
         let long = width.max(height);
         let side = (range * 1.000_001).max(mean).max(long / nodes.max(1) as f64).max(long / Grid::SIDES_MAX).max(1e-6);
@@ -62,15 +61,15 @@ impl Grid {
         Grid { origin, side, columns, rows, heads, next: vec![NOBODY; nodes] }
     }
 
-    /// The cell of a place.
+    /// The cell of a position.
     pub fn cell_of(&self, place: Point) -> Cell {
-        // The cell is clamped, and not the place.
+        // Clamping the cell and not the position keeps the border cells unbounded.
         let cell =
             |n: usize, count: i32| (((place[n] - self.origin[n]) / self.side).floor() as i32).clamp(0, count - 1);
         Cell(cell(0, self.columns), cell(1, self.rows))
     }
 
-    /// When someone on this leg leaves a cell, and which it enters; or when the leg ends before that.
+    /// Time at which a leg leaves a cell, with the cell it enters; or the end of the leg, if that is earlier.
     pub fn exit(&self, leg: &Leg, cell: Cell) -> (f64, Option<Cell>) {
         let mut first = (leg.end, None);
         let mut border = |n: usize, at: i32, next: Cell| {
@@ -98,26 +97,25 @@ impl Grid {
         let inside = (0..self.columns).contains(&column) && (0..self.rows).contains(&row);
         inside.then(|| row as usize * self.columns as usize + column as usize)
     }
-    /// Who is in a cell.
     #[cfg(test)]
     fn members(&self, cell: Cell) -> impl Iterator<Item = u32> + '_ {
         std::iter::successors(self.first(cell), |member| self.after(*member))
     }
-    /// Whoever entered a cell last; nobody outside of the grid.
+    /// The newest member of a cell; none outside the grid.
     pub fn first(&self, cell: Cell) -> Option<u32> {
         Some(self.heads[self.place(cell)?]).filter(|member| *member != NOBODY)
     }
-    /// Whoever is in the same cell and entered it before this one.
+    /// The member that entered the same cell before this one.
     pub fn after(&self, member: u32) -> Option<u32> {
         Some(self.next[member as usize]).filter(|member| *member != NOBODY)
     }
-    /// Someone, who is in none, is in a cell from now on.
+    /// Adds a member, which is in no cell, to a cell.
     pub fn enter(&mut self, member: u32, cell: Cell) {
         if let Some(place) = self.place(cell) {
             self.next[member as usize] = std::mem::replace(&mut self.heads[place], member);
         }
     }
-    /// And no longer.
+    /// Removes a member from a cell.
     pub fn leave(&mut self, member: u32, cell: Cell) {
         let Some(place) = self.place(cell) else { return };
         let after = self.next[member as usize];
@@ -144,7 +142,8 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_as_wide_as_the_range_and_no_more_than_the_nodes_need() {
+    fn cell_width_follows_range_and_nodes() {
+        // Six whole cells of 150 m fit into 1000 m; the outermost extend beyond.
         let dense = grid(10_000, 1000.0, 150.0);
         assert!(dense.side >= 150.0 && dense.columns == 6 && dense.rows == 6);
         let sparse = grid(100, 1000.0, 1.0);
@@ -155,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn every_place_has_a_cell_and_places_in_range_are_next_to_each_other() {
+    fn places_in_range_share_adjacent_cells() {
         let grid = grid(1000, 1000.0, 30.0);
         let places = [-1e9, -31.0, -1.0, 0.0, 29.9, 30.1, 500.0, 999.9, 1000.0, 1029.0, 1e9];
         for x in places {
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_straight_passes_the_borders_in_their_order() {
+    fn straight_leg_crosses_borders_in_order() {
         let grid = grid(100, 1000.0, 1.0);
         let leg = Leg::way([50.0, 50.0], [350.0, 60.0], 0.0, 10.0);
         let mut cell = grid.cell_of(leg.from);
@@ -185,7 +184,8 @@ mod tests {
     }
 
     #[test]
-    fn who_enters_a_cell_is_new_next_to_three() {
+    fn entered_cell_has_three_new_neighbours() {
+        // A step sideways adds three cells; the other six were around before.
         let news =
             |from: Cell, to: Cell| to.news_from(from).into_iter().filter(|c| *c != Cell::NONE).collect::<Vec<_>>();
         assert_eq!(news(Cell(3, 3), Cell(4, 3)), [Cell(5, 2), Cell(5, 3), Cell(5, 4)]);

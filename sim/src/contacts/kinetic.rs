@@ -1,12 +1,11 @@
-//! Contacts of nodes that move: two hear each other while they are no farther apart than the radio
-//! reaches. When that begins and ends follows from their two legs, by the roots of a quadratic
-//! equation; nothing is stepped through.
+//! Contacts of moving nodes: two are in contact while their distance is at most the radio's range. Start and end follow
+//! from their two legs as roots of a quadratic equation, without time steps.
 //!
-//! One queue holds all that is to come: for each node the end of its leg or the border of its cell,
-//! whichever is first; and edges that are certain, for they come before either leg ends, so that none
-//! is ever taken back. Who enters a cell looks at the three cells it is new next to; who begins a leg
-//! looks at all nine around it and at whom it hears. Everything that decides is computed from the legs
-//! alone, and ties are broken by the nodes: the edges are the same for every size of the cells.
+//! One queue holds all future events: per node the end of its leg or the border of its cell, whichever is first; and
+//! edges that are certain because they precede the end of both legs, so that none is ever withdrawn. A node that enters
+//! a cell examines the three cells that are newly adjacent; one that begins a leg examines all nine, and its present
+//! contacts. Every decision depends on the legs alone, and ties are broken by node index: the edges are the same for
+//! every cell size.
 
 use super::edge::{ContactEdge, Contacts, instant};
 use super::grid::{Cell, Grid};
@@ -15,45 +14,45 @@ use farlink_base::Instant;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What is to come, in the order of its kinds at one time.
+/// Kinds of queued events, in their order at equal times.
 const MOTION: u8 = 0;
 const DOWN: u8 = 1;
 const UP: u8 = 2;
 
-/// One node, as far as others look at it: a line of the cache.
+/// Node as others read it; aligned to one cache line.
 #[repr(align(64))]
 struct Member {
     leg: Leg,
     cell: Cell,
-    /// Its place in the scenario.
+    /// Index of the node in the scenario.
     node: u32,
 }
 
-/// The contacts of the nodes that have one radio.
+/// Contacts of the nodes that share a radio.
 pub struct Kinetic {
     radio: u16,
-    /// The range, squared, in square metres.
+    /// Squared range, square metres.
     reach: f64,
     members: Vec<Member>,
-    /// Per member what moves it, and the members it hears.
+    /// Per member its mobility, and the members in contact with it.
     motions: Vec<Box<dyn Mobility>>,
     hears: Vec<Vec<u32>>,
     grid: Grid,
     queue: BinaryHeap<Reverse<u128>>,
-    /// The time of what was taken from it last.
+    /// Time of the last event taken from the queue.
     now: Instant,
 }
 
 impl Kinetic {
-    /// The nodes that have a radio of this range (metres), each with its place in the scenario, and how
-    /// they move. Cells are as wide as the range, or wider where there are few nodes.
+    /// Makes the contacts of the nodes with a radio of this range in metres, each with its index in the scenario and
+    /// its mobility. Cells are as wide as the range, or wider if there are few nodes.
     pub fn new(radio: u16, range: f64, nodes: Vec<(u32, Box<dyn Mobility>)>) -> Kinetic {
         Kinetic::with_cells(radio, range, nodes, 0.0)
     }
 
-    /// The same with cells of at least this width (metres): it changes how long the work takes, and
-    /// nothing else.
+    /// The same with cells of at least this width in metres, which affects only the computing time.
     pub fn with_cells(radio: u16, range: f64, mut nodes: Vec<(u32, Box<dyn Mobility>)>, cell: f64) -> Kinetic {
+        // Ordered by node index, which breaks ties and lets `position` search.
         nodes.sort_by_key(|(node, _)| *node);
         nodes.dedup_by_key(|(node, _)| *node);
         let bounds = nodes.iter().map(|(_, motion)| motion.bounds());
@@ -75,16 +74,17 @@ impl Kinetic {
         kinetic
     }
 
-    /// Where a node is at a time in seconds, which lies between the last edge that was asked for and the next.
+    /// Position of a node at a time in seconds between the last edge taken and the next.
     pub fn position(&self, node: u32, time_s: f64) -> Option<Point> {
         let place = self.members.binary_search_by_key(&node, |member| member.node).ok()?;
         Some(self.members[place].leg.at(time_s))
     }
 
     fn push(&mut self, time: f64, kind: u8, lower: u32, higher: u32) {
-        // Rounding may put what is due now a little before it.
+        // Rounding may place an event that is due now slightly in the past.
         let at = instant(time).max(self.now);
         if at < Instant::MAX {
+            // One integer orders the queue: time (64 bits), kind (2), lower node (31), higher node (31).
             let nodes = u128::from(lower) << 31 | u128::from(higher);
             self.queue.push(Reverse(u128::from(at.0) << 64 | u128::from(kind) << 62 | nodes));
         }
@@ -94,8 +94,8 @@ impl Kinetic {
         self.push(time, kind, a.min(b), a.max(b));
     }
 
-    /// When a member's leg ends, or, before that, it enters another cell; and which.
     fn motion(&self, member: u32) -> (f64, Option<Cell>) {
+        // End of the leg, or earlier the border of the cell and the cell entered there.
         let Member { leg, cell, .. } = &self.members[member as usize];
         self.grid.exit(leg, *cell)
     }
@@ -105,8 +105,8 @@ impl Kinetic {
         self.push(time.max(now), MOTION, 0, member);
     }
 
-    /// A member's leg ended, or it comes to the border of its cell.
     fn on_motion(&mut self, member: u32) {
+        // A leg ended, or the member reached the border of its cell.
         let (time, entered) = self.motion(member);
         let now = time.max(self.members[member as usize].leg.start);
         let here = self.members[member as usize].cell;
@@ -134,22 +134,22 @@ impl Kinetic {
         self.look(member, leg.start, cell.around());
     }
 
-    /// When two members are in range, by their legs as if those had no ends: from and until. None: never,
-    /// or no longer than a moment.
-    ///
-    /// The roots are taken from the moment at which the later of the two legs starts, which is the same
-    /// whoever asks, and in the form in which nothing cancels out.
     fn range(&self, one: u32, other: u32) -> Option<(f64, f64)> {
+        // Interval in which two members are in range, as if their legs had no ends; none if they never are, or only for
+        // an instant. The origin is the start of the later leg, the same for both callers, and the roots use the form
+        // without cancellation.
         let (a, b) = (&self.members[one.min(other) as usize].leg, &self.members[one.max(other) as usize].leg);
         let origin = a.start.max(b.start);
         let (p, q) = (a.at(origin), b.at(origin));
         let (x, y) = (q[0] - p[0], q[1] - p[1]);
         let (u, v) = (b.velocity[0] - a.velocity[0], b.velocity[1] - a.velocity[1]);
-        // |(x, y) + t (u, v)|^2 = reach, as w t^2 + 2 h t + c = 0.
+        // |(x, y) + t (u, v)|^2 = reach, written as w t^2 + 2 h t + c = 0.
         let (w, h, c) = (u * u + v * v, x * u + y * v, x * x + y * y - self.reach);
+        // Equal velocities keep the distance constant.
         if w == 0.0 {
             return (c <= 0.0).then_some((f64::NEG_INFINITY, f64::INFINITY));
         }
+        // Outside the range and not approaching.
         if c > 0.0 && h >= 0.0 {
             return None;
         }
@@ -163,13 +163,13 @@ impl Kinetic {
         Some((origin + enters, origin + leaves))
     }
 
-    /// The time at which the first leg of two ends: what comes before it is certain.
     fn certain_until(&self, one: u32, other: u32) -> f64 {
+        // Events before the end of the earlier leg are certain.
         self.members[one as usize].leg.end.min(self.members[other as usize].leg.end)
     }
 
-    /// Looks for members in some cells that a member will hear.
     fn look(&mut self, member: u32, now: f64, cells: [Cell; 9]) {
+        // Queue the starts of contacts with members of these cells.
         for cell in cells.into_iter().filter(|cell| *cell != Cell::NONE) {
             let mut next = self.grid.first(cell);
             while let Some(other) = next {
@@ -185,17 +185,17 @@ impl Kinetic {
         }
     }
 
-    /// Waits for the time at which two that hear each other do no longer.
     fn await_end(&mut self, one: u32, other: u32, now: f64) {
+        // Queue the end of a contact, if it is certain.
         let time = self.range(one, other).map_or(now, |(_, leaves)| leaves.max(now));
         if time < self.certain_until(one, other) {
             self.push_edge(time, DOWN, one, other);
         }
     }
 
-    /// An edge that was certain is there: whether it still is one. Legs that ended at this very
-    /// nanosecond have gone on by now; what their next ones bring is in the queue by itself.
     fn on_edge(&mut self, at: Instant, up: bool, a: u32, b: u32) -> bool {
+        // Check a queued edge again: legs that ended at this very nanosecond have been replaced, and their new edges
+        // are queued separately.
         if self.hears[a as usize].contains(&b) == up {
             return false;
         }

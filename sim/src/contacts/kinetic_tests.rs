@@ -19,8 +19,8 @@ fn edges(mut contacts: Kinetic, until: f64) -> Vec<ContactEdge> {
     }
     edges
 }
-/// When two nodes on such ways, (time, x, y), hear each other at a range, in seconds.
 fn meetings(range: f64, ways: [&[(f64, f64, f64)]; 2]) -> Vec<(f64, bool)> {
+    // Ways are lists of (time, x, y); the result holds the times of edges in seconds.
     let node = |(number, way): (u32, &[(f64, f64, f64)])| {
         let fixes: Vec<Fix> = way.iter().map(|(at, x, y)| Fix { at: *at, position: [*x, *y] }).collect();
         (number, Box::new(Traced::new(fixes.into())) as Box<dyn Mobility>)
@@ -30,7 +30,7 @@ fn meetings(range: f64, ways: [&[(f64, f64, f64)]; 2]) -> Vec<(f64, bool)> {
 }
 
 #[test]
-fn who_passes_is_heard_from_the_first_to_the_last_point_in_range() {
+fn passing_node_is_near_throughout_range() {
     let still = &[(0.0, 0.0, 0.0)][..];
     let passing = &[(0.0, -100.0, 0.0), (200.0, 100.0, 0.0)][..];
     assert_eq!(meetings(10.0, [still, passing]), [(90.0, true), (110.0, false)]);
@@ -42,18 +42,18 @@ fn who_passes_is_heard_from_the_first_to_the_last_point_in_range() {
 }
 
 #[test]
-fn who_grazes_the_range_is_not_heard_and_who_rests_on_its_rim_is() {
+fn grazing_is_no_contact_resting_is() {
     let still = &[(0.0, 0.0, 0.0)][..];
     assert_eq!(meetings(10.0, [still, &[(0.0, -100.0, 10.0), (200.0, 100.0, 10.0)]]), []);
     assert_eq!(meetings(10.0, [still, &[(0.0, 6.0, 8.0)]]), [(0.0, true)]);
     assert_eq!(meetings(10.0, [still, &[(0.0, 6.0, 8.000_001)]]), []);
-    // Two side by side keep their distance.
+    // Two nodes side by side keep their distance.
     let (one, other) = (&[(0.0, 0.0, 0.0), (50.0, 70.0, 20.0)][..], &[(0.0, 0.0, 5.0), (50.0, 70.0, 25.0)][..]);
     assert_eq!(meetings(10.0, [one, other]), [(0.0, true)]);
 }
 
 #[test]
-fn who_turns_back_in_range_stays_heard_and_who_turns_before_it_is_not() {
+fn turning_back_inside_range_keeps_contact() {
     let still = &[(0.0, 0.0, 0.0)][..];
     let inside = &[(0.0, 20.0, 0.0), (15.0, 5.0, 0.0), (30.0, 20.0, 0.0)][..];
     assert_eq!(meetings(10.0, [still, inside]), [(10.0, true), (20.0, false)]);
@@ -63,13 +63,13 @@ fn who_turns_back_in_range_stays_heard_and_who_turns_before_it_is_not() {
     assert_eq!(meetings(10.0, [still, to_the_rim]), [(0.0, true)], "at the rim it turns");
     let onto_the_rim = &[(0.0, 20.0, 0.0), (10.0, 10.0, 0.0), (20.0, 20.0, 0.0)][..];
     assert!(meetings(10.0, [still, onto_the_rim]).is_empty(), "a contact that ends as it begins never was");
-    // Put elsewhere from one moment to the next, into another cell: it is heard there, and no longer here.
+    // A jump into another cell at one instant ends the contact there and starts it on return.
     let leaps = &[(0.0, 5.0, 0.0), (10.0, 5.0, 0.0), (10.0, 500.0, 0.0), (20.0, 500.0, 0.0), (20.0, 3.0, 0.0)][..];
     assert_eq!(meetings(10.0, [still, leaps]), [(0.0, true), (10.0, false), (20.0, true)]);
 }
 
-/// Nodes of all kinds in a square kilometre.
 fn crowd(count: u32, seed: u64) -> Nodes {
+    // All kinds of mobility in a square kilometre.
     let city = City { columns: 9, rows: 9, block: 110.0, bend: 0.5, missing: 0.2 };
     let roads = Arc::new(city.roads(&mut Rng::new(seed)));
     let wander = |pause| Wander { area: [1000.0; 2], speed: [0.5, 15.0], pause: [0.0, pause] };
@@ -87,8 +87,8 @@ fn crowd(count: u32, seed: u64) -> Nodes {
     (0..count).map(node).collect()
 }
 
-/// All legs of a node until a time.
 fn legs(motion: &mut dyn Mobility, until: f64) -> Vec<Leg> {
+    // All legs until a time.
     let mut legs = vec![motion.first_leg()];
     while let Some(last) = legs.last().copied().filter(|last| last.end <= until) {
         legs.push(motion.next_leg(&last));
@@ -100,9 +100,8 @@ fn at(legs: &[Leg], time: f64) -> Point {
     legs[place.min(legs.len() - 1)].at(time)
 }
 
-/// How often the kinetic contacts of a crowd differ from what samples of all pairs at every step say,
-/// and the pair states compared.
 fn against_samples(count: u32, seed: u64, range: f64, until: f64, step: f64) -> u64 {
+    // Compare the edges with distances sampled at every step; returns the number of samples.
     let ways: Vec<Vec<Leg>> = crowd(count, seed).iter_mut().map(|(_, motion)| legs(motion.as_mut(), until)).collect();
     let mut changes: BTreeMap<(u32, u32), Vec<(f64, bool)>> = BTreeMap::new();
     for edge in edges(Kinetic::new(0, range, crowd(count, seed)), until) {
@@ -132,7 +131,7 @@ fn against_samples(count: u32, seed: u64, range: f64, until: f64, step: f64) -> 
                 let said = place % 2 == 1;
                 let apart = distance(at(one, time), at(other, time));
                 assert!(said == (apart <= range) || (apart - range).abs() < 1e-6, "{a} {b} at {time}: {apart} m");
-                // A root between two samples is found by halving.
+                // A root between two samples is located by bisection.
                 if said != near && time > step && place == first + 1 {
                     let (mut low, mut high) = (before, time);
                     while high - low > 1e-9 {
@@ -149,7 +148,8 @@ fn against_samples(count: u32, seed: u64, range: f64, until: f64, step: f64) -> 
 }
 
 #[test]
-fn no_pair_is_ever_near_unheard_or_heard_from_afar() {
+fn contacts_match_sampled_distances() {
+    // Debug builds check fewer nodes for a shorter time.
     let (count, until) = if cfg!(debug_assertions) { (24, 300.0) } else { (60, 3600.0) };
     for (seed, range) in [(1, 150.0), (2, 40.0), (3, 8.0)] {
         let states = against_samples(count, seed, range, until, 0.5);
@@ -158,7 +158,7 @@ fn no_pair_is_ever_near_unheard_or_heard_from_afar() {
 }
 
 #[test]
-fn the_edges_are_the_same_for_every_size_of_the_cells_and_in_their_order() {
+fn cell_size_never_changes_edges() {
     let until = if cfg!(debug_assertions) { 1000.0 } else { 20_000.0 };
     for range in [10.0, 90.0] {
         let with = |cell: f64| edges(Kinetic::with_cells(3, range, crowd(60, 9), cell), until);
@@ -172,8 +172,9 @@ fn the_edges_are_the_same_for_every_size_of_the_cells_and_in_their_order() {
 }
 
 #[test]
-fn edges_are_given_as_far_as_they_are_asked_for() {
+fn edges_stop_at_requested_time() {
     let all = edges(Kinetic::new(0, 90.0, crowd(30, 4)), 500.0);
+    // Asking second by second must yield the same edges as asking once.
     let mut contacts = Kinetic::new(0, 90.0, crowd(30, 4));
     let mut pieces = Vec::new();
     for until in 0..=500 {
@@ -185,9 +186,9 @@ fn edges_are_given_as_far_as_they_are_asked_for() {
     assert_eq!(all, pieces);
 }
 
-/// Legs that take no time.
 struct Hasty;
 impl Mobility for Hasty {
+    // Every leg takes no time, and the bounds are not finite.
     fn first_leg(&mut self) -> Leg {
         Leg::rest([0.0; 2], 0.0, 0.0)
     }
@@ -200,25 +201,24 @@ impl Mobility for Hasty {
 }
 
 #[test]
-fn time_goes_on_whatever_a_node_does() {
+fn time_always_advances() {
     let nodes: Nodes = (0..3).map(|node| (node, Box::new(Hasty) as Box<dyn Mobility>)).collect();
     let found = edges(Kinetic::new(0, 1.0, nodes), 100.0);
     assert_eq!(found.len(), 3, "all hear each other from the start on: {found:?}");
     assert!(edges(Kinetic::new(0, 1.0, Vec::new()), 100.0).is_empty());
 }
 
-/// Seconds from one place of a node to the next, in whole metres, so that all is exact.
+/// Seconds between positions in whole metres, so that arithmetic is exact.
 const STEP: i64 = 8;
 
-/// When two that are at such places one step after the other are in range, by whole numbers but for the roots: spans of
-/// seconds, none shorter than a microsecond, and none so near to the one before.
 fn exact(range: i64, [one, other]: [&[[i64; 2]]; 2]) -> Vec<(f64, f64)> {
+    // Integer arithmetic except for the roots. Intervals are at least a microsecond long, and shorter gaps are closed.
     let apart = |n: usize| [other[n][0] - one[n][0], other[n][1] - one[n][1]];
     let mut spans: Vec<(f64, f64)> = Vec::new();
     for step in 0..one.len() {
         let (p, q) = (apart(step), apart((step + 1).min(one.len() - 1)));
         let v = [q[0] - p[0], q[1] - p[1]];
-        // |p + s v|^2 = range^2 as w s^2 + 2 h s + c = 0, s from 0 to 1; the last step has no end.
+        // |p + s v|^2 = range^2, written as w s^2 + 2 h s + c = 0 with s from 0 to 1; the last step has no end.
         let (w, h, c) =
             (v[0] * v[0] + v[1] * v[1], p[0] * v[0] + p[1] * v[1], p[0] * p[0] + p[1] * p[1] - range * range);
         let found = if w == 0 {
@@ -241,12 +241,13 @@ fn exact(range: i64, [one, other]: [&[[i64; 2]]; 2]) -> Vec<(f64, f64)> {
 }
 
 #[test]
-fn every_contact_of_ways_in_whole_metres_is_found_and_none_is_invented() {
+fn integer_ways_yield_exact_contacts() {
     let mut random = Rng::new(25);
     let (mut contacts, mut always) = (0, 0);
     for round in 0..400 {
         let (count, steps) = (2 + random.below(12) as usize, 1 + random.below(20) as usize);
-        // Few places, so that nodes meet at one, pass along the rim, stay on it and turn back at it.
+        // Few distinct positions, so that nodes often meet exactly, graze the range, rest on its border and turn back
+        // there.
         let side = [3, 12, 40, 2000][random.below(4) as usize];
         let range = [0, 1, 5, 13, 500, 100_000][random.below(6) as usize];
         let place = |random: &mut Rng| [random.below(side) as i64, random.below(side) as i64 * 3 / 2];
@@ -270,7 +271,7 @@ fn every_contact_of_ways_in_whole_metres_is_found_and_none_is_invented() {
             let (at, spans) = (edge.at.0 as f64 / 1e9, found.entry((edge.a, edge.b)).or_default());
             match spans.last_mut() {
                 Some(last) if !edge.up => last.1 = at,
-                // Rounding may part at the rim what only touches it.
+                // Rounding may split an interval at the border of the range.
                 Some(last) if at - last.1 < 1e-6 => last.1 = f64::INFINITY,
                 _ => spans.push((at, f64::INFINITY)),
             }

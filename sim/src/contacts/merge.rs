@@ -1,27 +1,27 @@
-//! Several sources of contacts as one.
+//! Merge of several contact sources.
 
 use super::edge::{ContactEdge, Contacts};
 use farlink_base::Instant;
 
-/// A source, and the edge it gave that was not passed on yet.
+/// Source with its next edge, read ahead.
 struct Source {
     ahead: Option<ContactEdge>,
     contacts: Box<dyn Contacts>,
 }
 
-/// The edges of several sources in order of time. Each pair and radio is of one source.
+/// Edges of several sources in time order; each pair and radio belongs to one source.
 #[derive(Default)]
 pub struct Merge {
     sources: Vec<Source>,
 }
 
 impl Merge {
-    /// Of these sources.
+    /// Merges these sources.
     pub fn new(sources: impl IntoIterator<Item = Box<dyn Contacts>>) -> Merge {
         let sources = sources.into_iter().map(|contacts| Source { ahead: None, contacts }).collect();
         Merge { sources }
     }
-    /// Whether there is none.
+    /// Whether there are no sources.
     pub fn is_empty(&self) -> bool {
         self.sources.is_empty()
     }
@@ -29,6 +29,7 @@ impl Merge {
 
 impl Contacts for Merge {
     fn next(&mut self, until: Instant) -> Option<ContactEdge> {
+        // One edge of each source is read ahead, so that the earliest is known.
         for source in self.sources.iter_mut().filter(|source| source.ahead.is_none()) {
             source.ahead = source.contacts.next(until);
         }
@@ -50,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn edges_of_all_sources_come_in_their_order_and_none_is_lost_on_the_way() {
+    fn merged_edges_are_ordered_and_complete() {
         let mut merge = Merge::new([recorded(1, &[(5, 10), (20, 30)]), recorded(0, &[(5, 12), (40, 41)])]);
         let mut found = Vec::new();
         for until in [4, 5, 11, 10, 100] {

@@ -1,8 +1,7 @@
-//! Who can hear whom, and when: sources of contact edges, in order of time, each computed as it is
-//! asked for.
+//! Contact sources: which nodes can communicate and when, in time order, computed on demand.
 //!
-//! A source knows nothing of bundles and of links; the world makes a link of an edge that comes up and
-//! takes it away with the one that ends it.
+//! A source knows no bundles and no links; the world turns a starting contact into a link and removes it when the
+//! contact ends.
 
 mod edge;
 mod grid;

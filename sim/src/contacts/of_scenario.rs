@@ -1,5 +1,4 @@
-//! The contacts of a scenario: of each radio a source, by its range and the ways of its nodes, or by
-//! what was recorded.
+//! Contacts of a scenario: one source per radio, from its range and the movement of its nodes, or from a recording.
 
 use super::edge::Contacts;
 use super::kinetic::Kinetic;
@@ -18,11 +17,11 @@ use farlink_scenario::Scenario;
 use farlink_scenario::motion::{self, Map, Model, Reach};
 use std::sync::Arc;
 
-/// Apart from every other purpose that a run draws for.
+/// Random stream of city maps, apart from all others of a run.
 const CITY: u64 = 18;
 
-/// All contacts of a scenario's radios in order of time, computed as they are asked for. They follow from
-/// the scenario and its seed alone; `ephemeris` are its own.
+/// Contacts of all radios of a scenario in time order, computed on demand. They depend on the scenario and its seed
+/// alone; `ephemeris` holds its satellites.
 pub fn of_scenario(scenario: &Scenario, ephemeris: Option<&Ephemeris>) -> Merge {
     let motions = Motions::new(scenario);
     let source = |(place, radio): (usize, &motion::Radio)| -> Box<dyn Contacts> {
@@ -48,18 +47,18 @@ pub fn of_scenario(scenario: &Scenario, ephemeris: Option<&Ephemeris>) -> Merge 
     Merge::new(scenario.radios.iter().enumerate().map(source))
 }
 
-/// The ways of all nodes that have positions, whether by a radio or not: those that the contacts follow from.
+/// Movement of all nodes with positions, with or without a radio; contacts follow from the same legs.
 pub(crate) fn ways(scenario: &Scenario) -> Vec<Option<Box<dyn Mobility>>> {
     let motions = Motions::new(scenario);
     (0..scenario.nodes.len()).map(|node| motions.of(node)).collect()
 }
 
-/// How each node moves.
+/// Movement models of a scenario, per node.
 struct Motions<'s> {
     scenario: &'s Scenario,
-    /// Per node: its mobility, and its number among those that move so.
+    /// Per node: its mobility, and its index among the nodes with that mobility.
     places: Vec<Option<(usize, usize)>>,
-    /// Per mobility: its streets.
+    /// Street map of each mobility.
     roads: Vec<Option<Arc<Roads>>>,
 }
 
@@ -86,8 +85,8 @@ impl<'s> Motions<'s> {
         Motions { scenario, places, roads }
     }
 
-    /// How a node moves; `None` for one whose movement the scenario does not tell.
     fn of(&self, node: usize) -> Option<Box<dyn Mobility>> {
+        // None for satellites and stations, whose positions the ephemeris computes, and for nodes without mobility.
         let (place, number) = self.places[node]?;
         let mobility = &self.scenario.mobilities[place];
         let mut random = stream(mobility.seed.unwrap_or(self.scenario.seed), node as u32);
@@ -112,11 +111,11 @@ fn wander_of(wander: &motion::Wander) -> Wander {
     Wander { area: wander.area, speed: wander.speed, pause: wander.pause }
 }
 
-/// The edges of a scenario as lines of the ONE simulator's connectivity report, `time CONN one other up`
-/// or `down`, with the names of nodes and the radio, until the end of the run.
+/// Edges of a scenario as lines of The ONE's connectivity report, `time CONN one other up` or `down`, with node names
+/// and the radio, until the end of the run.
 ///
 /// # Errors
-/// Orbits that are none.
+/// Fails on an invalid orbit.
 pub fn as_lines(scenario: &Scenario) -> Result<impl Iterator<Item = String> + '_, ConfigError> {
     let ephemeris = Ephemeris::of(scenario)?;
     let mut contacts = of_scenario(scenario, ephemeris.as_deref());

@@ -1,8 +1,8 @@
-//! Contacts of satellites and stations: who sees whom, and when, follows from where they are.
+//! Contacts of satellites and ground stations, computed from their positions.
 //!
-//! Where everything is, what a line of sight asks for and how its beginnings and ends are found, the crate of
-//! orbits knows (`farlink_orbits::sight`, `edges`); here is which pairs of a scenario are looked at, and what they
-//! become: passes, which are contacts of a radio and of the plan that routers know.
+//! Positions, lines of sight and the search for their beginnings and ends are in the orbits crate
+//! (`farlink_orbits::sight`, `edges`); this module selects the pairs of a scenario and turns the results into passes:
+//! contacts of a radio, and of the plan for routers.
 
 use super::trace::{Encounter, Recorded};
 use farlink_base::{ConfigError, DataRate, Duration, Instant, NodeId};
@@ -20,43 +20,44 @@ use farlink_scenario::motion::sky::{self, Neighbours};
 use farlink_scenario::motion::{Mobility, Model, Radio, Reach};
 use std::sync::Arc;
 
-/// Most pairs of nodes that are looked at, and passes that are kept: more comes of a slip, and fills memory.
+/// Largest number of node pairs examined, and of passes kept: more indicates a mistake in the scenario and would fill
+/// memory.
 const PAIRS_MAX: usize = 2_000_000;
 const PASSES_MAX: usize = 4_000_000;
-/// Looks at a pair that are always granted, besides one a second: most orbits need one in some minutes, and what keeps
-/// two nodes at the very edge one each millisecond.
+/// Evaluations granted to every pair besides one a second: most orbits need one in some minutes, but two nodes that
+/// stay at the very limit need one each millisecond.
 const LOOKS_MIN: i64 = 200_000;
 const ON_EDGE: &str = "two nodes stay at the very edge of what a range, a mask or a clearance allows";
-/// Rate told to routers for a radio without a limit, as for a link without one.
+/// Rate in the plan for a radio without a limit, as for an unlimited link.
 const UNLIMITED: DataRate = DataRate(10_000_000_000);
 
-/// Two nodes see each other for a while.
+/// Interval in which two nodes see each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pass {
-    /// The radio, by its place in the scenario.
+    /// Index of the radio in the scenario.
     pub radio: u16,
-    /// The nodes, by their places in the scenario: the lower first.
+    /// Indices of the nodes in the scenario, the lower first.
     pub nodes: [u32; 2],
-    /// From.
+    /// Start of the pass.
     pub start: Instant,
-    /// Until.
+    /// End of the pass.
     pub end: Instant,
 }
 
-/// The satellites and stations of a scenario, and every pass in its time.
+/// Satellites and ground stations of a scenario, with all their passes.
 pub struct Ephemeris {
     sky: Sky,
-    /// By their places in the scenario.
+    /// Trajectories by node index.
     places: Vec<Option<Trajectory>>,
-    /// By radio and pair.
+    /// Passes by radio and pair.
     passes: Vec<Pass>,
 }
 
 impl Ephemeris {
-    /// Those of a scenario; `None`: no radio of it needs to see.
+    /// Computes the passes of a scenario; `None` if no radio needs a line of sight.
     ///
     /// # Errors
-    /// An orbit that is none, or more than can be kept.
+    /// Fails on an invalid orbit or too many passes.
     pub fn of(scenario: &Scenario) -> Result<Option<Arc<Ephemeris>>, ConfigError> {
         if !scenario.radios.iter().any(|radio| matches!(radio.reach, Reach::Sight(_))) {
             return Ok(None);
@@ -86,12 +87,12 @@ impl Ephemeris {
         Ok(Some(Arc::new(ephemeris)))
     }
 
-    /// Every pass, by radio and pair, and those of a pair in order of time.
+    /// All passes, by radio and pair; those of a pair in time order.
     pub fn passes(&self) -> &[Pass] {
         &self.passes
     }
 
-    /// The contacts of one radio.
+    /// Contacts of one radio.
     pub fn contacts(&self, radio: u16) -> Recorded {
         let own = self.passes.iter().filter(|pass| pass.radio == radio);
         Recorded::new(
@@ -103,7 +104,7 @@ impl Ephemeris {
         )
     }
 
-    /// How long light takes from one node to another at a time.
+    /// Light time between two nodes at a given time.
     pub fn light(&self, nodes: [u32; 2], at: Instant) -> Duration {
         let time = i64::try_from(at.0).unwrap_or(i64::MAX);
         let place = |node: u32| self.places.get(node as usize)?.as_ref()?.state(&self.sky, time).ok();
@@ -112,7 +113,7 @@ impl Ephemeris {
         Duration::from_nanos((seconds * 1e9).ceil() as u64)
     }
 
-    /// The contacts as routers know them: each pass both ways, with the light's time as it begins.
+    /// Contacts for the contact plan: each pass in both directions, with the light time at its start.
     pub fn plan<'a>(&'a self, scenario: &'a Scenario) -> impl Iterator<Item = Contact> + 'a {
         let number = |node: u32| scenario.nodes.get(node as usize).map_or(NodeId::NULL, |node| node.number);
         self.passes.iter().flat_map(move |pass| {
@@ -132,13 +133,13 @@ impl Ephemeris {
         })
     }
 
-    /// The passes of one radio, by pair.
     fn of_radio(
         &self,
         scenario: &Scenario,
         radio: &Radio,
         wanted: &sky::Sight,
     ) -> Result<Vec<([u32; 2], SightWindow)>, String> {
+        // Passes are found pair by pair.
         let limits = Limits { range_km: wanted.range.map(|m| m / 1e3), clearance_km: wanted.clearance / 1e3 };
         let duration = i64::try_from(scenario.duration.as_nanos()).unwrap_or(i64::MAX / 2);
         let span = SightWindow { start: 0, end: duration };
@@ -158,15 +159,15 @@ impl Ephemeris {
             }
         }
         let Some(beams) = radio.sharing.beams else { return Ok(found) };
-        // Who stays in sight longest is served, so that the plan says what will be.
+        // Beams go to the passes that last longest, so that the plan matches the contacts.
         let claims: Vec<Claim> = found.iter().map(|(ends, window)| Claim { ends: *ends, window: *window }).collect();
         let served = serve(&claims, [Some(beams); 2], 1);
         let kept = found.into_iter().zip(served);
         Ok(kept.filter_map(|((pair, window), from)| Some((pair, SightWindow { start: from?, ..window }))).collect())
     }
 
-    /// The pairs that are looked at, the lower node first, each once.
     fn pairs(&self, scenario: &Scenario, radio: &Radio, wanted: Neighbours) -> Result<Vec<[u32; 2]>, String> {
+        // The lower node first, each pair once.
         let mut has = vec![false; scenario.nodes.len()];
         radio.nodes.iter().for_each(|node| has[*node] = true);
         let stands = |node: usize| self.places[node].as_ref().is_some_and(Trajectory::is_ground);
@@ -177,6 +178,7 @@ impl Ephemeris {
             Neighbours::All => radio.nodes.len().saturating_mul(orbit.len()),
             Neighbours::Ring | Neighbours::Grid => 2 * orbit.len(),
         };
+        // Counted before the list is built, which could exhaust memory.
         if many > PAIRS_MAX {
             return Err(format!("more than {PAIRS_MAX} pairs of nodes"));
         }
@@ -215,8 +217,8 @@ fn instant(time: i64) -> Instant {
     Instant(u64::try_from(time).unwrap_or(0))
 }
 
-/// A constellation around a body of this radius (kilometres).
 fn constellation(shape: &sky::Walker, radius_km: f64) -> WalkerPattern {
+    // The radius is that of the central body, kilometres.
     WalkerPattern {
         planes: shape.planes,
         per_plane: shape.per_plane,
@@ -230,8 +232,8 @@ fn constellation(shape: &sky::Walker, radius_km: f64) -> WalkerPattern {
     }
 }
 
-/// The places of the nodes of a mobility, in their order; none of one in a plane.
 fn of_mobility(sky: &Sky, mobility: &Mobility) -> Result<Vec<Trajectory>, String> {
+    // In the order of the mobility's nodes; none for mobility on a plane.
     let earth = sky.find("earth").ok_or("a sky without an Earth")?;
     match &mobility.model {
         Model::Orbit(shape) => {

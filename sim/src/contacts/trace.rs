@@ -1,30 +1,30 @@
-//! Contacts that were recorded.
+//! Recorded contacts.
 
 use super::edge::{ContactEdge, Contacts};
 use farlink_base::Instant;
 use std::collections::BTreeMap;
 
-/// Two nodes that heard each other from one time to another.
+/// Recorded contact of two nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Encounter {
-    /// One node, by its place in the scenario.
+    /// Index of one node in the scenario.
     pub a: u32,
-    /// The other.
+    /// Index of the other node.
     pub b: u32,
-    /// When they began to.
+    /// Start of the contact.
     pub start: Instant,
-    /// When they ceased to; [`Instant::MAX`]: never.
+    /// End of the contact; [`Instant::MAX`] for never.
     pub end: Instant,
 }
 
-/// The edges of what was recorded, in order of time.
+/// Edges of recorded contacts, in time order.
 pub struct Recorded {
     edges: std::vec::IntoIter<ContactEdge>,
 }
 
 impl Recorded {
-    /// Of these encounters over a radio, in any order. Those of one pair that overlap or touch are one;
-    /// a node does not meet itself, and who parts as they meet never met.
+    /// Sorts the encounters of a radio, given in any order. Overlapping or adjacent ones of a pair are joined; empty
+    /// ones and those of a node with itself are dropped.
     pub fn new(radio: u16, encounters: impl IntoIterator<Item = Encounter>) -> Recorded {
         let mut pairs: BTreeMap<(u32, u32), Vec<(Instant, Instant)>> = BTreeMap::new();
         for Encounter { a, b, start, end } in encounters {
@@ -37,6 +37,7 @@ impl Recorded {
             times.sort_unstable();
             let mut joined: Vec<(Instant, Instant)> = Vec::with_capacity(times.len());
             for (start, end) in times {
+                // Starts are sorted, so only the last interval can overlap.
                 match joined.last_mut().filter(|(_, until)| start <= *until) {
                     Some((_, until)) => *until = end.max(*until),
                     None => joined.push((start, end)),
@@ -74,13 +75,13 @@ mod tests {
     }
 
     #[test]
-    fn what_overlaps_is_one_encounter_whoever_told_of_it() {
+    fn overlapping_records_are_one_encounter() {
         let found = edges(&[(2, 1, 10, 20), (1, 2, 15, 30), (1, 2, 30, 35), (1, 2, 12, 14), (1, 2, 36, 40)]);
         assert_eq!(found, [(10, 1, 2, true), (35, 1, 2, false), (36, 1, 2, true), (40, 1, 2, false)]);
     }
 
     #[test]
-    fn nobody_meets_himself_or_for_no_time_and_what_does_not_end_goes_on() {
+    fn self_and_empty_encounters_are_dropped() {
         assert_eq!(edges(&[(3, 3, 1, 9), (1, 2, 5, 5), (1, 2, 9, 4)]), []);
         assert_eq!(edges(&[(1, 0, 5, u64::MAX)]), [(5, 0, 1, true)]);
         assert_eq!(edges(&[(1, 0, 1001, 2000)]), [], "as far as was asked for");

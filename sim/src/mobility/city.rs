@@ -1,11 +1,11 @@
-//! A city of our own: blocks in columns and rows, crossings moved a little off the grid, some streets
-//! left out; from every crossing one gets to every other.
+//! Synthetic city: blocks in columns and rows, crossings displaced from the grid, some streets removed; all crossings
+//! remain connected.
 
 use super::Point;
 use super::map::Roads;
 use farlink_base::Rng;
 
-/// What a city is made from.
+/// Parameters of a city.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct City {
     /// Crossings from west to east, at least 1.
@@ -14,14 +14,14 @@ pub struct City {
     pub rows: u32,
     /// Metres between two crossings of the straight grid.
     pub block: f64,
-    /// How far crossings are moved at most, as a share of half a block: 0 is a straight grid.
+    /// Largest displacement of a crossing as a share of half a block; 0 gives a straight grid.
     pub bend: f64,
-    /// Share of the streets left out, of those that can be.
+    /// Share of removable streets that are removed.
     pub missing: f64,
 }
 
 impl City {
-    /// The crossings and streets of a city.
+    /// Draws the crossings and streets.
     pub fn roads(&self, random: &mut Rng) -> Roads {
         let (columns, rows) = (self.columns.max(1), self.rows.max(1));
         let mut points: Vec<Point> = Vec::with_capacity(columns as usize * rows as usize);
@@ -40,7 +40,7 @@ impl City {
                 streets.push((here, here + columns));
             }
         }
-        // In random order, those that join what is not joined yet stay.
+        // In random order, streets that connect separate parts are kept: a spanning tree (Kruskal 1956).
         for last in (1..streets.len()).rev() {
             streets.swap(last, random.below(last as u64 + 1) as usize);
         }
@@ -48,7 +48,7 @@ impl City {
         streets.retain(|&(a, b)| {
             let (a, b) = (root(&mut joined, a), root(&mut joined, b));
             joined[a.max(b) as usize] = a.min(b);
-            // Drawn for every street, so that another share takes the same city.
+            // Drawn for every street, so that another share changes nothing else of the city.
             let spared = random.unit() >= self.missing;
             a != b || spared
         });
@@ -56,8 +56,8 @@ impl City {
     }
 }
 
-/// The lowest of all that are joined to one.
 fn root(joined: &mut [u32], mut of: u32) -> u32 {
+    // Union-find with path halving; the lowest member represents its set.
     while joined[of as usize] != of {
         let above = joined[of as usize];
         joined[of as usize] = joined[above as usize];
@@ -73,15 +73,15 @@ mod tests {
     fn city(columns: u32, rows: u32, missing: f64) -> Roads {
         City { columns, rows, block: 100.0, bend: 0.4, missing }.roads(&mut Rng::new(11))
     }
-    /// Pairs of neighbours, each both ways.
     fn streets(roads: &Roads) -> usize {
+        // A street counts once in each direction.
         (0..roads.len() as u32)
             .map(|from| (0..roads.len() as u32).filter(|to| roads.way(from, *to) == [*to]).count())
             .sum()
     }
 
     #[test]
-    fn every_crossing_is_reached_however_many_streets_are_missing() {
+    fn every_crossing_stays_reachable() {
         for missing in [0.0, 0.5, 1.0] {
             let roads = city(7, 5, missing);
             assert_eq!(roads.len(), 35);
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_city_follows_from_its_generator_and_one_of_one_row_is_a_street() {
+    fn city_is_reproducible_from_seed() {
         let way = |roads: Roads| roads.way(0, 34);
         assert_eq!(way(city(7, 5, 0.3)), way(city(7, 5, 0.3)));
         assert_eq!(city(5, 1, 0.9).way(0, 4), [4, 3, 2, 1]);

@@ -1,7 +1,7 @@
-//! Shortest paths on a map: a crossing drawn uniformly from all, the shortest way there along the
-//! streets at a speed drawn for the whole way, a rest, and so on.
+//! Shortest-path movement on a map: a uniformly drawn crossing, the shortest way there along streets at a speed drawn
+//! per way, a pause, and so on.
 //!
-//! A node begins at a random crossing with a rest. Each straight piece of a street is a leg.
+//! A node starts at a random crossing with a pause. Each straight piece of a street is a leg.
 
 use super::{Leg, Mobility, Point, distance, draw};
 use farlink_base::Rng;
@@ -9,16 +9,16 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-/// Points joined by streets; one for all nodes that go there.
+/// Street map, shared by all nodes that use it.
 #[derive(Clone, Debug)]
 pub struct Roads {
     points: Vec<Point>,
-    /// Per point, where streets lead from there, with their lengths; the nearest in number first.
+    /// Neighbours of each point with their distances, in ascending order.
     ways: Vec<Vec<(u32, f64)>>,
 }
 
 impl Roads {
-    /// Streets between points, given by their places; streets of points that there are not are left out.
+    /// Makes a map from points and streets; streets with unknown points are ignored.
     pub fn new(points: Vec<Point>, streets: &[(u32, u32)]) -> Roads {
         let mut ways = vec![Vec::new(); points.len()];
         for &(a, b) in streets {
@@ -34,22 +34,22 @@ impl Roads {
         Roads { points, ways }
     }
 
-    /// Points on the map.
+    /// Number of points.
     pub fn len(&self) -> usize {
         self.points.len()
     }
-    /// Whether it has none.
+    /// Whether the map has no points.
     pub fn is_empty(&self) -> bool {
         self.points.is_empty()
     }
 
-    /// The points of the shortest way, the goal first and without the beginning; empty when there is none.
-    /// Of two ways of one length the points that are reached first, and then the lower, decide.
+    /// Points of the shortest way, the goal first and without the start; empty if there is none. Among ways of equal
+    /// length the point reached first decides, then the lower index.
     pub fn way(&self, from: u32, to: u32) -> Vec<u32> {
         const NOBODY: u32 = u32::MAX;
         let mut least = vec![f64::INFINITY; self.points.len()];
         let mut before = vec![NOBODY; self.points.len()];
-        // Bits of numbers that are not negative are in the order of the numbers.
+        // The bit patterns of non-negative floats sort like the numbers.
         let mut open = BinaryHeap::from([Reverse((0.0f64.to_bits(), from))]);
         if let Some(start) = least.get_mut(from as usize) {
             *start = 0.0;
@@ -59,6 +59,7 @@ impl Roads {
                 break;
             }
             let (so_far, Some(ways)) = (f64::from_bits(bits), self.ways.get(here as usize)) else { continue };
+            // A shorter way was found since this entry was queued.
             if so_far > least[here as usize] {
                 continue;
             }
@@ -90,25 +91,25 @@ impl Roads {
     }
 }
 
-/// A node that goes along streets.
+/// Movement of a node along streets.
 #[derive(Clone, Debug)]
 pub struct OnMap {
     roads: Arc<Roads>,
-    /// Least and largest speed, metres a second.
+    /// Smallest and largest speed, metres a second.
     speed: [f64; 2],
-    /// Least and largest rest between two ways, seconds.
+    /// Shortest and longest pause between two ways, seconds.
     pause: [f64; 2],
     random: Rng,
-    /// The point it is at, or goes to.
+    /// Point where it is, or to which it moves.
     here: u32,
-    /// What is to go after that, the next last.
+    /// Rest of the way, the next point last.
     way: Vec<u32>,
-    /// Its speed on this way.
+    /// Speed on the present way.
     pace: f64,
 }
 
 impl OnMap {
-    /// A node whose ways follow from a generator of its own.
+    /// Makes the movement of a node, with its own random stream.
     pub fn new(roads: Arc<Roads>, speed: [f64; 2], pause: [f64; 2], random: Rng) -> OnMap {
         OnMap { roads, speed, pause, random, here: 0, way: Vec::new(), pace: 0.0 }
     }
@@ -131,14 +132,14 @@ impl Mobility for OnMap {
             if !last.is_rest() && self.pause[1] > 0.0 {
                 return Leg::rest(from, last.end, draw(&mut self.random, self.pause));
             }
-            // Any other point.
+            // Any point but the present one, each as likely.
             let drawn = self.random.below(self.roads.len() as u64 - 1) as u32;
             let goal = drawn + u32::from(drawn >= self.here);
             self.way = self.roads.way(self.here, goal);
             self.pace = draw(&mut self.random, self.speed);
         }
         let Some(next) = self.way.pop() else {
-            // No street leads there: it tries another goal.
+            // No street leads there: pause for a second, then try another goal.
             return Leg::rest(from, last.end, 1.0);
         };
         self.here = next;
@@ -154,14 +155,14 @@ mod tests {
     use super::*;
     use crate::mobility::stream;
 
-    /// A square of 100 m with one diagonal by way of its middle, and a point far off.
     fn roads() -> Roads {
+        // A square of 100 m with a diagonal through its centre, and an unconnected point.
         let points = vec![[0.0, 0.0], [100.0, 0.0], [100.0, 100.0], [0.0, 100.0], [50.0, 50.0], [900.0, 900.0]];
         Roads::new(points, &[(0, 1), (1, 2), (2, 3), (3, 0), (0, 4), (4, 2), (4, 0), (7, 1)])
     }
 
     #[test]
-    fn the_way_is_the_shortest_and_of_two_the_one_by_lower_points() {
+    fn equal_ways_prefer_lower_points() {
         assert_eq!(roads().way(0, 2), [2, 4], "by the middle");
         assert_eq!(roads().way(1, 3), [3, 0], "by 0, as long as by 2");
         assert!(roads().way(1, 1).is_empty(), "one is there");
@@ -169,12 +170,12 @@ mod tests {
     }
 
     #[test]
-    fn the_shortest_way_is_that_of_a_slow_search_that_tries_all() {
+    fn shortest_way_matches_exhaustive_search() {
         let mut random = Rng::new(3);
         let points: Vec<Point> = (0..40).map(|_| [random.unit() * 1e3, random.unit() * 1e3]).collect();
         let streets: Vec<(u32, u32)> = (0..90).map(|_| (random.below(40) as u32, random.below(40) as u32)).collect();
         let roads = Roads::new(points.clone(), &streets);
-        // Bellman and Ford.
+        // Bellman-Ford as the reference.
         for from in 0..40u32 {
             let mut least = [f64::INFINITY; 40];
             least[from as usize] = 0.0;
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_on_a_map_is_always_on_a_street_and_rests_at_the_end_of_a_way() {
+    fn walker_stays_on_streets_and_rests() {
         let city = crate::mobility::city::City { columns: 6, rows: 4, block: 100.0, bend: 0.3, missing: 0.2 };
         let roads = Arc::new(city.roads(&mut Rng::new(5)));
         let mut node = OnMap::new(roads.clone(), [1.0, 2.0], [5.0, 5.0], stream(1, 2));
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_of_one_point_or_none_is_no_reason_to_go_round_for_ever() {
+    fn tiny_map_does_not_loop_forever() {
         for points in [vec![], vec![[7.0, 7.0]]] {
             let mut node = OnMap::new(Arc::new(Roads::new(points, &[])), [1.0; 2], [0.0; 2], stream(1, 2));
             let leg = node.first_leg();

@@ -1,11 +1,11 @@
-//! Nodes that stay where they are.
+//! Nodes that do not move.
 
 use super::{Leg, Mobility, Point};
 
-/// A node that does not move.
+/// Movement model of a stationary node.
 #[derive(Clone, Copy, Debug)]
 pub struct Stationary {
-    /// Where it is.
+    /// Position of the node.
     pub at: Point,
 }
 
@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_stays_has_one_leg_for_ever() {
+    fn stationary_node_has_one_leg() {
         let leg = Stationary { at: [3.0, -4.0] }.first_leg();
         assert!(leg.is_rest() && leg.end == f64::INFINITY && leg.at(1e9) == [3.0, -4.0]);
     }

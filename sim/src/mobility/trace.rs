@@ -1,40 +1,39 @@
-//! Positions that were recorded: a node goes in straight lines from one to the next. Before the first
-//! it waits there, after the last it stays.
+//! Recorded movement: straight lines between recorded positions. The node waits at the first and stays at the last.
 
 use super::{Leg, Mobility, Point};
 use std::sync::Arc;
 
-/// A node at a time.
+/// Recorded position at a time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Fix {
-    /// Seconds from the start of the run.
+    /// Time in seconds from the start of the run.
     pub at: f64,
-    /// Where the node is.
+    /// Position of the node.
     pub position: Point,
 }
 
-/// A node that goes where one was recorded.
+/// Movement along recorded positions.
 #[derive(Clone, Debug)]
 pub struct Traced {
-    /// In order of time.
+    /// Positions in time order.
     fixes: Arc<[Fix]>,
-    /// Of these, how many have been passed.
+    /// Number of positions already passed.
     passed: usize,
 }
 
 impl Traced {
-    /// A node recorded so; times must not go back.
+    /// Makes the movement of a node; times must not decrease.
     pub fn new(fixes: Arc<[Fix]>) -> Traced {
         Traced { fixes, passed: 0 }
     }
     fn from(&mut self, start: f64) -> Leg {
-        // Of several at one time, or before the run, the last holds.
+        // Of several positions at one time, or before the run, the last counts.
         while self.fixes.get(self.passed).is_some_and(|fix| fix.at <= start) {
             self.passed += 1;
         }
         let before = self.passed.checked_sub(1).and_then(|last| self.fixes.get(last));
         match (before, self.fixes.get(self.passed)) {
-            // The leg that spans the start of the run begins on its way.
+            // A leg that began before the run starts in the middle.
             (Some(a), Some(b)) if a.at < start => {
                 let whole = Leg::between(a.position, b.position, a.at, b.at);
                 Leg { start, from: whole.at(start), ..whole }
@@ -81,7 +80,7 @@ mod tests {
     const EVER: f64 = f64::INFINITY;
 
     #[test]
-    fn it_waits_goes_from_place_to_place_and_stays() {
+    fn trace_waits_moves_and_stays() {
         let fixes = [(10.0, 5.0), (20.0, 25.0), (20.0, 30.0), (25.0, 30.0)];
         let expected =
             [(0.0, 10.0, 5.0, 0.0), (10.0, 20.0, 5.0, 2.0), (20.0, 25.0, 30.0, 0.0), (25.0, EVER, 30.0, 0.0)];
@@ -89,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_before_the_run_is_under_way_as_it_starts() {
+    fn positions_before_start_are_under_way() {
         assert_eq!(legs(&[(-10.0, 0.0), (10.0, 20.0)], 2), [(0.0, 10.0, 10.0, 1.0), (10.0, EVER, 20.0, 0.0)]);
         assert_eq!(legs(&[(-10.0, 3.0)], 1), [(0.0, EVER, 3.0, 0.0)]);
         assert_eq!(legs(&[], 1), [(0.0, EVER, 0.0, 0.0)]);

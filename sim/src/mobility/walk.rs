@@ -1,26 +1,25 @@
-//! Random walk: a direction and a distance, both drawn uniformly; a rest; and so on. A step that would
-//! leave the area is drawn anew.
+//! Random walk: a uniformly drawn direction and distance, a pause, and so on. A step that would leave the area is drawn
+//! again.
 //!
-//! With steps of 0 to 50 m and a rest after each this is the model of that name of the ONE simulator,
-//! whose nodes hardly leave their neighbourhood. It draws directions without sine and cosine, so that
-//! every machine goes the same ways.
+//! With steps of 0 to 50 m and a pause after each, this is The ONE's model of that name, whose nodes hardly leave their
+//! neighbourhood. Directions are drawn without sine and cosine, so that every machine computes the same ways.
 
 use super::{Leg, Mobility, Point, Wander, Wanderer, draw};
 use farlink_base::Rng;
 
-/// Steps drawn in vain until the node walks towards any point of the area.
+/// Rejected steps after which the node walks towards a random point of the area.
 const TRIES: u32 = 64;
 
-/// A node that strolls.
+/// Movement of a random walk.
 #[derive(Clone, Debug)]
 pub struct Walk {
     wanderer: Wanderer,
-    /// Least and largest step, metres.
+    /// Shortest and longest step, metres.
     step: [f64; 2],
 }
 
 impl Walk {
-    /// A node whose ways follow from a generator of its own.
+    /// Makes the movement of a node, with its own random stream.
     pub fn new(wander: Wander, step: [f64; 2], random: Rng) -> Walk {
         Walk { wanderer: Wanderer::new(wander, random), step }
     }
@@ -39,11 +38,13 @@ fn next_goal(wander: &Wander, random: &mut Rng, from: Point, step: [f64; 2]) -> 
     wander.point(random)
 }
 
-/// A direction, each as likely as the others: a point of the unit disc, moved out to its rim.
 fn direction(random: &mut Rng) -> Point {
+    // Uniform: a point in the unit disc, scaled to its rim. Square root and division are exact on every machine, sine
+    // and cosine are not.
     loop {
         let (x, y) = (2.0 * random.unit() - 1.0, 2.0 * random.unit() - 1.0);
         let square = x * x + y * y;
+        // Points near the centre are rejected: their direction would be inexact.
         if square > 1e-12 && square <= 1.0 {
             let length = square.sqrt();
             return [x / length, y / length];
@@ -74,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_have_their_lengths_and_every_direction_and_none_leaves_the_area() {
+    fn steps_stay_inside_the_area() {
         let mut node = walk([10.0, 50.0], 2000.0);
         let mut leg = node.first_leg();
         let mut quadrants = [0u32; 4];
@@ -91,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_fits_nowhere_still_ends_in_the_area() {
+    fn oversized_step_ends_inside_area() {
         let mut node = walk([500.0, 600.0], 100.0);
         let mut leg = node.first_leg();
         for _ in 0..100 {

@@ -1,18 +1,18 @@
-//! Random waypoint: a point of the area, drawn uniformly; straight there at a speed drawn for the way;
-//! a rest; and so on (Johnson and Maltz, 1996).
+//! Random waypoint: a uniformly drawn point of the area, a straight way there at a speed drawn per way, a pause, and so
+//! on (Johnson and Maltz, 1996).
 //!
-//! A node begins at a random place with a rest. As is known of the model, nodes are more often in the
-//! middle of the area than at its border, and slow ways take long: draw no speed near zero.
+//! A node starts at a random position with a pause. As is known of this model, nodes concentrate in the middle of the
+//! area, and slow ways take long: choose a minimum speed well above zero.
 
 use super::{Leg, Mobility, Point, Wander, Wanderer};
 use farlink_base::Rng;
 
-/// A node that goes from point to point.
+/// Movement of a random waypoint node.
 #[derive(Clone, Debug)]
 pub struct Waypoint(Wanderer);
 
 impl Waypoint {
-    /// A node whose ways follow from a generator of its own.
+    /// Makes the movement of a node, with its own random stream.
     pub fn new(wander: Wander, random: Rng) -> Waypoint {
         Waypoint(Wanderer::new(wander, random))
     }
@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn it_rests_and_goes_by_turns_within_its_area_and_its_speeds() {
+    fn rests_and_legs_alternate_within_bounds() {
         let mut node = Waypoint::new(wander(), stream(7, 3));
         let mut leg = node.first_leg();
         let (mut rested, mut gone, mut far) = (0.0, 0, 0.0);
@@ -63,12 +63,12 @@ mod tests {
             leg = next;
         }
         assert!((rested / f64::from(gone) - 60.0).abs() < 2.0, "{rested} s in {gone} rests");
-        // The mean distance of two points of a rectangle of 1 by 0.5 is 0.402 of the longer side.
+        // The mean distance of two random points in a rectangle of 1 by 0.5 is 0.402 of the longer side.
         assert!((far / f64::from(gone) - 402.0).abs() < 8.0, "{far} m in {gone} ways");
     }
 
     #[test]
-    fn without_rests_it_goes_on_at_once() {
+    fn zero_rest_continues_at_once() {
         let mut node = Waypoint::new(Wander { pause: [0.0; 2], ..wander() }, stream(1, 1));
         let mut leg = node.first_leg();
         assert_eq!((leg.start, leg.end), (0.0, 0.0));

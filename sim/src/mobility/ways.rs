@@ -1,23 +1,23 @@
-//! Where the nodes of a scenario are, for whoever shows or records a run: beside the simulation, which moves them
-//! itself (`contacts/kinetic.rs`), from the same legs.
+//! Positions of the nodes of a scenario, for display and recording, computed from the same legs as the simulation's own
+//! (`contacts/kinetic.rs`).
 
 use super::{Leg, Mobility, Point, advance};
 use crate::contacts::ways;
 use farlink_scenario::Scenario;
 
-/// A node on its way.
+/// Node with its current leg.
 struct Walker {
     motion: Box<dyn Mobility>,
     leg: Leg,
 }
 
-/// The ways of a scenario's nodes, by their places in it, each as far as it was asked for.
+/// Movement of the nodes of a scenario by index, each advanced as far as requested.
 pub struct Ways {
     nodes: Vec<Option<Walker>>,
 }
 
 impl Ways {
-    /// Those of a scenario: they follow from it and its seed alone.
+    /// Makes the movement of a scenario's nodes; it depends only on the scenario and its seed.
     pub fn of_scenario(scenario: &Scenario) -> Ways {
         let walker = |motion: Option<Box<dyn Mobility>>| {
             let mut motion = motion?;
@@ -31,25 +31,25 @@ impl Ways {
     pub fn is_empty(&self) -> bool {
         self.nodes.iter().all(Option::is_none)
     }
-    /// The least and the largest coordinates that nodes will have, about, in metres; `None`: no node has any.
+    /// Approximate bounds of all coordinates in metres; `None` if no node has a position.
     pub fn bounds(&self) -> Option<[Point; 2]> {
         let all = self.nodes.iter().flatten().map(|walker| walker.motion.bounds());
         all.reduce(|[low, high], [least, most]| {
             [[low[0].min(least[0]), low[1].min(least[1])], [high[0].max(most[0]), high[1].max(most[1])]]
         })
     }
-    /// The leg that a node is on, as far as it was asked for; `None` of one without a position.
+    /// Current leg of a node; `None` without a position.
     pub fn leg(&self, node: usize) -> Option<Leg> {
         Some(self.nodes.get(node)?.as_ref()?.leg)
     }
-    /// Goes on to a node's next leg, which takes time.
+    /// Advances a node to its next leg that takes time.
     pub fn go_on(&mut self, node: usize) {
         if let Some(Walker { motion, leg }) = self.nodes.get_mut(node).and_then(Option::as_mut) {
             *leg = advance(motion.as_mut(), leg);
         }
     }
-    /// Where a node is, in metres east and north, at a time in seconds from the start of the run, which is not before
-    /// one that was asked for; `None` of a node without a position.
+    /// Position of a node in metres east and north, at a time in seconds from the start of the run; times must not
+    /// decrease. `None` for a node without a position.
     pub fn at(&mut self, node: usize, time_s: f64) -> Option<Point> {
         while self.leg(node)?.end <= time_s {
             self.go_on(node);
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_has_no_mobility_has_no_position_and_who_stays_is_there_for_ever() {
+    fn position_requires_mobility() {
         let text = "name = \"x\"\nduration = \"1 min\"\nfidelity = \"message\"\n\
             [[mobility]]\nname = \"here\"\nmodel = \"stationary\"\npoints = [[\"3 m\", \"4 m\"]]\n\
             [[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n\

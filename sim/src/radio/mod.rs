@@ -1,5 +1,5 @@
-//! Radios: which there are ([`radios`]), whose turn it is ([`turns`]), and what crosses ([`transfers`]). They know no stacks; what
-//! nodes are told and say is carried by `world/radio.rs`.
+//! Shared radios: their table ([`radios`]), turns ([`turns`]) and transfers ([`transfers`]). These modules know no
+//! stacks; `world/radio.rs` connects them to nodes.
 
 pub mod radios;
 pub mod transfers;

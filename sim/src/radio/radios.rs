@@ -1,4 +1,4 @@
-//! All radios of a world, and the links that nodes have by them.
+//! All radios of a simulation, and the links that nodes have by them.
 
 use super::transfers::{Stage, Transfer, Transfers};
 use super::turns::{End, Sharing, Table};
@@ -16,52 +16,51 @@ use farlink_scenario::{LayerInfo, Scenario};
 use farlink_stack::LinkParams;
 use std::sync::Arc;
 
-/// Apart from every other purpose that a run draws for.
+/// Random streams of losses and turns, apart from all others of a run.
 const LOSSES: u64 = 19;
 const TURNS: u64 = 20;
 
-/// What became of a radio.
+/// Result of a radio.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct RadioOutcome {
-    /// Its name.
+    /// Name of the radio in the scenario.
     pub name: String,
-    /// Links that nodes had by it.
+    /// Number of contacts that became links.
     pub contacts: u64,
-    /// How long they lasted until they or the run ended, all together.
+    /// Total duration of these links, until they or the run ended.
     pub up: Duration,
-    /// Of all its links, both ways.
+    /// Counters of all its links, both ways.
     pub counted: Statistics,
-    /// Bundles that their receivers refused before the first byte.
+    /// Bundles that receivers refused before the first byte.
     pub refused: u64,
 }
 
-/// One radio of the scenario.
+/// Radio of the scenario.
 pub(crate) struct Kind {
     pub layer: &'static LayerInfo,
-    /// Whether a receiver can refuse what has not come yet.
+    /// Whether a receiver can refuse a bundle before the first byte.
     pub asks: bool,
     pub framing: Framing,
     pub loss: f64,
     pub rate: Option<DataRate>,
     pub delay: Duration,
-    /// Whether light takes as long as the way of each contact is, and not `delay`.
+    /// Whether the delay follows from the distance of each contact, instead of `delay`.
     pub sees: bool,
     pub quantum: Duration,
     pub waits_for_arrival: bool,
     pub metadata_free: bool,
     pub params: LinkParams,
     pub seed: u64,
-    /// Nodes with it, in order, and the seat of the first.
+    /// Nodes with this radio in ascending order, and the seat of the first.
     pub nodes: Vec<usize>,
     pub first_seat: u32,
     pub outcome: RadioOutcome,
 }
 
 impl Kind {
-    /// The seat of a node at this radio.
     pub fn seat(&self, node: u32) -> u32 {
         let node = node as usize;
-        // Most radios are those of a group, whose nodes are in a row.
+        // Most radios belong to a group, whose nodes have consecutive indices.
         let in_row = node.wrapping_sub(self.nodes.first().copied().unwrap_or(0));
         let place = match self.nodes.get(in_row) {
             Some(there) if *there == node => in_row,
@@ -71,43 +70,42 @@ impl Kind {
     }
 }
 
-/// Two nodes that hear each other.
+/// Contact of two nodes.
 pub(crate) struct Link {
     pub radio: u16,
     pub nodes: [u32; 2],
-    /// One-way delay.
     pub delay: Duration,
-    /// Its numbers at its two nodes, and since when: none while they have no beam for each other.
+    /// Link numbers at both nodes, and the start of the link; `None` while they have no beam for each other.
     pub there: Option<([LinkId; 2], Instant)>,
     pub losses: Rng,
-    /// What is on its way over it.
+    /// Transfers in progress.
     pub transfers: Vec<u64>,
 }
 
-/// All radios of a world.
+/// All radios of a simulation.
 pub(crate) struct Radios {
     pub contacts: Merge,
-    /// Where satellites and stations are.
+    /// Positions of satellites and ground stations.
     pub ephemeris: Option<Arc<Ephemeris>>,
     pub kinds: Vec<Kind>,
     pub table: Table,
     pub links: Vec<Link>,
-    /// Places of links that are no more.
+    /// Indices of removed links, free for reuse.
     pub vacant: Vec<u32>,
     pub transfers: Transfers,
-    /// Links of cables, whose places come first.
+    /// Number of cables, whose indices precede those of radio links.
     pub cables: usize,
-    /// Whose turn it is, and what it wants to send.
+    /// End whose turn it is, while it is asked for a bundle.
     pub asked: Option<End>,
-    /// See `asked`.
+    /// Bundle that the asked end offers.
     pub offered: Option<Offered>,
-    /// What nodes are called: the name in the scenario, and the node ID.
+    /// Name and node ID of each node.
     pub names: Vec<(String, EndpointId)>,
-    /// Kept for its memory.
+    /// Reused buffer.
     pub joined: Vec<u32>,
 }
 
-/// A bundle that a node would send.
+/// Bundle offered for transfer by a node.
 pub(crate) struct Offered {
     pub end: End,
     pub id: SendId,
@@ -117,16 +115,17 @@ pub(crate) struct Offered {
 }
 
 impl Radios {
-    /// Those of a scenario.
+    /// Makes the radios of a scenario.
     ///
     /// # Errors
-    /// A node ID that is none.
+    /// Fails on an invalid node ID.
     pub fn new(scenario: &Scenario, ephemeris: Option<Arc<Ephemeris>>) -> Result<Radios, ConfigError> {
         let (mut kinds, mut seats) = (Vec::new(), 0);
         for (index, radio) in scenario.radios.iter().enumerate() {
             let framing = weight(&radio.layer, false);
             let mut nodes = radio.nodes.clone();
             nodes.sort_unstable();
+            // Only independent losses exist at message level.
             let loss = if let Loss::Bernoulli(loss) = radio.loss { loss } else { 0.0 };
             kinds.push(Kind {
                 layer: radio.layer.kind,
@@ -176,24 +175,22 @@ impl Radios {
         })
     }
 
-    /// The next edge that is not later.
     pub fn next_edge(&mut self, until: Instant) -> Option<ContactEdge> {
         self.contacts.next(until)
     }
-    /// The place among the links of radios that a link of a node has; none: it is one of a cable.
+    /// Index among the radio links; `None` for a cable.
     pub fn place(&self, cable: usize) -> Option<u32> {
         Some(cable.checked_sub(self.cables)? as u32)
     }
     pub fn kind_of(&mut self, place: u32) -> &mut Kind {
         &mut self.kinds[usize::from(self.links[place as usize].radio)]
     }
-    /// Node and link of an end.
     pub fn at(&self, (place, side): End) -> Option<(usize, LinkId)> {
         let link = &self.links[place as usize];
         let (ids, _) = link.there?;
         Some((link.nodes[usize::from(side)] as usize, ids[usize::from(side)]))
     }
-    /// Ends a transfer, whatever became of it; its radios are free unless they were before.
+    /// Ends a transfer with any result and frees its radios, if they are still in use.
     pub fn end(&mut self, now: Instant, number: u64) -> Option<Transfer> {
         let transfer = self.transfers.end(number)?;
         self.links[transfer.end.0 as usize].transfers.retain(|other| *other != number);
@@ -202,7 +199,7 @@ impl Radios {
         }
         Some(transfer)
     }
-    /// What began to leave then keeps its radios no longer.
+    /// Frees the radios of a transfer that began then.
     pub fn free(&mut self, now: Instant, end: End, began: Instant) {
         self.kind_of(end.0).outcome.counted.busy += now.since(began);
         self.table.release(end);

@@ -1,50 +1,50 @@
-//! Bundles that cross by radio: what is being sent, and what is on its way.
+//! Transfers of bundles by radio.
 
 use super::turns::End;
 use farlink_base::layer::SendId;
 use farlink_base::{BundleMeta, HopState, Instant, Refusal};
 use std::sync::Arc;
 
-/// Tells the numbers of radios' transfers from those of cables.
+/// Bit that distinguishes radio transfers from those over cables.
 const RADIO: u64 = 1 << 63;
 
-/// How far a bundle is.
+/// Stage of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
-    /// Its receiver is asked whether it would take it.
+    /// The receiver is asked whether it would accept the bundle.
     Asking,
-    /// It would not.
+    /// The receiver refused it in advance.
     Refused(Refusal),
-    /// It leaves.
+    /// The bundle is being sent.
     Sending,
-    /// Its last bit left.
+    /// The last bit left and is on its way.
     Flying,
-    /// Its receiver has it, and is to say what becomes of it.
+    /// The receiver has it and must give its verdict.
     There,
-    /// It said so, and its word is on its way back.
+    /// The verdict is on its way back.
     Judged(Result<(), Refusal>),
 }
 
-/// One bundle on its way.
+/// Bundle in transfer.
 #[derive(Debug)]
 pub struct Transfer {
-    /// Who sends it.
+    /// End that sends the bundle.
     pub end: End,
-    /// Under which number there.
+    /// Number of the transmission at the sender.
     pub id: SendId,
-    /// What.
+    /// Shared, immutable bundle.
     pub bundle: Arc<BundleMeta>,
-    /// What changes on this hop; none once it is handed over.
+    /// State that changes on this hop; `None` once it is handed over.
     pub hop: Option<Box<HopState>>,
-    /// With headers.
+    /// Length including headers.
     pub wire_bytes: u64,
-    /// When it began to leave.
+    /// Time at which the transfer began.
     pub began: Instant,
-    /// How far it is.
+    /// Current stage of the transfer.
     pub stage: Stage,
 }
 
-/// All of a world, each with a number that no other ever has.
+/// Transfers of a simulation by number; numbers are not reused.
 #[derive(Default)]
 pub struct Transfers {
     slots: Vec<(u64, Option<Transfer>)>,
@@ -53,14 +53,16 @@ pub struct Transfers {
 }
 
 impl Transfers {
-    /// Whether a number is one of a transfer by radio.
+    /// Whether a number belongs to a radio transfer.
     pub fn is_one(number: u64) -> bool {
         number & RADIO != 0
     }
-    /// One more; its number.
+    /// Adds a transfer and returns its number.
     pub fn add(&mut self, transfer: Transfer) -> u64 {
+        // Slots are reused; the count above them keeps numbers distinct.
         let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
-        // So many begin in no run: the count has 31 bits above the slot's, and wraps where old ones are long over.
+        // The count has 31 bits above the slot and wraps only after more transfers than any run has; old ones are long
+        // over by then.
         self.count = (self.count + 1) & 0x7fff_ffff;
         let number = RADIO | self.count << 32 | u64::from(slot);
         match self.slots.get_mut(slot as usize) {
@@ -69,12 +71,12 @@ impl Transfers {
         }
         number
     }
-    /// One that is not over.
+    /// Transfer by number, if still in progress.
     pub fn get(&mut self, number: u64) -> Option<&mut Transfer> {
         let (found, transfer) = self.slots.get_mut(number as u32 as usize)?;
         if *found == number { transfer.as_mut() } else { None }
     }
-    /// One that is over.
+    /// Removes a transfer and returns it.
     pub fn end(&mut self, number: u64) -> Option<Transfer> {
         let (found, transfer) = self.slots.get_mut(number as u32 as usize)?;
         let ended = if *found == number { transfer.take() } else { None };
@@ -110,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_of_one_transfer_and_none_of_those_after_it() {
+    fn stale_transfer_number_finds_nothing() {
         let mut all = Transfers::default();
         let (one, two) = (all.add(transfer(1)), all.add(transfer(2)));
         assert_ne!(one, two);

@@ -1,35 +1,33 @@
-//! Whose turn it is to send by a radio.
+//! Medium access of shared radios: turns.
 //!
-//! A node has a seat for each of its radios, and a link to each node that it hears by one. An end of a link
-//! that may have something to send calls for its turn; it gets one once both ends are free. Nobody is asked
-//! in vain twice: an end calls when it has something, and is not asked before.
+//! A node has a seat for each of its radios, and a link for each node in contact by one. An end of a link that may have
+//! something to send requests a turn and gets it once both ends are free. No end is polled twice in vain: it requests a
+//! turn when it has something to send, and is not asked before.
 
 use farlink_base::Rng;
 use farlink_scenario::motion::{TurnOrder, Turns};
 use std::collections::VecDeque;
 
-/// One end of a link: its place, and 0 or 1 for its first or second seat.
+/// End of a link: the link's index, and 0 or 1 for its first or second seat.
 pub type End = (u32, u8);
 
-/// How a radio is shared.
+/// Sharing rules of a radio.
 #[derive(Clone, Copy, Debug)]
 pub struct Sharing {
-    /// Who may send while others do.
+    /// Scope of a turn: which ends exclude each other.
     pub turns: Turns,
-    /// Who goes first.
+    /// Order in which waiting ends are asked.
     pub order: TurnOrder,
-    /// Links of a seat at once.
+    /// Largest number of simultaneous links of a seat.
     pub beams: u32,
 }
 
-/// One node's place at one radio.
+/// Place of one node at one radio.
 #[derive(Clone, Default)]
 struct Seat {
-    /// Whether it sends or receives.
     busy: bool,
-    /// How many of its links have a beam.
     beams: u32,
-    /// Its links in the order in which the nodes began to hear each other.
+    /// Links in the order of their contacts.
     links: Vec<u32>,
 }
 
@@ -37,9 +35,9 @@ struct Seat {
 struct Side {
     /// Whether it may have something to send.
     waits: bool,
-    /// Whether it is in line.
+    /// Whether it is queued for a turn.
     called: bool,
-    /// Whether it sends, where ends do not wait for each other.
+    /// Whether it sends, if ends do not exclude each other.
     busy: bool,
     /// Number of its last turn.
     last: u64,
@@ -50,36 +48,35 @@ struct Link {
     radio: u16,
     seats: [u32; 2],
     sides: [Side; 2],
-    /// How many links there were before it.
+    /// Number of links created before it.
     met: u64,
-    /// Whether both of its seats have a beam for it.
+    /// Whether both seats have a beam for it.
     joined: bool,
 }
 
-/// The seats and links of all radios of a world.
+/// Seats and links of all radios of a simulation.
 pub struct Table {
     radios: Vec<(Sharing, Rng)>,
     seats: Vec<Seat>,
     links: Vec<Link>,
-    /// Ends whose turn may have come, in order.
+    /// Ends that may get a turn, in order.
     line: VecDeque<End>,
-    /// Turns so far.
+    /// Number of turns so far.
     turns: u64,
-    /// Links so far.
+    /// Number of links so far.
     meetings: u64,
-    /// Kept for its memory.
+    /// Reused buffer.
     candidates: Vec<(u64, End)>,
 }
 
 impl Table {
-    /// For radios shared so, with a stream of random numbers each, and so many seats in all.
+    /// Makes a table for radios with these rules and random streams, and `seats` seats in total.
     pub fn new(radios: Vec<(Sharing, Rng)>, seats: usize) -> Table {
         let seats = vec![Seat::default(); seats];
         Table { radios, seats, links: Vec::new(), line: VecDeque::new(), turns: 0, meetings: 0, candidates: Vec::new() }
     }
 
-    /// Two seats of a radio begin to hear each other; the link's place is one that is free, or the next. Whether
-    /// they have a beam for each other.
+    /// Creates a link at `place`, which is free or the next index. Returns whether both seats have a beam for it.
     pub fn meet(&mut self, place: u32, radio: u16, seats: [u32; 2]) -> bool {
         let link = Link { radio, seats, sides: [Side::default(); 2], met: self.meetings, joined: false };
         self.meetings += 1;
@@ -100,7 +97,7 @@ impl Table {
         link.seats.iter().for_each(|seat| self.seats[*seat as usize].beams += 1);
         true
     }
-    /// Two seats do not hear each other any more. Links that get the beams are pushed, in order.
+    /// Removes a link, and appends to `joined` the links that get its beams, in order.
     pub fn part(&mut self, place: u32, joined: &mut Vec<u32>) {
         let link = &mut self.links[place as usize];
         let (seats, had) = (link.seats, std::mem::take(&mut link.joined));
@@ -114,28 +111,28 @@ impl Table {
         if !had || self.radios[usize::from(self.links[place as usize].radio)].0.beams == u32::MAX {
             return;
         }
-        // Those of both seats by when they met: two of them may want the beam of the same third.
+        // Links of both seats by age: two of them may want the beam of the same third seat.
         let mut waiting: Vec<u32> = seats.iter().flat_map(|seat| &self.seats[*seat as usize].links).copied().collect();
         waiting.sort_unstable_by_key(|link| self.links[*link as usize].met);
         joined.extend(waiting.into_iter().filter(|link| self.try_to_join(*link)));
     }
 
-    /// Links of a seat, in the order in which its node began to hear others.
+    /// Links of a seat, oldest first.
     pub fn links_of(&self, seat: u32) -> &[u32] {
         &self.seats[seat as usize].links
     }
-    /// Whether the nodes of a link have a beam for each other.
+    /// True if the nodes of a link have a beam for each other.
     #[cfg(test)]
     pub fn is_joined(&self, place: u32) -> bool {
         self.links[place as usize].joined
     }
 
-    /// An end may have something to send: it gets its turn when it comes.
+    /// Marks an end as having something to send; it gets a turn when one comes.
     pub fn wait(&mut self, end: End) {
         self.side(end).waits = true;
         self.call(end);
     }
-    /// What an end just did took no time: its turn goes on.
+    /// Lets an end continue its turn, because its last action took no time.
     pub fn go_on(&mut self, end: End) {
         let side = self.side(end);
         side.waits = true;
@@ -143,7 +140,7 @@ impl Table {
             self.line.push_front(end);
         }
     }
-    /// The next end whose turn it is. It does not wait any more, unless it says so.
+    /// The next end whose turn it is; it must request again for another turn.
     pub fn next(&mut self) -> Option<End> {
         while let Some(end) = self.line.pop_front() {
             let side = self.side(end);
@@ -155,7 +152,7 @@ impl Table {
         }
         None
     }
-    /// An end begins to send.
+    /// Begins a transmission of an end.
     pub fn take(&mut self, end: End) {
         self.turns += 1;
         let turn = self.turns;
@@ -165,7 +162,7 @@ impl Table {
             self.set_seats(end, true);
         }
     }
-    /// What an end sent is through, or was broken off: whose turn it may be now is called.
+    /// Ends a transmission, complete or aborted, and queues the ends that may be next.
     pub fn release(&mut self, end: End) {
         self.side(end).busy = false;
         if self.sharing(end).turns == Turns::Link {
@@ -178,8 +175,8 @@ impl Table {
         self.candidates = ends;
     }
 
-    /// Ends that wait at either seat of a link, in the order in which they are to be asked.
     fn candidates_after(&mut self, (place, side): End, out: &mut Vec<(u64, End)>) {
+        // Ends that wait at either seat: their own first, then those of their neighbours, in the configured order.
         let link = self.links[place as usize];
         let order = self.radios[usize::from(link.radio)].0.order;
         let first = usize::from(side) ^ usize::from(order == TurnOrder::Receiver);
@@ -191,7 +188,7 @@ impl Table {
                     let at_seat = u8::from(link.seats[1] == seat);
                     let side = if own { at_seat } else { 1 - at_seat };
                     let waiting = &link.sides[usize::from(side)];
-                    // A link between the two seats is seen from both.
+                    // A link between the two seats appears in both lists.
                     let seen = !own && link.seats.iter().all(|seat| seats.contains(seat));
                     if link.joined && waiting.waits && !seen {
                         out.push((waiting.last, (*next, side)));
@@ -202,6 +199,7 @@ impl Table {
         match order {
             TurnOrder::Sender | TurnOrder::Receiver => {}
             TurnOrder::Fair => out.sort_by_key(|(last, _)| *last),
+            // Fisher-Yates with the radio's own stream.
             TurnOrder::Random => {
                 let random = &mut self.radios[usize::from(link.radio)].1;
                 for last in (1..out.len()).rev() {

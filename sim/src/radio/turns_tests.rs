@@ -1,18 +1,18 @@
 use super::*;
 
-/// Four seats in a row of which each hears the next: links 0-1, 1-2, 2-3 are at places 0, 1, 2.
 fn row(turns: Turns, order: TurnOrder, beams: u32) -> (Table, Vec<bool>) {
+    // Four seats in a row, each in contact with the next: links 0-1, 1-2, 2-3 have indices 0, 1, 2.
     let sharing = Sharing { turns, order, beams };
     let mut table = Table::new(vec![(sharing, Rng::new(1))], 4);
     let joined = (0..3).map(|place| table.meet(place, 0, [place, place + 1])).collect();
     (table, joined)
 }
-/// All ends of these links have something to send.
 fn begin(table: &mut Table, places: std::ops::Range<u32>) {
+    // All ends of these links request a turn.
     places.for_each(|place| [0, 1].into_iter().for_each(|side| table.wait((place, side))));
 }
-/// All ends that get their turn, each of which begins to send where `take` says so.
 fn asked(table: &mut Table, take: bool) -> Vec<End> {
+    // Collect all ends that get a turn; with `take` each begins to send.
     let mut all = Vec::new();
     while let Some(end) = table.next() {
         if take {
@@ -24,16 +24,16 @@ fn asked(table: &mut Table, take: bool) -> Vec<End> {
 }
 
 #[test]
-fn a_seat_sends_or_receives_one_at_a_time() {
+fn seat_handles_one_transfer() {
     let (mut table, _) = row(Turns::Node, TurnOrder::Sender, u32::MAX);
     begin(&mut table, 0..3);
-    // 0 sends to 1; so 1 and 2 have nothing to say to each other, and 2 sends to 3.
+    // 0 sends to 1; 1 and 2 must wait for each other, and 2 sends to 3.
     assert_eq!(asked(&mut table, true), [(0, 0), (2, 0)]);
     table.release((0, 0));
-    // 0 has no more; 1, who received, goes before its neighbours: first to 0, whom it met first.
+    // 0 has no more; 1, the receiver, precedes its neighbours and turns to 0, its oldest contact.
     assert_eq!(asked(&mut table, true), [(0, 1)]);
     table.release((0, 1));
-    // 2 is busy; nobody else waits at 0 and 1.
+    // 2 is busy, and no other end waits at 0 and 1.
     assert_eq!(asked(&mut table, true), []);
     table.release((2, 0));
     assert_eq!(asked(&mut table, true), [(1, 1)], "2, who sent, has something for 1 and goes on");
@@ -46,7 +46,7 @@ fn a_seat_sends_or_receives_one_at_a_time() {
 }
 
 #[test]
-fn nobody_is_asked_twice_in_vain() {
+fn refused_turn_is_not_asked_again() {
     let (mut table, _) = row(Turns::Node, TurnOrder::Sender, u32::MAX);
     begin(&mut table, 0..3);
     assert_eq!(asked(&mut table, false), [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)]);
@@ -59,7 +59,7 @@ fn nobody_is_asked_twice_in_vain() {
 }
 
 #[test]
-fn links_that_share_nothing_wait_for_nobody() {
+fn independent_links_never_wait() {
     let (mut table, _) = row(Turns::Link, TurnOrder::Sender, u32::MAX);
     begin(&mut table, 0..3);
     assert_eq!(asked(&mut table, true), [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)]);
@@ -71,8 +71,8 @@ fn links_that_share_nothing_wait_for_nobody() {
     assert_eq!(asked(&mut table, true), [(1, 0)]);
 }
 
-/// 1 sent to 2 while everybody has something; who is asked then, one after the other.
 fn after_one_sent(order: TurnOrder) -> Vec<End> {
+    // 1 sent to 2 while all ends wait; the result is the order in which they are asked next.
     let (mut table, _) = row(Turns::Node, order, u32::MAX);
     begin(&mut table, 0..3);
     while table.next().is_some() {}
@@ -86,8 +86,8 @@ fn after_one_sent(order: TurnOrder) -> Vec<End> {
 }
 
 #[test]
-fn the_order_of_turns_is_what_the_scenario_says() {
-    // 1 to 0 and to 2; 2 to 1 and to 3; 0 to 1; 3 to 2.
+fn turn_order_follows_scenario() {
+    // Ends: 1 to 0 and to 2; 2 to 1 and to 3; 0 to 1; 3 to 2.
     assert_eq!(after_one_sent(TurnOrder::Sender), [(0, 1), (1, 0), (1, 1), (2, 0), (0, 0), (2, 1)]);
     assert_eq!(after_one_sent(TurnOrder::Receiver), [(1, 1), (2, 0), (0, 1), (1, 0), (2, 1), (0, 0)]);
     let fair = after_one_sent(TurnOrder::Fair);
@@ -99,7 +99,7 @@ fn the_order_of_turns_is_what_the_scenario_says() {
 }
 
 #[test]
-fn a_turn_that_took_no_time_goes_on_before_others() {
+fn zero_time_turn_goes_first() {
     let (mut table, _) = row(Turns::Node, TurnOrder::Sender, u32::MAX);
     begin(&mut table, 0..3);
     assert_eq!(table.next(), Some((0, 0)));
@@ -109,7 +109,7 @@ fn a_turn_that_took_no_time_goes_on_before_others() {
 }
 
 #[test]
-fn beams_are_given_in_the_order_of_meeting_and_pass_on() {
+fn beams_follow_meeting_order() {
     let (mut table, joined) = row(Turns::Node, TurnOrder::Sender, 1);
     assert_eq!(joined, [true, false, true], "1 and 2 have theirs for others");
     let mut more = Vec::new();
@@ -123,8 +123,8 @@ fn beams_are_given_in_the_order_of_meeting_and_pass_on() {
 }
 
 #[test]
-fn a_beam_that_both_ends_of_a_link_leave_goes_to_who_waited_longest() {
-    // 0 and 1 part; 1 has waited for 2 longer than 0 has, whichever of them comes first in the file.
+fn freed_beam_goes_to_longest_waiting() {
+    // 0 and 1 part. 1 has waited for 2 longer than 0 has, regardless of their order in the file.
     for [first, second] in [[0, 1], [1, 0]] {
         let sharing = Sharing { turns: Turns::Node, order: TurnOrder::Sender, beams: 1 };
         let mut table = Table::new(vec![(sharing, Rng::new(1))], 3);
@@ -137,12 +137,12 @@ fn a_beam_that_both_ends_of_a_link_leave_goes_to_who_waited_longest() {
 }
 
 #[test]
-fn a_link_that_is_gone_has_no_turn_and_frees_nobody_twice() {
+fn removed_link_frees_seats_once() {
     let (mut table, _) = row(Turns::Node, TurnOrder::Sender, u32::MAX);
     begin(&mut table, 0..3);
     assert_eq!(table.next(), Some((0, 0)));
     table.take((0, 0));
-    // What is being sent over a link is released before the link goes.
+    // A transmission is released before its link goes.
     table.release((0, 0));
     table.part(0, &mut Vec::new());
     assert_eq!(asked(&mut table, true), [(1, 0)]);
@@ -150,6 +150,6 @@ fn a_link_that_is_gone_has_no_turn_and_frees_nobody_twice() {
     begin(&mut table, 0..1);
     assert_eq!(asked(&mut table, true), [], "1 is busy");
     table.release((1, 0));
-    // 1 sent, and goes on to 0; 2 received, and goes to 3.
+    // 1 sent and continues with 0; 2 received and turns to 3.
     assert_eq!(asked(&mut table, true), [(0, 1), (2, 0)]);
 }

@@ -1,4 +1,4 @@
-//! One traffic entry: what its sender sends when, and what its receiver makes of what arrives.
+//! One traffic entry: bundles sent by its source, and checks of bundles received.
 
 use crate::sim_event::{Queue, SimEvent};
 use farlink_base::{Chunk, ConfigError, DataVolume, Duration, Instant, Payload, Rng, TimerKey, fill_byte};
@@ -7,38 +7,37 @@ use farlink_bundle::EndpointId;
 use farlink_scenario::{Pace, Scenario, Traffic, TrafficKind};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Bundles a sender keeps unanswered where the scenario does not limit them: as many as the
-/// testbed's sender does.
+/// Window of unanswered bundles if the scenario sets none; equal to that of the testbed's sender.
 const SEND_WINDOW: u32 = 64;
-/// A sender whose node is full tries again after this.
+/// Interval after which a sender whose node is full tries again.
 pub(super) const RETRY: Duration = Duration::from_millis(100);
 
-/// What became of one traffic entry.
+/// Result of one traffic entry.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct TrafficOutcome {
-    /// Its name.
+    /// Name of the entry in the scenario.
     pub name: String,
-    /// Bundles its sender's node accepted.
+    /// Bundles that the sender's node accepted.
     pub created: u64,
-    /// Bundles its receiver took (pings: answers that came back).
+    /// Bundles that the receiver took; for pings, returned answers.
     pub delivered: u64,
-    /// Payload bytes its receiver took.
+    /// Payload bytes that the receiver took.
     pub delivered_bytes: u64,
-    /// Bundles that arrived with another content than was sent.
+    /// Bundles whose content differed from the one sent.
     pub damaged: u64,
-    /// Times the sender's node refused.
+    /// Number of refusals by the sender's node.
     pub refused: u64,
-    /// Files: their size.
+    /// Size of the file, for files.
     pub file_bytes: Option<u64>,
-    /// When everything had arrived, once and right.
+    /// Time at which everything had arrived, exactly once and undamaged.
     pub complete_at: Option<Instant>,
 }
 
-/// The size of each bundle of an entry in turn, and when it is due.
+/// Sizes and due times of an entry's bundles.
 struct Plan {
     first: Rng,
     rng: Rng,
-    /// Bytes before this bundle.
+    /// Sum of the sizes of earlier bundles.
     offset: u64,
     next: u64,
 }
@@ -47,11 +46,10 @@ impl Plan {
     fn new(rng: Rng) -> Plan {
         Plan { first: rng.clone(), rng, offset: 0, next: 0 }
     }
-    /// The same again.
     fn begun_anew(&self) -> Plan {
+        // The same sizes again, to search among bundles already sent.
         Plan::new(self.first.clone())
     }
-    /// Offset and size of the next bundle.
     fn draw(&mut self, kind: &TrafficKind, file_bytes: Option<u64>) -> (u64, u64) {
         let offset = self.offset;
         let size = match kind {
@@ -70,34 +68,33 @@ impl Plan {
     }
 }
 
-/// One traffic entry and its two applications.
+/// Traffic entry with its two applications.
 pub(super) struct Entry {
     pub traffic: Traffic,
     pub source: EndpointId,
     destination: EndpointId,
-    /// Pattern of the content.
+    /// Seed of the payload pattern.
     fill: u64,
     total: u64,
     plan: Plan,
-    /// Sizes and offsets of bundles drawn but not accepted yet, by request.
+    /// Offsets and sizes of bundles handed to the node but not yet accepted, by request.
     open: BTreeMap<RequestId, (u64, u64)>,
-    /// Refused and to be offered again.
+    /// Refused bundles that will be offered again.
     again: VecDeque<(u64, u64)>,
-    /// Refused, and not offered again.
+    /// Number of refused bundles that are given up.
     lost: u64,
-    /// The least room that one of them needs: none where it is not room that decides.
+    /// Smallest free space that one of the refused bundles needs; 0 if space is not the criterion.
     needs: u64,
-    /// Waits for room, and would have asked then, and every [`RETRY`] since.
+    /// Time at which it began to wait for space; it would retry then and every [`RETRY`] after.
     asking_since: Option<Instant>,
     /// Offsets of bundles that arrived.
     arrived: BTreeSet<u64>,
-    /// When the sender looks again whether it may send; there is never more than one.
+    /// Next wake-up of the sender; at most one is set.
     alarm: Option<TimerKey>,
     pub outcome: TrafficOutcome,
 }
 
 impl Entry {
-    /// At rest.
     pub fn new(
         scenario: &Scenario,
         index: usize,
@@ -115,6 +112,7 @@ impl Entry {
                     None => size.bytes(),
                 };
                 file_bytes = Some(bytes);
+                // An empty file is one empty bundle.
                 bytes.div_ceil(bundle_size.bytes().max(1)).max(1)
             }
             TrafficKind::Bundles { count, .. } | TrafficKind::Ping { count, .. } => *count,
@@ -138,17 +136,17 @@ impl Entry {
         })
     }
 
-    /// Whether it may send another bundle, besides so many.
+    /// Whether the window allows another bundle besides `besides`.
     pub fn window_open(&self, besides: usize) -> bool {
         let window = if self.traffic.window > 0 { self.traffic.window } else { SEND_WINDOW };
         self.open.len() + besides < window as usize
     }
-    /// Bundles that were refused and are to be offered again.
+    /// Number of refused bundles that will be offered again.
     pub fn refused(&self) -> usize {
         self.again.len()
     }
 
-    /// Sets the alarm, where it is not set to an earlier time.
+    /// Sets the alarm, unless it is set to an earlier time.
     pub fn wake_at(&mut self, at: Instant, index: usize, queue: &mut Queue) {
         if self.alarm.is_some_and(|alarm| alarm.deadline() <= at) {
             return;
@@ -158,43 +156,43 @@ impl Entry {
         }
         self.alarm = Some(queue.arm(at, SimEvent::Traffic(index)));
     }
-    /// The alarm rang.
     pub fn woke(&mut self) {
         self.alarm = None;
     }
 
-    /// Whether all that was refused would be refused again with this room.
+    /// Whether all refused bundles would be refused again with this free space.
     pub fn waits_for_room(&self, room: Option<u64>) -> bool {
         !self.again.is_empty() && room.is_some_and(|room| room < self.needs)
     }
-    /// It would ask now, and in vain; whether it began to wait with that.
+    /// Waits for space instead of retrying in vain; returns whether the wait began now.
     pub fn wait(&mut self, now: Instant) -> bool {
         self.asking_since.replace(now).is_none()
     }
-    /// There is room: it asks when it would have asked next.
+    /// Ends the wait: schedules the retry for the time at which it would have happened without waiting.
     pub fn ask_again(&mut self, now: Instant, index: usize, queue: &mut Queue) {
         let Some(since) = self.asking_since.take() else { return };
+        // The retry keeps its rhythm, as if it had retried every interval since.
         let times = (now - since).as_nanos() / RETRY.as_nanos() + 1;
         self.wake_at(since + RETRY * u32::try_from(times).unwrap_or(u32::MAX), index, queue);
     }
-    /// It offers what was refused.
+    /// Resets the wait before refused bundles are offered.
     pub fn asks(&mut self) {
         (self.needs, self.asking_since) = (u64::MAX, None);
     }
-    /// Takes a bundle that was refused and is to be offered again: its offset and size.
+    /// Takes a refused bundle to offer again: its offset and size.
     pub fn take_refused(&mut self) -> Option<(u64, u64)> {
         self.again.pop_front()
     }
-    /// A bundle was handed to the node.
+    /// Records a bundle handed to the node.
     pub fn sent(&mut self, request: RequestId, offset: u64, size: u64) {
         self.open.insert(request, (offset, size));
     }
-    /// Whether everything was sent and arrived.
+    /// Whether everything was sent and has arrived or been given up.
     pub fn is_complete(&self) -> bool {
         self.plan.next == self.total && self.outcome.delivered + self.lost >= self.total
     }
 
-    /// When the next bundle is due; `None` when there is none.
+    /// Time at which the next bundle is due; `None` if there is none.
     pub fn due(&self) -> Option<Instant> {
         if self.plan.next >= self.total {
             return None;
@@ -214,19 +212,19 @@ impl Entry {
         })
     }
 
-    /// Offset and size of the next bundle.
+    /// Draws offset and size of the next bundle.
     pub fn draw(&mut self) -> (u64, u64) {
         self.plan.draw(&self.traffic.kind, self.outcome.file_bytes)
     }
 
-    /// What is asked of the node for the bundle with this offset and size.
+    /// Request for the bundle with this offset and size.
     pub fn request(&self, offset: u64, size: u64) -> SendRequest {
         let mut payload = Payload::new();
         payload.push(Chunk::Fill { seed: self.fill, offset, len: size });
         self.request_with(payload)
     }
 
-    /// What is asked of the node for a bundle with this payload.
+    /// Request for a bundle with this payload.
     pub fn request_with(&self, payload: Payload) -> SendRequest {
         SendRequest {
             source: self.source.clone(),
@@ -241,12 +239,12 @@ impl Entry {
         }
     }
 
-    /// Where in all that it sends this is: none, it is something else.
     fn place_of(&self, payload: &Payload) -> Option<u64> {
+        // Find the offset of a payload; none if this entry did not send it.
         if let [Chunk::Fill { seed, offset, .. }] = payload.chunks() {
             return Some(*offset).filter(|_| *seed == self.fill);
         }
-        // It was read from a disk, as a whole or in part: of the same length may be many.
+        // A payload read from disk, in full or in part, has lost its pattern; several bundles may have its length.
         let mut plan = self.plan.begun_anew();
         let drawn = (0..self.plan.next).map(|_| plan.draw(&self.traffic.kind, self.outcome.file_bytes));
         drawn
@@ -254,8 +252,8 @@ impl Entry {
             .map(|(offset, _)| offset)
             .find(|offset| self.is_at(payload, *offset))
     }
-    /// Whether this is what lies there in all that it sends.
     fn is_at(&self, payload: &Payload, start: u64) -> bool {
+        // Whether the payload equals the sent content at that offset.
         let mut at = start;
         payload.chunks().iter().all(|chunk| {
             let (here, len) = (at, chunk.len());
@@ -268,12 +266,11 @@ impl Entry {
         })
     }
 
-    /// A request the node did not answer yet.
+    /// Request that the node has not answered yet.
     pub fn unanswered(&self, request: RequestId) -> Option<SendRequest> {
         self.open.get(&request).map(|(offset, size)| self.request(*offset, *size))
     }
-    /// What the node made of a bundle handed to it: if it refused, how much room that needs, where it
-    /// is room that decides.
+    /// Handles the node's answer; a refusal may carry the free space that the bundle needs.
     pub fn on_result(
         &mut self,
         now: Instant,
@@ -282,11 +279,11 @@ impl Entry {
         result: Result<(), Option<u64>>,
         queue: &mut Queue,
     ) {
-        // A sender that waits for nothing but the time has its alarm set.
+        // A sender that waits only for time already has its alarm set.
         let waits = !self.window_open(0) || !self.again.is_empty();
         let Some(bundle) = self.open.remove(&request) else { return };
         if let Err(needs) = result {
-            // Push-back: the node is full. The application waits, as a person's program would.
+            // Push-back: the node is full, and the application waits, as a real program would.
             self.outcome.refused += 1;
             if self.traffic.lost {
                 self.lost += 1;
@@ -306,13 +303,13 @@ impl Entry {
         }
     }
 
-    /// Its node is killed: what it had not answered for is offered again.
+    /// Handles the kill of the node: unanswered bundles are offered again.
     pub fn lose(&mut self) {
         self.again.extend(std::mem::take(&mut self.open).into_values());
     }
 
-    /// Compares what arrived with what was sent; `again`: it may have been delivered before a crash. How many bundles
-    /// more are delivered: one, or none where it was.
+    /// Checks a delivered payload; `again` marks a delivery that may repeat one before a crash. Returns the number of
+    /// new deliveries, 0 or 1.
     pub fn arrive(&mut self, now: Instant, payload: &Payload, again: bool) -> u64 {
         let found = if payload.is_empty() { Some(None) } else { self.place_of(payload).map(Some) };
         if again && found.flatten().is_some_and(|offset| self.arrived.contains(&offset)) {
@@ -324,6 +321,7 @@ impl Entry {
             Some(offset) => self.arrived.extend(offset),
             None => self.outcome.damaged += 1,
         }
+        // Complete only if every offset arrived exactly once, undamaged.
         let each_once = self.outcome.delivered == self.total && self.outcome.damaged == 0;
         let whole = self.outcome.file_bytes.is_none_or(|bytes| bytes == self.outcome.delivered_bytes);
         let distinct =

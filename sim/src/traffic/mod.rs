@@ -1,11 +1,9 @@
-//! The applications: they send what the scenario's traffic says, take what arrives, answer pings.
+//! Applications: they send the scenario's traffic, receive bundles and answer pings.
 //!
-//! Traffic entry `n` sends from service [`SENDER_SERVICE`]` + n` of its node, so that a bundle tells
-//! which entry it belongs to.
+//! Traffic entry `n` sends from service [`SENDER_SERVICE`]` + n` of its node, so that a bundle identifies its entry.
 //!
-//! A sender whose node is full asks again every tenth of a second. Where nothing but room decides, it
-//! is not simulated how it is refused again and again: it is asked when room came, at the time at which
-//! it would have asked.
+//! A sender whose node is full retries every tenth of a second. If free space is the only criterion, repeated refusals
+//! are not simulated: the sender retries after space became free, at the time at which it would have retried anyway.
 
 mod entry;
 
@@ -20,26 +18,26 @@ use farlink_scenario::{SENDER_SERVICE, Scenario, TrafficKind};
 use farlink_stack::Input;
 use std::collections::{HashMap, HashSet, VecDeque};
 
-/// Low bits of a request's number that tell the traffic entry.
+/// Low bits of a request number, which hold the index of the traffic entry.
 const ENTRY_BITS: u32 = 24;
-/// Deliveries a receiver takes at once.
+/// Deliveries that a receiver accepts at once.
 const WINDOW: u32 = 64;
 
-/// What nodes are to be told: (node, what).
+/// Inputs for nodes: (node, input).
 type Todo = VecDeque<(usize, Input)>;
 
-/// All applications of all nodes.
+/// Applications of all nodes.
 pub(crate) struct Applications {
     entries: Vec<Entry>,
-    /// Which entry sends from an endpoint.
+    /// Entry that sends from an endpoint.
     by_source: HashMap<EndpointId, usize>,
-    /// Entries before this one are complete.
+    /// Number of leading entries that are complete.
     complete: usize,
     /// Bundles delivered so far, of all entries.
     delivered: u64,
-    /// Registered endpoints: node, endpoint; the place is the registration.
+    /// Registered endpoints with their nodes; the index is the registration number.
     registered: Vec<(usize, EndpointId)>,
-    /// Per node: the entries whose sender waits for room there.
+    /// Per node, the entries whose sender waits for space there.
     waiting: Vec<Vec<usize>>,
     requests: u64,
 }
@@ -65,7 +63,7 @@ impl Applications {
         Ok(Applications { entries, by_source, complete: 0, delivered: 0, registered, waiting, requests: 0 })
     }
 
-    /// What the nodes are told before anything else.
+    /// Registrations, which nodes receive before anything else.
     pub fn registrations(&self) -> Vec<(usize, Input)> {
         let register = |(index, (node, endpoint)): (usize, &(usize, EndpointId))| {
             let registration = RegistrationId(index as u64);
@@ -75,7 +73,7 @@ impl Applications {
         self.registered.iter().enumerate().map(register).collect()
     }
 
-    /// What a node is told of its applications as it starts again: they register, and go on sending.
+    /// Registrations of a restarted node; its applications also resume sending.
     pub fn begin_again(&mut self, now: Instant, node: usize, queue: &mut Queue) -> Vec<(usize, Input)> {
         self.waiting[node].clear();
         for (index, entry) in self.entries.iter_mut().enumerate().filter(|(_, entry)| entry.traffic.from == node) {
@@ -85,31 +83,31 @@ impl Applications {
         }
         self.registrations().into_iter().filter(|(of, _)| *of == node).collect()
     }
-    /// A node is killed: what it did not answer for is offered again when it is there again.
+    /// Handles the kill of a node: unanswered bundles will be offered again after its restart.
     pub fn lose(&mut self, node: usize) {
         self.entries.iter_mut().filter(|entry| entry.traffic.from == node).for_each(Entry::lose);
     }
 
-    /// Sets the time at which each entry begins.
+    /// Schedules the start of each entry.
     pub fn start(&mut self, queue: &mut Queue) {
         for (index, entry) in self.entries.iter_mut().enumerate() {
             entry.wake_at(Instant::ZERO + entry.traffic.start, index, queue);
         }
     }
 
-    /// The time set for an entry has come, and its node is down.
+    /// Skips the wake-up of an entry whose node is down.
     pub fn pass(&mut self, index: usize) {
         self.entries[index].woke();
     }
-    /// The node an entry sends from.
+    /// Node that an entry sends from.
     pub fn sender(&self, index: usize) -> usize {
         self.entries[index].traffic.from
     }
-    /// Whether a sender waits for room at a node.
+    /// Whether a sender waits for space at a node.
     pub fn waits(&self, node: usize) -> bool {
         !self.waiting[node].is_empty()
     }
-    /// There may be more room at a node: its senders that wait for it ask again.
+    /// Retries the waiting senders of a node that may have more free space.
     pub fn look(&mut self, now: Instant, node: usize, room: Option<u64>, queue: &mut Queue) {
         let entries = &mut self.entries;
         self.waiting[node].retain(|&index| {
@@ -121,8 +119,8 @@ impl Applications {
         });
     }
 
-    /// The time set for an entry has come: sends what it may send now, and sets the next. `room` is what
-    /// its node has, where nothing else decides.
+    /// Handles the wake-up of an entry: sends as much as it may and schedules the next. `room` is the node's free
+    /// space, if that is the only criterion.
     pub fn tick(&mut self, now: Instant, index: usize, room: Option<u64>, queue: &mut Queue, todo: &mut Todo) {
         let entry = &mut self.entries[index];
         entry.woke();
@@ -133,7 +131,7 @@ impl Applications {
         } else if entry.wait(now) && !waiting.contains(&index) {
             waiting.push(index);
         }
-        // What is refused in vain keeps its places in the window.
+        // Bundles that would be refused again keep their places in the window.
         let besides = if in_vain { entry.refused() } else { 0 };
         while entry.window_open(besides) {
             let refused = if in_vain { None } else { entry.take_refused() };
@@ -155,8 +153,8 @@ impl Applications {
         }
     }
 
-    /// What applications of a node do about what it says. `needs`: bytes of room that a request needs
-    /// there, where it is room that decides.
+    /// Handles an application output of a node. `needs` computes the free space that a request needs, if space is the
+    /// criterion.
     pub fn on_output(
         &mut self,
         now: Instant,
@@ -170,7 +168,7 @@ impl Applications {
             AppOutput::Registered { .. } => {}
             AppOutput::SendResult { request, result } => {
                 let index = (request.0 & ((1 << ENTRY_BITS) - 1)) as usize;
-                // The answer to a ping has a number without an entry: nobody waits for it.
+                // An answer to a ping has a number without an entry and needs no handling.
                 if let Some(entry) = self.entries.get_mut(index) {
                     let result = result.map(|_| ()).map_err(|why| match why {
                         Refusal::NoResources | Refusal::TooLarge => entry.unanswered(request).and_then(needs),
@@ -180,6 +178,7 @@ impl Applications {
                 }
             }
             AppOutput::Deliver { registration, delivery, bundle } => {
+                // Applications take every delivery at once.
                 let done = AppInput::DeliveryDone { registration, delivery, taken: true };
                 todo.push_back((node, Input::App(done)));
                 if let Some(answer) = self.deliver(now, node, &bundle) {
@@ -189,8 +188,8 @@ impl Applications {
         }
     }
 
-    /// Takes a delivery; a ping is answered.
     fn deliver(&mut self, now: Instant, node: usize, bundle: &Delivery) -> Option<AppInput> {
+        // Check the delivery against its entry; a ping is answered.
         let sender = self.by_source.get(&bundle.source).map(|index| &mut self.entries[*index]);
         if let Some(entry) = sender.filter(|entry| entry.traffic.to == node) {
             if !matches!(entry.traffic.kind, TrafficKind::Ping { .. }) {
@@ -210,18 +209,17 @@ impl Applications {
         None
     }
 
-    /// Whether everything was sent and arrived; never without traffic.
+    /// Whether everything was sent and arrived; never true without traffic.
     pub fn all_delivered(&mut self) -> bool {
         while self.entries.get(self.complete).is_some_and(Entry::is_complete) {
             self.complete += 1;
         }
         !self.entries.is_empty() && self.complete == self.entries.len()
     }
-    /// Bundles delivered so far.
     pub fn delivered(&self) -> u64 {
         self.delivered
     }
-    /// What became of each entry.
+    /// Results of all entries.
     pub fn outcomes(&self) -> Vec<TrafficOutcome> {
         self.entries.iter().map(|entry| entry.outcome.clone()).collect()
     }
@@ -261,9 +259,8 @@ mod tests {
         Applications::new(&Scenario::parse(&text).unwrap_or_else(|e| panic!("{e:#?}"))).unwrap()
     }
 
-    /// Ticks whenever the queue says so until `until`; every send is accepted at once. Gives the
-    /// time and size of each.
     fn sends(applications: &mut Applications, until: u64) -> Vec<(u64, u64)> {
+        // Every send is accepted at once; returns its time in milliseconds and size.
         let (mut queue, mut sent) = (Queue::new(), Vec::new());
         applications.start(&mut queue);
         while let Some((at, happening)) = queue.pop_due(Instant(until)) {
@@ -280,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn bundles_are_due_at_their_pace() {
+    fn bundles_are_due_at_pace() {
         let mut file = applications(r#"file = { size = "25 kB", bundle_size = "10 kB", rate = "80 kbit/s" }"#);
         assert_eq!(sends(&mut file, u64::MAX), [(0, 10_000), (1000, 10_000), (2000, 5000)]);
         let mut flat = applications(r#"bundles = { count = 3, size = "9 B" }"#);
@@ -293,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_node_is_asked_again_and_the_window_holds() {
+    fn full_node_is_retried_within_window() {
         let mut apps = applications("window = 2\nbundles = { count = 5, size = \"9 B\" }");
         let (mut queue, mut todo) = (Queue::new(), VecDeque::new());
         apps.tick(Instant::ZERO, 0, None, &mut queue, &mut todo);
@@ -308,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_may_be_lost_and_then_nobody_waits_for_it() {
+    fn lossy_traffic_drops_refused_bundles() {
         let mut apps = applications("refused = \"lost\"\nwindow = 1\nbundles = { count = 2, size = \"9 B\" }");
         let (mut queue, mut todo) = (Queue::new(), VecDeque::new());
         for number in 0..2 {
@@ -323,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_without_room_is_asked_when_it_has_some_at_the_time_it_would_have_been() {
+    fn freed_room_retries_at_backoff_time() {
         let mut apps = applications("bundles = { count = 3, size = \"9 B\" }");
         let (mut queue, mut todo) = (Queue::new(), VecDeque::new());
         let at = |ms: u64| Instant(ms * 1_000_000);
@@ -337,9 +334,11 @@ mod tests {
         assert!(!apps.waits(0));
         apps.tick(at(107), 0, Some(3), &mut queue, &mut todo);
         assert_eq!((todo.len(), queue.len(), apps.waits(0)), (0, 0, true), "all would be refused");
+        // A check with too little space must neither retry nor set an alarm.
         apps.look(at(250), 0, Some(2), &mut queue);
         assert_eq!((queue.len(), apps.waits(0)), (0, true));
         apps.look(at(251), 0, Some(4), &mut queue);
+        // The retry keeps its rhythm of 100 ms since time 7.
         assert_eq!((queue.next_deadline(), apps.waits(0)), (Some(at(307)), false));
         let _ = queue.pop_due(Instant::MAX);
         apps.tick(at(307), 0, Some(4), &mut queue, &mut todo);
@@ -347,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_for_another_reason_is_asked_again_whatever_room_there_is() {
+    fn other_refusals_retry_regardless_of_room() {
         let mut apps = applications("bundles = { count = 2, size = \"9 B\" }");
         let (mut queue, mut todo) = (Queue::new(), VecDeque::new());
         apps.tick(Instant::ZERO, 0, Some(5), &mut queue, &mut todo);
@@ -363,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_at_its_pace_sets_one_alarm_for_each_bundle() {
+    fn paced_sender_sets_one_alarm_each() {
         let mut apps = applications(r#"bundles = { count = 500, size = "9 B", interval = "1 s" }"#);
         let (mut queue, mut alarms) = (Queue::new(), 0);
         apps.start(&mut queue);
@@ -381,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_complete_only_with_every_part_once() {
+    fn file_needs_every_part_once() {
         let mut apps = applications(r#"file = { size = "25 kB", bundle_size = "10 kB" }"#);
         let entry = &mut apps.entries[0];
         let parts: Vec<Payload> = (0..3)
@@ -404,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn content_read_back_from_a_disk_is_known_again() {
+    fn restored_content_is_recognized() {
         let mut apps = applications(r#"bundles = { count = 50, size = ["0 B", "300 B"], interval = "1 s" }"#);
         let entry = &mut apps.entries[0];
         let sent: Vec<Payload> = (0..50)
@@ -421,7 +420,7 @@ mod tests {
             joined.append(payload.slice(start, rest));
             entry.arrive(Instant(2), &joined, true);
         }
-        // Those without content are told from each other by nothing.
+        // Bundles without content cannot be distinguished.
         let empty = sent.iter().filter(|payload| payload.is_empty()).count() as u64;
         assert_eq!((entry.outcome.damaged, entry.outcome.delivered), (0, 50 + empty));
         let mut wrong = sent.iter().find(|payload| !payload.is_empty()).unwrap().to_bytes().unwrap().to_vec();
@@ -431,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_node_had_not_answered_is_offered_again() {
+    fn unanswered_bundles_are_reoffered_after_kill() {
         let mut apps = applications("window = 3\nbundles = { count = 3, size = \"9 B\" }");
         let (mut queue, mut todo) = (Queue::new(), VecDeque::new());
         apps.tick(Instant::ZERO, 0, None, &mut queue, &mut todo);

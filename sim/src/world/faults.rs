@@ -1,8 +1,8 @@
-//! What goes wrong as the scenario says: nodes that are killed and start again, nodes that hear each other no
-//! more, clocks, nodes that lie. That links of cables are down is part of their windows; here it is told.
+//! Application of a scenario's faults: nodes that are killed and restart, radio pairs that cannot communicate, wrong
+//! clocks, Byzantine nodes. Outages of cables are part of their contact windows; here they are only reported.
 //!
-//! A killed node keeps its disk, and of that what was synced. Its operating system resets its streams; datagrams to
-//! it are lost, and so is what was on its way to or from it in whole bundles. Nobody is told that it is down.
+//! A killed node keeps its disk with everything synced. Its operating system resets its streams; datagrams to it, and
+//! whole bundles on their way to or from it, are lost. No other node is notified.
 
 use super::World;
 use crate::build;
@@ -16,9 +16,9 @@ use farlink_scenario::{FaultKind, Lie};
 use farlink_stack::Input;
 use std::sync::Arc;
 
-/// A clock that drifts is told anew each time it is this much further off,
+/// Drift after which a node's clock is updated, seconds.
 const DRIFT_STEP_S: f64 = 0.001;
-/// and not more often than so.
+/// Shortest interval between two updates.
 const DRIFT_EVERY: Duration = Duration::from_secs(1);
 
 fn edge(now: Instant, (radio, a, b): (u16, u32, u32), up: bool) -> ContactEdge {
@@ -26,7 +26,7 @@ fn edge(now: Instant, (radio, a, b): (u16, u32, u32), up: bool) -> ContactEdge {
 }
 
 impl<O: Observer> World<O> {
-    /// Sets the time at which each fault begins.
+    /// Schedules the start of each fault.
     pub(super) fn await_faults(&mut self) {
         let Some(faults) = &self.faults else { return };
         for (index, fault) in faults.scenario.faults.iter().enumerate() {
@@ -37,9 +37,10 @@ impl<O: Observer> World<O> {
         }
     }
 
-    /// A fault begins or ends.
+    /// Applies the start or the end of a fault.
     pub(super) fn fault(&mut self, index: usize, ends: bool) {
         let Some(fault) = self.faults.as_ref().map(|faults| faults.scenario.faults[index].clone()) else { return };
+        // The end event of a drift only repeats the clock update; it is no end of the fault.
         let drifts = matches!(fault.kind, FaultKind::ClockDrift { .. });
         if !ends {
             if let Some(every) = fault.every {
@@ -96,12 +97,13 @@ impl<O: Observer> World<O> {
         }
     }
 
-    /// What a node tells its neighbour of itself, as it says it: in place of words that leave freely.
+    /// Hello of a node that costs no transfer, replaced by a lie if the node lies.
     pub(super) fn said_of_itself(&self, node: usize, content: Vec<u8>) -> Vec<u8> {
         let byzantine = self.faults.as_ref().and_then(|faults| faults.byzantine(node));
         byzantine.and_then(|byzantine| byzantine.hello(&content)).unwrap_or(content)
     }
-    /// The same in a bundle of so many bytes; other bundles leave as they are.
+    /// Bundle as it leaves a node: a hello of a Byzantine node is replaced by a lie, others are unchanged. Returns the
+    /// new size, too.
     pub(super) fn said_in(&mut self, node: usize, bundle: Arc<BundleMeta>, size: u64) -> (Arc<BundleMeta>, u64) {
         let Some(faults) = self.faults.as_mut().filter(|faults| faults.lies.is_some()) else { return (bundle, size) };
         if !bundle.is_administrative() {
@@ -113,6 +115,7 @@ impl<O: Observer> World<O> {
         let Some(told) = told else { return (bundle, size) };
         let size = size.saturating_sub(bundle.payload.len()) + told.len() as u64;
         let mut lie = BundleMeta::clone(&bundle);
+        // A copy of the bundle: the honest one may still be shared with other links.
         lie.payload = told.into();
         (Arc::new(lie), size)
     }
@@ -133,8 +136,8 @@ impl<O: Observer> World<O> {
         }
     }
 
-    /// A node is killed, or starts again; by several faults at once it is down until the last of them ends.
     fn restart(&mut self, node: usize, ends: bool) {
+        // Overlapping faults are counted: the node is down until the last of them ends.
         let Some(faults) = &mut self.faults else { return };
         let before = faults.down[node];
         faults.down[node] = if ends { before.saturating_sub(1) } else { before + 1 };
@@ -149,6 +152,7 @@ impl<O: Observer> World<O> {
         self.tell_fault(node, None, "node down");
         self.nodes[node].stop(self.now, &mut self.queue);
         self.applications.lose(node);
+        // Neighbours lose their radio links to it; its own ends are gone already.
         self.part_all(|near| near.1 as usize == node || near.2 as usize == node);
         for connection in self.streams.kill(self.now, node) {
             self.settle_streams(connection);
@@ -166,6 +170,7 @@ impl<O: Observer> World<O> {
     fn start_again(&mut self, node: usize) {
         let Some(faults) = &self.faults else { return };
         let (scenario, clock) = (&faults.scenario, faults.clock(node, self.now));
+        // No oracle and no policies of the caller: `Faults::new` refuses them together with restarts.
         let fresh: Result<SimulatedNode, ConfigError> =
             build::node(scenario, node, faults.plan.clone(), self.nodes[node].life + 1, None, &Registered);
         let changes = build::changes(scenario);
@@ -195,8 +200,8 @@ impl<O: Observer> World<O> {
         self.meet_all(|near| near.1 as usize == node || near.2 as usize == node);
     }
 
-    /// A node that starts has the links that it got, less those that it lost.
     fn links_until_now(&mut self, node: usize, changes: Vec<build::Change>) {
+        // Replay the link changes until now: a restarted node has only its initial links.
         let now = self.now;
         for change in changes.into_iter().filter(|change| change.at <= now) {
             let ends = self.cables[change.link].ends;
@@ -212,8 +217,8 @@ impl<O: Observer> World<O> {
         }
     }
 
-    /// Two nodes hear each other by no radio, or do again.
     fn unheard(&mut self, between: [usize; 2], ends: bool) {
+        // Overlapping faults on a pair are counted, too.
         let pair = (between[0] as u32, between[1] as u32);
         let Some(faults) = &mut self.faults else { return };
         let count = faults.deaf.entry(pair).or_default();
@@ -230,7 +235,7 @@ impl<O: Observer> World<O> {
         }
     }
 
-    /// Two nodes come near each other, or part; whether they begin or cease to hear each other by that.
+    /// Records a contact edge; returns whether the pair can communicate in spite of the faults.
     pub(super) fn heeds(&mut self, edge: &ContactEdge) -> bool {
         let Some(faults) = &mut self.faults else { return true };
         let near = (edge.radio, edge.a.min(edge.b), edge.a.max(edge.b));
@@ -241,14 +246,14 @@ impl<O: Observer> World<O> {
         };
         faults.hear(&near)
     }
-    /// Those of these who are near hear each other no more. Who did not before has no link to lose.
     fn part_all(&mut self, which: impl Fn(&(u16, u32, u32)) -> bool) {
+        // Pairs that could not communicate before have no link to lose.
         let Some(faults) = &self.faults else { return };
         let all: Vec<_> = faults.near.iter().filter(|near| which(near)).copied().collect();
         all.into_iter().for_each(|near| self.part(edge(self.now, near, false)));
     }
-    /// Those of these who are near, and whom nothing else keeps from it, hear each other.
     fn meet_all(&mut self, which: impl Fn(&(u16, u32, u32)) -> bool) {
+        // Only pairs in range that no other fault affects regain a link.
         let Some(faults) = &self.faults else { return };
         let all: Vec<_> = faults.near.iter().filter(|near| which(near) && faults.hear(near)).copied().collect();
         all.into_iter().for_each(|near| self.meet(edge(self.now, near, true)));

@@ -1,8 +1,8 @@
-//! Links of radios: two nodes get one as they begin to hear each other, and lose it as they cease to.
-//! What is on its way over it then arrives nowhere, and its sender knows.
+//! Links of radio contacts: nodes get a link when a contact starts and lose it when it ends. Bundles in transfer then
+//! fail, and their senders are notified.
 //!
-//! Bundles cross in turns (`radio/turns.rs`). Before the first byte the receiver says whether it would take
-//! one, over layers that have a word for it.
+//! Bundles are sent in turns (`radio/turns.rs`). Over layers that can express it, the receiver accepts or refuses
+//! before the first byte.
 
 use super::World;
 use crate::contacts::ContactEdge;
@@ -12,7 +12,7 @@ use farlink_base::{EndpointId, Rng};
 use farlink_stack::LinkConfig;
 
 impl<O: Observer> World<O> {
-    /// Two nodes begin to hear each other, or cease to.
+    /// Handles a contact edge.
     pub(super) fn edge(&mut self, edge: ContactEdge) {
         self.happenings += 1;
         let pair = u64::from(edge.a) << 32 | u64::from(edge.b);
@@ -34,9 +34,10 @@ impl<O: Observer> World<O> {
             None => kind.delay,
         };
         let link = Link { radio: edge.radio, nodes, delay, there: None, losses: Rng::new(0), transfers: Vec::new() };
+        // Indices are reused: links that come and go for a whole run must not fill memory.
         let place = radios.vacant.pop().unwrap_or(radios.links.len() as u32);
         match radios.links.get_mut(place as usize) {
-            // Its list keeps its memory.
+            // The old list keeps its allocation.
             Some(before) => *before = Link { transfers: std::mem::take(&mut before.transfers), ..link },
             None => radios.links.push(link),
         }
@@ -45,8 +46,8 @@ impl<O: Observer> World<O> {
         }
     }
 
-    /// Two nodes that hear each other get a link.
     fn join(&mut self, place: u32) {
+        // Both nodes have a beam for each other and get a link.
         let nodes = self.radios.links[place as usize].nodes.map(|node| node as usize);
         let cable = self.radios.cables + place as usize;
         let ids = [0, 1].map(|end| self.nodes[nodes[end]].number(cable, end));
@@ -56,7 +57,7 @@ impl<O: Observer> World<O> {
         kind.outcome.contacts += 1;
         link.there = Some((ids, self.now));
         if kind.loss > 0.0 {
-            // Each contact has losses of its own, whatever was sent in others.
+            // Each contact has its own random losses, independent of other contacts.
             link.losses = Rng::stream(kind.seed, kind.outcome.contacts);
         }
         let [one, other] = nodes.map(|node| &names[node]);
@@ -86,6 +87,7 @@ impl<O: Observer> World<O> {
         let of_pair = |place: &&u32| self.radios.links[**place as usize].nodes == nodes;
         let Some(place) = self.radios.table.links_of(seat).iter().find(of_pair).copied() else { return };
         self.observer.contact(&edge);
+        // Senders must hear of failed transfers before their link disappears.
         while let Some(number) = self.radios.links[place as usize].transfers.last().copied() {
             self.break_off(number);
         }
@@ -106,7 +108,7 @@ impl<O: Observer> World<O> {
         self.radios.joined = joined;
     }
 
-    /// What became of each radio; links that are still there count as far as they came.
+    /// Results of all radios; open links count up to now.
     pub(super) fn radio_outcomes(&self) -> Vec<RadioOutcome> {
         let mut outcomes: Vec<RadioOutcome> = self.radios.kinds.iter().map(|kind| kind.outcome.clone()).collect();
         for link in &self.radios.links {

@@ -1,5 +1,4 @@
-//! Bundles that cross by radio, in turns: who is asked for one, who is asked whether it would take it, and what
-//! becomes of it.
+//! Transfers by radio: polling of the end whose turn it is, acceptance by the receiver, and the result.
 
 use super::World;
 use crate::observe::Observer;
@@ -13,7 +12,7 @@ use farlink_link::DropReason;
 use farlink_stack::{Input, MessageInput};
 
 impl<O: Observer> World<O> {
-    /// Asks the next node whose turn it is for a bundle; false when it is nobody's.
+    /// Asks the next end in turn for a bundle; returns false if no end has a turn.
     pub(super) fn take_turn(&mut self) -> bool {
         let Some(end) = self.radios.table.next() else { return false };
         let Some((node, link)) = self.radios.at(end) else { return true };
@@ -26,7 +25,7 @@ impl<O: Observer> World<O> {
         true
     }
 
-    /// A node sends a bundle by radio: in its turn.
+    /// Takes the offer of a node; outside its turn the offer fails at once.
     pub(super) fn offer(&mut self, node: usize, offered: Offered) {
         if self.radios.asked == Some(offered.end) && self.radios.offered.is_none() {
             self.radios.offered = Some(offered);
@@ -35,15 +34,15 @@ impl<O: Observer> World<O> {
         }
     }
 
-    /// A node tells its neighbour of itself, which takes neither time nor turn.
+    /// Delivers a hello that takes neither time nor a turn.
     pub(super) fn tell_neighbour(&mut self, end: End, content: Vec<u8>) {
         if let Some((to, link)) = self.radios.at((end.0, 1 - end.1)) {
             self.todo.push_back((to, Input::Message(MessageInput::Hello { link, content })));
         }
     }
 
-    /// Asks the receiver whether it would take a bundle, and begins to send it if so.
     fn ask(&mut self, offered: Offered) {
+        // Ask the receiver for acceptance, then begin to send.
         let Offered { end, id, bundle, hop, size } = offered;
         let (Some((from, _)), Some((to, link))) = (self.radios.at(end), self.radios.at((end.0, 1 - end.1))) else {
             return;
@@ -74,14 +73,16 @@ impl<O: Observer> World<O> {
         let kind = self.radios.kind_of(end.0);
         kind.outcome.counted.sent += 1;
         kind.outcome.counted.sent_bytes += wire_bytes;
+        // A radio without a rate limit sends in no time.
         let lasts = kind.rate.map_or(Duration::ZERO, |rate| rate.time_for(wire_bytes));
         let way = if kind.waits_for_arrival { delay } else { Duration::ZERO };
+        // The quantum imitates simulators with fixed time steps.
         let until = rounded_up(now.saturating_add(lasts).saturating_add(way), kind.quantum);
         self.trace.add(&[now.0, 5, u64::from(end.0) << 1 | u64::from(end.1), until.0]);
         self.queue.arm(until, SimEvent::Transfer(number));
     }
 
-    /// The last bit of a bundle left; where its sender waits for that, it arrived.
+    /// Handles the departure of the last bit; under stop-and-wait the bundle has arrived.
     pub(super) fn left(&mut self, number: u64) {
         let Some(transfer) = self.radios.transfers.get(number) else { return };
         let (end, id) = (transfer.end, transfer.id);
@@ -89,7 +90,7 @@ impl<O: Observer> World<O> {
         let kind = &self.radios.kinds[usize::from(link.radio)];
         let (waits, delay) = (kind.waits_for_arrival, link.delay);
         if kind.loss > 0.0 && link.losses.chance(kind.loss) {
-            // The sender cannot know.
+            // The loss is unknown to the sender.
             self.let_go(number, DropReason::Loss);
             let from = self.radios.links[end.0 as usize].nodes[usize::from(end.1)];
             return self.todo.push_back((from as usize, Input::Message(MessageInput::Done { id, result: Ok(()) })));
@@ -104,7 +105,7 @@ impl<O: Observer> World<O> {
         self.queue.arm(self.now.saturating_add(delay), SimEvent::Arrival(number));
     }
 
-    /// A bundle is at its receiver.
+    /// Handles the arrival of a bundle.
     pub(super) fn arrive(&mut self, number: u64) {
         let Some(transfer) = self.radios.transfers.get(number) else { return };
         let before = std::mem::replace(&mut transfer.stage, Stage::There);
@@ -122,12 +123,12 @@ impl<O: Observer> World<O> {
         }
     }
 
-    /// A receiver says what becomes of a bundle: before it came, or now that it is there.
+    /// Handles a receiver's verdict, before or after the transfer.
     pub(super) fn judged(&mut self, number: u64, result: Result<(), Refusal>) {
         let Some(transfer) = self.radios.transfers.get(number) else { return };
         let end = transfer.end;
         let layer = self.radios.kinds[usize::from(self.radios.links[end.0 as usize].radio)].layer;
-        // In the words of the link's layer. A copy that was no news comes back as one, with its labels.
+        // Translated into the terms of the layer; a duplicate returns as such, with its labels.
         let told = result.or_else(|why| if why == Refusal::Duplicate { Err(why) } else { layer.told(why) });
         match transfer.stage {
             Stage::Asking => {
@@ -151,7 +152,7 @@ impl<O: Observer> World<O> {
             _ => {}
         }
     }
-    /// What a receiver said of a bundle is back at its sender.
+    /// Handles the return of a verdict to the sender.
     pub(super) fn answered(&mut self, number: u64) {
         if let Some(Stage::Judged(told)) = self.radios.transfers.get(number).map(|transfer| transfer.stage) {
             self.answer(number, told);
@@ -163,7 +164,7 @@ impl<O: Observer> World<O> {
         self.todo.push_back((from as usize, Input::Message(MessageInput::Done { id, result: told.map_err(Some) })));
     }
 
-    /// A node takes back what it sends, which not every layer can stop.
+    /// Cancels a transmission, if the layer can.
     pub(super) fn take_back(&mut self, end: End, id: SendId) {
         if !self.radios.kind_of(end.0).layer.stops {
             return;
@@ -176,15 +177,15 @@ impl<O: Observer> World<O> {
             self.break_off(number);
         }
     }
-    /// What is on its way arrives nowhere, and both ends know.
+    /// Aborts a transfer; both ends are notified.
     pub(super) fn break_off(&mut self, number: u64) {
         let Some(transfer) = self.let_go(number, DropReason::WindowEnd) else { return };
         let Transfer { end, id, .. } = transfer;
         let from = self.radios.links[end.0 as usize].nodes[usize::from(end.1)];
         self.todo.push_back((from as usize, Input::Message(MessageInput::Done { id, result: Err(None) })));
     }
-    /// Ends a transfer that did not come through.
     fn let_go(&mut self, number: u64, why: DropReason) -> Option<Transfer> {
+        // Count the drop, and release the receiver if it had accepted.
         let transfer = self.radios.end(self.now, number)?;
         if matches!(transfer.stage, Stage::Sending | Stage::Flying) {
             let end = transfer.end;
@@ -200,8 +201,8 @@ impl<O: Observer> World<O> {
     }
 }
 
-/// The first multiple of a quantum that is not before a time.
 fn rounded_up(at: Instant, quantum: Duration) -> Instant {
+    // Rounded up to the quantum; zero means no rounding.
     let quantum = u64::try_from(quantum.as_nanos()).unwrap_or(u64::MAX);
     if quantum == 0 { at } else { Instant(at.0.div_ceil(quantum).saturating_mul(quantum)) }
 }
@@ -211,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn transfers_end_at_multiples_of_the_quantum() {
+    fn transfers_end_at_quantum_multiples() {
         let rounded = |at, quantum| rounded_up(Instant(at), Duration::from_nanos(quantum)).0;
         assert_eq!([rounded(7, 0), rounded(7, 5), rounded(10, 5), rounded(0, 5)], [7, 10, 10, 0]);
         assert_eq!(rounded(u64::MAX, 2), u64::MAX, "never is never");

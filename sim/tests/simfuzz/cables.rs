@@ -1,22 +1,22 @@
-//! Links of random networks: layers, what they do to packets, and contacts.
+//! Links of random networks: layers, impairments and contacts.
 
 use super::draft::{Draft, Part, Shape, pick};
 use farlink_base::Rng;
 use std::fmt::Write;
 
-/// What links are made of.
+/// Kind of links in a network.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Layers {
-    /// Layers that acknowledge, and packets that are lost.
+    /// Reliable layers, with packet loss.
     Plain,
-    /// The same, and packets that come twice, late, wrong, or not at all for a while.
+    /// The same, with duplicates, reordering, corruption and bursts of loss.
     Rough,
-    /// Layers too that do not know what arrived.
+    /// Layers without acknowledgments among the others.
     Unreliable,
 }
 
 impl Draft {
-    /// A tree that joins all nodes, and some links more.
+    /// Draws a tree that connects all nodes, and some more links.
     pub fn draw_links(&mut self, random: &mut Rng, shape: &Shape) {
         let count = shape.count;
         let mut pairs: Vec<(usize, usize)> =

@@ -1,16 +1,16 @@
-//! Networks of many nodes that move, whose radios carry whole bundles: many meetings, copies and kills, and little to each.
+//! Networks of many moving nodes with message-level radios: many contacts, copies and kills at little cost each.
 
 use super::cables::Layers;
 use super::draft::{Draft, Shape, node, pick, radio};
 use farlink_base::Rng;
 
-/// How far radios reach, in metres.
+/// Radio range, metres.
 const RANGE_M: f64 = 150.0;
-/// How long all is well at the end of a throng, in seconds: who is far from all others meets somebody by then.
+/// Fault-free time at the end of a throng, seconds: long enough for the most remote node to meet another.
 const CALM_OF_THRONGS_S: u64 = 2000;
 
 impl Draft {
-    /// A crowd: everybody is near, and hears of much from many at once.
+    /// Draws a crowd: dense, with many copies from many nodes at once.
     pub fn crowd(seed: u64) -> Draft {
         let mut random = Rng::stream(seed, 0x51f0_0222);
         let mut draft = Draft::empty(seed, &mut random, true, true);
@@ -28,7 +28,8 @@ impl Draft {
         draft
     }
 
-    /// A throng: few are near, who have much for each other, so that a hop costs little; and faults every few seconds.
+    /// Draws a throng: sparse nodes with many bundles for each other, so that a hop is cheap, and faults every few
+    /// seconds.
     pub fn throng(seed: u64) -> Draft {
         let mut random = Rng::stream(seed, 0x51f0_0223);
         let mut draft = Draft::empty(seed, &mut random, true, true);
@@ -38,6 +39,7 @@ impl Draft {
         let control = pick(&mut random, &["none", "none", "none", "none", "none", "drop-oldest"]);
         let shape = shape(25 + random.below(25) as usize, router, control);
         let neighbours = 0.6 + random.below(60) as f64 / 100.0;
+        // The side that gives the drawn mean number of neighbours in range.
         let side_m = RANGE_M * (shape.count as f64 * std::f64::consts::PI / neighbours).sqrt();
         let capacity = if shape.gives_up() { "1 MB" } else { "200 MB" };
         draft.settle(&mut random, &shape, capacity, &format!("{side_m:.0} m"), [0.0, 0.0, 0.3, 1.0]);
@@ -50,8 +52,8 @@ impl Draft {
         draft
     }
 
-    /// Nodes, one of these shares of which keeps what it has on disks, and the square they walk in.
     fn settle(&mut self, random: &mut Rng, shape: &Shape, capacity: &str, area: &str, durable: [f64; 4]) {
+        // One of four shares of durable stores, and the square that the nodes walk in.
         self.drains = shape.router == "epidemic" && shape.control == "none";
         self.common = format!(
             "[node_defaults]\nrouter = \"{}\"\ncontrol = \"{}\"\nstore_capacity = \"{capacity}\"\n\

@@ -1,43 +1,43 @@
-//! Random networks with random faults, as text: what a seed stands for.
+//! Random networks with random faults, as scenario text derived from a seed.
 //!
-//! Until `calm_s` contacts come and go and faults strike; from then on every link is up until the end, so that what
-//! was kept must arrive where the router sees to that.
+//! Contacts change and faults strike until `calm_s`; from then on every link is up until the end, so that stored
+//! bundles must arrive if the router ensures it.
 
 use super::cables::Layers;
 use farlink_base::Rng;
 
-/// How long everything is well at the end, in seconds: of links, and of radios, whose contacts go on costing.
+/// Fault-free time at the end in seconds, for links and for radios; contacts of radios keep costing time.
 const CALM_S: u64 = 3600;
 const CALM_OF_RADIOS_S: u64 = 400;
-/// In a scenario's description: what must hold besides, and what may happen.
+/// Markers in the scenario's description: an additional invariant, and a permitted loss.
 pub const DRAINS: &str = "all that is kept arrives";
 pub const LOSES: &str = "links may lose bundles";
 
-/// One network, in parts that can be left out.
+/// Network in parts that can be left out.
 #[derive(Clone, Debug)]
 pub struct Draft {
     pub seed: u64,
     pub calm_s: u64,
-    /// How long all is well after that, in seconds.
+    /// Fault-free time after `calm_s`, seconds.
     pub well_s: u64,
-    /// Whether what was kept has to arrive.
+    /// Whether all stored bundles must arrive.
     pub drains: bool,
-    /// Whether a bundle that a neighbour was sent may be gone.
+    /// Whether a bundle sent to a neighbour may be lost.
     pub loses: bool,
-    /// Lines before the first table, and tables that are not left out.
+    /// Lines before the first table, and tables that are always kept.
     pub top: String,
     pub common: String,
     pub nodes: Vec<String>,
     pub links: Vec<Part>,
-    /// Security, tunnels, quotas.
+    /// Tables of security, tunnels and quotas.
     pub rules: Vec<Part>,
     pub traffic: Vec<Part>,
     pub faults: Vec<Part>,
-    /// When nodes take bundles from applications that are killed as they do.
+    /// Times at which nodes accept bundles from applications, for kills at that moment.
     pub sending: Vec<Sending>,
 }
 
-/// An application that hands over so many bundles from some time on: all at once, or one by one.
+/// Bundles that an application sends from a given time: all at once, or at intervals.
 #[derive(Clone, Copy, Debug)]
 pub struct Sending {
     pub node: usize,
@@ -47,7 +47,7 @@ pub struct Sending {
 }
 
 impl Sending {
-    /// Its traffic as a file has it, up to this size in these words, and with these lines more.
+    /// Traffic table with bundles of up to this size and these additional lines.
     pub fn text(&self, n: usize, to: usize, most: &str, lines: &str) -> String {
         let Sending { node, start_s, interval_ms, count } = self;
         let pace = if *interval_ms > 0 { format!(", interval = \"{interval_ms} ms\"") } else { String::new() };
@@ -56,13 +56,13 @@ impl Sending {
              bundles = {{ count = {count}, size = [\"1 B\", \"{most}\"]{pace} }}\n"
         )
     }
-    /// When it hands over one of them, in milliseconds.
+    /// Time of one of its bundles, milliseconds.
     pub fn moment_ms(&self, number: u64) -> u64 {
         self.start_s * 1000 + number * self.interval_ms
     }
 }
 
-/// Some tables, and the nodes and links without which they mean nothing.
+/// Tables that depend on some nodes and a link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
     pub text: String,
@@ -70,34 +70,34 @@ pub struct Part {
     pub link: Option<String>,
 }
 
-/// One of these.
+/// Draws one of the words.
 pub fn pick<'a>(random: &mut Rng, of: &[&'a str]) -> &'a str {
     of[random.below(of.len() as u64) as usize]
 }
 
-/// What is drawn of a network before its nodes.
+/// Parameters drawn before the nodes.
 pub struct Shape {
     pub count: usize,
     pub message: bool,
     pub by_radio: bool,
     pub router: &'static str,
     pub control: &'static str,
-    /// Stores hold some bundles only.
+    /// Whether stores hold only few bundles.
     pub small: bool,
-    /// All ask for custody and take it, and all stores are durable.
+    /// Whether all nodes request and accept custody, with durable stores.
     pub custody: bool,
     pub secured: bool,
     pub layers: Layers,
-    /// Applications do not offer again what was refused.
+    /// Whether applications drop refused bundles.
     pub lost: bool,
 }
 
 impl Shape {
-    /// Whether a policy knows the whole network: then nobody restarts.
+    /// Whether a policy uses the oracle, so that no node may restart.
     pub fn knows_all(&self) -> bool {
         self.control == "gbsd"
     }
-    /// Whether its control gives bundles up.
+    /// Whether the control evicts bundles.
     pub fn gives_up(&self) -> bool {
         !matches!(self.control, "none" | "ion")
     }
@@ -156,7 +156,7 @@ impl Draft {
         }
         text
     }
-    /// Nothing yet.
+    /// Makes a network without parts.
     pub fn empty(seed: u64, random: &mut Rng, by_radio: bool, message: bool) -> Draft {
         let fidelity = if message { "message" } else { "full" };
         Draft {
@@ -176,13 +176,13 @@ impl Draft {
         }
     }
 
-    /// The network of a seed: one in sixteen is a crowd.
+    /// The network of a seed; one in sixteen is a crowd.
     pub fn of(seed: u64) -> Draft {
         if seed % 16 == 15 { Draft::crowd(seed) } else { Draft::network(seed) }
     }
 
-    /// Some nodes with all that a scenario knows.
     fn network(seed: u64) -> Draft {
+        // Few nodes with every feature of a scenario.
         let mut random = Rng::stream(seed, 0x51f0_0221);
         let shape = Shape::of(&mut random);
         let mut draft = Draft::empty(seed, &mut random, shape.by_radio, shape.message);
@@ -213,6 +213,7 @@ impl Draft {
         draft.draw_traffic(&mut random, &shape);
         let faults = random.below(80);
         draft.draw_faults(&mut random, &shape, faults);
+        // A stream of its own: features added later leave the earlier draws of a seed unchanged.
         let mut more = Rng::stream(seed, 0x51f0_0225);
         draft.draw_hops(&mut more);
         draft.draw_urgent(&mut more, &shape);
@@ -223,7 +224,7 @@ impl Draft {
     }
 }
 
-/// A way to move and a radio for all.
+/// Tables of movement and a radio for all nodes.
 pub fn radio(area: &str, range: &str, rate: &str, metadata: &str) -> String {
     format!(
         "[[mobility]]\nname = \"m\"\nmodel = \"random_waypoint\"\narea = \"{area}\"\nspeed = [\"1 m/s\", \"9 m/s\"]\n\
@@ -231,7 +232,7 @@ pub fn radio(area: &str, range: &str, rate: &str, metadata: &str) -> String {
     )
 }
 
-/// A node, with a store and a version of bundles.
+/// Table of a node, with its store and bundle version.
 pub fn node(n: usize, durable: bool, old: bool, by_radio: bool) -> String {
     let store = if durable { "durable" } else { "memory" };
     let version = if old { "bundle_version = 6\n" } else { "" };

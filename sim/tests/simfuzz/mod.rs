@@ -1,5 +1,5 @@
-//! Random networks with random faults, and what must hold in them: for the tests, in small, and for `cargo xtask
-//! simfuzz`, in full.
+//! Random networks with random faults, and the invariants they must keep; used by the tests on a small scale and by
+//! `cargo xtask simfuzz` in full.
 
 mod cables;
 mod crowds;
@@ -15,26 +15,26 @@ use farlink_sim::World;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use watch::Watch;
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Run {
     pub hops: u64,
     pub faults: u64,
     pub delivered: u64,
-    /// Where that may be.
+    /// Bundles lost where that is permitted.
     pub lost: u64,
     pub node_s: f64,
     pub trace: u64,
-    /// What did not hold.
+    /// Violated invariants.
     pub complaints: Vec<String>,
 }
 
-/// Runs a scenario and watches it.
+/// Runs a scenario and checks it.
 pub fn watch(scenario: &Scenario) -> Run {
     watch_as(scenario, scenario)
 }
 
-/// Runs a scenario and watches it as if it were another: where they differ, nodes do not do what they should.
+/// Runs a scenario and checks it as if it were `as_if`: differences between them act as defects of the nodes.
 pub fn watch_as(scenario: &Scenario, as_if: &Scenario) -> Run {
     let run = || {
         let world = World::new(scenario, Watch::new(as_if)).map_err(|error| error.to_string())?;
@@ -56,6 +56,7 @@ pub fn watch_as(scenario: &Scenario, as_if: &Scenario) -> Run {
             complaints,
         })
     };
+    // A panic is a finding like any other, and must be shrunk, too.
     let ended = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default();
@@ -64,7 +65,7 @@ pub fn watch_as(scenario: &Scenario, as_if: &Scenario) -> Run {
     ended.unwrap_or_else(|complaint| Run { complaints: vec![complaint], ..Run::default() })
 }
 
-/// Runs a draft; one that is no scenario complains of that.
+/// Runs a draft; an invalid scenario counts as a violation.
 pub fn run(draft: &Draft) -> Run {
     match Scenario::parse(&draft.text()) {
         Ok(scenario) => watch(&scenario),
@@ -72,7 +73,7 @@ pub fn run(draft: &Draft) -> Run {
     }
 }
 
-/// Runs something once, or twice with the same outcome.
+/// Runs something once, or twice and compares the results.
 pub fn as_often(twice: bool, run: impl Fn() -> Run) -> Run {
     let mut first = run();
     if twice && run() != first {
@@ -81,14 +82,14 @@ pub fn as_often(twice: bool, run: impl Fn() -> Run) -> Run {
     first
 }
 
-/// What a complaint is about, without times and names: a smaller network shall fail by the same.
 fn kind(run: &Run) -> Option<String> {
+    // Without times and names: a smaller network must fail with the same complaint.
     let first = run.complaints.first()?;
     let words = first.split(": ").last().unwrap_or(first);
     Some(words.chars().filter(|c| c.is_alphabetic() || *c == ' ').collect::<String>())
 }
 
-/// The smallest network that fails as this one does, where it is run so.
+/// The smallest network that fails like this one under `run`.
 pub fn shrunk(draft: Draft, run: impl Fn(&Draft) -> Run) -> Draft {
     let wanted = kind(&run(&draft));
     draft.shrunk(|less| kind(&run(less)) == wanted)

@@ -1,11 +1,10 @@
-//! What nodes of random networks do besides carrying bundles: custody, tunnels, security, quotas, reports; what they
-//! send, and what happens to them.
+//! Features of the nodes of random networks: custody, tunnels, security, quotas, reports, traffic and faults.
 
 use super::cables::Layers;
 use super::draft::{Draft, Part, Sending, Shape, pick};
 use farlink_base::Rng;
 
-/// Keys of all nodes but those that every network has.
+/// Keys for all nodes, besides those that every network has.
 pub fn of_all(random: &mut Rng, shape: &Shape) -> String {
     let mut text = String::new();
     if shape.custody {
@@ -26,7 +25,7 @@ pub fn of_all(random: &mut Rng, shape: &Shape) -> String {
 }
 
 impl Draft {
-    /// Rules of security for all, a tunnel, a quota.
+    /// Draws security rules for all nodes, a tunnel and a quota.
     pub fn draw_rules(&mut self, random: &mut Rng, shape: &Shape) {
         if shape.secured {
             let services: &[&str] = match random.below(3) {
@@ -66,7 +65,7 @@ impl Draft {
         }
     }
 
-    /// In some networks bundles may make few hops, and not all of them arrive.
+    /// Limits the number of hops in some networks, so that not every bundle arrives.
     pub fn draw_hops(&mut self, random: &mut Rng) {
         if random.chance(0.05) {
             let limit = format!("[node_defaults]\nhop_limit = {}\n", 1 + random.below(3));
@@ -82,7 +81,7 @@ impl Draft {
             let count = 1 + random.below(60);
             let sizes = ["1 kB", "30 kB", "30 kB", "300 kB"];
             let most = if shape.small { "30 kB" } else { pick(random, &sizes) };
-            // Of what is in custody no pieces are made, and of long ones something is always lost.
+            // Custody excludes fragments, and a long bundle always loses a packet.
             let most = if shape.custody && shape.layers == Layers::Unreliable { "1 kB" } else { most };
             let interval_ms = [0, 200, 3000, 15_000][random.below(4) as usize];
             let lifetime = if random.chance(0.2) { 2 + random.below(400) } else { 200_000 };
@@ -92,7 +91,7 @@ impl Draft {
                 _ => "",
             };
             let priority = pick(random, &["", "", "", "priority = \"bulk\"\n", "priority = \"expedited\"\n"]);
-            // Whoever offers to a full node ten times a second keeps the machine busy, and shows nothing new.
+            // Retrying at a full node ten times a second is slow and reveals nothing new.
             let lost = shape.small || shape.lost || !self.rules.is_empty();
             let refused = if lost { "refused = \"lost\"\n" } else { "" };
             let sending = Sending { node: from, start_s, interval_ms, count };
@@ -102,7 +101,7 @@ impl Draft {
             self.sending.push(sending);
         }
     }
-    /// In some networks a node has many bundles for one that can wait, and then a few that cannot.
+    /// Draws bulk bundles followed by a few urgent ones, in some networks.
     pub fn draw_urgent(&mut self, random: &mut Rng, shape: &Shape) {
         if !random.chance(0.2) {
             return;
@@ -118,7 +117,7 @@ impl Draft {
             self.traffic.push(Part { text, nodes: vec![node, to], link: None });
         }
     }
-    /// Short bundles from one to another, of which all get copies.
+    /// Draws short bundles between two nodes, which all nodes copy.
     pub fn draw_messages(&mut self, random: &mut Rng, shape: &Shape, n: usize, bundles: u64) {
         let (from, to) = two(random, shape.count);
         let start_s = random.below(self.calm_s / 2);
@@ -128,7 +127,7 @@ impl Draft {
         self.traffic.push(Part { text, nodes: vec![from, to], link: None });
     }
 
-    /// So many faults, and perhaps some that lie.
+    /// Draws faults, and sometimes lies.
     pub fn draw_faults(&mut self, random: &mut Rng, shape: &Shape, count: u64) {
         for _ in 0..count {
             let node = 1 + random.below(shape.count as u64) as usize;
@@ -169,7 +168,7 @@ impl Draft {
             self.draw_lies(random, shape);
         }
     }
-    /// Nodes that are killed just as their disk works on what an application gave them: within a millisecond.
+    /// Draws kills within a millisecond of a bundle's arrival from an application, while the disk is busy.
     pub fn draw_kills(&mut self, random: &mut Rng) {
         for _ in 0..random.below(16) {
             let sending = self.sending[random.below(self.sending.len() as u64) as usize];
@@ -196,8 +195,8 @@ impl Draft {
     }
 }
 
-/// Two different nodes.
 fn two(random: &mut Rng, count: usize) -> (usize, usize) {
+    // The second is drawn as a distance, so that both differ.
     let one = 1 + random.below(count as u64) as usize;
     (one, 1 + (one + random.below(count as u64 - 1) as usize) % count)
 }

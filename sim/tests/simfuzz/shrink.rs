@@ -1,10 +1,10 @@
-//! Smaller networks than one that fails, that fail so too.
+//! Search for a smaller network that fails alike.
 
 use super::draft::{Draft, Part};
 
 impl Draft {
-    /// The same without a node, and what means nothing without it.
     fn without_node(&self, node: usize) -> Draft {
+        // Parts that refer to the node or its links are removed with it.
         let mut less = self.clone();
         less.nodes[node - 1].clear();
         let links = self.links.iter().filter(|part| part.nodes.contains(&node));
@@ -16,16 +16,16 @@ impl Draft {
         }
         less
     }
-    /// The same without a link, and its faults.
     fn without_link(&self, index: usize) -> Draft {
+        // Faults of the link are removed with it.
         let mut less = self.clone();
         let gone = less.links.remove(index).link;
         less.faults.retain(|part| part.link.is_none() || part.link != gone);
         less
     }
 
-    /// Whether nodes that are there have a way to each other by links: else nothing needs to arrive.
     fn is_joined(&self) -> bool {
+        // Bundles need to arrive only if the remaining nodes are connected.
         let there: Vec<usize> = (1..=self.nodes.len()).filter(|node| !self.nodes[node - 1].is_empty()).collect();
         let mut reached: Vec<usize> = there.iter().take(1).copied().collect();
         loop {
@@ -42,9 +42,10 @@ impl Draft {
         }
     }
 
-    /// The smallest that still fails, as far as leaving out halves and single parts leads.
+    /// The smallest network that still fails, by removing halves and single parts.
     pub fn shrunk(self, fails: impl Fn(&Draft) -> bool) -> Draft {
         let mut best = self;
+        // In a disconnected network undelivered bundles are no failure, so shrinking must not disconnect it.
         let by_links = best.drains && !best.links.is_empty();
         let fails = |draft: &Draft| (!by_links || draft.is_joined()) && fails(draft);
         loop {
@@ -67,8 +68,8 @@ impl Draft {
     }
 }
 
-/// Leaves out what can be left out of a list: halves first, then quarters, down to one by one.
 fn halved(mut best: Draft, list: impl Fn(&mut Draft) -> &mut Vec<Part>, fails: &impl Fn(&Draft) -> bool) -> Draft {
+    // Delta debugging: remove halves, then quarters, down to single parts.
     let mut size = list(&mut best).len().div_ceil(2);
     while size > 0 {
         let mut from = 0;

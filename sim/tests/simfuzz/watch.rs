@@ -1,19 +1,18 @@
-//! What must hold whatever happens, checked from the events of a run of any scenario.
+//! Invariants checked from the events of a run of any scenario.
 //!
-//! - What a node said it keeps it has again after a restart, where its store is durable.
-//! - A bundle that was accepted arrives, expires, or is with somebody; gone it may be with a store in memory only, or where
-//!   a control gives bundles up.
-//! - None arrives twice, or is there after its lifetime, or at another node than its own, or with another content. What arrived
-//!   just before its node was killed may come again.
-//! - What a durable node had done with longer than a moment ago it has no more after a restart.
-//! - No bundle makes more hops than it may, or overtakes a more urgent one (`ways.rs`).
-//! - No node keeps more bundles of a source than its quotas say.
-//! - No store has more than it may, nor other than what is there at the end, in bundles and bytes.
-//! - Where the scenario's description says that all that is kept arrives, it has; and where a router makes no copies,
-//!   nobody keeps any longer what arrived.
+//! - A durable node that restarts still has every bundle it accepted.
+//! - An accepted bundle arrives, expires, or is held by some node; a memory store or a control that evicts may lose it.
+//! - No bundle arrives twice, outlives its lifetime, or arrives at another node or with other content. A bundle that
+//! arrived just before its node was killed may arrive again.
+//! - A durable node that restarts no longer has a bundle that it had deleted more than a moment before.
+//! - No bundle makes more hops than allowed, or overtakes a more urgent one (`ways.rs`).
+//! - No node keeps more bundles of a source than its quotas allow.
+//! - No store exceeds its capacity, or differs at the end from the bundles present, in number and bytes.
+//! - If the scenario's description promises it, all stored bundles arrive; and if a router makes no copies, no node
+//! keeps an arrived bundle for long.
 //!
-//! A last copy may be gone besides where the description says that links lose, and where a router lets go of what
-//! others say arrived, and somebody lies about that.
+//! The last copy may also be lost if the description permits losses, and if a router deletes bundles on hearsay while a
+//! node lies about arrivals.
 
 use super::draft::{DRAINS, LOSES};
 use super::ways::Ways;
@@ -25,45 +24,45 @@ use farlink_scenario::{Custody, FaultKind, Lie, Quota, SENDER_SERVICE, Scenario,
 use farlink_sim::Observer;
 use std::collections::{BTreeMap, HashMap};
 
-/// A receiver's answer is on its disk by then.
+/// Time after which a receiver's answer is on its disk.
 const COMMITTED: Duration = Duration::from_secs(2);
-/// Bytes of a node's hellos at once, of these few bundles.
+/// Largest size of a node's pending hellos, with few bundles to report.
 const HELLOS: u64 = 100_000;
-/// Who has what arrived that long ago has heard of it by then, where all is well.
+/// Time after which holders of an arrived bundle know of its arrival, without faults.
 const LONG_AGO: Duration = Duration::from_secs(600);
-/// More events than any run of these sizes has: full stores that push each other's bundles out go on as long as there are
-/// meetings, ten millions in one throng of two hundred.
+/// Bound above the events of any run of these sizes: full stores that evict each other's bundles continue as long as
+/// there are contacts, ten million events in one throng of two hundred.
 const EVENTS_MAX: u64 = 20_000_000;
-/// More complaints are not kept.
+/// Largest number of complaints kept.
 const COMPLAINTS_MAX: usize = 20;
 
-/// Source, service, time, number.
+/// Source, service, time and sequence number of a bundle.
 type Id = (u64, u64, u64, u64);
 fn id(key: &BundleKey) -> Id {
     (key.source.0, key.service, key.time, key.sequence)
 }
 
-/// One bundle, wherever it is.
+/// State of one bundle in the whole network.
 struct Life {
     created: Instant,
     lifetime: Duration,
     to: u64,
     accepted: bool,
-    /// Copies, and parts of it, that somebody has.
+    /// Number of copies and fragments held by nodes.
     held: u32,
     delivered: Option<Instant>,
-    /// Nobody has to have it any more.
+    /// Whether no node has to hold it any more.
     excused: bool,
 }
 
-/// What a node has of a bundle.
+/// State of a bundle at one node.
 #[derive(Clone, Copy)]
 struct Copy {
     id: Id,
     accepted: bool,
-    /// It has no record of its own: its parts have.
+    /// Whether it was reassembled: its fragments have the records on disk.
     joined: bool,
-    /// Its identity, as a piece where it is one.
+    /// Identity, including that of a fragment.
     key: BundleKey,
 }
 
@@ -72,49 +71,49 @@ struct Node {
     name: String,
     durable: bool,
     capacity: u64,
-    /// Most bundles of these sources together.
+    /// Quotas: sources, and the most bundles of all of them.
     quotas: Vec<(Vec<u64>, u64)>,
     gives_up: bool,
     number: u64,
-    /// More bytes than its capacity that it may have: hellos on their way are not in the store.
+    /// Bytes above the capacity, for hellos in transfer, which are not in the store.
     hellos: u64,
     copies: HashMap<BundleHandle, Copy>,
-    /// All bundles there, also those of no application.
+    /// Bundles present, including those of no application.
     present: i64,
     usage: Usage,
     copies_made: bool,
-    /// What it has on its disk while it is down, and has not said since that it has.
+    /// Bundles on the disk of a node that is down, until it reports their recovery.
     asleep: BTreeMap<Id, u32>,
-    /// What it had on its disk and let go, and when, until it comes anew.
+    /// Bundles that it deleted from its disk, with the time, until they arrive again.
     gone: HashMap<BundleKey, Instant>,
-    /// When it was killed last, and started last.
+    /// Time of the last kill, and of the last start.
     killed: Option<Instant>,
     started: Option<Instant>,
 }
 
-/// See the top of this file.
+/// Observer that checks the invariants at the top of this file.
 pub struct Watch {
     nodes: Vec<Node>,
     ways: Ways,
     bundles: BTreeMap<Id, Life>,
     entries: u64,
-    /// How wrong clocks may be together.
+    /// Sum of all clock errors.
     clocks: Duration,
     drains: bool,
-    /// Whether a bundle that nobody has any more may still arrive: it is inside another one.
+    /// Whether a bundle that no node holds may still arrive, inside another bundle.
     inside: bool,
-    /// Whether one may be gone.
+    /// Whether bundles may be lost.
     loses: bool,
-    /// Whether bundles may make fewer hops than there are nodes.
+    /// Whether the hop limit is below the number of nodes.
     few_hops: bool,
-    /// When the run ends at the latest.
+    /// Latest end of the run.
     end: Instant,
     pub hops: u64,
-    /// Bundles of which nobody had a copy any more, where that may be.
+    /// Number of bundles lost where that is permitted.
     pub lost: u64,
     events: u64,
     pub complaints: Vec<String>,
-    /// Whether all that happens is printed.
+    /// Whether every event is printed.
     tells: bool,
 }
 
@@ -128,13 +127,13 @@ impl Watch {
             quotas: node.quotas.iter().filter_map(|quota| limited(scenario, quota)).collect(),
             gives_up: !matches!(node.control.name.as_str(), "none" | "ion"),
             number: node.number.0,
-            // What is around another in a tunnel is counted besides, where a store is in memory.
+            // Without a disk, the outer bundle of a tunnel is counted in addition.
             hellos: match (node.router.name.as_str(), node.control.name.as_str()) {
                 _ if !node.tunnels.is_empty() => node.settings().store.capacity.bytes() + HELLOS,
                 ("sabr", "none") => 0,
                 _ => HELLOS,
             },
-            // Of signals that come by another way than their bundles went, custodians do not hear: they keep what they have.
+            // Signals that take another route than their bundles miss some custodians, which then keep their copies.
             copies_made: node.router.name != "sabr" || node.custody != Custody::None && !tree,
             ..Node::default()
         };
@@ -147,7 +146,7 @@ impl Watch {
             let is = |fault: &farlink_scenario::Fault| matches!(fault.kind, FaultKind::Lie { says, .. } if says == lie);
             scenario.faults.iter().any(is)
         };
-        // Their papers have them delete what others say arrived.
+        // Both papers delete bundles that neighbours report as arrived.
         let hearsay = scenario.nodes.iter().any(|node| matches!(node.router.name.as_str(), "maxprop" | "rapid"));
         Watch {
             nodes: scenario.nodes.iter().map(node).collect(),
@@ -177,12 +176,12 @@ impl Watch {
         }
     }
 
-    /// Nobody has it any more: whether that may be.
     fn let_go(&mut self, at: Instant, node: usize, id: Id) {
+        // One copy less: the loss of the last one must be permitted.
         let clocks = self.clocks;
         let Some(life) = self.bundles.get_mut(&id) else { return };
         life.held = life.held.saturating_sub(1);
-        // Somebody whose clock is ahead may have found it expired as it came.
+        // A node with a fast clock may have found it expired on arrival.
         let alive = at + clocks < life.created + life.lifetime;
         if life.held == 0 && life.accepted && life.delivered.is_none() && !life.excused && alive {
             if self.inside {
@@ -251,7 +250,7 @@ impl Watch {
         let (gives_up, clocks) = (self.nodes[node].gives_up, self.clocks);
         let Some(life) = self.bundles.get_mut(&copy.id) else { return };
         let ends = life.created + life.lifetime;
-        // What expired while it was down it sees as it starts.
+        // Bundles that expire while a node is down are deleted at its start.
         let late = self.nodes[node].started.is_none_or(|started| started + COMMITTED < at);
         match reason {
             DeleteReason::Done => {}
@@ -303,7 +302,7 @@ impl Watch {
         let durable = here.durable;
         let mut copies: Vec<Copy> = std::mem::take(&mut here.copies).into_values().collect();
         copies.sort_by_key(|copy| copy.id);
-        // What is inside others nobody sees: it may have been here.
+        // Bundles inside others produce no events: they may have been here.
         let unseen = |life: &&mut Life| life.held == 0 && life.delivered.is_none();
         let unseen = self.bundles.values_mut().filter(unseen);
         unseen.filter(|_| self.inside && !durable).for_each(|life| life.excused = true);
@@ -313,7 +312,7 @@ impl Watch {
                 continue;
             }
             if let Some(life) = self.bundles.get_mut(&copy.id).filter(|_| copy.accepted) {
-                // Whoever gave it away may be about to hear that it is kept here.
+                // The previous holder may be about to learn that this node accepted it.
                 life.excused = true;
             }
             self.let_go(at, node, copy.id);
@@ -329,7 +328,7 @@ impl Watch {
             let what = format!("{} had {key:?} again, which it let go at {gone:?}", self.nodes[node].name);
             self.complain(at, what);
         }
-        // What it had said to be gone may be on its disk still.
+        // A deletion that was reported may not be on disk yet.
         let Some(count) = self.nodes[node].asleep.get_mut(&id) else { return };
         *count -= 1;
         if *count == 0 {
@@ -338,11 +337,11 @@ impl Watch {
         self.let_go(at, node, id);
     }
 
-    /// What there is must be what was seen and not deleted, and nobody keeps what arrived long ago.
     fn tidy(&mut self, at: Instant) {
+        // No store may hold more than the bundles present, and no node may keep bundles that arrived long ago.
         for node in 0..self.nodes.len() {
             let Node { usage, present, copies_made, killed, ref copies, .. } = self.nodes[node];
-            // Hellos, and what came this very moment, are in no store.
+            // Hellos and bundles arriving now are in no store yet.
             let fits = usage.bundles as i64 <= present && (present > 0 || usage.bytes == 0);
             let kept = copies.values().map(|copy| copy.id).filter(|id| {
                 let arrived = self.bundles.get(id).and_then(|life| life.delivered);
@@ -358,14 +357,14 @@ impl Watch {
         }
     }
 
-    /// The run ended then.
+    /// Checks the state at the end of the run.
     pub fn ended(&mut self, at: Instant) {
         self.tidy(at);
         for node in 0..self.nodes.len() {
             let up = self.nodes[node].started.is_some_and(|started| at > started + COMMITTED);
             let asleep: Vec<Id> = self.nodes[node].asleep.keys().filter(|_| up).copied().collect();
             for id in asleep {
-                // Parts of what arrived as a whole are left out.
+                // Fragments of a bundle that arrived whole are ignored.
                 let open = |life: &Life| life.delivered.is_none() && at < life.created + life.lifetime;
                 if self.bundles.get(&id).is_some_and(open) {
                     self.complain(
@@ -381,7 +380,7 @@ impl Watch {
         let open = |life: &Life| life.accepted && life.delivered.is_none() && !life.excused;
         let left = |life: &Life| open(life) && at + self.clocks < life.created + life.lifetime;
         let waiting: Vec<Id> = self.bundles.iter().filter(|(_, life)| left(life)).map(|(id, _)| *id).collect();
-        // What an application offered again after a restart may come twice as two bundles, and end the run early.
+        // A bundle offered again after a restart may arrive as two bundles and end the run early.
         let waiting = if self.drains && at >= self.end { waiting } else { Vec::new() };
         for id in waiting {
             let holds = |node: &Node| node.copies.values().any(|copy| copy.id == id);
@@ -392,8 +391,8 @@ impl Watch {
     }
 }
 
-/// The sources that a quota is about, and how many of their bundles it lets in; nothing where it does not count them.
 fn limited(scenario: &Scenario, quota: &Quota) -> Option<(Vec<u64>, u64)> {
+    // Sources and limit of a quota, if it limits the number of bundles.
     let of = |number: u64| {
         let source = EndpointId::ipn(number, 0);
         quota.sources.iter().any(|pattern| pattern_rank(pattern, &source, &source.to_string()).is_some())

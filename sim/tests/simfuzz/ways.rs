@@ -1,11 +1,11 @@
-//! What must hold on the way from node to node, where routes are computed: over a link that is always there no bundle
-//! leaves while a more urgent one waits for it that is no longer; and none makes more hops than it may.
+//! Invariants of forwarding with computed routes: over a permanent link no bundle leaves while a more urgent one of at
+//! most its size waits for it; and no bundle exceeds its hop limit.
 
 use farlink_base::{BundleHandle, BundleKey, Event, LinkId, Priority};
 use farlink_scenario::{Medium, Scenario};
 use std::collections::{BTreeSet, HashMap};
 
-/// A bundle in the queue of a link.
+/// Bundle in the queue of a link.
 #[derive(Clone, Copy)]
 struct Queued {
     link: LinkId,
@@ -16,30 +16,30 @@ struct Queued {
 #[derive(Default)]
 struct Node {
     number: u64,
-    /// Hops that a bundle of its makes at most, where it counts them.
+    /// Hop limit of the node's bundles, if it sets one.
     hop_limit: Option<u32>,
-    /// Links that are planned to be always there, and take bundles of any length.
+    /// Links without planned contacts that accept bundles of any length.
     steady: BTreeSet<u32>,
     sizes: HashMap<BundleHandle, (BundleKey, Priority, u64)>,
     queued: HashMap<BundleHandle, Queued>,
 }
 
-/// Follows bundles on their way.
+/// Observer of bundles on their way.
 #[derive(Default)]
 pub struct Ways {
     nodes: Vec<Node>,
-    /// Fewest hops by which a bundle, or a piece, may have come to a node.
+    /// Fewest hops by which a bundle, or a fragment of it, can have reached a node.
     hops: HashMap<(u64, BundleKey), u32>,
 }
 
-/// A bundle as a whole: pieces of it are on its way.
 fn whole(key: &BundleKey) -> BundleKey {
+    // Fragments count as their bundle.
     BundleKey { fragment: None, ..*key }
 }
 
 impl Ways {
     pub fn new(scenario: &Scenario) -> Ways {
-        // Bundles in others make hops that nobody counts, and what is told of copies says nothing of an order.
+        // Hops inside tunnels are not counted, and copies have no order.
         let known = scenario.nodes.iter().all(|node| node.tunnels.is_empty());
         let queues = |node: &farlink_scenario::Node| known && node.router.name == "sabr" && node.control.name == "none";
         let node = |(index, node): (usize, &farlink_scenario::Node)| {
@@ -55,7 +55,7 @@ impl Ways {
         Ways { nodes: scenario.nodes.iter().enumerate().map(node).collect(), ..Ways::default() }
     }
 
-    /// Something happened at a node; what was wrong about it.
+    /// Handles an event of a node; returns a violation.
     pub fn event(&mut self, node: usize, event: &Event) -> Option<String> {
         let here = &mut self.nodes[node];
         match event {
@@ -67,7 +67,7 @@ impl Ways {
                 self.hops.insert((here.number, whole(key)), 0);
             }
             Event::Received { bundle, from, .. } => drop(self.received(node, *bundle, from.0)),
-            // Who gets one that made too many deletes it.
+            // A node that receives a bundle over its limit deletes it.
             Event::Delivered { bundle } => return self.too_far(node, *bundle),
             Event::Routed { bundle, link, .. } => {
                 let (_, priority, size) = *here.sizes.get(bundle)?;
@@ -120,9 +120,8 @@ impl Ways {
     }
 }
 
-/// The links of a node for which no contact is planned, and which take bundles of any length: all that waits for one is
-/// in one queue. Of faults no node knows before.
 fn steady(scenario: &Scenario, node: usize) -> BTreeSet<u32> {
+    // Only on such links do all waiting bundles share one queue. Faults are unknown to the nodes and change nothing.
     let is_planned = |link: usize| scenario.contacts.iter().any(|contact| contact.link == link);
     let any = |link: usize| {
         let layer = scenario.links[link].layer.kind;

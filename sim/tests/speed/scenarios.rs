@@ -1,10 +1,10 @@
-//! Scenarios that show what a simulation costs, each in the size one asks for: the tests run them
-//! small, `cargo xtask sim-speed` in full. Text only, so that both can share this file.
+//! Scenarios for the cost of simulation, in any size: the tests run them small, `cargo xtask sim-speed` in full. Text
+//! only, so that both can share this file.
 
 use std::fmt::Write;
 
-/// The top of a file, and nodes `n1`, `n2` and so on.
 fn nodes(name: &str, duration_s: u64, count: usize, defaults: &str) -> String {
+    // Nodes are named `n1`, `n2` and so on.
     let mut text = format!(
         "name = \"{name}\"\nseed = 7\nduration = \"{duration_s} s\"\nstop_when_delivered = false\n\
          [node_defaults]\nlifetime = \"9600 h\"\n{defaults}\n"
@@ -31,7 +31,7 @@ fn traffic(text: &mut String, from: usize, to: usize, start_s: u64, bundles: &st
     );
 }
 
-/// Two nodes, so many contacts of a minute in every two, a bundle at the start and one at the end.
+/// Two nodes with contacts of one minute in every two, a bundle at the start and one at the end.
 pub fn contacts(count: u64) -> String {
     let mut text = nodes("contacts", count * 120, 2, "");
     link(&mut text, 1, 2, "layer = \"ltp\"\nrate = \"1 Mbit/s\"\ndelay = \"1 s\"");
@@ -43,7 +43,7 @@ pub fn contacts(count: u64) -> String {
     text
 }
 
-/// A probe, a relay and a ground station for so many days: one pass and ten bundles each day.
+/// A probe, a relay and a ground station for `count` days: one pass and ten bundles each day.
 pub fn days(count: u64) -> String {
     let mut text = nodes("days", count * 86_400, 3, "");
     link(&mut text, 1, 2, "layer = \"ltp\"\nrate = \"1 Mbit/s\"\ndelay = \"10 min\"");
@@ -55,7 +55,7 @@ pub fn days(count: u64) -> String {
     text
 }
 
-/// Three nodes in a row and so many bundles at an even pace, ten a second.
+/// Three nodes in a row and `count` bundles at an even pace, ten a second.
 pub fn paced(count: u64) -> String {
     let mut text = nodes("paced", count / 10 + 60, 3, "");
     link(&mut text, 1, 2, "layer = \"ltp\"\nrate = \"10 Mbit/s\"\ndelay = \"200 ms\"");
@@ -64,7 +64,7 @@ pub fn paced(count: u64) -> String {
     text
 }
 
-/// A node whose store takes two of fourteen bundles, and no contact for so many seconds.
+/// A node whose store takes two of fourteen bundles, without a contact for `seconds`.
 #[allow(dead_code, reason = "a small run shows it")]
 pub fn full(seconds: u64) -> String {
     let mut text = nodes("full", seconds, 2, "store_capacity = \"25 kB\"");
@@ -74,8 +74,8 @@ pub fn full(seconds: u64) -> String {
     text
 }
 
-/// Nodes that meet by chance and give each other a copy of everything, for so many minutes. A pair
-/// meets for half a minute, about every forty; the source of a bundle never meets its destination.
+/// Nodes that meet at random and copy all their bundles, for `minutes`. A pair meets for half a minute, about every
+/// forty minutes; the source of a bundle never meets its destination.
 pub fn saturated(count: usize, minutes: u64, fidelity: &str) -> String {
     let mut text = format!("fidelity = \"{fidelity}\"\n");
     text += &nodes("saturated", minutes * 60, count, "router = \"epidemic\"\nstore_capacity = \"5 MB\"");
@@ -84,7 +84,7 @@ pub fn saturated(count: usize, minutes: u64, fidelity: &str) -> String {
     for &(a, b) in &pairs {
         link(&mut text, a, b, "layer = \"ltp\"\nrate = \"2 Mbit/s\"\ndelay = \"1 ms\"");
     }
-    // A small generator of its own (Knuth's MMIX), so that the file does not depend on ours.
+    // A small generator (Knuth's MMIX) keeps the file independent of the crates.
     let mut state = 1u64;
     let mut below = |limit: u64| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

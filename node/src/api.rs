@@ -102,7 +102,7 @@ impl IntoResponse for Problem {
         (self.0, axum::Json(json!({ "error": error, "hint": hint }))).into_response()
     }
 }
-type Answer = Result<axum::Json<Value>, Problem>;
+type ApiAnswer = Result<axum::Json<Value>, Problem>;
 
 fn bad(message: impl Into<String>) -> Problem {
     Problem(StatusCode::BAD_REQUEST, message.into())
@@ -110,7 +110,7 @@ fn bad(message: impl Into<String>) -> Problem {
 fn gone() -> Problem {
     Problem(StatusCode::SERVICE_UNAVAILABLE, "the node is shutting down".into())
 }
-fn done() -> Answer {
+fn done() -> ApiAnswer {
     Ok(axum::Json(json!({ "done": true })))
 }
 
@@ -135,7 +135,7 @@ impl Api {
     }
 }
 
-async fn status(State(api): State<Api>) -> Answer {
+async fn status(State(api): State<Api>) -> ApiAnswer {
     let announced = api.ask(|node| node.announced()).await?;
     let shards::Snapshot { status, memory, security, store, shards, .. } =
         shards::whole(api.each(shards::Snapshot::of).await?);
@@ -183,8 +183,8 @@ fn texts(endpoints: &[EndpointId]) -> Vec<String> {
     endpoints.iter().map(ToString::to_string).collect()
 }
 /// Neighbours heard by discovery, with counters of beacons.
-type Heard = (Vec<Announced>, BeaconCounts);
-fn announcements((heard, counts): &Heard) -> Value {
+type HeardNode = (Vec<Announced>, BeaconCounts);
+fn announcements((heard, counts): &HeardNode) -> Value {
     json!({
         "wanted": counts.wanted,
         "unwanted": counts.unwanted,
@@ -205,7 +205,7 @@ fn announced(one: &Announced) -> Value {
         "sequence": one.sequence,
     })
 }
-fn link(link: &LinkStatus, heard: Option<&Heard>) -> Value {
+fn link(link: &LinkStatus, heard: Option<&HeardNode>) -> Value {
     let found = heard.and_then(|(heard, _)| heard.iter().find(|one| one.link.as_ref() == Some(&link.name)));
     json!({
         "name": link.name,
@@ -230,11 +230,11 @@ impl Page {
     fn limit(&self) -> usize {
         self.limit.unwrap_or(PAGE).min(PAGE_MAX)
     }
-    fn of<T>(&self, items: impl IntoIterator<Item = T>, row: impl Fn(T) -> Value) -> Answer {
+    fn of<T>(&self, items: impl IntoIterator<Item = T>, row: impl Fn(T) -> Value) -> ApiAnswer {
         Ok(axum::Json(items.into_iter().skip(self.offset).take(self.limit()).map(row).collect()))
     }
 }
-async fn links(State(api): State<Api>, Query(page): Query<Page>) -> Answer {
+async fn links(State(api): State<Api>, Query(page): Query<Page>) -> ApiAnswer {
     let announced = api.ask(|node| node.announced()).await?;
     let links = api.snapshot().await?.links;
     page.of(&links, |one| link(one, announced.as_ref()))
@@ -243,14 +243,14 @@ async fn links(State(api): State<Api>, Query(page): Query<Page>) -> Answer {
 struct Enabled {
     enabled: bool,
 }
-async fn add_links(State(api): State<Api>, body: String) -> Answer {
+async fn add_links(State(api): State<Api>, body: String) -> ApiAnswer {
     let (layers, own) = api.ask(|node| (node.config.stack.layers.clone(), node.config.stack.node_ids.clone())).await?;
     let links = NodeConfig::parse_links(&body, &layers, &own)
         .map_err(|errors| bad(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")))?;
     api.ask(move |node| node.add_links(links)).await?.map_err(|why| bad(why.to_string()))?;
     done()
 }
-async fn remove_link(State(api): State<Api>, Path(name): Path<String>) -> Answer {
+async fn remove_link(State(api): State<Api>, Path(name): Path<String>) -> ApiAnswer {
     let asked = name.clone();
     if api.ask(move |node| node.remove_link(&name)).await? { done() } else { Err(api.no_such_link(&asked).await) }
 }
@@ -260,7 +260,7 @@ fn not_there(what: &str, asked: &str, there: &[String]) -> Problem {
         if there.is_empty() { format!("there is no {what} at all") } else { format!("there are {}", there.join(", ")) };
     Problem(StatusCode::NOT_FOUND, format!("no {what} is called `{asked}`\nhint: {hint}"))
 }
-async fn enable_link(State(api): State<Api>, Path(name): Path<String>, body: String) -> Answer {
+async fn enable_link(State(api): State<Api>, Path(name): Path<String>, body: String) -> ApiAnswer {
     let Enabled { enabled } = read(&body, "{\"enabled\": false}")?;
     let asked = name.clone();
     let known = api
@@ -278,7 +278,7 @@ fn read<T: for<'de> Deserialize<'de>>(body: &str, example: &str) -> Result<T, Pr
     serde_json::from_str(body).map_err(|why| bad(format!("the body is not as expected: {why}\nhint: send {example}")))
 }
 
-async fn contacts(State(api): State<Api>, Query(page): Query<Page>) -> Answer {
+async fn contacts(State(api): State<Api>, Query(page): Query<Page>) -> ApiAnswer {
     let plan = api.ask(|node| node.stack.plan().cloned()).await?;
     let Some(index) = plan else { return Ok(axum::Json(json!([]))) };
     let plan = index.plan();
@@ -303,12 +303,12 @@ fn contact(contact: &Contact, epoch: Option<DtnTime>) -> Value {
 fn plan_of(body: &str) -> Result<ContactPlan, Problem> {
     crate::plan::parse(body).map_err(bad)
 }
-async fn add_contacts(State(api): State<Api>, body: String) -> Answer {
+async fn add_contacts(State(api): State<Api>, body: String) -> ApiAnswer {
     let added = plan_of(&body)?;
     api.ask(move |node| change_plan(node, added, |plan, contact| plan.push(contact))).await?.map_err(bad)?;
     done()
 }
-async fn remove_contacts(State(api): State<Api>, body: String) -> Answer {
+async fn remove_contacts(State(api): State<Api>, body: String) -> ApiAnswer {
     let removed = plan_of(&body)?;
     let remove = |plan: &mut Vec<Contact>, gone: Contact| {
         plan.retain(|c| (c.from, c.to, &c.link, c.start) != (gone.from, gone.to, &gone.link, gone.start));
@@ -316,7 +316,7 @@ async fn remove_contacts(State(api): State<Api>, body: String) -> Answer {
     api.ask(move |node| change_plan(node, removed, remove)).await?.map_err(bad)?;
     done()
 }
-async fn replace_contacts(State(api): State<Api>, body: String) -> Answer {
+async fn replace_contacts(State(api): State<Api>, body: String) -> ApiAnswer {
     let plan = plan_of(&body)?;
     api.ask(move |node| node.set_plan(plan)).await?;
     done()
@@ -343,13 +343,13 @@ fn change_plan(node: &mut Node, by: ContactPlan, change: impl Fn(&mut Vec<Contac
 }
 
 #[derive(Deserialize)]
-struct Route {
+struct ApiRoute {
     pattern: String,
     next_hop: Option<String>,
 }
-impl Route {
+impl ApiRoute {
     /// Accepts the route if some endpoint can match its pattern.
-    fn checked(self) -> Result<Route, Problem> {
+    fn checked(self) -> Result<ApiRoute, Problem> {
         if EndpointId::is_pattern(&self.pattern) {
             return Ok(self);
         }
@@ -361,18 +361,18 @@ impl Route {
     }
 }
 const ROUTE: &str = "{\"pattern\": \"ipn:5.*\", \"next_hop\": \"ipn:2.0\"}";
-async fn routes(State(api): State<Api>, Query(page): Query<Page>) -> Answer {
+async fn routes(State(api): State<Api>, Query(page): Query<Page>) -> ApiAnswer {
     let routes = api.ask(|node| node.stack.routes().to_vec()).await?;
     page.of(&routes, |(pattern, hop)| json!({ "pattern": pattern, "next_hop": hop.to_string() }))
 }
-async fn add_route(State(api): State<Api>, body: String) -> Answer {
-    let route = read::<Route>(&body, ROUTE)?.checked()?;
+async fn add_route(State(api): State<Api>, body: String) -> ApiAnswer {
+    let route = read::<ApiRoute>(&body, ROUTE)?.checked()?;
     let next_hop = route.hop()?;
     api.ask(move |node| node.input(Input::Admin(AdminInput::AddRoute { pattern: route.pattern, next_hop }))).await?;
     done()
 }
-async fn remove_route(State(api): State<Api>, body: String) -> Answer {
-    let route: Route = read(&body, "{\"pattern\": \"ipn:5.*\"}")?;
+async fn remove_route(State(api): State<Api>, body: String) -> ApiAnswer {
+    let route: ApiRoute = read(&body, "{\"pattern\": \"ipn:5.*\"}")?;
     let pattern = route.pattern.clone();
     let there = api
         .ask(move |node| {
@@ -383,8 +383,8 @@ async fn remove_route(State(api): State<Api>, body: String) -> Answer {
         .await?;
     if there.contains(&pattern) { done() } else { Err(not_there("route", &pattern, &there)) }
 }
-async fn replace_routes(State(api): State<Api>, body: String) -> Answer {
-    let routes: Vec<Route> = read(&body, &format!("[{ROUTE}]"))?;
+async fn replace_routes(State(api): State<Api>, body: String) -> ApiAnswer {
+    let routes: Vec<ApiRoute> = read(&body, &format!("[{ROUTE}]"))?;
     let routes = routes
         .into_iter()
         .map(|route| route.checked().and_then(|r| r.hop().map(|hop| (r.pattern, hop))))
@@ -393,7 +393,7 @@ async fn replace_routes(State(api): State<Api>, body: String) -> Answer {
     done()
 }
 
-async fn registrations(State(api): State<Api>, Query(page): Query<Page>) -> Answer {
+async fn registrations(State(api): State<Api>, Query(page): Query<Page>) -> ApiAnswer {
     page.of(&api.snapshot().await?.registrations, |endpoint| json!(endpoint.to_string()))
 }
 
@@ -401,10 +401,10 @@ async fn registrations(State(api): State<Api>, Query(page): Query<Page>) -> Answ
 struct Level {
     level: String,
 }
-async fn log_level(State(api): State<Api>) -> Answer {
+async fn log_level(State(api): State<Api>) -> ApiAnswer {
     Ok(axum::Json(json!({ "level": api.log.get() })))
 }
-async fn set_log_level(State(api): State<Api>, body: String) -> Answer {
+async fn set_log_level(State(api): State<Api>, body: String) -> ApiAnswer {
     let level: Level = read(&body, "{\"level\": \"debug\"}")?;
     api.log.set(&level.level).map_err(bad)?;
     done()
@@ -467,15 +467,15 @@ async fn metrics(State(api): State<Api>) -> Result<impl IntoResponse, Problem> {
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], out))
 }
 
-async fn reload(State(api): State<Api>) -> Answer {
+async fn reload(State(api): State<Api>) -> ApiAnswer {
     let waiting = api.ask(Node::reload).await?.map_err(bad)?;
     Ok(axum::Json(json!({ "done": true, "needs_restart": waiting })))
 }
-async fn confirm_clock(State(api): State<Api>) -> Answer {
+async fn confirm_clock(State(api): State<Api>) -> ApiAnswer {
     api.ask(|node| node.input(Input::Admin(AdminInput::ConfirmClock))).await?;
     done()
 }
-async fn shutdown(State(api): State<Api>) -> Answer {
+async fn shutdown(State(api): State<Api>) -> ApiAnswer {
     // The answer leaves first: a node with nothing to drain ends at once, and this thread with it.
     api.ask(|_| ()).await?;
     tokio::spawn(async move {

@@ -32,7 +32,7 @@ const SMALL_RUN: u32 = 32;
 /// All datagram sockets of a node.
 pub struct Datagrams {
     sockets: Vec<Socket>,
-    links: HashMap<LinkId, Target>,
+    links: HashMap<LinkId, SendTarget>,
     /// Number of lookups made.
     lookups: u64,
     /// Links with a new address, still to be reported to their layers.
@@ -59,7 +59,7 @@ struct Socket {
     small: u32,
 }
 
-struct Target {
+struct SendTarget {
     layer: LayerId,
     name: String,
     address: Option<SocketAddr>,
@@ -283,7 +283,7 @@ impl Datagrams {
         // A pending report of the old address would arrive after the change.
         self.moved.retain(|(_, other, _)| *other != link);
         let Some(name) = name else { return drop(self.links.remove(&link)) };
-        self.links.insert(link, Target { layer, name, address: None, lookup: 0 });
+        self.links.insert(link, SendTarget { layer, name, address: None, lookup: 0 });
         if !self.look_up(link, resolver) {
             self.resolve_at.get_or_insert(now + RESOLVE_EVERY);
         }
@@ -381,7 +381,7 @@ impl Socket {
         buffers: &mut Buffers,
         inputs: &mut VecDeque<Input>,
     ) -> io::Result<u64> {
-        let mut run = Run { layer: self.layer, from: None, stride: 0, closed: false };
+        let mut run = DatagramRun { layer: self.layer, from: None, stride: 0, closed: false };
         let (mut total, mut largest) = (0, 0);
         self.socket.receive_batch(batch, |got, data| {
             total += got.len as u64;
@@ -398,13 +398,13 @@ impl Socket {
 }
 
 /// Datagrams being joined to one batch.
-struct Run {
+struct DatagramRun {
     layer: LayerId,
     from: Option<SocketAddr>,
     stride: usize,
     closed: bool,
 }
-impl Run {
+impl DatagramRun {
     fn add(
         &mut self,
         from: SocketAddr,

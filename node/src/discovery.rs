@@ -39,12 +39,12 @@ pub struct Discovery {
     announcer: Announcer,
     /// Indices of the node's layers, in the order of the announcer's configuration.
     layers: Vec<usize>,
-    sockets: Vec<Place>,
+    sockets: Vec<FoundPlace>,
     /// Links made for discovered neighbours, with the stack's number and the name.
     links: BTreeMap<DiscoveredId, (LinkId, String)>,
 }
 
-struct Place {
+struct FoundPlace {
     socket: UdpSocket,
     to: Vec<SocketAddr>,
     readable: bool,
@@ -188,7 +188,7 @@ impl Discovery {
     }
 }
 
-impl Place {
+impl FoundPlace {
     fn say(&mut self, bytes: &[u8]) {
         let mut failed = false;
         for to in &self.to {
@@ -205,7 +205,7 @@ impl Place {
 }
 
 /// Opens a socket for each address on each interface.
-fn open(settings: &DiscoverySettings) -> anyhow::Result<Vec<Place>> {
+fn open(settings: &DiscoverySettings) -> anyhow::Result<Vec<FoundPlace>> {
     let groups: Vec<IpAddr> = settings.to.iter().map(SocketAddr::ip).filter(IpAddr::is_multicast).collect();
     let every = [None];
     let named: Vec<Option<&str>> = settings.interfaces.iter().map(|name| Some(&name[..])).collect();
@@ -223,7 +223,7 @@ fn open(settings: &DiscoverySettings) -> anyhow::Result<Vec<Place>> {
                 _ => anyhow!("{why}{}", crate::hint(&why)),
             });
             let socket = socket.with_context(|| format!("announcements at UDP {listen}"))?;
-            places.push(Place { socket, to: to.clone(), readable: true, failed: false });
+            places.push(FoundPlace { socket, to: to.clone(), readable: true, failed: false });
         }
     }
     Ok(places)

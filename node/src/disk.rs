@@ -46,7 +46,7 @@ impl Disk {
         files.tell_of_the_cache();
         let (operations, inbox) = channel::<Vec<DiskOp>>();
         let (outbox, answers) = channel();
-        let (syncs, to_sync) = channel::<Held>();
+        let (syncs, to_sync) = channel::<HeldOps>();
         let (first, second) = (Answers { outbox: outbox.clone(), waker: waker.clone() }, Answers { outbox, waker });
         let place = dir.display().to_string();
         // Syncs left to the second thread. The kernel reports a failed write-back to the first sync after it only: if a
@@ -70,7 +70,7 @@ impl Disk {
                     // Operations that arrived meanwhile join the batch: one sync then covers them.
                     batch.extend(inbox.try_iter().flatten());
                     let Some(syncing) = files.perform(operation, &mut done) else { continue };
-                    let held = Held { done: std::mem::take(&mut done), syncing };
+                    let held = HeldOps { done: std::mem::take(&mut done), syncing };
                     // With nothing behind it, a sync here saves the change of threads; but only if the other thread has
                     // none left.
                     if batch.is_empty() && behind.load(Ordering::Acquire) == 0 {
@@ -147,11 +147,11 @@ impl Answers {
 }
 
 /// Answers that must wait for a sync; the last one belongs to it.
-struct Held {
+struct HeldOps {
     done: Vec<DiskDone>,
     syncing: Syncing,
 }
-impl Held {
+impl HeldOps {
     fn finish(mut self, place: &str) -> Vec<DiskDone> {
         if let (Err(why), Some(last)) = (self.syncing.run(), self.done.last_mut()) {
             last.result = Err(failed(place, &why));

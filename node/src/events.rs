@@ -34,17 +34,17 @@ const FLUSH_EVERY: Duration = Duration::from_millis(200);
 const BATCHES: usize = 1024;
 
 /// Item for the formatting thread.
-enum Said {
+enum EventText {
     Event(Instant, Event),
     /// Name of a link in later events.
     Link(LinkId, String),
 }
 /// Events of one turn, with the offset that turns instants into wall time.
-type Batch = (i128, Vec<Said>);
+type Batch = (i128, Vec<EventText>);
 
 /// Classes of frequent events that the log shows.
 #[derive(Debug, Default)]
-struct Wanted {
+struct EventWants {
     /// Bundle events.
     log: AtomicBool,
     /// LTP sessions that ended in good order: there may be one for each bundle.
@@ -56,9 +56,9 @@ pub struct EventHub {
     metrics: Arc<crate::metrics::Metrics>,
     outbox: Option<SyncSender<Batch>>,
     thread: Option<std::thread::JoinHandle<()>>,
-    batch: Vec<Said>,
+    batch: Vec<EventText>,
     live: tokio::sync::broadcast::Sender<Arc<str>>,
-    wanted: Arc<Wanted>,
+    wanted: Arc<EventWants>,
     file: bool,
     segments: bool,
 }
@@ -116,7 +116,7 @@ impl EventHub {
     }
     /// Sets the name of a new link for later events.
     pub fn name_link(&mut self, link: LinkId, name: String) {
-        self.batch.push(Said::Link(link, name));
+        self.batch.push(EventText::Link(link, name));
     }
     /// Counts an event and queues it for output.
     pub fn push(&mut self, now: Instant, event: Event) {
@@ -132,7 +132,7 @@ impl EventHub {
             EventClass::Link | EventClass::Node => true,
         };
         if wanted {
-            self.batch.push(Said::Event(now, event));
+            self.batch.push(EventText::Event(now, event));
         }
     }
     /// Passes the events of this turn to the formatting thread.
@@ -147,7 +147,7 @@ impl EventHub {
                 Some(outbox) => {
                     // Names are kept: all later events need them.
                     if let Err(TrySendError::Full((_, said))) = outbox.try_send(batch) {
-                        self.batch.extend(said.into_iter().filter(|said| matches!(said, Said::Link(..))));
+                        self.batch.extend(said.into_iter().filter(|said| matches!(said, EventText::Link(..))));
                     }
                 }
                 None => {}
@@ -176,21 +176,21 @@ struct Writer {
     names: EventNames,
     file: Option<BufWriter<File>>,
     live: tokio::sync::broadcast::Sender<Arc<str>>,
-    repeats: Repeats<Fault>,
+    repeats: Repeats<WriteFault>,
     /// Neighbours nobody configured, which may come and go under ever new numbers.
     strangers: Crowd,
 }
 
 /// Key of a fault that others can cause at will; each is limited in the log separately.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-struct Fault {
+struct WriteFault {
     kind: Discriminant<Event>,
     link: Option<LinkId>,
     refusal: Option<Discriminant<Refusal>>,
     why: &'static str,
 }
-impl Fault {
-    fn of(event: &Event) -> Option<Fault> {
+impl WriteFault {
+    fn of(event: &Event) -> Option<WriteFault> {
         let (link, refusal, why) = match event {
             Event::Refused { link, reason, .. } => (*link, Some(discriminant(reason)), ""),
             // The reason is part of the key, so that a frequent one does not hide others.
@@ -199,7 +199,7 @@ impl Fault {
             Event::LinkUp { link, .. } | Event::LinkDown { link } if link.is_dynamic() => (Some(*link), None, ""),
             _ => return None,
         };
-        Some(Fault { kind: discriminant(event), link, refusal, why })
+        Some(WriteFault { kind: discriminant(event), link, refusal, why })
     }
 }
 
@@ -209,8 +209,8 @@ impl Writer {
         loop {
             match inbox.recv_timeout(FLUSH_EVERY) {
                 Ok((offset, batch)) => batch.into_iter().for_each(|said| match said {
-                    Said::Event(at, event) => self.one(offset, at, &event),
-                    Said::Link(link, name) => self.names.name_link(link, name),
+                    EventText::Event(at, event) => self.one(offset, at, &event),
+                    EventText::Link(link, name) => self.names.name_link(link, name),
                 }),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return self.flush(),
@@ -241,8 +241,8 @@ impl Writer {
     }
     fn log(&mut self, event: &Event) {
         let now = std::time::Instant::now();
-        let times = match Fault::of(event) {
-            Some(Fault { link: Some(link), .. }) if link.is_dynamic() => self.strangers.say(now),
+        let times = match WriteFault::of(event) {
+            Some(WriteFault { link: Some(link), .. }) if link.is_dynamic() => self.strangers.say(now),
             Some(fault) => self.repeats.say(fault, now),
             None => Some(0),
         };
@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn one_fault_does_not_hide_another() {
         let (mut repeats, now) = (Repeats::default(), std::time::Instant::now());
-        let mut said = |event: Event| repeats.say(Fault::of(&event).unwrap(), now).is_some();
+        let mut said = |event: Event| repeats.say(WriteFault::of(&event).unwrap(), now).is_some();
         let malformed = |reason| Event::Malformed { link: None, offset: 0, reason };
         let refused = |reason| Event::Refused { link: Some(LinkId(3)), key: None, reason };
         let session = |reason| Event::SessionRefused { link: None, reason };
@@ -286,6 +286,6 @@ mod tests {
         assert!(said(refused(Refusal::Expired)) && said(refused(Refusal::NoResources)));
         assert!(said(session("a message of unknown type")), "another kind");
         assert!(!said(malformed("extension items")) && !said(refused(Refusal::Expired)), "each once");
-        assert_eq!(Fault::of(&Event::LinkDown { link: LinkId(3) }), None, "what is configured is always told");
+        assert_eq!(WriteFault::of(&Event::LinkDown { link: LinkId(3) }), None, "what is configured is always told");
     }
 }

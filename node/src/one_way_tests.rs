@@ -15,7 +15,7 @@ const LISTENER: u64 = 1 << 60;
 const LINK: LinkId = LinkId(0);
 
 /// One node, reduced to this layer. A bundle starts with its number, which determines its length.
-struct Side {
+struct OneWaySide {
     streams: Streams,
     poller: Poller,
     resolver: Resolver<Wanted>,
@@ -37,9 +37,9 @@ fn content(number: u64) -> Vec<u8> {
     bytes
 }
 
-impl Side {
+impl OneWaySide {
     /// Creates a side that connects to `to`, if given; returns it and its listening address.
-    fn new(framing: Framing, to: Option<String>) -> (Side, String) {
+    fn new(framing: Framing, to: Option<String>) -> (OneWaySide, String) {
         let listener = stream::listen(&"127.0.0.1:0".parse().unwrap()).unwrap();
         let place = listener.local_addr().unwrap().to_string();
         let poller = Poller::new().unwrap();
@@ -51,7 +51,7 @@ impl Side {
         streams.set_address(LayerId(0), LINK, Some(to.unwrap_or_else(|| "127.0.0.1:9".into())));
         let mut inputs = VecDeque::new();
         streams.locate(LINK, &resolver, &mut inputs);
-        let mut side = Side {
+        let mut side = OneWaySide {
             streams,
             poller,
             resolver,
@@ -149,7 +149,7 @@ impl Side {
     }
 }
 
-fn run(sides: &mut [&mut Side], until: impl Fn(&[&mut Side]) -> bool) {
+fn run(sides: &mut [&mut OneWaySide], until: impl Fn(&[&mut OneWaySide]) -> bool) {
     let began = std::time::Instant::now();
     while !until(sides) {
         sides.iter_mut().for_each(|side| side.turn());
@@ -160,8 +160,8 @@ fn run(sides: &mut [&mut Side], until: impl Fn(&[&mut Side]) -> bool) {
 #[test]
 fn sent_means_received_by_peer_host() {
     for framing in [Framing::Stcp, Framing::Mtcp] {
-        let (mut b, place) = Side::new(framing, None);
-        let (mut a, _) = Side::new(framing, Some(place));
+        let (mut b, place) = OneWaySide::new(framing, None);
+        let (mut a, _) = OneWaySide::new(framing, Some(place));
         const ALL: u64 = 1000;
         run(&mut [&mut a, &mut b], |sides| sides[0].ready);
         // The other node does not read: its host takes bytes for its socket buffers and the window, and no more.
@@ -188,8 +188,8 @@ fn sent_means_received_by_peer_host() {
 
 #[test]
 fn bundles_are_resent_after_peer_reset() {
-    let (mut b, place) = Side::new(Framing::Stcp, None);
-    let (mut a, _) = Side::new(Framing::Stcp, Some(place));
+    let (mut b, place) = OneWaySide::new(Framing::Stcp, None);
+    let (mut a, _) = OneWaySide::new(Framing::Stcp, Some(place));
     for round in 1..=5u64 {
         run(&mut [&mut a, &mut b], |sides| sides[0].ready);
         a.send(round * 20);

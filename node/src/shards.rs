@@ -51,18 +51,18 @@ impl Drop for Unheard {
 }
 
 /// Channel to another shard.
-struct Way {
+struct MeshPath {
     queued: Vec<(LayerId, Box<Across>)>,
     unheard: Arc<AtomicU64>,
     channel: Sender<Batch>,
     waker: Waker,
     asleep: Arc<AtomicBool>,
-    end: Arc<End>,
+    end: Arc<MeshEnd>,
 }
 
 /// Progress of a shard's end.
 #[derive(Default)]
-struct End {
+struct MeshEnd {
     /// The shard was asked to end and has nothing left to do.
     ready: AtomicBool,
     /// The shard has ended.
@@ -76,9 +76,9 @@ pub(crate) struct Mesh {
     channel: Sender<Batch>,
     inbox: Receiver<Batch>,
     /// Channel to each shard, except itself.
-    ways: Vec<Option<Way>>,
+    ways: Vec<Option<MeshPath>>,
     asleep: Arc<AtomicBool>,
-    end: Arc<End>,
+    end: Arc<MeshEnd>,
     /// Wakes this shard.
     waker: Option<Waker>,
     /// Whether each layer belongs to another shard.
@@ -126,7 +126,7 @@ impl Mesh {
         let way = |(shard, door): (usize, &MeshDoor)| {
             let MeshDoor { channel, waker, asleep, end } = door.clone();
             let (queued, unheard) = (Vec::new(), Arc::default());
-            let way = Way { queued, unheard, channel, waker, asleep, end };
+            let way = MeshPath { queued, unheard, channel, waker, asleep, end };
             (shard != usize::from(self.own)).then_some(way)
         };
         self.ways = doors.iter().enumerate().map(way).collect();
@@ -158,7 +158,7 @@ impl Mesh {
     }
     /// Updates the bytes offered without a verdict; returns whether reading must stop.
     pub fn offered(&mut self, bytes: u64) -> bool {
-        let unheard = |way: &Way| way.unheard.load(Ordering::SeqCst);
+        let unheard = |way: &MeshPath| way.unheard.load(Ordering::SeqCst);
         // The slowest receiver decides: its backlog is memory as well.
         let most = self.ways.iter().flatten().map(unheard).max();
         self.full = bytes.max(most.unwrap_or(0)) >= self.offered_max;
@@ -222,7 +222,7 @@ impl Mesh {
     /// Returns whether a shard ended before all were ready.
     pub fn is_broken(&self) -> bool {
         // A shard may end only after all were ready; an earlier end is a failure.
-        let broken = |end: &End| end.over.load(Ordering::SeqCst) && !end.ready.load(Ordering::SeqCst);
+        let broken = |end: &MeshEnd| end.over.load(Ordering::SeqCst) && !end.ready.load(Ordering::SeqCst);
         self.ways.iter().flatten().any(|way| broken(&way.end))
     }
     /// Declares whether this shard is ready to end; returns whether all may end.
@@ -239,7 +239,7 @@ pub(crate) struct MeshDoor {
     channel: Sender<Batch>,
     waker: Waker,
     asleep: Arc<AtomicBool>,
-    end: Arc<End>,
+    end: Arc<MeshEnd>,
 }
 
 impl Drop for Mesh {

@@ -10,11 +10,11 @@ pub struct Grid {
     side: f64,
     cells: HashMap<[i32; 2], Vec<u32>>,
     /// Cell of each interface, and the square inside which it certainly stays in that cell.
-    places: Vec<Place>,
+    places: Vec<GridPlace>,
 }
 
 #[derive(Clone, Copy)]
-struct Place {
+struct GridPlace {
     cell: [i32; 2],
     low: Point,
     high: Point,
@@ -23,7 +23,7 @@ struct Place {
 impl Grid {
     /// Makes an empty grid with cells of `side` metres.
     pub fn new(side: f64, interfaces: usize) -> Grid {
-        let nowhere = Place { cell: [i32::MIN; 2], low: [f64::INFINITY; 2], high: [f64::NEG_INFINITY; 2] };
+        let nowhere = GridPlace { cell: [i32::MIN; 2], low: [f64::INFINITY; 2], high: [f64::NEG_INFINITY; 2] };
         Grid { side, cells: HashMap::new(), places: vec![nowhere; interfaces] }
     }
     /// Enters an interface into the corner cell outside the world, where The ONE places all at the start.
@@ -40,7 +40,7 @@ impl Grid {
         self.border(interface, at).max(0.0)
     }
     fn border(&self, interface: u32, at: Point) -> f64 {
-        let Place { low, high, .. } = self.places[interface as usize];
+        let GridPlace { low, high, .. } = self.places[interface as usize];
         let axis = |axis: usize| (at[axis] - low[axis]).min(high[axis] - at[axis]);
         axis(0).min(axis(1))
     }
@@ -59,7 +59,7 @@ impl Grid {
         let slack = self.side * 1e-9;
         let low = [0, 1].map(|axis| f64::from(cell[axis] - 1) * self.side + slack);
         let high = [0, 1].map(|axis| f64::from(cell[axis]) * self.side - slack);
-        self.places[interface as usize] = Place { cell, low, high };
+        self.places[interface as usize] = GridPlace { cell, low, high };
     }
     /// Collects the interfaces of the nine cells around an interface, in search order.
     pub fn around(&self, interface: u32, found: &mut Vec<u32>) {

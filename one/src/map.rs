@@ -25,7 +25,7 @@ impl Town {
     /// Fails on lines that cannot be parsed, on streets that are not connected, and on a map larger than a world of
     /// `area` metres.
     pub fn read(files: &[(PathBuf, String)], area: Point) -> Result<Town, Mistake> {
-        let mut found = Found::default();
+        let mut found = PathFound::default();
         for (file, text) in files {
             found.lines(file, text)?;
         }
@@ -126,14 +126,14 @@ impl Eq for Reached {}
 
 /// Places and edges read so far.
 #[derive(Default)]
-struct Found {
+struct PathFound {
     points: Vec<Point>,
     names: Vec<String>,
     places: HashMap<String, u32>,
     next: Vec<Vec<u32>>,
 }
 
-impl Found {
+impl PathFound {
     fn lines(&mut self, file: &Path, text: &str) -> Result<(), Mistake> {
         // A shape may span several lines, until its brackets close.
         let (mut shape, mut begun, mut open) = (String::new(), 0, 0i64);

@@ -10,12 +10,12 @@ pub(super) struct Wire {
     /// Transfer speed, bytes a second.
     speed: i32,
     up: bool,
-    flight: Option<Flight>,
+    flight: Option<TransferFlight>,
 }
 
 /// Message in transfer.
 #[derive(Clone, Copy)]
-struct Flight {
+struct TransferFlight {
     held: Held,
     from: u32,
     to: u32,
@@ -125,8 +125,8 @@ impl World<'_> {
         }
     }
 
-    fn receive(&mut self, flight: Flight) {
-        let Flight { mut held, from, to, .. } = flight;
+    fn receive(&mut self, flight: TransferFlight) {
+        let TransferFlight { mut held, from, to, .. } = flight;
         held.received = self.clock;
         if let Router::Spray { binary, .. } = self.setup.router {
             held.copies = if binary { held.copies / 2 } else { 1 };
@@ -171,7 +171,7 @@ impl World<'_> {
         }
         let wire = &mut self.wires[link.wire as usize];
         let done = self.clock + f64::from(held.size) / f64::from(wire.speed);
-        wire.flight = Some(Flight { held: Held { hops: held.hops + 1, ..held }, from, to, done });
+        wire.flight = Some(TransferFlight { held: Held { hops: held.hops + 1, ..held }, from, to, done });
         self.sending[from as usize] = Some(link.wire);
         // Two units for the sender (sending, and its end of the connection), one for the receiver.
         self.pulses[from as usize].engaged += 2;

@@ -5,9 +5,9 @@ use farlink_one::{Failure, Mistake, Outcome, Setup, Values};
 use std::path::{Path, PathBuf};
 
 /// Name, settings files, overrides; length and FNV-1a hash of The ONE's event log.
-type Run = (&'static str, &'static [&'static str], &'static [&'static str], usize, u64);
+type ReportRun = (&'static str, &'static [&'static str], &'static [&'static str], usize, u64);
 
-const RUNS: [Run; 6] = [
+const RUNS: [ReportRun; 6] = [
     (
         "ipn-epi",
         &["planets.txt"],

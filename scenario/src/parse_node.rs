@@ -24,7 +24,7 @@ const NODES_MAX: u64 = 200_000;
 /// All nodes, those of groups after the others; and the groups.
 pub fn nodes(top: &Reader<'_>, equipment: &mut Equipment<'_>) -> (Vec<Node>, Vec<Group>) {
     let defaults = defaults(top, "node_defaults", &[&keys::NODE]);
-    let mut all = Nodes::default();
+    let mut all = NodeTables::default();
     // Routes name nodes, so tables are read again once all names are known.
     let mut readers: Vec<(Reader<'_>, Range<usize>)> = Vec::new();
     for (path, table) in top.tables("node") {
@@ -59,7 +59,7 @@ pub fn nodes(top: &Reader<'_>, equipment: &mut Equipment<'_>) -> (Vec<Node>, Vec
         groups.push(Group { name, nodes: nodes.clone() });
         readers.push((reader, nodes));
     }
-    let Nodes { mut nodes, names, .. } = all;
+    let NodeTables { mut nodes, names, .. } = all;
     if nodes.is_empty() && !top.given("group") {
         top.fail("node", "a scenario needs at least one node", "add `[[node]]` with `name` and `id`");
     }
@@ -77,12 +77,12 @@ pub fn nodes(top: &Reader<'_>, equipment: &mut Equipment<'_>) -> (Vec<Node>, Vec
 
 /// Nodes read so far, with their names and the owner of each node ID.
 #[derive(Default)]
-struct Nodes {
+struct NodeTables {
     nodes: Vec<Node>,
     names: Names,
     owners: HashMap<String, usize>,
 }
-impl Nodes {
+impl NodeTables {
     /// Adds the nodes of one table, given by names and IDs; returns their indices.
     fn add(&mut self, reader: &Reader<'_>, members: Vec<(String, Vec<String>)>) -> Range<usize> {
         let start = self.nodes.len();

@@ -15,7 +15,7 @@ use std::time::Instant;
 
 const YEAR_S: f64 = 365.25 * 86_400.0;
 
-struct Wanted {
+struct RunRequest {
     /// Makes the network of a seed.
     draft: fn(u64) -> Draft,
     seed: u64,
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     if let Some(file) = value("--replay") {
         return replay(Path::new(file), has("--twice"));
     }
-    let wanted = Wanted {
+    let wanted = RunRequest {
         draft: if has("--throngs") { Draft::throng } else { Draft::of },
         seed: number("--seed", 1),
         runs: number("--runs", 100),
@@ -72,14 +72,14 @@ fn replay(file: &Path, twice: bool) -> ExitCode {
 
 /// Totals of all runs.
 #[derive(Default)]
-struct Sum {
+struct RunSum {
     of: Run,
     done: u64,
     failures: Vec<(u64, Vec<String>)>,
     traces: Vec<(u64, String)>,
 }
 
-impl Sum {
+impl RunSum {
     fn add(&mut self, seed: u64, run: Run) {
         let Run { hops, faults, delivered, lost, node_s, trace, complaints } = run;
         self.done += 1;
@@ -91,7 +91,7 @@ impl Sum {
             self.failures.push((seed, complaints));
         }
     }
-    fn print(&self, wanted: &Wanted, wall_s: f64) {
+    fn print(&self, wanted: &RunRequest, wall_s: f64) {
         let Run { hops, faults, delivered, lost, node_s, .. } = self.of;
         println!(
             "simfuzz: seeds from {}, {} runs{}: {hops} bundle-hops, {faults} faults, {delivered} bundles delivered, \
@@ -106,13 +106,13 @@ impl Sum {
     }
 }
 
-fn run(wanted: &Wanted, draft: &Draft) -> Run {
+fn run(wanted: &RunRequest, draft: &Draft) -> Run {
     simfuzz::as_often(wanted.twice, || simfuzz::run(draft))
 }
 
-fn fuzz(wanted: &Wanted) -> ExitCode {
+fn fuzz(wanted: &RunRequest) -> ExitCode {
     let (next, failed) = (AtomicU64::new(0), AtomicBool::new(false));
-    let all = Mutex::new(Sum::default());
+    let all = Mutex::new(RunSum::default());
     let begun = Instant::now();
     let work = || {
         // Relaxed suffices: a run begun after another's failure costs time and changes nothing.
@@ -140,7 +140,7 @@ fn fuzz(wanted: &Wanted) -> ExitCode {
     if sum.failures.is_empty() && kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn keep_traces(wanted: &Wanted, traces: &mut [(u64, String)]) -> bool {
+fn keep_traces(wanted: &RunRequest, traces: &mut [(u64, String)]) -> bool {
     // One line per seed, in their order; returns whether the file was written.
     let Some(file) = &wanted.traces else { return true };
     traces.sort();
@@ -149,7 +149,7 @@ fn keep_traces(wanted: &Wanted, traces: &mut [(u64, String)]) -> bool {
     written.map_err(|error| println!("{}: {error}", file.display())).is_ok()
 }
 
-fn tell(wanted: &Wanted, seed: u64, complaints: &[String]) {
+fn tell(wanted: &RunRequest, seed: u64, complaints: &[String]) {
     // Print the complaints, then the smallest network with the same first complaint.
     println!("\nseed {seed}:");
     complaints.iter().for_each(|complaint| println!("  {complaint}"));

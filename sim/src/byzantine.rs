@@ -63,8 +63,8 @@ fn put(message: &mut Vec<u8>, numbers: impl IntoIterator<Item = u64>) {
 const CERTAIN: u64 = 1f64.to_bits();
 
 /// Reader of the numbers at the front of a message.
-struct Numbers<'a>(&'a [u8]);
-impl Numbers<'_> {
+struct ClaimedNumbers<'a>(&'a [u8]);
+impl ClaimedNumbers<'_> {
     fn next(&mut self) -> Option<u64> {
         let (first, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
@@ -128,7 +128,7 @@ impl ByzantineNode<'_> {
         newest.for_each(|id| put(message, [(id >> 64) as u64, id as u64]));
     }
     fn by_router(&self, said: &[u8]) -> Option<Vec<u8>> {
-        let (mut message, mut numbers) = (Vec::new(), Numbers(said));
+        let (mut message, mut numbers) = (Vec::new(), ClaimedNumbers(said));
         match self.router {
             // Format: nodes, each with its delivery predictability.
             "prophet" if self.lies.met => self.others().for_each(|node| put(&mut message, [node.0, CERTAIN])),

@@ -16,7 +16,7 @@ use std::sync::Arc;
 const LINK_BITS: u32 = 24;
 
 /// Bundle in transfer.
-struct Flight {
+struct CrossingFlight {
     /// Index of the sending node.
     from: usize,
     /// Life of the sender in which it was sent: an answer to an earlier life is dropped.
@@ -47,7 +47,7 @@ pub(crate) struct Crossings {
     sending: Vec<[u64; 2]>,
     alarms: Vec<[Option<TimerKey>; 2]>,
     /// Per link, bundles in transfer by token.
-    flights: Vec<BTreeMap<u64, Flight>>,
+    flights: Vec<BTreeMap<u64, CrossingFlight>>,
     /// Number of bundles sent so far; tokens combine it with the link.
     count: u64,
     said: Vec<Output>,
@@ -133,7 +133,7 @@ impl Crossings {
             todo.push_back((node, Input::Message(MessageInput::Ready { link, ready: false })));
             return;
         }
-        let flight = Flight { from: node, life, id, bundle, hop, left: now, light: Duration::ZERO };
+        let flight = CrossingFlight { from: node, life, id, bundle, hop, left: now, light: Duration::ZERO };
         self.flights[place.link].insert(token, flight);
         self.sending[place.link][place.end] = token;
         todo.push_back((node, Input::Message(MessageInput::Ready { link, ready: false })));
@@ -255,13 +255,13 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     /// Links between `a` and `b`: 1 kB a millisecond, 100 ms one way.
-    struct Bench {
+    struct CrossingBench {
         crossings: Crossings,
         queue: Queue,
         todo: VecDeque<(usize, Input)>,
     }
-    impl Bench {
-        fn new(layer: &str, links: usize) -> Bench {
+    impl CrossingBench {
+        fn new(layer: &str, links: usize) -> CrossingBench {
             let link = |n: usize| {
                 format!(
                     "[[link]]\nname = \"l{n}\"\nbetween = [\"a\", \"b\"]\nlayer = \"{layer}\"\n\
@@ -272,7 +272,8 @@ mod tests {
             let links: String = (0..links).map(link).collect();
             let text = format!("name = \"x\"\nduration = \"1 min\"\nfidelity = \"message\"\n{nodes}{links}");
             let scenario = Scenario::parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}"));
-            let mut bench = Bench { crossings: Crossings::new(&scenario), queue: Queue::new(), todo: VecDeque::new() };
+            let mut bench =
+                CrossingBench { crossings: Crossings::new(&scenario), queue: Queue::new(), todo: VecDeque::new() };
             bench.crossings.start(Instant::ZERO, &mut bench.queue, &mut bench.todo);
             bench.todo.clear();
             bench
@@ -293,7 +294,7 @@ mod tests {
                 v7::make(&draft, CreationTimestamp::default(), Payload::fill(1, 9), CrcType::None, &Accel::default());
             let what = (Arc::new(meta), Box::new(HopState::default()), 10_000);
             let (place, over) = (Place { link, end: 0 }, (LinkId(link as u32), SendId(id)));
-            let Bench { crossings, queue, todo } = self;
+            let CrossingBench { crossings, queue, todo } = self;
             crossings.send(Instant(ms * MS), (0, 0), place, over, what, queue, todo);
         }
         fn run(&mut self, until_ms: u64, verdict: Result<(), Refusal>) -> Vec<(u64, u64, Result<(), Option<Refusal>>)> {
@@ -333,7 +334,7 @@ mod tests {
 
     #[test]
     fn verdict_returns_one_light_time_later() {
-        let mut bench = Bench::new("ltp", 1);
+        let mut bench = CrossingBench::new("ltp", 1);
         bench.send(0, 0, 7);
         assert_eq!(bench.run(200, Ok(())), [], "10 ms and a little to send, 100 ms to arrive, 100 ms back");
         assert_eq!(bench.flights(), 0, "judged, and told once");
@@ -343,7 +344,7 @@ mod tests {
 
     #[test]
     fn removed_link_fails_bundles_in_flight() {
-        let mut bench = Bench::new("ltp", 3);
+        let mut bench = CrossingBench::new("ltp", 3);
         // Each link has one bundle in flight; the second link sends another.
         (0..3).for_each(|link| bench.send(0, link, 10 + link as u64));
         assert_eq!(bench.run(50, Ok(())), []);
@@ -371,7 +372,7 @@ mod tests {
         for layer in ["ltp", "tcpclv4"] {
             let mut said = Vec::new();
             for verdict in [Refusal::Duplicate, Refusal::NotAcceptable, Refusal::NoResources] {
-                let mut bench = Bench::new(layer, 1);
+                let mut bench = CrossingBench::new(layer, 1);
                 let words = bench.crossings.layers[0].told(verdict).map_err(Some);
                 bench.send(0, 0, 1);
                 let heard = bench.run(1000, Err(verdict));

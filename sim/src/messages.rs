@@ -63,7 +63,7 @@ impl Framing {
 }
 
 /// One end of a link, which sends in one direction.
-struct End {
+struct MessageEnd {
     direction: LinkDirection,
     framing: Framing,
     sending: Option<(Token, Transmission)>,
@@ -74,8 +74,8 @@ struct End {
     wake_at: Instant,
 }
 
-fn at_rest(directions: [LinkDirection; 2], framing: Framing) -> [End; 2] {
-    directions.map(|direction| End {
+fn at_rest(directions: [LinkDirection; 2], framing: Framing) -> [MessageEnd; 2] {
+    directions.map(|direction| MessageEnd {
         direction,
         framing,
         sending: None,
@@ -87,7 +87,7 @@ fn at_rest(directions: [LinkDirection; 2], framing: Framing) -> [End; 2] {
 
 /// All links of a simulation.
 pub struct Messages {
-    links: Vec<[End; 2]>,
+    links: Vec<[MessageEnd; 2]>,
 }
 
 impl Messages {
@@ -167,12 +167,12 @@ impl Messages {
         self.links[place.link][place.end].direction.statistics()
     }
 
-    fn end(&mut self, place: Place) -> &mut End {
+    fn end(&mut self, place: Place) -> &mut MessageEnd {
         &mut self.links[place.link][place.end]
     }
 }
 
-impl End {
+impl MessageEnd {
     fn go_on(&mut self, now: Instant, place: Place, out: &mut impl Sink<Output>) {
         // An interrupted bundle resumes once the link is up, or fails once the layer has given up.
         let Some((token, bytes, until)) = self.rest else { return };

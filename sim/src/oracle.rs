@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 #[derive(Default)]
-struct Bundle {
+struct OracleBundle {
     copies: u64,
     forwards: u64,
     /// Nodes that hold or held the bundle.
@@ -16,7 +16,7 @@ struct Bundle {
 /// Bundles that some node holds, by identity; never iterated.
 #[derive(Default)]
 struct Bundles {
-    known: HashMap<u128, Bundle>,
+    known: HashMap<u128, OracleBundle>,
     /// Sum over all known bundles.
     forwards: u64,
 }
@@ -39,7 +39,7 @@ impl Network {
     fn bundles(&self) -> MutexGuard<'_, Bundles> {
         self.bundles.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    fn of(&self, id: u128, what: impl Fn(&Bundle) -> u64) -> u64 {
+    fn of(&self, id: u128, what: impl Fn(&OracleBundle) -> u64) -> u64 {
         self.bundles().known.get(&id).map_or(0, what)
     }
 }

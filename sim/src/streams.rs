@@ -28,7 +28,7 @@ pub(crate) enum StreamSignal {
 }
 
 /// Side of a connection.
-struct Side {
+struct StreamSide {
     node: usize,
     layer: LayerId,
     /// End of the cable that it is at.
@@ -49,7 +49,7 @@ struct Side {
 /// Connection of two sides; side 0 opened it.
 struct Connection {
     cable: usize,
-    sides: [Side; 2],
+    sides: [StreamSide; 2],
 }
 
 /// Segment to send: cable, end of the cable it leaves from, side it goes to, and the segment.
@@ -73,7 +73,7 @@ pub(crate) struct Streams {
 }
 
 /// Sorts the outputs of an end into segments and news.
-struct Said<'a> {
+struct StreamOutputs<'a> {
     departures: &'a mut Vec<Departure>,
     news: &'a mut Vec<(usize, usize, EndOutput)>,
     connection: usize,
@@ -81,7 +81,7 @@ struct Said<'a> {
     cable_end: usize,
     side: usize,
 }
-impl Sink<EndOutput> for Said<'_> {
+impl Sink<EndOutput> for StreamOutputs<'_> {
     fn push(&mut self, output: EndOutput) {
         match output {
             EndOutput::Transmit(segment) => {
@@ -122,7 +122,7 @@ impl Streams {
         configs: [Config; 2],
         stream: StreamId,
     ) -> usize {
-        let side = |index: usize, end: StreamEnd| Side {
+        let side = |index: usize, end: StreamEnd| StreamSide {
             node: ports[index].0,
             layer: ports[index].1,
             cable_end: if index == 0 { cable_end } else { 1 - cable_end },
@@ -318,7 +318,7 @@ impl Streams {
             }
         }
         // A listening side that never received anything is idle, not over.
-        let over = |side: &Side| side.end.is_over() || side.end.is_idle();
+        let over = |side: &StreamSide| side.end.is_over() || side.end.is_idle();
         if connection.sides.iter().all(over) && connection.sides[0].end.is_over() {
             self.connections[index] = None;
         }
@@ -329,7 +329,7 @@ impl Streams {
         let Connection { cable, sides } = here;
         let (departures, news) = (&mut self.departures, &mut self.news);
         let cable_end = sides[side].cable_end;
-        let mut said = Said { departures, news, connection: index, cable: *cable, cable_end, side };
+        let mut said = StreamOutputs { departures, news, connection: index, cable: *cable, cable_end, side };
         sides[side].touched = true;
         sides[side].end.handle(now, input, &mut said);
     }

@@ -25,12 +25,12 @@ const DATA: u8 = 23;
 
 /// Flights of a handshake, in order (RFC 8446 2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Flight {
+enum TlsFlight {
     Hello,
     Answer,
     Proof,
 }
-impl Flight {
+impl TlsFlight {
     fn bytes(self) -> Payload {
         record(HANDSHAKE, Payload::fill(0, HANDSHAKE_BYTES[self as usize] - HEADER))
     }
@@ -40,7 +40,7 @@ impl Flight {
 #[derive(Debug)]
 pub(crate) struct Tls {
     /// Handshake flight expected next; `None` once secured.
-    awaits: Option<Flight>,
+    awaits: Option<TlsFlight>,
     /// Received bytes of an incomplete record.
     heard: Payload,
 }
@@ -60,8 +60,8 @@ impl Tls {
     /// Begins a handshake as server or client; returns the bytes to write unchanged.
     pub fn begin(server: bool) -> (Tls, Option<Payload>) {
         let (awaits, says) = match server {
-            true => (Flight::Hello, None),
-            false => (Flight::Answer, Some(Flight::Hello.bytes())),
+            true => (TlsFlight::Hello, None),
+            false => (TlsFlight::Answer, Some(TlsFlight::Hello.bytes())),
         };
         (Tls { awaits: Some(awaits), heard: Payload::new() }, says)
     }
@@ -76,11 +76,11 @@ impl Tls {
             let Some(content) = reader.take(u16::from_be_bytes([high, low]).into()) else { break };
             read = reader.position();
             match (kind, self.awaits) {
-                (HANDSHAKE, Some(Flight::Hello)) => {
-                    (self.awaits, heard.says) = (Some(Flight::Proof), Some(Flight::Answer.bytes()));
+                (HANDSHAKE, Some(TlsFlight::Hello)) => {
+                    (self.awaits, heard.says) = (Some(TlsFlight::Proof), Some(TlsFlight::Answer.bytes()));
                 }
                 (HANDSHAKE, Some(flight)) => {
-                    heard.says = (flight == Flight::Answer).then(|| Flight::Proof.bytes());
+                    heard.says = (flight == TlsFlight::Answer).then(|| TlsFlight::Proof.bytes());
                     (self.awaits, heard.secured) = (None, true);
                 }
                 (DATA, None) => heard.plain.append(content.slice(0, content.len().saturating_sub(TRAILER))),

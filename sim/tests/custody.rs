@@ -5,7 +5,7 @@ use farlink_scenario::Scenario;
 use farlink_sim::{Observer, World};
 
 #[derive(Default)]
-struct Counts {
+struct CustodyCounts {
     created: usize,
     delivered: usize,
     taken: [usize; 3],
@@ -13,7 +13,7 @@ struct Counts {
     repeated: usize,
     signals: usize,
 }
-impl Observer for Counts {
+impl Observer for CustodyCounts {
     fn event(&mut self, _: Instant, node: usize, event: &Event) {
         match event {
             Event::Created { .. } => self.created += 1,
@@ -27,10 +27,10 @@ impl Observer for Counts {
     }
 }
 
-fn run(fidelity: &str, version: u8, layer: &str, loss: &str) -> Counts {
+fn run(fidelity: &str, version: u8, layer: &str, loss: &str) -> CustodyCounts {
     run_with(fidelity, version, (layer, loss), "", "")
 }
-fn run_with(fidelity: &str, version: u8, (layer, loss): (&str, &str), b: &str, more: &str) -> Counts {
+fn run_with(fidelity: &str, version: u8, (layer, loss): (&str, &str), b: &str, more: &str) -> CustodyCounts {
     // Node `b` has these additional keys, and the scenario ends with `more`.
     let text = format!(
         r#"
@@ -79,7 +79,7 @@ fn run_with(fidelity: &str, version: u8, (layer, loss): (&str, &str), b: &str, m
         "#
     );
     let scenario = Scenario::parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}"));
-    World::new(&scenario, Counts::default()).unwrap().run().1
+    World::new(&scenario, CustodyCounts::default()).unwrap().run().1
 }
 
 #[test]

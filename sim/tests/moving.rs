@@ -9,13 +9,13 @@ use std::path::Path;
 
 /// Delivery times, link changes, and names of links.
 #[derive(Default)]
-struct Seen {
+struct ContactsSeen {
     delivered: Vec<Instant>,
     ups: u64,
     downs: u64,
     names: BTreeSet<String>,
 }
-impl Observer for Seen {
+impl Observer for ContactsSeen {
     fn event(&mut self, at: Instant, _node: usize, event: &Event) {
         match event {
             Event::Delivered { .. } => self.delivered.push(at),
@@ -32,8 +32,8 @@ impl Observer for Seen {
 fn parse(text: &str, folder: &Path) -> Scenario {
     Scenario::parse_in(text, folder).unwrap_or_else(|errors| panic!("{errors:#?}"))
 }
-fn run(scenario: &Scenario) -> (Outcome, Seen) {
-    World::new(scenario, Seen::default()).unwrap().run()
+fn run(scenario: &Scenario) -> (Outcome, ContactsSeen) {
+    World::new(scenario, ContactsSeen::default()).unwrap().run()
 }
 
 fn ferry(radio: &str, more: &str) -> String {
@@ -164,7 +164,7 @@ fn packet_fidelity_is_refused() {
     let folder = folder();
     let mut scenario = parse(&ferry("", ""), folder.path());
     scenario.fidelity = Fidelity::Full;
-    let error = World::new(&scenario, Seen::default()).err().expect("refused").to_string();
+    let error = World::new(&scenario, ContactsSeen::default()).err().expect("refused").to_string();
     assert!(error.contains("radio[wifi]") && error.contains("fidelity"), "{error}");
 }
 

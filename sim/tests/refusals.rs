@@ -47,7 +47,7 @@ fn scenario(layer: &str, fidelity: Fidelity) -> Scenario {
 
 /// Events of the large bundles in milliseconds: transmissions, refusals, expiries.
 #[derive(Default, PartialEq, Debug)]
-struct Seen {
+struct RefusalsSeen {
     left: Vec<u64>,
     refused: Vec<u64>,
     heard: usize,
@@ -55,7 +55,7 @@ struct Seen {
     pieces: usize,
     large: Vec<BundleHandle>,
 }
-impl Observer for Seen {
+impl Observer for RefusalsSeen {
     fn event(&mut self, at: Instant, node: usize, event: &Event) {
         let ms = at.0 / 1_000_000;
         match (node, event) {
@@ -74,7 +74,7 @@ impl Observer for Seen {
 fn refused_bundle_backs_off_alone() {
     for layer in ["ltp", "tcpclv4", "tcpclv3"] {
         let [full, message] = [Fidelity::Full, Fidelity::Message].map(|fidelity| {
-            let (outcome, seen) = World::new(&scenario(layer, fidelity), Seen::default()).unwrap().run();
+            let (outcome, seen) = World::new(&scenario(layer, fidelity), RefusalsSeen::default()).unwrap().run();
             let [large, small] = &outcome.traffic[..] else { panic!("{outcome:?}") };
             assert_eq!((large.created, large.delivered, small.delivered), (3, 0, 20), "{layer} {fidelity:?}");
             assert!(
@@ -105,7 +105,7 @@ fn aggregate_refusal_affects_one_bundle() {
     let layer = &mut scenario.links[0].layer;
     // With this wait no session is in progress when the lifetime ends.
     layer.settings = vec![("aggregate", 400_000), ("aggregate_wait", 3_000_000_000)];
-    let (outcome, seen) = World::new(&scenario, Seen::default()).unwrap().run();
+    let (outcome, seen) = World::new(&scenario, RefusalsSeen::default()).unwrap().run();
     assert_eq!([0, 1].map(|of| outcome.traffic[of].delivered), [0, 20], "{outcome:?}");
     assert_eq!((seen.expired.len(), seen.heard), (3, seen.left.len()), "kept and told of: {seen:?}");
     assert!(seen.refused.len() > seen.left.len(), "in the block, and alone: {seen:?}");
@@ -152,8 +152,8 @@ fn refusal_racing_freed_room_retries() {
         "#;
     /// Times of refusals at `a`, and of expiries.
     #[derive(Default)]
-    struct Refused(Vec<u64>, Vec<u64>);
-    impl Observer for Refused {
+    struct RefusedBundle(Vec<u64>, Vec<u64>);
+    impl Observer for RefusedBundle {
         fn event(&mut self, at: Instant, node: usize, event: &Event) {
             match event {
                 Event::Refused { .. } if node == 0 => self.0.push(at.0),
@@ -165,7 +165,7 @@ fn refusal_racing_freed_room_retries() {
     let run = |start: u64| {
         let text = text.replace("START", &format!("{start} ns"));
         let scenario = Scenario::parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}"));
-        let (outcome, Refused(refused, expired)) = World::new(&scenario, Refused::default()).unwrap().run();
+        let (outcome, RefusedBundle(refused, expired)) = World::new(&scenario, RefusedBundle::default()).unwrap().run();
         let second = &outcome.traffic[1];
         assert_eq!((second.created, second.delivered), (1, 1), "at {start} ns: {second:?}");
         (refused, expired)
@@ -205,7 +205,7 @@ fn mutually_full_nodes_never_deadlock() {
             );
         }
         let scenario = Scenario::parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}"));
-        let (outcome, _) = World::new(&scenario, Seen::default()).unwrap().run();
+        let (outcome, _) = World::new(&scenario, RefusalsSeen::default()).unwrap().run();
         for flow in &outcome.traffic {
             assert!(flow.delivered > 30, "{layer} {names:?}: {outcome:?}");
             assert_eq!(flow.delivered, flow.created, "{layer} {names:?}: {outcome:?}");

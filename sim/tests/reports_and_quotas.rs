@@ -5,7 +5,7 @@ use farlink_scenario::Scenario;
 use farlink_sim::{Observer, World};
 
 #[derive(Default)]
-struct Counts {
+struct ReportCounts {
     created: usize,
     delivered: usize,
     /// Per node: compressed reports, and the bundles that they cover.
@@ -16,7 +16,7 @@ struct Counts {
     /// Bundles at the second node: present and maximum number.
     there: (usize, usize),
 }
-impl Observer for Counts {
+impl Observer for ReportCounts {
     fn event(&mut self, _: Instant, node: usize, event: &Event) {
         match event {
             Event::Created { .. } => self.created += 1,
@@ -37,7 +37,7 @@ impl Observer for Counts {
     }
 }
 
-fn run(fidelity: &str, down: &str, traffic: &str, more: &str) -> Counts {
+fn run(fidelity: &str, down: &str, traffic: &str, more: &str) -> ReportCounts {
     // 40 bundles from the first through the second to the third node; `down` is the rate of the second link.
     let text = format!(
         r#"
@@ -80,7 +80,7 @@ fn run(fidelity: &str, down: &str, traffic: &str, more: &str) -> Counts {
         "#
     );
     let scenario = Scenario::parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}"));
-    let counts = World::new(&scenario, Counts::default()).unwrap().run().1;
+    let counts = World::new(&scenario, ReportCounts::default()).unwrap().run().1;
     assert_eq!((counts.created, counts.delivered), (40, 40), "{fidelity}");
     counts
 }

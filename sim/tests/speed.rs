@@ -10,11 +10,11 @@ use farlink_sim::{Observer, Outcome, World};
 
 /// Counter of events and samples.
 #[derive(Default)]
-struct Counts {
+struct SpeedCounts {
     received: u64,
     samples: u64,
 }
-impl Observer for Counts {
+impl Observer for SpeedCounts {
     fn event(&mut self, _at: Instant, _node: usize, event: &Event) {
         self.received += u64::from(matches!(event, Event::Received { .. }));
     }
@@ -23,9 +23,9 @@ impl Observer for Counts {
     }
 }
 
-fn run(text: &str) -> (Outcome, Counts) {
+fn run(text: &str) -> (Outcome, SpeedCounts) {
     let scenario = Scenario::parse(text).unwrap_or_else(|errors| panic!("{errors:#?}"));
-    World::new(&scenario, Counts::default()).unwrap().run()
+    World::new(&scenario, SpeedCounts::default()).unwrap().run()
 }
 
 fn delivered(outcome: &Outcome) -> u64 {

@@ -6,7 +6,7 @@ use farlink_scenario::Scenario;
 use farlink_sim::{Observer, World};
 
 #[derive(Default)]
-struct Counts {
+struct TunnelCounts {
     created: usize,
     delivered: usize,
     came_out: usize,
@@ -14,7 +14,7 @@ struct Counts {
     repeated: usize,
     signals: usize,
 }
-impl Observer for Counts {
+impl Observer for TunnelCounts {
     fn event(&mut self, _: Instant, node: usize, event: &Event) {
         match event {
             Event::Created { .. } => self.created += 1,
@@ -28,7 +28,7 @@ impl Observer for Counts {
     }
 }
 
-fn run(fidelity: &str, store: &str, custody: bool, loss: &str) -> Counts {
+fn run(fidelity: &str, store: &str, custody: bool, loss: &str) -> TunnelCounts {
     let layer = if loss.is_empty() { "ltp" } else { "udpcl" };
     let text = format!(
         r#"
@@ -89,7 +89,7 @@ fn run(fidelity: &str, store: &str, custody: bool, loss: &str) -> Counts {
         "#
     );
     let scenario = Scenario::parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}"));
-    World::new(&scenario, Counts::default()).unwrap().run().1
+    World::new(&scenario, TunnelCounts::default()).unwrap().run().1
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 static MEMORY: PeakAlloc = PeakAlloc;
 
 /// A node with a disk that answers every operation with success, but only when the test lets it.
-struct Node {
+struct BusyNode {
     now: Instant,
     stack: Stack,
     disk: VecDeque<DiskOp>,
@@ -20,14 +20,14 @@ struct Node {
     delivered: u64,
 }
 
-impl Node {
-    fn new() -> Node {
+impl BusyNode {
+    fn new() -> BusyNode {
         let mut config = Config::new(EndpointId::ipn(1, 0));
         config.keep_in(StoreKind::Durable, DataVolume(1 << 30));
         config.node.limits.remembered = 100;
         let stack = Stack::new(config).expect("the configuration is right");
         let (disk, apps) = (VecDeque::new(), VecDeque::new());
-        let mut node = Node { now: Instant::ZERO, stack, disk, apps, requests: 0, delivered: 0 };
+        let mut node = BusyNode { now: Instant::ZERO, stack, disk, apps, requests: 0, delivered: 0 };
         let utc = Some(DtnTime(800_000_000_000));
         node.tell(Input::Clock(Clock { at: Instant::ZERO, utc, error_ms: 0 }));
         let endpoint = EndpointId::ipn(1, 7);
@@ -101,7 +101,7 @@ impl Node {
 
 #[test]
 fn busy_node_returns_its_memory() {
-    let mut node = Node::new();
+    let mut node = BusyNode::new();
     // The first thousand bundles fill tables and pools that stay allocated on purpose.
     node.send(1000);
     node.work();

@@ -34,19 +34,24 @@ const STEP: usize = 16 << 10;
 const REST: Duration = Duration::from_millis(2);
 
 #[derive(Clone, Copy, Debug)]
-enum Over {
+enum LateCarrier {
     TcpclV4,
     TcpclV3,
     OneWay(Framing),
 }
-const ALL: [Over; 4] = [Over::TcpclV4, Over::TcpclV3, Over::OneWay(Framing::Stcp), Over::OneWay(Framing::Mtcp)];
-impl Over {
+const ALL: [LateCarrier; 4] = [
+    LateCarrier::TcpclV4,
+    LateCarrier::TcpclV3,
+    LateCarrier::OneWay(Framing::Stcp),
+    LateCarrier::OneWay(Framing::Mtcp),
+];
+impl LateCarrier {
     fn word(self) -> &'static str {
         match self {
-            Over::TcpclV4 => "tcpclv4",
-            Over::TcpclV3 => "tcpclv3",
-            Over::OneWay(Framing::Stcp) => "stcp",
-            Over::OneWay(Framing::Mtcp) => "mtcp",
+            LateCarrier::TcpclV4 => "tcpclv4",
+            LateCarrier::TcpclV3 => "tcpclv3",
+            LateCarrier::OneWay(Framing::Stcp) => "stcp",
+            LateCarrier::OneWay(Framing::Mtcp) => "mtcp",
         }
     }
 }
@@ -61,7 +66,7 @@ fn listener() -> TcpListener {
 }
 
 /// A bundle that arrived.
-struct Arrival {
+struct LateArrival {
     /// Offset of its first byte in the stream.
     offset: u64,
     /// Time at which its first byte was read.
@@ -70,22 +75,22 @@ struct Arrival {
 }
 
 /// The neighbour's end of a stream, with the time of each read.
-struct Reader {
+struct SlowReader {
     stream: TcpStream,
     read: u64,
     times: Vec<(u64, Instant)>,
     /// Bytes read and not parsed yet.
     rest: Vec<u8>,
 }
-impl Reader {
+impl SlowReader {
     /// Accepts a connection and sends the first messages of a session.
-    fn open(over: Over, listener: &TcpListener, name: &str) -> Reader {
+    fn open(over: LateCarrier, listener: &TcpListener, name: &str) -> SlowReader {
         let stream = listener.accept().expect("the node connects").0;
-        let mut reader = Reader { stream, read: 0, times: Vec::new(), rest: Vec::new() };
+        let mut reader = SlowReader { stream, read: 0, times: Vec::new(), rest: Vec::new() };
         let name_and_length = |length: &[u8]| [length, name.as_bytes()].concat();
         match over {
-            Over::OneWay(_) => {}
-            Over::TcpclV4 => {
+            LateCarrier::OneWay(_) => {}
+            LateCarrier::TcpclV4 => {
                 reader.say(b"dtn!\x04\x00");
                 assert_eq!(reader.take(6).unwrap(), b"dtn!\x04\x00", "no TLS");
                 // No keepalives; segments and transfers of any length; no extensions.
@@ -96,7 +101,7 @@ impl Reader {
                 let items = reader.number(4).unwrap();
                 reader.take(items as usize).unwrap();
             }
-            Over::TcpclV3 => {
+            LateCarrier::TcpclV3 => {
                 // With acknowledgments, without keepalives.
                 reader.say(&[&b"dtn!\x03\x01\0\0"[..], &name_and_length(&[name.len() as u8])].concat());
                 let head = reader.take(8).unwrap();
@@ -144,11 +149,11 @@ impl Reader {
         self.times[self.times.partition_point(|(end, _)| *end <= byte)].1
     }
     /// Reads the next bundle and acknowledges it; `None` at the end of the stream.
-    fn bundle(&mut self, over: Over) -> Option<Arrival> {
-        let mut arrival: Option<Arrival> = None;
+    fn bundle(&mut self, over: LateCarrier) -> Option<LateArrival> {
+        let mut arrival: Option<LateArrival> = None;
         loop {
             let (flags, transfer, length) = match over {
-                Over::OneWay(framing) => {
+                LateCarrier::OneWay(framing) => {
                     let (mut head, mut length) = (Vec::new(), None);
                     while length.is_none() {
                         head.extend(self.take(1)?);
@@ -161,7 +166,7 @@ impl Reader {
                     }
                     (3, 0, length?)
                 }
-                Over::TcpclV4 => match self.number(1)? {
+                LateCarrier::TcpclV4 => match self.number(1)? {
                     // XFER_SEGMENT (RFC 9174 section 5.2.2): flags, transfer ID, extension items with START, length.
                     1 => {
                         let (flags, transfer) = (self.number(1)?, self.number(8)?);
@@ -174,7 +179,7 @@ impl Reader {
                     4 => continue,
                     other => panic!("message {other}"),
                 },
-                Over::TcpclV3 => match self.number(1)? {
+                LateCarrier::TcpclV3 => match self.number(1)? {
                     // DATA_SEGMENT of RFC 7242, with its flags in the low bits.
                     data @ 0x10..0x20 => (data & 3, 0, self.sdnv()?),
                     0x40 => continue,
@@ -185,24 +190,24 @@ impl Reader {
             let bytes = self.take(length as usize)?;
             let arrival = match &mut arrival {
                 Some(arrival) if flags & 2 == 0 => arrival,
-                arrival => arrival.insert(Arrival { offset: place, here: Instant::now(), bytes: Vec::new() }),
+                arrival => arrival.insert(LateArrival { offset: place, here: Instant::now(), bytes: Vec::new() }),
             };
             arrival.bytes.extend(bytes);
             let have = arrival.bytes.len() as u64;
             match over {
-                Over::OneWay(_) => {}
-                Over::TcpclV4 => {
+                LateCarrier::OneWay(_) => {}
+                LateCarrier::TcpclV4 => {
                     let numbers = [transfer.to_be_bytes(), have.to_be_bytes()].concat();
                     self.say(&[&[2, flags as u8][..], &numbers].concat());
                 }
-                Over::TcpclV3 => {
+                LateCarrier::TcpclV3 => {
                     let mut number = [0; sdnv::LEN_MAX];
                     let len = sdnv::encode(have, &mut number);
                     self.say(&[&[0x20][..], &number[..len]].concat());
                 }
             }
             if flags & 1 != 0 {
-                return Some(Arrival {
+                return Some(LateArrival {
                     offset: arrival.offset,
                     here: arrival.here,
                     bytes: std::mem::take(&mut arrival.bytes),
@@ -210,7 +215,7 @@ impl Reader {
             }
         }
     }
-    fn bundles(&mut self, over: Over) -> Vec<Arrival> {
+    fn bundles(&mut self, over: LateCarrier) -> Vec<LateArrival> {
         // Half of the bundles live for a day and must come; for the others half a second of silence is the end.
         let mut all = Vec::new();
         let mut must = 0;
@@ -265,11 +270,11 @@ fn start(dir: &Path, version: u8, clock: bool, listeners: &[TcpListener]) -> Nod
 }
 
 /// Times just before and just after each bundle was sent, by neighbour and number.
-type Sent = [Vec<[Instant; 2]>; ALL.len()];
+type SentBundle = [Vec<[Instant; 2]>; ALL.len()];
 
-fn send(node: &Node) -> Sent {
+fn send(node: &Node) -> SentBundle {
     let mut client = node.client("99", 0);
-    let mut sent = Sent::default();
+    let mut sent = SentBundle::default();
     for number in 0..COUNT {
         for (place, times) in sent.iter_mut().enumerate() {
             // 0 stands for the default of a day.
@@ -286,7 +291,7 @@ fn send(node: &Node) -> Sent {
 }
 
 /// Checks that each bundle has the right age and left before its lifetime ended, beyond the bytes held.
-fn check(what: &str, clock: bool, reader: &Reader, arrivals: &[Arrival], sent: &[[Instant; 2]]) {
+fn check(what: &str, clock: bool, reader: &SlowReader, arrivals: &[LateArrival], sent: &[[Instant; 2]]) {
     let (mut late, mut shorts, mut longs) = (0, 0, 0);
     for arrival in arrivals {
         let (number, age) = number_and_age(&arrival.bytes);
@@ -332,7 +337,7 @@ fn bundles_age_behind_unread_sockets() {
                 .map(|((over, listener), peer)| {
                     let (reads, when) = mpsc::channel::<()>();
                     let work = move || {
-                        let mut reader = Reader::open(over, listener, &format!("ipn:{peer}.0"));
+                        let mut reader = SlowReader::open(over, listener, &format!("ipn:{peer}.0"));
                         when.recv().expect("the node took all");
                         let arrivals = reader.bundles(over);
                         (reader, arrivals)

@@ -16,20 +16,20 @@ const CHUNK: usize = 64 << 10;
 
 /// A link between two ports. It breaks a second after it was made, but not before it carried a second's bytes: a busy
 /// machine makes it slower, not worse.
-struct Link {
+struct BrokenLink {
     carried: Arc<AtomicU64>,
     breaks: Arc<AtomicU64>,
     done: Arc<AtomicBool>,
 }
-impl Drop for Link {
+impl Drop for BrokenLink {
     fn drop(&mut self) {
         self.done.store(true, Relaxed);
     }
 }
-impl Link {
-    fn new(from: u16, to: u16) -> Link {
+impl BrokenLink {
+    fn new(from: u16, to: u16) -> BrokenLink {
         let (carried, breaks, done) = <(Arc<AtomicU64>, Arc<AtomicU64>, Arc<AtomicBool>)>::default();
-        let link = Link { carried: carried.clone(), breaks: breaks.clone(), done: done.clone() };
+        let link = BrokenLink { carried: carried.clone(), breaks: breaks.clone(), done: done.clone() };
         let listener = TcpListener::bind(("127.0.0.1", from)).expect("the port is free");
         std::thread::spawn(move || {
             for near in listener.incoming().flatten() {
@@ -120,7 +120,7 @@ fn breaking_link_repeats_little() {
     let (mut pair, ports) = nodes(true);
     let (file, digest) = write_long(&pair);
     let receiver = second(&mut pair, ports);
-    let link = Link::new(ports[2], ports[1]);
+    let link = BrokenLink::new(ports[2], ports[1]);
     let sender = first(&mut pair, ports);
     send(&sender, &file);
     receive(&pair, &receiver, &digest);
@@ -140,7 +140,7 @@ fn whole_transfer_restarts_after_breaks() {
     let (mut pair, ports) = nodes(false);
     let (file, _) = write_long(&pair);
     let _receiver = second(&mut pair, ports);
-    let link = Link::new(ports[2], ports[1]);
+    let link = BrokenLink::new(ports[2], ports[1]);
     let sender = first(&mut pair, ports);
     send(&sender, &file);
     until("five breaks", || link.breaks.load(Relaxed) >= 4);
@@ -154,7 +154,7 @@ fn acknowledged_parts_survive_receiver_kills() {
     let (mut pair, ports) = nodes(true);
     let (file, digest) = write_long(&pair);
     let mut receiver = second(&mut pair, ports);
-    let link = Link::new(ports[2], ports[1]);
+    let link = BrokenLink::new(ports[2], ports[1]);
     let sender = first(&mut pair, ports);
     send(&sender, &file);
     for _ in 0..3 {

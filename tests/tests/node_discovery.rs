@@ -6,14 +6,14 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// Files and ports of one node over TCPCLv4.
-struct Site {
+struct DiscoverySite {
     dir: PathBuf,
     number: usize,
     layer: u16,
 }
-impl Site {
-    fn new(dir: &Path, number: usize) -> Site {
-        Site { dir: dir.to_path_buf(), number, layer: port() }
+impl DiscoverySite {
+    fn new(dir: &Path, number: usize) -> DiscoverySite {
+        DiscoverySite { dir: dir.to_path_buf(), number, layer: port() }
     }
     fn write(&self, discovery: &str) -> PathBuf {
         let (number, layer) = (self.number, self.layer);
@@ -63,10 +63,10 @@ fn only_accepted_neighbours_meet() {
              interval = \"1 s\"\naccept = [{accept}]\n"
         )
     };
-    let sites = [1, 2, 3].map(|number| Site::new(dir.path(), number));
+    let sites = [1, 2, 3].map(|number| DiscoverySite::new(dir.path(), number));
     let own = "\"ipn:1.*\", \"ipn:2.*\"";
     let [first, second, third] = [(0, own), (1, own), (2, "\"ipn:99.*\"")].map(|(at, accept)| {
-        let site: &Site = &sites[at];
+        let site: &DiscoverySite = &sites[at];
         site.start(&table(accept))
     });
     until("the two have met", || pings(&first, 2));
@@ -90,7 +90,7 @@ fn only_accepted_neighbours_meet() {
 fn lost_neighbour_is_discovered_again() {
     let dir = tempfile::tempdir().unwrap();
     let [here, there] = [port(), port()];
-    let [a, b] = [Site::new(dir.path(), 1), Site::new(dir.path(), 2)];
+    let [a, b] = [DiscoverySite::new(dir.path(), 1), DiscoverySite::new(dir.path(), 2)];
     let first = a.start(&between(here, there));
     let second = b.start(&between(there, here));
     until("they have met", || pings(&first, 2));
@@ -112,7 +112,7 @@ fn lost_neighbour_is_discovered_again() {
 fn reload_switches_discovery() {
     let dir = tempfile::tempdir().unwrap();
     let [here, there] = [port(), port()];
-    let [a, b] = [Site::new(dir.path(), 1), Site::new(dir.path(), 2)];
+    let [a, b] = [DiscoverySite::new(dir.path(), 1), DiscoverySite::new(dir.path(), 2)];
     let first = a.start("");
     assert!(a.get("/status")["announcements"].is_null());
     // The second accepts no one, so only the first may connect.
@@ -136,7 +136,7 @@ fn reload_switches_discovery() {
 fn configured_links_precede_discovered_ones() {
     let dir = tempfile::tempdir().unwrap();
     let [here, there] = [port(), port()];
-    let [a, b] = [Site::new(dir.path(), 1), Site::new(dir.path(), 2)];
+    let [a, b] = [DiscoverySite::new(dir.path(), 1), DiscoverySite::new(dir.path(), 2)];
     let link = format!("[link.peer]\nlayer = \"tcp\"\npeer = \"ipn:2.0\"\naddress = \"127.0.0.1:{}\"\n", b.layer);
     let first = a.start(&format!("{}{link}", between(here, there)));
     let second = b.start(&between(there, here));
@@ -158,7 +158,7 @@ fn configured_links_precede_discovered_ones() {
 }
 
 /// Starts a node that requires TLS, with the certificate of this name.
-fn secured(site: &Site, discovery: &str, certificate: &str) -> Node {
+fn secured(site: &DiscoverySite, discovery: &str, certificate: &str) -> Node {
     let file = site.write(&format!("{discovery}require_tls = true\n"));
     let text = std::fs::read_to_string(&file).unwrap();
     let tls = format!(
@@ -180,7 +180,7 @@ fn discovered_neighbours_prove_their_names() {
     let dir = tempfile::tempdir().unwrap();
     certificates(dir.path());
     let [here, there] = [port(), port()];
-    let [a, b] = [Site::new(dir.path(), 1), Site::new(dir.path(), 2)];
+    let [a, b] = [DiscoverySite::new(dir.path(), 1), DiscoverySite::new(dir.path(), 2)];
     let first = secured(&a, &between(here, there), "ipn-1");
     let second = secured(&b, &between(there, here), "ipn-2");
     until("they have met", || pings(&first, 2) && pings(&second, 1));
@@ -196,7 +196,7 @@ fn unproven_announced_name_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
     certificates(dir.path());
     let [here, there] = [port(), port()];
-    let [a, b] = [Site::new(dir.path(), 1), Site::new(dir.path(), 2)];
+    let [a, b] = [DiscoverySite::new(dir.path(), 1), DiscoverySite::new(dir.path(), 2)];
     let first = secured(&a, &between(here, there), "ipn-1");
     // The second node announces node 2 and has the certificate of node 9.
     let _second = secured(&b, &between(there, here), "ipn-9");
@@ -218,7 +218,7 @@ fn required_tls_excludes_plain_neighbours() {
     let dir = tempfile::tempdir().unwrap();
     certificates(dir.path());
     let [here, there] = [port(), port()];
-    let [a, b] = [Site::new(dir.path(), 1), Site::new(dir.path(), 2)];
+    let [a, b] = [DiscoverySite::new(dir.path(), 1), DiscoverySite::new(dir.path(), 2)];
     let first = secured(&a, &between(here, there), "ipn-1");
     let second = b.start(&between(there, here));
     until("one is told why", || {

@@ -92,19 +92,19 @@ impl Tap {
 }
 
 /// Nodes in a row, each link tapped; each dials the next.
-struct Row {
+struct PolicyRow {
     dir: tempfile::TempDir,
     ports: Vec<u16>,
     apis: Vec<String>,
     taps: Vec<Tap>,
 }
-impl Row {
-    fn new(count: usize) -> Row {
+impl PolicyRow {
+    fn new(count: usize) -> PolicyRow {
         let ports: Vec<u16> = (0..count).map(|_| port()).collect();
         let taps = ports[1..].iter().map(|next| Tap::to(*next)).collect();
         let dir = tempfile::tempdir().unwrap();
         let control = |number| dir.path().join(format!("{number}.control.sock")).display().to_string();
-        Row { apis: (1..=count).map(control).collect(), dir, ports, taps }
+        PolicyRow { apis: (1..=count).map(control).collect(), dir, ports, taps }
     }
     /// Starts node 1, 2, ... with a durable store.
     fn start(&self, number: usize, policies: &str) -> Node {
@@ -127,7 +127,7 @@ impl Row {
 
 #[test]
 fn epidemic_copies_arrive_once() {
-    let row = Row::new(2);
+    let row = PolicyRow::new(2);
     let (a, _b) = (row.start(1, EPIDEMIC), row.start(2, EPIDEMIC));
     let came = |count| until("the copies", || kept(&row.apis[1]) == count);
     send(&a, NOWHERE, 5);
@@ -152,7 +152,7 @@ fn epidemic_copies_arrive_once() {
 
 #[test]
 fn spray_halves_label_each_hop() {
-    let row = Row::new(3);
+    let row = PolicyRow::new(3);
     let spray = "[router]\nname = \"spray-and-wait\"\ncopies = 4";
     let nodes = [1, 2, 3].map(|number| row.start(number, spray));
     send(&nodes[0], NOWHERE, 3);
@@ -170,7 +170,7 @@ fn spray_halves_label_each_hop() {
 
 #[test]
 fn rrcc_follows_neighbour_copy_limit() {
-    let row = Row::new(2);
+    let row = PolicyRow::new(2);
     let policies = format!("{EPIDEMIC}\n[control]\nname = \"rrcc\"");
     let (_b, a) = (row.start(2, &policies), row.start(1, &policies));
     send(&a, NOWHERE, 10);

@@ -6,13 +6,13 @@ use farlink_apps::http;
 use std::path::Path;
 
 /// Certificates by name: `ipn-1`, `ipn-2` and `ipn-9` of one authority, `old` for node 2 and expired ...
-struct Nodes {
+struct TlsNodes {
     dir: tempfile::TempDir,
     ports: [u16; 2],
 }
-impl Nodes {
-    fn new() -> Nodes {
-        let nodes = Nodes { dir: tempfile::tempdir().expect("a folder"), ports: [port(), port()] };
+impl TlsNodes {
+    fn new() -> TlsNodes {
+        let nodes = TlsNodes { dir: tempfile::tempdir().expect("a folder"), ports: [port(), port()] };
         nodes.certs("certs", &["ipn:1.0", "ipn:2.0", "ipn:9.0"]);
         nodes
     }
@@ -62,7 +62,7 @@ fn mode(file: &Path) -> u32 {
 
 #[test]
 fn tls_is_required_or_optional() {
-    let nodes = Nodes::new();
+    let nodes = TlsNodes::new();
     assert_eq!(mode(&nodes.dir.path().join("certs/ipn-1.key")), 0o600);
     // TLS is used where both ends can, and left out only where one forbids it and the other allows that.
     for (first, second) in [("require", "require"), ("allow", "require"), ("allow", "forbid")] {
@@ -79,7 +79,7 @@ fn tls_is_required_or_optional() {
 
 #[test]
 fn unproven_neighbour_is_refused() {
-    let nodes = Nodes::new();
+    let nodes = TlsNodes::new();
     nodes.certs("theirs", &["ipn:1.0"]);
     // A certificate of another node, one of another authority, and no TLS at all.
     for (layer, reason) in [
@@ -101,7 +101,7 @@ fn unproven_neighbour_is_refused() {
 #[test]
 fn reloaded_certificates_serve_next_session() {
     // A reload reads the certificate files again; sessions under way stay as they are.
-    let nodes = Nodes::new();
+    let nodes = TlsNodes::new();
     let certs = nodes.dir.path().join("certs");
     let show = |name: &str| {
         for kind in ["pem", "key"] {
@@ -137,7 +137,7 @@ fn reloaded_certificates_serve_next_session() {
 
 #[test]
 fn unusable_certificates_stop_start() {
-    let nodes = Nodes::new();
+    let nodes = TlsNodes::new();
     let check = |layer: &str| {
         let file = nodes.dir.path().join("check.toml");
         let text = format!("node_ids = [\"ipn:1.0\"]\n[layer.tcp]\nkind = \"tcpclv4\"\n{layer}\n");

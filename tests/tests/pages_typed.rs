@@ -97,18 +97,18 @@ impl Terminal {
 
 /// A step of the tutorial at one of its two computers (0 or 1).
 #[derive(Debug)]
-enum Step {
+enum TypedStep {
     Type(usize, String),
     ControlC(usize),
 }
 
-fn steps(text: &str) -> Vec<Step> {
+fn steps(text: &str) -> Vec<TypedStep> {
     let (mut computer, mut inside, mut steps) = (0, false, Vec::new());
     for line in text.lines() {
         if line.starts_with("```") {
             inside = line == "```sh";
         } else if inside {
-            steps.push(Step::Type(computer, line.to_string()));
+            steps.push(TypedStep::Type(computer, line.to_string()));
         } else {
             // The prose names the computer: "On A", "On B", "Start B".
             for sentence in line.split(". ") {
@@ -118,7 +118,7 @@ fn steps(text: &str) -> Vec<Step> {
                     computer = 1;
                 }
                 if sentence.contains("with Ctrl-C") {
-                    steps.push(Step::ControlC(computer));
+                    steps.push(TypedStep::ControlC(computer));
                 }
             }
         }
@@ -136,8 +136,8 @@ fn two_computers_tutorial_can_be_typed() {
     let (mut digest, mut pings, mut waiting, mut sent, mut copies) = (String::new(), 0, 0, 0, 0);
     for step in steps(&text) {
         match step {
-            Step::ControlC(computer) => computers[computer].interrupt("farlink node"),
-            Step::Type(computer, line) => {
+            TypedStep::ControlC(computer) => computers[computer].interrupt("farlink node"),
+            TypedStep::Type(computer, line) => {
                 let here = &mut computers[computer];
                 if line.starts_with("farlink node --config") {
                     // A wrong file fails here with its mistakes, instead of later with a timeout.

@@ -38,8 +38,11 @@ fn run(arguments: &[String]) -> Result<()> {
     if let Some(extra) = arguments.rest()?.first() {
         bail!("`{extra}` is not an argument of one-reference");
     }
-    let work =
-        Work { farlink: tools::farlink()?.canonicalize()?, reference, out: tools::target().join("one-reference") };
+    let work = ReferenceWork {
+        farlink: tools::farlink()?.canonicalize()?,
+        reference,
+        out: tools::target().join("one-reference"),
+    };
     let mut tallies = BTreeMap::new();
     for (name, files, sets) in ANCHORS.iter().filter(|(name, ..)| format!("anchors:{name}").contains(only)) {
         // Anchors are compared to the byte, rows by their figures.
@@ -70,13 +73,13 @@ fn print(tallies: &BTreeMap<(String, String), Tally>) -> Result<()> {
     if differ > 0 { bail!("{differ} of {} differ", equal + differ) } else { Ok(()) }
 }
 
-struct Work {
+struct ReferenceWork {
     farlink: PathBuf,
     reference: PathBuf,
     out: PathBuf,
 }
 
-impl Work {
+impl ReferenceWork {
     fn one(&self, files: &[&str], sets: &[String]) -> Result<()> {
         // Settings name files relative to the reference folder.
         let mut command = Command::new(&self.farlink);

@@ -23,9 +23,9 @@ pub const CHORE: Chore = Chore {
 };
 
 /// Name, text, and the wall time aimed at, if any, s.
-type Row = (&'static str, fn() -> String, Option<f64>);
+type SpeedRow = (&'static str, fn() -> String, Option<f64>);
 
-const ROWS: [Row; 5] = [
+const ROWS: [SpeedRow; 5] = [
     ("1,000 contacts, 2 bundles", || scenarios::contacts(1000), Some(0.1)),
     ("3 nodes, 365 days, 3,650 bundles", || scenarios::days(365), Some(2.0)),
     ("20,000 paced bundles, 2 hops", || scenarios::paced(20_000), Some(5.0)),
@@ -34,7 +34,7 @@ const ROWS: [Row; 5] = [
 ];
 
 /// Cost of a run.
-struct Outcome {
+struct SpeedOutcome {
     wall_s: f64,
     memory_bytes: u64,
     /// Whether the run ended within the limit.
@@ -64,7 +64,7 @@ fn run(arguments: &[String]) -> Result<()> {
 }
 
 /// Runs a command to its end or to the limit, and watches its memory meanwhile.
-fn watch(command: &mut Command, limit: Duration) -> Result<Outcome> {
+fn watch(command: &mut Command, limit: Duration) -> Result<SpeedOutcome> {
     let shown = tools::shown(command);
     let mut child = command.stdout(Stdio::null()).spawn().with_context(|| format!("cannot run `{shown}`"))?;
     let (begun, mut memory_bytes) = (Instant::now(), 0);
@@ -76,12 +76,12 @@ fn watch(command: &mut Command, limit: Duration) -> Result<Outcome> {
             if !status.success() {
                 bail!("`{shown}` failed ({status})");
             }
-            return Ok(Outcome { wall_s, memory_bytes, ended: true });
+            return Ok(SpeedOutcome { wall_s, memory_bytes, ended: true });
         }
         if begun.elapsed() > limit {
             child.kill()?;
             child.wait()?;
-            return Ok(Outcome { wall_s, memory_bytes, ended: false });
+            return Ok(SpeedOutcome { wall_s, memory_bytes, ended: false });
         }
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -109,7 +109,7 @@ fn noted(note: &str) -> Option<u64> {
     before.rsplit(' ').next()?.parse().ok()
 }
 
-fn row(name: &str, aim: Option<f64>, outcome: &Outcome, happenings: Option<u64>) -> String {
+fn row(name: &str, aim: Option<f64>, outcome: &SpeedOutcome, happenings: Option<u64>) -> String {
     let happenings = happenings.filter(|_| outcome.ended);
     let count = happenings.map_or("-".into(), |count| count.to_string());
     let rate = happenings.map_or("-".into(), |count| format!("{:.0}", count as f64 / outcome.wall_s));
@@ -126,9 +126,9 @@ mod tests {
 
     #[test]
     fn row_marks_missing_measurements() {
-        let ended = Outcome { wall_s: 2.0, memory_bytes: 7_000_000, ended: true };
+        let ended = SpeedOutcome { wall_s: 2.0, memory_bytes: 7_000_000, ended: true };
         assert_eq!(row("x", Some(0.5), &ended, Some(1000)), "| x | 2.00 s | 0.5 s | 1000 | 500 | 7 MB |");
-        let cut = Outcome { ended: false, ..ended };
+        let cut = SpeedOutcome { ended: false, ..ended };
         assert_eq!(row("x", None, &cut, Some(1000)), "| x | > 2.00 s | - | - | - | 7 MB |");
     }
 

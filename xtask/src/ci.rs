@@ -18,9 +18,9 @@ const CORE: [&str; 10] = ["base", "bundle", "cla", "link", "book", "routing", "c
 /// A target without an operating system; core is built for it where it is installed.
 const BARE_METAL: &str = "thumbv7em-none-eabihf";
 
-type Step = (&'static str, fn() -> Result<()>);
+type CiStep = (&'static str, fn() -> Result<()>);
 
-const STEPS: &[Step] = &[
+const STEPS: &[CiStep] = &[
     ("format", format),
     ("layers", || layers::check(&tools::root()).map(|edges| println!("{edges} edges, all allowed"))),
     ("conformance", || conformance::check(&tools::root())),

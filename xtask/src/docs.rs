@@ -1,6 +1,6 @@
 //! `cargo xtask docs`: writes the reference pages that are generated from code.
 //!
-//! Each page has a test in its crate named `the_checked_in_reference_is_up_to_date`, which compares the page, or writes
+//! Each page has a test in its crate named `reference_is_up_to_date`, which compares the page, or writes
 //! it if `FARLINK_BLESS` is set; `conformance.md` belongs to the chore of that name. `make test` compares; this chore
 //! writes.
 
@@ -20,7 +20,7 @@ fn run() -> Result<()> {
     for name in CRATES {
         command.args(["-p", name]);
     }
-    tools::run(command.arg("the_checked_in_reference_is_up_to_date"))?;
+    tools::run(command.arg("reference_is_up_to_date"))?;
     conformance::write(&tools::root())?;
     println!("docs/reference is up to date");
     Ok(())

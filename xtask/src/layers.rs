@@ -12,7 +12,7 @@ pub const CHORE: Chore =
     Chore { name: "layers", usage: "", help: "Checks who may use whom, and the laws of core/.", run: |_| run() };
 
 /// Dependencies that a folder may have.
-struct Rule {
+struct LayerRule {
     folder: &'static str,
     may_use: &'static [&'static str],
     /// Further dependencies allowed in tests.
@@ -41,15 +41,15 @@ const EVERYTHING: &[&str] = &["*"];
 const ENGINE: &str = "core/*";
 
 /// Rules of all folders.
-const RULES: &[Rule] = &[
+const RULES: &[LayerRule] = &[
     rule("core/base", &[], "base is what everything else stands on"),
     rule("core/bundle", &["core/base"], "the codec knows bytes and endpoint IDs, not who carries or keeps them"),
-    Rule {
+    LayerRule {
         tests_may_use: &["core/link"],
         ..rule("core/cla", &["core/base"], "a convergence layer carries opaque bytes: it never parses a bundle")
     },
     rule("core/link", &["core/base"], "the link model carries opaque bytes"),
-    Rule {
+    LayerRule {
         tests_may_use: &["core/link"],
         ..rule("core/storage", &["core/base"], "a store keeps bytes and a small index entry: it never parses a bundle")
     },
@@ -125,7 +125,7 @@ const RULES: &[Rule] = &[
     rule("cli", EVERYTHING, ""),
     rule("python", EVERYTHING, ""),
     rule("tests", EVERYTHING, ""),
-    Rule {
+    LayerRule {
         // The example `cost` measures both worlds of simulation.
         tests_may_use: &["one", "scenario", "sim"],
         ..rule(
@@ -137,11 +137,11 @@ const RULES: &[Rule] = &[
     rule("xtask", &["trials"], "chores start what they need as programs"),
 ];
 
-const fn rule(folder: &'static str, may_use: &'static [&'static str], because: &'static str) -> Rule {
-    Rule { folder, may_use, tests_may_use: &[], because }
+const fn rule(folder: &'static str, may_use: &'static [&'static str], because: &'static str) -> LayerRule {
+    LayerRule { folder, may_use, tests_may_use: &[], because }
 }
 
-impl Rule {
+impl LayerRule {
     fn allows(&self, used: &str, in_tests: bool) -> bool {
         // An entry is a folder, the engine as a whole, or everything.
         let in_list = |list: &[&str]| {

@@ -23,12 +23,12 @@ pub const CHORE: Chore = Chore {
 };
 
 /// A measured number and its bound.
-struct Rule {
+struct WordRule {
     /// Word for `--list`; empty where there are no places to list.
     list: &'static str,
     title: &'static str,
     unit: &'static str,
-    measure: fn(&Counts) -> f64,
+    measure: fn(&WordCounts) -> f64,
     bound: Bound,
 }
 
@@ -37,50 +37,50 @@ enum Bound {
     AtLeast(f64),
 }
 
-const RULES: [Rule; 7] = [
-    Rule {
+const RULES: [WordRule; 7] = [
+    WordRule {
         list: "openings",
         title: "doc comments that open with What, Whether, Who, Of or That",
         unit: "%",
         measure: |counts| share(counts.places("openings"), counts.docs, 100.0),
         bound: Bound::AtMost(6.0),
     },
-    Rule {
+    WordRule {
         list: "what",
         title: "\"what\" in comments",
         unit: "in 10,000 words",
         measure: |counts| share(counts.what, counts.words, 10_000.0),
         bound: Bound::AtMost(20.0),
     },
-    Rule {
+    WordRule {
         list: "told",
         title: "told, tells, says, said, hears, heard in comments",
         unit: "in 10,000 words",
         measure: |counts| share(counts.told, counts.words, 10_000.0),
         bound: Bound::AtMost(5.0),
     },
-    Rule {
+    WordRule {
         list: "short",
         title: "doc comments of three words or fewer",
         unit: "%",
         measure: |counts| share(counts.places("short"), counts.docs, 100.0),
         bound: Bound::AtMost(8.0),
     },
-    Rule {
+    WordRule {
         list: "types",
         title: "types whose name is defined in three files or more",
         unit: "%",
         measure: |counts| share(counts.places("types"), counts.types, 100.0),
         bound: Bound::AtMost(15.0),
     },
-    Rule {
+    WordRule {
         list: "tests",
         title: "words in the name of a test, median",
         unit: "words",
         measure: |counts| counts.median_test() as f64,
         bound: Bound::AtMost(6.0),
     },
-    Rule {
+    WordRule {
         list: "",
         title: "inline comments per 100 lines of code",
         unit: "lines",
@@ -96,7 +96,7 @@ const TOLD: [&str; 6] = ["told", "tells", "says", "said", "hears", "heard"];
 
 /// Everything counted over a set of files.
 #[derive(Default)]
-struct Counts {
+struct WordCounts {
     docs: u64,
     words: u64,
     what: u64,
@@ -110,7 +110,7 @@ struct Counts {
     found: BTreeMap<&'static str, Vec<String>>,
 }
 
-impl Counts {
+impl WordCounts {
     fn places(&self, rule: &str) -> u64 {
         self.found.get(rule).map_or(0, |places| places.len() as u64)
     }
@@ -263,10 +263,10 @@ fn repeated(files: &[(PathBuf, String)]) -> BTreeSet<String> {
 }
 
 /// Counts the files below `folders`, or all files.
-fn count(root: &Path, folders: &[&str]) -> Result<Counts> {
+fn count(root: &Path, folders: &[&str]) -> Result<WordCounts> {
     let files = read_all(root)?;
     let repeated = repeated(&files);
-    let mut counts = Counts::default();
+    let mut counts = WordCounts::default();
     for (path, text) in &files {
         if folders.is_empty() || folders.iter().any(|folder| path.starts_with(folder)) {
             counts.file(&path.to_string_lossy(), text, &repeated);
@@ -276,7 +276,7 @@ fn count(root: &Path, folders: &[&str]) -> Result<Counts> {
 }
 
 /// The measured table, and the number of broken rules, which are marked.
-fn table(counts: &Counts) -> (String, usize) {
+fn table(counts: &WordCounts) -> (String, usize) {
     let mut text = String::new();
     let mut broken = 0;
     for rule in &RULES {
@@ -328,7 +328,7 @@ mod tests {
     fn each_kind_is_counted() {
         let text = "/// What it is.\nstruct Place;\n/// Whether it holds.\nholds: bool,\n/// Whether. Said.\nfn f();\n\
                     // what follows\n    type Item = u8;\npub(crate) enum Place {}\n#[test]\nfn a_b_c_d_e_f_g_h_i() {}\n";
-        let mut counts = Counts::default();
+        let mut counts = WordCounts::default();
         counts.file("a.rs", text, &BTreeSet::from(["Place".to_string()]));
         assert_eq!((counts.docs, counts.places("openings"), counts.places("short")), (3, 2, 3));
         assert_eq!((counts.what, counts.told, counts.types, counts.places("types")), (2, 1, 2, 2));

@@ -18,7 +18,7 @@ use nodes::{closed, quotas, rare, small};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// One run with the observer's model of it.
-struct Run {
+struct RandomRun {
     seed: u64,
     rng: Rng,
     node: Node,
@@ -67,10 +67,10 @@ struct Run {
     inputs: VecDeque<String>,
 }
 
-impl Drop for Run {
+impl Drop for RandomRun {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let Run { seed, inputs, .. } = self;
+            let RandomRun { seed, inputs, .. } = self;
             println!("seed {seed}, after:");
             inputs.iter().for_each(|input| println!("  {}", &input[..input.len().min(400)]));
         }
@@ -79,8 +79,8 @@ impl Drop for Run {
 
 const LINKS: [u32; 4] = [0, 1, LinkId::DYNAMIC, LinkId::DYNAMIC | 1];
 
-impl Run {
-    fn new(seed: u64) -> Run {
+impl RandomRun {
+    fn new(seed: u64) -> RandomRun {
         let small = small(seed);
         let largest = [0, 1].map(|n: usize| small.links[n].largest);
         let mut node = closed(seed, small);
@@ -91,7 +91,7 @@ impl Run {
         }
         node.commit = false;
         node.said.clear();
-        Run {
+        RandomRun {
             seed,
             rng: Rng::new(seed),
             node,
@@ -587,7 +587,7 @@ impl Run {
 fn random_inputs_settle_each_commit_once() {
     let runs = std::option_env!("RANDOM_RUNS").map_or(40, |runs| runs.parse().expect("a number"));
     for seed in 0..runs {
-        let mut run = Run::new(seed);
+        let mut run = RandomRun::new(seed);
         for _ in 0..1000 {
             run.step();
         }

@@ -104,18 +104,18 @@ fn config(layer: &str, index: usize) -> Config {
 }
 
 /// One way of a stream, from its writer to its reader.
-struct Way {
+struct RelayPath {
     to: (usize, StreamId),
     bytes: BytesMut,
     written: bool,
     paused: bool,
 }
 
-struct World {
+struct RelayWorld {
     now: Instant,
     stacks: Vec<Stack>,
     inputs: Vec<VecDeque<Input>>,
-    ways: BTreeMap<(usize, StreamId), Way>,
+    ways: BTreeMap<(usize, StreamId), RelayPath>,
     streams: u64,
     sent: u64,
     delivered: u64,
@@ -128,11 +128,11 @@ fn address(node: usize) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, node as u8 + 1], 1113))
 }
 
-impl World {
-    fn new(layer: &str, counted: bool) -> World {
+impl RelayWorld {
+    fn new(layer: &str, counted: bool) -> RelayWorld {
         let stacks = (0..NODES).map(|n| Stack::new(config(layer, n)).expect("it is right")).collect();
         let inputs = (0..NODES).map(|_| VecDeque::new()).collect();
-        let mut world = World {
+        let mut world = RelayWorld {
             now: Instant(1_000_000),
             stacks,
             inputs,
@@ -187,7 +187,7 @@ impl World {
                 let (peer, other) = (node + 1, StreamId(StreamId::PASSIVE | self.streams));
                 self.streams += 1;
                 for (from, to) in [((node, stream), (peer, other)), ((peer, other), (node, stream))] {
-                    let way = Way { to, bytes: BytesMut::with_capacity(PIECE), written: false, paused: false };
+                    let way = RelayPath { to, bytes: BytesMut::with_capacity(PIECE), written: false, paused: false };
                     self.ways.insert(from, way);
                     self.tell(from.0, socket::Input::Opened { stream: from.1, from: address(to.0) });
                     self.tell(from.0, socket::Input::Writable { stream: from.1, room: QUEUE });
@@ -257,7 +257,7 @@ fn main() {
     let payload = Payload::fill(7, size).to_bytes().expect("a pattern has bytes");
     // Enough bundles under way to keep the relay busy, within bounded memory.
     let window = (ON_THE_WAY / size).clamp(16, 4000);
-    let mut world = World::new(&layer, counted);
+    let mut world = RelayWorld::new(&layer, counted);
     // Sessions come up before the measurement begins.
     (0..100).for_each(|_| world.step());
     let (began, mut idle) = (world.now, 0);

@@ -35,12 +35,12 @@ impl crate::edge::Piece for Fragment {
     }
 }
 /// Arrivals with a reader of heads: those of bundles that begin with 0xee are 100 bytes long, others one.
-struct Bench {
+struct ArrivalBench {
     arrivals: Arrivals,
     passed: Arc<AtomicU64>,
     looks: Cell<u64>,
 }
-impl Bench {
+impl ArrivalBench {
     fn open(&self, prefix: &Payload) -> Result<Option<Opening>, Malformed> {
         self.looks.set(self.looks.get() + 1);
         let mut first = [0];
@@ -82,20 +82,20 @@ impl Bench {
         out
     }
 }
-impl Deref for Bench {
+impl Deref for ArrivalBench {
     type Target = Arrivals;
     fn deref(&self) -> &Arrivals {
         &self.arrivals
     }
 }
-impl DerefMut for Bench {
+impl DerefMut for ArrivalBench {
     fn deref_mut(&mut self) -> &mut Arrivals {
         &mut self.arrivals
     }
 }
-fn arrivals(memory: u64, bundle: u64, spill_from: u64) -> Bench {
+fn arrivals(memory: u64, bundle: u64, spill_from: u64) -> ArrivalBench {
     let arrivals = Arrivals::new(Bounds { memory, bundle, spill_from });
-    Bench { arrivals, passed: Arc::default(), looks: Cell::default() }
+    ArrivalBench { arrivals, passed: Arc::default(), looks: Cell::default() }
 }
 fn bytes(len: u64) -> Payload {
     Payload::from((0..len).map(|n| ((n * 31) >> 7) as u8).collect::<Vec<u8>>())
@@ -118,7 +118,7 @@ fn strangers_get_half_the_memory() {
     let mut a = arrivals(1000, 1000, 0);
     let stranger = LinkId(LinkId::DYNAMIC | 1);
     let head = || Payload::from(alloc::vec![0xee; 90]);
-    let give = |a: &mut Bench, link, n| {
+    let give = |a: &mut ArrivalBench, link, n| {
         let mut out = Vec::new();
         a.part_over(link, n, head(), false, None, &mut out);
         out.is_empty()
@@ -152,7 +152,7 @@ fn parts_join_and_bounds_hold() {
 
 /// Feeds a bundle in parts of this size to a store that answers when `slow` blocks wait; gives the rope
 /// as the agent gets it, and the most bytes held.
-fn feed(a: &mut Bench, bundle: &Payload, step: u64, slow: usize) -> (Option<Payload>, u64, Vec<Payload>) {
+fn feed(a: &mut ArrivalBench, bundle: &Payload, step: u64, slow: usize) -> (Option<Payload>, u64, Vec<Payload>) {
     let (mut at, mut waiting, mut disk, mut held) = (0, VecDeque::new(), Vec::new(), false);
     let (mut whole, mut most, mut out) = (None, 0, Vec::new());
     loop {

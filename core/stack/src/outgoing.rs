@@ -50,7 +50,7 @@ struct Streaming {
     link: LinkId,
     rope: Payload,
     /// Ranges asked for. They are given in this order.
-    wants: VecDeque<Wanted>,
+    wants: VecDeque<WantedRange>,
     /// End of the ranges asked for so far.
     asked: u64,
     /// Load of all bytes after `asked`, for a bundle that the store forgets.
@@ -58,7 +58,7 @@ struct Streaming {
 }
 /// A range a layer asked for, and its bytes once they are here.
 #[derive(Debug)]
-struct Wanted {
+struct WantedRange {
     from: u64,
     len: u64,
     load: u64,
@@ -71,7 +71,7 @@ impl Streaming {
     /// Gives the layer the parts that are in memory, in the order they were asked for.
     fn give(&mut self, id: SendId, out: &mut Vec<Do>) {
         let link = self.link;
-        while let Some(Wanted { from, part, .. }) = self.wants.pop_front_if(|want| want.part.is_some()) {
+        while let Some(WantedRange { from, part, .. }) = self.wants.pop_front_if(|want| want.part.is_some()) {
             let part = part.unwrap_or_default();
             out.push(Do::Layer(link, Input::SendMore { link, id, from, part }));
         }
@@ -239,12 +239,12 @@ impl Outgoing {
         }
         // The rescue already reads everything from `asked` on: the store may have forgotten the bundle by now.
         if let Some(load) = streaming.rest.filter(|_| from >= streaming.asked) {
-            return streaming.wants.push_back(Wanted { from, len, load, part: None });
+            return streaming.wants.push_back(WantedRange { from, len, load, part: None });
         }
         streaming.asked = streaming.asked.max(from + len);
         let load = self.next_load;
         self.next_load += 1;
-        streaming.wants.push_back(Wanted { from, len, load, part: None });
+        streaming.wants.push_back(WantedRange { from, len, load, part: None });
         self.loads.insert(load, Purpose::More(id));
         out.push(Do::Load { load, payload });
     }

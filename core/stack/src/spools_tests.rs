@@ -6,7 +6,7 @@ use farlink_base::{Chunk, EndpointId, Extent, Facts, Priority};
 const SOURCE: NodeId = NodeId(7);
 const ONE: RequestId = RequestId(1);
 
-struct Bench {
+struct SpoolBench {
     spools: Spools,
     bounds: Bounds,
     numbers: u64,
@@ -16,10 +16,10 @@ struct Bench {
     out: Vec<Do>,
 }
 
-fn bench(memory: u64, bundle: u64) -> Bench {
+fn bench(memory: u64, bundle: u64) -> SpoolBench {
     let bounds = Bounds { memory, bundle, spill_from: 1 };
     let (asked, written) = (Vec::new(), BTreeMap::new());
-    Bench { spools: Spools::new(), bounds, numbers: 1, asked, written, out: Vec::new() }
+    SpoolBench { spools: Spools::new(), bounds, numbers: 1, asked, written, out: Vec::new() }
 }
 
 fn wanted(end: &[u8]) -> SendRequest {
@@ -36,7 +36,7 @@ fn wanted(end: &[u8]) -> SendRequest {
     }
 }
 
-impl Bench {
+impl SpoolBench {
     fn part(&mut self, request: RequestId, len: usize) {
         let part = Payload::from(alloc::vec![1; len]);
         let numbers = &mut self.numbers;

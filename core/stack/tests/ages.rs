@@ -28,25 +28,29 @@ const EXACT: Duration = Duration::from_millis(10);
 
 /// A layer as all nodes have it.
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum Over {
+enum Carrier {
     TcpclV4,
     TcpclV3,
     OneWay(Framing),
     Ltp { aggregate: u64, window: u64 },
     Udpcl(u8),
 }
-use Over::{OneWay, TcpclV3, TcpclV4, Udpcl};
-const STREAMS: [Over; 4] = [TcpclV4, TcpclV3, OneWay(Framing::Stcp), OneWay(Framing::Mtcp)];
-const DATAGRAMS: [Over; 4] =
-    [Over::Ltp { aggregate: 0, window: 1 << 30 }, Over::Ltp { aggregate: 30_000, window: 1 << 30 }, Udpcl(1), Udpcl(2)];
+use Carrier::{OneWay, TcpclV3, TcpclV4, Udpcl};
+const STREAMS: [Carrier; 4] = [TcpclV4, TcpclV3, OneWay(Framing::Stcp), OneWay(Framing::Mtcp)];
+const DATAGRAMS: [Carrier; 4] = [
+    Carrier::Ltp { aggregate: 0, window: 1 << 30 },
+    Carrier::Ltp { aggregate: 30_000, window: 1 << 30 },
+    Udpcl(1),
+    Udpcl(2),
+];
 
-impl Over {
+impl Carrier {
     fn is_stream(self) -> bool {
         STREAMS.contains(&self)
     }
     /// Whether it waits until many can leave in one block.
     fn in_blocks(self) -> bool {
-        matches!(self, Over::Ltp { aggregate: 1.., .. })
+        matches!(self, Carrier::Ltp { aggregate: 1.., .. })
     }
     /// Bytes of a payload.
     fn bytes(self) -> usize {
@@ -63,7 +67,7 @@ impl Over {
             TcpclV4 => return,
             TcpclV3 => LayerKind::Tcpcl(tcpcl_v4::Config { node_id, versions, ..Default::default() }),
             OneWay(framing) => LayerKind::OneWay(oneway::Config::of(framing)),
-            Over::Ltp { .. } => LayerKind::Ltp(ltp::Config { engine: own, ..Default::default() }),
+            Carrier::Ltp { .. } => LayerKind::Ltp(ltp::Config { engine: own, ..Default::default() }),
             Udpcl(_) => LayerKind::Udpcl(udpcl::Config { node_id, ..Default::default() }),
         };
         for link in &mut config.links {
@@ -73,7 +77,7 @@ impl Over {
                 OneWay(_) => {
                     link.params = LinkParams::OneWay(oneway::LinkParams { connect: own < to, ..Default::default() });
                 }
-                Over::Ltp { aggregate, window } => {
+                Carrier::Ltp { aggregate, window } => {
                     link.params = LinkParams::Ltp(ltp::SpanConfig {
                         engine: to,
                         node: NodeId::ipn(to),
@@ -94,8 +98,8 @@ impl Over {
 
 /// One trial: nodes, layer and obstacle.
 #[derive(Clone, Copy, Debug)]
-struct Setup {
-    over: Over,
+struct AgeSetup {
+    over: Carrier,
     version: u8,
     /// Whether the node that they leave has a clock.
     clock: bool,
@@ -114,9 +118,9 @@ struct Setup {
     /// Whether a bundle lives no longer than [`SHORT`], by number.
     short: fn(u32) -> bool,
 }
-impl Setup {
-    fn new(over: Over, version: u8, clock: bool) -> Setup {
-        Setup {
+impl AgeSetup {
+    fn new(over: Carrier, version: u8, clock: bool) -> AgeSetup {
+        AgeSetup {
             over,
             version,
             clock,
@@ -132,8 +136,8 @@ impl Setup {
         }
     }
     /// The same with fewer bundles.
-    fn few(over: Over, version: u8, clock: bool) -> Setup {
-        Setup { count: 60, rate: 1_000_000, ..Setup::new(over, version, clock) }
+    fn few(over: Carrier, version: u8, clock: bool) -> AgeSetup {
+        AgeSetup { count: 60, rate: 1_000_000, ..AgeSetup::new(over, version, clock) }
     }
     /// Largest error of an age that is too small: in a block of many, the first bytes of a bundle may be in the
     /// datagram before the one with its number.
@@ -167,17 +171,17 @@ impl Setup {
 }
 
 /// The nodes, and the ages of arrived bundles by number.
-struct Bench {
+struct AgeBench {
     line: Line,
-    setup: Setup,
+    setup: AgeSetup,
     sent: Instant,
     ages: Ages,
 }
-impl Bench {
-    fn new(over: Over, version: u8, clock: bool) -> Bench {
-        Bench::of(Setup::new(over, version, clock))
+impl AgeBench {
+    fn new(over: Carrier, version: u8, clock: bool) -> AgeBench {
+        AgeBench::of(AgeSetup::new(over, version, clock))
     }
-    fn of(setup: Setup) -> Bench {
+    fn of(setup: AgeSetup) -> AgeBench {
         let (ages, reader) = (Ages::default(), setup.sender() + 1);
         let layer = if setup.over.is_stream() { Layer::TcpclV4 } else { Layer::Ltp };
         let tune = move |index: usize, config: &mut Config| setup.tune(index, config);
@@ -191,7 +195,7 @@ impl Bench {
         line.register(reader);
         line.run(Duration::from_secs(2));
         (line.watched, line.left) = (setup.sender(), Some(Vec::new()));
-        Bench { sent: line.now, line, setup, ages }
+        AgeBench { sent: line.now, line, setup, ages }
     }
     fn send(&mut self, lifetime_ms: u64) {
         self.sent = self.line.now;
@@ -273,7 +277,7 @@ impl Bench {
 fn bundles_age_behind_stalled_peer() {
     for over in STREAMS {
         for version in [7, 6] {
-            let mut bench = Bench::new(over, version, false);
+            let mut bench = AgeBench::new(over, version, false);
             bench.stall(3_600_000);
             // Socket buffers take fewer than 50 of the 200 bundles.
             assert!(bench.check() >= 150, "{over:?}: most waited here");
@@ -286,7 +290,7 @@ fn bundles_age_behind_stalled_peer() {
 fn bundles_age_before_contact() {
     for over in DATAGRAMS {
         for version in [7, 6] {
-            let mut bench = Bench::new(over, version, false);
+            let mut bench = AgeBench::new(over, version, false);
             bench.stall(3_600_000);
             assert!(bench.check() >= 100, "{over:?}: most waited here");
         }
@@ -301,7 +305,7 @@ fn bundles_age_behind_rate_limit() {
             // All bundles take as long as a stall at this rate.
             let rate = over.bytes() as u64 * 8 * u64::from(COUNT) / STALL.as_secs();
             let ahead = Duration::from_secs(2);
-            let mut bench = Bench::of(Setup { rate, ahead, ..Setup::new(over, version, false) });
+            let mut bench = AgeBench::of(AgeSetup { rate, ahead, ..AgeSetup::new(over, version, false) });
             bench.send(3_600_000);
             bench.line.run(STALL * 3);
             bench.check();
@@ -316,7 +320,7 @@ fn relayed_clockless_bundles_age() {
     // The source has no clock, the relay has one or has none: the relayed age is the sum of both stays.
     for over in STREAMS.into_iter().chain(DATAGRAMS) {
         for (version, clock) in [(7, true), (7, false), (6, true), (6, false)] {
-            let mut bench = Bench::of(Setup { relay: true, ..Setup::few(over, version, clock) });
+            let mut bench = AgeBench::of(AgeSetup { relay: true, ..AgeSetup::few(over, version, clock) });
             bench.stall(3_600_000);
             assert!(bench.check() >= 30, "{over:?} {version} {clock}: most waited here");
         }
@@ -333,7 +337,7 @@ fn relayed_bundles_age_before_contact() {
     for over in STREAMS.into_iter().chain(DATAGRAMS) {
         for version in [7, 6] {
             let plan = Some(CONTACTS);
-            let mut bench = Bench::of(Setup { relay: true, plan, ..Setup::few(over, version, true) });
+            let mut bench = AgeBench::of(AgeSetup { relay: true, plan, ..AgeSetup::few(over, version, true) });
             bench.send(3_600_000);
             bench.line.run(Duration::from_secs(90));
             assert!(bench.check() >= 30, "{over:?} {version}: most waited here");
@@ -346,7 +350,7 @@ fn restamped_block_has_valid_crc() {
     // An age block keeps its own type of CRC when it is stamped again.
     for over in STREAMS.into_iter().chain(DATAGRAMS) {
         for crc in [CrcType::None, CrcType::Crc16] {
-            let mut bench = Bench::of(Setup { crc, ..Setup::few(over, 7, false) });
+            let mut bench = AgeBench::of(AgeSetup { crc, ..AgeSetup::few(over, 7, false) });
             bench.stall(3_600_000);
             assert!(bench.check() >= 30, "{over:?} {crc:?}: most waited here");
         }
@@ -358,12 +362,12 @@ fn bundles_on_disk_age() {
     // Long bundles are read piece by piece as they leave.
     for over in STREAMS.into_iter().chain(DATAGRAMS) {
         for version in [7, 6] {
-            let short = Setup { disk: true, ..Setup::few(over, version, false) };
-            let long = Setup { count: 6, bytes: 3_000_000, rate: 40_000_000, ..short };
+            let short = AgeSetup { disk: true, ..AgeSetup::few(over, version, false) };
+            let long = AgeSetup { count: 6, bytes: 3_000_000, rate: 40_000_000, ..short };
             // A bundle too long for a datagram leaves in fragments, each with a head of its own.
             let setups = [short, long].into_iter().take(if over == Udpcl(1) { 1 } else { 2 });
             for setup in setups {
-                let mut bench = Bench::of(setup);
+                let mut bench = AgeBench::of(setup);
                 bench.stall(3_600_000);
                 let late = bench.check();
                 assert!(late >= setup.count as usize / 2, "{setup:?}: {late} waited here");
@@ -377,7 +381,7 @@ fn bundles_age_behind_full_retransmission_memory() {
     // A retransmission keeps the bytes, and so the age, of its first sending.
     for aggregate in [0, 10_000] {
         for version in [7, 6] {
-            let mut bench = Bench::new(Over::Ltp { aggregate, window: 30_000 }, version, false);
+            let mut bench = AgeBench::new(Carrier::Ltp { aggregate, window: 30_000 }, version, false);
             bench.line.deaf = Some(1);
             bench.send(3_600_000);
             bench.line.run(STALL);
@@ -398,7 +402,7 @@ fn expired_ltp_block_is_cancelled() {
     // A block without a report is not repeated once all its bundles have expired.
     for (aggregate, window) in [(0, 1 << 30), (30_000, 1 << 30), (0, 30_000), (10_000, 30_000)] {
         for (version, clock) in [(7, true), (7, false), (6, true), (6, false)] {
-            let mut bench = Bench::new(Over::Ltp { aggregate, window }, version, clock);
+            let mut bench = AgeBench::new(Carrier::Ltp { aggregate, window }, version, clock);
             bench.line.deaf = Some(1);
             bench.send(SHORT.as_millis() as u64);
             bench.line.run(STALL);
@@ -420,11 +424,13 @@ fn expired_ltp_block_is_cancelled() {
 fn queued_expired_bundle_never_leaves() {
     for over in STREAMS.into_iter().chain(DATAGRAMS) {
         for (version, clock) in [(7, true), (7, false), (6, true), (6, false)] {
-            let setup = Setup::few(over, version, clock);
-            for setup in
-                [Setup::new(over, version, clock), Setup { relay: true, ..setup }, Setup { disk: true, ..setup }]
-            {
-                let mut bench = Bench::of(setup);
+            let setup = AgeSetup::few(over, version, clock);
+            for setup in [
+                AgeSetup::new(over, version, clock),
+                AgeSetup { relay: true, ..setup },
+                AgeSetup { disk: true, ..setup },
+            ] {
+                let mut bench = AgeBench::of(setup);
                 bench.stall(SHORT.as_millis() as u64);
                 let (left, late) = (bench.left(), |at: &Instant| at.since(bench.sent) > SHORT + EXACT);
                 let what = format!("{:?}", bench.setup);
@@ -443,7 +449,7 @@ fn expired_bundle_stays_in_busy_node() {
     // A layer checks lifetimes itself: the agent, which is busy, would cancel too late.
     for over in STREAMS.into_iter().chain(DATAGRAMS) {
         for (version, clock) in [(7, true), (7, false), (6, true), (6, false)] {
-            let mut bench = Bench::new(over, version, clock);
+            let mut bench = AgeBench::new(over, version, clock);
             bench.stall_busy(SHORT.as_millis() as u64, STALL * 2);
             let what = format!("{:?}", bench.setup);
             let left = bench.left();
@@ -463,7 +469,7 @@ fn expired_bundle_stays_in_busy_layer() {
             // All bundles take as long as a stall at this rate.
             let rate = over.bytes() as u64 * 8 * u64::from(COUNT) / STALL.as_secs();
             let ahead = Duration::from_secs(10);
-            let mut bench = Bench::of(Setup { rate, ahead, ..Setup::new(over, version, false) });
+            let mut bench = AgeBench::of(AgeSetup { rate, ahead, ..AgeSetup::new(over, version, false) });
             bench.send(SHORT.as_millis() as u64);
             bench.line.run(Duration::from_secs(3));
             // The agent is late by the whole lifetime, so only the layer can drop expired bundles in time.
@@ -484,7 +490,7 @@ fn live_bundles_leave_without_expired() {
     let among: [(fn(u32) -> bool, u8); 3] = [(|n| n % 2 == 1, 7), (|n| n >= 33, 6), (|n| n % 15 >= 10, 7)];
     for over in STREAMS.into_iter().chain(DATAGRAMS) {
         for (short, version) in among {
-            let mut bench = Bench::of(Setup { short, rate: 4_000_000, ..Setup::few(over, version, false) });
+            let mut bench = AgeBench::of(AgeSetup { short, rate: 4_000_000, ..AgeSetup::few(over, version, false) });
             bench.stall(3_600_000);
             bench.check();
             let late = |(number, at): (&u32, &Instant)| short(*number) && at.since(bench.sent) > SHORT;

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 /// Bundles as they came to a node.
-type Wire = Arc<Mutex<Vec<Bytes>>>;
+type ReportWire = Arc<Mutex<Vec<Bytes>>>;
 
 /// All three nodes tell in short; the first asks for it.
 fn everybody(node: usize, config: &mut Config) {
@@ -29,7 +29,7 @@ fn everybody(node: usize, config: &mut Config) {
     config.compressed = Some(compressed);
     config.node.agent.status_reports = true;
 }
-fn line(wire: &Wire, tune: impl Fn(usize, &mut Config) + 'static) -> Line {
+fn line(wire: &ReportWire, tune: impl Fn(usize, &mut Config) + 'static) -> Line {
     let wire = wire.clone();
     let speak = Box::new(move |node: usize, config: &Config| {
         let codes = CustodyCodes { transfer_block: 0, custody_record: 0, ..CustodyCodes::default() };
@@ -65,7 +65,7 @@ fn read(bytes: &Bytes) -> farlink_base::BundleMeta {
     v7::read(&Payload::from(bytes.clone()), Profile::Strict, &Default::default()).unwrap().0
 }
 /// Bundles that each node reported, by item, and the number of signals.
-fn told(wire: &Wire) -> (BTreeMap<(String, i64), u64>, usize) {
+fn told(wire: &ReportWire) -> (BTreeMap<(String, i64), u64>, usize) {
     let mut all = BTreeMap::new();
     let mut signals = BTreeMap::new();
     for meta in wire.lock().unwrap().iter().map(read).filter(|meta| meta.is_administrative()) {
@@ -90,7 +90,7 @@ fn told(wire: &Wire) -> (BTreeMap<(String, i64), u64>, usize) {
 
 #[test]
 fn few_signals_report_thousand_bundles() {
-    let wire = Wire::default();
+    let wire = ReportWire::default();
     let mut line = line(&wire, everybody);
     line.register(2);
     line.run(Duration::from_secs(5));
@@ -121,7 +121,7 @@ fn few_signals_report_thousand_bundles() {
 #[test]
 fn custody_and_deletion_reports_are_restricted() {
     for to in ["*", "ipn:7.*"] {
-        let wire = Wire::default();
+        let wire = ReportWire::default();
         let mut line = line(&wire, move |node, config| {
             everybody(node, config);
             if let Some(compressed) = &mut config.compressed {

@@ -118,8 +118,8 @@ fn lost_bundle_is_resent_by_custodian() {
 }
 
 /// Bundles as they came to a node.
-type Wire = Arc<Mutex<Vec<Bytes>>>;
-fn heard<C: Codec + 'static>(codec: C, wire: &Wire) -> Box<dyn Codec> {
+type CustodyWire = Arc<Mutex<Vec<Bytes>>>;
+fn heard<C: Codec + 'static>(codec: C, wire: &CustodyWire) -> Box<dyn Codec> {
     let wire = wire.clone();
     Box::new(Reads(codec, move |codec: &C, rope: &Payload| {
         if let Some(bytes) = rope.to_bytes() {
@@ -132,7 +132,7 @@ fn heard<C: Codec + 'static>(codec: C, wire: &Wire) -> Box<dyn Codec> {
 #[test]
 fn few_signals_cover_thousand_bundles() {
     for (version, aggregate) in [(6, true), (7, true), (6, false)] {
-        let wires: [Wire; 3] = Default::default();
+        let wires: [CustodyWire; 3] = Default::default();
         let ears = wires.clone();
         let speak = Box::new(move |node: usize, config: &Config| {
             let codes = Some(Box::new(CustodyCodes::default()));

@@ -13,10 +13,10 @@ use std::sync::{Arc, Mutex};
 const LAYERS: [Layer; 2] = [Layer::TcpclV4, Layer::Ltp];
 
 /// Bundles as they came, byte for byte.
-type Wire = Arc<Mutex<Vec<Bytes>>>;
+type StubWire = Arc<Mutex<Vec<Bytes>>>;
 
 /// BPv7 that records the bundles it reads.
-fn v7(config: &Config, wire: &Wire) -> Box<dyn Codec> {
+fn v7(config: &Config, wire: &StubWire) -> Box<dyn Codec> {
     let codec = BpV7 { profile: config.node.profile, crc: config.node.crc, accel: config.accel, custody: None };
     let wire = wire.clone();
     Box::new(Reads(codec, move |codec: &BpV7, rope: &Payload| {
@@ -65,7 +65,7 @@ fn second_version_crosses_two_hops() {
 #[test]
 fn bilingual_node_preserves_versions() {
     for layer in LAYERS {
-        let wires: [Wire; 4] = Default::default();
+        let wires: [StubWire; 4] = Default::default();
         let seen = Seen::default();
         let (heard, hops) = (wires.clone(), seen.clone());
         // The first node speaks BPv7, the second makes bundles of the other version and forwards both.
@@ -105,7 +105,7 @@ fn bilingual_node_preserves_versions() {
 fn unknown_version_refused_alone() {
     for layer in LAYERS {
         let speak = Box::new(move |node: usize, config: &Config| {
-            let mut codecs = vec![v7(config, &Wire::default())];
+            let mut codecs = vec![v7(config, &StubWire::default())];
             if node == 1 {
                 codecs.insert(0, Box::new(Stub::default()));
             }
@@ -145,7 +145,7 @@ fn stored_unknown_version_is_deleted() {
     let speak = Box::new(move |_: usize, config: &Config| {
         let stub = Box::new(Stub::default()) as Box<dyn Codec>;
         let all = speaks.load(std::sync::atomic::Ordering::SeqCst).then_some(stub);
-        all.into_iter().chain([v7(config, &Wire::default())]).collect()
+        all.into_iter().chain([v7(config, &StubWire::default())]).collect()
     });
     let mut line = Line::speaking(Layer::TcpclV4, 2, |_, _| {}, speak);
     line.kill(1);

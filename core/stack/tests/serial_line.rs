@@ -27,7 +27,7 @@ const ESCAPED_ESCAPE: u8 = 0xdd;
 
 /// One direction of the line: bytes with the time at which they arrive.
 #[derive(Default)]
-struct Line {
+struct SerialLine {
     bytes: VecDeque<(Instant, u8)>,
     free_at: Instant,
     sent: u64,
@@ -36,7 +36,7 @@ struct Line {
     damaged: u64,
 }
 
-impl Line {
+impl SerialLine {
     fn write(&mut self, now: Instant, datagram: &[u8]) {
         let checksum = datagram.iter().fold(0_u8, |sum, byte| sum.rotate_left(1) ^ byte);
         let escaped = datagram.iter().chain([&checksum]).flat_map(|byte| match *byte {
@@ -100,7 +100,7 @@ fn node(own: u64, peer: u64) -> Stack {
 struct Driver {
     now: Instant,
     stacks: [Stack; 2],
-    lines: [Line; 2],
+    lines: [SerialLine; 2],
     delivered: Vec<Bytes>,
 }
 

@@ -21,19 +21,19 @@ const EPOCH: DtnTime = DtnTime(800_000_000_000);
 const ROOM: u64 = 1 << 20;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum Layer {
+enum TestedLayer {
     Ltp,
     TcpclV4,
     Message,
 }
 
 /// Node `index` (0 or 1) is `ipn:1.0` or `ipn:2.0`.
-fn config(layer: Layer, index: u64, store: StoreKind, delay: Duration) -> Config {
+fn config(layer: TestedLayer, index: u64, store: StoreKind, delay: Duration) -> Config {
     let (own, peer) = (index + 1, 2 - index);
     let mut config = Config::new(EndpointId::ipn(own, 0));
     let node_id = |n: u64| format!("ipn:{n}.0");
     let (kind, span) = match layer {
-        Layer::Ltp => (
+        TestedLayer::Ltp => (
             LayerKind::Ltp(ltp::Config { engine: own, ..ltp::Config::default() }),
             LinkParams::Ltp(ltp::SpanConfig {
                 engine: peer,
@@ -41,7 +41,7 @@ fn config(layer: Layer, index: u64, store: StoreKind, delay: Duration) -> Config
                 ..ltp::SpanConfig::default()
             }),
         ),
-        Layer::TcpclV4 => (
+        TestedLayer::TcpclV4 => (
             LayerKind::Tcpcl(tcpcl_v4::Config { node_id: node_id(own), ..tcpcl_v4::Config::default() }),
             LinkParams::Tcpcl(tcpcl_v4::LinkParams {
                 node_id: node_id(peer),
@@ -49,7 +49,7 @@ fn config(layer: Layer, index: u64, store: StoreKind, delay: Duration) -> Config
                 ..tcpcl_v4::LinkParams::default()
             }),
         ),
-        Layer::Message => (LayerKind::Message, LinkParams::Message { wire_bytes_per_million: 1_000_000 }),
+        TestedLayer::Message => (LayerKind::Message, LinkParams::Message { wire_bytes_per_million: 1_000_000 }),
     };
     config.layers = vec![LayerConfig { name: "layer".into(), kind }];
     config.links = vec![LinkConfig {
@@ -67,10 +67,10 @@ fn config(layer: Layer, index: u64, store: StoreKind, delay: Duration) -> Config
 }
 
 #[derive(Default)]
-struct Disk {
+struct PlainDisk {
     files: BTreeMap<u32, Vec<u8>>,
 }
-impl Disk {
+impl PlainDisk {
     fn perform(&mut self, action: DiskAction) -> DiskAnswer {
         match action {
             DiskAction::List => {
@@ -99,11 +99,11 @@ impl Disk {
     }
 }
 
-struct World {
+struct TwoNodes {
     now: Instant,
     delay: Duration,
     stacks: [Stack; 2],
-    disks: [Disk; 2],
+    disks: [PlainDisk; 2],
     pending: BTreeMap<(Instant, u64), (usize, Input)>,
     order: u64,
     /// The other end of each stream.
@@ -121,17 +121,17 @@ fn address(node: usize) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, node as u8 + 1], 1113))
 }
 
-impl World {
-    fn new(layer: Layer, store: StoreKind, delay: Duration) -> World {
-        World::tuned(layer, store, delay, |_| {})
+impl TwoNodes {
+    fn new(layer: TestedLayer, store: StoreKind, delay: Duration) -> TwoNodes {
+        TwoNodes::tuned(layer, store, delay, |_| {})
     }
-    fn tuned(layer: Layer, store: StoreKind, delay: Duration, tune: impl Fn(&mut Config)) -> World {
+    fn tuned(layer: TestedLayer, store: StoreKind, delay: Duration, tune: impl Fn(&mut Config)) -> TwoNodes {
         let stack = |i| {
             let mut config = config(layer, i, store, delay);
             tune(&mut config);
             Stack::new(config).expect("the configuration is right")
         };
-        let mut world = World {
+        let mut world = TwoNodes {
             now: Instant::ZERO,
             delay,
             stacks: [stack(0), stack(1)],
@@ -163,7 +163,7 @@ impl World {
     }
     fn follow(&mut self, node: usize, output: Output) {
         let peer = 1 - node;
-        let stream_peer = |world: &World, stream| world.peers.get(&(node, stream)).copied();
+        let stream_peer = |world: &TwoNodes, stream| world.peers.get(&(node, stream)).copied();
         match output {
             Output::Socket(layer, socket::Output::Datagrams { to, train }) => {
                 assert!(matches!(to, Destination::Link(LinkId(0)) | Destination::Address(_)));
@@ -316,8 +316,8 @@ fn content(seed: u64, len: usize) -> Bytes {
     Payload::fill(seed, len as u64).to_bytes().expect("a pattern has bytes")
 }
 
-fn exchange(layer: Layer, store: StoreKind, delay: Duration) {
-    let mut world = World::new(layer, store, delay);
+fn exchange(layer: TestedLayer, store: StoreKind, delay: Duration) {
+    let mut world = TwoNodes::new(layer, store, delay);
     world.register(0);
     world.register(1);
     // Time for sessions to come up, also over a long delay.
@@ -342,25 +342,25 @@ fn exchange(layer: Layer, store: StoreKind, delay: Duration) {
 
 #[test]
 fn bundles_cross_by_ltp() {
-    exchange(Layer::Ltp, StoreKind::Memory, Duration::from_millis(1));
-    exchange(Layer::Ltp, StoreKind::Durable, Duration::from_millis(600));
+    exchange(TestedLayer::Ltp, StoreKind::Memory, Duration::from_millis(1));
+    exchange(TestedLayer::Ltp, StoreKind::Durable, Duration::from_millis(600));
 }
 
 /// Keeps 9171-5.4-4.
 #[test]
 fn bundles_cross_by_tcpcl_v4() {
-    exchange(Layer::TcpclV4, StoreKind::Memory, Duration::from_millis(1));
-    exchange(Layer::TcpclV4, StoreKind::Durable, Duration::from_millis(300));
+    exchange(TestedLayer::TcpclV4, StoreKind::Memory, Duration::from_millis(1));
+    exchange(TestedLayer::TcpclV4, StoreKind::Durable, Duration::from_millis(300));
 }
 
 #[test]
 fn bundles_cross_at_message_level() {
-    exchange(Layer::Message, StoreKind::Memory, Duration::from_secs(1));
+    exchange(TestedLayer::Message, StoreKind::Memory, Duration::from_secs(1));
 }
 
 /// Two nodes with long bundles on the first one's disk, for the second; the link does not take them yet.
-fn long_bundles(layer: Layer) -> (World, Vec<Bytes>) {
-    let mut world = World::tuned(layer, StoreKind::Durable, Duration::from_millis(2), |config| {
+fn long_bundles(layer: TestedLayer) -> (TwoNodes, Vec<Bytes>) {
+    let mut world = TwoNodes::tuned(layer, StoreKind::Durable, Duration::from_millis(2), |config| {
         config.node.limits.memory_bytes = 0;
         config.node.store.spill_from = DataVolume(2 << 20);
     });
@@ -376,7 +376,7 @@ fn long_bundles(layer: Layer) -> (World, Vec<Bytes>) {
 
 #[test]
 fn long_bundles_cross_disk_to_disk() {
-    for layer in [Layer::TcpclV4, Layer::Ltp] {
+    for layer in [TestedLayer::TcpclV4, TestedLayer::Ltp] {
         let (mut world, mut contents) = long_bundles(layer);
         world.tell(0, Input::LinkUp { link: LinkId(0) });
         world.run(Duration::from_secs(120));
@@ -391,7 +391,7 @@ fn long_bundles_cross_disk_to_disk() {
 
 #[test]
 fn disk_damage_loses_one_bundle() {
-    for layer in [Layer::TcpclV4, Layer::Ltp] {
+    for layer in [TestedLayer::TcpclV4, TestedLayer::Ltp] {
         let (mut world, contents) = long_bundles(layer);
         // The longest bundle is first in the file; its sixth megabyte is damaged.
         let file = world.disks[0].files.values_mut().next().expect("it is kept");
@@ -411,7 +411,7 @@ fn disk_damage_loses_one_bundle() {
 fn damaged_delivery_is_lost_alone() {
     // Short deliveries are read whole before they are handed on, long ones by their application.
     for (len, read_by_application) in [(300_000, 0), (30_000_000, 1)] {
-        let mut world = World::tuned(Layer::TcpclV4, StoreKind::Durable, Duration::from_millis(2), |config| {
+        let mut world = TwoNodes::tuned(TestedLayer::TcpclV4, StoreKind::Durable, Duration::from_millis(2), |config| {
             (config.node.limits.memory_bytes, config.node.store.spill_from) = (0, DataVolume(2 << 20));
         });
         world.run(Duration::from_secs(2));
@@ -433,7 +433,7 @@ fn damaged_delivery_is_lost_alone() {
 #[test]
 fn shutdown_ends_sessions() {
     // RFC 9174 6.1: a node ends a session by `SESS_TERM`.
-    let mut world = World::new(Layer::TcpclV4, StoreKind::Durable, Duration::from_millis(2));
+    let mut world = TwoNodes::new(TestedLayer::TcpclV4, StoreKind::Durable, Duration::from_millis(2));
     world.run(Duration::from_secs(2));
     let sessions = world.peers.len();
     assert!(sessions > 0 && world.stacks.iter().all(|stack| stack.status(world.now).links[0].up));
@@ -444,7 +444,7 @@ fn shutdown_ends_sessions() {
 
 #[test]
 fn ltp_crosses_mars_distance() {
-    let mut world = World::new(Layer::Ltp, StoreKind::Durable, Duration::from_secs(600));
+    let mut world = TwoNodes::new(TestedLayer::Ltp, StoreKind::Durable, Duration::from_secs(600));
     world.register(1);
     world.send(0, Payload::from(content(1, 100_000)));
     world.run(Duration::from_secs(599));
@@ -457,12 +457,12 @@ fn ltp_crosses_mars_distance() {
 
 #[test]
 fn restart_keeps_accepted_bundles() {
-    let mut world = World::new(Layer::Ltp, StoreKind::Durable, Duration::from_millis(5));
+    let mut world = TwoNodes::new(TestedLayer::Ltp, StoreKind::Durable, Duration::from_millis(5));
     world.send(0, Payload::from(content(7, 5000)));
     world.run(Duration::from_secs(5));
     assert!(world.delivered.is_empty(), "nobody registered yet");
     assert_eq!(world.stacks[1].status(world.now).bundles, 1);
-    world.stacks[1] = Stack::new(config(Layer::Ltp, 1, StoreKind::Durable, world.delay)).expect("right");
+    world.stacks[1] = Stack::new(config(TestedLayer::Ltp, 1, StoreKind::Durable, world.delay)).expect("right");
     world.pending.retain(|_, (node, _)| *node != 1);
     let utc = Some(EPOCH.saturating_add_ms(5000));
     world.tell(1, Input::Clock(Clock { at: world.now, utc, error_ms: 0 }));
@@ -475,10 +475,10 @@ fn restart_keeps_accepted_bundles() {
 
 #[test]
 fn stored_bundles_known_before_opening() {
-    let mut world = World::new(Layer::Ltp, StoreKind::Durable, Duration::from_millis(5));
+    let mut world = TwoNodes::new(TestedLayer::Ltp, StoreKind::Durable, Duration::from_millis(5));
     world.send(0, Payload::from(content(7, 5000)));
     world.run(Duration::from_secs(3));
-    world.stacks[1] = Stack::new(config(Layer::Ltp, 1, StoreKind::Durable, world.delay)).expect("right");
+    world.stacks[1] = Stack::new(config(TestedLayer::Ltp, 1, StoreKind::Durable, world.delay)).expect("right");
     world.pending.retain(|_, (node, _)| *node != 1);
     // The clock is behind the stored bundles: expiry is judged with the last one read back, not before.
     world.tell(1, Input::Clock(Clock { at: world.now, utc: Some(EPOCH), error_ms: 0 }));
@@ -490,7 +490,7 @@ fn stored_bundles_known_before_opening() {
 #[test]
 fn same_seed_gives_same_events() {
     let run = || {
-        let mut world = World::new(Layer::Ltp, StoreKind::Durable, Duration::from_millis(50));
+        let mut world = TwoNodes::new(TestedLayer::Ltp, StoreKind::Durable, Duration::from_millis(50));
         world.register(1);
         for n in 0..10 {
             world.send(0, Payload::from(content(n, 10_000)));
@@ -504,7 +504,7 @@ fn same_seed_gives_same_events() {
 
 #[test]
 fn garbage_is_survived() {
-    let mut world = World::new(Layer::Ltp, StoreKind::Memory, Duration::from_millis(1));
+    let mut world = TwoNodes::new(TestedLayer::Ltp, StoreKind::Memory, Duration::from_millis(1));
     world.register(1);
     for n in 0..200u64 {
         let bytes = content(n, (n % 60) as usize);
@@ -518,7 +518,7 @@ fn garbage_is_survived() {
 
 #[test]
 fn length_only_payloads_cross() {
-    let mut world = World::new(Layer::Message, StoreKind::Memory, Duration::from_millis(1));
+    let mut world = TwoNodes::new(TestedLayer::Message, StoreKind::Memory, Duration::from_millis(1));
     world.register(1);
     world.send(0, Payload::fill(9, 1_000_000));
     world.run(Duration::from_secs(1));

@@ -56,10 +56,10 @@ fn both_versions_cross_two_hops() {
 }
 
 /// Bundles as they came, byte for byte.
-type Wire = Arc<Mutex<Vec<Bytes>>>;
+type WireV6 = Arc<Mutex<Vec<Bytes>>>;
 
 /// Codec that records the bytes a node reads, and may change them.
-fn heard<C: Codec + 'static>(codec: C, wire: &Wire, change: fn(Bytes) -> Bytes) -> Box<dyn Codec> {
+fn heard<C: Codec + 'static>(codec: C, wire: &WireV6, change: fn(Bytes) -> Bytes) -> Box<dyn Codec> {
     let wire = wire.clone();
     let read = move |codec: &C, rope: &Payload| -> Result<(BundleMeta, HopState), Malformed> {
         let Some(bytes) = rope.to_bytes() else { return codec.read(rope) };
@@ -69,7 +69,7 @@ fn heard<C: Codec + 'static>(codec: C, wire: &Wire, change: fn(Bytes) -> Bytes) 
     Box::new(Reads(codec, read))
 }
 /// Both versions; the first node makes bundles of version 6.
-fn both(node: usize, config: &Config, wires: [&Wire; 2], change: fn(Bytes) -> Bytes) -> Vec<Box<dyn Codec>> {
+fn both(node: usize, config: &Config, wires: [&WireV6; 2], change: fn(Bytes) -> Bytes) -> Vec<Box<dyn Codec>> {
     let v7 = BpV7 { profile: config.node.profile, crc: config.node.crc, accel: config.accel, custody: None };
     let v6 = BpV6 { profile: Profile::Strict, numbers: true };
     let mut codecs = vec![heard(v6, wires[0], change), heard(v7, wires[1], |bytes| bytes)];
@@ -83,7 +83,7 @@ fn both(node: usize, config: &Config, wires: [&Wire; 2], change: fn(Bytes) -> By
 #[test]
 fn each_bundle_leaves_as_it_came() {
     for layer in LAYERS {
-        let wires: [[Wire; 2]; 4] = Default::default();
+        let wires: [[WireV6; 2]; 4] = Default::default();
         let ears = wires.clone();
         let speak = Box::new(move |node: usize, config: &Config| {
             both(node, config, [&ears[node][0], &ears[node][1]], |bytes| bytes)
@@ -122,11 +122,11 @@ fn follow(bytes: Bytes) -> Bytes {
 #[test]
 fn trailing_blocks_survive_restart() {
     for layer in LAYERS {
-        let wires: [Wire; 3] = Default::default();
+        let wires: [WireV6; 3] = Default::default();
         let ears = wires.clone();
         let speak = Box::new(move |node: usize, config: &Config| {
             let change = if node == 1 { follow } else { |bytes| bytes };
-            both(node, config, [&ears[node], &Wire::default()], change)
+            both(node, config, [&ears[node], &WireV6::default()], change)
         });
         let mut line = Line::speaking(layer, 3, |_, _| {}, speak);
         line.kill(2);
@@ -161,13 +161,13 @@ const PLAN: &str = "contact 1 2 +5..+9 rate 1 Mbit/s\ncontact 2 1 +5..+9 rate 1 
 fn v6_fragments_reassemble_across_contacts() {
     // The longer one is on disk: its pieces are rendered without their bytes in memory.
     for (layer, len) in [(Layer::Ltp, 900_000), (Layer::TcpclV4, 900_000), (Layer::Ltp, 1_500_000)] {
-        let wire = Wire::default();
+        let wire = WireV6::default();
         let ear = wire.clone();
         let tune = |_: usize, config: &mut Config| {
             config.plan = Some(PlanIndex::new(contact_plan::parse(PLAN).expect("a plan").plan).into());
         };
         let speak = Box::new(move |node: usize, config: &Config| {
-            let other = Wire::default();
+            let other = WireV6::default();
             both(node, config, [if node == 2 { &ear } else { &other }, &other], |bytes| bytes)
         });
         let mut line = Line::speaking(layer, 3, tune, speak);
@@ -235,10 +235,10 @@ fn report_matches_bundle_version() {
 fn v6_hellos_share_copies() {
     // Hellos of policies are in the version that the node makes.
     for router in ["epidemic", "spray-and-wait"] {
-        let wire = Wire::default();
+        let wire = WireV6::default();
         let ear = wire.clone();
         let speak = Box::new(move |node: usize, config: &Config| {
-            let other = Wire::default();
+            let other = WireV6::default();
             both(0, config, [if node == 2 { &ear } else { &other }, &other], |bytes| bytes)
         });
         let tune = move |_: usize, config: &mut Config| {
@@ -278,7 +278,7 @@ fn spoofed(_: Bytes) -> Bytes {
 #[test]
 fn forged_sequence_number_is_skipped() {
     let speak = Box::new(move |node: usize, config: &Config| {
-        let other = Wire::default();
+        let other = WireV6::default();
         both(0, config, [&other, &other], if node == 1 { spoofed } else { |bytes| bytes })
     });
     let mut line = Line::speaking(Layer::Ltp, 3, |_, _| {}, speak);

@@ -27,11 +27,11 @@ impl BodyRoom {
 }
 
 /// Share of one body; returned on drop, however the request ends.
-struct Part {
+struct BodyPart {
     room: Arc<BodyRoom>,
     bytes: u64,
 }
-impl Part {
+impl BodyPart {
     /// Takes more bytes; returns whether there was room.
     fn grow(&mut self, bytes: u64) -> bool {
         let (most, short) = (self.room.most, self.bytes + bytes <= SHORT);
@@ -41,7 +41,7 @@ impl Part {
         fits
     }
 }
-impl Drop for Part {
+impl Drop for BodyPart {
     fn drop(&mut self) {
         self.room.used.fetch_sub(self.bytes, Relaxed);
     }
@@ -50,7 +50,7 @@ impl Drop for Part {
 /// Reads the body of a request; its share is kept until the answer.
 pub async fn read(State(room): State<Arc<BodyRoom>>, request: Request, next: Next) -> Response {
     let (head, body) = request.into_parts();
-    let (mut part, mut whole, mut chunks) = (Part { room, bytes: 0 }, Vec::new(), body.into_data_stream());
+    let (mut part, mut whole, mut chunks) = (BodyPart { room, bytes: 0 }, Vec::new(), body.into_data_stream());
     // The length is counted as chunks arrive: a `Content-Length` may be wrong or absent.
     while let Some(chunk) = chunks.next().await {
         let Ok(chunk) = chunk else {
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn bodies_share_bound_but_short_ones_fit() {
         let room = BodyRoom::new(1 << 20);
-        let part = || Part { room: room.clone(), bytes: 0 };
+        let part = || BodyPart { room: room.clone(), bytes: 0 };
         let (mut first, mut second, mut short) = (part(), part(), part());
         assert!(first.grow(SHORT) && first.grow((1 << 20) - SHORT));
         assert!(!second.grow(SHORT + 1) && short.grow(SHORT) && !short.grow(1));

@@ -1,6 +1,6 @@
 //! Stored bundles with the reason why each waits and its expected departure; as a list or as sums.
 
-use super::{Answer, Api, PAGE, PAGE_MAX, Problem, done, gone};
+use super::{Api, ApiAnswer, PAGE, PAGE_MAX, Problem, done, gone};
 use crate::clock;
 use crate::node::Handle;
 use axum::extract::{Path, Query, State};
@@ -36,7 +36,7 @@ fn in_ms(at: Option<Instant>) -> Option<u64> {
 }
 
 /// Returns one page of bundles, in order of arrival.
-pub(super) async fn list(State(api): State<Api>, Query(page): Query<Page>) -> Answer {
+pub(super) async fn list(State(api): State<Api>, Query(page): Query<Page>) -> ApiAnswer {
     let limit = page.limit.unwrap_or(PAGE).min(PAGE_MAX);
     let mut out = Vec::new();
     for shard in api.shards_from(page.after) {
@@ -83,9 +83,9 @@ fn bundle(bundle: &BundleStatus, clock: impl Fn(Instant) -> Option<DtnTime>) -> 
     })
 }
 
-type Key = (String, &'static str, Option<String>, Option<u64>);
+type PageKey = (String, &'static str, Option<String>, Option<u64>);
 /// Adds the sums of a shard.
-async fn sum(shard: &Handle, all: &mut BTreeMap<Key, Sum>) -> Result<(), Problem> {
+async fn sum(shard: &Handle, all: &mut BTreeMap<PageKey, Sum>) -> Result<(), Problem> {
     let list = shard.ask(|node| node.begin_list(0)).await.ok_or_else(gone)?;
     loop {
         let (sums, more) = shard.ask(move |node| node.next_sums(list)).await.ok_or_else(gone)?.ok_or_else(too_many)?;
@@ -110,12 +110,12 @@ async fn sum(shard: &Handle, all: &mut BTreeMap<Key, Sum>) -> Result<(), Problem
 }
 
 /// Returns sums of all bundles by destination, reason and departure.
-pub(super) async fn sums(State(api): State<Api>) -> Answer {
+pub(super) async fn sums(State(api): State<Api>) -> ApiAnswer {
     let mut all = BTreeMap::new();
     for shard in api.shards_from(0) {
         sum(shard, &mut all).await?;
     }
-    let row = |(destination, reason, neighbour, _): Key, sum: Sum, leaves: Option<String>| {
+    let row = |(destination, reason, neighbour, _): PageKey, sum: Sum, leaves: Option<String>| {
         json!({
             "destination": destination,
             "reason": reason,
@@ -136,7 +136,7 @@ pub(super) async fn sums(State(api): State<Api>) -> Answer {
     Ok(axum::Json(rows.await?.into()))
 }
 
-pub(super) async fn cancel(State(api): State<Api>, Path(handle): Path<u64>) -> Answer {
+pub(super) async fn cancel(State(api): State<Api>, Path(handle): Path<u64>) -> ApiAnswer {
     if let Some(shard) = api.shards_from(handle).next() {
         let cancel = AdminInput::Cancel { bundle: BundleHandle(handle) };
         shard.ask(move |node| node.input(Input::Admin(cancel))).await.ok_or_else(gone)?;

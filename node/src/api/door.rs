@@ -115,8 +115,8 @@ struct Guest {
     known: Arc<AtomicBool>,
 }
 
-trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> Wire for T {}
+trait DoorWire: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> DoorWire for T {}
 
 /// Listener within the runtime.
 enum Listening {
@@ -124,7 +124,7 @@ enum Listening {
     Tcp(tokio::net::TcpListener),
 }
 impl Listening {
-    async fn accept(&self) -> std::io::Result<Box<dyn Wire>> {
+    async fn accept(&self) -> std::io::Result<Box<dyn DoorWire>> {
         Ok(match self {
             Listening::Unix(listener) => Box::new(listener.accept().await?.0),
             Listening::Tcp(listener) => Box::new(listener.accept().await?.0),
@@ -173,7 +173,7 @@ fn make_room(guests: &mut VecDeque<Guest>) -> bool {
 }
 
 /// Serves one connection from its first request to its last.
-async fn attend(wire: Box<dyn Wire>, router: Router, token: Option<Arc<str>>, known: Arc<AtomicBool>) {
+async fn attend(wire: Box<dyn DoorWire>, router: Router, token: Option<Arc<str>>, known: Arc<AtomicBool>) {
     let router = TowerToHyperService::new(router);
     let service = service_fn(move |request: Request<Incoming>| {
         let checked = check(request.headers(), token.as_deref());

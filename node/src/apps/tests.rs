@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 
 const MEMORY: u64 = 100_000;
 
-struct World {
+struct AppsWorld {
     apps: Apps,
     clients: Vec<UnixStream>,
     inputs: VecDeque<Input>,
@@ -16,17 +16,17 @@ struct World {
     /// Decoder of the subscriber's input.
     heard: Decoder,
 }
-impl World {
+impl AppsWorld {
     /// Spools payloads longer than this.
-    fn spooling_from(length: u64) -> World {
-        World { spooling: Spooling::new(length, 64 << 20), ..World::new() }
+    fn spooling_from(length: u64) -> AppsWorld {
+        AppsWorld { spooling: Spooling::new(length, 64 << 20), ..AppsWorld::new() }
     }
-    fn new() -> World {
+    fn new() -> AppsWorld {
         let settings = AppSettings { socket: None, socket_mode: 0, listen: None };
         let told = farlink_base::node::AppSettings { window: 8, links: false, echo: false, echo_rate: 1 };
         let apps = Apps::new(&settings, &told, &[EndpointId::ipn(1, 0)], (u64::MAX, MEMORY, None)).unwrap();
         let (spooling, heard) = (Spooling::new(u64::MAX, MEMORY), Decoder::new(u64::MAX));
-        World { apps, clients: Vec::new(), inputs: VecDeque::new(), spooling, heard }
+        AppsWorld { apps, clients: Vec::new(), inputs: VecDeque::new(), spooling, heard }
     }
     /// Connects one more application; they are numbered from 1.
     fn connect(&mut self) {
@@ -160,7 +160,7 @@ fn head(length: u64) -> Vec<u8> {
 #[test]
 fn administrative_endpoint_is_refused_to_applications() {
     for (endpoint, registers) in [("ipn:1.0", false), ("ipn:1.64", true)] {
-        let mut world = World::new();
+        let mut world = AppsWorld::new();
         world.connect();
         let (client, socket) = UnixStream::pair().unwrap();
         socket.set_nonblocking(true).unwrap();
@@ -176,7 +176,7 @@ fn administrative_endpoint_is_refused_to_applications() {
 
 #[test]
 fn waiting_senders_are_admitted_in_order() {
-    let mut world = World::new();
+    let mut world = AppsWorld::new();
     (0..5).for_each(|_| world.connect());
     world.say(1, &[head(60_000)]);
     for (serial, length) in [(4, 50_000), (3, 60_000), (2, 41_000)] {
@@ -201,7 +201,7 @@ fn waiting_senders_are_admitted_in_order() {
 
 #[test]
 fn pipelined_bundle_waits_for_memory() {
-    let mut world = World::new();
+    let mut world = AppsWorld::new();
     world.connect();
     world.say(1, &[head(60_000)]);
     world.say(1, &[vec![0; 60_000], head(60_000), vec![0; 10]]);
@@ -212,7 +212,7 @@ fn pipelined_bundle_waits_for_memory() {
 
 #[test]
 fn closed_connection_holds_memory_until_verdict() {
-    let mut world = World::new();
+    let mut world = AppsWorld::new();
     (0..2).for_each(|_| world.connect());
     world.say(1, &[head(60_000)]);
     world.say(1, &[vec![0; 60_000]]);
@@ -249,7 +249,7 @@ fn spooled(inputs: &VecDeque<Input>) -> Option<(RequestId, u64)> {
 #[test]
 fn long_payload_spools_at_disk_speed() {
     const LONG: u64 = 20 << 20;
-    let mut world = World::spooling_from(1 << 20);
+    let mut world = AppsWorld::spooling_from(1 << 20);
     world.connect();
     world.decide();
     let mut client = world.clients[0].try_clone().unwrap();
@@ -281,7 +281,7 @@ fn long_payload_spools_at_disk_speed() {
 
 #[test]
 fn refusal_midway_is_answered_at_end() {
-    let mut world = World::spooling_from(1 << 20);
+    let mut world = AppsWorld::spooling_from(1 << 20);
     (0..2).for_each(|_| world.connect());
     for serial in [1, 2] {
         world.inputs.clear();
@@ -326,7 +326,7 @@ fn yes() -> Vec<u8> {
 
 #[test]
 fn delivery_from_disk_waits_for_read() {
-    let mut world = World::new();
+    let mut world = AppsWorld::new();
     let (serial, registration) = world.subscribe();
     for (delivery, payload) in [(1, in_memory(5)), (2, on_disk(100)), (3, in_memory(6)), (4, on_disk(150_000))] {
         world.deliver(registration, delivery, payload);
@@ -361,7 +361,7 @@ fn delivery_from_disk_waits_for_read() {
 
 #[test]
 fn answer_counts_despite_unread_output() {
-    let mut world = World::new();
+    let mut world = AppsWorld::new();
     let (serial, registration) = world.subscribe();
     for delivery in 1..=8 {
         world.deliver(registration, delivery, in_memory(100_000));

@@ -12,7 +12,7 @@ use toml::de::DeTable;
 const SOCKET_PATH_MAX: usize = 107;
 
 /// Address in the file, with its position.
-struct Place {
+struct SocketPlace {
     path: String,
     offset: usize,
     medium: Medium,
@@ -25,7 +25,7 @@ struct Place {
 pub fn addresses(top: &Reader<'_>) {
     let served = served(top);
     // Indexed by port, so that the time for a file with many layers is linear in its length.
-    let mut by_port: HashMap<u16, Vec<&Place>> = HashMap::new();
+    let mut by_port: HashMap<u16, Vec<&SocketPlace>> = HashMap::new();
     for place in served.iter().filter(|place| place.address.port() != 0) {
         let others = by_port.entry(place.address.port()).or_default();
         if let Some(other) = others.iter().find(|other| other.medium == place.medium && overlap(other, place)) {
@@ -51,26 +51,26 @@ pub fn addresses(top: &Reader<'_>) {
 }
 
 /// Returns whether one layer can replace both: TCPCL version 4 also speaks version 3.
-fn both_versions(one: &Place, other: &Place) -> bool {
+fn both_versions(one: &SocketPlace, other: &SocketPlace) -> bool {
     let kinds = [one.kind, other.kind];
     ["tcpclv3", "tcpclv4"].iter().all(|kind| kinds.contains(&Some(kind)))
 }
 
 /// Returns whether one prevents the other from being bound; the ports are equal.
-fn overlap(one: &Place, other: &Place) -> bool {
+fn overlap(one: &SocketPlace, other: &SocketPlace) -> bool {
     let (one, other) = (one.address.ip(), other.address.ip());
     let all = |ip: std::net::IpAddr| ip.is_unspecified();
     one == other || (one.is_ipv4() == other.is_ipv4() && (all(one) || all(other)))
 }
 
 /// Returns whether the link's address reaches the served one; the ports are equal.
-fn reaches(link: &Place, own: &Place) -> bool {
+fn reaches(link: &SocketPlace, own: &SocketPlace) -> bool {
     let (to, own) = (link.address.ip(), own.address.ip());
     to == own || (to.is_ipv4() == own.is_ipv4() && own.is_unspecified() && to.is_loopback())
 }
 
 /// Addresses that this node serves, in the order of the file within each table.
-fn served(top: &Reader<'_>) -> Vec<Place> {
+fn served(top: &Reader<'_>) -> Vec<SocketPlace> {
     let mut found = Vec::new();
     for (name, path, table) in tables(top, "layer") {
         let Some(layer) = layer_of(top, name) else { continue };
@@ -86,7 +86,7 @@ fn served(top: &Reader<'_>) -> Vec<Place> {
 }
 
 /// Numeric addresses of links.
-fn linked(top: &Reader<'_>) -> Vec<Place> {
+fn linked(top: &Reader<'_>) -> Vec<SocketPlace> {
     let mut found = Vec::new();
     for (_, path, table) in tables(top, "link") {
         let layer = table.get("layer").and_then(|value| value.get_ref().as_str());
@@ -112,7 +112,7 @@ fn layer_of(top: &Reader<'_>, layer: &str) -> Option<&'static LayerInfo> {
 }
 
 fn push(
-    found: &mut Vec<Place>,
+    found: &mut Vec<SocketPlace>,
     path: &str,
     medium: Medium,
     kind: Option<&'static str>,
@@ -123,7 +123,7 @@ fn push(
     let mut one = |value: &SpannedValue<'_>| {
         let text = value.get_ref().as_str().map(|text| text.replacen("localhost:", "127.0.0.1:", 1));
         if let Some(address) = text.and_then(|text| text.parse().ok()) {
-            found.push(Place { path: path.into(), offset: value.span().start, medium, kind, address });
+            found.push(SocketPlace { path: path.into(), offset: value.span().start, medium, kind, address });
         }
     };
     match items {

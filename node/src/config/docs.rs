@@ -106,7 +106,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn the_checked_in_reference_is_up_to_date() {
+    fn reference_is_up_to_date() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/node.md");
         let page = std::fs::read_to_string(path).unwrap();
         let keys = format!("```toml\n{}```\n", example());

@@ -6,7 +6,7 @@ use farlink_config::{Input, Reader, Section};
 
 /// Registered policy.
 #[derive(Clone, Copy)]
-struct Policy {
+struct PolicyConfig {
     name: &'static str,
     params: &'static [Param],
     /// Whether it needs an oracle, which no real node has.
@@ -19,7 +19,7 @@ type Chosen = (String, Vec<(String, f64)>);
 /// Reads `[router]`.
 pub fn router(top: &Reader<'_>) -> Chosen {
     let known = farlink_routing::routers().iter();
-    let known = known.map(|router| Policy { name: router.name, params: router.params, oracle: router.oracle });
+    let known = known.map(|router| PolicyConfig { name: router.name, params: router.params, oracle: router.oracle });
     let unknown = |name: &str| farlink_routing::make_router(name, &[], &[], 0).err();
     policy(top, "router", &keys::ROUTER, &known.collect::<Vec<_>>(), unknown)
 }
@@ -27,7 +27,8 @@ pub fn router(top: &Reader<'_>) -> Chosen {
 /// Reads `[control]`.
 pub fn control(top: &Reader<'_>) -> Chosen {
     let known = farlink_congestion::controls().iter();
-    let known = known.map(|control| Policy { name: control.name, params: control.params, oracle: control.oracle });
+    let known =
+        known.map(|control| PolicyConfig { name: control.name, params: control.params, oracle: control.oracle });
     let unknown = |name: &str| farlink_congestion::make_control(name, &[], 0).err();
     policy(top, "control", &keys::CONTROL, &known.collect::<Vec<_>>(), unknown)
 }
@@ -37,7 +38,7 @@ fn policy(
     top: &Reader<'_>,
     name: &str,
     section: &'static Section,
-    known: &[Policy],
+    known: &[PolicyConfig],
     unknown: impl Fn(&str) -> Option<ConfigError>,
 ) -> Chosen {
     let Some((path, table)) = top.raw_table(name) else {

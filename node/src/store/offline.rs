@@ -74,11 +74,11 @@ enum Medium {
 }
 
 #[derive(Default)]
-struct Said {
+struct OfflineOutput {
     operations: VecDeque<DiskOp>,
     rest: Vec<Output>,
 }
-impl Sink<Output> for Said {
+impl Sink<Output> for OfflineOutput {
     fn push(&mut self, output: Output) {
         match output {
             Output::Disk(operation) => self.operations.push_back(operation),
@@ -96,7 +96,7 @@ pub struct Offline {
     medium: Medium,
     dir: PathBuf,
     now: Instant,
-    said: Said,
+    said: OfflineOutput,
 }
 
 impl Offline {
@@ -163,7 +163,7 @@ impl Offline {
             ..Config::new(1 << 50)
         };
         let (store, dir) = (LogStore::new(config), dir.to_path_buf());
-        Offline { store, medium, dir, now: Instant::ZERO, said: Said::default() }
+        Offline { store, medium, dir, now: Instant::ZERO, said: OfflineOutput::default() }
     }
     fn open(&mut self, found: &mut Contents) -> anyhow::Result<()> {
         self.tell(Input::Open);

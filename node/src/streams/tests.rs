@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 const BOUNDS: Bounds = Bounds { queue: QUEUE_BOUND, read: 1 << 20 };
 
 /// Both ends of connections in one table of streams.
-struct World {
+struct StreamsWorld {
     streams: Streams,
     poller: Poller,
     resolver: Resolver<Wanted>,
@@ -16,11 +16,11 @@ struct World {
 }
 const LISTENER: u64 = 1 << 60;
 
-impl World {
-    fn new() -> World {
-        World::at("127.0.0.1:0")
+impl StreamsWorld {
+    fn new() -> StreamsWorld {
+        StreamsWorld::at("127.0.0.1:0")
     }
-    fn at(place: &str) -> World {
+    fn at(place: &str) -> StreamsWorld {
         let listener = stream::listen(&place.parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let poller = Poller::new().unwrap();
@@ -29,7 +29,7 @@ impl World {
         let mut streams = Streams::new(vec![(LayerId(0), listener)], BOUNDS);
         streams.set_address(LayerId(0), LinkId(0), Some(address));
         streams.set_address(LayerId(0), LinkId(1), Some(nobody));
-        World {
+        StreamsWorld {
             streams,
             resolver: Resolver::start(poller.waker()).unwrap(),
             poller,
@@ -107,7 +107,7 @@ fn closed(seen: &[Input], id: StreamId) -> Option<bool> {
 /// Keeps 9174-4.1-8.
 #[test]
 fn written_bytes_arrive_before_clean_end() {
-    let mut world = World::new();
+    let mut world = StreamsWorld::new();
     let active = world.connect(0);
     world.run(|seen| opened(seen).len() == 2);
     let passive = world.passive().unwrap();
@@ -123,7 +123,7 @@ fn written_bytes_arrive_before_clean_end() {
 
 #[test]
 fn small_writes_are_not_delayed() {
-    let mut world = World::new();
+    let mut world = StreamsWorld::new();
     world.connect(0);
     world.run(|seen| opened(seen).len() == 2);
     for id in opened(&world.seen) {
@@ -134,7 +134,7 @@ fn small_writes_are_not_delayed() {
 
 #[test]
 fn half_closed_peer_still_receives() {
-    let mut world = World::new();
+    let mut world = StreamsWorld::new();
     let address = world.streams.listeners[0].1.local_addr().unwrap();
     let mut peer = TcpStream::connect(address).unwrap();
     world.run(|seen| !opened(seen).is_empty());
@@ -161,7 +161,7 @@ fn half_closed_peer_still_receives() {
 
 #[test]
 fn final_data_arrives_with_end() {
-    let mut world = World::new();
+    let mut world = StreamsWorld::new();
     let address = world.streams.listeners[0].1.local_addr().unwrap();
     let mut peer = TcpStream::connect(address).unwrap();
     world.run(|seen| !opened(seen).is_empty());
@@ -178,7 +178,7 @@ fn final_data_arrives_with_end() {
 fn dropped_peer_reads_fin_not_reset() {
     // RFC 9174 section 4.1: a connection whose input was all read closes by FIN.
     for abort in [false, true] {
-        let mut world = World::new();
+        let mut world = StreamsWorld::new();
         let address = world.streams.listeners[0].1.local_addr().unwrap();
         let mut peer = TcpStream::connect(address).unwrap();
         io::Write::write_all(&mut peer, b"dtn").unwrap();
@@ -204,7 +204,7 @@ fn world_has_read(seen: &[Input]) -> bool {
 
 #[test]
 fn paused_stream_is_not_read() {
-    let mut world = World::new();
+    let mut world = StreamsWorld::new();
     let active = world.connect(0);
     world.run(|seen| opened(seen).len() == 2);
     let passive = world.passive().unwrap();
@@ -223,7 +223,7 @@ fn paused_stream_is_not_read() {
 #[test]
 fn layer_queue_follows_kernel_buffer() {
     // A layer gets as much room as the kernel takes at once, more after it took all, and little while it takes nothing.
-    let mut world = World::new();
+    let mut world = StreamsWorld::new();
     let active = world.connect(0);
     world.run(|seen| opened(seen).len() == 2);
     let passive = world.passive().unwrap();
@@ -245,7 +245,7 @@ fn layer_queue_follows_kernel_buffer() {
 }
 
 /// Peers at these addresses that each sent `bytes` unread bytes, and the address of each stream.
-fn crowd(world: &mut World, places: &[String], bytes: usize) -> (Vec<TcpStream>, BTreeMap<StreamId, IpAddr>) {
+fn crowd(world: &mut StreamsWorld, places: &[String], bytes: usize) -> (Vec<TcpStream>, BTreeMap<StreamId, IpAddr>) {
     let address = world.streams.listeners[0].1.local_addr().unwrap();
     let from = |place: &String| stream::connect(&address, Some(&format!("{place}:0").parse().unwrap())).unwrap();
     let mut peers: Vec<TcpStream> = places.iter().map(from).collect();
@@ -271,7 +271,7 @@ fn crowd(world: &mut World, places: &[String], bytes: usize) -> (Vec<TcpStream>,
 
 #[test]
 fn streams_of_one_address_share_turn() {
-    let mut world = World::new();
+    let mut world = StreamsWorld::new();
     let mut places = vec!["127.0.0.1".to_string(); 20];
     places.push("127.0.0.2".into());
     let (_peers, places) = crowd(&mut world, &places, 3 * READ_TURN);
@@ -293,7 +293,7 @@ fn streams_of_one_address_share_turn() {
 
 #[test]
 fn streams_of_many_addresses_share_turn() {
-    let mut world = World::new();
+    let mut world = StreamsWorld::new();
     let places: Vec<String> = (1..=200).map(|n| format!("127.0.0.{n}")).collect();
     let (_peers, places) = crowd(&mut world, &places, 64 << 10);
     let mut heard: BTreeMap<StreamId, u64> = BTreeMap::new();
@@ -310,7 +310,7 @@ fn streams_of_many_addresses_share_turn() {
 
 #[test]
 fn confirmed_bytes_reach_asking_layer_only() {
-    let mut world = World::new();
+    let mut world = StreamsWorld::new();
     let active = world.connect(0);
     world.run(|seen| opened(seen).len() == 2);
     let passive = world.passive().unwrap();
@@ -340,7 +340,7 @@ fn confirmed_bytes_reach_asking_layer_only() {
 
 #[test]
 fn last_confirmation_precedes_end() {
-    let mut world = World::new();
+    let mut world = StreamsWorld::new();
     let active = world.connect(0);
     world.run(|seen| opened(seen).len() == 2);
     let passive = world.passive().unwrap();
@@ -357,7 +357,7 @@ fn last_confirmation_precedes_end() {
 
 #[test]
 fn outgoing_connection_uses_listener_address() {
-    let mut world = World::at("127.0.0.9:0");
+    let mut world = StreamsWorld::at("127.0.0.9:0");
     let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap();
     world.streams.set_address(LayerId(0), LinkId(7), Some(elsewhere.local_addr().unwrap().to_string()));
     world.connect(7);
@@ -370,7 +370,7 @@ fn outgoing_connection_uses_listener_address() {
 
 #[test]
 fn link_address_can_be_removed() {
-    let mut world = World::new();
+    let mut world = StreamsWorld::new();
     let (_, address) = world.streams.addresses[&LinkId(0)].clone();
     world.streams.set_address(LayerId(0), LinkId(7), Some(address));
     let active = world.connect(7);
@@ -388,7 +388,7 @@ fn link_address_can_be_removed() {
 
 #[test]
 fn secured_stream_ends_without_certificates() {
-    let mut world = World::new();
+    let mut world = StreamsWorld::new();
     let active = world.connect(0);
     world.run(|seen| opened(seen).len() == 2);
     world.streams.start_tls(active, false, None, &mut world.inputs);
@@ -397,9 +397,9 @@ fn secured_stream_ends_without_certificates() {
 }
 
 /// World with secured streams; the active end has the first certificate.
-fn secured(certificates: [&str; 2]) -> (World, StreamId, StreamId, tempfile::TempDir) {
+fn secured(certificates: [&str; 2]) -> (StreamsWorld, StreamId, StreamId, tempfile::TempDir) {
     let (folder, certificates) = crate::tls::tests::credentials(certificates);
-    let mut world = World::new();
+    let mut world = StreamsWorld::new();
     let active = world.connect(0);
     world.run(|seen| opened(seen).len() == 2);
     let passive = world.passive().unwrap();
@@ -458,7 +458,7 @@ fn untrusted_peer_ends_stream() {
 
 #[test]
 fn unreachable_peer_closes_with_error() {
-    let mut world = World::new();
+    let mut world = StreamsWorld::new();
     for link in [1, 2] {
         let id = world.connect(link);
         world.run(|seen| closed(seen, id) == Some(true));

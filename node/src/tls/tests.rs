@@ -67,11 +67,11 @@ pub fn credentials(names: [&str; 2]) -> (TempDir, [Credentials; 2]) {
     (house.folder, made)
 }
 
-type End = Result<(Vec<String>, Vec<u8>), String>;
+type TlsEnd = Result<(Vec<String>, Vec<u8>), String>;
 
 /// Exchanges records until both sides are silent; returns the results of client and server.
-fn talk(client: &mut Session, server: &mut Session, words: [&[u8]; 2]) -> [End; 2] {
-    let mut ends: [End; 2] = [Ok(Default::default()), Ok(Default::default())];
+fn talk(client: &mut Session, server: &mut Session, words: [&[u8]; 2]) -> [TlsEnd; 2] {
+    let mut ends: [TlsEnd; 2] = [Ok(Default::default()), Ok(Default::default())];
     let mut said = [false; 2];
     let mut quiet = 0;
     while quiet < 2 {
@@ -103,11 +103,11 @@ fn talk(client: &mut Session, server: &mut Session, words: [&[u8]; 2]) -> [End; 
     }
     ends
 }
-fn meet(client: &Credentials, host: &str, server: &Credentials) -> [End; 2] {
+fn meet(client: &Credentials, host: &str, server: &Credentials) -> [TlsEnd; 2] {
     let (mut client, mut server) = (Session::client(client, host).unwrap(), Session::server(server, HERE).unwrap());
     talk(&mut client, &mut server, [&[7; 100_000], b"hello"])
 }
-fn failed(end: &End, words: &str) {
+fn failed(end: &TlsEnd, words: &str) {
     let Err(why) = end else { panic!("it went well: {end:?}") };
     assert!(why.to_lowercase().contains(words), "{why}");
 }

@@ -101,17 +101,17 @@ mod tests {
     use super::super::string_hash;
     use super::*;
 
-    struct Entry(String, u32);
-    impl Keyed for Entry {
+    struct OrderEntry(String, u32);
+    impl Keyed for OrderEntry {
         fn hash(&self) -> u32 {
             spread(string_hash(&self.0))
         }
-        fn same(&self, other: &Entry) -> bool {
+        fn same(&self, other: &OrderEntry) -> bool {
             self.0 == other.0
         }
     }
 
-    fn walked(map: &Bucketed<Entry>) -> String {
+    fn walked(map: &Bucketed<OrderEntry>) -> String {
         map.entries().iter().map(|entry| entry.0.as_str()).collect::<Vec<_>>().join(" ")
     }
 
@@ -120,16 +120,16 @@ mod tests {
         // The expected order was printed by Java 17, before and after the table grew.
         let mut map = Bucketed::new();
         for number in (1..=9).rev() {
-            map.put(Entry(format!("A{number}"), 0));
+            map.put(OrderEntry(format!("A{number}"), 0));
         }
         assert_eq!(walked(&map), JAVA_NINE);
         for number in 95..=120 {
-            map.put(Entry(format!("A{number}"), 0));
+            map.put(OrderEntry(format!("A{number}"), 0));
         }
         assert_eq!(walked(&map), JAVA_GROWN);
         let place = map.entries().iter().position(|entry| entry.0 == "A100").expect("it was put");
         map.remove(place);
-        assert!(map.put(Entry("A100".into(), 0)));
+        assert!(map.put(OrderEntry("A100".into(), 0)));
         assert_eq!(walked(&map), JAVA_GROWN);
     }
     const JAVA_NINE: &str = "A1 A2 A3 A4 A5 A6 A7 A8 A9";
@@ -139,8 +139,8 @@ mod tests {
     #[test]
     fn reinserted_key_keeps_its_place() {
         let mut map = Bucketed::new();
-        assert!(map.put(Entry("A1".into(), 1)) && map.put(Entry("A2".into(), 1)));
-        assert!(!map.put(Entry("A1".into(), 2)));
+        assert!(map.put(OrderEntry("A1".into(), 1)) && map.put(OrderEntry("A2".into(), 1)));
+        assert!(!map.put(OrderEntry("A1".into(), 2)));
         assert_eq!(map.entries().iter().find(|entry| entry.0 == "A1").map(|entry| entry.1), Some(2));
         assert_eq!(map.entries().len(), 2);
     }
@@ -151,7 +151,7 @@ mod tests {
         let mut map = Bucketed::new();
         let texts = ["AaAa", "AaBB", "BBAa", "BBBB"];
         for text in texts.iter().flat_map(|a| texts.iter().map(move |b| format!("{a}{b}"))).take(10) {
-            map.put(Entry(text, 0));
+            map.put(OrderEntry(text, 0));
         }
         assert_eq!(map.mask, 63);
         assert_eq!(map.entries()[0].0, "AaAaAaAa");

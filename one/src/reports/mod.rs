@@ -61,13 +61,13 @@ trait Lines {
     fn line(&mut self, out: &mut Out, now: f64, happened: &Happened, names: &Names) -> std::io::Result<()>;
 }
 
-enum Kind {
+enum ReportKind {
     Statistics,
     Lines(Box<dyn Lines + Send>),
 }
 
 struct Report {
-    kind: Kind,
+    kind: ReportKind,
     out: Out,
     /// First error of writing this report.
     written: std::io::Result<()>,
@@ -103,9 +103,9 @@ impl Reports {
     /// Makes the reports of a run, which write to `outs` in the order of the settings.
     pub fn new(setup: &Setup, outs: Vec<Box<dyn Write + Send>>) -> Reports {
         let kind = |class: ReportClass| match class {
-            ReportClass::Statistics => Kind::Statistics,
-            ReportClass::EventLog => Kind::Lines(Box::new(log::EventLog::default())),
-            ReportClass::Connectivity => Kind::Lines(Box::new(connectivity::Connectivity)),
+            ReportClass::Statistics => ReportKind::Statistics,
+            ReportClass::EventLog => ReportKind::Lines(Box::new(log::EventLog::default())),
+            ReportClass::Connectivity => ReportKind::Lines(Box::new(connectivity::Connectivity)),
         };
         let classes = setup.reporting.classes.iter().zip(outs);
         let reports = classes.map(|(&(_, class), out)| {
@@ -124,7 +124,7 @@ impl Reports {
         self.statistics.tell(now, happened, names);
         for report in &mut self.reports {
             // After an error the report is abandoned; `finish` returns it.
-            if let (Kind::Lines(lines), Ok(())) = (&mut report.kind, &report.written) {
+            if let (ReportKind::Lines(lines), Ok(())) = (&mut report.kind, &report.written) {
                 report.written = lines.line(&mut report.out, now, happened, names);
             }
         }
@@ -137,7 +137,7 @@ impl Reports {
         let figures = self.statistics.figures(now);
         for (place, report) in self.reports.iter_mut().enumerate() {
             let mut written = std::mem::replace(&mut report.written, Ok(()));
-            if let Kind::Statistics = report.kind {
+            if let ReportKind::Statistics = report.kind {
                 written = written.and_then(|()| figures.write(&mut report.out, &self.name, self.precision));
             }
             let file = || files.get(place).cloned().unwrap_or_default();

@@ -9,7 +9,7 @@ pub struct Statistics {
     warmup: f64,
     /// Per message: whether it was created during the warm-up and is left out.
     ignored: Vec<bool>,
-    counts: Counts,
+    counts: MessageCounts,
     latencies: Vec<f64>,
     hops: Vec<u32>,
     /// Time that each deleted copy was held, seconds.
@@ -17,7 +17,7 @@ pub struct Statistics {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Counts {
+struct MessageCounts {
     created: u64,
     started: u64,
     relayed: u64,
@@ -44,7 +44,7 @@ impl Statistics {
     /// Starts counting; messages created in the first `warmup` seconds are left out.
     pub fn new(warmup: f64) -> Statistics {
         let (ignored, latencies, hops, held) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Statistics { warmup, ignored, counts: Counts::default(), latencies, hops, held }
+        Statistics { warmup, ignored, counts: MessageCounts::default(), latencies, hops, held }
     }
     /// Counts one event.
     pub fn tell(&mut self, now: f64, happened: &Happened, names: &Names) {

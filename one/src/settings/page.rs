@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_checked_in_reference_is_up_to_date() {
+    fn reference_is_up_to_date() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/one.md");
         if std::env::var_os("FARLINK_BLESS").is_some() {
             std::fs::write(path, page()).expect("docs/reference can be written");

@@ -10,7 +10,7 @@ use farlink_base::Rng;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-type Nodes = Vec<(u32, Box<dyn Mobility>)>;
+type MovingNodes = Vec<(u32, Box<dyn Mobility>)>;
 
 fn edges(mut contacts: Kinetic, until: f64) -> Vec<ContactEdge> {
     let mut edges = Vec::new();
@@ -68,7 +68,7 @@ fn turning_back_inside_range_keeps_contact() {
     assert_eq!(meetings(10.0, [still, leaps]), [(0.0, true), (10.0, false), (20.0, true)]);
 }
 
-fn crowd(count: u32, seed: u64) -> Nodes {
+fn crowd(count: u32, seed: u64) -> MovingNodes {
     // All kinds of mobility in a square kilometre.
     let city = City { columns: 9, rows: 9, block: 110.0, bend: 0.5, missing: 0.2 };
     let roads = Arc::new(city.roads(&mut Rng::new(seed)));
@@ -202,7 +202,7 @@ impl Mobility for Hasty {
 
 #[test]
 fn time_always_advances() {
-    let nodes: Nodes = (0..3).map(|node| (node, Box::new(Hasty) as Box<dyn Mobility>)).collect();
+    let nodes: MovingNodes = (0..3).map(|node| (node, Box::new(Hasty) as Box<dyn Mobility>)).collect();
     let found = edges(Kinetic::new(0, 1.0, nodes), 100.0);
     assert_eq!(found.len(), 3, "all hear each other from the start on: {found:?}");
     assert!(edges(Kinetic::new(0, 1.0, Vec::new()), 100.0).is_empty());

@@ -4,7 +4,7 @@ use super::edge::{ContactEdge, Contacts};
 use farlink_base::Instant;
 
 /// Source with its next edge, read ahead.
-struct Source {
+struct ContactSource {
     ahead: Option<ContactEdge>,
     contacts: Box<dyn Contacts>,
 }
@@ -12,13 +12,13 @@ struct Source {
 /// Edges of several sources in time order; each pair and radio belongs to one source.
 #[derive(Default)]
 pub struct Merge {
-    sources: Vec<Source>,
+    sources: Vec<ContactSource>,
 }
 
 impl Merge {
     /// Merges these sources.
     pub fn new(sources: impl IntoIterator<Item = Box<dyn Contacts>>) -> Merge {
-        let sources = sources.into_iter().map(|contacts| Source { ahead: None, contacts }).collect();
+        let sources = sources.into_iter().map(|contacts| ContactSource { ahead: None, contacts }).collect();
         Merge { sources }
     }
     /// Whether there are no sources.
@@ -33,7 +33,7 @@ impl Contacts for Merge {
         for source in self.sources.iter_mut().filter(|source| source.ahead.is_none()) {
             source.ahead = source.contacts.next(until);
         }
-        let due = |source: &&mut Source| source.ahead.is_some_and(|edge| edge.at <= until);
+        let due = |source: &&mut ContactSource| source.ahead.is_some_and(|edge| edge.at <= until);
         let first = self.sources.iter_mut().filter(due).min_by_key(|source| source.ahead.map(|edge| edge.key()))?;
         first.ahead.take()
     }

@@ -32,7 +32,7 @@ struct Seat {
 }
 
 #[derive(Clone, Copy, Default)]
-struct Side {
+struct TurnSide {
     /// Whether it may have something to send.
     waits: bool,
     /// Whether it is queued for a turn.
@@ -44,10 +44,10 @@ struct Side {
 }
 
 #[derive(Clone, Copy)]
-struct Link {
+struct TurnLink {
     radio: u16,
     seats: [u32; 2],
-    sides: [Side; 2],
+    sides: [TurnSide; 2],
     /// Number of links created before it.
     met: u64,
     /// Whether both seats have a beam for it.
@@ -58,7 +58,7 @@ struct Link {
 pub struct Table {
     radios: Vec<(Sharing, Rng)>,
     seats: Vec<Seat>,
-    links: Vec<Link>,
+    links: Vec<TurnLink>,
     /// Ends that may get a turn, in order.
     line: VecDeque<End>,
     /// Number of turns so far.
@@ -78,7 +78,7 @@ impl Table {
 
     /// Creates a link at `place`, which is free or the next index. Returns whether both seats have a beam for it.
     pub fn meet(&mut self, place: u32, radio: u16, seats: [u32; 2]) -> bool {
-        let link = Link { radio, seats, sides: [Side::default(); 2], met: self.meetings, joined: false };
+        let link = TurnLink { radio, seats, sides: [TurnSide::default(); 2], met: self.meetings, joined: false };
         self.meetings += 1;
         match self.links.get_mut(place as usize) {
             Some(before) => *before = link,
@@ -101,7 +101,7 @@ impl Table {
     pub fn part(&mut self, place: u32, joined: &mut Vec<u32>) {
         let link = &mut self.links[place as usize];
         let (seats, had) = (link.seats, std::mem::take(&mut link.joined));
-        link.sides = [Side::default(); 2];
+        link.sides = [TurnSide::default(); 2];
         self.line.retain(|(called, _)| *called != place);
         for seat in seats {
             let seat = &mut self.seats[seat as usize];
@@ -229,7 +229,7 @@ impl Table {
     fn sharing(&self, (place, _): End) -> &Sharing {
         &self.radios[usize::from(self.links[place as usize].radio)].0
     }
-    fn side(&mut self, (place, side): End) -> &mut Side {
+    fn side(&mut self, (place, side): End) -> &mut TurnSide {
         &mut self.links[place as usize].sides[usize::from(side)]
     }
 }

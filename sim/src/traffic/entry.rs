@@ -34,7 +34,7 @@ pub struct TrafficOutcome {
 }
 
 /// Sizes and due times of an entry's bundles.
-struct Plan {
+struct TrafficPlan {
     first: Rng,
     rng: Rng,
     /// Sum of the sizes of earlier bundles.
@@ -42,13 +42,13 @@ struct Plan {
     next: u64,
 }
 
-impl Plan {
-    fn new(rng: Rng) -> Plan {
-        Plan { first: rng.clone(), rng, offset: 0, next: 0 }
+impl TrafficPlan {
+    fn new(rng: Rng) -> TrafficPlan {
+        TrafficPlan { first: rng.clone(), rng, offset: 0, next: 0 }
     }
-    fn begun_anew(&self) -> Plan {
+    fn begun_anew(&self) -> TrafficPlan {
         // The same sizes again, to search among bundles already sent.
-        Plan::new(self.first.clone())
+        TrafficPlan::new(self.first.clone())
     }
     fn draw(&mut self, kind: &TrafficKind, file_bytes: Option<u64>) -> (u64, u64) {
         let offset = self.offset;
@@ -76,7 +76,7 @@ pub(super) struct Entry {
     /// Seed of the payload pattern.
     fill: u64,
     total: u64,
-    plan: Plan,
+    plan: TrafficPlan,
     /// Offsets and sizes of bundles handed to the node but not yet accepted, by request.
     open: BTreeMap<RequestId, (u64, u64)>,
     /// Refused bundles that will be offered again.
@@ -124,7 +124,7 @@ impl Entry {
             destination,
             fill,
             total,
-            plan: Plan::new(rng),
+            plan: TrafficPlan::new(rng),
             open: BTreeMap::new(),
             again: VecDeque::new(),
             lost: 0,

@@ -67,7 +67,7 @@ struct Copy {
 }
 
 #[derive(Default)]
-struct Node {
+struct WatchedNode {
     name: String,
     durable: bool,
     capacity: u64,
@@ -93,7 +93,7 @@ struct Node {
 
 /// Observer that checks the invariants at the top of this file.
 pub struct Watch {
-    nodes: Vec<Node>,
+    nodes: Vec<WatchedNode>,
     ways: Ways,
     bundles: BTreeMap<Id, Life>,
     entries: u64,
@@ -120,7 +120,7 @@ pub struct Watch {
 impl Watch {
     pub fn new(scenario: &Scenario) -> Watch {
         let tree = scenario.links.len() < scenario.nodes.len();
-        let node = |node: &farlink_scenario::Node| Node {
+        let node = |node: &farlink_scenario::Node| WatchedNode {
             name: node.name.clone(),
             durable: node.store == StoreKind::Durable,
             capacity: node.settings().store.capacity.bytes(),
@@ -135,7 +135,7 @@ impl Watch {
             },
             // Signals that take another route than their bundles miss some custodians, which then keep their copies.
             copies_made: node.router.name != "sabr" || node.custody != Custody::None && !tree,
-            ..Node::default()
+            ..WatchedNode::default()
         };
         let off = |fault: &farlink_scenario::Fault| match fault.kind {
             FaultKind::ClockJump { by_ns, .. } => Duration::from_nanos(by_ns.unsigned_abs()),
@@ -224,7 +224,7 @@ impl Watch {
     }
 
     fn accepted(&mut self, at: Instant, node: usize, bundle: BundleHandle) {
-        let Node { copies, quotas, number, name, gone, .. } = &mut self.nodes[node];
+        let WatchedNode { copies, quotas, number, name, gone, .. } = &mut self.nodes[node];
         let Some(copy) = copies.get_mut(&bundle) else { return };
         copy.accepted = true;
         let id = copy.id;
@@ -275,7 +275,7 @@ impl Watch {
 
     fn delivered(&mut self, at: Instant, node: usize, bundle: BundleHandle) {
         let Some(copy) = self.nodes[node].copies.get(&bundle).copied() else { return };
-        let Node { durable, killed, number, .. } = self.nodes[node];
+        let WatchedNode { durable, killed, number, .. } = self.nodes[node];
         let clocks = self.clocks;
         let Some(life) = self.bundles.get_mut(&copy.id) else { return };
         let (before, to, ends) = (life.delivered.replace(at), life.to, life.created + life.lifetime);
@@ -340,7 +340,7 @@ impl Watch {
     fn tidy(&mut self, at: Instant) {
         // No store may hold more than the bundles present, and no node may keep bundles that arrived long ago.
         for node in 0..self.nodes.len() {
-            let Node { usage, present, copies_made, killed, ref copies, .. } = self.nodes[node];
+            let WatchedNode { usage, present, copies_made, killed, ref copies, .. } = self.nodes[node];
             // Hellos and bundles arriving now are in no store yet.
             let fits = usage.bundles as i64 <= present && (present > 0 || usage.bytes == 0);
             let kept = copies.values().map(|copy| copy.id).filter(|id| {
@@ -383,7 +383,7 @@ impl Watch {
         // A bundle offered again after a restart may arrive as two bundles and end the run early.
         let waiting = if self.drains && at >= self.end { waiting } else { Vec::new() };
         for id in waiting {
-            let holds = |node: &Node| node.copies.values().any(|copy| copy.id == id);
+            let holds = |node: &WatchedNode| node.copies.values().any(|copy| copy.id == id);
             let holders: Vec<String> =
                 self.nodes.iter().filter(|node| holds(node)).map(|node| node.name.clone()).collect();
             self.complain(at, format!("{id:?} did not arrive, though all is well: it is with {holders:?}"));

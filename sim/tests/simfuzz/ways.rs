@@ -14,7 +14,7 @@ struct Queued {
 }
 
 #[derive(Default)]
-struct Node {
+struct RoutedNode {
     number: u64,
     /// Hop limit of the node's bundles, if it sets one.
     hop_limit: Option<u32>,
@@ -27,7 +27,7 @@ struct Node {
 /// Observer of bundles on their way.
 #[derive(Default)]
 pub struct Ways {
-    nodes: Vec<Node>,
+    nodes: Vec<RoutedNode>,
     /// Fewest hops by which a bundle, or a fragment of it, can have reached a node.
     hops: HashMap<(u64, BundleKey), u32>,
 }
@@ -41,15 +41,16 @@ impl Ways {
     pub fn new(scenario: &Scenario) -> Ways {
         // Hops inside tunnels are not counted, and copies have no order.
         let known = scenario.nodes.iter().all(|node| node.tunnels.is_empty());
-        let queues = |node: &farlink_scenario::Node| known && node.router.name == "sabr" && node.control.name == "none";
+        let queues =
+            |node: &farlink_scenario::Node| known && node.router.name == "sabr" && node.control.name == "none";
         let node = |(index, node): (usize, &farlink_scenario::Node)| {
             let told = node.settings();
-            Node {
+            RoutedNode {
                 number: node.number.0,
                 hop_limit: (known && told.agent.hop_limit > 0 && told.bundle_version == 7)
                     .then_some(told.agent.hop_limit.into()),
                 steady: if queues(node) { steady(scenario, index) } else { BTreeSet::new() },
-                ..Node::default()
+                ..RoutedNode::default()
             }
         };
         Ways { nodes: scenario.nodes.iter().enumerate().map(node).collect(), ..Ways::default() }

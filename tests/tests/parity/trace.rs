@@ -49,10 +49,10 @@ pub struct NodeTrace {
 }
 
 /// Bundles of each source as (created, sequence) in the order of creation, which ties a node's numbers to bundles.
-struct Names(BTreeMap<String, BTreeSet<(u64, u64)>>);
+struct TraceNames(BTreeMap<String, BTreeSet<(u64, u64)>>);
 
-impl Names {
-    fn of(nodes: &[Vec<Map<String, Value>>]) -> Names {
+impl TraceNames {
+    fn of(nodes: &[Vec<Map<String, Value>>]) -> TraceNames {
         let mut names: BTreeMap<String, BTreeSet<_>> = BTreeMap::new();
         for line in nodes.iter().flatten().filter(|line| line["event"] == "seen") {
             names
@@ -60,7 +60,7 @@ impl Names {
                 .or_default()
                 .insert((number(line, "created_ms"), number(line, "sequence")));
         }
-        Names(names)
+        TraceNames(names)
     }
     fn bundle(&self, line: &Map<String, Value>) -> Option<Bundle> {
         let source = text(line, "source");
@@ -84,12 +84,12 @@ pub fn read(nodes: &[Vec<String>], start_utc_ns: u64, duration: Duration) -> Vec
         other => panic!("{line} is not an event: {other:?}"),
     };
     let nodes: Vec<Vec<Map<String, Value>>> = nodes.iter().map(|lines| lines.iter().map(parse).collect()).collect();
-    let names = Names::of(&nodes);
+    let names = TraceNames::of(&nodes);
     let end = start_utc_ns + duration.as_nanos() as u64;
     nodes.iter().map(|lines| node(lines, &names, start_utc_ns, end)).collect()
 }
 
-fn node(lines: &[Map<String, Value>], names: &Names, start: u64, end: u64) -> NodeTrace {
+fn node(lines: &[Map<String, Value>], names: &TraceNames, start: u64, end: u64) -> NodeTrace {
     let mut trace = NodeTrace::default();
     let mut bundles: BTreeMap<u64, Option<Bundle>> = BTreeMap::new();
     for line in lines.iter().filter(|line| number(line, "utc_ns") <= end) {

@@ -100,7 +100,7 @@ fn scenarios(campaign: &Path) -> Result<Vec<String>> {
 }
 
 /// Values of all runs by metric.
-type Numbers = BTreeMap<String, Values>;
+type AgreementNumbers = BTreeMap<String, Values>;
 
 /// Values of one metric: one for each simulation and one for each measurement.
 #[derive(Clone, Debug, Default)]
@@ -110,7 +110,7 @@ struct Values {
 }
 
 /// Metrics of both worlds, and the disturbances of the testbed.
-fn both_worlds(farlink: &Path, scenario: &Path, name: &str, seeds: u64) -> Result<(Numbers, Vec<String>)> {
+fn both_worlds(farlink: &Path, scenario: &Path, name: &str, seeds: u64) -> Result<(AgreementNumbers, Vec<String>)> {
     let folder = tools::target().join("agreement").join(name);
     std::fs::create_dir_all(&folder)?;
     let mut runs: Vec<PathBuf> = Vec::new();
@@ -156,7 +156,7 @@ fn measure(farlink: &Path, scenario: &Path, seed: u64, out: &Path) -> Result<Vec
 }
 
 /// Metrics of these runs from `farlink compare`; the first `simulated` of them are simulations.
-fn compared(farlink: &Path, runs: &[PathBuf], simulated: usize) -> Result<Numbers> {
+fn compared(farlink: &Path, runs: &[PathBuf], simulated: usize) -> Result<AgreementNumbers> {
     let text = tools::output(Command::new(farlink).arg("compare").args(runs).arg("--json"))?;
     Ok(numbers(&serde_json::from_str(&text)?, simulated))
 }
@@ -178,7 +178,7 @@ fn disturbances_of(run: &Path) -> Result<Vec<String>> {
     Ok(list.iter().filter_map(|d| d.as_str().map(str::to_string)).collect())
 }
 
-fn numbers(comparison: &Value, simulated: usize) -> Numbers {
+fn numbers(comparison: &Value, simulated: usize) -> AgreementNumbers {
     let values = |metric: &Value| {
         // The order of the values is that of the runs: simulations first.
         let mut list: Vec<Value> = metric["values"].as_array().cloned().unwrap_or_default();
@@ -216,14 +216,14 @@ impl Sample {
 
 /// Statistics of one metric in both worlds.
 #[derive(Clone, Copy, Debug)]
-struct Pair {
+struct WorldPair {
     simulated: Sample,
     measured: Sample,
 }
 
-impl Pair {
-    fn of(values: &Values) -> Option<Pair> {
-        Some(Pair { simulated: Sample::of(&values.simulated)?, measured: Sample::of(&values.measured)? })
+impl WorldPair {
+    fn of(values: &Values) -> Option<WorldPair> {
+        Some(WorldPair { simulated: Sample::of(&values.simulated)?, measured: Sample::of(&values.measured)? })
     }
     fn difference(&self) -> f64 {
         let (simulated, measured) = (self.simulated.mean, self.measured.mean);
@@ -242,15 +242,15 @@ impl Pair {
     }
 }
 
-struct Row {
+struct AgreementRow {
     line: String,
     verdict: String,
     apart: bool,
 }
 
-fn row(name: &str, numbers: &Numbers, disturbances: &[String]) -> Row {
+fn row(name: &str, numbers: &AgreementNumbers, disturbances: &[String]) -> AgreementRow {
     let close = if TCP_LOSS.contains(&name) { CLOSE_WITH_TCP_LOSS } else { CLOSE };
-    let pair = |metric: &str| numbers.get(metric).and_then(Pair::of);
+    let pair = |metric: &str| numbers.get(metric).and_then(WorldPair::of);
     let cells = [
         ("delivered", pair("delivered"), (|v| format!("{v:.0}")) as fn(f64) -> String),
         ("mean latency", pair("latency_s.mean"), seconds),
@@ -282,7 +282,7 @@ fn row(name: &str, numbers: &Numbers, disturbances: &[String]) -> Row {
     }
     let _ = write!(line, " {verdict} |");
     // A disturbed run proves neither agreement nor difference.
-    Row { line, verdict, apart: !off.is_empty() && disturbances.is_empty() }
+    AgreementRow { line, verdict, apart: !off.is_empty() && disturbances.is_empty() }
 }
 
 fn seconds(s: f64) -> String {
@@ -307,7 +307,7 @@ fn put_row(text: &str, [begin, end]: [&str; 2], head: &str, name: &str, line: &s
 mod tests {
     use super::*;
 
-    fn numbers(mean: [f64; 3]) -> Numbers {
+    fn numbers(mean: [f64; 3]) -> AgreementNumbers {
         let values = |[a, b, c]: [f64; 3]| Values { simulated: vec![Some(a), Some(b)], measured: vec![Some(c)] };
         BTreeMap::from([
             ("delivered".to_string(), values([10.0; 3])),

@@ -1,6 +1,6 @@
 //! Goodput of one TCPCLv4 session by loss and round-trip time: the simulated TCP against the kernel's.
 
-use super::{Pair, compared, disturbances_of, one_run, put_row};
+use super::{WorldPair, compared, disturbances_of, one_run, put_row};
 use crate::tools;
 use anyhow::{Result, anyhow, bail};
 use std::path::{Path, PathBuf};
@@ -68,7 +68,7 @@ fn measure(farlink: &Path, control: &str, cell: (u64, &str), simulated: &[PathBu
     let disturbed = measured.iter().map(|run| disturbances_of(run)).collect::<Result<Vec<_>>>()?.concat();
     let all = [simulated, &measured].concat();
     let numbers = compared(farlink, &all, SEEDS as usize)?;
-    let pair = numbers.get("goodput_bit_s").and_then(Pair::of).ok_or_else(|| anyhow!("no goodput"))?;
+    let pair = numbers.get("goodput_bit_s").and_then(WorldPair::of).ok_or_else(|| anyhow!("no goodput"))?;
     let far = match pair.difference().abs() > super::CLOSE_WITH_TCP_LOSS {
         true if disturbed.is_empty() => " apart",
         true => " apart, disturbed",

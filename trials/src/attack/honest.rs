@@ -29,7 +29,7 @@ const SECRET: &str = "honest";
 
 /// Observations of one direction.
 #[derive(Default)]
-struct Seen {
+struct HonestSeen {
     /// Bundles not yet both acknowledged and delivered: (acknowledged, delivered).
     open: HashMap<u64, (bool, bool)>,
     acknowledged: u64,
@@ -45,7 +45,7 @@ pub struct Flow {
     rate: u64,
     /// Acknowledged bundles that may be undelivered; used at rate 0.
     backlog: usize,
-    seen: Mutex<Seen>,
+    seen: Mutex<HonestSeen>,
     delivered: AtomicU64,
     paused: AtomicBool,
     sending_over: AtomicBool,
@@ -169,7 +169,7 @@ impl Honest {
     }
 }
 
-impl Seen {
+impl HonestSeen {
     fn missing(&self) -> usize {
         self.open.values().filter(|(acknowledged, _)| *acknowledged).count()
     }
@@ -215,7 +215,7 @@ fn expected(id: u64) -> Vec<u8> {
 }
 
 impl Flow {
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    fn seen(&self) -> MutexGuard<'_, HonestSeen> {
         lock(&self.seen)
     }
     fn send(&self) {
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn acknowledged_undelivered_bundle_is_missing() {
-        let mut seen = Seen::default();
+        let mut seen = HonestSeen::default();
         for id in 0..4 {
             seen.open.insert(id, (false, false));
         }

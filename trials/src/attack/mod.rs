@@ -166,7 +166,7 @@ fn judge(
 
 fn measure(case: &Case, stage: &mut Stage, honest: &Honest, lasts: Duration, rate: u64) -> Result<Row> {
     honest.wait_flowing()?;
-    let mut before = Watch::default();
+    let mut before = AttackWatch::default();
     let undisturbed = before.during(stage, honest, lasts)?;
     // Baselines before the attack: descriptors, log size and peak memory.
     let (descriptors, logged) = (stage.attacked().descriptors(), stage.attacked().logged());
@@ -188,7 +188,7 @@ fn measure(case: &Case, stage: &mut Stage, honest: &Honest, lasts: Duration, rat
     };
     let run = case.run;
     let attack = std::thread::spawn(move || run(&target));
-    let mut watch = Watch::default();
+    let mut watch = AttackWatch::default();
     let attacked = watch.during(stage, honest, lasts)?;
     let most_descriptors = watch.descriptors;
     let outcome = attack.join().unwrap_or_else(|_| bail!("the attacker panicked"));
@@ -222,13 +222,13 @@ fn measure(case: &Case, stage: &mut Stage, honest: &Honest, lasts: Duration, rat
 
 /// An operator's observations over some seconds.
 #[derive(Default)]
-struct Watch {
+struct AttackWatch {
     descriptors: usize,
     status_slowest: Duration,
     status_unanswered: u64,
 }
 
-impl Watch {
+impl AttackWatch {
     /// Observes for `lasts`; returns the honest bundles delivered meanwhile, by direction.
     fn during(&mut self, stage: &mut Stage, honest: &Honest, lasts: Duration) -> Result<Vec<u64>> {
         let (begun, before) = (Instant::now(), honest.delivered());

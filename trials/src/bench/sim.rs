@@ -15,7 +15,7 @@ use std::process::Command;
 const LIMIT_S: u64 = 300;
 
 /// A row of the table.
-enum Row {
+enum CostRow {
     /// Walkers in Farlink's own world.
     Cell(&'static Cell),
     /// The same walkers in The ONE's own world.
@@ -31,40 +31,40 @@ struct Marks {
     delivered: Option<f64>,
 }
 
-impl Row {
-    fn all() -> impl Iterator<Item = Row> {
-        let exact = CELLS.iter().filter(|cell| cell.exact_s.is_some()).map(Row::Exact);
-        CELLS.iter().map(Row::Cell).chain(SKIES.iter().map(Row::Sky)).chain(exact)
+impl CostRow {
+    fn all() -> impl Iterator<Item = CostRow> {
+        let exact = CELLS.iter().filter(|cell| cell.exact_s.is_some()).map(CostRow::Exact);
+        CELLS.iter().map(CostRow::Cell).chain(SKIES.iter().map(CostRow::Sky)).chain(exact)
     }
     fn name(&self) -> String {
         match self {
-            Row::Cell(cell) => cell.name.into(),
-            Row::Exact(cell) => format!("exact-{}", cell.name),
-            Row::Sky(sky) => sky.name.into(),
+            CostRow::Cell(cell) => cell.name.into(),
+            CostRow::Exact(cell) => format!("exact-{}", cell.name),
+            CostRow::Sky(sky) => sky.name.into(),
         }
     }
     fn long(&self) -> bool {
         match self {
-            Row::Cell(cell) => cell.long,
-            Row::Sky(sky) => sky.long,
-            Row::Exact(_) => false,
+            CostRow::Cell(cell) => cell.long,
+            CostRow::Sky(sky) => sky.long,
+            CostRow::Exact(_) => false,
         }
     }
     /// Whether its memory is counted in small pages: huge pages would dominate a small process.
     fn small(&self) -> bool {
         match self {
-            Row::Cell(cell) | Row::Exact(cell) => cell.nodes <= 1000,
-            Row::Sky(_) => false,
+            CostRow::Cell(cell) | CostRow::Exact(cell) => cell.nodes <= 1000,
+            CostRow::Sky(_) => false,
         }
     }
     fn title(&self) -> String {
         match self {
-            Row::Cell(cell) => {
+            CostRow::Cell(cell) => {
                 let Cell { name, nodes, range, duration_s, router, .. } = cell;
                 format!("{name}: {nodes} nodes, {range} m, {router}, {duration_s} s")
             }
-            Row::Exact(cell) => format!("exact-{}: the same in The ONE's own world", cell.name),
-            Row::Sky(sky) => {
+            CostRow::Exact(cell) => format!("exact-{}: the same in The ONE's own world", cell.name),
+            CostRow::Sky(sky) => {
                 let Sky { name, duration_s, flows, .. } = sky;
                 format!("{name}: {} satellites, {flows} flows, {duration_s} s", sky.planes * sky.per_plane)
             }
@@ -72,25 +72,25 @@ impl Row {
     }
     fn marks(&self) -> Marks {
         match self {
-            Row::Cell(cell) => Marks {
+            CostRow::Cell(cell) => Marks {
                 cpu_s: [Some(cell.mark_s), cell.one_s],
                 memory_mb: [cell.mark_mb, cell.one_mb],
                 delivered: cell.one_delivered,
             },
-            Row::Exact(cell) => Marks {
+            CostRow::Exact(cell) => Marks {
                 cpu_s: [cell.exact_s, cell.one_s],
                 memory_mb: [None, cell.one_mb],
                 delivered: cell.one_delivered,
             },
-            Row::Sky(sky) => Marks { cpu_s: [sky.mark_s, None], ..Marks::default() },
+            CostRow::Sky(sky) => Marks { cpu_s: [sky.mark_s, None], ..Marks::default() },
         }
     }
     /// Writes its input file; returns the path and the arguments before it.
     fn write(&self, folder: &Path) -> Result<(PathBuf, &'static [&'static str])> {
         let (ending, text, before): (_, _, &[&str]) = match self {
-            Row::Cell(cell) => ("toml", scenario(cell), &[]),
-            Row::Sky(sky) => ("toml", sky.scenario(), &[]),
-            Row::Exact(cell) => ("txt", exact::settings(cell), &["--one", "1"]),
+            CostRow::Cell(cell) => ("toml", scenario(cell), &[]),
+            CostRow::Sky(sky) => ("toml", sky.scenario(), &[]),
+            CostRow::Exact(cell) => ("txt", exact::settings(cell), &["--one", "1"]),
         };
         let file = folder.join(format!("{}.{ending}", self.name()));
         std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
@@ -167,9 +167,9 @@ pub fn run(arguments: &[String]) -> Result<()> {
     if let Some(extra) = arguments.rest()?.first() {
         bail!("`{extra}` is not an argument of bench sim");
     }
-    let rows: Vec<Row> = Row::all().filter(|row| only.is_none_or(|only| only == row.name())).collect();
+    let rows: Vec<CostRow> = CostRow::all().filter(|row| only.is_none_or(|only| only == row.name())).collect();
     if rows.is_empty() {
-        bail!("no such simulation; there are: {}", Row::all().map(|row| row.name()).collect::<Vec<_>>().join(", "));
+        bail!("no such simulation; there are: {}", CostRow::all().map(|row| row.name()).collect::<Vec<_>>().join(", "));
     }
     let program = program()?;
     let folder = tools::target().join("bench-sim");
@@ -186,7 +186,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
         // Rows take minutes: each is shown at once.
         std::io::stdout().flush()?;
     }
-    let cells = rows.iter().filter_map(|row| if let Row::Cell(cell) = row { Some(cell) } else { None });
+    let cells = rows.iter().filter_map(|row| if let CostRow::Cell(cell) = row { Some(cell) } else { None });
     let compared: Vec<&&Cell> = cells.filter(|cell| cell.compared && seeds > 0).collect();
     if !compared.is_empty() {
         println!("\n{}", exact::HEAD);
@@ -214,8 +214,8 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt as _;
 
-    fn row(name: &str) -> Row {
-        Row::all().find(|row| row.name() == name).unwrap()
+    fn row(name: &str) -> CostRow {
+        CostRow::all().find(|row| row.name() == name).unwrap()
     }
 
     #[test]
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn skipped_row_has_all_columns() {
         let columns = HEAD.lines().next().unwrap().matches('|').count();
-        for row in Row::all() {
+        for row in CostRow::all() {
             let printed = row.printed(Err("with --all"));
             assert!(printed.contains("| with --all |") && printed.matches('|').count() == columns, "{printed}");
         }

@@ -120,10 +120,10 @@ fn run(arguments: &[String]) -> Result<()> {
     for mutant in &chosen {
         let begun = Instant::now();
         let outcome = tree.try_one(mutant)?;
-        if outcome != Outcome::Killed {
+        if outcome != MutantOutcome::Killed {
             survived += 1;
             // An unbuilt mutation proves nothing, so the table has to change.
-            lost.extend((mutant.durable || outcome == Outcome::Unbuilt).then_some(mutant.name));
+            lost.extend((mutant.durable || outcome == MutantOutcome::Unbuilt).then_some(mutant.name));
         }
         println!("{:<10} {:<60} {} ({:.0} s)", outcome.word(), mutant.name, mutant.file, begun.elapsed().as_secs_f64());
     }
@@ -148,18 +148,18 @@ impl Mutant {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Outcome {
+enum MutantOutcome {
     Killed,
     /// It does not compile, so nothing was proved.
     Unbuilt,
     Survived,
 }
-impl Outcome {
+impl MutantOutcome {
     fn word(self) -> &'static str {
         match self {
-            Outcome::Killed => "killed",
-            Outcome::Unbuilt => "UNBUILT",
-            Outcome::Survived => "SURVIVED",
+            MutantOutcome::Killed => "killed",
+            MutantOutcome::Unbuilt => "UNBUILT",
+            MutantOutcome::Survived => "SURVIVED",
         }
     }
 }
@@ -207,7 +207,7 @@ impl Tree {
         copied(from, &root, &BTreeMap::new())?;
         Ok(Tree { root })
     }
-    fn try_one(&self, mutant: &Mutant) -> Result<Outcome> {
+    fn try_one(&self, mutant: &Mutant) -> Result<MutantOutcome> {
         self.with(mutant, |tree| tree.tests(mutant))
     }
     /// Runs `something` while the mistake is in the copy.
@@ -225,7 +225,7 @@ impl Tree {
         let own = || self.root.parent().unwrap_or(&self.root).join("target");
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(own, PathBuf::from)
     }
-    fn tests(&self, mutant: &Mutant) -> Result<Outcome> {
+    fn tests(&self, mutant: &Mutant) -> Result<MutantOutcome> {
         for test in mutant.tests {
             let (build, run): (Vec<&str>, Vec<&str>) = match *test {
                 FORGETTING => (
@@ -240,13 +240,13 @@ impl Tree {
             };
             // Tests across crates start the program, so it is built with the mistake, too.
             if !self.cargo(&["build", "-p", "farlink"], test.contains("farlink-tests"))? || !self.cargo(&build, true)? {
-                return Ok(Outcome::Unbuilt);
+                return Ok(MutantOutcome::Unbuilt);
             }
             if !self.cargo(&run, true)? {
-                return Ok(Outcome::Killed);
+                return Ok(MutantOutcome::Killed);
             }
         }
-        Ok(Outcome::Survived)
+        Ok(MutantOutcome::Survived)
     }
     /// Runs cargo if `needed` and returns whether it succeeded; a test that hangs is ended and has failed.
     pub fn cargo(&self, arguments: &[&str], needed: bool) -> Result<bool> {

@@ -93,10 +93,10 @@ fn parse(text: &str) -> Result<Vec<Expected>> {
 }
 
 /// Settings files and further keys.
-type Settings = (Vec<&'static str>, Vec<String>);
+type RowSettings = (Vec<&'static str>, Vec<String>);
 
 /// Settings that a label describes, or the reason why it is not run.
-pub fn settings(file: &str, label: &str) -> Result<Settings, &'static str> {
+pub fn settings(file: &str, label: &str) -> Result<RowSettings, &'static str> {
     if file.contains("_saw_") {
         return Err("a delay that The ONE has not");
     }

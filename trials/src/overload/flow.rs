@@ -17,7 +17,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(30);
 
 /// Observations of one flow.
 #[derive(Default)]
-struct Seen {
+struct FlowSeen {
     /// Time of sending, of bundles not delivered yet.
     open: HashMap<u64, Instant>,
     acknowledged: HashSet<u64>,
@@ -41,7 +41,7 @@ pub struct Flow {
     rate: AtomicU64,
     /// Undelivered bundles at most, where no rate is given.
     backlog: usize,
-    seen: Mutex<Seen>,
+    seen: Mutex<FlowSeen>,
     sending_over: AtomicBool,
     over: AtomicBool,
 }
@@ -112,7 +112,7 @@ impl Flow {
             last_refused: seen.last_refused,
         }
     }
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    fn seen(&self) -> MutexGuard<'_, FlowSeen> {
         lock(&self.seen)
     }
 

@@ -29,10 +29,10 @@ pub const CHORE: Chore = Chore {
 };
 
 fn run(arguments: &[String]) -> Result<()> {
-    match Wanted::read(arguments)? {
-        Wanted::Check => check(),
-        Wanted::Planted(only) => planted::run(&only),
-        Wanted::Program(words) => {
+    match FuzzRequest::read(arguments)? {
+        FuzzRequest::Check => check(),
+        FuzzRequest::Planted(only) => planted::run(&only),
+        FuzzRequest::Program(words) => {
             let mut command = Command::new(program()?);
             command.args(words).arg("--out").arg(tools::target().join("simfuzz"));
             if !command.status()?.success() {
@@ -45,7 +45,7 @@ fn run(arguments: &[String]) -> Result<()> {
 
 /// Task of the chore.
 #[derive(PartialEq, Debug)]
-enum Wanted {
+enum FuzzRequest {
     Check,
     /// Plants defects whose name contains these words.
     Planted(String),
@@ -53,19 +53,19 @@ enum Wanted {
     Program(Vec<String>),
 }
 
-impl Wanted {
+impl FuzzRequest {
     /// Parses the words after the chore's name.
     ///
     /// # Errors
     /// Words without meaning, alone or next to the others.
-    fn read(words: &[String]) -> Result<Wanted> {
+    fn read(words: &[String]) -> Result<FuzzRequest> {
         let mut arguments = tools::Arguments::new(words);
         let wanted = if arguments.flag("--check") {
-            Wanted::Check
+            FuzzRequest::Check
         } else if arguments.flag("--planted") {
-            Wanted::Planted(arguments.word("--only")?.unwrap_or("").to_string())
+            FuzzRequest::Planted(arguments.word("--only")?.unwrap_or("").to_string())
         } else {
-            Wanted::Program(of_program(&mut arguments)?)
+            FuzzRequest::Program(of_program(&mut arguments)?)
         };
         // Words that remain belong to another task than the chosen one.
         match arguments.rest()?.first() {
@@ -104,16 +104,16 @@ fn program() -> Result<PathBuf> {
 mod tests {
     use super::*;
 
-    fn read(line: &str) -> Result<Wanted> {
+    fn read(line: &str) -> Result<FuzzRequest> {
         let words: Vec<String> = line.split_whitespace().map(String::from).collect();
-        Wanted::read(&words)
+        FuzzRequest::read(&words)
     }
 
     #[test]
     fn meaningless_options_are_refused() {
-        assert_eq!(read("--check").unwrap(), Wanted::Check);
-        assert_eq!(read("--planted --only custody").unwrap(), Wanted::Planted("custody".into()));
-        let words = |line: &str| Wanted::Program(line.split(' ').map(String::from).collect());
+        assert_eq!(read("--check").unwrap(), FuzzRequest::Check);
+        assert_eq!(read("--planted --only custody").unwrap(), FuzzRequest::Planted("custody".into()));
+        let words = |line: &str| FuzzRequest::Program(line.split(' ').map(String::from).collect());
         assert_eq!(read("--replay a.toml --twice").unwrap(), words("--replay a.toml --twice"));
         assert_eq!(read("--throngs --seed 7").unwrap(), words("--runs 1000 --seed 7 --jobs 2 --throngs"));
         for wrong in [

@@ -87,12 +87,12 @@ fn pair<'a>(dir: &Path, binary: &Path, tools: &Path, cla: &str, layer: &'a str, 
         repeats: false,
         restarts: true,
     };
-    let peer = Box::new(Dtnd::new(dir, tools, cla, here, there)?);
+    let peer = Box::new(Dtn7Daemon::new(dir, tools, cla, here, there)?);
     Ok(Pair { name: name(), layer, ours: Ours::new(dir, binary, &ours, 2, 7)?, peer, can, size })
 }
 
 /// The daemon dtnd as node `ipn:2.0`.
-struct Dtnd {
+struct Dtn7Daemon {
     dir: PathBuf,
     tools: PathBuf,
     cla: String,
@@ -103,9 +103,9 @@ struct Dtnd {
     daemon: Option<Process>,
 }
 
-impl Dtnd {
-    fn new(dir: &Path, tools: &Path, cla: &str, ours: u16, theirs: u16) -> Result<Dtnd> {
-        Ok(Dtnd {
+impl Dtn7Daemon {
+    fn new(dir: &Path, tools: &Path, cla: &str, ours: u16, theirs: u16) -> Result<Dtn7Daemon> {
+        Ok(Dtn7Daemon {
             dir: dir.to_path_buf(),
             tools: tools.to_path_buf(),
             cla: format!("{cla}:port={theirs}:bind=127.0.0.1"),
@@ -132,7 +132,7 @@ impl Dtnd {
     }
 }
 
-impl Peer for Dtnd {
+impl Peer for Dtn7Daemon {
     fn start(&mut self) -> Result<()> {
         let mut command = Command::new(self.tools.join("dtnd"));
         command.args(["--nodeid", "2", "--endpoint", "42", "--routing", "epidemic"]);
@@ -231,7 +231,7 @@ fn its_tools(dir: &Path, binary: &Path, tools: &Path, size: Size) -> Result<Row>
          [link.dtnd]\nlayer = \"tcp\"\npeer = \"ipn:2.0\"\naddress = \"127.0.0.1:{there}\"\n"
     );
     let mut ours = Ours::new(dir, binary, &layer, 2, 7)?;
-    let mut dtnd = Dtnd::new(dir, tools, "tcp", here, there)?;
+    let mut dtnd = Dtn7Daemon::new(dir, tools, "tcp", here, there)?;
     let load = Load::mixed(3, TCP_TAKES);
     let mut all = || -> Result<()> {
         ours.start()?;
@@ -272,14 +272,14 @@ fn found(dir: &Path, binary: &Path, tools: &Path, (cla, layer): (&str, &str), si
          [discovery]\nto = \"127.0.0.1:{HEARS}\"\nlisten = \"127.0.0.1:{hears}\"\ninterval = \"1 s\"\n"
     );
     let mut ours = Ours::new(dir, binary, &tables, 2, 7)?;
-    let mut dtnd = Dtnd { announces: Some(hears), ..Dtnd::new(dir, tools, cla, here, there)? };
+    let mut dtnd = Dtn7Daemon { announces: Some(hears), ..Dtn7Daemon::new(dir, tools, cla, here, there)? };
     let (load, web) = (Load::mixed(size.bundles.min(10), TCP_TAKES), dtnd.web);
     let found = Found { name: name(), layer, endpoint: "ipn:2.42" };
     // Awaited after the bundles, which may precede the next announcement; a session alone shows no announcement.
     Ok(found.trial(&mut ours, &mut dtnd, &load, size.patience, || has_heard_us(web)))
 }
 
-fn there_and_back(dir: &Path, ours: &Ours, dtnd: &Dtnd, payload: &[u8], patience: Duration) -> Result<()> {
+fn there_and_back(dir: &Path, ours: &Ours, dtnd: &Dtn7Daemon, payload: &[u8], patience: Duration) -> Result<()> {
     let tool = |name: &str| {
         let mut command = Command::new(dtnd.tools.join(name));
         command.args(["--port", &dtnd.web.to_string()]).env_remove("DTN_WEB_PORT").stdin(Stdio::null());

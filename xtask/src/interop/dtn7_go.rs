@@ -68,7 +68,7 @@ pub fn trials(dir: &Path, binary: &Path, size: Size) -> Result<Vec<Row>> {
         repeats: false,
         restarts: true,
     };
-    let peer = Box::new(Dtnd::new(&dir, &programs, (here, there), DISCOVERY));
+    let peer = Box::new(Dtn7GoDaemon::new(&dir, &programs, (here, there), DISCOVERY));
     let mut rows = Pair { name: NAME.into(), layer: "MTCP", ours, peer, can, size }.trials();
     rows.push(found(&dir.join("found"), binary, &programs, size)?);
     rows.push(Row::left_out(NAME, "QUICL", "a layer of its own, which no other implementation shares"));
@@ -93,14 +93,14 @@ fn found(dir: &Path, binary: &Path, programs: &Path, size: Size) -> Result<Row> 
     );
     let names = "\"dtn://farlink/\", \"ipn:1.0\"";
     let mut ours = Ours::named(dir, binary, names, &tables, "\"dtn://peer/*\" = \"dtn://peer/\"", 7)?;
-    let mut dtnd = Dtnd::new(dir, programs, (here, there), GROUP);
+    let mut dtnd = Dtn7GoDaemon::new(dir, programs, (here, there), GROUP);
     let load = Load::mixed(size.bundles.min(10), FOUND_MAX);
     let found = Found { name: NAME.into(), layer: "MTCP", endpoint: APPLICATION };
     Ok(found.trial(&mut ours, &mut dtnd, &load, size.patience, || Ok(true)))
 }
 
 /// The daemon dtnd as node `dtn://peer/`.
-struct Dtnd {
+struct Dtn7GoDaemon {
     dir: PathBuf,
     programs: PathBuf,
     /// Ports of our node and of the daemon.
@@ -112,10 +112,10 @@ struct Dtnd {
     came: VecDeque<PathBuf>,
 }
 
-impl Dtnd {
-    fn new(dir: &Path, programs: &Path, ports: (u16, u16), announced: (&'static str, u16)) -> Dtnd {
+impl Dtn7GoDaemon {
+    fn new(dir: &Path, programs: &Path, ports: (u16, u16), announced: (&'static str, u16)) -> Dtn7GoDaemon {
         let (dir, programs) = (dir.join("dtnd"), programs.to_path_buf());
-        Dtnd { dir, programs, ports, announced, running: None, sent: 0, came: VecDeque::new() }
+        Dtn7GoDaemon { dir, programs, ports, announced, running: None, sent: 0, came: VecDeque::new() }
     }
     fn log(&self) -> PathBuf {
         self.dir.join("dtnd.log")
@@ -138,7 +138,7 @@ impl Dtnd {
     }
 }
 
-impl Peer for Dtnd {
+impl Peer for Dtn7GoDaemon {
     fn start(&mut self) -> Result<()> {
         fs::create_dir_all(self.dir.join("received"))?;
         fs::write(self.dir.join("config.toml"), self.configuration())?;

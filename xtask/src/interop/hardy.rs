@@ -14,7 +14,7 @@ use std::process::Command;
 
 /// Side that opens the session.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Session {
+enum HardySession {
     WeConnect,
     ItConnects,
     /// We connect, and both require TLS. It presents no client certificate, so it cannot connect to us.
@@ -25,9 +25,9 @@ enum Session {
 pub fn trials(dir: &Path, binary: &Path, program: &Path, size: Size) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for (session, layer) in [
-        (Session::WeConnect, "TCPCLv4"),
-        (Session::ItConnects, "TCPCLv4, it connects"),
-        (Session::Tls, "TCPCLv4 with TLS"),
+        (HardySession::WeConnect, "TCPCLv4"),
+        (HardySession::ItConnects, "TCPCLv4, it connects"),
+        (HardySession::Tls, "TCPCLv4 with TLS"),
     ] {
         println!("hardy, {layer}");
         let dir = dir.join(layer.replace([' ', ','], "-"));
@@ -49,7 +49,7 @@ fn pair<'a>(
     binary: &Path,
     program: &Path,
     layer: &'a str,
-    session: Session,
+    session: HardySession,
     size: Size,
 ) -> Result<Pair<'a>> {
     let (here, there) = (free_port()?, free_port()?);
@@ -57,13 +57,13 @@ fn pair<'a>(
     let mut command = vec!["ipn:20.0".to_string(), format!("127.0.0.1:{there}")];
     let (mut tls, mut address) = (String::new(), format!("address = \"127.0.0.1:{there}\"\n"));
     match session {
-        Session::WeConnect => {}
-        Session::ItConnects => {
+        HardySession::WeConnect => {}
+        HardySession::ItConnects => {
             address.clear();
             // With `--connect` it opens the session, so our link has no address.
             command.extend(["--connect".into(), format!("127.0.0.1:{here}")]);
         }
-        Session::Tls => {
+        HardySession::Tls => {
             let certs = certificates(dir, binary)?;
             let file = |name: &str| certs.join(name).display().to_string();
             tls = format!(
@@ -98,7 +98,7 @@ fn pair<'a>(
         datagrams: false,
         repeats: true,
         // It does not reconnect by itself.
-        restarts: session != Session::ItConnects,
+        restarts: session != HardySession::ItConnects,
     };
     let peer = Box::new(Driven::new(started, dir.join("hardy.log")));
     Ok(Pair { name: name(), layer, ours: Ours::new(dir, binary, &ours, 20, 7)?, peer, can, size })

@@ -97,10 +97,10 @@ struct Hdtn {
     version: u8,
     /// Ports of our node and of HDTN.
     ports: (u16, u16),
-    running: Option<Running>,
+    running: Option<HdtnRunning>,
 }
 
-struct Running {
+struct HdtnRunning {
     /// Streams of packets to the senders, by destination.
     senders: Vec<(&'static str, TcpStream)>,
     payloads: Receiver<Vec<u8>>,
@@ -180,7 +180,8 @@ impl Peer for Hdtn {
             }
         });
         let senders = vec![(RECEIVES, first), (ECHO, second)];
-        self.running = Some(Running { senders, payloads, _programs: vec![receiver, node, to_application, to_echo] });
+        self.running =
+            Some(HdtnRunning { senders, payloads, _programs: vec![receiver, node, to_application, to_echo] });
         Ok(())
     }
     fn kill(&mut self) {

@@ -75,14 +75,14 @@ const PEERS: [&str; 11] =
     ["aap2", "pyd3tn", "wireshark", "dtn7", "hardy", "ion", "ion-bpv6", "ion-bpsec", "ud3tn", "dtn7-go", "hdtn"];
 
 /// Parsed arguments of the chore.
-struct Asked<'a> {
+struct InteropRequest<'a> {
     peers: Vec<&'a str>,
     size: Size,
     smoke: bool,
     write: bool,
 }
 
-fn asked(words: &[String]) -> Result<Asked<'_>> {
+fn asked(words: &[String]) -> Result<InteropRequest<'_>> {
     let mut arguments = tools::Arguments::new(words);
     let (smoke, write) = (arguments.flag("--smoke"), arguments.flag("--write"));
     let size = if smoke { SMOKE } else { FULL };
@@ -99,7 +99,7 @@ fn asked(words: &[String]) -> Result<Asked<'_>> {
     if smoke && write {
         bail!("the page shows whole runs; hint: --write without --smoke");
     }
-    Ok(Asked { peers, size: Size { bundles, patience, ..size }, smoke, write })
+    Ok(InteropRequest { peers, size: Size { bundles, patience, ..size }, smoke, write })
 }
 
 fn run(arguments: &[String]) -> Result<()> {

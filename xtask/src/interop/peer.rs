@@ -61,10 +61,10 @@ const ANSWER_MAX: Duration = Duration::from_secs(30);
 pub struct Driven {
     command: Box<dyn Fn() -> Command + Send>,
     log: PathBuf,
-    running: Option<Running>,
+    running: Option<PeerRunning>,
 }
 
-struct Running {
+struct PeerRunning {
     child: Child,
     input: ChildStdin,
     answers: Receiver<Result<(), String>>,
@@ -72,7 +72,7 @@ struct Running {
     reports: Arc<AtomicUsize>,
 }
 
-impl Drop for Running {
+impl Drop for PeerRunning {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -84,7 +84,7 @@ impl Driven {
     pub fn new(command: impl Fn() -> Command + Send + 'static, log: PathBuf) -> Driven {
         Driven { command: Box::new(command), log, running: None }
     }
-    fn running(&mut self) -> Result<&mut Running> {
+    fn running(&mut self) -> Result<&mut PeerRunning> {
         self.running.as_mut().context("the peer does not run")
     }
     fn answer(&mut self) -> Result<()> {
@@ -123,7 +123,7 @@ impl Peer for Driven {
                 }
             }
         });
-        self.running = Some(Running { child, input, answers, payloads, reports });
+        self.running = Some(PeerRunning { child, input, answers, payloads, reports });
         // The first frame is `K`.
         self.answer()
     }

@@ -38,9 +38,15 @@ pub fn trials(dir: &Path, binary: &Path, bin: &Path, size: Size) -> Result<Vec<R
     Ok(rows)
 }
 
-type Kind<'a> = (&'static str, u8, &'a str);
+type PydKind<'a> = (&'static str, u8, &'a str);
 
-fn pair<'a>(dir: &Path, binary: &Path, bin: &Path, (kind, version, layer): Kind<'a>, size: Size) -> Result<Pair<'a>> {
+fn pair<'a>(
+    dir: &Path,
+    binary: &Path,
+    bin: &Path,
+    (kind, version, layer): PydKind<'a>,
+    size: Size,
+) -> Result<Pair<'a>> {
     let (here, there) = (free_port()?, free_port()?);
     // Over TCPCLv3 it connects, and one session serves both directions.
     let address = format!("address = \"127.0.0.1:{there}\"\nreconnect_min = \"20 ms\"\nreconnect_max = \"200 ms\"\n");

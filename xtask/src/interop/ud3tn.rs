@@ -117,10 +117,10 @@ struct Ud3tn {
     /// Ports of our node and of the daemon.
     ports: (u16, u16),
     started: usize,
-    running: Option<Running>,
+    running: Option<Ud3tnRunning>,
 }
 
-struct Running {
+struct Ud3tnRunning {
     sender: Client,
     receiver: ClientSender,
     payloads: Receiver<Vec<u8>>,
@@ -136,7 +136,7 @@ impl Ud3tn {
         let client = attach(&self.dir.join("aap2.sock"), APPLICATION, subscriber.into());
         client.with_context(|| format!("cannot attach to µD3TN:\n{}", last_lines(&self.log())))
     }
-    fn running(&mut self) -> Result<&mut Running> {
+    fn running(&mut self) -> Result<&mut Ud3tnRunning> {
         self.running.as_mut().context("µD3TN does not run")
     }
 }
@@ -187,7 +187,7 @@ impl Peer for Ud3tn {
                 }
             }
         });
-        self.running = Some(Running { sender, receiver, payloads, _daemon: daemon });
+        self.running = Some(Ud3tnRunning { sender, receiver, payloads, _daemon: daemon });
         Ok(())
     }
     fn kill(&mut self) {

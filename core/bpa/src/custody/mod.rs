@@ -82,7 +82,7 @@ pub(crate) struct Told {
 }
 
 #[derive(Debug)]
-struct Gathered {
+struct PendingSignals {
     numbers: Ranges,
     count: u64,
     due: Instant,
@@ -126,7 +126,7 @@ pub(crate) struct Custody {
     /// Fragments in custody, by their original.
     pieces: BTreeSet<(u128, u64)>,
     repeats: BTreeSet<(Instant, u64)>,
-    gathered: BTreeMap<Told, Gathered>,
+    gathered: BTreeMap<Told, PendingSignals>,
     sayings: BTreeSet<(Instant, Told)>,
     /// Bytes of bundles in custody or accepted for it.
     bytes: u64,
@@ -263,7 +263,7 @@ impl Custody {
         let most = self.settings.signal_bundles;
         let gathered = self.gathered.entry(told.clone()).or_insert_with(|| {
             self.sayings.insert((due, told.clone()));
-            Gathered { numbers: Ranges::default(), count: 0, due }
+            PendingSignals { numbers: Ranges::default(), count: 0, due }
         });
         gathered.numbers.insert(number..number.saturating_add(1));
         gathered.count += 1;

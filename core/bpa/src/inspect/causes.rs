@@ -79,7 +79,7 @@ const fn just(what: For) -> Cause {
 }
 
 /// Grouping of sums: destination, cause, neighbour, second of departure.
-type Key = (NodeId, For, Option<PeerId>, Option<u64>);
+type CauseKey = (NodeId, For, Option<PeerId>, Option<u64>);
 
 impl Agent {
     /// The first `limit` held bundles by number after `after`, with their causes. It walks all held bundles; nodes ask
@@ -124,7 +124,7 @@ impl Agent {
     }
     /// Sums over the next bundles of a list, by destination, reason and departure. Returns whether more follow.
     pub fn sums(&mut self, now: Instant, list: CursorId) -> (Vec<Sum>, bool) {
-        let mut sums: BTreeMap<Key, Sum> = BTreeMap::new();
+        let mut sums: BTreeMap<CauseKey, Sum> = BTreeMap::new();
         let mut more = true;
         for _ in 0..LOOK {
             let Some(bundle) = self.book.advance(list) else {

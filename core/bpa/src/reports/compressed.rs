@@ -21,7 +21,7 @@ const RUN_BYTES: u64 = 18;
 const ITEM_BYTES: u64 = 40;
 
 #[derive(Debug)]
-struct Gathered {
+struct PendingReports {
     items: BTreeMap<Item, Ranges>,
     bundles: u64,
     names: u64,
@@ -32,7 +32,7 @@ struct Gathered {
 #[derive(Debug)]
 pub(super) struct Compressed {
     pub settings: CompressedSettings,
-    gathered: BTreeMap<EndpointId, Gathered>,
+    gathered: BTreeMap<EndpointId, PendingReports>,
     sayings: BTreeSet<(Instant, EndpointId)>,
     /// Sum of the bundles gathered.
     total: u64,
@@ -49,7 +49,7 @@ impl Compressed {
         let due = now + self.settings.delay;
         let gathered = self.gathered.entry(to.clone()).or_insert_with(|| {
             self.sayings.insert((due, to.clone()));
-            Gathered { items: BTreeMap::new(), bundles: 0, names: 0, due }
+            PendingReports { items: BTreeMap::new(), bundles: 0, names: 0, due }
         });
         // Names are chosen by the senders of bundles, so their length counts, too.
         let names = item.destination.name_bytes() + item.source.name_bytes();

@@ -8,7 +8,7 @@ use farlink_book::Handle;
 
 /// Pieces of one arriving bundle.
 #[derive(Debug, Default)]
-struct Held {
+struct ArrivingHold {
     pieces: Vec<Handle>,
     /// Number of current pieces, and their bytes.
     size: (u64, u64),
@@ -19,7 +19,7 @@ struct Held {
 /// Pieces of all arriving bundles.
 #[derive(Debug)]
 pub(crate) struct Arriving {
-    held: BTreeMap<OfferToken, Held>,
+    held: BTreeMap<OfferToken, ArrivingHold>,
     of: BTreeMap<Handle, (OfferToken, u64)>,
     bytes: u64,
 }

@@ -29,7 +29,7 @@ impl Alike {
 }
 
 /// One group of bundles at one neighbour.
-type Key = (PeerId, Alike);
+type BackoffKey = (PeerId, Alike);
 
 /// State of one group at a neighbour without room.
 #[derive(Debug, Default)]
@@ -51,10 +51,10 @@ struct Rest {
 /// Groups at all neighbours without room.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
-    full: BTreeMap<Key, Rest>,
-    due: BTreeSet<(Instant, Key)>,
+    full: BTreeMap<BackoffKey, Rest>,
+    due: BTreeSet<(Instant, BackoffKey)>,
     /// Group in which each bundle waits, and its number.
-    at: BTreeMap<Handle, (Key, u64)>,
+    at: BTreeMap<Handle, (BackoffKey, u64)>,
 }
 
 // Most neighbours have room.
@@ -79,7 +79,7 @@ impl Backoff {
         let at = rest.until;
         self.come_again((peer, alike), at);
     }
-    fn come_again(&mut self, key: Key, at: Instant) {
+    fn come_again(&mut self, key: BackoffKey, at: Instant) {
         if let Some(rest) = self.full.get_mut(&key) {
             self.due.remove(&(rest.again, key));
             self.due.insert((at, key));
@@ -154,7 +154,7 @@ impl Backoff {
         let [first, last] = [(NodeId::NULL, false), (NodeId(u64::MAX), true)];
         let [first, last] = [first, last].map(|(source, expedited)| (peer, Alike { source, expedited }));
         let of_peer = first..=last;
-        let keys: Vec<Key> = self.full.range(of_peer).map(|(key, _)| *key).collect();
+        let keys: Vec<BackoffKey> = self.full.range(of_peer).map(|(key, _)| *key).collect();
         for key in keys {
             if let Some(rest) = self.full.get_mut(&key) {
                 (rest.until, rest.times) = (rest.until.min(now), 0);

@@ -24,17 +24,17 @@ pub(crate) struct Creation {
     /// Bound of the numbers whose reservation was requested.
     asked: u64,
     /// Requests that wait for a reservation.
-    waiting: Lazy<Line>,
+    waiting: Lazy<StampLine>,
 }
 
 #[derive(Debug)]
-struct Line(VecDeque<(RequestId, SendRequest)>);
+struct StampLine(VecDeque<(RequestId, SendRequest)>);
 // With a clock no request waits.
-impl Empty for Line {
+impl Empty for StampLine {
     type From = ();
-    const EMPTY: &'static Self = &Line(VecDeque::new());
+    const EMPTY: &'static Self = &StampLine(VecDeque::new());
     fn make((): ()) -> Self {
-        Line(VecDeque::new())
+        StampLine(VecDeque::new())
     }
 }
 

@@ -8,14 +8,14 @@ use farlink_base::{Empty, EndpointId, Priority};
 use farlink_book::{Book, Handle, Held};
 
 /// Place in an endpoint's queue: most urgent first, then in order of arrival.
-type Place = (Reverse<Priority>, u64);
+type DeliveryPlace = (Reverse<Priority>, u64);
 
 /// One endpoint with its registrations and the bundles no application took yet. Each member of a group has a queue of
 /// its own.
 #[derive(Debug, Default)]
 struct Endpoint {
     registrations: Vec<RegistrationId>,
-    waiting: BTreeMap<Place, Handle>,
+    waiting: BTreeMap<DeliveryPlace, Handle>,
 }
 
 /// One registration of an application.
@@ -29,7 +29,7 @@ pub(crate) struct Registration {
     /// Payload bytes of the open deliveries.
     bytes: u64,
     /// Queue of a group member.
-    pub waiting: BTreeMap<Place, Handle>,
+    pub waiting: BTreeMap<DeliveryPlace, Handle>,
 }
 
 /// State of a group's bundle for one member.
@@ -96,7 +96,7 @@ impl Empty for Deliveries {
     }
 }
 
-fn place(held: &Held) -> Place {
+fn place(held: &Held) -> DeliveryPlace {
     (Reverse(held.bundle.priority), held.number)
 }
 

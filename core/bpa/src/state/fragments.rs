@@ -62,9 +62,9 @@ const CONTENTS_MAX: usize = 8;
 
 /// Source that a fragment is charged to; `None` for fragments that no link vouches for: they share one account, because
 /// the source they name proves nothing.
-type Counts = Option<NodeId>;
+type FragmentCounts = Option<NodeId>;
 
-fn counts_to(source: NodeId, strange: bool) -> Counts {
+fn counts_to(source: NodeId, strange: bool) -> FragmentCounts {
     (!strange).then_some(source)
 }
 
@@ -76,7 +76,7 @@ struct Pieces {
     /// Reassembled bundle of each part.
     whole_of: BTreeMap<Handle, Handle>,
     /// Waiting fragments by account.
-    shares: BTreeMap<Counts, usize>,
+    shares: BTreeMap<FragmentCounts, usize>,
     /// Pieces of arriving bundles.
     arriving: Arriving,
 }
@@ -90,7 +90,7 @@ impl Pieces {
             arriving: Arriving::new(),
         }
     }
-    fn leaves(&mut self, share: Counts) {
+    fn leaves(&mut self, share: FragmentCounts) {
         if let Some(count) = self.shares.get_mut(&share) {
             *count -= 1;
             if *count == 0 {

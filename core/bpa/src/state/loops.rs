@@ -37,7 +37,7 @@ fn seconds(at: Instant) -> u32 {
 
 /// Recently forwarded bundles without a hop count, of one kind.
 #[derive(Debug)]
-struct Table {
+struct LoopTable {
     slots: Vec<Slot>,
     used: usize,
     most: usize,
@@ -48,7 +48,7 @@ struct Table {
 
 /// Recently forwarded bundles without a hop count: vouched ones, and others.
 #[derive(Debug)]
-pub(crate) struct Loops([Table; 2]);
+pub(crate) struct Loops([LoopTable; 2]);
 
 /// Hash of the immutable fields and of the payload's keyed digest: without the node's key nobody can make two bundles
 /// collide. `digest` is 0 for a payload that may differ in each round.
@@ -72,9 +72,9 @@ pub(crate) fn known_by(meta: &BundleMeta, digest: u64) -> u64 {
     numbers.into_iter().chain(place).chain(ends).fold(digest, mix).max(1)
 }
 
-impl Table {
-    const fn new(most: usize, yields: bool) -> Table {
-        Table { slots: Vec::new(), used: 0, most, yields }
+impl LoopTable {
+    const fn new(most: usize, yields: bool) -> LoopTable {
+        LoopTable { slots: Vec::new(), used: 0, most, yields }
     }
     fn place(&self, tag: u64) -> usize {
         // The upper bits of the product are the well mixed ones.
@@ -119,7 +119,7 @@ impl Table {
 
 impl Loops {
     /// Empty tables without memory.
-    pub const NONE: Loops = Loops([Table::new(VOUCHED_MAX, false), Table::new(STRANGE_MAX, true)]);
+    pub const NONE: Loops = Loops([LoopTable::new(VOUCHED_MAX, false), LoopTable::new(STRANGE_MAX, true)]);
     /// Notes a forwarded bundle; `strange`: no link vouched for it.
     pub fn forwarded(&mut self, tag: u64, strange: bool, now: Instant) {
         self.0[usize::from(strange)].forwarded(tag, now);

@@ -22,7 +22,7 @@ struct ListKey {
 
 /// A bundle's place in a list.
 #[derive(Debug)]
-struct Entry {
+struct QueueEntry {
     bundle: Handle,
     list: u32,
     prev: u32,
@@ -80,7 +80,7 @@ pub(crate) struct Taken {
 /// The queues of all links.
 #[derive(Debug)]
 pub(crate) struct Queues {
-    legs: Slab<Entry>,
+    legs: Slab<QueueEntry>,
     lists: Slab<List>,
     links: BTreeMap<LinkId, LinkQueue>,
     /// Released lists, whose bundles are to be routed again.
@@ -123,7 +123,7 @@ impl Queues {
             list.bundles += 1;
             list.bytes += size;
         }
-        let entry = Entry { bundle, list, prev: NIL, next: NIL, sibling, copy };
+        let entry = QueueEntry { bundle, list, prev: NIL, next: NIL, sibling, copy };
         let at = self.legs.insert(entry);
         self.thread(list, at, bundle, book);
         if let Some(held) = book.get_mut(bundle) {
@@ -221,7 +221,7 @@ impl Queues {
         Some(Taken { bundle: entry.bundle, copy: entry.copy, link, timer })
     }
     /// Removes a place from its bundle's chain.
-    fn unchain(&mut self, book: &mut Book, entry: &Entry, leg: u32) {
+    fn unchain(&mut self, book: &mut Book, entry: &QueueEntry, leg: u32) {
         let Some(held) = book.get_mut(entry.bundle) else { return };
         if held.leg == leg {
             held.leg = entry.sibling;

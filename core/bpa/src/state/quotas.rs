@@ -41,11 +41,11 @@ impl Quota {
 
 /// Amount of a source, of a neighbour, or under a quota.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-struct Sum {
+struct QuotaSum {
     bundles: u64,
     bytes: u64,
 }
-impl Sum {
+impl QuotaSum {
     fn come(&mut self, bytes: u64) {
         self.bundles += 1;
         self.bytes += bytes;
@@ -58,12 +58,12 @@ impl Sum {
 
 /// Sums of vouched bundles and of all others, counted apart.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-struct Sums([Sum; 2]);
+struct Sums([QuotaSum; 2]);
 impl Sums {
-    fn of(&self, held: &Held) -> &Sum {
+    fn of(&self, held: &Held) -> &QuotaSum {
         &self.0[usize::from(held.flags.has(Flags::STRANGE))]
     }
-    fn of_mut(&mut self, held: &Held) -> &mut Sum {
+    fn of_mut(&mut self, held: &Held) -> &mut QuotaSum {
         &mut self.0[usize::from(held.flags.has(Flags::STRANGE))]
     }
     fn add(&mut self, other: &Sums) {
@@ -81,9 +81,9 @@ impl Sums {
     fn is_empty(&self) -> bool {
         self.0.iter().all(|sum| sum.bundles == 0)
     }
-    fn total(&self) -> Sum {
+    fn total(&self) -> QuotaSum {
         let [vouched, strange] = self.0;
-        Sum { bundles: vouched.bundles + strange.bundles, bytes: vouched.bytes + strange.bytes }
+        QuotaSum { bundles: vouched.bundles + strange.bundles, bytes: vouched.bytes + strange.bytes }
     }
 }
 
@@ -98,7 +98,7 @@ struct Party {
 
 /// One quota with its sums.
 #[derive(Debug)]
-struct Account {
+struct QuotaAccount {
     quota: Quota,
     sums: Sums,
     refused: u64,
@@ -106,7 +106,7 @@ struct Account {
 
 #[derive(Debug, Default)]
 pub(crate) struct Quotas {
-    accounts: Vec<Account>,
+    accounts: Vec<QuotaAccount>,
     sources: BTreeMap<NodeId, Party>,
     neighbours: BTreeMap<PeerId, Party>,
     /// Whether bundles are counted: from the first quotas on.
@@ -114,8 +114,8 @@ pub(crate) struct Quotas {
 }
 
 /// Quotas that apply to a node, as a source or as a neighbour.
-fn about(accounts: &[Account], name: &EndpointId, source: bool) -> Vec<u16> {
-    let fits = |account: &Account| account.quota.is_about(name, source);
+fn about(accounts: &[QuotaAccount], name: &EndpointId, source: bool) -> Vec<u16> {
+    let fits = |account: &QuotaAccount| account.quota.is_about(name, source);
     accounts.iter().enumerate().filter(|(_, account)| fits(account)).map(|(at, _)| at as u16).collect()
 }
 
@@ -133,7 +133,7 @@ impl Quotas {
             .into_iter()
             // Parties refer to quotas by 16-bit indexes.
             .take(usize::from(u16::MAX))
-            .map(|quota| Account { quota, sums: Sums::default(), refused: 0 })
+            .map(|quota| QuotaAccount { quota, sums: Sums::default(), refused: 0 })
             .collect();
         let Quotas { accounts, sources, neighbours, .. } = self;
         let parties = sources.values_mut().map(|party| (party, true));
@@ -229,7 +229,7 @@ impl Quotas {
                 continue;
             }
             let Quota { bytes, bundles, .. } = quota;
-            let (size, Sum { bundles: held, bytes: filled }) = (new.size(), *account.sums.of(new));
+            let (size, QuotaSum { bundles: held, bytes: filled }) = (new.size(), *account.sums.of(new));
             // Such a bundle never fits, so the sender need not try again.
             if size > *bytes || *bundles == 0 {
                 account.refused += 1;
@@ -278,7 +278,7 @@ impl Quotas {
         }
         let (source, previous_node, of_previous) =
             (new.bundle.source.node_id(), previous_node(), new.from != PeerId::NONE);
-        self.accounts.iter().all(|Account { quota, sums, .. }| {
+        self.accounts.iter().all(|QuotaAccount { quota, sums, .. }| {
             let sum = sums.of(new);
             let about = quota.is_about(&source, true) || of_previous && quota.is_about(&previous_node, false);
             let filled = sum.bytes.saturating_add(bytes).saturating_add(new.size());
@@ -287,7 +287,7 @@ impl Quotas {
     }
     /// State of each quota, for operators.
     pub fn status(&self) -> Vec<QuotaStatus> {
-        let row = |account: &Account| QuotaStatus {
+        let row = |account: &QuotaAccount| QuotaStatus {
             sources: account.quota.sources.clone(),
             neighbours: account.quota.neighbours.clone(),
             bundles: account.sums.total().bundles,

@@ -10,12 +10,12 @@ const PAGE: usize = 16;
 /// Values in numbered places; free places are reused.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
-    pages: Vec<Box<[Place<T>; PAGE]>>,
+    pages: Vec<Box<[SlotPlace<T>; PAGE]>>,
     free: u32,
     used: u32,
 }
 #[derive(Debug)]
-enum Place<T> {
+enum SlotPlace<T> {
     Free(u32),
     Used(T),
 }
@@ -33,36 +33,36 @@ impl<T> Slab<T> {
         if self.free == NIL {
             let first = (self.pages.len() * PAGE) as u32;
             let next = |i: usize| if i + 1 == PAGE { NIL } else { first + i as u32 + 1 };
-            self.pages.push(Box::new(core::array::from_fn(|i| Place::Free(next(i)))));
+            self.pages.push(Box::new(core::array::from_fn(|i| SlotPlace::Free(next(i)))));
             self.free = first;
         }
         let at = self.free;
         let place = &mut self.pages[at as usize / PAGE][at as usize % PAGE];
-        if let Place::Free(next) = *place {
+        if let SlotPlace::Free(next) = *place {
             self.free = next;
         }
-        *place = Place::Used(value);
+        *place = SlotPlace::Used(value);
         self.used += 1;
         at
     }
     pub fn get(&self, at: u32) -> Option<&T> {
         match self.pages.get(at as usize / PAGE)?.get(at as usize % PAGE)? {
-            Place::Used(value) => Some(value),
-            Place::Free(_) => None,
+            SlotPlace::Used(value) => Some(value),
+            SlotPlace::Free(_) => None,
         }
     }
     pub fn get_mut(&mut self, at: u32) -> Option<&mut T> {
         match self.pages.get_mut(at as usize / PAGE)?.get_mut(at as usize % PAGE)? {
-            Place::Used(value) => Some(value),
-            Place::Free(_) => None,
+            SlotPlace::Used(value) => Some(value),
+            SlotPlace::Free(_) => None,
         }
     }
     pub fn remove(&mut self, at: u32) -> Option<T> {
         let place = self.pages.get_mut(at as usize / PAGE)?.get_mut(at as usize % PAGE)?;
-        if matches!(place, Place::Free(_)) {
+        if matches!(place, SlotPlace::Free(_)) {
             return None;
         }
-        let Place::Used(value) = core::mem::replace(place, Place::Free(self.free)) else { return None };
+        let SlotPlace::Used(value) = core::mem::replace(place, SlotPlace::Free(self.free)) else { return None };
         self.free = at;
         self.used -= 1;
         if self.used == 0 {

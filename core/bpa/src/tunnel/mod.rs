@@ -80,7 +80,7 @@ pub(crate) struct Said {
     pub answer: Answer,
 }
 #[derive(Debug)]
-struct Gathered {
+struct TunnelAnswers {
     numbers: Ranges,
     count: u64,
     due: Instant,
@@ -131,7 +131,7 @@ pub(crate) struct Tunnels {
     first: u64,
     next: u64,
     repeats: Repeats,
-    gathered: BTreeMap<Said, Gathered>,
+    gathered: BTreeMap<Said, TunnelAnswers>,
     sayings: BTreeSet<(Instant, Said)>,
     opened: BTreeMap<DeliveryId, Opened>,
     /// Records of far ends that carry neither bundle nor signal.
@@ -351,7 +351,7 @@ impl Tunnels {
         let (due, most) = (now + settings.signal_delay, settings.signal_bundles);
         let gathered = self.gathered.entry(said.clone()).or_insert_with(|| {
             self.sayings.insert((due, said.clone()));
-            Gathered { numbers: Ranges::default(), count: 0, due }
+            TunnelAnswers { numbers: Ranges::default(), count: 0, due }
         });
         gathered.numbers.insert(number..number.saturating_add(1));
         gathered.count += 1;

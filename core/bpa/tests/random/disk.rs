@@ -1,6 +1,6 @@
 //! A disk that survives a crash, and the restart of its node.
 
-use super::Run;
+use super::RandomRun;
 use super::nodes::{closed, small};
 use super::support;
 use farlink_base::{BundleHandle, BundleMeta, DeleteReason, LinkId, store};
@@ -27,7 +27,7 @@ pub struct Disk {
     pub last: u64,
 }
 
-impl Run {
+impl RandomRun {
     /// Crashes and restarts the node with all durable records and, at random, with unanswered ones.
     pub fn restart(&mut self) {
         let (seed, now) = (self.seed, self.node.now);

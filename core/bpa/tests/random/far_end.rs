@@ -1,11 +1,11 @@
 //! The far end of a tunnel, and the stack's part in the exit of bundles.
 
 use super::support::{Bundle, Toy, token};
-use super::{LINKS, Run};
+use super::{LINKS, RandomRun};
 use farlink_base::{DeleteReason, EndpointId, LinkId, Payload, Refusal};
 use farlink_bpa::{Answer, Edge, Input, Numbers, Reading, TunnelCodes};
 
-impl Run {
+impl RandomRun {
     /// Sends a genuine or forged signal of the far end, or a bundle in its tunnel.
     pub fn far_end(&mut self) {
         self.last += 1;

@@ -38,7 +38,7 @@ impl From<bpsec::SecurityFault> for Trouble {
 }
 
 /// One operation to be made.
-struct Plan<'a> {
+struct SealPlan<'a> {
     rule: &'a Rule,
     target: u64,
 }
@@ -59,7 +59,7 @@ fn present(bundle: &Bundle) -> Result<(Vec<Section>, Vec<Section>), Trouble> {
 
 /// Splits a block whose hashes are partly of targets that will be encrypted (RFC 9172 3.9).
 // 9172-3.9-3
-fn split(bundle: &mut Bundle, bibs: &mut Vec<Section>, ciphers: &[Plan<'_>]) -> Result<(), Trouble> {
+fn split(bundle: &mut Bundle, bibs: &mut Vec<Section>, ciphers: &[SealPlan<'_>]) -> Result<(), Trouble> {
     let mut moved = Vec::new();
     for bib in bibs.iter_mut() {
         let hides = |target: &u64| ciphers.iter().any(|plan| plan.target == *target);
@@ -82,7 +82,7 @@ impl Security {
         let (mut hashes, mut ciphers) = (Vec::new(), Vec::new());
         for wish in wishes {
             for target in bpsec::numbers_of(bundle, wish.kind) {
-                let plan = Plan { rule: wish.rule, target };
+                let plan = SealPlan { rule: wish.rule, target };
                 // Encrypted data gets no hash, and data that this node encrypts needs none: the cipher
                 // authenticates, too (RFC 9172 3.9).
                 let enciphered = has(&bcbs, target);
@@ -125,14 +125,14 @@ impl Security {
                 if !with.contains(&number) {
                     with.push(number);
                     bpsec::drop_crc(bundle, number);
-                    self.seal(bundle, &Plan { rule: plan.rule, target: number })?;
+                    self.seal(bundle, &SealPlan { rule: plan.rule, target: number })?;
                 }
             }
         }
         Ok(true)
     }
 
-    fn sign(&mut self, bundle: &mut Bundle, plan: &Plan<'_>) -> Result<(), Trouble> {
+    fn sign(&mut self, bundle: &mut Bundle, plan: &SealPlan<'_>) -> Result<(), Trouble> {
         let sha = match plan.rule.sha_bits {
             256 => Sha::Sha256,
             512 => Sha::Sha512,
@@ -156,7 +156,7 @@ impl Security {
     }
 
     // 9173-4.3.1-3, 9173-4.6-2, 9173-4.6-3, 9173-4.8.1-5
-    fn seal(&mut self, bundle: &mut Bundle, plan: &Plan<'_>) -> Result<(), Trouble> {
+    fn seal(&mut self, bundle: &mut Bundle, plan: &SealPlan<'_>) -> Result<(), Trouble> {
         let named = self.keys.get(&plan.rule.key).first().cloned().ok_or(Trouble::NoKey)?;
         let iv = self.nonces.next().ok_or(Trouble::WornOut)?;
         let (aes, (key, wrapped)) = if plan.rule.wrap {

@@ -21,7 +21,7 @@ pub(crate) type Pace<'a> = &'a mut dyn FnMut(LinkId, u64) -> Option<Instant>;
 
 /// One link of the layer.
 #[derive(Debug, Default)]
-struct Line {
+struct SendLine {
     ready: bool,
     /// It is down by the contact plan or the operator.
     down: bool,
@@ -35,7 +35,7 @@ struct Line {
 
 /// The shard that an arriving bundle belongs to.
 #[derive(Debug)]
-enum Place {
+enum LinkPlace {
     /// Its first bytes, while its head is incomplete, and fewest bytes of a piece where it is to be kept in pieces.
     Asked { parts: Payload, least: Option<u64>, look: u64, strange: bool },
     /// This shard takes the bundle.
@@ -67,8 +67,8 @@ pub(crate) struct Desk {
     own: u8,
     count: u8,
     local: Box<[NodeId]>,
-    lines: BTreeMap<LinkId, Line>,
-    places: BTreeMap<Ticket, Place>,
+    lines: BTreeMap<LinkId, SendLine>,
+    places: BTreeMap<Ticket, LinkPlace>,
     /// Memory for incomplete heads, shared with all other layers and shards.
     heads: Arc<HeadBudget>,
     /// Bytes of complete bundles offered to others that have no verdict yet.
@@ -85,7 +85,7 @@ impl Desk {
     /// A desk for a layer of this shard with these links; `local` are the node's IDs.
     pub fn new(shard: &ShardConfig, local: Box<[NodeId]>, links: impl Iterator<Item = LinkId>) -> Self {
         let (own, count, heads) = (shard.own, shard.count, shard.heads.clone());
-        let lines = links.map(|link| (link, Line::default())).collect();
+        let lines = links.map(|link| (link, SendLine::default())).collect();
         let (places, taken) = (BTreeMap::new(), Vec::new());
         Desk { own, count, local, lines, places, heads, away: 0, pending: None, under_way: 0, taken }
     }
@@ -157,7 +157,7 @@ impl Desk {
             Input::SendBroken { link, id } => Input::SendBroken { link, id: tagged(from, id) },
             Input::CancelSend { link, id } => {
                 let own = tagged(from, id);
-                let waits = |line: &Line| line.waiting.iter().position(|(_, input)| sent(input) == Some(own));
+                let waits = |line: &SendLine| line.waiting.iter().position(|(_, input)| sent(input) == Some(own));
                 let place = self.lines.get_mut(&link).and_then(|line| Some((waits(line)?, line)));
                 let Some((place, line)) = place else { return Some(Input::CancelSend { link, id: own }) };
                 let bytes = line.waiting.remove(place).map_or(0, |(_, input)| bytes_of(&input));
@@ -168,7 +168,7 @@ impl Desk {
             Input::Accepted { ticket } | Input::Refused { ticket, .. } => {
                 // The verdict ends the offer: the layer reports nothing more about it.
                 let place = self.leave(ticket);
-                let Some(Place::Away { bytes, ended }) = place else { return None };
+                let Some(LinkPlace::Away { bytes, ended }) = place else { return None };
                 if ended {
                     self.away = self.away.saturating_sub(bytes);
                 } else {
@@ -236,9 +236,9 @@ impl Desk {
         }
     }
     /// Ends the account of an offer.
-    fn leave(&mut self, ticket: Ticket) -> Option<Place> {
+    fn leave(&mut self, ticket: Ticket) -> Option<LinkPlace> {
         let place = self.places.remove(&ticket)?;
-        if let Place::Asked { parts, strange, .. } = &place {
+        if let LinkPlace::Asked { parts, strange, .. } = &place {
             self.heads.give_back(parts.len(), *strange);
         }
         Some(place)
@@ -310,19 +310,19 @@ impl Desk {
                 return None;
             }
             Output::InParts { ticket, least, .. } if self.gives_away() => {
-                let place = Place::Asked { parts: Payload::new(), least: Some(least), look: 0, strange: false };
+                let place = LinkPlace::Asked { parts: Payload::new(), least: Some(least), look: 0, strange: false };
                 self.places.insert(ticket, place);
                 return None;
             }
             Output::OfferAborted { ticket } => match self.leave(ticket) {
-                Some(Place::Away { bytes, ended }) => {
+                Some(LinkPlace::Away { bytes, ended }) => {
                     self.away = self.away.saturating_sub(if ended { bytes } else { 0 });
                     out.push((CENTRE, Across::Output(output)));
                     return None;
                 }
                 // No agent knows of it yet.
-                Some(Place::Asked { .. } | Place::Refused) => return None,
-                Some(Place::Here) | None => {}
+                Some(LinkPlace::Asked { .. } | LinkPlace::Refused) => return None,
+                Some(LinkPlace::Here) | None => {}
             },
             _ => {}
         }
@@ -338,23 +338,23 @@ impl Desk {
         last: bool,
         central: impl FnOnce(&Self, &Payload) -> Option<bool>,
     ) -> Part {
-        let asked = Place::Asked { parts: Payload::new(), least: None, look: 0, strange };
+        let asked = LinkPlace::Asked { parts: Payload::new(), least: None, look: 0, strange };
         match self.leave(ticket).unwrap_or(asked) {
-            Place::Refused => {
-                self.places.insert(ticket, Place::Refused);
+            LinkPlace::Refused => {
+                self.places.insert(ticket, LinkPlace::Refused);
                 Part::Dropped
             }
-            Place::Here => {
+            LinkPlace::Here => {
                 if !last {
-                    self.places.insert(ticket, Place::Here);
+                    self.places.insert(ticket, LinkPlace::Here);
                 }
                 Part::Here { least: None, part }
             }
-            Place::Away { bytes, .. } => {
+            LinkPlace::Away { bytes, .. } => {
                 self.lend(ticket, bytes, part.len(), last);
                 Part::Away { least: None, part }
             }
-            Place::Asked { mut parts, least, look, strange: _ } => {
+            LinkPlace::Asked { mut parts, least, look, strange: _ } => {
                 let len = parts.len() + part.len();
                 let whole = (len >= look || last).then(|| {
                     let mut whole = parts.clone();
@@ -365,7 +365,7 @@ impl Desk {
                 let Some(parts) = whole.filter(|_| known.is_some() || last || len >= HEAD) else {
                     // The budget is shared by all layers and shards: a node has one memory.
                     if !self.heads.take(len, strange) {
-                        self.places.insert(ticket, Place::Refused);
+                        self.places.insert(ticket, LinkPlace::Refused);
                         return Part::Refused;
                     }
                     // A few bytes must not keep alive the large buffer they came in.
@@ -373,7 +373,7 @@ impl Desk {
                     // Ever more rarely: each look parses from the beginning, and parts of a byte each must not cost
                     // more than others.
                     let look = if len < look { look } else { HEAD.min(2 * len) };
-                    self.places.insert(ticket, Place::Asked { parts, least, look, strange });
+                    self.places.insert(ticket, LinkPlace::Asked { parts, least, look, strange });
                     return Part::Kept;
                 };
                 match known {
@@ -384,7 +384,7 @@ impl Desk {
                     // An unreadable bundle is refused by this shard.
                     Some(false) | None => {
                         if !last {
-                            self.places.insert(ticket, Place::Here);
+                            self.places.insert(ticket, LinkPlace::Here);
                         }
                         Part::Here { least, part: parts }
                     }
@@ -400,7 +400,7 @@ impl Desk {
         // An unfinished bundle is not counted: its rest must be read for it to get a verdict at all, and the centre
         // bounds arrivals.
         self.away += if ended { before + more } else { 0 };
-        self.places.insert(ticket, Place::Away { bytes: before + more, ended });
+        self.places.insert(ticket, LinkPlace::Away { bytes: before + more, ended });
     }
     /// Whether the layer offered this bundle before.
     pub fn knows(&self, ticket: Ticket) -> bool {

@@ -43,7 +43,7 @@ pub(crate) enum Do {
 
 /// One link of the layer.
 #[derive(Debug, Default)]
-struct Line {
+struct OwnerLine {
     /// Its layer takes more.
     ready: bool,
     /// The readiness that the agent knows.
@@ -52,7 +52,7 @@ struct Line {
     up: bool,
     untaken: Untaken,
 }
-impl Line {
+impl OwnerLine {
     /// Whether the owner may get the next bundle, while the layer is `full` or not.
     fn takes(&self, full: bool) -> bool {
         // Even a full layer takes one bundle of each link, so that no link is shut out.
@@ -81,7 +81,7 @@ struct Offered {
 #[derive(Debug)]
 pub(crate) struct Elsewhere {
     owner: u8,
-    lines: BTreeMap<LinkId, Line>,
+    lines: BTreeMap<LinkId, OwnerLine>,
     /// Sum over all lines.
     untaken: Untaken,
     /// Set when the bound of the layer is reached, and cleared at half of it.
@@ -93,7 +93,7 @@ pub(crate) struct Elsewhere {
 impl Elsewhere {
     /// A remote layer of this owner, with these links.
     pub fn new(owner: u8, links: impl Iterator<Item = LinkId>) -> Self {
-        let lines = links.map(|link| (link, Line::default())).collect();
+        let lines = links.map(|link| (link, OwnerLine::default())).collect();
         let (sends, offers) = (BTreeMap::new(), BTreeMap::new());
         Elsewhere { owner, lines, untaken: Untaken::default(), full: false, sends, offers }
     }
@@ -168,7 +168,7 @@ impl Elsewhere {
         }
     }
     /// Removes a link without waiting for the bundles that its owner has.
-    fn forget(&mut self, link: LinkId, out: &mut Vec<Do>) -> Option<Line> {
+    fn forget(&mut self, link: LinkId, out: &mut Vec<Do>) -> Option<OwnerLine> {
         let line = self.lines.remove(&link)?;
         self.untaken.less(line.untaken);
         self.look(out);

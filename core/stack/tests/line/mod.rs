@@ -23,12 +23,12 @@ pub type Speak = Box<dyn Fn(usize, &Config) -> Vec<Box<dyn Codec>>>;
 
 /// Memory of each node: growth and shrinkage of the process during the node's steps.
 #[derive(Default)]
-struct Memory {
+struct CountedMemory {
     meter: Option<Meter>,
     held: Vec<isize>,
     most: Vec<isize>,
 }
-impl Memory {
+impl CountedMemory {
     fn of<T>(&mut self, node: usize, what: impl FnOnce() -> T) -> T {
         let Some(meter) = self.meter else { return what() };
         let before = meter();
@@ -138,7 +138,7 @@ enum Happening {
 }
 
 /// One end of a stream.
-struct End {
+struct LineEnd {
     peer: (usize, StreamId),
     /// Bytes written that the other end has not read.
     unread: u64,
@@ -161,7 +161,7 @@ pub struct Line {
     runs: u64,
     pending: BTreeMap<(Instant, u64), (usize, Happening)>,
     order: u64,
-    ends: BTreeMap<(usize, StreamId), End>,
+    ends: BTreeMap<(usize, StreamId), LineEnd>,
     pub delivered: Vec<Bytes>,
     /// Deliveries that are read part by part: the rest still to be asked for, and the parts read.
     joining: BTreeMap<(usize, DeliveryId), (RegistrationId, Payload, Payload)>,
@@ -188,7 +188,7 @@ pub struct Line {
     layers: Vec<LayerId>,
     /// Number of messages between shards.
     pub crossed: usize,
-    memory: Memory,
+    memory: CountedMemory,
     out: Vec<Output>,
 }
 
@@ -255,7 +255,7 @@ impl Line {
             spooled: 0,
             events: Vec::new(),
             heard: vec![0; count],
-            memory: Memory { meter, held: vec![0; count], most: vec![0; count] },
+            memory: CountedMemory { meter, held: vec![0; count], most: vec![0; count] },
             out: Vec::with_capacity(10_000),
         };
         for node in 0..count {
@@ -288,7 +288,7 @@ impl Line {
         self.memory.of(node, || pending.retain(|_, (other, _)| *other != node));
         let streams: Vec<(usize, StreamId)> = self.ends.keys().copied().filter(|(n, _)| *n == node).collect();
         for stream in streams {
-            if let Some(End { peer, .. }) = self.ends.remove(&stream) {
+            if let Some(LineEnd { peer, .. }) = self.ends.remove(&stream) {
                 self.ends.remove(&peer);
                 self.later(
                     DELAY,
@@ -390,7 +390,7 @@ impl Line {
                     );
                 }
                 let other = StreamId(StreamId::PASSIVE | self.order);
-                let end = |peer| End { peer, unread: 0, paused: false, waiting: VecDeque::new() };
+                let end = |peer| LineEnd { peer, unread: 0, paused: false, waiting: VecDeque::new() };
                 self.ends.insert((node, stream), end((peer, other)));
                 self.ends.insert((peer, other), end((node, stream)));
                 self.later(
@@ -416,7 +416,7 @@ impl Line {
                 self.at(DELAY, peer, Happening::Bytes(other, data));
             }
             Output::Socket(_, socket::Output::Close { stream, abort }) => {
-                if let Some(End { peer, .. }) = self.ends.remove(&(node, stream)) {
+                if let Some(LineEnd { peer, .. }) = self.ends.remove(&(node, stream)) {
                     self.later(
                         DELAY,
                         peer.0,

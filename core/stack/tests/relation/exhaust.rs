@@ -128,7 +128,7 @@ impl Drop for Telling<'_> {
 }
 
 /// State that threads share while they work on a layer.
-struct Layer<'a> {
+struct SearchLayer<'a> {
     frontier: &'a [State],
     next: AtomicUsize,
     seen: &'a [Mutex<BTreeSet<u128>>],
@@ -225,7 +225,7 @@ impl Search {
         let mut frontier = vec![State { prefix: empty, enabled, orders: 1 }];
         let mut report = Report { states: vec![1], ..Report::default() };
         for _ in 0..self.events.min(EVENTS_MAX) {
-            let layer = Layer {
+            let layer = SearchLayer {
                 frontier: &frontier,
                 next: AtomicUsize::new(0),
                 seen: &seen,
@@ -259,7 +259,7 @@ impl Search {
         report.seconds = begun.elapsed().as_secs_f64();
         report
     }
-    fn work(&self, alphabet: &[Step], layer: &Layer<'_>) -> Report {
+    fn work(&self, alphabet: &[Step], layer: &SearchLayer<'_>) -> Report {
         let (mut report, mut text) = (Report::default(), String::new());
         while let Some(state) = layer.frontier.get(layer.next.fetch_add(1, Ordering::Relaxed)) {
             if layer.ended.load(Ordering::Relaxed) {
@@ -279,7 +279,7 @@ impl Search {
         report
     }
     /// Runs one history, and the world to its rest where its state is new.
-    fn meet(&self, alphabet: &[Step], layer: &Layer<'_>, state: State, report: &mut Report, text: &mut String) {
+    fn meet(&self, alphabet: &[Step], layer: &SearchLayer<'_>, state: State, report: &mut Report, text: &mut String) {
         let (prefix, orders) = (state.prefix, state.orders);
         let (mut world, result) = self.replay(alphabet, prefix);
         report.runs += 1;
@@ -319,7 +319,7 @@ impl Search {
             Err(violation) => self.violated(layer, prefix, violation, report),
         }
     }
-    fn violated(&self, layer: &Layer<'_>, prefix: Prefix, violation: Violation, report: &mut Report) {
+    fn violated(&self, layer: &SearchLayer<'_>, prefix: Prefix, violation: Violation, report: &mut Report) {
         report.outcomes.insert(format!("broken: {violation}"));
         report.add_violation(self.history(prefix), violation);
         report.violated += 1;

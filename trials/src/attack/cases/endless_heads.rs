@@ -15,26 +15,26 @@ pub const STCP: Case = Case {
     name: "stcp-endless-heads",
     what: "3,000 streams that stay open, each with 64 kB of a bundle's head (an unknown block, the name of a source, or a \
            dictionary, of a gigabyte) and then a byte of it at a time.",
-    run: |target| run(target, target.stcp, &Framing { begin: stcp, more: |_| Vec::new() }, &MANY),
+    run: |target| run(target, target.stcp, &HeadFraming { begin: stcp, more: |_| Vec::new() }, &MANY),
 };
 /// Endless headers over STCP at full speed.
 pub const STCP_FAST: Case = Case {
     name: "stcp-fast-endless-heads",
     what: "600 streams from as many addresses, whose heads never end and come as fast as the node reads.",
-    run: |target| run(target, target.stcp, &Framing { begin: stcp, more: |_| Vec::new() }, &FAST),
+    run: |target| run(target, target.stcp, &HeadFraming { begin: stcp, more: |_| Vec::new() }, &FAST),
 };
 /// Endless headers over MTCP.
 pub const MTCP: Case = Case {
     name: "mtcp-endless-heads",
     what: "The same over MTCP.",
-    run: |target| run(target, target.mtcp, &Framing { begin: mtcp, more: |_| Vec::new() }, &MANY),
+    run: |target| run(target, target.mtcp, &HeadFraming { begin: mtcp, more: |_| Vec::new() }, &MANY),
 };
 /// Endless headers over TCPCLv4.
 pub const TCPCL: Case = Case {
     name: "tcpcl-endless-heads",
     what: "The same in the transfers of 3,000 sessions of TCPCLv4.",
     run: |target| {
-        run(target, target.tcpcl, &Framing { begin: tcpcl, more: |len| segment_head(0, 0, None, len) }, &MANY)
+        run(target, target.tcpcl, &HeadFraming { begin: tcpcl, more: |len| segment_head(0, 0, None, len) }, &MANY)
     },
 };
 /// Endless headers over TCPCLv4 at full speed.
@@ -42,7 +42,7 @@ pub const TCPCL_FAST: Case = Case {
     name: "tcpcl-fast-endless-heads",
     what: "600 sessions of TCPCLv4 from as many addresses, whose heads never end and come as fast as the node reads.",
     run: |target| {
-        run(target, target.tcpcl, &Framing { begin: tcpcl, more: |len| segment_head(0, 0, None, len) }, &FAST)
+        run(target, target.tcpcl, &HeadFraming { begin: tcpcl, more: |len| segment_head(0, 0, None, len) }, &FAST)
     },
 };
 
@@ -74,7 +74,7 @@ const AT_ONCE: usize = 64_000;
 const WHOLE: u64 = 1_000_000_000;
 
 /// Encoding of a bundle's bytes in one convergence layer.
-struct Framing {
+struct HeadFraming {
     /// Bytes before the first part, by its length.
     begin: fn(u64) -> Vec<u8>,
     /// Bytes before each further part, by its length.
@@ -110,13 +110,13 @@ fn heads() -> [Vec<u8>; 3] {
     })
 }
 
-fn run(target: &Target, at: SocketAddr, framing: &Framing, crowd: &Crowd) -> Result<Outcome> {
+fn run(target: &Target, at: SocketAddr, framing: &HeadFraming, crowd: &Crowd) -> Result<Outcome> {
     let first = heads().map(|head| [(framing.begin)(head.len() as u64), head].concat());
     let more = [(framing.more)(crowd.piece as u64), vec![b'x'; crowd.piece]].concat();
     let mut opened = open_many(target, crowd.streams, |number| {
         let stream = connect((crowd.from)(number), at)?;
         stream.set_nonblocking(true)?;
-        let mut head = Sending { stream, kind: number as usize % 3, sent: 0, open: true };
+        let mut head = HeadSending { stream, kind: number as usize % 3, sent: 0, open: true };
         head.send(&first, &more);
         Ok(head)
     });
@@ -133,13 +133,13 @@ fn run(target: &Target, at: SocketAddr, framing: &Framing, crowd: &Crowd) -> Res
 }
 
 /// Progress of one stream.
-struct Sending {
+struct HeadSending {
     stream: TcpStream,
     kind: usize,
     sent: usize,
     open: bool,
 }
-impl Sending {
+impl HeadSending {
     /// Sends the rest of the first part, then further parts, as far as the socket accepts them.
     fn send(&mut self, first: &[Vec<u8>; 3], more: &[u8]) {
         let first = &first[self.kind];

@@ -48,7 +48,7 @@ survivors that may be stand in trials/src/mutants/every/accepted.toml, with the 
   cargo xtask mutants every --sample 20 --seed 7";
 
 /// Parsed arguments.
-struct Asked {
+struct EveryRequest {
     crates: Vec<String>,
     tests: Vec<String>,
     kinds: Vec<Kind>,
@@ -59,8 +59,8 @@ struct Asked {
     fresh: bool,
     jobs: usize,
 }
-impl Asked {
-    fn read(arguments: &[String]) -> Result<Asked> {
+impl EveryRequest {
+    fn read(arguments: &[String]) -> Result<EveryRequest> {
         let mut arguments = tools::Arguments::new(arguments);
         let folders = |list: Option<&str>| -> Vec<String> {
             let folder = |name: &str| if name == "node" { "node".into() } else { format!("core/{name}") };
@@ -73,7 +73,7 @@ impl Asked {
         let kinds = kinds.collect::<Result<Vec<Kind>>>()?;
         let (sample, seed) = (arguments.number("--sample", 0)?, arguments.number("--seed", 1)?);
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let asked = Asked {
+        let asked = EveryRequest {
             crates: folders(arguments.word("--crates")?),
             tests: folders(arguments.word("--tests")?),
             kinds,
@@ -115,7 +115,7 @@ impl Asked {
 /// # Errors
 /// When the copy does not build, or a mutant survives that is not accepted.
 pub fn run(arguments: &[String]) -> Result<()> {
-    let (asked, root) = (Asked::read(arguments)?, tools::root());
+    let (asked, root) = (EveryRequest::read(arguments)?, tools::root());
     std::fs::create_dir_all(tools::target().join("mutants"))?;
     if asked.list {
         let (sources, left_out) = tree::instrument(&root, &asked.crates, (&asked.kinds, false))?;
@@ -158,7 +158,7 @@ fn verdicts_file() -> std::path::PathBuf {
 }
 
 /// Verdicts of earlier runs that still hold.
-fn known(chosen: &[Site], tests: u64, asked: &Asked) -> Result<BTreeMap<u32, Verdict>> {
+fn known(chosen: &[Site], tests: u64, asked: &EveryRequest) -> Result<BTreeMap<u32, Verdict>> {
     let text = std::fs::read_to_string(verdicts_file()).unwrap_or_default();
     let here: BTreeMap<String, &Site> = chosen.iter().map(|site| (site.anchor(), site)).collect();
     let mut verdicts = BTreeMap::new();
@@ -189,7 +189,7 @@ fn try_all(
     built: &tree::Instrumented,
     reach: &trial::Reach,
     tests: u64,
-    asked: &Asked,
+    asked: &EveryRequest,
     verdicts: &mut BTreeMap<u32, Verdict>,
 ) -> Result<()> {
     let known: HashSet<u32> = verdicts.keys().copied().collect();

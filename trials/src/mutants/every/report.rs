@@ -10,16 +10,16 @@ use std::fmt::Write;
 
 /// Number of mutants by verdict.
 #[derive(Clone, Copy, Default)]
-struct Counts {
+struct VerdictCounts {
     killed: usize,
     hung: usize,
     survived: usize,
     unreached: usize,
     accepted: usize,
 }
-impl Counts {
+impl VerdictCounts {
     fn row(&self, name: &str) -> String {
-        let Counts { killed, hung, survived, unreached, accepted } = self;
+        let VerdictCounts { killed, hung, survived, unreached, accepted } = self;
         let all = killed + hung + survived + unreached + accepted;
         format!("| {name} | {all} | {killed} | {hung} | {survived} | {unreached} | {accepted} |\n")
     }
@@ -31,7 +31,8 @@ impl Counts {
 /// When a mutant survives that is not accepted, or the table cannot be written.
 pub fn write(chosen: &[Site], verdicts: &BTreeMap<u32, Verdict>, unguardable: usize) -> Result<()> {
     let accepted = accepted::all()?;
-    let (mut files, mut total): (BTreeMap<&str, Counts>, Counts) = (BTreeMap::new(), Counts::default());
+    let (mut files, mut total): (BTreeMap<&str, VerdictCounts>, VerdictCounts) =
+        (BTreeMap::new(), VerdictCounts::default());
     let (mut details, mut survivors) = (String::new(), 0);
     for site in chosen {
         let Some(verdict) = verdicts.get(&site.number) else { continue };

@@ -1,5 +1,5 @@
 //! Defects planted one by one in a copy of the tree: for each of what must hold one that breaks it, which random networks
-//! have to find. Prints the table of docs/decisions/0031-faults.md.
+//! have to find. Prints the table of docs/decisions/0031-fault-injection.md.
 
 use super::check::{forget, whole};
 use crate::mutants::{self, Tree};

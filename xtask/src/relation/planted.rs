@@ -1,5 +1,5 @@
 //! Defects planted one by one in a copy of the tree, which all histories of a few events have to find. Prints the table of
-//! docs/decisions/0037-random-histories.md.
+//! docs/decisions/0037-random-history-tests.md.
 
 use crate::tools;
 use anyhow::{Context, Result, bail};

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 pub const CHORE: Chore = Chore {
     name: "words",
     usage: "[--list RULE] [FOLDER ...]",
-    help: "Measures comments and names: openings, riddles, test names, types of one name; --list shows the places.\n\
+    help: "Measures comments and names, and lists the places that break a rule.\n\
            \n\
            Without a folder all of the repository is measured and each rule must hold. RULE is one of: openings,\n\
            what, told, short, types, tests.\n\

@@ -2,7 +2,7 @@
 //! use them (MaxProp 4.2, RAPID 4.2.3) delete a bundle on a neighbour's acknowledgment, and with that a trusted
 //! neighbour can delete any bundle by its identity. The default here is the same, for neighbours at configured
 //! addresses. With `hearsay` 1 it deletes nothing: an acknowledged bundle gets no more copies and stays as long as
-//! there is space (`docs/decisions/0029-what-vouches-for-an-arrival.md`). An acknowledgment by the destination itself
+//! there is space (`docs/decisions/0029-trust-in-delivery-notices.md`). An acknowledgment by the destination itself
 //! always deletes.
 
 use alloc::collections::{BTreeMap, BTreeSet};

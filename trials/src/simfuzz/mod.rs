@@ -24,7 +24,7 @@ pub const CHORE: Chore = Chore {
            failure the smallest network that fails so is written to a file, and --replay runs it again; with --all the\n\
            others are run, too, and the seeds that failed are listed. Builds with `--profile quick`; FARLINK_SIMFUZZ names a ready\n\
            program. --check: what `make test` runs. --planted: defects are planted one by one, in a copy of the tree, each of\n\
-           which one of the networks must find; prints the table of docs/decisions/0031-faults.md.",
+           which one of the networks must find; prints the table of docs/decisions/0031-fault-injection.md.",
     run,
 };
 

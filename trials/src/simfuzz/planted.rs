@@ -1,5 +1,5 @@
 //! Defects planted one by one in a copy of the tree, one for each invariant. Random networks must find each of them.
-//! Prints the table of docs/decisions/0031-faults.md.
+//! Prints the table of docs/decisions/0031-fault-injection.md.
 
 use super::check::{forget, whole};
 use crate::mutants::{self, Tree};

@@ -25,7 +25,7 @@ pub const CHORE: Chore = Chore {
            violation.\n\
            \n\
            --planted [--only WORDS]: defects planted one by one in a copy of the tree, which all histories of few events have\n\
-           to find. Prints the table of docs/decisions/0037-random-histories.md.",
+           to find. Prints the table of docs/decisions/0037-random-history-tests.md.",
     run,
 };
 

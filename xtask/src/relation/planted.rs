@@ -1,5 +1,5 @@
 //! Defects planted one by one in a copy of the tree; all histories of a few events must find each of them. Prints the
-//! table of docs/decisions/0037-random-histories.md.
+//! table of docs/decisions/0037-random-history-tests.md.
 
 use crate::tools;
 use anyhow::{Context, Result, bail};

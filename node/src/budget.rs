@@ -375,7 +375,12 @@ mod tests {
             let mut config = config(&format!("[limits]\nmemory = \"{memory}\"\n{layers}"));
             let (_, said) = Budget::apply(&mut config);
             assert_eq!(said, [format!("layer.a.sessions is {most}, its share of the memory budget, not 5000")]);
-            let sessions = config.stack.layers.iter().filter(|layer| layer.kind.info().is_some_and(|info| info.sessions)).filter_map(|layer| layer.kind.value(SESSIONS));
+            let sessions = config
+                .stack
+                .layers
+                .iter()
+                .filter(|layer| layer.kind.info().is_some_and(|info| info.sessions))
+                .filter_map(|layer| layer.kind.value(SESSIONS));
             assert_eq!(sessions.collect::<Vec<_>>(), [most, rest]);
         }
     }

@@ -13,12 +13,12 @@ pub const CHORE: Chore = Chore {
     usage: "[--list RULE] [FOLDER ...]",
     help: "Measures comments and names, and lists the places that break a rule.\n\
            \n\
-           Without a folder all of the repository is measured and each rule must hold. RULE is one of: openings,\n\
-           what, told, short, types, tests.\n\
-           \n\
            Examples:\n\
            \x20 cargo xtask words\n\
-           \x20 cargo xtask words core/bpa --list openings",
+           \x20 cargo xtask words core/bpa --list openings\n\
+           \n\
+           Without a folder all of the repository is measured and each rule must hold. RULE is one of: openings,\n\
+           what, told, short, types, tests.",
     run,
 };
 

@@ -41,8 +41,7 @@ impl Ways {
     pub fn new(scenario: &Scenario) -> Ways {
         // Hops inside tunnels are not counted, and copies have no order.
         let known = scenario.nodes.iter().all(|node| node.tunnels.is_empty());
-        let queues =
-            |node: &farlink_scenario::Node| known && node.router.name == "sabr" && node.control.name == "none";
+        let queues = |node: &farlink_scenario::Node| known && node.router.name == "sabr" && node.control.name == "none";
         let node = |(index, node): (usize, &farlink_scenario::Node)| {
             let told = node.settings();
             RoutedNode {

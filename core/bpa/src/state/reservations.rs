@@ -9,8 +9,9 @@ use farlink_book::Held;
 #[derive(Debug, Default)]
 pub(crate) struct Reservations {
     made: BTreeMap<OfferToken, Promise>,
-    /// Sum of all reservations.
-    bytes: u128,
+    /// Sum of all reservations, modulo 2^64, and how often it passed that. A `u128` would align the whole agent to 16.
+    bytes: u64,
+    carries: u32,
 }
 
 #[derive(Debug)]
@@ -24,14 +25,16 @@ impl Reservations {
     /// Reserves room for an arrival; an earlier reservation of it must have ended.
     pub fn make(&mut self, token: OfferToken, bytes: u64, counted: Option<Box<Held>>) {
         debug_assert!(!self.made.contains_key(&token), "what was promised before has ended");
-        // 128 bits: heads may claim lengths whose sum exceeds 64 bits.
-        self.bytes += u128::from(bytes);
+        // Heads may claim lengths whose sum exceeds 64 bits.
+        let (sum, carry) = self.bytes.overflowing_add(bytes);
+        (self.bytes, self.carries) = (sum, self.carries + u32::from(carry));
         self.made.insert(token, Promise { bytes, counted });
     }
     /// Ends a reservation; returns the bundle charged to shares for it.
     pub fn end(&mut self, token: OfferToken) -> Option<Box<Held>> {
         let ended = self.made.remove(&token)?;
-        self.bytes -= u128::from(ended.bytes);
+        let (sum, borrow) = self.bytes.overflowing_sub(ended.bytes);
+        (self.bytes, self.carries) = (sum, self.carries - u32::from(borrow));
         ended.counted
     }
     /// Bundle charged to shares for one arrival.
@@ -44,7 +47,7 @@ impl Reservations {
     }
     /// Sum of all reservations, bytes.
     pub fn bytes(&self) -> u64 {
-        u64::try_from(self.bytes).unwrap_or(u64::MAX)
+        if self.carries == 0 { self.bytes } else { u64::MAX }
     }
     #[cfg(any(test, feature = "audit"))]
     pub fn len(&self) -> usize {

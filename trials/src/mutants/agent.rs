@@ -62,8 +62,8 @@ pub const TABLE: &[Mutant] = &[
     durable(
         "what failed does not go again",
         "core/bpa/src/procedures/outcome.rs",
-        "        self.book.hold(sending.bundle, RetentionConstraint::Route);\n    }\n\n    /// A copy",
-        "    }\n\n    /// A copy",
+        "        self.book.hold(sending.bundle, RetentionConstraint::Route);\n    }\n\n    /// Offers",
+        "    }\n\n    /// Offers",
         &["-p farlink-bpa"],
     ),
     // After a restart the same bundle would be delivered again.

@@ -26,11 +26,11 @@ impl Ours {
     /// Configures the node with several node IDs, one of them `ipn:1.0`, and this route.
     pub fn named(dir: &Path, binary: &Path, names: &str, layer: &str, route: &str, version: u8) -> Result<Ours> {
         let dir = dir.join("ours");
+        // Every delivery is reported in the trials, far above the default limit.
         let keys = format!(
             "node_ids = [{names}]\nstatus_reports = true\nbundle_version = {version}\n\n\
              [store]\nkind = \"durable\"\ndir = \"store\"\ncapacity = \"2 GB\"\n\n{layer}\n\
              [routes]\n{route}\n\n\
-             // Every delivery is reported in the trials, far above the default limit.
              [app]\nsocket = \"app.sock\"\n\n[limits]\nreports_per_second = 100000\n\n\
              [events]\nfile = \"events.jsonl\"\n\n[log]\nlevel = \"info\"\n"
         );

@@ -64,7 +64,7 @@ impl Trajectory {
     /// Creates a position on an ellipse relative to the body's own axes.
     ///
     /// # Errors
-    /// When the ellipse meets the body, or is none.
+    /// When the ellipse meets the body, or the elements describe no ellipse.
     pub fn orbit(sky: &Sky, centre: BodyId, elements: &Elements) -> Result<Trajectory, String> {
         let body = sky.body(centre);
         body.holds(elements)?;

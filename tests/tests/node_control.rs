@@ -292,7 +292,7 @@ fn links_change_while_running() {
 
         let (code, why) = change("POST", "/links", "[link.late]\nlayer = \"mein\"\npeer = \"ipn:2.0\"\n");
         assert!(code == 400 && why.contains("did you mean `main`?") && why.contains("line 2"), "{why}");
-        // A single bad link among several, or a name that is none, leaves all links as they are.
+        // A single bad link among several, or an invalid name, leaves all links as they are.
         let table = |name: &str, peer: &str| format!("[link.{name}]\nlayer = \"main\"\npeer = \"{peer}\"\n");
         for (body, what) in [
             (table("good", "ipn:3.0") + &table("bad", "ipn:3.5"), "ipn:3.0"),

@@ -19,13 +19,13 @@ pub struct NodeParam {
     /// One sentence: what it does.
     pub help: &'static str,
     range: Range,
-    /// The value; `None` where nothing was said of a setting without a default.
+    /// Reads the value; `None` for a setting without a default that was not set.
     pub get: fn(&NodeSettings) -> Option<u64>,
     /// Sets it; the value is in the range.
     pub set: fn(&mut NodeSettings, u64),
-    /// What holds where nothing is said, if it follows from other settings.
+    /// Computes the default of a setting that depends on other settings.
     follows: Option<fn(&NodeSettings) -> u64>,
-    /// Shown in place of a default where there is none.
+    /// Example value for settings without a default.
     example: Option<u64>,
     /// Whether a running node takes it from a file that it reads again; otherwise it needs a restart.
     pub is_live: bool,
@@ -85,17 +85,17 @@ impl NodeParam {
     pub fn name(&self) -> &'static str {
         self.path.rsplit_once('.').map_or(self.path, |(_, name)| name)
     }
-    /// Value where nothing is said; `None` where there is none, or it follows from other settings.
+    /// Fixed default; `None` without one, or if it depends on other settings.
     pub fn default(&self) -> Option<u64> {
         if self.follows.is_some() { None } else { (self.get)(&NodeSettings::default()) }
     }
-    /// The row without its type; its default is an example where there is none.
+    /// The row as an untyped [`Setting`]; without a default it shows the example.
     pub fn setting(&self) -> Setting {
         let Range(unit, min, max) = self.range;
         let default = self.default().or(self.example).unwrap_or(min);
         Setting { name: self.name(), help: self.help, unit, default, min, max }
     }
-    /// The value, if it is not what holds where nothing is said.
+    /// The value, if it differs from the default.
     pub fn said(&self, settings: &NodeSettings) -> Option<u64> {
         let usual = self.follows.map_or_else(|| self.default(), |follows| Some(follows(settings)));
         (self.get)(settings).filter(|value| Some(*value) != usual)

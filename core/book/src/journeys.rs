@@ -23,7 +23,7 @@ pub trait Journeys {
     /// Index of a node in order of node numbers, the same wherever the plan is the same.
     fn place(&self, node: NodeId) -> Option<u32>;
     /// Earliest route of `size` bytes between two indices, not before `at` and through none of `avoid`; `None` if
-    /// there is none.
+    /// the plan has no such route.
     fn journey(&self, from: u32, to: u32, at: Instant, size: u64, avoid: &[u32]) -> Option<Journey>;
     /// End of the contact in which `from` can send to `to` now; `None` without such a contact.
     fn contact_end(&self, from: u32, to: u32, now: Instant) -> Option<Instant>;

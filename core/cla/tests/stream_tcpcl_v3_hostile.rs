@@ -286,7 +286,7 @@ fn endless_bundle_ends_session() {
         waited += 20;
         assert!(waited < 200, "for ever");
     }
-    // Keepalives within a segment are data; after it they are none.
+    // Bytes of a keepalive within a segment are data; after the segment they are a keepalive.
     let mut lone = passive(ALL);
     lone.hear(&segment(START, b"abc"));
     for _ in 0..13 {

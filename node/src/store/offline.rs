@@ -103,7 +103,7 @@ impl Offline {
     /// Reads a store; unreadable parts count as damage.
     ///
     /// # Errors
-    /// If a node uses the store, there is none, or its format is newer.
+    /// If a node uses the store, the folder has no store, or its format is newer.
     pub fn read(dir: &Path) -> anyhow::Result<(Offline, Contents)> {
         if !dir.is_dir() {
             anyhow::bail!("{} is no store\nhint: give the folder that `[store] dir` names", dir.display());

@@ -40,7 +40,7 @@ impl<'a> Extensions<'a> {
     pub(super) fn new(count: u8, bytes: &'a [u8]) -> Self {
         Extensions { count, bytes }
     }
-    /// Whether there are none.
+    /// Whether the segment has no extensions.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }

@@ -269,7 +269,7 @@ impl<'a> Reception<'a> {
     /// Removes a block and all operations on it; loses the whole bundle with its payload or primary block.
     // 9172-5.1.1-8, 9172-5.1.1-9, 9172-5.1.1-10
     fn lose(&mut self, target: u64, reason: DeleteReason) -> Result<(), DeleteReason> {
-        // A bundle without its primary or payload block is none, so it cannot lose them alone.
+        // Primary and payload block are mandatory, so losing one of them deletes the bundle.
         if matches!(target, PRIMARY | PAYLOAD) {
             return Err(reason);
         }

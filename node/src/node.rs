@@ -664,7 +664,7 @@ impl Node {
             return true;
         }
         if self.io.mesh.as_ref().is_some_and(|mesh| mesh.is_broken()) {
-            // Nothing is answered after the end, so only queued inputs and open streams count.
+            // The shard that ended answers nothing any more, so only queued inputs and open streams count.
             return self.io.inputs.is_empty() && self.io.streams.is_quiet();
         }
         // Bundles in flight get time to be acknowledged, else the peer would receive them twice.

@@ -353,7 +353,7 @@ impl Streams {
                 self.finish_closing(id, now);
             }
             Phase::Open(socket) => {
-                // Unread or unsent data makes the kernel send a reset.
+                // With unread data the kernel sends a reset; otherwise the bytes it already has leave before the end.
                 let _ = socket.shutdown(Shutdown::Both);
                 self.remove(id);
             }

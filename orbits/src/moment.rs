@@ -29,7 +29,7 @@ pub const EARTH_TURN: f64 = TAU * 1.002_737_909_350_795 / 86_400.0;
 
 /// Days of UTC since noon of 2000-01-01.
 fn days_utc(time: DtnTime) -> f64 {
-    // Days and the fraction of a day are added last, so that the fraction keeps its digits.
+    // DTN time begins at midnight, twelve hours before this epoch.
     let (days, ms) = (time.as_millis() / 86_400_000, time.as_millis() % 86_400_000);
     days as f64 - 0.5 + ms as f64 / 86_400_000.0
 }

@@ -3,7 +3,7 @@
 use farlink_base::Accel;
 use farlink_bundle::cbor::CborReader;
 
-/// Corrects the CRC of every block that has one (RFC 9171 section 4.2.1), up to the first bytes that are no block.
+/// Corrects the CRC of every block that has one (RFC 9171 section 4.2.2), up to the first bytes that are no block.
 pub fn mend(bundle: &mut [u8]) {
     let mut at = 1;
     while let Some(len) = bundle.get(at..).and_then(|rest| CborReader::new(rest, 0, false).item().ok().map(<[u8]>::len))

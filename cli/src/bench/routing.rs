@@ -76,7 +76,7 @@ pub fn measure(nodes: u64, contacts: u64) -> Value {
     let p50 = median(&times);
     // `median` sorts a copy; the quantiles need the order, too.
     times.sort_by(f64::total_cmp);
-    // Nearest rank, rounded down.
+    // Rounded down to a measured time, without interpolation.
     let at = |share: f64| times.get((share * (times.len() - 1) as f64) as usize).copied();
     json!({
         "nodes": nodes,

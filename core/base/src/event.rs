@@ -47,7 +47,7 @@ pub enum DeleteReason {
     TrafficPared = 10,
     /// A block of unsupported type demanded deletion.
     BlockUnsupported = 11,
-    /// Missing security operation (RFC 9172 11.3).
+    /// Missing security operation (RFC 9172 11.2).
     MissingSecurity = 12,
     /// Security operation of an unknown context.
     UnknownSecurity = 13,

@@ -80,7 +80,7 @@ impl Duties {
         DeleteReason::FailedSecurity,
         DeleteReason::ConflictingSecurity,
     ];
-    /// Adds the duty to delete the bundle for a security reason (RFC 9172 11.3); any other reason counts as a failed
+    /// Adds the duty to delete the bundle for a security reason (RFC 9172 11.2); any other reason counts as a failed
     /// operation.
     #[must_use]
     pub fn with_security(self, reason: DeleteReason) -> Duties {

@@ -75,7 +75,7 @@ fn security_deletion_reports_rfc_9172_reason() {
         let duties = Duties::default().with_security(reason).0;
         let bundle = from_two(1, EndpointId::ipn(8, 1)).duties(duties).facts(Facts::REPORT_DELETION);
         node.receive(1, bundle.report_to(EndpointId::ipn(2, 0)));
-        assert_eq!(Toy::report(&node.sent()[0].bundle.clone()).1, code, "RFC 9172 11.3");
+        assert_eq!(Toy::report(&node.sent()[0].bundle.clone()).1, code, "RFC 9172 11.2");
     }
 }
 

@@ -10,7 +10,7 @@ use farlink_base::{Bytes, DtnTime, Malformed};
 /// Record type of status reports (RFC 9713).
 const STATUS_REPORT: u64 = 1;
 
-/// Status report reason codes (RFC 9171 9.5, RFC 9172 11.3).
+/// Status report reason codes (RFC 9171 9.5, RFC 9172 11.2).
 pub mod reason {
     macro_rules! codes {
         ($($name:ident = $code:literal, $text:literal;)*) => {

@@ -1,4 +1,4 @@
-//! Streaming check of the payload and the bytes after it (RFC 9171 4.2.1, 4.3.3).
+//! Streaming check of the payload and the bytes after it (RFC 9171 4.2.1, 4.3.2).
 
 use crate::CrcType;
 use crate::cbor::{BREAK, CborReader};

@@ -1,5 +1,5 @@
-//! CRCs of blocks (RFC 9171 4.2.1), computed over the whole block with the CRC's own bytes zero, most significant byte
-//! first.
+//! CRCs of blocks (RFC 9171 4.2.2, 4.3), computed over the whole block with the CRC's own bytes zero, most significant
+//! byte first.
 
 use crate::CrcType;
 use crate::cbor::ByteSink;

@@ -76,7 +76,7 @@ impl Bundle {
     }
 }
 
-/// Encodes the payload block up to the payload's first byte (RFC 9171 4.3.3).
+/// Encodes the payload block up to the payload's first byte (RFC 9171 4.3.2).
 // 9171-4.3.2-2, 9171-4.3.2-4
 pub(crate) fn put_payload_head(flags: BlockFlags, crc: CrcType, len: u64, out: &mut impl ByteSink) {
     put_head(out, ARRAY, 5 + u64::from(crc != CrcType::None));

@@ -87,7 +87,7 @@ pub(crate) fn read_block_start(reader: &mut CborReader<'_>, profile: Profile) ->
     if number == 0 {
         return reader.error_at(start, "block number 0 is the primary block's");
     }
-    // RFC 9171 4.3.3: the payload block has type 1 and number 1.
+    // RFC 9171 4.3.2: the payload block has type 1 and number 1.
     if (kind == 1) != (number == 1) {
         return reader.error_at(start, "type 1 and block number 1 both mean the payload block");
     }

@@ -1,4 +1,4 @@
-//! Broken transfers with partial storage on both sides (RFC 9174 3.3, RFC 7242 4.1): the sender's agent learns how
+//! Broken transfers with partial storage on both sides (RFC 9174 3.2, RFC 7242 4.1): the sender's agent learns how
 //! much was kept, and a receiver acknowledges only kept bytes.
 
 use crate::tcpcl_v3_script::{ack, contact, old_ours, sdnv, segment};

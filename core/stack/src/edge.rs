@@ -373,7 +373,7 @@ pub(crate) fn has_age(bundle: &BundleMeta) -> bool {
     bundle.created_ms == 0 || bundle.facts.has(Facts::AGE)
 }
 
-/// Checks a payload and its block's end (RFC 9171 4.3.3), among all bytes of a bundle.
+/// Checks a payload and its block's end (RFC 9171 4.3.2), among all bytes of a bundle.
 #[derive(Debug)]
 struct Passing {
     check: v7::PayloadCheck,

@@ -1,5 +1,5 @@
 //! A bundle that is kept in pieces while it arrives, because its peer counts acknowledged bytes as held here if the
-//! transfer breaks (RFC 9174 3.3, RFC 7242 4.1). Each piece is a fragment of its own (RFC 9171 5.8), made of bytes
+//! transfer breaks (RFC 9174 3.2, RFC 7242 4.1). Each piece is a fragment of its own (RFC 9171 5.8), made of bytes
 //! that passed, once those are on disk. The last stretch gives no piece: with it the whole bundle is here.
 //!
 //! The module decides where pieces end, and makes them; the agent decides their fate.

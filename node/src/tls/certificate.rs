@@ -14,7 +14,7 @@ use x509_cert::der::{Decode, Encode};
 use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::{GeneralName, OtherName};
 
-/// `id-on-bundleEID` (RFC 9174 section 8.11): name form of a Node ID.
+/// `id-on-bundleEID` (RFC 9174 section 8.10): name form of a Node ID.
 const BUNDLE_EID: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.8.11");
 /// `id-kp-bundleSecurity` (RFC 9174 section 8.11): purpose of the certificate.
 const BUNDLE_SECURITY: &[u64] = &[1, 3, 6, 1, 5, 5, 7, 3, 35];

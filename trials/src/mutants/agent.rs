@@ -35,7 +35,7 @@ pub const TABLE: &[Mutant] = &[
         "Some(held) if same && !self.comes_anew",
         &["-p farlink-bpa"],
     ),
-    // All bundles from dtn:none would be duplicates of one another (RFC 9171 section 4.2.3).
+    // Bundles from dtn:none with one timestamp would be duplicates of one another (RFC 9171 section 4.2.3).
     durable(
         "anonymous bundles have an identity",
         "core/book/src/identities.rs",

@@ -107,7 +107,7 @@ impl Agent {
     pub(super) fn deliver_locally<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle) {
         let Some(held) = self.book.get(bundle) else { return };
         if held.bundle.facts.has(Facts::SEALED) {
-            // RFC 9172 3.8: ciphertext must not be delivered; a relay forwards it untouched.
+            // RFC 9172 5.1.1: the destination discards a bundle whose payload it cannot decrypt.
             return self.depart(cx, bundle, Why::Deleted(DeleteReason::UnknownSecurity), None);
         }
         if held.bundle.fragment().is_some() {

@@ -347,7 +347,7 @@ impl Agent {
         if meta.destination.is_null() {
             return Err(Refusal::NotAcceptable);
         }
-        // A group cannot be a source (RFC 9171 4.2.5.1.1).
+        // The source is a node, and only a singleton endpoint names one (RFC 9171 4.2.5.2).
         if meta.source.is_group() {
             return Err(Refusal::NotAcceptable);
         }

@@ -51,7 +51,7 @@ impl BundleDraft {
     }
 }
 
-/// CRC type for a payload: none on disk, since a CRC is computed in memory or not at all (RFC 9171 4.3.3 lets a payload
+/// CRC type for a payload: none on disk, since a CRC is computed in memory or not at all (RFC 9171 4.3.2 lets a payload
 /// block go without).
 fn crc_for(crc: CrcType, payload: &Payload) -> CrcType {
     if payload.is_stored() { CrcType::None } else { crc }

@@ -92,7 +92,7 @@ impl LtpSpan {
         let traffic = &mut *self.traffic;
         traffic.patience = match near {
             false => traffic.patience.saturating_sub(1),
-            // Segments sent before the timers were raised say nothing about the present answer time (RFC 6298 5.7).
+            // An answer to a segment sent before the timers were raised leaves them raised (RFC 6298 5).
             true if left < traffic.patient_at => traffic.patience,
             true => 0,
         };

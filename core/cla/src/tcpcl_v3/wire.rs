@@ -61,7 +61,7 @@ const fn shutdown_code(code: u8) -> Option<u8> {
     match code {
         term::IDLE => Some(0),
         term::VERSION => Some(1),
-        // A rejected connection always gets a reason.
+        // RFC 7242 6.1 demands a reason for a premature end, and of its three only "busy" fits these.
         term::BUSY | term::CONTACT_FAILURE | term::EXHAUSTED => Some(2),
         _ => None,
     }

@@ -142,7 +142,7 @@ impl TcpclSession {
         self.phase = SessionPhase::Init;
     }
 
-    /// Compares the claimed node ID with the peer's certificate (RFC 9174 4.4.3); returns false if they contradict. A
+    /// Compares the claimed node ID with the peer's certificate (RFC 9174 4.4.4.3); returns false if they contradict. A
     /// certificate without node IDs, or a session without TLS, proves nothing; a peer without a claim gets the
     /// identity it proves.
     // 9174-4.4.4.3-1, 9174-4.6-3, 7242-7-1

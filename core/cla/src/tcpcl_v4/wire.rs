@@ -34,7 +34,7 @@ pub const REPLY: u8 = 1;
 const CRITICAL: u8 = 1;
 /// Transfer extension with the length of the whole transfer.
 const TRANSFER_LENGTH: u16 = 1;
-/// Session extension of Farlink's own, of a type for private use (RFC 9174 9.3): the sender keeps the acknowledged
+/// Session extension of Farlink's own, of a type for private use (RFC 9174 8.3): the sender keeps the acknowledged
 /// part of a broken transfer. The value distinguishes it from others' use of the type.
 const KEEPS_PARTS: (u16, &[u8]) = (0xfa71, b"farlink parts");
 

@@ -248,9 +248,9 @@ impl Security {
     /// Checks whether a fragment may pass; a whole bundle always may here.
     // 9172-5.1.1-7, 9172-5.1.2-6, 9172-5.2-2
     fn recall(&self, meta: BundleMeta) -> BundleMeta {
-        // Every fragment states that it is one (RFC 9172 3.8), and nothing can be added to it (5.2). One that lacks
-        // confidentiality is deleted (5.1.1). Where integrity is required, a fragment passes only if the rule allows
-        // it, as it cannot be checked.
+        // A BCB of the payload is in every fragment (RFC 9172 3.8), and nothing can be added to a fragment (5.2): one
+        // without that BCB is deleted where confidentiality is demanded (5.1.1). Where integrity is required, a
+        // fragment passes only if the rule allows it, as it cannot be checked.
         if meta.fragment().is_none() || self.is_singly_for_us(&meta) {
             return meta;
         }

@@ -62,7 +62,7 @@ impl Bundle {
             put(&mut out, 0, whole);
         }
         put(&mut out, 2, 4);
-        // The CRC covers the block with zeros in its own place (RFC 9171 section 4.2.1).
+        // The CRC covers the block with zeros in its own place (RFC 9171 section 4.3.1).
         let sum_at = out.len();
         out.extend([0; 4]);
         let sum = crc32c(&out[primary..]);

@@ -45,7 +45,17 @@ pub fn write_toml(out: &mut String, keys: &[Key]) {
         };
         // TOML has no column for it, as the Markdown table has.
         let required = if key.default == Fallback::Required { "Required. " } else { "" };
-        let _ = writeln!(out, "{:<33} # {required}{}", format!("{} = {value}", key.name), key.help);
+        let words = words(key.kind).map_or(String::new(), |words| format!(" One of: {}.", words.join(", ")));
+        let _ = writeln!(out, "{:<33} # {required}{}{words}", format!("{} = {value}", key.name), key.help);
+    }
+}
+
+/// Words that a key may have as its value, if only these.
+fn words(kind: Kind) -> Option<&'static [&'static str]> {
+    match kind {
+        Kind::Choice(words) => Some(words),
+        Kind::Setting(Setting { unit: Unit::Choice(words), .. }) => Some(words),
+        _ => None,
     }
 }
 

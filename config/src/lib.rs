@@ -7,6 +7,7 @@
 //! Read [`Key`] and [`Reader`] first.
 #![forbid(unsafe_code)]
 
+pub mod codes;
 pub mod custody;
 pub mod docs;
 mod errors;

@@ -33,6 +33,22 @@ impl RowsAt<'_, '_> {
     }
 }
 
+/// A hint in which paths of rows, in backticks, are spelled as keys of this file.
+fn spelled(hint: &str, places: &[RowsAt<'_, '_>]) -> String {
+    let key = |path: &str| {
+        let row = NodeParam::named(path)?;
+        let place = places.iter().find(|at| at.table == row.table())?;
+        // A prefix stands for the table: `store_capacity` in scenarios, `store.capacity` in node files.
+        Some(if place.prefix.is_empty() { row.path.to_string() } else { place.key(row) })
+    };
+    let parts = hint.split('`').enumerate();
+    let spelled = |(at, part): (usize, &str)| match at % 2 {
+        1 => format!("`{}`", key(part).unwrap_or_else(|| part.into())),
+        _ => part.into(),
+    };
+    parts.map(spelled).collect()
+}
+
 /// The settings of a node whose file has its rows there, and what it says of them; the rest is as usual. Says what
 /// contradicts itself.
 pub fn node_settings(places: &[RowsAt<'_, '_>], usual: NodeSettings) -> (NodeSettings, Given) {
@@ -46,7 +62,7 @@ pub fn node_settings(places: &[RowsAt<'_, '_>], usual: NodeSettings) -> (NodeSet
         let place =
             NodeParam::named(path).and_then(|row| Some((row, places.iter().find(|at| at.table == row.table())?)));
         if let Some((row, place)) = place {
-            place.reader.fail(&place.key(row), what, hint);
+            place.reader.fail(&place.key(row), what, spelled(hint, places));
         }
     }
     (settings, given)

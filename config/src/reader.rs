@@ -236,6 +236,12 @@ impl<'a> Reader<'a> {
         let (path, table) = self.raw_table(name)?;
         Some(Reader::checked(self.errors, section, &path, table))
     }
+    /// Nested tables of this name in all overlaid tables, overlaid likewise: each key falls back by itself.
+    pub fn overlaid(&self, name: &str, section: &'static Section) -> Reader<'a> {
+        let tables = self.tables.iter().map(|table| Reader::new(self.errors, self.section, vec![table.clone()]));
+        let nested = tables.filter_map(|outer| outer.table(name, section)).flat_map(|reader| reader.tables);
+        Reader::new(self.errors, section, nested.collect())
+    }
     /// Nested table, or an empty one if absent.
     pub fn table_or_empty(&self, name: &str, section: &'static Section) -> Reader<'a> {
         // Without tables every key has its default, and required ones are reported.

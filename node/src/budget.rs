@@ -139,7 +139,7 @@ impl Budget {
                     continue;
                 };
                 bytes(&format!("layer.{}.{name}", layer.name), &mut bound, share, row.default);
-                layer.kind.set(&[(name, bound)]);
+                layer.kind.lower(name, bound);
             }
         }
         for (at, layer) in config.stack.layers.iter_mut().enumerate() {
@@ -158,7 +158,7 @@ impl Budget {
                 default,
                 &mut said,
             );
-            layer.kind.set(&[(SESSIONS, sessions)]);
+            layer.kind.lower(SESSIONS, sessions);
         }
         lower("limits.bundles", &mut limits.bundles, total / TABLE_PART, BUNDLE_BYTES, default.bundles, &mut said);
         let mut count = |key: &str, bound: &mut usize, share: u64, each: u64, default: usize| {
@@ -382,6 +382,17 @@ mod tests {
                 .filter(|layer| layer.kind.info().is_some_and(|info| info.sessions))
                 .filter_map(|layer| layer.kind.value(SESSIONS));
             assert_eq!(sessions.collect::<Vec<_>>(), [most, rest]);
+        }
+    }
+
+    #[test]
+    fn shares_below_a_settings_range_are_applied() {
+        // 70 layers share 4 MiB: less each than the 64 KiB that a file may give.
+        let layers = (0..70).map(|n| format!("[layer.l{n}]\nkind = \"ltp\"\n")).collect::<String>();
+        let mut config = config(&format!("[limits]\nmemory = \"64 MiB\"\n{layers}"));
+        Budget::apply(&mut config);
+        for layer in &config.stack.layers {
+            assert_eq!(["memory", "in_flight"].map(|name| layer.kind.value(name)), [Some((4 << 20) / 70); 2]);
         }
     }
 

@@ -94,6 +94,8 @@ pub struct Node {
     pub stack: Stack,
     /// Configuration in effect.
     pub config: NodeConfig,
+    /// The same as configured at the start, before the memory budget lowered bounds.
+    configured: NodeConfig,
     /// Log level.
     pub log: LogLevel,
     io: Io,
@@ -198,6 +200,7 @@ impl Node {
     }
     /// Opens one shard; `hub` is the events hub of the first one, if this is another.
     fn open(mut config: NodeConfig, log: LogLevel, hub: Option<&EventHub>) -> anyhow::Result<Node> {
+        let configured = config.clone();
         let (budget, lowered) = Budget::apply(&mut config);
         // Every shard lowers the same bounds; one warning is enough.
         let lowered = if hub.is_none() { lowered } else { Vec::new() };
@@ -245,6 +248,7 @@ impl Node {
             log,
             clock: WallClock::new(&config.stack.node),
             config,
+            configured,
             jobs,
             names: Resolver::start(poller.waker())?,
             // Lookups for datagram links have keys of another type, and so a resolver of their own.
@@ -689,9 +693,9 @@ impl Node {
             .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
         let whole = fresh.clone();
         let mut fresh = self.part_of(fresh);
-        // Limits of the new file are lowered as at start, or each reload would report them as changed.
+        // Compared before the memory budget lowers bounds: another budget would change keys that nobody edited.
+        let waiting = needs_restart(&self.configured, &fresh);
         let _ = Budget::apply(&mut fresh);
-        let waiting = needs_restart(&self.config, &fresh);
         let announces = self.discovery.as_ref().map(|discovery| discovery.settings());
         // Unchanged discovery keeps its sockets and its neighbours.
         let discovery = match announces == fresh.discovery.as_ref() {

@@ -2,7 +2,7 @@
 
 use crate::motion::Reach;
 use crate::types::{Custody, Link, Node, Scenario, StoreKind, Traffic, TrafficKind};
-use farlink_base::{Facts, format_duration};
+use farlink_base::{ClockTrust, Duration, Facts, format_duration};
 
 impl Scenario {
     /// One sentence for each doubt: links, contacts and faults outside the run, ports that real nodes cannot open
@@ -37,6 +37,7 @@ impl Scenario {
             format!("link `{name}` has no sessions: of `{one}` and `{other}` one requires TLS, and one never uses it")
         }));
         all.extend((0..self.nodes.len()).filter_map(|node| self.port_served_twice(node)));
+        all.extend(self.clocks_without_plan());
         all.extend(self.reports_in_vain());
         all.extend((0..self.links.len()).filter_map(|link| self.custody_of_a_stranger(link)));
         all.extend(self.custody_of_what_must_be_cut());
@@ -50,6 +51,24 @@ impl Scenario {
         }));
         all.extend((0..self.radios.len()).filter_map(|radio| self.knows_only_plans(radio)));
         all
+    }
+    /// Nodes whose clock leaves them without the contact plan: links that are always up are in it, too.
+    fn clocks_without_plan(&self) -> Vec<String> {
+        let doubt = |node: &Node| {
+            let (settings, name) = (node.settings(), &node.name);
+            if settings.clock == ClockTrust::Untrusted {
+                return Some(format!(
+                    "node `{name}` has an untrusted clock: it sends nothing over links in the contact plan, and links \
+                     that are always up are in it"
+                ));
+            }
+            let slow = Duration::from_nanos(settings.clock_offset.min(0).unsigned_abs());
+            (slow >= self.duration).then(|| {
+                let (slow, end) = (format_duration(slow), format_duration(self.duration));
+                format!("node `{name}` has a clock {slow} slow, and the run ends at {end}: it sees no contact begin")
+            })
+        };
+        self.nodes.iter().filter_map(doubt).collect()
     }
     fn reports_in_vain(&self) -> Vec<String> {
         // Reports need three sides: a traffic that requests them, a node that makes them, and for compressed ones a

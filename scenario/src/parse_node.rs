@@ -7,10 +7,11 @@ use crate::motion::Group;
 use crate::names::Names;
 use crate::parse_moving::Equipment;
 use crate::types::{Custody, Node, Policy, Route, Settings, StoreKind, TCP_CONTROLS, Tcp};
-use farlink_base::{Duration, EndpointId, NodeId, Priority};
+use farlink_base::{Duration, EndpointId, NodeId, Priority, TunnelTerms};
 use farlink_cla::registry::{LAYERS, LayerInfo};
+use farlink_config::codes::report_clashes;
 use farlink_config::custody::CustodyRules;
-use farlink_config::reports::reports;
+use farlink_config::reports::{ReportRules, reports};
 use farlink_config::security::{is_shadowed, refuse_second_service, rule, shadowed};
 use farlink_config::{Input, Reader, SpannedValue, choose};
 use std::borrow::Cow;
@@ -72,7 +73,28 @@ pub fn nodes(top: &Reader<'_>, equipment: &mut Equipment<'_>) -> (Vec<Node>, Vec
     security(top, &names, &mut nodes);
     crate::parse_quota::quotas(top, &names, &mut nodes);
     crate::parse_tunnel::tunnels(top, &names, &mut nodes);
+    nodes.iter().for_each(|node| distinct_types(top, node));
     (nodes, groups)
+}
+
+/// Reports types of blocks and records that a node would use for two purposes, as the node itself would.
+fn distinct_types(top: &Reader<'_>, node: &Node) {
+    let path = |table: &str| format!("node.{}.{table}", node.name);
+    let (mut blocks, mut records) = (Vec::new(), Vec::new());
+    if node.custody != Custody::None {
+        let terms = &node.custody_rules.terms;
+        blocks.push(("transfer_block", path("custody_rules"), terms.transfer_block));
+        records.push(("signal_record", path("custody_rules"), terms.signal_record));
+    }
+    if let Some(ReportRules { terms, .. }) = &node.compressed_reports {
+        blocks.push(("block", path("compressed_reports"), terms.block));
+        records.push(("record", path("compressed_reports"), terms.record));
+    }
+    let tunnel = |terms: &TunnelTerms| {
+        [("record", path("tunnel"), terms.record), ("signal_record", path("tunnel"), terms.signal_record)]
+    };
+    let tunnels: Vec<_> = node.tunnels.iter().map(|own| tunnel(&own.terms)).collect();
+    report_clashes(top.errors, &blocks, &records, &tunnels);
 }
 
 /// Nodes read so far, with their names and the owner of each node ID.

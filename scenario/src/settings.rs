@@ -51,8 +51,7 @@ pub(crate) fn row_keys(table: &str) -> Vec<Key> {
 
 /// Settings that a table gives to its nodes.
 pub(crate) fn given(reader: &Reader<'_>) -> Given {
-    let tables: Vec<_> =
-        ROW_TABLES.iter().map(|(table, section)| (*table, reader.table_or_empty(table, section))).collect();
+    let tables: Vec<_> = ROW_TABLES.iter().map(|(table, section)| (*table, reader.overlaid(table, section))).collect();
     let tables = tables.iter().map(|(table, reader)| RowsAt { table, prefix: "", reader });
     // Rows of `[store]` stand in the table of the node itself, with a prefix; see the head of this file.
     let own = [RowsAt { table: "", prefix: "", reader }, RowsAt { table: "store", prefix: STORE, reader }];

@@ -11,6 +11,52 @@ fn campaign(file: &str) -> Scenario {
 }
 
 #[test]
+fn block_types_clash_as_in_node_files() {
+    let scenario = |node: &str| {
+        let text = format!(
+            "name = \"x\"\nduration = \"10 s\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\nstore = \"durable\"\n{node}\
+             [[node]]\nname = \"b\"\nid = \"ipn:2.0\"\n[[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nlayer = \"ltp\"\n"
+        );
+        Scenario::parse(&text).err().unwrap_or_default().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let custody = "custody = \"ask\"\ncompressed_reports = { request = \"*\" }\n";
+    assert_eq!(scenario(custody), Vec::<String>::new());
+    let found = scenario(&format!("{custody}custody_rules = {{ transfer_block = 14 }}\n"));
+    assert!(found.len() == 1 && found[0].contains("14 is the type of the block"), "{found:?}");
+    // Without custody its types mean nothing.
+    let unused = "compressed_reports = { request = \"*\" }\n";
+    assert_eq!(scenario(unused), Vec::<String>::new());
+}
+
+#[test]
+fn hints_name_keys_of_the_scenario() {
+    let text =
+        "name = \"x\"\nduration = \"10 s\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\nstore_reserved = \"2 GB\"\n";
+    let found = Scenario::parse(text).unwrap_err();
+    assert!(found[0].hint.contains("`store_capacity`"), "{found:?}");
+}
+
+#[test]
+fn settings_of_a_table_fall_back_one_by_one() {
+    let text = "name = \"x\"\nduration = \"10 s\"\n[node_defaults.limits]\nlifetime = \"2 s\"\nbundles = 7\n\
+                [[node]]\nname = \"a\"\nid = \"ipn:1.0\"\nlimits = { bundles = 9 }\n";
+    let settings = Scenario::parse(text).unwrap().nodes[0].settings();
+    assert_eq!((settings.limits.bundles, settings.limits.lifetime_s), (9, 2));
+}
+
+#[test]
+fn clocks_that_miss_the_plan_are_doubted() {
+    let doubts = |key: &str| {
+        let text = format!("name = \"x\"\nduration = \"10 s\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n{key}\n");
+        Scenario::parse(&text).unwrap().doubts().len()
+    };
+    assert_eq!(
+        ["", "clock = \"untrusted\"", "clock_offset = \"-1 h\"", "clock_offset = \"-1 s\""].map(doubts),
+        [0, 1, 1, 0]
+    );
+}
+
+#[test]
 fn smoke_scenario_reads_as_meant() {
     let s = campaign("smoke.toml");
     assert_eq!((s.name.as_str(), s.seed, s.duration), ("iss-smoke", 42, Duration::from_secs(20)));

@@ -408,21 +408,21 @@ impl NodeSettings {
             found.push(("store.capacity", "leaves no room for any bundle".into(), "give e.g. \"10 GB\""));
         } else if is_said("store.reserved") && self.limits.reserved_bytes >= capacity {
             let what = "leaves nothing of the capacity to others".into();
-            found.push(("store.reserved", what, "reserve less than `capacity`"));
+            found.push(("store.reserved", what, "reserve less than `store.capacity`"));
         }
         let (longest, arriving) = (self.longest_in_memory(), self.limits.arriving_bytes);
         if longest > arriving && (is_said("limits.bundle_bytes") || self.store.spill_from.bytes() > 0) {
             let path = if is_said("limits.arriving_bytes") { "limits.arriving_bytes" } else { "limits.bundle_bytes" };
             let (longest, arriving) = (DataVolume(longest), DataVolume(arriving));
             let what = format!("bundles of {longest} arrive in memory, and arriving_bytes is {arriving}: none would");
-            let hint = "raise arriving_bytes, lower bundle_bytes, or let long bundles go to disk: spill_from";
+            let hint = "raise `limits.arriving_bytes`, lower `limits.bundle_bytes`, or let long bundles go to disk: `store.spill_from`";
             found.push((path, what, hint));
         }
         let least = MEMORY_MIN * u64::from(self.shards);
         if let Some(memory) = self.memory.filter(|memory| self.shards > 1 && memory.bytes() < least) {
             let (least, memory) = (exact_volume(least), exact_volume(memory.bytes()));
             let what = format!("{} shards need a memory of {least}, it is {memory}", self.shards);
-            found.push(("shards", what, "raise [limits] memory, or lower `shards`"));
+            found.push(("shards", what, "raise `limits.memory`, or lower `shards`"));
         }
         found
     }

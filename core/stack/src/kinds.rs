@@ -87,12 +87,15 @@ macro_rules! layers {
                     LayerKind::Message => None,
                 }
             }
-            /// Changes settings of the layer; names that it does not have and values out of range are left out.
-            pub fn set(&mut self, settings: &[(&str, u64)]) {
+            /// Lowers a bound of the layer, also below the range that files may give: a share of memory may be smaller.
+            pub fn lower(&mut self, name: &str, bound: u64) {
                 match self {
                     $(
                         LayerKind::$name(config) => {
-                            apply_settings(<$protocol>::params(<$protocol>::info(config)), config, settings);
+                            let rows = <$protocol>::params(<$protocol>::info(config));
+                            if let Some(row) = rows.iter().find(|row| row.name == name) {
+                                (row.set)(config, bound.min((row.get)(config)));
+                            }
                         }
                     )*
                     LayerKind::Message => {}

@@ -353,7 +353,7 @@ mod tests {
         let memory = "kind = \"memory\"\nspill_from = \"0 B\"";
         let said = with(memory, "bundle_bytes = \"2 GiB\"\narriving_bytes = \"1 MiB\"");
         assert_eq!(said.len(), 1, "{said:?}");
-        for part in ["limits.arriving_bytes", "1.049 MB", "2.147 GB", "hint: raise arriving_bytes"] {
+        for part in ["limits.arriving_bytes", "1.049 MB", "2.147 GB", "hint: raise `limits.arriving_bytes`"] {
             assert!(said[0].contains(part), "{part}: {}", said[0]);
         }
         assert!(with(memory, "bundle_bytes = \"2 GiB\"")[0].contains("limits.bundle_bytes"), "against the default");

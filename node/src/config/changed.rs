@@ -92,6 +92,14 @@ mod tests {
     }
 
     #[test]
+    fn another_memory_budget_names_no_other_key() {
+        let with = |memory: &str| format!("{TEXT}[limits]\nmemory = \"{memory}\"\n");
+        let config = |text: &str| NodeConfig::parse(text, Path::new("node.toml")).unwrap();
+        let (old, new) = (config(&with("256 MiB")), config(&with("300 MiB")));
+        assert_eq!(needs_restart(&old, &new), ["limits.memory"]);
+    }
+
+    #[test]
     fn changed_start_only_settings_are_named() {
         let fresh = TEXT.replace("1 GB", "2 GB").replace("4556", "4566").replace("hop_limit = 9\n", "");
         assert_eq!(said(&fresh), ["layer.tcp", "hop_limit", "store.capacity"]);

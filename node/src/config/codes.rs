@@ -1,10 +1,8 @@
-//! Types of blocks and records that a file may choose: each type has one meaning.
+//! Types of blocks and records that a node file chooses: each type has one meaning.
 
 use farlink_config::Reader;
+use farlink_config::codes::{Chosen, report_clashes};
 use farlink_stack::Config;
-
-/// Chosen type: key, path of its table, number.
-type Chosen = (&'static str, String, u64);
 
 /// Reports types chosen twice.
 pub fn distinct(top: &Reader<'_>, stack: &Config) {
@@ -13,30 +11,16 @@ pub fn distinct(top: &Reader<'_>, stack: &Config) {
         blocks.push(("transfer_block", "custody".into(), custody.codes.transfer_block));
         records.push(("signal_record", "custody".into(), custody.codes.custody_record));
     }
-    if let Some(told) = &stack.compressed {
-        blocks.push(("block", "compressed_reports".into(), told.block));
-        records.push(("record", "compressed_reports".into(), told.record));
+    if let Some(reports) = &stack.compressed {
+        blocks.push(("block", "compressed_reports".into(), reports.block));
+        records.push(("record", "compressed_reports".into(), reports.record));
     }
-    for (index, tunnel) in stack.tunnels.iter().enumerate() {
+    let tunnel = |(index, codes): (usize, farlink_stack::TunnelCodes)| {
         let path = || format!("tunnel[{}]", index + 1);
-        // Records of different tunnels are distinguished by their source.
-        let own = [("record", path(), tunnel.codes.bundle), ("signal_record", path(), tunnel.codes.signal)];
-        own.iter().for_each(|one| apart(top, &records, one, "record"));
-    }
-    for (what, all) in [("block", &blocks), ("record", &records)] {
-        for (index, one) in all.iter().enumerate() {
-            apart(top, &all[..index], one, what);
-        }
-    }
-}
-
-/// Reports a type that is already among the others.
-fn apart(top: &Reader<'_>, others: &[Chosen], (key, path, number): &Chosen, what: &str) {
-    if let Some((other, of, _)) = others.iter().find(|(.., taken)| taken == number) {
-        let said = format!("{number} is the type of the {what} that `{of}.{other}` names, too");
-        let hint = "give each a type of its own; without a word, they have those of CCSDS 734.6-O-1 and the drafts";
-        top.errors.at(&format!("{path}.{key}"), top.errors.beginning(path), said, hint);
-    }
+        [("record", path(), codes.bundle), ("signal_record", path(), codes.signal)]
+    };
+    let tunnels: Vec<_> = stack.tunnels.iter().map(|tunnel| tunnel.codes).enumerate().map(tunnel).collect();
+    report_clashes(top.errors, &blocks, &records, &tunnels);
 }
 
 #[cfg(test)]

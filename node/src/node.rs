@@ -189,9 +189,8 @@ impl Node {
         let count = crate::shards::count(&config);
         if let (StoreKind::Durable, Some(dir)) = (&config.stack.store.kind, &config.store_dir) {
             // All folders are checked before any is opened, so that a refusal changes nothing.
-            for shard in 0..count {
-                crate::store::examine(&crate::shards::folder(dir, shard), &config.stack.node_ids, config.adopt)?;
-            }
+            let folders: Vec<_> = (0..count).map(|shard| crate::shards::folder(dir, shard)).collect();
+            crate::store::examine(&folders, &config.stack.node_ids, config.adopt)?;
         }
         match count {
             1 => Node::open(config, log, None),

@@ -17,28 +17,35 @@ const OWNER: &str = "owner";
 /// File with the machine's boot ID, the time since boot, the operating time of the node, ms, and a checksum.
 const RAN: &str = "ran";
 
-/// Checks the beginning of every file of a store, and its owner; writes nothing.
+/// Checks the beginning of every file of a store, whose shards have a folder each, and its owner; writes nothing.
 ///
 /// # Errors
 /// If a file cannot be read or has a newer format, or if the store belongs to another node.
-pub fn examine(dir: &Path, ids: &[EndpointId], adopt: bool) -> anyhow::Result<()> {
-    for path in files(dir).map_err(|why| unreadable(dir, &why))? {
-        not_newer(&path, format_of(&path).map_err(|why| unreadable(&path, &why))?)?;
+pub fn examine(folders: &[PathBuf], ids: &[EndpointId], adopt: bool) -> anyhow::Result<()> {
+    let mut marked = None;
+    for folder in folders {
+        for path in files(folder).map_err(|why| unreadable(folder, &why))? {
+            not_newer(&path, format_of(&path).map_err(|why| unreadable(&path, &why))?)?;
+        }
+        let owner = owner(folder).map_err(|why| unreadable(&folder.join(OWNER), &why))?;
+        // The first mark decides: a start that was killed may have marked the folders of some shards only.
+        if marked.is_none() && !owner.is_empty() {
+            marked = Some((folder, owner));
+        }
     }
-    let owner = owner(dir).map_err(|why| unreadable(&dir.join(OWNER), &why))?;
     let own: Vec<String> = ids.iter().map(ToString::to_string).collect();
-    // One common name suffices, so that a node can change its others.
-    if adopt || owner.is_empty() || owner.iter().any(|id| own.contains(id)) {
-        return Ok(());
+    match marked {
+        // One common name suffices, so that a node can change its others.
+        Some((folder, owner)) if !adopt && !owner.iter().any(|id| own.contains(id)) => anyhow::bail!(
+            "the store {} belongs to {}, and this node is {}\nhint: give this node its own store folder, or take the \
+             store over with --adopt: bundles for {} are then passed on as those for any other node",
+            folder.display(),
+            owner.join(" "),
+            own.join(" "),
+            owner.join(" ")
+        ),
+        _ => Ok(()),
     }
-    anyhow::bail!(
-        "the store {} belongs to {}, and this node is {}\nhint: give this node its own store folder, or take the store \
-         over with --adopt: bundles for {} are then passed on as those for any other node",
-        dir.display(),
-        owner.join(" "),
-        own.join(" "),
-        owner.join(" ")
-    )
 }
 
 fn not_newer(path: &Path, format: Option<u32>) -> anyhow::Result<()> {
@@ -199,7 +206,7 @@ mod tests {
     #[test]
     fn store_requires_a_shared_node_id() {
         let dir = tempfile::tempdir().unwrap();
-        let look = |texts: &[&str], adopt| examine(dir.path(), &ids(texts), adopt).map_err(|why| why.to_string());
+        let look = |texts: &[&str], adopt| examine(&[dir.path().into()], &ids(texts), adopt).map_err(|why| why.to_string());
         assert_eq!(look(&["ipn:1.0"], false), Ok(()), "nobody's yet");
         set_owner(dir.path(), &["ipn:1.0".into(), "dtn://one/".into()]).unwrap();
         assert_eq!(owner(dir.path()).unwrap(), ["ipn:1.0", "dtn://one/"]);
@@ -208,6 +215,15 @@ mod tests {
         assert!(refused.contains("belongs to ipn:1.0 dtn://one/, and this node is ipn:2.0"), "{refused}");
         assert!(refused.contains("--adopt"), "{refused}");
         assert_eq!(look(&["ipn:2.0"], true), Ok(()));
+        // A start as ipn:2.0 was killed when it had marked the first of two shards.
+        let (first, second) = (dir.path().join("first"), dir.path().join("second"));
+        for (folder, id) in [(&first, "ipn:2.0"), (&second, "ipn:1.0")] {
+            std::fs::create_dir(folder).unwrap();
+            set_owner(folder, &[id.into()]).unwrap();
+        }
+        let folders = [dir.path().join("nothing"), first, second];
+        assert!(examine(&folders, &ids(&["ipn:2.0"]), false).is_ok());
+        assert!(examine(&folders, &ids(&["ipn:1.0"]), false).unwrap_err().to_string().contains("belongs to ipn:2.0"));
         std::fs::remove_file(dir.path().join(OWNER)).unwrap();
         std::fs::create_dir(dir.path().join(OWNER)).unwrap();
         assert!(look(&["ipn:1.0"], true).unwrap_err().contains("owner"), "unread is not unsaid");
@@ -257,12 +273,12 @@ mod tests {
     fn unreadable_file_is_named() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("0000000003.farlink")).unwrap();
-        let refused = examine(dir.path(), &ids(&["ipn:1.0"]), false).unwrap_err().to_string();
+        let refused = examine(&[dir.path().into()], &ids(&["ipn:1.0"]), false).unwrap_err().to_string();
         assert!(refused.contains("0000000003.farlink") && refused.contains("hint: "), "{refused}");
         std::fs::remove_dir(dir.path().join("0000000003.farlink")).unwrap();
         for name in ["0000000002.farlink", OWNER] {
             mkfifo(&dir.path().join(name));
-            let refused = examine(dir.path(), &ids(&["ipn:1.0"]), false).unwrap_err().to_string();
+            let refused = examine(&[dir.path().into()], &ids(&["ipn:1.0"]), false).unwrap_err().to_string();
             for part in [name, "it is a named pipe, not a regular file", "hint: move it away"] {
                 assert!(refused.contains(part) && refused.matches("hint: ").count() == 1, "{part}: {refused}");
             }

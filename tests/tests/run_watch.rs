@@ -29,7 +29,7 @@ delay = "1 s"
 name = "news"
 from = "probe"
 to = "ground"
-bundles = { count = 10000, size = "1 kB", interval = "1 s" }
+bundles = { count = 2000000, size = "1 kB", interval = "1 s" }
 "#;
 
 /// Control sequences that enter and leave the alternate screen.

@@ -87,7 +87,7 @@ pub enum Output {
     /// End a stream, after all written bytes have left or at once.
     Close {
         stream: StreamId,
-        /// Whether to discard unsent bytes (reset).
+        /// Whether to discard unsent bytes instead. The peer reads a regular end all the same (RFC 9174 section 4.1).
         abort: bool,
     },
     /// Start TLS on a stream once all written bytes have left; answered by [`Input::Secured`], or by [`Input::Closed`]

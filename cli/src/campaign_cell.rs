@@ -151,7 +151,6 @@ impl Runner for OnLab {
             folder: job.folder.to_path_buf(),
             command: "a cell of a campaign".into(),
             program: self.program.clone(),
-            method: None,
             stop: self.stop.clone(),
         };
         farlink_lab::run::run(&scenario, &options, &mut |_| {})?;

@@ -5,7 +5,6 @@ use crate::progress::RunProgress;
 use crate::values;
 use anyhow::Context as _;
 use clap::ValueEnum;
-use farlink_lab::cable::Method;
 use farlink_report::{FlowUse, Manifest, Missed, Quantity, RunReader, Statistics};
 use farlink_routing::contact_plan;
 use farlink_scenario::{Fidelity, Scenario};
@@ -45,9 +44,6 @@ pub struct Args {
     /// Replace a run in that directory; anything else is never overwritten.
     #[arg(long, requires = "out")]
     force: bool,
-    /// Testbed only: kind of interface of the links; default: the best one permitted.
-    #[arg(long, value_name = "KIND", value_parser = ["tap", "packet"])]
-    interface: Option<String>,
     /// Simulation only: show the run live in this terminal: positions and contacts of nodes, or links that are up,
     /// store
     /// occupancy, and the bundles of a node. `q` stops the run and keeps its results.
@@ -69,7 +65,6 @@ impl Args {
             fidelity: None,
             out,
             force: true,
-            interface: None,
             watch: false,
             json: false,
         }
@@ -121,11 +116,6 @@ pub fn into_folder(args: &Args) -> Result<PathBuf, CliError> {
     if let Some(seed) = args.seed {
         scenario.set_seed(seed);
     }
-    if let (Some(kind), WorldChoice::Sim) = (&args.interface, args.world) {
-        return Err(CliError::Input(format!(
-            "`--interface {kind}` in simulation, where links have no interfaces\nhint: use it with `--in lab`"
-        )));
-    }
     if args.watch {
         let hindrance = match args.world {
             WorldChoice::Sim => farlink_watch::hindrance(),
@@ -161,7 +151,7 @@ pub fn into_folder(args: &Args) -> Result<PathBuf, CliError> {
     let command = command_line(args, scenario.seed);
     let done = match args.world {
         WorldChoice::Sim => in_simulation(&scenario, &folder, command, args.watch),
-        WorldChoice::Lab => in_testbed(&scenario, &folder, command, args.interface.as_deref()),
+        WorldChoice::Lab => in_testbed(&scenario, &folder, command),
     };
     if done.is_err() {
         // Removes the directory only if it is empty: results of a failed run are kept.
@@ -250,15 +240,13 @@ fn in_simulation(scenario: &Scenario, folder: &Path, command: String, watched: b
     }
 }
 
-fn in_testbed(scenario: &Scenario, folder: &Path, command: String, interface: Option<&str>) -> Result<(), CliError> {
+fn in_testbed(scenario: &Scenario, folder: &Path, command: String) -> Result<(), CliError> {
     let mut shown = RunProgress::new(scenario.duration, "testbed");
     let program = std::env::current_exe().context("the path of this program")?;
-    let method = interface.map(|kind| if kind == "tap" { Method::Tap } else { Method::Packet });
     let options = farlink_lab::run::LabOptions {
         folder: folder.to_path_buf(),
         command,
         program,
-        method,
         stop: stop_when_asked()?,
     };
     let show = &mut |progress: farlink_lab::run::LabProgress| {

@@ -70,9 +70,9 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-fn run(folder: &Path, interface: &str) -> Command {
+fn run(folder: &Path) -> Command {
     let mut command = Command::new(FARLINK);
-    command.current_dir(folder).args(["run", "scenario.toml", "--in", "lab", "--interface", interface, "--json"]);
+    command.current_dir(folder).args(["run", "scenario.toml", "--in", "lab", "--json"]);
     command.arg("--out").arg(folder.join("run")).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -83,7 +83,7 @@ fn file_arrives_intact_through_nodes() {
         return;
     }
     let folder = folder("file");
-    let output = run(&folder, "packet").output().unwrap();
+    let output = run(&folder).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -114,7 +114,7 @@ fn store_downgrade_is_reported() {
     let folder = folder("lowered");
     let given = SCENARIO.replace("store = \"durable\"", "store = \"memory\"\nstore_capacity = \"900 TB\"");
     std::fs::write(folder.join("scenario.toml"), given).unwrap();
-    let output = run(&folder, "packet").output().unwrap();
+    let output = run(&folder).output().unwrap();
     let result = String::from_utf8_lossy(&output.stdout);
     let told = "Node relay: store.capacity is ";
     assert!(output.status.success() && result.contains(told) && result.contains("not 900000 GB"), "{result}");
@@ -161,7 +161,7 @@ fn secured_custody_bundles_leave_no_keys() {
     let folder = folder("secured");
     let text = SCENARIO.replace("id = \"ipn:1.0\"", "id = \"ipn:1.0\"\ncustody = \"ask\"");
     std::fs::write(folder.join("scenario.toml"), text + SECURED).unwrap();
-    let output = run(&folder, "packet").output().unwrap();
+    let output = run(&folder).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -181,7 +181,7 @@ fn killed_run_leaves_nothing() {
         return;
     }
     let folder = folder("kill");
-    let mut child = run(&folder, "packet").spawn().unwrap();
+    let mut child = run(&folder).spawn().unwrap();
     let start = Instant::now();
     while nodes_running(&folder) < 3 {
         assert!(start.elapsed() < Duration::from_secs(20), "the nodes did not start");
@@ -210,7 +210,7 @@ fn nodes_running(folder: &Path) -> usize {
 fn scenario_mistake_exits_two_with_place() {
     let folder = folder("mistake");
     std::fs::write(folder.join("scenario.toml"), SCENARIO.replace("delay = \"50 ms\"", "dealy = \"50 ms\"")).unwrap();
-    let output = run(&folder, "packet").output().unwrap();
+    let output = run(&folder).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(text.contains("dealy") && text.contains("delay"), "{text}");
@@ -257,7 +257,7 @@ fn discovered_neighbours_use_scenario_link() {
     }
     let folder = folder("found");
     std::fs::write(folder.join("scenario.toml"), FOUND).unwrap();
-    let output = run(&folder, "packet").output().unwrap();
+    let output = run(&folder).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((result["created"].as_u64(), result["delivered"].as_u64()), (Some(20), Some(20)), "{result}");
@@ -369,7 +369,7 @@ fn restarted_nodes_lose_no_kept_bundle() {
     }
     let folder = folder("restarted");
     std::fs::write(folder.join("scenario.toml"), RESTARTED).unwrap();
-    let output = run(&folder, "tap").output().unwrap();
+    let output = run(&folder).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let (mut recovered, mut delivered) = (0, std::collections::BTreeSet::new());
     let reader = farlink_report::RunReader::open(&folder.join("run")).unwrap();
@@ -403,7 +403,7 @@ fn node_down_at_end_is_reported() {
     // The relay is killed while the cable is down, and the run ends before it is to start again.
     let text = RESTARTED.replace("duration = \"25 s\"", "duration = \"5500 ms\"");
     std::fs::write(folder.join("scenario.toml"), text).unwrap();
-    let output = run(&folder, "packet").output().unwrap();
+    let output = run(&folder).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let told = faults(&folder.join("run"));
     let last = told.iter().rfind(|(_, what)| what.starts_with("relay"));

@@ -49,7 +49,6 @@ const COMMAND_LINES: &[(&str, i32, &str)] = &[
     ("perf ipn:2.2000 --seconds -1", 2, "`-1` is not a number of seconds"),
     ("run good.toml --in sim --out /proc/x", 2, "/proc/x cannot be created: "),
     ("run good.toml --in sim --seed -1", 2, "`-1` is not a whole number"),
-    ("run good.toml --in sim --interface tap", 2, "`--interface tap` in simulation"),
     ("init two-nodes --dir good.plan", 2, "good.plan is not a folder"),
     ("init scenario --dir /proc", 2, "/proc/scenario.toml cannot be written: "),
     ("emulate --link geo --mtu 10", 2, "`10` is not a number of bytes from 576"),

@@ -4,46 +4,10 @@
 use crate::emulator::Port;
 use farlink_os::namespace::NetworkNamespace;
 use farlink_os::netlink::{Mac, Netlink};
-use farlink_os::packet::PacketSocket;
-use farlink_os::tap::Tap;
 use std::fs;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
-
-// Bytes of frames that may wait for the emulator, per port.
-const RECEIVE_BUFFER: usize = 64 << 20;
-// Packets that may wait in a TAP interface.
-const TAP_QUEUE: u32 = 8192;
-
-/// Kind of interface that joins hosts to the emulator.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Method {
-    /// TAP interfaces: one hop less, and the host sees the carrier.
-    Tap,
-    /// Virtual Ethernet pairs with packet sockets: available to ordinary users.
-    Packet,
-}
-
-impl Method {
-    /// TAP if this machine permits it, packet sockets otherwise. Call it in the network namespace in which the emulator
-    /// will run.
-    pub fn best() -> Method {
-        match Tap::create("farlinkprobe") {
-            Ok(_) => Method::Tap,
-            Err(_) => Method::Packet,
-        }
-    }
-
-    /// Description for people and manifests.
-    pub fn name(self) -> &'static str {
-        match self {
-            Method::Tap => "TAP interfaces",
-            Method::Packet => "packet sockets on interface pairs",
-        }
-    }
-}
 
 /// One end of a cable.
 #[derive(Debug)]
@@ -57,58 +21,34 @@ pub struct CableEnd<'a> {
 }
 
 /// Plugs a cable into two hosts; call it in the emulator's network namespace. `name` is at most 13 bytes long and names
-/// the interface in both hosts.
-pub fn plug(method: Method, name: &str, ends: [&CableEnd<'_>; 2], mtu: u32) -> io::Result<[Port; 2]> {
+/// the interface in both hosts. `rings` are the bytes of the receive rings of both ports ([`crate::emulator::rings`]).
+pub fn plug(name: &str, ends: [&CableEnd<'_>; 2], mtu: u32, rings: [usize; 2]) -> io::Result<[Port; 2]> {
     let macs = [mac(name, 1), mac(name, 2)];
     let make = |index: usize| {
-        let unique = format!("{name}{}", ['a', 'b'][index]);
-        let port = match method {
-            Method::Tap => make_tap(&unique, ends[index].host, mtu)?,
-            Method::Packet => make_pair(&unique, ends[index].host, mtu)?,
-        };
+        let (end, inside) = (ends[index], format!("{name}{}", ['a', 'b'][index]));
+        let ours = format!("{inside}-");
+        let mut netlink = Netlink::open()?;
+        netlink.create_veth_to(&ours, &inside, end.host.as_fd(), macs[index], mtu)?;
+        let number = index_of(&mut netlink, &ours)?;
+        silence(&ours);
+        netlink.set_up(number, true)?;
+        let port = Port::open(&ours, number, rings[index])?;
         let other = ends[1 - index].addresses.iter().map(|a| a.0);
-        ends[index].host.within(|| set_up(&unique, macs[index], mtu, ends[index], other, macs[1 - index]))?;
+        end.host.within(|| set_up(&inside, end, other, macs[1 - index]))?;
         Ok::<Port, io::Error>(port)
     };
     Ok([make(0)?, make(1)?])
 }
 
-fn make_tap(name: &str, host: &NetworkNamespace, _mtu: u32) -> io::Result<Port> {
-    let tap = Tap::create(name)?;
-    let mut netlink = Netlink::open()?;
-    let index = index_of(&mut netlink, name)?;
-    // Packets wait here while the emulator is not scheduled.
-    netlink.set_queue_length(index, TAP_QUEUE)?;
-    netlink.move_to_namespace(index, host.as_fd())?;
-    Ok(Port::Tap(tap))
-}
-
-fn make_pair(name: &str, host: &NetworkNamespace, mtu: u32) -> io::Result<Port> {
-    let mut netlink = Netlink::open()?;
-    let ours = format!("{name}-");
-    netlink.create_veth(name, &ours)?;
-    let index = index_of(&mut netlink, name)?;
-    netlink.move_to_namespace(index, host.as_fd())?;
-    let index = index_of(&mut netlink, &ours)?;
-    netlink.set_mtu(index, mtu)?;
-    silence(&ours);
-    netlink.set_up(index, true)?;
-    Ok(Port::Packet(PacketSocket::open(index, RECEIVE_BUFFER)?))
-}
-
 /// Configures the host's interface, from inside the host.
 fn set_up(
     name: &str,
-    mac: Mac,
-    mtu: u32,
     end: &CableEnd<'_>,
     neighbours: impl Iterator<Item = IpAddr>,
     neighbour_mac: Mac,
 ) -> io::Result<()> {
     let mut netlink = Netlink::open()?;
     let index = index_of(&mut netlink, name)?;
-    netlink.set_mac(index, mac)?;
-    netlink.set_mtu(index, mtu)?;
     let addresses = &end.addresses;
     if addresses.iter().all(|a| a.0.is_ipv4()) {
         silence(name);
@@ -159,7 +99,7 @@ fn mac(name: &str, end: u8) -> Mac {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::emulator::{DirectionSample, Emulator};
+    use crate::emulator::{DirectionSample, Emulator, rings};
     use farlink_base::Duration;
     use farlink_link::LinkSpec;
     use farlink_os::namespace;
@@ -175,7 +115,7 @@ mod tests {
     const A: &str = "10.0.0.1:4000";
     const B: &str = "10.0.0.2:4000";
 
-    fn bench(method: Option<Method>, spec: &str, seed: u64) -> Option<CableBench> {
+    fn bench(spec: &str, seed: u64, exact: bool) -> Option<CableBench> {
         let build = || -> io::Result<CableBench> {
             let home = namespace::NetworkNamespace::current()?;
             let lab = NetworkNamespace::create()?;
@@ -187,10 +127,10 @@ mod tests {
                     addresses: vec![(format!("10.0.0.{}", i + 1).parse().unwrap(), 24)],
                     congestion: None,
                 };
-                let method = method.unwrap_or_else(Method::best);
-                let ports = plug(method, "link0", [&end(0), &end(1)], 1500)?;
-                let mut emulator = Emulator::new(Duration::from_millis(50));
-                emulator.add(ports, &LinkSpec::parse(spec).unwrap(), seed)?;
+                let spec = LinkSpec::parse(spec).unwrap();
+                let ports = plug("link0", [&end(0), &end(1)], 1500, rings(std::slice::from_ref(&spec))[0])?;
+                let mut emulator = Emulator::new(Duration::from_millis(50))?;
+                emulator.add(ports, &spec, seed, exact)?;
                 emulator.begin(None)?;
                 Ok(CableBench { hosts, emulator })
             })();
@@ -222,8 +162,9 @@ mod tests {
 
     #[test]
     fn round_trip_takes_twice_the_delay() {
-        for method in [None, Some(Method::Packet)] {
-            let Some(mut bench) = bench(method, "delay=50 ms,rate=100 Mbit/s", 1) else { return };
+        // With receive rings, without, and exact.
+        for (rate, exact) in [("100 Mbit/s", false), ("10 Mbit/s", false), ("100 Mbit/s", true)] {
+            let Some(mut bench) = bench(&format!("delay=50 ms,rate={rate}"), 1, exact) else { return };
             let a = bench.hosts[0].within(|| UdpSocket::bind(A)).unwrap();
             let b = bench.hosts[1].within(|| UdpSocket::bind(B)).unwrap();
             for socket in [&a, &b] {
@@ -251,8 +192,8 @@ mod tests {
 
     #[test]
     fn losses_depend_on_seed_not_offload() {
-        let send = |batched: bool, seed: u64| -> Option<Vec<bool>> {
-            let mut bench = bench(None, "delay=1 ms,rate=1 Gbit/s,loss=10 %", seed)?;
+        let send = |batched: bool, seed: u64, exact: bool| -> Option<Vec<bool>> {
+            let mut bench = bench("delay=1 ms,rate=1 Gbit/s,loss=10 %", seed, exact)?;
             let a = bench.hosts[0].within(|| DatagramSocket::bind(&A.parse().unwrap(), true, 1 << 20)).unwrap();
             let b = bench.hosts[1].within(|| UdpSocket::bind(B)).unwrap();
             b.set_read_timeout(Some(std::time::Duration::from_secs(3))).unwrap();
@@ -276,17 +217,18 @@ mod tests {
             bench.emulator.finish().unwrap();
             Some(arrived)
         };
-        let Some(first) = send(false, 7) else { return };
+        let Some(first) = send(false, 7, false) else { return };
         let lost = first.iter().filter(|a| !**a).count();
         assert!((5..45).contains(&lost), "{lost} of 200 lost");
-        assert_eq!(Some(&first), send(false, 7).as_ref(), "same seed");
-        assert_eq!(Some(&first), send(true, 7).as_ref(), "in super-packets");
-        assert_ne!(Some(&first), send(false, 8).as_ref(), "another seed");
+        assert_eq!(Some(&first), send(false, 7, false).as_ref(), "same seed");
+        assert_eq!(Some(&first), send(true, 7, false).as_ref(), "in super-packets");
+        assert_eq!(Some(&first), send(false, 7, true).as_ref(), "without trains");
+        assert_ne!(Some(&first), send(false, 8, false).as_ref(), "another seed");
     }
 
     #[test]
     fn packets_outside_window_are_lost() {
-        let Some(mut bench) = bench(None, "delay=1 ms,rate=10 Mbit/s,windows=300 ms .. 10 s", 1) else { return };
+        let Some(mut bench) = bench("delay=1 ms,rate=10 Mbit/s,windows=300 ms .. 10 s", 1, false) else { return };
         let a = bench.hosts[0].within(|| UdpSocket::bind(A)).unwrap();
         let b = bench.hosts[1].within(|| UdpSocket::bind(B)).unwrap();
         b.set_read_timeout(Some(std::time::Duration::from_millis(20))).unwrap();

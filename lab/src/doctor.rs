@@ -1,7 +1,6 @@
 //! Capabilities of this machine to isolate, emulate and measure, found by trying each as the current user, with hints
 //! for what is missing.
 
-use crate::cable::Method;
 use crate::supervisor::{CableSetup, HostTcp, Reply, Request, Supervisor};
 use farlink_os::cgroup::Hierarchies;
 use farlink_os::pressure::{self, Resource};
@@ -69,14 +68,11 @@ pub struct Findings {
 pub fn examine(program: &Path, directory: &Path) -> Findings {
     let (uid, _) = namespace::user_and_group();
     let isolation = isolation(program, uid);
-    let tap = interface(program, Method::Tap, uid);
-    let packet = interface(program, Method::Packet, uid);
-    let links = tap.outcome == CheckOutcome::Yes || packet.outcome == CheckOutcome::Yes;
-    let lab = isolation.outcome != CheckOutcome::No && links;
+    let links = links(program);
+    let lab = isolation.outcome != CheckOutcome::No && links.outcome == CheckOutcome::Yes;
     let checks = vec![
         isolation,
-        tap,
-        packet,
+        links,
         real_time(),
         timers(),
         cgroups(),
@@ -125,43 +121,24 @@ fn isolation(program: &Path, uid: u32) -> MachineCheck {
     }
 }
 
-/// Creates two hosts and a cable, and removes them.
-fn interface(program: &Path, method: Method, uid: u32) -> MachineCheck {
-    let name = match method {
-        Method::Tap => "TAP links",
-        Method::Packet => "packet-socket links",
-    };
+/// Creates two hosts and a cable with receive rings, and removes them.
+fn links(program: &Path) -> MachineCheck {
     let address = |host: u8| vec![(std::net::Ipv4Addr::new(10, 0, 0, host).into(), 24)];
     let attempt = || -> anyhow::Result<()> {
         let mut supervisor = Supervisor::start(program, None)?;
-        let cable = CableSetup { hosts: [0, 1], addresses: [address(1), address(2)], mtu: 1500 };
-        supervisor.tell(&Request::SetUp {
-            hosts: vec![HostTcp::default(); 2],
-            cables: vec![cable],
-            method: Some(method),
-        })?;
+        let (addresses, rings) = ([address(1), address(2)], [1 << 20; 2]);
+        let cable = CableSetup { hosts: [0, 1], addresses, mtu: 1500, rings };
+        supervisor.tell(&Request::SetUp { hosts: vec![HostTcp::default(); 2], cables: vec![cable] })?;
         let done = |r: &Reply| matches!(r, Reply::SetUp { .. }).then_some(());
         supervisor.wait_for(Duration::from_secs(10), done, |_| {})?;
         supervisor.end()
     };
-    match (attempt(), method) {
-        (Ok(()), Method::Tap) => {
-            MachineCheck::new(name, CheckOutcome::Yes, "super-packets uncut, one hop less, hosts see the carrier")
+    match attempt() {
+        Ok(()) => {
+            let found = "interface pairs with packet sockets and receive rings; super-packets uncut";
+            MachineCheck::new("links", CheckOutcome::Yes, found)
         }
-        (Ok(()), Method::Packet) => {
-            MachineCheck::new(name, CheckOutcome::Yes, "super-packets uncut; available to ordinary users")
-        }
-        (Err(error), Method::Tap) => {
-            let hint = if !Path::new("/dev/net/tun").exists() {
-                "as root: `modprobe tun`, or in a container `--device /dev/net/tun`"
-            } else if uid == 0 {
-                "root needs CAP_NET_ADMIN"
-            } else {
-                "as root: `chmod 666 /dev/net/tun`; not needed, packet-socket links do"
-            };
-            MachineCheck::new(name, CheckOutcome::No, format!("{error:#}")).hint(hint)
-        }
-        (Err(error), Method::Packet) => MachineCheck::new(name, CheckOutcome::No, format!("{error:#}"))
+        Err(error) => MachineCheck::new("links", CheckOutcome::No, format!("{error:#}"))
             .hint("needs isolated hosts, and a kernel with VETH and PACKET (CONFIG_VETH, CONFIG_PACKET)"),
     }
 }

@@ -1,7 +1,6 @@
 //! Standalone link emulator: two empty hosts joined by one link, for any programs and any IP traffic.
 
-use crate::cable::Method;
-use crate::emulator::{MachineWatch, Signs, Who};
+use crate::emulator::{MachineWatch, Signs, Who, rings};
 use crate::supervisor::{CableSetup, HostTcp, LinkModels, LinkReport, Reply, Request, SpawnSetup, Supervisor};
 use anyhow::{Result, bail};
 use farlink_base::{DataRate, DataVolume};
@@ -34,8 +33,8 @@ pub struct EmulateOptions {
     pub duration: Option<Duration>,
     /// Shell commands to run in the hosts. The emulation ends with that of b, or with that of a if b has none.
     pub commands: [Option<String>; 2],
-    /// Kind of interface; `None` for the best that this machine permits.
-    pub method: Option<Method>,
+    /// Whether each wire packet is handed over alone and at its time, at the price of processor time.
+    pub exact: bool,
 }
 
 /// Result of an emulation.
@@ -79,10 +78,10 @@ pub fn emulate(program: &Path, options: &EmulateOptions, talk: &mut dyn FnMut(&s
     let spec = LinkSpec::parse(&options.link)?;
     let interrupted = farlink_os::process::watch_termination()?;
     let mut supervisor = Supervisor::start(program, None)?;
-    introduce(&mut supervisor, options, talk)?;
+    introduce(&mut supervisor, options, &spec, talk)?;
     let watch = MachineWatch::start();
     supervisor.tell(&Request::Emulate {
-        links: LinkModels::Specification(options.link.clone()),
+        links: LinkModels::One { specification: options.link.clone(), exact: options.exact },
         seed: options.seed,
         start_ns: None,
         interval_ms: INTERVAL.as_millis() as u64,
@@ -120,23 +119,25 @@ pub fn emulate(program: &Path, options: &EmulateOptions, talk: &mut dyn FnMut(&s
 }
 
 /// Creates the hosts and prints how to enter them.
-fn introduce(supervisor: &mut Supervisor, options: &EmulateOptions, talk: &mut dyn FnMut(&str)) -> Result<()> {
+fn introduce(
+    supervisor: &mut Supervisor,
+    options: &EmulateOptions,
+    spec: &LinkSpec,
+    talk: &mut dyn FnMut(&str),
+) -> Result<()> {
     if !(576..=65_535).contains(&options.mtu) {
         bail!("MTU {} is not between 576 and 65535", options.mtu);
     }
     let addresses = [1, 2].map(addresses);
-    let cable = CableSetup { hosts: [0, 1], addresses: addresses.clone(), mtu: options.mtu };
-    supervisor.tell(&Request::SetUp {
-        hosts: vec![HostTcp::default(); 2],
-        cables: vec![cable],
-        method: options.method,
-    })?;
+    let rings = rings(std::slice::from_ref(spec))[0];
+    let cable = CableSetup { hosts: [0, 1], addresses: addresses.clone(), mtu: options.mtu, rings };
+    supervisor.tell(&Request::SetUp { hosts: vec![HostTcp::default(); 2], cables: vec![cable] })?;
     let set_up = |r: &Reply| match r {
-        Reply::SetUp { method, descriptors, .. } => Some((*method, descriptors.clone())),
+        Reply::SetUp { descriptors, .. } => Some(descriptors.clone()),
         _ => None,
     };
-    let (method, descriptors) = supervisor.wait_for(Duration::from_secs(10), set_up, |_| {})?;
-    talk(&format!("link {} between two hosts, {}", options.link, method.name()));
+    let descriptors = supervisor.wait_for(Duration::from_secs(10), set_up, |_| {})?;
+    talk(&format!("link {} between two hosts", options.link));
     for ((name, addresses), descriptor) in HOSTS.iter().zip(&addresses).zip(descriptors) {
         let all: Vec<String> = addresses.iter().map(|(address, _)| address.to_string()).collect();
         talk(&format!("  host {name}: {}", all.join("  ")));

@@ -22,7 +22,6 @@ pub mod process;
 pub mod schedule;
 pub mod simd;
 pub mod stream;
-pub mod tap;
 pub mod udp;
 
 use std::io;

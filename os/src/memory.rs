@@ -3,10 +3,13 @@
 
 use crate::{check, context};
 use std::io;
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 
 /// `MADV_POPULATE_WRITE` of linux/mman.h, since Linux 5.14.
 const MADV_POPULATE_WRITE: libc::c_int = 23;
+
+/// Length from which a region is backed by huge pages, bytes.
+const HUGE: usize = 64 << 20;
 
 /// Bytes of memory this process may use: the machine's, or the limit of its control group.
 pub fn available() -> u64 {
@@ -57,19 +60,23 @@ impl Region {
         let start = std::ptr::NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         let region = Region { start, length };
         // A fork would make every page copy-on-write.
-        region.advise(libc::MADV_DONTFORK, length).ok();
-        region.advise(libc::MADV_HUGEPAGE, length).ok();
+        region.advise(libc::MADV_DONTFORK, 0..length).ok();
+        // Huge pages would make a small region of a quiet link resident as a whole.
+        if length >= HUGE {
+            region.advise(libc::MADV_HUGEPAGE, 0..length).ok();
+        }
         Ok(region)
     }
 
-    /// Allocates the pages of the first `length` bytes now.
-    pub fn populate(&self, length: usize) -> io::Result<()> {
-        self.advise(MADV_POPULATE_WRITE, length.min(self.length))
+    /// Allocates the pages of these bytes now; the range starts at a page.
+    pub fn populate(&self, range: Range<usize>) -> io::Result<()> {
+        self.advise(MADV_POPULATE_WRITE, range)
     }
 
-    fn advise(&self, advice: libc::c_int, length: usize) -> io::Result<()> {
+    fn advise(&self, advice: libc::c_int, range: Range<usize>) -> io::Result<()> {
+        let range = range.start.min(self.length)..range.end.min(self.length);
         // SAFETY: the range is inside this mapping; none of the advices used changes its contents.
-        check(unsafe { libc::madvise(self.start.as_ptr().cast(), length, advice) }).map(drop)
+        check(unsafe { libc::madvise(self.start.as_ptr().add(range.start).cast(), range.len(), advice) }).map(drop)
     }
 }
 
@@ -103,7 +110,7 @@ mod tests {
     #[test]
     fn region_is_zeroed_and_writable() {
         let mut region = Region::reserve(3 << 20).unwrap();
-        region.populate(1 << 20).unwrap();
+        region.populate(0..1 << 20).unwrap();
         assert_eq!(region.len(), 3 << 20);
         assert!(region.iter().step_by(4096).all(|b| *b == 0));
         region[(3 << 20) - 1] = 7;
@@ -113,7 +120,7 @@ mod tests {
     #[test]
     fn anonymous_memory_excludes_program_pages() {
         let region = Region::reserve(64 << 20).unwrap();
-        region.populate(64 << 20).unwrap();
+        region.populate(0..64 << 20).unwrap();
         let (resident, anonymous) = resident_and_anonymous();
         assert!((64 << 20..resident).contains(&anonymous), "{anonymous} of {resident}");
     }

@@ -1,11 +1,16 @@
 //! Packet sockets with virtio-net headers: complete frames of an interface, including unsegmented super-packets, many
-//! per
-//! system call. Used by the link emulator if TAP is not permitted.
+//! per system call, or through a ring of memory shared with the kernel ([`PacketRing`]).
 
-use crate::tap::VNET_HEADER;
+mod ring;
+
+pub use ring::PacketRing;
+
 use crate::{check, context};
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// Length of the virtio-net header before each frame, bytes.
+pub const VNET_HEADER: usize = 10;
 
 /// Most frames per system call.
 pub const BATCH: usize = 64;
@@ -27,9 +32,22 @@ pub struct PacketSocket {
 
 impl PacketSocket {
     /// Opens a socket on interface `index` of the calling thread's network namespace. It receives every arriving frame,
-    /// but
-    /// not those it sends. `buffer` is the size requested for the receive and send buffers, bytes.
+    /// but not those it sends. `buffer` is the size requested for the receive and send buffers, bytes.
     pub fn open(index: u32, buffer: usize) -> io::Result<Self> {
+        Self::open_bound(index, buffer, |_| Ok(())).map(|(socket, ())| socket)
+    }
+
+    /// Like [`PacketSocket::open`], but received frames are in a ring of `ring` bytes.
+    pub fn open_with_ring(index: u32, buffer: usize, ring: usize) -> io::Result<(Self, PacketRing)> {
+        // The kernel takes frames into the ring from the moment of binding.
+        Self::open_bound(index, buffer, |fd| PacketRing::new(fd, ring))
+    }
+
+    fn open_bound<T>(
+        index: u32,
+        buffer: usize,
+        prepare: impl FnOnce(&OwnedFd) -> io::Result<T>,
+    ) -> io::Result<(Self, T)> {
         let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         // Protocol 0: no frame arrives before the socket is configured and bound.
         // SAFETY: socket takes no pointers.
@@ -42,6 +60,7 @@ impl PacketSocket {
         // Time stamps let a late reader reconstruct when each frame was sent.
         set_option(&fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1i32)?;
         let receive_buffer = set_buffer(&fd, buffer)?;
+        let prepared = prepare(&fd)?;
         // SAFETY: sockaddr_ll and packet_mreq are plain old data; all zeros is a value of them.
         let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
         address.sll_family = libc::AF_PACKET as u16;
@@ -57,7 +76,7 @@ impl PacketSocket {
         membership.mr_ifindex = index as i32;
         membership.mr_type = libc::PACKET_MR_PROMISC as u16;
         set_option(&fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)?;
-        Ok(PacketSocket { fd, receive_buffer })
+        Ok((PacketSocket { fd, receive_buffer }, prepared))
     }
 
     /// Size of the receive buffer granted by the kernel, bytes.
@@ -103,20 +122,16 @@ impl PacketSocket {
         Ok(count)
     }
 
-    /// Sends at most [`BATCH`] frames, each a virtio-net header and frame in two pieces, of which the second may be
-    /// empty.
-    /// Returns the number the kernel accepted, in order.
-    pub fn send(&self, frames: &[(&[u8], &[u8])]) -> io::Result<usize> {
-        let mut pieces = [const { [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; 2] }; BATCH];
+    /// Sends at most [`BATCH`] frames, each in pieces that together are a virtio-net header and a frame. Returns the
+    /// number the kernel accepted, in order.
+    pub fn send(&self, frames: &[&[IoSlice<'_>]]) -> io::Result<usize> {
         // SAFETY: mmsghdr is plain old data; all zeros is a value of it.
         let mut messages: [libc::mmsghdr; BATCH] = unsafe { std::mem::zeroed() };
         let count = frames.len().min(BATCH);
-        for (((head, body), pair), message) in frames.iter().zip(&mut pieces).zip(&mut messages) {
-            for (piece, bytes) in pair.iter_mut().zip([head, body]) {
-                *piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-            }
-            message.msg_hdr.msg_iov = pair.as_mut_ptr();
-            message.msg_hdr.msg_iovlen = if body.is_empty() { 1 } else { 2 };
+        for (pieces, message) in frames.iter().zip(&mut messages) {
+            // An IoSlice has the layout of iovec on Unix, as its documentation guarantees.
+            message.msg_hdr.msg_iov = pieces.as_ptr().cast_mut().cast();
+            message.msg_hdr.msg_iovlen = pieces.len() as _;
         }
         // SAFETY: the first `count` messages name pieces that name the caller's slices, which
         // outlive the call and which sendmmsg only reads.
@@ -126,11 +141,17 @@ impl PacketSocket {
         Ok(sent as usize)
     }
 
+    /// Returns and clears an error that the kernel has recorded, such as that of an interface that went down.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        Ok(rustix::net::sockopt::socket_error(&self.fd)?.err().map(Into::into))
+    }
+
     /// Frames dropped by the kernel since the last call because the receive buffer was full.
     pub fn take_drops(&self) -> io::Result<u64> {
-        let mut statistics = [0u32; 2];
+        // `tpacket_stats`, and for rings `tpacket_stats_v3`: frames, of which dropped, and times that the ring was full.
+        let mut statistics = [0u32; 3];
         let mut length = size_of_val(&statistics) as libc::socklen_t;
-        // SAFETY: tpacket_stats is two u32; the room and its length are given.
+        // SAFETY: both structs are u32 numbers, at most three; the room and its length are given.
         check(unsafe {
             libc::getsockopt(
                 self.fd.as_raw_fd(),
@@ -254,7 +275,8 @@ mod tests {
             assert!(a.receive_buffer() > 0);
             let mut frame = vec![0u8; VNET_HEADER];
             frame.extend_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
-            let frames: Vec<(&[u8], &[u8])> = vec![(&frame, b"one"), (&frame, b"two"), (&frame, b"")];
+            let slices = [b"one", b"two", &b""[..]].map(|body| [IoSlice::new(&frame), IoSlice::new(body)]);
+            let frames: Vec<&[IoSlice<'_>]> = slices.iter().map(|pieces| &pieces[..]).collect();
             let mut batch = FrameBatch::new();
             let mut late = true;
             // The kernel enables time stamps a moment after the request.

@@ -250,6 +250,12 @@ const LINK_KEYS: &[Key] = &[
     ),
     key("mtu", Kind::Volume, Is("1500 B"), "Largest IP packet."),
     key(
+        "exact",
+        Flag,
+        Is("false"),
+        "In the testbed: hand over each packet alone and at its time, for two to four times the processor time. Otherwise packets that are due within 200 µs, or a fiftieth of the delay if that is less, may arrive together.",
+    ),
+    key(
         "appears",
         Kind::Duration,
         Is("0 s"),

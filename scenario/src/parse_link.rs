@@ -57,6 +57,7 @@ fn link(reader: &Reader<'_>, layers: &Tables<'_>, nodes: &Names) -> Option<Link>
     if disappears.is_some_and(|at| at <= appears) {
         reader.fail("disappears", "a link disappears after it appears", "write a later time, or leave it out");
     }
+    let exact = reader.flag("exact").unwrap_or(false);
     let found = reader.flag("found").unwrap_or(false);
     // A discovered neighbour is present while its session lasts; layers over datagrams have none.
     if found && layer.kind.medium != Medium::Streams {
@@ -64,7 +65,7 @@ fn link(reader: &Reader<'_>, layers: &Tables<'_>, nodes: &Names) -> Option<Link>
         reader.fail("found", what, "use a layer over TCP, as `tcpclv4`, or take it out");
     }
     let (name, between) = (name?, between?);
-    Some(Link { name, between, layer, port, mtu_bytes, forward, reverse, appears, disappears, found })
+    Some(Link { name, between, layer, port, mtu_bytes, exact, forward, reverse, appears, disappears, found })
 }
 
 /// Indices of the two nodes that `between` names.

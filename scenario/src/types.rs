@@ -249,6 +249,8 @@ pub struct Link {
     pub port: u16,
     /// Largest IP packet that the link carries.
     pub mtu_bytes: u32,
+    /// Whether the testbed hands over each packet alone and at its time.
+    pub exact: bool,
     /// From the first node to the second, without windows: contacts give those, see
     /// [`Scenario::link_spec`].
     pub forward: DirectionSpec,

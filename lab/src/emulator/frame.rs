@@ -1,18 +1,18 @@
 //! Ethernet frames with a virtio-net header. A frame may be a super-packet that stands for many wire packets: it is
 //! counted, split between wire packets, and given its checksum before a bit is flipped.
 
-use farlink_os::tap::VNET_HEADER;
+use farlink_os::packet::VNET_HEADER;
 
-const ETHERNET: usize = 14;
+pub(super) const ETHERNET: usize = 14;
 // Most header bytes of a super-packet: Ethernet, IPv4 or IPv6 with options, TCP with options.
-const HEADERS_MAX: usize = 256;
+pub(super) const HEADERS_MAX: usize = 256;
 
 // Flag `VIRTIO_NET_HDR_F_NEEDS_CSUM`.
-const NEEDS_CHECKSUM: u8 = 1;
-const GSO_NONE: u8 = 0;
+pub(super) const NEEDS_CHECKSUM: u8 = 1;
+pub(super) const GSO_NONE: u8 = 0;
 const GSO_TCP4: u8 = 1;
 const GSO_TCP6: u8 = 4;
-const GSO_UDP: u8 = 5;
+pub(super) const GSO_UDP: u8 = 5;
 const GSO_ECN: u8 = 0x80;
 
 /// A frame as received from an interface, starting with the virtio-net header.
@@ -22,15 +22,16 @@ pub struct Frame<'a> {
     cut: Option<GsoLayout>,
 }
 
+/// Layout of a super-packet.
 #[derive(Clone, Copy)]
-struct GsoLayout {
+pub(super) struct GsoLayout {
     /// Length of the Ethernet, IP, and TCP or UDP headers, in bytes.
-    headers: usize,
+    pub headers: usize,
     /// Payload bytes of each wire packet except the last.
-    size: usize,
-    kind: u8,
+    pub size: usize,
+    pub kind: u8,
     /// Offset of the TCP or UDP header.
-    transport: usize,
+    pub transport: usize,
 }
 
 impl<'a> Frame<'a> {
@@ -121,7 +122,7 @@ impl GsoLayout {
 
     /// Rewrites the copied headers of a super-packet for a part of it, like the kernel's own segmentation
     /// (`inet_gso_segment`, `tcp_gso_segment`, `__udp_gso_segment`).
-    fn rewrite_headers(self, headers: &mut [u8], payload: usize, first: usize, at_end: bool) {
+    pub(super) fn rewrite_headers(self, headers: &mut [u8], payload: usize, first: usize, at_end: bool) {
         let ip_length = headers.len() - ETHERNET + payload;
         let version_4 = headers[ETHERNET] >> 4 == 4;
         if version_4 {

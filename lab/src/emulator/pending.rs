@@ -8,6 +8,10 @@ use std::io;
 // Size of the chunks into which frames are written one after another. An emptied chunk is reused
 // before an untouched one, so that memory use follows the bytes in flight.
 const CHUNK: usize = 1 << 20;
+// Fewest chunks of a region, so that a quiet link of 16 MiB occupies 256 KiB.
+const CHUNKS: usize = 64;
+// Size of the smallest chunks, which hold any frame.
+const CHUNK_LEAST: usize = 256 << 10;
 
 /// A frame in flight.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -21,6 +25,11 @@ pub struct DueFrame {
 }
 
 impl DueFrame {
+    /// Length of the frame, virtio-net header included.
+    pub fn length(self) -> usize {
+        self.length as usize
+    }
+
     fn range(self) -> std::ops::Range<usize> {
         self.offset as usize..(self.offset + self.length) as usize
     }
@@ -50,14 +59,11 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Reserves `capacity` bytes for frames (at most 4 GiB), of which the first `populated` are backed by memory at
-    /// once.
-    pub fn new(capacity: usize, populated: usize) -> io::Result<Self> {
+    /// Reserves `capacity` bytes for frames (at most 4 GiB), which get memory as they fill.
+    pub fn new(capacity: usize) -> io::Result<Self> {
         let capacity = capacity.clamp(1, u32::MAX as usize);
         let region = Region::reserve(capacity)?;
-        // Older kernels cannot populate memory; pages are then allocated on first use.
-        let _ = region.populate(populated);
-        let chunk = CHUNK.min(capacity);
+        let chunk = (capacity / CHUNKS).clamp(CHUNK_LEAST, CHUNK).min(capacity);
         Ok(Pending {
             region,
             chunk,
@@ -67,8 +73,8 @@ impl Pending {
             current: 0,
             filled: 0,
             entered: 0,
-            in_order: VecDeque::with_capacity(4096),
-            early: BinaryHeap::with_capacity(256),
+            in_order: VecDeque::new(),
+            early: BinaryHeap::new(),
             bytes: 0,
         })
     }
@@ -99,7 +105,10 @@ impl Pending {
                 Some(chunk) => chunk,
                 None if self.frames.len() < self.most => {
                     self.frames.push(0);
-                    self.frames.len() - 1
+                    let chunk = self.frames.len() - 1;
+                    // All pages at once: a page fault for each would cost more than the frames. Older kernels cannot.
+                    let _ = self.region.populate(chunk * self.chunk..(chunk + 1) * self.chunk);
+                    chunk
                 }
                 None => return None,
             };
@@ -170,7 +179,7 @@ mod tests {
 
     #[test]
     fn frames_leave_by_time_then_entry() {
-        let mut pending = Pending::new(1000, 1000).unwrap();
+        let mut pending = Pending::new(1000).unwrap();
         for (at, byte) in [(30, 1), (10, 2), (30, 3), (20, 4), (10, 5)] {
             assert!(pending.push(at, 10, |b| b.fill(byte)));
         }
@@ -183,7 +192,7 @@ mod tests {
 
     #[test]
     fn full_queue_refuses_and_keeps_frames() {
-        let mut pending = Pending::new(10_000, 0).unwrap();
+        let mut pending = Pending::new(10_000).unwrap();
         let mut expected: VecDeque<(u64, u8)> = VecDeque::new();
         let (mut refused, mut x) = (0, 12345u64);
         for step in 0..20_000u64 {
@@ -211,7 +220,7 @@ mod tests {
     fn memory_use_follows_bytes_in_flight() {
         // 1 Gbit/s times 2 s: 250 MB in packets of 1500 bytes, plus the bookkeeping of each.
         const DELAY_NS: u64 = 2_000_000_000;
-        let mut pending = Pending::new(600 << 20, 0).unwrap();
+        let mut pending = Pending::new(600 << 20).unwrap();
         let (mut due, mut most) = (Vec::new(), 0);
         for packet in 0..400_000u64 {
             let now = packet * 12_000;
@@ -227,7 +236,7 @@ mod tests {
 
     #[test]
     fn oversized_frame_is_refused() {
-        let mut pending = Pending::new(100, 0).unwrap();
+        let mut pending = Pending::new(100).unwrap();
         assert!(!pending.push(1, 101, |_| {}));
         assert!(pending.push(1, 100, |_| {}));
         assert!(!pending.push(1, 1, |_| {}));

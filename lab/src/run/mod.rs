@@ -7,7 +7,6 @@ mod record;
 mod restarts;
 mod session;
 
-use crate::cable::Method;
 use anyhow::{Context, Result};
 use farlink_report::{Manifest, RunWorld, RunWriter, Topology};
 use farlink_scenario::Scenario;
@@ -26,8 +25,6 @@ pub struct LabOptions {
     pub command: String,
     /// Path of the `farlink` program: supervisor, node and applications.
     pub program: PathBuf,
-    /// Kind of interface; `None` for the best that this machine permits.
-    pub method: Option<Method>,
     /// Set from outside to stop the run, which is then written as far as it got.
     pub stop: Arc<AtomicBool>,
 }

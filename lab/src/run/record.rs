@@ -3,7 +3,6 @@
 use super::folder::RunFolder;
 use super::outages::Outages;
 use super::session::SessionOutcome;
-use crate::cable::Method;
 use crate::driver::NodeContext;
 use crate::emulator::{Signs, Who};
 use anyhow::{Context, Result};
@@ -183,12 +182,8 @@ fn nodes(scenario: &Scenario, outcome: &SessionOutcome, validity: &mut farlink_r
 
 fn notes(outcome: &SessionOutcome, lateness: &Lateness) -> Vec<String> {
     let isolation = if outcome.user_namespace { "a user namespace, without root" } else { "namespaces made as root" };
-    let links = match outcome.method {
-        Method::Tap => "TAP interfaces",
-        Method::Packet => "packet sockets on interface pairs",
-    };
     let mut notes = vec![
-        format!("Hosts are isolated by {isolation}; links are {links}."),
+        format!("Hosts are isolated by {isolation}."),
         "CPU and memory are counted by /proc and at the end of each process; no control group was used.".to_string(),
         "The emulator delay shown is that of the worst direction of the worst link.".to_string(),
     ];

@@ -3,10 +3,9 @@
 use super::folder::RunFolder;
 use super::restarts::Restarts;
 use super::{LabOptions, LabProgress};
-use crate::cable::Method;
 use crate::driver::{BundleTally, Driver, NodeContext, Program};
 use crate::drivers;
-use crate::emulator::{Lateness, MachineWatch};
+use crate::emulator::{Lateness, MachineWatch, rings};
 use crate::supervisor::{
     CableSetup, HostTcp, LinkModels, LinkReport, ProcessUsage, Reply, Request, SignalName, SpawnSetup, Supervisor,
 };
@@ -67,8 +66,6 @@ pub struct SessionOutcome {
     pub real_time: bool,
     /// Load of the machine during the run.
     pub watch: MachineWatch,
-    /// Kind of interface used.
-    pub method: Method,
     /// Whether a user namespace was needed.
     pub user_namespace: bool,
     /// Path of the `farlink` program.
@@ -97,7 +94,6 @@ pub struct LabSession<'a> {
     program: PathBuf,
     pub supervisor: Supervisor,
     pub drivers: Vec<Box<dyn Driver>>,
-    method: Method,
     start_ns: u64,
     epoch: DtnTime,
     pub processes: Vec<SessionProcess>,
@@ -125,7 +121,7 @@ impl<'a> LabSession<'a> {
     pub fn start(scenario: &'a Scenario, options: &LabOptions, folder: &'a RunFolder) -> Result<Self> {
         let program = super::absolute(&options.program)?;
         let mut supervisor = Supervisor::start(&program, Some(&folder.supervisor_log()))?;
-        let (method, real_time) = set_up_hosts(scenario, &mut supervisor, options.method)?;
+        let real_time = set_up_hosts(scenario, &mut supervisor)?;
         let (start_ns, epoch) = choose_start(LEAD + LEAD_PER_NODE * scenario.nodes.len() as u32);
         let mut waiting: Vec<usize> = (0..scenario.traffic.len()).collect();
         // The next sender to start is last, where it is cheap to take.
@@ -136,7 +132,6 @@ impl<'a> LabSession<'a> {
             program,
             supervisor,
             drivers: scenario.nodes.iter().map(|_| drivers::new_default()).collect(),
-            method,
             start_ns,
             epoch,
             processes: Vec::new(),
@@ -296,7 +291,6 @@ impl<'a> LabSession<'a> {
             waits: self.waits,
             real_time: self.real_time,
             watch: self.watch,
-            method: self.method,
             user_namespace: self.supervisor.user_namespace,
             program: self.program,
         })
@@ -463,13 +457,17 @@ fn sent_at_least(scenario: &Scenario) -> u64 {
     scenario.traffic.iter().map(|traffic| of(&traffic.kind)).sum()
 }
 
-fn set_up_hosts(scenario: &Scenario, supervisor: &mut Supervisor, method: Option<Method>) -> Result<(Method, bool)> {
+/// Sets up hosts and links; returns whether their programs may have real-time scheduling.
+fn set_up_hosts(scenario: &Scenario, supervisor: &mut Supervisor) -> Result<bool> {
+    let specs: Vec<_> = (0..scenario.links.len()).map(|link| scenario.link_spec(link)).collect();
+    let rings = rings(&specs);
     let cable = |link: usize| {
         let ends = scenario.ends(link);
         CableSetup {
             hosts: ends.map(|end| end.node),
             addresses: ends.map(|end| vec![(end.address.into(), PREFIX_LENGTH)]),
             mtu: scenario.links[link].mtu_bytes,
+            rings: rings[link],
         }
     };
     let cables = (0..scenario.links.len()).map(cable).collect();
@@ -479,9 +477,9 @@ fn set_up_hosts(scenario: &Scenario, supervisor: &mut Supervisor, method: Option
         receive_buffer: node.tcp.receive_buffer.bytes(),
     };
     let hosts = scenario.nodes.iter().map(tcp).collect();
-    supervisor.tell(&Request::SetUp { hosts, cables, method })?;
+    supervisor.tell(&Request::SetUp { hosts, cables })?;
     let set_up = |r: &Reply| match r {
-        Reply::SetUp { method, real_time, .. } => Some((*method, *real_time)),
+        Reply::SetUp { real_time, .. } => Some(*real_time),
         _ => None,
     };
     let most = Duration::from_secs(10 + scenario.links.len() as u64);

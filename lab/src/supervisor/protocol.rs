@@ -1,6 +1,5 @@
 //! Requests to the supervisor and its replies, one JSON object per line.
 
-use crate::cable::Method;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -20,8 +19,6 @@ pub enum Request {
         hosts: Vec<HostTcp>,
         /// Cables between the hosts.
         cables: Vec<CableSetup>,
-        /// Kind of interface; `None` for the best that this machine permits.
-        method: Option<Method>,
     },
     /// Starts the emulator on all cables. Sent once, after `SetUp`. Replies: [`Reply::Emulating`], then [`Reply::Link`]
     /// each interval.
@@ -80,6 +77,8 @@ pub struct CableSetup {
     pub addresses: [Addresses; 2],
     /// Largest IP packet in bytes.
     pub mtu: u32,
+    /// Bytes of the receive rings at both ends ([`crate::emulator::rings`]).
+    pub rings: [usize; 2],
 }
 
 /// Source of the link models, passed as text, which is exact and small.
@@ -93,8 +92,13 @@ pub enum LinkModels {
         /// Folder to which its paths are relative.
         folder: PathBuf,
     },
-    /// One link by its specification (`farlink_link::LinkSpec::parse`).
-    Specification(String),
+    /// One link.
+    One {
+        /// Specification for `farlink_link::LinkSpec::parse`.
+        specification: String,
+        /// Whether each wire packet is handed over alone and at its time.
+        exact: bool,
+    },
 }
 
 /// A process to start.
@@ -148,8 +152,6 @@ pub enum Reply {
     },
     /// Hosts and cables are set up.
     SetUp {
-        /// Kind of interface used.
-        method: Method,
         /// Descriptors of the hosts' network namespaces in the supervisor.
         descriptors: Vec<i32>,
         /// Whether processes may be given real-time scheduling.

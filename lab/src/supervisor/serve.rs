@@ -2,7 +2,7 @@
 
 use super::protocol::{CableSetup, HostTcp, LinkModels, ProcessUsage, Reply, Request, SignalName, SpawnSetup, say};
 use super::tcp;
-use crate::cable::{self, CableEnd, Method};
+use crate::cable::{self, CableEnd};
 use crate::emulator::{Emulator, Port};
 use farlink_link::LinkSpec;
 use farlink_os::account::{self, Waits};
@@ -80,7 +80,7 @@ struct Server {
 impl Server {
     fn obey(&mut self, request: Request) -> io::Result<()> {
         match request {
-            Request::SetUp { hosts, cables, method } => self.set_up(&hosts, &cables, method),
+            Request::SetUp { hosts, cables } => self.set_up(&hosts, &cables),
             Request::Emulate { links, seed, start_ns, interval_ms } => {
                 self.emulate(&links, seed, start_ns, Duration::from_millis(interval_ms))
             }
@@ -102,8 +102,7 @@ impl Server {
         }
     }
 
-    fn set_up(&mut self, hosts: &[HostTcp], cables: &[CableSetup], method: Option<Method>) -> io::Result<()> {
-        let method = method.unwrap_or_else(Method::best);
+    fn set_up(&mut self, hosts: &[HostTcp], cables: &[CableSetup]) -> io::Result<()> {
         for tcp in hosts {
             tcp::check(tcp)?;
             let host = cable::make_host()?;
@@ -112,10 +111,10 @@ impl Server {
         }
         for (index, setup) in cables.iter().enumerate() {
             let [a, b] = [0, 1].map(|i| self.end(hosts, setup, i));
-            self.ports.push(cable::plug(method, &format!("link{index}"), [&a?, &b?], setup.mtu)?);
+            self.ports.push(cable::plug(&format!("link{index}"), [&a?, &b?], setup.mtu, setup.rings)?);
         }
         let descriptors = self.hosts.iter().map(|host| host.as_fd().as_raw_fd()).collect();
-        say(&Reply::SetUp { method, descriptors, real_time: schedule::may_be_real_time() });
+        say(&Reply::SetUp { descriptors, real_time: schedule::may_be_real_time() });
         Ok(())
     }
 
@@ -234,15 +233,17 @@ fn usage_of(ended: &EndedChild) -> ProcessUsage {
     }
 }
 
-fn link_specs(links: &LinkModels) -> io::Result<Vec<LinkSpec>> {
+/// Models of the links, and whether each is exact.
+fn link_specs(links: &LinkModels) -> io::Result<Vec<(LinkSpec, bool)>> {
     match links {
         LinkModels::Scenario { text, folder } => {
             let scenario = farlink_scenario::Scenario::parse_in(text, folder)
                 .map_err(|errors| io::Error::other(format!("{}", errors[0])))?;
-            Ok((0..scenario.links.len()).map(|link| scenario.link_spec(link)).collect())
+            Ok((0..scenario.links.len()).map(|link| (scenario.link_spec(link), scenario.links[link].exact)).collect())
         }
-        LinkModels::Specification(text) => {
-            LinkSpec::parse(text).map(|spec| vec![spec]).map_err(|e| io::Error::other(e.to_string()))
+        LinkModels::One { specification, exact } => {
+            let spec = LinkSpec::parse(specification).map_err(|e| io::Error::other(e.to_string()))?;
+            Ok(vec![(spec, *exact)])
         }
     }
 }
@@ -250,15 +251,15 @@ fn link_specs(links: &LinkModels) -> io::Result<Vec<LinkSpec>> {
 /// Emulates until asked to end.
 fn run_emulator(
     ports: Vec<[Port; 2]>,
-    specs: &[LinkSpec],
+    specs: &[(LinkSpec, bool)],
     seed: u64,
     start_ns: Option<u64>,
     interval: Duration,
 ) -> io::Result<()> {
     let asked_to_end = process::watch_termination()?;
-    let mut emulator = Emulator::new(interval);
-    for (ports, spec) in ports.into_iter().zip(specs) {
-        emulator.add(ports, spec, seed)?;
+    let mut emulator = Emulator::new(interval)?;
+    for (ports, (spec, exact)) in ports.into_iter().zip(specs) {
+        emulator.add(ports, spec, seed, *exact)?;
     }
     say(&Reply::Emulating { start_ns: emulator.begin(start_ns)? });
     while !asked_to_end.load(std::sync::atomic::Ordering::Relaxed) {

@@ -1,0 +1,180 @@
+//! A thread that runs directions of links: it sleeps until a frame arrives or is due.
+
+use super::direction::{Direction, DirectionSample};
+use farlink_os::packet::FrameBatch;
+use farlink_os::poll::Poller;
+use farlink_os::{monotonic_ns, schedule};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::convert::Infallible;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+// Waits shorter than this are spun, because sleeping would take longer.
+const SPIN_NS: u64 = 3_000;
+// Longest sleep, after which a stop is noticed.
+const SLEEP_NS: u64 = 50_000_000;
+/// Real-time priority: above ordinary programs, below the kernel's own threads.
+pub const PRIORITY: i32 = 50;
+
+/// Directions of one thread.
+pub struct Worker {
+    directions: Vec<Direction>,
+    poller: Poller,
+    agenda: Agenda,
+    /// Directions at which frames wait.
+    readable: VecDeque<usize>,
+    is_readable: Vec<bool>,
+}
+
+impl Worker {
+    /// Creates a worker of these directions, whose model time 0 is `start_ns`.
+    pub fn new(mut directions: Vec<Direction>, start_ns: u64, interval: Duration) -> io::Result<Worker> {
+        let poller = Poller::new()?;
+        let mut agenda = Agenda::of(directions.len());
+        let count = directions.len().max(1) as u64;
+        for (index, direction) in directions.iter_mut().enumerate() {
+            // Samples are taken one after another, as all at once would make packets late.
+            direction.begin(start_ns, start_ns + interval.as_nanos() as u64 * index as u64 / count);
+            poller.add_reader(direction.from().fd(), index as u64)?;
+            agenda.put(index, direction.wake_at());
+        }
+        let is_readable = vec![false; directions.len()];
+        Ok(Worker { directions, poller, agenda, readable: VecDeque::new(), is_readable })
+    }
+
+    /// Runs until `stop`. Drops `starting` once it receives packets. Samples go to `samples` each interval and at the
+    /// end.
+    pub fn run(
+        mut self,
+        starting: Sender<Infallible>,
+        stop: &AtomicBool,
+        samples: &Sender<DirectionSample>,
+    ) -> io::Result<()> {
+        let _ = schedule::set_timer_slack(1);
+        let real_time = schedule::set_real_time(PRIORITY).is_ok();
+        if !real_time {
+            let _ = schedule::set_nice(-10);
+        }
+        let mut batch = FrameBatch::new();
+        drop(starting);
+        while !stop.load(Ordering::Relaxed) {
+            self.wake_due(real_time, samples)?;
+            self.receive(&mut batch)?;
+            self.sleep()?;
+        }
+        let now = monotonic_ns();
+        for direction in &mut self.directions {
+            let _ = samples.send(direction.sample(now, real_time));
+        }
+        Ok(())
+    }
+
+    /// Calls the directions whose time has come, each at most once, so that frames are received between.
+    fn wake_due(&mut self, real_time: bool, samples: &Sender<DirectionSample>) -> io::Result<()> {
+        let now = monotonic_ns();
+        for _ in 0..self.directions.len() {
+            let Some(index) = self.agenda.take(now) else { return Ok(()) };
+            let direction = &mut self.directions[index];
+            if let Some(sample) = direction.wake(now, real_time)? {
+                let _ = samples.send(sample);
+            }
+            self.agenda.put(index, direction.wake_at());
+        }
+        Ok(())
+    }
+
+    /// Receives some frames of each direction at which any wait.
+    fn receive(&mut self, batch: &mut FrameBatch) -> io::Result<()> {
+        for _ in 0..self.readable.len() {
+            let Some(index) = self.readable.pop_front() else { break };
+            let direction = &mut self.directions[index];
+            if direction.receive(batch)? {
+                self.readable.push_back(index);
+            } else {
+                self.is_readable[index] = false;
+            }
+            self.agenda.put(index, direction.wake_at());
+        }
+        Ok(())
+    }
+
+    /// Sleeps until a frame arrives or is due.
+    fn sleep(&mut self) -> io::Result<()> {
+        let now = monotonic_ns();
+        let left = self.agenda.next().unwrap_or(u64::MAX).saturating_sub(now).min(SLEEP_NS);
+        // Also asks without waiting, so that no direction waits for those that always have frames.
+        let left = if self.readable.is_empty() && left > SPIN_NS { left } else { 0 };
+        let (readable, is_readable) = (&mut self.readable, &mut self.is_readable);
+        self.poller.wait(Some(Duration::from_nanos(left)), |ready| {
+            let index = ready.token as usize;
+            if ready.readable && !std::mem::replace(&mut is_readable[index], true) {
+                readable.push_back(index);
+            }
+        })
+    }
+}
+
+/// When each direction is to be called.
+#[derive(Debug)]
+struct Agenda {
+    heap: BinaryHeap<Reverse<(u64, usize)>>,
+    /// Time at which each direction is to be called; older entries of the heap are void.
+    at: Vec<u64>,
+}
+
+impl Agenda {
+    fn of(count: usize) -> Agenda {
+        Agenda { heap: BinaryHeap::new(), at: vec![u64::MAX; count] }
+    }
+
+    /// Sets the time of a direction.
+    fn put(&mut self, index: usize, at: u64) {
+        if self.at[index] != at {
+            self.at[index] = at;
+            self.heap.push(Reverse((at, index)));
+        }
+    }
+
+    /// Time of the earliest entry.
+    fn next(&mut self) -> Option<u64> {
+        while let Some(Reverse((at, index))) = self.heap.peek() {
+            if self.at[*index] == *at {
+                return Some(*at);
+            }
+            self.heap.pop();
+        }
+        None
+    }
+
+    /// Takes a direction whose time has come.
+    fn take(&mut self, now: u64) -> Option<usize> {
+        self.next().filter(|at| *at <= now)?;
+        let Reverse((_, index)) = self.heap.pop()?;
+        self.at[index] = u64::MAX;
+        Some(index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agenda_follows_latest_times() {
+        let mut agenda = Agenda::of(3);
+        agenda.put(0, 30);
+        agenda.put(1, 20);
+        agenda.put(2, 40);
+        agenda.put(2, 10);
+        agenda.put(1, 50);
+        assert_eq!((agenda.next(), agenda.take(9)), (Some(10), None));
+        assert_eq!(agenda.take(30), Some(2));
+        agenda.put(2, 10);
+        assert_eq!((agenda.take(30), agenda.take(30), agenda.take(30)), (Some(2), Some(0), None));
+        assert_eq!(agenda.take(60), Some(1));
+        assert_eq!((agenda.next(), agenda.heap.len()), (None, 0));
+    }
+}

@@ -11,6 +11,7 @@ pub mod client;
 mod clock;
 pub mod echo;
 pub mod file;
+pub mod flow;
 pub mod http;
 mod inbox;
 pub mod perf;

@@ -19,6 +19,7 @@ mod completions;
 mod doctor;
 mod echo;
 mod emulate;
+mod flow;
 mod init;
 mod meetings;
 mod node;
@@ -93,6 +94,8 @@ enum Command {
     Bench(bench::Args),
     /// Emulate a link without nodes.
     Emulate(emulate::Args),
+    /// Send or receive a plain TCP or UDP flow.
+    Flow(flow::Args),
     /// Check which testbed features this machine supports.
     Doctor(doctor::Args),
     /// Print a shell completion script.
@@ -187,6 +190,7 @@ fn main() -> ExitCode {
         Command::Perf(args) => perf::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Emulate(args) => emulate::run(args),
+        Command::Flow(args) => flow::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Completions(args) => completions::run(args),
     };

@@ -58,16 +58,7 @@ impl Args {
     /// Arguments for a simulation of this file into a directory whose run may be replaced.
     pub fn of_file(scenario: PathBuf, out: PathBuf) -> Args {
         let (world, out) = (WorldChoice::Sim, Some(out));
-        Args {
-            scenario,
-            world,
-            seed: None,
-            fidelity: None,
-            out,
-            force: true,
-            watch: false,
-            json: false,
-        }
+        Args { scenario, world, seed: None, fidelity: None, out, force: true, watch: false, json: false }
     }
 }
 
@@ -243,12 +234,8 @@ fn in_simulation(scenario: &Scenario, folder: &Path, command: String, watched: b
 fn in_testbed(scenario: &Scenario, folder: &Path, command: String) -> Result<(), CliError> {
     let mut shown = RunProgress::new(scenario.duration, "testbed");
     let program = std::env::current_exe().context("the path of this program")?;
-    let options = farlink_lab::run::LabOptions {
-        folder: folder.to_path_buf(),
-        command,
-        program,
-        stop: stop_when_asked()?,
-    };
+    let options =
+        farlink_lab::run::LabOptions { folder: folder.to_path_buf(), command, program, stop: stop_when_asked()? };
     let show = &mut |progress: farlink_lab::run::LabProgress| {
         let what = format!("{}: {} of {} bundles delivered", progress.phase, progress.delivered, progress.created);
         shown.show(progress.elapsed_s, &what);

@@ -141,6 +141,21 @@ pub fn unacknowledged(socket: &TcpStream) -> io::Result<u64> {
     Ok(u64::try_from(bytes).unwrap_or(0))
 }
 
+/// Segments of a TCP connection that were sent again (TCP_INFO, tcp(7)).
+///
+/// # Errors
+/// System call errors, e.g. if the socket is not a TCP connection.
+pub fn retransmitted(socket: &TcpStream) -> io::Result<u64> {
+    // SAFETY: tcp_info is plain old data; all zeros is a value of it.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: the room and its length are given; the kernel writes at most that much.
+    crate::check(unsafe {
+        libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, (&raw mut info).cast(), &raw mut length)
+    })?;
+    Ok(u64::from(info.tcpi_total_retrans))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

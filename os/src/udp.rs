@@ -39,6 +39,17 @@ pub struct Received {
     pub stride: usize,
 }
 
+/// Requests receive and send buffers of this size, bytes: with CAP_NET_ADMIN beyond the system's limit, otherwise up to
+/// it.
+pub fn grow_buffers(socket: &UdpSocket, bytes: usize) {
+    let wanted = i32::try_from(bytes).unwrap_or(i32::MAX);
+    for (force, plain) in [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)] {
+        if set_option(socket, libc::SOL_SOCKET, force, wanted).is_err() {
+            let _ = set_option(socket, libc::SOL_SOCKET, plain, wanted);
+        }
+    }
+}
+
 impl DatagramSocket {
     /// Binds a socket. `offload` requests segmentation and coalescing, if the kernel has them; `buffer` is the size
     /// requested
@@ -49,13 +60,7 @@ impl DatagramSocket {
     pub fn bind(at: &SocketAddr, offload: bool, buffer: usize) -> io::Result<DatagramSocket> {
         let socket = UdpSocket::bind(at)?;
         socket.set_nonblocking(true)?;
-        let wanted = i32::try_from(buffer).unwrap_or(i32::MAX);
-        for (force, plain) in [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)] {
-            // With CAP_NET_ADMIN beyond the system's limit, otherwise up to it.
-            if set_option(&socket, libc::SOL_SOCKET, force, wanted).is_err() {
-                let _ = set_option(&socket, libc::SOL_SOCKET, plain, wanted);
-            }
-        }
+        grow_buffers(&socket, buffer);
         let coalesces = offload && set_option(&socket, libc::SOL_UDP, libc::UDP_GRO, 1).is_ok();
         let segments = offload && set_option(&socket, libc::SOL_UDP, libc::UDP_SEGMENT, 0).is_ok();
         Ok(DatagramSocket { socket, segment_max: Cell::new(if segments { MESSAGE_MAX } else { 0 }), coalesces })

@@ -1,0 +1,297 @@
+//! Plain TCP and UDP flows between two hosts, without bundles: background traffic, and baselines of a network.
+
+use anyhow::{Context, Result};
+use farlink_base::DataRate;
+use serde::Serialize;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Bytes that a TCP flow writes or reads at once.
+const PIECE: usize = 256 << 10;
+/// How often a wait looks whether it was stopped.
+const LOOK: Duration = Duration::from_millis(100);
+/// Silence after which a flow of datagrams has ended.
+const SILENCE: Duration = Duration::from_secs(3);
+/// Sleeps shorter than this are left out, since they would end too late.
+const NAP: Duration = Duration::from_micros(200);
+
+/// Transport of a flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// One TCP connection.
+    Tcp,
+    /// Numbered UDP datagrams.
+    Udp,
+}
+
+/// What a sender does.
+#[derive(Clone, Debug)]
+pub struct FlowOptions {
+    /// Address of the receiver.
+    pub to: SocketAddr,
+    /// TCP or UDP.
+    pub transport: Transport,
+    /// Payload rate; `None` for as fast as the network takes it.
+    pub rate: Option<DataRate>,
+    /// Payload bytes of each datagram, at least 8.
+    pub datagram: usize,
+    /// How long it sends.
+    pub duration: Duration,
+}
+
+/// Counters of one end of a flow.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct FlowReport {
+    /// Payload bytes sent or received.
+    pub bytes: u64,
+    /// From the first byte to the last, seconds.
+    pub seconds: f64,
+    /// Bits a second in that time.
+    pub bit_s: f64,
+    /// Datagrams sent or received; 0 for TCP.
+    pub datagrams: u64,
+    /// Datagrams that did not arrive: by their numbers, up to the highest that did. Only receivers know.
+    pub lost: u64,
+    /// TCP segments sent again. Only senders know.
+    pub retransmitted: u64,
+}
+
+impl FlowReport {
+    fn timed(self, seconds: f64) -> FlowReport {
+        let bit_s = if seconds > 0.0 { self.bytes as f64 * 8.0 / seconds } else { 0.0 };
+        FlowReport { seconds, bit_s, ..self }
+    }
+}
+
+/// Receives until `stop`, or with `once` until the first flow has ended.
+///
+/// # Errors
+/// If the address cannot be listened at.
+pub fn receive(at: SocketAddr, transport: Transport, once: bool, stop: &Arc<AtomicBool>) -> Result<FlowReport> {
+    match transport {
+        Transport::Tcp => receive_tcp(at, once, stop),
+        Transport::Udp => receive_udp(at, once, stop),
+    }
+    .with_context(|| format!("receiving at {at}"))
+}
+
+/// Sends for the time given, or until `stop`.
+///
+/// # Errors
+/// If the receiver cannot be reached.
+pub fn send(options: &FlowOptions, stop: &AtomicBool) -> Result<FlowReport> {
+    match options.transport {
+        Transport::Tcp => send_tcp(options, stop),
+        Transport::Udp => send_udp(options, stop),
+    }
+    .with_context(|| format!("sending to {}", options.to))
+}
+
+/// Counters that connections share: bytes, and the first and last time at which any arrived.
+#[derive(Default)]
+struct Counters {
+    bytes: AtomicU64,
+    first_ns: AtomicU64,
+    last_ns: AtomicU64,
+    ended: AtomicBool,
+}
+
+impl Counters {
+    fn add(&self, bytes: usize) {
+        let now = farlink_os::monotonic_ns();
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        let _ = self.first_ns.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
+        self.last_ns.fetch_max(now, Ordering::Relaxed);
+    }
+    fn report(&self) -> FlowReport {
+        let span = self.last_ns.load(Ordering::Relaxed).saturating_sub(self.first_ns.load(Ordering::Relaxed));
+        FlowReport { bytes: self.bytes.load(Ordering::Relaxed), ..FlowReport::default() }.timed(span as f64 / 1e9)
+    }
+}
+
+fn receive_tcp(at: SocketAddr, once: bool, stop: &Arc<AtomicBool>) -> Result<FlowReport> {
+    let listener = TcpListener::bind(at)?;
+    listener.set_nonblocking(true)?;
+    let counters = Arc::new(Counters::default());
+    while !stop.load(Ordering::Relaxed) && !(once && counters.ended.load(Ordering::Relaxed)) {
+        match listener.accept() {
+            Ok((connection, _)) => {
+                let (counters, stop) = (Arc::clone(&counters), Arc::clone(stop));
+                std::thread::spawn(move || {
+                    let _ = count_bytes(connection, &counters, &stop);
+                    counters.ended.store(true, Ordering::Relaxed);
+                });
+            }
+            Err(why) if why.kind() == ErrorKind::WouldBlock => std::thread::sleep(LOOK / 10),
+            Err(why) if why.kind() == ErrorKind::Interrupted => {}
+            Err(why) => return Err(why.into()),
+        }
+    }
+    Ok(counters.report())
+}
+
+fn count_bytes(mut connection: TcpStream, counters: &Counters, stop: &AtomicBool) -> std::io::Result<()> {
+    connection.set_nonblocking(false)?;
+    connection.set_read_timeout(Some(LOOK))?;
+    let mut piece = vec![0; PIECE];
+    while !stop.load(Ordering::Relaxed) {
+        match connection.read(&mut piece) {
+            Ok(0) => return Ok(()),
+            Ok(count) => counters.add(count),
+            Err(why) if may_go_on(&why) => {}
+            Err(why) => return Err(why),
+        }
+    }
+    Ok(())
+}
+
+fn may_go_on(why: &std::io::Error) -> bool {
+    matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}
+
+fn receive_udp(at: SocketAddr, once: bool, stop: &AtomicBool) -> Result<FlowReport> {
+    let socket = UdpSocket::bind(at)?;
+    farlink_os::udp::grow_buffers(&socket, 64 << 20);
+    socket.set_read_timeout(Some(LOOK))?;
+    let (counters, mut datagrams, mut next) = (Counters::default(), 0, 0);
+    let mut buffer = vec![0; 1 << 16];
+    let mut last = None;
+    while !stop.load(Ordering::Relaxed) && !(once && last.is_some_and(|at: Instant| at.elapsed() > SILENCE)) {
+        match socket.recv(&mut buffer) {
+            Ok(count) => {
+                last = Some(Instant::now());
+                counters.add(count);
+                datagrams += 1;
+                let number = buffer[..count].first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+                next = number.saturating_add(1).max(next);
+            }
+            Err(why) if may_go_on(&why) => {}
+            Err(why) => return Err(why.into()),
+        }
+    }
+    Ok(FlowReport { datagrams, lost: u64::saturating_sub(next, datagrams), ..counters.report() })
+}
+
+/// Connects, for as long as the receiver may still be starting.
+fn connect(to: SocketAddr, stop: &AtomicBool) -> Result<TcpStream> {
+    let begun = Instant::now();
+    loop {
+        match TcpStream::connect(to) {
+            Ok(connection) => return Ok(connection),
+            Err(why) if why.kind() == ErrorKind::ConnectionRefused && begun.elapsed() < SILENCE => {
+                anyhow::ensure!(!stop.load(Ordering::Relaxed), "stopped");
+                std::thread::sleep(LOOK);
+            }
+            Err(why) => return Err(why.into()),
+        }
+    }
+}
+
+fn send_tcp(options: &FlowOptions, stop: &AtomicBool) -> Result<FlowReport> {
+    let mut connection = connect(options.to, stop)?;
+    let piece = vec![0; options.rate.map_or(PIECE, |rate| (rate.0 as usize / 8000).clamp(1, PIECE))];
+    let mut pace = Pace::new(options.rate, options.duration);
+    let mut bytes = 0;
+    while pace.wait(piece.len()) && !stop.load(Ordering::Relaxed) {
+        connection.write_all(&piece)?;
+        bytes += piece.len() as u64;
+    }
+    // The peer ends after the last byte has arrived.
+    connection.shutdown(Shutdown::Write)?;
+    while !matches!(connection.read(&mut [0; 64]), Ok(0)) && !stop.load(Ordering::Relaxed) {}
+    let retransmitted = farlink_os::stream::retransmitted(&connection).unwrap_or(0);
+    Ok(FlowReport { bytes, retransmitted, ..FlowReport::default() }.timed(pace.begun.elapsed().as_secs_f64()))
+}
+
+fn send_udp(options: &FlowOptions, stop: &AtomicBool) -> Result<FlowReport> {
+    let any: SocketAddr = if options.to.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(options.to)?;
+    let mut datagram = vec![0; options.datagram.max(8)];
+    let mut pace = Pace::new(options.rate, options.duration);
+    let mut report = FlowReport::default();
+    while pace.wait(datagram.len()) && !stop.load(Ordering::Relaxed) {
+        datagram[..8].copy_from_slice(&report.datagrams.to_be_bytes());
+        match socket.send(&datagram) {
+            Ok(count) => report.bytes += count as u64,
+            // Nobody listens there yet, or the interface is full or down: the number counts as sent, and is lost.
+            Err(why) if !matches!(why.kind(), ErrorKind::InvalidInput | ErrorKind::PermissionDenied) => {}
+            Err(why) => return Err(why.into()),
+        }
+        report.datagrams += 1;
+    }
+    Ok(report.timed(pace.begun.elapsed().as_secs_f64()))
+}
+
+/// Times at which a sender may send.
+struct Pace {
+    begun: Instant,
+    duration: Duration,
+    /// Nanoseconds a byte; 0 without a rate.
+    byte_ns: f64,
+    bytes: u64,
+}
+
+impl Pace {
+    fn new(rate: Option<DataRate>, duration: Duration) -> Pace {
+        let byte_ns = rate.map_or(0.0, |rate| 8e9 / (rate.0.max(1) as f64));
+        Pace { begun: Instant::now(), duration, byte_ns, bytes: 0 }
+    }
+    /// Waits until so many bytes may be sent; returns false when the time is over.
+    fn wait(&mut self, bytes: usize) -> bool {
+        let due = Duration::from_nanos((self.bytes as f64 * self.byte_ns) as u64);
+        self.bytes += bytes as u64;
+        loop {
+            let now = self.begun.elapsed();
+            if now >= self.duration || due >= self.duration {
+                return false;
+            }
+            match due.saturating_sub(now) {
+                Duration::ZERO => return true,
+                left if left < NAP => std::hint::spin_loop(),
+                left => std::thread::sleep(left - NAP / 2),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A flow over loopback: the reports of sender and receiver.
+    fn flow(transport: Transport, rate: Option<u64>) -> (FlowReport, FlowReport) {
+        let to: SocketAddr = match transport {
+            Transport::Tcp => TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap(),
+            Transport::Udp => UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap(),
+        };
+        let stop = Arc::new(AtomicBool::new(false));
+        let receiver = {
+            let stop = Arc::clone(&stop);
+            std::thread::spawn(move || receive(to, transport, true, &stop).unwrap())
+        };
+        std::thread::sleep(Duration::from_millis(200));
+        let duration = Duration::from_millis(400);
+        let options = FlowOptions { to, transport, rate: rate.map(DataRate), datagram: 1000, duration };
+        (send(&options, &stop).unwrap(), receiver.join().unwrap())
+    }
+
+    #[test]
+    fn tcp_flow_counts_same_bytes_at_both_ends() {
+        let (sent, received) = flow(Transport::Tcp, None);
+        assert!(sent.bytes > 0 && sent.bytes == received.bytes, "{sent:?} {received:?}");
+        assert!(received.bit_s > 0.0 && received.lost == 0);
+    }
+
+    #[test]
+    fn paced_datagrams_are_numbered() {
+        let (sent, received) = flow(Transport::Udp, Some(8_000_000));
+        // 400 ms of 1000 datagrams a second.
+        assert!((200..=401).contains(&sent.datagrams), "{sent:?}");
+        assert_eq!(received.datagrams + received.lost, sent.datagrams, "{received:?}");
+    }
+}

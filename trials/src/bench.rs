@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: measures everything on this machine and writes the README's table.
 
 mod cells;
+mod emulator;
 mod exact;
 mod sim;
 mod sky;
@@ -12,7 +13,7 @@ use std::process::Command;
 /// The chore `cargo xtask bench`.
 pub const CHORE: Chore = Chore {
     name: "bench",
-    usage: "[--runs N] | sim [--only NAME] [--all] [--limit SECONDS] [--seeds N]",
+    usage: "[--runs N] | sim [--only NAME] [--all] [--limit SECONDS] [--seeds N] | emulator [--only NAME] [--against FARLINK] [--runs N] [--seconds N]",
     help: "Runs `farlink bench suite` and writes the table of the README.\n\
            \n\
            `sim` prints what simulations of whole bundles cost instead, beside the marks that are aimed at and what\n\
@@ -20,6 +21,8 @@ pub const CHORE: Chore = Chore {
            take minutes are run with `--all` only, or by name; one that takes more than so many seconds of a processor\n\
            (300) is given up, and its row says so. Builds `trials/examples/cost.rs` with `--profile quick`, or runs the\n\
            one FARLINK_COST names.\n\
+           \n\
+           `emulator` prints what the testbed's emulator costs and how late it is, in turns with another build of it.\n\
            \n\
            Builds with `--profile quick` (what `make demo` runs) first; FARLINK_BIN names a ready binary instead.",
     run,
@@ -29,6 +32,9 @@ fn run(arguments: &[String]) -> Result<()> {
     // The first word selects the table of simulations.
     if let Some((_, rest)) = arguments.split_first().filter(|(first, _)| *first == "sim") {
         return sim::run(rest);
+    }
+    if let Some((_, rest)) = arguments.split_first().filter(|(first, _)| *first == "emulator") {
+        return emulator::run(rest);
     }
     let mut arguments = tools::Arguments::new(arguments);
     let runs = arguments.number("--runs", 3)?;

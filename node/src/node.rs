@@ -416,7 +416,7 @@ impl Node {
             let full = io.mesh.as_mut().is_some_and(|mesh| {
                 mesh.take(&mut io.inputs);
                 // Bundles offered to other shards still occupy memory here.
-                mesh.offered(self.stack.offered_elsewhere())
+                mesh.offered(self.stack.offered_to_shards())
             });
             if !full {
                 io.streams.read(&mut io.buffers, &mut io.inputs);

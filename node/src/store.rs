@@ -206,7 +206,8 @@ mod tests {
     #[test]
     fn store_requires_a_shared_node_id() {
         let dir = tempfile::tempdir().unwrap();
-        let look = |texts: &[&str], adopt| examine(&[dir.path().into()], &ids(texts), adopt).map_err(|why| why.to_string());
+        let look =
+            |texts: &[&str], adopt| examine(&[dir.path().into()], &ids(texts), adopt).map_err(|why| why.to_string());
         assert_eq!(look(&["ipn:1.0"], false), Ok(()), "nobody's yet");
         set_owner(dir.path(), &["ipn:1.0".into(), "dtn://one/".into()]).unwrap();
         assert_eq!(owner(dir.path()).unwrap(), ["ipn:1.0", "dtn://one/"]);

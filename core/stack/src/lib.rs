@@ -17,11 +17,11 @@ mod custody;
 mod edge;
 mod edge_v6;
 mod io;
-mod joints;
 mod kinds;
 #[cfg(test)]
 mod narrow_tests;
 mod outgoing;
+mod outputs;
 mod pieces;
 mod reads;
 mod reporting;

@@ -7,9 +7,9 @@ use crate::config::{Config, LinkConfig, StoreKind};
 use crate::edge::{BpV7, Codec, Edges};
 use crate::edge_v6::BpV6;
 use crate::io::{Input, MessageInput, MessageOutput, Output};
-use crate::joints::{Joint, LayerJoint, arrived, departed};
 use crate::kinds::{Layer, LinkParams, has_key};
 use crate::outgoing::{Outgoing, is_for_good};
+use crate::outputs::{LayerOutputs, Outputs, arrived, departed};
 use crate::pieces::Kept;
 use crate::reads::{Departure, Load, Reads, Waiting};
 use crate::reporting;
@@ -304,27 +304,28 @@ impl Stack {
         let id = LayerId(config.layer as u16);
         let Stack { layers, work, arrivals, outgoing, edges, link_layer, todo, .. } = self;
         link_layer.resize(link_layer.len().max(place + 1), NO_LAYER);
-        let mut joint = LayerJoint { layer: id, work, out, arrivals, outgoing, edges, link_layer, todo, desk: None };
+        let mut outputs =
+            LayerOutputs { layer: id, work, out, arrivals, outgoing, edges, link_layer, todo, owner: None };
         let Some(layer) = layers.get_mut(config.layer) else { return Err(build::no_layer(&config.name)) };
         let layer = match layer {
             Layer::Shared(shared) => {
-                shared.desk.add(link);
-                joint.desk = Some(&mut shared.desk);
+                shared.owner.add(link);
+                outputs.owner = Some(&mut shared.owner);
                 &mut shared.layer
             }
             layer => layer,
         };
-        if layer.add_link(now, link, config.params.clone(), &mut joint) != Some(true) {
+        if layer.add_link(now, link, config.params.clone(), &mut outputs) != Some(true) {
             return Err(build::mismatch(&config.name, &alloc::format!("{}", config.layer)));
         }
-        if let Layer::Elsewhere(elsewhere) = layer {
+        if let Layer::Remote(remote) = layer {
             // Earlier messages about the link went only to shards that had it, so the owner must repeat them.
-            joint.across(elsewhere.owner(), Across::Known { link });
+            outputs.across(remote.owner(), Across::Known { link });
         }
         self.link_layer[place] = id;
         self.work_off(now, None, out);
         let Stack { agent, edges, work, link_layer, layers, arrivals, .. } = self;
-        agent.add_link_of(now, &settings, origin, edges, &mut Joint { work, out, link_layer, layers, arrivals });
+        agent.add_link_of(now, &settings, origin, edges, &mut Outputs { work, out, link_layer, layers, arrivals });
         if free_hellos {
             agent.free_hellos(link);
         }
@@ -344,7 +345,7 @@ impl Stack {
         // Bundles that the layer had return to the agent before the agent forgets the link.
         self.work_off(now, None, out);
         let Stack { agent, edges, work, link_layer, layers, arrivals, .. } = self;
-        agent.remove_link(now, link, edges, &mut Joint { work, out, link_layer, layers, arrivals });
+        agent.remove_link(now, link, edges, &mut Outputs { work, out, link_layer, layers, arrivals });
         self.wake_agent(now, out);
         // Last, as the steps before still look the layer up.
         self.link_layer[link.0 as usize] = NO_LAYER;
@@ -522,12 +523,12 @@ impl Stack {
 
     fn step_agent(&mut self, now: Instant, input: farlink_bpa::Input, out: &mut dyn Sink<Output>) {
         let Stack { agent, edges, work, link_layer, layers, arrivals, .. } = self;
-        agent.handle(now, input, edges, &mut Joint { work, out, link_layer, layers, arrivals });
+        agent.handle(now, input, edges, &mut Outputs { work, out, link_layer, layers, arrivals });
     }
 
     fn step_store(&mut self, now: Instant, input: store::Input, out: &mut dyn Sink<Output>) {
         let Stack { store, work, link_layer, layers, arrivals, .. } = self;
-        store.handle(now, input, &mut Joint { work, out, link_layer, layers, arrivals });
+        store.handle(now, input, &mut Outputs { work, out, link_layer, layers, arrivals });
     }
 
     /// Gives a layer an input, or has it write the bytes waiting for a stream.
@@ -544,19 +545,20 @@ impl Stack {
             _ => None,
         };
         let Some(layer) = layers.get_mut(usize::from(id.0)) else { return };
-        let joint = &mut LayerJoint { layer: id, work, out, arrivals, outgoing, edges, link_layer, todo, desk: None };
+        let outputs =
+            &mut LayerOutputs { layer: id, work, out, arrivals, outgoing, edges, link_layer, todo, owner: None };
         let waits = match (layer, input) {
             (Layer::Shared(shared), input) => {
-                shards::steps::tell(now, shared, input, &mut |link, size| agent.pace(now, link, size), joint);
+                shards::steps::tell(now, shared, input, &mut |link, size| agent.pace(now, link, size), outputs);
                 None
             }
-            (Layer::Elsewhere(elsewhere), Ok(input)) => {
-                shards::steps::stand_in(elsewhere, Ok(input), joint);
+            (Layer::Remote(remote), Ok(input)) => {
+                shards::steps::stand_in(remote, Ok(input), outputs);
                 None
             }
-            (layer, Ok(input)) => layer.handle_soon(now, input, joint),
+            (layer, Ok(input)) => layer.handle_soon(now, input, outputs),
             (layer, Err(stream)) => {
-                layer.write(now, stream, joint);
+                layer.write(now, stream, outputs);
                 None
             }
         };
@@ -571,16 +573,17 @@ impl Stack {
     fn step_across(&mut self, now: Instant, id: LayerId, from: u8, what: Across, out: &mut dyn Sink<Output>) {
         let Stack { agent, layers, work, arrivals, outgoing, edges, link_layer, todo, .. } = self;
         let Some(layer) = layers.get_mut(usize::from(id.0)) else { return };
-        let joint = &mut LayerJoint { layer: id, work, out, arrivals, outgoing, edges, link_layer, todo, desk: None };
+        let outputs =
+            &mut LayerOutputs { layer: id, work, out, arrivals, outgoing, edges, link_layer, todo, owner: None };
         match (layer, what) {
             (Layer::Shared(shared), Across::Input(input)) => {
-                shards::steps::hear(now, shared, (from, input), &mut |link, size| agent.pace(now, link, size), joint);
+                shards::steps::hear(now, shared, (from, input), &mut |link, size| agent.pace(now, link, size), outputs);
             }
             (Layer::Shared(shared), Across::Known { link }) => {
-                shards::steps::known(&shared.desk, (from, link), joint);
+                shards::steps::known(&shared.owner, (from, link), outputs);
             }
-            (Layer::Elsewhere(elsewhere), what) if elsewhere.owner() == from => {
-                shards::steps::stand_in(elsewhere, Err(what), joint);
+            (Layer::Remote(remote), what) if remote.owner() == from => {
+                shards::steps::stand_in(remote, Err(what), outputs);
             }
             _ => {}
         }
@@ -898,13 +901,13 @@ impl Stack {
         self.layers.get_mut(usize::from(layer.0)).is_some_and(|layer| layer.rekey(link, params))
     }
     /// Bytes that layers of this shard offered to others, and that have no verdict yet.
-    pub fn offered_elsewhere(&self) -> u64 {
-        let away = |layer: &Layer| if let Layer::Shared(shared) = layer { shared.desk.away() } else { 0 };
+    pub fn offered_to_shards(&self) -> u64 {
+        let away = |layer: &Layer| if let Layer::Shared(shared) = layer { shared.owner.away() } else { 0 };
         self.layers.iter().map(away).sum()
     }
     /// Whether layers of this shard have, or will get, bundles of other shards.
     pub fn serves_others(&self) -> bool {
-        self.layers.iter().any(|layer| matches!(layer, Layer::Shared(shared) if shared.desk.serves()))
+        self.layers.iter().any(|layer| matches!(layer, Layer::Shared(shared) if shared.owner.serves()))
     }
     /// Replaces the quotas of the store.
     pub fn set_quotas(&mut self, quotas: Vec<Quota>) {

@@ -1,8 +1,8 @@
-//! Messages between desk and remote layer: every answer once, to its addressee; accounts that end; bounds.
+//! Messages between layer owner and remote layer: every answer once, to its addressee; accounts that end; bounds.
 
-use super::desk::{Desk, Part};
-use super::elsewhere::{Do, Elsewhere};
-use super::tests::{LINK, TICKET, bytes, desk, ready, send, take, told};
+use super::layer_owner::{LayerOwner, Part};
+use super::remote_layer::{Do, RemoteLayer};
+use super::tests::{LINK, TICKET, bytes, layer_owner, ready, send, take, told};
 use super::{Across, tagged, untagged};
 use crate::config::Config;
 use alloc::boxed::Box;
@@ -11,7 +11,7 @@ use farlink_base::layer::{Input, Output, SendId, Ticket};
 use farlink_base::{BundleMeta, EndpointId, Facts, LinkId, NodeId, Payload, Priority, Rare, Refusal};
 
 /// Actions of a remote layer after messages of the owner.
-fn heard(home: &mut Elsewhere, said: impl IntoIterator<Item = Across>) -> Vec<Do> {
+fn heard(home: &mut RemoteLayer, said: impl IntoIterator<Item = Across>) -> Vec<Do> {
     let mut out = Vec::new();
     said.into_iter().for_each(|said| home.hear(said, &mut out));
     out
@@ -23,8 +23,8 @@ fn part_of(ticket: Ticket, last: bool) -> Across {
 
 #[test]
 fn late_shard_gets_link_state() {
-    let mut owner = desk(1);
-    let mut late = Elsewhere::new(1, core::iter::empty());
+    let mut owner = layer_owner(1);
+    let mut late = RemoteLayer::new(1, core::iter::empty());
     let up = || Output::PeerUp { link: LINK, claimed: Some("ipn:9.0".into()), proven: None, node: None };
     for said in [up(), ready(true)] {
         let mut out = Vec::new();
@@ -32,7 +32,7 @@ fn late_shard_gets_link_state() {
         let to_late = out.into_iter().filter(|(to, _)| *to == 2).map(|(_, what)| what);
         assert!(heard(&mut late, to_late).is_empty(), "it does not know the link");
     }
-    let asks = |owner: &Desk, late: &mut Elsewhere| {
+    let asks = |owner: &LayerOwner, late: &mut RemoteLayer| {
         let mut back = Vec::new();
         owner.repeat(LINK, &mut back);
         heard(late, back)
@@ -46,7 +46,7 @@ fn late_shard_gets_link_state() {
     // A neighbour that came and went leaves only `ready: false` to repeat.
     told(&mut owner, ready(false));
     told(&mut owner, Output::PeerDown { link: LINK });
-    let mut later = Elsewhere::new(1, [LINK].into_iter());
+    let mut later = RemoteLayer::new(1, [LINK].into_iter());
     assert!(asks(&owner, &mut later).is_empty());
     owner.told(&Input::RemoveLink { link: LINK }, &mut Vec::new());
     assert!(asks(&owner, &mut late).is_empty(), "there is none any more");
@@ -55,9 +55,9 @@ fn late_shard_gets_link_state() {
 #[test]
 fn removed_link_clears_pending_account() {
     for last_is_heard_first in [false, true] {
-        let mut owner = desk(1);
-        let mut home = Elsewhere::new(1, [LINK].into_iter());
-        let offer = |owner: &mut Desk, last| drop(owner.part((TICKET, false), bytes(9), last, |_, _| Some(true)));
+        let mut owner = layer_owner(1);
+        let mut home = RemoteLayer::new(1, [LINK].into_iter());
+        let offer = |owner: &mut LayerOwner, last| drop(owner.part((TICKET, false), bytes(9), last, |_, _| Some(true)));
         offer(&mut owner, false);
         heard(&mut home, [part_of(TICKET, false)]);
         offer(&mut owner, true);
@@ -92,10 +92,10 @@ fn removed_link_clears_pending_account() {
 #[test]
 fn layer_bound_starves_no_link() {
     let links = || (0..20).map(LinkId);
-    let mut home = Elsewhere::new(1, links());
+    let mut home = RemoteLayer::new(1, links());
     heard(&mut home, links().map(|link| Across::Output(Output::Ready { link, ready: true })));
     let mut id = 0;
-    let mut give = |home: &mut Elsewhere, link, len| {
+    let mut give = |home: &mut RemoteLayer, link, len| {
         let mut out = Vec::new();
         id += 1;
         home.tell(Input::send(link, SendId(id), bytes(len), true), &mut out);
@@ -117,7 +117,7 @@ fn layer_bound_starves_no_link() {
     assert_eq!(told(&last), (0..16).map(|link| (link, false)).collect::<Vec<_>>(), "who has one gets no more");
     assert_eq!(told(&give(&mut home, LinkId(17), 10)), [(17, false)], "who has none gets one");
     // Until half of it is taken.
-    let taken = |home: &mut Elsewhere, link| heard(home, [Across::Taken { link, bundles: 1, bytes: 2 << 20 }]);
+    let taken = |home: &mut RemoteLayer, link| heard(home, [Across::Taken { link, bundles: 1, bytes: 2 << 20 }]);
     for link in 0..8 {
         assert_eq!(told(&taken(&mut home, LinkId(link))), [(link, true)], "it has none now");
     }
@@ -135,28 +135,28 @@ fn layer_bound_starves_no_link() {
 
 #[test]
 fn endless_heads_refused_once() {
-    let mut desk = desk(1);
-    let part = |desk: &mut Desk, ticket, last| {
-        desk.part((Ticket(ticket), false), Payload::fill(1, 60 << 10), last, |_, _| None)
+    let mut owner = layer_owner(1);
+    let part = |owner: &mut LayerOwner, ticket, last| {
+        owner.part((Ticket(ticket), false), Payload::fill(1, 60 << 10), last, |_, _| None)
     };
-    let kept = (0..2000).take_while(|ticket| matches!(part(&mut desk, *ticket, false), Part::Kept)).count() as u64;
+    let kept = (0..2000).take_while(|ticket| matches!(part(&mut owner, *ticket, false), Part::Kept)).count() as u64;
     // The default budget of heads is 8 MiB.
     assert_eq!(kept, (8 << 20) / (60 << 10));
-    assert!(desk.knows(Ticket(kept)), "the one that was too much");
+    assert!(owner.knows(Ticket(kept)), "the one that was too much");
     assert!(
-        matches!(part(&mut desk, kept, false), Part::Dropped) && matches!(part(&mut desk, kept, true), Part::Dropped)
+        matches!(part(&mut owner, kept, false), Part::Dropped) && matches!(part(&mut owner, kept, true), Part::Dropped)
     );
-    desk.told(&Input::Refused { ticket: Ticket(kept), reason: Refusal::NoResources }, &mut Vec::new());
-    assert!(!desk.knows(Ticket(kept)));
+    owner.told(&Input::Refused { ticket: Ticket(kept), reason: Refusal::NoResources }, &mut Vec::new());
+    assert!(!owner.knows(Ticket(kept)));
     // Room comes back however one ends: abandoned, known, or refused.
-    told(&mut desk, Output::OfferAborted { ticket: Ticket(0) });
-    assert!(matches!(part(&mut desk, 5000, false), Part::Kept));
-    assert!(matches!(part(&mut desk, 5001, false), Part::Refused));
-    assert!(matches!(part(&mut desk, 1, true), Part::Here { .. }));
-    assert!(matches!(part(&mut desk, 5002, false), Part::Kept));
-    desk.told(&Input::Refused { ticket: Ticket(2), reason: Refusal::NoResources }, &mut Vec::new());
-    assert!(matches!(part(&mut desk, 5003, false), Part::Kept));
-    assert!(matches!(part(&mut desk, 5004, false), Part::Refused));
+    told(&mut owner, Output::OfferAborted { ticket: Ticket(0) });
+    assert!(matches!(part(&mut owner, 5000, false), Part::Kept));
+    assert!(matches!(part(&mut owner, 5001, false), Part::Refused));
+    assert!(matches!(part(&mut owner, 1, true), Part::Here { .. }));
+    assert!(matches!(part(&mut owner, 5002, false), Part::Kept));
+    owner.told(&Input::Refused { ticket: Ticket(2), reason: Refusal::NoResources }, &mut Vec::new());
+    assert!(matches!(part(&mut owner, 5003, false), Part::Kept));
+    assert!(matches!(part(&mut owner, 5004, false), Part::Refused));
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn layer_answers_reach_sending_shard() {
             Output::Sent { link: LINK, id },
         ]
     };
-    let mut owner = desk(1);
+    let mut owner = layer_owner(1);
     for (answer, wanted) in answers(tagged(2, id)).into_iter().zip(answers(id)) {
         let mut out = Vec::new();
         assert!(owner.said(answer, &mut out).is_none(), "the owner's agent did not send it");
@@ -182,7 +182,7 @@ fn layer_answers_reach_sending_shard() {
         assert!(owner.said(own, &mut out).is_some() && out.is_empty(), "its own are its own");
     }
     // At the remote layer, `Sent` ends the transmission.
-    let mut home = Elsewhere::new(1, [LINK].into_iter());
+    let mut home = RemoteLayer::new(1, [LINK].into_iter());
     home.tell(send(77, 1), &mut Vec::new());
     for (answer, says) in answers(id).into_iter().zip([1, 1, 1, 0]) {
         assert_eq!(heard(&mut home, [Across::Output(answer)]).len(), says);
@@ -191,7 +191,7 @@ fn layer_answers_reach_sending_shard() {
 
 #[test]
 fn agent_requests_keep_transmission_ids() {
-    let (mut home, mut owner) = (Elsewhere::new(1, [LINK].into_iter()), desk(1));
+    let (mut home, mut owner) = (RemoteLayer::new(1, [LINK].into_iter()), layer_owner(1));
     let id = SendId(77);
     home.tell(send(77, 1), &mut Vec::new());
     let said = [
@@ -225,7 +225,7 @@ fn agent_requests_keep_transmission_ids() {
 #[test]
 fn abandoned_remote_offer_clears_account() {
     for ended in [false, true] {
-        let mut owner = desk(1);
+        let mut owner = layer_owner(1);
         drop(owner.part((TICKET, false), bytes(9), ended, |_, _| Some(true)));
         let kept = Input::Kept { ticket: TICKET, bytes: 4 };
         for input in [Input::Hold { ticket: TICKET }, Input::Resume { ticket: TICKET }, kept] {
@@ -240,7 +240,7 @@ fn abandoned_remote_offer_clears_account() {
 #[test]
 fn verdict_ends_remote_offer() {
     for verdict in [Input::Accepted { ticket: TICKET }, Input::Refused { ticket: TICKET, reason: Refusal::Duplicate }] {
-        let mut home = Elsewhere::new(1, [LINK].into_iter());
+        let mut home = RemoteLayer::new(1, [LINK].into_iter());
         heard(&mut home, [part_of(TICKET, true)]);
         let mut out = Vec::new();
         home.tell(verdict, &mut out);
@@ -252,8 +252,8 @@ fn verdict_ends_remote_offer() {
 #[test]
 fn departed_inbound_neighbour_leaves_all_shards() {
     let link = LinkId(LinkId::DYNAMIC | 5);
-    let mut owner = desk(1);
-    let mut home = Elsewhere::new(1, core::iter::empty());
+    let mut owner = layer_owner(1);
+    let mut home = RemoteLayer::new(1, core::iter::empty());
     let mut say = |said: Output| {
         let mut out = Vec::new();
         let _own = owner.said(said, &mut out);
@@ -280,7 +280,7 @@ fn inbound_neighbour_announced_in_any_order() {
     let introduced = || Output::PeerUp { link, claimed: None, proven: None, node: None };
     let ready = || Output::Ready { link, ready: true };
     for order in [[ready(), introduced()], [introduced(), ready()]] {
-        let (mut owner, mut home) = (desk(1), Elsewhere::new(1, core::iter::empty()));
+        let (mut owner, mut home) = (layer_owner(1), RemoteLayer::new(1, core::iter::empty()));
         let mut heard_of = Vec::new();
         for said in order {
             let mut out = Vec::new();
@@ -305,7 +305,7 @@ fn inbound_neighbour_announced_in_any_order() {
 fn ready_neighbour_gets_bundles_early() {
     // A neighbour may be ready before `PeerUp` introduces it.
     let link = LinkId(LinkId::DYNAMIC | 5);
-    let (mut owner, mut home) = (desk(1), Elsewhere::new(1, core::iter::empty()));
+    let (mut owner, mut home) = (layer_owner(1), RemoteLayer::new(1, core::iter::empty()));
     assert_eq!(told(&mut owner, Output::Ready { link, ready: true }).len(), 2);
     assert_eq!(heard(&mut home, [Across::Output(Output::Ready { link, ready: true })]).len(), 1);
     assert_eq!(take(&mut owner, 0, Input::send(link, SendId(1), bytes(1), true)), (false, Vec::new()));
@@ -315,7 +315,7 @@ fn ready_neighbour_gets_bundles_early() {
 #[test]
 fn removed_link_frees_full_layer() {
     let links = || (0..20).map(LinkId);
-    let mut home = Elsewhere::new(1, links());
+    let mut home = RemoteLayer::new(1, links());
     heard(&mut home, links().map(|link| Across::Output(Output::Ready { link, ready: true })));
     for link in 0..16 {
         home.tell(Input::send(LinkId(link), SendId(link.into()), bytes(2 << 20), true), &mut Vec::new());
@@ -329,7 +329,7 @@ fn removed_link_frees_full_layer() {
 
 #[test]
 fn remote_offer_held_at_owner() {
-    let mut home = Elsewhere::new(1, [LINK].into_iter());
+    let mut home = RemoteLayer::new(1, [LINK].into_iter());
     let said =
         [Input::Hold { ticket: TICKET }, Input::Resume { ticket: TICKET }, Input::Kept { ticket: TICKET, bytes: 4 }];
     let begun = Across::Output(Output::InParts { ticket: TICKET, link: LINK, least: 9 });
@@ -370,13 +370,13 @@ fn meeting_bundles_share_a_shard() {
         tail_len: 0,
         digest: 0,
     };
-    let desk = Desk::new(
+    let owner = LayerOwner::new(
         &super::ShardConfig::new(1, 2, Vec::new()),
         [NodeId::ipn(1), NodeId::ipn(7)].into(),
         [LINK].into_iter(),
     );
     let own = EndpointId::ipn(7, 3);
-    assert!(!desk.is_central(&plain()));
+    assert!(!owner.is_central(&plain()));
     let rare = Rare { report_to: own.clone(), ..Rare::default() }.boxed();
     for (why, bundle) in [
         ("for this node", BundleMeta { destination: own.clone(), ..plain() }),
@@ -385,7 +385,7 @@ fn meeting_bundles_share_a_shard() {
         ("for a group", BundleMeta { destination: EndpointId::dtn("group", "~all"), ..plain() }),
         ("custody", BundleMeta { facts: Facts(Facts::CUSTODY), ..plain() }),
     ] {
-        assert!(desk.is_central(&bundle), "{why}");
+        assert!(owner.is_central(&bundle), "{why}");
     }
 }
 
@@ -412,17 +412,17 @@ fn shards_share_head_budget() {
     let heads = alloc::sync::Arc::new(super::HeadBudget::new(1000));
     let new = |own| {
         let shard = super::ShardConfig { heads: heads.clone(), ..super::ShardConfig::new(own, 3, Vec::new()) };
-        Desk::new(&shard, [NodeId::ipn(1)].into(), [LINK].into_iter())
+        LayerOwner::new(&shard, [NodeId::ipn(1)].into(), [LINK].into_iter())
     };
     let (mut first, mut second) = (new(1), new(2));
-    let part = |desk: &mut Desk, ticket, strange| {
-        matches!(desk.part((Ticket(ticket), strange), bytes(100), false, |_, _| None), Part::Kept)
+    let part = |owner: &mut LayerOwner, ticket, strange| {
+        matches!(owner.part((Ticket(ticket), strange), bytes(100), false, |_, _| None), Part::Kept)
     };
     let strange = (0..9).filter(|ticket| part(if ticket % 2 == 0 { &mut first } else { &mut second }, *ticket, true));
     assert_eq!((strange.count(), heads.used()), (5, 500), "strangers have half of all, not of each");
     assert!((20..25).all(|ticket| part(&mut second, ticket, false)), "neighbours have the rest");
     assert!(!part(&mut first, 30, false), "which is all there is");
-    (0..9).chain(20..25).for_each(|ticket| drop([&mut first, &mut second].map(|desk| told(desk, aborted(ticket)))));
+    (0..9).chain(20..25).for_each(|ticket| drop([&mut first, &mut second].map(|owner| told(owner, aborted(ticket)))));
     assert_eq!(heads.used(), 0);
     assert!(part(&mut first, 40, true));
 }
@@ -434,14 +434,14 @@ fn aborted(ticket: u64) -> Output {
 #[test]
 fn undecided_head_owns_its_bytes() {
     // A byte of a bundle keeps no more memory than it holds, whatever buffer it came in.
-    let mut desk = desk(1);
+    let mut owner = layer_owner(1);
     let buffer = alloc::vec![7; 1 << 20];
     let buffer = farlink_base::Payload::from(buffer);
     let part = buffer.slice(0, 50 << 10);
     let mut seen = None;
-    let kept = desk.part((Ticket(1), true), part, false, |_, _| None);
+    let kept = owner.part((Ticket(1), true), part, false, |_, _| None);
     assert!(matches!(kept, Part::Kept));
-    let more = desk.part((Ticket(1), true), bytes(20 << 10), false, |_, head| {
+    let more = owner.part((Ticket(1), true), bytes(20 << 10), false, |_, head| {
         seen = head.to_bytes();
         Some(false)
     });

@@ -79,7 +79,7 @@ struct Offered {
 
 /// A remote layer.
 #[derive(Debug)]
-pub(crate) struct Elsewhere {
+pub(crate) struct RemoteLayer {
     owner: u8,
     lines: BTreeMap<LinkId, OwnerLine>,
     /// Sum over all lines.
@@ -90,12 +90,12 @@ pub(crate) struct Elsewhere {
     offers: BTreeMap<Ticket, Offered>,
 }
 
-impl Elsewhere {
+impl RemoteLayer {
     /// A remote layer of this owner, with these links.
     pub fn new(owner: u8, links: impl Iterator<Item = LinkId>) -> Self {
         let lines = links.map(|link| (link, OwnerLine::default())).collect();
         let (sends, offers) = (BTreeMap::new(), BTreeMap::new());
-        Elsewhere { owner, lines, untaken: Untaken::default(), full: false, sends, offers }
+        RemoteLayer { owner, lines, untaken: Untaken::default(), full: false, sends, offers }
     }
     pub fn owner(&self) -> u8 {
         self.owner

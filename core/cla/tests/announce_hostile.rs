@@ -35,7 +35,7 @@ fn names_and_attempts_per_address_bounded() {
             let next = site.now.0 as f64 / 1e9 + 0.5;
             site.until(next);
         }
-        assert!(site.announcer.heard().count() <= NAMES_MAX + 1);
+        assert!(site.announcer.announced().count() <= NAMES_MAX + 1);
     }
     assert!(site.lost.iter().all(|lost| lost.1 != site.discovered[0].1), "the neighbour stays");
     let attempts = site.discovered.len() - 1;
@@ -66,7 +66,7 @@ fn name_flood_spares_honest_neighbours() {
         if n % 5_000 == 0 {
             site.hear(HONEST, &beacon("ipn:2.0", 5));
         }
-        assert!(site.announcer.heard().count() <= HEARD_MAX + 32);
+        assert!(site.announcer.announced().count() <= HEARD_MAX + 32);
         site.until(begun.0 as f64 / 1e9 + n as f64 / 2_000.0);
     }
     assert!(site.lost.iter().all(|lost| lost.1 != site.discovered[0].1), "the neighbour stays");
@@ -83,7 +83,7 @@ fn name_flood_spares_honest_neighbours() {
     }
     let newcomer = site.discovered.iter().find(|found| found.2 == "ipn:3.0").expect("it is found");
     assert!(newcomer.0.since(over).as_secs() < 30, "{:?}", newcomer.0.since(over));
-    assert_eq!(site.announcer.heard().filter(|(_, heard)| heard.link_id().is_some()).count(), site.links());
+    assert_eq!(site.announcer.announced().filter(|(_, heard)| heard.link_id().is_some()).count(), site.links());
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn non_host_addresses_are_never_dialled() {
         site.until(f64::from(second));
     }
     site.until(10.0);
-    assert!(site.discovered.is_empty() && site.announcer.heard().count() == 0);
+    assert!(site.discovered.is_empty() && site.announcer.announced().count() == 0);
     assert_eq!(site.announcer.counts().unwanted, nobody.len() as u64);
 }
 

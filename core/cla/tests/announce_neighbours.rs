@@ -38,7 +38,7 @@ fn first_beacon_makes_a_link() {
     site.hear(B, &numbered("ipn:2.0", 5, 1));
     site.until(5.0);
     assert_eq!((site.discovered.len(), site.lost.len()), (1, 0), "one is enough");
-    let (name, heard) = site.announcer.heard().next().unwrap();
+    let (name, heard) = site.announcer.announced().next().unwrap();
     assert_eq!((name.to_string(), heard.beacons, heard.sequence), ("ipn:2.0".into(), 2, Some(1)));
     assert!(matches!(heard.stands, NodeState::Linked { up: Some(_), .. }));
 }
@@ -83,7 +83,7 @@ fn silence_ends_link_after_three_periods() {
     assert_eq!(site.lost.len(), 1);
     site.until(25.2);
     assert_eq!(site.lost[1].2, "it announces itself no more");
-    assert_eq!((site.links(), site.announcer.heard().count()), (0, 0), "nothing is left");
+    assert_eq!((site.links(), site.announcer.announced().count()), (0, 0), "nothing is left");
     let next = site.announcer.next_timeout().unwrap();
     assert!(next.since(site.now) > Duration::from_secs(0), "only its own beacons wake it");
 }
@@ -95,16 +95,16 @@ fn beacon_period_is_bounded_and_adjustable() {
     // Longer than any clock reaches.
     site.hear(B, &beacon("ipn:2.0", u64::MAX));
     site.until(1800.0 - 1.0);
-    assert_eq!(site.announcer.heard().count(), 1);
+    assert_eq!(site.announcer.announced().count(), 1);
     site.until(1802.0);
-    assert_eq!(site.announcer.heard().count(), 0, "three times ten minutes");
+    assert_eq!(site.announcer.announced().count(), 0, "three times ten minutes");
     let begun = 2000.0;
     site.until(begun);
     site.hear(B, &beacon("ipn:2.0", 100));
     site.until(begun + 10.0);
     site.hear(B, &numbered("ipn:2.0", 1, 1));
     site.until(begun + 15.0);
-    assert_eq!(site.announcer.heard().count(), 0, "the shorter period holds");
+    assert_eq!(site.announcer.announced().count(), 0, "the shorter period holds");
 }
 
 #[test]
@@ -121,10 +121,10 @@ fn farewell_ends_link_without_session() {
     assert_eq!((site.links(), site.lost[0].2), (1, "it leaves"), "anybody can say so of another");
     site.world.answer.clear();
     site.until(4.0);
-    assert_eq!((site.links(), site.announcer.heard().count()), (0, 0));
+    assert_eq!((site.links(), site.announcer.announced().count()), (0, 0));
     site.hear(B, &beacon("ipn:2.0", 0));
     site.until(30.0);
-    assert_eq!((site.discovered.len(), site.announcer.heard().count()), (2, 0), "a farewell introduces nobody");
+    assert_eq!((site.discovered.len(), site.announcer.announced().count()), (2, 0), "a farewell introduces nobody");
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn own_and_unwanted_beacons_are_ignored() {
     site.hear(B, &serving("ipn:2.0", 5, 0, &[("mtcp", 16162)]));
     site.hear(B, b"no beacon");
     site.until(3.0);
-    assert!(site.discovered.is_empty() && site.announcer.heard().count() == 0);
+    assert!(site.discovered.is_empty() && site.announcer.announced().count() == 0);
     let counts = site.announcer.counts();
     assert_eq!((counts.wanted, counts.unwanted, counts.unreadable), (0, 3, 1));
     site.hear(B, &beacon("ipn:2.0", 5));

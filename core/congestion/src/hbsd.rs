@@ -93,7 +93,7 @@ impl Control for Hbsd {
             }
             PolicyEvent::Heard { from, bytes } => {
                 let Some(peer) = self.trust.heeds(node, from) else { return };
-                let _ = self.history.heard(node, Reporters::<u128>::name(peer), bytes);
+                let _ = self.history.read(node, Reporters::<u128>::name(peer), bytes);
             }
             PolicyEvent::Kept { bundle, .. } | PolicyEvent::Gone { bundle, .. } => {
                 // Anonymous bundles cannot be recognised at another node.

@@ -122,7 +122,7 @@ impl Rrcc {
         out.tell(peer, message);
     }
 
-    fn heard(&mut self, from: PeerId, message: &[u8], out: &mut Actions) {
+    fn on_report(&mut self, from: PeerId, message: &[u8], out: &mut Actions) {
         let mut numbers = numbers(message);
         let (Some(drops), Some(replications)) = (numbers.next(), numbers.next()) else { return };
         // Only the first report of an encounter counts.
@@ -153,7 +153,7 @@ impl Control for Rrcc {
         match *event {
             PolicyEvent::Up { peer } => self.up(peer, out),
             PolicyEvent::Down { peer } => drop(self.encounters.remove(&peer)),
-            PolicyEvent::Heard { from, bytes } => self.heard(from, bytes, out),
+            PolicyEvent::Heard { from, bytes } => self.on_report(from, bytes, out),
             PolicyEvent::Kept { bundle, .. } => {
                 // Bundles created here were not replicated.
                 if let Some(held) = node.get(bundle).filter(|held| !held.is_own()) {

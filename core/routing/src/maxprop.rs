@@ -148,7 +148,7 @@ impl MaxProp {
     }
 
     /// Reads a hello up to its first inconsistency.
-    fn heard(&mut self, node: &Node<'_>, peer: &Peer, message: &[u8], out: &mut Actions) -> Option<()> {
+    fn read_hello(&mut self, node: &Node<'_>, peer: &Peer, message: &[u8], out: &mut Actions) -> Option<()> {
         let mut numbers = numbers(message);
         self.acks.read(node, peer, &mut numbers, out, |_| ())?;
         let reporter = Reporters::<NodeId>::name(peer);
@@ -205,12 +205,12 @@ impl Router for MaxProp {
             }
             PolicyEvent::Heard { from, bytes } => {
                 let Some(peer) = node.peers.get(from).filter(|peer| peer.is_up()) else { return };
-                let _ = self.heard(node, peer, bytes, out);
+                let _ = self.read_hello(node, peer, bytes, out);
                 self.find_paths(node.me);
                 // New paths and acknowledgments change which bundles the neighbour should get.
                 out.push(Action::Reask(from));
             }
-            _ => drop(self.acks.hear(node, event)),
+            _ => drop(self.acks.observe(node, event)),
         }
     }
     fn looks(&self) -> usize {

@@ -116,7 +116,7 @@ impl Prophet {
 
     /// Raises the predictability of a neighbour met (equation 1).
     fn meet(&mut self, now: Instant, peer: NodeId) {
-        if self.known.len() >= NODES_MAX && !self.known.contains_key(&peer) && !self.forget_told() {
+        if self.known.len() >= NODES_MAX && !self.known.contains_key(&peer) && !self.evict_reported() {
             let least = self.known.iter().min_by(|a, b| a.1.chance.total_cmp(&b.1.chance)).map(|(node, _)| *node);
             least.map(|node| self.known.remove(&node));
         }
@@ -134,7 +134,7 @@ impl Prophet {
     }
 
     /// Makes space by forgetting a node known from reports only. Returns whether there was one.
-    fn forget_told(&mut self) -> bool {
+    fn evict_reported(&mut self) -> bool {
         let Some(loser) = self.reporters.loser() else { return false };
         self.reporters.forget(loser);
         self.known.remove(&loser).is_some()
@@ -150,7 +150,7 @@ impl Prophet {
             if chance <= CHANCE_MIN {
                 continue;
             }
-            let room = self.known.contains_key(node) || self.known.len() < NODES_MAX || self.forget_told();
+            let room = self.known.contains_key(node) || self.known.len() < NODES_MAX || self.evict_reported();
             if room {
                 let known = self.known.entry(*node).or_default();
                 known.chance = known.chance.max(chance);

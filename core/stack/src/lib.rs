@@ -19,7 +19,7 @@ mod edge_v6;
 mod io;
 mod kinds;
 #[cfg(test)]
-mod narrow_tests;
+mod mtu_tests;
 mod outgoing;
 mod outputs;
 mod pieces;

@@ -260,7 +260,7 @@ impl LayerOutputs<'_> {
             return self.in_parts(value);
         }
         let mut others = Vec::new();
-        let own = owner.said(value, &mut others);
+        let own = owner.on_output(value, &mut others);
         others.into_iter().for_each(|(to, what)| self.across(to, what));
         own
     }

@@ -549,11 +549,11 @@ impl Stack {
             &mut LayerOutputs { layer: id, work, out, arrivals, outgoing, edges, link_layer, todo, owner: None };
         let waits = match (layer, input) {
             (Layer::Shared(shared), input) => {
-                shards::steps::tell(now, shared, input, &mut |link, size| agent.pace(now, link, size), outputs);
+                shards::steps::on_input(now, shared, input, &mut |link, size| agent.pace(now, link, size), outputs);
                 None
             }
             (Layer::Remote(remote), Ok(input)) => {
-                shards::steps::stand_in(remote, Ok(input), outputs);
+                shards::steps::step_remote(remote, Ok(input), outputs);
                 None
             }
             (layer, Ok(input)) => layer.handle_soon(now, input, outputs),
@@ -577,13 +577,19 @@ impl Stack {
             &mut LayerOutputs { layer: id, work, out, arrivals, outgoing, edges, link_layer, todo, owner: None };
         match (layer, what) {
             (Layer::Shared(shared), Across::Input(input)) => {
-                shards::steps::hear(now, shared, (from, input), &mut |link, size| agent.pace(now, link, size), outputs);
+                shards::steps::on_shard_input(
+                    now,
+                    shared,
+                    (from, input),
+                    &mut |link, size| agent.pace(now, link, size),
+                    outputs,
+                );
             }
             (Layer::Shared(shared), Across::Known { link }) => {
-                shards::steps::known(&shared.owner, (from, link), outputs);
+                shards::steps::repeat_state(&shared.owner, (from, link), outputs);
             }
             (Layer::Remote(remote), what) if remote.owner() == from => {
-                shards::steps::stand_in(remote, Err(what), outputs);
+                shards::steps::step_remote(remote, Err(what), outputs);
             }
             _ => {}
         }

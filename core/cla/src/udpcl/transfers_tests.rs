@@ -30,10 +30,10 @@ impl TransferBench {
         TransferBench { transfers: Transfers::new(BOUNDS, 1), now: s(1) }
     }
     fn hear(&mut self, port: u16, segment: TransferSegment) -> SegmentOutcome {
-        self.transfers.hear(self.now, at(port), false, segment)
+        self.transfers.on_segment(self.now, at(port), false, segment)
     }
     fn hear_unauthenticated(&mut self, port: u16, segment: TransferSegment) -> SegmentOutcome {
-        self.transfers.hear(self.now, at(port), true, segment)
+        self.transfers.on_segment(self.now, at(port), true, segment)
     }
     fn later(&mut self, seconds: u64) {
         self.now += Duration::from_secs(seconds);

@@ -217,7 +217,7 @@ impl LayerOwner {
     }
 
     /// Observes an input of this shard for the layer: bundles of others that cannot leave any more are returned.
-    pub fn told(&mut self, input: &Input, out: &mut Vec<(u8, Across)>) {
+    pub fn observe(&mut self, input: &Input, out: &mut Vec<(u8, Across)>) {
         match input {
             Input::Link { link, state } => {
                 if let Some(line) = self.lines.get_mut(link) {
@@ -254,7 +254,7 @@ impl LayerOwner {
 
     /// Distributes an output of the layer: returns the part for this shard's stack, and adds the parts for others to
     /// `out`.
-    pub fn said(&mut self, output: Output, out: &mut Vec<(u8, Across)>) -> Option<Output> {
+    pub fn on_output(&mut self, output: Output, out: &mut Vec<(u8, Across)>) -> Option<Output> {
         match output {
             Output::Ready { link, ready } => {
                 // An inbound neighbour may report this before `PeerUp` introduces it.

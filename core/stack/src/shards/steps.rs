@@ -11,7 +11,7 @@ use farlink_base::layer::{self, Input};
 use farlink_base::{Instant, LinkId, Sink, StreamId};
 
 /// Gives a layer of this shard an input of its stack, or a stream to write to.
-pub(crate) fn tell<'a>(
+pub(crate) fn on_input<'a>(
     now: Instant,
     Shared { layer, owner }: &'a mut Shared,
     input: Result<Input, StreamId>,
@@ -20,19 +20,19 @@ pub(crate) fn tell<'a>(
 ) {
     if let Ok(input) = &input {
         let mut others = Vec::new();
-        owner.told(input, &mut others);
+        owner.observe(input, &mut others);
         others.into_iter().for_each(|(to, what)| outputs.across(to, what));
     }
     outputs.owner = Some(owner);
     match input {
-        Ok(input) => one(now, layer, input, outputs),
+        Ok(input) => step(now, layer, input, outputs),
         Err(stream) => layer.write(now, stream, outputs),
     }
-    go_on(now, layer, pace, outputs);
+    send_waiting(now, layer, pace, outputs);
 }
 
 /// Gives a layer of this shard an input of another shard.
-pub(crate) fn hear<'a>(
+pub(crate) fn on_shard_input<'a>(
     now: Instant,
     Shared { layer, owner }: &'a mut Shared,
     (from, input): (u8, Input),
@@ -44,19 +44,19 @@ pub(crate) fn hear<'a>(
     back.into_iter().for_each(|what| outputs.across(from, what));
     outputs.owner = Some(owner);
     if let Some(input) = input {
-        one(now, layer, input, outputs);
+        step(now, layer, input, outputs);
     }
-    go_on(now, layer, pace, outputs);
+    send_waiting(now, layer, pace, outputs);
 }
 
 /// Repeats the state of a link for a shard that has added it.
-pub(crate) fn known(owner: &LayerOwner, (from, link): (u8, LinkId), outputs: &mut LayerOutputs<'_>) {
+pub(crate) fn repeat_state(owner: &LayerOwner, (from, link): (u8, LinkId), outputs: &mut LayerOutputs<'_>) {
     let mut back = Vec::new();
     owner.repeat(link, &mut back);
     back.into_iter().for_each(|what| outputs.across(from, what));
 }
 
-fn one(now: Instant, layer: &mut Layer, input: Input, outputs: &mut LayerOutputs<'_>) {
+fn step(now: Instant, layer: &mut Layer, input: Input, outputs: &mut LayerOutputs<'_>) {
     let waits = layer.handle_soon(now, input, outputs);
     let id = outputs.layer;
     // Writes go behind the work in the list, so that further bundles for the same stream join them.
@@ -64,26 +64,26 @@ fn one(now: Instant, layer: &mut Layer, input: Input, outputs: &mut LayerOutputs
 }
 
 /// Sends bundles of other shards while the layer takes them.
-fn go_on(now: Instant, layer: &mut Layer, pace: Pace<'_>, outputs: &mut LayerOutputs<'_>) {
+fn send_waiting(now: Instant, layer: &mut Layer, pace: Pace<'_>, outputs: &mut LayerOutputs<'_>) {
     let mut given = 0;
     while let Some(input) = outputs.owner.as_deref_mut().and_then(|owner| owner.next(given, pace)) {
         given += 1;
-        one(now, layer, input, outputs);
+        step(now, layer, input, outputs);
     }
     let taken: Vec<(u8, Across)> = outputs.owner.as_deref_mut().into_iter().flat_map(LayerOwner::taken).collect();
     taken.into_iter().for_each(|(to, what)| outputs.across(to, what));
 }
 
 /// Gives a remote layer an input of this stack, or a message of its owner.
-pub(crate) fn stand_in(remote: &mut RemoteLayer, said: Result<Input, Across>, outputs: &mut LayerOutputs<'_>) {
+pub(crate) fn step_remote(remote: &mut RemoteLayer, input: Result<Input, Across>, outputs: &mut LayerOutputs<'_>) {
     let mut todo = Vec::new();
-    match said {
-        Ok(input) => remote.tell(input, &mut todo),
-        Err(across) => remote.hear(across, &mut todo),
+    match input {
+        Ok(input) => remote.on_input(input, &mut todo),
+        Err(across) => remote.on_message(across, &mut todo),
     }
     for what in todo {
         match what {
-            Do::Say(output) => Sink::<layer::Output>::push(outputs, output),
+            Do::Emit(output) => Sink::<layer::Output>::push(outputs, output),
             Do::Owner(what) => outputs.across(remote.owner(), what),
         }
     }

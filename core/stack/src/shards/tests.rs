@@ -41,9 +41,9 @@ fn short(said: &Across) -> &'static str {
         Across::Closed { .. } => "closed",
     }
 }
-pub(super) fn told(owner: &mut LayerOwner, output: Output) -> Vec<(u8, &'static str)> {
+pub(super) fn sent_after(owner: &mut LayerOwner, output: Output) -> Vec<(u8, &'static str)> {
     let mut out = Vec::new();
-    let _own = owner.said(output, &mut out);
+    let _own = owner.on_output(output, &mut out);
     out.iter().map(|(to, what)| (*to, short(what))).collect()
 }
 pub(super) fn take(owner: &mut LayerOwner, from: u8, input: Input) -> (bool, Vec<&'static str>) {
@@ -60,7 +60,7 @@ fn next(owner: &mut LayerOwner, given: usize) -> Option<Input> {
 #[test]
 fn rate_limit_spans_all_shards() {
     let mut owner = layer_owner(0);
-    told(&mut owner, ready(true));
+    sent_after(&mut owner, ready(true));
     (0..3).for_each(|id| drop(take(&mut owner, 1, send(id, 10))));
     let (mut asked, at) = (Vec::new(), Instant(500));
     let mut pace = |link, size| {
@@ -73,7 +73,7 @@ fn rate_limit_spans_all_shards() {
     while next(&mut owner, 0).is_some() {}
     assert!(owner.serves() && owner.pending().is_none(), "the layer has them");
     for id in 0..3 {
-        told(&mut owner, Output::Sent { id: tagged(1, SendId(id)), link: LINK });
+        sent_after(&mut owner, Output::Sent { id: tagged(1, SendId(id)), link: LINK });
     }
     assert!(!owner.serves());
 }
@@ -91,12 +91,12 @@ fn transmission_ids_are_tagged_and_restored() {
 #[test]
 fn foreign_bundles_leave_in_bounded_order() {
     let mut owner = layer_owner(0);
-    assert_eq!(told(&mut owner, ready(false)), [(1, "ready"), (2, "ready")], "all hear of it");
+    assert_eq!(sent_after(&mut owner, ready(false)), [(1, "ready"), (2, "ready")], "all hear of it");
     for id in 0..20 {
         assert_eq!(take(&mut owner, 1 + (id % 2) as u8, send(id, 10)), (false, Vec::new()));
     }
     assert!(owner.pending().is_none() && next(&mut owner, 0).is_none(), "the layer takes nothing");
-    told(&mut owner, ready(true));
+    sent_after(&mut owner, ready(true));
     assert!(owner.pending().is_some());
     let mut left = Vec::new();
     for given in 0.. {
@@ -107,10 +107,10 @@ fn foreign_bundles_leave_in_bounded_order() {
     assert_eq!(left, wanted);
     assert!(owner.pending().is_some(), "more follow in the next call");
     assert_eq!(owner.taken().count(), 2, "each is told once how much was taken");
-    told(&mut owner, ready(false));
+    sent_after(&mut owner, ready(false));
     assert!(next(&mut owner, 0).is_none());
     // A bundle that comes while others wait goes behind them.
-    told(&mut owner, ready(true));
+    sent_after(&mut owner, ready(true));
     assert!(!take(&mut owner, 1, send(99, 1)).0);
 }
 
@@ -118,19 +118,19 @@ fn foreign_bundles_leave_in_bounded_order() {
 fn unsendable_bundle_returns_its_room() {
     for how in ["down", "gone", "removed", "unknown"] {
         let mut owner = layer_owner(0);
-        told(&mut owner, ready(false));
+        sent_after(&mut owner, ready(false));
         take(&mut owner, 2, send(1, 10));
         let mut out = Vec::new();
         match how {
-            "down" => owner.told(&Input::Link { link: LINK, state: LinkState::DOWN }, &mut out),
-            "gone" => drop(owner.said(Output::PeerDown { link: LINK }, &mut out)),
-            _ => owner.told(&Input::RemoveLink { link: LINK }, &mut out),
+            "down" => owner.observe(&Input::Link { link: LINK, state: LinkState::DOWN }, &mut out),
+            "gone" => drop(owner.on_output(Output::PeerDown { link: LINK }, &mut out)),
+            _ => owner.observe(&Input::RemoveLink { link: LINK }, &mut out),
         }
         let back: Vec<_> = out.iter().filter(|(to, _)| *to == 2).map(|(_, what)| short(what)).collect();
         assert_eq!(back[..2], ["taken", "failed"], "{how}");
         // Bundles that were under way to the removed link fail, too.
         assert_eq!(take(&mut owner, 2, send(2, 10)), (false, Vec::from(["taken", "failed"])), "{how}");
-        told(&mut owner, ready(true));
+        sent_after(&mut owner, ready(true));
         assert!(next(&mut owner, 0).is_none(), "{how}: nothing is left");
     }
 }
@@ -181,7 +181,7 @@ fn head_collection_is_bounded() {
     // The wish to keep pieces goes with it.
     let mut two = layer_owner(1);
     let in_parts = Output::InParts { ticket: TICKET, link: LINK, least: 77 };
-    assert!(two.said(in_parts, &mut Vec::new()).is_none());
+    assert!(two.on_output(in_parts, &mut Vec::new()).is_none());
     assert_eq!(part(&mut two, 10, false, Some(true)), ("away", 10, Some(77)));
 }
 
@@ -191,51 +191,51 @@ fn refused_offer_number_is_reusable() {
     let mut home = RemoteLayer::new(1, [LINK].into_iter());
     let part = |last| Output::Offer { ticket: TICKET, link: LINK, part: bytes(9), last, total: None, reliable: true };
     let offer = |owner: &mut LayerOwner, last| drop(owner.part((TICKET, false), bytes(9), last, |_, _| Some(true)));
-    let said = |home: &mut RemoteLayer, what: Across| {
+    let after_message = |home: &mut RemoteLayer, what: Across| {
         let mut out = Vec::new();
-        home.hear(what, &mut out);
+        home.on_message(what, &mut out);
         out.len()
     };
     offer(&mut owner, false);
-    assert_eq!(said(&mut home, Across::Output(part(false))), 1);
+    assert_eq!(after_message(&mut home, Across::Output(part(false))), 1);
     let mut out = Vec::new();
-    home.tell(Input::Refused { ticket: TICKET, reason: Refusal::NoResources }, &mut out);
+    home.on_input(Input::Refused { ticket: TICKET, reason: Refusal::NoResources }, &mut out);
     assert!(matches!(&out[..], [Do::Owner(Across::Input(Input::Refused { .. }))]));
     // The next part was under way.
     offer(&mut owner, false);
-    assert_eq!(said(&mut home, Across::Output(part(false))), 0, "nobody wants it any more");
+    assert_eq!(after_message(&mut home, Across::Output(part(false))), 0, "nobody wants it any more");
     let refused = Input::Refused { ticket: TICKET, reason: Refusal::NoResources };
     assert_eq!(take(&mut owner, 0, refused), (true, Vec::from(["closed"])));
     assert_eq!(owner.away(), 0);
-    assert_eq!(said(&mut home, Across::Closed { ticket: TICKET }), 0);
-    assert_eq!(said(&mut home, Across::Output(part(true))), 1, "another bundle");
+    assert_eq!(after_message(&mut home, Across::Closed { ticket: TICKET }), 0);
+    assert_eq!(after_message(&mut home, Across::Output(part(true))), 1, "another bundle");
     let mut out = Vec::new();
-    home.tell(Input::Accepted { ticket: TICKET }, &mut out);
-    home.tell(Input::Accepted { ticket: TICKET }, &mut out);
+    home.on_input(Input::Accepted { ticket: TICKET }, &mut out);
+    home.on_input(Input::Accepted { ticket: TICKET }, &mut out);
     assert_eq!(out.len(), 1, "one verdict");
     // Or its last part was: then nothing follows, and nothing is remembered.
-    said(&mut home, Across::Output(part(false)));
-    home.tell(Input::Refused { ticket: TICKET, reason: Refusal::NoResources }, &mut Vec::new());
-    assert_eq!(said(&mut home, Across::Output(part(true))), 0);
-    assert_eq!(said(&mut home, Across::Output(part(true))), 1, "another bundle");
+    after_message(&mut home, Across::Output(part(false)));
+    home.on_input(Input::Refused { ticket: TICKET, reason: Refusal::NoResources }, &mut Vec::new());
+    assert_eq!(after_message(&mut home, Across::Output(part(true))), 0);
+    assert_eq!(after_message(&mut home, Across::Output(part(true))), 1, "another bundle");
     // An abandoned offer is reported once.
-    home.tell(Input::Accepted { ticket: TICKET }, &mut Vec::new());
-    said(&mut home, Across::Output(part(false)));
-    assert_eq!(said(&mut home, Across::Output(Output::OfferAborted { ticket: TICKET })), 1);
-    assert_eq!(said(&mut home, Across::Output(Output::OfferAborted { ticket: TICKET })), 0);
+    home.on_input(Input::Accepted { ticket: TICKET }, &mut Vec::new());
+    after_message(&mut home, Across::Output(part(false)));
+    assert_eq!(after_message(&mut home, Across::Output(Output::OfferAborted { ticket: TICKET })), 1);
+    assert_eq!(after_message(&mut home, Across::Output(Output::OfferAborted { ticket: TICKET })), 0);
 }
 
 #[test]
 fn remote_layer_respects_owner_room() {
     let mut home = RemoteLayer::new(1, [LINK].into_iter());
     let mut out = Vec::new();
-    home.tell(send(0, 1), &mut out);
+    home.on_input(send(0, 1), &mut out);
     assert!(matches!(&out[..], [Do::Owner(Across::Input(_))]), "not told that it is ready, and told nothing new");
     out.clear();
-    home.hear(Across::Output(ready(true)), &mut out);
+    home.on_message(Across::Output(ready(true)), &mut out);
     let says = |out: &mut Vec<Do>| {
         let last = out.iter().rev().find_map(|what| match what {
-            Do::Say(Output::Ready { ready, .. }) => Some(*ready),
+            Do::Emit(Output::Ready { ready, .. }) => Some(*ready),
             _ => None,
         });
         out.clear();
@@ -243,16 +243,16 @@ fn remote_layer_respects_owner_room() {
     };
     assert_eq!(says(&mut out), Some(true));
     for id in 1..1024 {
-        home.tell(send(id, 1), &mut out);
+        home.on_input(send(id, 1), &mut out);
     }
     assert_eq!(says(&mut out), Some(false), "so many are enough");
-    home.hear(Across::Taken { link: LINK, bundles: 1000, bytes: 1000 }, &mut out);
+    home.on_message(Across::Taken { link: LINK, bundles: 1000, bytes: 1000 }, &mut out);
     assert_eq!(says(&mut out), Some(true));
-    home.tell(send(5000, 5 << 20), &mut out);
+    home.on_input(send(5000, 5 << 20), &mut out);
     assert_eq!(says(&mut out), Some(false), "so many bytes are, too");
-    home.hear(Across::Taken { link: LINK, bundles: u32::MAX, bytes: u64::MAX }, &mut out);
+    home.on_message(Across::Taken { link: LINK, bundles: u32::MAX, bytes: u64::MAX }, &mut out);
     assert_eq!(says(&mut out), Some(true));
-    home.hear(Across::Output(ready(false)), &mut out);
+    home.on_message(Across::Output(ready(false)), &mut out);
     assert_eq!(says(&mut out), Some(false));
 }
 
@@ -260,15 +260,15 @@ fn remote_layer_respects_owner_room() {
 fn removed_link_ignores_late_messages() {
     let mut home = RemoteLayer::new(1, [LINK].into_iter());
     let mut out = Vec::new();
-    home.hear(Across::Output(ready(true)), &mut out);
-    home.hear(Across::Output(Output::PeerUp { link: LINK, claimed: None, proven: None, node: None }), &mut out);
-    (0..3).for_each(|id| home.tell(send(id, 1), &mut out));
+    home.on_message(Across::Output(ready(true)), &mut out);
+    home.on_message(Across::Output(Output::PeerUp { link: LINK, claimed: None, proven: None, node: None }), &mut out);
+    (0..3).for_each(|id| home.on_input(send(id, 1), &mut out));
     let part = Output::Offer { ticket: TICKET, link: LINK, part: bytes(1), last: false, total: None, reliable: true };
-    home.hear(Across::Output(part), &mut out);
+    home.on_message(Across::Output(part), &mut out);
     out.clear();
-    home.tell(Input::RemoveLink { link: LINK }, &mut out);
+    home.on_input(Input::RemoveLink { link: LINK }, &mut out);
     let count =
-        |what: fn(&Output) -> bool| out.iter().filter(|done| matches!(done, Do::Say(output) if what(output))).count();
+        |what: fn(&Output) -> bool| out.iter().filter(|done| matches!(done, Do::Emit(output) if what(output))).count();
     assert_eq!(count(|output| matches!(output, Output::SendFailed { .. })), 3);
     assert_eq!(count(|output| matches!(output, Output::Ready { ready: false, .. })), 1);
     assert_eq!(count(|output| matches!(output, Output::OfferAborted { .. })), 1);
@@ -283,11 +283,11 @@ fn removed_link_ignores_late_messages() {
         Output::PeerDown { link: LINK },
         Output::OfferAborted { ticket: TICKET },
     ] {
-        home.hear(Across::Output(said), &mut late);
+        home.on_message(Across::Output(said), &mut late);
     }
     assert!(late.is_empty(), "{late:?}");
-    home.tell(send(9, 1), &mut late);
-    assert!(matches!(&late[..], [Do::Say(Output::SendFailed { id: SendId(9), .. })]), "there is no such link");
+    home.on_input(send(9, 1), &mut late);
+    assert!(matches!(&late[..], [Do::Emit(Output::SendFailed { id: SendId(9), .. })]), "there is no such link");
 }
 
 #[test]
@@ -313,7 +313,7 @@ fn unexpected_shard_messages_are_harmless() {
         Across::Output(Output::Sent { id: SendId(1), link: LINK }),
         Across::Output(ready(true)),
     ] {
-        home.hear(said, &mut out);
+        home.on_message(said, &mut out);
     }
     assert!(out.is_empty());
 }

@@ -298,14 +298,14 @@ mod tests {
             }
             hello
         };
-        let mut hear = |router: &mut MaxProp, from, bytes: &[u8]| {
+        let mut receive = |router: &mut MaxProp, from, bytes: &[u8]| {
             router.on(&site.node(), &PolicyEvent::Heard { from, bytes }, &mut out);
         };
-        hear(&mut router, honest, &says(10..60, 10));
+        receive(&mut router, honest, &says(10..60, 10));
         // Many nodes with few neighbours, and few with many: both bounds are hit.
         for round in 0..20 {
-            hear(&mut router, liar, &says(1_000 + 50 * round..1_050 + 50 * round, 1_024));
-            hear(&mut router, liar, &says(50_000 + 100 * round..50_100 + 100 * round, 1));
+            receive(&mut router, liar, &says(1_000 + 50 * round..1_050 + 50 * round, 1_024));
+            receive(&mut router, liar, &says(50_000 + 100 * round..50_100 + 100 * round, 1));
         }
         assert!((10..60).all(|node| router.meetings.get(&NodeId(node)).is_some_and(|all| all.len() == 10)));
         assert!(

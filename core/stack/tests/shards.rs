@@ -388,7 +388,7 @@ fn waiting_bundles_leave_next_contact() {
     line.run(seconds(2));
     assert!(line.node(SECOND).serves_others(), "some wait there");
     line.run(seconds(10));
-    line.hears();
+    line.resume_reads();
     assert_delivered(&mut line, wanted, false);
 }
 
@@ -487,7 +487,7 @@ fn bundle_waiting_in_shard_ages() {
         let sent = line.now;
         (0..100).for_each(|n| send(&mut line, NEAR, FAR, &aged::payload(n, 50_000).to_bytes().unwrap()));
         line.run(seconds(20));
-        line.hears();
+        line.resume_reads();
         line.run(seconds(120));
         let (left, ages) = (aged::left(&line), ages.lock().unwrap());
         assert_eq!(ages.len(), 100, "{layer:?} {version}");

@@ -31,6 +31,7 @@ mod spools;
 mod stack;
 mod store;
 mod tunnel;
+mod work;
 
 pub use config::{Config, LayerConfig, LinkConfig, StoreConfig, StoreKind};
 pub use custody::CustodyConfig;

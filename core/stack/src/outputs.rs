@@ -8,7 +8,7 @@ use crate::outgoing::{Do as Departure, Outgoing};
 use crate::reads;
 use crate::shards::Across;
 use crate::shards::layer_owner::{CENTRE, LayerOwner, Part};
-use crate::stack::{Work, layer_of};
+use crate::work::{Work, layer_of};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

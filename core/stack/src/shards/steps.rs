@@ -5,7 +5,7 @@ use super::remote_layer::{Do, RemoteLayer};
 use super::{Across, Shared};
 use crate::kinds::Layer;
 use crate::outputs::LayerOutputs;
-use crate::stack::Work;
+use crate::work::Work;
 use alloc::vec::Vec;
 use farlink_base::layer::{self, Input};
 use farlink_base::{Instant, LinkId, Sink, StreamId};

@@ -156,7 +156,7 @@ async fn status(State(api): State<Api>) -> ApiAnswer {
         "capacity_bytes": status.capacity,
         "strangers": json!({ "bundles": status.strangers.0, "bytes": status.strangers.1 }),
         "quotas": status.quotas.iter().map(quota).collect::<Vec<_>>(),
-        "memory": memory.told(),
+        "memory": memory.to_json(),
         "shards": shards,
         "store": store,
         "links": status.links.iter().map(|one| link(one, announced.as_ref())).collect::<Vec<_>>(),

@@ -179,8 +179,8 @@ impl Discovery {
         &self.links
     }
     /// Neighbours heard by now.
-    pub fn heard(&self) -> impl Iterator<Item = (&EndpointId, &AnnouncedNode)> {
-        self.announcer.heard()
+    pub fn announced(&self) -> impl Iterator<Item = (&EndpointId, &AnnouncedNode)> {
+        self.announcer.announced()
     }
     /// Counters of beacons.
     pub fn counts(&self) -> BeaconCounts {

@@ -43,7 +43,7 @@ impl Disk {
         let failures = Failures::default();
         let mut files =
             Performer { files: DiskFiles::open(dir)?, was_direct: true, was_full: false, failures: failures.clone() };
-        files.tell_of_the_cache();
+        files.log_cache_use();
         let (operations, inbox) = channel::<Vec<DiskOp>>();
         let (outbox, answers) = channel();
         let (syncs, to_sync) = channel::<HeldOps>();
@@ -185,7 +185,7 @@ struct Performer {
 
 impl Performer {
     /// Logs once that writes go through the page cache; that may become known only with the first write.
-    fn tell_of_the_cache(&mut self) {
+    fn log_cache_use(&mut self) {
         if self.was_direct && !self.files.is_direct() {
             self.was_direct = false;
             let place = self.files.dir().display();
@@ -214,7 +214,7 @@ impl Performer {
                 })
             }
         };
-        self.tell_of_the_cache();
+        self.log_cache_use();
         done.push(DiskDone { id: operation.id, result });
         syncing
     }

@@ -170,7 +170,7 @@ impl Sink<Output> for Io {
             Output::Spooled { request, bytes } => self.apps.spooled(request, bytes, &mut self.inputs),
             Output::Read { delivery, result } => self.apps.read(delivery, result, &mut self.inputs),
             // Links of other shards are known here as well, and each change would be counted and logged twice.
-            Output::Event(event) if self.mesh.as_ref().is_some_and(|mesh| mesh.is_told_elsewhere(&event)) => {}
+            Output::Event(event) if self.mesh.as_ref().is_some_and(|mesh| mesh.is_reported_by_other_shard(&event)) => {}
             Output::Event(event) => self.events.push(self.now, event),
             Output::Message(_) => {}
         }
@@ -416,7 +416,7 @@ impl Node {
             let full = io.mesh.as_mut().is_some_and(|mesh| {
                 mesh.take(&mut io.inputs);
                 // Bundles offered to other shards still occupy memory here.
-                mesh.offered(self.stack.offered_elsewhere())
+                mesh.offered(self.stack.offered_to_shards())
             });
             if !full {
                 io.streams.read(&mut io.buffers, &mut io.inputs);
@@ -523,7 +523,7 @@ impl Node {
             self.io.now = clock::now();
             // Plan, routes and other settings hold for all shards; they arrive at shard 0.
             if let (Some(_), Input::Admin(input)) = (&self.io.mesh, &input) {
-                self.tell_others(input);
+                self.forward_to_shards(input);
             }
             self.stack.handle(self.io.now, input, &mut self.io);
             if self.io.now >= until {

@@ -145,7 +145,7 @@ impl Mesh {
         self.links.insert(link, layer);
     }
     /// Returns whether another shard reports this event as well, with better knowledge.
-    pub fn is_told_elsewhere(&self, event: &Event) -> bool {
+    pub fn is_reported_by_other_shard(&self, event: &Event) -> bool {
         match event {
             Event::LinkUp { link, .. } | Event::LinkDown { link } => {
                 // Numbers of dynamic links contain their layer; others are looked up.

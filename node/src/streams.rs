@@ -227,7 +227,7 @@ impl Streams {
                 (stream.peer_closed, stream.readable) = (true, false);
                 if !closing {
                     // Bytes that were acknowledged before the end still count as delivered.
-                    stream.tell_confirmed(id, inputs);
+                    stream.report_confirmed(id, inputs);
                     inputs.push_back(Input::Socket(layer, socket::Input::Closed { stream: id, error: false }));
                 } else if stream.queued == 0 {
                     // After its own close and with nothing left to write, the stream is over.
@@ -317,7 +317,7 @@ impl Streams {
             } else if closing {
                 self.finish_closing(id, now);
             } else {
-                stream.tell_room(id, written, self.bounds.queue, inputs);
+                stream.report_room(id, written, self.bounds.queue, inputs);
             }
         }
     }
@@ -460,7 +460,7 @@ impl Streams {
     fn end(&mut self, id: StreamId, closing: bool, error: bool, inputs: &mut VecDeque<Input>) {
         // Acknowledgments up to the end are reported first, so that as few bundles as possible are sent again.
         if let Some(stream) = self.streams.get_mut(&id).filter(|_| !closing) {
-            stream.tell_confirmed(id, inputs);
+            stream.report_confirmed(id, inputs);
         }
         if let Some(layer) = self.remove(id).filter(|_| !closing) {
             inputs.push_back(Input::Socket(layer, socket::Input::Closed { stream: id, error }));

@@ -94,7 +94,7 @@ impl World<'_> {
         self.radios[theirs as usize].links.push(Link { peer: a, radio: mine, wire });
         self.touch(a);
         self.touch(b);
-        self.tell(Happened::Contact { a, b, up: true });
+        self.record(Happened::Contact { a, b, up: true });
         self.met(a, b);
         self.met(b, a);
     }
@@ -110,6 +110,6 @@ impl World<'_> {
         self.cut(link.wire);
         self.touch(a);
         self.touch(b);
-        self.tell(Happened::Contact { a, b, up: false });
+        self.record(Happened::Contact { a, b, up: false });
     }
 }

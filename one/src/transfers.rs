@@ -107,7 +107,7 @@ impl World<'_> {
             self.sent(host, flight.held.message);
             self.receive(flight);
         } else {
-            self.tell(Happened::Aborted { from: host, to: flight.to, message: flight.held.message });
+            self.record(Happened::Aborted { from: host, to: flight.to, message: flight.held.message });
         }
         // A message created during the transfer may have overfilled the buffer.
         if self.buffers[host as usize].free() < 0 {
@@ -138,7 +138,7 @@ impl World<'_> {
             self.buffers[to as usize].put(held);
         }
         self.known.set(to, held.message, true);
-        self.tell(Happened::Done { from, to, message: held.message, hops: held.hops, last, first });
+        self.record(Happened::Done { from, to, message: held.message, hops: held.hops, last, first });
     }
 
     /// Adds a new message of the host's own, even if there is no room.
@@ -150,7 +150,7 @@ impl World<'_> {
         self.buffers[host as usize].put(held);
         self.known.set(host, held.message, true);
         self.touch(host);
-        self.tell(Happened::Created { message: held.message, from: host });
+        self.record(Happened::Created { message: held.message, from: host });
     }
 
     /// Offers a copy that `from` holds to the host at the other end of a link.
@@ -176,7 +176,7 @@ impl World<'_> {
         // Two units for the sender (sending, and its end of the connection), one for the receiver.
         self.pulses[from as usize].engaged += 2;
         self.pulses[to as usize].engaged += 1;
-        self.tell(Happened::Started { from, to, message: held.message });
+        self.record(Happened::Started { from, to, message: held.message });
         Answer::Accepted
     }
 
@@ -204,7 +204,7 @@ impl World<'_> {
         let held = self.buffers[host as usize].remove(place);
         self.known.set(host, held.message, false);
         self.touch(host);
-        self.tell(Happened::Deleted { host, message: held.message, received: held.received, dropped });
+        self.record(Happened::Deleted { host, message: held.message, received: held.received, dropped });
     }
 
     fn drop_expired(&mut self, host: u32) {

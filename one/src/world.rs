@@ -256,8 +256,8 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    pub(super) fn tell(&mut self, happened: Happened) {
-        self.reports.tell(self.clock, &happened, &self.names);
+    pub(super) fn record(&mut self, happened: Happened) {
+        self.reports.record(self.clock, &happened, &self.names);
     }
 
     /// Finishes the reports, whose names are `files`.

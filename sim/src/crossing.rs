@@ -222,7 +222,7 @@ impl Crossings {
         let link = (ticket.0 & ((1 << LINK_BITS) - 1)) as usize;
         let Some(flight) = self.flights[link].remove(&ticket.0) else { return };
         let layer = self.layers[link];
-        let result = result.or_else(|why| if why == Refusal::Duplicate { Err(why) } else { layer.told(why) });
+        let result = result.or_else(|why| if why == Refusal::Duplicate { Err(why) } else { layer.sender_result(why) });
         let done = Input::Message(MessageInput::Done { id: flight.id, result: result.map_err(Some) });
         queue.arm(
             now + flight.light,
@@ -373,7 +373,7 @@ mod tests {
             let mut said = Vec::new();
             for verdict in [Refusal::Duplicate, Refusal::NotAcceptable, Refusal::NoResources] {
                 let mut bench = CrossingBench::new(layer, 1);
-                let words = bench.crossings.layers[0].told(verdict).map_err(Some);
+                let words = bench.crossings.layers[0].sender_result(verdict).map_err(Some);
                 bench.send(0, 0, 1);
                 let heard = bench.run(1000, Err(verdict));
                 let [(at, 1, result)] = heard[..] else { panic!("{layer}: {heard:?}") };

@@ -102,7 +102,7 @@ impl Faults {
             crossed,
         })
     }
-    pub fn hear(&self, edge: &(u16, u32, u32)) -> bool {
+    pub fn can_meet(&self, edge: &(u16, u32, u32)) -> bool {
         let (_, a, b) = *edge;
         [a, b].iter().all(|node| self.down[*node as usize] == 0) && !self.deaf.contains_key(&(a, b))
     }

@@ -264,7 +264,7 @@ impl<'a> Recording<'a> {
             outcome.trace, outcome.happenings
         );
         manifest.validity.notes.push(trace);
-        manifest.validity.notes.extend(outcome.radios.iter().map(told));
+        manifest.validity.notes.extend(outcome.radios.iter().map(radio_note));
         if (0..scenario.links.len()).any(|link| scenario.is_secured(link) == Some(true)) {
             manifest.validity.notes.push(modelled(scenario.fidelity));
         }
@@ -273,7 +273,7 @@ impl<'a> Recording<'a> {
     }
 }
 
-fn told(radio: &RadioOutcome) -> String {
+fn radio_note(radio: &RadioOutcome) -> String {
     // One sentence for the notes of the manifest.
     let RadioOutcome { name, contacts, up, counted, refused } = radio;
     let mean_s = up.as_secs_f64() / (*contacts).max(1) as f64;

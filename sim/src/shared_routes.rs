@@ -43,7 +43,7 @@ impl Found {
         let hops = self.hops.lock().ok()?;
         hops.get(&(here, to)).filter(|hop| now <= hop.until).map(|hop| hop.to)
     }
-    fn tell(&self, to: NodeId, way: impl Iterator<Item = (NodeId, NodeId)>, until: Instant) {
+    fn insert(&self, to: NodeId, way: impl Iterator<Item = (NodeId, NodeId)>, until: Instant) {
         let Ok(mut hops) = self.hops.lock() else { return };
         if hops.len() >= HOPS_MAX {
             // Clearing is simple and rare; the next searches fill the table again.
@@ -73,7 +73,7 @@ impl Follower {
         Some(NextHop { link: *peer.up.first()?, not_before: node.now, until: Instant::MAX })
     }
 
-    fn tell(&self, node: &Node<'_>, held: &Held, leg: &NextHop) {
+    fn share(&self, node: &Node<'_>, held: &Held, leg: &NextHop) {
         // Share only a route whose contacts are all open now: a later one could still be improved.
         let Some(plan) = self.plan.as_ref().filter(|_| leg.not_before <= node.now) else { return };
         let Some(next) = node.peers.up().find(|peer| peer.up.contains(&leg.link)) else { return };
@@ -87,7 +87,7 @@ impl Follower {
             until = until.min(Instant(contact.end.0));
             way.push((contact.from, contact.to));
         }
-        self.found.tell(held.destination(), way.into_iter(), until);
+        self.found.insert(held.destination(), way.into_iter(), until);
     }
 }
 
@@ -125,7 +125,7 @@ impl Router for Follower {
             Err(_) => self.own.route(node, held, tried, out),
         };
         if let (RouteDecision::One(leg), false) = (&way, alone) {
-            self.tell(node, held, leg);
+            self.share(node, held, leg);
         }
         way
     }
@@ -168,11 +168,11 @@ mod tests {
     #[test]
     fn cached_routes_expire_within_bounds() {
         let (found, [a, b, c]) = (Found::default(), [1, 2, 3].map(NodeId));
-        found.tell(c, [(a, b), (b, c)].into_iter(), Instant(10));
+        found.insert(c, [(a, b), (b, c)].into_iter(), Instant(10));
         assert_eq!([found.hop(a, c, Instant(10)), found.hop(b, c, Instant(0))], [Some(b), Some(c)]);
         assert_eq!([found.hop(a, c, Instant(11)), found.hop(c, a, Instant(0))], [None, None]);
         for n in 0..HOPS_MAX as u64 + 10 {
-            found.tell(c, std::iter::once((NodeId(n), b)), Instant(10));
+            found.insert(c, std::iter::once((NodeId(n), b)), Instant(10));
         }
         assert!(found.hops.lock().unwrap().len() <= HOPS_MAX);
     }

@@ -138,7 +138,7 @@ impl Streams {
         let connection = self.connections.len();
         self.connections.push(Some(Box::new(Connection { cable, sides })));
         self.by_stream.insert((ports[0].0, stream), (connection, 0));
-        self.tell(now, connection, 0, EndInput::Connect);
+        self.input(now, connection, 0, EndInput::Connect);
         connection
     }
 
@@ -157,7 +157,7 @@ impl Streams {
                 here.closed = true;
                 let stream = here.stream;
                 stream.map(|stream| self.by_stream.remove(&(node, stream)));
-                self.tell(now, index, side, EndInput::Abort);
+                self.input(now, index, side, EndInput::Abort);
                 all.push(index);
             }
         }
@@ -170,7 +170,7 @@ impl Streams {
 
     /// Delivers a segment to one side.
     pub fn segment(&mut self, now: Instant, connection: usize, side: usize, segment: Box<Segment>) {
-        self.tell(now, connection, side, EndInput::Segment(segment));
+        self.input(now, connection, side, EndInput::Segment(segment));
     }
 
     /// Handles a deadline of one side.
@@ -178,7 +178,7 @@ impl Streams {
         if let Some(connection) = self.connection(connection) {
             connection.sides[side].alarm = None;
         }
-        self.tell(now, connection, side, EndInput::Wake);
+        self.input(now, connection, side, EndInput::Wake);
     }
 
     /// Passes a node's request to a stream; returns the connection, if it still exists.
@@ -197,7 +197,7 @@ impl Streams {
             }
             StreamSignal::Close { abort } => {
                 if secured && !abort {
-                    self.tell(now, connection, side, EndInput::Write(Tls::goodbye()));
+                    self.input(now, connection, side, EndInput::Write(Tls::goodbye()));
                 }
                 self.by_stream.remove(&(node, stream));
                 let side = &mut self.connection(connection)?.sides[side];
@@ -206,7 +206,7 @@ impl Streams {
                 if abort || !side.opened { EndInput::Abort } else { EndInput::Close }
             }
         };
-        self.tell(now, connection, side, input);
+        self.input(now, connection, side, input);
         Some(connection)
     }
 
@@ -219,15 +219,15 @@ impl Streams {
     ) {
         // Answers of TLS produce new outputs, so this repeats until none are left.
         while !self.news.is_empty() {
-            for (connection, side, says) in self.tell_news(&address, todo) {
-                self.tell(now, connection, side, EndInput::Write(says));
+            for (connection, side, says) in self.dispatch_outputs(&address, todo) {
+                self.input(now, connection, side, EndInput::Write(says));
             }
             for (connection, side) in std::mem::take(&mut self.refused) {
-                self.tell(now, connection, side, EndInput::Abort);
+                self.input(now, connection, side, EndInput::Abort);
             }
         }
     }
-    fn tell_news(
+    fn dispatch_outputs(
         &mut self,
         address: &impl Fn(usize, usize) -> Address,
         todo: &mut VecDeque<(usize, Input)>,
@@ -269,7 +269,7 @@ impl Streams {
                 EndOutput::Data(data) => match &mut side.tls {
                     None => socket::Input::Data { stream, data },
                     Some(tls) => {
-                        let heard = tls.hear(data);
+                        let heard = tls.receive(data);
                         answers.extend(heard.says.map(|says| (index, side_index, says)));
                         let (node, layer) = (side.node, side.layer);
                         if heard.secured {
@@ -324,7 +324,7 @@ impl Streams {
         }
     }
 
-    fn tell(&mut self, now: Instant, index: usize, side: usize, input: EndInput) {
+    fn input(&mut self, now: Instant, index: usize, side: usize, input: EndInput) {
         let Some(here) = self.connections.get_mut(index).and_then(Option::as_deref_mut) else { return };
         let Connection { cable, sides } = here;
         let (departures, news) = (&mut self.departures, &mut self.news);

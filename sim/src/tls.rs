@@ -66,7 +66,7 @@ impl Tls {
         (Tls { awaits: Some(awaits), heard: Payload::new() }, says)
     }
     /// Handles bytes from the peer.
-    pub fn hear(&mut self, data: Payload) -> Heard {
+    pub fn receive(&mut self, data: Payload) -> Heard {
         self.heard.append(data);
         let (mut heard, mut reader) = (Heard::default(), self.heard.reader());
         let mut header = [0; HEADER as usize];
@@ -136,7 +136,7 @@ mod tests {
         while let Some(said) = on_the_way.take() {
             total += said.len();
             for at in (0..said.len()).step_by(piece as usize) {
-                let heard = sides[to].hear(said.slice(at, piece));
+                let heard = sides[to].receive(said.slice(at, piece));
                 assert!(heard.plain.is_empty() && on_the_way.is_none());
                 ready[to] |= heard.secured;
                 on_the_way = heard.says;
@@ -166,7 +166,7 @@ mod tests {
                 let ([mut server, _], _) = secured(100);
                 let mut plain = Payload::new();
                 for at in (0..sealed.len()).step_by(piece as usize) {
-                    plain.append(server.hear(sealed.slice(at, piece)).plain);
+                    plain.append(server.receive(sealed.slice(at, piece)).plain);
                 }
                 assert_eq!(plain, data);
                 assert!(plain.chunks().len() <= 4, "a pattern stays one: {}", plain.chunks().len());
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn close_carries_no_layer_bytes() {
         let ([mut server, _], _) = secured(100);
-        let heard = server.hear(Tls::goodbye());
+        let heard = server.receive(Tls::goodbye());
         assert!(heard.plain.is_empty() && heard.says.is_none() && !heard.secured);
         // Header 5, alert 2, trailer 17.
         assert_eq!(Tls::goodbye().len(), 24);

@@ -131,9 +131,9 @@ impl<O: Observer> World<O> {
 
     fn start(&mut self, scenario: &Scenario) {
         for node in 0..self.nodes.len() {
-            self.tell(node, Input::Clock(build::clock(scenario, node)));
+            self.input(node, Input::Clock(build::clock(scenario, node)));
             let places = self.nodes[node].places(None);
-            places.into_iter().for_each(|place| self.tell(node, place));
+            places.into_iter().for_each(|place| self.input(node, place));
         }
         for link in 0..self.cables.len() {
             self.queue.arm(Instant::ZERO, SimEvent::Carrier(link));
@@ -220,12 +220,12 @@ impl<O: Observer> World<O> {
         match happening {
             SimEvent::Wake(node) => {
                 self.nodes[node].woke();
-                self.tell(node, Input::Wake);
+                self.input(node, Input::Wake);
             }
-            SimEvent::Tell(node, input) => self.tell(node, *input),
+            SimEvent::Tell(node, input) => self.input(node, *input),
             SimEvent::Reply { node, life, says } => {
                 if self.nodes[node as usize].life == life {
-                    self.tell(node as usize, *says);
+                    self.input(node as usize, *says);
                 }
             }
             SimEvent::Fault { index, ends } => self.fault(index, ends),
@@ -273,11 +273,11 @@ impl<O: Observer> World<O> {
     fn drain(&mut self) {
         // Process inputs until nodes produce no more.
         while let Some((node, input)) = self.todo.pop_front() {
-            self.tell(node, input);
+            self.input(node, input);
         }
     }
 
-    fn tell(&mut self, node: usize, input: Input) {
+    fn input(&mut self, node: usize, input: Input) {
         self.at_node(node, |node, now, said| node.handle(now, input, said));
     }
 
@@ -329,7 +329,7 @@ impl<O: Observer> World<O> {
         match output {
             MessageOutput::Send { link, id, bundle, hop, size } => {
                 let (cable, end) = self.nodes[node].link(link);
-                let (bundle, size) = self.said_in(node, bundle, size);
+                let (bundle, size) = self.outgoing_bundle(node, bundle, size);
                 if let Some(place) = self.radios.place(cable) {
                     let end = (place, end as u8);
                     self.offer(node, Offered { end, id, bundle, hop, size });
@@ -351,8 +351,8 @@ impl<O: Observer> World<O> {
             MessageOutput::Hello { link, content } => {
                 let (cable, end) = self.nodes[node].link(link);
                 if let Some(place) = self.radios.place(cable) {
-                    let content = self.said_of_itself(node, content);
-                    self.tell_neighbour((place, end as u8), content);
+                    let content = self.outgoing_hello(node, content);
+                    self.deliver_hello((place, end as u8), content);
                 }
             }
             MessageOutput::Waits { link } => {
@@ -473,10 +473,10 @@ impl<O: Observer> World<O> {
                 debug_assert!(added.is_ok(), "the scenario was checked: {added:?}");
             });
             let places = self.nodes[node].places(Some(id));
-            places.into_iter().for_each(|place| self.tell(node, place));
+            places.into_iter().for_each(|place| self.input(node, place));
             // Stacks assume that the carrier is up.
             if !self.cables[link].has_carrier() {
-                self.tell(node, Input::LinkDown { link: id });
+                self.input(node, Input::LinkDown { link: id });
             }
         }
         if let Some(crossings) = &self.crossings {

@@ -145,7 +145,7 @@ pub fn beacon(data: &[u8]) {
     }
     let found = out.iter().filter(|output| matches!(output, announce::Output::Discovered { .. })).count();
     // Three addresses announce, and two neighbours are the bound.
-    assert!(found <= 6 && announcer.heard().count() <= 3);
+    assert!(found <= 6 && announcer.announced().count() <= 3);
 }
 /// Surroundings in which no node is known and no link comes up.
 struct Nowhere;

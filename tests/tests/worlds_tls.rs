@@ -36,7 +36,7 @@ fn simulated_tls_matches_real_bytes() {
         let (from, to) = (flight % 2, 1 - flight % 2);
         let said = sides[from].take().expect("it speaks").expect("something");
         real.push(said.len() as u64);
-        let heard = sides[to].hear(&said, &mut BytesMut::new()).expect("it is believed");
+        let heard = sides[to].receive(&said, &mut BytesMut::new()).expect("it is believed");
         ready[to] |= heard.proven.is_some();
     }
     assert_eq!(ready, [true; 2], "one round trip for the client, a light time more for the server");

@@ -39,7 +39,7 @@ pub enum Origin {
 }
 impl Origin {
     /// Whether its identity comes from a source other than itself: the configuration or the simulation.
-    pub fn is_told(self) -> bool {
+    pub fn is_vouched(self) -> bool {
         matches!(self, Origin::Configured | Origin::Met)
     }
 }

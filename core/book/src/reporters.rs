@@ -9,14 +9,14 @@ use farlink_base::NodeId;
 /// the one it has not repeated for longest ([`Reporters::loser`]).
 #[derive(Clone, Debug)]
 pub struct Reporters<K> {
-    told: BTreeMap<K, (NodeId, u64)>,
+    by_key: BTreeMap<K, (NodeId, u64)>,
     by_reporter: BTreeMap<NodeId, BTreeSet<(u64, K)>>,
     count: u64,
 }
 
 impl<K> Default for Reporters<K> {
     fn default() -> Self {
-        Reporters { told: BTreeMap::new(), by_reporter: BTreeMap::new(), count: 0 }
+        Reporters { by_key: BTreeMap::new(), by_reporter: BTreeMap::new(), count: 0 }
     }
 }
 
@@ -29,7 +29,7 @@ impl<K: Ord + Copy> Reporters<K> {
     /// Notes that a peer reported an entry. The entry of another peer changes hands only to a peer with fewer
     /// entries: otherwise a peer that repeats everything could have everything evicted.
     pub fn note(&mut self, key: K, reporter: NodeId) {
-        if let Some((before, _)) = self.told.get(&key).copied() {
+        if let Some((before, _)) = self.by_key.get(&key).copied() {
             // The peer with fewer entries is believed to know the entry first-hand.
             if before != reporter && self.of(reporter) >= self.of(before) {
                 return;
@@ -38,12 +38,12 @@ impl<K: Ord + Copy> Reporters<K> {
         }
         // The count orders the entries of one reporter by their last report.
         self.count += 1;
-        self.told.insert(key, (reporter, self.count));
+        self.by_key.insert(key, (reporter, self.count));
         self.by_reporter.entry(reporter).or_default().insert((self.count, key));
     }
     /// Removes an entry that left the table or that this node now knows first-hand.
     pub fn forget(&mut self, key: K) {
-        let Some((reporter, number)) = self.told.remove(&key) else { return };
+        let Some((reporter, number)) = self.by_key.remove(&key) else { return };
         if let Some(all) = self.by_reporter.get_mut(&reporter) {
             all.remove(&(number, key));
             if all.is_empty() {
@@ -53,18 +53,18 @@ impl<K: Ord + Copy> Reporters<K> {
     }
     /// Removes the entries that left the table.
     pub fn retain(&mut self, mut stays: impl FnMut(&K) -> bool) {
-        let gone: alloc::vec::Vec<K> = self.told.keys().filter(|key| !stays(key)).copied().collect();
+        let gone: alloc::vec::Vec<K> = self.by_key.keys().filter(|key| !stays(key)).copied().collect();
         gone.into_iter().for_each(|key| self.forget(key));
     }
     /// Entry to evict from a full table; `None` if nothing was reported.
     pub fn loser(&self) -> Option<K> {
         // The reporter with the most entries pays for the space.
-        let longest = self.by_reporter.values().max_by_key(|told| told.len())?;
+        let longest = self.by_reporter.values().max_by_key(|entries| entries.len())?;
         longest.first().map(|(_, key)| *key)
     }
     /// Whether the entry was reported.
     pub fn has(&self, key: K) -> bool {
-        self.told.contains_key(&key)
+        self.by_key.contains_key(&key)
     }
     /// Number of entries of the peer that reported most.
     pub fn most(&self) -> usize {
@@ -72,11 +72,11 @@ impl<K: Ord + Copy> Reporters<K> {
     }
     /// Number of reported entries.
     pub fn len(&self) -> usize {
-        self.told.len()
+        self.by_key.len()
     }
     /// Whether there are no reported entries.
     pub fn is_empty(&self) -> bool {
-        self.told.is_empty()
+        self.by_key.is_empty()
     }
     fn of(&self, reporter: NodeId) -> usize {
         self.by_reporter.get(&reporter).map_or(0, BTreeSet::len)
@@ -93,8 +93,8 @@ mod tests {
     const LIAR: NodeId = NodeId(3);
 
     /// A table of a hundred.
-    fn tell(reporters: &mut Reporters<u64>, key: u64, reporter: NodeId) {
-        if reporters.len() >= 100 && !reporters.told.contains_key(&key) {
+    fn report(reporters: &mut Reporters<u64>, key: u64, reporter: NodeId) {
+        if reporters.len() >= 100 && !reporters.by_key.contains_key(&key) {
             let loser = reporters.loser().unwrap();
             reporters.forget(loser);
         }
@@ -104,26 +104,26 @@ mod tests {
     #[test]
     fn flood_evicts_its_own() {
         let mut reporters = Reporters::default();
-        (0..40).for_each(|key| tell(&mut reporters, key, HONEST));
+        (0..40).for_each(|key| report(&mut reporters, key, HONEST));
         // The flood outgrows the table many times over.
-        (1_000..90_000).for_each(|key| tell(&mut reporters, key, LIAR));
-        assert!((0..40).all(|key| reporters.told.contains_key(&key)));
+        (1_000..90_000).for_each(|key| report(&mut reporters, key, LIAR));
+        assert!((0..40).all(|key| reporters.by_key.contains_key(&key)));
         assert_eq!((reporters.len(), reporters.most(), reporters.by_reporter.len()), (100, 60, 2));
-        assert!(reporters.told.contains_key(&89_999) && !reporters.told.contains_key(&1_000));
+        assert!(reporters.by_key.contains_key(&89_999) && !reporters.by_key.contains_key(&1_000));
     }
 
     #[test]
     fn repeating_takes_over_from_larger_reporter() {
         let mut reporters = Reporters::default();
-        (0..40).for_each(|key| tell(&mut reporters, key, HONEST));
-        (100..140).for_each(|key| tell(&mut reporters, key, LIAR));
-        (0..40).for_each(|key| tell(&mut reporters, key, LIAR));
-        (1_000..9_000).for_each(|key| tell(&mut reporters, key, LIAR));
-        assert!((0..40).all(|key| reporters.told.get(&key).is_some_and(|(reporter, _)| *reporter == HONEST)));
+        (0..40).for_each(|key| report(&mut reporters, key, HONEST));
+        (100..140).for_each(|key| report(&mut reporters, key, LIAR));
+        (0..40).for_each(|key| report(&mut reporters, key, LIAR));
+        (1_000..9_000).for_each(|key| report(&mut reporters, key, LIAR));
+        assert!((0..40).all(|key| reporters.by_key.get(&key).is_some_and(|(reporter, _)| *reporter == HONEST)));
         // A peer without entries takes over one of the largest reporter.
-        tell(&mut reporters, 8_999, NodeId(4));
+        report(&mut reporters, 8_999, NodeId(4));
         assert_eq!(
-            reporters.told[&8_999].0,
+            reporters.by_key[&8_999].0,
             NodeId(4),
             "it has no other entry, so it is taken to know this one first-hand"
         );

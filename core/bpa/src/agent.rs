@@ -33,7 +33,7 @@
 //! | owner | state |
 //! |---|---|
 //! | `outbound` | queues, transmissions, `partial_sends`, `offers`; retries: `waits`, `backoff`, `reroute_scan` |
-//! | `room` | bounds of the store: `memory`, `fair_share` with `quotas`, `reservations` for arriving bundles |
+//! | `bounds` | bounds of the store: `memory`, `fair_share` with `quotas`, `reservations` for arriving bundles |
 //! | `remembered` | identities: delivered, banned, reported, recently forwarded (`loops`) |
 //! | `work` | follow-up steps, timers, the budget of one call |
 //! | `policies` | the router and the congestion control |
@@ -60,7 +60,7 @@ use crate::state::offers::Turn;
 use crate::state::outbound::Outbound;
 use crate::state::pending_commits::PendingCommits;
 use crate::state::remembered::Remembered;
-use crate::state::room::Room;
+use crate::state::store_bounds::StoreBounds;
 use crate::state::wall_clock::WallClock;
 use crate::tunnel::Tunnels;
 use crate::work::{Step, Timer, Work};
@@ -89,7 +89,7 @@ pub struct Agent {
     pub(crate) pending_commits: PendingCommits,
     pub(crate) remembered: Remembered,
     /// Bounds on the bundles held.
-    pub(crate) room: Room,
+    pub(crate) bounds: StoreBounds,
     /// Bundles that are to leave over links.
     pub(crate) outbound: Outbound,
     pub(crate) deliveries: Lazy<Deliveries>,
@@ -125,7 +125,7 @@ impl Agent {
             book: Book::new(seed),
             pending_commits: PendingCommits::default(),
             remembered: Remembered::new(limits.remembered),
-            room: Room::default(),
+            bounds: StoreBounds::default(),
             outbound: Outbound::new(),
             deliveries: Lazy::default(),
             fragments: Fragments::new(limits.fragments),
@@ -166,11 +166,11 @@ impl Agent {
     }
     /// Payload bytes of held bundles that are in memory.
     pub fn resident(&self) -> u64 {
-        self.room.memory.resident()
+        self.bounds.memory.resident()
     }
     /// Bytes of long heads of held bundles, by [`Limits::head_bytes`](crate::Limits::head_bytes).
     pub fn heads(&self) -> u64 {
-        self.room.fair_share.heads()
+        self.bounds.fair_share.heads()
     }
     /// Whether the store was read; bundles are accepted from then on.
     pub fn is_open(&self) -> bool {
@@ -253,7 +253,7 @@ impl Agent {
                 self.on_piece(cx, link, token, bundle, &hop, promises);
             }
             Input::Abandoned { token } => {
-                self.promise_ends(token);
+                self.release_reservation(token);
                 self.pieces_end(token, true);
             }
             Input::Arrived { link, token, bundle, hop } => self.on_arrived(cx, link, token, bundle, &hop),
@@ -286,7 +286,7 @@ impl Agent {
                 self.on_recovered(cx, bundle, &index, meta, &hop);
             }
             Input::Pressure(pressure) => {
-                self.room.memory.press(&mut self.book, pressure);
+                self.bounds.memory.press(&mut self.book, pressure);
                 self.work.extend(self.neighbours.links().map(|link| Step::Pump(link.id)));
             }
             // Requests need the recovered book: they wait until the store was read.
@@ -309,11 +309,11 @@ impl Agent {
                     }
                 }
                 Timer::Summary(peer) if self.outbound.offers.awaits(peer).is_some_and(|at| at <= now) => {
-                    let _rang = self.outbound.offers.heard(peer);
+                    let _rang = self.outbound.offers.end_summary_wait(peer);
                 }
                 Timer::Summary(_) => {}
-                Timer::Hear(peer) => self.on_hear(now, peer),
-                Timer::Policy(side) => self.tell_one(now, side, &PolicyEvent::Wake),
+                Timer::Hello(peer) => self.on_hello_timer(now, peer),
+                Timer::Policy(side) => self.notify_policy(now, side, &PolicyEvent::Wake),
             }
         }
     }
@@ -343,8 +343,8 @@ impl Agent {
                     self.depart(cx, bundle, Why::Forwarded, None);
                 }
             }
-            Step::Custody(heard) => self.heed_custody(cx, heard),
-            Step::Signal(told) => self.heed_of_tunnel(cx, told),
+            Step::Custody(signal) => self.apply_custody_signal(cx, signal),
+            Step::Signal(signal) => self.apply_tunnel_signal(cx, signal),
             Step::Outer(bundle) => self.open_outer(bundle, cx.out),
             Step::Tunnel(number, left) => self.on_outer_end(cx, number, left),
             Step::Line => self.next_in_tunnel(),
@@ -370,12 +370,12 @@ impl Agent {
         } else if let Some(due) = self.tunnels.as_mut().and_then(|tunnels| tunnels.pop(now)) {
             self.on_tunnel_due(cx, due);
         } else if let Some(due) = self.reports.pop(now) {
-            self.say_compressed(cx, due);
+            self.send_compressed(cx, due);
         } else if let Some(taken) = self.outbound.queues.take_loose(&mut self.book) {
             self.on_loose(cx, taken);
         } else if !self.outbound.reroute_scan.is_idle() {
             self.rescan_one(cx);
-        } else if self.room.memory.settle_one(&mut self.book) {
+        } else if self.bounds.memory.settle_one(&mut self.book) {
         } else if let Some(turn) = self.outbound.offers.made().and_then(|offers| offers.turn(&self.book)) {
             self.offer_turn(now, turn);
         } else {
@@ -385,7 +385,7 @@ impl Agent {
     }
 
     fn has_work(&self) -> bool {
-        self.work.has_steps() || self.outbound.has_work() || self.room.memory.settles()
+        self.work.has_steps() || self.outbound.has_work() || self.bounds.memory.settles()
     }
 
     fn rescan_one<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>) {

@@ -121,7 +121,7 @@ impl Policies {
         }
     }
     /// Passes an event to one policy; [`Policies::orders`] returns the actions that follow.
-    pub fn tell(&mut self, seen: Seen<'_>, side: Side, news: &PolicyEvent<'_>) {
+    pub fn notify(&mut self, seen: Seen<'_>, side: Side, news: &PolicyEvent<'_>) {
         let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);
         match side {
             Side::Router => self.router.on(&node(seen, side, None, oracle), news, &mut self.orders),

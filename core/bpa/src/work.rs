@@ -28,7 +28,7 @@ pub(crate) enum Timer {
     /// A neighbour's summary is overdue.
     Summary(PeerId),
     /// The budget may admit a neighbour's waiting hello.
-    Hear(PeerId),
+    Hello(PeerId),
     /// A policy requested to be woken.
     Policy(Side),
 }
@@ -51,9 +51,9 @@ pub(crate) enum Step {
     /// A hello is out of date and is dropped unless it is being sent.
     DropHello(Handle),
     /// A custody signal waits to be applied.
-    Custody(Box<custody::Heard>),
+    Custody(Box<custody::ReceivedCustodySignal>),
     /// A signal about tunnel transmissions waits to be applied.
-    Signal(Box<tunnel::Told>),
+    Signal(Box<tunnel::ReceivedTunnelSignal>),
     /// A bundle that came through a tunnel waits to be opened.
     Outer(Handle),
     /// An outer bundle left the node (`true`) or was given up.

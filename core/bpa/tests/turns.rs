@@ -31,7 +31,7 @@ fn calls(node: &Node) -> usize {
     node.said.iter().filter(|o| matches!(o, Output::Waits { .. })).count()
 }
 /// Receives a hello without identities over link `n`.
-fn hear(node: &mut Node, n: u32) {
+fn receive_hello(node: &mut Node, n: u32) {
     let mut other = self::node(0);
     meet(&mut other, n);
     let content = hellos(&other).remove(0).1;
@@ -45,7 +45,7 @@ fn one_bundle_leaves_per_turn() {
     meet(&mut node, 4);
     assert_eq!((hellos(&node).len(), node.sent().len(), calls(&node)), (1, 0, 0), "its summary is awaited");
     assert_eq!(turn(&mut node, 4), 0);
-    hear(&mut node, 4);
+    receive_hello(&mut node, 4);
     assert_eq!((node.sent().len(), calls(&node)), (0, 1), "it calls once, for three");
     node.said.clear();
     for left in [2, 1, 0] {
@@ -67,7 +67,7 @@ fn one_bundle_leaves_per_turn() {
 fn failed_send_requests_another_turn() {
     let mut node = node(1);
     meet(&mut node, 4);
-    hear(&mut node, 4);
+    receive_hello(&mut node, 4);
     node.said.clear();
     node.tell(Input::Turn { link: LinkId(4) });
     let sent = node.take_sent();
@@ -80,7 +80,7 @@ fn failed_send_requests_another_turn() {
 fn met_neighbour_forgotten_with_last_link() {
     let mut node = node(1);
     meet(&mut node, 4);
-    hear(&mut node, 4);
+    receive_hello(&mut node, 4);
     assert_eq!(turn(&mut node, 4), 1);
     node.remove_link(4);
     node.said.clear();

@@ -42,7 +42,7 @@ pub struct LayerInfo {
     pub port: u16,
     pub(crate) settings: fn() -> Vec<Setting>,
     pub(crate) link_settings: fn() -> Vec<Setting>,
-    pub(crate) told: fn(Refusal) -> Result<(), Refusal>,
+    pub(crate) sender_result: fn(Refusal) -> Result<(), Refusal>,
     /// Longest link outage that transfers in progress survive.
     pub outlives: Duration,
     /// Bytes of the layer's own headers in a typical full packet.
@@ -116,8 +116,8 @@ impl LayerInfo {
     /// # Errors
     ///
     /// The reason as the layer's codes convey it.
-    pub fn told(&self, why: Refusal) -> Result<(), Refusal> {
-        (self.told)(why)
+    pub fn sender_result(&self, why: Refusal) -> Result<(), Refusal> {
+        (self.sender_result)(why)
     }
 }
 impl PartialEq for LayerInfo {
@@ -176,15 +176,15 @@ mod tests {
         use Refusal as R;
         // UDPCL conveys no refusal.
         for layer in LAYERS.iter().filter(|layer| layer.name != "udpcl") {
-            assert_eq!(layer.told(R::NoResources), Err(R::NoResources), "{}", layer.name);
+            assert_eq!(layer.sender_result(R::NoResources), Err(R::NoResources), "{}", layer.name);
             // Layers without acknowledgments convey no refusal; for lack of room they stop reading instead.
-            let silent = layer.told(R::NotAcceptable).is_ok();
+            let silent = layer.sender_result(R::NotAcceptable).is_ok();
             assert_eq!(silent, ["stcp", "mtcp"].contains(&layer.name), "{}", layer.name);
-            assert!(silent || layer.told(R::NotAcceptable) == Err(R::NotAcceptable), "{}", layer.name);
-            assert_eq!(layer.told(R::Duplicate), Ok(()), "{}", layer.name);
+            assert!(silent || layer.sender_result(R::NotAcceptable) == Err(R::NotAcceptable), "{}", layer.name);
+            assert_eq!(layer.sender_result(R::Duplicate), Ok(()), "{}", layer.name);
             for why in [R::Terminating, R::TooLarge, R::Expired, R::Unknown, R::StoreFailed, R::Damaged, R::NotOpen] {
-                let told = layer.told(why);
-                assert_eq!(told.or_else(|heard| layer.told(heard)), told, "{}", layer.name);
+                let told = layer.sender_result(why);
+                assert_eq!(told.or_else(|heard| layer.sender_result(heard)), told, "{}", layer.name);
                 assert!(silent || told.is_err() || why == R::Expired, "{}: {why:?}", layer.name);
             }
         }
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn datagram_sender_sees_no_refusal() {
         let udpcl = LayerInfo::named("udpcl").unwrap();
-        assert_eq!([Refusal::NoResources, Refusal::TooLarge].map(|why| udpcl.told(why)), [Ok(()); 2]);
+        assert_eq!([Refusal::NoResources, Refusal::TooLarge].map(|why| udpcl.sender_result(why)), [Ok(()); 2]);
     }
 
     #[test]

@@ -15,7 +15,7 @@ const NAMES: u64 = 130_000;
 fn met() -> AnnounceSite {
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.world.answer.insert(at(HONEST_SERVES));
-    site.hear(HONEST, &beacon("ipn:2.0", 5));
+    site.receive(HONEST, &beacon("ipn:2.0", 5));
     site.until(3.0);
     assert_eq!(site.names(), ["ipn:2.0"]);
     site
@@ -29,13 +29,13 @@ fn names_and_attempts_per_address_bounded() {
     // One address may claim four names, and gets one connection attempt at a time.
     let mut site = met();
     for n in 0..NAMES {
-        site.hear("10.0.0.66:3003", &beacon(&format!("ipn:{}.0", n + 100), 5));
+        site.receive("10.0.0.66:3003", &beacon(&format!("ipn:{}.0", n + 100), 5));
         if n % 1000 == 0 {
-            site.hear(HONEST, &beacon("ipn:2.0", 5));
+            site.receive(HONEST, &beacon("ipn:2.0", 5));
             let next = site.now.0 as f64 / 1e9 + 0.5;
             site.until(next);
         }
-        assert!(site.announcer.heard().count() <= NAMES_MAX + 1);
+        assert!(site.announcer.announced().count() <= NAMES_MAX + 1);
     }
     assert!(site.lost.iter().all(|lost| lost.1 != site.discovered[0].1), "the neighbour stays");
     let attempts = site.discovered.len() - 1;
@@ -45,9 +45,9 @@ fn names_and_attempts_per_address_bounded() {
     let heard = site.now;
     for n in 0..NAMES {
         if n % 10_000 == 0 {
-            site.hear("10.0.0.3:3003", &beacon("ipn:3.0", 5));
+            site.receive("10.0.0.3:3003", &beacon("ipn:3.0", 5));
         }
-        site.hear("10.0.0.66:3003", &beacon(&format!("ipn:{}.0", n + 500_000), 5));
+        site.receive("10.0.0.66:3003", &beacon(&format!("ipn:{}.0", n + 500_000), 5));
         site.until(heard.0 as f64 / 1e9 + n as f64 / 20_000.0);
     }
     let newcomer = site.discovered.iter().find(|found| found.2 == "ipn:3.0").expect("it is found");
@@ -62,11 +62,11 @@ fn name_flood_spares_honest_neighbours() {
     let begun = site.now;
     for n in 0..NAMES {
         let from = anywhere(&mut rng);
-        site.hear_at(from, &beacon(&format!("ipn:{}.0", n + 100), 5));
+        site.receive_at(from, &beacon(&format!("ipn:{}.0", n + 100), 5));
         if n % 5_000 == 0 {
-            site.hear(HONEST, &beacon("ipn:2.0", 5));
+            site.receive(HONEST, &beacon("ipn:2.0", 5));
         }
-        assert!(site.announcer.heard().count() <= HEARD_MAX + 32);
+        assert!(site.announcer.announced().count() <= HEARD_MAX + 32);
         site.until(begun.0 as f64 / 1e9 + n as f64 / 2_000.0);
     }
     assert!(site.lost.iter().all(|lost| lost.1 != site.discovered[0].1), "the neighbour stays");
@@ -77,13 +77,13 @@ fn name_flood_spares_honest_neighbours() {
     let over = site.now;
     let second = |site: &AnnounceSite| site.now.0 as f64 / 1e9;
     while site.now.since(over).as_secs() < 60 {
-        site.hear("10.0.0.3:3003", &beacon("ipn:3.0", 5));
+        site.receive("10.0.0.3:3003", &beacon("ipn:3.0", 5));
         let next = second(&site) + 1.0;
         site.until(next);
     }
     let newcomer = site.discovered.iter().find(|found| found.2 == "ipn:3.0").expect("it is found");
     assert!(newcomer.0.since(over).as_secs() < 30, "{:?}", newcomer.0.since(over));
-    assert_eq!(site.announcer.heard().filter(|(_, heard)| heard.link_id().is_some()).count(), site.links());
+    assert_eq!(site.announcer.announced().filter(|(_, heard)| heard.link_id().is_some()).count(), site.links());
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn connection_attempts_are_rate_limited() {
     for n in 0..60_000u64 {
         let port = 1 + rng.below(4) as u16;
         let said = serving(&format!("ipn:{}.0", rng.below(1 << 40) + 2), 5, n as u32, &[("tcpclv4", port)]);
-        site.hear("192.0.2.1:3003", &said);
+        site.receive("192.0.2.1:3003", &said);
         site.until(n as f64 / 100.0);
     }
     let mut knocks: BTreeMap<SocketAddr, Vec<u64>> = BTreeMap::new();
@@ -116,10 +116,10 @@ fn forged_name_or_address_takes_nothing() {
     let mut site = met();
     // Its name from elsewhere; another name, another port and a farewell from its own address.
     for second in 3..60 {
-        site.hear("10.0.0.66:3003", &numbered("ipn:2.0", 5, 99));
-        site.hear(HONEST, &beacon("ipn:77.0", 5));
-        site.hear(HONEST, &serving("ipn:2.0", 5, 7, &[("tcpclv4", 666)]));
-        site.hear(HONEST, &beacon("ipn:2.0", 0));
+        site.receive("10.0.0.66:3003", &numbered("ipn:2.0", 5, 99));
+        site.receive(HONEST, &beacon("ipn:77.0", 5));
+        site.receive(HONEST, &serving("ipn:2.0", 5, 7, &[("tcpclv4", 666)]));
+        site.receive(HONEST, &beacon("ipn:2.0", 0));
         site.until(f64::from(second));
     }
     assert!(site.lost.iter().all(|lost| lost.1 != site.discovered[0].1), "{:?}", site.lost);
@@ -136,7 +136,7 @@ fn configured_neighbour_is_never_displaced() {
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.world.known.insert("ipn:2.0".into());
     for second in 0..100 {
-        site.hear("10.0.0.66:3003", &beacon("ipn:2.0", 5));
+        site.receive("10.0.0.66:3003", &beacon("ipn:2.0", 5));
         site.until(f64::from(second));
     }
     assert!(site.discovered.is_empty());
@@ -152,7 +152,7 @@ fn neighbour_limit_keeps_present_neighbours() {
     }
     for second in 0..300u64 {
         for n in 2..(if second < 60 { 7 } else { 12 }) {
-            site.hear(&address(n), &beacon(&format!("ipn:{n}.0"), 5));
+            site.receive(&address(n), &beacon(&format!("ipn:{n}.0"), 5));
         }
         site.until(second as f64);
         assert!(site.links() <= 5);
@@ -163,7 +163,7 @@ fn neighbour_limit_keeps_present_neighbours() {
     site.world.answer.remove(&at("10.0.0.4:4556"));
     for second in 300..500u64 {
         for n in (2..12).filter(|n| *n != 4) {
-            site.hear(&address(n), &beacon(&format!("ipn:{n}.0"), 5));
+            site.receive(&address(n), &beacon(&format!("ipn:{n}.0"), 5));
         }
         site.until(second as f64);
     }
@@ -175,7 +175,7 @@ fn immediate_disconnects_increase_backoff() {
     // A peer that accepts and closes at once counts as failed, so its backoff grows.
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     for tenth in 0..10_000u32 {
-        site.hear("10.0.0.66:3003", &beacon("ipn:66.0", 1));
+        site.receive("10.0.0.66:3003", &beacon("ipn:66.0", 1));
         // Up for a second, then gone.
         let there = site.discovered.last().is_some_and(|found| site.now.since(found.0).as_millis() < 1500);
         site.world.answer.clear();
@@ -194,12 +194,12 @@ fn alternating_neighbour_backs_off() {
     let mut newcomer = None;
     for n in 0..600u32 {
         // A victim that answers nobody, or late.
-        site.hear("192.0.2.1:3003", &numbered("ipn:66.0", 5, n));
+        site.receive("192.0.2.1:3003", &numbered("ipn:66.0", 5, n));
         site.until(f64::from(n) + 0.5);
-        site.hear("192.0.2.1:3003", &numbered("ipn:66.0", 0, n));
+        site.receive("192.0.2.1:3003", &numbered("ipn:66.0", 0, n));
         if n == 300 {
             site.world.answer.insert(at("10.0.0.3:4556"));
-            site.hear("10.0.0.3:3003", &beacon("ipn:3.0", 600));
+            site.receive("10.0.0.3:3003", &beacon("ipn:3.0", 600));
         }
         site.until(f64::from(n) + 1.0);
         newcomer = newcomer.or_else(|| site.names().contains(&"ipn:3.0").then_some(n));
@@ -219,11 +219,11 @@ fn non_host_addresses_are_never_dialled() {
     let nobody =
         ["0.0.0.0", "[::]", "[::ffff:0.0.0.0]", "255.255.255.255", "224.0.0.26", "[ff02::1]", "[::ffff:224.0.0.1]"];
     for (second, address) in (0u32..).zip(nobody) {
-        site.hear(&format!("{address}:3003"), &beacon("ipn:66.0", 5));
+        site.receive(&format!("{address}:3003"), &beacon("ipn:66.0", 5));
         site.until(f64::from(second));
     }
     site.until(10.0);
-    assert!(site.discovered.is_empty() && site.announcer.heard().count() == 0);
+    assert!(site.discovered.is_empty() && site.announcer.announced().count() == 0);
     assert_eq!(site.announcer.counts().unwanted, nobody.len() as u64);
 }
 
@@ -231,13 +231,13 @@ fn non_host_addresses_are_never_dialled() {
 fn farewell_spares_a_new_session() {
     // Anyone can forge a farewell, so a session that has begun outlives it.
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
-    site.hear(HONEST, &beacon("ipn:2.0", 5));
+    site.receive(HONEST, &beacon("ipn:2.0", 5));
     while site.discovered.is_empty() {
         let next = site.now.0 as f64 / 1e9 + 0.1;
         site.until(next);
     }
     site.world.answer.insert(at(HONEST_SERVES));
-    site.hear(HONEST, &beacon("ipn:2.0", 0));
+    site.receive(HONEST, &beacon("ipn:2.0", 0));
     let next = site.now.0 as f64 / 1e9 + 10.0;
     site.until(next);
     assert!(site.lost.is_empty() && site.links() == 1, "{:?}", site.lost);

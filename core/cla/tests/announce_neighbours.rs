@@ -30,15 +30,15 @@ fn first_beacon_makes_a_link() {
     // The link leads to the source address of the beacon, at the port it announces.
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.world.answer.insert(at(B_SERVES));
-    site.hear(B, &beacon("ipn:2.0", 5));
+    site.receive(B, &beacon("ipn:2.0", 5));
     site.until(1.0);
     assert_eq!(site.discovered.len(), 1);
     let (when, _, name, address, _) = &site.discovered[0];
     assert_eq!((*when <= s(0.2), &name[..], *address), (true, "ipn:2.0", at(B_SERVES)));
-    site.hear(B, &numbered("ipn:2.0", 5, 1));
+    site.receive(B, &numbered("ipn:2.0", 5, 1));
     site.until(5.0);
     assert_eq!((site.discovered.len(), site.lost.len()), (1, 0), "one is enough");
-    let (name, heard) = site.announcer.heard().next().unwrap();
+    let (name, heard) = site.announcer.announced().next().unwrap();
     assert_eq!((name.to_string(), heard.beacons, heard.sequence), ("ipn:2.0".into(), 2, Some(1)));
     assert!(matches!(heard.stands, NodeState::Linked { up: Some(_), .. }));
 }
@@ -47,18 +47,18 @@ fn first_beacon_makes_a_link() {
 fn node_with_lesser_name_connects() {
     // Both nodes hear each other; one connection suffices.
     let mut greater = AnnounceSite::new("ipn:2.0", |_| {});
-    greater.hear("10.0.0.1:3003", &beacon("ipn:1.0", 5));
+    greater.receive("10.0.0.1:3003", &beacon("ipn:1.0", 5));
     greater.until(1.5);
     assert!(greater.discovered.is_empty(), "it waits for the other");
     greater.world.known.insert("ipn:1.0".into());
     greater.until(10.0);
     assert!(greater.discovered.is_empty(), "the other has connected");
     greater.world.known.clear();
-    greater.hear("10.0.0.1:3003", &beacon("ipn:1.0", 5));
+    greater.receive("10.0.0.1:3003", &beacon("ipn:1.0", 5));
     greater.until(12.0);
     assert_eq!(greater.names(), ["ipn:1.0"], "the other has left");
     let mut alone = AnnounceSite::new("ipn:2.0", |_| {});
-    alone.hear("10.0.0.1:3003", &beacon("ipn:1.0", 5));
+    alone.receive("10.0.0.1:3003", &beacon("ipn:1.0", 5));
     alone.until(3.5);
     assert_eq!(alone.names(), ["ipn:1.0"], "the other never came");
 }
@@ -68,8 +68,8 @@ fn silence_ends_link_after_three_periods() {
     // Three periods end a link whose peer may be gone, twelve one whose session has keepalives.
     let mut site = AnnounceSite::new("ipn:1.0", |config| config.reach = vec![layer("tcpclv4"), layer("mtcp")]);
     site.world.answer.extend([at(B_SERVES), at("10.0.0.3:9")]);
-    site.hear(B, &beacon("ipn:2.0", 2));
-    site.hear("10.0.0.3:3003", &serving("ipn:3.0", 2, 0, &[("mtcp", 9)]));
+    site.receive(B, &beacon("ipn:2.0", 2));
+    site.receive("10.0.0.3:3003", &serving("ipn:3.0", 2, 0, &[("mtcp", 9)]));
     site.until(5.9);
     assert!(site.lost.is_empty());
     site.until(7.2);
@@ -83,7 +83,7 @@ fn silence_ends_link_after_three_periods() {
     assert_eq!(site.lost.len(), 1);
     site.until(25.2);
     assert_eq!(site.lost[1].2, "it announces itself no more");
-    assert_eq!((site.links(), site.announcer.heard().count()), (0, 0), "nothing is left");
+    assert_eq!((site.links(), site.announcer.announced().count()), (0, 0), "nothing is left");
     let next = site.announcer.next_timeout().unwrap();
     assert!(next.since(site.now) > Duration::from_secs(0), "only its own beacons wake it");
 }
@@ -93,18 +93,18 @@ fn beacon_period_is_bounded_and_adjustable() {
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.world.answer.insert(at("10.0.0.3:9"));
     // Longer than any clock reaches.
-    site.hear(B, &beacon("ipn:2.0", u64::MAX));
+    site.receive(B, &beacon("ipn:2.0", u64::MAX));
     site.until(1800.0 - 1.0);
-    assert_eq!(site.announcer.heard().count(), 1);
+    assert_eq!(site.announcer.announced().count(), 1);
     site.until(1802.0);
-    assert_eq!(site.announcer.heard().count(), 0, "three times ten minutes");
+    assert_eq!(site.announcer.announced().count(), 0, "three times ten minutes");
     let begun = 2000.0;
     site.until(begun);
-    site.hear(B, &beacon("ipn:2.0", 100));
+    site.receive(B, &beacon("ipn:2.0", 100));
     site.until(begun + 10.0);
-    site.hear(B, &numbered("ipn:2.0", 1, 1));
+    site.receive(B, &numbered("ipn:2.0", 1, 1));
     site.until(begun + 15.0);
-    assert_eq!(site.announcer.heard().count(), 0, "the shorter period holds");
+    assert_eq!(site.announcer.announced().count(), 0, "the shorter period holds");
 }
 
 #[test]
@@ -112,19 +112,19 @@ fn farewell_ends_link_without_session() {
     // While the session is up the farewell is ignored: anyone can send one.
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.world.answer.insert(at(B_SERVES));
-    site.hear(B, &beacon("ipn:2.0", 5));
-    site.hear("10.0.0.3:3003", &beacon("ipn:3.0", 5));
+    site.receive(B, &beacon("ipn:2.0", 5));
+    site.receive("10.0.0.3:3003", &beacon("ipn:3.0", 5));
     site.until(2.0);
     assert_eq!(site.links(), 2);
-    site.hear(B, &beacon("ipn:2.0", 0));
-    site.hear("10.0.0.3:3003", &beacon("ipn:3.0", 0));
+    site.receive(B, &beacon("ipn:2.0", 0));
+    site.receive("10.0.0.3:3003", &beacon("ipn:3.0", 0));
     assert_eq!((site.links(), site.lost[0].2), (1, "it leaves"), "anybody can say so of another");
     site.world.answer.clear();
     site.until(4.0);
-    assert_eq!((site.links(), site.announcer.heard().count()), (0, 0));
-    site.hear(B, &beacon("ipn:2.0", 0));
+    assert_eq!((site.links(), site.announcer.announced().count()), (0, 0));
+    site.receive(B, &beacon("ipn:2.0", 0));
     site.until(30.0);
-    assert_eq!((site.discovered.len(), site.announcer.heard().count()), (2, 0), "a farewell introduces nobody");
+    assert_eq!((site.discovered.len(), site.announcer.announced().count()), (2, 0), "a farewell introduces nobody");
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn unanswered_attempts_back_off() {
     // Each attempt may last ten seconds, then the address rests twice as long as before.
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     for second in 0..2000 {
-        site.hear(B, &numbered("ipn:2.0", 5, second));
+        site.receive(B, &numbered("ipn:2.0", 5, second));
         site.until(f64::from(second + 1));
     }
     let gaps: Vec<u64> = site.discovered.windows(2).map(|two| two[1].0.since(two[0].0).as_secs()).collect();
@@ -147,23 +147,23 @@ fn lasting_session_is_redialled_at_once() {
     // A session of a moment is followed by a wait instead.
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.world.answer.insert(at(B_SERVES));
-    let hear = |site: &mut AnnounceSite, until: u64| {
+    let receive = |site: &mut AnnounceSite, until: u64| {
         while site.now < s(until as f64) {
-            site.hear(B, &beacon("ipn:2.0", 5));
+            site.receive(B, &beacon("ipn:2.0", 5));
             let next = site.now.0 as f64 / 1e9 + 1.0;
             site.until(next.floor());
         }
     };
-    hear(&mut site, 30);
+    receive(&mut site, 30);
     site.world.answer.clear();
-    hear(&mut site, 33);
+    receive(&mut site, 33);
     assert_eq!((site.lost[0].2, site.discovered.len()), ("its session ended", 2));
     site.world.answer.insert(at(B_SERVES));
-    hear(&mut site, 35);
+    receive(&mut site, 35);
     site.world.answer.clear();
-    hear(&mut site, 40);
+    receive(&mut site, 40);
     assert_eq!(site.discovered.len(), 2, "that session lasted for a moment: backoff");
-    hear(&mut site, 60);
+    receive(&mut site, 60);
     assert_eq!(site.discovered.len(), 3);
 }
 
@@ -173,7 +173,7 @@ fn disabled_link_stays_disabled() {
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.world.off.insert(DiscoveredId(0));
     for second in 0..100 {
-        site.hear(B, &beacon("ipn:2.0", 5));
+        site.receive(B, &beacon("ipn:2.0", 5));
         site.until(f64::from(second));
     }
     assert_eq!((site.discovered.len(), site.lost.len()), (1, 0));
@@ -187,16 +187,16 @@ fn own_and_unwanted_beacons_are_ignored() {
         config.accept = vec!["ipn:2.*".into(), "dtn://*".into()];
     });
     for name in ["ipn:1.0", "dtn://one/", "ipn:3.0", "ipn:22.0"] {
-        site.hear(B, &beacon(name, 5));
+        site.receive(B, &beacon(name, 5));
     }
-    site.hear(B, &serving("ipn:2.0", 5, 0, &[("mtcp", 16162)]));
-    site.hear(B, b"no beacon");
+    site.receive(B, &serving("ipn:2.0", 5, 0, &[("mtcp", 16162)]));
+    site.receive(B, b"no beacon");
     site.until(3.0);
-    assert!(site.discovered.is_empty() && site.announcer.heard().count() == 0);
+    assert!(site.discovered.is_empty() && site.announcer.announced().count() == 0);
     let counts = site.announcer.counts();
     assert_eq!((counts.wanted, counts.unwanted, counts.unreadable), (0, 3, 1));
-    site.hear(B, &beacon("ipn:2.0", 5));
-    site.hear("10.0.0.3:3003", &beacon("dtn://three/", 5));
+    site.receive(B, &beacon("ipn:2.0", 5));
+    site.receive("10.0.0.3:3003", &beacon("dtn://three/", 5));
     site.until(6.0);
     let mut names = site.names();
     names.sort_unstable();
@@ -207,9 +207,9 @@ fn own_and_unwanted_beacons_are_ignored() {
 fn preferred_layer_is_used() {
     let mut site = AnnounceSite::new("ipn:1.0", |config| config.reach = ["ltp", "mtcp", "tcpclv4"].map(layer).to_vec());
     let all = [("tcpclv4", 1), ("mtcp", 2), ("ltp", 3)];
-    site.hear("10.0.0.2:3003", &serving("ipn:2.0", 5, 0, &all));
-    site.hear("10.0.0.3:3003", &serving("dtn://three/", 5, 0, &all));
-    site.hear("10.0.0.4:3003", &serving("ipn:4.0", 5, 0, &all[..1]));
+    site.receive("10.0.0.2:3003", &serving("ipn:2.0", 5, 0, &all));
+    site.receive("10.0.0.3:3003", &serving("dtn://three/", 5, 0, &all));
+    site.receive("10.0.0.4:3003", &serving("ipn:4.0", 5, 0, &all[..1]));
     site.until(3.0);
     let mut ways: Vec<_> = site.discovered.iter().map(|found| (&found.2[..], found.3.port(), found.4)).collect();
     ways.sort_unstable();
@@ -220,8 +220,8 @@ fn preferred_layer_is_used() {
 fn link_address_keeps_its_interface() {
     // A link-local IPv6 address needs the interface; an IPv4-mapped address becomes IPv4.
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
-    site.hear("[fe80::2%7]:3003", &beacon("ipn:2.0", 5));
-    site.hear("[::ffff:10.0.0.3]:3003", &beacon("ipn:3.0", 5));
+    site.receive("[fe80::2%7]:3003", &beacon("ipn:2.0", 5));
+    site.receive("[::ffff:10.0.0.3]:3003", &beacon("ipn:3.0", 5));
     site.until(3.0);
     let mut addresses: Vec<String> = site.discovered.iter().map(|found| found.3.to_string()).collect();
     addresses.sort();
@@ -231,10 +231,10 @@ fn link_address_keeps_its_interface() {
 #[test]
 fn changed_port_is_tried_next() {
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
-    site.hear(B, &beacon("ipn:2.0", 5));
+    site.receive(B, &beacon("ipn:2.0", 5));
     for second in 1..=30 {
         site.until(f64::from(second));
-        site.hear(B, &serving("ipn:2.0", 5, 1, &[("tcpclv4", 4600)]));
+        site.receive(B, &serving("ipn:2.0", 5, 1, &[("tcpclv4", 4600)]));
     }
     assert_eq!(site.discovered[1].3, at("10.0.0.2:4600"));
 }
@@ -257,7 +257,7 @@ fn same_seed_gives_same_outputs() {
     let run = || {
         let mut site = AnnounceSite::new("ipn:1.0", |_| {});
         for n in 0..2000u32 {
-            site.hear(&format!("10.0.{}.{}:3003", n / 200, n % 200), &beacon(&format!("ipn:{}.0", n + 2), 5));
+            site.receive(&format!("10.0.{}.{}:3003", n / 200, n % 200), &beacon(&format!("ipn:{}.0", n + 2), 5));
             site.until(f64::from(n) / 100.0);
         }
         (site.said, site.discovered, site.lost)

@@ -59,7 +59,7 @@ fn bundles_go_alone_without_peer_support() {
     (1..4).for_each(|id| drop(a.send(id, bundle(id as u8, 200), true)));
     let session = segments(&a.later(0.05))[0].session;
     let cancel = Segment { session, body: SegmentBody::Cancel { by_sender: false, reason: reason::UNREACHABLE } };
-    let again = segments(&a.hear(2, cancel.emit()));
+    let again = segments(&a.receive(2, cancel.emit()));
     let alone: Vec<_> = again.iter().filter_map(data).collect();
     assert!(alone.iter().all(|(data, _)| data.service == SERVICE_BUNDLE && data.offset == 0));
     let bytes: Vec<Bytes> = alone.into_iter().map(|(_, bytes)| bytes).collect();
@@ -73,25 +73,25 @@ fn broken_aggregate_loses_only_its_remainder() {
     let item = |mark: &[u8], number| [mark, &bundle(number, 40).to_bytes().unwrap()].concat();
     let mut b = LtpBench::new(2, 1, |_, _| {});
     // The second item is for an unknown service, so its end is unknown.
-    let report = b.hear(1, one(1, SERVICE_AGGREGATE, &[item(&[1], 1), item(&[3], 2), item(&[1], 3)].concat()));
+    let report = b.receive(1, one(1, SERVICE_AGGREGATE, &[item(&[1], 1), item(&[3], 2), item(&[1], 3)].concat()));
     assert_eq!(b.bundles(), [bundle(1, 40)]);
     assert_eq!((segments(&report)[0].kind(), b.dropped.len()), (kind::REPORT, 1));
     // No item can be read, so the block is cancelled.
     for broken in [item(&[7], 1), vec![0xff; 20], vec![1], vec![0x81]] {
         let mut b = LtpBench::new(2, 1, |_, _| {});
-        let answer = segments(&b.hear(1, one(2, SERVICE_AGGREGATE, &broken)));
+        let answer = segments(&b.receive(1, one(2, SERVICE_AGGREGATE, &broken)));
         assert_eq!(answer[0].body, SegmentBody::Cancel { by_sender: false, reason: reason::USER }, "{broken:?}");
         assert!(b.arrived.is_empty());
     }
     // An unknown service, as before.
-    let answer = segments(&b.hear(1, one(3, 3, &item(&[1], 1))));
+    let answer = segments(&b.receive(1, one(3, 3, &item(&[1], 1))));
     assert_eq!(answer[0].body, SegmentBody::Cancel { by_sender: false, reason: reason::UNREACHABLE });
     // Green aggregates are read in the same way.
     let bytes = [item(&[1], 5), item(&[0x80, 1], 6)].concat();
     let length = bytes.len() as u64;
     let data = Data { kind: kind::GREEN_END, service: 2, offset: 0, length, checkpoint: 0, report: 0 };
     let body = SegmentBody::Data(data, bytes.into());
-    b.hear(1, Segment { session: SessionId { engine: 1, number: 8 }, body }.emit());
+    b.receive(1, Segment { session: SessionId { engine: 1, number: 8 }, body }.emit());
     assert_eq!(b.bundles()[1..], [bundle(5, 40), bundle(6, 40)]);
 }
 
@@ -137,7 +137,7 @@ fn block_is_red_then_green() {
         // Only the claims on the red part are waited for.
         let claims = vec![(0, red)];
         let report = SegmentBody::Report { serial: 9, checkpoint: parts[0].checkpoint, lower: 0, upper: red, claims };
-        a.hear(2, Segment { session: left[0].session, body: report }.emit());
+        a.receive(2, Segment { session: left[0].session, body: report }.emit());
         assert_eq!((a.sent.len(), a.ltp.usage()), (1, Usage::default()));
     }
     // Unreliable bundles are green from their first byte.
@@ -185,7 +185,7 @@ fn lost_green_data_cost_one_bundle() {
         // Late green data must not open the session again.
         let session = SessionId { engine: 1, number: segments(&a.send(2, bundle(2, 50), true))[0].session.number - 1 };
         let data = Data { kind: kind::GREEN, service: 1, offset: 250, length: 3, checkpoint: 0, report: 0 };
-        b.hear(1, Segment { session, body: SegmentBody::Data(data, Bytes::from_static(b"abc")) }.emit());
+        b.receive(1, Segment { session, body: SegmentBody::Data(data, Bytes::from_static(b"abc")) }.emit());
         assert_eq!(b.ltp.usage(), Usage::default());
     }
 }
@@ -199,7 +199,7 @@ fn early_green_data_wait_for_red() {
     left.reverse();
     for datagram in &left {
         assert!(b.arrived.is_empty());
-        b.hear(1, datagram.clone());
+        b.receive(1, datagram.clone());
     }
     assert!(b.bundles() == [bundle(1, 6000)]);
 }

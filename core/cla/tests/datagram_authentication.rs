@@ -58,14 +58,14 @@ fn cancels_are_authenticated() {
     let number = segments(&a.send(1, bundle(1, 3000), true))[0].session.number;
     let cancel = a.input(Input::CancelSend { link: LINK, id: farlink_base::layer::SendId(1) });
     assert_eq!(view(&cancel[0]).kind, kind::CANCEL_SENDER);
-    let ack = b.hear(1, cancel[0].clone());
+    let ack = b.receive(1, cancel[0].clone());
     assert_eq!((view(&ack[0]).kind, suites(&ack[0]).len()), (kind::CANCEL_SENDER_ACK, 1));
-    a.hear(2, ack[0].clone());
+    a.receive(2, ack[0].clone());
     assert_eq!(a.ltp.usage(), Usage::default(), "{number} is acknowledged");
     a.send(2, bundle(2, 3000), true);
     let farewell = a.input(Input::RemoveLink { link: LINK });
     assert_eq!((view(&farewell[0]).kind, suites(&farewell[0]).len()), (kind::CANCEL_SENDER, 1));
-    assert!(b.hear(1, farewell[0].clone()).len() == 1 && b.dropped.is_empty() && a.dropped.is_empty());
+    assert!(b.receive(1, farewell[0].clone()).len() == 1 && b.dropped.is_empty() && a.dropped.is_empty());
 }
 
 fn any_data(kind: u8, serial: u64) -> SegmentBody {
@@ -94,7 +94,7 @@ fn forged_segment_is_dropped_silently() {
     let [mut a, mut b] = pair();
     let first = a.send(1, bundle(1, 3000), true);
     let number = segments(&first)[0].session.number;
-    b.hear(1, first[0].clone());
+    b.receive(1, first[0].clone());
     let before = [a.ltp.usage(), b.ltp.usage()];
     assert_eq!((before[0].exports, before[1].imports), (1, 1));
     let (mut wrong_key, mut null) = (forger(keys(&[("moon", 8)])), forger(Authentication::Null));
@@ -104,14 +104,14 @@ fn forged_segment_is_dropped_silently() {
             let bare = segment.emit();
             // A segment that another engine with the same key would sign: an answer of an idle engine.
             for datagram in [bare.clone(), [&bare[..], &[0, 0]].concat().into()] {
-                assert!(a.hear(2, datagram.clone()).is_empty() && b.hear(1, datagram).is_empty(), "{segment:?}");
+                assert!(a.receive(2, datagram.clone()).is_empty() && b.receive(1, datagram).is_empty(), "{segment:?}");
             }
             said += 2;
         }
     }
     for forger in [&mut wrong_key, &mut null] {
         for datagram in forger.send(1, bundle(1, 3000), true) {
-            assert!(b.hear(1, datagram).is_empty());
+            assert!(b.receive(1, datagram).is_empty());
         }
     }
     assert_eq!([a.ltp.usage(), b.ltp.usage()], before, "nothing changed");
@@ -119,7 +119,7 @@ fn forged_segment_is_dropped_silently() {
     assert!(b.dropped.iter().any(|why| why.contains("without")) && b.dropped.iter().any(|why| why.contains("way")));
     // Genuine segments continue.
     for datagram in &first[1..] {
-        b.hear(1, datagram.clone());
+        b.receive(1, datagram.clone());
     }
     assert_eq!(b.bundles(), [bundle(1, 3000)]);
 }
@@ -128,15 +128,15 @@ fn forged_segment_is_dropped_silently() {
 fn every_bit_flip_is_dropped() {
     let [mut a, mut b] = pair();
     let first = a.send(1, bundle(1, 100), true);
-    let report = b.hear(1, first[0].clone());
+    let report = b.receive(1, first[0].clone());
     assert!(view(&report[0]).kind == kind::REPORT && first.len() == 1);
     for bit in 0..report[0].len() * 8 {
         let mut changed = report[0].to_vec();
         changed[bit / 8] ^= 1 << (bit % 8);
-        a.hear(2, changed);
+        a.receive(2, changed);
         assert_eq!((a.sent.len(), a.ltp.usage().exports), (0, 1), "bit {bit}");
     }
-    a.hear(2, report[0].clone());
+    a.receive(2, report[0].clone());
     assert_eq!(a.sent.len(), 1);
 }
 
@@ -163,7 +163,7 @@ fn optional_authentication_is_not_checked() {
     // A link without authentication ignores the extension.
     let (mut a, mut b) = (bench(1, 2, keys(&[("moon", 7)])), bench(2, 1, Authentication::None));
     for datagram in a.send(1, bundle(1, 5000), true) {
-        b.hear(1, datagram);
+        b.receive(1, datagram);
     }
     assert!(b.bundles() == [bundle(1, 5000)] && b.dropped.is_empty());
 }
@@ -174,12 +174,12 @@ fn acknowledgment_is_sealed_for_unheard_neighbour() {
     let [mut a, mut b] = pair();
     let report = {
         let first = a.send(1, bundle(1, 100), true);
-        b.hear(1, first[0].clone())
+        b.receive(1, first[0].clone())
     };
     let [mut started_anew, _] = pair();
-    let ack = started_anew.hear(2, report[0].clone());
+    let ack = started_anew.receive(2, report[0].clone());
     assert_eq!((view(&ack[0]).kind, suites(&ack[0]).len()), (kind::REPORT_ACK, 1));
-    b.hear(1, ack[0].clone());
+    b.receive(1, ack[0].clone());
     assert!(b.dropped.is_empty() && started_anew.dropped.is_empty());
 }
 
@@ -189,22 +189,22 @@ fn other_links_are_unaffected_by_keys() {
     let mut b = bench(2, 1, keys(&[("moon", 7)]));
     // Engine 3 has no link, so nothing is required of it.
     let session = SessionId { engine: 3, number: 5 };
-    let report = b.hear(3, Segment { session, body: any_data(kind::BLOCK_END, 4) }.emit());
+    let report = b.receive(3, Segment { session, body: any_data(kind::BLOCK_END, 4) }.emit());
     assert!(b.arrived.len() == 1 && suites(&report[0]).is_empty());
     // It cannot speak for engine 1.
     let session = SessionId { engine: 1, number: 5 };
-    assert!(b.hear(3, Segment { session, body: any_data(kind::BLOCK_END, 4) }.emit()).is_empty());
+    assert!(b.receive(3, Segment { session, body: any_data(kind::BLOCK_END, 4) }.emit()).is_empty());
     assert_eq!(b.dropped.len(), 1);
     // Authentication by a peer without a configured link is not checked, whatever the key.
     let mut unknown = bench(3, 2, keys(&[("nobody knows it", 9)]));
     for datagram in unknown.send(1, bundle(1, 3000), true) {
         assert_eq!(suites(&datagram).len(), 1);
-        b.hear(3, datagram);
+        b.receive(3, datagram);
     }
     assert!(b.bundles().last() == Some(&bundle(1, 3000)) && b.dropped.len() == 1, "{:?}", b.dropped);
     // The authenticated link still requires it.
     let session = SessionId { engine: 1, number: 6 };
-    assert!(b.hear(1, Segment { session, body: any_data(kind::BLOCK_END, 4) }.emit()).is_empty());
+    assert!(b.receive(1, Segment { session, body: any_data(kind::BLOCK_END, 4) }.emit()).is_empty());
     assert!(b.dropped.len() == 2 && b.dropped[1].contains("without"), "{:?}", b.dropped);
 }
 
@@ -269,7 +269,7 @@ fn authenticated_neighbour_may_change_port() {
     let [mut a, _] = pair();
     let elsewhere = std::net::SocketAddr::from(([10, 0, 0, 1], 9999));
     for datagram in a.send(1, bundle(1, 500), true) {
-        b.hear_from(elsewhere, datagram);
+        b.receive_from(elsewhere, datagram);
     }
     assert_eq!((b.bundles(), b.dropped.len()), (vec![bundle(1, 500)], 0));
 }
@@ -280,7 +280,7 @@ fn keys_change_during_sessions() {
     let [mut a, mut b] = [bench(1, 2, old.clone()), bench(2, 1, old)];
     let first = a.send(1, bundle(1, 30_000), true);
     let (middle, rest) = first.split_at(first.len() / 2);
-    middle.iter().for_each(|datagram| drop(b.hear(1, datagram.clone())));
+    middle.iter().for_each(|datagram| drop(b.receive(1, datagram.clone())));
     for bench in [&mut a, &mut b] {
         assert!(bench.ltp.replace_keys(LINK, &both));
     }

@@ -73,29 +73,29 @@ fn missing_cookie_keeps_no_state() {
     let [_, mut b] = unknown_peers(AskCookies::Always);
     for (number, length) in (1..200).zip((4..200).cycle()) {
         let datagram = first_segment(number, length).emit();
-        let answers = b.hear(1, datagram.clone());
+        let answers = b.receive(1, datagram.clone());
         assert!(answers.len() <= 1 && answers.iter().all(|answer| answer.len() <= datagram.len()));
         assert!(answers.len() == 1 || length < 40, "{length}");
         assert!(answers.is_empty() || length > 12, "{length}");
         assert_eq!((b.ltp.usage(), b.arrived.len()), (Usage::default(), 0));
     }
-    let asked = cookies(&b.hear(1, first_segment(500, 100).emit())[0]).remove(0);
+    let asked = cookies(&b.receive(1, first_segment(500, 100).emit())[0]).remove(0);
     let good = with(&first_segment(500, 100).emit(), &[&asked]);
     // Another address, another session, another value.
-    let elsewhere = b.hear(9, good.clone());
+    let elsewhere = b.receive(9, good.clone());
     assert_ne!(cookies(&elsewhere[0])[0], asked);
-    b.hear(1, with(&first_segment(501, 100).emit(), &[&asked]));
-    b.hear(1, with(&first_segment(500, 100).emit(), &[&[7; 16]]));
-    b.hear(1, with(&first_segment(500, 100).emit(), &[&asked[..15]]));
+    b.receive(1, with(&first_segment(501, 100).emit(), &[&asked]));
+    b.receive(1, with(&first_segment(500, 100).emit(), &[&[7; 16]]));
+    b.receive(1, with(&first_segment(500, 100).emit(), &[&asked[..15]]));
     assert_eq!((b.ltp.usage(), b.arrived.len()), (Usage::default(), 0));
     // Valid for at least one hour and at most two.
     b.later(3600.0);
-    b.hear(1, good.clone());
+    b.receive(1, good.clone());
     assert_eq!(b.arrived.len(), 1);
     let [_, mut b] = unknown_peers(AskCookies::Always);
-    b.hear(1, first_segment(500, 100).emit());
+    b.receive(1, first_segment(500, 100).emit());
     b.later(7200.0);
-    b.hear(1, good);
+    b.receive(1, good);
     assert_eq!((b.arrived.len(), b.ltp.usage()), (0, Usage::default()));
 }
 
@@ -114,7 +114,7 @@ fn dynamic_peers_need_cookies_under_load() {
             let data = Data { kind: kind::CHECKPOINT, service: 1, offset: 0, length: 90, checkpoint: 5, report: 0 };
             let body = SegmentBody::Data(data, Bytes::from(vec![1; 90]));
             let session = SessionId { engine: address, number: 1 };
-            let answers = b.hear(address, Segment { session, body }.emit());
+            let answers = b.receive(address, Segment { session, body }.emit());
             questions += answers.iter().filter(|answer| !cookies(answer).is_empty()).count();
         }
         assert_eq!((questions, b.ltp.usage().imports), (asked, 12 - asked), "{ask:?}");
@@ -131,7 +131,7 @@ fn sender_echoes_peer_cookies() {
         let body = SegmentBody::Report { serial, checkpoint: 0, lower: 0, upper: 4000, claims: claims.to_vec() };
         Segment { session, body }.emit()
     };
-    let mut left = a.hear(2, with(&report(9, &[(0, 1000), (2000, 4000)]), &[b"abc"]));
+    let mut left = a.receive(2, with(&report(9, &[(0, 1000), (2000, 4000)]), &[b"abc"]));
     left.extend(a.later(1.0));
     assert!(left.len() >= 2 && left.iter().all(|datagram| cookies(datagram) == [b"abc"]), "the gap too");
     // Its repeated checkpoints carry the cookie.
@@ -139,17 +139,17 @@ fn sender_echoes_peer_cookies() {
     assert!(!again.is_empty() && again.iter().all(|datagram| cookies(datagram) == [b"abc"]));
     // Without it, or with another, a report changes nothing and is not answered.
     for wrong in [report(10, &[(0, 4000)]), with(&report(10, &[(0, 4000)]), &[b"xyz"])] {
-        assert!(a.hear(2, wrong).is_empty() && a.sent.is_empty());
+        assert!(a.receive(2, wrong).is_empty() && a.sent.is_empty());
     }
     assert_eq!(a.dropped.len(), 2);
     // The cookie may be extended; the shorter value is no longer valid.
-    let longer = a.hear(2, with(&report(10, &[(0, 500)]), &[b"abcdef"]));
+    let longer = a.receive(2, with(&report(10, &[(0, 500)]), &[b"abcdef"]));
     assert_eq!(cookies(&longer[0]), [b"abcdef"]);
-    assert!(a.hear(2, with(&report(11, &[(0, 4000)]), &[b"abc"])).is_empty());
-    let done = a.hear(2, with(&report(12, &[(0, 4000)]), &[b"abcdef!"]));
+    assert!(a.receive(2, with(&report(11, &[(0, 4000)]), &[b"abc"])).is_empty());
+    let done = a.receive(2, with(&report(12, &[(0, 4000)]), &[b"abcdef!"]));
     assert!(cookies(&done[0]) == [b"abcdef!"] && a.sent.len() == 1);
     // The answer for a closed session echoes the cookies of the segment.
-    let late = a.hear(2, with(&report(13, &[(0, 4000)]), &[b"any"]));
+    let late = a.receive(2, with(&report(13, &[(0, 4000)]), &[b"any"]));
     assert_eq!((view(&late[0]).kind, cookies(&late[0])), (kind::REPORT_ACK, vec![b"any".to_vec()]));
 }
 
@@ -163,9 +163,9 @@ fn receiver_echoes_sender_cookies() {
         let body = SegmentBody::Data(data, whole.slice(offset as usize..offset as usize + 50));
         Segment { session: SessionId { engine: 1, number: 4 }, body }.emit()
     };
-    b.hear(1, with(&data(kind::RED, 0, 0), &[b"theirs"]));
-    assert!(b.hear(1, data(kind::BLOCK_END, 50, 5)).is_empty() && b.arrived.is_empty());
-    let report = b.hear(1, with(&data(kind::BLOCK_END, 50, 5), &[b"theirs"]));
+    b.receive(1, with(&data(kind::RED, 0, 0), &[b"theirs"]));
+    assert!(b.receive(1, data(kind::BLOCK_END, 50, 5)).is_empty() && b.arrived.is_empty());
+    let report = b.receive(1, with(&data(kind::BLOCK_END, 50, 5), &[b"theirs"]));
     assert!(cookies(&report[0]) == [b"theirs"] && b.arrived.len() == 1);
     assert!(b.later(5.0).iter().all(|again| cookies(again) == [b"theirs"]));
     // A cancel of the session needs the cookie too, and its acknowledgment carries it.
@@ -173,20 +173,20 @@ fn receiver_echoes_sender_cookies() {
         session: SessionId { engine: 1, number: 4 },
         body: SegmentBody::Cancel { by_sender: true, reason: 0 },
     };
-    assert!(b.hear(1, cancel.emit()).is_empty());
-    assert_eq!(cookies(&b.hear(1, with(&cancel.emit(), &[b"theirs"]))[0]), [b"theirs"]);
+    assert!(b.receive(1, cancel.emit()).is_empty());
+    assert_eq!(cookies(&b.receive(1, with(&cancel.emit(), &[b"theirs"]))[0]), [b"theirs"]);
     // Both ends add a cookie before they see the other's.
     let [_, mut b] = unknown_peers(AskCookies::Always);
-    let asked = cookies(&b.hear(1, with(&first_segment(9, 100).emit(), &[b"theirs"]))[0]).remove(0);
-    let report = b.hear(1, with(&first_segment(9, 100).emit(), &[b"theirs", &asked]));
+    let asked = cookies(&b.receive(1, with(&first_segment(9, 100).emit(), &[b"theirs"]))[0]).remove(0);
+    let report = b.receive(1, with(&first_segment(9, 100).emit(), &[b"theirs", &asked]));
     assert_eq!(cookies(&report[0]), [b"theirs".to_vec(), asked.clone()]);
     let ack = |serial| {
         Segment { session: SessionId { engine: 1, number: 9 }, body: SegmentBody::ReportAck { serial } }.emit()
     };
     let SegmentContent::Report { serial, .. } = view(&report[0]).content else { panic!("no report") };
-    b.hear(1, with(&ack(serial), &[&asked]));
+    b.receive(1, with(&ack(serial), &[&asked]));
     assert_eq!(b.ltp.usage().imports, 1, "one of two is missing");
-    b.hear(1, with(&ack(serial), &[&asked, b"theirs"]));
+    b.receive(1, with(&ack(serial), &[&asked, b"theirs"]));
     assert_eq!(b.ltp.usage(), Usage::default());
 }
 
@@ -211,8 +211,8 @@ fn foreign_cookie_locks_nobody_out() {
         let body = SegmentBody::Report { serial, checkpoint: 0, lower: 0, upper: 100, claims: vec![(0, 100)] };
         Segment { session, body }.emit()
     };
-    a.hear(9, with(&report(5), &[b"forged"]));
-    a.hear(2, report(6));
+    a.receive(9, with(&report(5), &[b"forged"]));
+    a.receive(2, report(6));
     assert_eq!(a.sent.len(), 1);
 }
 
@@ -222,7 +222,7 @@ fn excess_cookies_are_rejected() {
     let mut b = LtpBench::new(2, 1, |_, _| {});
     let long = [7; 65];
     for values in [&[&long[..]][..], &[b"a", b"b", b"c"], &[b""]] {
-        let answer = b.hear(1, with(&first_segment(3, 100).emit(), values));
+        let answer = b.receive(1, with(&first_segment(3, 100).emit(), values));
         assert!(answer.is_empty() && b.ltp.usage() == Usage::default(), "{values:?}");
     }
     assert_eq!(extension::tag::COOKIE, 1);
@@ -233,13 +233,13 @@ fn excess_cookies_are_rejected() {
 fn closed_session_replies_carry_cookies() {
     let mut b = LtpBench::new(2, 1, |_, _| {});
     let question = with(&first_segment(3, 100).emit(), &[b"theirs"]);
-    let report = b.hear(1, question.clone());
+    let report = b.receive(1, question.clone());
     let SegmentContent::Report { serial, .. } = view(&report[0]).content else { panic!("no report") };
     let ack = Segment { session: SessionId { engine: 1, number: 3 }, body: SegmentBody::ReportAck { serial } }.emit();
-    b.hear(1, with(&ack, &[b"theirs"]));
+    b.receive(1, with(&ack, &[b"theirs"]));
     assert_eq!((b.arrived.len(), b.ltp.usage()), (1, Usage::default()));
     // The sender repeats its checkpoint, and ignores answers without the cookie.
-    let cancel = b.hear(1, question);
+    let cancel = b.receive(1, question);
     assert_eq!((view(&cancel[0]).kind, cookies(&cancel[0])), (kind::CANCEL_RECEIVER, vec![b"theirs".to_vec()]));
 }
 
@@ -250,10 +250,10 @@ fn link_removal_cancels_carry_cookies() {
     let mut b = LtpBench::new(2, 1, |_, _| {});
     let session = segments(&b.send(1, bundle(1, 4000), true))[0].session;
     let body = SegmentBody::Report { serial: 9, checkpoint: 0, lower: 0, upper: 4000, claims: vec![(0, 1000)] };
-    b.hear(1, with(&Segment { session, body }.emit(), &[b"ours"]));
+    b.receive(1, with(&Segment { session, body }.emit(), &[b"ours"]));
     let data = Data { kind: kind::RED, service: 1, offset: 0, length: 50, checkpoint: 0, report: 0 };
     let body = SegmentBody::Data(data, bundle(1, 100).to_bytes().unwrap().slice(..50));
-    b.hear(1, with(&Segment { session: SessionId { engine: 1, number: 4 }, body }.emit(), &[b"theirs"]));
+    b.receive(1, with(&Segment { session: SessionId { engine: 1, number: 4 }, body }.emit(), &[b"theirs"]));
     let left = b.input(Input::RemoveLink { link: LINK });
     let said: Vec<_> = left.iter().map(|datagram| (view(datagram).kind, cookies(datagram))).collect();
     let (ours, theirs) = (vec![b"ours".to_vec()], vec![b"theirs".to_vec()]);

@@ -54,7 +54,7 @@ impl RulesBench {
         let train = DatagramBatch::single(Payload::from(bytes.into()));
         self.input(Input::Socket(socket::Input::Datagrams { from: peer(), train }))
     }
-    fn hear(&mut self, engine: u64, number: u64, body: SegmentBody) -> Vec<Output> {
+    fn receive(&mut self, engine: u64, number: u64, body: SegmentBody) -> Vec<Output> {
         self.datagram(Segment { session: SessionId { engine, number }, body }.emit())
     }
     /// Sends a bundle of this length; returns the segments that leave at once.
@@ -109,8 +109,8 @@ fn serial_numbers_start_random_then_count() {
         assert!(!again.is_empty() && again.iter().all(|data| serials.contains(&data.checkpoint)), "{again:?}");
         checkpoints.insert(first);
         // As receiver: two checkpoints, two reports, each repeated.
-        let first = report_serials(&sent(&bench.hear(1, 7, data(kind::CHECKPOINT, 0, b"abc", 3))))[0];
-        let second = report_serials(&sent(&bench.hear(1, 7, data(kind::CHECKPOINT, 3, b"abc", 4))));
+        let first = report_serials(&sent(&bench.receive(1, 7, data(kind::CHECKPOINT, 0, b"abc", 3))))[0];
+        let second = report_serials(&sent(&bench.receive(1, 7, data(kind::CHECKPOINT, 3, b"abc", 4))));
         assert_eq!((first > 0, second), (true, vec![first + 1]));
         let again: BTreeSet<u64> = report_serials(&bench.later(60)).into_iter().collect();
         assert_eq!(again, BTreeSet::from([first, first + 1]));
@@ -122,7 +122,7 @@ fn serial_numbers_start_random_then_count() {
     let (mut checkpoints, mut reports) = (BTreeSet::new(), BTreeSet::new());
     for number in 1..=20 {
         checkpoints.extend(fields(&bench.send(number, 100, true)).iter().map(|data| data.checkpoint));
-        let report = sent(&bench.hear(1, 100 + number, data(kind::CHECKPOINT, 0, b"abc", 3)));
+        let report = sent(&bench.receive(1, 100 + number, data(kind::CHECKPOINT, 0, b"abc", 3)));
         reports.extend(report_serials(&report));
     }
     assert!(checkpoints.len() > 15 && reports.len() > 15, "{checkpoints:?} {reports:?}");
@@ -227,8 +227,11 @@ fn report_acknowledgment_precedes_retransmission() {
     let mut bench = RulesBench::new(|_, _| {});
     let number = bench.send(1, 5000, true)[0].session.number;
     let claims = vec![(0, 1000), (2000, 5000)];
-    let mut left =
-        sent(&bench.hear(2, number, SegmentBody::Report { serial: 9, checkpoint: 0, lower: 0, upper: 5000, claims }));
+    let mut left = sent(&bench.receive(
+        2,
+        number,
+        SegmentBody::Report { serial: 9, checkpoint: 0, lower: 0, upper: 5000, claims },
+    ));
     left.extend(bench.later(1));
     assert_eq!((left[0].kind(), &left[0].body), (kind::REPORT_ACK, &SegmentBody::ReportAck { serial: 9 }));
     let again = fields(&left[1..]);
@@ -245,7 +248,7 @@ fn report_limit_ends_session_with_reason() {
     for serial in 1..50_000 {
         let claims = vec![(0, 50)];
         let report = SegmentBody::Report { serial, checkpoint: 0, lower: 0, upper: 100, claims };
-        left = sent(&bench.hear(2, number, report));
+        left = sent(&bench.receive(2, number, report));
         if bench.ltp.usage().exports == 0 {
             break;
         }
@@ -263,7 +266,7 @@ fn down_link_sends_nothing() {
     let mut bench = RulesBench::new(|_, _| {});
     assert!(bench.link(silent).is_empty());
     assert!(bench.send(1, 5000, true).is_empty());
-    assert!(sent(&bench.hear(1, 7, data(kind::CHECKPOINT, 0, b"abc", 3))).is_empty(), "no report");
+    assert!(sent(&bench.receive(1, 7, data(kind::CHECKPOINT, 0, b"abc", 3))).is_empty(), "no report");
     assert!(bench.later(600).is_empty());
     let left = kinds(&bench.link(LinkState::UP));
     assert_eq!(left, [kind::REPORT, kind::RED, kind::RED, kind::RED, kind::BLOCK_END]);
@@ -278,10 +281,10 @@ fn acknowledged_cancel_is_not_resent() {
     for acknowledged in [false, true] {
         let mut bench = RulesBench::new(|_, span| span.attempts = 2);
         let unknown = Data { kind: kind::RED, service: 3, offset: 0, length: 1, checkpoint: 0, report: 0 };
-        let left = sent(&bench.hear(1, 7, SegmentBody::Data(unknown, Bytes::from_static(b"x"))));
+        let left = sent(&bench.receive(1, 7, SegmentBody::Data(unknown, Bytes::from_static(b"x"))));
         assert_eq!(left[0].body, SegmentBody::Cancel { by_sender: false, reason: reason::UNREACHABLE });
         if acknowledged {
-            bench.hear(1, 7, SegmentBody::CancelAck { by_sender: false });
+            bench.receive(1, 7, SegmentBody::CancelAck { by_sender: false });
         }
         assert_eq!(bench.later(60).len(), usize::from(!acknowledged), "of a receiver");
         let mut bench = RulesBench::new(|_, span| span.attempts = 2);
@@ -290,7 +293,7 @@ fn acknowledged_cancel_is_not_resent() {
         let cancel = SegmentBody::Cancel { by_sender: true, reason: reason::LIMIT };
         assert_eq!(left.iter().filter(|segment| segment.body == cancel).count(), 1, "{left:?}");
         if acknowledged {
-            bench.hear(2, number, SegmentBody::CancelAck { by_sender: true });
+            bench.receive(2, number, SegmentBody::CancelAck { by_sender: true });
         }
         assert_eq!(bench.later(60).len(), usize::from(!acknowledged), "of a sender");
     }
@@ -307,7 +310,7 @@ fn receiver_cancel_carries_reason() {
         (Refusal::TooLarge, reason::USER),
     ] {
         let mut bench = RulesBench::new(|_, _| {});
-        let ticket = tickets(&bench.hear(1, 7, data(kind::BLOCK_END, 0, WHOLE, 3)))[0];
+        let ticket = tickets(&bench.receive(1, 7, data(kind::BLOCK_END, 0, WHOLE, 3)))[0];
         let left = sent(&bench.input(Input::Refused { ticket, reason: refusal }));
         let cancel = Segment {
             session: SessionId { engine: 1, number: 7 },
@@ -335,10 +338,10 @@ fn report_stops_only_its_checkpoints_timer() {
         upper,
         claims: vec![(0, upper)],
     };
-    bench.hear(2, number, report(5, checkpoints[0].checkpoint, checkpoints[0].end()));
+    bench.receive(2, number, report(5, checkpoints[0].checkpoint, checkpoints[0].end()));
     assert_eq!(timers(&bench), before - 1);
     // A report without a checkpoint number stops none.
-    bench.hear(2, number, report(6, 0, checkpoints[1].end()));
+    bench.receive(2, number, report(6, 0, checkpoints[1].end()));
     assert_eq!(timers(&bench), before - 1);
     let again: BTreeSet<u64> = fields(&bench.later(60)).iter().map(|data| data.checkpoint).collect();
     assert!(!again.is_empty() && !again.contains(&checkpoints[0].checkpoint), "{again:?}");

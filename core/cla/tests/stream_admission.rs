@@ -16,7 +16,7 @@ fn connects(lone: &mut Lone, number: u64, address: &str, says: &[u8]) {
     let from = format!("{address}:4556").parse().unwrap();
     lone.give(Input::Socket(socket::Input::Opened { stream: lone.stream, from }));
     lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 1 << 20 }));
-    lone.hear(says);
+    lone.receive(says);
 }
 fn located(lone: &mut Lone, addresses: &[&str]) {
     let addresses = addresses.iter().map(|address| format!("{address}:4556").parse().unwrap()).collect();
@@ -131,21 +131,21 @@ fn acknowledgments_nobody_reads_are_bounded() {
     let empty = [&[1u8, 0][..], &0u64.to_be_bytes(), &0u64.to_be_bytes()].concat();
     let begin = [&[1u8, 2][..], &0u64.to_be_bytes(), &0u32.to_be_bytes(), &0u64.to_be_bytes()].concat();
     let mut lone = Lone::passive(ours()).greet(30);
-    lone.hear(&begin);
+    lone.receive(&begin);
     let mut fed = 0;
     // The driver reads on until it is paused.
     while !lone.said().iter().any(|o| matches!(o, Output::Socket(socket::Output::Pause { .. }))) {
-        lone.hear(&empty.repeat(100));
+        lone.receive(&empty.repeat(100));
         fed += 100;
         assert!(fed < 200_000, "{fed} empty segments and still welcome");
     }
     // A peer that sends nevertheless costs at most a megabyte, even with bundles in transfer to it.
     let mut busy = Lone::active(span()).greet(30);
     busy.give(send(1, vec![1; 100]));
-    busy.hear(&begin);
+    busy.receive(&begin);
     let closes = |o: &Output| matches!(o, Output::Socket(socket::Output::Close { abort: true, .. }));
     let dropped = (0..3000).any(|_| {
-        busy.hear(&empty.repeat(100));
+        busy.receive(&empty.repeat(100));
         busy.said().iter().any(closes)
     });
     assert!(dropped, "a peer that never reads is dropped");
@@ -155,14 +155,14 @@ fn acknowledgments_nobody_reads_are_bounded() {
 fn stalled_transfer_ends_despite_keepalives() {
     // Keepalives are no progress.
     let mut lone = Lone::passive(Config { progress: Duration::from_secs(100), ..ours() }).greet(30);
-    lone.hear(&message("xfer_first_with_length"));
+    lone.receive(&message("xfer_first_with_length"));
     for _ in 0..9 {
         lone.wait(Duration::from_secs(10));
-        lone.hear(&[4]);
+        lone.receive(&[4]);
         assert_eq!(lone.closed(), None);
     }
     lone.wait(Duration::from_secs(10));
-    lone.hear(&[4]);
+    lone.receive(&[4]);
     lone.wait(Duration::from_secs(5));
     let said = lone.said();
     assert!(said.iter().any(|o| matches!(o, Output::Socket(socket::Output::Close { .. }))), "{said:?}");
@@ -170,7 +170,7 @@ fn stalled_transfer_ends_despite_keepalives() {
     // A transfer in progress keeps its session, and so does an idle one.
     let mut slow = Lone::passive(Config { progress: Duration::from_secs(100), ..ours() }).greet(30);
     let head = [&[1u8, 2][..], &0u64.to_be_bytes(), &0u32.to_be_bytes(), &50u64.to_be_bytes()].concat();
-    slow.hear(&head);
+    slow.receive(&head);
     for _ in 0..49 {
         slow.wait(Duration::from_secs(40));
         slow.give(Input::Socket(socket::Input::Data { stream: slow.stream, data: Payload::from(vec![7]) }));

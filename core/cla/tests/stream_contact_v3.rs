@@ -10,7 +10,7 @@ use farlink_cla::tcpcl_v4::Config;
 /// closed.
 fn met(bytes: &[u8]) -> (bool, bool) {
     let mut lone = Lone::passive(old_ours());
-    lone.hear(bytes);
+    lone.receive(bytes);
     let said = lone.said();
     let up = said.iter().any(|output| matches!(output, Output::PeerUp { .. }));
     (up, said.iter().any(|output| matches!(output, Output::Socket(socket::Output::Close { .. }))))
@@ -73,12 +73,12 @@ fn session_waits_for_complete_name() {
 fn other_parameters_take_a_new_connection() {
     let closed = |said: &[Output]| said.iter().any(|o| matches!(o, Output::Socket(socket::Output::Close { .. })));
     let mut lone = passive(ALL);
-    lone.hear(&[&[0x60, 3][..], &segment(START, b"ab"), &segment(END, b"c")].concat());
+    lone.receive(&[&[0x60, 3][..], &segment(START, b"ab"), &segment(END, b"c")].concat());
     assert_eq!((lone.wrote(), closed(&lone.said())), (ack(2), false), "a length and its bundle");
-    lone.hear(&[contact(SILENT, 5, "ipn:1.0"), segment(START, b"de")].concat());
+    lone.receive(&[contact(SILENT, 5, "ipn:1.0"), segment(START, b"de")].concat());
     assert!(lone.wrote().ends_with(&[0x50]) && closed(&lone.said()), "no header amid a session");
     let mut anew = Lone::passive(old_ours());
-    anew.hear(&[contact(NONE, 5, "ipn:1.0"), segment(START, b"de")].concat());
+    anew.receive(&[contact(NONE, 5, "ipn:1.0"), segment(START, b"de")].concat());
     assert!(!closed(&anew.said()) && !anew.wrote().ends_with(&ack(2)), "without acknowledgments, as was agreed");
 }
 
@@ -87,7 +87,7 @@ fn other_parameters_take_a_new_connection() {
 fn header_name_proves_no_identity() {
     for name in ["ipn:1.0", "dtn://moon/", "whatever"] {
         let mut lone = Lone::passive(old_ours());
-        lone.hear(&contact(ALL, 30, name));
+        lone.receive(&contact(ALL, 30, name));
         let said = lone.said();
         let met = said.iter().find_map(|output| match output {
             Output::PeerUp { claimed, proven, node, .. } => Some((claimed.clone(), proven.clone(), *node)),

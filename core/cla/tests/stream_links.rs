@@ -32,7 +32,7 @@ fn removed_link_returns_bundles_and_terminates() {
     lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 60 }));
     lone.give(send(1, vec![1; 90]));
     lone.give(send(2, vec![2; 90]));
-    lone.hear(&message("xfer_first_with_length"));
+    lone.receive(&message("xfer_first_with_length"));
     lone.said();
     let begun = lone.wrote();
     lone.give(REMOVE);
@@ -88,7 +88,7 @@ fn readded_link_works_beside_others() {
     let mut init = message("sess_init_ipn");
     let at = init.len() - 4 - 3;
     init[at] = b'3';
-    lone.hear(&[message("contact_no_tls"), init].concat());
+    lone.receive(&[message("contact_no_tls"), init].concat());
     lone.give(Input::send(LinkId(1), SendId(9), Payload::from(vec![9; 20]), true));
     for taken in [LinkId(1), LinkId(LinkId::DYNAMIC)] {
         assert!(!add(&mut lone, LinkParams { link: taken, ..span() }));
@@ -102,7 +102,7 @@ fn readded_link_works_beside_others() {
         };
         lone.stream = stream;
         lone.open();
-        lone.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
+        lone.receive(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
         lone.wrote();
         lone.give(send(round, vec![1; 100]));
         assert_eq!(lone.wrote()[27 + 7], 50 + round as u8, "by the new parameters");
@@ -110,7 +110,7 @@ fn readded_link_works_beside_others() {
         assert_eq!(failed(&lone.said()), [round]);
     }
     lone.stream = PASSIVE;
-    lone.hear(&[&[2, 3][..], &0u64.to_be_bytes(), &20u64.to_be_bytes()].concat());
+    lone.receive(&[&[2, 3][..], &0u64.to_be_bytes(), &20u64.to_be_bytes()].concat());
     assert_eq!(count(&lone.said(), |o| matches!(o, Output::Sent { id: SendId(9), .. })), 1);
 }
 
@@ -118,25 +118,25 @@ fn readded_link_works_beside_others() {
 fn early_peer_is_asked_to_reconnect() {
     // The peer was met on a dynamic link before its link was added.
     let mut lone = Lone::passive(ours()).greet(30);
-    lone.hear(&message("xfer_single"));
+    lone.receive(&message("xfer_single"));
     let ticket = lone.tickets()[0];
     assert!(add(&mut lone, LinkParams { connect: false, ..span() }));
     lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
     assert_eq!(lone.wrote(), [5, 0, 0]);
     lone.give(Input::Accepted { ticket });
     assert_eq!(lone.wrote()[0], 2, "transfers in progress are finished");
-    lone.hear(&[5, 1, 0]);
+    lone.receive(&[5, 1, 0]);
     assert_eq!(lone.closed(), Some(false));
     lone.stream = StreamId(PASSIVE.0 + 1);
     lone.open();
-    lone.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
+    lone.receive(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
     assert_eq!(count(&lone.said(), |o| matches!(o, Output::PeerUp { link: LinkId(0), .. })), 1);
 }
 
 #[test]
 fn dynamic_links_can_be_removed() {
     let mut lone = Lone::passive(ours());
-    lone.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
+    lone.receive(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
     let said = lone.said();
     let up = said.iter().find_map(|o| if let Output::PeerUp { link, .. } = o { Some(*link) } else { None });
     let link = up.expect("a dynamic link");
@@ -162,11 +162,11 @@ fn thousand_flaps_leave_nothing() {
             lone.open();
         }
         if flap % 5 > 1 {
-            lone.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
+            lone.receive(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
         }
         if flap % 5 > 2 {
             lone.give(send(flap, vec![1; 200]));
-            lone.hear(&message("xfer_single"));
+            lone.receive(&message("xfer_single"));
         }
         if flap % 5 > 3 {
             lone.give(Input::Link { link: LinkId(0), state: LinkState::DOWN });
@@ -200,9 +200,9 @@ fn only_unstarted_bundle_is_withdrawn() {
     lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 1000 }));
     let wrote = lone.wrote();
     assert!(!wrote.windows(10).any(|part| part == [2; 10]) && wrote.windows(10).any(|part| part == [3; 10]));
-    lone.hear(&[&[2, 3][..], &0u64.to_be_bytes(), &90u64.to_be_bytes()].concat());
+    lone.receive(&[&[2, 3][..], &0u64.to_be_bytes(), &90u64.to_be_bytes()].concat());
     assert!(matches!(lone.said()[..], [Output::Sent { id: SendId(1), .. }]));
-    lone.hear(&[3, 2, 0, 0, 0, 0, 0, 0, 0, 1]);
+    lone.receive(&[3, 2, 0, 0, 0, 0, 0, 0, 0, 1]);
     assert!(matches!(lone.said()[..], [Output::SendFailed { id: SendId(3), refused: Some(Refusal::NoResources), .. }]));
     lone.give(cancel(3));
     lone.give(Input::CancelSend { link: LinkId(7), id: SendId(3) });
@@ -243,7 +243,7 @@ fn only_waiting_streamed_bundle_is_withdrawn() {
     let wrote = lone.wrote();
     assert_eq!(wrote.iter().filter(|byte| **byte == 81).count(), 50, "its rest");
     assert!(wrote.windows(10).any(|part| part == [83; 10]) && !wrote.windows(10).any(|part| part == [82; 10]));
-    lone.hear(&[&[2, 1][..], &0u64.to_be_bytes(), &90u64.to_be_bytes()].concat());
+    lone.receive(&[&[2, 1][..], &0u64.to_be_bytes(), &90u64.to_be_bytes()].concat());
     assert!(matches!(lone.said()[..], [Output::Sent { id: SendId(81), .. }]));
 }
 
@@ -287,7 +287,7 @@ fn read_failure_ends_only_begun_transfer() {
 fn paused_peer_still_reads_termination() {
     // The peer's input is paused, which must not delay the end of the session.
     let mut lone = Lone::active(span()).greet(30);
-    lone.hear(&message("xfer_first_with_length"));
+    lone.receive(&message("xfer_first_with_length"));
     let ticket = match lone.said()[..] {
         [Output::Offer { ticket, last: false, .. }] => ticket,
         ref other => panic!("{other:?}"),
@@ -316,7 +316,7 @@ fn disabled_link_ends_and_blocks_sessions() {
         let mut lone = Lone::active(span()).greet(30);
         lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 1000 }));
         lone.give(send(1, vec![1; 90]));
-        lone.hear(&message("xfer_first_with_length"));
+        lone.receive(&message("xfer_first_with_length"));
         lone.said();
         lone.wrote();
         // The agent disables the link and reports it down; SESS_TERM must leave all the same.
@@ -335,7 +335,7 @@ fn disabled_link_ends_and_blocks_sessions() {
         // The peer connects: rejected.
         lone.stream = PASSIVE;
         lone.open();
-        lone.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
+        lone.receive(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
         let said = lone.said();
         assert_eq!(count(&said, |o| matches!(o, Output::PeerUp { .. })), 0, "{said:?}");
         assert!(lone.wrote().ends_with(&[5, 0, 0]), "SESS_TERM: nothing about what it said");
@@ -345,7 +345,7 @@ fn disabled_link_ends_and_blocks_sessions() {
         let Some(Output::Socket(socket::Output::Connect { stream, .. })) = said.last() else { panic!("{said:?}") };
         lone.stream = *stream;
         lone.open();
-        lone.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
+        lone.receive(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
         assert_eq!(count(&lone.said(), |o| matches!(o, Output::PeerUp { link: LinkId(0), .. })), 1);
     }
 }
@@ -354,7 +354,7 @@ fn disabled_link_ends_and_blocks_sessions() {
 fn disabled_dynamic_link_keeps_its_session() {
     // Without its session the link would be removed, and made anew as enabled.
     let mut lone = Lone::passive(ours());
-    lone.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
+    lone.receive(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
     let said = lone.said();
     let up = said.iter().find_map(|o| if let Output::PeerUp { link, .. } = o { Some(*link) } else { None });
     lone.give(Input::CloseLink { link: up.expect("a dynamic link") });
@@ -373,6 +373,6 @@ fn connection_is_matched_to_enabled_link() {
     lone.give(Input::CloseLink { link: LinkId(0) });
     lone.stream = PASSIVE;
     lone.open();
-    lone.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
+    lone.receive(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
     assert_eq!(count(&lone.said(), |o| matches!(o, Output::PeerUp { link: LinkId(1), .. })), 1);
 }

@@ -16,7 +16,7 @@ fn stream(number: u64) -> StreamId {
 }
 /// Link of the next bundle received.
 fn link_of(lone: &mut Lone) -> LinkId {
-    lone.hear_bundle(b"whose?");
+    lone.receive_bundle(b"whose?");
     let offer = |o: &Output| if let Output::Offer { link, ticket, .. } = o { Some((*link, *ticket)) } else { None };
     let (link, ticket) = lone.said().iter().find_map(offer).expect("an offer");
     lone.give(Input::Accepted { ticket });
@@ -77,12 +77,12 @@ fn located_stream_changes_link_between_bundles() {
         lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
         lone.open(0, PLACE);
         let wire = frame(framing, &[1; 100_000]);
-        lone.hear(&wire[..70_000]);
+        lone.receive(&wire[..70_000]);
         let [Output::Offer { link: unknown, .. }] = lone.said()[..] else { panic!("one offer") };
         assert!(unknown.is_dynamic());
         lone.located(&[PLACE]);
         assert!(lone.said().is_empty(), "a bundle does not change its link");
-        lone.hear(&wire[70_000..]);
+        lone.receive(&wire[70_000..]);
         let said = lone.said();
         assert!(matches!(said[..], [Output::Offer { link, last: true, .. }] if link == unknown));
         assert_eq!((link_of(&mut lone), lone.layer.usage().links), (LinkId(0), 1));
@@ -109,14 +109,14 @@ fn silent_streams_are_evicted_before_neighbours() {
     // Ten minus four neighbours; all have sent something.
     for n in 0..6 {
         lone.open(n, "10.9.9.9");
-        lone.hear(&[0; 4]);
+        lone.receive(&[0; 4]);
     }
     lone.said();
     lone.open(6, "10.9.9.9");
     assert_eq!(lone.reasons(), ["no room for more unknown nodes"]);
     lone.wait(SECOND * 61);
     lone.stream = stream(0);
-    lone.hear(&[0; 4]);
+    lone.receive(&[0; 4]);
     lone.said();
     lone.open(7, "10.8.8.8");
     let said = lone.said();
@@ -127,7 +127,7 @@ fn silent_streams_are_evicted_before_neighbours() {
     // A stream within a bundle stays.
     for n in [0, 2, 3, 4, 5, 8] {
         lone.stream = stream(n);
-        lone.hear(&[0, 0, 1, 0, 7]);
+        lone.receive(&[0, 0, 1, 0, 7]);
     }
     lone.wait(SECOND * 100);
     lone.open(9, "10.8.8.8");
@@ -160,7 +160,7 @@ fn reconnecting_neighbour_keeps_few_streams() {
     // Streams that still bring data stay, and the new one waits.
     for n in 92..100 {
         lone.stream = stream(n);
-        lone.hear(&[0, 0, 1, 0, 7]);
+        lone.receive(&[0, 0, 1, 0, 7]);
     }
     lone.open(100, PLACE);
     assert_eq!(closed(&lone.said(), stream(100)), Some(true));
@@ -169,7 +169,7 @@ fn reconnecting_neighbour_keeps_few_streams() {
     for n in 101..200 {
         lone.wait(SECOND * 10);
         lone.open(n, PLACE);
-        lone.hear(&[0, 0, 1, 0, 7]);
+        lone.receive(&[0, 0, 1, 0, 7]);
         lone.give(Input::Link { link: LinkId(0), state: LinkState::DOWN });
         lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
     }
@@ -206,7 +206,7 @@ fn long_frame_flood_stays_within_memory() {
         let beginning = &frame(framing, &[1; 1 << 20])[..200_000];
         for n in 0..900 {
             lone.open(n, "10.9.9.9");
-            lone.hear(beginning);
+            lone.receive(beginning);
             for output in lone.said() {
                 if let Output::Offer { ticket, .. } = output {
                     lone.refuse(ticket);
@@ -217,7 +217,7 @@ fn long_frame_flood_stays_within_memory() {
         }
         // The neighbour finds room all the same.
         lone.open(2000, PLACE);
-        lone.hear(beginning);
+        lone.receive(beginning);
         assert!(lone.layer.usage().kept > 1 << 19);
         // All at once announce gigabytes and send nothing.
         let mut lone = Lone::waiting(framing, ours());
@@ -225,7 +225,7 @@ fn long_frame_flood_stays_within_memory() {
         framing.put_head(&mut head, 4_000_000_000);
         for n in 0..2000 {
             lone.open(n, "10.9.9.9");
-            lone.hear(&head);
+            lone.receive(&head);
         }
         let usage = lone.layer.usage();
         assert_eq!((usage.sessions, usage.kept), (999, 0), "a thousand, less the neighbour's");
@@ -246,7 +246,7 @@ fn interleaved_long_bundles_are_offered_early() {
         let (mut heard, mut offered) = (0, 0);
         for n in 0..900 {
             lone.open(n, "10.9.9.9");
-            lone.hear(beginning);
+            lone.receive(beginning);
             heard += beginning.len() as u64;
             let part = |o: &Output| if let Output::Offer { part, .. } = o { part.len() } else { 0 };
             offered += lone.said().iter().map(part).sum::<u64>();

@@ -20,7 +20,7 @@ fn hostile_frames_end_stream() {
         for (what, bytes) in vectors(framing) {
             for step in [1, 3, 1000] {
                 let mut lone = Lone::passive(framing, Config { transfer_mru: 1 << 30, ..ours() });
-                bytes.chunks(step).for_each(|chunk| lone.hear(chunk));
+                bytes.chunks(step).for_each(|chunk| lone.receive(chunk));
                 if what.starts_with("hostile") {
                     assert_eq!(closed(&lone.said(), PASSIVE), Some(true), "{what}");
                     assert_eq!(lone.reasons(), ["a bundle longer than this node accepts"], "{what}");
@@ -46,22 +46,22 @@ fn oversized_frame_ends_stream_at_head() {
     for framing in FRAMINGS {
         let config = Config { transfer_mru: 300, ..ours() };
         let mut lone = Lone::passive(framing, config.clone());
-        lone.hear_bundle(&[1; 300]);
+        lone.receive_bundle(&[1; 300]);
         let first = lone.offers();
         assert_eq!(first[0].1.len(), 300);
         let mut head = Vec::new();
         framing.put_head(&mut head, 301);
-        lone.hear(&head);
+        lone.receive(&head);
         assert_eq!(closed(&lone.said(), PASSIVE), Some(true));
         assert_eq!(lone.layer.usage().sessions, 1, "the verdict on what came before is awaited");
         lone.give(Input::Accepted { ticket: first[0].0 });
         assert_eq!(lone.layer.usage(), Usage { links: 1, ..Usage::default() });
     }
     let mut lone = passive(Framing::Mtcp);
-    lone.hear(&[0x5f, 0x41, 7, 0xff]);
+    lone.receive(&[0x5f, 0x41, 7, 0xff]);
     assert_eq!(lone.reasons(), ["a byte string of indefinite length"]);
     let mut lone = passive(Framing::Mtcp);
-    lone.hear(&[0x9f]);
+    lone.receive(&[0x9f]);
     assert_eq!(lone.reasons(), ["not a CBOR byte string"], "a bundle without its frame");
 }
 
@@ -73,7 +73,7 @@ fn trickled_long_bundle_costs_its_length() {
         let wire = frame(framing, &bundle);
         // Each byte in a buffer of its own.
         for byte in &wire {
-            lone.hear(&[*byte]);
+            lone.receive(&[*byte]);
         }
         let offers = lone.offers();
         assert_eq!(offers.len(), 4, "64 KiB at least, but for the last");
@@ -90,10 +90,10 @@ fn idle_timeout_within_and_between_bundles() {
         let whole = frame(framing, &[1; 100_000]);
         for cut in [1, 5, 70_000] {
             let mut lone = passive(framing);
-            lone.hear(&whole[..cut]);
+            lone.receive(&whole[..cut]);
             lone.wait(SECOND * 119);
             assert_eq!(closed(&lone.said(), PASSIVE), None);
-            lone.hear(&whole[cut..cut + 1]);
+            lone.receive(&whole[cut..cut + 1]);
             lone.wait(SECOND * 119);
             assert_eq!(closed(&lone.said(), PASSIVE), None, "a byte is progress");
             lone.wait(SECOND);
@@ -108,14 +108,14 @@ fn idle_timeout_within_and_between_bundles() {
         let mut lone = Lone::passive(framing, Config { idle: SECOND * 40, ..ours() });
         for _ in 0..10 {
             lone.wait(SECOND * 39);
-            lone.hear(&frame(framing, &[]));
+            lone.receive(&frame(framing, &[]));
         }
         assert_eq!(closed(&lone.said(), PASSIVE), None, "keepalives keep it");
         lone.wait(SECOND * 40);
         assert_eq!(closed(&lone.said(), PASSIVE), Some(true));
         // While the link is down, silence of the peer means nothing.
         let mut lone = passive(framing);
-        lone.hear(&whole[..70_000]);
+        lone.receive(&whole[..70_000]);
         lone.give(Input::Link { link: LinkId(0), state: LinkState::DOWN });
         lone.wait(SECOND * 1000);
         lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
@@ -129,14 +129,14 @@ fn complete_bundles_before_reset_are_offered() {
     // The incomplete bundle is aborted.
     for (framing, error) in FRAMINGS.into_iter().flat_map(|framing| [(framing, true), (framing, false)]) {
         let mut lone = passive(framing);
-        lone.hear(&frame(framing, &[1; 100_000])[..80_000]);
+        lone.receive(&frame(framing, &[1; 100_000])[..80_000]);
         let held = lone.offers()[0].0;
         lone.give(Input::Hold { ticket: held });
         assert_eq!(paused(&lone.said()), [true]);
         // The driver had read more before it noticed the reset.
         let rest =
             [&frame(framing, &[1; 100_000])[80_000..], &frame(framing, &[2; 50]), &frame(framing, &[3; 50])[..20]];
-        lone.hear(&rest.concat());
+        lone.receive(&rest.concat());
         assert!(lone.said().is_empty());
         lone.close(error);
         let said = lone.said();
@@ -148,7 +148,7 @@ fn complete_bundles_before_reset_are_offered() {
         assert_eq!(closed(&said, PASSIVE), (!error).then_some(false));
         assert!(!said.iter().any(|o| matches!(o, Output::OfferAborted { .. })), "nothing of the third was offered");
         assert_eq!(lone.layer.usage().sessions, 1, "verdicts are awaited");
-        lone.hear(&[0; 100]);
+        lone.receive(&[0; 100]);
         assert!(lone.said().is_empty(), "later input is ignored");
         let tickets = said
             .iter()
@@ -168,7 +168,7 @@ fn bundle_without_room_is_offered_again() {
         .flat_map(|framing| [Refusal::NoResources, Refusal::NotOpen, Refusal::StoreFailed].map(|why| (framing, why)))
     {
         let mut lone = passive(framing);
-        lone.hear_bundle(b"first");
+        lone.receive_bundle(b"first");
         let mut ticket = lone.offers()[0].0;
         for wait in [250, 500, 1000, 2000] {
             lone.give(Input::Refused { ticket, reason });
@@ -180,14 +180,14 @@ fn bundle_without_room_is_offered_again() {
             assert!(matches!(&offers[..], [(again, part, true)] if *again != ticket && part == b"first"), "{offers:?}");
             ticket = offers[0].0;
         }
-        lone.hear_bundle(b"second");
+        lone.receive_bundle(b"second");
         let second = lone.offers()[0].0;
         lone.give(Input::Accepted { ticket: second });
         lone.give(Input::Accepted { ticket });
         assert_eq!((lone.layer.usage().kept, lone.layer.usage().timers), (0, 0));
         lone.wait(SECOND * 1000);
         assert!(lone.said().is_empty(), "each is taken once");
-        lone.hear_bundle(b"third");
+        lone.receive_bundle(b"third");
         let ticket = lone.offers()[0].0;
         lone.refuse(ticket);
         lone.wait(Duration::from_millis(250));
@@ -202,16 +202,16 @@ fn otherwise_refused_bundle_is_skipped() {
         for reason in [Refusal::NotAcceptable, Refusal::Duplicate, Refusal::Expired, Refusal::TooLarge] {
             let mut lone = passive(framing);
             let wire = frame(framing, &[1; 300_000]);
-            lone.hear(&wire[..100_000]);
+            lone.receive(&wire[..100_000]);
             let ticket = lone.offers()[0].0;
             lone.give(Input::Hold { ticket });
             lone.give(Input::Refused { ticket, reason });
             assert_eq!(paused(&lone.said()), [true, false]);
             for byte in wire[100_000..].chunks(999) {
-                lone.hear(byte);
+                lone.receive(byte);
             }
             assert!(lone.said().is_empty() && lone.layer.usage().kept == 0);
-            lone.hear_bundle(b"next");
+            lone.receive_bundle(b"next");
             assert_eq!(lone.offers().len(), 1);
         }
     }
@@ -224,7 +224,7 @@ fn refused_long_bundle_pauses_and_resumes() {
         let mut lone = passive(framing);
         let bundle: Vec<u8> = (0..1_200_000u32).map(|n| (n % 253) as u8).collect();
         let wire = frame(framing, &bundle);
-        lone.hear(&wire[..100_000]);
+        lone.receive(&wire[..100_000]);
         let offers = lone.offers();
         let (ticket, before) = (offers[0].0, offers[0].1.len());
         lone.refuse(ticket);
@@ -239,7 +239,7 @@ fn refused_long_bundle_pauses_and_resumes() {
         lone.refuse(*again);
         lone.wait(Duration::from_millis(500));
         lone.said();
-        lone.hear(&wire[100_000..]);
+        lone.receive(&wire[100_000..]);
         let rest: Vec<u8> = lone.offers().into_iter().flat_map(|(_, part, _)| part).collect();
         assert_eq!(rest, bundle[before..]);
         assert_eq!(lone.layer.usage().kept, 0, "now it is longer than what is kept");
@@ -253,10 +253,10 @@ fn refused_short_bundle_completes_then_retries() {
         let mut lone = passive(framing);
         let bundle: Vec<u8> = (0..300_000u32).map(|n| (n % 253) as u8).collect();
         let wire = frame(framing, &bundle);
-        lone.hear(&wire[..100_000]);
+        lone.receive(&wire[..100_000]);
         let ticket = lone.offers()[0].0;
         lone.refuse(ticket);
-        lone.hear(&[&wire[100_000..], &frame(framing, b"behind it")[..]].concat());
+        lone.receive(&[&wire[100_000..], &frame(framing, b"behind it")[..]].concat());
         if ends {
             lone.close(true);
         }
@@ -276,8 +276,8 @@ fn unstorable_bundle_resets_long_transfer() {
         let mut lone = Lone::passive(framing, Config { kept: 150_000, ..ours() });
         let mut head = Vec::new();
         framing.put_head(&mut head, 20 << 20);
-        lone.hear(&head);
-        lone.hear(&[1; 200_000]);
+        lone.receive(&head);
+        lone.receive(&[1; 200_000]);
         let ticket = lone.offers()[0].0;
         assert_eq!(lone.layer.usage().kept, 0, "too long to be kept");
         lone.refuse(ticket);
@@ -288,17 +288,17 @@ fn unstorable_bundle_resets_long_transfer() {
         lone.said();
         // Data after a shorter bundle may have arrived already, so the bundle is skipped.
         let wire = frame(framing, &[1; 400_000]);
-        lone.hear(&wire[..200_000]);
+        lone.receive(&wire[..200_000]);
         let ticket = lone.offers()[0].0;
         lone.refuse(ticket);
-        lone.hear(&wire[200_000..]);
-        lone.hear(&wire);
+        lone.receive(&wire[200_000..]);
+        lone.receive(&wire);
         let ticket = lone.offers()[0].0;
         lone.refuse(ticket);
         assert!(lone.said().is_empty());
         lone.wait(SECOND * 1000);
         assert!(lone.said().is_empty() && lone.layer.usage().kept == 0, "the bundle is lost");
-        lone.hear_bundle(b"next");
+        lone.receive_bundle(b"next");
         assert_eq!(lone.offers().len(), 1);
     }
 }
@@ -310,7 +310,7 @@ fn full_node_pauses_then_resumes_reading() {
         let (mut refused, mut sent) = (Vec::new(), 0u32);
         let mut stopped = false;
         while !stopped {
-            lone.hear_bundle(&[&sent.to_be_bytes()[..], &[7; 9996]].concat());
+            lone.receive_bundle(&[&sent.to_be_bytes()[..], &[7; 9996]].concat());
             sent += 1;
             for output in lone.said() {
                 match output {
@@ -352,7 +352,7 @@ fn full_node_pauses_then_resumes_reading() {
         assert_eq!(numbers, (0..sent).collect::<Vec<_>>());
         assert_eq!(lone.layer.usage().kept, 0);
         lone.said();
-        lone.hear_bundle(b"and the stream is read");
+        lone.receive_bundle(b"and the stream is read");
         assert_eq!(lone.offers().len(), 1);
     }
 }
@@ -369,7 +369,7 @@ fn bundle_that_never_fits_unblocks_others() {
         let (mut taken, mut at_most, mut reads, mut rounds) = (0, 0, true, 0);
         while taken < 300 {
             if reads && let Some(len) = wire.pop_front() {
-                lone.hear_bundle(&vec![9; len]);
+                lone.receive_bundle(&vec![9; len]);
             }
             lone.wait(SECOND);
             for output in lone.said() {
@@ -401,13 +401,13 @@ fn late_verdicts_pause_reading() {
     let mut lone = passive(Framing::Stcp);
     let mut heard = 0;
     while paused(&lone.said()).is_empty() {
-        lone.hear_bundle(b"small");
+        lone.receive_bundle(b"small");
         heard += 1;
         assert!(heard < 2000);
     }
     assert_eq!(heard, 1025);
     // Data beyond the bound stays unparsed.
-    lone.hear_bundle(b"small");
+    lone.receive_bundle(b"small");
     assert!(lone.said().is_empty());
     let mut resumed = 0;
     for n in 0..1025u64 {
@@ -426,10 +426,10 @@ fn tiny_bundles_are_read_as_decided() {
     for (framing, ends) in FRAMINGS.into_iter().flat_map(|framing| [(framing, false), (framing, true)]) {
         let mut lone = passive(framing);
         // A held bundle keeps later data in the buffer until the end.
-        lone.hear(&frame(framing, &[1; 100_000])[..80_000]);
+        lone.receive(&frame(framing, &[1; 100_000])[..80_000]);
         let held = lone.offers()[0].0;
         lone.give(Input::Hold { ticket: held });
-        lone.hear(&[&frame(framing, &[1; 100_000])[80_000..], &frame(framing, b"x").repeat(ALL)].concat());
+        lone.receive(&[&frame(framing, &[1; 100_000])[80_000..], &frame(framing, b"x").repeat(ALL)].concat());
         lone.said();
         if ends {
             lone.close(false);
@@ -469,7 +469,7 @@ fn refused_bundle_outlives_its_stream() {
     // Bundles are offered until they are accepted, even when their stream has ended.
     for (framing, room) in FRAMINGS.into_iter().flat_map(|framing| [(framing, true), (framing, false)]) {
         let mut lone = passive(framing);
-        lone.hear_bundle(b"precious");
+        lone.receive_bundle(b"precious");
         let ticket = lone.offers()[0].0;
         lone.refuse(ticket);
         lone.close(false);
@@ -494,12 +494,12 @@ fn shutdown_and_removed_links_close_streams() {
     // Incoming streams are reset, so that their senders notice.
     for (framing, how) in FRAMINGS.into_iter().flat_map(|framing| (0..3).map(move |how| (framing, how))) {
         let mut lone = passive(framing);
-        lone.hear_bundle(b"undecided");
+        lone.receive_bundle(b"undecided");
         let undecided = lone.offers()[0].0;
-        lone.hear_bundle(b"refused");
+        lone.receive_bundle(b"refused");
         let refused = lone.offers()[0].0;
         lone.refuse(refused);
-        lone.hear(&frame(framing, &[1; 100_000])[..80_000]);
+        lone.receive(&frame(framing, &[1; 100_000])[..80_000]);
         lone.said();
         let link = LinkId(0);
         lone.give([Input::Shutdown, Input::CloseLink { link }, Input::RemoveLink { link }][how].clone());
@@ -516,7 +516,7 @@ fn shutdown_and_removed_links_close_streams() {
         if how == 1 {
             lone.give(Input::Link { link, state: LinkState::UP });
             lone.open(2, oneway_script::PLACE);
-            lone.hear_bundle(b"again");
+            lone.receive_bundle(b"again");
             assert!(lone.said().iter().any(|o| matches!(o, Output::Offer { link: LinkId(0), .. })));
         }
     }

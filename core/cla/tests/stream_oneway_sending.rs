@@ -198,11 +198,11 @@ fn unexpected_input_ends_stream_except_keepalive() {
     for framing in FRAMINGS {
         let mut lone = active(framing);
         let keepalive = frame(framing, &[]);
-        keepalive.iter().for_each(|byte| lone.hear(&[*byte]));
-        lone.hear(&keepalive.repeat(1000));
+        keepalive.iter().for_each(|byte| lone.receive(&[*byte]));
+        lone.receive(&keepalive.repeat(1000));
         assert!(lone.said().is_empty() && lone.reasons().is_empty());
         lone.give(send(1, vec![1; 10]));
-        lone.hear(&[&keepalive[..], &frame(framing, &[9; 10])[..5]].concat());
+        lone.receive(&[&keepalive[..], &frame(framing, &[9; 10])[..5]].concat());
         let said = lone.said();
         assert_eq!((closed(&said, lone.stream), failed(&said)), (Some(true), vec![1]));
         assert_eq!(lone.reasons(), ["a bundle on a stream for sending only"]);

@@ -24,15 +24,15 @@ fn init(item: &[u8]) -> Vec<u8> {
     [&init[..], &(item.len() as u32).to_be_bytes(), item].concat()
 }
 fn four(mut lone: Lone, item: &[u8]) -> Lone {
-    lone.hear(&message("contact_no_tls"));
-    lone.hear(&init(item));
+    lone.receive(&message("contact_no_tls"));
+    lone.receive(&init(item));
     lone.said();
     lone.wrote();
     lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 1 << 20 }));
     lone
 }
 fn three(mut lone: Lone, flags: u8) -> Lone {
-    lone.hear(&contact(flags, 30, "ipn:1.0"));
+    lone.receive(&contact(flags, 30, "ipn:1.0"));
     lone.said();
     lone.wrote();
     lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 1 << 20 }));
@@ -68,7 +68,7 @@ fn bundle(id: u64, len: usize) -> Input {
 fn partial_storage_is_announced_when_enabled() {
     for (config, item) in [(ours(), &[][..]), (reactive(ours()), ITEM)] {
         let mut lone = Lone::passive(config);
-        lone.hear(&message("contact_no_tls"));
+        lone.receive(&message("contact_no_tls"));
         let wrote = lone.wrote();
         let tail = [&(item.len() as u32).to_be_bytes(), item].concat();
         assert!(wrote.ends_with(&tail), "{wrote:x?}");
@@ -90,8 +90,8 @@ fn acknowledged_parts_count_only_when_negotiated() {
         let mut lone = four(Lone::connecting(config, short_segments()), item);
         lone.give(bundle(1, 350));
         lone.give(bundle(2, 50));
-        lone.hear(&ack4(2, 0, 100));
-        lone.hear(&ack4(0, 0, 200));
+        lone.receive(&ack4(2, 0, 100));
+        lone.receive(&ack4(0, 0, 200));
         let want = if counts { vec![(1, Some(200)), (1, None), (2, None)] } else { vec![(1, None), (2, None)] };
         assert_eq!(told(&breaks(&mut lone)), want, "{item:?}");
     }
@@ -102,7 +102,7 @@ fn acknowledged_parts_count_only_when_negotiated() {
         let mut lone = three(Lone::connecting(config, short_segments()), flags);
         lone.give(bundle(1, 350));
         if flags & 1 != 0 {
-            lone.hear(&[ack(100), ack(200)].concat());
+            lone.receive(&[ack(100), ack(200)].concat());
         }
         let want = if counts { vec![(1, Some(200)), (1, None)] } else { vec![(1, None)] };
         assert_eq!(told(&breaks(&mut lone)), want, "flags {flags}");
@@ -114,8 +114,8 @@ fn refused_transfer_counts_nothing_kept() {
     // A refusal voids earlier acknowledgments.
     let mut lone = four(Lone::connecting(reactive(ours()), short_segments()), ITEM);
     lone.give(bundle(1, 350));
-    lone.hear(&ack4(2, 0, 100));
-    lone.hear(&[&[3, 2][..], &[0; 8]].concat());
+    lone.receive(&ack4(2, 0, 100));
+    lone.receive(&[&[3, 2][..], &[0; 8]].concat());
     let said = lone.said();
     assert!(!said.iter().any(|o| matches!(o, Output::SentInPart { .. })), "{said:?}");
     assert!(said.iter().any(|o| matches!(o, Output::SendFailed { refused: Some(Refusal::NoResources), .. })));
@@ -126,13 +126,13 @@ fn refused_transfer_counts_nothing_kept() {
 fn acknowledgments_wait_for_storage() {
     // The final acknowledgment waits for the whole bundle.
     let mut lone = four(Lone::passive(reactive(ours())), ITEM);
-    lone.hear(&segment4(2, 0, &[1; 100]));
+    lone.receive(&segment4(2, 0, &[1; 100]));
     let said = lone.said();
     let Some(Output::InParts { ticket, least: LEAST, .. }) = said.first() else { panic!("{said:?}") };
     let ticket = *ticket;
     assert!(matches!(said[1], Output::Offer { ticket: of, last: false, .. } if of == ticket));
-    lone.hear(&segment4(0, 0, &[1; 100]));
-    lone.hear(&segment4(0, 0, &[1; 100]));
+    lone.receive(&segment4(0, 0, &[1; 100]));
+    lone.receive(&segment4(0, 0, &[1; 100]));
     assert!(lone.wrote().is_empty(), "none of it is kept");
     lone.give(Input::Kept { ticket, bytes: 150 });
     assert_eq!(lone.wrote(), ack4(2, 0, 100), "segments are acknowledged whole");
@@ -140,27 +140,27 @@ fn acknowledgments_wait_for_storage() {
     assert!(lone.wrote().is_empty(), "a smaller value is ignored");
     lone.give(Input::Kept { ticket, bytes: 300 });
     assert_eq!(lone.wrote(), [ack4(0, 0, 200), ack4(0, 0, 300)].concat());
-    lone.hear(&segment4(0, 0, &[1; 100]));
-    lone.hear(&segment4(1, 0, &[1; 100]));
+    lone.receive(&segment4(0, 0, &[1; 100]));
+    lone.receive(&segment4(1, 0, &[1; 100]));
     assert!(lone.wrote().is_empty());
     lone.give(Input::Accepted { ticket });
     assert_eq!(lone.wrote(), [ack4(0, 0, 400), ack4(1, 0, 500)].concat());
     lone.give(Input::Kept { ticket, bytes: 9000 });
     assert!(lone.wrote().is_empty(), "it is over");
-    lone.hear(&segment4(3, 1, &[1; 100]));
+    lone.receive(&segment4(3, 1, &[1; 100]));
     assert!(!lone.said().iter().any(|o| matches!(o, Output::InParts { .. })), "one segment is no part");
 }
 
 #[test]
 fn v3_peer_learns_kept_length() {
     let mut lone = three(Lone::passive(reactive(old_ours())), 0x0f);
-    lone.hear(&[vec![0x60], sdnv(300), segment(2, &[1; 100]), segment(0, &[1; 100])].concat());
+    lone.receive(&[vec![0x60], sdnv(300), segment(2, &[1; 100]), segment(0, &[1; 100])].concat());
     let said = lone.said();
     let Some(Output::InParts { ticket, .. }) = said.first() else { panic!("{said:?}") };
     assert!(lone.wrote().is_empty());
     lone.give(Input::Kept { ticket: *ticket, bytes: 100 });
     assert_eq!(lone.wrote(), ack(100));
-    lone.hear(&segment(1, &[1; 100]));
+    lone.receive(&segment(1, &[1; 100]));
     lone.give(Input::Accepted { ticket: *ticket });
     assert_eq!(lone.wrote(), [ack(200), ack(300)].concat());
 }
@@ -169,7 +169,7 @@ fn v3_peer_learns_kept_length() {
 fn unnegotiated_acknowledgments_flow_as_before() {
     // Intermediate acknowledgments then promise nothing and need not wait.
     let mut lone = four(Lone::passive(reactive(ours())), &[]);
-    lone.hear(&segment4(2, 0, &[1; 100]));
+    lone.receive(&segment4(2, 0, &[1; 100]));
     assert_eq!(lone.wrote(), ack4(2, 0, 100));
     assert!(!lone.said().iter().any(|o| matches!(o, Output::InParts { .. })));
 }

@@ -28,10 +28,10 @@ fn init(segment_mru: u64, transfer_mru: u64, node_id: &[u8], items: &[u8]) -> Ve
 /// Introduces the script by these bytes instead of a regular SESS_INIT; returns the bytes written, whether the
 /// session closes, and whether the peer is up.
 fn introduced(mut lone: Lone, init: &[u8]) -> (Vec<u8>, Option<bool>, bool) {
-    lone.hear(&message("contact_no_tls"));
+    lone.receive(&message("contact_no_tls"));
     lone.wrote();
     lone.said();
-    lone.hear(init);
+    lone.receive(init);
     let said = lone.said();
     let up = said.iter().any(|o| matches!(o, Output::PeerUp { .. }));
     lone.said = said;
@@ -43,13 +43,13 @@ fn introduced(mut lone: Lone, init: &[u8]) -> (Vec<u8>, Option<bool>, bool) {
 fn active_side_sends_header_first() {
     let mut active = Lone::active(span());
     assert_eq!(active.wrote(), message("contact_no_tls"), "at once");
-    active.hear(&message("contact_no_tls"));
+    active.receive(&message("contact_no_tls"));
     assert_eq!(active.wrote()[0], 7, "SESS_INIT, and no second header");
     let mut passive = Lone::passive(ours());
     assert!(passive.wrote().is_empty());
     for byte in message("contact_no_tls") {
         assert!(passive.wrote().is_empty());
-        passive.hear(&[byte]);
+        passive.receive(&[byte]);
     }
     let wrote = passive.wrote();
     assert_eq!((&wrote[..6], wrote[6]), (&message("contact_no_tls")[..], 7));
@@ -62,14 +62,14 @@ fn each_side_handles_version_mismatch() {
         let other = [&b"dtn!"[..], &[version, 0]].concat();
         let mut active = Lone::active(span());
         active.wrote();
-        active.hear(&other);
+        active.receive(&other);
         assert_eq!(
             (active.wrote(), active.closed()),
             (vec![], Some(false)),
             "{version}: the active side sends nothing more"
         );
         let mut passive = Lone::passive(ours());
-        passive.hear(&other);
+        passive.receive(&other);
         assert_eq!(passive.wrote(), [message("contact_no_tls"), vec![5, 0, 2]].concat(), "{version}");
         assert_eq!(passive.closed(), Some(false));
     }
@@ -80,20 +80,20 @@ fn each_side_handles_version_mismatch() {
 fn reserved_bits_are_zero_and_ignored() {
     let mut lone = Lone::active(span());
     assert_eq!(lone.wrote(), b"dtn!\x04\x00");
-    lone.hear(b"dtn!\x04\xfe");
+    lone.receive(b"dtn!\x04\xfe");
     assert_eq!(lone.wrote()[0], 7, "they do not mean TLS");
-    lone.hear(&message("sess_init_ipn"));
+    lone.receive(&message("sess_init_ipn"));
     lone.give(send(1, vec![1; 60]));
     let wrote = lone.wrote();
     let second = 1 + 1 + 8 + 4 + 13 + 8 + 28;
     assert_eq!((wrote[1], wrote[second + 1]), (START, 0), "flags of each segment");
     lone.said();
-    lone.hear(&ack(RESERVED | END, 0, 60));
+    lone.receive(&ack(RESERVED | END, 0, 60));
     assert!(matches!(lone.said()[..], [Output::Sent { id: SendId(1), .. }, ..]));
-    lone.hear(&segment(RESERVED | START, 0, b"abc"));
-    lone.hear(&segment(RESERVED | END, 0, b"def"));
+    lone.receive(&segment(RESERVED | START, 0, b"abc"));
+    lone.receive(&segment(RESERVED | END, 0, b"def"));
     assert_eq!(lone.tickets().len(), 1);
-    lone.hear(&[5, 0xfe, 3]);
+    lone.receive(&[5, 0xfe, 3]);
     assert!(lone.wrote().ends_with(&[5, 1, 3]), "no reply, but to be answered by one");
 }
 
@@ -136,8 +136,8 @@ fn non_text_node_id_ends_session() {
 fn segments_and_transfers_respect_peer_limits() {
     // The limits are those in the peer's SESS_INIT.
     let mut lone = Lone::active(span());
-    lone.hear(&message("contact_no_tls"));
-    lone.hear(&init(10, 40, b"ipn:1.0", &[]));
+    lone.receive(&message("contact_no_tls"));
+    lone.receive(&init(10, 40, b"ipn:1.0", &[]));
     lone.wrote();
     lone.said();
     lone.give(send(1, vec![1; 41]));
@@ -157,10 +157,10 @@ fn acknowledgment_echoes_segment_flags() {
     // RFC 9174 5.2.3: the flags are echoed, because their meaning is the segment sender's.
     let mut lone = Lone::passive(ours()).greet(30);
     for (flags, so_far) in [(RESERVED | START, 3), (0x80, 6), (0, 9)] {
-        lone.hear(&segment(flags, 0, b"abc"));
+        lone.receive(&segment(flags, 0, b"abc"));
         assert_eq!(lone.wrote(), ack(flags, 0, so_far), "{flags:02x}");
     }
-    lone.hear(&segment(0x40 | END, 0, b"abc"));
+    lone.receive(&segment(0x40 | END, 0, b"abc"));
     let ticket = lone.tickets()[0];
     lone.give(Input::Accepted { ticket });
     assert_eq!(lone.wrote(), ack(0x40 | END, 0, 12));
@@ -171,12 +171,12 @@ fn acknowledgment_echoes_segment_flags() {
 fn termination_reply_echoes_reason() {
     for reason in [0, 1, 2, 3, 4, 5, 6, 255] {
         let mut lone = Lone::passive(ours()).greet(30);
-        lone.hear(&[5, 0, reason]);
+        lone.receive(&[5, 0, reason]);
         assert_eq!((lone.wrote(), lone.closed()), (vec![5, 1, reason], Some(false)));
         let mut lone = Lone::passive(ours()).greet(30);
         lone.give(Input::Shutdown);
         lone.wrote();
-        lone.hear(&[5, 1, reason]);
+        lone.receive(&[5, 1, reason]);
         assert_eq!((lone.wrote(), lone.closed()), (vec![], Some(false)), "an answer is not answered");
     }
 }
@@ -189,7 +189,7 @@ fn termination_before_initialization_is_answered() {
     }
     // Before the contact headers it is not a message at all.
     let mut lone = Lone::passive(ours());
-    lone.hear(&[5, 0, 3]);
+    lone.receive(&[5, 0, 3]);
     assert_eq!((lone.wrote(), lone.closed()), (vec![], Some(false)));
 }
 
@@ -214,7 +214,7 @@ fn broken_connection_fails_both_directions() {
     for error in [true, false] {
         let mut lone = Lone::active(span()).greet(30);
         lone.give(send(1, vec![1; 100]));
-        lone.hear(&segment(START, 0, b"abc"));
+        lone.receive(&segment(START, 0, b"abc"));
         lone.said();
         lone.give(Input::Socket(socket::Input::Closed { stream: lone.stream, error }));
         let said = lone.said();
@@ -223,7 +223,7 @@ fn broken_connection_fails_both_directions() {
         assert!(said.iter().any(|o| matches!(o, Output::PeerDown { .. })));
     }
     let mut unknown = Lone::passive(ours());
-    unknown.hear(&[message("contact_no_tls"), init_of("ipn:9.0")].concat());
+    unknown.receive(&[message("contact_no_tls"), init_of("ipn:9.0")].concat());
     unknown.said();
     unknown.give(Input::Socket(socket::Input::Closed { stream: PASSIVE, error: true }));
     assert!(unknown.said().iter().any(|o| matches!(o, Output::PeerDown { .. })));

@@ -23,7 +23,7 @@ fn vector_session_matches_byte_for_byte() {
         let mut lone = Lone::passive(Config { keepalive: Duration::from_secs(30), ..old_ours() });
         assert_eq!(lone.written, want[..want.len() - 3], "RFC 7242 4: both introduce themselves at once");
         for part in hear.chunks(chunk) {
-            lone.hear(part);
+            lone.receive(part);
             let said = lone.said();
             for output in &said {
                 if let Output::Offer { ticket, last: true, reliable, .. } = output {
@@ -50,7 +50,7 @@ fn outgoing_v3_bundles_match_vectors() {
     let wrote = lone.wrote();
     assert_eq!(wrote[..2], old_message("length"), "the length of what is longer, for the peer asked for it");
     assert_eq!(wrote[2..], [&[0x12, 28][..], &bundle[..28], &[0x11, 1], &bundle[28..]].concat());
-    lone.hear(&[ack(28), ack(28), ack(29)].concat());
+    lone.receive(&[ack(28), ack(28), ack(29)].concat());
     assert_eq!(lone.sent(), [7, 8]);
     let mut lone = active(ALL & !8);
     lone.give(send(8, bundle));
@@ -64,7 +64,7 @@ fn negotiation_takes_common_features() {
         [(ALL, true, true), (SILENT, true, false), (UNACKED, false, false), (4, false, false)]
     {
         let mut lone = passive(flags);
-        lone.hear(&segment(START, b"abc"));
+        lone.receive(&segment(START, b"abc"));
         assert_eq!(lone.wrote(), if acked { ack(3) } else { vec![] }, "flags {flags}");
         let said = lone.said();
         let Some(Output::Offer { ticket, reliable, .. }) = said.last() else { panic!("{said:?}") };
@@ -80,14 +80,14 @@ fn silent_peer_is_terminated() {
     let mut lone = active(ALL);
     lone.wait(Duration::from_secs(31));
     assert_eq!(lone.wrote(), old_message("keepalive"), "the smaller interval of both");
-    lone.hear(&[0x40]);
+    lone.receive(&[0x40]);
     lone.wait(Duration::from_secs(58));
     assert_eq!(lone.closed(), None);
     lone.wait(Duration::from_secs(3));
     assert!(lone.wrote().ends_with(&[0x52, 0]), "RFC 7242 5.6, and why");
     assert_eq!(lone.closed(), Some(false));
     let mut quiet = Lone::connecting(old_ours(), span());
-    quiet.hear(&contact(ALL, 0, "ipn:1.0"));
+    quiet.receive(&contact(ALL, 0, "ipn:1.0"));
     quiet.wrote();
     quiet.wait(Duration::from_secs(100_000));
     assert!(quiet.wrote().is_empty() && quiet.closed().is_none(), "0 disables both timers");
@@ -100,7 +100,7 @@ fn subsecond_keepalive_becomes_one_second() {
     let often = Config { keepalive: Duration::from_millis(400), ..old_ours() };
     let mut lone = Lone::connecting(often, span());
     assert_eq!(lone.wrote()[6..8], [0, 1], "0 would be none at all");
-    lone.hear(&contact(ALL, 30, "ipn:1.0"));
+    lone.receive(&contact(ALL, 30, "ipn:1.0"));
     lone.wait(Duration::from_millis(950));
     assert!(lone.wrote().is_empty() && lone.closed().is_none());
     lone.wait(Duration::from_millis(100));
@@ -115,7 +115,7 @@ fn subsecond_keepalive_becomes_one_second() {
 #[test]
 fn final_acknowledgments_wait_and_keep_order() {
     let mut lone = passive(ALL);
-    lone.hear(&[segment(START, b"ab"), segment(END, b"c"), segment(START | END, b"defg")].concat());
+    lone.receive(&[segment(START, b"ab"), segment(END, b"c"), segment(START | END, b"defg")].concat());
     assert_eq!(lone.wrote(), ack(2), "intermediate ones do not wait");
     let tickets = lone.tickets();
     lone.give(Input::Accepted { ticket: tickets[1] });
@@ -135,7 +135,7 @@ fn refusal_reasons_map_both_ways() {
         (Refusal::NotAcceptable, 0),
     ] {
         let mut lone = passive(ALL);
-        lone.hear(&segment(START | END, b"abc"));
+        lone.receive(&segment(START | END, b"abc"));
         let ticket = lone.tickets()[0];
         lone.give(Input::Refused { ticket, reason });
         assert_eq!(lone.wrote(), [0x30 | word], "{reason:?}");
@@ -145,12 +145,12 @@ fn refusal_reasons_map_both_ways() {
     {
         let mut lone = active(ALL);
         lone.give(send(1, vec![1; 10]));
-        lone.hear(&[0x30 | word]);
+        lone.receive(&[0x30 | word]);
         assert_eq!(lone.failed(), [(1, heard)], "{word}");
     }
     let mut lone = active(ALL);
     lone.give(send(1, vec![1; 10]));
-    lone.hear(&[0x31]);
+    lone.receive(&[0x31]);
     assert_eq!(lone.sent(), [1], "the peer has it already");
 }
 
@@ -162,12 +162,12 @@ fn refused_bundle_stops_between_segments() {
     lone.give(send(1, vec![1; 100]));
     lone.give(send(2, vec![2; 5]));
     assert_eq!(lone.wrote().len(), 30, "the first length and segment, but for its last bytes");
-    lone.hear(&[0x32]);
+    lone.receive(&[0x32]);
     assert_eq!(lone.failed(), [(1, Some(Refusal::NoResources))]);
     lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 1000 }));
     let wrote = lone.wrote();
     assert_eq!(wrote, [&[1, 1][..], &[0x13, 5], &[2; 5]].concat(), "the segment is finished, none follows");
-    lone.hear(&ack(5));
+    lone.receive(&ack(5));
     assert_eq!(lone.sent(), [2]);
 }
 
@@ -176,7 +176,7 @@ fn unacknowledged_bundle_awaits_host_confirmation() {
     // Without acknowledgments TCP's are the best evidence.
     let mut lone = Lone::connecting(old_ours(), span());
     let hello = lone.wrote().len() as u64;
-    lone.hear(&contact(UNACKED, 30, "ipn:1.0"));
+    lone.receive(&contact(UNACKED, 30, "ipn:1.0"));
     let stream = lone.stream;
     let said = lone.said();
     let asked = |o: &Output| matches!(o, Output::Socket(socket::Output::Confirm { stream: of }) if *of == stream);
@@ -203,7 +203,7 @@ fn unrefusable_peer_is_dropped_without_room() {
     // Without refusals, lack of room cannot be conveyed; for any other reason the bundle is acknowledged.
     for flags in [SILENT, UNACKED] {
         let mut lone = passive(flags);
-        lone.hear(&[segment(START | END, b"abc"), segment(START, b"de")].concat());
+        lone.receive(&[segment(START | END, b"abc"), segment(START, b"de")].concat());
         let said = lone.said();
         let tickets: Vec<_> = said
             .iter()
@@ -226,16 +226,16 @@ fn unrefusable_peer_is_dropped_without_room() {
 #[test]
 fn idle_session_terminates_in_order() {
     let mut lone = Lone::passive(Config { idle: Duration::from_secs(50), ..old_ours() });
-    lone.hear(&contact(ALL, 30, "ipn:1.0"));
+    lone.receive(&contact(ALL, 30, "ipn:1.0"));
     lone.wrote();
     for _ in 0..4 {
         lone.wait(Duration::from_secs(10));
-        lone.hear(&[0x40]);
+        lone.receive(&[0x40]);
     }
     assert!(lone.wrote().iter().all(|byte| *byte == 0x40));
     lone.wait(Duration::from_secs(11));
     assert!(lone.wrote().ends_with(&[0x52, 0]), "keepalives are no use of it");
-    lone.hear(&[0x50]);
+    lone.receive(&[0x50]);
     assert_eq!((lone.wrote(), lone.closed()), (vec![], Some(false)));
 }
 
@@ -244,20 +244,20 @@ fn idle_session_terminates_in_order() {
 fn termination_waits_for_active_transfers() {
     // SHUTDOWN must be the last message.
     let mut lone = passive(ALL);
-    lone.hear(&segment(START, b"abc"));
+    lone.receive(&segment(START, b"abc"));
     lone.wrote();
     lone.give(Input::Shutdown);
     assert!(lone.wrote().is_empty(), "RFC 7242 6.1: acknowledged first");
-    lone.hear(&segment(END, b"de"));
+    lone.receive(&segment(END, b"de"));
     let ticket = lone.tickets()[0];
     lone.give(Input::Accepted { ticket });
     assert_eq!(lone.wrote(), [ack(5), old_message("shutdown_plain")].concat());
-    lone.hear(&segment(START | END, b"late"));
+    lone.receive(&segment(START | END, b"late"));
     assert!(
         lone.wrote().is_empty() && lone.tickets().is_empty(),
         "crossing segments are neither accepted nor answered"
     );
-    lone.hear(&[0x50]);
+    lone.receive(&[0x50]);
     assert_eq!((lone.wrote(), lone.closed()), (vec![], Some(false)));
     lone.wait(Duration::from_secs(1000));
     assert!(lone.said().is_empty());
@@ -267,10 +267,10 @@ fn termination_waits_for_active_transfers() {
 fn new_bundle_during_termination_is_refused() {
     // Its refusal leaves before SHUTDOWN.
     let mut lone = passive(ALL);
-    lone.hear(&segment(START | END, b"abc"));
+    lone.receive(&segment(START | END, b"abc"));
     let ticket = lone.tickets()[0];
     lone.give(Input::Shutdown);
-    lone.hear(&segment(START | END, b"later"));
+    lone.receive(&segment(START | END, b"later"));
     assert!(lone.tickets().is_empty());
     lone.give(Input::Accepted { ticket });
     assert_eq!(lone.wrote(), [ack(3), vec![0x32, 0x50]].concat());
@@ -281,10 +281,10 @@ fn peer_termination_returns_unacknowledged_bundles() {
     // The peer acknowledges nothing after its SHUTDOWN.
     let mut lone = active(ALL);
     lone.give(send(1, vec![1; 10]));
-    lone.hear(&[segment(START | END, b"abc"), segment(START, b"d")].concat());
+    lone.receive(&[segment(START | END, b"abc"), segment(START, b"d")].concat());
     let tickets = lone.tickets();
     lone.wrote();
-    lone.hear(&[0x50]);
+    lone.receive(&[0x50]);
     let said = lone.said();
     assert!(said.iter().any(|o| matches!(o, Output::OfferAborted { .. })), "the rest of the second never comes");
     assert!(
@@ -303,16 +303,16 @@ fn peer_termination_returns_unacknowledged_bundles() {
 fn termination_in_any_state_ends_session() {
     // Directly after the contact header, in one piece with it.
     let mut lone = Lone::passive(old_ours());
-    lone.hear(&[contact(ALL, 30, "ipn:1.0"), vec![0x52, 2]].concat());
+    lone.receive(&[contact(ALL, 30, "ipn:1.0"), vec![0x52, 2]].concat());
     assert!(lone.wrote().ends_with(&[0x50]));
     assert_eq!(lone.closed(), Some(false));
     // Instead of it.
     let mut lone = Lone::passive(old_ours());
-    lone.hear(&[0x50; 20]);
+    lone.receive(&[0x50; 20]);
     assert_eq!(lone.closed(), Some(false), "no magic bytes");
     // Between segments, twice, and after this side's own.
     let mut lone = passive(ALL);
-    lone.hear(&[segment(START, b"abc"), vec![0x50, 0x50]].concat());
+    lone.receive(&[segment(START, b"abc"), vec![0x50, 0x50]].concat());
     assert!(lone.said().iter().any(|o| matches!(o, Output::OfferAborted { .. })));
     assert_eq!(lone.wrote(), [0x50], "nothing of half a bundle is kept");
     let mut lone = passive(ALL);
@@ -332,7 +332,7 @@ fn requested_reconnect_delay_is_obeyed() {
         (old_message("shutdown_plain"), Some(0)),
     ] {
         let mut lone = active(ALL);
-        lone.hear(&goodbye);
+        lone.receive(&goodbye);
         lone.said();
         let connects = |lone: &mut Lone| {
             lone.said().iter().any(|o| matches!(o, Output::Socket(socket::Output::Connect { link: LinkId(0), .. })))
@@ -354,11 +354,11 @@ fn requested_reconnect_delay_is_obeyed() {
 fn wrong_peer_is_terminated_with_reason() {
     let mut lone = Lone::connecting(old_ours(), LinkParams { node_id: "ipn:9.0".into(), ..span() });
     lone.wrote();
-    lone.hear(&contact(ALL, 30, "ipn:1.0"));
+    lone.receive(&contact(ALL, 30, "ipn:1.0"));
     assert_eq!(lone.wrote(), old_message("shutdown_busy"), "RFC 7242 4: a reason must be included");
     assert!(lone.said().iter().all(|o| !matches!(o, Output::PeerUp { .. } | Output::Ready { .. })));
     let mut closed = Lone::passive(Config { accept_unknown: false, ..old_ours() });
     closed.wrote();
-    closed.hear(&contact(ALL, 30, "ipn:1.0"));
+    closed.receive(&contact(ALL, 30, "ipn:1.0"));
     assert_eq!(closed.wrote(), old_message("shutdown_busy"));
 }

@@ -34,7 +34,7 @@ fn input_after_fault_is_ignored() {
         ([&[0x20][..], &[0x80; 10]].concat(), "an acknowledgment of more than ten bytes"),
     ] {
         let mut lone = passive(ALL);
-        lone.hear(&[bytes, whole.clone()].concat());
+        lone.receive(&[bytes, whole.clone()].concat());
         is_over(&mut lone, why);
     }
 }
@@ -53,7 +53,7 @@ fn out_of_turn_acknowledgment_fails_all() {
         lone.give(send(1, vec![1; 60]));
         lone.give(send(2, vec![2; 20]));
         lone.wrote();
-        lone.hear(&bytes);
+        lone.receive(&bytes);
         let (mut sent, mut failed) = (Vec::new(), Vec::new());
         for output in lone.said() {
             match output {
@@ -74,13 +74,13 @@ fn segments_crossing_refusal_may_be_refused() {
     for again in 0..3 {
         let mut lone = active(ALL);
         lone.give(send(1, vec![1; 60]));
-        lone.hear(&vec![0x32; 1 + again]);
+        lone.receive(&vec![0x32; 1 + again]);
         assert_eq!(lone.failed(), [(1, Some(Refusal::NoResources))]);
         lone.give(send(2, vec![2; 20]));
-        lone.hear(&ack(20));
+        lone.receive(&ack(20));
         assert_eq!(lone.sent(), [2], "{again} more");
         lone.wrote();
-        lone.hear(&[0x32]);
+        lone.receive(&[0x32]);
         is_over(&mut lone, "one more than there were segments");
     }
 }
@@ -97,28 +97,28 @@ fn length_refusal_allows_one_per_segment() {
         lone
     };
     let mut lone = begun();
-    lone.hear(&[0x32, 0x32]);
+    lone.receive(&[0x32, 0x32]);
     assert_eq!(lone.failed(), [(1, Some(Refusal::NoResources))]);
     lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 1 << 20 }));
     lone.give(send(2, vec![2; 20]));
-    lone.hear(&ack(20));
+    lone.receive(&ack(20));
     assert_eq!(lone.sent(), [2]);
     // The second refusal may be of the first segment or of the second bundle: it is ambiguous.
     let mut lone = begun();
-    lone.hear(&[0x32]);
+    lone.receive(&[0x32]);
     assert_eq!(lone.failed(), [(1, Some(Refusal::NoResources))]);
     lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 1 << 20 }));
     lone.give(send(2, vec![2; 20]));
-    lone.hear(&[0x32]);
+    lone.receive(&[0x32]);
     assert_eq!(lone.failed(), [(2, None)], "sent again");
     // A peer that acknowledges a segment has not refused the length.
     let mut lone = begun();
-    lone.hear(&ack(28));
-    lone.hear(&[0x32]);
+    lone.receive(&ack(28));
+    lone.receive(&[0x32]);
     lone.said();
     lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 1 << 20 }));
     lone.give(send(2, vec![2; 20]));
-    lone.hear(&[0x30]);
+    lone.receive(&[0x30]);
     assert_eq!(lone.failed(), [(2, Some(Refusal::NotAcceptable))]);
 }
 
@@ -140,14 +140,14 @@ fn tiny_bundle_flood_is_paced() {
     // One read may bring thousands of bundles; parsing waits for their answers.
     let crowd = segment(START | END, b"x").repeat(20_000);
     let mut lone = passive(ALL);
-    lone.hear(&crowd);
+    lone.receive(&crowd);
     let (accepted, most) = accept_all(&mut lone);
     assert_eq!(accepted, 20_000);
     assert!(most < 1100, "{most} held at once");
     assert_eq!(lone.wrote(), ack(1).repeat(20_000));
     // Data received before the end of the stream counts, even if answers are pending.
     let mut lone = passive(NONE);
-    lone.hear(&crowd);
+    lone.receive(&crowd);
     lone.give(Input::Socket(socket::Input::Closed { stream: lone.stream, error: false }));
     assert_eq!(accept_all(&mut lone).0, 20_000);
 }
@@ -156,24 +156,24 @@ fn tiny_bundle_flood_is_paced() {
 fn empty_bundles_and_segments_stay_cheap() {
     // Their answers must be bounded, too.
     let mut lone = passive(ALL);
-    lone.hear(&segment(START | END, b"").repeat(20_000));
+    lone.receive(&segment(START | END, b"").repeat(20_000));
     assert_eq!(lone.wrote(), vec![0x30; 20_000]);
     assert!(lone.closed().is_none());
     // Behind a bundle without a verdict.
     let mut lone = passive(ALL);
-    lone.hear(&[segment(START | END, b"first"), segment(START, b"a")].concat());
+    lone.receive(&[segment(START | END, b"first"), segment(START, b"a")].concat());
     let first = lone.tickets();
     let paused =
         |lone: &mut Lone| lone.said().iter().any(|o| matches!(o, Output::Socket(socket::Output::Pause { .. })));
     let mut heard = 0;
     while !paused(&mut lone) {
-        lone.hear(&segment(0, b"").repeat(10_000));
+        lone.receive(&segment(0, b"").repeat(10_000));
         heard += 10_000;
         assert!(heard < 100_000, "acknowledgments pile up");
     }
     lone.give(Input::Accepted { ticket: first[0] });
     assert!(lone.said().iter().any(|o| matches!(o, Output::Socket(socket::Output::Resume { .. }))));
-    lone.hear(&segment(END, b"b"));
+    lone.receive(&segment(END, b"b"));
     let ticket = lone.tickets()[0];
     lone.give(Input::Accepted { ticket });
     assert_eq!(lone.wrote(), [ack(5), ack(1).repeat(heard + 1), ack(2)].concat());
@@ -186,14 +186,14 @@ fn ambiguous_refusal_refuses_neither() {
     lone.give(send(1, vec![1; 60]));
     lone.give(send(2, vec![2; 20]));
     lone.wrote();
-    lone.hear(&[0x32, 0x32]);
+    lone.receive(&[0x32, 0x32]);
     assert_eq!(lone.failed(), [(1, Some(Refusal::NoResources)), (2, None)], "the second comes again");
     assert_eq!(lone.wrote(), [0x50]);
     // With one segment each there is no ambiguity.
     let mut lone = active(ALL);
     lone.give(send(1, vec![1; 20]));
     lone.give(send(2, vec![2; 20]));
-    lone.hear(&[0x32, 0x30]);
+    lone.receive(&[0x32, 0x30]);
     assert_eq!(lone.failed(), [(1, Some(Refusal::NoResources)), (2, Some(Refusal::NotAcceptable))]);
 }
 
@@ -201,12 +201,12 @@ fn ambiguous_refusal_refuses_neither() {
 fn refused_bundle_is_refused_once() {
     // The rest of it is skipped.
     let mut lone = passive(ALL);
-    lone.hear(&segment(START, b"abc"));
+    lone.receive(&segment(START, b"abc"));
     let said = lone.said();
     let Some(Output::Offer { ticket, .. }) = said.last() else { panic!("{said:?}") };
     lone.give(Input::Refused { ticket: *ticket, reason: Refusal::NoResources });
     assert_eq!(lone.wrote(), [ack(3), vec![0x32]].concat());
-    lone.hear(&[segment(0, b"crossed"), segment(END, b"it"), segment(START | END, b"next")].concat());
+    lone.receive(&[segment(0, b"crossed"), segment(END, b"it"), segment(START | END, b"next")].concat());
     let ticket = lone.tickets()[0];
     lone.give(Input::Accepted { ticket });
     assert_eq!(lone.wrote(), ack(4), "a second refusal would be taken for that of the next bundle");
@@ -224,7 +224,7 @@ fn oversized_bundle_is_refused_early() {
         ([segment(START, b"abc"), vec![0x10], sdnv(mru), vec![7; 100_000]].concat(), 3),
     ] {
         let mut lone = passive(ALL);
-        lone.hear(&bytes);
+        lone.receive(&bytes);
         let mut parts = 0;
         for output in lone.said() {
             match output {
@@ -236,7 +236,7 @@ fn oversized_bundle_is_refused_early() {
         assert_eq!(parts, offered);
         assert!(lone.wrote().ends_with(&[0x32]));
         let mut deaf = passive(SILENT);
-        deaf.hear(&bytes);
+        deaf.receive(&bytes);
         is_over(&mut deaf, "the peer knows no refusals");
     }
 }
@@ -251,11 +251,11 @@ fn false_length_is_refused() {
         [segment(START, b""), segment(0, b""), segment(END, b"")].concat(),
     ] {
         let mut lone = passive(ALL);
-        lone.hear(&bytes);
+        lone.receive(&bytes);
         let wrote = lone.wrote();
         assert_eq!(wrote.last(), Some(&0x30), "{bytes:x?}: {wrote:x?}");
         assert!(lone.tickets().is_empty());
-        lone.hear(&segment(START | END, b"fits"));
+        lone.receive(&segment(START | END, b"fits"));
         assert_eq!(lone.tickets().len(), 1, "the session goes on");
     }
 }
@@ -266,12 +266,12 @@ fn silent_connection_is_dropped() {
     let mut lone = Lone::passive(old_ours());
     for byte in trickle {
         lone.wait(Duration::from_millis(200));
-        lone.hear(&[byte]);
+        lone.receive(&[byte]);
     }
     assert_eq!(lone.closed(), Some(true));
     for bomb in [[&b"dtn!\x03\x0d\x00\x1e"[..], &[0xff; 10]].concat(), b"dtn!\x03\x0d\x00\x1e\x90\x01".to_vec()] {
         let mut lone = Lone::passive(old_ours());
-        lone.hear(&bomb);
+        lone.receive(&bomb);
         assert_eq!(lone.closed(), Some(false), "at once");
     }
 }
@@ -279,7 +279,7 @@ fn silent_connection_is_dropped() {
 #[test]
 fn endless_bundle_ends_session() {
     let mut lone = passive(ALL);
-    lone.hear(&[0x12, 100, 1, 2, 3]);
+    lone.receive(&[0x12, 100, 1, 2, 3]);
     let mut waited = 0;
     while lone.closed().is_none() {
         lone.wait(Duration::from_secs(20));
@@ -288,10 +288,10 @@ fn endless_bundle_ends_session() {
     }
     // Bytes of a keepalive within a segment are data; after the segment they are a keepalive.
     let mut lone = passive(ALL);
-    lone.hear(&segment(START, b"abc"));
+    lone.receive(&segment(START, b"abc"));
     for _ in 0..13 {
         lone.wait(Duration::from_secs(10));
-        lone.hear(&[0x40]);
+        lone.receive(&[0x40]);
     }
     assert_eq!(lone.closed(), Some(false), "keepalives are no progress");
 }
@@ -306,7 +306,7 @@ fn missing_acknowledgment_returns_bundle() {
         let mut failed = Vec::new();
         for _ in 0..14 {
             lone.wait(Duration::from_secs(10));
-            lone.hear(&[0x40]);
+            lone.receive(&[0x40]);
             failed.extend(lone.failed());
         }
         assert_eq!(failed, [(1, None)], "flags {flags}");
@@ -323,7 +323,7 @@ fn unanswered_termination_ends_session() {
         for _ in 0..6 {
             lone.wait(Duration::from_secs(5));
             if lives {
-                lone.hear(&[0x40]);
+                lone.receive(&[0x40]);
             }
             ended |= lone.closed() == Some(true);
         }
@@ -339,7 +339,7 @@ fn length_message_never_splits_a_segment() {
     lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 10 }));
     lone.give(send(1, vec![1; 28]));
     assert_eq!(lone.wrote().len(), 10);
-    lone.hear(&[0x00]);
+    lone.receive(&[0x00]);
     lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 100 }));
     assert_eq!(lone.wrote(), [&[1; 20][..], &[0x50]].concat(), "RFC 7242 6.1: behind the segment");
 }
@@ -351,7 +351,7 @@ fn unknown_peers_headers_are_bounded() {
     for n in 0..20u64 {
         lone.stream.0 = farlink_base::StreamId::PASSIVE | n;
         lone.open();
-        lone.hear(&contact(ALL, 30, &format!("ipn:{}.0", n + 10)));
+        lone.receive(&contact(ALL, 30, &format!("ipn:{}.0", n + 10)));
     }
     assert!(lone.layer.usage().sessions <= 4 && lone.layer.usage().links <= 4, "{:?}", lone.layer.usage());
 }

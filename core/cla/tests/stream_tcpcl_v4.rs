@@ -15,7 +15,7 @@ fn vector_session_matches_byte_for_byte() {
     for chunk in [1, 2, 3] {
         let mut lone = Lone::passive(ours());
         for part in hear.chunks(chunk) {
-            lone.hear(part);
+            lone.receive(part);
             for ticket in lone.tickets() {
                 lone.give(Input::Accepted { ticket });
             }
@@ -47,7 +47,7 @@ fn outgoing_bundles_match_vectors() {
     assert_eq!(wrote[63..65], [1, 1], "the last one ends the transfer");
     lone.said();
     for (id, len) in [(0u64, 28u64), (1, 28), (1, 55)] {
-        lone.hear(&[&[2, 0][..], &id.to_be_bytes(), &len.to_be_bytes()].concat());
+        lone.receive(&[&[2, 0][..], &id.to_be_bytes(), &len.to_be_bytes()].concat());
     }
     let sent: Vec<u64> = lone.said().iter().map(|o| if let Output::Sent { id, .. } = o { id.0 } else { 99 }).collect();
     assert_eq!(sent, [7, 8]);
@@ -64,28 +64,28 @@ fn unknown_peers_and_versions_are_rejected() {
         let mut lone = Lone::passive(ours());
         let mut expected = Vec::new();
         if bytes[0] == b'd' {
-            lone.hear(&bytes);
+            lone.receive(&bytes);
             if want.contains("SESS_TERM reason 2") {
                 expected = [message("contact_no_tls"), vec![5, 0, 2]].concat();
             }
         } else {
-            lone.hear(&message("contact_no_tls"));
+            lone.receive(&message("contact_no_tls"));
             if bytes == [0xee] {
-                lone.hear(&message("sess_init_ipn"));
+                lone.receive(&message("sess_init_ipn"));
                 expected = message("msg_reject_unknown");
             } else {
                 expected = vec![5, 0, 4];
             }
             lone.wrote();
-            lone.hear(&bytes);
+            lone.receive(&bytes);
         }
         assert_eq!(lone.wrote(), expected, "{want}");
         assert_eq!(lone.closed(), Some(false), "{want}");
     }
     let mut lone = Lone::passive(ours());
-    lone.hear(&message("contact_tls"));
+    lone.receive(&message("contact_tls"));
     lone.wrote();
-    lone.hear(&message("sess_init_critical_unknown_ext"));
+    lone.receive(&message("sess_init_critical_unknown_ext"));
     assert_eq!(lone.wrote(), [5, 0, 4]);
 }
 
@@ -95,7 +95,7 @@ fn silent_connection_is_dropped() {
     let mut lone = Lone::passive(ours());
     for byte in message("contact_no_tls") {
         lone.wait(Duration::from_secs(3));
-        lone.hear(&[byte]);
+        lone.receive(&[byte]);
     }
     assert_eq!(lone.closed(), Some(true));
     let mut lone = Lone::new(Config { sessions: 1, ..ours() }, Vec::new());
@@ -113,7 +113,7 @@ fn silent_peer_is_terminated() {
     lone.wrote();
     lone.wait(Duration::from_secs(31));
     assert_eq!(lone.wrote(), [4], "the smaller interval of both");
-    lone.hear(&[4]);
+    lone.receive(&[4]);
     lone.wait(Duration::from_secs(58));
     assert!(lone.said().iter().all(|o| !matches!(o, Output::Socket(socket::Output::Close { .. }))));
     lone.wait(Duration::from_secs(3));
@@ -160,12 +160,12 @@ fn idle_session_terminates_in_order() {
     let mut lone = Lone::passive(Config { idle: Duration::from_secs(50), ..ours() }).greet(30);
     for _ in 0..4 {
         lone.wait(Duration::from_secs(10));
-        lone.hear(&[4]);
+        lone.receive(&[4]);
     }
     assert!(lone.wrote().iter().all(|byte| *byte == 4));
     lone.wait(Duration::from_secs(11));
     assert!(lone.wrote().ends_with(&message("sess_term_idle")), "keepalives are no use of it");
-    lone.hear(&message("sess_term_reply"));
+    lone.receive(&message("sess_term_reply"));
     assert_eq!(lone.closed(), Some(false));
 }
 
@@ -175,20 +175,20 @@ fn ending_session_finishes_but_starts_nothing() {
     // RFC 9174 6.1: transfers in progress are finished in both directions.
     let mut lone = Lone::active(span()).greet(30);
     lone.give(send(1, vec![1; 10]));
-    lone.hear(&[&message("xfer_first_with_length")[..], &message("sess_term_idle")].concat());
+    lone.receive(&[&message("xfer_first_with_length")[..], &message("sess_term_idle")].concat());
     assert!(lone.wrote().ends_with(&[message("sess_term_reply"), message("ack_first")].concat()));
     lone.give(send(2, vec![1; 10]));
     assert!(lone.said().iter().any(|o| matches!(o, Output::SendFailed { id: SendId(2), .. })));
-    lone.hear(&message("xfer_last"));
+    lone.receive(&message("xfer_last"));
     let tickets = lone.tickets();
     lone.give(Input::Accepted { ticket: tickets[0] });
     assert_eq!(lone.wrote(), message("ack_last"));
     let mut another = message("xfer_single");
     another[9] = 9;
-    lone.hear(&another);
+    lone.receive(&another);
     assert_eq!(lone.wrote(), [3, 6, 0, 0, 0, 0, 0, 0, 0, 9], "session terminating");
     assert_eq!(lone.closed(), None);
-    lone.hear(&[&[2, 3][..], &0u64.to_be_bytes(), &10u64.to_be_bytes()].concat());
+    lone.receive(&[&[2, 3][..], &0u64.to_be_bytes(), &10u64.to_be_bytes()].concat());
     assert_eq!(lone.closed(), Some(false));
 }
 
@@ -198,7 +198,7 @@ fn shutdown_terminates_and_rejects_connections() {
     let mut lone = Lone::active(span()).greet(30);
     lone.give(Input::Shutdown);
     assert_eq!(lone.wrote(), [5, 0, 0]);
-    lone.hear(&[5, 1, 0]);
+    lone.receive(&[5, 1, 0]);
     assert_eq!(lone.closed(), Some(false));
     lone.wait(Duration::from_secs(1000));
     assert!(lone.said().is_empty(), "and does not connect again");
@@ -211,11 +211,11 @@ fn shutdown_terminates_and_rejects_connections() {
 #[test]
 fn wrong_peer_gets_no_bundles() {
     let mut lone = Lone::active(LinkParams { node_id: "ipn:9.0".into(), ..span() });
-    lone.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
+    lone.receive(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
     assert!(lone.wrote().ends_with(&[5, 0, 4]));
     assert!(lone.said().iter().all(|o| !matches!(o, Output::PeerUp { .. } | Output::Ready { .. })));
     let mut closed = Lone::passive(Config { accept_unknown: false, ..ours() });
-    closed.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
+    closed.receive(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
     assert!(closed.wrote().ends_with(&[5, 0, 4]));
 }
 
@@ -226,14 +226,14 @@ fn configured_peer_uses_its_link() {
     let mut lone = Lone::new(ours(), vec![LinkParams { connect: false, ..span() }]);
     lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
     lone.open();
-    lone.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
+    lone.receive(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
     let said = lone.said();
     assert!(
         matches!(&said[0], Output::PeerUp { link: LinkId(0), claimed: Some(id), proven: None, .. } if id == "ipn:1.0")
     );
     assert!(matches!(said[1], Output::Ready { link: LinkId(0), ready: true }));
     let mut unknown = Lone::passive(ours());
-    unknown.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
+    unknown.receive(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
     let link = match &unknown.said()[..] {
         [Output::PeerUp { link, .. }, Output::Ready { ready: true, .. }] => *link,
         other => panic!("{other:?}"),
@@ -255,7 +255,7 @@ fn equivalent_node_id_texts_match() {
     let mut passive = Lone::new(ours(), vec![LinkParams { connect: false, ..span }]);
     passive.open();
     for lone in [&mut active, &mut passive] {
-        lone.hear(&hello);
+        lone.receive(&hello);
         assert!(lone.said().iter().any(|o| matches!(o, Output::PeerUp { link: LinkId(0), .. })), "{:?}", lone.wrote());
     }
 }
@@ -268,7 +268,7 @@ fn refusal_codes_map_both_ways() {
             let mut lone = Lone::passive(ours()).greet(30);
             let mut single = message("xfer_single");
             single[2..10].copy_from_slice(&transfer.to_be_bytes());
-            lone.hear(&single);
+            lone.receive(&single);
             let ticket = lone.tickets()[0];
             lone.give(Input::Refused { ticket, reason });
             assert_eq!(lone.wrote(), [&[3, code][..], &transfer.to_be_bytes()].concat());
@@ -276,7 +276,7 @@ fn refusal_codes_map_both_ways() {
         let mut sender = Lone::active(span()).greet(30);
         sender.give(send(5, vec![1; 90]));
         sender.said();
-        sender.hear(&[3, code, 0, 0, 0, 0, 0, 0, 0, 0]);
+        sender.receive(&[3, code, 0, 0, 0, 0, 0, 0, 0, 0]);
         match (sender.said().as_slice(), reason) {
             ([Output::Sent { id: SendId(5), .. }], Refusal::Duplicate) => {}
             ([Output::SendFailed { id: SendId(5), refused, .. }], reason) => assert_eq!(*refused, Some(reason)),
@@ -292,9 +292,9 @@ fn false_transfer_claims_are_rejected() {
     let mut sender = Lone::active(span()).greet(30);
     sender.give(send(5, vec![1; 20]));
     sender.wrote();
-    sender.hear(&ack(4, 20));
+    sender.receive(&ack(4, 20));
     assert_eq!(sender.wrote(), [6, 3, 2], "an unknown transfer");
-    sender.hear(&ack(0, 21));
+    sender.receive(&ack(0, 21));
     assert_eq!(sender.wrote(), [6, 3, 2], "more than was sent");
     assert!(sender.said().iter().any(|o| matches!(o, Output::SendFailed { id: SendId(5), .. })));
     for bytes in [
@@ -304,7 +304,7 @@ fn false_transfer_claims_are_rejected() {
         [&[1, 3][..], &[0; 8], &[0; 4], &[0xff; 8]].concat(),
     ] {
         let mut lone = Lone::passive(ours()).greet(30);
-        lone.hear(&bytes);
+        lone.receive(&bytes);
         assert!(lone.wrote().starts_with(&[6, 3]) || lone.closed().is_some(), "{bytes:02x?}");
     }
 }

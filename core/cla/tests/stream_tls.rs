@@ -40,7 +40,7 @@ fn visited(tls: Tls) -> Lone {
 /// The same after TLS, with a certificate for these node IDs.
 fn secured_visit(tls: Tls, proven: &[&str]) -> Lone {
     let mut lone = visited(tls);
-    lone.hear(&message("contact_tls"));
+    lone.receive(&message("contact_tls"));
     assert_eq!(asked(&lone.said()), [(true, None)]);
     lone.give(secured(lone.stream, proven));
     lone
@@ -57,7 +57,7 @@ fn tls_use_follows_both_headers() {
     ] {
         let mut lone = Lone::new(config(tls), Vec::new());
         lone.open();
-        lone.hear(&message(header));
+        lone.receive(&message(header));
         let can = u8::from(tls != Tls::Forbid);
         let wrote = lone.wrote();
         assert_eq!(wrote[..6], [&b"dtn!\x04"[..], &[can]].concat());
@@ -71,7 +71,7 @@ fn tls_use_follows_both_headers() {
 fn required_tls_rejects_incapable_peer() {
     let mut lone = Lone::new(config(Tls::Require), Vec::new());
     lone.open();
-    lone.hear(&message("contact_no_tls"));
+    lone.receive(&message("contact_no_tls"));
     assert_eq!(lone.wrote(), [&message("contact_tls")[..], &[5, 0, 4]].concat(), "SESS_TERM contact failure");
     assert_eq!(lone.closed(), Some(false));
 }
@@ -87,7 +87,7 @@ fn connecting_side_starts_tls_once() {
     let from = "127.0.0.1:4556".parse().unwrap();
     lone.give(Input::Socket(socket::Input::Opened { stream, from }));
     lone.give(Input::Socket(socket::Input::Writable { stream, room: 4 }));
-    lone.hear(&message("contact_tls"));
+    lone.receive(&message("contact_tls"));
     assert_eq!((lone.wrote().len(), asked(&lone.said()).len()), (4, 0), "two bytes of the header are left");
     lone.give(Input::Socket(socket::Input::Writable { stream, room: 1000 }));
     assert_eq!(lone.wrote(), [4, 1]);
@@ -96,7 +96,7 @@ fn connecting_side_starts_tls_once() {
     assert!(lone.wrote().is_empty() && lone.said().is_empty(), "nothing leaves during the handshake");
     lone.give(secured(stream, &["ipn:1.0"]));
     assert_eq!(lone.wrote()[0], 7, "SESS_INIT");
-    lone.hear(&message("sess_init_ipn"));
+    lone.receive(&message("sess_init_ipn"));
     assert_eq!(peers(&lone.said()), [(Some("ipn:1.0"), Some("ipn:1.0"))]);
     lone.give(send(1, vec![7; 20]));
     assert!(lone.wrote().len() > 20);
@@ -109,12 +109,12 @@ fn plaintext_before_handshake_ends_session() {
     let header = message("contact_tls");
     for bytes in [vec![[&header[..], &[4]].concat()], vec![header.clone(), vec![4]]] {
         let mut lone = visited(Tls::Allow);
-        bytes.iter().for_each(|bytes| lone.hear(bytes));
+        bytes.iter().for_each(|bytes| lone.receive(bytes));
         let said = lone.said();
         assert!(said.iter().any(|o| matches!(o, Output::Socket(socket::Output::Close { .. }))));
         assert!(peers(&said).is_empty());
         lone.give(secured(PASSIVE, &["ipn:1.0"]));
-        lone.hear(&message("sess_init_ipn"));
+        lone.receive(&message("sess_init_ipn"));
         assert!(lone.said().is_empty() && !lone.wrote().contains(&7));
     }
 }
@@ -124,13 +124,13 @@ fn plaintext_before_handshake_ends_session() {
 fn failed_or_endless_handshake_leaves_nothing() {
     // RFC 9174 4.4.3: no SESS_TERM after a failed handshake.
     let mut lone = visited(Tls::Require);
-    lone.hear(&message("contact_tls"));
+    lone.receive(&message("contact_tls"));
     lone.wrote();
     lone.give(Input::Socket(socket::Input::Closed { stream: PASSIVE, error: true }));
     assert!(lone.wrote().is_empty(), "no SESS_TERM after a failed handshake (4.4.3)");
     assert_eq!((lone.layer.usage().sessions, lone.layer.next_timeout()), (0, None));
     let mut lone = visited(Tls::Require);
-    lone.hear(&message("contact_tls"));
+    lone.receive(&message("contact_tls"));
     lone.wait(Duration::from_secs(11));
     assert_eq!(lone.closed(), Some(true), "not introduced in time");
     assert_eq!((lone.layer.usage().sessions, lone.layer.next_timeout()), (0, None));
@@ -149,7 +149,7 @@ fn certificate_for_other_node_ends_session() {
     ] {
         let mut lone = secured_visit(Tls::Require, proven);
         lone.wrote();
-        lone.hear(&message("sess_init_ipn"));
+        lone.receive(&message("sess_init_ipn"));
         let said = lone.said();
         assert_eq!(peers(&said), want.into_iter().collect::<Vec<_>>(), "{proven:?}");
         if want.is_none() {
@@ -163,7 +163,7 @@ fn certificate_for_other_node_ends_session() {
     let at = silent.len() - 4 - "ipn:1.0".len();
     silent.drain(at..at + "ipn:1.0".len());
     silent[at - 2..at].copy_from_slice(&[0, 0]);
-    lone.hear(&silent);
+    lone.receive(&silent);
     let said = lone.said();
     assert_eq!(peers(&said), [(None, Some("ipn:1.0"))]);
     assert!(said.iter().any(|o| matches!(o, Output::PeerUp { link: LinkId(0), .. })), "the link of that name");
@@ -175,14 +175,14 @@ fn certificate_for_other_host_ends_session() {
     // RFC 9174 4.4.4.2: the operator of the peer can correct a reported problem.
     for tls in [Tls::Allow, Tls::Require] {
         let mut lone = visited(tls);
-        lone.hear(&message("contact_tls"));
+        lone.receive(&message("contact_tls"));
         lone.said();
         lone.wrote();
         lone.give(Input::Socket(socket::Input::Secured { stream: lone.stream, proven: Vec::new(), contradicts: true }));
         let said = lone.said();
         assert_eq!(lone.wrote(), [5, 0, 4], "nothing but SESS_TERM");
         assert!(said.iter().any(|o| matches!(o, Output::Socket(socket::Output::Close { abort: false, .. }))));
-        lone.hear(&message("sess_init_ipn"));
+        lone.receive(&message("sess_init_ipn"));
         assert!(peers(&lone.said()).is_empty());
     }
 }
@@ -191,26 +191,26 @@ fn certificate_for_other_host_ends_session() {
 fn only_proof_takes_link_from_claim() {
     // A proof does take the link from a claim.
     let mut lone = secured_visit(Tls::Allow, &["ipn:1.0"]);
-    lone.hear(&message("sess_init_ipn"));
+    lone.receive(&message("sess_init_ipn"));
     lone.said();
     lone.stream = StreamId(PASSIVE.0 + 1);
     lone.open();
     lone.wrote();
-    lone.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
+    lone.receive(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
     assert!(lone.wrote().ends_with(&[5, 0, 4]), "an impostor, or a peer that was talked out of TLS");
     assert!(peers(&lone.said()).is_empty());
 
     let mut lone = visited(Tls::Allow);
-    lone.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
+    lone.receive(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
     lone.give(send(1, vec![7; 20]));
     lone.wrote();
     lone.said();
     lone.stream = StreamId(PASSIVE.0 + 1);
     lone.open();
-    lone.hear(&message("contact_tls"));
+    lone.receive(&message("contact_tls"));
     lone.give(secured(lone.stream, &["ipn:1.0"]));
     lone.wrote();
-    lone.hear(&message("sess_init_ipn"));
+    lone.receive(&message("sess_init_ipn"));
     assert_eq!(peers(&lone.said()), [(Some("ipn:1.0"), Some("ipn:1.0"))], "said again, now proven");
     assert_eq!(lone.wrote(), [5, 0, 0], "the session of the claim ends when it has finished");
     let ack = [&[2, 3][..], &0u64.to_be_bytes(), &20u64.to_be_bytes()].concat();

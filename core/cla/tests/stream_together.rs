@@ -40,7 +40,7 @@ fn many_acknowledgments_leave_in_one_write() {
     let (mut apart, mut together) = (established(), established());
     let segment = |id: u64| [&[1, 3][..], &id.to_be_bytes(), &[0; 4], &300u64.to_be_bytes(), &[7; 300]].concat();
     for lone in [&mut apart, &mut together] {
-        lone.hear(&(0..BUNDLES).flat_map(segment).collect::<Vec<u8>>());
+        lone.receive(&(0..BUNDLES).flat_map(segment).collect::<Vec<u8>>());
     }
     for ticket in apart.tickets() {
         apart.give(Input::Accepted { ticket });

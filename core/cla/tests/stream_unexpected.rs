@@ -22,7 +22,7 @@ fn refuse(code: u8, id: u64) -> Vec<u8> {
 /// Asserts that the session still works: a transfer is offered and acknowledged.
 fn goes_on(lone: &mut Lone, id: u64) {
     lone.wrote();
-    lone.hear(&segment(START | END, id, b"abc"));
+    lone.receive(&segment(START | END, id, b"abc"));
     let tickets = lone.tickets();
     assert_eq!(tickets.len(), 1, "transfer {id} is offered");
     lone.give(Input::Accepted { ticket: tickets[0] });
@@ -34,17 +34,17 @@ fn goes_on(lone: &mut Lone, id: u64) {
 fn misplaced_message_is_rejected_session_continues() {
     let rejected = |kind: u8| vec![6, 3, kind];
     let mut lone = Lone::passive(ours()).greet(30);
-    lone.hear(&message("sess_init_ipn"));
+    lone.receive(&message("sess_init_ipn"));
     assert_eq!(lone.wrote(), rejected(7), "a second SESS_INIT");
     goes_on(&mut lone, 0);
-    lone.hear(&ack(0, 7, 1));
+    lone.receive(&ack(0, 7, 1));
     assert_eq!(lone.wrote(), rejected(2), "an acknowledgment of nothing");
-    lone.hear(&refuse(2, 7));
+    lone.receive(&refuse(2, 7));
     assert_eq!(lone.wrote(), rejected(3), "a refusal of nothing");
-    lone.hear(&segment(END, 9, b"of no transfer"));
+    lone.receive(&segment(END, 9, b"of no transfer"));
     assert_eq!(lone.wrote(), rejected(1), "a segment without a transfer");
     goes_on(&mut lone, 1);
-    lone.hear(&[6, 3, 4]);
+    lone.receive(&[6, 3, 4]);
     assert!(lone.wrote().is_empty(), "a rejection is not answered");
     goes_on(&mut lone, 2);
 }
@@ -53,14 +53,14 @@ fn misplaced_message_is_rejected_session_continues() {
 #[test]
 fn nested_transfer_ends_the_outer() {
     let mut lone = Lone::passive(ours()).greet(30);
-    lone.hear(&segment(START, 0, b"abc"));
+    lone.receive(&segment(START, 0, b"abc"));
     assert_eq!(lone.wrote(), ack(START, 0, 3));
-    lone.hear(&segment(START, 1, b"def"));
+    lone.receive(&segment(START, 1, b"def"));
     assert!(lone.said().iter().any(|o| matches!(o, Output::OfferAborted { .. })));
     assert_eq!(lone.wrote(), [vec![6, 3, 1], refuse(3, 0), ack(START, 1, 3)].concat());
-    lone.hear(&segment(END, 0, b"more of the first"));
+    lone.receive(&segment(END, 0, b"more of the first"));
     assert_eq!(lone.wrote(), [6, 3, 1], "the transfer has ended");
-    lone.hear(&segment(END, 1, b"ghi"));
+    lone.receive(&segment(END, 1, b"ghi"));
     let ticket = lone.tickets()[0];
     lone.give(Input::Accepted { ticket });
     assert_eq!(lone.wrote(), ack(END, 1, 6), "nothing of the first is in the second");
@@ -70,22 +70,22 @@ fn nested_transfer_ends_the_outer() {
 #[test]
 fn every_segment_after_refusal_is_refused() {
     let mut lone = Lone::passive(ours()).greet(30);
-    lone.hear(&segment(START, 5, b"abc"));
+    lone.receive(&segment(START, 5, b"abc"));
     let said = lone.said();
     let Some(Output::Offer { ticket, .. }) = said.last() else { panic!("{said:?}") };
     lone.give(Input::Refused { ticket: *ticket, reason: Refusal::NoResources });
     assert!(lone.wrote().ends_with(&refuse(2, 5)));
     for flags in [0, 0, END] {
-        lone.hear(&segment(flags, 5, b"under way"));
+        lone.receive(&segment(flags, 5, b"under way"));
         assert_eq!(lone.wrote(), refuse(2, 5), "RFC 9174 5.2.4");
     }
     goes_on(&mut lone, 1);
     // A refused transfer is finished: termination does not wait for its rest.
-    lone.hear(&segment(START, 2, b"abc"));
+    lone.receive(&segment(START, 2, b"abc"));
     let said = lone.said();
     let Some(Output::Offer { ticket, .. }) = said.last() else { panic!("{said:?}") };
     lone.give(Input::Refused { ticket: *ticket, reason: Refusal::NoResources });
-    lone.hear(&[5, 0, 0]);
+    lone.receive(&[5, 0, 0]);
     assert_eq!(lone.closed(), Some(false));
 }
 
@@ -95,14 +95,14 @@ fn messages_about_finished_transfer_are_tolerated() {
     // RFC 9174 5.2.4: the peer refuses each segment that crossed its refusal.
     let mut lone = Lone::active(span()).greet(30);
     lone.give(send(1, vec![1; 100]));
-    lone.hear(&refuse(2, 0));
+    lone.receive(&refuse(2, 0));
     assert!(lone.said().iter().any(|o| matches!(o, Output::SendFailed { id: SendId(1), .. })));
     lone.wrote();
     for late in [refuse(2, 0), refuse(2, 0), ack(0, 0, 28)] {
-        lone.hear(&late);
+        lone.receive(&late);
         assert_eq!((lone.wrote(), lone.said().len()), (vec![], 0), "{late:?}");
     }
-    lone.hear(&refuse(2, 1));
+    lone.receive(&refuse(2, 1));
     assert_eq!(lone.wrote(), [6, 3, 3], "a number never used");
 }
 
@@ -114,7 +114,7 @@ fn reused_transfer_id_is_refused() {
         goes_on(&mut lone, id);
     }
     for id in [0, 1, 2, 5, 899, 900] {
-        lone.hear(&segment(START | END, id, b"abc"));
+        lone.receive(&segment(START | END, id, b"abc"));
         assert_eq!((lone.wrote(), lone.tickets()), (refuse(4, id), vec![]), "RFC 9174 5.2.1: {id}");
     }
     for id in [3, 4, 6, 901] {
@@ -131,10 +131,10 @@ fn short_final_acknowledgment_returns_bundle() {
     }
     lone.said();
     lone.wrote();
-    lone.hear(&ack(END, 0, 59));
+    lone.receive(&ack(END, 0, 59));
     assert!(matches!(lone.said()[..], [Output::SendFailed { id: SendId(1), refused: None, .. }, ..]));
     assert_eq!(lone.wrote(), [6, 3, 2]);
-    lone.hear(&ack(END, 1, 60));
+    lone.receive(&ack(END, 1, 60));
     assert!(lone.said().iter().any(|o| matches!(o, Output::Sent { id: SendId(2), .. })), "the next is not affected");
 }
 
@@ -143,13 +143,13 @@ fn exhausted_session_terminates() {
     // Faults that cannot be confined to one transfer.
     let mut lone = Lone::passive(ours()).greet(30);
     let longer = (ours().segment_mru + 1).to_be_bytes();
-    lone.hear(&[&[1, START][..], &[0; 8], &[0; 4], &longer].concat());
+    lone.receive(&[&[1, START][..], &[0; 8], &[0; 4], &longer].concat());
     assert_eq!(lone.wrote(), [6, 3, 1, 5, 0, 5], "a segment longer than this node accepts");
     assert_eq!(lone.closed(), Some(false));
     let mut lone = Lone::active(span()).greet(30);
     lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 10 }));
     lone.give(send(1, vec![1; 90]));
-    lone.hear(&ack(0, 0, 90));
+    lone.receive(&ack(0, 0, 90));
     lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 1000 }));
     assert!(lone.wrote().ends_with(&[6, 3, 2, 5, 0, 0]), "an acknowledgment of what is still being sent");
     assert_eq!(lone.closed(), Some(false));
@@ -161,10 +161,10 @@ fn goodbye_is_said_once() {
     // RFC 9174 6.1: one SESS_TERM per direction.
     let mut lone = Lone::active(span()).greet(30);
     lone.give(send(1, vec![1; 10]));
-    lone.hear(&[5, 0, 0]);
+    lone.receive(&[5, 0, 0]);
     assert!(lone.wrote().ends_with(&[5, 1, 0]));
     // The transfer keeps the session open; then follows a list of extensions longer than this node reads.
-    lone.hear(&[&[1, START][..], &[0; 8], &[0xff; 4]].concat());
+    lone.receive(&[&[1, START][..], &[0; 8], &[0xff; 4]].concat());
     assert_eq!((lone.wrote(), lone.closed()), (vec![], Some(false)));
 }
 
@@ -178,7 +178,7 @@ fn unacknowledged_bundle_times_out_despite_keepalives() {
         assert!(seconds <= 130, "still in flight");
         lone.wait(Duration::from_secs(10));
         // Neither a keepalive nor a repeated acknowledgment is progress.
-        lone.hear(&[&[4][..], &ack(0, 0, 0)].concat());
+        lone.receive(&[&[4][..], &ack(0, 0, 0)].concat());
         if lone.said().iter().any(|o| matches!(o, Output::SendFailed { id: SendId(1), refused: None, .. })) {
             assert!(seconds >= 100, "not before its time");
             return;
@@ -195,7 +195,7 @@ fn bundle_after_silence_gets_full_timeout() {
     lone.give(send(1, vec![1; 60]));
     lone.wait(Duration::from_secs(100));
     assert!(lone.said().iter().all(|o| !matches!(o, Output::SendFailed { .. })));
-    lone.hear(&ack(END, 0, 60));
+    lone.receive(&ack(END, 0, 60));
     assert!(lone.said().iter().any(|o| matches!(o, Output::Sent { id: SendId(1), .. })));
 }
 
@@ -210,7 +210,7 @@ fn unanswered_termination_ends_session() {
         for _ in 0..6 {
             lone.wait(Duration::from_secs(5));
             if lives {
-                lone.hear(&[4]);
+                lone.receive(&[4]);
             }
             ended |= lone.closed() == Some(true);
         }
@@ -222,7 +222,7 @@ fn unanswered_termination_ends_session() {
 fn half_closed_peer_still_gets_acknowledgments() {
     // A peer that has closed its half still reads.
     let mut lone = Lone::passive(ours()).greet(30);
-    lone.hear(&[segment(START | END, 0, b"abc"), segment(START | END, 1, b"de"), segment(START, 2, b"f")].concat());
+    lone.receive(&[segment(START | END, 0, b"abc"), segment(START | END, 1, b"de"), segment(START, 2, b"f")].concat());
     let tickets = lone.tickets();
     lone.give(Input::Socket(socket::Input::Closed { stream: PASSIVE, error: false }));
     let said = lone.said();
@@ -240,7 +240,7 @@ fn half_closed_peer_still_gets_acknowledgments() {
 fn half_closed_session_without_verdicts_ends() {
     // The peer waits for answers that never come.
     let mut lone = Lone::passive(ours()).greet(30);
-    lone.hear(&segment(START | END, 0, b"abc"));
+    lone.receive(&segment(START | END, 0, b"abc"));
     let ticket = lone.tickets()[0];
     lone.give(Input::Socket(socket::Input::Closed { stream: PASSIVE, error: false }));
     lone.wait(Duration::from_secs(600));

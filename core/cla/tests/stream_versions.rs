@@ -16,18 +16,18 @@ fn incoming_version_is_answered_in_kind() {
     let mut lone = Lone::passive(both());
     assert!(lone.wrote().is_empty(), "its version is not known yet");
     for byte in contact(ALL, 30, "ipn:1.0") {
-        lone.hear(&[byte]);
+        lone.receive(&[byte]);
     }
     assert_eq!(lone.wrote(), contact(ALL, 60, "ipn:2.0"));
-    lone.hear(&segment(START, b"abc"));
+    lone.receive(&segment(START, b"abc"));
     assert_eq!(lone.wrote(), ack(3));
     let mut lone = Lone::passive(both());
-    lone.hear(&message("contact_no_tls"));
-    lone.hear(&message("sess_init_ipn"));
+    lone.receive(&message("contact_no_tls"));
+    lone.receive(&message("sess_init_ipn"));
     assert!(lone.wrote().starts_with(&message("contact_no_tls")));
     assert!(lone.said().iter().any(|o| matches!(o, Output::PeerUp { .. })));
     let mut lone = Lone::passive(both());
-    lone.hear(b"dtn!\x05\x00");
+    lone.receive(b"dtn!\x05\x00");
     assert_eq!(lone.wrote(), [message("contact_no_tls"), vec![5, 0, 2]].concat(), "neither");
 }
 
@@ -36,10 +36,10 @@ fn incoming_version_is_answered_in_kind() {
 fn single_version_layer_reports_it() {
     // The log must tell the operator which version the peer uses.
     let mut lone = Lone::passive(ours());
-    lone.hear(&contact(ALL, 30, "ipn:1.0"));
+    lone.receive(&contact(ALL, 30, "ipn:1.0"));
     assert_eq!(lone.wrote(), [message("contact_no_tls"), vec![5, 0, 2]].concat(), "RFC 9174 4.3");
     let mut lone = Lone::passive(old_ours());
-    lone.hear(&message("contact_no_tls"));
+    lone.receive(&message("contact_no_tls"));
     assert_eq!(lone.wrote(), [contact(ALL, 60, "ipn:2.0"), vec![0x52, 1]].concat(), "RFC 7242 6.1");
     assert_eq!(lone.closed(), Some(false));
     for (config, header, goodbye) in [
@@ -49,7 +49,7 @@ fn single_version_layer_reports_it() {
     ] {
         let mut lone = Lone::connecting(config, span());
         lone.wrote();
-        lone.hear(&header);
+        lone.receive(&header);
         assert_eq!(
             (lone.wrote(), lone.closed()),
             (goodbye, Some(false)),
@@ -69,11 +69,11 @@ fn again(lone: &mut Lone) {
 fn downgraded_neighbour_is_dialled_in_v3() {
     let mut lone = Lone::connecting(both(), span());
     assert_eq!(lone.wrote(), message("contact_no_tls"), "the highest first");
-    lone.hear(&contact(ALL, 30, "ipn:1.0"));
+    lone.receive(&contact(ALL, 30, "ipn:1.0"));
     assert!(lone.wrote().is_empty());
     again(&mut lone);
     assert_eq!(lone.wrote(), contact(ALL, 60, "ipn:2.0"));
-    lone.hear(&contact(ALL, 30, "ipn:1.0"));
+    lone.receive(&contact(ALL, 30, "ipn:1.0"));
     assert!(lone.said().iter().any(|o| matches!(o, Output::PeerUp { link: LinkId(0), .. })));
     lone.give(send(1, b"abc".to_vec()));
     assert_eq!(lone.wrote(), segment(3, b"abc"));
@@ -81,10 +81,10 @@ fn downgraded_neighbour_is_dialled_in_v3() {
     lone.give(Input::Socket(socket::Input::Closed { stream: lone.stream, error: true }));
     again(&mut lone);
     assert_eq!(lone.wrote(), contact(ALL, 60, "ipn:2.0"));
-    lone.hear(&message("contact_no_tls"));
+    lone.receive(&message("contact_no_tls"));
     again(&mut lone);
     assert_eq!(lone.wrote()[..6], message("contact_no_tls"));
-    lone.hear(&[message("contact_no_tls"), init_of("ipn:1.0")].concat());
+    lone.receive(&[message("contact_no_tls"), init_of("ipn:1.0")].concat());
     assert!(lone.said().iter().any(|o| matches!(o, Output::PeerUp { link: LinkId(0), .. })));
 }
 
@@ -106,11 +106,11 @@ fn tls_required_never_uses_v3() {
     // Version 3 has no TLS.
     let secure = Config { tls: Tls::Require, ..both() };
     let mut lone = Lone::passive(secure.clone());
-    lone.hear(&contact(ALL, 30, "ipn:1.0"));
+    lone.receive(&contact(ALL, 30, "ipn:1.0"));
     assert_eq!(lone.wrote(), [message("contact_tls"), vec![5, 0, 2]].concat());
     let mut lone = Lone::connecting(secure, span());
     assert_eq!(lone.wrote(), message("contact_tls"));
-    lone.hear(&contact(ALL, 30, "ipn:1.0"));
+    lone.receive(&contact(ALL, 30, "ipn:1.0"));
     again(&mut lone);
     assert_eq!(lone.wrote(), message("contact_tls"), "no downgrade by an attacker in between");
 }
@@ -119,9 +119,9 @@ fn tls_required_never_uses_v3() {
 fn known_version_is_reused_next_contact() {
     // A learnt version saves a failed connection.
     let mut lone = Lone::connecting(both(), span());
-    lone.hear(&contact(ALL, 30, "ipn:1.0"));
+    lone.receive(&contact(ALL, 30, "ipn:1.0"));
     again(&mut lone);
-    lone.hear(&contact(ALL, 30, "ipn:1.0"));
+    lone.receive(&contact(ALL, 30, "ipn:1.0"));
     lone.wrote();
     lone.give(Input::Socket(socket::Input::Closed { stream: lone.stream, error: true }));
     lone.give(Input::Link { link: LinkId(0), state: LinkState::DOWN });

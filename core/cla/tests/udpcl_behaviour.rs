@@ -68,7 +68,7 @@ fn unsendable_bundle_fails_at_once() {
     let out = bench.input(Input::Shutdown);
     assert!(out.iter().any(|o| matches!(o, Output::Ready { link: LINK, ready: false })));
     assert_eq!(outcomes(&bench.send(6, bundle(1, 20))), [(6, Err(None))], "at the end");
-    assert!(offers(&bench.hear(address(0), bundle(1, 20).to_bytes().unwrap())).is_empty());
+    assert!(offers(&bench.receive(address(0), bundle(1, 20).to_bytes().unwrap())).is_empty());
 }
 
 #[test]
@@ -137,11 +137,11 @@ fn read_failure_yields_to_next_bundle() {
 fn removed_udpcl_link_returns_all() {
     // The number may then be used for another link.
     let mut bench = UdpclBench::new(|_, span| slow(span));
-    bench.hear(address(0), announcement(30_000, "ipn:1.0"));
+    bench.receive(address(0), announcement(30_000, "ipn:1.0"));
     bench.send(1, bundle(1, 5000));
     let segment = sent(&bench.later(0.0)).first().cloned();
     assert!(segment.is_none());
-    bench.hear(address(0), b"\xa1\x02\x84\x05\x18\x64\x00\x42\x9fa".to_vec());
+    bench.receive(address(0), b"\xa1\x02\x84\x05\x18\x64\x00\x42\x9fa".to_vec());
     assert_eq!(bench.layer.usage().transfers, 1);
     let out = bench.input(Input::RemoveLink { link: LINK });
     assert_eq!(outcomes(&out), [(1, Err(None))]);
@@ -149,7 +149,7 @@ fn removed_udpcl_link_returns_all() {
     assert_eq!(bench.layer.usage(), Usage::default());
     assert!(bench.input(Input::RemoveLink { link: LINK }).is_empty());
     assert!(bench.later(1000.0).is_empty());
-    let from_there = offers(&bench.hear(address(0), bundle(1, 20).to_bytes().unwrap()));
+    let from_there = offers(&bench.receive(address(0), bundle(1, 20).to_bytes().unwrap()));
     assert!(from_there[0].0.is_dynamic(), "an unattributed address");
     let mut out = Vec::new();
     let span = LinkParams { link: LINK, ..LinkParams::default() };
@@ -161,7 +161,7 @@ fn removed_udpcl_link_returns_all() {
     bench.input(located(LINK, address(3)));
     let out = bench.input(Input::Link { link: LINK, state: LinkState::UP });
     assert!(out.iter().any(|o| matches!(o, Output::Ready { link: LINK, ready: true })));
-    assert_eq!(offers(&bench.hear(address(3), bundle(1, 20).to_bytes().unwrap()))[0].0, LINK);
+    assert_eq!(offers(&bench.receive(address(3), bundle(1, 20).to_bytes().unwrap()))[0].0, LINK);
     let out = bench.input(Input::RemoveLink { link: LINK });
     assert!(matches!(out[..], [Output::Ready { link: LINK, ready: false }]), "{out:?}");
 }
@@ -171,7 +171,7 @@ fn thousand_flaps_leave_nothing() {
     let mut bench = UdpclBench::new(|_, span| slow(span));
     for flap in 0..1000u64 {
         bench.send(flap, bundle(flap, 3000));
-        bench.hear(
+        bench.receive(
             address(0),
             [&b"\xa1\x02\x84\x19"[..], &(flap as u16 + 300).to_be_bytes(), b"\x18\x64\x00\x42\x9fa"].concat(),
         );
@@ -191,7 +191,7 @@ fn neighbour_matches_address_then_sole_host() {
     let mut bench = UdpclBench::new(|_, _| {});
     let whole = bundle(1, 20).to_bytes().unwrap();
     let beside = SocketAddr::from(([10, 0, 0, 1], 40_000));
-    let from = |bench: &mut UdpclBench, at| offers(&bench.hear(at, whole.clone()))[0].0;
+    let from = |bench: &mut UdpclBench, at| offers(&bench.receive(at, whole.clone()))[0].0;
     assert_eq!(from(&mut bench, address(0)), LINK);
     assert_eq!(from(&mut bench, beside), LINK, "ION sends from a socket of its own");
     assert!(from(&mut bench, address(9)).is_dynamic());
@@ -212,12 +212,12 @@ fn enabled_link_wins_shared_address() {
     assert!(bench.layer.add_span(bench.now, LinkParams { link: LinkId(1), ..LinkParams::default() }, &mut out));
     bench.input(located(LinkId(1), address(0)));
     let whole = bundle(1, 20).to_bytes().unwrap();
-    assert_eq!(offers(&bench.hear(address(0), whole.clone()))[0].0, LINK);
+    assert_eq!(offers(&bench.receive(address(0), whole.clone()))[0].0, LINK);
     bench.input(Input::Link { link: LINK, state: LinkState::DOWN });
     bench.input(Input::Link { link: LinkId(1), state: LinkState::UP });
-    assert_eq!(offers(&bench.hear(address(0), whole.clone()))[0].0, LinkId(1));
+    assert_eq!(offers(&bench.receive(address(0), whole.clone()))[0].0, LinkId(1));
     bench.input(Input::RemoveLink { link: LinkId(1) });
-    assert_eq!(offers(&bench.hear(address(0), whole))[0].0, LINK, "also while it is down");
+    assert_eq!(offers(&bench.receive(address(0), whole))[0].0, LINK, "also while it is down");
 }
 
 #[test]
@@ -225,18 +225,18 @@ fn name_claim_binds_only_its_address() {
     // Nor may it name another node than the configured one.
     let mut bench = UdpclBench::new(|_, _| {});
     let name = |text: &str| announcement(30_000, text);
-    assert_eq!(peers(&bench.hear(address(0), name("ipn:1.0"))), [(LINK, Some("ipn:1.0".into()))]);
-    assert_eq!(peers(&bench.hear(address(0), name("ipn:1.0"))), [], "said once");
+    assert_eq!(peers(&bench.receive(address(0), name("ipn:1.0"))), [(LINK, Some("ipn:1.0".into()))]);
+    assert_eq!(peers(&bench.receive(address(0), name("ipn:1.0"))), [], "said once");
     for (from, wrong) in [(address(0), "ipn:3.0"), (SocketAddr::from(([10, 0, 0, 1], 9)), "ipn:1.0")] {
-        let out = bench.hear(from, name(wrong));
+        let out = bench.receive(from, name(wrong));
         assert_eq!((peers(&out), malformed(&out).len()), (vec![], 1), "{wrong} from {from}");
     }
-    assert_eq!(peers(&bench.hear(address(9), name("ipn:1.0"))), [], "another address");
-    assert_eq!(peers(&bench.hear(address(0), name(""))), [], "no name");
+    assert_eq!(peers(&bench.receive(address(9), name("ipn:1.0"))), [], "another address");
+    assert_eq!(peers(&bench.receive(address(0), name(""))), [], "no name");
     let mut bench = UdpclBench::new(|_, span| span.node_id = String::new());
-    assert_eq!(peers(&bench.hear(address(0), name("ipn:3.0"))), [(LINK, Some("ipn:3.0".into()))]);
+    assert_eq!(peers(&bench.receive(address(0), name("ipn:3.0"))), [(LINK, Some("ipn:3.0".into()))]);
     for other in 4..100 {
-        let out = bench.hear(address(0), name(&format!("ipn:{other}.0")));
+        let out = bench.receive(address(0), name(&format!("ipn:{other}.0")));
         assert_eq!((peers(&out), malformed(&out).len()), (vec![], 1), "it has one node ID");
     }
 }

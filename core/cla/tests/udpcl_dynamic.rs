@@ -18,10 +18,10 @@ fn nonce_of(packet: &Bytes) -> u64 {
 }
 /// Lets an unknown peer announce itself and answer the probe; returns its link.
 fn meet(bench: &mut UdpclBench, from: SocketAddr, listens_ms: u64, name: &str) -> Option<LinkId> {
-    let asked = sent(&bench.hear(from, announcement(listens_ms, name)));
+    let asked = sent(&bench.receive(from, announcement(listens_ms, name)));
     let [(Destination::Address(to), probe)] = &asked[..] else { return None };
     assert_eq!(*to, from);
-    let out = bench.hear(from, confirmation_packet(nonce_of(probe), 0));
+    let out = bench.receive(from, confirmation_packet(nonce_of(probe), 0));
     let up = out.iter().find_map(|o| match o {
         Output::PeerUp { link, claimed, proven: None, node: None } => Some((*link, claimed.clone())),
         _ => None,
@@ -39,11 +39,11 @@ fn confirmed_dynamic_peer_gets_bundles() {
     let mut bench = UdpclBench::new(|_, _| {});
     let link = meet(&mut bench, unknown_peer(), 10_000, "ipn:77.0").unwrap();
     assert!(link.is_dynamic() && bench.layer.usage().dynamic == 1);
-    assert_eq!(offers(&bench.hear(unknown_peer(), bundle(1, 20).to_bytes().unwrap()))[0].0, link);
+    assert_eq!(offers(&bench.receive(unknown_peer(), bundle(1, 20).to_bytes().unwrap()))[0].0, link);
     let out = bench.input(Input::send(link, SendId(1), bundle(2, 100), true));
     assert_eq!(sent(&out)[0].0, Destination::Address(unknown_peer()));
     assert!(!gone(&bench.later(29.0), link), "three intervals");
-    assert!(sent(&bench.hear(unknown_peer(), announcement(10_000, "ipn:77.0"))).is_empty(), "it is known");
+    assert!(sent(&bench.receive(unknown_peer(), announcement(10_000, "ipn:77.0"))).is_empty(), "it is known");
     assert!(!gone(&bench.later(29.0), link));
     bench.input(Input::send(link, SendId(2), bundle(2, 1_000_000), true));
     let out = bench.later(1.5);
@@ -59,16 +59,20 @@ fn nothing_else_makes_a_link() {
     let mut bench = UdpclBench::new(|_, _| {});
     let other = SocketAddr::from(([192, 0, 2, 67], 50_000));
     let ups = |out: &[Output]| out.iter().filter(|o| matches!(o, Output::PeerUp { .. })).count();
-    assert!(sent(&bench.hear(unknown_peer(), announcement(1000, ""))).is_empty(), "no name");
-    assert!(sent(&bench.hear(unknown_peer(), b"\xa1\x04\x67ipn:7.0".to_vec())).is_empty(), "not listening");
-    let asked = sent(&bench.hear(unknown_peer(), announcement(1000, "ipn:77.0")));
+    assert!(sent(&bench.receive(unknown_peer(), announcement(1000, ""))).is_empty(), "no name");
+    assert!(sent(&bench.receive(unknown_peer(), b"\xa1\x04\x67ipn:7.0".to_vec())).is_empty(), "not listening");
+    let asked = sent(&bench.receive(unknown_peer(), announcement(1000, "ipn:77.0")));
     let nonce = nonce_of(&asked[0].1);
-    assert_eq!(ups(&bench.hear(unknown_peer(), confirmation_packet(nonce ^ 1, 0))), 0, "another number");
-    assert_eq!(ups(&bench.hear(other, confirmation_packet(nonce, 0))), 0, "from elsewhere");
-    assert_eq!(nonce_of(&sent(&bench.hear(unknown_peer(), announcement(1000, "ipn:77.0")))[0].1), nonce, "asked again");
-    assert_ne!(nonce_of(&sent(&bench.hear(other, announcement(1000, "ipn:77.0")))[0].1), nonce);
+    assert_eq!(ups(&bench.receive(unknown_peer(), confirmation_packet(nonce ^ 1, 0))), 0, "another number");
+    assert_eq!(ups(&bench.receive(other, confirmation_packet(nonce, 0))), 0, "from elsewhere");
+    assert_eq!(
+        nonce_of(&sent(&bench.receive(unknown_peer(), announcement(1000, "ipn:77.0")))[0].1),
+        nonce,
+        "asked again"
+    );
+    assert_ne!(nonce_of(&sent(&bench.receive(other, announcement(1000, "ipn:77.0")))[0].1), nonce);
     bench.later(25.0);
-    assert_eq!(ups(&bench.hear(unknown_peer(), confirmation_packet(nonce, 0))), 0, "too late");
+    assert_eq!(ups(&bench.receive(unknown_peer(), confirmation_packet(nonce, 0))), 0, "too late");
     assert_eq!((bench.layer.usage(), bench.layer.places()), (Usage::default(), 1));
 }
 
@@ -81,7 +85,7 @@ fn dynamic_peer_becomes_configured_neighbour() {
     let now = bench.now;
     assert!(bench.layer.add_span(now, LinkParams { link: LinkId(1), ..LinkParams::default() }, &mut out));
     assert!(gone(&bench.input(located(LinkId(1), unknown_peer())), met));
-    assert_eq!(offers(&bench.hear(unknown_peer(), bundle(1, 20).to_bytes().unwrap()))[0].0, LinkId(1));
+    assert_eq!(offers(&bench.receive(unknown_peer(), bundle(1, 20).to_bytes().unwrap()))[0].0, LinkId(1));
     assert_eq!(bench.layer.places(), 3);
 }
 
@@ -92,12 +96,16 @@ fn probe_reply_is_prompt_and_small() {
     let mut bench = UdpclBench::new(|_, _| {});
     let probe = |nonce, sequence, delay_ms| probe_packet(Probe { nonce, sequence, delay_ms });
     for from in [address(0), unknown_peer()] {
-        let said = sent(&bench.hear(from, probe(7, 3, 0)));
+        let said = sent(&bench.receive(from, probe(7, 3, 0)));
         assert_eq!(said, [(Destination::Address(from), Bytes::from(confirmation_packet(7, 3)))]);
-        assert!(sent(&bench.hear(from, probe(7, 3, 1))).is_empty(), "one that is to wait for others");
+        assert!(sent(&bench.receive(from, probe(7, 3, 1))).is_empty(), "one that is to wait for others");
         let long = probe(u64::MAX, u64::MAX, 0);
-        assert!(sent(&bench.hear(from, long.clone())).is_empty(), "{} B", long.len());
-        assert_eq!(sent(&bench.hear(from, [&long[..], b"\0"].concat())).len(), 1, "padded to the length of its answer");
+        assert!(sent(&bench.receive(from, long.clone())).is_empty(), "{} B", long.len());
+        assert_eq!(
+            sent(&bench.receive(from, [&long[..], b"\0"].concat())).len(),
+            1,
+            "padded to the length of its answer"
+        );
     }
     assert_eq!((sent(&bench.later(200.0)).len(), bench.layer.next_timeout()), (0, None));
 }
@@ -110,12 +118,12 @@ fn repeated_questions_draw_one_small_reply() {
         (0..500).flat_map(|n| probe_packet(Probe { nonce: 1, sequence: n % 20, delay_ms: 0 })).collect();
     let names: Vec<u8> = (0..60u8).flat_map(|n| announcement(1000, &format!("ipn:{}.0", 10 + n))).collect();
     for (from, packet) in [(address(0), &probes), (unknown_peer(), &probes), (unknown_peer(), &names)] {
-        let said = sent(&bench.hear(from, packet.clone()));
+        let said = sent(&bench.receive(from, packet.clone()));
         let bytes: usize = said.iter().map(|(_, answer)| 28 + answer.len()).sum();
         assert!((1..=2).contains(&said.len()) && bytes <= 28 + packet.len(), "{bytes} B in {} packets", said.len());
     }
     let once = probe_packet(Probe { nonce: 7, sequence: 3, delay_ms: 0 });
-    assert_eq!(sent(&bench.hear(unknown_peer(), once.repeat(2))).len(), 1);
+    assert_eq!(sent(&bench.receive(unknown_peer(), once.repeat(2))).len(), 1);
 }
 
 #[test]
@@ -123,10 +131,11 @@ fn pending_probes_are_bounded() {
     // A flood of addresses displaces pending probes instead of growing the table.
     let mut bench = UdpclBench::new(|_, _| {});
     let at = |n: u32| SocketAddr::from(([192, 0, (n >> 8) as u8, n as u8], 4556));
-    let asked = |bench: &mut UdpclBench, n| nonce_of(&sent(&bench.hear(at(n), announcement(60_000, "ipn:77.0")))[0].1);
+    let asked =
+        |bench: &mut UdpclBench, n| nonce_of(&sent(&bench.receive(at(n), announcement(60_000, "ipn:77.0")))[0].1);
     let nonces: Vec<u64> = (0..1025).map(|n| asked(&mut bench, n)).collect();
     let answers = |bench: &mut UdpclBench, n: u32| {
-        bench.hear(at(n), confirmation_packet(nonces[n as usize], 0));
+        bench.receive(at(n), confirmation_packet(nonces[n as usize], 0));
         bench.layer.usage().dynamic
     };
     assert_eq!([answers(&mut bench, 0), answers(&mut bench, 1024)], [0, 1], "the first are forgotten for the last");

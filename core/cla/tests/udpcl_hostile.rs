@@ -32,7 +32,7 @@ fn every_first_octet_is_handled() {
         for tail in [&b""[..], b"\0\0\0", b"\xff\xff\xff\xff", &[0x9f; 70]] {
             let mut bench = UdpclBench::new(|_, _| {});
             let packet = [&[first][..], tail].concat();
-            let out = bench.hear(address(0), packet.clone());
+            let out = bench.receive(address(0), packet.clone());
             let (bundles, complaints) = (offers(&out), malformed(&out).len());
             match MessageKind::of(first) {
                 MessageKind::Padding => assert_eq!((bundles.len(), complaints), (0, 0), "{packet:02x?}"),
@@ -54,20 +54,20 @@ fn adjacent_messages_are_read_in_order() {
     let mut bench = UdpclBench::new(|_, _| {});
     let (one, two) = (bundle(1, 50).to_bytes().unwrap(), bundle(2, 60).to_bytes().unwrap());
     let lengths = |out: Vec<Output>| offers(&out).iter().map(|(_, b)| b.len()).collect::<Vec<u64>>();
-    assert_eq!(lengths(bench.hear(address(0), [&one[..], &two, &one].concat())), [50, 60, 50]);
-    assert_eq!(lengths(bench.hear(address(0), [&one[..], b"\0\0\0\x01"].concat())), [50], "padding");
+    assert_eq!(lengths(bench.receive(address(0), [&one[..], &two, &one].concat())), [50, 60, 50]);
+    assert_eq!(lengths(bench.receive(address(0), [&one[..], b"\0\0\0\x01"].concat())), [50], "padding");
     let maps = [&segment(1, 60, 0, &two[..30])[..], b"\xa1\x18\x63\xf6", &segment(1, 60, 30, &two[30..]), b"\0\0"];
-    assert_eq!(lengths(bench.hear(address(0), maps.concat())), [60]);
+    assert_eq!(lengths(bench.receive(address(0), maps.concat())), [60]);
     assert_eq!(
-        lengths(bench.hear(address(0), [&one[..], &two[..59]].concat())),
+        lengths(bench.receive(address(0), [&one[..], &two[..59]].concat())),
         [50, 59],
         "cut off: the agent says so"
     );
-    let out = bench.hear(address(0), [&one[..], b"\x42", &two].concat());
+    let out = bench.receive(address(0), [&one[..], b"\x42", &two].concat());
     assert_eq!((offers(&out).len(), malformed(&out).len()), (1, 1), "after what is no message nothing is read");
     // A datagram of the shortest possible bundles.
     let mut bench = UdpclBench::new(|config, _| config.split = |_| Ok(Some(2)));
-    let out = bench.hear(address(0), [0x9f, 0xff].repeat(32_000));
+    let out = bench.receive(address(0), [0x9f, 0xff].repeat(32_000));
     assert_eq!((offers(&out).len(), malformed(&out).len()), (512, 1));
 }
 
@@ -93,15 +93,15 @@ fn lengths_nobody_has_cost_nothing() {
         b"\xa1\x01\x9a\xff\xff\xff\xff\x01",
     ];
     for packet in huge {
-        let out = bench.hear(address(0), packet.to_vec());
+        let out = bench.receive(address(0), packet.to_vec());
         assert_eq!((offers(&out).len(), malformed(&out).len()), (0, 1), "{packet:02x?}");
     }
     let deep = [&b"\xa1\x18\x63"[..], &[0x81; 60_000]].concat();
-    assert_eq!(malformed(&bench.hear(address(0), deep)).len(), 1);
+    assert_eq!(malformed(&bench.receive(address(0), deep)).len(), 1);
     let most = b"\xa1\x02\x84\x05\x1b\xff\xff\xff\xff\xff\xff\xff\xff\x00\x42\x9fa";
-    assert_eq!(refused(&bench.hear(address(0), most.to_vec())), [Refusal::TooLarge]);
+    assert_eq!(refused(&bench.receive(address(0), most.to_vec())), [Refusal::TooLarge]);
     let far = b"\xa1\x02\x84\x05\x18\x64\x1b\xff\xff\xff\xff\xff\xff\xff\xff\x42\x9fa";
-    assert_eq!(malformed(&bench.hear(address(0), far.to_vec())).len(), 1);
+    assert_eq!(malformed(&bench.receive(address(0), far.to_vec())).len(), 1);
     assert_eq!(bench.layer.usage(), Usage::default());
 }
 
@@ -111,14 +111,14 @@ fn overlap_flood_holds_nothing() {
     let mut bench = UdpclBench::new(|_, _| {});
     let whole = bundle(7, 60_000).to_bytes().unwrap();
     let mut rng = Rng::new(1);
-    assert!(offers(&bench.hear(address(0), segment(9, 60_000, 0, &whole[..30_000]))).is_empty());
+    assert!(offers(&bench.receive(address(0), segment(9, 60_000, 0, &whole[..30_000]))).is_empty());
     let before = bench.layer.usage();
     for _ in 0..20_000 {
         let (offset, len) = (rng.below(30_000), 1 + rng.below(1000) as usize);
-        bench.hear(address(0), segment(9, 60_000, offset as u32, &vec![0xee; len]));
+        bench.receive(address(0), segment(9, 60_000, offset as u32, &vec![0xee; len]));
     }
     assert_eq!(bench.layer.usage(), before);
-    let out = bench.hear(address(0), segment(9, 60_000, 30_000, &whole[30_000..]));
+    let out = bench.receive(address(0), segment(9, 60_000, 30_000, &whole[30_000..]));
     assert_eq!(offers(&out)[0].1.to_bytes().unwrap(), whole);
     assert_eq!(bench.layer.usage(), Usage::default());
 }
@@ -130,9 +130,9 @@ fn address_flood_stays_within_quarter() {
     let piece = vec![0x9f; 1000];
     let mut peer_ups = 0;
     for n in 0..100_000 {
-        let mut said = bench.hear(elsewhere(n), segment(1, 5000, 0, &piece));
-        said.extend(bench.hear(elsewhere(n), announcement(30_000, "ipn:1.0")));
-        said.extend(bench.hear(elsewhere(n), bundle(1, 20).to_bytes().unwrap()));
+        let mut said = bench.receive(elsewhere(n), segment(1, 5000, 0, &piece));
+        said.extend(bench.receive(elsewhere(n), announcement(30_000, "ipn:1.0")));
+        said.extend(bench.receive(elsewhere(n), bundle(1, 20).to_bytes().unwrap()));
         peer_ups += said.iter().filter(|o| matches!(o, Output::PeerUp { .. })).count();
         assert!(offers(&said).iter().all(|(link, _)| link.is_dynamic()));
         let usage = bench.layer.usage();
@@ -141,7 +141,7 @@ fn address_flood_stays_within_quarter() {
     assert_eq!((peer_ups, bench.layer.places()), (0, 1), "no address was confirmed");
     let whole = bundle(7, 5000).to_bytes().unwrap();
     for (at, end) in [(0, 2500), (2500, 5000)] {
-        let out = bench.hear(address(0), segment(3, 5000, at as u32, &whole[at..end]));
+        let out = bench.receive(address(0), segment(3, 5000, at as u32, &whole[at..end]));
         assert_eq!(offers(&out).len(), usize::from(end == 5000));
     }
     bench.later(200.0);
@@ -154,11 +154,11 @@ fn unwanted_dynamic_peers_are_ignored() {
     for packet in
         [bundle(1, 20).to_bytes().unwrap().to_vec(), segment(1, 50, 0, b"\x9fab"), announcement(1000, "ipn:9.0")]
     {
-        let out = bench.hear(elsewhere(1), packet);
+        let out = bench.receive(elsewhere(1), packet);
         assert_eq!((out.len(), malformed(&out).len()), (1, 1), "{out:?}");
     }
     assert_eq!(bench.layer.usage(), Usage::default());
-    assert_eq!(offers(&bench.hear(address(0), bundle(1, 20).to_bytes().unwrap())).len(), 1);
+    assert_eq!(offers(&bench.receive(address(0), bundle(1, 20).to_bytes().unwrap())).len(), 1);
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn replies_never_exceed_input() {
             packet[at] ^= 1 << rng.below(8);
         }
         heard += packet.len() + 28;
-        let out = bench.hear(elsewhere(n % 50), packet);
+        let out = bench.receive(elsewhere(n % 50), packet);
         said += sent(&out).iter().map(|(_, bytes)| bytes.len() + 28).sum::<usize>();
         assert!(sent(&out).iter().all(|(to, _)| *to == Destination::Address(elsewhere(n % 50))));
     }
@@ -214,7 +214,7 @@ fn arbitrary_datagrams_are_survived() {
             }
             if !packet.is_empty() {
                 heard += packet.len() as u64;
-                let out = layer.hear(elsewhere(rng.below(3) as u32), packet);
+                let out = layer.receive(elsewhere(rng.below(3) as u32), packet);
                 offered += offers(&out).iter().map(|(_, bundle)| bundle.len()).sum::<u64>();
             }
         }

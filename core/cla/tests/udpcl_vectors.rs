@@ -70,7 +70,7 @@ fn all_vector_packets_are_accepted() {
     let v = vectors();
     for (name, packet) in &v {
         let mut bench = UdpclBench::new(|config, _| config.split = whole);
-        let out = bench.hear(address(0), packet.clone());
+        let out = bench.receive(address(0), packet.clone());
         assert_eq!(malformed(&out), [""; 0], "{name}");
         let bundles = offers(&out);
         match name.as_str() {
@@ -84,8 +84,8 @@ fn all_vector_packets_are_accepted() {
     }
     for order in [["transfer_seg0", "transfer_seg1"], ["transfer_seg1", "transfer_seg0"]] {
         let mut bench = UdpclBench::new(|config, _| config.split = whole);
-        assert!(offers(&bench.hear(address(0), v[order[0]].clone())).is_empty());
-        let bundles = offers(&bench.hear(address(0), v[order[1]].clone()));
+        assert!(offers(&bench.receive(address(0), v[order[0]].clone())).is_empty());
+        let bundles = offers(&bench.receive(address(0), v[order[1]].clone()));
         assert_eq!(bundles[0].1.to_bytes().unwrap(), v["unframed_bpv7"][..]);
     }
 }

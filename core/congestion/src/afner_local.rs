@@ -16,7 +16,7 @@ const MOST: u32 = 65_535;
 /// Bundles examined, the oldest: for the mean, and for a message.
 const LOOKED_AT: usize = 4096;
 /// Most bundles per message, sent or read.
-const TOLD: usize = 256;
+const SENT_MAX: usize = 256;
 /// The mean is recounted after one in so many bundles changed.
 const PART: usize = 8;
 
@@ -51,11 +51,11 @@ impl AfnerLocal {
 }
 
 /// Message with the identities and counts of bundles held here.
-fn told(node: &Node<'_>) -> Vec<u8> {
+fn counts_message(node: &Node<'_>) -> Vec<u8> {
     let mut message = Vec::new();
     // A count of 0 tells the neighbour nothing.
     let forwarded = node.book.all().take(LOOKED_AT).filter(|held| node.label(held) > 0);
-    for held in forwarded.take(TOLD) {
+    for held in forwarded.take(SENT_MAX) {
         put_number(&mut message, (held.bundle.id >> 64) as u64);
         put_number(&mut message, held.bundle.id as u64);
         put_number(&mut message, node.label(held).into());
@@ -64,9 +64,9 @@ fn told(node: &Node<'_>) -> Vec<u8> {
 }
 
 /// Raises the counts of bundles held here to those in a message.
-fn hear(node: &Node<'_>, bytes: &[u8], out: &mut Actions) {
+fn merge_counts(node: &Node<'_>, bytes: &[u8], out: &mut Actions) {
     let mut numbers = numbers(bytes);
-    for _ in 0..TOLD {
+    for _ in 0..SENT_MAX {
         let (Some(high), Some(low), Some(count)) = (numbers.next(), numbers.next(), numbers.next()) else { return };
         // A forged count cannot exceed the bound.
         let count = u32::try_from(count).unwrap_or(MOST).min(MOST);
@@ -84,12 +84,14 @@ impl Control for AfnerLocal {
     fn on(&mut self, node: &Node<'_>, event: &PolicyEvent<'_>, out: &mut Actions) {
         match *event {
             PolicyEvent::Up { peer } => {
-                let message = told(node);
+                let message = counts_message(node);
                 if !message.is_empty() {
                     out.tell(peer, message);
                 }
             }
-            PolicyEvent::Heard { from, bytes } if self.trust.heeds(node, from).is_some() => hear(node, bytes, out),
+            PolicyEvent::Heard { from, bytes } if self.trust.heeds(node, from).is_some() => {
+                merge_counts(node, bytes, out)
+            }
             // A node that routes by a plan counts nothing, but its hops count.
             PolicyEvent::Kept { bundle, wire } => {
                 let hops = node.get(bundle).map_or(0, |held| u32::from(held.hops));
@@ -249,12 +251,12 @@ mod tests {
     #[test]
     fn counts_and_messages_are_bounded() {
         let (mut there, mut control) = (ControlSite::new(u64::MAX), AfnerLocal::new(&[]));
-        let bundles = [(); TOLD + 1].map(|()| there.keep(9, 1));
+        let bundles = [(); SENT_MAX + 1].map(|()| there.keep(9, 1));
         bundles.iter().for_each(|bundle| there.set_label(*bundle, 1));
         let peer = there.meet(2);
         let mut said = on(&mut control, &mut there, PolicyEvent::Up { peer });
         let Some(Action::Tell { bytes, .. }) = said.pop() else { panic!("{said:?}") };
-        assert_eq!(bytes.len(), 24 * TOLD);
+        assert_eq!(bytes.len(), 24 * SENT_MAX);
         // A count at the bound must not grow.
         let held = there.held(bundles[0]);
         let want = |label| {
@@ -282,6 +284,6 @@ mod tests {
         assert_eq!(there.label(bundles[0]), 1, "the neighbour is down");
         there.peers.get_mut(peer).unwrap().up.push(farlink_base::LinkId(2));
         on(&mut control, &mut there, PolicyEvent::Heard { from: peer, bytes: &bytes });
-        assert_eq!([0, TOLD - 1, TOLD].map(|n| there.label(bundles[n])), [MOST, MOST, 1]);
+        assert_eq!([0, SENT_MAX - 1, SENT_MAX].map(|n| there.label(bundles[n])), [MOST, MOST, 1]);
     }
 }

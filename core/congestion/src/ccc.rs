@@ -123,7 +123,7 @@ mod tests {
     use farlink_base::{Instant, PeerId};
     use farlink_book::LabelSplit;
 
-    fn hear(control: &mut Ccc, site: &mut ControlSite, event: PolicyEvent<'_>) -> Vec<Action> {
+    fn on_event(control: &mut Ccc, site: &mut ControlSite, event: PolicyEvent<'_>) -> Vec<Action> {
         let mut out = Actions::default();
         control.on(&site.node(), &event, &mut out);
         site.follow(&mut out)
@@ -134,7 +134,7 @@ mod tests {
         let (mut site, mut control) = (ControlSite::new(1000), Ccc::new(&[]));
         let (bundle, peer) = (site.keep(9, 100), site.meet(2));
         site.now = Instant(600_000_000_000);
-        hear(&mut control, &mut site, PolicyEvent::Kept { bundle, wire: None });
+        on_event(&mut control, &mut site, PolicyEvent::Kept { bundle, wire: None });
         assert_eq!(site.label(bundle), 730);
         site.now = Instant(6_600_000_000_000);
         let credit = |control: &Ccc, site: &ControlSite| control.credit(&site.node(), site.held(bundle));
@@ -148,12 +148,12 @@ mod tests {
         assert_eq!(split(&control, &site, CopyOffer::give(site.held(bundle), 0)), LabelSplit { ours: 0, theirs: 620 });
         site.set_label(bundle, 110 + 560);
         // A transfer that failed must restore both the penalty and the credit.
-        hear(&mut control, &mut site, PolicyEvent::Failed { bundle, to: peer, gave: 680, keep: true });
+        on_event(&mut control, &mut site, PolicyEvent::Failed { bundle, to: peer, gave: 680, keep: true });
         assert_eq!(credit(&control, &site), 620);
         site.set_label(bundle, 0);
-        hear(&mut control, &mut site, PolicyEvent::Failed { bundle, to: peer, gave: 620, keep: false });
+        on_event(&mut control, &mut site, PolicyEvent::Failed { bundle, to: peer, gave: 620, keep: false });
         assert_eq!(credit(&control, &site), 620);
-        hear(&mut control, &mut site, PolicyEvent::Kept { bundle, wire: Some(u32::MAX) });
+        on_event(&mut control, &mut site, PolicyEvent::Kept { bundle, wire: Some(u32::MAX) });
         assert_eq!(credit(&control, &site), 720, "a forged credit is bounded");
     }
 
@@ -162,14 +162,14 @@ mod tests {
         let (mut site, mut control) = (ControlSite::new(300), Ccc::new(&[]));
         let bundles = [70, 20, 50].map(|credit| {
             let bundle = site.keep(9, 100);
-            hear(&mut control, &mut site, PolicyEvent::Kept { bundle, wire: Some(credit) });
+            on_event(&mut control, &mut site, PolicyEvent::Kept { bundle, wire: Some(credit) });
             bundle
         });
         assert_eq!(site.fits(&control, 150), Some(vec![bundles[1], bundles[2]]));
         let id = site.held(bundles[1]).bundle.id;
         let gone = |why| PolicyEvent::Gone { bundle: bundles[1], why };
-        assert_eq!(hear(&mut control, &mut site, gone(Why::Overflow)), [Action::Ban { id }]);
-        assert_eq!(hear(&mut control, &mut site, gone(Why::Migrated(PeerId(1)))), []);
+        assert_eq!(on_event(&mut control, &mut site, gone(Why::Overflow)), [Action::Ban { id }]);
+        assert_eq!(on_event(&mut control, &mut site, gone(Why::Migrated(PeerId(1)))), []);
     }
 
     #[test]
@@ -179,8 +179,8 @@ mod tests {
         for second in [0, 400_000_000, 10_000_000_000] {
             site.now = Instant(second * 1_000_000_000);
             for wire in [None, Some(u32::MAX)] {
-                hear(&mut control, &mut site, PolicyEvent::Kept { bundle, wire });
-                hear(&mut control, &mut site, PolicyEvent::Failed { bundle, to: peer, gave: u32::MAX, keep: true });
+                on_event(&mut control, &mut site, PolicyEvent::Kept { bundle, wire });
+                on_event(&mut control, &mut site, PolicyEvent::Failed { bundle, to: peer, gave: u32::MAX, keep: true });
             }
             let want = control.allow(
                 &site.node(),

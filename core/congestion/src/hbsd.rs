@@ -93,7 +93,7 @@ impl Control for Hbsd {
             }
             PolicyEvent::Heard { from, bytes } => {
                 let Some(peer) = self.trust.heeds(node, from) else { return };
-                let _ = self.history.heard(node, Reporters::<u128>::name(peer), bytes);
+                let _ = self.history.read(node, Reporters::<u128>::name(peer), bytes);
             }
             PolicyEvent::Kept { bundle, .. } | PolicyEvent::Gone { bundle, .. } => {
                 // Anonymous bundles cannot be recognised at another node.
@@ -126,7 +126,7 @@ mod tests {
     use farlink_base::{Instant, PeerId};
     use farlink_book::{Action, Handle};
 
-    fn hear(control: &mut Hbsd, node: &Node<'_>, event: PolicyEvent<'_>) -> Vec<Action> {
+    fn on_event(control: &mut Hbsd, node: &Node<'_>, event: PolicyEvent<'_>) -> Vec<Action> {
         let mut out = Actions::default();
         control.on(node, &event, &mut out);
         out.drain().collect()
@@ -163,7 +163,7 @@ mod tests {
         let (mut site, mut control) = (ControlSite::new(300), Hbsd::new(&[1.0, 1.0, 100.0]));
         site.now = at(1000);
         let past = keep(&mut site, 1000);
-        hear(&mut control, &site.node(), PolicyEvent::Kept { bundle: past, wire: None });
+        on_event(&mut control, &site.node(), PolicyEvent::Kept { bundle: past, wire: None });
         // Nodes 2 to 5 got it one after the other, 100 s apart.
         for n in 2..6u64 {
             let there = ControlSite { now: at(900 + 100 * n), ..ControlSite::new(9) };
@@ -172,10 +172,10 @@ mod tests {
             history.have(&theirs, site.held(past), true);
             let bytes = history.message(there.now, NodeId(1));
             let from = site.meet(n);
-            hear(&mut control, &Node { now: there.now, ..site.node() }, PolicyEvent::Heard { from, bytes: &bytes });
+            on_event(&mut control, &Node { now: there.now, ..site.node() }, PolicyEvent::Heard { from, bytes: &bytes });
         }
         site.now = at(1600);
-        let asked = hear(&mut control, &site.node(), PolicyEvent::Up { peer: PeerId(1) });
+        let asked = on_event(&mut control, &site.node(), PolicyEvent::Up { peer: PeerId(1) });
         assert_eq!(asked.len(), 1, "it relays the reports of the others");
         let (young, old) = (keep(&mut site, 1600), keep(&mut site, 1300));
         let between = keep(&mut site, 1250);
@@ -211,7 +211,7 @@ mod tests {
         site.peers.learn(liar, farlink_base::EndpointId::ipn(5, 0), farlink_book::Identity::Claimed);
         site.peers.get_mut(liar).unwrap().up.push(farlink_base::LinkId(9));
         let others = |control: &mut Hbsd, site: &ControlSite, from| {
-            hear(control, &site.node(), PolicyEvent::Heard { from, bytes: &bytes });
+            on_event(control, &site.node(), PolicyEvent::Heard { from, bytes: &bytes });
             control.history.message(site.now, NodeId(9)).len()
         };
         assert_eq!(others(&mut control, &site, liar), 0);

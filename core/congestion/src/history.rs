@@ -95,7 +95,7 @@ struct HistoryNodes {
 }
 impl HistoryNodes {
     /// Notes a node, reported by another or met (`None`). Without space, a node of the largest reporter is forgotten.
-    fn hear(&mut self, now: Instant, node: NodeId, reporter: Option<NodeId>) {
+    fn note(&mut self, now: Instant, node: NodeId, reporter: Option<NodeId>) {
         let known = self.last.contains_key(&node);
         if !known && self.last.len() >= NODES_MAX {
             let Some(loser) = self.reporters.loser() else { return };
@@ -138,7 +138,7 @@ impl History {
     /// Notes a meeting with a node.
     pub fn met(&mut self, me: NodeId, now: Instant, node: NodeId) {
         if node != me && node != NodeId::NULL {
-            self.nodes.hear(now, node, None);
+            self.nodes.note(now, node, None);
         }
     }
     /// Notes that this node now has, or no longer has, a bundle.
@@ -188,7 +188,7 @@ impl History {
             if newer || again {
                 updated |= record.holders.insert(*holder, *had) != Some(*had);
                 if *holder != node.me {
-                    self.nodes.hear(node.now, *holder, reporter);
+                    self.nodes.note(node.now, *holder, reporter);
                 }
             }
         }
@@ -241,7 +241,7 @@ impl History {
 
     /// Reads a neighbour's message up to its first inconsistency. This node's own periods are never taken from
     /// others. `reporter` is the name under which the neighbour reports.
-    pub fn heard(&mut self, node: &Node<'_>, reporter: NodeId, message: &[u8]) -> Option<()> {
+    pub fn read(&mut self, node: &Node<'_>, reporter: NodeId, message: &[u8]) -> Option<()> {
         let mut numbers = numbers(message.get(..MESSAGE_MAX).unwrap_or(message));
         while let Some(high) = numbers.next() {
             let id = u128::from(high) << 64 | u128::from(numbers.next()?);

@@ -54,7 +54,7 @@ fn records_spread_once_and_newest_wins() {
     let other = Node { me: NodeId(2), ..there.node() };
     let message = ours.message(here.now, NodeId(2));
     assert_eq!(message.len(), 40 + 24);
-    assert_eq!(theirs.heard(&other, TELLER, &message), Some(()));
+    assert_eq!(theirs.read(&other, TELLER, &message), Some(()));
     assert_eq!((theirs.records.len(), theirs.nodes.last.len()), (1, 1));
     here.now = Instant(1_150_000_000_000);
     assert_eq!(ours.message(here.now, NodeId(2)), [], "nothing new");
@@ -64,7 +64,7 @@ fn records_spread_once_and_newest_wins() {
     let newer = ours.message(here.now, NodeId(2));
     let other = Node { now: here.now, me: NodeId(2), ..there.node() };
     for message in [&newer, &message] {
-        assert_eq!(theirs.heard(&other, TELLER, message), Some(()));
+        assert_eq!(theirs.read(&other, TELLER, message), Some(()));
         let had = theirs.records.values().next().and_then(|record| record.holders.get(&NodeId(1)));
         assert_eq!(had, Some(&Had { from: 100, until: 150, said: 150 }), "the older one changes nothing");
     }
@@ -80,20 +80,20 @@ fn own_and_invalid_records_are_ignored() {
     };
     // Its own period, one that ends before it begins, and one reported before it began.
     for (said, times, holder) in [(100, 50 << 32 | 60, 1), (100, 60 << 32 | 50, 2), (40, 50 << 32 | 60, 2)] {
-        assert_eq!(history.heard(&site.node(), TELLER, &bundle(said, times, holder)), Some(()));
+        assert_eq!(history.read(&site.node(), TELLER, &bundle(said, times, holder)), Some(()));
         assert!(history.records.is_empty(), "{said} {times} {holder}");
     }
     for (said, times) in [(u64::MAX, 50 << 32), (9_000, 50 << 32 | 60)] {
-        let _ = history.heard(&site.node(), TELLER, &bundle(said, times, 2));
+        let _ = history.read(&site.node(), TELLER, &bundle(said, times, 2));
         assert!(history.records.is_empty(), "reported at a later age than the bundle has");
     }
     let good = bundle(100, 50 << 32 | 60, 2);
-    assert_eq!(history.heard(&site.node(), TELLER, &good[..63]), None, "cut");
+    assert_eq!(history.read(&site.node(), TELLER, &good[..63]), None, "cut");
     assert!(history.records.is_empty());
-    assert_eq!(history.heard(&site.node(), TELLER, &good), Some(()));
+    assert_eq!(history.read(&site.node(), TELLER, &good), Some(()));
     // A count of holders without the holders.
     let lies = bundle(100, 50 << 32 | 60, 2).iter().copied().take(32).chain(u64::MAX.to_be_bytes()).collect::<Vec<_>>();
-    assert_eq!(history.heard(&site.node(), TELLER, &lies), None, "the holders are missing");
+    assert_eq!(history.read(&site.node(), TELLER, &lies), None, "the holders are missing");
 }
 
 #[test]
@@ -132,14 +132,14 @@ fn says(id: u64, holders: std::ops::Range<u64>) -> Vec<u8> {
 fn invented_records_evict_the_inventors() {
     let (site, mut history, liar) = (site_at(1000), History::new(100), NodeId(3));
     for id in 0..40 {
-        history.heard(&site.node(), TELLER, &says(id, 10 + id..12 + id)).unwrap();
+        history.read(&site.node(), TELLER, &says(id, 10 + id..12 + id)).unwrap();
     }
     history.met(NodeId(1), site.now, NodeId(7_777));
     let others = history.others();
     for round in 0..200 {
         let message: Vec<u8> =
             (0..20).flat_map(|n| says(1_000 + 20 * round + n, 900_000 + 60 * n..900_060 + 60 * n)).collect();
-        history.heard(&site.node(), liar, &message).unwrap();
+        history.read(&site.node(), liar, &message).unwrap();
     }
     assert!((0..40).all(|id| history.records.contains_key(&id)), "entries of the other reporter stay");
     assert!(history.records.len() == BUNDLES_MAX && history.reporters.len() == BUNDLES_MAX);
@@ -155,7 +155,7 @@ fn invented_records_evict_the_inventors() {
 #[test]
 fn silent_nodes_are_forgotten() {
     let (mut site, mut history) = (site_at(1000), History::new(100));
-    history.heard(&site.node(), TELLER, &says(5, 10..40)).unwrap();
+    history.read(&site.node(), TELLER, &says(5, 10..40)).unwrap();
     history.met(NodeId(1), site.now, NodeId(7));
     assert_eq!(history.others(), 31.0);
     // Less than a day later all are remembered.
@@ -174,7 +174,7 @@ fn own_observation_beats_reports() {
     let bundle = keep(&mut site);
     let id = site.held(bundle).bundle.id;
     // The report makes it 500 s old, of another source, and held by as many nodes as are remembered.
-    history.heard(&site.node(), TELLER, &says(id as u64, 10..90)).unwrap();
+    history.read(&site.node(), TELLER, &says(id as u64, 10..90)).unwrap();
     history.have(&site.node(), site.held(bundle), true);
     let record = &history.records[&id];
     assert_eq!((record.made_s, record.source), (1000, NodeId(1)));

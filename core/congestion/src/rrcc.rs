@@ -122,7 +122,7 @@ impl Rrcc {
         out.tell(peer, message);
     }
 
-    fn heard(&mut self, from: PeerId, message: &[u8], out: &mut Actions) {
+    fn on_report(&mut self, from: PeerId, message: &[u8], out: &mut Actions) {
         let mut numbers = numbers(message);
         let (Some(drops), Some(replications)) = (numbers.next(), numbers.next()) else { return };
         // Only the first report of an encounter counts.
@@ -153,7 +153,7 @@ impl Control for Rrcc {
         match *event {
             PolicyEvent::Up { peer } => self.up(peer, out),
             PolicyEvent::Down { peer } => drop(self.encounters.remove(&peer)),
-            PolicyEvent::Heard { from, bytes } => self.heard(from, bytes, out),
+            PolicyEvent::Heard { from, bytes } => self.on_report(from, bytes, out),
             PolicyEvent::Kept { bundle, .. } => {
                 // Bundles created here were not replicated.
                 if let Some(held) = node.get(bundle).filter(|held| !held.is_own()) {
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
     use crate::testing::ControlSite;
 
-    fn hear(control: &mut Rrcc, site: &ControlSite, event: PolicyEvent<'_>) -> Vec<Action> {
+    fn on_event(control: &mut Rrcc, site: &ControlSite, event: PolicyEvent<'_>) -> Vec<Action> {
         let mut out = Actions::default();
         control.on(&site.node(), &event, &mut out);
         out.drain().collect()
@@ -212,15 +212,15 @@ mod tests {
         let peer = site.meet(2);
         let mut limits = Vec::new();
         for (drops, replications) in [(0, 0), (1, 10), (0, 5), (0, 5), (0, 5), (0, 5), (0, 5), (9, 10), (9, 1)] {
-            hear(&mut control, &site, PolicyEvent::Up { peer });
+            on_event(&mut control, &site, PolicyEvent::Up { peer });
             let bytes = message(drops, replications);
             assert_eq!(
-                hear(&mut control, &site, PolicyEvent::Heard { from: peer, bytes: &bytes }),
+                on_event(&mut control, &site, PolicyEvent::Heard { from: peer, bytes: &bytes }),
                 [Action::Reask(peer)]
             );
             limits.push(control.limit);
             assert_eq!(
-                hear(&mut control, &site, PolicyEvent::Heard { from: peer, bytes: &bytes }),
+                on_event(&mut control, &site, PolicyEvent::Heard { from: peer, bytes: &bytes }),
                 [],
                 "once an encounter"
             );
@@ -235,12 +235,12 @@ mod tests {
         // It made three hops before the last: three replications elsewhere.
         let came = site.keep_with(9, 100, |_, new| (new.from, new.hops) = (peer, 4));
         let made = site.keep(9, 100);
-        hear(&mut control, &site, PolicyEvent::Kept { bundle: came, wire: None });
-        hear(&mut control, &site, PolicyEvent::Kept { bundle: made, wire: None });
-        hear(&mut control, &site, PolicyEvent::Gone { bundle: made, why: Why::Overflow });
-        let told = hear(&mut control, &site, PolicyEvent::Up { peer });
+        on_event(&mut control, &site, PolicyEvent::Kept { bundle: came, wire: None });
+        on_event(&mut control, &site, PolicyEvent::Kept { bundle: made, wire: None });
+        on_event(&mut control, &site, PolicyEvent::Gone { bundle: made, why: Why::Overflow });
+        let told = on_event(&mut control, &site, PolicyEvent::Up { peer });
         assert_eq!(told, [Action::Tell { to: peer, bytes: message(1, 1) }]);
-        hear(&mut control, &site, PolicyEvent::Heard { from: peer, bytes: &message(1, 4) });
+        on_event(&mut control, &site, PolicyEvent::Heard { from: peer, bytes: &message(1, 4) });
         assert_eq!(control.congestion, Some(2.0 / 8.0), "two drops; one and four replications, three hops");
         assert_eq!(control.counts.drops, 0);
     }
@@ -255,11 +255,11 @@ mod tests {
             control.allow(&site.node(), site.peer(peer), site.held(bundle), want).is_some()
         };
         assert!(!allow(&control, &site, bundle), "not met");
-        hear(&mut control, &site, PolicyEvent::Up { peer });
+        on_event(&mut control, &site, PolicyEvent::Up { peer });
         assert!(allow(&control, &site, bundle));
-        hear(&mut control, &site, PolicyEvent::Handed { bundle, to: peer, gave: 0, keep: true });
+        on_event(&mut control, &site, PolicyEvent::Handed { bundle, to: peer, gave: 0, keep: true });
         assert!(!allow(&control, &site, bundle) && allow(&control, &site, theirs));
-        hear(&mut control, &site, PolicyEvent::Failed { bundle, to: peer, gave: 0, keep: true });
+        on_event(&mut control, &site, PolicyEvent::Failed { bundle, to: peer, gave: 0, keep: true });
         assert!(allow(&control, &site, bundle), "a failed transfer is no copy");
     }
 
@@ -271,7 +271,7 @@ mod tests {
         for _ in 0..1000 {
             let victims = site.fits(&control, 100).unwrap();
             chosen[bundles.iter().position(|b| *b == victims[0]).unwrap()] += 1;
-            hear(&mut control, &site, PolicyEvent::Gone { bundle: victims[0], why: Why::Overflow });
+            on_event(&mut control, &site, PolicyEvent::Gone { bundle: victims[0], why: Why::Overflow });
         }
         assert!(chosen.iter().all(|n| (140..260).contains(n)), "{chosen:?}");
     }
@@ -281,8 +281,8 @@ mod tests {
         let (mut site, mut control) = (ControlSite::new(1000), Rrcc::new(&[], 7));
         let (liar, honest) = (site.meet(2), site.meet(3));
         let meets = |control: &mut Rrcc, peer, drops, replications| {
-            hear(control, &site, PolicyEvent::Up { peer });
-            hear(control, &site, PolicyEvent::Heard { from: peer, bytes: &message(drops, replications) });
+            on_event(control, &site, PolicyEvent::Up { peer });
+            on_event(control, &site, PolicyEvent::Heard { from: peer, bytes: &message(drops, replications) });
         };
         meets(&mut control, honest, 1, 10);
         meets(&mut control, liar, u64::MAX, 1);

@@ -77,7 +77,7 @@ impl Acks {
         }
     }
     /// Identity of a bundle that an event shows to be delivered, here or at its destination; it is remembered.
-    pub fn hear(&mut self, node: &Node<'_>, event: &PolicyEvent<'_>) -> Option<u128> {
+    pub fn observe(&mut self, node: &Node<'_>, event: &PolicyEvent<'_>) -> Option<u128> {
         let held = match *event {
             PolicyEvent::Sent { bundle, to, .. } => {
                 let (held, peer) = node.get(bundle).zip(node.peers.get(to))?;
@@ -170,10 +170,10 @@ mod tests {
         let id = site.held(bundle).bundle.id;
         let sent = |to| PolicyEvent::Sent { bundle, to, gave: 0, keep: true };
         // Neighbour 2 is not the destination, and an eviction is no delivery.
-        assert_eq!(acks.hear(&site.node(), &sent(two)), None);
-        assert_eq!(acks.hear(&site.node(), &PolicyEvent::Gone { bundle, why: Why::Overflow }), None);
-        assert_eq!(acks.hear(&site.node(), &sent(three)), Some(id));
-        assert_eq!(acks.hear(&site.node(), &PolicyEvent::Gone { bundle, why: Why::Delivered }), Some(id));
+        assert_eq!(acks.observe(&site.node(), &sent(two)), None);
+        assert_eq!(acks.observe(&site.node(), &PolicyEvent::Gone { bundle, why: Why::Overflow }), None);
+        assert_eq!(acks.observe(&site.node(), &sent(three)), Some(id));
+        assert_eq!(acks.observe(&site.node(), &PolicyEvent::Gone { bundle, why: Why::Delivered }), Some(id));
         assert_eq!(acks.order.len(), 1);
     }
 

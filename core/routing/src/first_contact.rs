@@ -69,7 +69,7 @@ impl FirstContact {
             out.tell(peer, told);
         }
     }
-    fn hear(&mut self, from: PeerId, bytes: &[u8], out: &mut Actions) {
+    fn read_message(&mut self, from: PeerId, bytes: &[u8], out: &mut Actions) {
         let Some(met) = self.up.get_mut(&from) else { return };
         let mut numbers = numbers(bytes);
         while let (Some(high), Some(low)) = (numbers.next(), numbers.next()) {
@@ -114,7 +114,7 @@ impl Router for FirstContact {
         match *event {
             PolicyEvent::Up { peer } => self.meet(node.now, peer, out),
             PolicyEvent::Down { peer } => drop(self.up.remove(&peer)),
-            PolicyEvent::Heard { from, bytes } => self.hear(from, bytes, out),
+            PolicyEvent::Heard { from, bytes } => self.read_message(from, bytes, out),
             // The label counts the neighbours that had come up when the bundle came back; it does not travel.
             PolicyEvent::Kept { bundle, .. } => {
                 // A label from the wire means nothing here.

@@ -148,7 +148,7 @@ impl MaxProp {
     }
 
     /// Reads a hello up to its first inconsistency.
-    fn heard(&mut self, node: &Node<'_>, peer: &Peer, message: &[u8], out: &mut Actions) -> Option<()> {
+    fn read_hello(&mut self, node: &Node<'_>, peer: &Peer, message: &[u8], out: &mut Actions) -> Option<()> {
         let mut numbers = numbers(message);
         self.acks.read(node, peer, &mut numbers, out, |_| ())?;
         let reporter = Reporters::<NodeId>::name(peer);
@@ -205,12 +205,12 @@ impl Router for MaxProp {
             }
             PolicyEvent::Heard { from, bytes } => {
                 let Some(peer) = node.peers.get(from).filter(|peer| peer.is_up()) else { return };
-                let _ = self.heard(node, peer, bytes, out);
+                let _ = self.read_hello(node, peer, bytes, out);
                 self.find_paths(node.me);
                 // New paths and acknowledgments change which bundles the neighbour should get.
                 out.push(Action::Reask(from));
             }
-            _ => drop(self.acks.hear(node, event)),
+            _ => drop(self.acks.observe(node, event)),
         }
     }
     fn looks(&self) -> usize {
@@ -298,14 +298,14 @@ mod tests {
             }
             hello
         };
-        let mut hear = |router: &mut MaxProp, from, bytes: &[u8]| {
+        let mut receive = |router: &mut MaxProp, from, bytes: &[u8]| {
             router.on(&site.node(), &PolicyEvent::Heard { from, bytes }, &mut out);
         };
-        hear(&mut router, honest, &says(10..60, 10));
+        receive(&mut router, honest, &says(10..60, 10));
         // Many nodes with few neighbours, and few with many: both bounds are hit.
         for round in 0..20 {
-            hear(&mut router, liar, &says(1_000 + 50 * round..1_050 + 50 * round, 1_024));
-            hear(&mut router, liar, &says(50_000 + 100 * round..50_100 + 100 * round, 1));
+            receive(&mut router, liar, &says(1_000 + 50 * round..1_050 + 50 * round, 1_024));
+            receive(&mut router, liar, &says(50_000 + 100 * round..50_100 + 100 * round, 1));
         }
         assert!((10..60).all(|node| router.meetings.get(&NodeId(node)).is_some_and(|all| all.len() == 10)));
         assert!(

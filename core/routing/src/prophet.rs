@@ -116,7 +116,7 @@ impl Prophet {
 
     /// Raises the predictability of a neighbour met (equation 1).
     fn meet(&mut self, now: Instant, peer: NodeId) {
-        if self.known.len() >= NODES_MAX && !self.known.contains_key(&peer) && !self.forget_told() {
+        if self.known.len() >= NODES_MAX && !self.known.contains_key(&peer) && !self.evict_reported() {
             let least = self.known.iter().min_by(|a, b| a.1.chance.total_cmp(&b.1.chance)).map(|(node, _)| *node);
             least.map(|node| self.known.remove(&node));
         }
@@ -134,7 +134,7 @@ impl Prophet {
     }
 
     /// Makes space by forgetting a node known from reports only. Returns whether there was one.
-    fn forget_told(&mut self) -> bool {
+    fn evict_reported(&mut self) -> bool {
         let Some(loser) = self.reporters.loser() else { return false };
         self.reporters.forget(loser);
         self.known.remove(&loser).is_some()
@@ -150,7 +150,7 @@ impl Prophet {
             if chance <= CHANCE_MIN {
                 continue;
             }
-            let room = self.known.contains_key(node) || self.known.len() < NODES_MAX || self.forget_told();
+            let room = self.known.contains_key(node) || self.known.len() < NODES_MAX || self.evict_reported();
             if room {
                 let known = self.known.entry(*node).or_default();
                 known.chance = known.chance.max(chance);
@@ -303,11 +303,12 @@ mod tests {
             nodes.for_each(|node| [node, 1f64.to_bits()].iter().for_each(|number| put_number(&mut table, *number)));
             table
         };
-        let mut hear = |router: &mut Prophet, from, bytes: &[u8]| {
+        let mut on_table = |router: &mut Prophet, from, bytes: &[u8]| {
             router.on(&site.node(), &PolicyEvent::Heard { from, bytes }, &mut out);
         };
-        hear(&mut router, honest, &table(10..60));
-        (0..4).for_each(|round| hear(&mut router, liar, &table(10_000 * (round + 1)..10_000 * (round + 1) + 4_000)));
+        on_table(&mut router, honest, &table(10..60));
+        (0..4)
+            .for_each(|round| on_table(&mut router, liar, &table(10_000 * (round + 1)..10_000 * (round + 1) + 4_000)));
         assert!((10..60).all(|node| router.chance(NodeId(node)) > 0.4));
         assert_eq!((router.known.len(), router.reporters.len()), (NODES_MAX, NODES_MAX - 2));
         let met = site.meet(99, 2);
@@ -329,7 +330,7 @@ mod tests {
         }
         table
     }
-    fn hear(router: &mut Prophet, site: &RouterSite, from: PeerId, chances: &[(u64, f64)]) {
+    fn on_table(router: &mut Prophet, site: &RouterSite, from: PeerId, chances: &[(u64, f64)]) {
         let bytes = table_of(chances);
         router.on(&site.node(), &PolicyEvent::Heard { from, bytes: &bytes }, &mut Actions::default());
     }
@@ -339,9 +340,9 @@ mod tests {
         let (mut site, mut router) = (RouterSite::new(), Prophet::new(&[]));
         let [two, three] = [2, 3].map(|number| site.meet(number, number as u32));
         [two, three].into_iter().for_each(|peer| drop(greeting(&mut router, &site, peer)));
-        hear(&mut router, &site, two, &[(1, 0.9), (3, 0.5), (4, 0.8)]);
+        on_table(&mut router, &site, two, &[(1, 0.9), (3, 0.5), (4, 0.8)]);
         assert_eq!([1, 3, 4].map(|node| router.chance(NodeId(node))), [0.0, 0.5, 0.5 * 0.8 * 0.9]);
-        hear(&mut router, &site, two, &[(3, 0.5), (4, 0.2)]);
+        on_table(&mut router, &site, two, &[(3, 0.5), (4, 0.2)]);
         assert_eq!(router.chance(NodeId(4)), 0.5 * 0.8 * 0.9);
         // RFC 6693 3.6: greater than, as 3 is met by both alike.
         let bundle = site.keep(3, 100);
@@ -358,7 +359,7 @@ mod tests {
         }
         assert!((router.chance(NodeId(2)) - 0.5 * 0.999 * 0.999).abs() < 1e-12);
         site.now = Instant(4_000_000_000);
-        hear(&mut router, &site, peers[1], &[]);
+        on_table(&mut router, &site, peers[1], &[]);
         assert!(
             (router.chance(NodeId(2)) - 0.5 * f64::powi(0.999, 4)).abs() < 1e-12,
             "aging also happens on a message"
@@ -377,7 +378,7 @@ mod tests {
         let known = site.meet(2, 0);
         for (peer, node, share) in [(claims, 7, 0.5), (known, 8, 1.0)] {
             greeting(&mut router, &site, peer);
-            hear(&mut router, &site, peer, &[(node, 1.0)]);
+            on_table(&mut router, &site, peer, &[(node, 1.0)]);
             assert_eq!(router.chance(NodeId(node)), 0.5 * 0.9 * share);
         }
     }

@@ -516,16 +516,16 @@ impl Edges {
             _ => Input::Malformed { link, token, error },
         }
     }
-    /// Reads a whole bundle for the agent, unless `elsewhere` finds that it belongs to another shard.
+    /// Reads a whole bundle for the agent, unless `is_foreign` finds that it belongs to another shard.
     pub fn arrived_unless(
         &mut self,
         token: OfferToken,
         link: LinkId,
         rope: &Payload,
-        elsewhere: impl FnOnce(&BundleMeta) -> bool,
+        is_foreign: impl FnOnce(&BundleMeta) -> bool,
     ) -> Option<Input> {
         match self.read(rope) {
-            Ok((meta, _)) if elsewhere(&meta) => None,
+            Ok((meta, _)) if is_foreign(&meta) => None,
             Ok((meta, hop)) => Some(self.taken(token, link, meta, hop)),
             Err(error) => Some(self.damaged(token, link, rope, error)),
         }

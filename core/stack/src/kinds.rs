@@ -5,7 +5,7 @@
 
 use crate::build::{error, mismatch};
 use crate::config::{Config, LayerConfig, LinkConfig};
-use crate::shards::elsewhere::Elsewhere;
+use crate::shards::remote_layer::RemoteLayer;
 use crate::shards::{self, Shared};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -57,7 +57,7 @@ macro_rules! layers {
             /// A layer of this shard that other shards use, too.
             Shared(Box<Shared>),
             /// A layer of another shard.
-            Elsewhere(Box<Elsewhere>),
+            Remote(Box<RemoteLayer>),
         }
 
         impl LayerKind {
@@ -183,7 +183,7 @@ macro_rules! layers {
                 match self {
                     $(Layer::$name(layer) => layer.shrink(),)*
                     Layer::Shared(shared) => shared.layer.shrink(),
-                    Layer::Message | Layer::Elsewhere(_) => {}
+                    Layer::Message | Layer::Remote(_) => {}
                 }
             }
             /// Gives it one input. Bytes for the stream that is returned may wait for [`Layer::write`].
@@ -196,14 +196,14 @@ macro_rules! layers {
                 match self {
                     $(Layer::$name(layer) => layer.handle_soon(now, input, out),)*
                     // They have no protocol: bundles bypass one, the stack talks to the others itself.
-                    Layer::Message | Layer::Shared(_) | Layer::Elsewhere(_) => None,
+                    Layer::Message | Layer::Shared(_) | Layer::Remote(_) => None,
                 }
             }
             /// Writes bytes that wait for a stream.
             pub fn write(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<layer::Output>) {
                 match self {
                     $(Layer::$name(layer) => layer.write(now, stream, out),)*
-                    Layer::Message | Layer::Shared(_) | Layer::Elsewhere(_) => {}
+                    Layer::Message | Layer::Shared(_) | Layer::Remote(_) => {}
                 }
             }
             /// Adds a link; `None`: the link is of another protocol, false: the layer has it already.
@@ -217,7 +217,7 @@ macro_rules! layers {
                 Some(match (self, link) {
                     $((Layer::$name(layer), LinkParams::$name(link)) => layer.add_link(now, id, link, out),)*
                     (Layer::Message, LinkParams::Message { .. }) => true,
-                    (Layer::Elsewhere(layer), _) => layer.add(id),
+                    (Layer::Remote(layer), _) => layer.add(id),
                     _ => return None,
                 })
             }
@@ -227,7 +227,7 @@ macro_rules! layers {
                     $((Layer::$name(layer), LinkParams::$name(link)) => layer.rekey(id, link),)*
                     (Layer::Shared(shared), link) => shared.layer.rekey(id, link),
                     // Its owner has the keys.
-                    (Layer::Elsewhere(_), _) => true,
+                    (Layer::Remote(_), _) => true,
                     _ => false,
                 }
             }
@@ -236,7 +236,7 @@ macro_rules! layers {
                 match self {
                     $(Layer::$name(layer) => layer.serves(node_id, at),)*
                     Layer::Shared(shared) => shared.layer.serves(node_id, at),
-                    Layer::Message | Layer::Elsewhere(_) => false,
+                    Layer::Message | Layer::Remote(_) => false,
                 }
             }
             pub fn next_timeout(&self) -> Option<Instant> {
@@ -244,8 +244,8 @@ macro_rules! layers {
                     $(Layer::$name(layer) => layer.next_timeout(),)*
                     // Bundles that other shards queued leave after those of this shard, at the time that `pending`
                     // gives.
-                    Layer::Shared(shared) => Instant::earliest([shared.desk.pending(), shared.layer.next_timeout()]),
-                    Layer::Message | Layer::Elsewhere(_) => None,
+                    Layer::Shared(shared) => Instant::earliest([shared.owner.pending(), shared.layer.next_timeout()]),
+                    Layer::Message | Layer::Remote(_) => None,
                 }
             }
         }

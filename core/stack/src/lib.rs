@@ -17,11 +17,11 @@ mod custody;
 mod edge;
 mod edge_v6;
 mod io;
-mod joints;
 mod kinds;
 #[cfg(test)]
-mod narrow_tests;
+mod mtu_tests;
 mod outgoing;
+mod outputs;
 mod pieces;
 mod reads;
 mod reporting;
@@ -31,6 +31,7 @@ mod spools;
 mod stack;
 mod store;
 mod tunnel;
+mod work;
 
 pub use config::{Config, LayerConfig, LinkConfig, StoreConfig, StoreKind};
 pub use custody::CustodyConfig;

@@ -235,7 +235,7 @@ impl AgeBench {
             self.line.tell(sender, Input::LinkDown { link });
         }
         self.line.run(STALL);
-        self.line.hears();
+        self.line.resume_reads();
         if !stream {
             self.line.tell(sender, Input::LinkUp { link });
         }
@@ -385,7 +385,7 @@ fn bundles_age_behind_full_retransmission_memory() {
             bench.line.deaf = Some(1);
             bench.send(3_600_000);
             bench.line.run(STALL);
-            bench.line.hears();
+            bench.line.resume_reads();
             bench.line.run(Duration::from_secs(120));
             assert!(bench.check() >= 150, "{aggregate}: most waited here");
         }
@@ -413,7 +413,7 @@ fn expired_ltp_block_is_cancelled() {
             let cancelled = |event: &Event| matches!(event, Event::LtpSessionEnd { cancelled: true, .. });
             assert!(bench.line.events.iter().any(|(node, event)| *node == 0 && cancelled(event)), "{what}");
             assert_eq!(bench.line.node(0).status(bench.line.now).bundles, 0, "{what}");
-            bench.line.hears();
+            bench.line.resume_reads();
             bench.line.run(STALL);
             assert!(bench.ages.lock().unwrap().is_empty() && bench.line.delivered.is_empty(), "{what}");
         }

@@ -490,7 +490,7 @@ fn broken_long_head_reported_early() {
     let mut broken = long(1);
     // A number that does not end.
     broken[1..12].fill(0xff);
-    site.hear_beginning(&broken, 1_000_000);
+    site.receive_beginning(&broken, 1_000_000);
     site.wait(Duration::from_millis(500));
     let told = site.events.iter().filter(|event| matches!(event, Event::Malformed { .. })).count();
     assert_eq!((told, site.held()), (1, 0), "{:?}", site.events);

@@ -191,14 +191,14 @@ fn local_bundles_reach_first_shard() {
         let offered = std::cell::Cell::new(0);
         let nothing = |line: &Line| {
             assert_eq!(line.node(SECOND).held(), 0, "the second shard holds nothing");
-            offered.set(offered.get().max(line.node(SECOND).offered_elsewhere()));
+            offered.set(offered.get().max(line.node(SECOND).offered_to_shards()));
             line.delivered.len() >= count
         };
         assert!(line.run_until(seconds(60), nothing), "{layer:?}: {} delivered", line.delivered.len());
         let kept: usize = line.disks[SECOND].files.values().map(Vec::len).sum();
         assert!(kept < MIB, "{layer:?}: {kept} bytes on its disk");
         assert_delivered(&mut line, wanted, false);
-        assert_eq!(line.node(SECOND).offered_elsewhere(), 0, "{layer:?}: all have their verdict");
+        assert_eq!(line.node(SECOND).offered_to_shards(), 0, "{layer:?}: all have their verdict");
         assert!(offered.get() > 0, "{layer:?}: they waited for it");
     }
 }
@@ -388,7 +388,7 @@ fn waiting_bundles_leave_next_contact() {
     line.run(seconds(2));
     assert!(line.node(SECOND).serves_others(), "some wait there");
     line.run(seconds(10));
-    line.hears();
+    line.resume_reads();
     assert_delivered(&mut line, wanted, false);
 }
 
@@ -406,7 +406,7 @@ fn full_first_shard_loses_nothing() {
     line.run(seconds(20));
     let held = line.node(FIRST).held();
     assert!(held > 3 && held < 20, "{held} fit");
-    assert_eq!(line.node(SECOND).offered_elsewhere(), 0, "all have a verdict");
+    assert_eq!(line.node(SECOND).offered_to_shards(), 0, "all have a verdict");
     register(&mut line, FIRST);
     line.run_until(seconds(4000), |line| line.delivered.len() >= 30);
     assert_delivered(&mut line, wanted, true);
@@ -487,7 +487,7 @@ fn bundle_waiting_in_shard_ages() {
         let sent = line.now;
         (0..100).for_each(|n| send(&mut line, NEAR, FAR, &aged::payload(n, 50_000).to_bytes().unwrap()));
         line.run(seconds(20));
-        line.hears();
+        line.resume_reads();
         line.run(seconds(120));
         let (left, ages) = (aged::left(&line), ages.lock().unwrap());
         assert_eq!(ages.len(), 100, "{layer:?} {version}");

@@ -62,7 +62,7 @@ impl Memory {
         let (budget, shares) = node.memory();
         Memory { budget: budget.total(), in_use: budget.in_use(), level: budget.level(), shares }
     }
-    pub fn told(&self) -> Value {
+    pub fn to_json(&self) -> Value {
         let share = |share: &Share| json!({ "name": share.name, "limit": share.limit, "used": share.used });
         json!({
             "budget": self.budget,

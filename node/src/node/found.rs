@@ -175,7 +175,7 @@ impl Node {
             beacons: heard.beacons,
             sequence: heard.sequence,
         };
-        Some((discovery.heard().map(one).collect(), discovery.counts()))
+        Some((discovery.announced().map(one).collect(), discovery.counts()))
     }
 }
 

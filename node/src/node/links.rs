@@ -198,8 +198,8 @@ impl Node {
         });
         // A shard that has ended has nothing more to report.
         drop(ended);
-        self.tell_shards();
-        self.hear_shards();
+        self.flush_shards();
+        self.take_shard_messages();
         self.all_but_owner(layer, move |node| node.take_link(id));
     }
     fn take_link(&mut self, id: LinkId) {

@@ -119,7 +119,7 @@ impl Node {
         door.run(move |node| {
             let done = what(node);
             // Its messages leave before the answer, so that the asking shard can handle them next.
-            node.tell_shards();
+            node.flush_shards();
             drop(reply.send(done));
         });
         answer.recv().unwrap_or_else(|_| {
@@ -128,13 +128,13 @@ impl Node {
         })
     }
     /// Sends pending messages to other shards.
-    pub(super) fn tell_shards(&mut self) {
+    pub(super) fn flush_shards(&mut self) {
         if let Some(mesh) = &mut self.io.mesh {
             mesh.flush();
         }
     }
     /// Handles pending messages of other shards.
-    pub(super) fn hear_shards(&mut self) {
+    pub(super) fn take_shard_messages(&mut self) {
         if let Some(mesh) = &mut self.io.mesh {
             mesh.take(&mut self.io.inputs);
             self.drain();
@@ -153,7 +153,7 @@ impl Node {
         });
     }
     /// Passes an operator's input for the whole node to all other shards.
-    pub(super) fn tell_others(&self, input: &AdminInput) {
+    pub(super) fn forward_to_shards(&self, input: &AdminInput) {
         let all = match input {
             AdminInput::SetPlan(_)
             | AdminInput::AddRoute { .. }

@@ -166,7 +166,7 @@ impl Offline {
         Offline { store, medium, dir, now: Instant::ZERO, said: OfflineOutput::default() }
     }
     fn open(&mut self, found: &mut Contents) -> anyhow::Result<()> {
-        self.tell(Input::Open);
+        self.input(Input::Open);
         // Simulated time: timers of the store fire as soon as nothing else is left to do.
         while !self.said.rest.iter().any(|output| matches!(output, Output::Opened { .. })) {
             if !self.step() {
@@ -193,19 +193,19 @@ impl Offline {
     fn path(&self, file: u32) -> PathBuf {
         self.dir.join(format!("{file:010}.farlink"))
     }
-    fn tell(&mut self, input: Input) {
+    fn input(&mut self, input: Input) {
         self.store.handle(self.now, input, &mut self.said);
     }
     /// Performs one operation or advances time; false if nothing is left to do.
     fn step(&mut self) -> bool {
         if let Some(operation) = self.said.operations.pop_front() {
             let result = self.medium.perform(&self.dir, operation.action);
-            self.tell(Input::DiskDone(DiskDone { id: operation.id, result }));
+            self.input(Input::DiskDone(DiskDone { id: operation.id, result }));
             return true;
         }
         let Some(at) = self.store.next_timeout() else { return false };
         self.now = self.now.max(at);
-        self.tell(Input::Wake);
+        self.input(Input::Wake);
         true
     }
     /// Runs the store until `wanted` accepts one of its outputs.
@@ -230,7 +230,7 @@ impl Offline {
         let len = found.payload.len();
         for from in (0..len).step_by(PART as usize) {
             let part = found.payload.slice(from, (len - from).min(PART));
-            self.tell(Input::Load { load: from, payload: part });
+            self.input(Input::Load { load: from, payload: part });
             let loaded = self.until(|output| match output {
                 Output::Loaded { load, result } if load == from => Some(result),
                 _ => None,
@@ -259,7 +259,7 @@ impl Offline {
                 rope = part;
                 break;
             }
-            self.tell(Input::Spill { spill: bundle, quota: index.quota, data: part });
+            self.input(Input::Spill { spill: bundle, quota: index.quota, data: part });
             let result = self.until(|output| match output {
                 Output::Spilled { result, .. } => Some(result),
                 _ => None,
@@ -267,7 +267,7 @@ impl Offline {
             rope.append(result.map_err(|why| anyhow::anyhow!("{}: {why}", self.dir.display()))?);
         }
         let number = BundleHandle(bundle);
-        self.tell(Input::Put { bundle: number, index: Box::new(index), head, payload: rope, tail });
+        self.input(Input::Put { bundle: number, index: Box::new(index), head, payload: rope, tail });
         let refused = self.until(|output| match output {
             Output::Stored { .. } => Some(None),
             Output::Refused { reason, .. } => Some(Some(reason)),
@@ -281,7 +281,7 @@ impl Offline {
     /// If they cannot be stored.
     pub fn remember(&mut self, deliveries: &[Remembered], last_bundle: u64, counter: u64) -> anyhow::Result<()> {
         for (remembered, number) in deliveries.iter().zip(last_bundle + 1..) {
-            self.tell(Input::Delete { bundle: BundleHandle(number), remember: Some(*remembered) });
+            self.input(Input::Delete { bundle: BundleHandle(number), remember: Some(*remembered) });
         }
         // Answers may come in any order; only their number counts.
         let mut left = deliveries.len();
@@ -289,7 +289,7 @@ impl Offline {
             self.until(|output| matches!(output, Output::Deleted { .. }).then_some(()))?;
             left -= 1;
         }
-        self.tell(Input::SetCounter { value: counter });
+        self.input(Input::SetCounter { value: counter });
         self.until(|output| matches!(output, Output::CounterSet { .. }).then_some(()))
     }
 }

@@ -123,7 +123,7 @@ impl Stream {
     }
     /// Polls acknowledgments; the interval is short after progress, and doubles without.
     pub fn look(&mut self, id: StreamId, now: Instant, inputs: &mut VecDeque<Input>) {
-        let more = self.tell_confirmed(id, inputs);
+        let more = self.report_confirmed(id, inputs);
         let sent = self.sent;
         if let Some(confirm) = &mut self.confirm {
             // The interval grows for peers that sleep or are unreachable.
@@ -132,7 +132,7 @@ impl Stream {
         }
     }
     /// Reports newly acknowledged bytes to the layer; returns whether there were any.
-    pub fn tell_confirmed(&mut self, id: StreamId, inputs: &mut VecDeque<Input>) -> bool {
+    pub fn report_confirmed(&mut self, id: StreamId, inputs: &mut VecDeque<Input>) -> bool {
         let (Phase::Open(socket), Some(confirm)) = (&self.phase, &mut self.confirm) else { return false };
         // If the kernel cannot be asked, nothing more counts as acknowledged.
         let Ok(unacknowledged) = stream::unacknowledged(socket) else { return false };
@@ -145,7 +145,7 @@ impl Stream {
         more
     }
     /// Reports room to the layer once the queue here is empty.
-    pub fn tell_room(&mut self, id: StreamId, written: u64, bound: u64, inputs: &mut VecDeque<Input>) {
+    pub fn report_room(&mut self, id: StreamId, written: u64, bound: u64, inputs: &mut VecDeque<Input>) {
         // Bundles that wait in the layer still age correctly, so room is no more than the kernel takes at once, with at
         // most `bound` unsent bytes in it.
         let Phase::Open(socket) = &self.phase else { return };

@@ -76,7 +76,7 @@ impl Streams {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let Some(session) = stream.tls.as_mut() else { return };
         let (layer, mut plain) = (stream.layer, BytesMut::with_capacity(records.len()));
-        let heard = match session.hear(records, &mut plain) {
+        let heard = match session.receive(records, &mut plain) {
             Ok(heard) => heard,
             Err(why) => return self.insecure(id, &why, inputs),
         };

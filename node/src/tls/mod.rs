@@ -153,7 +153,7 @@ impl Session {
     ///
     /// # Errors
     /// Cause of the stream's end. [`Session::take`] may still return an alert for the peer.
-    pub fn hear(&mut self, mut bytes: &[u8], plain: &mut BytesMut) -> Result<Heard, String> {
+    pub fn receive(&mut self, mut bytes: &[u8], plain: &mut BytesMut) -> Result<Heard, String> {
         while !bytes.is_empty() && !self.ended {
             // Input may end within a record; rustls keeps the incomplete one.
             self.tls.read_tls(&mut bytes).map_err(|why| why.to_string())?;

@@ -90,7 +90,7 @@ fn talk(client: &mut Session, server: &mut Session, words: [&[u8]; 2]) -> [TlsEn
             for piece in bytes.chunks(700) {
                 let Ok((proven, heard)) = &mut ends[1 - side] else { break };
                 let mut plain = BytesMut::new();
-                match to.hear(piece, &mut plain) {
+                match to.receive(piece, &mut plain) {
                     Ok(Heard { contradicts: Some(why), .. }) => ends[1 - side] = Err(why),
                     Ok(news) => {
                         heard.extend_from_slice(&plain);
@@ -378,7 +378,7 @@ fn close_notify_ends_and_garbage_fails() {
     client.say_end();
     let last = client.take().unwrap().unwrap();
     let mut plain = BytesMut::new();
-    assert!(server.hear(&last, &mut plain).unwrap().ended && plain.is_empty());
+    assert!(server.receive(&last, &mut plain).unwrap().ended && plain.is_empty());
 
     // A change of any byte of a sealed record is detected.
     let (mut client, mut server) = (Session::client(&a, "x").unwrap(), Session::server(&b, HERE).unwrap());
@@ -386,11 +386,11 @@ fn close_notify_ends_and_garbage_fails() {
     client.say(&[9; 1000]).unwrap();
     let mut sealed = client.take().unwrap().unwrap().to_vec();
     sealed[500] ^= 1;
-    assert!(server.hear(&sealed, &mut plain).is_err() && plain.is_empty());
+    assert!(server.receive(&sealed, &mut plain).is_err() && plain.is_empty());
 
     for bytes in [&b"dtn!\x04\x00"[..], &[0; 600], &[0x16, 3, 1, 0xff, 0xff], b"GET / HTTP/1.1\r\n\r\n"] {
         let mut server = Session::server(&b, HERE).unwrap();
-        let heard = (0..200).try_for_each(|_| server.hear(bytes, &mut plain).map(drop));
+        let heard = (0..200).try_for_each(|_| server.receive(bytes, &mut plain).map(drop));
         assert!(heard.is_err() && plain.is_empty(), "{bytes:?}");
     }
 }

@@ -120,8 +120,8 @@ impl Reports {
         }
     }
     /// Passes an event to all reports.
-    pub fn tell(&mut self, now: f64, happened: &Happened, names: &Names) {
-        self.statistics.tell(now, happened, names);
+    pub fn record(&mut self, now: f64, happened: &Happened, names: &Names) {
+        self.statistics.record(now, happened, names);
         for report in &mut self.reports {
             // After an error the report is abandoned; `finish` returns it.
             if let (ReportKind::Lines(lines), Ok(())) = (&mut report.kind, &report.written) {

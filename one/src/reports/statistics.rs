@@ -47,7 +47,7 @@ impl Statistics {
         Statistics { warmup, ignored, counts: MessageCounts::default(), latencies, hops, held }
     }
     /// Counts one event.
-    pub fn tell(&mut self, now: f64, happened: &Happened, names: &Names) {
+    pub fn record(&mut self, now: f64, happened: &Happened, names: &Names) {
         let counts = &mut self.counts;
         let left_out = |message: u32| self.ignored.get(message as usize).copied().unwrap_or(false);
         match *happened {
@@ -160,11 +160,11 @@ mod tests {
     #[test]
     fn deliveries_count_once_relays_each_time() {
         let (names, mut counted) = (names(), Statistics::new(0.0));
-        counted.tell(10.0, &Happened::Created { message: 0, from: 0 }, &names);
+        counted.record(10.0, &Happened::Created { message: 0, from: 0 }, &names);
         let done = |first: bool| Happened::Done { from: 0, to: 1, message: 0, hops: 2, last: true, first };
-        counted.tell(30.0, &done(true), &names);
-        counted.tell(40.0, &done(false), &names);
-        counted.tell(45.0, &Happened::Deleted { host: 0, message: 0, received: 10.0, dropped: true }, &names);
+        counted.record(30.0, &done(true), &names);
+        counted.record(40.0, &done(false), &names);
+        counted.record(45.0, &Happened::Deleted { host: 0, message: 0, received: 10.0, dropped: true }, &names);
         let figures = counted.figures(60.0);
         assert_eq!(
             ["relayed", "delivered", "latency_avg", "hopcount_med"].map(|name| of(&figures, name)),
@@ -177,12 +177,12 @@ mod tests {
     #[test]
     fn warm_up_messages_stay_excluded() {
         let (names, mut counted) = (names(), Statistics::new(20.0));
-        counted.tell(10.0, &Happened::Created { message: 0, from: 0 }, &names);
-        counted.tell(50.0, &Happened::Created { message: 1, from: 0 }, &names);
+        counted.record(10.0, &Happened::Created { message: 0, from: 0 }, &names);
+        counted.record(50.0, &Happened::Created { message: 1, from: 0 }, &names);
         for message in [0, 1] {
-            counted.tell(60.0, &Happened::Started { from: 0, to: 1, message }, &names);
-            counted.tell(61.0, &Happened::Aborted { from: 0, to: 1, message }, &names);
-            counted.tell(62.0, &Happened::Deleted { host: 0, message, received: 50.0, dropped: false }, &names);
+            counted.record(60.0, &Happened::Started { from: 0, to: 1, message }, &names);
+            counted.record(61.0, &Happened::Aborted { from: 0, to: 1, message }, &names);
+            counted.record(62.0, &Happened::Deleted { host: 0, message, received: 50.0, dropped: false }, &names);
         }
         let figures = counted.figures(70.0);
         assert_eq!(["created", "started", "aborted", "removed"].map(|name| of(&figures, name)), [1.0; 4]);

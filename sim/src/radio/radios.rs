@@ -129,7 +129,7 @@ impl Radios {
             let loss = if let Loss::Bernoulli(loss) = radio.loss { loss } else { 0.0 };
             kinds.push(Kind {
                 layer: radio.layer.kind,
-                asks: radio.layer.kind.told(Refusal::NoResources).is_err(),
+                asks: radio.layer.kind.sender_result(Refusal::NoResources).is_err(),
                 framing,
                 loss: if framing.losses { loss } else { 0.0 },
                 rate: radio.rate,

@@ -58,10 +58,10 @@ impl<O: Observer> World<O> {
             FaultKind::Restart { node } => self.restart(node, ends),
             FaultKind::LinkDown { link } => {
                 for end in self.cables[link].ends {
-                    self.tell_fault(end.node, Some(end.link), if ends { "link up" } else { "link down" });
+                    self.emit_fault(end.node, Some(end.link), if ends { "link up" } else { "link down" });
                 }
             }
-            FaultKind::Unheard { between } => self.unheard(between, ends),
+            FaultKind::Unheard { between } => self.block_pair(between, ends),
             FaultKind::Lie { node, says } => {
                 if let Some(lies) = self.faults.as_mut().and_then(|faults| faults.lies.as_mut()) {
                     let own = &mut lies.nodes[node];
@@ -71,22 +71,22 @@ impl<O: Observer> World<O> {
                         Lie::Has => own.has = true,
                     }
                 }
-                self.tell_fault(node, None, "lie");
+                self.emit_fault(node, None, "lie");
             }
             FaultKind::ClockJump { node, by_ns } => {
                 if let Some(faults) = &mut self.faults {
                     faults.jumped_ns[node] = faults.jumped_ns[node].saturating_add(by_ns);
                 }
-                self.tell_fault(node, None, "clock");
-                self.tell_clock(node);
+                self.emit_fault(node, None, "clock");
+                self.set_clock(node);
             }
             FaultKind::ClockDrift { node, ppm } => {
                 let now = self.now;
                 if let Some(faults) = self.faults.as_mut().filter(|_| !ends) {
                     faults.drifts[node].push((ppm, now));
-                    self.tell_fault(node, None, "clock");
+                    self.emit_fault(node, None, "clock");
                 } else {
-                    self.tell_clock(node);
+                    self.set_clock(node);
                 }
                 if ppm != 0.0 {
                     let step = Duration::try_from_secs_f64(DRIFT_STEP_S / (ppm.abs() * 1e-6)).unwrap_or(Duration::MAX);
@@ -98,13 +98,18 @@ impl<O: Observer> World<O> {
     }
 
     /// Hello of a node that costs no transfer, replaced by a lie if the node lies.
-    pub(super) fn said_of_itself(&self, node: usize, content: Vec<u8>) -> Vec<u8> {
+    pub(super) fn outgoing_hello(&self, node: usize, content: Vec<u8>) -> Vec<u8> {
         let byzantine = self.faults.as_ref().and_then(|faults| faults.byzantine(node));
         byzantine.and_then(|byzantine| byzantine.hello(&content)).unwrap_or(content)
     }
     /// Bundle as it leaves a node: a hello of a Byzantine node is replaced by a lie, others are unchanged. Returns the
     /// new size, too.
-    pub(super) fn said_in(&mut self, node: usize, bundle: Arc<BundleMeta>, size: u64) -> (Arc<BundleMeta>, u64) {
+    pub(super) fn outgoing_bundle(
+        &mut self,
+        node: usize,
+        bundle: Arc<BundleMeta>,
+        size: u64,
+    ) -> (Arc<BundleMeta>, u64) {
         let Some(faults) = self.faults.as_mut().filter(|faults| faults.lies.is_some()) else { return (bundle, size) };
         if !bundle.is_administrative() {
             faults.lies.iter_mut().for_each(|lies| lies.crossed.note(bundle.id));
@@ -120,7 +125,7 @@ impl<O: Observer> World<O> {
         (Arc::new(lie), size)
     }
 
-    fn tell_fault(&mut self, node: usize, link: Option<LinkId>, what: &'static str) {
+    fn emit_fault(&mut self, node: usize, link: Option<LinkId>, what: &'static str) {
         let event = Event::Fault { link, what };
         if self.traced {
             self.trace.event(self.now, node, &event);
@@ -130,9 +135,9 @@ impl<O: Observer> World<O> {
         }
     }
 
-    fn tell_clock(&mut self, node: usize) {
+    fn set_clock(&mut self, node: usize) {
         if let Some(clock) = self.faults.as_ref().map(|faults| faults.clock(node, self.now)) {
-            self.tell(node, Input::Clock(clock));
+            self.input(node, Input::Clock(clock));
         }
     }
 
@@ -149,7 +154,7 @@ impl<O: Observer> World<O> {
     }
 
     fn kill(&mut self, node: usize) {
-        self.tell_fault(node, None, "node down");
+        self.emit_fault(node, None, "node down");
         self.nodes[node].stop(self.now, &mut self.queue);
         self.applications.lose(node);
         // Neighbours lose their radio links to it; its own ends are gone already.
@@ -178,15 +183,15 @@ impl<O: Observer> World<O> {
         let (Ok(fresh), Ok(changes)) = (fresh, changes) else { return };
         self.nodes[node].start(fresh);
         self.streams.wake_up(node);
-        self.tell_fault(node, None, "node up");
-        self.tell(node, Input::Clock(clock));
+        self.emit_fault(node, None, "node up");
+        self.input(node, Input::Clock(clock));
         self.links_until_now(node, changes);
         let places = self.nodes[node].places(None);
-        places.into_iter().for_each(|place| self.tell(node, place));
+        places.into_iter().for_each(|place| self.input(node, place));
         let cables: Vec<(LinkId, usize, usize)> = self.nodes[node].cables().collect();
         for (link, cable, end) in cables {
             if !self.cables[cable].has_carrier() {
-                self.tell(node, Input::LinkDown { link });
+                self.input(node, Input::LinkDown { link });
             }
             let other = self.cables[cable].ends[1 - end].node;
             if let Some(crossings) = self.crossings.as_mut().filter(|_| !self.nodes[other].stopped) {
@@ -217,7 +222,7 @@ impl<O: Observer> World<O> {
         }
     }
 
-    fn unheard(&mut self, between: [usize; 2], ends: bool) {
+    fn block_pair(&mut self, between: [usize; 2], ends: bool) {
         // Overlapping faults on a pair are counted, too.
         let pair = (between[0] as u32, between[1] as u32);
         let Some(faults) = &mut self.faults else { return };
@@ -227,7 +232,7 @@ impl<O: Observer> World<O> {
         if count == 0 {
             faults.deaf.remove(&pair);
         }
-        between.into_iter().for_each(|node| self.tell_fault(node, None, if ends { "link up" } else { "link down" }));
+        between.into_iter().for_each(|node| self.emit_fault(node, None, if ends { "link up" } else { "link down" }));
         match (count, ends) {
             (0, true) => self.meet_all(of_pair),
             (1, false) => self.part_all(of_pair),
@@ -244,7 +249,7 @@ impl<O: Observer> World<O> {
         } else {
             faults.near.remove(&near)
         };
-        faults.hear(&near)
+        faults.can_meet(&near)
     }
     fn part_all(&mut self, which: impl Fn(&(u16, u32, u32)) -> bool) {
         // Pairs that could not communicate before have no link to lose.
@@ -255,7 +260,7 @@ impl<O: Observer> World<O> {
     fn meet_all(&mut self, which: impl Fn(&(u16, u32, u32)) -> bool) {
         // Only pairs in range that no other fault affects regain a link.
         let Some(faults) = &self.faults else { return };
-        let all: Vec<_> = faults.near.iter().filter(|near| which(near) && faults.hear(near)).copied().collect();
+        let all: Vec<_> = faults.near.iter().filter(|near| which(near) && faults.can_meet(near)).copied().collect();
         all.into_iter().for_each(|near| self.meet(edge(self.now, near, true)));
     }
 }

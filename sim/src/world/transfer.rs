@@ -17,7 +17,7 @@ impl<O: Observer> World<O> {
         let Some(end) = self.radios.table.next() else { return false };
         let Some((node, link)) = self.radios.at(end) else { return true };
         self.radios.asked = Some(end);
-        self.tell(node, Input::Message(MessageInput::Turn { link }));
+        self.input(node, Input::Message(MessageInput::Turn { link }));
         self.radios.asked = None;
         if let Some(offered) = self.radios.offered.take() {
             self.ask(offered);
@@ -35,7 +35,7 @@ impl<O: Observer> World<O> {
     }
 
     /// Delivers a hello that takes neither time nor a turn.
-    pub(super) fn tell_neighbour(&mut self, end: End, content: Vec<u8>) {
+    pub(super) fn deliver_hello(&mut self, end: End, content: Vec<u8>) {
         if let Some((to, link)) = self.radios.at((end.0, 1 - end.1)) {
             self.todo.push_back((to, Input::Message(MessageInput::Hello { link, content })));
         }
@@ -54,7 +54,7 @@ impl<O: Observer> World<O> {
         let number = self.radios.transfers.add(transfer);
         self.radios.links[end.0 as usize].transfers.push(number);
         if asks {
-            self.tell(
+            self.input(
                 to,
                 Input::Message(MessageInput::Begun { link, ticket: Ticket(number), bundle, hop: hop.clone() }),
             );
@@ -116,7 +116,7 @@ impl<O: Observer> World<O> {
         counted.delivered += 1;
         counted.delivered_bytes += wire_bytes;
         if let Some((to, link)) = self.radios.at((end.0, 1 - end.1)) {
-            self.tell(to, Input::Message(MessageInput::Arrived { link, ticket: Ticket(number), bundle, hop }));
+            self.input(to, Input::Message(MessageInput::Arrived { link, ticket: Ticket(number), bundle, hop }));
         }
         if before == Stage::Sending {
             self.radios.free(self.now, end, began);
@@ -129,7 +129,7 @@ impl<O: Observer> World<O> {
         let end = transfer.end;
         let layer = self.radios.kinds[usize::from(self.radios.links[end.0 as usize].radio)].layer;
         // Translated into the terms of the layer; a duplicate returns as such, with its labels.
-        let told = result.or_else(|why| if why == Refusal::Duplicate { Err(why) } else { layer.told(why) });
+        let told = result.or_else(|why| if why == Refusal::Duplicate { Err(why) } else { layer.sender_result(why) });
         match transfer.stage {
             Stage::Asking => {
                 if let Err(why) = told {

@@ -14,8 +14,8 @@ pub const TABLE: &[Mutant] = &[
     durable(
         "a far end may name numbers that were never given",
         "core/bpa/src/tunnel/signals_in.rs",
-        "if told.runs.is_empty() || !told.runs.iter().all(|run| tunnels.gave(run.first, run.last)) {",
-        "if told.runs.is_empty() {",
+        "if signal.runs.is_empty() || !signal.runs.iter().all(|run| tunnels.gave(run.first, run.last)) {",
+        "if signal.runs.is_empty() {",
         &["-p farlink-bpa --test all tunnel::"],
     ),
     durable(
@@ -79,9 +79,9 @@ pub const TABLE: &[Mutant] = &[
     plain(
         "what is arriving counts to no share",
         "core/bpa/src/procedures/evict.rs",
-        "        let counts = self.room.fair_share.counts(&new, limits);\n",
-        "        let counts = self.room.fair_share.counts(&new, limits) && new.size() == 0;\n",
-        &["-p farlink-bpa --test all shares::"],
+        "        let counts = self.bounds.fair_share.counts(&new, limits);\n",
+        "        let counts = self.bounds.fair_share.counts(&new, limits) && new.size() == 0;\n",
+        &["-p farlink-bpa --test all fair_share::"],
     ),
     plain(
         "room that a signal gives in a tunnel is nobody's",
@@ -138,7 +138,7 @@ pub const TABLE: &[Mutant] = &[
         "core/bpa/src/procedures/evict.rs",
         "let reserved = if privileged { 0 } else",
         "let reserved = if privileged || new.size() > 0 { 0 } else",
-        &["-p farlink-bpa --test all shares::"],
+        &["-p farlink-bpa --test all fair_share::"],
     ),
     plain(
         "a copy that fails last ends the wait for a signal",

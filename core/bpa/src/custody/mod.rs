@@ -72,7 +72,7 @@ pub(crate) struct Entry {
 
 /// Common part of answers about many bundles, which one signal can carry.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Told {
+pub(crate) struct CustodySignalGroup {
     pub to: EndpointId,
     pub version: u8,
     pub answer: Answer,
@@ -94,12 +94,12 @@ pub(crate) enum Due {
     /// No signal came about this bundle.
     Repeat(u64),
     /// A gathered answer leaves.
-    Say(Told, Ranges),
+    Send(CustodySignalGroup, Ranges),
 }
 
 /// A received signal that is being applied.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Heard {
+pub(crate) struct ReceivedCustodySignal {
     /// Neighbour that brought it.
     from: PeerId,
     /// Node that signed for it.
@@ -126,8 +126,8 @@ pub(crate) struct Custody {
     /// Fragments in custody, by their original.
     pieces: BTreeSet<(u128, u64)>,
     repeats: BTreeSet<(Instant, u64)>,
-    gathered: BTreeMap<Told, PendingSignals>,
-    sayings: BTreeSet<(Instant, Told)>,
+    gathered: BTreeMap<CustodySignalGroup, PendingSignals>,
+    by_due: BTreeSet<(Instant, CustodySignalGroup)>,
     /// Bytes of bundles in custody or accepted for it.
     bytes: u64,
 }
@@ -140,7 +140,7 @@ impl Custody {
             pieces: BTreeSet::new(),
             repeats: BTreeSet::new(),
             gathered: BTreeMap::new(),
-            sayings: BTreeSet::new(),
+            by_due: BTreeSet::new(),
             bytes: 0,
         }
     }
@@ -258,44 +258,44 @@ impl Custody {
         entry.taken.covers(&own)
     }
     /// Adds a number to an answer; it leaves with others after `signal_delay`.
-    fn gather(&mut self, now: Instant, told: Told, number: u64) {
+    fn gather(&mut self, now: Instant, group: CustodySignalGroup, number: u64) {
         let due = now + self.settings.signal_delay;
         let most = self.settings.signal_bundles;
-        let gathered = self.gathered.entry(told.clone()).or_insert_with(|| {
-            self.sayings.insert((due, told.clone()));
+        let gathered = self.gathered.entry(group.clone()).or_insert_with(|| {
+            self.by_due.insert((due, group.clone()));
             PendingSignals { numbers: Ranges::default(), count: 0, due }
         });
         gathered.numbers.insert(number..number.saturating_add(1));
         gathered.count += 1;
         if gathered.count >= most {
             let before = core::mem::replace(&mut gathered.due, now);
-            self.sayings.remove(&(before, told.clone()));
-            self.sayings.insert((now, told));
+            self.by_due.remove(&(before, group.clone()));
+            self.by_due.insert((now, group));
         } else if self.gathered.len() > TOLD_MAX {
             self.hurry(now);
         }
     }
     fn hurry(&mut self, now: Instant) {
         // Bounds the table of receivers: the answer that waits longest leaves at once.
-        let Some((_, told)) = self.sayings.pop_first() else { return };
-        if let Some(gathered) = self.gathered.get_mut(&told) {
+        let Some((_, group)) = self.by_due.pop_first() else { return };
+        if let Some(gathered) = self.gathered.get_mut(&group) {
             gathered.due = now;
         }
-        self.sayings.insert((now, told));
+        self.by_due.insert((now, group));
     }
     /// Time of the next due work.
     pub fn next(&self) -> Option<Instant> {
         let repeat = self.repeats.first().map(|(at, _)| *at);
-        Instant::earliest([repeat, self.sayings.first().map(|(at, _)| *at)])
+        Instant::earliest([repeat, self.by_due.first().map(|(at, _)| *at)])
     }
     pub fn pop(&mut self, now: Instant) -> Option<Due> {
         // Answers go first: they release bundles at other nodes.
-        if let Some((at, told)) = self.sayings.pop_first() {
+        if let Some((at, group)) = self.by_due.pop_first() {
             if at <= now {
-                let numbers = self.gathered.remove(&told).map(|gathered| gathered.numbers).unwrap_or_default();
-                return Some(Due::Say(told, numbers));
+                let numbers = self.gathered.remove(&group).map(|gathered| gathered.numbers).unwrap_or_default();
+                return Some(Due::Send(group, numbers));
             }
-            self.sayings.insert((at, told));
+            self.by_due.insert((at, group));
         }
         let (at, number) = self.repeats.first().copied().filter(|(at, _)| *at <= now)?;
         self.repeats.remove(&(at, number));
@@ -330,7 +330,7 @@ impl Custody {
         }
         assert_eq!(self.bytes, bytes, "bytes in custody");
         assert_eq!(self.repeats.len(), self.entries.values().filter(|entry| entry.due.is_some()).count());
-        assert_eq!(self.sayings.len(), self.gathered.len(), "everything gathered is told once");
+        assert_eq!(self.by_due.len(), self.gathered.len(), "everything gathered is told once");
         assert!(self.pieces.iter().all(|(_, number)| self.entries.contains_key(number)), "pieces are held");
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::agent::Agent;
 use crate::context::Context;
-use crate::custody::{Due, Heard, Stage, Subject};
+use crate::custody::{Due, ReceivedCustodySignal, Stage, Subject};
 use crate::edge::{About, Signal};
 use crate::io::Output;
 use crate::state::ranges::Ranges;
@@ -26,7 +26,12 @@ const STEP: usize = 8;
 
 impl Agent {
     /// Takes a custody signal addressed to this node; returns whether it was consumed here.
-    pub(crate) fn hear_custody<S: Sink<Output>>(&mut self, bundle: Handle, signals: Vec<Signal>, out: &mut S) -> bool {
+    pub(crate) fn on_custody_signal<S: Sink<Output>>(
+        &mut self,
+        bundle: Handle,
+        signals: Vec<Signal>,
+        out: &mut S,
+    ) -> bool {
         let Some(held) = self.book.get(bundle).filter(|_| self.custody.is_some()) else { return false };
         let (from, source, version) = (held.from, held.bundle.source.node(), held.bundle.version);
         // After a restart it is unknown which neighbour brought the signal or its fragments.
@@ -48,18 +53,22 @@ impl Agent {
                     Subject::Runs(named.all().map(|(first, end)| (first, end - 1)).collect())
                 }
             };
-            let heard = Heard { from, source, version, answer, about, foreign: false };
-            self.work.push(Step::Custody(Box::new(heard)));
+            let signal = ReceivedCustodySignal { from, source, version, answer, about, foreign: false };
+            self.work.push(Step::Custody(Box::new(signal)));
         }
         true
     }
 
     /// Applies a signal to a few bundles and queues itself again for the rest.
-    pub(crate) fn heed_custody<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, mut heard: Box<Heard>) {
-        match &mut heard.about {
+    pub(crate) fn apply_custody_signal<S: Sink<Output>>(
+        &mut self,
+        cx: &mut Context<'_, S>,
+        mut signal: Box<ReceivedCustodySignal>,
+    ) {
+        match &mut signal.about {
             Subject::One(id) => {
                 let id = id.clone();
-                self.heed_one(cx, &mut heard, &id);
+                self.apply_to_bundle(cx, &mut signal, &id);
             }
             Subject::Runs(runs) => {
                 let mut met = Vec::with_capacity(STEP);
@@ -75,57 +84,63 @@ impl Agent {
                 }
                 let more = !runs.is_empty();
                 for number in met {
-                    self.heed_about(cx, &mut heard, number, None);
+                    self.apply_to_number(cx, &mut signal, number, None);
                 }
                 if more {
-                    return self.work.push(Step::Custody(heard));
+                    return self.work.push(Step::Custody(signal));
                 }
             }
         }
-        if heard.foreign {
-            self.event(cx.out, Event::CustodySignalIgnored { from: heard.source });
+        if signal.foreign {
+            self.event(cx.out, Event::CustodySignalIgnored { from: signal.source });
         }
     }
 
-    fn heed_one<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, heard: &mut Heard, id: &BundleId) {
-        if let Some(held) = self.book.find(id.fingerprint_in(heard.version)) {
-            return self.heed_about(cx, heard, held.number, None);
+    fn apply_to_bundle<S: Sink<Output>>(
+        &mut self,
+        cx: &mut Context<'_, S>,
+        signal: &mut ReceivedCustodySignal,
+        id: &BundleId,
+    ) {
+        if let Some(held) = self.book.find(id.fingerprint_in(signal.version)) {
+            return self.apply_to_number(cx, signal, held.number, None);
         }
         // The signal may be about a fragment of a bundle that was whole here.
         let Some((offset, len)) = id.fragment else { return };
         let piece = offset..offset.saturating_add(len);
-        let original = id.original().fingerprint_in(heard.version);
+        let original = id.original().fingerprint_in(signal.version);
         let whole = self.book.find(original).map(|held| held.number);
         let pieces = self.custody.as_ref().map(|custody| custody.pieces_of(original).collect::<Vec<_>>());
         for number in whole.into_iter().chain(pieces.unwrap_or_default()) {
-            self.heed_about(cx, heard, number, Some(piece.clone()));
+            self.apply_to_number(cx, signal, number, Some(piece.clone()));
         }
     }
 
     /// Applies a signal to one bundle.
     // 5050-6.3-1, 5050-6.3-2
-    fn heed_about<S: Sink<Output>>(
+    fn apply_to_number<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
-        heard: &mut Heard,
+        signal: &mut ReceivedCustodySignal,
         number: u64,
         piece: Option<Range<u64>>,
     ) {
         let Some(custody) = &mut self.custody else { return };
         let Some(entry) = custody.get(number).filter(|entry| entry.stage == Stage::Ours) else { return };
-        let peer = self.neighbours.peers().get(heard.from);
-        let itself = peer.and_then(|peer| peer.identity_as(heard.source)).is_some_and(|sure| sure >= Identity::Address);
+        let peer = self.neighbours.peers().get(signal.from);
+        let itself =
+            peer.and_then(|peer| peer.identity_as(signal.source)).is_some_and(|sure| sure >= Identity::Address);
         // A node cannot have custody of a bundle that left for no neighbour.
-        if !entry.handed || (!itself && !entry.to.contains(&heard.from)) {
-            heard.foreign = true;
+        if !entry.handed || (!itself && !entry.to.contains(&signal.from)) {
+            signal.foreign = true;
             return;
         }
-        let Some(held) = self.book.get(entry.bundle).filter(|held| held.bundle.version == heard.version) else {
+        let Some(held) = self.book.get(entry.bundle).filter(|held| held.bundle.version == signal.version) else {
             return;
         };
         // A refusal does not repeat the bundle at once: another neighbour's answer may still be on its way.
-        if !heard.answer.releases() {
-            let (name, tries) = (heard.from, entry.tries);
+        if !signal.answer.releases() {
+            let (name, tries) = (signal.from, entry.tries);
             let at = cx.now + custody.patience(tries);
             if let Some(entry) = custody.get_mut(number) {
                 entry.refused = Some(name);
@@ -179,7 +194,7 @@ impl Agent {
     /// Does due work of custody.
     pub(crate) fn on_custody_due<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, due: Due) {
         match due {
-            Due::Say(told, numbers) => self.say_gathered(cx, &told, &numbers),
+            Due::Send(group, numbers) => self.send_gathered(cx, &group, &numbers),
             Due::Repeat(number) => self.repeat(number, cx.out),
         }
     }

@@ -4,7 +4,7 @@
 use crate::agent::Agent;
 use crate::app::SendRequest;
 use crate::context::Context;
-use crate::custody::{Custodian, Stage, Told};
+use crate::custody::{Custodian, CustodySignalGroup, Stage};
 use crate::edge::{About, Answer, Fate, Numbers, Signal};
 use crate::io::Output;
 use crate::patterns::matches_any;
@@ -232,23 +232,28 @@ impl Agent {
         if let Some((transfer, custody)) = transfer.as_ref().zip(self.custody.as_mut()) {
             let destination = if transfer.sequence == 0 { meta.destination.clone() } else { EndpointId::Null };
             let sequence = transfer.sequence;
-            let told = Told { to: node.clone(), version: meta.version, answer, sequence, destination };
-            return custody.gather(cx.now, told, transfer.number);
+            let group = CustodySignalGroup { to: node.clone(), version: meta.version, answer, sequence, destination };
+            return custody.gather(cx.now, group, transfer.number);
         }
         let signal = Signal { answer, about: About::One(meta.identity()) };
         self.say(cx, node.clone(), meta.version, &signal, 1);
     }
 
     /// Sends a gathered answer in as many signals as needed.
-    pub(super) fn say_gathered<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, told: &Told, numbers: &Ranges) {
-        let (sequence, destination) = (told.sequence, &told.destination);
+    pub(super) fn send_gathered<S: Sink<Output>>(
+        &mut self,
+        cx: &mut Context<'_, S>,
+        group: &CustodySignalGroup,
+        numbers: &Ranges,
+    ) {
+        let (sequence, destination) = (group.sequence, &group.destination);
         let run =
             |(first, end): (u64, u64)| Numbers { sequence, destination: destination.clone(), first, last: end - 1 };
         let runs: Vec<Numbers> = numbers.all().map(run).collect();
         for runs in runs.chunks(RUNS_MAX) {
             let count = runs.iter().fold(0u64, |sum, run| sum.saturating_add(run.last - run.first + 1));
-            let signal = Signal { answer: told.answer, about: About::Numbers(runs.to_vec()) };
-            self.say(cx, told.to.clone(), told.version, &signal, count);
+            let signal = Signal { answer: group.answer, about: About::Numbers(runs.to_vec()) };
+            self.say(cx, group.to.clone(), group.version, &signal, count);
         }
     }
 

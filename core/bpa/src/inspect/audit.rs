@@ -56,7 +56,7 @@ impl Agent {
         Counts {
             bundles: self.book.len(),
             debts: self.pending_commits.len(),
-            promises: self.room.reservations.len(),
+            promises: self.bounds.reservations.len(),
             legs: self.outbound.queues.len(),
             lists: self.outbound.queues.lists(),
             cursors: self.book.cursors(),
@@ -68,7 +68,7 @@ impl Agent {
             endpoints: self.deliveries.endpoints(),
             members: self.deliveries.members(),
             fragments: self.fragments.len(),
-            on_disk: self.room.memory.on_disk(),
+            on_disk: self.bounds.memory.on_disk(),
             custody: self.custody.as_ref().map_or((0, 0), |custody| custody.counts()),
             hellos: self.hellos.len(),
             neighbours: self.neighbours.peers().len() + self.neighbours.links().count(),
@@ -100,7 +100,7 @@ impl Agent {
         }
         // Arriving bundles are charged through their reservations until they complete.
         let here = self.book.all().filter(|held| !self.fragments.is_arriving(held.handle()));
-        self.room.fair_share.audit(here.chain(self.room.reservations.counted()), &self.settings.limits);
+        self.bounds.fair_share.audit(here.chain(self.bounds.reservations.counted()), &self.settings.limits);
         // Outer bundles and pieces take no room of their own, but all of them are in the book.
         let around = self.tunnels.as_ref().map_or((0, 0), |tunnels| tunnels.around());
         let unmade = (around.1 + self.fragments.arriving_bytes(), around.0);

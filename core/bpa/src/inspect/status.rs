@@ -51,8 +51,8 @@ impl Agent {
             bundles: self.book.len() as u64,
             bytes: self.book.bytes(),
             capacity: self.settings.capacity_bytes,
-            strangers: self.room.fair_share.strange(),
-            quotas: self.room.fair_share.quotas.status(),
+            strangers: self.bounds.fair_share.strange(),
+            quotas: self.bounds.fair_share.quotas.status(),
             links: self.neighbours.links().map(|link| self.link_status(now, link)).collect(),
             registrations: self.deliveries.registered().cloned().collect(),
             contacts: self.plan().map_or(0, |plan| plan.plan().contacts.len() as u64),
@@ -124,6 +124,6 @@ impl Agent {
 
     /// Current scarcity of memory.
     pub fn pressure(&self) -> Pressure {
-        self.room.memory.pressure()
+        self.bounds.memory.pressure()
     }
 }

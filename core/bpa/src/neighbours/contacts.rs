@@ -159,14 +159,14 @@ impl Agent {
         let (was_met, until) = (link.said_met, link.contact(plan, now).map(|w| w.end));
         if up && !was_up {
             self.event(cx.out, Event::LinkUp { link: id, peer: self.node_of(peer) });
-            self.tell(now, &PolicyEvent::LinkUp { peer, link: id, rate: state.rate, until });
+            self.notify_policies(now, &PolicyEvent::LinkUp { peer, link: id, rate: state.rate, until });
         }
         if met != was_met {
             self.meet(now, id, met, state.delay_out);
         }
         if !up && was_up {
             self.event(cx.out, Event::LinkDown { link: id });
-            self.tell(now, &PolicyEvent::LinkDown { peer, link: id });
+            self.notify_policies(now, &PolicyEvent::LinkDown { peer, link: id });
             self.leave_link(id, peer);
         }
         if up {
@@ -194,7 +194,7 @@ impl Agent {
                 if let Some(backoff) = self.outbound.backoff.made() {
                     backoff.end(peer, now);
                 }
-                self.tell(now, &PolicyEvent::Up { peer });
+                self.notify_policies(now, &PolicyEvent::Up { peer });
                 self.greet(now, peer, delay);
             }
             Met::Down => self.part(now, peer),
@@ -210,7 +210,7 @@ impl Agent {
         if let Some(hello) = self.hellos.made().and_then(|hellos| hellos.forget(peer)) {
             self.work.push(Step::DropHello(hello));
         }
-        self.tell(now, &PolicyEvent::Down { peer });
+        self.notify_policies(now, &PolicyEvent::Down { peer });
     }
 
     /// Takes a change of a link's carrier.
@@ -312,7 +312,7 @@ impl Agent {
     pub(crate) fn learn(&mut self, peer: PeerId, name: EndpointId, identity: Identity) {
         self.neighbours.learn(peer, name, identity);
         let name = self.neighbours.peers().get(peer).map(Peer::endpoint);
-        if let Some((fair_share, name)) = self.room.fair_share.made().zip(name) {
+        if let Some((fair_share, name)) = self.bounds.fair_share.made().zip(name) {
             fair_share.quotas.rename(peer, name);
         }
     }

@@ -5,7 +5,7 @@
 //!
 //! Each neighbour with a vouched name has a budget of its own. All that only claim a name share one budget.
 
-use crate::neighbours::hellos::{Heard, MESSAGE_MAX};
+use crate::neighbours::hellos::{HelloContent, MESSAGE_MAX};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -29,32 +29,32 @@ pub(super) const CLAIMING_MAX: usize = 64;
 
 /// Joined hellos of a neighbour whose budget was spent.
 #[derive(Debug, Default)]
-pub(super) struct Unheard {
+pub(super) struct DeferredHellos {
     /// Deadline of its timer; any other timer belongs to an earlier encounter.
     pub rings: Instant,
     /// Identities of its newest summary, if any.
     summary: Option<Vec<u8>>,
     messages: [Vec<u8>; 2],
 }
-impl Unheard {
+impl DeferredHellos {
     pub fn len(&self) -> usize {
         self.summary.as_ref().map_or(0, Vec::len) + self.messages.iter().map(Vec::len).sum::<usize>()
     }
     /// Joins one more hello: the newer message is read last, as if its sender had joined them.
-    pub fn add(&mut self, heard: &Heard<'_>, room: usize) {
-        if heard.summary && heard.ids.len() <= room {
-            self.summary = Some(heard.ids.to_vec());
+    pub fn add(&mut self, hello: &HelloContent<'_>, room: usize) {
+        if hello.summary && hello.ids.len() <= room {
+            self.summary = Some(hello.ids.to_vec());
         }
-        for (message, more) in self.messages.iter_mut().zip(heard.messages) {
+        for (message, more) in self.messages.iter_mut().zip(hello.messages) {
             // A message that does not fit is dropped as a whole.
             if message.len() + more.len() <= MESSAGE_MAX.min(room) {
                 message.extend_from_slice(more);
             }
         }
     }
-    pub(super) fn as_heard(&self) -> Heard<'_> {
+    pub(super) fn joined(&self) -> HelloContent<'_> {
         // Free space was noted at arrival and is not kept.
-        Heard {
+        HelloContent {
             summary: self.summary.is_some(),
             free: 0,
             capacity: 0,
@@ -67,7 +67,7 @@ impl Unheard {
 /// Waiting hellos, and the shared budget of neighbours that only claim a name.
 #[derive(Debug, Default)]
 pub(super) struct HelloBudget {
-    pub waiting: BTreeMap<PeerId, Unheard>,
+    pub waiting: BTreeMap<PeerId, DeferredHellos>,
     pub claiming: Instant,
 }
 

@@ -62,7 +62,7 @@ impl Hello {
 
 impl Hellos {
     /// Queues a message of a policy; several of one turn are joined.
-    pub fn tell(&mut self, to: PeerId, side: Side, bytes: &[u8]) {
+    pub fn queue_message(&mut self, to: PeerId, side: Side, bytes: &[u8]) {
         self.pending.entry(to).or_default().add(side, bytes);
     }
     /// Joins the content of an unsent hello with the next one. The older comes first, so that the newer message of a
@@ -115,7 +115,7 @@ impl Hellos {
     }
 }
 
-pub(super) struct Heard<'a> {
+pub(super) struct HelloContent<'a> {
     pub summary: bool,
     pub free: u64,
     pub capacity: u64,
@@ -123,7 +123,7 @@ pub(super) struct Heard<'a> {
     pub messages: [&'a [u8]; 2],
 }
 
-pub(super) fn read(content: &[u8]) -> Option<Heard<'_>> {
+pub(super) fn read(content: &[u8]) -> Option<HelloContent<'_>> {
     let (head, rest) = content.split_at_checked(22)?;
     // Head: version, flags, free bytes, capacity, count of identities.
     let number = |at: usize| u64::from_be_bytes(head[at..at + 8].try_into().unwrap_or_default());
@@ -133,7 +133,7 @@ pub(super) fn read(content: &[u8]) -> Option<Heard<'_>> {
     let len = u32::from_be_bytes(len.try_into().ok()?) as usize;
     let (router, control) = rest.split_at_checked(len)?;
     let summary = head[1] & SUMMARY != 0;
-    (head[0] == VERSION).then_some(Heard {
+    (head[0] == VERSION).then_some(HelloContent {
         summary,
         free: number(2),
         capacity: number(10),
@@ -158,9 +158,9 @@ mod tests {
         put_u64(&mut content, 2);
         content.extend_from_slice(&3u32.to_be_bytes());
         content.extend_from_slice(b"abcde");
-        let heard = read(&content).unwrap();
-        assert_eq!((heard.summary, heard.free, heard.capacity, heard.ids.len()), (true, 7, 9, 16));
-        assert_eq!(heard.messages, [&b"abc"[..], b"de"]);
+        let parsed = read(&content).unwrap();
+        assert_eq!((parsed.summary, parsed.free, parsed.capacity, parsed.ids.len()), (true, 7, 9, 16));
+        assert_eq!(parsed.messages, [&b"abc"[..], b"de"]);
         for cut in 0..content.len() - 2 {
             assert!(read(&content[..cut]).is_none(), "{cut}");
         }

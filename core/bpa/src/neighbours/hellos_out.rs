@@ -21,7 +21,7 @@ impl Agent {
             if to.is_null() {
                 continue;
             }
-            if self.neighbours.link(link).is_some_and(|link| link.takes.says_freely()) {
+            if self.neighbours.link(link).is_some_and(|link| link.takes.has_free_hellos()) {
                 cx.out.push(Output::Hello { link, content: self.write_hello(&hello) });
                 continue;
             }

@@ -108,7 +108,7 @@ impl Takes {
         !matches!(self, Takes::Many | Takes::One)
     }
     /// Whether hellos to the neighbour need no bundle.
-    pub(super) fn says_freely(self) -> bool {
+    pub(super) fn has_free_hellos(self) -> bool {
         matches!(self, Takes::FreeTurns | Takes::FreeCalled)
     }
     /// Whether it may report waiting bundles: once between turns.
@@ -117,7 +117,7 @@ impl Takes {
     }
     /// State after it reported waiting bundles (`true`) or had its turn.
     pub fn called(self, called: bool) -> Takes {
-        match (self.says_freely(), called) {
+        match (self.has_free_hellos(), called) {
             (false, false) => Takes::Turns,
             (false, true) => Takes::Called,
             (true, false) => Takes::FreeTurns,

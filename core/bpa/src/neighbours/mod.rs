@@ -72,7 +72,7 @@ impl Neighbours {
     }
     /// Whether a link leads to a neighbour that is not configured.
     pub fn is_strange(&self, link: LinkId) -> bool {
-        link.is_dynamic() || self.peers.get(self.peer_of(link)).is_some_and(|peer| !peer.origin.is_told())
+        link.is_dynamic() || self.peers.get(self.peer_of(link)).is_some_and(|peer| !peer.origin.is_vouched())
     }
     /// Whether any link has an MTU.
     pub fn has_narrow(&self) -> bool {
@@ -102,14 +102,14 @@ impl Neighbours {
         }
         let identity = if settings.peer.is_null() {
             Identity::Unknown
-        } else if origin.is_told() {
+        } else if origin.is_vouched() {
             Identity::Address
         } else {
             Identity::Claimed
         };
         // An unauthenticated neighbour stays apart from the neighbour whose name it claims or proves.
-        let same = |peer: &&Peer| peer.origin.is_told() && peer.names.iter().any(|name| name.id == settings.peer);
-        let known = self.peers.of(settings.peer.node()).filter(same).filter(|_| origin.is_told());
+        let same = |peer: &&Peer| peer.origin.is_vouched() && peer.names.iter().any(|name| name.id == settings.peer);
+        let known = self.peers.of(settings.peer.node()).filter(same).filter(|_| origin.is_vouched());
         let known = known.map(|peer| peer.id);
         let peer = known.unwrap_or_else(|| self.peers.add(origin));
         if identity > Identity::Unknown {

@@ -132,7 +132,7 @@ impl Agent {
         let destination = &self.mailbox(held);
         let record = match cx.edge.record(&held.bundle) {
             Record::Custody(signals) if destination.is_node_id() && self.deals_in_custody() => {
-                return self.hear_custody(bundle, signals, cx.out);
+                return self.on_custody_signal(bundle, signals, cx.out);
             }
             record => record,
         };

@@ -45,7 +45,7 @@ impl Agent {
             self.leave_tunnel(cx, bundle, why);
         }
         // Policies see the bundle while it is still in the book.
-        self.tell(now, &PolicyEvent::Gone { bundle, why });
+        self.notify_policies(now, &PolicyEvent::Gone { bundle, why });
         self.pay_all(bundle, cx.out);
         self.leave_queues(bundle);
         if sends > 0 {
@@ -63,9 +63,9 @@ impl Agent {
         let Some(held) = self.book.get(bundle) else { return };
         let has_record = self.settings.durable && !held.flags.has(Flags::VIRTUAL) && !held.flags.has(Flags::UNRECORDED);
         self.fragments.forget(held);
-        self.room.memory.go(held);
-        if self.room.fair_share.counts(held, &self.settings.limits) {
-            self.room.fair_share.go(held);
+        self.bounds.memory.go(held);
+        if self.bounds.fair_share.counts(held, &self.settings.limits) {
+            self.bounds.fair_share.go(held);
         }
         if let Some(oracle) = self.policies.oracle().filter(|_| !held.flags.has(Flags::VIRTUAL)) {
             oracle.gone(held.bundle.id);

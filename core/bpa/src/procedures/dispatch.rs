@@ -279,7 +279,7 @@ impl Agent {
         let Taken { bundle, copy, link, .. } = taken;
         if !copy {
             let to = self.neighbours.peer_of(link);
-            self.tell(cx.now, &PolicyEvent::Failed { bundle, to, gave: 0, keep: false });
+            self.notify_policies(cx.now, &PolicyEvent::Failed { bundle, to, gave: 0, keep: false });
         }
         if self.is_done(bundle) {
             // It was a copy, and the bundle itself has left properly.

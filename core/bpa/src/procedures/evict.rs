@@ -29,18 +29,18 @@ impl Agent {
         if new.size() > capacity.min(self.settings.limits.bundle_bytes) || !fits {
             return Err(Refusal::TooLarge);
         }
-        if self.book.len() as u64 >= self.settings.limits.bundles || self.room.memory.refuses(new) {
+        if self.book.len() as u64 >= self.settings.limits.bundles || self.bounds.memory.refuses(new) {
             return Err(Refusal::NoResources);
         }
-        self.room.fair_share.admit(new, &self.settings.limits)?;
-        if self.room.fair_share.quotas.counts() {
+        self.bounds.fair_share.admit(new, &self.settings.limits)?;
+        if self.bounds.fair_share.quotas.counts() {
             let previous_node = self.previous_name(new.from);
-            self.room.fair_share.quotas.admit(new, &previous_node)?;
+            self.bounds.fair_share.quotas.admit(new, &previous_node)?;
         }
         let own = self.policies.admit(self.seen(cx.now), new)?;
         let missing = self.taken().saturating_add(new.size()).saturating_sub(capacity);
         if missing == 0 {
-            let leaves = privileged || self.leaves_room(&self.room.fair_share, new, self.fullness());
+            let leaves = privileged || self.leaves_room(&self.bounds.fair_share, new, self.fullness());
             return if leaves { Ok(()) } else { Err(Refusal::NoResources) };
         }
         let (victims, moves, freed) = self.victims(cx.now, own, missing);
@@ -51,44 +51,44 @@ impl Agent {
             return Err(Refusal::NoResources);
         }
         // Reports about evicted bundles must not take the freed room.
-        self.room.newcomer = new.size();
+        self.bounds.newcomer = new.size();
         for bundle in victims {
             self.depart(cx, bundle, Why::Overflow, None);
         }
-        self.room.newcomer = 0;
+        self.bounds.newcomer = 0;
         Ok(())
     }
 
     /// Reserves room for an arriving bundle. It is charged to shares as if it were here, so that unfinished transfers
     /// cannot keep room from others for free.
-    pub(super) fn promise_room(&mut self, token: OfferToken, new: Held) {
+    pub(super) fn reserve_room(&mut self, token: OfferToken, new: Held) {
         let limits = &self.settings.limits;
-        let counts = self.room.fair_share.counts(&new, limits);
+        let counts = self.bounds.fair_share.counts(&new, limits);
         if counts {
             let previous_node = self.previous_name(new.from);
-            self.room.fair_share.come(&new, limits, &previous_node);
+            self.bounds.fair_share.come(&new, limits, &previous_node);
         }
-        self.room.reservations.make(token, new.size(), counts.then(|| Box::new(new)));
+        self.bounds.reservations.make(token, new.size(), counts.then(|| Box::new(new)));
     }
     /// Ends a reservation: the bundle is here, or will not come.
-    pub(crate) fn promise_ends(&mut self, token: OfferToken) {
-        if let Some(counted) = self.room.reservations.end(token) {
-            self.room.fair_share.go(&counted);
+    pub(crate) fn release_reservation(&mut self, token: OfferToken) {
+        if let Some(counted) = self.bounds.reservations.end(token) {
+            self.bounds.fair_share.go(&counted);
         }
     }
 
     /// Replaces the quotas in force.
     pub fn set_quotas(&mut self, quotas: Vec<Quota>) {
-        if quotas.is_empty() && self.room.fair_share.made().is_none() {
+        if quotas.is_empty() && self.bounds.fair_share.made().is_none() {
             return;
         }
-        if self.room.fair_share.quotas.set(quotas) {
+        if self.bounds.fair_share.quotas.set(quotas) {
             // With the first quotas, held bundles have not been counted yet. Bundles charged to no account leave
             // uncounted, too.
             let here = self.book.all().filter(|held| !self.fragments.is_arriving(held.handle()));
-            for held in here.chain(self.room.reservations.counted()).filter(|held| FairShare::is_anyones(held)) {
+            for held in here.chain(self.bounds.reservations.counted()).filter(|held| FairShare::is_anyones(held)) {
                 let previous_node = self.previous_name(held.from);
-                self.room.fair_share.quotas.come(held, &previous_node);
+                self.bounds.fair_share.quotas.come(held, &previous_node);
             }
         }
     }
@@ -131,7 +131,7 @@ impl Agent {
         let records =
             u64::from(self.settings.record_bytes).saturating_mul((self.book.len() as u64).saturating_sub(bundles));
         let held = self.book.bytes().saturating_sub(bytes).saturating_sub(self.fragments.arriving_bytes());
-        held.saturating_add(records).saturating_add(self.room.reservations.bytes())
+        held.saturating_add(records).saturating_add(self.bounds.reservations.bytes())
     }
 
     /// Least bytes of room for a bundle made of this request: with less it is refused. `None` if room alone does not

@@ -90,14 +90,14 @@ impl Agent {
     pub(crate) fn pump<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, link: LinkId) {
         let now = cx.now;
         // The lookup matters only while memory is scarce.
-        let strange = self.room.memory.pressure() == Pressure::Full && self.neighbours.is_strange(link);
+        let strange = self.bounds.memory.pressure() == Pressure::Full && self.neighbours.is_strange(link);
         let plan = self.plan.placed();
         let Some(l) = self.neighbours.link_mut(link) else { return };
         if !l.ready && !l.takes.may_call() {
             return;
         }
         let turns = l.takes.turns();
-        if !l.is_up(plan, now) || self.room.memory.holds_back(l, strange) {
+        if !l.is_up(plan, now) || self.bounds.memory.holds_back(l, strange) {
             return;
         }
         if !l.ready {
@@ -333,8 +333,8 @@ impl Agent {
         cx.out.push(Output::Send { link, id, bundle: meta, hop: Box::new(hop), cut: range, size, reliable, lives });
         for side in [Side::Router, Side::Control] {
             let news = PolicyEvent::Handed { bundle, to: peer, gave: gave[side as usize], keep };
-            if self.is_told(side, &news) {
-                self.tell_one(now, side, &news);
+            if self.is_subscribed(side, &news) {
+                self.notify_policy(now, side, &news);
             }
         }
     }

@@ -237,15 +237,15 @@ impl Agent {
     fn count_as_vouched(&mut self, bundle: Handle) {
         let counts = !self.fragments.is_arriving(bundle);
         let limits = &self.settings.limits;
-        if let Some(held) = self.book.get(bundle).filter(|held| counts && self.room.fair_share.counts(held, limits)) {
-            self.room.fair_share.go(held);
+        if let Some(held) = self.book.get(bundle).filter(|held| counts && self.bounds.fair_share.counts(held, limits)) {
+            self.bounds.fair_share.go(held);
         }
         if let Some(held) = self.book.get_mut(bundle) {
             held.flags.set(Flags::STRANGE, false);
         }
-        if let Some(held) = self.book.get(bundle).filter(|held| counts && self.room.fair_share.counts(held, limits)) {
+        if let Some(held) = self.book.get(bundle).filter(|held| counts && self.bounds.fair_share.counts(held, limits)) {
             let previous_node = self.previous_name(held.from);
-            self.room.fair_share.come(held, limits, &previous_node);
+            self.bounds.fair_share.come(held, limits, &previous_node);
         }
     }
     /// Removes a bundle that is not vouched for in favour of one that is. No report follows: receivers would take it

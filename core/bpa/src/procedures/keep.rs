@@ -38,10 +38,10 @@ impl Agent {
     pub(crate) fn keep<S: Sink<Output>>(&mut self, new: New, out: &mut S) -> Handle {
         let handle = self.book.keep(new);
         if let Some(held) = self.book.get(handle) {
-            self.room.memory.come(held);
-            if self.room.fair_share.counts(held, &self.settings.limits) {
+            self.bounds.memory.come(held);
+            if self.bounds.fair_share.counts(held, &self.settings.limits) {
                 let previous_node = self.previous_name(held.from);
-                self.room.fair_share.come(held, &self.settings.limits, &previous_node);
+                self.bounds.fair_share.come(held, &self.settings.limits, &previous_node);
             }
             if let Some(oracle) = self.policies.oracle().filter(|_| !held.flags.has(Flags::VIRTUAL)) {
                 oracle.kept(held.bundle.id);
@@ -134,7 +134,7 @@ impl Agent {
                 Debt::Offer(token) => out.push(Output::Verdict { token, result }),
                 Debt::Piece(token, promises) => {
                     if result.is_ok() {
-                        self.promise(token, promises, out);
+                        self.report_durable_prefix(token, promises, out);
                     }
                 }
                 Debt::Pieces(token) => self.pieces_end(token, result.is_err()),
@@ -204,8 +204,8 @@ impl Agent {
         }
         let last = self.book.release(handle, RetentionConstraint::Commit);
         debug_assert!(!last, "a bundle nobody needs has left by now");
-        if let Some(on_disk) = payload.filter(|_| self.room.memory.is_scarce(self.settings.limits.memory_bytes)) {
-            self.room.memory.let_go(&mut self.book, handle, on_disk);
+        if let Some(on_disk) = payload.filter(|_| self.bounds.memory.is_scarce(self.settings.limits.memory_bytes)) {
+            self.bounds.memory.let_go(&mut self.book, handle, on_disk);
         }
         self.await_delivery(handle);
         self.durable_part(handle);
@@ -277,7 +277,7 @@ impl Agent {
             self.resume_custody(handle, index.flags, hop);
         }
         self.event(cx.out, Event::Recovered { bundle });
-        self.tell_kept(now, handle, hop.labels);
+        self.notify_kept(now, handle, hop.labels);
         // The node may have crashed between commit and deletion.
         self.heed(cx, handle);
     }
@@ -299,11 +299,11 @@ impl Agent {
     }
 
     /// Reports a newly held bundle to policies, with the labels it carried.
-    pub(crate) fn tell_kept(&mut self, now: Instant, bundle: Handle, wire: Option<[u32; 2]>) {
+    pub(crate) fn notify_kept(&mut self, now: Instant, bundle: Handle, wire: Option<[u32; 2]>) {
         for side in [Side::Router, Side::Control] {
             let news = PolicyEvent::Kept { bundle, wire: wire.map(|labels| labels[side as usize]) };
             if self.policies.wants(side, &news) {
-                self.tell_one(now, side, &news);
+                self.notify_policy(now, side, &news);
             }
         }
     }

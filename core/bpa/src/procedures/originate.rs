@@ -110,7 +110,7 @@ impl Agent {
         if !record {
             self.event(cx.out, Event::Created { bundle: self.number(handle) });
         }
-        self.tell_kept(now, handle, None);
+        self.notify_kept(now, handle, None);
         self.work.push(Step::Dispatch(handle));
         Ok(())
     }

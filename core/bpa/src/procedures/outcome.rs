@@ -40,9 +40,9 @@ impl Agent {
         }
         for side in [Side::Router, Side::Control] {
             let (to, keep, gave) = (sending.peer, sending.keep, sending.gave[side as usize]);
-            self.tell_side(cx.now, side, &PolicyEvent::Sent { bundle, to, gave, keep });
+            self.notify_if_subscribed(cx.now, side, &PolicyEvent::Sent { bundle, to, gave, keep });
         }
-        self.room.memory.try_again(&mut self.book, bundle);
+        self.bounds.memory.try_again(&mut self.book, bundle);
         self.after_send(cx, &sending, last);
     }
 
@@ -71,9 +71,9 @@ impl Agent {
         self.book.get(bundle).is_some_and(|held| held.reasons().within(UNCOMMITTED))
     }
 
-    fn tell_side(&mut self, now: Instant, side: Side, news: &PolicyEvent<'_>) {
-        if self.is_told(side, news) {
-            self.tell_one(now, side, news);
+    fn notify_if_subscribed(&mut self, now: Instant, side: Side, news: &PolicyEvent<'_>) {
+        if self.is_subscribed(side, news) {
+            self.notify_policy(now, side, news);
         }
     }
 
@@ -89,7 +89,7 @@ impl Agent {
         if let Some(l) = self.neighbours.link_mut(link) {
             l.in_flight = l.in_flight.saturating_sub(1);
             // While memory is full a link sends one bundle at a time.
-            if l.in_flight == 0 && self.room.memory.pressure() == Pressure::Full {
+            if l.in_flight == 0 && self.bounds.memory.pressure() == Pressure::Full {
                 self.work.push(Step::Pump(link));
             }
         }
@@ -160,7 +160,7 @@ impl Agent {
         if self.book.get(bundle).is_none() {
             return;
         }
-        self.room.memory.try_again(&mut self.book, bundle);
+        self.bounds.memory.try_again(&mut self.book, bundle);
         if self.refuse_at_last(cx, bundle) {
             return;
         }
@@ -169,7 +169,7 @@ impl Agent {
         } else {
             self.note_failure(now, &sending, refused);
         }
-        self.tell_failed(now, &sending);
+        self.notify_failed(now, &sending);
         if last || self.is_done(bundle) {
             // The failed copy was of a bundle that another node has by now.
             self.depart(cx, bundle, Why::Forwarded, None);
@@ -192,7 +192,7 @@ impl Agent {
     }
 
     /// Returns labels to the policies, or to the bundle if a policy does not follow the event.
-    fn tell_failed(&mut self, now: Instant, sending: &Sending) {
+    fn notify_failed(&mut self, now: Instant, sending: &Sending) {
         // Policies gave no labels to a tunnel.
         if sending.link == LinkId::TUNNEL {
             return;
@@ -200,8 +200,8 @@ impl Agent {
         for side in [Side::Router, Side::Control] {
             let (bundle, to, keep, gave) = (sending.bundle, sending.peer, sending.keep, sending.gave[side as usize]);
             let news = PolicyEvent::Failed { bundle, to, gave, keep };
-            if self.is_told(side, &news) {
-                self.tell_one(now, side, &news);
+            if self.is_subscribed(side, &news) {
+                self.notify_policy(now, side, &news);
             } else if let Some(held) = self.book.get_mut(bundle) {
                 let label = &mut held.labels[side as usize];
                 *label = label.saturating_add(gave);
@@ -322,7 +322,7 @@ impl Agent {
         if let Some(peer) = self.neighbours.peer_mut(sending.peer) {
             peer.note_lacks(id);
         }
-        self.tell_failed(cx.now, &sending);
+        self.notify_failed(cx.now, &sending);
         if last || self.is_done(sending.bundle) {
             self.depart(cx, sending.bundle, Why::Forwarded, None);
         } else {

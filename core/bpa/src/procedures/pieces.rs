@@ -41,14 +41,14 @@ impl Agent {
             // It arrived earlier, in a transfer that broke.
             self.fragments.begin_arriving(token);
             if !self.pending_commits.add(number, Debt::Piece(token, promises)) {
-                self.promise(token, promises, cx.out);
+                self.report_durable_prefix(token, promises, cx.out);
             }
             return;
         }
         let from = self.previous_node(link, hop);
         let mut new = self.newcomer(cx.now, bundle, from, hop);
         new.flags.set(Flags::STRANGE, strange);
-        let full = self.book.len() as u64 >= self.settings.limits.bundles || self.room.memory.refuses(&new);
+        let full = self.book.len() as u64 >= self.settings.limits.bundles || self.bounds.memory.refuses(&new);
         // Promised bytes cannot be refused later: the piece must find room beside all other pieces, even if every
         // transfer breaks.
         if full
@@ -83,22 +83,27 @@ impl Agent {
     /// its pieces take that room.
     fn share_keeps(&mut self, token: OfferToken, piece: &farlink_book::Held) -> bool {
         let previous_node = self.previous_name(piece.from);
-        let (limits, own) = (&self.settings.limits, self.room.reservations.of(token));
+        let (limits, own) = (&self.settings.limits, self.bounds.reservations.of(token));
         let promised =
-            |other| self.room.reservations.of(other).filter(|_| other != token).map(farlink_book::Held::size);
+            |other| self.bounds.reservations.of(other).filter(|_| other != token).map(farlink_book::Held::size);
         let beside = self.fragments.arriving().map_or((0, 0), |arriving| arriving.beyond(promised));
         if let Some(own) = own {
-            self.room.fair_share.go(own);
+            self.bounds.fair_share.go(own);
         }
-        let keeps = self.room.fair_share.keeps(piece, limits, || previous_node.clone(), beside);
+        let keeps = self.bounds.fair_share.keeps(piece, limits, || previous_node.clone(), beside);
         if let Some(own) = own {
-            self.room.fair_share.come(own, limits, &previous_node);
+            self.bounds.fair_share.come(own, limits, &previous_node);
         }
         keeps
     }
     /// A piece became durable: the promised prefix of its bundle may grow.
-    pub(crate) fn promise<S: Sink<Output>>(&mut self, token: OfferToken, promises: (u64, u64), out: &mut S) {
-        let promised = self.fragments.arriving().and_then(|arriving| arriving.promise(token, promises));
+    pub(crate) fn report_durable_prefix<S: Sink<Output>>(
+        &mut self,
+        token: OfferToken,
+        promises: (u64, u64),
+        out: &mut S,
+    ) {
+        let promised = self.fragments.arriving().and_then(|arriving| arriving.note_durable(token, promises));
         if let Some(bytes) = promised {
             out.push(Output::Kept { token, bytes });
         }
@@ -132,7 +137,7 @@ impl Agent {
             let last = self.book.release(piece, RetentionConstraint::Whole);
             debug_assert!(!last, "it is to be routed");
             self.report(cx, piece, Status::Received, DeleteReason::Done);
-            self.tell_kept(cx.now, piece, None);
+            self.notify_kept(cx.now, piece, None);
             self.work.push(Step::Dispatch(piece));
         }
     }
@@ -141,17 +146,18 @@ impl Agent {
     pub(super) fn ends_arriving(&mut self, piece: Handle) -> bool {
         let ended = self.fragments.arriving().is_some_and(|arriving| arriving.end(piece));
         let limits = &self.settings.limits;
-        if let Some(held) = self.book.get(piece).filter(|held| ended && self.room.fair_share.counts(held, limits)) {
+        if let Some(held) = self.book.get(piece).filter(|held| ended && self.bounds.fair_share.counts(held, limits)) {
             let previous_node = self.previous_name(held.from);
-            self.room.fair_share.come(held, limits, &previous_node);
+            self.bounds.fair_share.come(held, limits, &previous_node);
         }
         ended
     }
     /// Uncharges a piece: its room is already charged to the whole's reservation.
     fn uncount(&mut self, piece: Handle) {
-        if let Some(held) = self.book.get(piece).filter(|held| self.room.fair_share.counts(held, &self.settings.limits))
+        if let Some(held) =
+            self.book.get(piece).filter(|held| self.bounds.fair_share.counts(held, &self.settings.limits))
         {
-            self.room.fair_share.go(held);
+            self.bounds.fair_share.go(held);
         }
     }
 }

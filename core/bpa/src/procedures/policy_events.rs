@@ -15,15 +15,15 @@ impl Agent {
     }
 
     /// Passes an event to each policy that subscribed to it.
-    pub(crate) fn tell(&mut self, now: Instant, news: &PolicyEvent<'_>) {
+    pub(crate) fn notify_policies(&mut self, now: Instant, news: &PolicyEvent<'_>) {
         for side in [Side::Router, Side::Control] {
-            if self.is_told(side, news) {
-                self.tell_one(now, side, news);
+            if self.is_subscribed(side, news) {
+                self.notify_policy(now, side, news);
             }
         }
     }
     /// Whether a policy gets an event: it subscribed, and the event is not about a hello.
-    pub(crate) fn is_told(&self, side: Side, news: &PolicyEvent<'_>) -> bool {
+    pub(crate) fn is_subscribed(&self, side: Side, news: &PolicyEvent<'_>) -> bool {
         self.policies.wants(side, news)
             && match *news {
                 PolicyEvent::Handed { bundle, .. }
@@ -34,9 +34,9 @@ impl Agent {
             }
     }
     /// Passes an event to one policy.
-    pub(crate) fn tell_one(&mut self, now: Instant, side: Side, news: &PolicyEvent<'_>) {
+    pub(crate) fn notify_policy(&mut self, now: Instant, side: Side, news: &PolicyEvent<'_>) {
         let seen = seen((&self.book, &self.neighbours, &self.plan), &self.settings, &self.local, now);
-        self.policies.tell(seen, side, news);
+        self.policies.notify(seen, side, news);
         self.follow_orders(now, side);
     }
     /// Applies a policy's actions: small ones at once, the rest as steps.
@@ -50,7 +50,7 @@ impl Agent {
                     }
                 }
                 Action::Ban { id } => self.remembered.ban(id),
-                Action::Tell { to, bytes } => self.hellos.tell(to, side, &bytes),
+                Action::Tell { to, bytes } => self.hellos.queue_message(to, side, &bytes),
                 Action::Wake(at) => drop(self.work.arm(at.max(now), Timer::Policy(side))),
                 Action::RerouteAll => self.work.push(Step::RerouteAll),
                 Action::RerouteTo(node) => self.outbound.reroute_scan.to(node),

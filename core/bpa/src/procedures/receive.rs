@@ -26,7 +26,7 @@ impl Agent {
         out: &mut S,
     ) {
         self.event(out, Event::Malformed { link: Some(link), offset: error.offset, reason: error.reason });
-        self.promise_ends(token);
+        self.release_reservation(token);
         // The damage may be in any of its pieces.
         self.pieces_end(token, false);
         out.push(Output::Verdict { token, result: Err(Refusal::NotAcceptable) });
@@ -53,7 +53,7 @@ impl Agent {
         out: &mut S,
     ) {
         self.event_refused(Some(link), Some(bundle), reason, out);
-        self.promise_ends(token);
+        self.release_reservation(token);
         self.pieces_end(token, false);
         out.push(Output::Verdict { token, result: Err(reason) });
     }
@@ -73,7 +73,7 @@ impl Agent {
         if self.may_be_hello(from, &bundle) && bundle.payload.len() <= HELLO_MAX {
             return;
         }
-        self.promise_ends(token);
+        self.release_reservation(token);
         let mut new = self.newcomer(now, bundle.clone(), from, hop);
         new.flags.set(Flags::STRANGE, hop.unvouched || self.neighbours.is_strange(link));
         // Without its payload it may or may not equal a held bundle: it is taken in to be compared.
@@ -87,7 +87,7 @@ impl Agent {
             None => self.judge(now, &new).and_then(|()| self.make_room(cx, &new)).err(),
         };
         match refusal {
-            None => self.promise_room(token, new),
+            None => self.reserve_room(token, new),
             Some(reason) => {
                 if reason == Refusal::Duplicate {
                     if let Some(known) = self.known(&bundle).map(Held::handle) {
@@ -112,7 +112,7 @@ impl Agent {
         hop: &HopState,
     ) {
         let now = cx.now;
-        self.promise_ends(token);
+        self.release_reservation(token);
         let inside = token.layer == OfferToken::TUNNEL;
         let (carrier, strange) = match inside {
             true => self.previous_of_inside(token),
@@ -190,7 +190,7 @@ impl Agent {
         if self.reports.compresses() && self.declines_custody(handle) {
             self.report_compressed_of(now, handle, Fate::CustodyRefused, cx.edge);
         }
-        self.tell_kept(now, handle, wire);
+        self.notify_kept(now, handle, wire);
         if bundle.duties.has(Duties::REPORT) {
             self.report(cx, handle, Status::Received, DeleteReason::BlockUnsupported);
         }

@@ -33,7 +33,7 @@ struct PendingReports {
 pub(super) struct Compressed {
     pub settings: CompressedSettings,
     gathered: BTreeMap<EndpointId, PendingReports>,
-    sayings: BTreeSet<(Instant, EndpointId)>,
+    by_due: BTreeSet<(Instant, EndpointId)>,
     /// Sum of the bundles gathered.
     total: u64,
     /// Number of the next bundle made here that requests compressed reports.
@@ -42,13 +42,13 @@ pub(super) struct Compressed {
 
 impl Compressed {
     pub fn new(settings: CompressedSettings) -> Self {
-        Compressed { settings, gathered: BTreeMap::new(), sayings: BTreeSet::new(), total: 0, next: None }
+        Compressed { settings, gathered: BTreeMap::new(), by_due: BTreeSet::new(), total: 0, next: None }
     }
     /// Adds a bundle to a receiver's gathered reports.
     pub(super) fn gather(&mut self, now: Instant, to: EndpointId, item: Item, number: u64) {
         let due = now + self.settings.delay;
         let gathered = self.gathered.entry(to.clone()).or_insert_with(|| {
-            self.sayings.insert((due, to.clone()));
+            self.by_due.insert((due, to.clone()));
             PendingReports { items: BTreeMap::new(), bundles: 0, names: 0, due }
         });
         // Names are chosen by the senders of bundles, so their length counts, too.
@@ -63,7 +63,7 @@ impl Compressed {
         if gathered.bundles >= self.settings.bundles || gathered.names >= BYTES_MAX {
             self.hurry(now, &to);
         } else if self.gathered.len() > RECEIVERS_MAX || self.total > TOTAL_MAX {
-            if let Some((_, first)) = self.sayings.first().cloned() {
+            if let Some((_, first)) = self.by_due.first().cloned() {
                 self.hurry(now, &first);
             }
         }
@@ -71,29 +71,29 @@ impl Compressed {
     fn hurry(&mut self, now: Instant, to: &EndpointId) {
         let Some(gathered) = self.gathered.get_mut(to) else { return };
         let before = core::mem::replace(&mut gathered.due, now);
-        self.sayings.remove(&(before, to.clone()));
-        self.sayings.insert((now, to.clone()));
+        self.by_due.remove(&(before, to.clone()));
+        self.by_due.insert((now, to.clone()));
     }
     /// Time of the next due signal.
     pub fn next(&self) -> Option<Instant> {
-        self.sayings.first().map(|(at, _)| *at)
+        self.by_due.first().map(|(at, _)| *at)
     }
     /// Takes a due receiver with its lines and number of bundles.
-    pub fn pop(&mut self, now: Instant) -> Option<(EndpointId, Vec<Said>, u64)> {
-        let (_, to) = self.sayings.first().filter(|(at, _)| *at <= now)?.clone();
-        self.sayings.pop_first();
+    pub fn pop(&mut self, now: Instant) -> Option<(EndpointId, Vec<ReportItem>, u64)> {
+        let (_, to) = self.by_due.first().filter(|(at, _)| *at <= now)?.clone();
+        self.by_due.pop_first();
         let gathered = self.gathered.remove(&to)?;
         self.total = self.total.saturating_sub(gathered.bundles);
         Some((to, gathered.items.into_iter().collect(), gathered.bundles))
     }
 }
 /// Numbers of one counter with the same event.
-pub(super) type Said = (Item, Ranges);
+pub(super) type ReportItem = (Item, Ranges);
 
 /// Splits lines into as many signals as needed.
-pub(super) fn signals(said: &[Said]) -> Vec<Vec<(Item, Numbers)>> {
+pub(super) fn signals(items: &[ReportItem]) -> Vec<Vec<(Item, Numbers)>> {
     let (mut all, mut bytes) = (Vec::from([Vec::new()]), 0);
-    for (item, ranges) in said {
+    for (item, ranges) in items {
         let names = item.destination.name_bytes() + item.source.name_bytes();
         bytes += ITEM_BYTES + names;
         for (first, end) in ranges.all() {
@@ -137,9 +137,9 @@ mod tests {
         }
         few.gather(Instant::ZERO, to.clone(), item(Fate::Delivered, 1), u64::MAX);
         assert_eq!((few.next(), few.pop(Instant::ZERO)), (Some(LATER), None));
-        let (whom, said, bundles) = few.pop(LATER).unwrap();
-        assert_eq!((whom, said.len(), bundles), (to.clone(), 2, 6));
-        assert_eq!(said[0].1.all().collect::<Vec<_>>(), [(1, 4), (7, 8)]);
+        let (whom, items, bundles) = few.pop(LATER).unwrap();
+        assert_eq!((whom, items.len(), bundles), (to.clone(), 2, 6));
+        assert_eq!(items[0].1.all().collect::<Vec<_>>(), [(1, 4), (7, 8)]);
         assert_eq!((few.next(), few.total), (None, 0));
         let mut many = compressed(3);
         (0..3).for_each(|number| many.gather(Instant::ZERO, to.clone(), item(Fate::Received, 1), number));
@@ -161,7 +161,7 @@ mod tests {
         while let Some((.., bundles)) = all.pop(LATER) {
             told += bundles;
         }
-        assert_eq!((told, all.sayings.len(), all.total), (200_000, 0, 0), "and nothing is forgotten");
+        assert_eq!((told, all.by_due.len(), all.total), (200_000, 0, 0), "and nothing is forgotten");
     }
 
     #[test]
@@ -171,8 +171,8 @@ mod tests {
         (0..10_000).for_each(|n| ranges.insert(2 * n..2 * n + 1));
         let name = EndpointId::dtn(&"x".repeat(500), "in");
         let long = Item { source: name, ..item(Fate::Deleted, 1) };
-        let said = [(item(Fate::Received, 1), ranges.clone()), (long, ranges)];
-        let signals = signals(&said);
+        let items = [(item(Fate::Received, 1), ranges.clone()), (long, ranges)];
+        let signals = signals(&items);
         assert!(signals.len() > 10 && signals.iter().all(|signal| signal.len() as u64 * RUN_BYTES <= BYTES_MAX));
         let count: usize = signals.iter().map(Vec::len).sum();
         assert_eq!(count, 20_000, "{} signals", signals.len());

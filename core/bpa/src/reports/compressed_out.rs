@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::edge::{Asked, Draft, Edge, Fate, Item};
 use crate::io::Output;
 use crate::patterns::matches_any;
-use crate::reports::compressed::{Said, signals};
+use crate::reports::compressed::{ReportItem, signals};
 use alloc::vec::Vec;
 use farlink_base::{BundleMeta, EndpointId, Event, Facts, Instant, Priority, Sink};
 use farlink_book::Handle;
@@ -38,17 +38,17 @@ impl Agent {
     }
 
     /// Sends the gathered reports of one receiver.
-    pub(crate) fn say_compressed<S: Sink<Output>>(
+    pub(crate) fn send_compressed<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
-        (to, said, bundles): (EndpointId, Vec<Said>, u64),
+        (to, items, bundles): (EndpointId, Vec<ReportItem>, u64),
     ) {
         if !self.open || !self.reports.allow(cx.now) {
             return;
         }
         let me = self.node_id();
         let mut left = bundles;
-        for items in signals(&said) {
+        for items in signals(&items) {
             let payload = cx.edge.compressed_report(&items, &[&to, &me]);
             let facts = Facts(Facts::ADMIN | Facts::NO_FRAGMENT);
             let Some(payload) = payload else { return };

@@ -7,7 +7,7 @@ mod status_reports;
 use crate::settings::CompressedSettings;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use compressed::{Compressed, Said};
+use compressed::{Compressed, ReportItem};
 use core::time::Duration;
 use farlink_base::{EndpointId, Instant};
 
@@ -35,7 +35,7 @@ impl Reports {
         self.compressed.as_ref()?.next()
     }
     /// Takes a due receiver with its lines and number of bundles.
-    pub fn pop(&mut self, now: Instant) -> Option<(EndpointId, Vec<Said>, u64)> {
+    pub fn pop(&mut self, now: Instant) -> Option<(EndpointId, Vec<ReportItem>, u64)> {
         self.compressed.as_mut()?.pop(now)
     }
     fn allow(&mut self, now: Instant) -> bool {

@@ -102,7 +102,7 @@ impl Agent {
             compressed: None,
         };
         // A full store loses reports before data: nothing is evicted for them.
-        let taken = self.taken().saturating_add(self.room.newcomer);
+        let taken = self.taken().saturating_add(self.bounds.newcomer);
         let free = self.settings.capacity_bytes.saturating_sub(taken);
         let made = self.make_new(cx, draft, creation, payload);
         let fits = made.ok().filter(|meta| meta.size() <= free);

@@ -43,7 +43,7 @@ impl Arriving {
     }
     /// Notes durable bytes of an arriving bundle; returns the new length of its promised prefix if that grew, and
     /// `None` once the transfer is over.
-    pub fn promise(&mut self, token: OfferToken, (start, end): (u64, u64)) -> Option<u64> {
+    pub fn note_durable(&mut self, token: OfferToken, (start, end): (u64, u64)) -> Option<u64> {
         let durable = &mut self.held.get_mut(&token)?.durable;
         // Only a prefix may be promised: the sender resumes a broken transfer at one offset.
         let first = |durable: &Ranges| durable.first().filter(|first| first.start == 0).map_or(0, |first| first.end);
@@ -103,13 +103,16 @@ mod tests {
         arriving.add(token(1), piece(1), 100);
         arriving.add(token(1), piece(2), 50);
         arriving.add(token(2), piece(3), 7);
-        assert_eq!(arriving.promise(token(3), (0, 100)), None, "it is over");
-        assert_eq!(arriving.promise(token(1), (100, 150)), None, "the first bytes are not durable");
-        assert_eq!(arriving.promise(token(1), (170, 180)), None, "a gap");
-        assert_eq!(arriving.promise(token(1), (0, 100)), Some(150), "all that follows on it");
-        assert_eq!((arriving.promise(token(1), (0, 100)), arriving.promise(token(1), (20, 20))), (None, None));
-        assert_eq!(arriving.promise(token(1), (150, 170)), Some(180));
-        assert_eq!(arriving.promise(token(2), (0, 7)), Some(7));
+        assert_eq!(arriving.note_durable(token(3), (0, 100)), None, "it is over");
+        assert_eq!(arriving.note_durable(token(1), (100, 150)), None, "the first bytes are not durable");
+        assert_eq!(arriving.note_durable(token(1), (170, 180)), None, "a gap");
+        assert_eq!(arriving.note_durable(token(1), (0, 100)), Some(150), "all that follows on it");
+        assert_eq!(
+            (arriving.note_durable(token(1), (0, 100)), arriving.note_durable(token(1), (20, 20))),
+            (None, None)
+        );
+        assert_eq!(arriving.note_durable(token(1), (150, 170)), Some(180));
+        assert_eq!(arriving.note_durable(token(2), (0, 7)), Some(7));
         assert_eq!((arriving.bytes(), arriving.len()), (157, 2));
         assert!(arriving.end(piece(2)) && !arriving.end(piece(2)) && !arriving.has(piece(2)));
         assert_eq!(arriving.take(token(1)), [piece(1), piece(2)]);

@@ -86,7 +86,7 @@ impl Offers {
         offer.timer
     }
     /// Ends the wait for a summary; returns a timer no longer needed.
-    pub fn heard(&mut self, peer: PeerId) -> Option<TimerKey> {
+    pub fn end_summary_wait(&mut self, peer: PeerId) -> Option<TimerKey> {
         let timer = self.peers.get_mut(&peer).and_then(|offer| {
             offer.awaits = None;
             offer.timer.take()
@@ -229,7 +229,7 @@ mod tests {
         offers.begin(&mut book, PeerId(1), Some(Instant(9)));
         look(&mut offers, &mut book, |number| number);
         assert_eq!((offers.best(&mut book, PeerId(1)), offers.awaits(PeerId(1))), (None, Some(Instant(9))));
-        let _ = offers.heard(PeerId(1));
+        let _ = offers.end_summary_wait(PeerId(1));
         look(&mut offers, &mut book, |number| number);
         assert!(offers.has(PeerId(1)) && offers.best(&mut book, PeerId(1)).is_some());
         offers.end(&mut book, PeerId(1));
@@ -259,7 +259,7 @@ mod tests {
         offers.begin(&mut book, one, None);
         offers.begin(&mut book, three, None);
         offers.reask(&mut book, two);
-        let _ = offers.heard(one);
+        let _ = offers.end_summary_wait(one);
         assert_eq!(turns(&mut offers, &mut book), each(&[two, one, three]));
         offers.wake_all();
         offers.end(&mut book, two);

@@ -8,7 +8,7 @@ use crate::edge::{Answer, Carried};
 use crate::io::{OfferToken, Output};
 use crate::state::ranges::Ranges;
 use crate::state::waits::back_off;
-use crate::tunnel::{DEPTH_MAX, Opened, Said, Told, runs_of};
+use crate::tunnel::{DEPTH_MAX, Opened, ReceivedTunnelSignal, TunnelSignalGroup, runs_of};
 use crate::work::Step;
 use farlink_base::layer::Ticket;
 use farlink_base::{
@@ -96,7 +96,7 @@ impl Agent {
             }
             Ok(Carried::Signal(answer, runs)) => {
                 self.put_back(delivery, false);
-                self.hear_of_tunnel(Told { source: source.node(), rule, answer, runs }, cx.out);
+                self.on_tunnel_signal(ReceivedTunnelSignal { source: source.node(), rule, answer, runs }, cx.out);
                 self.depart(cx, bundle, Why::Delivered, None);
             }
             Ok(Carried::Inside(given, inside)) => {
@@ -156,7 +156,7 @@ impl Agent {
         if opened.number > 0 {
             let Opened { rule, to, number } = opened;
             if let Some(tunnels) = &mut self.tunnels {
-                tunnels.gather(now, Said { rule, to, answer }, number);
+                tunnels.gather(now, TunnelSignalGroup { rule, to, answer }, number);
             }
         } else if let Some(held) = self.book.get_mut(bundle).filter(|_| later) {
             // Without a signal the sender would not repeat it, so this node tries again.
@@ -169,16 +169,21 @@ impl Agent {
     }
 
     /// Sends gathered answers about transmissions, in as many signals as needed.
-    pub(super) fn say_of_tunnel<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, said: &Said, numbers: &Ranges) {
-        let settings = self.tunnels.as_ref().and_then(|tunnels| tunnels.settings(said.rule));
+    pub(super) fn send_tunnel_signal<S: Sink<Output>>(
+        &mut self,
+        cx: &mut Context<'_, S>,
+        group: &TunnelSignalGroup,
+        numbers: &Ranges,
+    ) {
+        let settings = self.tunnels.as_ref().and_then(|tunnels| tunnels.settings(group.rule));
         let Some((codes, version)) = settings.map(|settings| (settings.codes, settings.version)) else { return };
         for runs in runs_of(numbers).chunks(RUNS_MAX) {
             let bundles = runs.iter().fold(0u64, |sum, run| sum.saturating_add(run.last - run.first + 1));
-            let payload = cx.edge.tunnel_signal(codes, said.answer, runs);
-            let (to, node): (EndpointId, _) = (said.to.clone(), said.to.node());
+            let payload = cx.edge.tunnel_signal(codes, group.answer, runs);
+            let (to, node): (EndpointId, _) = (group.to.clone(), group.to.node());
             let facts = Facts(Facts::ADMIN | Facts::NO_FRAGMENT);
             if self.send_record(cx, to, version, facts, payload, Priority::Expedited) {
-                self.event(cx.out, Event::CustodySignalled { to: node, taken: said.answer.releases(), bundles });
+                self.event(cx.out, Event::CustodySignalled { to: node, taken: group.answer.releases(), bundles });
             }
         }
     }

@@ -35,7 +35,7 @@ const DEPTH_MAX: usize = 4;
 
 /// A received signal that is being applied.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Told {
+pub(crate) struct ReceivedTunnelSignal {
     pub source: NodeId,
     pub rule: usize,
     pub answer: Answer,
@@ -74,7 +74,7 @@ pub(crate) struct Opened {
 
 /// Common part of answers about many transmissions, which one signal can carry.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Said {
+pub(crate) struct TunnelSignalGroup {
     pub rule: usize,
     pub to: EndpointId,
     pub answer: Answer,
@@ -92,7 +92,7 @@ pub(crate) enum Due {
     /// No signal came about this bundle.
     Repeat(u64),
     /// A gathered answer leaves.
-    Say(Said, Ranges),
+    Send(TunnelSignalGroup, Ranges),
 }
 
 /// Consequence of a bundle's departure for tunnels.
@@ -131,8 +131,8 @@ pub(crate) struct Tunnels {
     first: u64,
     next: u64,
     repeats: Repeats,
-    gathered: BTreeMap<Said, TunnelAnswers>,
-    sayings: BTreeSet<(Instant, Said)>,
+    gathered: BTreeMap<TunnelSignalGroup, TunnelAnswers>,
+    by_due: BTreeSet<(Instant, TunnelSignalGroup)>,
     opened: BTreeMap<DeliveryId, Opened>,
     /// Records of far ends that carry neither bundle nor signal.
     plain: BTreeSet<u64>,
@@ -154,7 +154,7 @@ impl Tunnels {
             next: first,
             repeats: Repeats::default(),
             gathered: BTreeMap::new(),
-            sayings: BTreeSet::new(),
+            by_due: BTreeSet::new(),
             opened: BTreeMap::new(),
             plain: BTreeSet::new(),
         }
@@ -346,39 +346,39 @@ impl Tunnels {
     }
 
     /// Adds a transmission to an answer, which leaves with others after a while.
-    fn gather(&mut self, now: Instant, said: Said, number: u64) {
-        let Some(settings) = self.settings(said.rule) else { return };
+    fn gather(&mut self, now: Instant, group: TunnelSignalGroup, number: u64) {
+        let Some(settings) = self.settings(group.rule) else { return };
         let (due, most) = (now + settings.signal_delay, settings.signal_bundles);
-        let gathered = self.gathered.entry(said.clone()).or_insert_with(|| {
-            self.sayings.insert((due, said.clone()));
+        let gathered = self.gathered.entry(group.clone()).or_insert_with(|| {
+            self.by_due.insert((due, group.clone()));
             TunnelAnswers { numbers: Ranges::default(), count: 0, due }
         });
         gathered.numbers.insert(number..number.saturating_add(1));
         gathered.count += 1;
         // Too many receivers, or enough numbers for one signal.
         if gathered.count >= most || self.gathered.len() > TOLD_MAX {
-            self.hurry(now, if self.gathered.len() > TOLD_MAX { None } else { Some(said) });
+            self.hurry(now, if self.gathered.len() > TOLD_MAX { None } else { Some(group) });
         }
     }
     /// Sends this answer, or the longest waiting one, at once.
-    fn hurry(&mut self, now: Instant, said: Option<Said>) {
-        let Some(said) = said.or_else(|| self.sayings.first().map(|(_, said)| said.clone())) else { return };
-        let Some(gathered) = self.gathered.get_mut(&said) else { return };
+    fn hurry(&mut self, now: Instant, group: Option<TunnelSignalGroup>) {
+        let Some(group) = group.or_else(|| self.by_due.first().map(|(_, group)| group.clone())) else { return };
+        let Some(gathered) = self.gathered.get_mut(&group) else { return };
         let before = core::mem::replace(&mut gathered.due, now);
-        self.sayings.remove(&(before, said.clone()));
-        self.sayings.insert((now, said));
+        self.by_due.remove(&(before, group.clone()));
+        self.by_due.insert((now, group));
     }
 
     /// Time of the next due work.
     pub fn next(&self) -> Option<Instant> {
-        Instant::earliest([self.repeats.next(), self.sayings.first().map(|(at, _)| *at)])
+        Instant::earliest([self.repeats.next(), self.by_due.first().map(|(at, _)| *at)])
     }
     pub fn pop(&mut self, now: Instant) -> Option<Due> {
         // Answers go first: they release bundles at the far end.
-        if self.sayings.first().is_some_and(|(at, _)| *at <= now) {
-            let (_, said) = self.sayings.pop_first()?;
-            let numbers = self.gathered.remove(&said).map(|gathered| gathered.numbers).unwrap_or_default();
-            return Some(Due::Say(said, numbers));
+        if self.by_due.first().is_some_and(|(at, _)| *at <= now) {
+            let (_, group) = self.by_due.pop_first()?;
+            let numbers = self.gathered.remove(&group).map(|gathered| gathered.numbers).unwrap_or_default();
+            return Some(Due::Send(group, numbers));
         }
         self.repeats.pop(now).map(Due::Repeat)
     }
@@ -401,7 +401,7 @@ impl Tunnels {
         let bytes: u64 = self.outer.values().map(|(_, _, _, size)| size).sum();
         assert_eq!(self.bytes, bytes, "bytes around others");
         assert!(self.given.values().all(|number| self.inner.contains_key(number)), "transmissions of held bundles");
-        assert_eq!(self.sayings.len(), self.gathered.len(), "everything gathered is told once");
+        assert_eq!(self.by_due.len(), self.gathered.len(), "everything gathered is told once");
         for (rule, tunnel) in self.tunnels.iter().enumerate() {
             let unmade = self.inner.values().filter(|inner| inner.rule == rule && inner.send.is_some() && !inner.made);
             let outer = self.outer.values().filter(|outer| outer.1 == rule).map(|outer| outer.2);

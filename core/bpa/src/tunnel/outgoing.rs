@@ -183,7 +183,7 @@ impl Agent {
                     tunnels.wrapped(number, held);
                 }
                 // No application created it, and statistics count only those bundles.
-                self.tell_kept(now, outer, None);
+                self.notify_kept(now, outer, None);
                 self.work.push(Step::Dispatch(outer));
             }
             Err(reason) => {
@@ -251,7 +251,7 @@ impl Agent {
             if let Some(held) = self.book.get_mut(bundle) {
                 held.failures = 0;
             }
-            self.room.memory.try_again(&mut self.book, bundle);
+            self.bounds.memory.try_again(&mut self.book, bundle);
             return self.after_send(cx, &sending, last);
         }
         // The signal came after the bundle was already to be sent again.
@@ -284,7 +284,7 @@ impl Agent {
         // Routing must hold the bundle before the transmission ends, or it would be released.
         self.book.hold(bundle, RetentionConstraint::Route);
         let _ = self.end_send(id, cx.out, false);
-        self.room.memory.try_again(&mut self.book, bundle);
+        self.bounds.memory.try_again(&mut self.book, bundle);
         if self.refuse_at_last(cx, bundle) {
             return;
         }

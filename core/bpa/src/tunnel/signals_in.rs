@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::edge::Numbers;
 use crate::io::Output;
 use crate::state::ranges::Ranges;
-use crate::tunnel::{Due, Told, runs_of};
+use crate::tunnel::{Due, ReceivedTunnelSignal, runs_of};
 use crate::work::Step;
 use alloc::boxed::Box;
 use alloc::format;
@@ -20,7 +20,7 @@ impl Agent {
     /// Does due work of tunnels.
     pub(crate) fn on_tunnel_due<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, due: Due) {
         match due {
-            Due::Say(said, numbers) => self.say_of_tunnel(cx, &said, &numbers),
+            Due::Send(group, numbers) => self.send_tunnel_signal(cx, &group, &numbers),
             Due::Repeat(number) => {
                 let inner = self.tunnels.as_ref().and_then(|tunnels| tunnels.get(number));
                 if let Some(bundle) = inner.map(|inner| inner.bundle) {
@@ -33,22 +33,26 @@ impl Agent {
 
     /// Takes a signal about transmissions through a tunnel. One with numbers never assigned is forged and has no
     /// effect.
-    pub(super) fn hear_of_tunnel<S: Sink<Output>>(&mut self, mut told: Told, out: &mut S) {
+    pub(super) fn on_tunnel_signal<S: Sink<Output>>(&mut self, mut signal: ReceivedTunnelSignal, out: &mut S) {
         let Some(tunnels) = &self.tunnels else { return };
-        if told.runs.is_empty() || !told.runs.iter().all(|run| tunnels.gave(run.first, run.last)) {
-            return self.event(out, Event::CustodySignalIgnored { from: told.source });
+        if signal.runs.is_empty() || !signal.runs.iter().all(|run| tunnels.gave(run.first, run.last)) {
+            return self.event(out, Event::CustodySignalIgnored { from: signal.source });
         }
         // Merged ranges: repeated numbers cost one look only.
         let mut numbers = Ranges::default();
-        told.runs.iter().for_each(|run| numbers.insert(run.first..run.last.saturating_add(1)));
-        told.runs = runs_of(&numbers);
-        told.runs.reverse();
-        self.work.push(Step::Signal(Box::new(told)));
+        signal.runs.iter().for_each(|run| numbers.insert(run.first..run.last.saturating_add(1)));
+        signal.runs = runs_of(&numbers);
+        signal.runs.reverse();
+        self.work.push(Step::Signal(Box::new(signal)));
     }
     /// Applies a signal to a few bundles and queues itself again for the rest.
-    pub(crate) fn heed_of_tunnel<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, mut told: Box<Told>) {
+    pub(crate) fn apply_tunnel_signal<S: Sink<Output>>(
+        &mut self,
+        cx: &mut Context<'_, S>,
+        mut signal: Box<ReceivedTunnelSignal>,
+    ) {
         for _ in 0..STEP {
-            let Some(run) = told.runs.pop() else { return };
+            let Some(run) = signal.runs.pop() else { return };
             // Unassigned stretches of a range are skipped in one step.
             let Some((given, number)) =
                 self.tunnels.as_ref().and_then(|tunnels| tunnels.first_given(run.first, run.last))
@@ -56,14 +60,14 @@ impl Agent {
                 continue;
             };
             if given < run.last {
-                told.runs.push(Numbers { first: given + 1, ..run });
+                signal.runs.push(Numbers { first: given + 1, ..run });
             }
             let inner = self.tunnels.as_ref().and_then(|tunnels| tunnels.get(number));
-            let Some(inner) = inner.filter(|inner| inner.rule == told.rule) else {
-                self.event(cx.out, Event::CustodySignalIgnored { from: told.source });
+            let Some(inner) = inner.filter(|inner| inner.rule == signal.rule) else {
+                self.event(cx.out, Event::CustodySignalIgnored { from: signal.source });
                 continue;
             };
-            if told.answer.releases() {
+            if signal.answer.releases() {
                 // Custody in this node ends only with a custody signal.
                 if let Some(held) = self.book.get(inner.bundle).filter(|held| !held.has(RetentionConstraint::Custody)) {
                     self.event(cx.out, Event::CustodyReleased { bundle: held.name() });
@@ -73,8 +77,8 @@ impl Agent {
                 self.tunnel_failed(cx, number);
             }
         }
-        if !told.runs.is_empty() {
-            self.work.push(Step::Signal(told));
+        if !signal.runs.is_empty() {
+            self.work.push(Step::Signal(signal));
         }
     }
 

@@ -69,7 +69,7 @@ impl Announcer {
         &self.config
     }
     /// Announced nodes with their state, ordered by address and node ID.
-    pub fn heard(&self) -> impl Iterator<Item = (&EndpointId, &AnnouncedNode)> {
+    pub fn announced(&self) -> impl Iterator<Item = (&EndpointId, &AnnouncedNode)> {
         self.heard.iter().map(|(key, heard)| (&key.1, heard))
     }
     /// Counts of datagrams received.
@@ -95,7 +95,7 @@ impl Announcer {
                     self.look(now, around, out);
                 }
             }
-            Input::Heard { from, bytes } => self.hear(now, (from, bytes), around, out),
+            Input::Heard { from, bytes } => self.on_beacon(now, (from, bytes), around, out),
             Input::Leave => {
                 // A period of zero announces the departure.
                 self.speaks = None;
@@ -116,7 +116,7 @@ impl Announcer {
         out.push(Output::Announce(beacon.emit()));
     }
 
-    fn hear(
+    fn on_beacon(
         &mut self,
         now: Instant,
         (from, bytes): (SocketAddr, &[u8]),

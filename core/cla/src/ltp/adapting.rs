@@ -182,10 +182,10 @@ impl LtpSpan {
             (self.traffic.caution, self.traffic.trust) = (self.traffic.caution - 1, 0);
         }
     }
-    /// Feeds a report on a marked checkpoint to congestion control: of `told` bytes `lost` did not arrive.
-    pub(super) fn told(&mut self, now: Instant, mark: &Mark, told: u64, lost: u64) {
+    /// Feeds a report on a marked checkpoint to congestion control: of `covered` bytes `lost` did not arrive.
+    pub(super) fn on_checkpoint_report(&mut self, now: Instant, mark: &Mark, covered: u64, lost: u64) {
         if let Some(pace) = self.pace() {
-            pace.report(now, mark, told, lost);
+            pace.report(now, mark, covered, lost);
         }
     }
 }

@@ -93,7 +93,7 @@ pub(super) struct Export {
     last: u64,
     /// Red bytes sent, retransmissions included, and those of them that reports have covered.
     left: u64,
-    told: u64,
+    reported: u64,
     /// Bytes sent since the last checkpoint.
     silent: u64,
     /// Length of the header fields common to all data segments.
@@ -144,7 +144,7 @@ impl Export {
             sent: 0,
             last: 0,
             left: 0,
-            told: 0,
+            reported: 0,
             silent: 0,
             base: 2 + sdnv::len(id.engine) + sdnv::len(id.number) + sdnv::len(SERVICE_BUNDLE),
             datagram: u64::from(cutting.datagram_bytes),
@@ -217,7 +217,7 @@ impl Export {
     }
     /// Red bytes sent and not covered by a report.
     pub(super) fn out(&self) -> u64 {
-        self.left - self.told
+        self.left - self.reported
     }
     /// Records the transmission of red data; a checkpoint keeps its mark for the comparison with its report.
     pub(super) fn leaves(&mut self, data: &Data, mut mark: Mark) {
@@ -242,10 +242,10 @@ impl Export {
         self.checkpoints.iter().find(|c| c.data.checkpoint == checkpoint).map(|open| open.left)
     }
     /// Bytes that the report on a checkpoint with this mark is the first to cover.
-    pub(super) fn tells(&mut self, mark: &Mark) -> u64 {
-        let news = mark.sent.saturating_sub(self.told);
-        self.told += news;
-        news
+    pub(super) fn newly_covered(&mut self, mark: &Mark) -> u64 {
+        let fresh = mark.sent.saturating_sub(self.reported);
+        self.reported += fresh;
+        fresh
     }
     /// Serial numbers of open checkpoints.
     pub(super) fn open_checkpoints(&self) -> impl Iterator<Item = u64> + '_ {

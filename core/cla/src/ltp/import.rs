@@ -323,17 +323,17 @@ impl Import {
         if asked.checkpoint != 0 {
             push_bounded(&mut self.answered, asked.checkpoint);
         }
-        self.tell(id, lower, asked, datagram_bytes)
+        self.build_reports(id, lower, asked, datagram_bytes)
     }
     /// Continues a report longer than one answer, once most earlier segments are acknowledged.
     pub(super) fn go_on(&mut self, id: SessionId, datagram_bytes: u32) -> &[OpenReport] {
         match self.owed.take_if(|_| self.open.len() <= SEGMENTS_MAX) {
-            Some((lower, asked)) => self.tell(id, lower, asked, datagram_bytes),
+            Some((lower, asked)) => self.build_reports(id, lower, asked, datagram_bytes),
             None => &[],
         }
     }
     // 5326-3.2.2-2, 5326-6.11-7
-    fn tell(&mut self, id: SessionId, lower: u64, asked: ReportRequest, datagram_bytes: u32) -> &[OpenReport] {
+    fn build_reports(&mut self, id: SessionId, lower: u64, asked: ReportRequest, datagram_bytes: u32) -> &[OpenReport] {
         let first = self.open.len();
         let scope = (lower, asked.upper);
         let limits = (datagram_bytes, SEGMENTS_MAX);

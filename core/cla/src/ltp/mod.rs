@@ -43,7 +43,7 @@ pub use authentication::{Authentication, GENERATIONS_MAX, KEY_ID_MAX, LinkKey};
 pub use cookies::AskCookies;
 pub use engine::{Ltp, Usage};
 pub use params::{LINK_PARAMS, PARAMS};
-pub use sending::told;
+pub use sending::sender_result;
 
 use farlink_base::{Duration, LayerId, LinkId, Malformed, NodeId, Payload};
 

@@ -19,7 +19,7 @@ const ROUNDS: usize = 8;
 /// Rounds of the start without growth by a quarter that end it.
 const FLAT: u8 = 3;
 /// Fewest reported bytes in a round for its loss to be significant.
-const TELLING: u64 = 40_000;
+const ENOUGH: u64 = 40_000;
 /// Unit of loss: all data was lost.
 const WHOLE: u64 = 1 << 16;
 
@@ -62,7 +62,7 @@ pub(super) struct PaceControl {
     since: Instant,
     /// The round ends with the report on a checkpoint sent after this many bytes had arrived.
     round_from: u64,
-    told: u64,
+    covered: u64,
     lost: u64,
     /// Bytes in flight: sent and not covered by a report.
     out: u64,
@@ -90,7 +90,7 @@ impl PaceControl {
             delivered: 0,
             since: Instant::ZERO,
             round_from: 0,
-            told: 0,
+            covered: 0,
             lost: 0,
             out: 0,
             trip: Duration::ZERO,
@@ -166,13 +166,13 @@ impl PaceControl {
     pub(super) fn forget(&mut self, bytes: u64) {
         self.out -= bytes.min(self.out);
     }
-    /// Handles the report on a checkpoint: of `told` bytes `lost` did not arrive.
-    pub(super) fn report(&mut self, now: Instant, mark: &Mark, told: u64, lost: u64) {
-        self.forget(told);
+    /// Handles the report on a checkpoint: of `covered` bytes `lost` did not arrive.
+    pub(super) fn report(&mut self, now: Instant, mark: &Mark, covered: u64, lost: u64) {
+        self.forget(covered);
         self.heard = now;
         self.since = now;
-        self.delivered += told - lost.min(told);
-        (self.told, self.lost) = (self.told + told, self.lost + lost.min(told));
+        self.delivered += covered - lost.min(covered);
+        (self.covered, self.lost) = (self.covered + covered, self.lost + lost.min(covered));
         let elapsed = (now - mark.left).max(Duration::from_micros(20));
         self.trip = if self.trip == Duration::ZERO { elapsed } else { (self.trip * 7 + elapsed) / 8 };
         let alone = core::mem::take(&mut self.alone);
@@ -188,15 +188,15 @@ impl PaceControl {
     }
     fn end_round(&mut self) {
         self.round_from = self.delivered;
-        let telling = self.told >= TELLING;
-        if !telling && !self.limited {
+        let enough = self.covered >= ENOUGH;
+        if !enough && !self.limited {
             return;
         }
-        if telling {
-            self.rounds[self.round].loss = self.lost * WHOLE / self.told;
+        if enough {
+            self.rounds[self.round].loss = self.lost * WHOLE / self.covered;
         }
-        let much = telling && self.rounds[self.round].loss > self.loss() + WHOLE / 8;
-        (self.told, self.lost) = (0, 0);
+        let much = enough && self.rounds[self.round].loss > self.loss() + WHOLE / 8;
+        (self.covered, self.lost) = (0, 0);
         // A round limited by the application reveals no capacity.
         if !core::mem::take(&mut self.limited) {
             return;
@@ -204,7 +204,7 @@ impl PaceControl {
         let fastest = self.fastest();
         let before = self.rounds.iter().enumerate().filter(|(at, _)| *at != self.round);
         let before = before.map(|(_, round)| round.fastest).max().unwrap_or(0);
-        if self.reached == 0 && telling && fastest > before + before / 8 && !much {
+        if self.reached == 0 && enough && fastest > before + before / 8 && !much {
             // More capacity than at the end of the start: start again.
             (self.reached, self.flat) = (fastest, 0);
         } else if self.reached > 0 {
@@ -257,8 +257,8 @@ mod tests {
         let at = |seconds: f64| Instant((seconds * 1e9) as u64 + 1_000_000_000);
         while now < seconds {
             while reports.front().is_some_and(|report| report.0 <= now) {
-                let (when, mark, told, lost) = reports.pop_front().unwrap();
-                pace.report(at(when), &mark, told, lost);
+                let (when, mark, covered, lost) = reports.pop_front().unwrap();
+                pace.report(at(when), &mark, covered, lost);
             }
             if !pace.is_open() {
                 pace.hold();

@@ -137,7 +137,7 @@ impl Ltp {
         heard.or_else(|| self.sealed.then(|| self.spans.iter().position(at_home))?)
     }
     /// Records the address that a span's peer sends from.
-    pub(super) fn hear(&mut self, index: usize, from: SocketAddr) {
+    pub(super) fn note_address(&mut self, index: usize, from: SocketAddr) {
         if self.spans[index].traffic.heard == Some(from) {
             return;
         }

@@ -1,6 +1,6 @@
 //! LTP as a stack configures, builds and drives it.
 
-use super::{Config, HEADER_BYTES, LINK_PARAMS, Ltp, PARAMS, SpanConfig, told};
+use super::{Config, HEADER_BYTES, LINK_PARAMS, Ltp, PARAMS, SpanConfig, sender_result};
 use crate::protocol::{Identity, Neighbour, Position, Protocol};
 use crate::registry::{Introduction, LayerInfo, Medium};
 use alloc::vec::Vec;
@@ -24,7 +24,7 @@ impl Protocol for Ltp {
         port: 1113,
         settings: || settings(PARAMS),
         link_settings: || settings(LINK_PARAMS),
-        told,
+        sender_result,
         // LTP suspends its timers during an outage, so its sessions survive any.
         outlives: Duration::MAX,
         header_bytes: HEADER_BYTES,

@@ -13,7 +13,7 @@ use super::segment::{
     Data, SERVICE_AGGREGATE, SERVICE_BUNDLE, Segment, SegmentBody, SegmentContent, SessionId, View, kind, parse, reason,
 };
 use super::sending::blank_event;
-use super::span::{ControlSegment, LtpSpan, tell};
+use super::span::{ControlSegment, LtpSpan, push_event};
 use super::timers::Wait;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -143,7 +143,7 @@ impl Ltp {
                     let mut event = self.spans[index].event(false, id, view.kind);
                     (event.offset, event.length) = (lower, upper - lower);
                     (event.checkpoint, event.report) = (checkpoint, serial);
-                    tell(out.wants(EventClass::Segment), event, out);
+                    push_event(out.wants(EventClass::Segment), event, out);
                 }
                 let report = ReceivedReport { serial, checkpoint, scope: (lower, upper), claims, header: view.header };
                 self.reported(now, from, id.number, &report, out);
@@ -177,7 +177,7 @@ impl Ltp {
             let mut event = self.spans[index].event(false, id, data.kind);
             (event.offset, event.length) = (data.offset, data.length);
             (event.checkpoint, event.report) = (data.checkpoint, data.report);
-            tell(true, event, out);
+            push_event(true, event, out);
         }
         // A segment that can never fit ends the session (green data is offered as a whole). One that does not fit now
         // is dropped unclaimed, and retransmitted.
@@ -263,7 +263,7 @@ impl Ltp {
         }
         self.had_cookies |= cookies.is_some();
         let Some(index) = known.or_else(|| self.make_dynamic(now, id.engine, from, out)) else { return false };
-        self.hear(index, from);
+        self.note_address(index, from);
         // 5326-6-2
         if !matches!(data.service, SERVICE_BUNDLE | SERVICE_AGGREGATE) {
             self.sessions.closed.insert(id);
@@ -464,7 +464,7 @@ impl Ltp {
         let left = import.open_report(serial).filter(|report| report.attempts == 1).and_then(|report| report.left);
         let mut event = self.spans[index].event(false, id, kind::REPORT_ACK);
         event.report = serial;
-        tell(out.wants(EventClass::Segment), event, out);
+        push_event(out.wants(EventClass::Segment), event, out);
         if import.acknowledged(serial) {
             let span = &mut self.spans[index];
             // Only a receiver of the report knows its serial number.
@@ -581,7 +581,7 @@ impl Ltp {
         if let Some(index) = span {
             let event =
                 self.spans[index].event(false, id, if by_sender { kind::CANCEL_SENDER } else { kind::CANCEL_RECEIVER });
-            tell(out.wants(EventClass::Segment), event, out);
+            push_event(out.wants(EventClass::Segment), event, out);
         }
         let body = SegmentBody::CancelAck { by_sender };
         let segment = Segment { session: id, body };

@@ -49,18 +49,18 @@ impl Ltp {
         let marked = export.mark(report.checkpoint);
         let outcome = export.report(report.serial, report.checkpoint, report.scope, report.claims.runs());
         let news = !matches!(outcome, Reported::Repeated | Reported::Invalid);
-        let marked = marked.filter(|_| news).map(|(mark, once)| (mark, once, export.tells(&mark)));
+        let marked = marked.filter(|_| news).map(|(mark, once)| (mark, once, export.newly_covered(&mark)));
         let stalled = export.is_stalled();
-        self.hear(index, from);
+        self.note_address(index, from);
         if news {
             let span = &mut self.spans[index];
             let (claimed, scope) = (report.claimed(), report.scope.1 - report.scope.0);
             span.note_loss(claimed, scope);
             // Only a receiver of the block's segments knows the session number.
             span.traffic.proven = true;
-            if let Some((mark, once, told)) = marked {
+            if let Some((mark, once, covered)) = marked {
                 span.reported_on(now, mark.left, once);
-                span.told(now, &mark, told, scope - claimed.min(scope));
+                span.on_checkpoint_report(now, &mark, covered, scope - claimed.min(scope));
             }
         }
         self.acknowledge_report(Some(index), from, session, report, outcome == Reported::Repeated, out);

@@ -10,7 +10,7 @@ use super::import::{is_as_good_as_kept, is_final};
 use super::pace::Mark;
 use super::segment::{Data, HeaderBuffer, SERVICE_AGGREGATE, SERVICE_BUNDLE, Segment, SegmentBody, SessionId, reason};
 use super::source::{BlockSource, Given};
-use super::span::{ControlSegment, LtpSpan, Pending, tell};
+use super::span::{ControlSegment, LtpSpan, Pending, push_event};
 use super::timers::Wait;
 use crate::batches::BatchBuilder;
 use alloc::vec::Vec;
@@ -38,7 +38,7 @@ fn refusal(cancel_reason: u8) -> Option<Refusal> {
 }
 
 /// Result that the sender sees when its bundle is refused for this reason; cancel segments have few codes.
-pub fn told(why: Refusal) -> Result<(), Refusal> {
+pub fn sender_result(why: Refusal) -> Result<(), Refusal> {
     if is_as_good_as_kept(why) {
         return Ok(());
     }
@@ -279,7 +279,7 @@ impl Ltp {
         if let Some(wait) = control.after {
             span.wait(now, wait);
         }
-        tell(wanted, control.event, out);
+        push_event(wanted, control.event, out);
     }
     /// Updates the age of a block's bundles that leave next; expired ones fail, and with the last of them the session
     /// ends.
@@ -382,7 +382,7 @@ impl Ltp {
             (event.offset, event.length) = (cut.data.offset, cut.data.length);
             (event.checkpoint, event.report) = (cut.data.checkpoint, cut.data.report);
             event.resend = cut.resend;
-            tell(true, event, out);
+            push_event(true, event, out);
         }
         // A session with unclaimed red data completes with its last report instead.
         if !again && export.is_over() {

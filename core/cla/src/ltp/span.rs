@@ -457,7 +457,7 @@ impl LtpSpan {
 }
 
 /// Pushes a segment event if events are wanted.
-pub(super) fn tell(wanted: bool, event: LtpSegmentEvent, out: &mut impl Sink<Output>) {
+pub(super) fn push_event(wanted: bool, event: LtpSegmentEvent, out: &mut impl Sink<Output>) {
     if wanted {
         out.push(Output::Event(Event::LtpSegment(event)));
     }

@@ -1,7 +1,7 @@
 //! Admission of incoming streams: neighbours are identified by address, other peers leave room for them.
 
 use super::layer::OneWay;
-use crate::streams::links::{configured, dynamic_room};
+use crate::streams::links::{configured, dynamic_max};
 use core::net::IpAddr;
 use farlink_base::layer::Output;
 use farlink_base::{Duration, Instant, LinkId, Sink, StreamId};
@@ -81,7 +81,7 @@ impl OneWay {
         if !self.config.accept_unknown {
             return Err("an unknown node");
         }
-        let full = self.is_full() || self.dynamic_streams() >= dynamic_room(&self.links, self.config.sessions);
+        let full = self.is_full() || self.dynamic_streams() >= dynamic_max(&self.links, self.config.sessions);
         if full && !self.drop_dynamic(now, out) {
             return Err("no room for more unknown nodes");
         }

@@ -122,6 +122,6 @@ pub(crate) const fn wants_room(why: Refusal) -> bool {
 /// # Errors
 ///
 /// [`Refusal::NoResources`] if there is no room.
-pub fn told(why: Refusal) -> Result<(), Refusal> {
+pub fn sender_result(why: Refusal) -> Result<(), Refusal> {
     if wants_room(why) { Err(Refusal::NoResources) } else { Ok(()) }
 }

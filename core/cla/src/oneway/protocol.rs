@@ -1,6 +1,6 @@
 //! STCP and MTCP as a stack configures, builds and drives them.
 
-use super::{Config, Framing, LINK_PARAMS, LinkParams, OneWay, PARAMS, PARK, told};
+use super::{Config, Framing, LINK_PARAMS, LinkParams, OneWay, PARAMS, PARK, sender_result};
 use crate::protocol::{Identity, Neighbour, Position, Protocol};
 use crate::registry::{Introduction, LayerInfo, Medium};
 use crate::streams;
@@ -30,7 +30,7 @@ const fn row(
         port,
         settings: of_layer,
         link_settings: || settings(LINK_PARAMS),
-        told,
+        sender_result,
         outlives: PARK,
         header_bytes: 0,
         stops: false,

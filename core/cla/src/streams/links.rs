@@ -133,7 +133,7 @@ pub(crate) fn configured<C, S>(links: &LinkTable<C, S>) -> usize {
     links.values().filter(|link| link.configured).count()
 }
 /// Most dynamic sessions: room for every configured neighbour is reserved, up to half of all sessions.
-pub(crate) fn dynamic_room<C, S>(links: &LinkTable<C, S>, sessions: u32) -> usize {
+pub(crate) fn dynamic_max<C, S>(links: &LinkTable<C, S>, sessions: u32) -> usize {
     let all = sessions as usize;
     all - configured(links).min(all / 2)
 }
@@ -205,7 +205,7 @@ mod tests {
         for n in 0..3 {
             links.insert(LinkId(n), Box::new(StreamLink::configured(TestParams)));
         }
-        assert_eq!([10, 4, 1].map(|sessions| dynamic_room(&links, sessions)), [7, 2, 1]);
+        assert_eq!([10, 4, 1].map(|sessions| dynamic_max(&links, sessions)), [7, 2, 1]);
         let (layer, mut next) = (LayerId(2), 0x00ff_ffff);
         let first = dynamic_link(&links, layer, &mut next);
         links.insert(first, Box::new(StreamLink::met(TestParams)));

@@ -21,7 +21,7 @@ use farlink_base::Refusal;
 /// # Errors
 ///
 /// The reason as the code conveys it.
-pub fn told(why: Refusal) -> Result<(), Refusal> {
+pub fn sender_result(why: Refusal) -> Result<(), Refusal> {
     let heard = wire::refusal_of(wire::refusal_code(refuse_code(why)));
     heard.filter(|heard| *heard != Refusal::Duplicate).map_or(Ok(()), Err)
 }

@@ -76,7 +76,7 @@ impl TcpclSession {
             lengths: contact.flags & can::LENGTHS != 0,
         };
         self.old = self.old.map(|old| V3State { terms, ..old });
-        self.incoming.says_verdicts(terms.acks);
+        self.incoming.set_reliable(terms.acks);
         self.phase = SessionPhase::Init;
         let (segment_mru, transfer_mru) = (u64::MAX, u64::MAX);
         let keepalive_s = contact.keepalive;

@@ -120,7 +120,7 @@ impl IncomingTransfers {
         self.segment_mru = u64::MAX;
     }
     /// Sets whether the peer learns the verdicts on its transfers.
-    pub fn says_verdicts(&mut self, reliable: bool) {
+    pub fn set_reliable(&mut self, reliable: bool) {
         self.reliable = reliable;
     }
     /// Makes acknowledgments promise that the bytes survive a broken transfer, from `least` bytes on; 0: no promise.

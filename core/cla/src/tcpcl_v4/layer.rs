@@ -321,7 +321,7 @@ impl TcpclV4 {
                 Output::Socket(socket::Output::Resume { stream })
             });
             // While reading was paused, silence of the peer could not be observed.
-            session.on_heard(now);
+            session.on_received(now);
         }
         let at = match session.due(now, &self.config, sends, hears) {
             SessionDue::Later(at) => at,

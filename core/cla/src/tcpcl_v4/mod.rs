@@ -26,7 +26,7 @@ pub use crate::streams::PARK;
 pub use layer::{TcpclV4, Usage};
 pub(crate) use params::REACTIVE;
 pub use params::{LINK_PARAMS, PARAMS};
-pub use wire::told;
+pub use wire::sender_result;
 
 use alloc::boxed::Box;
 use alloc::string::String;

@@ -6,7 +6,7 @@ use super::layer::TcpclV4;
 use super::links::TcpclLink;
 use super::session::SessionPhase;
 use super::wire::{SessionInit, term};
-use crate::streams::links::{dynamic_link, dynamic_room};
+use crate::streams::links::{dynamic_link, dynamic_max};
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -103,7 +103,7 @@ impl TcpclV4 {
         if !self.config.accept_unknown {
             return Err((term::CONTACT_FAILURE, "an unknown node"));
         }
-        if self.dynamic_sessions() >= dynamic_room(&self.links, self.config.sessions) {
+        if self.dynamic_sessions() >= dynamic_max(&self.links, self.config.sessions) {
             return Err((term::BUSY, "no room for more unknown nodes"));
         }
         let link = dynamic_link(&self.links, self.config.layer, &mut self.next_dynamic);

@@ -1,6 +1,6 @@
 //! TCPCLv4 and TCPCLv3 as a stack configures, builds and drives them.
 
-use super::{Config, LINK_PARAMS, LinkParams, PARAMS, PARK, TcpclV4, Versions, told};
+use super::{Config, LINK_PARAMS, LinkParams, PARAMS, PARK, TcpclV4, Versions, sender_result};
 use crate::protocol::{Identity, Neighbour, Position, Protocol};
 use crate::registry::{Introduction, LayerInfo, Medium};
 use crate::{streams, tcpcl_v3};
@@ -26,7 +26,7 @@ impl Protocol for TcpclV4 {
             port: 4556,
             settings: || settings(PARAMS),
             link_settings: || settings(LINK_PARAMS),
-            told,
+            sender_result,
             outlives: PARK,
             header_bytes: 0,
             stops: false,
@@ -47,7 +47,7 @@ impl Protocol for TcpclV4 {
             port: 4556,
             settings: || settings(tcpcl_v3::PARAMS),
             link_settings: || settings(LINK_PARAMS),
-            told: tcpcl_v3::told,
+            sender_result: tcpcl_v3::sender_result,
             outlives: PARK,
             header_bytes: 0,
             stops: false,

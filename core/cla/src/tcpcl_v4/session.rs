@@ -513,12 +513,12 @@ impl TcpclSession {
         }
     }
     /// Restarts the silence timer.
-    pub fn on_heard(&mut self, now: Instant) {
+    pub fn on_received(&mut self, now: Instant) {
         self.last_received = now;
     }
     /// Restarts all timers when the link is back: silence during the outage proves nothing.
     pub fn on_resumed(&mut self, now: Instant) {
-        self.on_heard(now);
+        self.on_received(now);
         self.progress = PeerProgress::at(now);
         if self.phase == SessionPhase::Established && self.keepalive > Duration::ZERO {
             self.put_keepalive();

@@ -84,7 +84,7 @@ pub fn refusal_of(code: u8) -> Option<Refusal> {
 }
 
 /// Result that the sender sees when its bundle is refused for this reason; XFER_REFUSE has few codes.
-pub fn told(why: Refusal) -> Result<(), Refusal> {
+pub fn sender_result(why: Refusal) -> Result<(), Refusal> {
     let heard = refusal_of(refuse_code(why)).filter(|heard| *heard != Refusal::Duplicate);
     heard.map_or(Ok(()), Err)
 }

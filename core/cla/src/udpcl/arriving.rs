@@ -104,7 +104,7 @@ impl Udpcl {
             None => self.introduces(now, from, (listens_ms, node_id, confirmation), room, out),
         }
         let Some(segment) = transfer else { return };
-        match self.transfers.hear(now, from, who.unauthenticated, segment) {
+        match self.transfers.on_segment(now, from, who.unauthenticated, segment) {
             SegmentOutcome::Nothing => {}
             SegmentOutcome::Whole(bundle) => self.offer(who, bundle, out),
             SegmentOutcome::Malformed(reason) => self.malformed(who, reason, out),

@@ -35,7 +35,7 @@ pub const DATAGRAM_MAX: u64 = 65_507;
 pub const KEEPALIVE_MIN: Duration = Duration::from_secs(15);
 
 /// Result that the sender of a refused bundle sees: always success, because UDPCL conveys no refusal.
-pub fn told(_: Refusal) -> Result<(), Refusal> {
+pub fn sender_result(_: Refusal) -> Result<(), Refusal> {
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! UDPCL as a stack configures, builds and drives it.
 
-use super::{Config, LINK_PARAMS, LinkParams, PARAMS, Udpcl, told};
+use super::{Config, LINK_PARAMS, LinkParams, PARAMS, Udpcl, sender_result};
 use crate::protocol::{Identity, Neighbour, Position, Protocol};
 use crate::registry::{Introduction, LayerInfo, Medium};
 use alloc::vec::Vec;
@@ -24,7 +24,7 @@ impl Protocol for Udpcl {
         port: 4556,
         settings: || settings(PARAMS),
         link_settings: || settings(LINK_PARAMS),
-        told,
+        sender_result,
         // Unsent bundles return to the agent as soon as the link is down.
         outlives: Duration::ZERO,
         header_bytes: 0,

@@ -157,7 +157,7 @@ impl Transfers {
         }
     }
     /// Takes in a segment.
-    pub(super) fn hear(
+    pub(super) fn on_segment(
         &mut self,
         now: Instant,
         from: SocketAddr,

@@ -29,11 +29,11 @@ impl TransferBench {
     fn new() -> TransferBench {
         TransferBench { transfers: Transfers::new(BOUNDS, 1), now: s(1) }
     }
-    fn hear(&mut self, port: u16, segment: TransferSegment) -> SegmentOutcome {
-        self.transfers.hear(self.now, at(port), false, segment)
+    fn receive(&mut self, port: u16, segment: TransferSegment) -> SegmentOutcome {
+        self.transfers.on_segment(self.now, at(port), false, segment)
     }
-    fn hear_unauthenticated(&mut self, port: u16, segment: TransferSegment) -> SegmentOutcome {
-        self.transfers.hear(self.now, at(port), true, segment)
+    fn receive_unauthenticated(&mut self, port: u16, segment: TransferSegment) -> SegmentOutcome {
+        self.transfers.on_segment(self.now, at(port), true, segment)
     }
     fn later(&mut self, seconds: u64) {
         self.now += Duration::from_secs(seconds);
@@ -58,7 +58,7 @@ fn segments_in_any_order_join_once() {
             segments.swap(last, rng.below(last as u64 + 1) as usize);
         }
         let heard: Vec<SegmentOutcome> =
-            segments.iter().chain(&segments).map(|one| bench.hear(1, one.clone())).collect();
+            segments.iter().chain(&segments).map(|one| bench.receive(1, one.clone())).collect();
         let complete = segments.len() - 1;
         for (place, heard) in heard.into_iter().enumerate() {
             match heard {
@@ -74,14 +74,14 @@ fn segments_in_any_order_join_once() {
 fn overlapping_segment_is_dropped_alone() {
     let mut bench = TransferBench::new();
     let whole = bundle(100);
-    bench.hear(1, cut(&whole, 5, 20, 20));
+    bench.receive(1, cut(&whole, 5, 20, 20));
     let mut other = whole.clone();
     other[15..60].fill(0xee);
     for (offset, len) in [(15, 10), (20, 20), (25, 5), (39, 1), (30, 30), (15, 45)] {
-        assert_eq!(bench.hear(1, cut(&other, 5, offset, len)), SegmentOutcome::Nothing);
+        assert_eq!(bench.receive(1, cut(&other, 5, offset, len)), SegmentOutcome::Nothing);
     }
-    assert_eq!(bench.hear(1, cut(&whole, 5, 0, 20)), SegmentOutcome::Nothing);
-    assert_eq!(bench.hear(1, cut(&whole, 5, 40, 60)), SegmentOutcome::Whole(Payload::from(whole)));
+    assert_eq!(bench.receive(1, cut(&whole, 5, 0, 20)), SegmentOutcome::Nothing);
+    assert_eq!(bench.receive(1, cut(&whole, 5, 40, 60)), SegmentOutcome::Whole(Payload::from(whole)));
 }
 
 #[test]
@@ -89,29 +89,29 @@ fn transfers_keyed_by_address_port_number() {
     let mut bench = TransferBench::new();
     let (one, two) = (bundle(40), bundle(50));
     for (port, id, whole) in [(1, 5, &one), (2, 5, &two), (1, 6, &two)] {
-        assert_eq!(bench.hear(port, cut(whole, id, 0, 25)), SegmentOutcome::Nothing);
+        assert_eq!(bench.receive(port, cut(whole, id, 0, 25)), SegmentOutcome::Nothing);
     }
     for (port, id, whole) in [(1, 5, &one), (2, 5, &two), (1, 6, &two)] {
-        assert_eq!(bench.hear(port, cut(whole, id, 25, 25)), SegmentOutcome::Whole(Payload::from(whole.clone())));
+        assert_eq!(bench.receive(port, cut(whole, id, 25, 25)), SegmentOutcome::Whole(Payload::from(whole.clone())));
     }
 }
 
 #[test]
 fn conflicting_totals_end_the_transfer() {
     let mut bench = TransferBench::new();
-    bench.hear(1, cut(&bundle(100), 5, 0, 50));
-    assert!(matches!(bench.hear(1, cut(&bundle(101), 5, 50, 50)), SegmentOutcome::Malformed(_)));
+    bench.receive(1, cut(&bundle(100), 5, 0, 50));
+    assert!(matches!(bench.receive(1, cut(&bundle(101), 5, 50, 50)), SegmentOutcome::Malformed(_)));
     assert!(bench.is_empty());
     for offset in [0, 50] {
         assert_eq!(
-            bench.hear(1, cut(&bundle(100), 5, offset, 50)),
+            bench.receive(1, cut(&bundle(100), 5, offset, 50)),
             SegmentOutcome::Nothing,
             "no further segment is handled"
         );
     }
-    bench.hear(1, cut(&bundle(100), 6, 0, 50));
+    bench.receive(1, cut(&bundle(100), 6, 0, 50));
     let alone = TransferSegment { total: None, ..cut(&bundle(100), 6, 0, 100) };
-    assert!(matches!(bench.hear(1, alone), SegmentOutcome::Malformed(_)), "a single segment is the whole transfer");
+    assert!(matches!(bench.receive(1, alone), SegmentOutcome::Malformed(_)), "a single segment is the whole transfer");
     assert!(bench.is_empty());
 }
 
@@ -119,11 +119,11 @@ fn conflicting_totals_end_the_transfer() {
 fn single_segment_copies_are_suppressed() {
     let mut bench = TransferBench::new();
     let alone = TransferSegment { total: None, ..cut(&bundle(100), 5, 0, 100) };
-    assert_eq!(bench.hear(1, alone.clone()), SegmentOutcome::Whole(Payload::from(bundle(100))));
+    assert_eq!(bench.receive(1, alone.clone()), SegmentOutcome::Whole(Payload::from(bundle(100))));
     bench.later(59);
-    assert_eq!(bench.hear(1, alone.clone()), SegmentOutcome::Nothing);
+    assert_eq!(bench.receive(1, alone.clone()), SegmentOutcome::Nothing);
     bench.later(120);
-    assert!(matches!(bench.hear(1, alone), SegmentOutcome::Whole(_)), "a sender may reuse the number");
+    assert!(matches!(bench.receive(1, alone), SegmentOutcome::Whole(_)), "a sender may reuse the number");
     bench.later(120);
     assert_eq!(bench.transfers.next_timeout(), None);
 }
@@ -134,11 +134,14 @@ fn non_bundle_data_is_dropped() {
     for first in [0x00, 0x16, 0x01, 0xa0, 0xff] {
         let mut bytes = bundle(10);
         bytes[0] = first;
-        assert!(matches!(bench.hear(1, cut(&bytes, first.into(), 0, 10)), SegmentOutcome::Malformed(_)), "{first:#x}");
+        assert!(
+            matches!(bench.receive(1, cut(&bytes, first.into(), 0, 10)), SegmentOutcome::Malformed(_)),
+            "{first:#x}"
+        );
     }
     let mut six = bundle(10);
     six[0] = 6;
-    assert!(matches!(bench.hear(1, cut(&six, 77, 0, 10)), SegmentOutcome::Whole(_)), "version 6");
+    assert!(matches!(bench.receive(1, cut(&six, 77, 0, 10)), SegmentOutcome::Whole(_)), "version 6");
     assert!(bench.is_empty());
 }
 
@@ -148,10 +151,13 @@ fn impossible_lengths_are_rejected() {
     let data = Payload::from(bundle(10));
     let segment = |total, offset| TransferSegment { id: 1, total: Some(total), offset, data: data.clone() };
     for (total, offset) in [(5, 0), (0, 0), (10, 1), (u64::MAX, u64::MAX), (100, u64::MAX - 5)] {
-        assert!(matches!(bench.hear(1, segment(total, offset)), SegmentOutcome::Malformed(_)), "{offset} of {total}");
+        assert!(
+            matches!(bench.receive(1, segment(total, offset)), SegmentOutcome::Malformed(_)),
+            "{offset} of {total}"
+        );
     }
-    assert_eq!(bench.hear(1, segment(u64::MAX, 0)), SegmentOutcome::Refused(Refusal::TooLarge));
-    assert_eq!(bench.hear(1, TransferSegment { data: Payload::new(), ..segment(10, 0) }), SegmentOutcome::Nothing);
+    assert_eq!(bench.receive(1, segment(u64::MAX, 0)), SegmentOutcome::Refused(Refusal::TooLarge));
+    assert_eq!(bench.receive(1, TransferSegment { data: Payload::new(), ..segment(10, 0) }), SegmentOutcome::Nothing);
     assert!(bench.is_empty());
 }
 
@@ -159,16 +165,16 @@ fn impossible_lengths_are_rejected() {
 fn idle_transfer_is_dropped() {
     let mut bench = TransferBench::new();
     let whole = bundle(100);
-    bench.hear(1, cut(&whole, 5, 0, 10));
+    bench.receive(1, cut(&whole, 5, 0, 10));
     bench.later(59);
-    bench.hear(1, cut(&whole, 5, 10, 10));
+    bench.receive(1, cut(&whole, 5, 10, 10));
     bench.later(59);
     assert_eq!(bench.transfers.len(), 1, "the timeout restarts with each segment");
-    bench.hear(1, cut(&whole, 5, 10, 10));
+    bench.receive(1, cut(&whole, 5, 10, 10));
     bench.later(1);
     assert!(bench.is_empty(), "a copy does not restart it");
-    bench.hear(1, cut(&whole, 5, 20, 70));
-    assert_eq!(bench.hear(1, cut(&whole, 5, 90, 10)), SegmentOutcome::Nothing, "dropped data is missing");
+    bench.receive(1, cut(&whole, 5, 20, 70));
+    assert_eq!(bench.receive(1, cut(&whole, 5, 90, 10)), SegmentOutcome::Nothing, "dropped data is missing");
     bench.later(60);
     assert!(bench.is_empty() && bench.transfers.next_timeout().is_none());
 }
@@ -180,14 +186,14 @@ fn unauthenticated_peers_get_quarter_of_memory() {
     let mut taken = [0; 100];
     for port in 0..100 {
         for id in 0..100 {
-            let heard = bench.hear_unauthenticated(port, cut(&whole, id, 0, 1));
+            let heard = bench.receive_unauthenticated(port, cut(&whole, id, 0, 1));
             taken[usize::from(port)] += usize::from(heard == SegmentOutcome::Nothing);
         }
     }
     assert_eq!((taken.iter().sum::<usize>(), taken[0]), (40, 10));
     for id in 0..200 {
-        bench.hear(1000, cut(&whole, id, 0, 1));
-        bench.hear(1001, cut(&whole, id, 0, 1));
+        bench.receive(1000, cut(&whole, id, 0, 1));
+        bench.receive(1001, cut(&whole, id, 0, 1));
     }
     assert_eq!(bench.transfers.len(), 160, "the bound holds");
     let (one, two) = (bench.transfers.of[&at(1000)].transfers, bench.transfers.of[&at(1001)].transfers);
@@ -201,17 +207,17 @@ fn tiny_segments_weigh_what_they_cost() {
     let mut bench = TransferBench::new();
     let whole = bundle(200_000);
     let refused = (0..100_000)
-        .filter(|n| bench.hear_unauthenticated(1, cut(&whole, 5, 2 * n, 1)) != SegmentOutcome::Nothing)
+        .filter(|n| bench.receive_unauthenticated(1, cut(&whole, 5, 2 * n, 1)) != SegmentOutcome::Nothing)
         .count();
     assert!(bench.transfers.bytes() <= BOUNDS.memory / 16, "{} B", bench.transfers.bytes());
     assert!(refused > 99_000, "runs are charged for: {refused} refused");
     assert!(
-        matches!(bench.hear(2, cut(&bundle(9), 5, 0, 9)), SegmentOutcome::Whole(_)),
+        matches!(bench.receive(2, cut(&bundle(9), 5, 0, 9)), SegmentOutcome::Whole(_)),
         "other senders are unaffected"
     );
     // In order, segments join into one run and cost little more than their data.
     let mut bench = TransferBench::new();
-    let last = (0..200_000).map(|n| bench.hear(1, cut(&whole, 5, n, 1))).last();
+    let last = (0..200_000).map(|n| bench.receive(1, cut(&whole, 5, n, 1))).last();
     let Some(SegmentOutcome::Whole(found)) = last else { panic!("{last:?}") };
     assert!(found.chunks().len() < 60, "{} pieces", found.chunks().len());
     assert_eq!(found, Payload::from(whole));
@@ -222,7 +228,7 @@ fn transfer_releases_receive_buffers() {
     let mut bench = TransferBench::new();
     let buffer = farlink_base::Bytes::from(bundle(60_000));
     let data = Payload::from(buffer.slice(0..5000));
-    bench.hear(1, TransferSegment { id: 1, total: Some(6000), offset: 0, data });
+    bench.receive(1, TransferSegment { id: 1, total: Some(6000), offset: 0, data });
     assert!(buffer.is_unique());
 }
 
@@ -233,7 +239,7 @@ fn fill_payload_joins_as_one() {
     whole.append(Payload::fill(3, 5000));
     for offset in [3000, 0, 1500] {
         let data = whole.slice(offset, if offset == 3000 { 3000 } else { 1500 });
-        let heard = bench.hear(1, TransferSegment { id: 1, total: Some(5001), offset, data });
+        let heard = bench.receive(1, TransferSegment { id: 1, total: Some(5001), offset, data });
         if offset == 1500 {
             let SegmentOutcome::Whole(found) = heard else { panic!("{heard:?}") };
             assert_eq!((found.clone(), found.chunks().len()), (whole.clone(), 2));
@@ -246,8 +252,8 @@ fn forgotten_address_drops_its_transfers() {
     let mut bench = TransferBench::new();
     let whole = bundle(100);
     for id in 0..20 {
-        bench.hear(1, cut(&whole, id, 0, 1));
-        bench.hear(2, cut(&whole, id, 0, 1));
+        bench.receive(1, cut(&whole, id, 0, 1));
+        bench.receive(2, cut(&whole, id, 0, 1));
     }
     bench.transfers.forget(at(1));
     assert_eq!(bench.transfers.len(), 20);

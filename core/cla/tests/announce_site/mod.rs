@@ -102,10 +102,10 @@ impl AnnounceSite {
             }
         }
     }
-    pub fn hear(&mut self, from: &str, bytes: &[u8]) {
-        self.hear_at(at(from), bytes);
+    pub fn receive(&mut self, from: &str, bytes: &[u8]) {
+        self.receive_at(at(from), bytes);
     }
-    pub fn hear_at(&mut self, from: SocketAddr, bytes: &[u8]) {
+    pub fn receive_at(&mut self, from: SocketAddr, bytes: &[u8]) {
         self.give(Input::Heard { from, bytes });
     }
     pub fn until(&mut self, end: f64) {

@@ -109,13 +109,13 @@ impl LtpBench {
             _ => {}
         }
     }
-    pub fn hear_from(&mut self, from: SocketAddr, datagram: impl Into<Bytes>) -> Vec<Bytes> {
+    pub fn receive_from(&mut self, from: SocketAddr, datagram: impl Into<Bytes>) -> Vec<Bytes> {
         let train = DatagramBatch::single(Payload::from(datagram.into()));
         self.input(Input::Socket(socket::Input::Datagrams { from, train }))
     }
     /// Receives a datagram from an engine.
-    pub fn hear(&mut self, engine: u64, datagram: impl Into<Bytes>) -> Vec<Bytes> {
-        self.hear_from(at(engine), datagram)
+    pub fn receive(&mut self, engine: u64, datagram: impl Into<Bytes>) -> Vec<Bytes> {
+        self.receive_from(at(engine), datagram)
     }
     pub fn send(&mut self, id: u64, payload: Payload, red: bool) -> Vec<Bytes> {
         self.input(Input::send(LINK, SendId(id), payload, red))
@@ -153,13 +153,13 @@ pub fn talk(
     for _ in 0..400 {
         for datagram in std::mem::take(&mut from_a) {
             if !lost(0, &datagram) {
-                from_b.extend(b.hear(engines[0], datagram.clone()));
+                from_b.extend(b.receive(engines[0], datagram.clone()));
             }
             went.push((0, datagram));
         }
         for datagram in std::mem::take(&mut from_b) {
             if !lost(1, &datagram) {
-                from_a.extend(a.hear(engines[1], datagram.clone()));
+                from_a.extend(a.receive(engines[1], datagram.clone()));
             }
             went.push((1, datagram));
         }

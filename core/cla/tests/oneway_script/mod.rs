@@ -126,12 +126,12 @@ impl Lone {
             }
         }
     }
-    pub fn hear(&mut self, bytes: &[u8]) {
+    pub fn receive(&mut self, bytes: &[u8]) {
         self.give(Input::Socket(socket::Input::Data { stream: self.stream, data: Payload::from(bytes.to_vec()) }));
     }
     /// Receives a complete frame.
-    pub fn hear_bundle(&mut self, bundle: &[u8]) {
-        self.hear(&frame(self.framing, bundle));
+    pub fn receive_bundle(&mut self, bundle: &[u8]) {
+        self.receive(&frame(self.framing, bundle));
     }
     pub fn close(&mut self, error: bool) {
         self.give(Input::Socket(socket::Input::Closed { stream: self.stream, error }));

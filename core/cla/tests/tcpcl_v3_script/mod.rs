@@ -43,7 +43,7 @@ pub fn active(flags: u8) -> Lone {
     introduced(Lone::connecting(old_ours(), span()), flags)
 }
 fn introduced(mut lone: Lone, flags: u8) -> Lone {
-    lone.hear(&contact(flags, 30, "ipn:1.0"));
+    lone.receive(&contact(flags, 30, "ipn:1.0"));
     assert!(lone.said().iter().any(|o| matches!(o, Output::PeerUp { .. })));
     lone.wrote();
     lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 1 << 20 }));

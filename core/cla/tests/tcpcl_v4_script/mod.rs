@@ -97,7 +97,7 @@ impl Lone {
             }
         }
     }
-    pub fn hear(&mut self, bytes: &[u8]) {
+    pub fn receive(&mut self, bytes: &[u8]) {
         self.give(Input::Socket(socket::Input::Data { stream: self.stream, data: Payload::from(bytes.to_vec()) }));
     }
     /// The script reads everything written; then time passes.
@@ -118,10 +118,10 @@ impl Lone {
     }
     /// Introduces the script, and clears all outputs.
     pub fn greet(mut self, keepalive: u16) -> Lone {
-        self.hear(&message("contact_no_tls"));
+        self.receive(&message("contact_no_tls"));
         let mut init = message("sess_init_ipn");
         init[1..3].copy_from_slice(&keepalive.to_be_bytes());
-        self.hear(&init);
+        self.receive(&init);
         assert!(self.said().iter().any(|o| matches!(o, Output::PeerUp { .. })));
         self.wrote();
         self.give(Input::Socket(socket::Input::Writable { stream: self.stream, room: 1 << 20 }));

@@ -109,7 +109,7 @@ impl UdpclBench {
         }
         panic!("it is due again and again at {:?}", self.now);
     }
-    pub fn hear(&mut self, from: SocketAddr, bytes: impl Into<Bytes>) -> Vec<Output> {
+    pub fn receive(&mut self, from: SocketAddr, bytes: impl Into<Bytes>) -> Vec<Output> {
         self.input(datagram(from, bytes))
     }
     pub fn send(&mut self, id: u64, bundle: Payload) -> Vec<Output> {

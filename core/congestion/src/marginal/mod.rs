@@ -143,7 +143,7 @@ impl MarginalUtility {
         let ids: Vec<_> = self.arrived.newest(peer.node).take(self.settings.tell).collect();
         let mut letter = Letter::default();
         letter.arrived(node.now, &ids);
-        letter.met(&self.met.told(node.now, self.settings.meetings));
+        letter.met(&self.met.latest(node.now, self.settings.meetings));
         out.tell(peer.id, letter.0);
     }
     fn meet(&mut self, node: &Node<'_>, peer: &Peer) {
@@ -154,7 +154,7 @@ impl MarginalUtility {
     }
 
     /// Relays new deliveries to all neighbours that are up, except their reporters.
-    fn tell_on(&mut self, node: &Node<'_>, out: &mut Actions) {
+    fn relay_deliveries(&mut self, node: &Node<'_>, out: &mut Actions) {
         let fresh = core::mem::take(&mut self.fresh);
         for peer in node.peers.up().filter(|peer| peer.node != NodeId::NULL && !self.is_far(node, peer)) {
             let entries = fresh.iter().filter(|(_, _, reporter)| *reporter != peer.node);
@@ -176,13 +176,13 @@ impl MarginalUtility {
     }
 
     /// Reads a message; a repeated identity costs one action at most.
-    fn heard(&mut self, node: &Node<'_>, peer: &Peer, bytes: &[u8], out: &mut Actions) {
+    fn on_message(&mut self, node: &Node<'_>, peer: &Peer, bytes: &[u8], out: &mut Actions) {
         let (mut arrived, mut gone, mut met) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
         for part in parts(bytes) {
             match part {
                 MessagePart::Arrived(ids, seen) => {
                     for (id, left) in ids.iter().filter(|(id, _)| arrived.insert((*id, seen))) {
-                        self.heard_of(node, peer, (*id, *left, seen), out);
+                        self.on_reported_delivery(node, peer, (*id, *left, seen), out);
                     }
                 }
                 MessagePart::Met(told) => met.push(told),
@@ -191,12 +191,18 @@ impl MarginalUtility {
                 }
             }
         }
-        self.heard_met(node, peer, &met);
+        self.on_reported_meetings(node, peer, &met);
         self.compare(node, peer, out);
     }
     /// Handles a reported delivery. Only the destination's own observation deletes the bundle: a report relayed by
     /// the destination may be a lie about bundles it still waits for.
-    fn heard_of(&mut self, node: &Node<'_>, peer: &Peer, (id, left_s, seen): (u128, u32, bool), out: &mut Actions) {
+    fn on_reported_delivery(
+        &mut self,
+        node: &Node<'_>,
+        peer: &Peer,
+        (id, left_s, seen): (u128, u32, bool),
+        out: &mut Actions,
+    ) {
         let until = node.now + Duration::from_secs(u64::from(left_s));
         self.learn(node.now, id, until, peer.node, out);
         let Some(held) = node.book.find(id) else { return };
@@ -208,7 +214,7 @@ impl MarginalUtility {
     }
     /// Handles reported meetings: all of them update this node's memory; the last list gives the worth of copies at
     /// the neighbour.
-    fn heard_met(&mut self, node: &Node<'_>, peer: &Peer, told: &[Vec<(NodeId, u32)>]) {
+    fn on_reported_meetings(&mut self, node: &Node<'_>, peer: &Peer, told: &[Vec<(NodeId, u32)>]) {
         let (hop_s, now_s, reporter) = (self.settings.hop_s, seconds(node.now), Reporters::<NodeId>::name(peer));
         // A message may repeat the part; only the last list is the neighbour's current one.
         let Some(last) = told.last() else { return };
@@ -217,10 +223,10 @@ impl MarginalUtility {
             told.map(|(who, age)| (*who, now_s - f64::from(*age))).collect::<Vec<_>>()
         };
         for (who, at) in told.iter().flat_map(|told| known(told)).filter(|(who, _)| *who != node.me) {
-            self.met.hear(who, at - hop_s, reporter);
+            self.met.note_report(who, at - hop_s, reporter);
         }
         let mut theirs = Encounters::default();
-        known(last).into_iter().for_each(|(who, at)| theirs.hear(who, at, NodeId::NULL));
+        known(last).into_iter().for_each(|(who, at)| theirs.note_report(who, at, NodeId::NULL));
         theirs.settle(node.now, hop_s);
         self.met.settle(node.now, hop_s);
         self.theirs.insert(peer.id, theirs);
@@ -314,7 +320,7 @@ impl Control for MarginalUtility {
             }
             PolicyEvent::Heard { from, bytes } => {
                 if let Some(peer) = self.settings.trust.heeds(node, from) {
-                    self.heard(node, peer, bytes, out);
+                    self.on_message(node, peer, bytes, out);
                 }
             }
             PolicyEvent::Kept { bundle, wire } => {
@@ -360,7 +366,7 @@ impl Control for MarginalUtility {
                     }
                 }
             }
-            PolicyEvent::Wake => self.tell_on(node, out),
+            PolicyEvent::Wake => self.relay_deliveries(node, out),
             _ => {}
         }
     }

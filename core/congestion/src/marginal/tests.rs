@@ -52,7 +52,7 @@ fn of_others(site: &mut ControlSite, to: u64, size: usize) -> Handle {
         new.expires = at(HOUR_S);
     })
 }
-fn hear(control: &mut MarginalUtility, node: &Node<'_>, event: PolicyEvent<'_>) -> Vec<Action> {
+fn on_event(control: &mut MarginalUtility, node: &Node<'_>, event: PolicyEvent<'_>) -> Vec<Action> {
     let mut out = Actions::default();
     control.on(node, &event, &mut out);
     out.drain().collect()
@@ -65,7 +65,7 @@ fn letter(write: impl Fn(&mut Letter)) -> Vec<u8> {
 /// Report of a neighbour that it saw this delivery, or that it was reported to it.
 fn says_arrived(control: &mut MarginalUtility, site: &ControlSite, from: PeerId, id: u128, seen: bool) -> Vec<Action> {
     let bytes = letter(|letter| letter.arrived(site.now, &[KnownArrival { id, until: at(HOUR_S), seen }]));
-    hear(control, &site.node(), PolicyEvent::Heard { from, bytes: &bytes })
+    on_event(control, &site.node(), PolicyEvent::Heard { from, bytes: &bytes })
 }
 fn copy(control: &MarginalUtility, node: &Node<'_>, peer: PeerId, bundle: Handle) -> Option<CopyOffer> {
     let held = node.get(bundle).unwrap();
@@ -80,7 +80,7 @@ fn recent_meeting_raises_copies_lower_worth() {
     // A report of recent and of old meetings.
     let bytes = letter(|letter| letter.met(&[(NodeId(9), 60), (NodeId(4), 30_000)]));
     let peer = site.meet(2);
-    hear(&mut control, &site.node(), PolicyEvent::Heard { from: peer, bytes: &bytes });
+    on_event(&mut control, &site.node(), PolicyEvent::Heard { from: peer, bytes: &bytes });
     let worth = |site: &ControlSite, bundle| control.worth(&site.node(), site.held(bundle)).unwrap();
     assert!(worth(&site, lately) > worth(&site, never) && worth(&site, lately) > worth(&site, large));
     let before = worth(&site, lately);
@@ -94,7 +94,7 @@ fn own_newest_protected_from_others() {
     let (mut site, mut control) = (ControlSite::new(500), control());
     let own: Vec<_> = (0..5).map(|_| site.keep_with(9, 100, |_, new| new.expires = at(HOUR_S))).collect();
     for bundle in &own {
-        hear(&mut control, &site.node(), PolicyEvent::Kept { bundle: *bundle, wire: None });
+        on_event(&mut control, &site.node(), PolicyEvent::Kept { bundle: *bundle, wire: None });
     }
     let others = |bundle: &mut farlink_base::BundleMeta, _: &mut farlink_book::New| {
         bundle.source = EndpointId::ipn(7, 1);
@@ -158,15 +158,15 @@ fn forged_floods_displace_nothing_else() {
             letter.arrived(site.now, &forged);
             letter.met(&met);
         });
-        hear(&mut control, &site.node(), PolicyEvent::Heard { from: liar, bytes: &bytes });
+        on_event(&mut control, &site.node(), PolicyEvent::Heard { from: liar, bytes: &bytes });
     }
     assert_eq!(control.arrived.len(), 4096);
     assert!(control.arrived.has(77) && control.fresh.len() <= 256);
-    let told = hear(&mut control, &site.node(), PolicyEvent::Up { peer: honest });
+    let told = on_event(&mut control, &site.node(), PolicyEvent::Up { peer: honest });
     let Some(Action::Tell { bytes, .. }) = told.first() else { panic!("{told:?}") };
     assert!(bytes.len() < 16_384, "{}", bytes.len());
     for cut in [0, 1, 2, 3, 19, 500] {
-        hear(&mut control, &site.node(), PolicyEvent::Heard { from: liar, bytes: &bytes[..cut] });
+        on_event(&mut control, &site.node(), PolicyEvent::Heard { from: liar, bytes: &bytes[..cut] });
     }
 }
 
@@ -176,10 +176,10 @@ fn meeting_lie_affects_liar_only() {
     site.now = at(HOUR_S / 2);
     let liar = site.meet(3);
     let bundle = of_others(&mut site, 9, 100);
-    hear(&mut control, &site.node(), PolicyEvent::Up { peer: liar });
+    on_event(&mut control, &site.node(), PolicyEvent::Up { peer: liar });
     // Claims meetings with the destination, with this node and with no node.
     let bytes = letter(|letter| letter.met(&[(NodeId(9), 0), (NodeId(1), 0), (NodeId::NULL, 0)]));
-    hear(&mut control, &site.node(), PolicyEvent::Heard { from: liar, bytes: &bytes });
+    on_event(&mut control, &site.node(), PolicyEvent::Heard { from: liar, bytes: &bytes });
     let rate = control.met.rates(NodeId(9), site.now, 600.0).own;
     assert_eq!(rate, 1.0 / 1_200.0, "not as if met now");
     assert!(copy(&control, &site.node(), liar, bundle).is_some_and(|want| want.keep), "ours stays");
@@ -191,15 +191,15 @@ fn learned_facts_are_relayed_once() {
     let (one, two) = (site.meet(2), site.meet(3));
     assert_eq!(says_arrived(&mut control, &site, one, 5, false), [Action::Wake(at(1))]);
     assert_eq!(says_arrived(&mut control, &site, two, 6, false), [], "gathered");
-    let told = hear(&mut control, &site.node(), PolicyEvent::Wake);
+    let told = on_event(&mut control, &site.node(), PolicyEvent::Wake);
     let tell = |to, id| Action::Tell {
         to,
         bytes: letter(|l| l.arrived(site.now, &[KnownArrival { id, until: at(HOUR_S), seen: false }])),
     };
     assert_eq!(told, [tell(one, 6), tell(two, 5)]);
-    assert_eq!(hear(&mut control, &site.node(), PolicyEvent::Wake), []);
+    assert_eq!(on_event(&mut control, &site.node(), PolicyEvent::Wake), []);
     site.now = at(HOUR_S);
-    let told = hear(&mut control, &site.node(), PolicyEvent::Up { peer: one });
+    let told = on_event(&mut control, &site.node(), PolicyEvent::Up { peer: one });
     let Some(Action::Tell { bytes, .. }) = told.first() else { panic!("{told:?}") };
     assert!(!parts(bytes).any(|part| matches!(part, MessagePart::Arrived(..))), "their lifetimes are over");
 }
@@ -223,12 +223,12 @@ fn planned_copies_need_independent_paths() {
     };
     assert!(worth(0b1, &site) > worth(0b1000, &site), "node 4 has a copy and can deliver it, if later");
     assert_eq!(worth(0b10, &site), 0.0, "the only route leads through a carrier");
-    let said = hear(&mut control, &node, PolicyEvent::Kept { bundle, wire: Some(0b1000) });
+    let said = on_event(&mut control, &node, PolicyEvent::Kept { bundle, wire: Some(0b1000) });
     assert_eq!(said, [Action::Label { bundle, label: 0b1001 }]);
     let failed = PolicyEvent::Failed { bundle, to: two, gave: 0, keep: true };
     site.set_label(bundle, 0b1011);
     let node = Node { plan: Some(&plan), ..site.node() };
-    assert_eq!(hear(&mut control, &node, failed), [Action::Label { bundle, label: 0b1001 }]);
+    assert_eq!(on_event(&mut control, &node, failed), [Action::Label { bundle, label: 0b1001 }]);
 }
 
 #[test]
@@ -273,8 +273,8 @@ fn failed_plan_loses_trust() {
     let met = letter(|letter| letter.met(&[(NodeId(9), 60)]));
     let meets = |control: &mut MarginalUtility, site: &ControlSite| {
         let node = Node { plan: Some(&plan), ..site.node() };
-        hear(control, &node, PolicyEvent::Up { peer: two });
-        hear(control, &node, PolicyEvent::Heard { from: two, bytes: &met });
+        on_event(control, &node, PolicyEvent::Up { peer: two });
+        on_event(control, &node, PolicyEvent::Heard { from: two, bytes: &met });
         copy(control, &node, two, bundle).is_some()
     };
     site.now = at(1000);
@@ -306,12 +306,12 @@ fn repeated_ack_costs_one_action() {
     let bytes = letter(|letter| {
         (0..64).for_each(|_| letter.gone(&vec![id; 512]));
     });
-    let said = hear(&mut control, &node, PolicyEvent::Heard { from: liar, bytes: &bytes });
+    let said = on_event(&mut control, &node, PolicyEvent::Heard { from: liar, bytes: &bytes });
     assert_eq!(said, [Action::Label { bundle, label: 0b1 }], "each would offer the bundle to every neighbour again");
     let bytes = letter(|letter| {
         (0..10).for_each(|_| letter.arrived(site.now, &vec![KnownArrival { id, until: at(HOUR_S), seen: true }; 400]))
     });
-    let said = hear(&mut control, &node, PolicyEvent::Heard { from: nine, bytes: &bytes });
+    let said = on_event(&mut control, &node, PolicyEvent::Heard { from: nine, bytes: &bytes });
     assert_eq!(said, [Action::Wake(at(1)), Action::Delete { bundle, why: Why::Acked }]);
 }
 
@@ -320,8 +320,9 @@ fn forged_own_source_is_not_protected() {
     let (mut site, mut control) = (ControlSite::new(500), control());
     let liar = site.meet(2);
     let own: Vec<_> = (0..5).map(|_| site.keep_with(9, 100, |_, new| new.expires = at(HOUR_S))).collect();
-    own.iter()
-        .for_each(|bundle| drop(hear(&mut control, &site.node(), PolicyEvent::Kept { bundle: *bundle, wire: None })));
+    own.iter().for_each(|bundle| {
+        drop(on_event(&mut control, &site.node(), PolicyEvent::Kept { bundle: *bundle, wire: None }))
+    });
     let forged = |_: &mut farlink_base::BundleMeta, new: &mut farlink_book::New| {
         (new.from, new.expires) = (liar, at(HOUR_S));
     };
@@ -337,7 +338,7 @@ fn forged_own_source_is_not_protected() {
     assert_eq!(site.victims(&control, 200, |_, _| {}).map(|them| them.len()), Some(2), "made here");
     let mut other = ControlSite::new(500);
     let kept = other.keep_with(9, 100, forged);
-    hear(&mut control, &other.node(), PolicyEvent::Kept { bundle: kept, wire: None });
+    on_event(&mut control, &other.node(), PolicyEvent::Kept { bundle: kept, wire: None });
     assert!(control.worth(&other.node(), other.held(kept)).unwrap() < PROTECTED);
 }
 
@@ -405,7 +406,7 @@ fn neighbour_distance_searched_each_second() {
         site.now = at(second);
         says_arrived(&mut control, &site, two, u128::from(second), false);
         let node = Node { plan: Some(&plan), ..site.node() };
-        hear(&mut control, &node, PolicyEvent::Wake);
+        on_event(&mut control, &node, PolicyEvent::Wake);
     }
     assert_eq!(plan.1.get(), 2);
 }

@@ -85,7 +85,13 @@ impl Rapid {
     }
 
     /// Reads a neighbour's hello up to its first inconsistency.
-    pub(super) fn heard(&mut self, node: &Node<'_>, from: PeerId, message: &[u8], out: &mut Actions) -> Option<()> {
+    pub(super) fn read_hello(
+        &mut self,
+        node: &Node<'_>,
+        from: PeerId,
+        message: &[u8],
+        out: &mut Actions,
+    ) -> Option<()> {
         let peer = node.peers.get(from)?;
         let (speaker, reporter) = (peer.node, Reporters::<u128>::name(peer));
         // A longer hello is read only as far as this node would write one.

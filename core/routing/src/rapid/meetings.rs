@@ -269,22 +269,22 @@ mod tests {
     #[test]
     fn invented_rows_evict_only_their_own() {
         let (mut meetings, mut change, liar, honest) = (MeetingTable::default(), 0, NodeId(3), NodeId(2));
-        let mut hear = |meetings: &mut MeetingTable, reporter, message: &[u8]| {
+        let mut receive = |meetings: &mut MeetingTable, reporter, message: &[u8]| {
             assert!(meetings.read((ME, reporter), at(9), &mut numbers(message), &mut change).is_some());
         };
-        hear(&mut meetings, honest, &lies(10..60, 20));
+        receive(&mut meetings, honest, &lies(10..60, 20));
         for round in 0..30 {
-            hear(&mut meetings, liar, &lies(1_000 + 100 * round..1_100 + 100 * round, 256));
+            receive(&mut meetings, liar, &lies(1_000 + 100 * round..1_100 + 100 * round, 256));
             assert!(meetings.means <= MEANS_MAX && meetings.looks() <= 3 * MEANS_MAX);
         }
         // Then many short rows: the other bound.
         for round in 0..30 {
-            hear(&mut meetings, liar, &lies(100_000 + 100 * round..100_100 + 100 * round, 1));
+            receive(&mut meetings, liar, &lies(100_000 + 100 * round..100_100 + 100 * round, 1));
         }
         assert!((10..60).all(|node| meetings.rows.get(&NodeId(node)).is_some_and(|row| row.means.len() == 20)));
         assert_eq!((meetings.rows.len(), meetings.reporters.len()), (NODES_MAX, NODES_MAX));
         assert_eq!(meetings.means, meetings.rows.values().map(|row| row.means.len()).sum::<usize>());
-        hear(&mut meetings, honest, &lies(60..70, 20));
+        receive(&mut meetings, honest, &lies(60..70, 20));
         assert!((60..70).all(|node| meetings.rows.contains_key(&NodeId(node))), "and honest reports find space");
     }
 

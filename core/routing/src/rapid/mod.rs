@@ -243,7 +243,7 @@ impl Router for Rapid {
     }
     fn on(&mut self, node: &Node<'_>, event: &PolicyEvent<'_>, out: &mut Actions) {
         // A delivered bundle needs no further copies.
-        if let Some(id) = self.acks.hear(node, event) {
+        if let Some(id) = self.acks.observe(node, event) {
             return self.replicas.forget(id);
         }
         match *event {
@@ -254,7 +254,7 @@ impl Router for Rapid {
             }
             PolicyEvent::Down { peer } => self.down(node, peer),
             PolicyEvent::Heard { from, bytes } => {
-                let _ = self.heard(node, from, bytes, out);
+                let _ = self.read_hello(node, from, bytes, out);
                 self.reach_anew(node, from);
                 out.push(Action::Reask(from));
             }

@@ -25,7 +25,7 @@ fn says(meeting_bytes: u64, mean_s: f64, held: &[(u64, u64, u64)]) -> Vec<u8> {
     }
     message
 }
-fn hear(router: &mut Rapid, site: &RouterSite, event: PolicyEvent<'_>) -> Vec<Action> {
+fn on_event(router: &mut Rapid, site: &RouterSite, event: PolicyEvent<'_>) -> Vec<Action> {
     let mut out = Actions::default();
     router.on(&site.node(), &event, &mut out);
     out.drain().collect()
@@ -48,7 +48,7 @@ fn best_delay_gain_per_byte_first() {
     let (mut site, mut router) = (RouterSite::new(), Rapid::new(&[0.0, 65_536.0, 1000.0], 7));
     site.now = at(1000);
     let (nine, two) = (site.meet(9, 0), site.meet(2, 1));
-    hear(&mut router, &site, PolicyEvent::Up { peer: nine });
+    on_event(&mut router, &site, PolicyEvent::Up { peer: nine });
     site.now = at(2000);
     let [old, young, large] =
         [(400, 1000), (400, 1900), (800, 1950)].map(|(size, made)| keep(&mut site, 9, size, made));
@@ -60,7 +60,7 @@ fn best_delay_gain_per_byte_first() {
     close(own(&router, large), 0.0005);
     // Neighbour 2 meets 9 every 500 s, for 500 B; its 200 B from second 1,800 go before `young` and `large`.
     let bytes = says(500, 500.0, &[(77, 200, 200)]);
-    assert_eq!(hear(&mut router, &site, PolicyEvent::Heard { from: two, bytes: &bytes }), [Action::Reask(two)]);
+    assert_eq!(on_event(&mut router, &site, PolicyEvent::Heard { from: two, bytes: &bytes }), [Action::Reask(two)]);
     let theirs = |bundle| router.their_rate(&site.node(), site.peer(two), site.held(bundle));
     close(theirs(old), 0.002);
     close(theirs(young), 0.001);
@@ -100,12 +100,12 @@ fn copies_elsewhere_lower_utility() {
     let (two, three) = (site.meet(2, 0), site.meet(3, 1));
     let bundle = keep(&mut site, 9, 100, 1000);
     greeting(&mut router, &site, two);
-    hear(&mut router, &site, PolicyEvent::Heard { from: two, bytes: &says(500, 500.0, &[]) });
+    on_event(&mut router, &site, PolicyEvent::Heard { from: two, bytes: &says(500, 500.0, &[]) });
     let known =
         |router: &Rapid, site: &RouterSite, but| router.known_rate(&site.node(), site.held(bundle), NodeId(but));
     // Through neighbour 2, which this node meets once in 1,000 s.
     close(known(&router, &site, 0), 1.0 / 1500.0);
-    hear(&mut router, &site, PolicyEvent::Sent { bundle, to: two, gave: 0, keep: true });
+    on_event(&mut router, &site, PolicyEvent::Sent { bundle, to: two, gave: 0, keep: true });
     close(known(&router, &site, 0), 1.0 / 1500.0 + 0.002);
     close(known(&router, &site, 2), 1.0 / 1500.0);
     let seen = router.prospect(&site.node(), site.held(bundle), None).unwrap();
@@ -117,21 +117,21 @@ fn copies_elsewhere_lower_utility() {
     let mut other = RouterSite::new();
     other.now = at(1000);
     let here = other.meet(1, 0);
-    let hear_there = |there: &mut Rapid, other: &RouterSite, bytes: &[u8]| {
+    let receive_there = |there: &mut Rapid, other: &RouterSite, bytes: &[u8]| {
         let (node, mut out) = (Node { me: NodeId(3), ..other.node() }, Actions::default());
         there.on(&node, &PolicyEvent::Heard { from: here, bytes }, &mut out);
     };
-    hear_there(&mut there, &other, &first);
+    receive_there(&mut there, &other, &first);
     let id = site.held(bundle).bundle.id;
     let of = |there: &Rapid, but| there.replicas.rate(id, [NodeId(3), NodeId(but)]);
     close(of(&there, 0), 1.0 / 1500.0 + 0.002);
     close(of(&there, 2), 1.0 / 1500.0);
-    hear(&mut router, &site, PolicyEvent::Gone { bundle, why: Why::Overflow });
+    on_event(&mut router, &site, PolicyEvent::Gone { bundle, why: Why::Overflow });
     site.book.remove(bundle);
     other.now = at(1001);
     site.now = at(1001);
     let later = greeting(&mut router, &site, three);
-    hear_there(&mut there, &other, &later);
+    receive_there(&mut there, &other, &later);
     close(of(&there, 0), 0.002);
 }
 
@@ -156,7 +156,7 @@ fn truncated_hello_is_harmless() {
     for hello in [&hellos[0], &hellos[199]] {
         for cut in (0..hello.len()).step_by(8) {
             let mut there = Rapid::new(&[], 7);
-            let said = hear(&mut there, &other, PolicyEvent::Heard { from, bytes: &hello[..cut] });
+            let said = on_event(&mut there, &other, PolicyEvent::Heard { from, bytes: &hello[..cut] });
             assert_eq!(said.last(), Some(&Action::Reask(from)));
         }
     }
@@ -164,9 +164,9 @@ fn truncated_hello_is_harmless() {
     let lies: Vec<u8> =
         [[u64::MAX; 40], [0; 40], [f64::NAN.to_bits(); 40]].concat().iter().flat_map(|n| n.to_be_bytes()).collect();
     for from_byte in 0..64 {
-        hear(&mut router, &other, PolicyEvent::Heard { from, bytes: &lies[from_byte..] });
+        on_event(&mut router, &other, PolicyEvent::Heard { from, bytes: &lies[from_byte..] });
     }
-    hear(&mut router, &other, PolicyEvent::Heard { from: PeerId(99), bytes: &hellos[0] });
+    on_event(&mut router, &other, PolicyEvent::Heard { from: PeerId(99), bytes: &hellos[0] });
 }
 
 #[test]
@@ -178,10 +178,10 @@ fn delivered_bundles_are_purged() {
     router.replicas.learn(id, KnownCopy { holder: NodeId(5), rate: 0.5, said_ms: 0 }, NodeId(2), &mut 0);
     let mut bytes = Vec::new();
     [1, 0, 7, 1, 0, id as u64].iter().for_each(|number| put_number(&mut bytes, *number));
-    let said = hear(&mut router, &site, PolicyEvent::Heard { from: peer, bytes: &bytes });
+    let said = on_event(&mut router, &site, PolicyEvent::Heard { from: peer, bytes: &bytes });
     assert_eq!(said, [Action::Ban { id }, Action::Delete { bundle, why: Why::Acked }, Action::Reask(peer)]);
     assert_eq!(router.replicas.len(), 0);
-    hear(&mut router, &site, PolicyEvent::Gone { bundle, why: Why::Acked });
+    on_event(&mut router, &site, PolicyEvent::Gone { bundle, why: Why::Acked });
     assert_eq!(router.replicas.len(), 0);
     let told: Vec<u64> = numbers(&greeting(&mut router, &site, peer)).skip(2).take(4).collect();
     assert_eq!(told, [1_000_000, 1, 0, id as u64], "and relayed");
@@ -193,9 +193,9 @@ fn meeting_volume_is_measured() {
     let peer = site.meet(2, 0);
     for (rate, seconds, mean) in [(None, 100, 1_000_000), (Some(8_000), 10, 10_000), (Some(8_000), 30, 20_000)] {
         site.peers.get_mut(peer).unwrap().rate = rate.map(DataRate);
-        hear(&mut router, &site, PolicyEvent::Up { peer });
+        on_event(&mut router, &site, PolicyEvent::Up { peer });
         site.now += Duration::from_secs(seconds);
-        hear(&mut router, &site, PolicyEvent::Down { peer });
+        on_event(&mut router, &site, PolicyEvent::Down { peer });
         assert_eq!(router.meeting_bytes, mean);
     }
     assert!(router.neighbours.is_empty());
@@ -218,22 +218,22 @@ fn unconfirmed_state_is_sent_again() {
     let (them, us) = (here.meet(2, 0), there.meet(1, 0));
     // Copies in a hello: 88 bytes are for the rest, of which one row of meetings is new each time.
     let copies = |hello: &[u8]| (hello.len() - 88) / 40;
-    let hear_one = |router: &mut Rapid, site: &RouterSite, from, bytes: &[u8]| {
-        drop(hear(router, site, PolicyEvent::Heard { from, bytes }))
+    let receive_one = |router: &mut Rapid, site: &RouterSite, from, bytes: &[u8]| {
+        drop(on_event(router, site, PolicyEvent::Heard { from, bytes }))
     };
     learn(&mut ours, 0..10);
     assert_eq!(copies(&greeting(&mut ours, &here, them)), 10);
     let hello = greeting(&mut ours, &here, them);
     assert_eq!(copies(&hello), 10, "the first was lost");
-    hear_one(&mut theirs, &there, us, &hello);
-    hear_one(&mut ours, &here, them, &greeting(&mut theirs, &there, us));
+    receive_one(&mut theirs, &there, us, &hello);
+    receive_one(&mut ours, &here, them, &greeting(&mut theirs, &there, us));
     assert_eq!(copies(&greeting(&mut ours, &here, them)), 0, "it confirmed them");
     learn(&mut ours, 10..12);
     assert_eq!(copies(&greeting(&mut ours, &here, them)), 2);
     // A restart: a new counter and three of the ten copies.
     let mut ours = Rapid::new(&[], 3);
     learn(&mut ours, 0..3);
-    hear_one(&mut ours, &here, them, &greeting(&mut theirs, &there, us));
+    receive_one(&mut ours, &here, them, &greeting(&mut theirs, &there, us));
     let told = copies(&greeting(&mut ours, &here, them));
     assert_eq!(told, 10, "after a restart its earlier counter is void, and it sends all ten");
 }
@@ -256,7 +256,7 @@ fn every_handover_is_reported_except_delivery() {
         let (mut site, mut router) = (RouterSite::new(), Rapid::new(&[], 7));
         let bundle = keep(&mut site, 9, 100, 0);
         let before = router.change;
-        hear(&mut router, &site, PolicyEvent::Gone { bundle, why });
+        on_event(&mut router, &site, PolicyEvent::Gone { bundle, why });
         router.change > before
     };
     let expired = Why::Deleted(farlink_base::DeleteReason::Expired);

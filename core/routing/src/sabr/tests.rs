@@ -63,7 +63,7 @@ impl SabrBench {
         let prospect = self.router.prospect(&self.site.node(), self.site.held(bundle), None).unwrap();
         Some((leg.link.0, prospect.arrival.0 / 1_000_000_000))
     }
-    fn hear(&mut self, now: u64, event: PolicyEvent<'_>) {
+    fn on_event(&mut self, now: u64, event: PolicyEvent<'_>) {
         self.site.now = second(now);
         self.router.on(&self.site.node(), &event, &mut self.said);
     }
@@ -105,9 +105,9 @@ fn bookings_are_conserved() {
     let to = bench.peer(2);
     for (n, bundle) in bundles.into_iter().enumerate() {
         if n % 2 == 0 {
-            bench.hear(0, failed(bundle, to));
+            bench.on_event(0, failed(bundle, to));
         }
-        bench.hear(0, PolicyEvent::Gone { bundle, why: farlink_book::Why::Forwarded });
+        bench.on_event(0, PolicyEvent::Gone { bundle, why: farlink_book::Why::Forwarded });
     }
     assert_eq!(bench.router.booked(), (0, 0));
     assert!(bench.router.ledger.least(0, Priority::Expedited).is_none() && bench.said().is_empty());
@@ -119,11 +119,11 @@ fn refused_bundle_avoids_the_neighbour() {
     let bundle = bench.bundle(4);
     assert_eq!(bench.ask(0, bundle), Some((0, 20)));
     let (two, three) = (bench.peer(2), bench.peer(3));
-    bench.hear(3, failed(bundle, two));
+    bench.on_event(3, failed(bundle, two));
     let way = bench.way(3, bundle, &[two]);
     assert_eq!(bench.seen(bundle, way), Some((1, 70)));
     // A late failure of the first next hop leaves the booking for the second alone.
-    bench.hear(4, failed(bundle, two));
+    bench.on_event(4, failed(bundle, two));
     assert_eq!(bench.router.booked().1, 1);
     bench.site.held_mut(bundle).from = three;
     assert_eq!(bench.way(3, bundle, &[two]), RouteDecision::Wait(Instant::MAX), "not back to the sender");
@@ -138,7 +138,7 @@ fn sent_volume_stays_booked() {
     let bundles = [(); 4].map(|()| bench.bundle(2));
     assert_eq!(bench.ask(0, bundles[0]), Some((0, 10)));
     let to = bench.peer(2);
-    bench.hear(10, PolicyEvent::Sent { bundle: bundles[0], to, gave: 0, keep: false });
+    bench.on_event(10, PolicyEvent::Sent { bundle: bundles[0], to, gave: 0, keep: false });
     // Idle from second 10 to 15: that volume cannot be booked any more.
     assert_eq!(bench.ask(15, bundles[1]), Some((0, 25)));
     assert_eq!(bench.ask(15, bundles[2]), None);
@@ -222,15 +222,15 @@ fn failed_link_hands_over_to_sibling() {
     let (bundle, later, peer) = (bench.bundle(2), bench.bundle(2), bench.peer(2));
     bench.ask(0, bundle);
     let link = LinkId(0);
-    bench.hear(2, PolicyEvent::LinkDown { peer, link });
+    bench.on_event(2, PolicyEvent::LinkDown { peer, link });
     assert_eq!(bench.said(), [Action::Reroute(bundle)]);
     assert_eq!(bench.ask(2, bundle), Some((1, 15)));
-    bench.hear(3, PolicyEvent::LinkUp { peer, link, rate: None, until: None });
+    bench.on_event(3, PolicyEvent::LinkUp { peer, link, rate: None, until: None });
     assert_eq!(bench.said(), [Action::RerouteAll]);
     assert_eq!(bench.ask(3, later), Some((0, 13)));
     // At the end of its contact nothing needs to be done.
-    bench.hear(20, PolicyEvent::LinkDown { peer, link });
-    bench.hear(30, PolicyEvent::LinkUp { peer, link, rate: None, until: None });
+    bench.on_event(20, PolicyEvent::LinkDown { peer, link });
+    bench.on_event(30, PolicyEvent::LinkUp { peer, link, rate: None, until: None });
     assert_eq!(bench.said(), []);
 }
 
@@ -242,7 +242,7 @@ fn failed_contact_is_rerouted_in_slices() {
         bench.ask(0, *bundle);
     }
     let event = PolicyEvent::LinkDown { peer: bench.peer(2), link: LinkId(0) };
-    bench.hear(1, event);
+    bench.on_event(1, event);
     let (mut asked, mut turns) = (Vec::new(), 0);
     loop {
         let said = bench.said();
@@ -252,7 +252,7 @@ fn failed_contact_is_rerouted_in_slices() {
         if said.last() != Some(&Action::Wake(second(1))) {
             break;
         }
-        bench.hear(1, PolicyEvent::Wake);
+        bench.on_event(1, PolicyEvent::Wake);
     }
     assert_eq!((asked, turns), (bundles, 3));
     assert_eq!(bench.router.booked(), (0, 0));
@@ -265,17 +265,17 @@ fn unplanned_links_used_while_up() {
     let (five, far) = (bench.site.meet(5, 40), bench.site.meet(77, 41));
     let up = |peer, link| PolicyEvent::LinkUp { peer, link: LinkId(link), rate: Some(DataRate(800)), until: None };
     assert_eq!(bench.ask(0, bundles[0]), Some((0, 60)));
-    bench.hear(0, up(five, 40));
+    bench.on_event(0, up(five, 40));
     assert_eq!(bench.ask(0, bundles[1]), Some((40, 11)), "through a node of the plan");
-    bench.hear(0, up(far, 41));
+    bench.on_event(0, up(far, 41));
     assert_eq!(bench.ask(0, bundles[2]), Some((41, 1)), "to a node the plan does not know");
     bench.site.peers.learn(far, EndpointId::dtn("rover", ""), Identity::Claimed);
     let named = bench.with(0, |bundle, _| bundle.destination = EndpointId::dtn("rover", "app"));
     assert_eq!(bench.ask(0, named), Some((41, 1)), "by another of its names");
     let group = bench.with(0, |bundle, _| bundle.destination = EndpointId::dtn("rover", "~all"));
     assert_eq!(bench.ask(0, group), None, "a group is no neighbour");
-    bench.hear(0, PolicyEvent::LinkDown { peer: five, link: LinkId(40) });
-    bench.hear(0, PolicyEvent::Gone { bundle: bundles[0], why: farlink_book::Why::Forwarded });
+    bench.on_event(0, PolicyEvent::LinkDown { peer: five, link: LinkId(40) });
+    bench.on_event(0, PolicyEvent::Gone { bundle: bundles[0], why: farlink_book::Why::Forwarded });
     assert_eq!(bench.ask(0, bundles[3]), Some((0, 60)));
 }
 
@@ -287,7 +287,7 @@ fn critical_bundles_go_over_every_neighbour() {
     assert_eq!(legs.iter().map(|leg| leg.link.0).collect::<Vec<_>>(), [0, 1]);
     assert_eq!(bench.router.booked(), (4, 2));
     let to = bench.peer(3);
-    bench.hear(0, failed(critical, to));
+    bench.on_event(0, failed(critical, to));
     assert_eq!(bench.router.booked(), (2, 1), "the other next hop keeps its booking");
 }
 
@@ -358,8 +358,8 @@ fn departed_bundles_leave_no_booking() {
     for _ in 0..2000 {
         let bundle = bundles[rng.below(200) as usize];
         match rng.below(4) {
-            0 => bench.hear(0, failed(bundle, if rng.chance(0.5) { two } else { three })),
-            1 => bench.hear(0, PolicyEvent::Gone { bundle, why: farlink_book::Why::Forwarded }),
+            0 => bench.on_event(0, failed(bundle, if rng.chance(0.5) { two } else { three })),
+            1 => bench.on_event(0, PolicyEvent::Gone { bundle, why: farlink_book::Why::Forwarded }),
             _ => drop(bench.way(0, bundle, &[])),
         }
         for contact in 0..4 {
@@ -372,7 +372,7 @@ fn departed_bundles_leave_no_booking() {
         }
     }
     for bundle in bundles {
-        bench.hear(0, PolicyEvent::Gone { bundle, why: farlink_book::Why::Forwarded });
+        bench.on_event(0, PolicyEvent::Gone { bundle, why: farlink_book::Why::Forwarded });
     }
     assert_eq!(bench.router.booked(), (0, 0));
 }

@@ -1,15 +1,15 @@
 //! One node in several stacks, its shards: each layer is owned by one of them, and the others have a remote layer
 //! for it.
 //!
-//! An agent's input for a remote layer ([`elsewhere`]) crosses unchanged to the owner's [`desk`], and the layer's
-//! outputs cross back; so the contract between shards is that of convergence layers. Bundles that must meet others
-//! of their kind are given to shard 0 while they arrive; all others stay where they came in.
+//! An agent's input for a remote layer ([`remote_layer`]) crosses unchanged to the layer's owner
+//! ([`layer_owner`]), and the outputs cross back; so the contract between shards is that of convergence layers. Bundles
+//! that must meet others of their kind are given to shard 0 while they arrive; all others stay where they came in.
 
 #[cfg(test)]
 mod answer_tests;
-pub(crate) mod desk;
-pub(crate) mod elsewhere;
 mod heads;
+pub(crate) mod layer_owner;
+pub(crate) mod remote_layer;
 pub(crate) mod steps;
 #[cfg(test)]
 mod tests;
@@ -21,10 +21,10 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use desk::Desk;
 use farlink_base::layer::{self, SendId, Ticket};
 use farlink_base::{ConfigError, LinkId};
 pub use heads::HeadBudget;
+use layer_owner::LayerOwner;
 
 pub use farlink_base::node::SHARDS_MAX;
 /// Most bundles of one shard: transmissions are numbered by them, and eight bits must be left for the shard.
@@ -92,11 +92,11 @@ impl Across {
     }
 }
 
-/// A layer of this shard and the desk where other shards use it.
+/// A layer of this shard that other shards use too.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub layer: Layer,
-    pub desk: Desk,
+    pub owner: LayerOwner,
 }
 
 /// The number of another shard's transmission at the layer's owner.
@@ -141,7 +141,7 @@ pub(crate) fn check(config: &Config, copies: bool) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// The layer in its role at this shard: not shared, owned with a desk for the other shards, or remote.
+/// The layer in its role at this shard: not shared, owned and shared, or remote.
 pub(crate) fn placed(
     config: &Config,
     index: usize,
@@ -154,12 +154,12 @@ pub(crate) fn placed(
         Some(owner) if *owner != shards.own => {
             // Build and drop the layer in each shard, so that a faulty configuration fails everywhere.
             drop(make()?);
-            Ok(Layer::Elsewhere(alloc::boxed::Box::new(elsewhere::Elsewhere::new(*owner, links))))
+            Ok(Layer::Remote(alloc::boxed::Box::new(remote_layer::RemoteLayer::new(*owner, links))))
         }
         _ => {
             let local = config.node_ids.iter().map(farlink_base::EndpointId::node).collect();
-            let desk = Desk::new(shards, local, links);
-            Ok(Layer::Shared(alloc::boxed::Box::new(Shared { layer: make()?, desk })))
+            let owner = LayerOwner::new(shards, local, links);
+            Ok(Layer::Shared(alloc::boxed::Box::new(Shared { layer: make()?, owner })))
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Desk and remote layer, call by call, with messages that cross while the other side has changed its state.
+//! Layer owner and remote layer, call by call, with messages that cross while the other side has changed its state.
 
-use super::desk::{Desk, Part};
-use super::elsewhere::{Do, Elsewhere};
+use super::layer_owner::{LayerOwner, Part};
+use super::remote_layer::{Do, RemoteLayer};
 use super::{Across, ShardConfig, tagged, untagged};
 use alloc::vec::Vec;
 use farlink_base::layer::{Input, LinkState, Output, SendId, Ticket};
@@ -13,8 +13,8 @@ pub(super) const TICKET: Ticket = Ticket(7);
 pub(super) fn bytes(len: usize) -> Payload {
     Payload::from(alloc::vec![1u8; len])
 }
-pub(super) fn desk(own: u8) -> Desk {
-    Desk::new(&ShardConfig::new(own, 3, Vec::new()), [NodeId::ipn(1)].into(), [LINK].into_iter())
+pub(super) fn layer_owner(own: u8) -> LayerOwner {
+    LayerOwner::new(&ShardConfig::new(own, 3, Vec::new()), [NodeId::ipn(1)].into(), [LINK].into_iter())
 }
 pub(super) fn send(id: u64, len: usize) -> Input {
     Input::send(LINK, SendId(id), bytes(len), true)
@@ -41,41 +41,41 @@ fn short(said: &Across) -> &'static str {
         Across::Closed { .. } => "closed",
     }
 }
-pub(super) fn told(desk: &mut Desk, output: Output) -> Vec<(u8, &'static str)> {
+pub(super) fn sent_after(owner: &mut LayerOwner, output: Output) -> Vec<(u8, &'static str)> {
     let mut out = Vec::new();
-    let _own = desk.said(output, &mut out);
+    let _own = owner.on_output(output, &mut out);
     out.iter().map(|(to, what)| (*to, short(what))).collect()
 }
-pub(super) fn take(desk: &mut Desk, from: u8, input: Input) -> (bool, Vec<&'static str>) {
+pub(super) fn take(owner: &mut LayerOwner, from: u8, input: Input) -> (bool, Vec<&'static str>) {
     let mut out = Vec::new();
-    let given = desk.take(from, input, &mut out).is_some();
+    let given = owner.take(from, input, &mut out).is_some();
     (given, out.iter().map(short).collect())
 }
 
 /// On a link without a rate.
-fn next(desk: &mut Desk, given: usize) -> Option<Input> {
-    desk.next(given, &mut |_, _| None)
+fn next(owner: &mut LayerOwner, given: usize) -> Option<Input> {
+    owner.next(given, &mut |_, _| None)
 }
 
 #[test]
 fn rate_limit_spans_all_shards() {
-    let mut desk = desk(0);
-    told(&mut desk, ready(true));
-    (0..3).for_each(|id| drop(take(&mut desk, 1, send(id, 10))));
+    let mut owner = layer_owner(0);
+    sent_after(&mut owner, ready(true));
+    (0..3).for_each(|id| drop(take(&mut owner, 1, send(id, 10))));
     let (mut asked, at) = (Vec::new(), Instant(500));
     let mut pace = |link, size| {
         asked.push((link, size));
         (asked.len() > 1).then_some(at)
     };
-    assert!(desk.next(0, &mut pace).is_some() && desk.next(1, &mut pace).is_none());
-    assert_eq!((asked, desk.pending()), (Vec::from([(LINK, 10), (LINK, 10)]), Some(at)), "asked again then");
-    assert!(desk.serves());
-    while next(&mut desk, 0).is_some() {}
-    assert!(desk.serves() && desk.pending().is_none(), "the layer has them");
+    assert!(owner.next(0, &mut pace).is_some() && owner.next(1, &mut pace).is_none());
+    assert_eq!((asked, owner.pending()), (Vec::from([(LINK, 10), (LINK, 10)]), Some(at)), "asked again then");
+    assert!(owner.serves());
+    while next(&mut owner, 0).is_some() {}
+    assert!(owner.serves() && owner.pending().is_none(), "the layer has them");
     for id in 0..3 {
-        told(&mut desk, Output::Sent { id: tagged(1, SendId(id)), link: LINK });
+        sent_after(&mut owner, Output::Sent { id: tagged(1, SendId(id)), link: LINK });
     }
-    assert!(!desk.serves());
+    assert!(!owner.serves());
 }
 
 #[test]
@@ -90,64 +90,64 @@ fn transmission_ids_are_tagged_and_restored() {
 
 #[test]
 fn foreign_bundles_leave_in_bounded_order() {
-    let mut desk = desk(0);
-    assert_eq!(told(&mut desk, ready(false)), [(1, "ready"), (2, "ready")], "all hear of it");
+    let mut owner = layer_owner(0);
+    assert_eq!(sent_after(&mut owner, ready(false)), [(1, "ready"), (2, "ready")], "all hear of it");
     for id in 0..20 {
-        assert_eq!(take(&mut desk, 1 + (id % 2) as u8, send(id, 10)), (false, Vec::new()));
+        assert_eq!(take(&mut owner, 1 + (id % 2) as u8, send(id, 10)), (false, Vec::new()));
     }
-    assert!(desk.pending().is_none() && next(&mut desk, 0).is_none(), "the layer takes nothing");
-    told(&mut desk, ready(true));
-    assert!(desk.pending().is_some());
+    assert!(owner.pending().is_none() && next(&mut owner, 0).is_none(), "the layer takes nothing");
+    sent_after(&mut owner, ready(true));
+    assert!(owner.pending().is_some());
     let mut left = Vec::new();
     for given in 0.. {
-        let Some(Input::Send { id, .. }) = next(&mut desk, given) else { break };
+        let Some(Input::Send { id, .. }) = next(&mut owner, given) else { break };
         left.push(untagged(id).unwrap());
     }
     let wanted: Vec<(u8, SendId)> = (0..8).map(|id| (1 + (id % 2) as u8, SendId(id))).collect();
     assert_eq!(left, wanted);
-    assert!(desk.pending().is_some(), "more follow in the next call");
-    assert_eq!(desk.taken().count(), 2, "each is told once how much was taken");
-    told(&mut desk, ready(false));
-    assert!(next(&mut desk, 0).is_none());
+    assert!(owner.pending().is_some(), "more follow in the next call");
+    assert_eq!(owner.taken().count(), 2, "each is told once how much was taken");
+    sent_after(&mut owner, ready(false));
+    assert!(next(&mut owner, 0).is_none());
     // A bundle that comes while others wait goes behind them.
-    told(&mut desk, ready(true));
-    assert!(!take(&mut desk, 1, send(99, 1)).0);
+    sent_after(&mut owner, ready(true));
+    assert!(!take(&mut owner, 1, send(99, 1)).0);
 }
 
 #[test]
 fn unsendable_bundle_returns_its_room() {
     for how in ["down", "gone", "removed", "unknown"] {
-        let mut desk = desk(0);
-        told(&mut desk, ready(false));
-        take(&mut desk, 2, send(1, 10));
+        let mut owner = layer_owner(0);
+        sent_after(&mut owner, ready(false));
+        take(&mut owner, 2, send(1, 10));
         let mut out = Vec::new();
         match how {
-            "down" => desk.told(&Input::Link { link: LINK, state: LinkState::DOWN }, &mut out),
-            "gone" => drop(desk.said(Output::PeerDown { link: LINK }, &mut out)),
-            _ => desk.told(&Input::RemoveLink { link: LINK }, &mut out),
+            "down" => owner.observe(&Input::Link { link: LINK, state: LinkState::DOWN }, &mut out),
+            "gone" => drop(owner.on_output(Output::PeerDown { link: LINK }, &mut out)),
+            _ => owner.observe(&Input::RemoveLink { link: LINK }, &mut out),
         }
         let back: Vec<_> = out.iter().filter(|(to, _)| *to == 2).map(|(_, what)| short(what)).collect();
         assert_eq!(back[..2], ["taken", "failed"], "{how}");
         // Bundles that were under way to the removed link fail, too.
-        assert_eq!(take(&mut desk, 2, send(2, 10)), (false, Vec::from(["taken", "failed"])), "{how}");
-        told(&mut desk, ready(true));
-        assert!(next(&mut desk, 0).is_none(), "{how}: nothing is left");
+        assert_eq!(take(&mut owner, 2, send(2, 10)), (false, Vec::from(["taken", "failed"])), "{how}");
+        sent_after(&mut owner, ready(true));
+        assert!(next(&mut owner, 0).is_none(), "{how}: nothing is left");
     }
 }
 
 #[test]
-fn waiting_bundle_cancelled_at_desk() {
-    let mut desk = desk(0);
-    take(&mut desk, 1, send(1, 10));
+fn waiting_bundle_cancelled_at_owner() {
+    let mut owner = layer_owner(0);
+    take(&mut owner, 1, send(1, 10));
     let cancel = |id| Input::CancelSend { link: LINK, id: SendId(id) };
-    assert_eq!(take(&mut desk, 2, cancel(1)), (true, Vec::new()), "another's");
-    assert_eq!(take(&mut desk, 1, cancel(1)), (false, Vec::from(["taken", "failed"])));
-    assert_eq!(take(&mut desk, 1, cancel(1)), (true, Vec::new()), "the layer knows nothing of it");
+    assert_eq!(take(&mut owner, 2, cancel(1)), (true, Vec::new()), "another's");
+    assert_eq!(take(&mut owner, 1, cancel(1)), (false, Vec::from(["taken", "failed"])));
+    assert_eq!(take(&mut owner, 1, cancel(1)), (true, Vec::new()), "the layer knows nothing of it");
 }
 
 #[test]
 fn head_collection_is_bounded() {
-    let part = |desk: &mut Desk, len: usize, last, answer: Option<bool>| match desk.part(
+    let part = |owner: &mut LayerOwner, len: usize, last, answer: Option<bool>| match owner.part(
         (TICKET, false),
         bytes(len),
         last,
@@ -158,7 +158,7 @@ fn head_collection_is_bounded() {
         Part::Away { part, least } => ("away", part.len(), least),
         Part::Refused | Part::Dropped => ("refused", 0, None),
     };
-    let mut one = desk(1);
+    let mut one = layer_owner(1);
     assert_eq!(part(&mut one, 10, false, None), ("kept", 0, None));
     assert_eq!(part(&mut one, 30, false, Some(true)), ("away", 40, None), "with what came before");
     assert_eq!(one.away(), 0, "its rest must be read, however long it is");
@@ -179,63 +179,63 @@ fn head_collection_is_bounded() {
     }
     assert!(kept < 64 << 10 && looked < 20, "{kept} parts kept, looked {looked} times");
     // The wish to keep pieces goes with it.
-    let mut two = desk(1);
+    let mut two = layer_owner(1);
     let in_parts = Output::InParts { ticket: TICKET, link: LINK, least: 77 };
-    assert!(two.said(in_parts, &mut Vec::new()).is_none());
+    assert!(two.on_output(in_parts, &mut Vec::new()).is_none());
     assert_eq!(part(&mut two, 10, false, Some(true)), ("away", 10, Some(77)));
 }
 
 #[test]
 fn refused_offer_number_is_reusable() {
-    let mut owner = desk(1);
-    let mut home = Elsewhere::new(1, [LINK].into_iter());
+    let mut owner = layer_owner(1);
+    let mut home = RemoteLayer::new(1, [LINK].into_iter());
     let part = |last| Output::Offer { ticket: TICKET, link: LINK, part: bytes(9), last, total: None, reliable: true };
-    let offer = |owner: &mut Desk, last| drop(owner.part((TICKET, false), bytes(9), last, |_, _| Some(true)));
-    let said = |home: &mut Elsewhere, what: Across| {
+    let offer = |owner: &mut LayerOwner, last| drop(owner.part((TICKET, false), bytes(9), last, |_, _| Some(true)));
+    let after_message = |home: &mut RemoteLayer, what: Across| {
         let mut out = Vec::new();
-        home.hear(what, &mut out);
+        home.on_message(what, &mut out);
         out.len()
     };
     offer(&mut owner, false);
-    assert_eq!(said(&mut home, Across::Output(part(false))), 1);
+    assert_eq!(after_message(&mut home, Across::Output(part(false))), 1);
     let mut out = Vec::new();
-    home.tell(Input::Refused { ticket: TICKET, reason: Refusal::NoResources }, &mut out);
+    home.on_input(Input::Refused { ticket: TICKET, reason: Refusal::NoResources }, &mut out);
     assert!(matches!(&out[..], [Do::Owner(Across::Input(Input::Refused { .. }))]));
     // The next part was under way.
     offer(&mut owner, false);
-    assert_eq!(said(&mut home, Across::Output(part(false))), 0, "nobody wants it any more");
+    assert_eq!(after_message(&mut home, Across::Output(part(false))), 0, "nobody wants it any more");
     let refused = Input::Refused { ticket: TICKET, reason: Refusal::NoResources };
     assert_eq!(take(&mut owner, 0, refused), (true, Vec::from(["closed"])));
     assert_eq!(owner.away(), 0);
-    assert_eq!(said(&mut home, Across::Closed { ticket: TICKET }), 0);
-    assert_eq!(said(&mut home, Across::Output(part(true))), 1, "another bundle");
+    assert_eq!(after_message(&mut home, Across::Closed { ticket: TICKET }), 0);
+    assert_eq!(after_message(&mut home, Across::Output(part(true))), 1, "another bundle");
     let mut out = Vec::new();
-    home.tell(Input::Accepted { ticket: TICKET }, &mut out);
-    home.tell(Input::Accepted { ticket: TICKET }, &mut out);
+    home.on_input(Input::Accepted { ticket: TICKET }, &mut out);
+    home.on_input(Input::Accepted { ticket: TICKET }, &mut out);
     assert_eq!(out.len(), 1, "one verdict");
     // Or its last part was: then nothing follows, and nothing is remembered.
-    said(&mut home, Across::Output(part(false)));
-    home.tell(Input::Refused { ticket: TICKET, reason: Refusal::NoResources }, &mut Vec::new());
-    assert_eq!(said(&mut home, Across::Output(part(true))), 0);
-    assert_eq!(said(&mut home, Across::Output(part(true))), 1, "another bundle");
+    after_message(&mut home, Across::Output(part(false)));
+    home.on_input(Input::Refused { ticket: TICKET, reason: Refusal::NoResources }, &mut Vec::new());
+    assert_eq!(after_message(&mut home, Across::Output(part(true))), 0);
+    assert_eq!(after_message(&mut home, Across::Output(part(true))), 1, "another bundle");
     // An abandoned offer is reported once.
-    home.tell(Input::Accepted { ticket: TICKET }, &mut Vec::new());
-    said(&mut home, Across::Output(part(false)));
-    assert_eq!(said(&mut home, Across::Output(Output::OfferAborted { ticket: TICKET })), 1);
-    assert_eq!(said(&mut home, Across::Output(Output::OfferAborted { ticket: TICKET })), 0);
+    home.on_input(Input::Accepted { ticket: TICKET }, &mut Vec::new());
+    after_message(&mut home, Across::Output(part(false)));
+    assert_eq!(after_message(&mut home, Across::Output(Output::OfferAborted { ticket: TICKET })), 1);
+    assert_eq!(after_message(&mut home, Across::Output(Output::OfferAborted { ticket: TICKET })), 0);
 }
 
 #[test]
 fn remote_layer_respects_owner_room() {
-    let mut home = Elsewhere::new(1, [LINK].into_iter());
+    let mut home = RemoteLayer::new(1, [LINK].into_iter());
     let mut out = Vec::new();
-    home.tell(send(0, 1), &mut out);
+    home.on_input(send(0, 1), &mut out);
     assert!(matches!(&out[..], [Do::Owner(Across::Input(_))]), "not told that it is ready, and told nothing new");
     out.clear();
-    home.hear(Across::Output(ready(true)), &mut out);
+    home.on_message(Across::Output(ready(true)), &mut out);
     let says = |out: &mut Vec<Do>| {
         let last = out.iter().rev().find_map(|what| match what {
-            Do::Say(Output::Ready { ready, .. }) => Some(*ready),
+            Do::Emit(Output::Ready { ready, .. }) => Some(*ready),
             _ => None,
         });
         out.clear();
@@ -243,32 +243,32 @@ fn remote_layer_respects_owner_room() {
     };
     assert_eq!(says(&mut out), Some(true));
     for id in 1..1024 {
-        home.tell(send(id, 1), &mut out);
+        home.on_input(send(id, 1), &mut out);
     }
     assert_eq!(says(&mut out), Some(false), "so many are enough");
-    home.hear(Across::Taken { link: LINK, bundles: 1000, bytes: 1000 }, &mut out);
+    home.on_message(Across::Taken { link: LINK, bundles: 1000, bytes: 1000 }, &mut out);
     assert_eq!(says(&mut out), Some(true));
-    home.tell(send(5000, 5 << 20), &mut out);
+    home.on_input(send(5000, 5 << 20), &mut out);
     assert_eq!(says(&mut out), Some(false), "so many bytes are, too");
-    home.hear(Across::Taken { link: LINK, bundles: u32::MAX, bytes: u64::MAX }, &mut out);
+    home.on_message(Across::Taken { link: LINK, bundles: u32::MAX, bytes: u64::MAX }, &mut out);
     assert_eq!(says(&mut out), Some(true));
-    home.hear(Across::Output(ready(false)), &mut out);
+    home.on_message(Across::Output(ready(false)), &mut out);
     assert_eq!(says(&mut out), Some(false));
 }
 
 #[test]
 fn removed_link_ignores_late_messages() {
-    let mut home = Elsewhere::new(1, [LINK].into_iter());
+    let mut home = RemoteLayer::new(1, [LINK].into_iter());
     let mut out = Vec::new();
-    home.hear(Across::Output(ready(true)), &mut out);
-    home.hear(Across::Output(Output::PeerUp { link: LINK, claimed: None, proven: None, node: None }), &mut out);
-    (0..3).for_each(|id| home.tell(send(id, 1), &mut out));
+    home.on_message(Across::Output(ready(true)), &mut out);
+    home.on_message(Across::Output(Output::PeerUp { link: LINK, claimed: None, proven: None, node: None }), &mut out);
+    (0..3).for_each(|id| home.on_input(send(id, 1), &mut out));
     let part = Output::Offer { ticket: TICKET, link: LINK, part: bytes(1), last: false, total: None, reliable: true };
-    home.hear(Across::Output(part), &mut out);
+    home.on_message(Across::Output(part), &mut out);
     out.clear();
-    home.tell(Input::RemoveLink { link: LINK }, &mut out);
+    home.on_input(Input::RemoveLink { link: LINK }, &mut out);
     let count =
-        |what: fn(&Output) -> bool| out.iter().filter(|done| matches!(done, Do::Say(output) if what(output))).count();
+        |what: fn(&Output) -> bool| out.iter().filter(|done| matches!(done, Do::Emit(output) if what(output))).count();
     assert_eq!(count(|output| matches!(output, Output::SendFailed { .. })), 3);
     assert_eq!(count(|output| matches!(output, Output::Ready { ready: false, .. })), 1);
     assert_eq!(count(|output| matches!(output, Output::OfferAborted { .. })), 1);
@@ -283,16 +283,16 @@ fn removed_link_ignores_late_messages() {
         Output::PeerDown { link: LINK },
         Output::OfferAborted { ticket: TICKET },
     ] {
-        home.hear(Across::Output(said), &mut late);
+        home.on_message(Across::Output(said), &mut late);
     }
     assert!(late.is_empty(), "{late:?}");
-    home.tell(send(9, 1), &mut late);
-    assert!(matches!(&late[..], [Do::Say(Output::SendFailed { id: SendId(9), .. })]), "there is no such link");
+    home.on_input(send(9, 1), &mut late);
+    assert!(matches!(&late[..], [Do::Emit(Output::SendFailed { id: SendId(9), .. })]), "there is no such link");
 }
 
 #[test]
 fn unexpected_shard_messages_are_harmless() {
-    let mut desk = desk(1);
+    let mut owner = layer_owner(1);
     for input in [
         Input::Accepted { ticket: TICKET },
         Input::Refused { ticket: TICKET, reason: Refusal::NoResources },
@@ -302,9 +302,9 @@ fn unexpected_shard_messages_are_harmless() {
         Input::RemoveLink { link: LINK },
         Input::Wake,
     ] {
-        assert_eq!(take(&mut desk, 0, input), (false, Vec::new()));
+        assert_eq!(take(&mut owner, 0, input), (false, Vec::new()));
     }
-    let mut home = Elsewhere::new(1, core::iter::empty());
+    let mut home = RemoteLayer::new(1, core::iter::empty());
     let mut out = Vec::new();
     for said in [
         Across::Input(Input::Wake),
@@ -313,7 +313,7 @@ fn unexpected_shard_messages_are_harmless() {
         Across::Output(Output::Sent { id: SendId(1), link: LINK }),
         Across::Output(ready(true)),
     ] {
-        home.hear(said, &mut out);
+        home.on_message(said, &mut out);
     }
     assert!(out.is_empty());
 }

@@ -499,7 +499,7 @@ impl Line {
         self.later(Duration::ZERO, node, next);
     }
     /// The node that read nothing reads again.
-    pub fn hears(&mut self) {
+    pub fn resume_reads(&mut self) {
         let Some(node) = self.deaf.take() else { return };
         let all = self.ends.iter_mut().filter(|((of, _), _)| *of == node);
         let waiting: Vec<_> = all.map(|((_, stream), end)| (*stream, std::mem::take(&mut end.waiting))).collect();

@@ -197,11 +197,11 @@ impl Site {
         self.now = end;
     }
     /// Connects as a stranger, sends this bundle, and stays.
-    pub fn hear(&mut self, bundle: &[u8]) {
-        self.hear_beginning(bundle, bundle.len());
+    pub fn receive(&mut self, bundle: &[u8]) {
+        self.receive_beginning(bundle, bundle.len());
     }
     /// The same, but only the first bytes of the bundle have come.
-    pub fn hear_beginning(&mut self, bundle: &[u8], came: usize) {
+    pub fn receive_beginning(&mut self, bundle: &[u8], came: usize) {
         self.streams += 1;
         let stream = StreamId(StreamId::PASSIVE | self.streams);
         let from = SocketAddr::from(([10, 9, 9, 9], 40_000));
@@ -213,7 +213,7 @@ impl Site {
     /// Outcome of a bundle, in words.
     pub fn fate(&mut self, bundle: &[u8]) -> String {
         (self.delivered, self.events, self.left) = Default::default();
-        self.hear(bundle);
+        self.receive(bundle);
         self.wait(Duration::from_millis(500));
         let told = self.events.iter().find_map(|event| match event {
             Event::Malformed { reason, .. } => Some(format!("malformed: {reason}")),

@@ -22,7 +22,7 @@ use farlink_base::store::{DiskAction, DiskAnswer, DiskError, Output, Remembered}
 use farlink_base::{Accel, BundleHandle, DtnTime, Instant, Rng, Sink};
 
 /// Recovered bundles and deliveries reported per call; the rest follow on `Wake`.
-const TOLD_AT_ONCE: usize = 1000;
+const REPORTED_AT_ONCE: usize = 1000;
 
 /// Numbers left unused for each file in which nothing can be recognised.
 const UNREAD: u64 = 1 << 32;
@@ -55,7 +55,7 @@ pub(super) struct Recovery {
     deliveries: VecDeque<Remembered>,
     bundles: VecDeque<RecoveredRecord>,
     wake_at: Option<Instant>,
-    telling: bool,
+    reporting: bool,
     /// A file has a newer format.
     newer: bool,
 }
@@ -102,7 +102,7 @@ impl LogStore {
         }
         recovery.wake_at = None;
         match recovery.settling {
-            _ if recovery.telling => self.tell(now, out),
+            _ if recovery.reporting => self.report_recovered(now, out),
             _ if recovery.again.is_some() => self.write_again(now, out),
             _ if !recovery.listed => self.disk(Op::List, DiskAction::List, out),
             Some(file) => self.disk(Op::RecoverySettle(file), DiskAction::Settle { file }, out),
@@ -351,10 +351,10 @@ impl LogStore {
             let index = &found.meta.index;
             (core::cmp::Reverse(index.priority), index.expires.unwrap_or(DtnTime(u64::MAX)), found.meta.bundle)
         });
-        recovery.telling = true;
+        recovery.reporting = true;
         self.look = true;
         self.phase = StorePhase::Recovering(recovery);
-        self.tell(now, out);
+        self.report_recovered(now, out);
     }
     fn adopt(
         &mut self,
@@ -381,10 +381,10 @@ impl LogStore {
         self.segments.add(*loc, Owner::Bundle(bundle));
         recovery.bundles.push_back(found);
     }
-    /// Reports recovered deliveries and bundles to the agent, [`TOLD_AT_ONCE`] per call.
-    fn tell(&mut self, now: Instant, out: &mut impl Sink<Output>) {
+    /// Reports recovered deliveries and bundles to the agent, [`REPORTED_AT_ONCE`] per call.
+    fn report_recovered(&mut self, now: Instant, out: &mut impl Sink<Output>) {
         let StorePhase::Recovering(recovery) = &mut self.phase else { return };
-        for _ in 0..TOLD_AT_ONCE {
+        for _ in 0..REPORTED_AT_ONCE {
             if let Some(delivery) = recovery.deliveries.pop_front() {
                 out.push(Output::RecoveredDelivery(delivery));
             } else if let Some(RecoveredRecord { meta, .. }) = recovery.bundles.pop_front() {

@@ -13,12 +13,12 @@ use std::ops::Range;
 const AROUND: u64 = 41;
 const AROUND_PIECE: u64 = 51;
 
-fn narrow(n: u32, most: u64) -> LinkSettings {
+fn with_mtu(n: u32, most: u64) -> LinkSettings {
     LinkSettings { largest: Some(DataVolume(most)), ..link(n) }
 }
 /// A node whose link to `ipn:2.0` takes at most `most` bytes.
 fn taking(most: u64) -> Node {
-    let links = vec![narrow(0, most), link(1)];
+    let links = vec![with_mtu(0, most), link(1)];
     Node::with(Settings { links, capacity_bytes: 1 << 30, ..settings() }, None)
 }
 fn size(sent: &Sent) -> u64 {
@@ -102,7 +102,7 @@ fn forwarded_fragment_is_fragmented_again() {
 #[test]
 fn unfragmentable_bundle_takes_wider_link() {
     let spare = LinkSettings { peer: EndpointId::ipn(2, 0), name: "spare".into(), ..link(5) };
-    let mut node = Node::with(Settings { links: vec![narrow(0, 1400), link(1), spare], ..settings() }, None);
+    let mut node = Node::with(Settings { links: vec![with_mtu(0, 1400), link(1), spare], ..settings() }, None);
     node.ready(5, true);
     node.take_sent();
     node.ask(uncut(two(), 5000));
@@ -155,7 +155,7 @@ fn narrow_route_asks_router_again() {
         leg(u32::from(!tried.is_empty()))
     };
     let script = Script { route: Box::new(route), ..Script::default() };
-    let links = vec![narrow(0, 1400), link(1)];
+    let links = vec![with_mtu(0, 1400), link(1)];
     let mut node = Node::of(Settings { links, ..settings() }, None, script, Rule::default());
     node.ask(uncut(EndpointId::ipn(9, 1), 5000));
     node.ask(uncut(EndpointId::ipn(9, 1), 500));
@@ -163,7 +163,7 @@ fn narrow_route_asks_router_again() {
     assert_eq!(complaints(&node), 0);
     // A router that knows no other link.
     let script = Script { route: Box::new(move |_, _, _| leg(0)), ..Script::default() };
-    let mut node = Node::of(Settings { links: vec![narrow(0, 1400)], ..settings() }, None, script, Rule::default());
+    let mut node = Node::of(Settings { links: vec![with_mtu(0, 1400)], ..settings() }, None, script, Rule::default());
     node.ask(uncut(EndpointId::ipn(9, 1), 5000));
     node.wait_ms(10_000);
     assert_eq!((node.sent().len(), complaints(&node)), (0, 1));
@@ -181,8 +181,10 @@ fn long_bundle_fragmented_in_its_turn() {
 
 #[test]
 fn fragments_charge_rate_and_contact() {
-    let mut node =
-        Node::with(Settings { links: vec![narrow(0, 1000), link(1)], ..settings() }, Some(support::plan(0, 1, 80_000)));
+    let mut node = Node::with(
+        Settings { links: vec![with_mtu(0, 1000), link(1)], ..settings() },
+        Some(support::plan(0, 1, 80_000)),
+    );
     node.send_bytes(two(), 50_000);
     node.wait_ms(2000);
     let sent = node.take_sent();
@@ -200,7 +202,7 @@ fn copies_unfragmented_handovers_fragmented() {
         Script { wants: Box::new(move |_, _, held| Some(want(held))), ..Script::flood() }
     };
     for keep in [true, false] {
-        let links = vec![narrow(0, 1400)];
+        let links = vec![with_mtu(0, 1400)];
         let mut node = Node::of(Settings { links, routes: vec![], ..settings() }, None, wants(keep), Rule::default());
         node.send_bytes(EndpointId::ipn(9, 1), 3000);
         node.send_bytes(EndpointId::ipn(9, 1), 300);
@@ -222,7 +224,7 @@ fn copies_unfragmented_handovers_fragmented() {
 #[test]
 fn oversized_hello_is_not_sent() {
     for most in [45, 65] {
-        let links = vec![narrow(0, most), link(1)];
+        let links = vec![with_mtu(0, most), link(1)];
         let mut node = Node::of(Settings { links, ..settings() }, None, Script::epidemic(), Rule::default());
         for _ in 0..10 {
             node.carrier(0, false);
@@ -240,7 +242,7 @@ fn oversized_copy_dropped_and_holds_nothing() {
         RouteDecision::All(vec![leg(1), leg(0)])
     };
     let script = Script { route: Box::new(route), ..Script::default() };
-    let links = vec![narrow(0, 1400), link(1)];
+    let links = vec![with_mtu(0, 1400), link(1)];
     let mut node = Node::of(Settings { links, ..settings() }, None, script, Rule::default());
     node.send_bytes(EndpointId::ipn(8, 1), 5000);
     let sent = node.take_sent();
@@ -256,7 +258,7 @@ fn router_asked_again_without_static_route() {
         leg(u32::from(!tried.is_empty()))
     };
     let script = Script { route: Box::new(route), ..Script::default() };
-    let links = vec![narrow(0, 1400), link(1)];
+    let links = vec![with_mtu(0, 1400), link(1)];
     let mut node = Node::of(Settings { links, routes: vec![], ..settings() }, None, script, Rule::default());
     node.ask(uncut(EndpointId::ipn(8, 1), 5000));
     assert_eq!(node.sent().iter().map(|sent| sent.link.0).collect::<Vec<_>>(), [1]);
@@ -282,7 +284,7 @@ fn head_above_mtu_ends_routing() {
         part: Box::new(move |_, _| Some(leg)),
         ..Script::default()
     };
-    let links = || vec![narrow(0, AROUND_PIECE + 5)];
+    let links = || vec![with_mtu(0, AROUND_PIECE + 5)];
     let mut node = Node::of(Settings { links: links(), ..settings() }, None, script, Rule::default());
     node.send_bytes(two(), 10_000);
     assert_eq!(node.sent().len(), 0);
@@ -302,7 +304,7 @@ fn bundle_carried_for_mtu_emits_event() {
         }),
         ..Script::default()
     };
-    let links = vec![narrow(0, 1400), link(1)];
+    let links = vec![with_mtu(0, 1400), link(1)];
     let mut node = Node::of(Settings { links, ..settings() }, None, script, Rule::default());
     node.ask(uncut(two(), 5000));
     assert_eq!((node.sent().len(), complaints(&node)), (0, 1));
@@ -311,7 +313,7 @@ fn bundle_carried_for_mtu_emits_event() {
 
 #[test]
 fn oversized_carried_bundle_refused_once() {
-    let links = vec![narrow(0, 1400)];
+    let links = vec![with_mtu(0, 1400)];
     let mut node = Node::of(Settings { links, routes: vec![], ..settings() }, None, Script::flood(), Rule::default());
     node.ask(uncut(EndpointId::ipn(9, 1), 5000));
     assert_eq!(complaints(&node), 1);
@@ -324,7 +326,7 @@ fn oversized_carried_bundle_refused_once() {
 
 #[test]
 fn hello_above_mtu_is_dropped() {
-    let links = vec![narrow(0, 45)];
+    let links = vec![with_mtu(0, 45)];
     let mut node = Node::of(Settings { links, ..settings() }, None, Script::epidemic(), Rule::default());
     node.carrier(0, false);
     node.carrier(0, true);
@@ -339,7 +341,7 @@ fn copy_above_mtu_leaves_no_timer() {
         RouteDecision::All(vec![leg(1), leg(0)])
     };
     let script = Script { route: Box::new(route), ..Script::default() };
-    let links = vec![narrow(0, 1400), link(1)];
+    let links = vec![with_mtu(0, 1400), link(1)];
     let mut node = Node::of(Settings { links, ..settings() }, None, script, Rule::default());
     for _ in 0..5 {
         node.send_bytes(EndpointId::ipn(8, 1), 5000);

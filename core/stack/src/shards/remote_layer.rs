@@ -36,7 +36,7 @@ impl Untaken {
 #[derive(Clone, Debug)]
 pub(crate) enum Do {
     /// Pass this output to the stack, as if a layer here had made it.
-    Say(Output),
+    Emit(Output),
     /// Send this message to the owner.
     Owner(Across),
 }
@@ -47,7 +47,7 @@ struct OwnerLine {
     /// Its layer takes more.
     ready: bool,
     /// The readiness that the agent knows.
-    told: bool,
+    reported: bool,
     /// Its neighbour is known to be there.
     up: bool,
     untaken: Untaken,
@@ -58,11 +58,11 @@ impl OwnerLine {
         // Even a full layer takes one bundle of each link, so that no link is shut out.
         self.ready && self.untaken.is_less_than(OF_LINK) && !(full && self.untaken.bundles > 0)
     }
-    fn tell(&mut self, link: LinkId, full: bool, out: &mut Vec<Do>) {
+    fn report_ready(&mut self, link: LinkId, full: bool, out: &mut Vec<Do>) {
         let ready = self.takes(full);
-        if ready != self.told {
-            self.told = ready;
-            out.push(Do::Say(Output::Ready { link, ready }));
+        if ready != self.reported {
+            self.reported = ready;
+            out.push(Do::Emit(Output::Ready { link, ready }));
         }
     }
 }
@@ -79,7 +79,7 @@ struct Offered {
 
 /// A remote layer.
 #[derive(Debug)]
-pub(crate) struct Elsewhere {
+pub(crate) struct RemoteLayer {
     owner: u8,
     lines: BTreeMap<LinkId, OwnerLine>,
     /// Sum over all lines.
@@ -90,12 +90,12 @@ pub(crate) struct Elsewhere {
     offers: BTreeMap<Ticket, Offered>,
 }
 
-impl Elsewhere {
+impl RemoteLayer {
     /// A remote layer of this owner, with these links.
     pub fn new(owner: u8, links: impl Iterator<Item = LinkId>) -> Self {
         let lines = links.map(|link| (link, OwnerLine::default())).collect();
         let (sends, offers) = (BTreeMap::new(), BTreeMap::new());
-        Elsewhere { owner, lines, untaken: Untaken::default(), full: false, sends, offers }
+        RemoteLayer { owner, lines, untaken: Untaken::default(), full: false, sends, offers }
     }
     pub fn owner(&self) -> u8 {
         self.owner
@@ -108,18 +108,18 @@ impl Elsewhere {
     }
 
     /// Takes an input of the stack for the layer.
-    pub fn tell(&mut self, input: Input, out: &mut Vec<Do>) {
+    pub fn on_input(&mut self, input: Input, out: &mut Vec<Do>) {
         match &input {
             Input::Send { link, id, part, .. } => {
                 let (link, id) = (*link, *id);
                 let Some(line) = self.lines.get_mut(&link) else {
-                    return out.push(Do::Say(Output::SendFailed { id, link, refused: None }));
+                    return out.push(Do::Emit(Output::SendFailed { id, link, refused: None }));
                 };
                 line.untaken.more(part.len());
                 self.untaken.more(part.len());
                 self.sends.insert(id, link);
                 out.push(Do::Owner(Across::Input(input)));
-                line.tell(link, self.full, out);
+                line.report_ready(link, self.full, out);
                 self.look(out);
             }
             Input::SendMore { id, .. } | Input::SendBroken { id, .. } | Input::CancelSend { id, .. } => {
@@ -164,7 +164,7 @@ impl Elsewhere {
         let full = !self.untaken.is_less_than(bound);
         if full != self.full {
             self.full = full;
-            self.lines.iter_mut().for_each(|(link, line)| line.tell(*link, full, out));
+            self.lines.iter_mut().for_each(|(link, line)| line.report_ready(*link, full, out));
         }
     }
     /// Removes a link without waiting for the bundles that its owner has.
@@ -178,30 +178,30 @@ impl Elsewhere {
     fn remove(&mut self, link: LinkId, out: &mut Vec<Do>) {
         let Some(mut line) = self.forget(link, out) else { return };
         line.ready = false;
-        line.tell(link, self.full, out);
+        line.report_ready(link, self.full, out);
         let under_way: Vec<SendId> = self.sends.iter().filter(|(_, of)| **of == link).map(|(id, _)| *id).collect();
         for id in under_way {
             self.sends.remove(&id);
-            out.push(Do::Say(Output::SendFailed { id, link, refused: None }));
+            out.push(Do::Emit(Output::SendFailed { id, link, refused: None }));
         }
         for (ticket, offered) in &mut self.offers {
             if offered.link == link && !offered.refused && !offered.ended {
                 offered.refused = true;
-                out.push(Do::Say(Output::OfferAborted { ticket: *ticket }));
+                out.push(Do::Emit(Output::OfferAborted { ticket: *ticket }));
                 // Its last part may be under way: the owner then waits for a verdict.
                 let refused = Input::Refused { ticket: *ticket, reason: Refusal::NoResources };
                 out.push(Do::Owner(Across::Input(refused)));
             }
         }
         if line.up {
-            out.push(Do::Say(Output::PeerDown { link }));
+            out.push(Do::Emit(Output::PeerDown { link }));
         }
     }
 
     /// Takes a message of the owner.
-    pub fn hear(&mut self, said: Across, out: &mut Vec<Do>) {
-        match said {
-            Across::Output(output) => self.said(output, out),
+    pub fn on_message(&mut self, message: Across, out: &mut Vec<Do>) {
+        match message {
+            Across::Output(output) => self.on_output(output, out),
             Across::Taken { link, bundles, bytes } => {
                 let taken = Untaken { bundles, bytes };
                 if let Some(line) = self.lines.get_mut(&link) {
@@ -213,7 +213,7 @@ impl Elsewhere {
                         bundles: before.bundles - line.untaken.bundles,
                         bytes: before.bytes - line.untaken.bytes,
                     });
-                    line.tell(link, self.full, out);
+                    line.report_ready(link, self.full, out);
                     self.look(out);
                 }
             }
@@ -226,7 +226,7 @@ impl Elsewhere {
             Across::Input(_) | Across::Known { .. } => {}
         }
     }
-    fn said(&mut self, output: Output, out: &mut Vec<Do>) {
+    fn on_output(&mut self, output: Output, out: &mut Vec<Do>) {
         match &output {
             Output::Ready { link, ready } => {
                 let (link, ready) = (*link, *ready);
@@ -236,7 +236,7 @@ impl Elsewhere {
                 }
                 if let Some(line) = self.lines.get_mut(&link) {
                     line.ready = ready;
-                    line.tell(link, self.full, out);
+                    line.report_ready(link, self.full, out);
                 }
             }
             Output::PeerUp { link, .. } => {
@@ -245,7 +245,7 @@ impl Elsewhere {
                 }
                 if let Some(line) = self.lines.get_mut(link) {
                     line.up = true;
-                    out.push(Do::Say(output));
+                    out.push(Do::Emit(output));
                 }
             }
             Output::PeerDown { link } => {
@@ -254,22 +254,22 @@ impl Elsewhere {
                     false => self.lines.get_mut(link).is_some_and(|line| core::mem::take(&mut line.up)),
                 };
                 if known {
-                    out.push(Do::Say(output));
+                    out.push(Do::Emit(output));
                 }
             }
             Output::Sent { id, .. } | Output::SendFailed { id, .. } => {
                 if self.sends.remove(id).is_some() {
-                    out.push(Do::Say(output));
+                    out.push(Do::Emit(output));
                 }
             }
             Output::SentInPart { id, .. } | Output::Want { id, .. } => {
                 if self.sends.contains_key(id) {
-                    out.push(Do::Say(output));
+                    out.push(Do::Emit(output));
                 }
             }
             Output::InParts { ticket, link, .. } => {
                 self.offers.insert(*ticket, Offered { link: *link, ended: false, refused: false });
-                out.push(Do::Say(output));
+                out.push(Do::Emit(output));
             }
             Output::Offer { ticket, link, last, .. } => {
                 let (ticket, link, last) = (*ticket, *link, *last);
@@ -277,7 +277,7 @@ impl Elsewhere {
                 let offered = self.offers.entry(ticket).or_insert_with(fresh);
                 offered.ended |= last;
                 if !offered.refused {
-                    return out.push(Do::Say(output));
+                    return out.push(Do::Emit(output));
                 }
                 if last {
                     self.offers.remove(&ticket);
@@ -286,7 +286,7 @@ impl Elsewhere {
             Output::OfferAborted { ticket } => {
                 // The agent has ended a refused offer itself.
                 if self.offers.remove(ticket).is_some_and(|offered| !offered.refused) {
-                    out.push(Do::Say(output));
+                    out.push(Do::Emit(output));
                 }
             }
             Output::Socket(_) | Output::Event(_) => {}

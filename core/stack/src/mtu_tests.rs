@@ -18,7 +18,7 @@ use farlink_cla::udpcl;
 
 const LINK: LinkId = LinkId(0);
 
-struct NarrowNode {
+struct MtuNode {
     agent: Agent,
     edges: Edges,
     layer: udpcl::Udpcl,
@@ -57,15 +57,15 @@ fn settings(own: u64, largest: Option<u64>) -> Settings {
     }
 }
 
-impl NarrowNode {
-    fn new(own: u64, largest: Option<u64>, crc: CrcType) -> NarrowNode {
+impl MtuNode {
+    fn new(own: u64, largest: Option<u64>, crc: CrcType) -> MtuNode {
         let node = Vec::from([farlink_base::NodeId::ipn(own)]);
         let router = farlink_routing::make_router("static", &[], &node, 1).unwrap();
         let control = farlink_congestion::make_control("none", &[], 1).unwrap();
         let codec = BpV7 { profile: Profile::Strict, crc, accel: Accel::default(), custody: None };
         let span = udpcl::LinkParams { link: LINK, pace_bytes: 1 << 30, ..udpcl::LinkParams::default() };
         let config = udpcl::Config { split: farlink_bundle::decode_prefix, ..udpcl::Config::default() };
-        let mut node = NarrowNode {
+        let mut node = MtuNode {
             agent: Agent::new(settings(own, largest), router, control),
             edges: Edges::new(Vec::from([Box::new(codec) as Box<dyn Codec>]), false),
             layer: udpcl::Udpcl::new(config, Vec::from([span])),
@@ -167,7 +167,7 @@ fn address(node: u64) -> SocketAddr {
 fn long_bundle_fills_datagrams_within_mtu() {
     for crc in [CrcType::None, CrcType::Crc16, CrcType::Crc32c] {
         for (largest, bytes) in [(300u64, 20_000u64), (1400, 100_000), (65_507, 1_000_000)] {
-            let (mut one, mut two) = (NarrowNode::new(1, Some(largest), crc), NarrowNode::new(2, None, crc));
+            let (mut one, mut two) = (MtuNode::new(1, Some(largest), crc), MtuNode::new(2, None, crc));
             let mut datagrams = one.send(bytes, 0);
             datagrams.extend(one.run(2));
             let lengths: Vec<u64> = one.handed.iter().map(Payload::len).collect();
@@ -190,12 +190,12 @@ fn long_bundle_fills_datagrams_within_mtu() {
 
 #[test]
 fn bundle_at_mtu_leaves_whole() {
-    let mut probe = NarrowNode::new(1, None, CrcType::Crc32c);
+    let mut probe = MtuNode::new(1, None, CrcType::Crc32c);
     probe.send(1000, 0);
     probe.run(1);
     let len = probe.handed[0].len();
     for (largest, pieces) in [(len, 1), (len - 1, 2)] {
-        let mut node = NarrowNode::new(1, Some(largest), CrcType::Crc32c);
+        let mut node = MtuNode::new(1, Some(largest), CrcType::Crc32c);
         node.send(1000, 0);
         node.run(1);
         assert_eq!(node.handed.len(), pieces, "{len} B over a link that takes {largest} B");
@@ -205,7 +205,7 @@ fn bundle_at_mtu_leaves_whole() {
 
 #[test]
 fn unfragmentable_oversize_bundle_never_leaves() {
-    let mut node = NarrowNode::new(1, Some(1400), CrcType::Crc32c);
+    let mut node = MtuNode::new(1, Some(1400), CrcType::Crc32c);
     node.send(5000, Facts::NO_FRAGMENT);
     node.send(500, Facts::NO_FRAGMENT);
     node.run(20);
@@ -239,7 +239,7 @@ fn labels_count_toward_mtu() {
     };
     let creation = farlink_base::CreationTimestamp { time: DtnTime(800_000_000_000), sequence: 1 };
     let handed = |largest: Option<u64>| {
-        let mut node = NarrowNode::new(1, largest, CrcType::Crc32c);
+        let mut node = MtuNode::new(1, largest, CrcType::Crc32c);
         let payload = Payload::from(alloc::vec![7; 1000]);
         let meta = farlink_bpa::Edge::make(&mut node.edges, draft.clone(), creation, payload).unwrap();
         let hop = farlink_base::HopState { labels, ..farlink_base::HopState::default() };

@@ -7,8 +7,8 @@ use crate::kinds::Layer;
 use crate::outgoing::{Do as Departure, Outgoing};
 use crate::reads;
 use crate::shards::Across;
-use crate::shards::desk::{CENTRE, Desk, Part};
-use crate::stack::{Work, layer_of};
+use crate::shards::layer_owner::{CENTRE, LayerOwner, Part};
+use crate::work::{Work, layer_of};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -85,7 +85,7 @@ pub(crate) fn departed(todo: Vec<Departure>, work: &mut VecDeque<Work>, link_lay
 }
 
 /// Receives the outputs of the agent and the store.
-pub(crate) struct Joint<'a> {
+pub(crate) struct Outputs<'a> {
     pub work: &'a mut VecDeque<Work>,
     pub out: &'a mut dyn Sink<Output>,
     pub link_layer: &'a [LayerId],
@@ -93,7 +93,7 @@ pub(crate) struct Joint<'a> {
     pub arrivals: &'a mut Lazy<Arrivals>,
 }
 
-impl Joint<'_> {
+impl Outputs<'_> {
     fn verdict(&mut self, token: OfferToken, result: Result<(), Refusal>) {
         let OfferToken { layer, ticket } = token;
         // A bundle from a tunnel has no layer; the verdict ends the delivery of its outer bundle.
@@ -146,7 +146,7 @@ impl Joint<'_> {
     }
 }
 
-impl Sink<farlink_bpa::Output> for Joint<'_> {
+impl Sink<farlink_bpa::Output> for Outputs<'_> {
     fn push(&mut self, value: farlink_bpa::Output) {
         use farlink_bpa::Output as O;
         match value {
@@ -182,7 +182,7 @@ impl Sink<farlink_bpa::Output> for Joint<'_> {
     }
 }
 
-impl Sink<store::Output> for Joint<'_> {
+impl Sink<store::Output> for Outputs<'_> {
     fn push(&mut self, value: store::Output) {
         match value {
             store::Output::Disk(op) => self.out.push(Output::Disk(op)),
@@ -205,7 +205,7 @@ impl Sink<store::Output> for Joint<'_> {
 }
 
 /// Receives the outputs of one layer.
-pub(crate) struct LayerJoint<'a> {
+pub(crate) struct LayerOutputs<'a> {
     pub layer: LayerId,
     pub work: &'a mut VecDeque<Work>,
     pub out: &'a mut dyn Sink<Output>,
@@ -215,24 +215,25 @@ pub(crate) struct LayerJoint<'a> {
     pub link_layer: &'a [LayerId],
     /// Actions of arrivals; empty between calls.
     pub todo: &'a mut Vec<Arrival>,
-    /// Desk where other shards use the layer.
-    pub desk: Option<&'a mut Desk>,
+    /// Set if other shards use the layer.
+    pub owner: Option<&'a mut LayerOwner>,
 }
 
-impl LayerJoint<'_> {
+impl LayerOutputs<'_> {
     fn offer(&mut self, token: OfferToken, link: LinkId, part: Payload, last: bool, total: Option<u64>) {
         let edges = &*self.edges;
         let door = Door { open: &|prefix| edges.begin(prefix), cut: &|meta, hop, range| edges.cut(meta, hop, range) };
         self.arrivals.part(token, link, part, last, total, door, self.todo);
         // The common case, a short bundle in one part, goes to the agent without a detour through the work list.
         if let [Arrival::Whole { rope, known: false, .. }] = &self.todo[..] {
-            let desk = self.desk.as_deref().filter(|desk| desk.gives_away());
-            match self.edges.arrived_unless(token, link, rope, |meta| desk.is_some_and(|desk| desk.is_central(meta))) {
+            let owner = self.owner.as_deref().filter(|owner| owner.gives_away());
+            match self.edges.arrived_unless(token, link, rope, |meta| owner.is_some_and(|owner| owner.is_central(meta)))
+            {
                 Some(input) => self.work.push_back(Work::Agent(input)),
                 None => {
                     let part = rope.clone();
-                    if let Some(desk) = self.desk.as_deref_mut() {
-                        desk.give(token.ticket, part.len());
+                    if let Some(owner) = self.owner.as_deref_mut() {
+                        owner.give(token.ticket, part.len());
                     }
                     let offer =
                         layer::Output::Offer { ticket: token.ticket, link, part, last: true, total, reliable: true };
@@ -249,30 +250,30 @@ impl LayerJoint<'_> {
     /// Distributes an output of a shared layer: messages for other shards become work, and the output for this stack
     /// is returned.
     fn shared(&mut self, value: layer::Output) -> Option<layer::Output> {
-        let desk = self.desk.as_deref_mut()?;
+        let owner = self.owner.as_deref_mut()?;
         if let layer::Output::Offer { ticket, part, last, .. } = &value {
             // A short offer that came whole need not be read twice: `arrived_unless` finds its shard when it is
             // parsed.
-            if !desk.gives_away() || (*last && part.len() <= layer::WINDOW && !desk.knows(*ticket)) {
+            if !owner.gives_away() || (*last && part.len() <= layer::WINDOW && !owner.knows(*ticket)) {
                 return Some(value);
             }
             return self.in_parts(value);
         }
         let mut others = Vec::new();
-        let own = desk.said(value, &mut others);
+        let own = owner.on_output(value, &mut others);
         others.into_iter().for_each(|(to, what)| self.across(to, what));
         own
     }
     /// Gives an offer that comes in parts to the shard that the bundle belongs to, as soon as its head is there.
     fn in_parts(&mut self, value: layer::Output) -> Option<layer::Output> {
         let layer::Output::Offer { ticket, link, part, last, total, reliable } = value else { return Some(value) };
-        let (desk, edges) = (self.desk.as_deref_mut()?, &*self.edges);
-        let central = |desk: &Desk, prefix: &Payload| match edges.begin(prefix) {
-            Ok(opening) => opening.map(|opening| desk.is_central(&opening.meta)),
+        let (owner, edges) = (self.owner.as_deref_mut()?, &*self.edges);
+        let central = |owner: &LayerOwner, prefix: &Payload| match edges.begin(prefix) {
+            Ok(opening) => opening.map(|opening| owner.is_central(&opening.meta)),
             // A bundle without a readable head belongs nowhere, so this shard refuses it.
             Err(_) => Some(false),
         };
-        let (away, least, part) = match desk.part((ticket, link.is_dynamic()), part, last, central) {
+        let (away, least, part) = match owner.part((ticket, link.is_dynamic()), part, last, central) {
             Part::Kept | Part::Dropped => return None,
             Part::Refused => {
                 let refused = layer::Input::Refused { ticket, reason: Refusal::NoResources };
@@ -308,11 +309,11 @@ impl LayerJoint<'_> {
     }
 }
 
-impl Sink<layer::Output> for LayerJoint<'_> {
+impl Sink<layer::Output> for LayerOutputs<'_> {
     fn push(&mut self, mut value: layer::Output) {
         use layer::Output as O;
         let layer = self.layer;
-        if self.desk.is_some() {
+        if self.owner.is_some() {
             let Some(own) = self.shared(value) else { return };
             value = own;
         }

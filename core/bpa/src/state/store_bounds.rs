@@ -7,7 +7,7 @@ use farlink_base::Lazy;
 
 /// The owners of these bounds.
 #[derive(Debug, Default)]
-pub(crate) struct Room {
+pub(crate) struct StoreBounds {
     pub memory: Memory,
     pub fair_share: Lazy<FairShare>,
     pub reservations: Reservations,

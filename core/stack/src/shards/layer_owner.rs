@@ -61,9 +61,9 @@ pub(crate) enum Part {
     Dropped,
 }
 
-/// The other shards' side of one layer.
+/// The owner's account of one layer that other shards use.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct LayerOwner {
     own: u8,
     count: u8,
     local: Box<[NodeId]>,
@@ -81,13 +81,13 @@ pub(crate) struct Desk {
     taken: Vec<(u8, LinkId, u32, u64)>,
 }
 
-impl Desk {
-    /// A desk for a layer of this shard with these links; `local` are the node's IDs.
+impl LayerOwner {
+    /// The owner of a layer of this shard with these links; `local` are the node's IDs.
     pub fn new(shard: &ShardConfig, local: Box<[NodeId]>, links: impl Iterator<Item = LinkId>) -> Self {
         let (own, count, heads) = (shard.own, shard.count, shard.heads.clone());
         let lines = links.map(|link| (link, SendLine::default())).collect();
         let (places, taken) = (BTreeMap::new(), Vec::new());
-        Desk { own, count, local, lines, places, heads, away: 0, pending: None, under_way: 0, taken }
+        LayerOwner { own, count, local, lines, places, heads, away: 0, pending: None, under_way: 0, taken }
     }
     /// All shards but this one.
     pub fn others(&self) -> impl Iterator<Item = u8> + use<> {
@@ -217,7 +217,7 @@ impl Desk {
     }
 
     /// Observes an input of this shard for the layer: bundles of others that cannot leave any more are returned.
-    pub fn told(&mut self, input: &Input, out: &mut Vec<(u8, Across)>) {
+    pub fn observe(&mut self, input: &Input, out: &mut Vec<(u8, Across)>) {
         match input {
             Input::Link { link, state } => {
                 if let Some(line) = self.lines.get_mut(link) {
@@ -254,7 +254,7 @@ impl Desk {
 
     /// Distributes an output of the layer: returns the part for this shard's stack, and adds the parts for others to
     /// `out`.
-    pub fn said(&mut self, output: Output, out: &mut Vec<(u8, Across)>) -> Option<Output> {
+    pub fn on_output(&mut self, output: Output, out: &mut Vec<(u8, Across)>) -> Option<Output> {
         match output {
             Output::Ready { link, ready } => {
                 // An inbound neighbour may report this before `PeerUp` introduces it.

@@ -2,8 +2,8 @@
 //! lifetime ends. Forwarded bundles are remembered for a while, so that a return is recognised after the bundle left;
 //! each return is delayed for twice as long as the one before, from 1 s to 64 s.
 //!
-//! Anyone can write an identity: only the same content counts as a return (decision 0035). Bundles that are not vouched
-//! for are remembered apart, so that they neither delay vouched ones nor evict them from the table.
+//! Anyone can write an identity: bundles that are not vouched for are remembered apart, so that they neither delay
+//! vouched ones nor evict them from the table, and among them only the same content counts as a return (decision 0035).
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -15,6 +15,8 @@ const VOUCHED_MAX: usize = 1 << 14;
 const STRANGE_MAX: usize = 1 << 13;
 /// Initial number of slots, doubled whenever they are full.
 const SLOTS_MIN: usize = 1 << 6;
+/// Slots in which an entry may be.
+const WAYS: usize = 4;
 /// Time after which a bundle was not in a loop: twice the longest delay of four nodes.
 const REMEMBERED: Duration = Duration::from_secs(512);
 
@@ -51,7 +53,7 @@ struct LoopTable {
 pub(crate) struct Loops([LoopTable; 2]);
 
 /// Hash of the immutable fields and of the payload's keyed digest: without the node's key nobody can make two bundles
-/// collide. `digest` is 0 for a payload that may differ in each round.
+/// collide. `digest` is 0 for a payload that may differ in each round, and for a vouched bundle.
 pub(crate) fn known_by(meta: &BundleMeta, digest: u64) -> u64 {
     let place = meta.fragment().map_or([0; 2], |place| [place.offset + 1, place.total]);
     let endpoints = [&meta.source, &meta.destination, meta.report_to()];
@@ -76,43 +78,57 @@ impl LoopTable {
     const fn new(most: usize, yields: bool) -> LoopTable {
         LoopTable { slots: Vec::new(), used: 0, most, yields }
     }
-    fn place(&self, tag: u64) -> usize {
+    /// The places that an entry may have.
+    fn places(&self, tag: u64) -> core::ops::Range<usize> {
         // The upper bits of the product are the well mixed ones.
-        (tag.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize & self.slots.len().wrapping_sub(1)
+        let group =
+            (tag.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize & (self.slots.len() / WAYS).wrapping_sub(1);
+        group * WAYS..group * WAYS + WAYS
+    }
+    fn find(&mut self, tag: u64, now: Instant) -> Option<&mut Slot> {
+        let places = self.places(tag);
+        self.slots.get_mut(places)?.iter_mut().find(|slot| slot.tag == tag && slot.is_recent(now))
     }
     fn forwarded(&mut self, tag: u64, now: Instant) {
-        if self.used >= self.slots.len() && self.slots.len() < self.most {
-            self.grow();
-        }
-        let (at, yields) = (self.place(tag), self.yields);
-        let slot = &mut self.slots[at];
-        // An entry that has returned is evidence of a loop and outlives others.
-        let recent = slot.tag != 0 && slot.is_recent(now);
-        if slot.tag == tag {
+        if let Some(slot) = self.find(tag, now) {
             slot.at_s = seconds(now);
-        } else if !recent || slot.returns == 0 || yields {
-            self.used += usize::from(slot.tag == 0);
-            *slot = Slot { tag, at_s: seconds(now), returns: 0 };
+            return;
+        }
+        let slot = Slot { tag, at_s: seconds(now), returns: 0 };
+        if self.used >= self.slots.len() && self.slots.len() < self.most {
+            self.grow(now);
+        }
+        // In a larger table fewer share the same places.
+        while !self.put(slot, now) && self.slots.len() < self.most {
+            self.grow(now);
         }
     }
+    /// Puts an entry in the place of one that is over, or of the oldest that has not returned: an entry that has
+    /// returned is evidence of a loop and outlives others. Returns whether there is a place.
+    fn put(&mut self, new: Slot, now: Instant) -> bool {
+        let (places, yields) = (self.places(new.tag), self.yields);
+        let group = self.slots.get_mut(places).into_iter().flatten();
+        let may_go = group.filter(|slot| !slot.is_recent(now) || slot.returns == 0 || yields);
+        let Some(slot) = may_go.min_by_key(|slot| (slot.tag != 0, slot.is_recent(now), slot.returns > 0, slot.at_s))
+        else {
+            return false;
+        };
+        self.used += usize::from(slot.tag == 0);
+        *slot = new;
+        true
+    }
     fn returned(&mut self, tag: u64, now: Instant) -> Option<u8> {
-        if self.slots.is_empty() {
-            return None;
-        }
-        let at = self.place(tag);
-        let slot = self.slots.get_mut(at).filter(|slot| slot.tag == tag && slot.is_recent(now))?;
+        let slot = self.find(tag, now)?;
         slot.returns = slot.returns.saturating_add(1);
         Some(slot.returns)
     }
-    fn grow(&mut self) {
+    fn grow(&mut self, now: Instant) {
         let slots = (self.slots.len() * 2).max(SLOTS_MIN);
         // An entry's place depends on the number of slots, so all move when it doubles.
         let before = core::mem::replace(&mut self.slots, alloc::vec![Slot::default(); slots]);
         self.used = 0;
         for slot in before.into_iter().filter(|slot| slot.tag != 0) {
-            let at = self.place(slot.tag);
-            self.used += usize::from(self.slots[at].tag == 0);
-            self.slots[at] = slot;
+            self.put(slot, now);
         }
     }
 }
@@ -164,6 +180,17 @@ mod tests {
             }
         }
         assert!(size_of::<Slot>() * (VOUCHED_MAX + STRANGE_MAX) <= 384 << 10);
+    }
+
+    #[test]
+    fn every_loop_of_hundreds_is_noticed() {
+        let mut loops = Loops::NONE;
+        for tag in 1..500 {
+            loops.forwarded(tag, false, at(0));
+            assert_eq!(loops.returned(tag, false, at(0)), Some(1), "{tag}");
+        }
+        assert!((1..500).all(|tag| loops.returned(tag, false, at(1)) == Some(2)));
+        assert!(loops.0[0].slots.len() <= 1 << 12, "{} slots", loops.0[0].slots.len());
     }
 
     #[test]

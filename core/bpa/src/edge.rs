@@ -259,10 +259,6 @@ pub trait Edge {
     /// Digest of the payload under this node's key, of the plaintext if this node can decrypt it; 0 if the payload is
     /// not in memory and was not digested before.
     fn digest(&mut self, bundle: &BundleMeta) -> u64;
-    /// Like [`Edge::digest`], but of the first and last bytes of a long payload that was not digested before.
-    fn digest_ends(&mut self, bundle: &BundleMeta) -> u64 {
-        self.digest(bundle)
-    }
     /// Sets the secret that the digest key is derived from, before the first bundle arrives.
     fn set_secret(&mut self, _secret: u64) {}
     /// Payload of a hello bundle.

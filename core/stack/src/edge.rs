@@ -410,9 +410,6 @@ impl Piece for v7::PendingFragment {
     }
 }
 
-/// Bytes of each end of a long payload in a digest of its ends: half a block of the digest.
-const ENDS: u64 = farlink_base::NH_BLOCK as u64 / 2;
-
 /// The bundles whose payloads get a digest, and the key of those digests.
 #[derive(Debug)]
 enum Digests {
@@ -637,16 +634,6 @@ impl Edge for Edges {
             }
             known => known,
         }
-    }
-    fn digest_ends(&mut self, bundle: &BundleMeta) -> u64 {
-        let len = bundle.payload.len();
-        // What this node can decrypt may be encrypted differently each time.
-        if bundle.digest != 0 || len <= 2 * ENDS || self.guards(bundle) {
-            return self.digest(bundle);
-        }
-        let mut ends = bundle.payload.slice(0, ENDS);
-        ends.append(bundle.payload.slice(len - ENDS, ENDS));
-        self.digest_of(&ends)
     }
     fn set_secret(&mut self, secret: u64) {
         self.digests = match self.digests {

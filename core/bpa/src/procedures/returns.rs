@@ -4,9 +4,9 @@ use crate::agent::Agent;
 use crate::context::Context;
 use crate::edge::Edge;
 use crate::io::Output;
-use crate::state::loops::known_by;
+use crate::state::loops::{known_by, mix};
 use crate::state::waits::back_off;
-use farlink_base::{BundleMeta, Event, Facts, Instant, Sink};
+use farlink_base::{BundleMeta, Event, Facts, Instant, Payload, Sink};
 use farlink_book::Handle;
 
 impl Agent {
@@ -46,10 +46,20 @@ impl Agent {
 /// bundle the ends of the payload are enough, as no stranger enters their table: a digest of all costs as much as the
 /// checksum.
 fn tag(meta: &BundleMeta, strange: bool, edge: &mut dyn Edge) -> u64 {
-    let digest = match (meta.facts.has(Facts::SEALED), strange) {
-        (true, _) => 0,
-        (false, true) => edge.digest(meta),
-        (false, false) => edge.digest_ends(meta),
+    let payload = if meta.facts.has(Facts::SEALED) {
+        0
+    } else if strange || meta.digest != 0 || edge.guards(meta) {
+        edge.digest(meta)
+    } else {
+        ends(&meta.payload)
     };
-    known_by(meta, digest)
+    known_by(meta, payload)
+}
+/// Hash of the first and last bytes of a payload, as far as they are in memory.
+fn ends(payload: &Payload) -> u64 {
+    let mut bytes = [0; 64];
+    let (first, last) = bytes.split_at_mut(32);
+    payload.copy_to(0, first);
+    payload.copy_to(payload.len().saturating_sub(32), last);
+    bytes.as_chunks().0.iter().fold(0, |sum, word| mix(sum, u64::from_le_bytes(*word)))
 }

@@ -52,8 +52,8 @@ struct LoopTable {
 #[derive(Debug)]
 pub(crate) struct Loops([LoopTable; 2]);
 
-/// Hash of the immutable fields and of the payload's keyed digest: without the node's key nobody can make two bundles
-/// collide. `digest` is 0 for a payload that may differ in each round, and for a vouched bundle.
+/// Hash of the immutable fields and of the payload. With a keyed digest of the payload nobody can make two bundles
+/// collide; `digest` is 0 for a payload that may differ in each round.
 pub(crate) fn known_by(meta: &BundleMeta, digest: u64) -> u64 {
     let place = meta.fragment().map_or([0; 2], |place| [place.offset + 1, place.total]);
     let endpoints = [&meta.source, &meta.destination, meta.report_to()];
@@ -66,12 +66,13 @@ pub(crate) fn known_by(meta: &BundleMeta, digest: u64) -> u64 {
         meta.payload.len(),
     ];
     let ends = endpoints.into_iter().flat_map(|endpoint| [endpoint.node().0, endpoint.service_number()]);
-    let mix = |sum: u64, number: u64| {
-        // The golden ratio's fraction in 64 bits: its multiples spread evenly (Fibonacci hashing).
-        let mixed = (sum ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        mixed ^ mixed >> 29
-    };
     numbers.into_iter().chain(place).chain(ends).fold(digest, mix).max(1)
+}
+/// Adds a number to a hash without a key.
+pub(crate) fn mix(sum: u64, number: u64) -> u64 {
+    // The golden ratio's fraction in 64 bits: its multiples spread evenly (Fibonacci hashing).
+    let mixed = (sum ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ mixed >> 29
 }
 
 impl LoopTable {

@@ -52,10 +52,9 @@ fn unwritable(what: &str, place: &str, why: &std::io::Error) -> anyhow::Error {
 
 /// Hardware-accelerated functions; only those that agree with the portable code are used.
 pub fn accel() -> farlink_base::Accel {
-    let accel = farlink_base::Accel {
-        crc32c: crc32c::crc32c_append,
-        nh: |key, block| farlink_os::simd::widest(|| farlink_base::nh(key, block)),
-        ..Default::default()
-    };
+    let mut accel = farlink_base::Accel { crc32c: crc32c::crc32c_append, ..Default::default() };
+    if let Some(sums) = farlink_os::carryless::sums() {
+        accel.carryless_sums = sums;
+    }
     if accel.agrees_with_portable() { accel } else { farlink_base::Accel::default() }
 }

@@ -8,6 +8,7 @@
 
 pub mod account;
 pub mod allocator;
+pub mod carryless;
 pub mod cgroup;
 mod direct;
 pub mod disk;
@@ -20,7 +21,6 @@ pub mod poll;
 pub mod pressure;
 pub mod process;
 pub mod schedule;
-pub mod simd;
 pub mod stream;
 pub mod udp;
 

@@ -1,7 +1,7 @@
 //! Replaceable implementations of CRC, AES-GCM and digest loops. The driver passes a table of them after checking each
 //! against the portable version.
 
-use crate::digest::{NH_BLOCK, NH_KEY, nh};
+use crate::digest::{DIGEST_BLOCK, DIGEST_KEY, carryless_sums};
 
 /// Table of replaceable functions. [`Accel::default`] is the portable one.
 #[derive(Clone, Copy, Debug)]
@@ -11,9 +11,12 @@ pub struct Accel {
     pub crc32c: fn(state: u32, bytes: &[u8]) -> u32,
     /// Continues a CRC-16/X-25 over `bytes`, same convention.
     pub crc16_x25: fn(state: u16, bytes: &[u8]) -> u16,
-    /// [`nh`](crate::nh), the inner loop of content digests.
-    pub nh: fn(key: &[u64; NH_KEY], block: &[u8; NH_BLOCK]) -> [u64; 2],
+    /// [`carryless_sums`], the inner loop of content digests.
+    pub carryless_sums: CarrylessSums,
 }
+
+/// A function like [`carryless_sums`].
+pub type CarrylessSums = fn(key: &[u64; DIGEST_KEY], bytes: &[u8], sums: &mut [[u64; 2]]);
 
 /// Accelerated AES-GCM, in place, with 16- or 32-byte keys and 16-byte tags.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +30,7 @@ pub struct AesGcm {
 
 impl Default for Accel {
     fn default() -> Self {
-        Accel { crc32c, crc16_x25, nh: |key, block| nh(key, block) }
+        Accel { crc32c, crc16_x25, carryless_sums }
     }
 }
 
@@ -46,10 +49,15 @@ impl Accel {
             (self.crc32c)((self.crc32c)(0, a), b) == crc32c(0, &sample[..n])
                 && (self.crc16_x25)((self.crc16_x25)(0, a), b) == crc16_x25(0, &sample[..n])
         }) && {
-            let (mut key, mut block) = ([0u64; NH_KEY], [0u8; NH_BLOCK]);
+            let (mut key, mut block) = ([0u64; DIGEST_KEY], [0u8; DIGEST_BLOCK + 112]);
             key.iter_mut().enumerate().for_each(|(i, word)| *word = (i as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
             block.iter_mut().enumerate().for_each(|(i, byte)| *byte = (i as u8).wrapping_mul(167) ^ (i >> 8) as u8);
-            (self.nh)(&key, &block) == nh(&key, &block)
+            let sums = |of: CarrylessSums| {
+                let mut sums = [[0; 2]; 2];
+                of(&key, &block, &mut sums);
+                sums
+            };
+            sums(self.carryless_sums) == sums(carryless_sums)
         }
     }
 }

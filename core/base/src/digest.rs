@@ -1,48 +1,60 @@
 //! Keyed digest of a bundle's content, by which two copies are compared when only one of them is in memory.
 //!
 //! The key is a node's own secret, so a universal hash is enough: an attacker without the key finds two contents with
-//! equal digests with a probability of about 2^-62 per try, however it chooses them. Blocks of 1 KiB go through NH with
-//! two Toeplitz keys (Krovetz, RFC 4418 5.2; Black et al., UMAC, 1999). Their sums are the coefficients of a polynomial
-//! over 2^127 - 1 (VMAC, 2007), the length its last coefficient. Patterns ([`Chunk::Fill`]) are digested by their
-//! description.
+//! equal digests with a probability of about 2^-62 per try, however it chooses them. Of each block of 1 KiB the products
+//! of pairs of words, added to words of the key, are summed without carries (NH of UMAC, Black et al., 1999, over
+//! polynomials: CLHASH, Lemire and Kaser, 2016). The sums are the coefficients of a polynomial over 2^127 - 1 (VMAC,
+//! 2007), the length its last coefficient. Patterns ([`Chunk::Fill`]) are digested by their description.
 
-use crate::accel::Accel;
+use crate::accel::{Accel, CarrylessSums};
 use crate::payload::{Chunk, Payload};
 use crate::rng::Rng;
-use alloc::boxed::Box;
 use alloc::sync::Arc;
 
-/// Bytes of one NH block.
-pub const NH_BLOCK: usize = 1024;
-/// 64-bit words of an NH key: one for every eight bytes of a block, and two more for the second pass.
-pub const NH_KEY: usize = NH_BLOCK / 8 + 2;
+/// Bytes of a block.
+pub const DIGEST_BLOCK: usize = 1024;
+/// 64-bit words of a key: one for every eight bytes of a block.
+pub const DIGEST_KEY: usize = DIGEST_BLOCK / 8;
+/// Bytes of a pair of words.
+const PAIR: usize = 16;
+/// Blocks whose sums are computed in one call.
+const BLOCKS: usize = 16;
 const PRIME: u128 = (1 << 127) - 1;
 
-/// NH of a block, computed twice: with the key and with the key shifted by two words. Each result is the sum of
-/// products of 32-bit sums.
-#[inline(always)]
-pub fn nh(key: &[u64; NH_KEY], block: &[u8; NH_BLOCK]) -> [u64; 2] {
-    const LOW: u64 = 0xffff_ffff;
-    let product = |word: u64, key: u64| {
-        let (low, high) = (word.wrapping_add(key) & LOW, (word >> 32).wrapping_add(key >> 32) & LOW);
-        low.wrapping_mul(high)
-    };
-    let (mut first, mut second) = (0u64, 0u64);
-    for (at, word) in block.as_chunks::<8>().0.iter().enumerate() {
-        let word = u64::from_le_bytes(*word);
-        first = first.wrapping_add(product(word, key[at]));
-        second = second.wrapping_add(product(word, key[at + 2]));
+/// Sums of the carry-less products of each block's pairs of words; the last block may be shorter, by a multiple of 16
+/// bytes. Any processor computes them so, slowly.
+pub fn carryless_sums(key: &[u64; DIGEST_KEY], bytes: &[u8], sums: &mut [[u64; 2]]) {
+    for (block, sum) in bytes.chunks(DIGEST_BLOCK).zip(sums) {
+        *sum = [0; 2];
+        for (pair, key) in block.as_chunks::<PAIR>().0.iter().zip(key.as_chunks::<2>().0) {
+            let pair = u128::from_le_bytes(*pair);
+            let (a, b) = (pair as u64 ^ key[0], (pair >> 64) as u64 ^ key[1]);
+            sum[0] ^= carryless(a, b);
+            // The upper half is the lower one of the mirrored factors, mirrored; its lowest bit is the product's 64th.
+            sum[1] ^= carryless(a.reverse_bits(), b.reverse_bits()).reverse_bits() >> 1;
+        }
     }
-    [first, second]
+}
+/// Lower half of the product without carries. Factors with every fourth bit only are multiplied as integers: carries end
+/// in the three bits between.
+fn carryless(a: u64, b: u64) -> u64 {
+    const EACH_FOURTH: u64 = 0x1111_1111_1111_1111;
+    let of = |number: u64| [0, 1, 2, 3].map(|bit| number & EACH_FOURTH << bit);
+    let (a, b) = (of(a), of(b));
+    let column = |bit: usize| {
+        let products = (0..4).map(|i| a[i].wrapping_mul(b[(4 + bit - i) % 4]));
+        products.fold(0, |sum, product| sum ^ product) & EACH_FOURTH << bit
+    };
+    column(0) | column(1) | column(2) | column(3)
 }
 
 /// Secret key of digests. The same seed gives the same key.
 #[derive(Clone)]
 pub struct DigestKey(Arc<DigestKeyData>);
 struct DigestKeyData {
-    nh: [u64; NH_KEY],
+    words: [u64; DIGEST_KEY],
     point: u128,
-    accel: fn(&[u64; NH_KEY], &[u8; NH_BLOCK]) -> [u64; 2],
+    sums: CarrylessSums,
 }
 /// Hides the key material from logs.
 impl core::fmt::Debug for DigestKey {
@@ -54,16 +66,15 @@ impl DigestKey {
     /// Derives the key from a seed, which must be secret and drawn at random.
     pub fn new(seed: u64, accel: &Accel) -> Self {
         let mut rng = Rng::stream(seed, 0xd16e);
-        let mut words = [0; NH_KEY];
+        let mut words = [0; DIGEST_KEY];
         words.iter_mut().for_each(|word| *word = rng.next_u64());
         // 126 bits: certainly below the prime, as `multiply` requires.
         let point = (u128::from(rng.next_u64()) << 64 | u128::from(rng.next_u64())) & (PRIME >> 1);
-        DigestKey(Arc::new(DigestKeyData { nh: words, point, accel: accel.nh }))
+        DigestKey(Arc::new(DigestKeyData { words, point, sums: accel.carryless_sums }))
     }
     /// Starts a new digest with this key.
     pub fn begin(&self) -> Digester {
-        let block = Box::new([0; NH_BLOCK]);
-        Digester { key: self.clone(), sum: 1, block, filled: 0, fill: None, len: 0 }
+        Digester { key: self.clone(), sum: 1, block: [0; DIGEST_BLOCK], filled: 0, fill: None, len: 0 }
     }
     /// Digest of a rope; `None` if part of it is not in memory.
     pub fn of(&self, payload: &Payload) -> Option<u64> {
@@ -77,7 +88,7 @@ impl DigestKey {
 pub struct Digester {
     key: DigestKey,
     sum: u128,
-    block: Box<[u8; NH_BLOCK]>,
+    block: [u8; DIGEST_BLOCK],
     filled: usize,
     /// Pattern that the next chunk may continue: seed, first position, length.
     fill: Option<(u64, u64, u64)>,
@@ -104,19 +115,18 @@ impl Digester {
         self.end_pattern();
         self.len += bytes.len() as u64;
         if self.filled > 0 {
-            let now = bytes.len().min(NH_BLOCK - self.filled);
+            let now = bytes.len().min(DIGEST_BLOCK - self.filled);
             self.block[self.filled..self.filled + now].copy_from_slice(&bytes[..now]);
             self.filled += now;
             bytes = &bytes[now..];
-            if self.filled < NH_BLOCK {
+            if self.filled < DIGEST_BLOCK {
                 return;
             }
             self.end_block();
         }
-        let (blocks, rest) = bytes.as_chunks::<NH_BLOCK>();
-        for block in blocks {
-            let sums = (self.key.0.accel)(&self.key.0.nh, block);
-            self.absorb(sums);
+        let (whole, rest) = bytes.split_at(bytes.len() - bytes.len() % DIGEST_BLOCK);
+        for blocks in whole.chunks(BLOCKS * DIGEST_BLOCK) {
+            self.absorb_blocks(blocks);
         }
         self.block[..rest.len()].copy_from_slice(rest);
         self.filled = rest.len();
@@ -142,13 +152,20 @@ impl Digester {
             self.absorb([len, u64::MAX]);
         }
     }
-    /// Absorbs the partial block, padded with zeros. The length in the last coefficient distinguishes padding from
-    /// content.
+    /// Absorbs the partial block, its last pair padded with zeros. The length in the last coefficient distinguishes
+    /// padding from content.
     fn end_block(&mut self) {
-        self.block[self.filled..].fill(0);
-        let sums = (self.key.0.accel)(&self.key.0.nh, &self.block);
+        let end = self.filled.next_multiple_of(PAIR);
+        self.block[self.filled..end].fill(0);
+        let block = self.block;
         self.filled = 0;
-        self.absorb(sums);
+        self.absorb_blocks(&block[..end]);
+    }
+    fn absorb_blocks(&mut self, bytes: &[u8]) {
+        let mut sums = [[0; 2]; BLOCKS];
+        let sums = &mut sums[..bytes.len().div_ceil(DIGEST_BLOCK)];
+        (self.key.0.sums)(&self.key.0.words, bytes, sums);
+        sums.iter().for_each(|sum| self.absorb(*sum));
     }
     fn absorb(&mut self, [low, high]: [u64; 2]) {
         let next = u128::from(high) << 64 | u128::from(low);
@@ -234,6 +251,18 @@ mod tests {
         }
         assert_eq!(Some(digester.finish()), key.of(&whole));
         assert_ne!(key.of(&Payload::fill(8, 1 << 40)), key.of(&whole));
+    }
+
+    #[test]
+    fn carryless_product_matches_bit_by_bit() {
+        let mut rng = Rng::new(3);
+        for _ in 0..1000 {
+            let (a, b) = (rng.next_u64(), rng.next_u64());
+            let wanted = (0..64).filter(|bit| b >> bit & 1 == 1).fold(0, |sum, bit| sum ^ u128::from(a) << bit);
+            let mut sum = [[0; 2]];
+            carryless_sums(&[0; DIGEST_KEY], &(u128::from(b) << 64 | u128::from(a)).to_le_bytes(), &mut sum);
+            assert_eq!(sum[0], [wanted as u64, (wanted >> 64) as u64], "{a} {b}");
+        }
     }
 
     #[test]

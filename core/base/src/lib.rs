@@ -43,7 +43,7 @@ mod units;
 mod words;
 
 pub use accel::{Accel, AesGcm, crc16_x25, crc32c};
-pub use digest::{DigestKey, Digester, NH_BLOCK, NH_KEY, nh};
+pub use digest::{DIGEST_BLOCK, DIGEST_KEY, DigestKey, Digester, carryless_sums};
 pub use eid::{DtnName, EidError, EndpointId, OtherName};
 pub use error::{ConfigError, Malformed, Refusal};
 pub use event::{BundleKey, DeleteReason, Event, EventClass, LtpSegmentEvent};

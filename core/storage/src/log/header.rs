@@ -13,8 +13,8 @@ const PAGE: u64 = 4096;
 const HEADER_COPY: u64 = 64;
 const FILE_MAGIC: &[u8; 8] = b"FarlinkS";
 /// Format that is written; formats from [`VERSION_ONCE`] on are read. Records of format 3 have a digest of their
-/// content.
-const VERSION: u32 = 3;
+/// content, those of format 4 another one.
+const VERSION: u32 = 4;
 /// Format whose files were never written over and whose records name no file.
 const VERSION_ONCE: u32 = 1;
 /// Flag of a file that was made of another file.

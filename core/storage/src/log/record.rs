@@ -212,9 +212,11 @@ pub(super) struct SpillMeta {
 const BUNDLE_FIXED: u64 = 8 + 4 + 1 + 1 + 4 * 8 + 16 + 8 + 3 * 4;
 const PIECE: u64 = 1 + 3 * 8;
 const DELETE_META: u64 = 8 + 1 + 16 + 8 + 8;
-/// Bit of a bundle or delete record's field mask: the record has a digest. Records before format 3 lack the bit, and
-/// their digests are unknown.
-const HAS_DIGEST: u8 = 4;
+/// Bit of a bundle or delete record's field mask: the record has a digest of format 3, which nobody can compare any
+/// more. Records of formats before have none.
+const HAS_OLD_DIGEST: u8 = 4;
+/// Bit of a bundle or delete record's field mask: the record has a digest.
+const HAS_DIGEST: u8 = 16;
 /// Bit of a bundle record's field mask: the field for the time of storing holds the operating time, not wall time.
 const HAS_RAN: u8 = 8;
 
@@ -462,7 +464,7 @@ impl<'a> FieldReader<'a> {
             quota: self.u64()?,
             fingerprint: self.u128()?,
             flags,
-            digest: if has & HAS_DIGEST != 0 { self.u64()? } else { 0 },
+            digest: self.digest(has)?,
         };
         let (head, tail, count) = (self.u32()? as usize, self.u32()? as usize, self.u32()? as usize);
         // A damaged count must not reserve more memory than the bytes could hold.
@@ -481,11 +483,16 @@ impl<'a> FieldReader<'a> {
         let tail = Bytes::copy_from_slice(self.take(tail)?);
         Some(BundleMeta { bundle, index, pieces, crcs, head, tail })
     }
+    /// A digest, or what was made of one, by the record's field mask; 0 if it is not known.
+    fn digest(&mut self, has: u8) -> Option<u64> {
+        let field = if has & (HAS_DIGEST | HAS_OLD_DIGEST) != 0 { self.u64()? } else { 0 };
+        Some(if has & HAS_DIGEST != 0 { field } else { 0 })
+    }
     fn delete(&mut self) -> Option<DeleteMeta> {
         let bundle = BundleHandle(self.u64()?);
         let has = self.u8()?;
         let (fingerprint, until) = (self.u128()?, DtnTime(self.u64()?));
-        let content = if has & HAS_DIGEST != 0 { self.u64()? } else { 0 };
+        let content = self.digest(has)?;
         let remembered = Remembered { fingerprint, until, content };
         Some(DeleteMeta { bundle, remember: (has & 1 != 0).then_some(remembered) })
     }
@@ -513,6 +520,19 @@ mod tests {
             flags: rng.next_u64() as u32,
             digest: rng.next_u64(),
         }
+    }
+
+    #[test]
+    fn digest_of_format_3_is_unknown() {
+        let remembered = Remembered { fingerprint: 7, until: DtnTime(9), content: 11 };
+        let mut out = BytesMut::new();
+        Encoder { accel: &accel(), salt: 9, file: 7, out: &mut out }.delete(1, BundleHandle(5), Some(remembered));
+        let mut meta = out[RECORD_HEADER as usize..].to_vec();
+        let read = |meta: &[u8]| FieldReader(meta).delete().and_then(|meta| meta.remember);
+        assert_eq!(read(&meta), Some(remembered));
+        assert_eq!(meta[8], 1 | HAS_DIGEST, "behind the bundle's number");
+        meta[8] = 1 | HAS_OLD_DIGEST;
+        assert_eq!(read(&meta), Some(Remembered { content: 0, ..remembered }));
     }
 
     #[test]

@@ -94,7 +94,7 @@ impl Stack {
         let layers = build::layers(&config)?;
         Ok(Stack {
             agent,
-            edges: Edges::new(codecs, durable),
+            edges: Edges::new(codecs, durable, &config.node_ids),
             store: build::store(&config),
             layers,
             link_layer: config.links.iter().map(|l| LayerId(l.layer as u16)).collect(),

@@ -2,7 +2,7 @@
 //! calls, many at a time.
 
 use super::{STAMP_AGE_MAX_NS, VNET_HEADER, set_option};
-use crate::{check, context};
+use crate::context;
 use std::io;
 use std::mem::offset_of;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -44,9 +44,7 @@ impl PacketRing {
             return Err(context(io::Error::last_os_error(), "mapping the receive ring"));
         }
         let start: NonNull<u8> = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        // A fork would make every page copy-on-write.
-        // SAFETY: the range is the mapping; the advice does not change its contents.
-        check(unsafe { libc::madvise(start.as_ptr().cast(), blocks * BLOCK, libc::MADV_DONTFORK) })?;
+        // A forked child has it too: the emulator is one.
         Ok(PacketRing { start, blocks, next: 0 })
     }
 

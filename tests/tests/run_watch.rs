@@ -132,7 +132,11 @@ fn lost_terminal_keeps_results() {
         assert!(Instant::now() < end, "no results: {}", manifest());
         std::thread::sleep(Duration::from_millis(50));
     }
-    assert!(folder.path().join("run/bundles.parquet").exists() && manifest().contains("\"finished\": false"));
+    let written: serde_json::Value = serde_json::from_str(&manifest()).expect("JSON");
+    assert_eq!(written["finished"], false);
+    // On a busy machine the terminal may be gone before the first bundle.
+    let begun = written["duration_s"].as_f64().expect("a number") > 0.0;
+    assert!(!begun || folder.path().join("run/bundles.parquet").exists(), "{written}");
 }
 
 #[test]

@@ -426,21 +426,21 @@ enum Digests {
 pub(crate) struct Edges {
     codecs: Box<[Box<dyn Codec>]>,
     digests: Digests,
-    own: Box<[NodeId]>,
+    /// The first of the node's IDs.
+    own: NodeId,
     /// Buffer that heads are rendered into, one after the other.
     room: BytesMut,
 }
 
 impl Edges {
     /// All codecs of a node; the first one also handles bundles of unknown versions. With `digests`, payloads may
-    /// leave memory, so all get a digest. `own` are the node's IDs.
-    pub fn new(codecs: Vec<Box<dyn Codec>>, digests: bool, own: &[EndpointId]) -> Self {
+    /// leave memory, so all get a digest. `own` is the first of the node's IDs.
+    pub fn new(codecs: Vec<Box<dyn Codec>>, digests: bool, own: NodeId) -> Self {
         let digests = if digests { Digests::OfAll(None) } else { Digests::WhereNeeded(0) };
-        let own = own.iter().map(EndpointId::node).collect();
         Edges { codecs: codecs.into_boxed_slice(), digests, own, room: BytesMut::new() }
     }
     fn is_delivered_here(&self, meta: &BundleMeta) -> bool {
-        meta.fragment().is_none() && self.own.contains(&meta.destination.node())
+        meta.fragment().is_none() && self.own == meta.destination.node()
     }
     fn digest_of(&mut self, payload: &Payload) -> u64 {
         // The key is derived at the first need: thousands of simulated nodes never need one.

@@ -15,7 +15,7 @@ use core::fmt;
 use core::ops::Range;
 use farlink_base::{
     Accel, BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DigestKey, Digester, DtnTime, Duties,
-    EndpointId, Facts, HopState, LinkId, Malformed, NodeId, Payload, Refusal, Restamp,
+    EndpointId, Facts, HopState, LinkId, Malformed, Payload, Refusal, Restamp,
 };
 use farlink_bpa::{
     Answer, Asked, Carried, Draft, Edge, Input, Item, Numbers, OfferToken, Record, Signal, Status, TunnelCodes,
@@ -426,21 +426,16 @@ enum Digests {
 pub(crate) struct Edges {
     codecs: Box<[Box<dyn Codec>]>,
     digests: Digests,
-    /// The first of the node's IDs.
-    own: NodeId,
     /// Buffer that heads are rendered into, one after the other.
     room: BytesMut,
 }
 
 impl Edges {
     /// All codecs of a node; the first one also handles bundles of unknown versions. With `digests`, payloads may
-    /// leave memory, so all get a digest. `own` is the first of the node's IDs.
-    pub fn new(codecs: Vec<Box<dyn Codec>>, digests: bool, own: NodeId) -> Self {
+    /// leave memory, so all get a digest.
+    pub fn new(codecs: Vec<Box<dyn Codec>>, digests: bool) -> Self {
         let digests = if digests { Digests::OfAll(None) } else { Digests::WhereNeeded(0) };
-        Edges { codecs: codecs.into_boxed_slice(), digests, own, room: BytesMut::new() }
-    }
-    fn is_delivered_here(&self, meta: &BundleMeta) -> bool {
-        meta.fragment().is_none() && self.own == meta.destination.node()
+        Edges { codecs: codecs.into_boxed_slice(), digests, room: BytesMut::new() }
     }
     fn digest_of(&mut self, payload: &Payload) -> u64 {
         // The key is derived at the first need: thousands of simulated nodes never need one.
@@ -563,10 +558,7 @@ impl Edges {
             None => Ok(meta),
         };
         match judged {
-            // What is delivered here is digested for later: now that the checksum was computed it is in the cache.
-            Ok(mut meta)
-                if meta.digest == 0 && (matches!(self.digests, Digests::OfAll(_)) || self.is_delivered_here(&meta)) =>
-            {
+            Ok(mut meta) if matches!(self.digests, Digests::OfAll(_)) && meta.digest == 0 => {
                 meta.digest = Edge::digest(self, &meta);
                 Input::Arrived { link, token, bundle: Arc::new(meta), hop }
             }

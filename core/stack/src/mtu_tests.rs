@@ -67,7 +67,7 @@ impl MtuNode {
         let config = udpcl::Config { split: farlink_bundle::decode_prefix, ..udpcl::Config::default() };
         let mut node = MtuNode {
             agent: Agent::new(settings(own, largest), router, control),
-            edges: Edges::new(Vec::from([Box::new(codec) as Box<dyn Codec>]), false, farlink_base::NodeId::NULL),
+            edges: Edges::new(Vec::from([Box::new(codec) as Box<dyn Codec>]), false),
             layer: udpcl::Udpcl::new(config, Vec::from([span])),
             now: Instant(1_000_000),
             handed: Vec::new(),

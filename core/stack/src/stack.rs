@@ -24,7 +24,7 @@ use crate::work::{Work, layer_of};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use farlink_base::{ConfigError, EndpointId, Instant, LayerId, Lazy, NodeId, Sink, layer, store};
+use farlink_base::{ConfigError, Instant, LayerId, Lazy, Sink, layer, store};
 use farlink_bpa::app::{AppInput, RequestId, SendRequest};
 use farlink_bpa::{Agent, OfferToken, Quota};
 
@@ -94,7 +94,7 @@ impl Stack {
         let layers = build::layers(&config)?;
         Ok(Stack {
             agent,
-            edges: Edges::new(codecs, durable, config.node_ids.first().map_or(NodeId::NULL, EndpointId::node)),
+            edges: Edges::new(codecs, durable),
             store: build::store(&config),
             layers,
             link_layer: config.links.iter().map(|l| LayerId(l.layer as u16)).collect(),

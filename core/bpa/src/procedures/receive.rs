@@ -108,11 +108,20 @@ impl Agent {
         cx: &mut Context<'_, S>,
         link: LinkId,
         token: OfferToken,
-        bundle: Arc<BundleMeta>,
+        mut bundle: Arc<BundleMeta>,
         hop: &HopState,
     ) {
         let now = cx.now;
         self.release_reservation(token);
+        // What is delivered here is digested at the end. Now that the checksum was computed it is in the cache.
+        if bundle.digest == 0
+            && self.is_for_us(&bundle)
+            && !bundle.is_anonymous()
+            && bundle.fragment().is_none()
+            && let Some(bundle) = Arc::get_mut(&mut bundle)
+        {
+            bundle.digest = cx.edge.digest(bundle);
+        }
         let inside = token.layer == OfferToken::TUNNEL;
         let (carrier, strange) = match inside {
             true => self.previous_of_inside(token),

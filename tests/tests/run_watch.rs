@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const SCENARIO: &str = r#"
 name = "seen"
 seed = 1
-duration = "1 h"
+duration = "20000 h"
 stop_when_delivered = false
 [[node]]
 name = "probe"

@@ -16,6 +16,9 @@ use farlink_base::{
 };
 use farlink_book::{Flags, Handle, Held, Peer, RetentionConstraint, RetentionConstraints, Why};
 
+/// Payload that is digested on arrival, bytes.
+const LONG: u64 = 16 << 10;
+
 impl Agent {
     // 9171-5.6-2, 9171-5.6-3
     pub(crate) fn on_malformed<S: Sink<Output>>(
@@ -113,8 +116,10 @@ impl Agent {
     ) {
         let now = cx.now;
         self.release_reservation(token);
-        // What is delivered here is digested at the end. Now that the checksum was computed it is in the cache.
+        // What is delivered here is digested at the end. Now that the checksum was computed it is in the cache, which a
+        // short payload hardly leaves.
         if bundle.digest == 0
+            && bundle.payload.len() >= LONG
             && self.is_for_us(&bundle)
             && !bundle.is_anonymous()
             && bundle.fragment().is_none()

@@ -117,7 +117,7 @@ fn receive_tcp(at: SocketAddr, once: bool, stop: &Arc<AtomicBool>) -> Result<Flo
     let listener = TcpListener::bind(at)?;
     listener.set_nonblocking(true)?;
     let counters = Arc::new(Counters::default());
-    while !stop.load(Ordering::Relaxed) && !(once && counters.ended.load(Ordering::Relaxed)) {
+    while !(stop.load(Ordering::Relaxed) || once && counters.ended.load(Ordering::Relaxed)) {
         match listener.accept() {
             Ok((connection, _)) => {
                 let (counters, stop) = (Arc::clone(&counters), Arc::clone(stop));
@@ -160,7 +160,7 @@ fn receive_udp(at: SocketAddr, once: bool, stop: &AtomicBool) -> Result<FlowRepo
     let (counters, mut datagrams, mut next) = (Counters::default(), 0, 0);
     let mut buffer = vec![0; 1 << 16];
     let mut last = None;
-    while !stop.load(Ordering::Relaxed) && !(once && last.is_some_and(|at: Instant| at.elapsed() > SILENCE)) {
+    while !(stop.load(Ordering::Relaxed) || once && last.is_some_and(|at: Instant| at.elapsed() > SILENCE)) {
         match socket.recv(&mut buffer) {
             Ok(count) => {
                 last = Some(Instant::now());

@@ -110,7 +110,9 @@ struct RingFrame {
 impl RingFrame {
     /// Reads the header at `at`; `None` if it points outside the block.
     fn read(block: NonNull<u8>, at: usize) -> Option<RingFrame> {
-        if at.checked_add(size_of::<libc::tpacket3_hdr>())? > BLOCK || at % align_of::<libc::tpacket3_hdr>() != 0 {
+        if at.checked_add(size_of::<libc::tpacket3_hdr>())? > BLOCK
+            || !at.is_multiple_of(align_of::<libc::tpacket3_hdr>())
+        {
             return None;
         }
         // SAFETY: the header is aligned and inside the block, which the kernel has finished writing.

@@ -21,6 +21,7 @@ use farlink_cla::{announce, ltp, oneway, tcpcl_v4, udpcl};
 use farlink_stack::{self as stack, Config, LayerConfig, LayerKind, Stack};
 
 pub use crate::fuzz_ltp::ltp_extensions;
+pub use crate::fuzz_reading::{bundle_end, reading_ltp, reading_mtcp, reading_stcp, reading_tcpcl, reading_udpcl};
 pub use crate::fuzz_security::{secured_bundle, security_block};
 pub use crate::fuzz_v6::{bundle_v6, record_v6};
 
@@ -33,6 +34,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("administrative_record", administrative_record),
     ("beacon", beacon),
     ("bundle", bundle),
+    ("bundle_end", bundle_end),
     ("bundle_v6", bundle_v6),
     ("cbor_item", cbor_item),
     ("contact_plan", contact_plan),
@@ -42,6 +44,11 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("ltp_extensions", ltp_extensions),
     ("ltp_segment", ltp_segment),
     ("mtcp", mtcp),
+    ("reading_ltp", reading_ltp),
+    ("reading_mtcp", reading_mtcp),
+    ("reading_stcp", reading_stcp),
+    ("reading_tcpcl", reading_tcpcl),
+    ("reading_udpcl", reading_udpcl),
     ("reassembly", reassembly),
     ("record_v6", record_v6),
     ("sdnv", sdnv),

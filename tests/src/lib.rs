@@ -5,6 +5,7 @@
 
 pub mod fuzz;
 mod fuzz_ltp;
+mod fuzz_reading;
 mod fuzz_security;
 mod fuzz_v6;
 pub mod mend;

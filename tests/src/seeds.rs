@@ -72,7 +72,9 @@ pub fn all() -> Vec<Seed> {
     let published = ["bpv7_bundles.json", "bpv7_negative.json", "bpsec_rfc9173.json"].into_iter().flat_map(vectors);
     let bundles: Vec<Vec<u8>> = published.chain(OPEN_BUNDLES.into_iter().filter_map(hex)).collect();
     add("bundle", bundles.clone());
-    add("cbor_item", bundles);
+    add("cbor_item", bundles.clone());
+    let olds = vectors("bpv6_bundles.json").into_iter().chain(OLD_BUNDLES.into_iter().filter_map(hex));
+    add("bundle_end", bundles.iter().cloned().chain(olds).collect());
     add("secured_bundle", vectors("bpsec_rfc9173.json").into_iter().filter(|b| b.first() == Some(&0x9f)).collect());
     add("security_block", security_blocks());
     add("eid_cbor", vectors("eid_cbor.json").into_iter().chain(OPEN_EIDS.into_iter().filter_map(hex)).collect());
@@ -92,11 +94,14 @@ pub fn all() -> Vec<Seed> {
     add("ltp_segment", [segments.clone(), hexes(seeds_ltp::SEGMENTS)].concat());
     add("ltp_extensions", hexes(seeds_ltp::CONVERSATIONS));
     let framed = |segment: &Vec<u8>| [&[segment.len().min(255) as u8][..], segment].concat();
+    let blocks = [false, true].map(|marked| seeds_ltp::block_of(&bundles, marked).iter().flat_map(framed).collect());
+    add("reading_ltp", segments.iter().map(framed).chain(blocks).collect());
     add("ltp", segments.iter().map(framed).chain([segments.iter().flat_map(framed).collect()]).collect());
     // Of each packet one from the neighbour, and all of them one after the other, from it and from a stranger.
     let packets = vectors("udpclv2_draft04.json");
     let from = |host: u8| move |packet: &Vec<u8>| [&[host, packet.len().min(255) as u8][..], packet].concat();
     let conversations = [0, 9].map(|host| packets.iter().flat_map(from(host)).collect());
+    add("reading_udpcl", vec![packets.iter().flat_map(framed).collect(), bundles.iter().flat_map(framed).collect()]);
     add("udpcl", packets.iter().map(from(0)).chain(conversations).collect());
     add("contact_plan", PLANS.map(|text| text.into()).to_vec());
     let streams: Vec<Vec<u8>> =
@@ -118,11 +123,15 @@ pub fn all() -> Vec<Seed> {
     // Each begins with a keepalive, whose byte also chooses the features that both sides agreed on.
     let agreed = [after(0x3f, 0x42), after(0x00, 0x41), after(0x5f, 0x40), after(0xbf, 0x42)];
     add("tcpcl_v3_session", each.chain(agreed).collect());
+    // Messages one by one and sessions, the latter last.
+    let sessions = ["tcpclv4.json", "tcpclv3.json"].map(vectors).concat();
+    add("reading_tcpcl", sessions.iter().cloned().chain([sessions.concat()]).collect());
     // In whole and in single bytes, taken and refused, on the peer's stream and on ours.
     let choices = |bytes: Vec<u8>| [0x1f, 0x00, 0x5f, 0xc3, 0x3f].map(|choice| [&[choice][..], &bytes].concat());
     for target in ["stcp", "mtcp"] {
         let frames = frames_of(target);
         let joined = frames.concat();
+        add(if target == "stcp" { "reading_stcp" } else { "reading_mtcp" }, vec![joined.clone()]);
         add(target, frames.into_iter().chain([joined]).flat_map(choices).collect());
     }
     seeds

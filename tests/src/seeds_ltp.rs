@@ -1,5 +1,8 @@
 //! Seeds of LTP's extensions (RFC 5327), in hexadecimal digits: the hashes are those of Python's hmac module.
 
+use farlink_base::Bytes;
+use farlink_cla::ltp::segment::{Data, SERVICE_AGGREGATE, SERVICE_BUNDLE, Segment, SegmentBody, SessionId, kind};
+
 /// Segments: one with authentication (NULL), one with a cookie besides, one with fifteen cookies.
 pub const SEGMENTS: &[&str] = &[
     "030207110001ff01003705009f89070002820282020182028201018202820100821b000000ba081c7600001a0036ee804442\
@@ -39,3 +42,25 @@ pub const CONVERSATIONS: &[&str] = &[
     "02430302081000010101003705009f89070002820282020182028201018202820100821b000000ba081c7600001a0036ee80\
      4442d61fb38601010002426869441ff585a4ff",
 ];
+
+/// Segments of a block of all these bundles, marked or not, in an order with gaps and repetitions.
+pub fn block_of(bundles: &[Vec<u8>], marked: bool) -> Vec<Vec<u8>> {
+    let mark = if marked { &[SERVICE_BUNDLE as u8][..] } else { &[] };
+    let block = bundles.iter().filter(|bundle| bundle.first() == Some(&0x9f)).take(12);
+    let block: Vec<u8> = block.flat_map(|bundle| [mark, bundle].concat()).collect();
+    let service = if marked { SERVICE_AGGREGATE } else { SERVICE_BUNDLE };
+    let mut segments = Vec::new();
+    for (number, data) in block.chunks(100).enumerate() {
+        let last = (number + 1) * 100 >= block.len();
+        let (offset, length) = (number as u64 * 100, data.len() as u64);
+        let kind = if last { kind::BLOCK_END } else { kind::RED };
+        let head = Data { kind, service, offset, length, checkpoint: last.into(), report: 0 };
+        let body = SegmentBody::Data(head, Bytes::copy_from_slice(data));
+        segments.push(Segment { session: SessionId { engine: 3, number: 9 }, body }.emit().to_vec());
+    }
+    for at in (2..segments.len()).step_by(3) {
+        segments.swap(at, at - 1);
+        segments.push(segments[at].clone());
+    }
+    segments
+}

@@ -3,6 +3,7 @@
 mod cells;
 mod emulator;
 mod exact;
+mod retention;
 mod sim;
 mod sky;
 
@@ -13,7 +14,7 @@ use std::process::Command;
 /// The chore `cargo xtask bench`.
 pub const CHORE: Chore = Chore {
     name: "bench",
-    usage: "[--runs N] | sim [--only NAME] [--all] [--limit SECONDS] [--seeds N] | emulator [--only NAME] [--against FARLINK] [--runs N] [--seconds N]",
+    usage: "[--runs N] | sim [--only NAME] [--all] [--limit SECONDS] [--seeds N] | emulator [--only NAME] [--against FARLINK] [--runs N] [--seconds N] | retention [--only NAME]",
     help: "Runs `farlink bench suite` and writes the table of the README.\n\
            \n\
            `sim` prints what simulations of whole bundles cost instead, beside the marks that are aimed at and what\n\
@@ -23,6 +24,8 @@ pub const CHORE: Chore = Chore {
            one FARLINK_COST names.\n\
            \n\
            `emulator` prints what the testbed's emulator costs and how late it is, in turns with another build of it.\n\
+           \n\
+           `retention` prints how well its probe measures relays that copy and relays that work 200 µs, over each layer.\n\
            \n\
            Builds with `--profile quick` (what `make demo` runs) first; FARLINK_BIN names a ready binary instead.",
     run,
@@ -35,6 +38,9 @@ fn run(arguments: &[String]) -> Result<()> {
     }
     if let Some((_, rest)) = arguments.split_first().filter(|(first, _)| *first == "emulator") {
         return emulator::run(rest);
+    }
+    if let Some((_, rest)) = arguments.split_first().filter(|(first, _)| *first == "retention") {
+        return retention::run(rest);
     }
     let mut arguments = tools::Arguments::new(arguments);
     let runs = arguments.number("--runs", 3)?;

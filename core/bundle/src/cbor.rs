@@ -4,7 +4,7 @@ pub use crate::put::{ByteSink, Count, head_len, put_bytes, put_head, put_uint};
 use farlink_base::{Malformed, PayloadReader};
 
 /// Deepest nesting that is skipped; a bundle needs five levels.
-const MAX_DEPTH: usize = 16;
+pub(crate) const MAX_DEPTH: usize = 16;
 
 /// Major type of unsigned integers.
 pub const UINT: u8 = 0;

@@ -16,6 +16,9 @@ mod cbor;
 pub mod ltp;
 pub mod oneway;
 pub mod protocol;
+pub mod reading;
+#[cfg(test)]
+mod reading_toy;
 pub mod registry;
 mod streams;
 pub mod tcpcl_v3;

@@ -20,6 +20,8 @@ mod datagram_streaming;
 mod ion_model;
 mod ltp_bench;
 mod oneway_script;
+mod reading_datagrams;
+mod reading_streams;
 mod stream_admission;
 mod stream_common;
 mod stream_contact_v3;

@@ -6,6 +6,7 @@ use super::lateness::Lateness;
 use super::pending::{DueFrame, Pending};
 use super::port::{Intake, Port};
 use super::train::{self, TRAIN_MOST, TrainHead};
+use crate::probes::{FramePoint, Watcher};
 use farlink_base::Instant;
 use farlink_link::{Delay, DirectionSpec, LinkDirection, PacketFate, Statistics};
 use farlink_os::monotonic_ns;
@@ -130,6 +131,7 @@ pub struct Direction {
     verdicts: Vec<PacketFate>,
     lateness: Lateness,
     shared: Arc<DirectionState>,
+    watcher: Option<Watcher>,
     ignored: u64,
     own_losses: u64,
     handed_over_bytes: u64,
@@ -160,12 +162,22 @@ impl Direction {
             verdicts: Vec::with_capacity(64),
             lateness: Lateness::default(),
             shared,
+            watcher: None,
             ignored: 0,
             own_losses: 0,
             handed_over_bytes: 0,
             corruptions: 0,
             model_now: Instant::ZERO,
         })
+    }
+
+    /// Shows all frames to a watcher from now on.
+    pub fn set_watcher(&mut self, watcher: Watcher) {
+        self.watcher = Some(watcher);
+    }
+    /// Number of its link, and whether it is the forward direction.
+    pub fn place(&self) -> (usize, bool) {
+        (self.setup.link, self.setup.forward)
     }
 
     /// Sets model time 0, and the time of the first sample.
@@ -240,6 +252,9 @@ impl Direction {
             self.ignored += 1;
             return;
         };
+        if let Some(watcher) = &self.watcher {
+            watcher.see(FramePoint::Leaving, sent_ns, bytes);
+        }
         let mut verdicts = std::mem::take(&mut self.verdicts);
         verdicts.clear();
         self.link.transmit_segments(now, frame.packet_bytes(), |verdict| verdicts.push(verdict));
@@ -298,6 +313,9 @@ impl Direction {
         for due in &self.due[..frames] {
             self.lateness.add(now.saturating_sub(due.at));
             self.handed_over_bytes += due.length().saturating_sub(super::FRAME_OVERHEAD) as u64;
+            if let Some(watcher) = &self.watcher {
+                watcher.see(FramePoint::HandedOver, now, self.pending.bytes_of(*due));
+            }
         }
         self.busy = frames > QUANTUM_FRAMES;
         self.finish(frames);

@@ -15,11 +15,13 @@ pub use direction::{DirectionSample, DirectionSetup};
 pub use lateness::{Lateness, MachineWatch, Signs, Who};
 pub use port::Port;
 
+use crate::probes::Watcher;
 use direction::{Direction, DirectionState};
 pub(crate) use direction::{highest_rate, shortest_delay};
 use farlink_link::{LinkSpec, direction_seed};
 use farlink_os::monotonic_ns;
 use farlink_os::netlink::Netlink;
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -110,6 +112,16 @@ impl Emulator {
         }
         self.cables.push(Cable { ports, directions, carrier: true });
         Ok(())
+    }
+
+    /// Shows the frames of directions to their watchers, by link and whether it is the forward direction. Call it before
+    /// [`Emulator::begin`].
+    pub fn watch(&mut self, mut watchers: BTreeMap<(usize, bool), Watcher>) {
+        for direction in &mut self.waiting {
+            if let Some(watcher) = watchers.remove(&direction.place()) {
+                direction.set_watcher(watcher);
+            }
+        }
     }
 
     /// Starts all directions; returns the monotonic nanoseconds at which their time begins: `start_ns`, or now. All

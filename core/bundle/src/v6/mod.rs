@@ -35,6 +35,7 @@ pub use end::end;
 pub use head::MAX_TAIL_BYTES;
 pub use make::{make, whole};
 pub use names::text;
+pub(crate) use primary::peek_identity;
 pub use primary::{Primary, flags};
 pub use read::{Begun, begin, head, read, read_parts, tail};
 pub use records::{

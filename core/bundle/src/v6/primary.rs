@@ -4,9 +4,9 @@ use super::names::NameTable;
 use super::wire::{FieldReader, put_sdnv};
 use crate::cbor::ByteSink;
 use crate::head::{HeadError, MAX_HEAD_BYTES};
-use crate::{CreationTimestamp, EndpointId, FragmentInfo, Profile};
+use crate::{CreationTimestamp, EndpointId, FragmentInfo, PeekedIdentity, Profile};
 use core::ops::Range;
-use farlink_base::{DtnTime, Priority, sdnv};
+use farlink_base::{DtnTime, Malformed, Priority, sdnv};
 
 /// Protocol version, the first byte of a bundle.
 pub(super) const VERSION: u8 = 6;
@@ -144,6 +144,13 @@ pub(super) fn read_primary(reader: &mut FieldReader<'_>, profile: Profile) -> Re
         fragment,
     };
     Ok((primary, layout))
+}
+
+/// Reads the identity of a bundle from its first bytes.
+pub(crate) fn peek_identity(head: &[u8]) -> Result<PeekedIdentity, Malformed> {
+    let (primary, _) = read_primary(&mut FieldReader::open(head), Profile::Permissive).map_err(HeadError::error)?;
+    let fragment_offset = primary.fragment.map(|fragment| fragment.offset);
+    Ok(PeekedIdentity { version: VERSION, source: primary.source, creation: primary.creation, fragment_offset })
 }
 
 /// Appends a primary block around `rest`, its fields from destination to dictionary.

@@ -26,7 +26,8 @@ mod pace;
 mod params;
 mod peers;
 mod protocol;
-mod ranges;
+pub(crate) mod ranges;
+mod reading;
 mod receiving;
 mod report;
 mod reported;
@@ -43,6 +44,7 @@ pub use authentication::{Authentication, GENERATIONS_MAX, KEY_ID_MAX, LinkKey};
 pub use cookies::AskCookies;
 pub use engine::{Ltp, Usage};
 pub use params::{LINK_PARAMS, PARAMS};
+pub use reading::{BYTES_MAX as READING_BYTES_MAX, LtpReader};
 pub use sending::sender_result;
 
 use farlink_base::{Duration, LayerId, LinkId, Malformed, NodeId, Payload};

@@ -20,6 +20,7 @@ mod mtcp;
 mod params;
 mod peers;
 mod protocol;
+mod reading;
 mod receiving;
 mod sending;
 mod settle;
@@ -30,6 +31,7 @@ pub use crate::streams::PARK;
 pub use framing::Framing;
 pub use layer::{OneWay, Usage};
 pub use params::{LINK_PARAMS, PARAMS};
+pub use reading::OneWayReader;
 
 use farlink_base::{Duration, LayerId, LinkId, Refusal};
 

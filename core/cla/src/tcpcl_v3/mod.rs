@@ -6,8 +6,9 @@
 //! answers are matched in the order sent; acknowledgments and refusals are used if both sides support them.
 
 mod params;
+pub(crate) mod reading;
 mod session;
-mod wire;
+pub(crate) mod wire;
 
 pub use params::PARAMS;
 pub(crate) use session::{Terms, V3State};

@@ -18,6 +18,7 @@ pub(crate) mod outgoing;
 mod params;
 mod peers;
 mod protocol;
+mod reading;
 pub(crate) mod session;
 mod used;
 pub(crate) mod wire;
@@ -26,6 +27,7 @@ pub use crate::streams::PARK;
 pub use layer::{TcpclV4, Usage};
 pub(crate) use params::REACTIVE;
 pub use params::{LINK_PARAMS, PARAMS};
+pub use reading::TcpclReader;
 pub use wire::sender_result;
 
 use alloc::boxed::Box;

@@ -18,6 +18,7 @@ pub mod packet;
 mod params;
 mod peers;
 mod protocol;
+mod reading;
 mod sending;
 mod span;
 mod transfers;
@@ -25,6 +26,7 @@ mod transfers;
 pub use crate::ltp::{Split, whole_block};
 pub use entity::{Udpcl, Usage};
 pub use params::{LINK_PARAMS, PARAMS};
+pub use reading::UdpclReader;
 
 use alloc::string::String;
 use farlink_base::{Duration, LayerId, LinkId, Refusal};

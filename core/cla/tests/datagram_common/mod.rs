@@ -135,6 +135,9 @@ pub struct EnginePair {
     /// Datagrams sent per side, and the one to lose: side and index.
     pub datagrams: [u64; 2],
     pub lose: Option<(usize, u64)>,
+    /// Datagrams that left each side and those of it that arrived, with their times, if `record` is set.
+    pub left: [Vec<(Instant, Payload)>; 2],
+    pub arrived: [Vec<(Instant, Payload)>; 2],
     generation: [u32; 2],
 }
 
@@ -197,6 +200,8 @@ impl EnginePair {
             hold: (0.0, Duration::ZERO),
             datagrams: [0; 2],
             lose: None,
+            left: Default::default(),
+            arrived: Default::default(),
             generation: [0; 2],
         };
         let edges: Vec<f64> = world.channel.down.iter().flat_map(|(a, b)| [*a, *b]).collect();
@@ -377,6 +382,9 @@ impl EnginePair {
         for datagram in train.datagrams() {
             let number = self.datagrams[side];
             self.datagrams[side] += 1;
+            if self.record {
+                self.left[side].push((self.now, datagram.clone()));
+            }
             if self.lose == Some((side, number)) || self.rng.chance(self.channel.loss[side]) {
                 continue;
             }
@@ -430,6 +438,9 @@ impl EnginePair {
             let (_, what) = self.queue.pop_first().unwrap();
             match what {
                 PairEvent::Arrive(side, train) => {
+                    if self.record {
+                        self.arrived[1 - side].extend(train.datagrams().map(|datagram| (self.now, datagram)));
+                    }
                     self.input(side, Input::Socket(socket::Input::Datagrams { from: address(1 - side), train }));
                 }
                 PairEvent::Verdict { side, ticket, number, verdict, generation }

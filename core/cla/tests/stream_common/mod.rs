@@ -8,7 +8,7 @@ mod wire;
 use agent::StreamAgent;
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output};
 use farlink_base::socket;
-use farlink_base::{Duration, Instant, LinkId, Rng, StreamId};
+use farlink_base::{Duration, Instant, LinkId, Payload, Rng, StreamId};
 use std::collections::BTreeMap;
 use wire::StreamPipe;
 
@@ -90,6 +90,8 @@ pub struct StreamOutcome {
     pub first: [u64; 2],
     /// Identities of the peer reported to each side, in order: claimed and proven.
     pub peers: [Vec<(Option<String>, Option<String>)>; 2],
+    /// Bytes that passed over each stream, per sending side, with their times.
+    pub wire: Vec<[Vec<(Instant, Payload)>; 2]>,
 }
 
 enum Todo {
@@ -156,7 +158,9 @@ pub fn run<L: ConvergenceLayer>(plan: &StreamPlan, make: &dyn Fn(usize) -> L) ->
     let first = world.connections.first().map_or([0; 2], |connection| connection.delivered);
     let peers = world.agents.each_mut().map(|agent| std::mem::take(&mut agent.met));
     let repeated = world.agents.iter().map(|agent| agent.repeated).sum();
-    StreamOutcome { took: world.now.since(Instant::ZERO), repeated, streams: world.connections.len(), first, peers }
+    let took = world.now.since(Instant::ZERO);
+    let wire: Vec<_> = world.connections.into_iter().map(|connection| connection.wire).collect();
+    StreamOutcome { took, repeated, streams: wire.len(), first, peers, wire }
 }
 
 impl<L: ConvergenceLayer> StreamWorld<'_, L> {
@@ -282,6 +286,7 @@ impl<L: ConvergenceLayer> StreamWorld<'_, L> {
         }
         let connection = &mut self.connections[index];
         let data = connection.take(from, n);
+        connection.wire[from].push((self.now, data.clone()));
         let (to, room) = (1 - from, self.plan.capacity - connection.buffers[from].len());
         if let Some(stream) = connection.stream(to).filter(|_| !data.is_empty()) {
             self.give(to, Input::Socket(socket::Input::Data { stream, data }));

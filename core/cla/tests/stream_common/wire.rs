@@ -1,6 +1,6 @@
 //! One byte stream between the two sides.
 
-use farlink_base::{Payload, StreamId};
+use farlink_base::{Instant, Payload, StreamId};
 
 pub struct StreamPipe {
     /// Side that connected.
@@ -22,6 +22,8 @@ pub struct StreamPipe {
     pub in_tls: [bool; 2],
     /// Whether this side asked for confirmations.
     pub confirms: [bool; 2],
+    /// Bytes delivered from each side, with their times.
+    pub wire: [Vec<(Instant, Payload)>; 2],
 }
 impl StreamPipe {
     pub fn new(active: usize, stream: StreamId, index: usize) -> Self {
@@ -39,6 +41,7 @@ impl StreamPipe {
             ended: [false; 2],
             in_tls: [false; 2],
             confirms: [false; 2],
+            wire: Default::default(),
         }
     }
     /// Stream number at this side, while it is open there.

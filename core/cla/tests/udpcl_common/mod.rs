@@ -169,6 +169,9 @@ pub struct UdpclPair {
     pub span: LinkParams,
     /// Bundles longer than this are sent in parts.
     pub stream_from: u64,
+    /// Datagrams that left each side and those of it that arrived, with their times.
+    pub left: [Vec<(Instant, Payload)>; 2],
+    pub arrived: [Vec<(Instant, Payload)>; 2],
     rng: Rng,
     queue: BTreeMap<(Instant, u64), UdpclEvent>,
     order: u64,
@@ -188,6 +191,8 @@ impl UdpclPair {
             channel,
             span: span.clone(),
             stream_from: u64::MAX,
+            left: Default::default(),
+            arrived: Default::default(),
             rng: Rng::new(seed),
             queue: BTreeMap::new(),
             order: 0,
@@ -271,6 +276,7 @@ impl UdpclPair {
         }
     }
     fn carry(&mut self, side: usize, datagram: Payload) {
+        self.left[side].push((self.now, datagram.clone()));
         if self.rng.chance(self.channel.loss) {
             return;
         }
@@ -290,6 +296,7 @@ impl UdpclPair {
         if first.is_some_and(|at| at <= self.now) {
             match self.queue.pop_first().unwrap().1 {
                 UdpclEvent::Arrive(side, data) => {
+                    self.arrived[1 - side].push((self.now, data.clone()));
                     let from = address(1 - side);
                     let train = DatagramBatch::single(data);
                     self.input(side, Input::Socket(socket::Input::Datagrams { from, train }));

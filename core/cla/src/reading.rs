@@ -1,0 +1,275 @@
+//! Passive readers: find the bundles in bytes that two other nodes exchange, and the times at which they pass.
+//!
+//! A [`PassiveReader`] takes one direction of a conversation: a connection's bytes in order, or the datagrams from one
+//! host to another, as often and in whatever order they pass. It keeps the first bytes of each bundle, so that whoever
+//! asks can read its identity, and passes over the rest by length. Each layer has its reader in its own `reading.rs`.
+
+use crate::tcpcl_v4::wire::NoMessage;
+use alloc::vec::Vec;
+use farlink_base::{Instant, Payload, PayloadReader};
+
+/// First bytes of a bundle that are kept, for its primary block: endpoint IDs are longer only by mistake.
+pub const HEAD_BYTES: usize = 1024;
+/// Longest message of a stream without the data of a bundle: a SESS_INIT with the longest node ID and extensions takes
+/// 6.2 kB.
+const MESSAGE_BYTES: usize = 8192;
+/// Bytes of a message that are tried first; nearly all messages are shorter.
+const MESSAGE_FIRST: usize = 64;
+
+/// Bundle that passed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BundlePassage<'a> {
+    /// Its first bytes, at most [`HEAD_BYTES`].
+    pub head: &'a [u8],
+    /// Its length, bytes; of a bundle that was cut short the bytes that passed.
+    pub length: u64,
+    /// Earliest time at which one of its bytes passed for the first time.
+    pub first: Instant,
+    /// Latest such time: from then on a receiver can have the bundle.
+    pub last: Instant,
+}
+
+/// Finding of a reader.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reading<'a> {
+    /// The last byte of a bundle passed.
+    Bundle(BundlePassage<'a>),
+    /// The rest of a bundle will not come: its transfer was given up, or the connection ended.
+    Cut(BundlePassage<'a>),
+    /// The conversation is enciphered from here on; reported once.
+    Enciphered,
+    /// Some bytes could not be read, for this reason. After a datagram reading goes on with the next one; the rest of a
+    /// stream stays unread unless only a transfer without a beginning was passed over.
+    Lost(&'static str),
+}
+
+/// Reader of one direction of a conversation.
+pub trait PassiveReader {
+    /// Takes the next bytes of a stream, or one datagram, that passed at this time, and reports each finding.
+    fn push(&mut self, now: Instant, bytes: &[u8], each: &mut dyn FnMut(Reading<'_>));
+    /// Ends the conversation: bundles under way are reported as cut short.
+    fn end(&mut self, each: &mut dyn FnMut(Reading<'_>));
+    /// Number of bytes that could not be read.
+    fn unread(&self) -> u64;
+}
+
+/// Bundle under way, of which the bytes pass in order.
+#[derive(Debug)]
+pub(crate) struct Passing {
+    pub(crate) head: Vec<u8>,
+    pub(crate) length: u64,
+    first: Instant,
+    last: Instant,
+}
+impl Passing {
+    pub(crate) const fn new(now: Instant) -> Self {
+        Passing { head: Vec::new(), length: 0, first: now, last: now }
+    }
+    /// Takes the next bytes, which passed within these times.
+    pub(crate) fn take(&mut self, times: (Instant, Instant), bytes: &[u8]) {
+        // Without gaps in the head: the whole bundle so far must be in it.
+        if self.head.len() as u64 == self.length {
+            let room = HEAD_BYTES - self.head.len().min(HEAD_BYTES);
+            self.head.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        }
+        self.pass(times, bytes.len() as u64);
+    }
+    /// Counts further bytes without looking at them.
+    pub(crate) fn pass(&mut self, times: (Instant, Instant), count: u64) {
+        if self.length == 0 {
+            (self.first, self.last) = times;
+        }
+        (self.first, self.last) = (self.first.min(times.0), self.last.max(times.1));
+        self.length += count;
+    }
+    pub(crate) fn passage(&self) -> BundlePassage<'_> {
+        BundlePassage { head: &self.head, length: self.length, first: self.first, last: self.last }
+    }
+}
+
+/// Meaning of the next bytes of a stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum StreamStep {
+    /// A message without data of a bundle.
+    Message,
+    /// Data of a bundle follows.
+    Data {
+        /// Number of the transfer.
+        id: u64,
+        starts: bool,
+        ends: bool,
+        len: u64,
+    },
+    /// Everything from here on is enciphered.
+    Enciphered,
+    /// The stream cannot be read further.
+    Over(&'static str),
+}
+
+/// Messages of a protocol over streams.
+pub(crate) trait StreamFormat {
+    /// Reads the next message, of data only its head. Bytes that follow do not change what it reads.
+    fn next(&mut self, reader: &mut PayloadReader<'_>) -> Result<StreamStep, NoMessage>;
+}
+
+/// Reader of one direction of a connection.
+#[derive(Debug)]
+pub(crate) struct StreamReading<F> {
+    format: F,
+    /// Beginning of a message.
+    pending: Vec<u8>,
+    /// Bytes left of the current segment.
+    left: u64,
+    /// Whether the current segment ends its transfer.
+    ends: bool,
+    /// Transfer under way.
+    open: Option<(u64, Passing)>,
+    over: bool,
+    unread: u64,
+}
+
+impl<F: StreamFormat> StreamReading<F> {
+    pub(crate) const fn new(format: F) -> Self {
+        StreamReading { format, pending: Vec::new(), left: 0, ends: false, open: None, over: false, unread: 0 }
+    }
+
+    /// Reads a message from the front of `bytes`; nothing is left of them if it is incomplete.
+    fn message(&mut self, bytes: &mut &[u8]) -> Option<StreamStep> {
+        let (had, mut try_bytes) = (self.pending.len(), MESSAGE_FIRST);
+        loop {
+            let taken = bytes.len().min(try_bytes);
+            self.pending.truncate(had);
+            self.pending.extend_from_slice(&bytes[..taken]);
+            let rope = Payload::from(farlink_base::Bytes::copy_from_slice(&self.pending));
+            let mut reader = rope.reader();
+            let step = match self.format.next(&mut reader) {
+                Err(NoMessage::Incomplete) if taken < bytes.len() && try_bytes < MESSAGE_BYTES => {
+                    try_bytes *= 4;
+                    continue;
+                }
+                Err(NoMessage::Incomplete) if self.pending.len() >= MESSAGE_BYTES => {
+                    StreamStep::Over("a message of more than 8 kB")
+                }
+                Err(NoMessage::Incomplete) => {
+                    *bytes = &[];
+                    return None;
+                }
+                Err(NoMessage::UnknownType(_)) => StreamStep::Over("a message of an unknown type"),
+                Err(NoMessage::Broken(reason)) => StreamStep::Over(reason),
+                Ok(step) => step,
+            };
+            if matches!(step, StreamStep::Over(_) | StreamStep::Enciphered) {
+                self.unread = self.unread.saturating_add(self.pending.len() as u64);
+                *bytes = &bytes[taken..];
+            } else {
+                // The message was incomplete without the new bytes, so it ends among them.
+                *bytes = &bytes[(reader.position() as usize).saturating_sub(had).min(bytes.len())..];
+            }
+            self.pending.clear();
+            return Some(step);
+        }
+    }
+
+    fn step(&mut self, now: Instant, step: StreamStep, each: &mut dyn FnMut(Reading<'_>)) {
+        match step {
+            StreamStep::Message => {}
+            StreamStep::Data { id, starts, ends, len } => {
+                if starts {
+                    self.cut(each);
+                    self.open = Some((id, Passing::new(now)));
+                } else if self.open.as_ref().is_none_or(|(open, _)| *open != id) {
+                    self.cut(each);
+                    each(Reading::Lost("a segment of a transfer whose beginning did not pass"));
+                    self.unread = self.unread.saturating_add(len);
+                }
+                (self.left, self.ends) = (len, ends);
+                self.segment_over(now, each);
+            }
+            StreamStep::Enciphered => {
+                self.over = true;
+                each(Reading::Enciphered);
+            }
+            StreamStep::Over(reason) => {
+                self.over = true;
+                self.cut(each);
+                each(Reading::Lost(reason));
+            }
+        }
+    }
+    /// Reports the bundle under way as cut short.
+    fn cut(&mut self, each: &mut dyn FnMut(Reading<'_>)) {
+        if let Some((_, passing)) = self.open.take() {
+            each(Reading::Cut(passing.passage()));
+        }
+    }
+    /// Takes data of the current segment from the front of `bytes`.
+    fn data(&mut self, now: Instant, bytes: &mut &[u8], each: &mut dyn FnMut(Reading<'_>)) {
+        let count = self.left.min(bytes.len() as u64) as usize;
+        let (data, rest) = bytes.split_at(count);
+        if let Some((_, passing)) = &mut self.open {
+            passing.take((now, now), data);
+        }
+        *bytes = rest;
+        self.left -= count as u64;
+        self.segment_over(now, each);
+    }
+    fn segment_over(&mut self, now: Instant, each: &mut dyn FnMut(Reading<'_>)) {
+        if self.left == 0
+            && self.ends
+            && let Some((_, mut passing)) = self.open.take()
+        {
+            // A last segment may be empty, and a receiver has the bundle only then.
+            passing.pass((now, now), 0);
+            each(Reading::Bundle(passing.passage()));
+        }
+    }
+}
+
+impl<F: StreamFormat> PassiveReader for StreamReading<F> {
+    fn push(&mut self, now: Instant, mut bytes: &[u8], each: &mut dyn FnMut(Reading<'_>)) {
+        while !bytes.is_empty() {
+            if self.over {
+                self.unread = self.unread.saturating_add(bytes.len() as u64);
+                return;
+            }
+            if self.left > 0 {
+                self.data(now, &mut bytes, each);
+            } else if let Some(step) = self.message(&mut bytes) {
+                self.step(now, step, each);
+            }
+        }
+    }
+    fn end(&mut self, each: &mut dyn FnMut(Reading<'_>)) {
+        self.over = true;
+        self.cut(each);
+    }
+    fn unread(&self) -> u64 {
+        self.unread
+    }
+}
+
+/// Gives a reader of streams a public type of its own.
+macro_rules! stream_reader {
+    ($(#[$docs:meta])* $name:ident, $format:ty) => {
+        $(#[$docs])*
+        #[derive(Debug)]
+        pub struct $name($crate::reading::StreamReading<$format>);
+        impl $crate::reading::PassiveReader for $name {
+            fn push(
+                &mut self,
+                now: farlink_base::Instant,
+                bytes: &[u8],
+                each: &mut dyn FnMut($crate::reading::Reading<'_>),
+            ) {
+                self.0.push(now, bytes, each);
+            }
+            fn end(&mut self, each: &mut dyn FnMut($crate::reading::Reading<'_>)) {
+                self.0.end(each);
+            }
+            fn unread(&self) -> u64 {
+                self.0.unread()
+            }
+        }
+    };
+}
+pub(crate) use stream_reader;

@@ -1,0 +1,5 @@
+#![no_main]
+
+use farlink_tests::fuzz;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::in_time(fuzz::reading_stcp, data));

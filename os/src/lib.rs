@@ -11,6 +11,7 @@ pub mod allocator;
 pub mod cgroup;
 mod direct;
 pub mod disk;
+pub mod members;
 pub mod memory;
 pub mod multicast;
 pub mod namespace;
@@ -21,6 +22,7 @@ pub mod pressure;
 pub mod process;
 pub mod schedule;
 pub mod simd;
+pub mod sock_diag;
 pub mod stream;
 pub mod udp;
 

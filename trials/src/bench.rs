@@ -3,6 +3,8 @@
 mod cells;
 mod emulator;
 mod exact;
+mod kills;
+mod phases;
 mod sim;
 mod sky;
 
@@ -13,7 +15,7 @@ use std::process::Command;
 /// The chore `cargo xtask bench`.
 pub const CHORE: Chore = Chore {
     name: "bench",
-    usage: "[--runs N] | sim [--only NAME] [--all] [--limit SECONDS] [--seeds N] | emulator [--only NAME] [--against FARLINK] [--runs N] [--seconds N]",
+    usage: "[--runs N] | sim [--only NAME] [--all] [--limit SECONDS] [--seeds N] | emulator [--only NAME] [--against FARLINK] [--runs N] [--seconds N] | phases [--runs N] | kills [--times N] [--seed N]",
     help: "Runs `farlink bench suite` and writes the table of the README.\n\
            \n\
            `sim` prints what simulations of whole bundles cost instead, beside the marks that are aimed at and what\n\
@@ -23,6 +25,9 @@ pub const CHORE: Chore = Chore {
            one FARLINK_COST names.\n\
            \n\
            `emulator` prints what the testbed's emulator costs and how late it is, in turns with another build of it.\n\
+           `phases` shows how exactly the testbed tells memory and processor time of a program in the phases in which\n\
+           it uses them, by control groups and, as an ordinary user, by /proc. `kills` kills random processes of runs at\n\
+           random moments, and fails where anything is left.\n\
            \n\
            Builds with `--profile quick` (what `make demo` runs) first; FARLINK_BIN names a ready binary instead.",
     run,
@@ -35,6 +40,13 @@ fn run(arguments: &[String]) -> Result<()> {
     }
     if let Some((_, rest)) = arguments.split_first().filter(|(first, _)| *first == "emulator") {
         return emulator::run(rest);
+    }
+    if let Some((first, rest)) = arguments.split_first() {
+        match first.as_str() {
+            "phases" => return phases::run(rest),
+            "kills" => return kills::run(rest),
+            _ => {}
+        }
     }
     let mut arguments = tools::Arguments::new(arguments);
     let runs = arguments.number("--runs", 3)?;

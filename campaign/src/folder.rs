@@ -64,6 +64,23 @@ pub struct CellRecord {
     pub wall_s: f64,
     /// Version of the program that ran the cell.
     pub version: String,
+    /// What disturbed the run, one sentence each; empty for a clean one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disturbances: Vec<String>,
+    /// Earlier runs of the cell, which were disturbed; their metrics are in no figure.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tries: Vec<DisturbedTry>,
+}
+
+/// A disturbed run of a cell that was repeated.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct DisturbedTry {
+    /// What disturbed it, one sentence each.
+    pub disturbances: Vec<String>,
+    /// Metrics by name; `None` where the run yields no value.
+    pub metrics: BTreeMap<String, Option<f64>>,
+    /// Real time it took, in seconds.
+    pub wall_s: f64,
 }
 
 impl CellRecord {
@@ -88,6 +105,8 @@ impl CellRecord {
             metrics,
             wall_s,
             version: version.to_string(),
+            disturbances: Vec::new(),
+            tries: Vec::new(),
         }
     }
 }
@@ -107,6 +126,10 @@ pub struct CampaignStatus {
     pub strangers: usize,
     /// Number of cells run by other versions of the program.
     pub other_versions: usize,
+    /// Number of cells that ran more than once because they were disturbed.
+    pub repeated: usize,
+    /// Names of cells whose last run was disturbed, each with the first reason.
+    pub disturbed: Vec<(String, String)>,
     /// Whether a process is running the campaign.
     pub running: bool,
     /// Real time of the cells that ended, in seconds.
@@ -260,11 +283,31 @@ impl CampaignFolder {
         fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
         Ok(path)
     }
+    /// Sets a disturbed run of a cell aside, so that its folder is empty for another.
+    pub(crate) fn set_aside(&self, running: &Path, name: &str, number: usize) -> Result<()> {
+        // The name begins with a dot, so that an interrupted campaign removes it.
+        let aside = self.aside(name, number);
+        let _ = fs::remove_dir_all(&aside);
+        fs::rename(running, &aside).with_context(|| format!("cannot name {}", aside.display()))?;
+        fs::create_dir_all(running).with_context(|| format!("cannot make {}", running.display()))
+    }
+    fn aside(&self, name: &str, number: usize) -> PathBuf {
+        self.path.join("cells").join(format!(".{name}.try{number}"))
+    }
     /// Completes a cell: writes its record, deletes its run unless it is to be kept, and renames the folder to its
     /// final name.
     pub(crate) fn end(&self, running: &Path, record: &CellRecord) -> Result<()> {
         if !self.about.keep_runs {
             fs::remove_dir_all(running).and_then(|()| fs::create_dir_all(running))?;
+        }
+        for number in 1..=record.tries.len() {
+            let aside = self.aside(&record.cell, number);
+            if !self.about.keep_runs {
+                let _ = fs::remove_dir_all(&aside);
+                continue;
+            }
+            let tries = running.join("tries");
+            fs::create_dir_all(&tries).and_then(|()| fs::rename(&aside, tries.join(number.to_string())))?;
         }
         // The rename comes last, so that a named folder always holds a complete record.
         whole(&running.join("cell.json"), &serde_json::to_string_pretty(record)?)?;
@@ -354,6 +397,11 @@ impl CampaignFolder {
             left: names.len() - records.len(),
             strangers: there.filter(|name| !names.contains(name)).count(),
             other_versions: records.iter().filter(|(_, record)| record.version != version).count(),
+            repeated: records.iter().filter(|(_, record)| !record.tries.is_empty()).count(),
+            disturbed: records
+                .iter()
+                .filter_map(|(_, record)| Some((record.cell.clone(), record.disturbances.first()?.clone())))
+                .collect(),
             running: self.is_busy(),
             spent_s: records.iter().map(|(_, record)| record.wall_s).sum(),
         })

@@ -27,7 +27,7 @@ mod types;
 mod verdict;
 
 pub use docs::reference;
-pub use folder::{CampaignFolder, CampaignStatus, CellRecord};
+pub use folder::{CampaignFolder, CampaignStatus, CellRecord, DisturbedTry};
 pub use keypath::KeyPath;
 pub use keys::REPETITIONS_MAX;
 pub use metrics::{METRICS, Metric, measure};

@@ -32,6 +32,15 @@ impl<'p> Results<'p> {
     pub(crate) fn records(&self) -> impl Iterator<Item = (usize, &CellRecord)> {
         self.records.iter().map(|((configuration, _), record)| (*configuration, record))
     }
+    /// Number of cells that ran more than once because they were disturbed.
+    pub fn repeated(&self) -> usize {
+        self.records.values().filter(|record| !record.tries.is_empty()).count()
+    }
+    /// Cells whose last run was disturbed, with the first reason.
+    pub fn disturbed(&self) -> Vec<(&str, &str)> {
+        let records = self.records.values();
+        records.filter_map(|record| Some((record.cell.as_str(), record.disturbances.first()?.as_str()))).collect()
+    }
     /// Whether every cell ended.
     pub fn is_whole(&self) -> bool {
         self.records.len() == self.plan.cells().len()

@@ -1,16 +1,20 @@
 //! Execution of a plan's cells, several at once; cells that ended survive any interruption.
 
-use crate::folder::{CampaignFolder, CellRecord};
+use crate::folder::{CampaignFolder, CellRecord, DisturbedTry};
 use crate::metrics;
 use crate::plan::{CampaignPlan, PlanCell};
 use crate::queue::CellQueue;
 use anyhow::Result;
+use farlink_report::RunReader;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+/// How often a disturbed cell is run again. The last run counts, whatever it says of itself.
+const REPEATED: usize = 2;
 
 /// Input of a runner: the cell to run, and its folder.
 #[derive(Clone, Copy, Debug)]
@@ -183,19 +187,30 @@ fn one(
     runner: &dyn Runner,
     cell: PlanCell,
 ) -> Result<CellEnd> {
-    let (name, begun) = (plan.name(cell), Instant::now());
+    let name = plan.name(cell);
     let running = folder.begin(&name)?;
-    let ended = runner.run(&CellJob { plan, cell, folder: &running, stop: options.stop });
-    // The folder of an unfinished run is removed, so that a later call starts it again.
-    if !matches!(ended, Ok(CellEnd::Done)) {
-        folder.drop_cell(&running);
-        return ended;
-    }
     let scenario = plan
         .scenario(cell)
         .map_err(|list| anyhow::anyhow!(list.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")))?;
-    let numbers = metrics::measure(&scenario, &running)?;
-    let record = CellRecord::of(plan, cell, numbers, begun.elapsed().as_secs_f64(), options.version);
-    folder.end(&running, &record)?;
-    Ok(CellEnd::Done)
+    let mut tries: Vec<DisturbedTry> = Vec::new();
+    loop {
+        let begun = Instant::now();
+        let ended = runner.run(&CellJob { plan, cell, folder: &running, stop: options.stop });
+        // The folder of an unfinished run is removed, so that a later call starts it again.
+        if !matches!(ended, Ok(CellEnd::Done)) {
+            folder.drop_cell(&running);
+            return ended;
+        }
+        let metrics = metrics::measure(&scenario, &running)?;
+        let disturbances = RunReader::open(&running)?.manifest().validity.disturbances.clone();
+        let wall_s = begun.elapsed().as_secs_f64();
+        if !disturbances.is_empty() && tries.len() < REPEATED {
+            tries.push(DisturbedTry { disturbances, metrics, wall_s });
+            folder.set_aside(&running, &name, tries.len())?;
+            continue;
+        }
+        let record = CellRecord::of(plan, cell, metrics, wall_s, options.version);
+        folder.end(&running, &CellRecord { disturbances, tries, ..record })?;
+        return Ok(CellEnd::Done);
+    }
 }

@@ -99,6 +99,32 @@ fn failed_cell_is_isolated_and_retried() {
 }
 
 #[test]
+fn disturbed_cell_is_repeated_and_kept() {
+    let source = folder(CAMPAIGN);
+    let plan = plan(source.path()).unwrap();
+    for (times, tries, last) in [(1, 1, 0), (2, 2, 0), (9, 2, 1)] {
+        let out = source.path().join(format!("out-{times}"));
+        let out = CampaignFolder::create(&out, &plan, &[], true, "test").unwrap();
+        let runner = Pretend { disturb: Some(("2-s_large_s11", times)), ..Pretend::default() };
+        let summary = run(&plan, &out, 2, &runner).unwrap();
+        assert_eq!((summary.done, summary.failed.len()), (18, 0), "a disturbed cell is not a failed one");
+        let records = out.records(&plan).unwrap();
+        let (_, record) = records.iter().find(|(_, record)| record.cell.contains("2-s_large_s11")).unwrap();
+        assert_eq!((record.tries.len(), record.disturbances.len()), (tries, last));
+        assert!(record.tries.iter().all(|each| each.disturbances == ["Machine: 2-s_large_s11 was loud."]));
+        assert_eq!(record.tries[0].metrics, record.metrics);
+        for number in 1..=tries {
+            let kept = out.path().join("cells").join(&record.cell).join("tries").join(number.to_string());
+            assert!(kept.join("manifest.json").exists(), "{}", kept.display());
+        }
+        let status = out.status(&plan, "test").unwrap();
+        assert_eq!((status.repeated, status.disturbed.len()), (1, last));
+        let names = fs::read_dir(out.path().join("cells")).unwrap().flatten().map(|entry| entry.file_name());
+        assert!(names.into_iter().all(|name| !name.to_string_lossy().starts_with('.')), "nothing is left aside");
+    }
+}
+
+#[test]
 fn folder_is_locked_and_foreign_refused() {
     let source = folder(CAMPAIGN);
     let plan = plan(source.path()).unwrap();

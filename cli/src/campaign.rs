@@ -353,6 +353,15 @@ fn tell(
     } else {
         print!("{}", results.text());
         eprintln!("{}", page.display());
+        if let Some((name, why)) = results.disturbed().first() {
+            eprintln!(
+                "warning: {} of {} cells are disturbed, repetitions included, first {name}: {why}\nhint: run it on a \
+                 quieter machine; `farlink campaign status {}` names all",
+                results.disturbed().len(),
+                plan.cells().len(),
+                folder.path().display()
+            );
+        }
     }
     // The report is written first: it shows the completed cells also if others failed.
     if let Some((name, why)) = summary.failed.first() {
@@ -403,6 +412,9 @@ fn to_json(
         "ran": summary.ran,
         "left": summary.left,
         "failed": summary.failed.iter().map(|(name, why)| serde_json::json!({"cell": name, "why": why})).collect::<Vec<_>>(),
+        "repeated": results.repeated(),
+        "disturbed": results.disturbed().into_iter()
+            .map(|(name, why)| serde_json::json!({"cell": name, "why": why})).collect::<Vec<_>>(),
         "claims": claims,
         "points": results.points().json(),
     })
@@ -423,6 +435,12 @@ fn status(args: &StatusArgs) -> Result<(), CliError> {
     for (name, why) in &status.failed {
         // Only the first line: the whole reason is in the folder `failed`.
         println!("  failed     {name}: {}", why.lines().next().unwrap_or_default());
+    }
+    if status.repeated > 0 {
+        println!("  repeated   {} cells, because they were disturbed", status.repeated);
+    }
+    for (name, why) in &status.disturbed {
+        println!("  disturbed  {name}: {why}");
     }
     for warning in warnings(&status) {
         eprintln!("warning: {warning}");

@@ -5,7 +5,7 @@ use crate::progress::RunProgress;
 use crate::values;
 use anyhow::Context as _;
 use clap::ValueEnum;
-use farlink_report::{FlowUse, Manifest, Missed, Quantity, RunReader, Statistics};
+use farlink_report::{FlowUse, Manifest, Missed, Quantity, RoleUse, RunReader, Statistics};
 use farlink_routing::contact_plan;
 use farlink_scenario::{Fidelity, Scenario};
 use std::io::Write as _;
@@ -164,6 +164,7 @@ pub fn document(folder: &Path) -> Result<(serde_json::Value, Result<(), CliError
     value["run"] = folder.display().to_string().into();
     value["missed"] = serde_json::to_value(&missed).context("what was missed is not JSON")?;
     value["finished"] = run.manifest().finished.into();
+    value["verdict"] = run.manifest().validity.judge().word().into();
     value["disturbances"] = run.manifest().validity.disturbances.clone().into();
     Ok((value, judge(&missed, &run)))
 }
@@ -286,10 +287,29 @@ fn tell(folder: &Path) -> Result<(), CliError> {
     if manifest.expect != farlink_report::Expected::default() && missed.is_empty() {
         println!("  expected   yes: all of [expect] is met");
     }
+    if let Some(line) = processors(&s.roles) {
+        println!("  processors {line}");
+    }
     println!("  took       {} for a run of {}", seconds(s.wall_s), seconds(s.duration_s));
     println!("  run        {}", folder.display());
     eprint!("{}", warnings(&manifest.validity.disturbances));
     judge(&missed, &run)
+}
+
+/// Processor time by node, with that of applications apart, and of the emulator; nodes beyond a few are left out.
+fn processors(roles: &[RoleUse]) -> Option<String> {
+    let seconds = |role: &RoleUse| Quantity::Seconds.text(role.cpu_s());
+    let implementations = || roles.iter().filter(|role| role.role == "implementation");
+    let of_node = |role: &RoleUse| {
+        let own = roles.iter().find(|other| other.role == "application" && other.node == role.node);
+        let own = own.map_or(String::new(), |own| format!(" (its applications {})", seconds(own)));
+        format!("{} {}{own}", role.node.as_deref().unwrap_or_default(), seconds(role))
+    };
+    let mut parts: Vec<String> = implementations().take(TRAFFIC_SHOWN).map(of_node).collect();
+    let more = implementations().skip(TRAFFIC_SHOWN).map(RoleUse::cpu_s).sum::<f64>();
+    parts.extend((more > 0.0).then(|| format!("other nodes {}", Quantity::Seconds.text(more))));
+    parts.extend(roles.iter().filter(|role| role.role == "emulator").map(|role| format!("emulator {}", seconds(role))));
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 /// Results per traffic, in the order of the scenario rather than of arrival, which varies.

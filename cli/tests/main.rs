@@ -5,6 +5,7 @@ mod campaign;
 mod lab;
 mod messages;
 mod one;
+mod phases;
 mod plan_forecast;
 mod plan_from_orbits;
 mod runs;

@@ -1,8 +1,8 @@
 //! Capabilities of this machine to isolate, emulate and measure, found by trying each as the current user, with hints
 //! for what is missing.
 
-use crate::supervisor::{CableSetup, HostTcp, Reply, Request, Supervisor};
-use farlink_os::cgroup::Hierarchies;
+use crate::supervisor::{CableSetup, HostSetup, Reply, Request, Supervisor};
+use farlink_os::cgroup::{self, ControlGroup, GroupName, Hierarchies, Needs};
 use farlink_os::pressure::{self, Resource};
 use farlink_os::udp::DatagramSocket;
 use farlink_os::{monotonic_ns, namespace, schedule};
@@ -128,10 +128,10 @@ fn links(program: &Path) -> MachineCheck {
         let mut supervisor = Supervisor::start(program, None)?;
         let (addresses, rings) = ([address(1), address(2)], [1 << 20; 2]);
         let cable = CableSetup { hosts: [0, 1], addresses, mtu: 1500, rings };
-        supervisor.tell(&Request::SetUp { hosts: vec![HostTcp::default(); 2], cables: vec![cable] })?;
+        supervisor.tell(&Request::SetUp { hosts: vec![HostSetup::default(); 2], cables: vec![cable] })?;
         let done = |r: &Reply| matches!(r, Reply::SetUp { .. }).then_some(());
         supervisor.wait_for(Duration::from_secs(10), done, |_| {})?;
-        supervisor.end()
+        supervisor.end().map(drop)
     };
     match attempt() {
         Ok(()) => {
@@ -189,20 +189,24 @@ fn cgroups() -> MachineCheck {
         let list = if controllers.is_empty() { "no controllers".into() } else { controllers.join(" ") };
         kinds.push(format!("v2 ({list})"));
     }
-    for (name, directory) in [("cpuacct", &found.cpuacct), ("memory", &found.memory)] {
-        if directory.is_some() {
-            kinds.push(format!("v1 {name}"));
-        }
-    }
+    kinds.extend(found.version_1.iter().map(|(controller, _)| format!("v1 {}", controller.name())));
     let kinds = if kinds.is_empty() { "none mounted".to_string() } else { kinds.join(", ") };
-    match found.create(&format!("farlink-doctor-{}", std::process::id())) {
-        Ok(_) => MachineCheck::new("cgroups", CheckOutcome::Yes, format!("{kinds}; groups may be made")),
+    let attempt = GroupName::of_self().and_then(|name| {
+        let made = ControlGroup::create(&found, name, Needs { quota: true, cpus: true, memory: true });
+        cgroup::remove(&found, name);
+        made
+    });
+    match attempt {
+        Ok(_) => {
+            let found = format!("{kinds}; groups may be made: hosts may be limited");
+            MachineCheck::new("cgroups", CheckOutcome::Yes, found)
+        }
         Err(e) => MachineCheck::new(
             "cgroups",
             CheckOutcome::Partly,
-            format!("{kinds}; {e}; CPU and memory are counted by /proc"),
+            format!("{kinds}; {e}; CPU and memory are counted by /proc, and hosts cannot be limited"),
         )
-        .hint("as an ordinary user: start within `systemd-run --user --scope -p Delegate=yes`; not needed for runs"),
+        .hint("as an ordinary user: start within `systemd-run --user --scope -p Delegate=yes`; needed only for `quota` and `memory` of hosts"),
     }
 }
 

@@ -7,7 +7,7 @@ use farlink_base::DtnTime;
 use farlink_report::EventRow;
 use farlink_scenario::{LinkChange, Scenario};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A node to be run.
 #[derive(Clone, Copy, Debug)]
@@ -93,6 +93,11 @@ pub trait Driver {
     /// Counts bundles so far; repeated deliveries after a restart count once. Called several times a second, so it must
     /// be cheap.
     fn tally(&mut self, node: &NodeContext<'_>) -> BundleTally;
+
+    /// Folder of the node's store, whose size is sampled; `None` where events tell it.
+    fn store(&self, _node: &NodeContext<'_>) -> Option<PathBuf> {
+        None
+    }
 
     /// Deviations of the running node from the scenario, in its own words, such as a bound it reduced.
     fn deviations(&self, node: &NodeContext<'_>) -> Vec<String>;

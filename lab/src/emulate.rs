@@ -1,7 +1,8 @@
 //! Standalone link emulator: two empty hosts joined by one link, for any programs and any IP traffic.
 
-use crate::emulator::{MachineWatch, Signs, Who, rings};
-use crate::supervisor::{CableSetup, HostTcp, LinkModels, LinkReport, Reply, Request, SpawnSetup, Supervisor};
+use crate::emulator::{MachineWatch, rings};
+use crate::gate::Signs;
+use crate::supervisor::{CableSetup, HostSetup, LinkModels, LinkReport, Reply, Request, Role, SpawnSetup, Supervisor};
 use anyhow::{Result, bail};
 use farlink_base::{DataRate, DataVolume};
 use farlink_link::{DropReason, LinkSpec};
@@ -118,6 +119,10 @@ pub fn emulate(program: &Path, options: &EmulateOptions, talk: &mut dyn FnMut(&s
     Ok(summary)
 }
 
+fn hosts() -> Vec<HostSetup> {
+    HOSTS.map(|name| HostSetup { name: name.into(), ..HostSetup::default() }).to_vec()
+}
+
 /// Creates the hosts and prints how to enter them.
 fn introduce(
     supervisor: &mut Supervisor,
@@ -131,7 +136,7 @@ fn introduce(
     let addresses = [1, 2].map(addresses);
     let rings = rings(std::slice::from_ref(spec))[0];
     let cable = CableSetup { hosts: [0, 1], addresses: addresses.clone(), mtu: options.mtu, rings };
-    supervisor.tell(&Request::SetUp { hosts: vec![HostTcp::default(); 2], cables: vec![cable] })?;
+    supervisor.tell(&Request::SetUp { hosts: hosts(), cables: vec![cable] })?;
     let set_up = |r: &Reply| match r {
         Reply::SetUp { descriptors, .. } => Some(descriptors.clone()),
         _ => None,
@@ -158,6 +163,7 @@ fn spawn(host: usize, command: &str) -> Request {
     Request::Spawn(SpawnSetup {
         id: host as u32,
         host,
+        role: Role::Application,
         command: vec!["/bin/sh".into(), "-c".into(), command.into()],
         environment: BTreeMap::new(),
         directory: std::env::current_dir().unwrap_or_else(|_| "/".into()),
@@ -220,15 +226,14 @@ impl EmulationState {
 
     fn summary(&self, elapsed: Duration, spec: &LinkSpec, watch: &MachineWatch) -> Summary {
         let (cpu_wait, stolen) = watch.shares();
+        let late_p99 = Duration::from_secs_f64(self.now.iter().map(|r| r.late_p99_us).fold(0.0, f64::max) / 1e6);
         let signs = Signs {
-            who: Who::Packets,
-            late_p99: Duration::from_secs_f64(self.now.iter().map(|r| r.late_p99_us).fold(0.0, f64::max) / 1e6),
+            late_p99,
             delay: spec.forward.longest_delay().min(spec.reverse.longest_delay()),
             own_losses: self.now.iter().map(|r| r.own_losses).sum(),
             cpu_wait,
             stolen,
-            busy: None,
-            disk_wait: None,
+            ..Signs::default()
         };
         let directions = self.now.iter().zip(HOSTS).map(|(report, from)| DirectionSummary {
             from: from.to_string(),

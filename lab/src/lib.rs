@@ -11,6 +11,7 @@ pub mod driver;
 pub mod drivers;
 pub mod emulate;
 pub mod emulator;
+pub mod gate;
 pub mod probes;
 pub mod run;
 pub mod supervisor;

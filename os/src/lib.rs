@@ -12,6 +12,7 @@ pub mod carryless;
 pub mod cgroup;
 mod direct;
 pub mod disk;
+pub mod members;
 pub mod memory;
 pub mod multicast;
 pub mod namespace;
@@ -21,6 +22,7 @@ pub mod poll;
 pub mod pressure;
 pub mod process;
 pub mod schedule;
+pub mod sock_diag;
 pub mod stream;
 pub mod udp;
 

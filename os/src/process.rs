@@ -45,21 +45,75 @@ pub fn fork() -> io::Result<Fork> {
     }
 }
 
+/// Place and rights of a program that is started.
+#[derive(Debug, Default)]
+pub struct Surroundings {
+    /// Network namespace to enter.
+    pub namespace: Option<OwnedFd>,
+    /// Control groups to enter: their files of processes, opened for writing.
+    pub groups: Vec<OwnedFd>,
+    /// Processors that it may use; empty for all.
+    pub processors: Vec<usize>,
+    /// Real-time priority (`SCHED_RR`); `None` for ordinary scheduling.
+    pub real_time: Option<i32>,
+}
+
 /// Makes `command` start in the given network namespace and real-time priority, if any, and die when the calling thread
 /// ends.
 pub fn start_in(command: &mut Command, namespace: Option<OwnedFd>, real_time: Option<i32>) {
+    start_within(command, Surroundings { namespace, real_time, ..Surroundings::default() });
+}
+
+/// Makes `command` start in these surroundings and die when the calling thread ends.
+pub fn start_within(command: &mut Command, surroundings: Surroundings) {
+    let processors = (!surroundings.processors.is_empty()).then(|| processor_set(&surroundings.processors));
     let start = move || {
-        if let Some(namespace) = &namespace {
+        for group in &surroundings.groups {
+            // 0 stands for the process that writes.
+            rustix::io::write(group, b"0")?;
+        }
+        if let Some(processors) = &processors {
+            rustix::thread::sched_setaffinity(None, processors)?;
+        }
+        if let Some(namespace) = &surroundings.namespace {
             enter_network(namespace.as_fd())?;
         }
-        if let Some(priority) = real_time {
+        if let Some(priority) = surroundings.real_time {
             set_real_time_in_turns(priority)?;
         }
         die_with_parent()
     };
-    // SAFETY: between fork and exec the closure makes system calls only (setns, sched_setscheduler, prctl); it
-    // allocates nothing and takes no lock.
+    // SAFETY: between fork and exec the closure makes system calls only (write, sched_setaffinity, setns,
+    // sched_setscheduler, prctl); it allocates nothing and takes no lock.
     unsafe { command.pre_exec(start) };
+}
+
+fn processor_set(processors: &[usize]) -> rustix::thread::CpuSet {
+    let mut set = rustix::thread::CpuSet::new();
+    // Numbers beyond the set's size name no processor of this machine.
+    processors.iter().filter(|processor| **processor < rustix::thread::CpuSet::MAX_CPU).for_each(|p| set.set(*p));
+    set
+}
+
+/// Numbers of the processors that the calling thread may use.
+pub fn allowed_processors() -> Vec<usize> {
+    let set = rustix::thread::sched_getaffinity(None).unwrap_or_default();
+    (0..rustix::thread::CpuSet::MAX_CPU).filter(|processor| set.is_set(*processor)).collect()
+}
+
+/// Leaves the session of the caller and its standard input and output, so that it outlives signals to their terminal
+/// and keeps no pipe open.
+pub fn detach() -> io::Result<()> {
+    rustix::process::setsid()?;
+    let nothing = fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&nothing)?;
+    rustix::stdio::dup2_stdout(&nothing)?;
+    Ok(())
+}
+
+/// A pipe whose ends close when a program is executed: its read end, and its write end.
+pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?)
 }
 
 /// Status and resource usage of a child that ended.

@@ -15,6 +15,7 @@ mod format;
 mod journey;
 mod manifest;
 mod page;
+mod phase;
 mod recorder;
 mod run;
 pub mod schema;
@@ -31,10 +32,11 @@ pub use expect::Missed;
 pub use format::Quantity;
 pub use manifest::{
     Accounting, ContactFacts, DirectionFacts, Expected, FileCheck, Host, Lateness, LinkFacts, MachineLoad, Manifest,
-    NodeFacts, RunWorld, Topology, TrafficFacts, UpTimes, Validity,
+    NodeFacts, RunWorld, Topology, TrafficFacts, UpTimes, Validity, Verdict,
 };
 pub use page::plot;
 pub use page::{escape, html, is_report, shell};
+pub use phase::{BaselineFlow, PhaseFacts, PhaseUse, RoleUse, Spread};
 pub use recorder::{NodeNames, Recorder};
 pub use run::{RunReader, RunWriter, free_for_run};
 pub use schema::{BundleRow, EventRow, LegRow, LinkRow, MeetingRow, ProcessRow, SampleRow};

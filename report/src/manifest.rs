@@ -2,6 +2,7 @@
 
 use crate::custody::CustodyUse;
 use crate::format::Quantity;
+use crate::phase::{PhaseFacts, RoleUse};
 use farlink_base::NodeId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -55,6 +56,12 @@ pub struct Manifest {
     /// Measures of how far to trust the run.
     #[serde(default)]
     pub validity: Validity,
+    /// Phases of the run with their results; empty if the scenario has none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<PhaseFacts>,
+    /// Use of processors and memory over the whole run, by node and role; empty in simulations.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub roles: Vec<RoleUse>,
     /// Files sent, with checksums before and after.
     #[serde(default)]
     pub files: Vec<FileCheck>,
@@ -285,6 +292,8 @@ impl UpTimes<'_> {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Validity {
+    /// Verdict on the whole run; absent while it runs, and in runs of older versions.
+    pub verdict: Option<Verdict>,
     /// Delay of packets beyond their departure time in the emulator; absent in simulation.
     pub emulator_lateness: Option<Lateness>,
     /// Wait of nodes for a processor, taken from the node that waited longest. Absent in simulation, and where the
@@ -298,6 +307,33 @@ pub struct Validity {
     pub disturbances: Vec<String>,
     /// Other remarks, one sentence each.
     pub notes: Vec<String>,
+}
+
+/// Verdict on a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Nothing disturbed it.
+    Clean,
+    /// Something did: [`Validity::disturbances`].
+    Disturbed,
+}
+
+impl Verdict {
+    /// Word in the manifest.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Verdict::Clean => "clean",
+            Verdict::Disturbed => "disturbed",
+        }
+    }
+}
+
+impl Validity {
+    /// Verdict by the disturbances.
+    pub fn judge(&self) -> Verdict {
+        if self.disturbances.is_empty() { Verdict::Clean } else { Verdict::Disturbed }
+    }
 }
 
 /// Distribution of delays between the time an action was due and the time it happened.
@@ -392,6 +428,8 @@ impl Manifest {
             host: Host::default(),
             topology: Topology::default(),
             validity: Validity::default(),
+            phases: Vec::new(),
+            roles: Vec::new(),
             files: Vec::new(),
             custody: None,
             given_up: BTreeMap::new(),

@@ -77,10 +77,14 @@ impl RunWriter {
         }
         if self.keep_events { self.events.push(row) } else { Ok(()) }
     }
-    /// Appends one sample of a metric.
+    /// Appends one sample of a metric. Without a phase, it gets that of the manifest at its time.
     pub fn sample(&mut self, row: &SampleRow) -> Result<()> {
         self.last_ns = self.last_ns.max(row.time_ns);
-        self.samples.push(row)
+        let phase = self.manifest.phases.iter().find(|phase| phase.holds(row.time_ns));
+        match phase.filter(|_| row.phase.is_none()) {
+            Some(phase) => self.samples.push(&SampleRow { phase: Some(phase.name.as_str().into()), ..row.clone() }),
+            None => self.samples.push(row),
+        }
     }
     /// Appends one straight piece of a node's movement.
     pub fn leg(&mut self, row: &LegRow) -> Result<()> {
@@ -126,6 +130,7 @@ impl RunWriter {
         write_rows(&self.folder, self.links)?;
         write_rows(&self.folder, self.processes)?;
         self.manifest.finished = finished;
+        self.manifest.validity.verdict = Some(self.manifest.validity.judge());
         write_manifest(&self.folder, &self.manifest)?;
         Ok(self.folder)
     }

@@ -185,6 +185,8 @@ table! {
         metric: Text, "";
         /// Value in the unit of the metric.
         value: f64, "";
+        /// Phase of the scenario at that time; absent outside of phases.
+        phase: Option<Text>, "";
     }
 }
 
@@ -233,11 +235,11 @@ table! {
 }
 
 table! {
-    /// Resources that each process used over the whole run.
+    /// Resources that each process used over the whole run, and, where the scenario has phases, those of each role in each phase.
     ProcessRow in "processes" {
         /// Node of the process; absent for the emulator and the supervisor.
         node: Option<Text>, "";
-        /// Role of the process, such as node, sender or emulator.
+        /// Name of the process, such as node, sender or emulator; of all processes of a role, that of the role.
         process: Text, "";
         /// CPU time in user mode.
         cpu_user_s: f64, "s";
@@ -247,6 +249,10 @@ table! {
         rss_peak_bytes: u64, "B";
         /// Source of the figures: cgroup, proc or self.
         source: Text, "";
+        /// Role: implementation, application or emulator.
+        role: Option<Text>, "";
+        /// Phase in which a role used them; absent for the whole run.
+        phase: Option<Text>, "";
     }
 }
 
@@ -392,10 +398,21 @@ pub const STORED_BUNDLES: &str = "stored_bundles";
 pub const LINK_SENT_BYTES: &str = "link_sent_bytes";
 /// Metric of a link and its sending node: bytes waiting for transmission.
 pub const LINK_QUEUE_BYTES: &str = "link_queue_bytes";
-/// Metric of a node: CPU time used since its start, in seconds.
+/// Metric of a node: CPU time of the implementation since its start, in seconds.
 pub const CPU_S: &str = "cpu_s";
-/// Metric of a node: resident memory, in bytes.
+/// Metric of a node: all memory of the implementation, in bytes.
 pub const RSS_BYTES: &str = "rss_bytes";
+/// Metrics of a node's implementation: anonymous memory, shared memory, page cache.
+pub const MEMORY_BYTES: [&str; 3] = ["anonymous_bytes", "shared_bytes", "cache_bytes"];
+/// Metrics of a node's applications: CPU time, anonymous memory, shared memory, page cache.
+pub const APPLICATION: [&str; 4] =
+    ["application_cpu_s", "application_anonymous_bytes", "application_shared_bytes", "application_cache_bytes"];
+/// Metrics of the emulator: CPU time, memory.
+pub const EMULATOR: [&str; 2] = ["emulator_cpu_s", "emulator_bytes"];
+/// Metrics of the TCP connections of a node over a link: round trip, window, segments sent again, rate of delivery.
+pub const TCP: [&str; 4] = ["tcp_round_trip_s", "tcp_window_bytes", "tcp_retransmitted", "tcp_delivery_bit_s"];
+/// Metric of a node: bytes of the files of its store.
+pub const STORE_FILES_BYTES: &str = "store_files_bytes";
 
 /// All metrics of the samples table.
 pub const METRICS: &[SampleMetric] = &[
@@ -411,8 +428,38 @@ pub const METRICS: &[SampleMetric] = &[
         unit: "B",
         help: "Bytes waiting for transmission over the link at the node.",
     },
-    SampleMetric { name: CPU_S, unit: "s", help: "CPU time of the node's process since its start." },
-    SampleMetric { name: RSS_BYTES, unit: "B", help: "Resident memory of the node's process." },
+    SampleMetric { name: CPU_S, unit: "s", help: "CPU time of the node's implementation since its start." },
+    SampleMetric { name: RSS_BYTES, unit: "B", help: "Memory of the implementation: the sum of the next three." },
+    SampleMetric { name: MEMORY_BYTES[0], unit: "B", help: "Anonymous memory of the implementation: heaps, stacks." },
+    SampleMetric { name: MEMORY_BYTES[1], unit: "B", help: "Shared memory of the implementation." },
+    SampleMetric {
+        name: MEMORY_BYTES[2],
+        unit: "B",
+        help: "Page cache of the implementation; mapped files where /proc counts.",
+    },
+    SampleMetric { name: APPLICATION[0], unit: "s", help: "CPU time of the node's applications since their start." },
+    SampleMetric { name: APPLICATION[1], unit: "B", help: "Anonymous memory of the node's applications." },
+    SampleMetric { name: APPLICATION[2], unit: "B", help: "Shared memory of the node's applications." },
+    SampleMetric {
+        name: APPLICATION[3],
+        unit: "B",
+        help: "Page cache of the node's applications; mapped files where /proc counts.",
+    },
+    SampleMetric { name: EMULATOR[0], unit: "s", help: "CPU time of the testbed's link emulator." },
+    SampleMetric { name: EMULATOR[1], unit: "B", help: "Resident memory of the emulator." },
+    SampleMetric {
+        name: TCP[0],
+        unit: "s",
+        help: "Smoothed round trip of the node's TCP connection over the link; of several, of the one that carried most.",
+    },
+    SampleMetric { name: TCP[1], unit: "B", help: "Congestion windows of the node's TCP connections over the link." },
+    SampleMetric { name: TCP[2], unit: "", help: "Segments that its connections, those open now, sent again." },
+    SampleMetric { name: TCP[3], unit: "bit/s", help: "Rate at which its connections delivered data lately." },
+    SampleMetric {
+        name: STORE_FILES_BYTES,
+        unit: "B",
+        help: "Files of the node's store, where events do not tell it.",
+    },
 ];
 
 /// Lists the values of the column `event` with their meaning; `seen` is left out because it only introduces a bundle's

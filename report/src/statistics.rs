@@ -3,6 +3,7 @@
 use crate::column::Text;
 use crate::custody::CustodyUse;
 use crate::format::Quantity;
+use crate::phase::{PhaseUse, RoleUse};
 use crate::run::RunReader;
 use crate::schema::{BundleRow, LinkRow};
 use anyhow::Result;
@@ -47,6 +48,10 @@ pub struct Statistics {
     pub links: Vec<LinkUse>,
     /// Statistics of each traffic flow that created a bundle.
     pub traffic: Vec<FlowUse>,
+    /// Phases of the scenario, with the bundles created in each.
+    pub phases: Vec<PhaseUse>,
+    /// Use of processors and memory, by node and role; empty in simulations.
+    pub roles: Vec<RoleUse>,
     /// Bundles in order of their first delivery.
     #[serde(skip)]
     pub order: Vec<BundleOrdinal>,
@@ -99,16 +104,16 @@ impl FlowUse {
 }
 
 /// Statistics common to a run and to a traffic flow.
-struct BundleNumbers {
-    delivered: u64,
+pub(crate) struct BundleNumbers {
+    pub delivered: u64,
     delivered_bytes: u64,
-    latency_s: Option<Latency>,
-    goodput_bit_s: Option<f64>,
+    pub latency_s: Option<Latency>,
+    pub goodput_bit_s: Option<f64>,
     last_delivery_s: Option<f64>,
 }
 
 impl BundleNumbers {
-    fn of(bundles: &[&BundleRow]) -> BundleNumbers {
+    pub fn of(bundles: &[&BundleRow]) -> BundleNumbers {
         let delivered = || bundles.iter().filter(|b| b.delivered_ns.is_some());
         let seconds = |ns: u64| ns as f64 / 1e9;
         let delivered_bytes: u64 = delivered().map(|b| b.payload).sum();
@@ -226,7 +231,10 @@ impl Statistics {
     /// Reads a run and computes its statistics.
     pub fn read(run: &RunReader) -> Result<Statistics> {
         let manifest = run.manifest();
-        let mut statistics = Statistics::of(&run.bundles()?, &run.links()?);
+        let bundles = run.bundles()?;
+        let mut statistics = Statistics::of(&bundles, &run.links()?);
+        statistics.phases = PhaseUse::all(&manifest.phases, &bundles);
+        statistics.roles = manifest.roles.clone();
         statistics.duration_s = manifest.duration_s;
         statistics.wall_s = manifest.wall_s;
         statistics.custody = manifest.custody;
@@ -260,6 +268,8 @@ impl Statistics {
             custody: None,
             links: links.iter().map(LinkUse::of).collect(),
             traffic: FlowUse::all(bundles),
+            phases: Vec::new(),
+            roles: Vec::new(),
             order: delivery_order(bundles),
         }
     }

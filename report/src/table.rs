@@ -234,6 +234,7 @@ mod tests {
             link: None,
             metric: "stored_bytes".into(),
             value: i as f64 / 7.0,
+            phase: (i % 4 == 1).then(|| "load".into()),
         };
         // Two full groups and a partial one.
         let count = GROUP_ROWS as u64 * 2 + 17;
@@ -257,7 +258,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         // Writes to /dev/full fail with ENOSPC.
         std::os::unix::fs::symlink("/dev/full", folder.path().join("samples.parquet")).unwrap();
-        let row = SampleRow { time_ns: 1, node: None, link: None, metric: "stored_bytes".into(), value: 1.0 };
+        let row =
+            SampleRow { time_ns: 1, node: None, link: None, metric: "stored_bytes".into(), value: 1.0, phase: None };
         let mut writer = TableWriter::<SampleRow>::create(folder.path()).unwrap();
         let written = (0..=GROUP_ROWS).try_for_each(|_| writer.push(&row));
         let error = format!("{:#}", written.and_then(|()| writer.finish().map(drop)).unwrap_err());

@@ -96,6 +96,7 @@ impl Scene {
                 link: None,
                 metric: "stored_bytes".into(),
                 value,
+                phase: None,
             };
             writer.sample(&row).unwrap();
         }

@@ -109,7 +109,7 @@ fn only_fullest_of_many_stores_drawn() {
         let value = if number < 10 || second < 5 { 0.0 } else { 5000.0 + f64::from(number) };
         let node = Some(format!("n{number}").into());
         let (time_ns, metric) = (second * 10_000_000_000, schema::STORED_BYTES.into());
-        writer.sample(&SampleRow { time_ns, node, link: None, metric, value }).unwrap();
+        writer.sample(&SampleRow { time_ns, node, link: None, metric, value, phase: None }).unwrap();
     }
     writer.finish().unwrap();
     let page = html(&[&RunReader::open(folder.path()).unwrap()]).unwrap();

@@ -5,6 +5,7 @@ use crate::keys::{
     ROW_TABLES, SCENARIO, SECURITY, TCP, TRAFFIC, TRAFFIC_BUNDLES, TRAFFIC_FILE, TRAFFIC_PING, TUNNEL,
 };
 use crate::keys_group::GROUP;
+use crate::keys_host::{HOST, PHASE};
 use crate::keys_moving::{CITY, MOBILITY, RADIO, WALKER};
 use crate::parse_fault::FAULT;
 use farlink_config::Section;
@@ -37,13 +38,13 @@ pub fn reference() -> String {
 fn sections() -> Vec<&'static Section> {
     let mut sections: Vec<&'static Section> = vec![&SCENARIO, &NODE];
     sections.extend(ROW_TABLES.iter().map(|(_, section)| section));
-    sections.extend([&*CUSTODY, &*REPORTS, &TCP]);
+    sections.extend([&*CUSTODY, &*REPORTS, &HOST, &TCP]);
     sections.extend(LAYER_SECTIONS.iter().map(|layer| &layer.node));
     sections.extend([&*LINK, &DIRECTION, &BURST, &OUTAGES]);
     sections.extend(LAYER_SECTIONS.iter().map(|layer| &layer.link));
     sections.extend([&*GROUP, &MOBILITY, &CITY, &WALKER, &RADIO]);
     sections.extend([&CONTACT, &TRAFFIC, &TRAFFIC_FILE, &TRAFFIC_BUNDLES, &TRAFFIC_PING]);
-    sections.extend([&*TUNNEL, &*SECURITY, &*QUOTA, &FAULT, &MEASURE, &EXPECT]);
+    sections.extend([&*TUNNEL, &*SECURITY, &*QUOTA, &FAULT, &PHASE, &MEASURE, &EXPECT]);
     sections
 }
 

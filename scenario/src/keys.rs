@@ -97,6 +97,7 @@ pub const SCENARIO: Section = Section {
         key("security", Kind::Tables("security"), Absent, "What nodes do for the security of bundles (BPSec)."),
         key("quota", Kind::Tables("quota"), Absent, "What some may fill of stores."),
         key("fault", Kind::Tables("fault"), Absent, "What goes wrong."),
+        key("phase", Kind::Tables("phase"), Absent, "Named spans of the run, for which results are told apart."),
         key("measure", Kind::Table("measure"), Absent, "What is recorded."),
         key("expect", Kind::Table("expect"), Absent, "What the author expects; a run that misses it says so."),
     ],
@@ -109,7 +110,17 @@ pub static NODE: LazyLock<Section> = LazyLock::new(|| {
     let table =
         |(table, section): &(&'static str, Section)| key(table, Kind::Table(section.name), Absent, section.help);
     let tables: Vec<Key> = ROW_TABLES.iter().map(table).collect();
-    let keys = [NODE_STORE, &store, NODE_WAYS, &top, NODE_KEYS, &tables, crate::keys_moving::NODE_KEYS].concat();
+    let keys = [
+        NODE_STORE,
+        &store,
+        NODE_WAYS,
+        &top,
+        NODE_KEYS,
+        &tables,
+        crate::keys_host::NODE_KEYS,
+        crate::keys_moving::NODE_KEYS,
+    ]
+    .concat();
     Section { name: "node", help, keys: with_layers(&keys, |layer| layer.node.name) }
 });
 
@@ -206,7 +217,7 @@ pub static REPORTS: LazyLock<Section> = LazyLock::new(|| {
 /// Keys of `[node.tcp]`.
 pub const TCP: Section = Section {
     name: "node.tcp",
-    help: "TCP of a node's host, in both worlds: simulated streams behave so, and the testbed's hosts are set so. Selective acknowledgments and window scaling are on.",
+    help: "TCP of a node's host. Congestion control and buffers hold in both worlds: simulated streams behave so, and the testbed's hosts are set so. The other keys are of the testbed; simulated streams have selective acknowledgments and scaled windows.",
     keys: &[
         key(
             "congestion",
@@ -216,6 +227,14 @@ pub const TCP: Section = Section {
         ),
         key("send_buffer", Kind::Volume, Is("4 MiB"), "Most bytes written and not yet acknowledged."),
         key("receive_buffer", Kind::Volume, Is("6 MiB"), "Most bytes received and not yet read: the largest window."),
+        key("sack", Flag, Is("true"), "Testbed: selective acknowledgments."),
+        key("window_scaling", Flag, Is("true"), "Testbed: windows beyond 64 kB."),
+        key(
+            "rx_queue",
+            Count(1, 10_000_000),
+            Absent,
+            "Testbed: frames that may wait for the host's processor. Linux has one such bound for the whole machine (`net.core.netdev_max_backlog`); a run on a machine with a lower one is marked as disturbed.",
+        ),
     ],
 };
 

@@ -102,6 +102,7 @@ fn read(errors: &Errors<'_>, root: &DeTable<'_>, text: &str, folder: &Path) -> O
         links,
         contacts: Vec::new(),
         faults: Vec::new(),
+        phases: crate::parse_host::phases(&top),
         measure: measure(&top, duration),
         expect: expect(&top),
         text: text.to_string(),
@@ -112,6 +113,7 @@ fn read(errors: &Errors<'_>, root: &DeTable<'_>, text: &str, folder: &Path) -> O
     crate::parse_contact::contacts(&top, &mut scenario, &names);
     crate::parse_forecast::forecast(&top, &mut scenario);
     scenario.faults = crate::parse_fault::faults(&top, &scenario, &names);
+    crate::parse_host::check(&top, &scenario);
     // Drawing relies on checked indices, such as a second node in every group of traffic.
     if errors.is_empty() {
         scenario.set_seed(scenario.seed);

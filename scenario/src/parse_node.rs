@@ -187,6 +187,7 @@ fn node(reader: &Reader<'_>) -> Node {
         quotas: Vec::new(),
         lifetime,
         priority: Priority::ALL[reader.choice("priority").unwrap_or(1)],
+        host: crate::parse_host::host(reader),
         tcp: tcp(reader),
         layers: layers(reader),
         security: Vec::new(),
@@ -247,6 +248,9 @@ fn tcp(reader: &Reader<'_>) -> Tcp {
         congestion: TCP_CONTROLS[table.choice("congestion").unwrap_or(0)].0,
         send_buffer: buffer("send_buffer"),
         receive_buffer: buffer("receive_buffer"),
+        sack: table.flag("sack").unwrap_or(true),
+        window_scaling: table.flag("window_scaling").unwrap_or(true),
+        rx_queue: table.count("rx_queue").map(|frames| frames as u32),
     }
 }
 

@@ -1,5 +1,6 @@
 //! A checked scenario as plain data. Every quantity has its unit in its type or its name.
 
+use crate::host::{HostSpec, Phase};
 use crate::motion::{Group, GroupTraffic, Mobility, Radio};
 pub use crate::shared::{ConnectSide, Layer, Settings, SizeRange};
 use farlink_base::node::Given;
@@ -54,6 +55,8 @@ pub struct Scenario {
     pub radios: Vec<Radio>,
     /// Faults injected in the run.
     pub faults: Vec<Fault>,
+    /// Named spans of the run, in order of time.
+    pub phases: Vec<Phase>,
     /// Tables that a run records, and how often it samples.
     pub measure: Measure,
     /// Results that the author expects of a run.
@@ -113,6 +116,8 @@ pub struct Node {
     pub lifetime: Duration,
     /// Priority of bundles created here whose traffic entry names none.
     pub priority: Priority,
+    /// Its machine in the testbed.
+    pub host: HostSpec,
     /// TCP of its host.
     pub tcp: Tcp,
     /// Parameters of convergence layers at this node, by the layer's name.
@@ -132,6 +137,12 @@ pub struct Tcp {
     pub send_buffer: DataVolume,
     /// Most bytes received and not yet read.
     pub receive_buffer: DataVolume,
+    /// Whether the testbed's hosts use selective acknowledgments.
+    pub sack: bool,
+    /// Whether the testbed's hosts scale windows beyond 64 kB.
+    pub window_scaling: bool,
+    /// Frames that must be able to wait for a processor of the testbed's machine.
+    pub rx_queue: Option<u32>,
 }
 
 /// Congestion controls of TCP, in the order of the key's words, with their names in Linux.

@@ -17,7 +17,7 @@ use farlink_base::{Event, EventClass, Instant, LinkId};
 use farlink_link::Statistics;
 use farlink_report::schema::{LINK_QUEUE_BYTES, LINK_SENT_BYTES, STORED_BUNDLES, STORED_BYTES};
 use farlink_report::{
-    FileCheck, LinkRow, Manifest, MeetingRow, NodeNames, Recorder, RunWriter, SampleRow, Text, Topology,
+    FileCheck, LinkRow, Manifest, MeetingRow, NodeNames, PhaseFacts, Recorder, RunWriter, SampleRow, Text, Topology,
 };
 use farlink_scenario::{Fidelity, Scenario, Table};
 use std::path::PathBuf;
@@ -106,11 +106,24 @@ fn manifest(scenario: &Scenario, options: &Options) -> Result<Manifest> {
     manifest.expect.finished_within_s = scenario.expect.finished_within.map(|d| d.as_secs_f64());
     manifest.expect.wall_time_lab_s = scenario.expect.wall_time_lab.map(|d| d.as_secs_f64());
     manifest.command = options.command.clone();
+    manifest.phases = (0..scenario.phases.len()).map(|phase| phase_facts(scenario, phase)).collect();
     manifest.fidelity = match scenario.fidelity {
         Fidelity::Message => Some("message".to_string()),
         Fidelity::Full => Some("full".to_string()),
     };
     Ok(manifest)
+}
+
+/// A phase at its latest: in a simulation nothing ends it early.
+fn phase_facts(scenario: &Scenario, phase: usize) -> PhaseFacts {
+    let (start, end) = scenario.latest_span(phase);
+    PhaseFacts {
+        name: scenario.phases[phase].name.clone(),
+        kind: scenario.phases[phase].kind.word().to_string(),
+        start_s: start.as_secs_f64(),
+        end_s: end.unwrap_or(scenario.duration).as_secs_f64(),
+        ..PhaseFacts::default()
+    }
 }
 
 /// Names of a link direction.
@@ -213,7 +226,7 @@ impl<'a> Recording<'a> {
             }
         };
         let metric = Text::word([STORED_BYTES, STORED_BUNDLES, LINK_SENT_BYTES, LINK_QUEUE_BYTES][metric]);
-        let row = SampleRow { time_ns: at.0, node: Some(node.clone()), link, metric, value: value as f64 };
+        let row = SampleRow { time_ns: at.0, node: Some(node.clone()), link, metric, value: value as f64, phase: None };
         let result = self.writer.sample(&row);
         self.note(result);
     }
@@ -257,6 +270,9 @@ impl<'a> Recording<'a> {
         }
         let manifest = self.writer.manifest();
         manifest.duration_s = outcome.ended.as_secs_f64();
+        let end_s = manifest.duration_s;
+        manifest.phases.retain(|phase| phase.start_s < end_s);
+        manifest.phases.iter_mut().for_each(|phase| phase.end_s = phase.end_s.min(end_s));
         manifest.wall_s = wall_s;
         manifest.files = outcome.traffic.iter().filter_map(file_check).collect();
         let trace = format!(
@@ -264,6 +280,7 @@ impl<'a> Recording<'a> {
             outcome.trace, outcome.happenings
         );
         manifest.validity.notes.push(trace);
+        manifest.validity.notes.extend(scenario.notes_of_simulation());
         manifest.validity.notes.extend(outcome.radios.iter().map(radio_note));
         if (0..scenario.links.len()).any(|link| scenario.is_secured(link) == Some(true)) {
             manifest.validity.notes.push(modelled(scenario.fidelity));

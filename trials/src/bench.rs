@@ -3,6 +3,8 @@
 mod cells;
 mod emulator;
 mod exact;
+mod kills;
+mod phases;
 mod retention;
 mod sim;
 mod sky;
@@ -14,7 +16,7 @@ use std::process::Command;
 /// The chore `cargo xtask bench`.
 pub const CHORE: Chore = Chore {
     name: "bench",
-    usage: "[--runs N] | sim [--only NAME] [--all] [--limit SECONDS] [--seeds N] | emulator [--only NAME] [--against FARLINK] [--runs N] [--seconds N] | retention [--only NAME]",
+    usage: "[--runs N] | sim [--only NAME] [--all] [--limit SECONDS] [--seeds N] | emulator [--only NAME] [--against FARLINK] [--runs N] [--seconds N] | phases [--runs N] | kills [--times N] [--seed N] | retention [--only NAME]",
     help: "Runs `farlink bench suite` and writes the table of the README.\n\
            \n\
            `sim` prints what simulations of whole bundles cost instead, beside the marks that are aimed at and what\n\
@@ -24,6 +26,9 @@ pub const CHORE: Chore = Chore {
            one FARLINK_COST names.\n\
            \n\
            `emulator` prints what the testbed's emulator costs and how late it is, in turns with another build of it.\n\
+           `phases` shows how exactly the testbed tells memory and processor time of a program in the phases in which\n\
+           it uses them, by control groups and, as an ordinary user, by /proc. `kills` kills random processes of runs at\n\
+           random moments, and fails where anything is left.\n\
            \n\
            `retention` prints how well its probe measures relays that copy and relays that work 200 µs, over each layer.\n\
            \n\
@@ -39,8 +44,13 @@ fn run(arguments: &[String]) -> Result<()> {
     if let Some((_, rest)) = arguments.split_first().filter(|(first, _)| *first == "emulator") {
         return emulator::run(rest);
     }
-    if let Some((_, rest)) = arguments.split_first().filter(|(first, _)| *first == "retention") {
-        return retention::run(rest);
+    if let Some((first, rest)) = arguments.split_first() {
+        match first.as_str() {
+            "phases" => return phases::run(rest),
+            "kills" => return kills::run(rest),
+            "retention" => return retention::run(rest),
+            _ => {}
+        }
     }
     let mut arguments = tools::Arguments::new(arguments);
     let runs = arguments.number("--runs", 3)?;

@@ -43,6 +43,9 @@ pub struct Pretend {
     pub fail: Option<&'static str>,
     pub panic: Option<&'static str>,
     pub stop_after: Option<usize>,
+    /// Part of a cell's name, and how many of its runs are disturbed.
+    pub disturb: Option<(&'static str, usize)>,
+    pub disturbed: AtomicUsize,
 }
 impl Runner for Pretend {
     fn run(&self, job: &CellJob<'_>) -> Result<CellEnd> {
@@ -77,6 +80,15 @@ impl Runner for Pretend {
             if sequence < 5 + 3 * u64::from(large) + scenario.seed % 2 {
                 run.event(&event(sequence + delay * 1_000_000_000, "delivered")).unwrap();
             }
+        }
+        if let Some((what, times)) = self.disturb.filter(|(what, _)| name.contains(what))
+            && self.disturbed.fetch_add(1, Ordering::SeqCst) < times
+        {
+            assert_eq!(
+                std::fs::read_dir(job.folder).unwrap().filter(|f| f.as_ref().unwrap().path().is_dir()).count(),
+                0
+            );
+            run.manifest().validity.disturbances.push(format!("Machine: {what} was loud."));
         }
         run.finish().unwrap();
         Ok(CellEnd::Done)

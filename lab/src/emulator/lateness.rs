@@ -1,4 +1,4 @@
-//! Delays of the emulator and of nodes, and the judgement whether a run is trustworthy.
+//! Delays of the emulator and of nodes, and the load of the machine.
 
 use farlink_os::pressure::{self, MachineTime, Resource, StallTime};
 use std::time::Duration;
@@ -78,84 +78,6 @@ fn upper(bucket: usize) -> u64 {
     let (power, part) = ((bucket as u32 + 4) / 4, (bucket as u64) % 4);
     let step = 1u64 << (power - 2);
     (1u64 << power).saturating_add((part + 1).saturating_mul(step)).saturating_sub(1)
-}
-
-// Bound of the delay at the 99th percentile beyond which a run counts as disturbed, unless a tenth
-// of the link's delay is more.
-const LATE: Duration = Duration::from_millis(5);
-// Bound of the fraction of time in which a task waited for a processor. On one machine processes
-// always wait a little; beyond this they measure each other.
-const CPU_WAIT: f64 = 0.60;
-// Bound of the fraction of processor time that the hypervisor gave to other machines.
-const STOLEN: f64 = 0.05;
-// Bound of the fraction of time in which processors were busy; beyond it the results show the
-// limits of this machine.
-const BUSY: f64 = 0.90;
-
-// Bound of the fraction of time in which a task waited for a disk, if nodes have durable stores.
-// A simulated disk takes 20 µs, and 200 µs for a sync.
-const DISK_WAIT: f64 = 0.10;
-
-/// Component whose delay is judged.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Who {
-    /// The emulator: packets leave late.
-    #[default]
-    Packets,
-    /// A node that waited for a processor: its hand-over is late.
-    HandOver,
-}
-
-/// Measurements from which a run is judged.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Signs {
-    /// Component whose delay is given.
-    pub who: Who,
-    /// Delay at the 99th percentile.
-    pub late_p99: Duration,
-    /// Shortest one-way delay of the emulated links.
-    pub delay: Duration,
-    /// Packets lost by the emulator itself: by a lack of memory, or by the kernel's queue before it read them.
-    pub own_losses: u64,
-    /// Fraction of time in which some task waited for a processor, if the kernel reports it.
-    pub cpu_wait: Option<f64>,
-    /// Fraction of processor time spent busy, if the kernel reports it.
-    pub busy: Option<f64>,
-    /// Fraction of processor time stolen by the hypervisor, if the kernel reports it.
-    pub stolen: Option<f64>,
-    /// Fraction of time in which some task waited for a disk, if nodes use one.
-    pub disk_wait: Option<f64>,
-}
-
-impl Signs {
-    /// Reasons to doubt the run; empty if it is trustworthy.
-    pub fn doubts(&self) -> Vec<String> {
-        let mut doubts = Vec::new();
-        let ms = |d: Duration| d.as_secs_f64() * 1e3;
-        // Delays up to a tenth of the link's own delay hardly change a run.
-        let allowed = LATE.max(self.delay / 10);
-        if self.late_p99 > allowed {
-            let what = match self.who {
-                Who::Packets => "packets",
-                Who::HandOver => "it waited for a processor and handed over",
-            };
-            doubts.push(format!("{what} up to {:.1} ms late (99 %), {:.1} allowed", ms(self.late_p99), ms(allowed)));
-        }
-        if self.own_losses > 0 {
-            doubts.push(format!("{} packets or openings missed by the emulator itself", self.own_losses));
-        }
-        for (share, most, what) in [
-            (self.cpu_wait, CPU_WAIT, "tasks waited for a processor"),
-            (self.busy, BUSY, "the processors were at work"),
-            (self.stolen, STOLEN, "time was stolen"),
-            (self.disk_wait, DISK_WAIT, "tasks waited for a disk"),
-        ] {
-            if let Some(share) = share.filter(|s| *s > most) {
-                doubts.push(format!("{what} {:.0} % of the time, {:.0} % allowed", share * 100.0, most * 100.0));
-            }
-        }
-        doubts
-    }
 }
 
 /// Measures the load of the machine from its creation on.
@@ -238,33 +160,6 @@ mod tests {
         assert_eq!(a.quantile(1.0), Duration::from_millis(1));
         assert_eq!(a.max(), Duration::from_millis(1));
         assert_eq!(Lateness::default().quantile(0.99), Duration::ZERO);
-    }
-
-    #[test]
-    fn doubts_name_value_and_bound() {
-        let usual = Signs { cpu_wait: Some(0.2), stolen: Some(0.01), disk_wait: Some(0.02), ..Signs::default() };
-        assert!(usual.doubts().is_empty());
-        let filled = Signs { busy: Some(0.97), ..usual }.doubts();
-        assert_eq!(filled, ["the processors were at work 97 % of the time, 90 % allowed"]);
-        let stalled = Signs { disk_wait: Some(0.13), ..usual }.doubts();
-        assert_eq!(stalled, ["tasks waited for a disk 13 % of the time, 10 % allowed"]);
-        let bad = Signs { late_p99: Duration::from_millis(30), own_losses: 3, stolen: Some(0.2), ..Signs::default() };
-        let doubts = bad.doubts();
-        assert_eq!(doubts.len(), 3, "{doubts:?}");
-        assert!(doubts[0].contains("30.0 ms"));
-        let mars = Signs { late_p99: Duration::from_millis(30), delay: Duration::from_secs(600), ..Signs::default() };
-        assert!(mars.doubts().is_empty());
-    }
-
-    #[test]
-    fn node_waiting_for_processor_is_doubted() {
-        let mut waits = Lateness::default();
-        waits.add_many(100_000, 950);
-        let signs = |waits: &Lateness| Signs { who: Who::HandOver, late_p99: waits.quantile(0.99), ..Signs::default() };
-        assert!(signs(&waits).doubts().is_empty());
-        waits.add_many(80_000_000, 50);
-        let doubts = signs(&waits).doubts();
-        assert!(doubts[0].contains("waited for a processor and handed over up to 80.0 ms late"), "{doubts:?}");
     }
 
     #[test]

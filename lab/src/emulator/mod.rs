@@ -12,7 +12,7 @@ mod train;
 mod worker;
 
 pub use direction::{DirectionSample, DirectionSetup};
-pub use lateness::{Lateness, MachineWatch, Signs, Who};
+pub use lateness::{Lateness, MachineWatch};
 pub use port::Port;
 
 use crate::probes::Watcher;

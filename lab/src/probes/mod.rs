@@ -1,9 +1,52 @@
-//! Probes: what is measured while a run goes on, apart from its events. [`Watcher`] copies the frames of a link to a
-//! reader, [`retention`] finds in them how long a relay keeps each bundle.
+//! Probes: what is measured while a run goes on, apart from its events. Those of [`Probe`] sample all hosts; the
+//! supervisor owns and asks them. [`Watcher`] copies the frames of a link to a reader, and [`retention`] finds in them
+//! how long a relay keeps each bundle.
 
 mod flow;
 mod packet;
+mod resources;
 pub mod retention;
+mod store;
+mod tcp;
 mod watcher;
 
+use crate::supervisor::{Accounts, Reading};
+use farlink_os::namespace::NetworkNamespace;
+use std::path::PathBuf;
+
+pub use resources::Resources;
+pub use store::StoreVolume;
+pub use tcp::TcpState;
 pub use watcher::{FramePoint, WatchQueue, WatchedFrame, Watcher, watch_queue};
+
+/// Parts of the supervisor that probes read.
+#[derive(Debug)]
+pub struct ProbedHosts<'a> {
+    /// Accounts of the hosts' programs.
+    pub accounts: &'a mut Accounts,
+    /// Network namespaces of the hosts.
+    pub namespaces: &'a [NetworkNamespace],
+    /// Process of the emulator, while it runs.
+    pub emulator: Option<u32>,
+}
+
+/// Something that is sampled.
+pub trait Probe {
+    /// Reads all hosts once and calls `each` with the values. Hosts that cannot be read are left out.
+    fn sample(&mut self, hosts: &mut ProbedHosts<'_>, each: &mut dyn FnMut(Reading));
+
+    /// A phase begins: peaks count from here.
+    fn begin_phase(&mut self, _hosts: &mut ProbedHosts<'_>) {}
+}
+
+/// The probes of a run.
+pub fn all(tcp: bool, stores: Vec<(usize, PathBuf)>) -> Vec<Box<dyn Probe>> {
+    let mut probes: Vec<Box<dyn Probe>> = vec![Box::new(Resources)];
+    if tcp {
+        probes.push(Box::new(TcpState::default()));
+    }
+    if !stores.is_empty() {
+        probes.push(Box::new(StoreVolume::new(stores)));
+    }
+    probes
+}

@@ -1,11 +1,16 @@
 //! Runs of scenarios as real processes: hosts, links, nodes and applications are set up, run and taken down, and the
 //! result is written as a run directory like that of a simulation.
 
+mod baseline;
 mod folder;
+mod hosts;
 mod outages;
+mod outcome;
+mod phases;
 mod record;
 mod restarts;
 mod session;
+mod usage;
 
 use anyhow::{Context, Result};
 use farlink_report::{Manifest, RunWorld, RunWriter, Topology};

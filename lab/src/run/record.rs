@@ -1,10 +1,12 @@
 //! Writing of a run: the results of the live part, in the same tables that a simulation writes.
 
+use super::baseline;
 use super::folder::RunFolder;
 use super::outages::Outages;
-use super::session::SessionOutcome;
+use super::outcome::{ProcessRecord, SessionOutcome};
+use super::session::PROBE_INTERVAL;
 use crate::driver::NodeContext;
-use crate::emulator::{Signs, Who};
+use crate::gate::{Late, Signs};
 use anyhow::{Context, Result};
 use farlink_report::schema::{STORED_BUNDLES, STORED_BYTES};
 use farlink_report::{
@@ -60,11 +62,20 @@ pub fn write(
         stored.flush_until(elapsed_ns, &mut samples);
     }
     // Completion is noticed only at the next count, so the last delivery ends the run.
+    let phases_end_ns = outcome.phases.0.last().map_or(0, |phase| (phase.end_s * 1e9) as u64);
     let end_ns = match arrivals.last {
-        Some(last) if outcome.complete && scenario.stop_when_delivered => last,
+        Some(last) if outcome.complete && scenario.stop_when_delivered => last.max(phases_end_ns),
         _ if outcome.stopped => (outcome.progress.elapsed_s * 1e9) as u64,
         _ => u64::try_from(scenario.duration.as_nanos()).unwrap_or(u64::MAX),
     };
+    let manifest = writer.manifest();
+    let (phases, missed) = std::mem::take(&mut outcome.phases);
+    manifest.phases = phases;
+    manifest.roles = std::mem::take(&mut outcome.roles);
+    // What ended with the last delivery was noticed only later.
+    manifest.phases.iter_mut().for_each(|phase| phase.end_s = phase.end_s.min(end_ns as f64 / 1e9));
+    manifest.phases.retain(|phase| phase.end_s > phase.start_s);
+    manifest.validity.notes.extend(missed.iter().map(|name| format!("The run ended before phase {name} began.")));
     if tables.contains(&Table::Samples) {
         samples.retain(|s| s.time_ns <= end_ns);
         samples.sort_by_key(|s| s.time_ns);
@@ -82,6 +93,11 @@ pub fn write(
     manifest.wall_s = begun.elapsed().as_secs_f64();
     manifest.files = arrivals.complete_files(scenario, files);
     validity(scenario, &outcome, &mut manifest.validity);
+    for phase in &manifest.phases {
+        let signs = Signs { baseline_spread: baseline::spread(&phase.baseline), ..Signs::default() };
+        let doubts = signs.doubts();
+        manifest.validity.disturbances.extend(doubts.iter().map(|doubt| format!("Phase {}: {doubt}.", phase.name)));
+    }
     if outcome.stopped { writer.interrupted() } else { writer.finish() }
 }
 
@@ -94,15 +110,33 @@ fn links(scenario: &Scenario, outcome: &SessionOutcome, writer: &mut RunWriter) 
 }
 
 fn processes(scenario: &Scenario, outcome: &SessionOutcome, writer: &mut RunWriter) {
-    for (node, name, usage) in &outcome.processes {
+    for ProcessRecord { node, name, role, usage } in &outcome.processes {
         writer.process(ProcessRow {
             node: node.map(|n| scenario.nodes[n].name.as_str().into()),
             process: name.as_str().into(),
             cpu_user_s: usage.cpu_user_s,
             cpu_system_s: usage.cpu_system_s,
             rss_peak_bytes: usage.rss_bytes,
-            source: if usage.cgroup { "cgroup" } else { "proc" }.into(),
+            source: "proc".into(),
+            role: Some(role.word().into()),
+            phase: None,
         });
+    }
+    let source = if outcome.groups { "cgroup" } else { "proc" };
+    for phase in writer.manifest().phases.clone() {
+        for used in &phase.roles {
+            writer.process(ProcessRow {
+                node: used.node.as_deref().map(Into::into),
+                process: used.role.as_str().into(),
+                cpu_user_s: used.cpu_user_s,
+                cpu_system_s: used.cpu_system_s,
+                rss_peak_bytes: used.memory_peak_bytes,
+                // The emulator is in no group.
+                source: if used.node.is_some() { source } else { "proc" }.into(),
+                role: Some(used.role.as_str().into()),
+                phase: Some(phase.name.as_str().into()),
+            });
+        }
     }
 }
 
@@ -121,8 +155,8 @@ fn validity(scenario: &Scenario, outcome: &SessionOutcome, validity: &mut farlin
     let (memory_waiting, io_waiting) = outcome.watch.memory_and_io();
     validity.pressure = Some(MachineLoad { cpu_waiting, memory_waiting, io_waiting, steal });
     validity.emulator_lateness = Some(lateness);
-    // Processes are counted by /proc, which works without privileges.
-    validity.accounting = Accounting::Proc;
+    validity.accounting = if outcome.groups { Accounting::Cgroup } else { Accounting::Proc };
+    validity.disturbances.extend(outcome.remarks.disturbances.iter().cloned());
     // Each direction is judged by its own delay: a delay that disturbs a cable is negligible for a
     // space link.
     for (index, link) in scenario.links.iter().enumerate() {
@@ -145,13 +179,24 @@ fn validity(scenario: &Scenario, outcome: &SessionOutcome, validity: &mut farlin
     let durable = scenario.nodes.iter().any(|node| node.store == StoreKind::Durable);
     // Without durable stores no node waits for a disk.
     let disk_wait = io_waiting.filter(|_| durable);
-    let machine = Signs { cpu_wait, busy: outcome.watch.busy(), stolen: steal, disk_wait, ..Signs::default() };
+    let expected = outcome.progress.elapsed_s / PROBE_INTERVAL.as_secs_f64();
+    let machine = Signs {
+        cpu_wait,
+        busy: outcome.watch.busy(),
+        stolen: steal,
+        memory_wait: memory_waiting,
+        disk_wait,
+        samples_lost: Some(outcome.samples_dropped as f64 / expected.max(1.0)),
+        ..Signs::default()
+    };
     validity.disturbances.extend(machine.doubts().iter().map(|d| format!("Machine: {d}.")));
     let name = |node: &usize| scenario.nodes[*node].name.as_str();
     let unready = outcome.unready.iter().map(name);
     let hangs = |name: &str| format!("Node {name}: it was started again and took no applications up to the end.");
     validity.disturbances.extend(unready.map(hangs));
+    validity.notes.extend(outcome.remarks.notes.iter().cloned());
     validity.notes.extend(notes(outcome, &lateness));
+    validity.notes.extend(limits(scenario));
     let restarted: Vec<&str> = outcome.restarted.iter().map(name).collect();
     validity.notes.extend(note_of_restarts(&restarted));
 }
@@ -174,7 +219,7 @@ fn nodes(scenario: &Scenario, outcome: &SessionOutcome, validity: &mut farlink_r
             if end.first { link.forward.longest_delay() } else { link.reverse.longest_delay() }
         };
         let delay = scenario.ends_of(index).into_iter().map(own).min().unwrap_or_default();
-        let signs = Signs { who: Who::HandOver, late_p99: waits.quantile(0.99), delay, ..Signs::default() };
+        let signs = Signs { late: Late::HandOver, late_p99: waits.quantile(0.99), delay, ..Signs::default() };
         let name = &scenario.nodes[index].name;
         validity.disturbances.extend(signs.doubts().iter().map(|d| format!("Node {name}: {d}.")));
     }
@@ -184,7 +229,6 @@ fn notes(outcome: &SessionOutcome, lateness: &Lateness) -> Vec<String> {
     let isolation = if outcome.user_namespace { "a user namespace, without root" } else { "namespaces made as root" };
     let mut notes = vec![
         format!("Hosts are isolated by {isolation}."),
-        "CPU and memory are counted by /proc and at the end of each process; no control group was used.".to_string(),
         "The emulator delay shown is that of the worst direction of the worst link.".to_string(),
     ];
     if !outcome.real_time {
@@ -196,6 +240,16 @@ fn notes(outcome: &SessionOutcome, lateness: &Lateness) -> Vec<String> {
         notes.push("The emulator had no real-time priority; `farlink doctor` shows how to grant it.".to_string());
     }
     notes
+}
+
+/// Notes on the limits of hosts.
+fn limits(scenario: &Scenario) -> Vec<String> {
+    let limited = scenario.nodes.iter().filter(|node| !node.host.limits().is_empty());
+    let note = |node: &farlink_scenario::Node| {
+        let ordinary = if node.host.quota.is_some() { ", without real-time priority" } else { "" };
+        format!("The host of {} was limited to {}{ordinary}.", node.name, node.host.limits().join(", "))
+    };
+    limited.map(note).collect()
 }
 
 /// Note about events lost with killed nodes.
@@ -259,6 +313,7 @@ impl Stored {
                     link: None,
                     metric: metric.into(),
                     value: value as f64,
+                    phase: None,
                 });
             }
             self.next_ns += self.interval_ns;

@@ -1,19 +1,23 @@
 //! The live part of a run, from the first namespace to the last exit.
 
+use super::baseline::Baseline;
 use super::folder::RunFolder;
+use super::outcome::{ProcessRecord, Remarks, SessionOutcome};
+use super::phases::Phases;
 use super::restarts::Restarts;
-use super::{LabOptions, LabProgress};
+use super::usage::Usages;
+use super::{LabOptions, LabProgress, hosts};
 use crate::driver::{BundleTally, Driver, NodeContext, Program};
 use crate::drivers;
-use crate::emulator::{Lateness, MachineWatch, rings};
+use crate::emulator::{Lateness, MachineWatch};
 use crate::supervisor::{
-    CableSetup, HostTcp, LinkModels, LinkReport, ProcessUsage, Reply, Request, SignalName, SpawnSetup, Supervisor,
+    LinkModels, LinkReport, ProcessUsage, Reply, Request, Role, SignalName, SpawnSetup, Supervisor,
 };
 use anyhow::{Context, Result, bail};
 use farlink_base::DtnTime;
 use farlink_report::SampleRow;
-use farlink_report::schema::{CPU_S, LINK_QUEUE_BYTES, LINK_SENT_BYTES, RSS_BYTES};
-use farlink_scenario::{LinkChange, PREFIX_LENGTH, Scenario, TrafficKind};
+use farlink_report::schema::{LINK_QUEUE_BYTES, LINK_SENT_BYTES};
+use farlink_scenario::{LinkChange, Medium, Scenario, TrafficKind};
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,43 +38,11 @@ const NODE_PRIORITY: i32 = 20;
 const APPLICATION_PRIORITY: i32 = 10;
 /// First process number of applications; nodes count from 0.
 pub const FIRST_APPLICATION: u32 = 1 << 16;
-// First process number of programs that change links.
+// First process number of programs that change links, and of baselines.
 const FIRST_CHANGE: u32 = 1 << 24;
-
-/// Result of the live part.
-pub struct SessionOutcome {
-    /// Start of the run, in monotonic nanoseconds.
-    pub start_ns: u64,
-    /// Wall-clock time of the start.
-    pub epoch: DtnTime,
-    /// Progress at the end of the run.
-    pub progress: LabProgress,
-    /// Whether everything was sent and delivered.
-    pub complete: bool,
-    /// Whether the run was stopped early.
-    pub stopped: bool,
-    /// Nodes that were killed at least once, and those that were not ready again at the end.
-    pub restarted: Vec<usize>,
-    pub unready: Vec<usize>,
-    /// Drivers of the nodes, which hold the event records.
-    pub drivers: Vec<Box<dyn Driver>>,
-    /// Final counters of each link, forward and reverse.
-    pub links: Vec<[LinkReport; 2]>,
-    /// Samples of links and processes.
-    pub samples: Vec<SampleRow>,
-    /// Resource use of each process: node, name, usage.
-    pub processes: Vec<(Option<usize>, String, ProcessUsage)>,
-    /// Distribution of each node's waits for a processor.
-    pub waits: Vec<Lateness>,
-    /// Whether nodes and applications had real-time scheduling.
-    pub real_time: bool,
-    /// Load of the machine during the run.
-    pub watch: MachineWatch,
-    /// Whether a user namespace was needed.
-    pub user_namespace: bool,
-    /// Path of the `farlink` program.
-    pub program: PathBuf,
-}
+pub const FIRST_BASELINE: u32 = 1 << 25;
+/// Time between two samples of the probes.
+pub const PROBE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A process of the run.
 #[derive(Clone, Debug)]
@@ -79,7 +51,7 @@ pub struct SessionProcess {
     name: String,
     pub node: usize,
     /// Index of the traffic flow it sends.
-    sends: Option<usize>,
+    pub sends: Option<usize>,
     /// Index of the traffic flow it receives.
     pub receives: Option<usize>,
     pub exited: Option<(Option<i32>, Option<i32>)>,
@@ -91,18 +63,28 @@ pub struct SessionProcess {
 pub struct LabSession<'a> {
     pub scenario: &'a Scenario,
     pub folder: &'a RunFolder,
-    program: PathBuf,
+    pub program: PathBuf,
     pub supervisor: Supervisor,
     pub drivers: Vec<Box<dyn Driver>>,
-    start_ns: u64,
+    pub start_ns: u64,
     epoch: DtnTime,
     pub processes: Vec<SessionProcess>,
     pub restarts: Restarts,
-    usages: Vec<(Option<usize>, String, ProcessUsage)>,
+    pub phases: Phases,
+    pub baseline: Baseline,
+    pub usages: Usages,
+    records: Vec<ProcessRecord>,
+    groups: bool,
+    pub remarks: Remarks,
+    /// Whether all bundles created so far were delivered when they were last counted.
+    pub delivered: bool,
+    /// Whether the last values were read.
+    pub closed: bool,
+    pub samples_dropped: u64,
     links: Vec<[LinkReport; 2]>,
     /// Whether the counters of each direction are final.
     frozen: Vec<[bool; 2]>,
-    ended: bool,
+    pub ended: bool,
     stopping: bool,
     samples: Vec<SampleRow>,
     waiting: Vec<usize>,
@@ -121,7 +103,23 @@ impl<'a> LabSession<'a> {
     pub fn start(scenario: &'a Scenario, options: &LabOptions, folder: &'a RunFolder) -> Result<Self> {
         let program = super::absolute(&options.program)?;
         let mut supervisor = Supervisor::start(&program, Some(&folder.supervisor_log()))?;
-        let real_time = set_up_hosts(scenario, &mut supervisor)?;
+        let made = hosts::set_up(scenario, &mut supervisor)?;
+        let mut remarks = Remarks { disturbances: hosts::short_queues(scenario), ..Remarks::default() };
+        remarks.notes.push(match &made.no_groups {
+            None => "CPU and memory of each role were counted by control groups, limits kept by them.".to_string(),
+            Some(why) => format!(
+                "CPU and memory of each role were counted by /proc, processes told apart by an environment mark, since \
+                 no control group could be made: {}.",
+                why.lines().next().unwrap_or_default()
+            ),
+        });
+        let [removed, left] = &supervisor.swept;
+        if !removed.is_empty() {
+            remarks.notes.push(format!("Control groups of ended runs were removed: {}.", removed.join(", ")));
+        }
+        if !left.is_empty() {
+            remarks.notes.push(format!("Control groups of ended runs could not be removed: {}.", left.join(", ")));
+        }
         let (start_ns, epoch) = choose_start(LEAD + LEAD_PER_NODE * scenario.nodes.len() as u32);
         let mut waiting: Vec<usize> = (0..scenario.traffic.len()).collect();
         // The next sender to start is last, where it is cheap to take.
@@ -136,7 +134,15 @@ impl<'a> LabSession<'a> {
             epoch,
             processes: Vec::new(),
             restarts: Restarts::new(scenario),
-            usages: Vec::new(),
+            phases: Phases::new(scenario),
+            baseline: Baseline::default(),
+            usages: Usages::new(scenario),
+            records: Vec::new(),
+            groups: made.no_groups.is_none(),
+            remarks,
+            delivered: false,
+            closed: false,
+            samples_dropped: 0,
             links: vec![Default::default(); scenario.links.len()],
             frozen: vec![[false; 2]; scenario.links.len()],
             ended: false,
@@ -148,7 +154,7 @@ impl<'a> LabSession<'a> {
             changed: 0,
             emulating: false,
             waits: vec![Lateness::default(); scenario.nodes.len()],
-            real_time,
+            real_time: made.real_time,
             watch: MachineWatch::start(),
         };
         session.emulate()?;
@@ -166,8 +172,12 @@ impl<'a> LabSession<'a> {
             start_ns: Some(self.start_ns),
             interval_ms,
         })?;
-        // Reading the process table is costly, so it is read at most ten times a second.
-        self.supervisor.tell(&Request::Account { interval_ms: interval_ms.max(100) })
+        let store = |index: usize| Some((index, self.drivers[index].store(&self.context(index))?));
+        let stores = (0..self.drivers.len()).filter_map(store).collect();
+        let tcp = self.scenario.links.iter().any(|link| link.layer.kind.medium == Medium::Streams);
+        // Reading is costly, so it takes place ten times a second whatever the interval of rows.
+        let interval_ms = PROBE_INTERVAL.as_millis() as u64;
+        self.supervisor.tell(&Request::Probe { interval_ms, tcp, stores })
     }
 
     pub fn context(&self, index: usize) -> NodeContext<'_> {
@@ -216,6 +226,7 @@ impl<'a> LabSession<'a> {
         self.supervisor.tell(&Request::Spawn(SpawnSetup {
             id,
             host: node,
+            role: role_of(id),
             command: program.command,
             environment: program.environment,
             directory: folder.to_path_buf(),
@@ -245,7 +256,7 @@ impl<'a> LabSession<'a> {
         let mut state = LabProgress { phase: "running", duration_s: duration.as_secs_f64(), ..LabProgress::default() };
         let mut look_at = self.start_ns;
         let (mut complete, mut stopped) = (false, false);
-        while !complete || !self.scenario.stop_when_delivered {
+        while !complete || !self.scenario.stop_when_delivered || !self.phases.may_end() {
             let now = farlink_os::monotonic_ns();
             let elapsed = Duration::from_nanos(now.saturating_sub(self.start_ns));
             stopped = stop.load(Ordering::Relaxed);
@@ -258,6 +269,9 @@ impl<'a> LabSession<'a> {
                 self.restart_due_nodes(elapsed)?;
             }
             self.start_due_senders(elapsed, now >= self.start_ns)?;
+            if now >= self.start_ns {
+                self.change_phase(elapsed)?;
+            }
             if now >= look_at {
                 look_at = now + LOOK.as_nanos() as u64;
                 let tally = self.tally();
@@ -266,15 +280,23 @@ impl<'a> LabSession<'a> {
                 // Nodes write their events with a delay, so bundles already sent may not be counted
                 // yet.
                 let all_counted = tally.created >= sent_at_least(self.scenario) && tally.created > 0;
-                complete = self.all_sent() && all_counted && tally.delivered >= tally.created;
+                self.delivered = tally.created > 0 && tally.delivered >= tally.created;
+                complete = self.all_sent() && all_counted && self.delivered;
                 progress(state);
             }
             self.turn()?;
         }
         self.ended = true;
         let unready = self.restarts.unready();
+        self.end_phases()?;
         let tally = self.take_down()?;
         self.note_fallen()?;
+        let phases = self.collect_phases();
+        let user_namespace = self.supervisor.user_namespace;
+        let left = self.supervisor.end()?;
+        self.remarks.disturbances.extend(left.iter().map(|path| {
+            format!("Machine: the control group {} is left; `rmdir` it once it is empty.", path.display())
+        }));
         (state.created, state.delivered) = (tally.created, tally.delivered);
         Ok(SessionOutcome {
             start_ns: self.start_ns,
@@ -287,11 +309,16 @@ impl<'a> LabSession<'a> {
             drivers: self.drivers,
             links: self.links,
             samples: self.samples,
-            processes: self.usages,
+            processes: self.records,
+            phases,
+            roles: self.usages.whole(),
+            groups: self.groups,
+            remarks: self.remarks,
+            samples_dropped: self.samples_dropped,
             waits: self.waits,
             real_time: self.real_time,
             watch: self.watch,
-            user_namespace: self.supervisor.user_namespace,
+            user_namespace,
             program: self.program,
         })
     }
@@ -352,17 +379,25 @@ impl<'a> LabSession<'a> {
     fn note(&mut self, reply: Reply) -> Result<()> {
         match reply {
             Reply::Link(report) => self.note_link(*report),
-            Reply::Usage { id, at_ns, usage, waits } => {
-                if let Some(node) = self.scenario.nodes.get(id as usize).filter(|_| at_ns >= self.start_ns) {
-                    waits.iter().for_each(|[ns, times]| self.waits[id as usize].add_many(*ns, *times));
-                    let name = node.name.clone();
-                    self.sample(at_ns - self.start_ns, &name, None, CPU_S, usage.cpu_user_s);
-                    self.sample(at_ns - self.start_ns, &name, None, RSS_BYTES, usage.rss_bytes as f64);
+            Reply::Read { at_ns, readings } => {
+                let time_ns = at_ns.checked_sub(self.start_ns);
+                self.usages.note(time_ns, &readings, &mut self.samples);
+            }
+            Reply::Waited { id, at_ns, waits } => {
+                if let Some(own) = self.waits.get_mut(id as usize).filter(|_| at_ns >= self.start_ns) {
+                    waits.iter().for_each(|[ns, times]| own.add_many(*ns, *times));
                 }
             }
+            Reply::Phase { at_ns, dropped, .. } => self.note_boundary(at_ns, dropped),
             Reply::Exited { id, code, signal, usage, .. } => return self.note_exit(id, code, signal, usage),
-            Reply::EmulatorEnded { usage } => {
-                self.usages.push((None, "emulator".into(), usage));
+            Reply::EmulatorEnded { usage, killed_for_memory, dropped } => {
+                self.samples_dropped = dropped;
+                for (node, killed) in self.scenario.nodes.iter().zip(killed_for_memory).filter(|(_, n)| *n > 0) {
+                    let text = format!("Node {}: {killed} processes were killed at its memory limit.", node.name);
+                    self.remarks.disturbances.push(text);
+                }
+                let record = ProcessRecord { node: None, name: "emulator".into(), role: Role::Emulator, usage };
+                self.records.push(record);
                 if !self.stopping {
                     bail!("the link emulator ended by itself");
                 }
@@ -392,7 +427,7 @@ impl<'a> LabSession<'a> {
 
     fn sample(&mut self, time_ns: u64, node: &str, link: Option<&str>, metric: &str, value: f64) {
         let (node, link) = (Some(node.into()), link.map(Into::into));
-        self.samples.push(SampleRow { time_ns, node, link, metric: metric.into(), value });
+        self.samples.push(SampleRow { time_ns, node, link, metric: metric.into(), value, phase: None });
     }
 
     /// Records the exit of a process. An early or failed exit ends the run.
@@ -400,7 +435,8 @@ impl<'a> LabSession<'a> {
         let Some(process) = self.processes.iter_mut().find(|p| p.id == id && p.exited.is_none()) else { return Ok(()) };
         process.exited = Some((code, signal));
         let process = process.clone();
-        self.usages.push((Some(process.node), process.name.clone(), usage));
+        let (node, role) = (Some(process.node), role_of(id));
+        self.records.push(ProcessRecord { node, name: process.name.clone(), role, usage });
         let how = match (code, signal) {
             (Some(code), _) => format!("status {code}"),
             (None, Some(signal)) => format!("signal {signal}"),
@@ -408,8 +444,14 @@ impl<'a> LabSession<'a> {
         };
         let is_node = id < FIRST_APPLICATION;
         if !self.stopping && !process.killed && (is_node || code != Some(0)) {
-            let host = &self.scenario.nodes[process.node].name;
-            bail!("`{}` at node `{host}` ended by itself: {how}", process.name);
+            let node = &self.scenario.nodes[process.node];
+            let hint = match node.host.memory {
+                Some(memory) if signal == Some(9) => {
+                    format!("\nhint: its host has {memory} of memory, and who needs more is killed")
+                }
+                _ => String::new(),
+            };
+            bail!("`{}` at node `{}` ended by itself: {how}{hint}", process.name, node.name);
         }
         Ok(())
     }
@@ -421,7 +463,7 @@ impl<'a> LabSession<'a> {
         let tally = self.tally();
         self.stop(|p| p.id < FIRST_APPLICATION)?;
         self.supervisor.tell(&Request::StopEmulator)?;
-        let emulator_ended = |s: &Self| s.usages.iter().any(|(_, name, _)| name == "emulator");
+        let emulator_ended = |s: &Self| s.records.iter().any(|record| record.role == Role::Emulator);
         self.turns_until(emulator_ended)?;
         Ok(tally)
     }
@@ -439,13 +481,18 @@ impl<'a> LabSession<'a> {
         Ok(())
     }
 
-    fn turns_until(&mut self, done: impl Fn(&Self) -> bool) -> Result<()> {
+    pub fn turns_until(&mut self, done: impl Fn(&Self) -> bool) -> Result<()> {
         let deadline = std::time::Instant::now() + GRACE;
         while !done(self) && std::time::Instant::now() < deadline {
             self.turn()?;
         }
         Ok(())
     }
+}
+
+/// Account of a process by its number.
+fn role_of(id: u32) -> Role {
+    if id < FIRST_APPLICATION { Role::Implementation } else { Role::Application }
 }
 
 /// Number of bundles the senders of a scenario have created when done, without replies to pings.
@@ -455,35 +502,6 @@ fn sent_at_least(scenario: &Scenario) -> u64 {
         TrafficKind::Bundles { count, .. } | TrafficKind::Ping { count, .. } => *count,
     };
     scenario.traffic.iter().map(|traffic| of(&traffic.kind)).sum()
-}
-
-/// Sets up hosts and links; returns whether their programs may have real-time scheduling.
-fn set_up_hosts(scenario: &Scenario, supervisor: &mut Supervisor) -> Result<bool> {
-    let specs: Vec<_> = (0..scenario.links.len()).map(|link| scenario.link_spec(link)).collect();
-    let rings = rings(&specs);
-    let cable = |link: usize| {
-        let ends = scenario.ends(link);
-        CableSetup {
-            hosts: ends.map(|end| end.node),
-            addresses: ends.map(|end| vec![(end.address.into(), PREFIX_LENGTH)]),
-            mtu: scenario.links[link].mtu_bytes,
-            rings: rings[link],
-        }
-    };
-    let cables = (0..scenario.links.len()).map(cable).collect();
-    let tcp = |node: &farlink_scenario::Node| HostTcp {
-        congestion: Some(node.tcp.control_in_linux().to_string()),
-        send_buffer: node.tcp.send_buffer.bytes(),
-        receive_buffer: node.tcp.receive_buffer.bytes(),
-    };
-    let hosts = scenario.nodes.iter().map(tcp).collect();
-    supervisor.tell(&Request::SetUp { hosts, cables })?;
-    let set_up = |r: &Reply| match r {
-        Reply::SetUp { real_time, .. } => Some(*real_time),
-        _ => None,
-    };
-    let most = Duration::from_secs(10 + scenario.links.len() as u64);
-    supervisor.wait_for(most, set_up, |_| {}).context("setting up the hosts")
 }
 
 /// Start of the run on the monotonic clock, and the wall-clock time of the same moment: a whole millisecond, the unit

@@ -3,10 +3,11 @@
 use super::protocol::{Reply, Request};
 use super::{ARGUMENT, protocol};
 use anyhow::{Context, Result, bail};
+use farlink_os::cgroup::{self, GroupName, Hierarchies};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -21,6 +22,10 @@ pub struct Supervisor {
     pub process: u32,
     /// Whether the supervisor needed a user namespace.
     pub user_namespace: bool,
+    /// Name of its control groups, should it make any.
+    groups: String,
+    /// Control groups of ended runs that it removed, and directories that it could not.
+    pub swept: [Vec<String>; 2],
 }
 
 impl Supervisor {
@@ -49,11 +54,20 @@ impl Supervisor {
             }
         });
         let input = child.stdin.take();
-        let mut supervisor = Supervisor { child, input, replies, process: 0, user_namespace: false };
+        let mut supervisor = Supervisor {
+            child,
+            input,
+            replies,
+            process: 0,
+            user_namespace: false,
+            groups: String::new(),
+            swept: Default::default(),
+        };
         match supervisor.next(Duration::from_secs(10))? {
-            Some(Reply::Ready { process, user_namespace }) => {
+            Some(Reply::Ready { process, user_namespace, groups, swept }) => {
                 supervisor.process = process;
                 supervisor.user_namespace = user_namespace;
+                (supervisor.groups, supervisor.swept) = (groups, swept);
                 Ok(supervisor)
             }
             other => bail!("the supervisor answered {other:?} instead of being ready"),
@@ -105,11 +119,18 @@ impl Supervisor {
         bail!("no answer from the supervisor within {most:?}")
     }
 
-    /// Ends the supervisor and waits until everything it started is gone.
-    pub fn end(mut self) -> Result<()> {
+    /// Ends the supervisor and waits until everything it started is gone; returns the directories of its control groups
+    /// that are left.
+    pub fn end(mut self) -> Result<Vec<PathBuf>> {
         self.input = None;
         self.child.wait()?;
-        Ok(())
+        let name = self.groups.parse::<GroupName>().ok();
+        Ok(name.map(|name| cgroup::remains(&Hierarchies::detect(), name)).unwrap_or_default())
+    }
+
+    /// Name of its control groups, should it make any.
+    pub fn groups(&self) -> &str {
+        &self.groups
     }
 
     /// Process ID of the outer process, the parent of PID 1.

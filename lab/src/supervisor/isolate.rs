@@ -2,33 +2,58 @@
 
 use super::protocol::{Reply, say};
 use super::serve;
+use farlink_os::cgroup::{self, GroupName, Hierarchies};
 use farlink_os::namespace::{self, Namespaces};
 use farlink_os::process::{self, Fork};
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 
 const ISOLATED: Namespaces =
     Namespaces { user: false, network: true, mount: true, process: true, ipc: true, host_name: true };
 
 /// Isolates this process and returns the exit status. The first of two processes only waits; the second is PID 1 and
-/// serves requests.
+/// serves requests. A third, outside of everything, removes the control groups when both are gone.
 pub fn become_supervisor() -> io::Result<u8> {
     process::die_with_parent()?;
+    // Groups carry the name of this process as others see it: before it has a /proc of its own.
+    let (groups, hierarchies) = (GroupName::of_self()?, Hierarchies::detect());
+    let swept = cgroup::sweep(&hierarchies);
+    let (cleaner, alive) = start_cleaner(&hierarchies, groups)?;
     let user_namespace = leave()?;
     // The kernel clears the parent-death signal on entering a user namespace.
     process::die_with_parent()?;
     match process::fork()? {
         Fork::Parent(child) => {
-            say(&Reply::Ready { process: child, user_namespace });
+            let swept = [
+                swept.removed.iter().map(GroupName::to_string).collect(),
+                swept.left.iter().map(|path| path.display().to_string()).collect(),
+            ];
+            say(&Reply::Ready { process: child, user_namespace, groups: groups.to_string(), swept });
             let code = process::wait_for(child)?;
+            drop(alive);
+            process::wait_for(cleaner)?;
             Ok(u8::try_from(code).unwrap_or(1))
         }
         Fork::Child => {
             process::die_with_parent()?;
             // Without a /proc of the new namespace, resources cannot be reported.
             let own_proc = namespace::mount_private_proc().is_ok();
-            serve::serve(own_proc).map(|()| 0)
+            serve::serve(own_proc, groups, hierarchies).map(|()| 0)
         }
     }
+}
+
+/// Starts the process that removes the control groups; it acts when all copies of the returned descriptor are closed.
+/// Groups, unlike everything else here, outlive `kill -9`.
+fn start_cleaner(hierarchies: &Hierarchies, groups: GroupName) -> io::Result<(u32, OwnedFd)> {
+    let (end, alive) = process::pipe()?;
+    if let Fork::Parent(cleaner) = process::fork()? {
+        return Ok((cleaner, alive));
+    }
+    drop(alive);
+    let done = process::detach().and_then(|()| farlink_os::read(end.as_fd(), &mut [0]));
+    let left = cgroup::remove(hierarchies, groups);
+    std::process::exit(i32::from(done.is_err() || !left.is_empty()));
 }
 
 /// Enters new namespaces; returns whether this took a user namespace.

@@ -5,16 +5,21 @@
 //! The program starts itself again with a hidden argument ([`run_if_asked`]), talks to it through [`Supervisor`], and
 //! sends [`Request`]s to set up hosts and start processes.
 
+mod accounts;
 mod client;
 mod isolate;
 mod protocol;
+mod readings;
 mod serve;
 mod tcp;
 
+pub use accounts::{Accounts, account_of};
 pub use client::Supervisor;
 pub use protocol::{
-    Addresses, CableSetup, HostTcp, LinkModels, LinkReport, ProcessUsage, Reply, Request, SignalName, SpawnSetup,
+    Addresses, CableSetup, HostLimits, HostSetup, HostTcp, LinkModels, LinkReport, ProcessUsage, Reply, Request,
+    SignalName, SpawnSetup,
 };
+pub use readings::{Reading, Role, RoleReading, TcpReading};
 
 use std::process::ExitCode;
 

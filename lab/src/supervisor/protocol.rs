@@ -1,5 +1,6 @@
 //! Requests to the supervisor and its replies, one JSON object per line.
 
+use super::readings::{Reading, Role};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -15,8 +16,8 @@ pub type Addresses = Vec<(IpAddr, u8)>;
 pub enum Request {
     /// Creates hosts and cables. Sent once, as the first request. Reply: [`Reply::SetUp`].
     SetUp {
-        /// TCP settings, one entry per host.
-        hosts: Vec<HostTcp>,
+        /// The hosts.
+        hosts: Vec<HostSetup>,
         /// Cables between the hosts.
         cables: Vec<CableSetup>,
     },
@@ -41,13 +42,45 @@ pub enum Request {
         /// Signal to send.
         signal: SignalName,
     },
-    /// Starts reporting the resource use of all processes each interval. Replies: [`Reply::Usage`].
-    Account {
-        /// Milliseconds between reports.
+    /// Starts sampling all hosts each interval. Replies: [`Reply::Read`] and [`Reply::Waited`].
+    Probe {
+        /// Milliseconds between samples.
         interval_ms: u64,
+        /// Whether TCP connections are sampled.
+        tcp: bool,
+        /// Folders whose size is sampled, with the number of their host.
+        stores: Vec<(usize, PathBuf)>,
+    },
+    /// Begins a phase: what was used up to now is read, and peaks of memory are reset. Replies: [`Reply::Read`], then
+    /// [`Reply::Phase`].
+    Phase {
+        /// Number of the phase.
+        number: usize,
     },
     /// Stops the emulator after its last samples. Reply: [`Reply::EmulatorEnded`].
     StopEmulator,
+}
+
+/// A host to be made.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct HostSetup {
+    /// Name, for its control groups.
+    pub name: String,
+    /// TCP settings.
+    pub tcp: HostTcp,
+    /// Bounds of all its programs together.
+    pub limits: HostLimits,
+}
+
+/// Bounds of a host's programs.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct HostLimits {
+    /// Numbers of the processors it may use; empty for all.
+    pub cpus: Vec<usize>,
+    /// Most processor time in real time, in processors.
+    pub quota: Option<f64>,
+    /// Most memory in bytes.
+    pub memory: Option<u64>,
 }
 
 /// TCP settings of a host. Buffer sizes are in bytes of payload.
@@ -59,12 +92,16 @@ pub struct HostTcp {
     pub send_buffer: u64,
     /// Most bytes received and not yet read.
     pub receive_buffer: u64,
+    /// Whether selective acknowledgments are used.
+    pub sack: bool,
+    /// Whether windows beyond 64 kB are used.
+    pub window_scaling: bool,
 }
 
 impl Default for HostTcp {
     /// Defaults of the Linux kernel.
     fn default() -> Self {
-        HostTcp { congestion: None, send_buffer: 4 << 20, receive_buffer: 6 << 20 }
+        HostTcp { congestion: None, send_buffer: 4 << 20, receive_buffer: 6 << 20, sack: true, window_scaling: true }
     }
 }
 
@@ -108,6 +145,8 @@ pub struct SpawnSetup {
     pub id: u32,
     /// Number of its host.
     pub host: usize,
+    /// Account that it belongs to.
+    pub role: Role,
     /// Program and arguments.
     pub command: Vec<String>,
     /// Environment variables in addition to ours.
@@ -149,6 +188,10 @@ pub enum Reply {
         process: u32,
         /// Whether a user namespace was needed, as for ordinary users.
         user_namespace: bool,
+        /// Name of the control groups of this supervisor, should it make any.
+        groups: String,
+        /// Control groups of ended runs that were removed, and directories that could not be.
+        swept: [Vec<String>; 2],
     },
     /// Hosts and cables are set up.
     SetUp {
@@ -156,6 +199,8 @@ pub enum Reply {
         descriptors: Vec<i32>,
         /// Whether processes may be given real-time scheduling.
         real_time: bool,
+        /// Why no control groups could be made, and `/proc` counts; `None` with groups.
+        no_groups: Option<String>,
     },
     /// All links are up and receive packets.
     Emulating {
@@ -180,14 +225,28 @@ pub enum Reply {
         /// Resource use over its lifetime.
         usage: ProcessUsage,
     },
-    /// Resource use of a running process.
-    Usage {
+    /// Values read by the probes at one time.
+    Read {
+        /// Time of reading, in monotonic nanoseconds.
+        at_ns: u64,
+        /// The values.
+        readings: Vec<Reading>,
+    },
+    /// A phase has begun.
+    Phase {
+        /// Number of the phase.
+        number: usize,
+        /// Time, in monotonic nanoseconds.
+        at_ns: u64,
+        /// Samples left out since the start, because reading took too long.
+        dropped: u64,
+    },
+    /// Waits of a running process for a processor.
+    Waited {
         /// Number given to the process.
         id: u32,
         /// Time of the report, in monotonic nanoseconds.
         at_ns: u64,
-        /// Resource use up to now.
-        usage: ProcessUsage,
         /// Waits of its threads for a processor since the last report: for each thread the mean wait in nanoseconds,
         /// and the number of waits.
         waits: Vec<[u64; 2]>,
@@ -198,6 +257,10 @@ pub enum Reply {
     EmulatorEnded {
         /// Resource use of the emulator.
         usage: ProcessUsage,
+        /// Processes of each host that the kernel killed for reaching the memory limit.
+        killed_for_memory: Vec<u64>,
+        /// Samples left out because reading took too long.
+        dropped: u64,
     },
     /// A failure, after which the supervisor ends.
     Failed {
@@ -339,6 +402,7 @@ mod tests {
         let request = Request::Spawn(SpawnSetup {
             id: 3,
             host: 1,
+            role: Role::Application,
             command: vec!["sh".into()],
             environment: BTreeMap::new(),
             directory: ".".into(),

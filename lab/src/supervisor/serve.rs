@@ -1,13 +1,16 @@
 //! The loop of PID 1: one thread serves requests, children and resource reports.
 
-use super::protocol::{CableSetup, HostTcp, LinkModels, ProcessUsage, Reply, Request, SignalName, SpawnSetup, say};
+use super::accounts::Accounts;
+use super::protocol::{CableSetup, HostSetup, LinkModels, ProcessUsage, Reply, Request, SignalName, SpawnSetup, say};
 use super::tcp;
 use crate::cable::{self, CableEnd};
 use crate::emulator::{Emulator, Port};
+use crate::probes::{self, Probe, ProbedHosts};
 use farlink_link::LinkSpec;
 use farlink_os::account::{self, Waits};
+use farlink_os::cgroup::{GroupName, Hierarchies};
 use farlink_os::namespace::NetworkNamespace;
-use farlink_os::process::{self, EndedChild, Fork};
+use farlink_os::process::{self, EndedChild, Fork, Surroundings};
 use farlink_os::{monotonic_ns, schedule};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -20,8 +23,8 @@ use std::time::Duration;
 const TICK_NS: u64 = 10_000_000;
 
 /// Serves until standard input ends, then returns; the end of PID 1 ends all processes in its namespace.
-pub fn serve(own_proc: bool) -> io::Result<()> {
-    let mut server = Server { own_proc, ..Server::default() };
+pub fn serve(own_proc: bool, groups: GroupName, hierarchies: Hierarchies) -> io::Result<()> {
+    let mut server = Server::new(own_proc, groups, hierarchies);
     let mut input = LineReader::default();
     loop {
         // Waiting on the descriptor leaves nothing in a buffer that the poll would miss.
@@ -35,7 +38,7 @@ pub fn serve(own_proc: bool) -> io::Result<()> {
             server.obey(request)?;
         }
         server.look_after_children()?;
-        server.account();
+        server.sample();
         if ended {
             return Ok(());
         }
@@ -64,23 +67,48 @@ impl LineReader {
     }
 }
 
-#[derive(Default)]
 struct Server {
     own_proc: bool,
+    groups: GroupName,
+    hierarchies: Hierarchies,
+    accounts: Option<Accounts>,
+    setups: Vec<HostSetup>,
     hosts: Vec<NetworkNamespace>,
     ports: Vec<[Port; 2]>,
     emulator: Option<u32>,
     children: BTreeMap<u32, u32>,
+    probes: Vec<Box<dyn Probe>>,
     interval_ns: Option<u64>,
-    next_account_ns: u64,
+    next_sample_ns: u64,
+    /// Samples left out because reading took too long.
+    dropped: u64,
     /// Waits of each child's threads at the last report.
     waits: BTreeMap<u32, BTreeMap<u32, Waits>>,
 }
 
 impl Server {
+    fn new(own_proc: bool, groups: GroupName, hierarchies: Hierarchies) -> Server {
+        Server {
+            own_proc,
+            groups,
+            hierarchies,
+            accounts: None,
+            setups: Vec::new(),
+            hosts: Vec::new(),
+            ports: Vec::new(),
+            emulator: None,
+            children: BTreeMap::new(),
+            probes: Vec::new(),
+            interval_ns: None,
+            next_sample_ns: 0,
+            dropped: 0,
+            waits: BTreeMap::new(),
+        }
+    }
+
     fn obey(&mut self, request: Request) -> io::Result<()> {
         match request {
-            Request::SetUp { hosts, cables } => self.set_up(&hosts, &cables),
+            Request::SetUp { hosts, cables } => self.set_up(hosts, &cables),
             Request::Emulate { links, seed, start_ns, interval_ms } => {
                 self.emulate(&links, seed, start_ns, Duration::from_millis(interval_ms))
             }
@@ -91,8 +119,13 @@ impl Server {
                 }
                 Ok(())
             }
-            Request::Account { interval_ms } => {
+            Request::Probe { interval_ms, tcp, stores } => {
                 self.interval_ns = Some(interval_ms.max(1) * 1_000_000);
+                self.probes = probes::all(tcp, stores);
+                Ok(())
+            }
+            Request::Phase { number } => {
+                self.begin_phase(number);
                 Ok(())
             }
             Request::StopEmulator => match self.emulator {
@@ -102,26 +135,29 @@ impl Server {
         }
     }
 
-    fn set_up(&mut self, hosts: &[HostTcp], cables: &[CableSetup]) -> io::Result<()> {
-        for tcp in hosts {
+    fn set_up(&mut self, hosts: Vec<HostSetup>, cables: &[CableSetup]) -> io::Result<()> {
+        let (accounts, no_groups) = Accounts::new(self.groups, &self.hierarchies, &hosts)?;
+        self.accounts = Some(accounts);
+        for HostSetup { tcp, .. } in &hosts {
             tcp::check(tcp)?;
             let host = cable::make_host()?;
             host.within(|| tcp::set_up(tcp))?;
             self.hosts.push(host);
         }
+        self.setups = hosts;
         for (index, setup) in cables.iter().enumerate() {
-            let [a, b] = [0, 1].map(|i| self.end(hosts, setup, i));
+            let [a, b] = [0, 1].map(|i| self.end(setup, i));
             self.ports.push(cable::plug(&format!("link{index}"), [&a?, &b?], setup.mtu, setup.rings)?);
         }
         let descriptors = self.hosts.iter().map(|host| host.as_fd().as_raw_fd()).collect();
-        say(&Reply::SetUp { descriptors, real_time: schedule::may_be_real_time() });
+        say(&Reply::SetUp { descriptors, real_time: schedule::may_be_real_time(), no_groups });
         Ok(())
     }
 
-    fn end(&self, tcp: &[HostTcp], setup: &CableSetup, index: usize) -> io::Result<CableEnd<'_>> {
+    fn end(&self, setup: &CableSetup, index: usize) -> io::Result<CableEnd<'_>> {
         let number = setup.hosts[index];
         let host = self.hosts.get(number).ok_or_else(|| io::Error::other("no such host"))?;
-        let congestion = tcp.get(number).and_then(|tcp| tcp.congestion.clone());
+        let congestion = self.setups.get(number).and_then(|host| host.tcp.congestion.clone());
         Ok(CableEnd { host, addresses: setup.addresses[index].clone(), congestion })
     }
 
@@ -150,6 +186,9 @@ impl Server {
         match self.start(setup) {
             Ok(child) => {
                 self.children.insert(child, setup.id);
+                if let Some(accounts) = &mut self.accounts {
+                    accounts.started(child, setup.host, setup.role);
+                }
                 say(&Reply::Started { id: setup.id });
                 Ok(())
             }
@@ -158,10 +197,13 @@ impl Server {
     }
 
     fn start(&self, setup: &SpawnSetup) -> io::Result<u32> {
-        let host = self.hosts.get(setup.host).ok_or_else(|| io::Error::other("no such host"))?;
+        let no_host = || io::Error::other("no such host");
+        let host = self.hosts.get(setup.host).ok_or_else(no_host)?;
+        let (limits, accounts) = (&self.setups[setup.host].limits, self.accounts.as_ref().ok_or_else(no_host)?);
         let (program, arguments) = setup.command.split_first().ok_or_else(|| io::Error::other("empty command"))?;
         let mut command = Command::new(program);
-        command.args(arguments).envs(&setup.environment).current_dir(&setup.directory).stdin(Stdio::null());
+        command.args(arguments).envs(&setup.environment).envs(accounts.marks(setup.host, setup.role));
+        command.current_dir(&setup.directory).stdin(Stdio::null());
         command.stdout(match &setup.stdout {
             Some(file) => Stdio::from(File::create(file)?),
             // Standard output carries replies only.
@@ -170,7 +212,14 @@ impl Server {
         if let Some(file) = &setup.stderr {
             command.stderr(File::create(file)?);
         }
-        process::start_in(&mut command, Some(host.as_fd().try_clone_to_owned()?), setup.real_time);
+        let surroundings = Surroundings {
+            namespace: Some(host.as_fd().try_clone_to_owned()?),
+            groups: accounts.entrances(setup.host, setup.role)?,
+            processors: limits.cpus.clone(),
+            // The kernel limits ordinary threads only.
+            real_time: setup.real_time.filter(|_| limits.quota.is_none() && accounts.allows_real_time(setup.host)),
+        };
+        process::start_within(&mut command, surroundings);
         Ok(command.spawn()?.id())
     }
 
@@ -178,9 +227,13 @@ impl Server {
         // PID 1 inherits every orphan; processes it did not start are only reaped.
         while let Some(ended) = process::reap()? {
             let usage = usage_of(&ended);
+            if let Some(accounts) = &mut self.accounts {
+                accounts.ended(&ended);
+            }
             if self.emulator == Some(ended.process) {
                 self.emulator = None;
-                say(&Reply::EmulatorEnded { usage });
+                let killed_for_memory = self.accounts.as_ref().map_or(Vec::new(), Accounts::killed_for_memory);
+                say(&Reply::EmulatorEnded { usage, killed_for_memory, dropped: self.dropped });
             } else if let Some(id) = self.children.remove(&ended.process) {
                 self.waits.remove(&ended.process);
                 let at_ns = monotonic_ns();
@@ -190,27 +243,49 @@ impl Server {
         Ok(())
     }
 
-    fn account(&mut self) {
+    /// Samples the hosts when it is time.
+    fn sample(&mut self) {
         let now = monotonic_ns();
-        let Some(interval) = self.interval_ns.filter(|_| self.own_proc && now >= self.next_account_ns) else { return };
-        self.next_account_ns = now + interval;
-        for (child, id) in &self.children {
-            if let Ok(used) = account::tree_usage(*child) {
-                let usage = ProcessUsage {
-                    cpu_user_s: used.cpu.as_secs_f64(),
-                    cpu_system_s: 0.0,
-                    rss_bytes: used.resident,
-                    cgroup: false,
-                };
-                // Waits are reported only where the kernel counts them.
-                let waits = account::thread_waits(*child).unwrap_or_default();
-                let before = self.waits.insert(*child, waits.clone()).unwrap_or_default();
-                say(&Reply::Usage { id: *id, at_ns: now, usage, waits: mean_waits(&before, &waits) });
-            }
+        let Some(interval) = self.interval_ns.filter(|_| self.own_proc && now >= self.next_sample_ns) else { return };
+        if self.next_sample_ns > 0 {
+            self.dropped += (now - self.next_sample_ns) / interval;
         }
+        self.read(now);
+        for (child, id) in &self.children {
+            // Waits are reported only where the kernel counts them.
+            let waits = account::thread_waits(*child).unwrap_or_default();
+            let before = self.waits.insert(*child, waits.clone()).unwrap_or_default();
+            say(&Reply::Waited { id: *id, at_ns: now, waits: mean_waits(&before, &waits) });
+        }
+        // Reading takes at most a fifth of this process, which has programs to start besides.
+        let cost = monotonic_ns() - now;
+        self.next_sample_ns = (now + interval).max(now + 5 * cost);
+        self.dropped += (self.next_sample_ns - now) / interval - 1;
+    }
+
+    fn read(&mut self, now: u64) {
+        let Some(accounts) = &mut self.accounts else { return };
+        let mut hosts = ProbedHosts { accounts, namespaces: &self.hosts, emulator: self.emulator };
+        let mut readings = Vec::new();
+        self.probes.iter_mut().for_each(|probe| probe.sample(&mut hosts, &mut |reading| readings.push(reading)));
+        for part in readings.chunks(READINGS) {
+            say(&Reply::Read { at_ns: now, readings: part.to_vec() });
+        }
+    }
+
+    fn begin_phase(&mut self, number: usize) {
+        let now = monotonic_ns();
+        self.read(now);
+        if let Some(accounts) = &mut self.accounts {
+            let mut hosts = ProbedHosts { accounts, namespaces: &self.hosts, emulator: self.emulator };
+            self.probes.iter_mut().for_each(|probe| probe.begin_phase(&mut hosts));
+        }
+        say(&Reply::Phase { number, at_ns: now, dropped: self.dropped });
     }
 }
 
+// Most readings in a reply, so that it stays one atomic write.
+const READINGS: usize = 12;
 // Most threads whose waits are reported, so that a reply stays one atomic write.
 const MOST_THREADS: usize = 64;
 

@@ -26,9 +26,8 @@ pub fn set_up(tcp: &HostTcp) -> io::Result<()> {
     let buffer = |first: u64, most: u64| format!("4096 {} {most}", first.min(most));
     set("tcp_wmem", &buffer(16 << 10, tcp.send_buffer.saturating_mul(BOOKKEEPING)))?;
     set("tcp_rmem", &buffer(128 << 10, tcp.receive_buffer.saturating_mul(BOOKKEEPING)))?;
-    for (name, value) in [("tcp_sack", "1"), ("tcp_window_scaling", "1"), ("tcp_timestamps", "1")] {
-        set(name, value)?;
-    }
+    let flags = [("tcp_sack", tcp.sack), ("tcp_window_scaling", tcp.window_scaling), ("tcp_timestamps", true)];
+    flags.into_iter().try_for_each(|(name, on)| set(name, if on { "1" } else { "0" }))?;
     // Path metrics cached from earlier connections would make runs differ. The setting is missing
     // in older kernels' namespaces.
     let _ = set("tcp_no_metrics_save", "1");

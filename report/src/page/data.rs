@@ -107,7 +107,8 @@ impl RunData {
             steps: steps(run, &bundles)?,
             map: Play::read(run, &bundles)?,
             links: run.links()?,
-            processes: run.processes()?,
+            // Those of phases have a table of their own.
+            processes: run.processes()?.into_iter().filter(|row| row.phase.is_none()).collect(),
             manifest,
         })
     }

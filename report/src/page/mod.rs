@@ -11,6 +11,7 @@ mod findings;
 mod map;
 mod network;
 mod pdf;
+mod phases;
 pub mod plot;
 mod sections;
 mod svg;
@@ -82,6 +83,7 @@ fn page(runs: &[RunData], comparison: &Comparison, span: f64) -> String {
     page.steps(&mut out);
     page.links(&mut out);
     page.processes(&mut out);
+    page.phases(&mut out);
     page.validity(&mut out);
     page.repeat(&mut out);
     out.push_str("</main>\n");

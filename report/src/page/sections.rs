@@ -345,8 +345,10 @@ impl ReportPage<'_> {
         out.push_str("</tbody></table></div>");
         for run in self.runs.iter().filter(|r| !r.processes.is_empty()) {
             let text = match run.manifest.validity.accounting {
-                Accounting::Cgroup => "measured by a control group for each node",
-                Accounting::Proc => "summed over /proc of each process tree; short-lived processes are missed",
+                Accounting::Cgroup => {
+                    "measured by control groups of each host and role, besides those of single processes"
+                }
+                Accounting::Proc => "read from /proc when each process ended",
                 Accounting::None => continue,
             };
             let _ = write!(out, "<p class=\"caption\">{}: {text}.</p>", escape(&run.label));

@@ -159,6 +159,8 @@ fn process(node: Option<&str>, name: &str, cpu: f64) -> ProcessRow {
         cpu_system_s: cpu * 0.6,
         rss_peak_bytes: (cpu * 40e6) as u64,
         source: "proc".into(),
+        role: None,
+        phase: None,
     }
 }
 
@@ -246,7 +248,7 @@ fn samples(steps: &[Steps], end: f64) -> Vec<SampleRow> {
         let t = tick as f64 / 10.0;
         let mut put = |node: &str, link: Option<&str>, metric: &str, value: f64| {
             let (node, link) = (Some(node.into()), link.map(Into::into));
-            rows.push(SampleRow { time_ns: tick * 100_000_000, node, link, metric: metric.into(), value });
+            rows.push(SampleRow { time_ns: tick * 100_000_000, node, link, metric: metric.into(), value, phase: None });
         };
         let held = |from: fn(&Steps) -> f64, to: fn(&Steps) -> f64| {
             steps.iter().filter(|s| from(s) <= t && t < to(s)).count() as f64 * BUNDLE as f64

@@ -1,0 +1,197 @@
+//! Baselines: plain TCP, UDP and TCP again through each link in turn, by `farlink flow` in the hosts.
+
+use super::folder::RunFolder;
+use crate::driver::Program;
+use farlink_report::BaselineFlow;
+use farlink_scenario::Scenario;
+use serde_json::Value;
+use std::collections::VecDeque;
+use std::path::Path;
+use std::time::Duration;
+
+/// Transports of a link's flows. Two of TCP show how far baselines differ by themselves.
+const TRANSPORTS: [&str; 3] = ["tcp", "udp", "tcp"];
+/// By how much a receiver starts before its sender.
+const HEAD_START: Duration = Duration::from_millis(300);
+/// Time left after a flow for what is still on its way, besides the round trip.
+const DRAIN: Duration = Duration::from_millis(200);
+/// Shortest time that a flow sends.
+const SHORTEST: Duration = Duration::from_millis(300);
+/// First port of the receivers; each flow has its own.
+const PORT: u16 = 15_201;
+
+/// Something to do for a baseline.
+#[derive(Clone, PartialEq, Debug)]
+pub enum BaselineStep {
+    /// Start a program: its number among those of the baseline, its node and its name.
+    Start(u32, usize, String, Program),
+    /// End the programs with these numbers.
+    End([u32; 2]),
+}
+
+/// The steps still to come, in order of time since the start of the run; and the flows, with their output's names.
+#[derive(Debug, Default)]
+pub struct Baseline {
+    steps: VecDeque<(Duration, BaselineStep)>,
+    flows: Vec<BaselineRecord>,
+}
+
+#[derive(Debug)]
+struct BaselineRecord {
+    phase: String,
+    flow: BaselineFlow,
+    ends: [(usize, String); 2],
+}
+
+impl Baseline {
+    /// Plans the flows of a phase that begins now. Returns whether there is time for all.
+    pub fn begin(&mut self, scenario: &Scenario, phase: usize, now: Duration, program: &Path) -> bool {
+        let slots = (scenario.links.len() * TRANSPORTS.len()) as u32;
+        let Some(slot) = scenario.phases[phase].duration.and_then(|all| all.checked_div(slots)) else { return true };
+        let mut enough = true;
+        for (number, (link, transport)) in
+            (0..scenario.links.len()).flat_map(|link| TRANSPORTS.map(|transport| (link, transport))).enumerate()
+        {
+            let ends = scenario.ends(link);
+            let [one, other] = [&scenario.links[link].forward, &scenario.links[link].reverse];
+            let round_trip = one.longest_delay() + other.longest_delay();
+            let sends = slot.saturating_sub(HEAD_START + DRAIN + round_trip);
+            if sends < SHORTEST {
+                enough = false;
+                continue;
+            }
+            let first = self.flows.len() as u32 * 2;
+            let name = |role: &str| format!("baseline-{}-{number}-{role}", scenario.links[link].name);
+            let at = format!("{}:{}", ends[1].address, PORT + (self.flows.len() % 40_000) as u16);
+            let run = |arguments: &[&str]| {
+                let mut command = vec![program.display().to_string()];
+                command.extend(["flow", "--json"].iter().chain(arguments).map(|word| word.to_string()));
+                command.extend((transport == "udp").then(|| "--udp".to_string()));
+                Program { command, ..Program::default() }
+            };
+            let mut sender = run(&[at.as_str(), "--seconds", &format!("{:.3}", sends.as_secs_f64())]);
+            // Without a rate datagrams only show how many a sender can throw away.
+            if let Some(rate) = farlink_scenario::first_rate(one).filter(|_| transport == "udp") {
+                sender.command.extend(["--rate".into(), format!("{} bit/s", rate.bits_per_second())]);
+            }
+            let begin = now + slot * number as u32;
+            let names = [name("sender"), name("receiver")];
+            let receiver =
+                BaselineStep::Start(first + 1, ends[1].node, names[1].clone(), run(&["--receive", at.as_str()]));
+            self.steps.push_back((begin, receiver));
+            let sender = BaselineStep::Start(first, ends[0].node, names[0].clone(), sender);
+            self.steps.push_back((begin + HEAD_START, sender));
+            self.steps.push_back((begin + slot - DRAIN / 4, BaselineStep::End([first, first + 1])));
+            let [from, to] = ends.map(|end| scenario.nodes[end.node].name.clone());
+            self.flows.push(BaselineRecord {
+                phase: scenario.phases[phase].name.clone(),
+                flow: BaselineFlow {
+                    link: scenario.links[link].name.clone(),
+                    from,
+                    to,
+                    transport: transport.to_string(),
+                    ..BaselineFlow::default()
+                },
+                ends: [(ends[0].node, names[0].clone()), (ends[1].node, names[1].clone())],
+            });
+        }
+        enough
+    }
+
+    /// The next step that is due.
+    pub fn due(&mut self, elapsed: Duration) -> Option<BaselineStep> {
+        self.steps.pop_front_if(|(at, _)| *at <= elapsed).map(|(_, step)| step)
+    }
+
+    /// Reads what the programs printed; the flows, by the names of their phases.
+    pub fn results(self, folder: &RunFolder) -> Vec<(String, BaselineFlow)> {
+        let printed = |(node, name): &(usize, String)| -> Value {
+            let text = std::fs::read_to_string(folder.node(*node).join(format!("{name}.out"))).unwrap_or_default();
+            serde_json::from_str(&text).unwrap_or_default()
+        };
+        let of = |record: BaselineRecord| {
+            let [sent, received] = [printed(&record.ends[0]), printed(&record.ends[1])];
+            let flow = BaselineFlow {
+                bit_s: received["bit_s"].as_f64().filter(|rate| *rate > 0.0),
+                lost: received["lost"].as_u64().unwrap_or(0),
+                retransmitted: sent["retransmitted"].as_u64().unwrap_or(0),
+                ..record.flow
+            };
+            (record.phase, flow)
+        };
+        self.flows.into_iter().map(of).collect()
+    }
+}
+
+/// Difference between the TCP flows of each link and phase, as a fraction of the larger; the largest.
+pub fn spread(flows: &[BaselineFlow]) -> Option<f64> {
+    let tcp = |link: &str| {
+        let rates = flows.iter().filter(move |flow| flow.link == link && flow.transport == "tcp");
+        rates.filter_map(|flow| flow.bit_s).collect::<Vec<f64>>()
+    };
+    let of = |flow: &BaselineFlow| {
+        let rates = tcp(&flow.link);
+        let (least, most) =
+            rates.iter().fold((f64::MAX, 0.0f64), |(low, high), rate| (low.min(*rate), high.max(*rate)));
+        (rates.len() > 1).then(|| (most - least) / most)
+    };
+    flows.iter().filter_map(of).max_by(f64::total_cmp)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scenario(duration: &str) -> Scenario {
+        let text = format!(
+            "name = \"s\"\nduration = \"100 s\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n[[node]]\nname = \"b\"\n\
+             id = \"ipn:2.0\"\n[[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nlayer = \"ltp\"\nrate = \"8 Mbit/s\"\n\
+             [[phase]]\nname = \"base\"\nkind = \"baseline\"\nduration = \"{duration}\"\n"
+        );
+        Scenario::parse(&text).unwrap()
+    }
+
+    #[test]
+    fn flows_take_turns_within_phase() {
+        let mut baseline = Baseline::default();
+        let begun = Duration::from_secs(5);
+        assert!(baseline.begin(&scenario("6 s"), 0, begun, Path::new("farlink")));
+        let (mut running, mut started) = (0i32, Vec::new());
+        let at: Vec<Duration> = baseline.steps.iter().map(|(at, _)| *at).collect();
+        assert!(at.is_sorted() && at[0] == begun && at[8] < begun + Duration::from_secs(6), "{at:?}");
+        while let Some(step) = baseline.due(Duration::from_secs(99)) {
+            match step {
+                BaselineStep::Start(_, _, _, program) => {
+                    running += 1;
+                    started.push(program.command.join(" "));
+                }
+                BaselineStep::End(_) => running -= 2,
+            }
+            assert!((0..=2).contains(&running));
+        }
+        assert_eq!(started[0], "farlink flow --json --receive 10.0.0.2:15201");
+        assert_eq!(started[3], "farlink flow --json 10.0.0.2:15202 --seconds 1.500 --udp --rate 8000000 bit/s");
+        assert_eq!(started.len(), 6);
+    }
+
+    #[test]
+    fn short_phase_has_no_flows() {
+        let mut baseline = Baseline::default();
+        assert!(!baseline.begin(&scenario("2 s"), 0, Duration::ZERO, Path::new("farlink")));
+        assert_eq!(baseline.due(Duration::from_secs(99)), None);
+    }
+
+    #[test]
+    fn spread_compares_tcp_of_one_link() {
+        let flow = |link: &str, transport: &str, bit_s| BaselineFlow {
+            link: link.into(),
+            transport: transport.into(),
+            bit_s,
+            ..BaselineFlow::default()
+        };
+        let mut flows = vec![flow("l", "tcp", Some(90.0)), flow("l", "udp", Some(1.0)), flow("m", "tcp", Some(5.0))];
+        assert_eq!(spread(&flows), None);
+        flows.push(flow("l", "tcp", Some(100.0)));
+        assert_eq!(spread(&flows), Some(0.1));
+    }
+}

@@ -1,0 +1,127 @@
+//! Hosts and links of a scenario as the supervisor makes them.
+
+use crate::emulator::rings;
+use crate::supervisor::{CableSetup, HostLimits, HostSetup, HostTcp, Reply, Request, Supervisor};
+use anyhow::{Context, Result, bail};
+use farlink_scenario::{Node, PREFIX_LENGTH, Processors, Scenario};
+use std::time::Duration;
+
+/// What the supervisor could give.
+#[derive(Clone, Debug)]
+pub struct HostsMade {
+    /// Whether programs may have real-time scheduling.
+    pub real_time: bool,
+    /// Why `/proc` counts instead of control groups; `None` with groups.
+    pub no_groups: Option<String>,
+}
+
+/// Sets up hosts and links.
+pub fn set_up(scenario: &Scenario, supervisor: &mut Supervisor) -> Result<HostsMade> {
+    let specs: Vec<_> = (0..scenario.links.len()).map(|link| scenario.link_spec(link)).collect();
+    let rings = rings(&specs);
+    let cable = |link: usize| {
+        let ends = scenario.ends(link);
+        CableSetup {
+            hosts: ends.map(|end| end.node),
+            addresses: ends.map(|end| vec![(end.address.into(), PREFIX_LENGTH)]),
+            mtu: scenario.links[link].mtu_bytes,
+            rings: rings[link],
+        }
+    };
+    let cables = (0..scenario.links.len()).map(cable).collect();
+    let processors = farlink_os::process::allowed_processors();
+    let mut turn = 0;
+    let hosts = scenario.nodes.iter().map(|node| host(node, &processors, &mut turn)).collect::<Result<_>>()?;
+    supervisor.tell(&Request::SetUp { hosts, cables })?;
+    let set_up = |r: &Reply| match r {
+        Reply::SetUp { real_time, no_groups, .. } => {
+            Some(HostsMade { real_time: *real_time, no_groups: no_groups.clone() })
+        }
+        _ => None,
+    };
+    let most = Duration::from_secs(10 + scenario.links.len() as u64);
+    supervisor.wait_for(most, set_up, |_| {}).context("setting up the hosts")
+}
+
+/// One host. Hosts with a number of processors take turns at them, so that they share as few as possible.
+fn host(node: &Node, processors: &[usize], turn: &mut usize) -> Result<HostSetup> {
+    let name = &node.name;
+    let cpus = match &node.host.cpus {
+        None => Vec::new(),
+        Some(Processors::Count(count)) if *count > processors.len() => bail!(
+            "host `{name}` asks for {count} processors, and there are {}\nhint: lower `cpus` of [node.host]",
+            processors.len()
+        ),
+        Some(Processors::Count(count)) => {
+            let first = *turn;
+            *turn += count;
+            let mut own: Vec<usize> =
+                (first..first + count).map(|place| processors[place % processors.len()]).collect();
+            own.sort_unstable();
+            own
+        }
+        Some(Processors::These(list)) => match list.iter().find(|processor| !processors.contains(processor)) {
+            Some(missing) => bail!(
+                "host `{name}` asks for processor {missing}, and this program may use {processors:?}\nhint: change \
+                 `cpus` of [node.host]"
+            ),
+            None => list.clone(),
+        },
+    };
+    Ok(HostSetup {
+        name: name.clone(),
+        tcp: HostTcp {
+            congestion: Some(node.tcp.control_in_linux().to_string()),
+            send_buffer: node.tcp.send_buffer.bytes(),
+            receive_buffer: node.tcp.receive_buffer.bytes(),
+            sack: node.tcp.sack,
+            window_scaling: node.tcp.window_scaling,
+        },
+        limits: HostLimits { cpus, quota: node.host.quota, memory: node.host.memory.map(|memory| memory.bytes()) },
+    })
+}
+
+/// Hosts whose queue of received frames is shorter than the scenario wants, in words.
+pub fn short_queues(scenario: &Scenario) -> Vec<String> {
+    let text = std::fs::read_to_string("/proc/sys/net/core/netdev_max_backlog").unwrap_or_default();
+    let Ok(there) = text.trim().parse::<u32>() else { return Vec::new() };
+    let short = |node: &&Node| node.tcp.rx_queue.is_some_and(|wanted| wanted > there);
+    let words = |node: &Node| {
+        let wanted = node.tcp.rx_queue.unwrap_or(0);
+        format!(
+            "Node {}: {there} frames may wait for its host, {wanted} wanted; `sysctl -w \
+             net.core.netdev_max_backlog={wanted}` as root changes it.",
+            node.name
+        )
+    };
+    scenario.nodes.iter().filter(short).map(words).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hosts(hosts: [&str; 3], processors: &[usize]) -> Result<Vec<Vec<usize>>> {
+        let node =
+            |n: usize, host: &str| format!("[[node]]\nname = \"n{n}\"\nid = \"ipn:{n}.0\"\nhost = {{ {host} }}\n");
+        let nodes: String = hosts.iter().enumerate().map(|(n, text)| node(n + 1, text)).collect();
+        let scenario = Scenario::parse(&format!("name = \"s\"\nduration = \"9 s\"\n{nodes}")).unwrap();
+        let mut turn = 0;
+        scenario.nodes.iter().map(|node| Ok(host(node, processors, &mut turn)?.limits.cpus)).collect()
+    }
+
+    #[test]
+    fn hosts_take_turns_at_processors() {
+        let cpus = hosts(["cpus = 1", "", "cpus = 2"], &[1, 4, 6]).unwrap();
+        assert_eq!(cpus, [vec![1], vec![], vec![4, 6]]);
+        assert_eq!(hosts(["cpus = 2", "cpus = [6]", "cpus = 2"], &[1, 4, 6]).unwrap()[2], [1, 6], "they run out");
+    }
+
+    #[test]
+    fn absent_processors_are_named() {
+        let many = hosts(["cpus = 4", "", ""], &[1, 4, 6]).unwrap_err().to_string();
+        assert!(many.contains("`n1` asks for 4 processors, and there are 3"), "{many}");
+        let foreign = hosts(["", "cpus = [0]", ""], &[1, 4, 6]).unwrap_err().to_string();
+        assert!(foreign.contains("processor 0") && foreign.contains("[1, 4, 6]"), "{foreign}");
+    }
+}

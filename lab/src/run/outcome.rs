@@ -1,0 +1,71 @@
+//! Result of the live part of a run.
+
+use super::LabProgress;
+use crate::driver::Driver;
+use crate::emulator::{Lateness, MachineWatch};
+use crate::supervisor::{LinkReport, ProcessUsage, Role};
+use farlink_base::DtnTime;
+use farlink_report::{PhaseFacts, RoleUse, SampleRow};
+use std::path::PathBuf;
+
+/// Result of the live part.
+pub struct SessionOutcome {
+    /// Start of the run, in monotonic nanoseconds.
+    pub start_ns: u64,
+    /// Wall-clock time of the start.
+    pub epoch: DtnTime,
+    /// Progress at the end of the run.
+    pub progress: LabProgress,
+    /// Whether everything was sent and delivered.
+    pub complete: bool,
+    /// Whether the run was stopped early.
+    pub stopped: bool,
+    /// Nodes that were killed at least once, and those that were not ready again at the end.
+    pub restarted: Vec<usize>,
+    pub unready: Vec<usize>,
+    /// Drivers of the nodes, which hold the event records.
+    pub drivers: Vec<Box<dyn Driver>>,
+    /// Final counters of each link, forward and reverse.
+    pub links: Vec<[LinkReport; 2]>,
+    /// Samples of links and processes.
+    pub samples: Vec<SampleRow>,
+    /// Resource use of each process.
+    pub processes: Vec<ProcessRecord>,
+    /// Phases that took place, and the names of those that did not.
+    pub phases: (Vec<PhaseFacts>, Vec<String>),
+    /// Use by role over the whole run.
+    pub roles: Vec<RoleUse>,
+    /// Whether control groups counted; else `/proc`.
+    pub groups: bool,
+    /// What goes beyond measurements: why the run is doubtful, and remarks.
+    pub remarks: Remarks,
+    /// Samples that the probes left out.
+    pub samples_dropped: u64,
+    /// Distribution of each node's waits for a processor.
+    pub waits: Vec<Lateness>,
+    /// Whether nodes and applications had real-time scheduling.
+    pub real_time: bool,
+    /// Load of the machine during the run.
+    pub watch: MachineWatch,
+    /// Whether a user namespace was needed.
+    pub user_namespace: bool,
+    /// Path of the `farlink` program.
+    pub program: PathBuf,
+}
+
+/// Use of one process over its life.
+#[derive(Clone, Debug)]
+pub struct ProcessRecord {
+    /// Node of the process; `None` for the emulator.
+    pub node: Option<usize>,
+    pub name: String,
+    pub role: Role,
+    pub usage: ProcessUsage,
+}
+
+/// Sentences about a run.
+#[derive(Clone, Debug, Default)]
+pub struct Remarks {
+    pub disturbances: Vec<String>,
+    pub notes: Vec<String>,
+}

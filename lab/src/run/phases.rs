@@ -1,0 +1,223 @@
+//! Phases of a run while it goes on: when each begins and ends, and what was used in it.
+
+use super::baseline::BaselineStep;
+use super::session::{FIRST_BASELINE, LabSession, SessionProcess};
+use super::usage::Usages;
+use crate::supervisor::{Request, SignalName};
+use anyhow::Result;
+use farlink_report::PhaseFacts;
+use farlink_scenario::{Phase, PhaseEnd, PhaseKind, Scenario};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// What a phase's end may depend on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TrafficState {
+    /// Whether a sender is at work.
+    pub sending: bool,
+    /// Whether all bundles created so far are delivered.
+    pub delivered: bool,
+}
+
+/// The phases of a scenario in progress. A boundary takes effect when the supervisor has read what was used up to it.
+#[derive(Debug, Default)]
+pub struct Phases {
+    phases: VecDeque<(usize, Phase)>,
+    /// The phase in progress, its start, and whether a sender was at work in it.
+    current: Option<(usize, Phase, Duration, bool)>,
+    /// Phases that were asked for and have not begun; `None` is the time outside of phases.
+    asked: VecDeque<Option<(usize, Phase)>>,
+    ended: Vec<PhaseFacts>,
+}
+
+impl Phases {
+    /// Phases of a scenario, none of which has begun.
+    pub fn new(scenario: &Scenario) -> Phases {
+        Phases { phases: scenario.phases.iter().cloned().enumerate().collect(), ..Phases::default() }
+    }
+
+    /// Whether a boundary is due now, which the caller must pass to the supervisor.
+    pub fn is_boundary(&mut self, elapsed: Duration, traffic: TrafficState) -> bool {
+        if !self.asked.is_empty() {
+            return false;
+        }
+        let next_at = self.phases.front().map(|(_, next)| next.start.unwrap_or_default());
+        let ended = self.current.as_mut().is_none_or(|(_, phase, begun, sent)| {
+            *sent |= traffic.sending;
+            let until = phase.until.is_some_and(|until| match until {
+                PhaseEnd::Sent => *sent && !traffic.sending,
+                PhaseEnd::Delivered => !traffic.sending && traffic.delivered,
+            });
+            let over = phase.duration.is_some_and(|duration| elapsed >= begun.saturating_add(duration));
+            // A phase without an end of its own gives way to the next that has a start.
+            let next = self.phases.front().and_then(|(_, next)| next.start).filter(|_| phase.duration.is_none());
+            until || over || next.is_some_and(|at| elapsed >= at)
+        });
+        if ended && next_at.is_some_and(|at| elapsed >= at) {
+            self.asked.push_back(self.phases.pop_front());
+        } else if ended && self.current.is_some() {
+            self.asked.push_back(None);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// The oldest boundary asked for took place; returns the phase that begins with it.
+    pub fn pass(&mut self, at: Duration, usages: &mut Usages) -> Option<(usize, PhaseKind)> {
+        self.close(at, usages);
+        let (index, phase) = self.asked.pop_front().flatten()?;
+        let kind = phase.kind;
+        self.current = Some((index, phase, at, false));
+        Some((index, kind))
+    }
+
+    /// Ends the phase in progress, if any, and the span of what was used.
+    pub fn close(&mut self, at: Duration, usages: &mut Usages) {
+        let roles = usages.end_span();
+        if let Some((_, phase, begun, _)) = self.current.take() {
+            self.ended.push(PhaseFacts {
+                name: phase.name,
+                kind: phase.kind.word().to_string(),
+                start_s: begun.as_secs_f64(),
+                end_s: at.as_secs_f64(),
+                roles,
+                baseline: Vec::new(),
+            });
+        }
+    }
+
+    /// Whether the run may end once all is delivered: no phase of a given duration is still to pass.
+    pub fn may_end(&self) -> bool {
+        let fixed = |phase: &Phase| phase.duration.is_some() && phase.until.is_none();
+        let asked = self.asked.iter().flatten().map(|(_, phase)| phase);
+        let mut left = self.phases.iter().map(|(_, phase)| phase).chain(asked);
+        !left.any(fixed) && !self.current.as_ref().is_some_and(|(_, phase, ..)| fixed(phase))
+    }
+
+    /// Phases that ended, and the names of those that never began.
+    pub fn into_ended(self) -> (Vec<PhaseFacts>, Vec<String>) {
+        (self.ended, self.phases.into_iter().map(|(_, phase)| phase.name).collect())
+    }
+}
+
+impl LabSession<'_> {
+    /// Begins and ends phases that are due, and does what a baseline in progress wants.
+    pub fn change_phase(&mut self, elapsed: Duration) -> Result<()> {
+        let is_sending = |p: &SessionProcess| p.sends.is_some() && p.exited.is_none();
+        let traffic = TrafficState { sending: self.processes.iter().any(is_sending), delivered: self.delivered };
+        if self.phases.is_boundary(elapsed, traffic) {
+            self.supervisor.tell(&Request::Phase { number: 0 })?;
+        }
+        while let Some(step) = self.baseline.due(elapsed) {
+            match step {
+                BaselineStep::Start(number, node, name, program) => {
+                    // A flow that fails is a result, not the end of the run.
+                    self.spawn(FIRST_BASELINE + number, node, &name, program)?.killed = true;
+                }
+                BaselineStep::End(numbers) => {
+                    for number in numbers {
+                        let (id, signal) = (FIRST_BASELINE + number, SignalName::Terminate);
+                        self.supervisor.tell(&Request::Signal { id, signal })?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub fn note_boundary(&mut self, at_ns: u64, dropped: u64) {
+        self.samples_dropped = dropped;
+        let at = Duration::from_nanos(at_ns.saturating_sub(self.start_ns));
+        if self.ended {
+            self.phases.close(at, &mut self.usages);
+            self.closed = true;
+        } else if let Some((index, PhaseKind::Baseline)) = self.phases.pass(at, &mut self.usages)
+            && !self.baseline.begin(self.scenario, index, at, &self.program)
+        {
+            let name = &self.scenario.phases[index].name;
+            let text = format!("Phase {name} is too short for a baseline of every link; it has those that fit.");
+            self.remarks.notes.push(text);
+        }
+    }
+
+    /// Reads the last values while all programs still run.
+    pub fn end_phases(&mut self) -> Result<()> {
+        self.supervisor.tell(&Request::Phase { number: 1 })?;
+        self.turns_until(|session| session.closed)
+    }
+
+    /// Phases with the results of their baselines.
+    pub fn collect_phases(&mut self) -> (Vec<PhaseFacts>, Vec<String>) {
+        let (mut phases, missed) = std::mem::take(&mut self.phases).into_ended();
+        for (name, flow) in std::mem::take(&mut self.baseline).results(self.folder) {
+            phases.iter_mut().filter(|phase| phase.name == name).for_each(|phase| phase.baseline.push(flow.clone()));
+        }
+        (phases, missed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn phases(text: &str) -> (Phases, Usages) {
+        let nodes = "[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n";
+        let scenario = Scenario::parse(&format!("name = \"s\"\nduration = \"100 s\"\n{nodes}{text}")).unwrap();
+        (Phases::new(&scenario), Usages::new(&scenario))
+    }
+    const IDLE: TrafficState = TrafficState { sending: false, delivered: false };
+    const BUSY: TrafficState = TrafficState { sending: true, delivered: false };
+
+    /// Passes each boundary up to so many tenths of a second; returns their times and the phases that begin.
+    fn play(
+        phases: &mut Phases,
+        usages: &mut Usages,
+        tenths: u64,
+        traffic: impl Fn(u64) -> TrafficState,
+    ) -> Vec<String> {
+        let mut seen = Vec::new();
+        for tenth in 0..tenths {
+            let now = Duration::from_millis(tenth * 100);
+            if phases.is_boundary(now, traffic(tenth)) {
+                assert!(!phases.is_boundary(now, traffic(tenth)), "one boundary at a time");
+                let begun = phases.pass(now, usages).map_or("-".into(), |(index, _)| index.to_string());
+                seen.push(format!("{tenth}:{begun}"));
+            }
+        }
+        seen
+    }
+
+    #[test]
+    fn phases_without_start_follow() {
+        let (mut phases, mut usages) = phases(
+            "[[phase]]\nname = \"one\"\nstart = \"1 s\"\nduration = \"1 s\"\n[[phase]]\nname = \"two\"\nduration = \"2 s\"\n\
+             [[phase]]\nname = \"three\"\nstart = \"5 s\"\n",
+        );
+        assert!(!phases.may_end());
+        assert_eq!(play(&mut phases, &mut usages, 60, |_| IDLE), ["10:0", "20:1", "40:-", "50:2"]);
+        assert!(phases.may_end(), "the last has no end of its own");
+        phases.close(Duration::from_secs(6), &mut usages);
+        let (ended, missed) = phases.into_ended();
+        let spans: Vec<(f64, f64)> = ended.iter().map(|phase| (phase.start_s, phase.end_s)).collect();
+        assert_eq!(spans, [(1.0, 2.0), (2.0, 4.0), (5.0, 6.0)]);
+        assert!(missed.is_empty());
+    }
+
+    #[test]
+    fn traffic_ends_load_and_unload() {
+        let (mut phases, mut usages) = phases(
+            "[[phase]]\nname = \"load\"\nkind = \"load\"\nuntil = \"sent\"\n\
+             [[phase]]\nname = \"unload\"\nkind = \"unload\"\nuntil = \"delivered\"\nduration = \"9 s\"\n\
+             [[phase]]\nname = \"never\"\nstart = \"90 s\"\nduration = \"1 s\"\n",
+        );
+        // Senders work from 1 s to 2 s, and all is delivered at 3 s.
+        let traffic = |tenth: u64| match tenth {
+            10..20 => BUSY,
+            30.. => TrafficState { sending: false, delivered: true },
+            _ => IDLE,
+        };
+        assert_eq!(play(&mut phases, &mut usages, 60, traffic), ["0:0", "20:1", "30:-"]);
+        assert_eq!(phases.into_ended().1, ["never"]);
+    }
+}

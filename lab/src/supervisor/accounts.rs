@@ -1,0 +1,203 @@
+//! Accounts of the hosts' programs, by role: control groups where they may be made, else environment marks and `/proc`.
+
+use super::protocol::HostSetup;
+use super::readings::{Role, RoleReading};
+use farlink_os::cgroup::{self, ControlGroup, GroupName, Hierarchies, Needs};
+use farlink_os::members::{self, Members};
+use farlink_os::process::EndedChild;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+/// Roles of a host's programs.
+const ROLES: [Role; 2] = [Role::Implementation, Role::Application];
+
+/// Number of the account of a role at a host, as programs carry it in [`members::MARK`].
+pub fn account_of(host: usize, role: Role) -> u32 {
+    (host * ROLES.len()) as u32 + u32::from(role == Role::Application)
+}
+
+/// Accounts of all hosts.
+#[derive(Debug)]
+pub struct Accounts {
+    name: GroupName,
+    way: Way,
+    hosts: usize,
+}
+
+#[derive(Debug)]
+enum Way {
+    /// One group for each host, and one for each of its roles.
+    Groups {
+        hosts: Vec<ControlGroup>,
+        roles: Vec<[ControlGroup; 2]>,
+    },
+    Marks(Members),
+}
+
+impl Accounts {
+    /// Makes the accounts; the second value is the reason why there are no groups.
+    ///
+    /// # Errors
+    /// When a host has a limit that cannot be kept.
+    pub fn new(
+        name: GroupName,
+        hierarchies: &Hierarchies,
+        hosts: &[HostSetup],
+    ) -> io::Result<(Accounts, Option<String>)> {
+        let any = |limited: fn(&HostSetup) -> bool| hosts.iter().any(limited);
+        let needs = Needs {
+            quota: any(|host| host.limits.quota.is_some()),
+            // Without this controller processors are chosen by affinity alone, which a program may undo.
+            cpus: any(|host| !host.limits.cpus.is_empty()),
+            memory: any(|host| host.limits.memory.is_some()),
+        };
+        let made = Way::groups(name, hierarchies, hosts, needs).or_else(|_| {
+            cgroup::remove(hierarchies, name);
+            Way::groups(name, hierarchies, hosts, Needs { cpus: false, ..needs })
+        });
+        let limited = hosts.iter().find(|host| host.limits.quota.is_some() || host.limits.memory.is_some());
+        match (made, limited) {
+            (Ok(way), _) => Ok((Accounts { name, way, hosts: hosts.len() }, None)),
+            (Err(error), Some(host)) => {
+                cgroup::remove(hierarchies, name);
+                let text = format!(
+                    "the limits of host `{}` need control groups: {error}\nhint: run as root, or within `systemd-run \
+                     --user --scope -p Delegate=yes`; `farlink doctor` shows what there is",
+                    host.name
+                );
+                Err(io::Error::new(error.kind(), text))
+            }
+            (Err(error), None) => {
+                cgroup::remove(hierarchies, name);
+                let way = Way::Marks(Members::default());
+                Ok((Accounts { name, way, hosts: hosts.len() }, Some(error.to_string())))
+            }
+        }
+    }
+
+    /// Whether a host's programs may have real-time threads.
+    pub fn allows_real_time(&self, host: usize) -> bool {
+        match &self.way {
+            Way::Groups { hosts, .. } => !hosts[host].forbids_real_time(),
+            Way::Marks(_) => true,
+        }
+    }
+
+    /// Environment variables of a program of this account.
+    pub fn marks(&self, host: usize, role: Role) -> [(&'static str, String); 2] {
+        [(cgroup::MARK, self.name.to_string()), (members::MARK, account_of(host, role).to_string())]
+    }
+
+    /// Files through which a program enters the account's group.
+    ///
+    /// # Errors
+    /// When they cannot be opened.
+    pub fn entrances(&self, host: usize, role: Role) -> io::Result<Vec<OwnedFd>> {
+        match &self.way {
+            Way::Groups { roles, .. } => roles[host][usize::from(role == Role::Application)].entrances(),
+            Way::Marks(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// Enters a program that was started.
+    pub fn started(&mut self, process: u32, host: usize, role: Role) {
+        if let Way::Marks(members) = &mut self.way {
+            members.started(process, account_of(host, role));
+        }
+    }
+
+    /// Counts a process that has ended; orphans count, too.
+    pub fn ended(&mut self, ended: &EndedChild) {
+        if let Way::Marks(members) = &mut self.way {
+            members.ended(ended.process, ended.cpu_user, ended.cpu_system);
+        }
+    }
+
+    /// Reads all accounts that were used.
+    pub fn read(&mut self) -> Vec<RoleReading> {
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let mut readings = Vec::new();
+        match &mut self.way {
+            Way::Groups { roles, .. } => {
+                for (host, groups) in roles.iter_mut().enumerate() {
+                    for (group, role) in groups.iter_mut().zip(ROLES) {
+                        let usage = group.usage();
+                        readings.push(RoleReading {
+                            host: Some(host),
+                            role,
+                            cpu_user_ns: ns(usage.cpu_user),
+                            cpu_system_ns: ns(usage.cpu_system),
+                            anonymous: usage.anonymous.unwrap_or(0),
+                            shared: usage.shared.unwrap_or(0),
+                            cache: usage.cache.unwrap_or(0),
+                            peak: usage.memory_peak,
+                        });
+                    }
+                }
+            }
+            Way::Marks(members) => {
+                let usages = members.scan().unwrap_or_default();
+                for (host, role) in (0..self.hosts).flat_map(|host| ROLES.map(|role| (host, role))) {
+                    let Some(usage) = usages.get(&account_of(host, role)) else { continue };
+                    readings.push(RoleReading {
+                        host: Some(host),
+                        role,
+                        cpu_user_ns: ns(usage.cpu_user),
+                        cpu_system_ns: ns(usage.cpu_system),
+                        anonymous: usage.anonymous,
+                        shared: usage.shared,
+                        cache: usage.files,
+                        peak: Some(usage.peak),
+                    });
+                }
+            }
+        }
+        readings.retain(|reading| reading.cpu_user_ns + reading.cpu_system_ns > 0);
+        readings
+    }
+
+    /// Resets all memory peaks.
+    pub fn reset_peaks(&mut self) {
+        match &mut self.way {
+            // A kernel that cannot reset leaves the sampled peaks.
+            Way::Groups { roles, .. } => roles.iter_mut().flatten().for_each(|group| drop(group.reset_peak())),
+            Way::Marks(members) => members.reset_peaks(),
+        }
+    }
+
+    /// Processes of each host that the kernel killed because the host reached its memory limit.
+    pub fn killed_for_memory(&self) -> Vec<u64> {
+        match &self.way {
+            Way::Groups { hosts, roles } => {
+                let all = |(host, roles): (&ControlGroup, &[ControlGroup; 2])| {
+                    // Version 1 counts at the group of the process, version 2 at that of the limit and above.
+                    roles.iter().map(ControlGroup::killed_for_memory).sum::<u64>().max(host.killed_for_memory())
+                };
+                hosts.iter().zip(roles).map(all).collect()
+            }
+            Way::Marks(_) => vec![0; self.hosts],
+        }
+    }
+}
+
+impl Way {
+    fn groups(name: GroupName, hierarchies: &Hierarchies, hosts: &[HostSetup], needs: Needs) -> io::Result<Way> {
+        let top = ControlGroup::create(hierarchies, name, needs)?;
+        let (mut groups, mut roles) = (Vec::new(), Vec::new());
+        for (index, host) in hosts.iter().enumerate() {
+            // The number keeps names of hosts apart from the kernel's files.
+            let quota = host.limits.quota.is_some();
+            let group = top.child(&format!("{index}-{}", host.name), quota)?;
+            host.limits.quota.map_or(Ok(()), |quota| group.set_quota(quota))?;
+            host.limits.memory.map_or(Ok(()), |bytes| group.set_memory(bytes))?;
+            if needs.cpus && !host.limits.cpus.is_empty() {
+                group.set_cpus(&host.limits.cpus)?;
+            }
+            let [implementation, application] = ROLES.map(|role| group.child(role.word(), quota));
+            roles.push([implementation?, application?]);
+            groups.push(group);
+        }
+        Ok(Way::Groups { hosts: groups, roles })
+    }
+}

@@ -1,0 +1,145 @@
+//! Removal of groups that their process left behind.
+
+use super::{GroupName, Hierarchies};
+use crate::process::{Signal, signal};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Environment variable of programs in a run's groups: the name of the groups. Only processes that carry it are ended.
+pub const MARK: &str = "FARLINK_GROUP";
+
+/// Most directories looked at below a mount, and how deep.
+const DIRECTORIES: usize = 20_000;
+const DEPTH: usize = 10;
+/// How long processes may take to end, and groups to empty.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Result of [`sweep`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Names of groups whose process is gone, now removed.
+    pub removed: Vec<GroupName>,
+    /// Directories of such groups that could not be removed.
+    pub left: Vec<PathBuf>,
+}
+
+/// Removes the groups of all processes that are gone, wherever in the hierarchies they are.
+pub fn sweep(hierarchies: &Hierarchies) -> Swept {
+    let mut names: Vec<GroupName> = all(hierarchies).into_iter().map(|(name, _)| name).collect();
+    names.sort_unstable();
+    names.dedup();
+    let mut swept = Swept::default();
+    for name in names.into_iter().filter(|name| !name.lives()) {
+        match remove(hierarchies, name) {
+            left if left.is_empty() => swept.removed.push(name),
+            left => swept.left.extend(left),
+        }
+    }
+    swept
+}
+
+/// Ends what carries the name in the groups of that name, and removes them; returns the directories left.
+pub fn remove(hierarchies: &Hierarchies, name: GroupName) -> Vec<PathBuf> {
+    let begun = Instant::now();
+    loop {
+        let left = remains(hierarchies, name);
+        for top in &left {
+            end_marked(top, name);
+            // A group is busy for a moment after its last process has ended.
+            let _ = remove_tree(top, 0);
+        }
+        let left: Vec<PathBuf> = left.into_iter().filter(|top| top.exists()).collect();
+        if left.is_empty() || begun.elapsed() > GRACE {
+            return left;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Directories of the groups of that name.
+pub fn remains(hierarchies: &Hierarchies, name: GroupName) -> Vec<PathBuf> {
+    all(hierarchies).into_iter().filter(|(found, _)| *found == name).map(|(_, path)| path).collect()
+}
+
+/// Groups of any run, with their directories.
+fn all(hierarchies: &Hierarchies) -> Vec<(GroupName, PathBuf)> {
+    let mut found = Vec::new();
+    for mount in hierarchies.mounts() {
+        let (mut waiting, mut seen) = (vec![(mount.to_path_buf(), 0)], 0);
+        while let Some((directory, depth)) = waiting.pop() {
+            seen += 1;
+            for child in folders(&directory) {
+                let name = child.file_name().and_then(|name| name.to_str()).unwrap_or_default().parse();
+                match name {
+                    Ok(name) => found.push((name, child)),
+                    Err(()) if depth < DEPTH && seen + waiting.len() < DIRECTORIES => waiting.push((child, depth + 1)),
+                    Err(()) => {}
+                }
+            }
+        }
+    }
+    found
+}
+
+fn folders(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect()
+}
+
+fn remove_tree(directory: &Path, depth: usize) -> io::Result<()> {
+    if depth < DEPTH {
+        folders(directory).iter().for_each(|child| drop(remove_tree(child, depth + 1)));
+    }
+    fs::remove_dir(directory)
+}
+
+/// Kills the processes in a group and below it whose environment carries the name.
+fn end_marked(directory: &Path, name: GroupName) {
+    let mark = format!("{MARK}={name}");
+    let mut waiting = vec![directory.to_path_buf()];
+    while let Some(group) = waiting.pop() {
+        let text = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+        // Processes of other namespaces stand there as 0.
+        for process in text.lines().filter_map(|line| line.parse::<u32>().ok()).filter(|process| *process > 0) {
+            let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+            if environment.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes()) {
+                let _ = signal(process, Signal::Kill);
+            }
+        }
+        waiting.extend(folders(&group));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cgroup::{ControlGroup, Needs};
+    use std::os::unix::process::ExitStatusExt;
+
+    #[test]
+    fn groups_of_gone_process_are_swept() {
+        let hierarchies = Hierarchies::detect();
+        let own = GroupName::of_self().unwrap();
+        // A start time that no process has.
+        let gone = GroupName { start: own.start + 1, ..own };
+        let group = match ControlGroup::create(&hierarchies, gone, Needs::default()) {
+            Ok(group) => group,
+            Err(e) => return println!("skipped: no cgroup may be made: {e}"),
+        };
+        let spawn = |mark: &str| {
+            let child = std::process::Command::new("sleep").arg("60").env(MARK, mark).spawn().unwrap();
+            group.child("a", false).unwrap().add(child.id()).unwrap();
+            child
+        };
+        let (mut ours, mut foreign) = (spawn(&gone.to_string()), spawn("farlink-7-7"));
+        let left = sweep(&hierarchies).left;
+        assert!(!left.is_empty(), "a process without the name is not ended");
+        assert_eq!(ours.wait().unwrap().signal(), Some(9));
+        foreign.kill().unwrap();
+        foreign.wait().unwrap();
+        assert_eq!(sweep(&hierarchies), Swept { removed: vec![gone], left: vec![] });
+        assert!(remains(&hierarchies, gone).is_empty());
+    }
+}

@@ -1,0 +1,146 @@
+//! Hosts of nodes in the testbed, and phases of a run.
+
+use crate::types::Scenario;
+use farlink_base::{DataVolume, Duration};
+
+/// Most phases of a scenario.
+pub const PHASES_MAX: usize = 64;
+
+/// The machine that a node has in the testbed.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct HostSpec {
+    /// Kind of isolation.
+    pub kind: HostKind,
+    /// Processors it may use; `None` for all.
+    pub cpus: Option<Processors>,
+    /// Most processor time in real time, in processors.
+    pub quota: Option<f64>,
+    /// Most memory of all its programs.
+    pub memory: Option<DataVolume>,
+}
+
+impl HostSpec {
+    /// The limits in words, such as `0.5 of a processor`; empty without any.
+    pub fn limits(&self) -> Vec<String> {
+        let cpus = self.cpus.as_ref().map(|cpus| match cpus {
+            Processors::Count(1) => "one processor".to_string(),
+            Processors::Count(count) => format!("{count} processors"),
+            Processors::These(list) => {
+                format!("processors {}", list.iter().map(usize::to_string).collect::<Vec<_>>().join(", "))
+            }
+        });
+        let quota = self.quota.map(|quota| format!("{quota} of a processor"));
+        cpus.into_iter().chain(quota).chain(self.memory.map(|memory| format!("{memory} of memory"))).collect()
+    }
+}
+
+/// Kind of a host's isolation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum HostKind {
+    /// Programs of this machine in namespaces of their own.
+    #[default]
+    Namespace,
+}
+
+/// Processors that a host may use.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Processors {
+    /// So many, chosen by the testbed.
+    Count(usize),
+    /// Those with these numbers.
+    These(Vec<usize>),
+}
+
+/// A named span of a run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Phase {
+    /// Name in tables and reports.
+    pub name: String,
+    /// Purpose of the phase.
+    pub kind: PhaseKind,
+    /// Earliest start; `None`: when the one before ends.
+    pub start: Option<Duration>,
+    /// Longest time it takes; `None`: until the next one begins, or the run ends.
+    pub duration: Option<Duration>,
+    /// What ends it early.
+    pub until: Option<PhaseEnd>,
+}
+
+/// Purpose of a phase.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PhaseKind {
+    /// Any.
+    Free,
+    /// Plain TCP and UDP through the hosts and links.
+    Baseline,
+    /// Traffic that is not measured: caches fill, sessions come up.
+    Warm,
+    /// Pings.
+    Ping,
+    /// A busy sender.
+    Load,
+    /// Waiting for what was sent.
+    Unload,
+    /// Times that relays hold bundles.
+    Retention,
+}
+
+impl PhaseKind {
+    /// All kinds, in the order of the key's words.
+    pub const ALL: [PhaseKind; 7] = [
+        PhaseKind::Free,
+        PhaseKind::Baseline,
+        PhaseKind::Warm,
+        PhaseKind::Ping,
+        PhaseKind::Load,
+        PhaseKind::Unload,
+        PhaseKind::Retention,
+    ];
+
+    /// Word of the scenario file.
+    pub fn word(self) -> &'static str {
+        let place = PhaseKind::ALL.iter().position(|kind| *kind == self).unwrap_or(0);
+        crate::keys_host::PHASE_KINDS[place]
+    }
+}
+
+/// Event that ends a phase early.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PhaseEnd {
+    /// All senders that began have sent all.
+    Sent,
+    /// All of that, and all bundles created so far are delivered.
+    Delivered,
+}
+
+impl Scenario {
+    /// Latest span of a phase, from what is known before the run: its start, and its end where it has one.
+    pub fn latest_span(&self, phase: usize) -> (Duration, Option<Duration>) {
+        let mut before = Some(Duration::ZERO);
+        for (index, at) in self.phases.iter().enumerate() {
+            let start = before.unwrap_or_default().max(at.start.unwrap_or_default());
+            let next = self.phases.get(index + 1).and_then(|next| next.start);
+            before = at.duration.map(|duration| start.saturating_add(duration)).or(next);
+            if index == phase {
+                return (start, before);
+            }
+        }
+        (Duration::ZERO, None)
+    }
+
+    /// Notes on what a simulation leaves out: limits of hosts and baselines.
+    pub fn notes_of_simulation(&self) -> Vec<String> {
+        let limited = |node: &&crate::Node| !node.host.limits().is_empty();
+        let note = |node: &crate::Node| {
+            let limits = node.host.limits().join(", ");
+            format!("The limits of the host of {} ({limits}) have no effect in a simulation.", node.name)
+        };
+        // Groups of thousands of nodes have the same host.
+        let hosts = self.nodes.iter().filter(limited).take(16).map(note);
+        let baseline = self.phases.iter().any(|phase| phase.kind == PhaseKind::Baseline);
+        let baseline = baseline.then(|| "A simulation has no baseline: its phase only passes.".to_string());
+        let until = self.phases.iter().any(|phase| phase.until.is_some());
+        let until = until.then(|| "In a simulation phases end at their latest: `until` has no effect.".to_string());
+        hosts.chain(baseline).chain(until).collect()
+    }
+}

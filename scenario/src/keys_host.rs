@@ -1,0 +1,81 @@
+//! Keys of hosts and phases, which the testbed obeys.
+
+use farlink_config::{Fallback, Key, Kind, Section, key, other};
+
+use Fallback::{Absent, Is, Required};
+use Kind::Choice;
+
+const PROCESSORS: Kind = other("number of processors, or list of their numbers", "2");
+const SHARE_OF_PROCESSORS: Kind = other("number of processors, also a fraction", "0.5");
+
+/// Keys of `[node.host]`.
+pub const HOST: Section = Section {
+    name: "node.host",
+    help: "The machine that a node has in the testbed, applications included: where it runs, and what it may use. Limits have no effect in simulations, whose notes name them.",
+    keys: &[
+        key(
+            "kind",
+            Choice(&["namespace"]),
+            Is("namespace"),
+            "`namespace`: programs of this machine in namespaces of their own.",
+        ),
+        key(
+            "cpus",
+            PROCESSORS,
+            Absent,
+            "Processors that the host's programs may use: so many, of which hosts get different ones where there are enough, or these, counted from 0.",
+        ),
+        key(
+            "quota",
+            SHARE_OF_PROCESSORS,
+            Absent,
+            "Most processor time in real time, all programs together: 0.5 is half a processor. Needs control groups. Its programs have no real-time priority, which the kernel does not limit.",
+        ),
+        key(
+            "memory",
+            Kind::Volume,
+            Absent,
+            "Most memory, all programs and what they read and write of files together; who needs more is killed. Needs control groups.",
+        ),
+    ],
+};
+
+/// Key of `[[node]]` for its host.
+pub const NODE_KEYS: &[Key] =
+    &[key("host", Kind::Table("node.host"), Absent, "The machine that the node has in the testbed.")];
+
+/// Kinds of phases, in the order of [`crate::PhaseKind::ALL`].
+pub const PHASE_KINDS: &[&str] = &["free", "baseline", "warm", "ping", "load", "unload", "retention"];
+
+/// Keys of `[[phase]]`.
+pub const PHASE: Section = Section {
+    name: "phase",
+    help: "A named span of the run: `[[phase]]` for each, in order of time. Samples carry its name, processor time, memory and bundles are told for each, and peaks of memory count from its start. At most 64.",
+    keys: &[
+        key("name", Kind::Name, Required, "Its name in tables and reports."),
+        key(
+            "kind",
+            Choice(PHASE_KINDS),
+            Is("free"),
+            "What it is for. In the testbed `baseline` sends plain TCP and UDP through each link, one after the other; no traffic may start in it. The other kinds are names for reports.",
+        ),
+        key(
+            "start",
+            Kind::Duration,
+            Absent,
+            "When it begins; without it, when the one before ends. It begins later where that takes longer.",
+        ),
+        key(
+            "duration",
+            Kind::Duration,
+            Absent,
+            "How long it takes at most; without it, until the next one or the end.",
+        ),
+        key(
+            "until",
+            Choice(&["sent", "delivered"]),
+            Absent,
+            "Ends it early: when all senders that began have sent all, or when all bundles created so far are delivered besides. Only in the testbed.",
+        ),
+    ],
+};

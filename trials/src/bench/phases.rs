@@ -1,0 +1,235 @@
+//! `cargo xtask bench phases`: whether the testbed tells memory and processor time of a program to 2 %, in their phases,
+//! by control groups and without.
+
+use crate::tools;
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+/// Memory that the program allocates in one phase, bytes.
+const MEMORY: usize = 300_000_000;
+/// Fraction of a processor that it burns in another.
+const BURN: f64 = 0.4;
+/// Period in which it burns that fraction.
+const PERIOD: Duration = Duration::from_millis(50);
+/// Times between the boundaries, and the names of the phases.
+const PLAN: [(&str, Duration); 4] = [
+    ("before", Duration::from_millis(1500)),
+    ("memory", Duration::from_secs(3)),
+    ("between", Duration::from_millis(1500)),
+    ("burn", Duration::from_secs(8)),
+];
+/// Time after a boundary at which the program begins its work, and before the next at which it ends it.
+const MARGIN: Duration = Duration::from_millis(400);
+/// Largest difference that is accepted.
+const TOLERANCE: f64 = 0.02;
+/// An ordinary user, where this runs as root.
+const NOBODY: &str = "65534";
+
+/// Runs the program in a host, once with this user's rights and, as root, once as an ordinary user.
+pub fn run(arguments: &[String]) -> Result<()> {
+    let mut arguments = tools::Arguments::new(arguments);
+    if arguments.flag("--program") {
+        return program();
+    }
+    let runs = arguments.number("--runs", 3)?;
+    if let Some(extra) = arguments.rest()?.first() {
+        bail!("`{extra}` is not an argument of bench phases");
+    }
+    let farlink = std::path::absolute(tools::farlink()?)?;
+    let mut users = vec![None];
+    users.extend(rustix::process::geteuid().is_root().then_some(Some(NOBODY)));
+    println!("| user | counted by | memory told, MB | of 300 MB | burnt, s | told, s | difference |");
+    println!("|---|---|---|---|---|---|---|");
+    let mut worst: f64 = 0.0;
+    for user in users {
+        for _ in 0..runs {
+            worst = worst.max(measure(&farlink, user)?);
+        }
+    }
+    ensure!(worst <= TOLERANCE, "told to {:.1} %, {:.0} % wanted", worst * 100.0, TOLERANCE * 100.0);
+    println!("\nAll within {:.2} %.", worst * 100.0);
+    Ok(())
+}
+
+/// One run; returns the largest relative difference.
+fn measure(farlink: &Path, user: Option<&str>) -> Result<f64> {
+    let folder = tempfile::tempdir()?;
+    // The other user's program writes there.
+    std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777))?;
+    let mut supervisor = Supervisor::start(farlink, user)?;
+    supervisor.ask(&json!({"do": "set_up", "cables": [], "hosts": [host()]}))?;
+    let made = supervisor.wait_for("set_up")?;
+    let way = if made["no_groups"].is_null() { "control groups" } else { "/proc" };
+    supervisor.ask(&json!({"do": "probe", "interval_ms": 100, "tcp": false, "stores": []}))?;
+    let own = std::env::current_exe()?;
+    supervisor.ask(&json!({
+        "do": "spawn", "id": 1, "host": 0, "role": "implementation", "directory": folder.path(), "environment": {},
+        "command": [own, "bench", "phases", "--program"], "stderr": null, "stdout": folder.path().join("program.out"),
+    }))?;
+    let begun = Instant::now();
+    let (mut at, mut told) = (Duration::ZERO, Vec::new());
+    for (number, (_, lasts)) in PLAN.iter().enumerate() {
+        at += *lasts;
+        supervisor.read_until(begun + at)?;
+        supervisor.ask(&json!({"do": "phase", "number": number}))?;
+        told.push(supervisor.end_phase(number)?);
+    }
+    supervisor.ask(&json!({"do": "signal", "id": 1, "signal": "terminate"}))?;
+    let text = std::fs::read_to_string(folder.path().join("program.out")).context("what the program burnt")?;
+    let burnt: f64 = text.trim().parse().with_context(|| format!("`{text}` is no time"))?;
+    let [before, memory, between, burn] = [0, 1, 2, 3].map(|phase: usize| &told[phase]);
+    // What the program holds besides is known from the phases around.
+    let (held, cpu_s) = (memory.anonymous - before.anonymous, burn.cpu_s - between.cpu_s);
+    ensure!(burn.anonymous < MEMORY as f64 / 10.0, "the peak of memory is told in the phase of the burning");
+    ensure!(between.cpu_s - memory.cpu_s < 0.05, "time is told in a phase in which it sleeps");
+    let memory_off = (held / MEMORY as f64 - 1.0).abs();
+    let cpu_off = (cpu_s / burnt - 1.0).abs();
+    println!(
+        "| {} | {way} | {:.1} | {:.2} % | {burnt:.3} | {cpu_s:.3} | {:.2} % |",
+        user.unwrap_or("own"),
+        held / 1e6,
+        memory_off * 100.0,
+        cpu_off * 100.0
+    );
+    Ok(memory_off.max(cpu_off))
+}
+
+fn host() -> Value {
+    json!({
+        "name": "a", "limits": {"cpus": [], "quota": null, "memory": null},
+        "tcp": {"congestion": null, "send_buffer": 4 << 20, "receive_buffer": 6 << 20, "sack": true,
+            "window_scaling": true},
+    })
+}
+
+/// The program under test: allocates in its time, burns in its time, and prints what it burnt.
+fn program() -> Result<()> {
+    let begun = Instant::now();
+    let sleep_until = |at: Duration| std::thread::sleep(at.saturating_sub(begun.elapsed()));
+    let [before, memory, between, burn] = PLAN.map(|(_, lasts)| lasts);
+    sleep_until(before + MARGIN);
+    let held = vec![1u8; MEMORY];
+    std::hint::black_box(&held);
+    sleep_until(before + memory - MARGIN);
+    drop(held);
+    let first = before + memory + between + MARGIN;
+    sleep_until(first);
+    let (mut due, mut turn) = (0.0, 0);
+    let cpu_before = cpu_s();
+    while begun.elapsed() < before + memory + between + burn - MARGIN {
+        due += PERIOD.as_secs_f64() * BURN;
+        while cpu_s() - cpu_before < due {
+            std::hint::spin_loop();
+        }
+        turn += 1;
+        sleep_until(first + PERIOD * turn);
+    }
+    println!("{}", cpu_s() - cpu_before);
+    std::io::stdout().flush()?;
+    std::thread::sleep(Duration::from_secs(60));
+    Ok(())
+}
+
+/// Processor time of this process, s.
+fn cpu_s() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// What was told of the program at the end of a phase.
+#[derive(Clone, Copy, Debug, Default)]
+struct PhaseTold {
+    cpu_s: f64,
+    /// Peak of anonymous memory in the phase, bytes.
+    anonymous: f64,
+}
+
+/// A supervisor of `farlink`, spoken to by lines of JSON.
+struct Supervisor {
+    child: Child,
+    input: ChildStdin,
+    replies: Receiver<Value>,
+    now: PhaseTold,
+}
+
+impl Supervisor {
+    fn start(farlink: &Path, user: Option<&str>) -> Result<Supervisor> {
+        let mut command = match user {
+            None => Command::new(farlink),
+            Some(user) => {
+                let mut command = Command::new("setpriv");
+                command.args(["--reuid", user, "--regid", user, "--clear-groups"]).arg(farlink);
+                command
+            }
+        };
+        command.arg("lab-supervisor").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().with_context(|| format!("starting `{}`", tools::shown(&command)))?;
+        let (input, output) = (child.stdin.take().context("stdin")?, child.stdout.take().context("stdout")?);
+        let (send, replies) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                let _ = send.send(serde_json::from_str(&line).unwrap_or_default());
+            }
+        });
+        let mut supervisor = Supervisor { child, input, replies, now: PhaseTold::default() };
+        supervisor.wait_for("ready")?;
+        Ok(supervisor)
+    }
+
+    fn ask(&mut self, request: &Value) -> Result<()> {
+        Ok(writeln!(self.input, "{request}")?)
+    }
+
+    fn wait_for(&mut self, say: &str) -> Result<Value> {
+        let limit = Instant::now() + Duration::from_secs(10);
+        while let Some(reply) = self.next(limit)? {
+            if reply["say"] == say {
+                return Ok(reply);
+            }
+        }
+        bail!("the supervisor does not say `{say}`")
+    }
+
+    fn read_until(&mut self, at: Instant) -> Result<()> {
+        while self.next(at)?.is_some() {}
+        Ok(())
+    }
+
+    /// Waits for the boundary; returns what was told up to it. The next phase begins.
+    fn end_phase(&mut self, number: usize) -> Result<PhaseTold> {
+        let boundary = self.wait_for("phase")?;
+        ensure!(boundary["number"] == number, "another boundary: {boundary}");
+        let told = self.now;
+        self.now.anonymous = 0.0;
+        Ok(told)
+    }
+
+    /// The next reply before a time; values read are noted.
+    fn next(&mut self, limit: Instant) -> Result<Option<Value>> {
+        let Ok(reply) = self.replies.recv_timeout(limit.saturating_duration_since(Instant::now())) else {
+            return Ok(None);
+        };
+        ensure!(reply["say"] != "failed", "{}", reply["reason"].as_str().unwrap_or_default());
+        for role in reply["readings"].as_array().into_iter().flatten().map(|reading| &reading["role"]) {
+            if role["role"] == "implementation" {
+                let number = |key: &str| role[key].as_f64().unwrap_or(0.0);
+                self.now.cpu_s = (number("cpu_user_ns") + number("cpu_system_ns")) / 1e9;
+                self.now.anonymous = self.now.anonymous.max(number("anonymous"));
+            }
+        }
+        Ok(Some(reply))
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        // The end of its input ends it; a second is enough for what it cleans up.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

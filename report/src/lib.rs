@@ -15,6 +15,7 @@ mod format;
 mod journey;
 mod manifest;
 mod page;
+mod plain_flow;
 mod recorder;
 mod run;
 pub mod schema;
@@ -35,6 +36,7 @@ pub use manifest::{
 };
 pub use page::plot;
 pub use page::{escape, html, is_report, shell};
+pub use plain_flow::PlainFlow;
 pub use recorder::{NodeNames, Recorder};
 pub use run::{RunReader, RunWriter, free_for_run};
 pub use schema::{BundleRow, EventRow, LegRow, LinkRow, MeetingRow, ProcessRow, SampleRow};

@@ -11,6 +11,7 @@ mod findings;
 mod map;
 mod network;
 mod pdf;
+mod plain_flows;
 pub mod plot;
 mod sections;
 mod svg;
@@ -81,6 +82,7 @@ fn page(runs: &[RunData], comparison: &Comparison, span: f64) -> String {
     page.latency(&mut out);
     page.steps(&mut out);
     page.links(&mut out);
+    page.plain_flows(&mut out);
     page.processes(&mut out);
     page.validity(&mut out);
     page.repeat(&mut out);

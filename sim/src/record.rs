@@ -259,6 +259,7 @@ impl<'a> Recording<'a> {
         manifest.duration_s = outcome.ended.as_secs_f64();
         manifest.wall_s = wall_s;
         manifest.files = outcome.traffic.iter().filter_map(file_check).collect();
+        manifest.flows.clone_from(&outcome.flows);
         let trace = format!(
             "Trace hash {:016x} of {} happenings: the same scenario and seed give the same.",
             outcome.trace, outcome.happenings

@@ -11,5 +11,6 @@ pub mod driver;
 pub mod drivers;
 pub mod emulate;
 pub mod emulator;
+pub mod hybla;
 pub mod run;
 pub mod supervisor;

@@ -51,6 +51,11 @@ impl RunFolder {
         Ok(folder)
     }
 
+    /// Folder of the run.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     pub fn node(&self, index: usize) -> &Path {
         &self.nodes[index]
     }

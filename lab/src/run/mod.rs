@@ -1,6 +1,7 @@
 //! Runs of scenarios as real processes: hosts, links, nodes and applications are set up, run and taken down, and the
 //! result is written as a run directory like that of a simulation.
 
+mod flows;
 mod folder;
 mod outages;
 mod record;

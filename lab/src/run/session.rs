@@ -1,13 +1,17 @@
 //! The live part of a run, from the first namespace to the last exit.
 
+use super::flows;
 use super::folder::RunFolder;
 use super::restarts::Restarts;
 use super::{LabOptions, LabProgress};
 use crate::driver::{BundleTally, Driver, NodeContext, Program};
 use crate::drivers;
+use crate::emulator::capture::{self, CaptureSetup, CaptureSummary};
 use crate::emulator::{Lateness, MachineWatch, rings};
+use crate::hybla;
 use crate::supervisor::{
-    CableSetup, HostTcp, LinkModels, LinkReport, ProcessUsage, Reply, Request, SignalName, SpawnSetup, Supervisor,
+    CableSetup, HostRoute, HostTcp, LinkModels, LinkReport, ProcessUsage, Reply, Request, SignalName, SpawnSetup,
+    Supervisor,
 };
 use anyhow::{Context, Result, bail};
 use farlink_base::DtnTime;
@@ -56,6 +60,10 @@ pub struct SessionOutcome {
     pub drivers: Vec<Box<dyn Driver>>,
     /// Final counters of each link, forward and reverse.
     pub links: Vec<[LinkReport; 2]>,
+    /// Results of the captures.
+    pub captures: Vec<CaptureSummary>,
+    /// TCP congestion control of each host, by its name in the kernel.
+    pub congestion: Vec<String>,
     /// Samples of links and processes.
     pub samples: Vec<SampleRow>,
     /// Resource use of each process: node, name, usage.
@@ -91,7 +99,7 @@ pub struct SessionProcess {
 pub struct LabSession<'a> {
     pub scenario: &'a Scenario,
     pub folder: &'a RunFolder,
-    program: PathBuf,
+    pub program: PathBuf,
     pub supervisor: Supervisor,
     pub drivers: Vec<Box<dyn Driver>>,
     start_ns: u64,
@@ -102,6 +110,8 @@ pub struct LabSession<'a> {
     links: Vec<[LinkReport; 2]>,
     /// Whether the counters of each direction are final.
     frozen: Vec<[bool; 2]>,
+    captures: Vec<CaptureSummary>,
+    congestion: Vec<String>,
     ended: bool,
     stopping: bool,
     samples: Vec<SampleRow>,
@@ -121,7 +131,8 @@ impl<'a> LabSession<'a> {
     pub fn start(scenario: &'a Scenario, options: &LabOptions, folder: &'a RunFolder) -> Result<Self> {
         let program = super::absolute(&options.program)?;
         let mut supervisor = Supervisor::start(&program, Some(&folder.supervisor_log()))?;
-        let real_time = set_up_hosts(scenario, &mut supervisor)?;
+        let congestion = congestion(scenario);
+        let real_time = set_up_hosts(scenario, &congestion, &mut supervisor)?;
         let (start_ns, epoch) = choose_start(LEAD + LEAD_PER_NODE * scenario.nodes.len() as u32);
         let mut waiting: Vec<usize> = (0..scenario.traffic.len()).collect();
         // The next sender to start is last, where it is cheap to take.
@@ -139,6 +150,8 @@ impl<'a> LabSession<'a> {
             usages: Vec::new(),
             links: vec![Default::default(); scenario.links.len()],
             frozen: vec![[false; 2]; scenario.links.len()],
+            captures: Vec::new(),
+            congestion,
             ended: false,
             stopping: false,
             samples: Vec::new(),
@@ -165,6 +178,7 @@ impl<'a> LabSession<'a> {
             seed: self.scenario.seed,
             start_ns: Some(self.start_ns),
             interval_ms,
+            captures: captures(self.scenario, self.folder),
         })?;
         // Reading the process table is costly, so it is read at most ten times a second.
         self.supervisor.tell(&Request::Account { interval_ms: interval_ms.max(100) })
@@ -198,7 +212,7 @@ impl<'a> LabSession<'a> {
         for traffic in 0..self.scenario.traffic.len() {
             self.start_receiver(traffic, &self.scenario.traffic[traffic].name)?;
         }
-        Ok(())
+        self.start_flow_receivers()
     }
 
     fn turn_before_start(&mut self, who: impl FnOnce() -> String) -> Result<()> {
@@ -244,7 +258,7 @@ impl<'a> LabSession<'a> {
         let duration = self.scenario.duration;
         let mut state = LabProgress { phase: "running", duration_s: duration.as_secs_f64(), ..LabProgress::default() };
         let mut look_at = self.start_ns;
-        let (mut complete, mut stopped) = (false, false);
+        let (mut complete, mut stopped, mut flows_begun) = (false, false, 0);
         while !complete || !self.scenario.stop_when_delivered {
             let now = farlink_os::monotonic_ns();
             let elapsed = Duration::from_nanos(now.saturating_sub(self.start_ns));
@@ -256,6 +270,7 @@ impl<'a> LabSession<'a> {
             if now >= self.start_ns {
                 self.change_due_links(elapsed)?;
                 self.restart_due_nodes(elapsed)?;
+                self.start_due_flows(elapsed, &mut flows_begun)?;
             }
             self.start_due_senders(elapsed, now >= self.start_ns)?;
             if now >= look_at {
@@ -286,6 +301,8 @@ impl<'a> LabSession<'a> {
             unready,
             drivers: self.drivers,
             links: self.links,
+            captures: self.captures,
+            congestion: self.congestion,
             samples: self.samples,
             processes: self.usages,
             waits: self.waits,
@@ -368,6 +385,7 @@ impl<'a> LabSession<'a> {
                 }
             }
             Reply::Emulating { .. } => self.emulating = true,
+            Reply::Captured(summary) => self.captures.push(summary),
             Reply::Ready { .. } | Reply::SetUp { .. } | Reply::Started { .. } | Reply::Failed { .. } => {}
         }
         Ok(())
@@ -407,7 +425,8 @@ impl<'a> LabSession<'a> {
             (None, None) => "no status".to_string(),
         };
         let is_node = id < FIRST_APPLICATION;
-        if !self.stopping && !process.killed && (is_node || code != Some(0)) {
+        // Background traffic that fails is a doubt about the run, not its end.
+        if !self.stopping && !process.killed && !flows::is_flow(id) && (is_node || code != Some(0)) {
             let host = &self.scenario.nodes[process.node].name;
             bail!("`{}` at node `{host}` ended by itself: {how}", process.name);
         }
@@ -458,9 +477,15 @@ fn sent_at_least(scenario: &Scenario) -> u64 {
 }
 
 /// Sets up hosts and links; returns whether their programs may have real-time scheduling.
-fn set_up_hosts(scenario: &Scenario, supervisor: &mut Supervisor) -> Result<bool> {
+fn set_up_hosts(scenario: &Scenario, congestion: &[String], supervisor: &mut Supervisor) -> Result<bool> {
     let specs: Vec<_> = (0..scenario.links.len()).map(|link| scenario.link_spec(link)).collect();
-    let rings = rings(&specs);
+    let mut rings = rings(&specs);
+    for (rings, link) in rings.iter_mut().zip(&scenario.links) {
+        // Frames of a bottleneck are put in the order of their sending, which those in a ring would come too late for.
+        if link.shares.is_some() {
+            *rings = [0; 2];
+        }
+    }
     let cable = |link: usize| {
         let ends = scenario.ends(link);
         CableSetup {
@@ -471,19 +496,41 @@ fn set_up_hosts(scenario: &Scenario, supervisor: &mut Supervisor) -> Result<bool
         }
     };
     let cables = (0..scenario.links.len()).map(cable).collect();
-    let tcp = |node: &farlink_scenario::Node| HostTcp {
-        congestion: Some(node.tcp.control_in_linux().to_string()),
+    let tcp = |(node, control): (&farlink_scenario::Node, &String)| HostTcp {
+        congestion: Some(control.clone()),
         send_buffer: node.tcp.send_buffer.bytes(),
         receive_buffer: node.tcp.receive_buffer.bytes(),
     };
-    let hosts = scenario.nodes.iter().map(tcp).collect();
-    supervisor.tell(&Request::SetUp { hosts, cables })?;
+    let hosts = scenario.nodes.iter().zip(congestion).map(tcp).collect();
+    let route =
+        |route: farlink_scenario::IpRoute| HostRoute { host: route.node, to: route.to.into(), via: route.via.into() };
+    let routes = scenario.ip_routes().into_iter().map(route).collect();
+    supervisor.tell(&Request::SetUp { hosts, cables, routes })?;
     let set_up = |r: &Reply| match r {
         Reply::SetUp { real_time, .. } => Some(*real_time),
         _ => None,
     };
     let most = Duration::from_secs(10 + scenario.links.len() as u64);
     supervisor.wait_for(most, set_up, |_| {}).context("setting up the hosts")
+}
+
+/// Names of the hosts' TCP congestion controls in this kernel.
+fn congestion(scenario: &Scenario) -> Vec<String> {
+    let available = hybla::available();
+    let name =
+        |node: &farlink_scenario::Node| hybla::name_in_kernel(node.tcp.control_in_linux(), &available).to_string();
+    scenario.nodes.iter().map(name).collect()
+}
+
+/// Captures of the scenario's links, in the run's folder.
+fn captures(scenario: &Scenario, folder: &RunFolder) -> Vec<CaptureSetup> {
+    let setup = |(link, name): (usize, &String)| CaptureSetup {
+        link,
+        path: capture::file_in(folder.root(), name),
+        interfaces: scenario.links[link].between.map(|node| scenario.nodes[node].name.clone()),
+    };
+    let wanted = scenario.links.iter().enumerate().filter_map(|(index, link)| Some((index, link.capture.as_ref()?)));
+    wanted.map(setup).collect()
 }
 
 /// Start of the run on the monotonic clock, and the wall-clock time of the same moment: a whole millisecond, the unit

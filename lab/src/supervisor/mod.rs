@@ -13,7 +13,8 @@ mod tcp;
 
 pub use client::Supervisor;
 pub use protocol::{
-    Addresses, CableSetup, HostTcp, LinkModels, LinkReport, ProcessUsage, Reply, Request, SignalName, SpawnSetup,
+    Addresses, CableSetup, HostRoute, HostTcp, LinkModels, LinkReport, ProcessUsage, Reply, Request, SignalName,
+    SpawnSetup,
 };
 
 use std::process::ExitCode;

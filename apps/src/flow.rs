@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 /// Bytes that a TCP flow writes or reads at once.
 const PIECE: usize = 256 << 10;
+/// Least bytes that one of limited rate writes: a full segment, as smaller ones would be mostly headers.
+const PIECE_LEAST: usize = 1448;
 /// How often a wait looks whether it was stopped.
 const LOOK: Duration = Duration::from_millis(100);
 /// Silence after which a flow of datagrams has ended.
@@ -193,16 +195,32 @@ fn connect(to: SocketAddr, stop: &AtomicBool) -> Result<TcpStream> {
 
 fn send_tcp(options: &FlowOptions, stop: &AtomicBool) -> Result<FlowReport> {
     let mut connection = connect(options.to, stop)?;
-    let piece = vec![0; options.rate.map_or(PIECE, |rate| (rate.0 as usize / 8000).clamp(1, PIECE))];
+    // A network that takes nothing must not keep a sender beyond its time.
+    connection.set_write_timeout(Some(LOOK))?;
+    connection.set_read_timeout(Some(LOOK))?;
+    let piece = vec![0; options.rate.map_or(PIECE, |rate| (rate.0 as usize / 8000).clamp(PIECE_LEAST, PIECE))];
     let mut pace = Pace::new(options.rate, options.duration);
     let mut bytes = 0;
     while pace.wait(piece.len()) && !stop.load(Ordering::Relaxed) {
-        connection.write_all(&piece)?;
-        bytes += piece.len() as u64;
+        let mut left = &piece[..];
+        while !left.is_empty() && !pace.is_over() && !stop.load(Ordering::Relaxed) {
+            match connection.write(left) {
+                Ok(count) => left = &left[count..],
+                Err(why) if may_go_on(&why) => {}
+                Err(why) => return Err(why.into()),
+            }
+        }
+        bytes += (piece.len() - left.len()) as u64;
     }
     // The peer ends after the last byte has arrived.
     connection.shutdown(Shutdown::Write)?;
-    while !matches!(connection.read(&mut [0; 64]), Ok(0)) && !stop.load(Ordering::Relaxed) {}
+    while !stop.load(Ordering::Relaxed) {
+        match connection.read(&mut [0; 64]) {
+            Ok(0) => break,
+            Err(why) if !may_go_on(&why) => break,
+            _ => {}
+        }
+    }
     let retransmitted = farlink_os::stream::retransmitted(&connection).unwrap_or(0);
     Ok(FlowReport { bytes, retransmitted, ..FlowReport::default() }.timed(pace.begun.elapsed().as_secs_f64()))
 }
@@ -240,6 +258,9 @@ impl Pace {
     fn new(rate: Option<DataRate>, duration: Duration) -> Pace {
         let byte_ns = rate.map_or(0.0, |rate| 8e9 / (rate.0.max(1) as f64));
         Pace { begun: Instant::now(), duration, byte_ns, bytes: 0 }
+    }
+    fn is_over(&self) -> bool {
+        self.begun.elapsed() >= self.duration
     }
     /// Waits until so many bytes may be sent; returns false when the time is over.
     fn wait(&mut self, bytes: usize) -> bool {

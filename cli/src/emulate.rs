@@ -3,6 +3,7 @@
 use crate::{CliError, values};
 use anyhow::Context;
 use farlink_lab::emulate::{EmulateOptions, Summary, emulate};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Arguments of `farlink emulate`.
@@ -42,6 +43,9 @@ pub struct Args {
     /// within 200 µs, or a fiftieth of the delay if that is less, may arrive together.
     #[arg(long)]
     exact: bool,
+    /// Write the packets to this file, for Wireshark (pcapng): as their host sends them, and as the other gets them.
+    #[arg(long, value_name = "FILE")]
+    capture: Option<PathBuf>,
     /// Print the totals as JSON on standard output.
     #[arg(long)]
     json: bool,
@@ -64,6 +68,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
         duration: args.duration,
         commands: [args.run_a, args.run_b],
         exact: args.exact,
+        capture: args.capture,
     };
     let program = std::env::current_exe().context("the path of this program")?;
     let summary = emulate(&program, &options, &mut |line| eprintln!("{line}"))?;

@@ -3,6 +3,7 @@
 mod bench;
 mod campaign;
 mod lab;
+mod lab_flows;
 mod messages;
 mod one;
 mod phases;

@@ -67,6 +67,18 @@ fn set_up(
     Ok(())
 }
 
+/// Lets a host forward packets, and accept those that come another way than answers would go. Call it before the host has
+/// interfaces, which take these settings over.
+pub fn allow_forwarding() -> io::Result<()> {
+    const SETTINGS: &str = "/proc/sys/net/ipv4";
+    let set = |name: &str, value: &str| {
+        let path = format!("{SETTINGS}/{name}");
+        fs::write(&path, value).map_err(|e| farlink_os::context(e, &format!("setting {path} to {value}")))
+    };
+    set("ip_forward", "1")?;
+    ["all", "default"].iter().try_for_each(|which| set(&format!("conf/{which}/rp_filter"), "0"))
+}
+
 /// Creates a host: a network namespace with its loopback up.
 pub fn make_host() -> io::Result<NetworkNamespace> {
     let host = NetworkNamespace::create()?;

@@ -128,7 +128,11 @@ fn links(program: &Path) -> MachineCheck {
         let mut supervisor = Supervisor::start(program, None)?;
         let (addresses, rings) = ([address(1), address(2)], [1 << 20; 2]);
         let cable = CableSetup { hosts: [0, 1], addresses, mtu: 1500, rings };
-        supervisor.tell(&Request::SetUp { hosts: vec![HostSetup::default(); 2], cables: vec![cable] })?;
+        supervisor.tell(&Request::SetUp {
+            hosts: vec![HostSetup::default(); 2],
+            cables: vec![cable],
+            routes: Vec::new(),
+        })?;
         let done = |r: &Reply| matches!(r, Reply::SetUp { .. }).then_some(());
         supervisor.wait_for(Duration::from_secs(10), done, |_| {})?;
         supervisor.end().map(drop)

@@ -1,5 +1,6 @@
 //! Standalone link emulator: two empty hosts joined by one link, for any programs and any IP traffic.
 
+use crate::emulator::capture::{CaptureSetup, CaptureSummary};
 use crate::emulator::{MachineWatch, rings};
 use crate::gate::Signs;
 use crate::supervisor::{CableSetup, HostSetup, LinkModels, LinkReport, Reply, Request, Role, SpawnSetup, Supervisor};
@@ -9,7 +10,7 @@ use farlink_link::{DropReason, LinkSpec};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -36,6 +37,8 @@ pub struct EmulateOptions {
     pub commands: [Option<String>; 2],
     /// Whether each wire packet is handed over alone and at its time, at the price of processor time.
     pub exact: bool,
+    /// File to which the frames of the link are written, as pcapng.
+    pub capture: Option<PathBuf>,
 }
 
 /// Result of an emulation.
@@ -81,11 +84,17 @@ pub fn emulate(program: &Path, options: &EmulateOptions, talk: &mut dyn FnMut(&s
     let mut supervisor = Supervisor::start(program, None)?;
     introduce(&mut supervisor, options, &spec, talk)?;
     let watch = MachineWatch::start();
+    // The supervisor has a working folder of its own.
+    let captures = options.capture.as_ref().map(|path| {
+        let interfaces = HOSTS.map(String::from);
+        std::path::absolute(path).map(|path| CaptureSetup { link: 0, path, interfaces })
+    });
     supervisor.tell(&Request::Emulate {
         links: LinkModels::One { specification: options.link.clone(), exact: options.exact },
         seed: options.seed,
         start_ns: None,
         interval_ms: INTERVAL.as_millis() as u64,
+        captures: captures.transpose()?.into_iter().collect(),
     })?;
     let emulating = |r: &Reply| matches!(r, Reply::Emulating { .. }).then_some(());
     supervisor.wait_for(Duration::from_secs(20), emulating, |_| {})?;
@@ -136,7 +145,7 @@ fn introduce(
     let addresses = [1, 2].map(addresses);
     let rings = rings(std::slice::from_ref(spec))[0];
     let cable = CableSetup { hosts: [0, 1], addresses: addresses.clone(), mtu: options.mtu, rings };
-    supervisor.tell(&Request::SetUp { hosts: hosts(), cables: vec![cable] })?;
+    supervisor.tell(&Request::SetUp { hosts: hosts(), cables: vec![cable], routes: Vec::new() })?;
     let set_up = |r: &Reply| match r {
         Reply::SetUp { descriptors, .. } => Some(descriptors.clone()),
         _ => None,
@@ -180,6 +189,7 @@ struct EmulationState {
     shown: [LinkReport; 2],
     commands: [bool; 2],
     exits: BTreeMap<String, Option<i32>>,
+    capture: Option<CaptureSummary>,
 }
 
 impl EmulationState {
@@ -192,6 +202,7 @@ impl EmulationState {
             Reply::Exited { id, code, .. } => {
                 self.exits.insert(HOSTS[id as usize & 1].to_string(), code);
             }
+            Reply::Captured(summary) => self.capture = Some(summary),
             _ => {}
         }
     }
@@ -249,7 +260,7 @@ impl EmulationState {
         Summary {
             duration_s: elapsed.as_secs_f64(),
             directions: directions.collect(),
-            doubts: signs.doubts(),
+            doubts: signs.doubts().into_iter().chain(self.capture.as_ref().and_then(CaptureSummary::doubt)).collect(),
             exits: self.exits.clone(),
         }
     }

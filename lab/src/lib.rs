@@ -12,6 +12,7 @@ pub mod drivers;
 pub mod emulate;
 pub mod emulator;
 pub mod gate;
+pub mod hybla;
 pub mod probes;
 pub mod run;
 pub mod supervisor;

@@ -61,11 +61,11 @@ fn main() -> ExitCode {
 fn set_up(supervisor: &mut Supervisor, links: &str) {
     let address = |host: u8| vec![(std::net::Ipv4Addr::new(10, 0, 0, host).into(), 24)];
     let cable = CableSetup { hosts: [0, 1], addresses: [address(1), address(2)], mtu: 1500, rings: [4 << 20, 0] };
-    supervisor.tell(&Request::SetUp { hosts: vec![HostSetup::default(); 2], cables: vec![cable] }).unwrap();
+    supervisor.tell(&Request::SetUp { hosts: vec![HostSetup::default(); 2], cables: vec![cable], routes: vec![] }).unwrap();
     let set_up = |r: &Reply| matches!(r, Reply::SetUp { .. }).then_some(());
     supervisor.wait_for(SECONDS, set_up, |_| {}).unwrap();
     let links = LinkModels::One { specification: links.into(), exact: false };
-    supervisor.tell(&Request::Emulate { links, seed: 1, start_ns: None, interval_ms: 50 }).unwrap();
+    supervisor.tell(&Request::Emulate { links, seed: 1, start_ns: None, interval_ms: 50, captures: vec![] }).unwrap();
     let emulating = |r: &Reply| match r {
         Reply::Emulating { start_ns } => Some(*start_ns),
         _ => None,
@@ -147,7 +147,7 @@ fn a_process_is_accounted_for(supervisor: &mut Supervisor) {
 }
 
 fn a_process_gets_real_time(supervisor: &mut Supervisor) {
-    supervisor.tell(&Request::SetUp { hosts: vec![HostSetup::default()], cables: vec![] }).unwrap();
+    supervisor.tell(&Request::SetUp { hosts: vec![HostSetup::default()], cables: vec![], routes: vec![] }).unwrap();
     let permitted = |r: &Reply| match r {
         Reply::SetUp { real_time, .. } => Some(*real_time),
         _ => None,
@@ -182,7 +182,7 @@ fn tcp_is_as_told(supervisor: &mut Supervisor) {
     let reno = HostSetup { tcp: plain, ..HostSetup::default() };
     let address = |host: u8| vec![(std::net::Ipv4Addr::new(10, 0, 0, host).into(), 24)];
     let cable = CableSetup { hosts: [0, 1], addresses: [address(1), address(2)], mtu: 1500, rings: [0; 2] };
-    supervisor.tell(&Request::SetUp { hosts: vec![cubic, reno], cables: vec![cable] }).unwrap();
+    supervisor.tell(&Request::SetUp { hosts: vec![cubic, reno], cables: vec![cable], routes: vec![] }).unwrap();
     let file = std::env::temp_dir().join(format!("farlink-tcp-{}", std::process::id()));
     let settings = "cd /proc/sys/net/ipv4; cat tcp_sack tcp_window_scaling tcp_wmem tcp_rmem; ip route 2>/dev/null";
     let mut seen = Vec::new();
@@ -199,7 +199,7 @@ fn tcp_is_as_told(supervisor: &mut Supervisor) {
     }
     let tcp = HostTcp { congestion: Some("nosuch".into()), ..HostTcp::default() };
     let wanted = HostSetup { tcp, ..HostSetup::default() };
-    supervisor.tell(&Request::SetUp { hosts: vec![wanted], cables: vec![] }).unwrap();
+    supervisor.tell(&Request::SetUp { hosts: vec![wanted], cables: vec![], routes: vec![] }).unwrap();
     let error = supervisor.wait_for(SECONDS, |_| None::<()>, |_| {}).unwrap_err().to_string();
     for part in ["no TCP congestion control `nosuch`", "reno", "modprobe tcp_nosuch"] {
         assert!(error.contains(part), "{error}");
@@ -224,7 +224,7 @@ fn a_large_link_is_there(supervisor: &mut Supervisor) {
 }
 
 fn a_missing_program_is_named(supervisor: &mut Supervisor) {
-    supervisor.tell(&Request::SetUp { hosts: vec![HostSetup::default()], cables: vec![] }).unwrap();
+    supervisor.tell(&Request::SetUp { hosts: vec![HostSetup::default()], cables: vec![], routes: vec![] }).unwrap();
     let command = vec!["/no/such/program".to_string()];
     let directory = PathBuf::from("/");
     let (role, stdout, stderr) = (Role::Application, None, None);

@@ -163,8 +163,9 @@ impl Netlink {
         self.request(libc::RTM_NEWNEIGH, flags, m, &format!("adding neighbour {address}")).map(drop)
     }
 
-    /// Adds a route to a network through a neighbour.
-    pub fn add_route(&mut self, network: IpAddr, prefix: u8, via: IpAddr) -> io::Result<()> {
+    /// Adds a route to a network through a neighbour; TCP connections over it have the congestion control given, by its
+    /// kernel name.
+    pub fn add_route(&mut self, network: IpAddr, prefix: u8, via: IpAddr, control: Option<&str>) -> io::Result<()> {
         let (family, octets) = family_and_octets(network);
         let mut m = RequestBody::default();
         m.bytes.extend_from_slice(&[family, prefix, 0, 0, libc::RT_TABLE_MAIN]);
@@ -172,6 +173,9 @@ impl Netlink {
         m.bytes.extend_from_slice(&[0; 4]);
         m.attribute(libc::RTA_DST, &octets);
         m.attribute(libc::RTA_GATEWAY, &family_and_octets(via).1);
+        if let Some(control) = control {
+            m.nest(libc::RTA_METRICS, |metrics| metrics.text(RTAX_CC_ALGO, control));
+        }
         let flags = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
         self.request(libc::RTM_NEWROUTE, flags, m, &format!("adding a route to {network}/{prefix}")).map(drop)
     }
@@ -342,7 +346,7 @@ mod tests {
             netlink.add_address(left, address, 30)?;
             netlink.set_up(left, true)?;
             netlink.add_neighbour(left, "10.1.2.2".parse().unwrap(), [2, 0, 0, 0, 0, 2])?;
-            netlink.add_route("10.9.0.0".parse().unwrap(), 16, "10.1.2.2".parse().unwrap())?;
+            netlink.add_route("10.9.0.0".parse().unwrap(), 16, "10.1.2.2".parse().unwrap(), None)?;
             assert_eq!(netlink.interface("left")?.unwrap().mac, [2, 0, 0, 0, 0, 1]);
             assert_eq!(netlink.interface("right")?, None);
             std::net::UdpSocket::bind((address, 0)).map(drop)

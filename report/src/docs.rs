@@ -11,10 +11,11 @@ Every world (simulation, testbed) writes the same directory:
 
 | file | contents |
 |---|---|
-| `manifest.json` | scenario with its hash, world, seed, versions, machine, start, topology, validity, file checks |
+| `manifest.json` | scenario with its hash, world, seed, versions, machine, start, topology, validity, file checks, results of plain flows |
 | `events.parquet`, `bundles.parquet`, `samples.parquet`, `links.parquet`, `processes.parquet` | the tables below |
 | `legs.parquet`, `meetings.parquet` | the same, where nodes have positions or radios: what the map of the report is drawn from |
 | `nodes/` | testbed only: a folder for each node with its configuration and the output of the node and its applications |
+| `captures/` | testbed only: packets of the links with `capture`, as pcapng |
 | `supervisor.log` | testbed only: output of the process that holds the hosts and links |
 
 `farlink run` exits with 0 when the run meets the scenario's `[expect]`, with 1 when it failed or missed part

@@ -16,6 +16,7 @@ mod journey;
 mod manifest;
 mod page;
 mod phase;
+mod plain_flow;
 mod recorder;
 mod run;
 pub mod schema;
@@ -37,6 +38,7 @@ pub use manifest::{
 pub use page::plot;
 pub use page::{escape, html, is_report, shell};
 pub use phase::{BaselineFlow, PhaseFacts, PhaseUse, RoleUse, Spread};
+pub use plain_flow::PlainFlow;
 pub use recorder::{NodeNames, Recorder};
 pub use run::{RunReader, RunWriter, free_for_run};
 pub use schema::{BundleRow, EventRow, LegRow, LinkRow, MeetingRow, ProcessRow, SampleRow};

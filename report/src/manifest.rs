@@ -3,6 +3,7 @@
 use crate::custody::CustodyUse;
 use crate::format::Quantity;
 use crate::phase::{PhaseFacts, RoleUse};
+use crate::plain_flow::PlainFlow;
 use farlink_base::NodeId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -65,6 +66,9 @@ pub struct Manifest {
     /// Files sent, with checksums before and after.
     #[serde(default)]
     pub files: Vec<FileCheck>,
+    /// Plain TCP and UDP flows between hosts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub flows: Vec<PlainFlow>,
     /// Custody counters; absent if the run had no custody.
     #[serde(default)]
     pub custody: Option<CustodyUse>,
@@ -431,6 +435,7 @@ impl Manifest {
             phases: Vec::new(),
             roles: Vec::new(),
             files: Vec::new(),
+            flows: Vec::new(),
             custody: None,
             given_up: BTreeMap::new(),
             expect: Expected::default(),

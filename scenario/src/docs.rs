@@ -4,6 +4,7 @@ use crate::keys::{
     BURST, CONTACT, CUSTODY, DIRECTION, EXPECT, LAYER_SECTIONS, LINK, MEASURE, NODE, OUTAGES, QUOTA, REPORTS,
     ROW_TABLES, SCENARIO, SECURITY, TCP, TRAFFIC, TRAFFIC_BUNDLES, TRAFFIC_FILE, TRAFFIC_PING, TUNNEL,
 };
+use crate::keys_flow::FLOW;
 use crate::keys_group::GROUP;
 use crate::keys_host::{HOST, PHASE};
 use crate::keys_moving::{CITY, MOBILITY, RADIO, WALKER};
@@ -43,7 +44,7 @@ fn sections() -> Vec<&'static Section> {
     sections.extend([&*LINK, &DIRECTION, &BURST, &OUTAGES]);
     sections.extend(LAYER_SECTIONS.iter().map(|layer| &layer.link));
     sections.extend([&*GROUP, &MOBILITY, &CITY, &WALKER, &RADIO]);
-    sections.extend([&CONTACT, &TRAFFIC, &TRAFFIC_FILE, &TRAFFIC_BUNDLES, &TRAFFIC_PING]);
+    sections.extend([&CONTACT, &TRAFFIC, &TRAFFIC_FILE, &TRAFFIC_BUNDLES, &TRAFFIC_PING, &FLOW]);
     sections.extend([&*TUNNEL, &*SECURITY, &*QUOTA, &FAULT, &PHASE, &MEASURE, &EXPECT]);
     sections
 }

@@ -19,6 +19,7 @@ const VOLUME_RANGE: Kind = other("volume, or [smallest, largest]", "\"100 kB\"")
 const ENDPOINT_IDS: Kind = other("node ID, or list of them", "\"ipn:1.0\"");
 const PARAMS: Kind = other("table of numbers or quantities", "{ copies = 8 }");
 const ROUTES: Kind = other("table: pattern = node", "{ \"ipn:4.*\" = \"relay\" }");
+const CAPTURE: Kind = other("true, or name of the file", "true");
 const POINT: Kind = other("[x, y], each 0 to 1", "[0.1, 0.5]");
 
 use Fallback::{Absent, Is, Required};
@@ -93,6 +94,7 @@ pub const SCENARIO: Section = Section {
         key("link", Kind::Tables("link"), Absent, "The links between them."),
         key("contact", Kind::Tables("contact"), Absent, "When links are up. A link without any contact is always up."),
         key("traffic", Kind::Tables("traffic"), Absent, "Who sends what to whom."),
+        key("flow", Kind::Tables("flow"), Absent, "Plain TCP and UDP between hosts, beside the bundles."),
         key("tunnel", Kind::Tables("tunnel"), Absent, "Bundles that travel in others (BIBE)."),
         key("security", Kind::Tables("security"), Absent, "What nodes do for the security of bundles (BPSec)."),
         key("quota", Kind::Tables("quota"), Absent, "What some may fill of stores."),
@@ -273,6 +275,18 @@ const LINK_KEYS: &[Key] = &[
         Flag,
         Is("false"),
         "In the testbed: hand over each packet alone and at its time, for two to four times the processor time. Otherwise packets that are due within 200 µs, or a fiftieth of the delay if that is less, may arrive together.",
+    ),
+    key(
+        "capture",
+        CAPTURE,
+        Absent,
+        "In the testbed: write the packets of the link to `captures/NAME.pcapng` in the run's folder, for Wireshark: `true` takes the link's name. Each packet stands there as the sending host gave it, with the time at which it did, and again as the receiving host got it. Super-packets of segmentation offload stand as they are, with incomplete checksums. What the capture misses is counted; it never delays the link.",
+    ),
+    key(
+        "shares",
+        Text,
+        Absent,
+        "Bottleneck: links with the same word have one transmitter, with one queue, in each direction. Give them the same `rate` and `queue`; delay and losses are each link's own.",
     ),
     key(
         "appears",

@@ -94,6 +94,7 @@ fn read(errors: &Errors<'_>, root: &DeTable<'_>, text: &str, folder: &Path) -> O
         epoch,
         traffic,
         group_traffic,
+        flows: Vec::new(),
         files: files(root),
         groups,
         mobilities,
@@ -112,6 +113,8 @@ fn read(errors: &Errors<'_>, root: &DeTable<'_>, text: &str, folder: &Path) -> O
     };
     crate::parse_contact::contacts(&top, &mut scenario, &names);
     crate::parse_forecast::forecast(&top, &mut scenario);
+    scenario.flows = crate::parse_flow::flows(&top, &scenario, &names);
+    crate::parse_flow::check_shares(&top, &scenario);
     scenario.faults = crate::parse_fault::faults(&top, &scenario, &names);
     crate::parse_host::check(&top, &scenario);
     // Drawing relies on checked indices, such as a second node in every group of traffic.

@@ -14,7 +14,7 @@ use toml::de::DeValue;
 pub fn links(top: &Reader<'_>, nodes: &Names) -> Vec<Link> {
     let defaults = defaults(top, "link_defaults", &[&*keys::LINK, &keys::DIRECTION]);
     let mut links: Vec<Link> = Vec::new();
-    let mut names = Names::default();
+    let (mut names, mut captures) = (Names::default(), Names::default());
     for (path, table) in top.tables("link") {
         Reader::check_keys(top.errors, &path, table, &[&*keys::LINK, &keys::DIRECTION]);
         let mut layers = vec![(path, table)];
@@ -23,6 +23,9 @@ pub fn links(top: &Reader<'_>, nodes: &Names) -> Vec<Link> {
         let Some(link) = link(&reader, &layers, nodes) else { continue };
         if !names.add(&link.name) {
             reader.fail("name", format!("a second link called `{}`", link.name), "each link needs its own name");
+        }
+        if link.capture.as_ref().is_some_and(|capture| !captures.add(capture)) {
+            reader.fail("capture", "a second capture of this name", "each capture needs its own file");
         }
         links.push(link);
     }
@@ -58,6 +61,8 @@ fn link(reader: &Reader<'_>, layers: &Tables<'_>, nodes: &Names) -> Option<Link>
         reader.fail("disappears", "a link disappears after it appears", "write a later time, or leave it out");
     }
     let exact = reader.flag("exact").unwrap_or(false);
+    let capture = capture(reader);
+    let shares = reader.text("shares");
     let found = reader.flag("found").unwrap_or(false);
     // A discovered neighbour is present while its session lasts; layers over datagrams have none.
     if found && layer.kind.medium != Medium::Streams {
@@ -65,7 +70,50 @@ fn link(reader: &Reader<'_>, layers: &Tables<'_>, nodes: &Names) -> Option<Link>
         reader.fail("found", what, "use a layer over TCP, as `tcpclv4`, or take it out");
     }
     let (name, between) = (name?, between?);
-    Some(Link { name, between, layer, port, mtu_bytes, exact, forward, reverse, appears, disappears, found })
+    let capture = match capture {
+        Some(Capture::Named(file)) => Some(file),
+        Some(Capture::OfLink) => Some(name.clone()),
+        None => None,
+    };
+    Some(Link {
+        name,
+        between,
+        layer,
+        port,
+        mtu_bytes,
+        exact,
+        capture,
+        shares,
+        forward,
+        reverse,
+        appears,
+        disappears,
+        found,
+    })
+}
+
+/// File of a capture.
+enum Capture {
+    /// Named like the link.
+    OfLink,
+    Named(String),
+}
+
+fn capture(reader: &Reader<'_>) -> Option<Capture> {
+    let read = |input: Input<'_, '_>| {
+        if let Input::Given(DeValue::Boolean(wanted)) = input {
+            return Ok(wanted.then_some(Capture::OfLink));
+        }
+        let name = input.text().map_err(|_| format!("expected true or the name of a file, found {}", input.found()))?;
+        let name = name.strip_suffix(".pcapng").unwrap_or(name);
+        // A name and no path: a scenario from elsewhere must not write beyond the folder of its run.
+        let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if name.is_empty() || name.starts_with('.') || name.len() > 100 || !name.chars().all(known) {
+            return Err(format!("`{name}` is not made of letters, digits, `-`, `_` and `.`"));
+        }
+        Ok(Some(Capture::Named(name.to_string())))
+    };
+    reader.custom("capture", read).flatten()
 }
 
 /// Indices of the two nodes that `between` names.

@@ -1,4 +1,4 @@
-//! Where a scenario with radios, or with bundles lost as they are made, can be run.
+//! Where a scenario with radios, plain flows, or bundles lost as they are made, can be run.
 
 use crate::types::{Fidelity, Scenario};
 use farlink_base::ConfigError;
@@ -27,6 +27,18 @@ impl Scenario {
             expected: "links of radios carry whole bundles, and `fidelity` is `full`".into(),
             hint: hint(),
         })
+    }
+    /// Reason why whole bundles do not suffice; `None` if they do. Plain flows and shared transmitters are of packets.
+    pub fn needs_packets(&self) -> Option<ConfigError> {
+        if self.fidelity == Fidelity::Full {
+            return None;
+        }
+        let flow = self.flows.first().map(|flow| (format!("flow[{}]", flow.name), "plain TCP and UDP go in packets"));
+        let shared = self.links.iter().find(|link| link.shares.is_some());
+        let shares = || shared.map(|link| (format!("link[{}].shares", link.name), "a bottleneck is shared by packets"));
+        let (path, why) = flow.or_else(shares)?;
+        let expected = format!("{why}, and `fidelity` is `message`");
+        Some(ConfigError { path, expected, hint: "write fidelity = \"full\", or take it out".into() })
     }
     /// Reason why the testbed cannot run the scenario; `None` if it can. Real nodes do not move, and applications there
     /// do not give up.

@@ -31,7 +31,7 @@ impl Scenario {
             .map(|l| {
                 let layer = l.layer.kind.name;
                 let (from, to) = (name(l.between[0]), name(l.between[1]));
-                let (forward, reverse) = (direction(&l.forward), direction(&l.reverse));
+                let [forward, reverse] = [&l.forward, &l.reverse].map(|spec| direction(spec, l.shares.as_deref()));
                 json!({
                     "name": l.name, "from": from, "to": to, "layer": layer, "port": l.port,
                     "forward": forward, "reverse": reverse,
@@ -127,7 +127,7 @@ pub fn first_delay(spec: &DirectionSpec) -> Duration {
     }
 }
 
-fn direction(spec: &DirectionSpec) -> Value {
+fn direction(spec: &DirectionSpec, shares: Option<&str>) -> Value {
     let delay = first_delay(spec);
     let loss = match spec.loss {
         Loss::None => 0.0,
@@ -136,10 +136,10 @@ fn direction(spec: &DirectionSpec) -> Value {
         Loss::GilbertElliott { p, r, bad, good } if p + r > 0.0 => (p * bad + r * good) / (p + r),
         Loss::GilbertElliott { good, .. } => good,
     };
-    json!({ "rate_bit_s": first_rate(spec).map(|r| r.0), "delay_s": delay.as_secs_f64(), "loss": loss, "notes": notes(spec) })
+    json!({ "rate_bit_s": first_rate(spec).map(|r| r.0), "delay_s": delay.as_secs_f64(), "loss": loss, "notes": notes(spec, shares) })
 }
 
-fn notes(spec: &DirectionSpec) -> Vec<String> {
+fn notes(spec: &DirectionSpec, shares: Option<&str>) -> Vec<String> {
     // Everything of the model that rate, delay and loss leave out; the report prints these words beside the link.
     let mut notes = Vec::new();
     if matches!(spec.rate, Rate::Steps(_)) {
@@ -167,6 +167,9 @@ fn notes(spec: &DirectionSpec) -> Vec<String> {
     }
     if spec.overhead > 0 {
         notes.push(format!("{} B of framing per packet", spec.overhead));
+    }
+    if let Some(share) = shares {
+        notes.push(format!("shares the bottleneck {share}"));
     }
     if spec.outages.is_some() {
         notes.push("random outages".to_string());

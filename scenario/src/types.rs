@@ -1,6 +1,7 @@
 //! A checked scenario as plain data. Every quantity has its unit in its type or its name.
 
 use crate::host::{HostSpec, Phase};
+pub use crate::flow::Flow;
 use crate::motion::{Group, GroupTraffic, Mobility, Radio};
 pub use crate::shared::{ConnectSide, Layer, Settings, SizeRange};
 use farlink_base::node::Given;
@@ -43,6 +44,8 @@ pub struct Scenario {
     pub contacts: Vec<Contact>,
     /// Flows of bundles between nodes; those drawn among groups come last, see [`Scenario::set_seed`].
     pub traffic: Vec<Traffic>,
+    /// Plain TCP and UDP flows between hosts.
+    pub flows: Vec<Flow>,
     /// Files of streets, positions and contacts that were read, as the scenario names them.
     pub files: Vec<std::path::PathBuf>,
     /// Bundles drawn among the nodes of groups.
@@ -262,6 +265,10 @@ pub struct Link {
     pub mtu_bytes: u32,
     /// Whether the testbed hands over each packet alone and at its time.
     pub exact: bool,
+    /// Name of the testbed's capture of the link, without extension; `None` without one.
+    pub capture: Option<String>,
+    /// Name of the bottleneck whose transmitters it shares with other links, one in each direction.
+    pub shares: Option<String>,
     /// From the first node to the second, without windows: contacts give those, see
     /// [`Scenario::link_spec`].
     pub forward: DirectionSpec,

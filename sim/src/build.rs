@@ -1,6 +1,6 @@
 //! Construction of nodes and links from a scenario; the counterpart of the node's configuration file in the testbed.
 
-use crate::cable::Cable;
+use crate::cable::{Cable, SharedTransmitters};
 use crate::contacts::sky::Ephemeris;
 use crate::naming::{DEFAULT_EPOCH, node_id, parse_id};
 use crate::node::{NodeLink, SimulatedNode};
@@ -13,7 +13,7 @@ use farlink_base::{
     Clock, ClockTrust, ConfigError, DataVolume, DtnTime, Instant, LayerId, LinkId, NodeId, NodeSettings, Rng,
 };
 use farlink_cla::ltp::{Authentication, LinkKey};
-use farlink_link::{DirectionSpec, LinkDirection, direction_seed, stream};
+use farlink_link::{DirectionSpec, LinkDirection, Transmitter, direction_seed, stream};
 use farlink_routing::PlanIndex;
 use farlink_scenario::{
     Custody, Fidelity, Link, LinkChange, LinkEnd, Node, NodeLayer, ReportRules, Scenario, StoreKind, first_delay,
@@ -119,10 +119,25 @@ pub(crate) fn cables(scenario: &Scenario) -> Vec<Cable> {
         let streams = [first.node, second.node].map(|node| stream(&scenario.nodes[node].tcp, mtu));
         Cable::new(ends, directions(scenario, index), mtu, streams)
     };
-    scenario.links.iter().enumerate().map(cable).collect()
+    let mut cables: Vec<Cable> = scenario.links.iter().enumerate().map(cable).collect();
+    for (place, links) in scenario.bottlenecks().into_iter().enumerate() {
+        links.into_iter().for_each(|link| cables[link].bottleneck = Some(place));
+    }
+    cables
 }
 
-fn stream(tcp: &farlink_scenario::Tcp, mtu: u64) -> stream::Config {
+/// Transmitters of the scenario's bottlenecks.
+pub(crate) fn bottlenecks(scenario: &Scenario) -> Vec<SharedTransmitters> {
+    let shared = |links: Vec<usize>| {
+        let specs: Vec<_> = links.into_iter().map(|link| scenario.link_spec(link)).collect();
+        let forward = Transmitter::shared(specs.iter().map(|spec| &spec.forward))?;
+        Some([forward, Transmitter::shared(specs.iter().map(|spec| &spec.reverse))?])
+    };
+    scenario.bottlenecks().into_iter().filter_map(shared).collect()
+}
+
+/// Parameters of a host's TCP over links of this MTU.
+pub(crate) fn stream(tcp: &farlink_scenario::Tcp, mtu: u64) -> stream::Config {
     // The packets of the link bound the segments of TCP.
     stream::Config {
         segment_bytes: mtu.saturating_sub(stream::HEADERS).max(1),

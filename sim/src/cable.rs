@@ -4,7 +4,7 @@ use crate::sim_event::End;
 use farlink_base::Instant;
 use farlink_base::layer::DatagramBatch;
 use farlink_link::stream::{Config, Segment};
-use farlink_link::{LinkDirection, Statistics, UDP_IPV4_HEADERS};
+use farlink_link::{LinkDirection, PacketFate, Statistics, Transmitter, UDP_IPV4_HEADERS};
 
 /// Bytes of an IPv4 header.
 const IPV4_HEADER: u64 = 20;
@@ -19,7 +19,12 @@ pub(crate) struct Cable {
     /// TCP parameters of the hosts at both ends.
     pub streams: [Config; 2],
     carrier: bool,
+    /// Index of the bottleneck that it shares with other cables.
+    pub bottleneck: Option<usize>,
 }
+
+/// Transmitters that the cables of a bottleneck share, forward and reverse.
+pub(crate) type SharedTransmitters = [Transmitter; 2];
 
 /// Datagrams that arrive together, as one batch.
 pub(crate) struct Arrival {
@@ -30,18 +35,26 @@ pub(crate) struct Arrival {
 impl Cable {
     pub fn new(ends: [End; 2], directions: [LinkDirection; 2], mtu: u64, streams: [Config; 2]) -> Cable {
         // Stacks start with the medium up.
-        Cable { ends, directions, mtu: mtu.max(IPV4_HEADER + 8), streams, carrier: true }
+        Cable { ends, directions, mtu: mtu.max(IPV4_HEADER + 8), streams, carrier: true, bottleneck: None }
     }
 
-    /// Sends a batch of datagrams from one end and appends the arrivals.
-    pub fn send(&mut self, now: Instant, end: usize, train: &DatagramBatch, arrivals: &mut Vec<Arrival>) {
+    /// Sends a batch of datagrams from one end and appends the arrivals. `shared` is the transmitter of its bottleneck
+    /// in that direction, if it has one.
+    pub fn send(
+        &mut self,
+        now: Instant,
+        end: usize,
+        train: &DatagramBatch,
+        mut shared: Option<&mut Transmitter>,
+        arrivals: &mut Vec<Arrival>,
+    ) {
         let stride = u64::from(train.stride.max(1));
         // Run of adjacent datagrams with one arrival time: time, first byte, end.
         let mut together: Option<(Instant, u64, u64)> = None;
         let mut from = 0;
         while from < train.data.len() {
             let to = (from + stride).min(train.data.len());
-            let (first, again) = self.send_ip(now, end, to - from + UDP_IPV4_HEADERS);
+            let (first, again) = self.send_ip(now, end, to - from + UDP_IPV4_HEADERS, shared.as_deref_mut());
             for at in first.into_iter().chain(again) {
                 together = match together {
                     Some((before, start, until)) if before == at && until == from => Some((at, start, to)),
@@ -57,17 +70,33 @@ impl Cable {
     }
 
     /// Sends a stream segment from one end; returns its arrival, and that of a duplicate.
-    pub fn send_segment(&mut self, now: Instant, end: usize, segment: &Segment) -> (Option<Instant>, Option<Instant>) {
-        self.send_ip(now, end, segment.ip_bytes())
+    pub fn send_segment(
+        &mut self,
+        now: Instant,
+        end: usize,
+        segment: &Segment,
+        shared: Option<&mut Transmitter>,
+    ) -> (Option<Instant>, Option<Instant>) {
+        self.send_ip(now, end, segment.ip_bytes(), shared)
     }
 
-    fn send_ip(&mut self, now: Instant, end: usize, bytes: u64) -> (Option<Instant>, Option<Instant>) {
+    /// Sends an IP packet of so many bytes from one end; returns its arrival, and that of a duplicate.
+    pub fn send_ip(
+        &mut self,
+        now: Instant,
+        end: usize,
+        bytes: u64,
+        mut shared: Option<&mut Transmitter>,
+    ) -> (Option<Instant>, Option<Instant>) {
         // At most two arrivals, the second of a duplicate. A packet above the MTU travels in fragments and arrives with
         // the last of them, if none is lost.
         let direction = &mut self.directions[end];
         let mut intact = |bytes: u64| {
             // The checksums of UDP and TCP detect the flipped bit.
-            let verdict = direction.transmit(now, bytes);
+            let verdict: PacketFate = match shared.as_deref_mut() {
+                Some(shared) => direction.with_transmitter(shared, |direction| direction.transmit(now, bytes)),
+                None => direction.transmit(now, bytes),
+            };
             let mut whole = verdict.deliveries().filter(|delivery| !delivery.corrupted).map(|delivery| delivery.at);
             (whole.next(), whole.next())
         };
@@ -110,8 +139,12 @@ impl Cable {
     }
 
     /// Bytes waiting for transmission in a direction.
-    pub fn queued(&mut self, now: Instant, forward: bool) -> u64 {
-        self.directions[usize::from(!forward)].queued_bytes(now)
+    pub fn queued(&mut self, now: Instant, forward: bool, shared: Option<&mut Transmitter>) -> u64 {
+        let direction = &mut self.directions[usize::from(!forward)];
+        match shared {
+            Some(shared) => direction.with_transmitter(shared, |direction| direction.queued_bytes(now)),
+            None => direction.queued_bytes(now),
+        }
     }
 
     /// Counters, forward and reverse.
@@ -151,7 +184,7 @@ mod tests {
     }
     fn send(cable: &mut Cable, now: u64, train: &DatagramBatch) -> Vec<Arrival> {
         let mut arrivals = Vec::new();
-        cable.send(Instant(now), 0, train, &mut arrivals);
+        cable.send(Instant(now), 0, train, None, &mut arrivals);
         arrivals
     }
 

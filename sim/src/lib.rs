@@ -22,6 +22,7 @@
 //! | `shared_routes.rs` | routes that thousands of satellites compute only once |
 //! | `naming.rs`, `weights.rs` | names of nodes, sizes of bundles on a link |
 //! | `traffic/` | the applications |
+//! | `flows.rs` | plain TCP and UDP between hosts |
 //! | `faults.rs`, `world/faults.rs` | faults: kills, wrong clocks, radio silence |
 //! | `byzantine.rs` | hellos of Byzantine nodes |
 //! | `radio/` | a radio that nodes share: turns and transfers |
@@ -35,6 +36,7 @@ pub mod contacts;
 mod crossing;
 mod disk;
 mod faults;
+mod flows;
 mod inputs;
 pub mod messages;
 pub mod mobility;

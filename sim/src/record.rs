@@ -275,6 +275,7 @@ impl<'a> Recording<'a> {
         manifest.phases.iter_mut().for_each(|phase| phase.end_s = phase.end_s.min(end_s));
         manifest.wall_s = wall_s;
         manifest.files = outcome.traffic.iter().filter_map(file_check).collect();
+        manifest.flows.clone_from(&outcome.flows);
         let trace = format!(
             "Trace hash {:016x} of {} happenings: the same scenario and seed give the same.",
             outcome.trace, outcome.happenings

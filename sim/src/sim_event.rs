@@ -1,5 +1,6 @@
 //! Simulation events, their queue, and the link ends that they refer to; a base for all modules that schedule events.
 
+use crate::flows::FlowPacket;
 use crate::messages::{Place, Token};
 use farlink_base::{LinkId, TimerQueue};
 use farlink_link::stream::Segment;
@@ -36,6 +37,12 @@ pub(crate) enum SimEvent {
     Change(usize),
     /// Time at which an application may send.
     Traffic(usize),
+    /// Time at which the sender of a plain flow may send.
+    FlowTurn(usize),
+    /// Deadline of one end of a flow's connection.
+    FlowWake(usize, usize),
+    /// Arrival of a flow's packet at the end of a link.
+    FlowPacket(Box<FlowPacket>),
     /// Time to sample stores and links.
     Sample,
 }

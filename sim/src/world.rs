@@ -2,10 +2,11 @@
 //! event is left.
 
 use crate::build::{self, Change};
-use crate::cable::{Arrival, Cable};
+use crate::cable::{Arrival, Cable, SharedTransmitters};
 use crate::contacts::sky::Ephemeris;
 use crate::crossing::Crossings;
 use crate::faults::Faults;
+use crate::flows::{self, Flows};
 use crate::messages::Place;
 use crate::node::{Said, SimulatedNode, Wanted, wanted};
 use crate::observe::{Nodes, Observer, Trace};
@@ -19,6 +20,7 @@ use farlink_base::layer::{DatagramBatch, Destination};
 use farlink_base::socket;
 use farlink_base::{ConfigError, EventClass, Instant, LayerId};
 use farlink_link::Statistics;
+use farlink_report::PlainFlow;
 use farlink_scenario::{Fidelity, Scenario};
 use farlink_stack::{Input, MessageOutput, Output};
 use std::collections::VecDeque;
@@ -46,6 +48,8 @@ pub struct Outcome {
     pub radios: Vec<RadioOutcome>,
     /// Number of faults that began.
     pub faults: u64,
+    /// Results of plain flows.
+    pub flows: Vec<PlainFlow>,
 }
 
 /// Running simulation of a scenario.
@@ -55,6 +59,8 @@ pub struct World<O> {
     queue: Queue,
     nodes: Vec<SimulatedNode>,
     cables: Vec<Cable>,
+    bottlenecks: Vec<SharedTransmitters>,
+    flows: Flows,
     changes: Vec<Change>,
     streams: Streams,
     /// Links of a message-level simulation.
@@ -94,17 +100,20 @@ impl<O: Observer> World<O> {
     /// # Errors
     /// Names the part of the scenario that cannot be simulated.
     pub fn with_policies(scenario: &Scenario, observer: O, own: &dyn OwnPolicies) -> Result<World<O>, ConfigError> {
-        if let Some(error) = scenario.needs_messages() {
+        if let Some(error) = scenario.needs_messages().or_else(|| scenario.needs_packets()) {
             return Err(error);
         }
+        let mut queue = Queue::new();
         let ephemeris = Ephemeris::of(scenario)?;
         let plan = build::plan(scenario, ephemeris.as_deref());
         let mut world = World {
             now: Instant::ZERO,
             end: Instant::ZERO + scenario.duration,
-            queue: Queue::new(),
+            flows: Flows::new(scenario, &mut queue),
+            queue,
             nodes: build::nodes(scenario, &plan, own)?,
             cables: build::cables(scenario),
+            bottlenecks: build::bottlenecks(scenario),
             changes: build::changes(scenario)?,
             streams: Streams::new(scenario.nodes.iter().map(|node| node.ids.clone()).collect()),
             crossings: (scenario.fidelity == Fidelity::Message).then(|| Crossings::new(scenario)),
@@ -122,7 +131,8 @@ impl<O: Observer> World<O> {
             trace: Trace::default(),
             observer,
             sample_every: scenario.measure.interval,
-            stop_when_delivered: scenario.stop_when_delivered,
+            // Where there is nothing but flows, the run is about them.
+            stop_when_delivered: scenario.stop_when_delivered && (scenario.flows.is_empty() || has_traffic(scenario)),
             happenings: 0,
         };
         world.start(scenario);
@@ -180,6 +190,7 @@ impl<O: Observer> World<O> {
             links: (0..self.cables.len()).map(|link| self.statistics(link)).collect(),
             radios: self.radio_outcomes(),
             faults: self.injected,
+            flows: self.flows.results(),
         };
         (outcome, self.observer)
     }
@@ -262,12 +273,29 @@ impl<O: Observer> World<O> {
                 let room = self.nodes[self.applications.sender(traffic)].room();
                 self.applications.tick(self.now, traffic, room, &mut self.queue, &mut self.todo);
             }
+            SimEvent::FlowTurn(flow) => {
+                self.flows.turn(self.now, flow, &mut self.queue);
+                self.carry_flows();
+            }
+            SimEvent::FlowWake(flow, side) => {
+                self.flows.wake(self.now, flow, side, &mut self.queue);
+                self.carry_flows();
+            }
+            SimEvent::FlowPacket(packet) => {
+                self.trace.add(&[self.now.0, 4]);
+                self.flows.arrive(self.now, *packet, &mut self.queue);
+                self.carry_flows();
+            }
             SimEvent::Sample => {
                 self.sample();
                 self.observer.progress(self.now, self.applications.delivered());
                 self.queue.arm(self.now + self.sample_every, SimEvent::Sample);
             }
         }
+    }
+
+    fn carry_flows(&mut self) {
+        flows::carry(self.now, &mut self.flows, &mut self.cables, &mut self.bottlenecks, &mut self.queue);
     }
 
     fn drain(&mut self) {
@@ -408,7 +436,8 @@ impl<O: Observer> World<O> {
         let (from, peer) = (cable.ends[end].address, &cable.ends[1 - end]);
         let peer_node = peer.node;
         let peer_layer = self.nodes[peer_node].layer_of(peer.link);
-        cable.send(self.now, end, train, &mut self.arrivals);
+        let shared = cable.bottleneck.map(|place| &mut self.bottlenecks[place][end]);
+        cable.send(self.now, end, train, shared, &mut self.arrivals);
         for Arrival { at, train } in self.arrivals.drain(..) {
             self.trace.add(&[self.now.0, 2, peer_node as u64, at.0, train.data.len()]);
             let input = Input::Socket(peer_layer, socket::Input::Datagrams { from, train });
@@ -428,7 +457,9 @@ impl<O: Observer> World<O> {
         self.streams.take_news(self.now, |cable, end| cables[cable].ends[end].address, &mut self.todo);
         let mut departures = std::mem::take(&mut self.streams.departures);
         for (cable, end, to, segment) in departures.drain(..) {
-            let (first, again) = self.cables[cable].send_segment(self.now, end, &segment);
+            let cable = &mut self.cables[cable];
+            let shared = cable.bottleneck.map(|place| &mut self.bottlenecks[place][end]);
+            let (first, again) = cable.send_segment(self.now, end, &segment, shared);
             let again = again.map(|at| (at, segment.clone()));
             for (at, segment) in first.map(|at| (at, segment)).into_iter().chain(again) {
                 self.queue.arm(at, SimEvent::Segment(connection, to, segment));
@@ -505,10 +536,17 @@ impl<O: Observer> World<O> {
         for index in 0..self.cables.len() {
             let counted = self.statistics(index);
             for forward in [true, false] {
-                let queued = self.cables[index].queued(self.now, forward);
+                let cable = &mut self.cables[index];
+                let shared = cable.bottleneck.map(|place| &mut self.bottlenecks[place][usize::from(!forward)]);
+                let queued = cable.queued(self.now, forward, shared);
                 // Reported even if unchanged: the recorder compresses constant values.
                 self.observer.link_sample(self.now, index, forward, queued, &counted[usize::from(!forward)]);
             }
         }
     }
+}
+
+/// Whether a scenario sends any bundles.
+fn has_traffic(scenario: &Scenario) -> bool {
+    !scenario.traffic.is_empty() || !scenario.group_traffic.is_empty()
 }

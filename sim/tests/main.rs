@@ -6,6 +6,7 @@ mod common_numbers;
 mod custody;
 mod far_hellos;
 mod faults;
+mod flows;
 mod lies;
 mod link_life;
 mod ltp_links;

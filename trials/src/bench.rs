@@ -3,6 +3,7 @@
 mod cells;
 mod emulator;
 mod exact;
+mod hybla;
 mod kills;
 mod phases;
 mod retention;
@@ -16,7 +17,7 @@ use std::process::Command;
 /// The chore `cargo xtask bench`.
 pub const CHORE: Chore = Chore {
     name: "bench",
-    usage: "[--runs N] | sim [--only NAME] [--all] [--limit SECONDS] [--seeds N] | emulator [--only NAME] [--against FARLINK] [--runs N] [--seconds N] | phases [--runs N] | kills [--times N] [--seed N] | retention [--only NAME]",
+    usage: "[--runs N] | sim [--only NAME] [--all] [--limit SECONDS] [--seeds N] | emulator [--only NAME] [--against FARLINK] [--runs N] [--seconds N] | phases [--runs N] | kills [--times N] [--seed N] | retention [--only NAME] | hybla [--runs N] [--seconds N]",
     help: "Runs `farlink bench suite` and writes the table of the README.\n\
            \n\
            `sim` prints what simulations of whole bundles cost instead, beside the marks that are aimed at and what\n\
@@ -31,6 +32,9 @@ pub const CHORE: Chore = Chore {
            random moments, and fails where anything is left.\n\
            \n\
            `retention` prints how well its probe measures relays that copy and relays that work 200 µs, over each layer.\n\
+           \n\
+           `hybla` prints what plain TCP flows carry through 600 ms and 1 % loss, and fails if Hybla carries less than five\n\
+           times what Reno does. It registers TCP Hybla for the time it takes, where the kernel has none.\n\
            \n\
            Builds with `--profile quick` (what `make demo` runs) first; FARLINK_BIN names a ready binary instead.",
     run,
@@ -47,6 +51,7 @@ fn run(arguments: &[String]) -> Result<()> {
     if let Some((first, rest)) = arguments.split_first() {
         match first.as_str() {
             "phases" => return phases::run(rest),
+            "hybla" => return hybla::run(rest),
             "kills" => return kills::run(rest),
             "retention" => return retention::run(rest),
             _ => {}

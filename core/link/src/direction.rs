@@ -2,10 +2,10 @@
 
 use crate::availability::Availability;
 use crate::impairment::Impairments;
-use crate::schedule::{DelaySchedule, RateSchedule};
+use crate::schedule::DelaySchedule;
 use crate::spec::DirectionSpec;
 use crate::statistics::{DropReason, Statistics};
-use alloc::collections::VecDeque;
+use crate::transmitter::Transmitter;
 use farlink_base::{DataRate, Duration, Instant, Rng};
 
 /// Arrival of a packet at the far end.
@@ -56,15 +56,10 @@ pub fn direction_seed(seed: u64, link: usize, forward: bool) -> u64 {
 #[derive(Clone, Debug)]
 pub struct LinkDirection {
     pub(crate) spec: DirectionSpec,
-    queue_limit: u64,
-    pub(crate) rate: RateSchedule,
+    pub(crate) transmitter: Transmitter,
     delay: DelaySchedule,
     pub(crate) availability: Availability,
     pub(crate) impairments: Impairments,
-    /// Packets not yet transmitted: end of transmission, and bytes.
-    waiting: VecDeque<(Instant, u64)>,
-    waiting_bytes: u64,
-    pub(crate) transmitter_free: Instant,
     /// Latest arrival of packets that keep their order: no later one may be earlier.
     in_order: Instant,
     last_arrival: Instant,
@@ -76,14 +71,10 @@ impl LinkDirection {
     /// [`DirectionSpec::check`] first: tables out of order give arbitrary times.
     pub fn new(spec: DirectionSpec, seed: u64) -> LinkDirection {
         LinkDirection {
-            queue_limit: spec.queue_bytes(),
-            rate: RateSchedule::new(&spec),
+            transmitter: Transmitter::new(&spec),
             delay: DelaySchedule::new(&spec),
             availability: Availability::new(&spec, Rng::stream(seed, Impairments::OUTAGES)),
             impairments: Impairments::new(seed),
-            waiting: VecDeque::new(),
-            waiting_bytes: 0,
-            transmitter_free: Instant::ZERO,
             in_order: Instant::ZERO,
             last_arrival: Instant::ZERO,
             statistics: Statistics::default(),
@@ -151,7 +142,7 @@ impl LinkDirection {
 
     /// Rate at `now`; `None`: unlimited.
     pub fn rate(&self, now: Instant) -> Option<DataRate> {
-        self.rate.at(now).map(DataRate)
+        self.transmitter.rate.at(now).map(DataRate)
     }
 
     /// One-way delay of a packet that leaves at `now`, without jitter and detours.
@@ -161,16 +152,22 @@ impl LinkDirection {
 
     /// Bytes waiting for transmission at `now`, including the packet being transmitted.
     pub fn queued_bytes(&mut self, now: Instant) -> u64 {
-        while let Some((_, bytes)) = self.waiting.front().copied().filter(|w| w.0 <= now) {
-            self.waiting_bytes -= bytes;
-            self.waiting.pop_front();
-        }
-        self.waiting_bytes
+        self.transmitter.queued_bytes(now)
     }
 
     /// Time at which the queue is empty.
     pub fn drained_at(&self) -> Instant {
-        self.transmitter_free
+        self.transmitter.free
+    }
+
+    /// Does `work` with a transmitter that several directions share in place of its own. Rate and queue are then the
+    /// shared ones; windows, losses and delay remain its own, as do its counters. The times given to all directions
+    /// that share it must not decrease.
+    pub fn with_transmitter<T>(&mut self, shared: &mut Transmitter, work: impl FnOnce(&mut LinkDirection) -> T) -> T {
+        core::mem::swap(&mut self.transmitter, shared);
+        let result = work(self);
+        core::mem::swap(&mut self.transmitter, shared);
+        result
     }
 
     /// Latest arrival of any packet: a carrier may fall then.
@@ -194,24 +191,9 @@ impl LinkDirection {
         if !up {
             return Err(DropReason::Down);
         }
-        let queued = self.queued_bytes(now);
-        // A packet larger than the whole queue still passes an empty one.
-        if queued > 0 && queued + bytes > self.queue_limit {
-            return Err(DropReason::QueueFull);
-        }
-        let start = self.transmitter_free.max(now);
-        let end = self.rate.finish(start, bytes);
-        // The window would end within the packet, or the rate stays 0 for ever.
-        if end > until || end == Instant::MAX {
-            return Err(DropReason::WindowEnd);
-        }
+        let (start, end) = self.transmitter.enqueue(now, bytes, until)?;
         self.statistics.busy += end - start;
-        if end > now {
-            self.transmitter_free = end;
-            self.waiting.push_back((end, bytes));
-            self.waiting_bytes += bytes;
-            self.statistics.queue_peak = self.statistics.queue_peak.max(self.waiting_bytes);
-        }
+        self.statistics.queue_peak = self.statistics.queue_peak.max(self.transmitter.waiting_bytes);
         Ok(end)
     }
 

@@ -23,6 +23,7 @@ mod spec;
 mod statistics;
 pub mod stream;
 mod text;
+mod transmitter;
 
 pub use direction::{LinkDirection, PacketArrival, PacketArrivals, PacketFate, direction_seed};
 pub use message::{MessageFate, Transmission};
@@ -31,6 +32,7 @@ pub use spec::{
     ContactWindow, Delay, DirectionSpec, Jitter, JitterShape, LinkSpec, Loss, Outages, Rate, Reorder, Spread,
 };
 pub use statistics::{DropReason, Statistics};
+pub use transmitter::Transmitter;
 
 /// IPv4 and UDP headers of one datagram, bytes, which a driver adds to the payload's length.
 pub const UDP_IPV4_HEADERS: u64 = 28;

@@ -41,10 +41,10 @@ impl LinkDirection {
     /// The link is down, or transmits another message.
     pub fn begin_message(&mut self, now: Instant, wire_bytes: u64) -> Result<Transmission, DropReason> {
         let (up, window_end) = self.availability.at(now);
-        if up && self.transmitter_free > now {
+        if up && self.transmitter.free > now {
             return Err(DropReason::QueueFull);
         }
-        let end = self.rate.finish(now, wire_bytes);
+        let end = self.transmitter.rate.finish(now, wire_bytes);
         let until = end.min(window_end);
         // Rate 0 for ever: the message would never end.
         if !up || until == Instant::MAX {
@@ -52,7 +52,7 @@ impl LinkDirection {
         }
         self.statistics.sent += 1;
         self.statistics.sent_bytes += wire_bytes;
-        self.transmitter_free = until;
+        self.transmitter.free = until;
         Ok(Transmission { began: now, wire_bytes, whole: end <= window_end, until })
     }
 
@@ -61,7 +61,7 @@ impl LinkDirection {
     pub fn end_message(&mut self, now: Instant, transmission: Transmission, losses: bool) -> MessageFate {
         let Transmission { began, wire_bytes, whole, until } = transmission;
         let left = now.min(until);
-        self.transmitter_free = left;
+        self.transmitter.free = left;
         self.statistics.busy += left - began;
         if !whole || left < until {
             self.drop_packet(DropReason::WindowEnd, wire_bytes);
@@ -82,9 +82,9 @@ impl LinkDirection {
     pub fn suspend_message(&mut self, now: Instant, transmission: Transmission) -> u64 {
         let Transmission { began, wire_bytes, until, .. } = transmission;
         let left = now.min(until);
-        self.transmitter_free = left;
+        self.transmitter.free = left;
         // At least one byte stays: a complete transmission is ended, not suspended.
-        let out = self.rate.out_by(began, left).min(wire_bytes.saturating_sub(1));
+        let out = self.transmitter.rate.out_by(began, left).min(wire_bytes.saturating_sub(1));
         let counted = &mut self.statistics;
         counted.busy += left - began;
         // Counted again when the rest begins.

@@ -3,12 +3,12 @@
 
 use super::frame::{self, Frame};
 use super::lateness::Lateness;
+use super::observer::FrameObserver;
 use super::pending::{DueFrame, Pending};
-use super::port::{Intake, Port};
+use super::port::{Intake, Port, Received};
 use super::train::{self, TRAIN_MOST, TrainHead};
-use crate::probes::{FramePoint, Watcher};
 use farlink_base::Instant;
-use farlink_link::{Delay, DirectionSpec, LinkDirection, PacketFate, Statistics};
+use farlink_link::{Delay, DirectionSpec, LinkDirection, PacketFate, Statistics, Transmitter};
 use farlink_os::monotonic_ns;
 use farlink_os::packet::{BATCH, FrameBatch};
 use std::io::{self, IoSlice};
@@ -45,6 +45,8 @@ pub struct DirectionSetup {
     pub interval: Duration,
     /// Whether each wire packet is handed over alone and at its time, at the price of processor time.
     pub exact: bool,
+    /// Number of the bottleneck whose transmitter it shares.
+    pub bottleneck: Option<usize>,
 }
 
 /// Counters of one direction at one time.
@@ -109,6 +111,7 @@ impl DirectionState {
 // Notice before a link opens, so that the carrier is up in time.
 const NOTICE: Duration = Duration::from_millis(50);
 
+/// A direction and its frames in flight.
 pub struct Direction {
     setup: DirectionSetup,
     /// Monotonic nanoseconds of the run's start; packets sent earlier wait for it.
@@ -131,11 +134,11 @@ pub struct Direction {
     verdicts: Vec<PacketFate>,
     lateness: Lateness,
     shared: Arc<DirectionState>,
-    watcher: Option<Watcher>,
     ignored: u64,
     own_losses: u64,
     handed_over_bytes: u64,
     corruptions: u64,
+    observers: Vec<Box<dyn FrameObserver>>,
     /// Model time up to which all packets were taken; it never goes back.
     model_now: Instant,
 }
@@ -162,22 +165,28 @@ impl Direction {
             verdicts: Vec::with_capacity(64),
             lateness: Lateness::default(),
             shared,
-            watcher: None,
             ignored: 0,
             own_losses: 0,
             handed_over_bytes: 0,
             corruptions: 0,
+            observers: Vec::new(),
             model_now: Instant::ZERO,
         })
     }
 
-    /// Shows all frames to a watcher from now on.
-    pub fn set_watcher(&mut self, watcher: Watcher) {
-        self.watcher = Some(watcher);
+    /// Parameters of the link model.
+    pub fn spec(&self) -> &DirectionSpec {
+        &self.setup.spec
     }
-    /// Number of its link, and whether it is the forward direction.
-    pub fn place(&self) -> (usize, bool) {
-        (self.setup.link, self.setup.forward)
+
+    /// Makes it share the transmitter of a bottleneck.
+    pub fn share(&mut self, bottleneck: usize) {
+        self.setup.bottleneck = Some(bottleneck);
+    }
+
+    /// Adds an observer of its frames.
+    pub fn observe(&mut self, observer: Box<dyn FrameObserver>) {
+        self.observers.push(observer);
     }
 
     /// Sets model time 0, and the time of the first sample.
@@ -202,8 +211,19 @@ impl Direction {
         self.retry_at.or_else(left).or_else(next)
     }
 
-    /// Hands over what is due, and returns a sample if it is time for one.
-    pub fn wake(&mut self, now: u64, real_time: bool) -> io::Result<Option<DirectionSample>> {
+    /// Number of the bottleneck that it shares.
+    pub fn bottleneck(&self) -> Option<usize> {
+        self.setup.bottleneck
+    }
+
+    /// Hands over what is due, and returns a sample if it is time for one. `shared` is the transmitter of its
+    /// bottleneck, if any.
+    pub fn wake(
+        &mut self,
+        now: u64,
+        real_time: bool,
+        shared: Option<&mut Transmitter>,
+    ) -> io::Result<Option<DirectionSample>> {
         if self.hand_over_at().is_some_and(|at| at <= now) {
             self.hand_over()?;
         }
@@ -213,16 +233,29 @@ impl Direction {
         let interval = (self.setup.interval.as_nanos() as u64).max(1);
         self.sample_at += interval * ((now - self.sample_at) / interval + 1);
         self.publish();
-        Ok(Some(self.sample(now, real_time)))
+        Ok(Some(self.sample(now, real_time, shared)))
     }
 
-    /// Receives some frames; returns whether there may be more.
+    /// Receives some frames and takes them; returns whether there may be more.
     pub fn receive(&mut self, batch: &mut FrameBatch) -> io::Result<bool> {
         let before = monotonic_ns();
         let (from, mut intake) = (Arc::clone(&self.from), std::mem::take(&mut self.intake));
-        let received = intake.receive(&from, batch, |bytes, sent_ns| self.take(sent_ns, bytes));
-        let lag = if intake.has_ring() { RING_LAG_NS } else { 0 };
+        let received = intake.receive(&from, batch, |bytes, sent_ns| self.take(sent_ns, bytes, None));
         self.intake = intake;
+        self.received(before, received)
+    }
+
+    /// Receives some frames without taking them, and calls `each` with every frame and the time at which it was sent;
+    /// returns whether there may be more.
+    pub fn collect(&mut self, batch: &mut FrameBatch, each: impl FnMut(&[u8], u64)) -> io::Result<bool> {
+        let before = monotonic_ns();
+        let received = self.intake.receive(&self.from, batch, each);
+        self.received(before, received)
+    }
+
+    /// Judges a result of the port, asked at `before`.
+    fn received(&mut self, before: u64, received: io::Result<Received>) -> io::Result<bool> {
+        let lag = if self.intake.has_ring() { RING_LAG_NS } else { 0 };
         let received = match received {
             Ok(received) => received,
             // The error of an interface that went down is over once it was read.
@@ -244,7 +277,7 @@ impl Direction {
 
     /// Passes each wire packet of a frame to the model, and stores those that arrive until they are due. The model gets
     /// the time at which the frame was sent, not read: a read delay below the link's delay has no effect.
-    fn take(&mut self, sent_ns: u64, bytes: &[u8]) {
+    pub fn take(&mut self, sent_ns: u64, bytes: &[u8], shared: Option<&mut Transmitter>) {
         self.model_now = self.model_now.max(self.instant(sent_ns));
         let now = self.model_now;
         // Frames other than unicast IP neither use the link nor count as losses.
@@ -252,12 +285,17 @@ impl Direction {
             self.ignored += 1;
             return;
         };
-        if let Some(watcher) = &self.watcher {
-            watcher.see(FramePoint::Leaving, sent_ns, bytes);
+        for observer in &mut self.observers {
+            observer.sent(sent_ns, bytes);
         }
         let mut verdicts = std::mem::take(&mut self.verdicts);
         verdicts.clear();
-        self.link.transmit_segments(now, frame.packet_bytes(), |verdict| verdicts.push(verdict));
+        let mut transmit =
+            |link: &mut LinkDirection| link.transmit_segments(now, frame.packet_bytes(), |fate| verdicts.push(fate));
+        match shared {
+            Some(shared) => self.link.with_transmitter(shared, transmit),
+            None => transmit(&mut self.link),
+        }
         let mut first = 0;
         while first < verdicts.len() {
             let last = run_end(&verdicts, first, if self.setup.exact { 0 } else { GRAIN_NS });
@@ -313,8 +351,8 @@ impl Direction {
         for due in &self.due[..frames] {
             self.lateness.add(now.saturating_sub(due.at));
             self.handed_over_bytes += due.length().saturating_sub(super::FRAME_OVERHEAD) as u64;
-            if let Some(watcher) = &self.watcher {
-                watcher.see(FramePoint::HandedOver, now, self.pending.bytes_of(*due));
+            for observer in &mut self.observers {
+                observer.handed_over(now, self.pending.bytes_of(*due));
             }
         }
         self.busy = frames > QUANTUM_FRAMES;
@@ -387,16 +425,20 @@ impl Direction {
     }
 
     /// Counters of the direction now.
-    pub fn sample(&mut self, now_ns: u64, real_time: bool) -> DirectionSample {
+    pub fn sample(&mut self, now_ns: u64, real_time: bool, shared: Option<&mut Transmitter>) -> DirectionSample {
         self.own_losses += self.from.take_drops() + self.shared.missed.swap(0, Ordering::Relaxed);
         let now = self.model_now;
+        let queued_bytes = match shared {
+            Some(shared) => self.link.with_transmitter(shared, |link| link.queued_bytes(now)),
+            None => self.link.queued_bytes(now),
+        };
         DirectionSample {
             link: self.setup.link,
             forward: self.setup.forward,
             at_ns: self.instant(now_ns).0,
             up: self.link.is_up(now),
             statistics: *self.link.statistics(),
-            queued_bytes: self.link.queued_bytes(now),
+            queued_bytes,
             handed_over_bytes: self.handed_over_bytes,
             ignored: self.ignored,
             own_losses: self.own_losses,

@@ -3,9 +3,13 @@
 //! It knows no bundles. A direction receives frames at one [`Port`] and hands them over at the other; a few threads run
 //! all of them. [`Emulator`] starts the threads, controls carriers and collects samples.
 
+mod bottleneck;
+pub mod capture;
 mod direction;
 mod frame;
+pub mod frame_queue;
 mod lateness;
+mod observer;
 mod pending;
 mod port;
 mod train;
@@ -13,9 +17,9 @@ mod worker;
 
 pub use direction::{DirectionSample, DirectionSetup};
 pub use lateness::{Lateness, MachineWatch};
+pub use observer::FrameObserver;
 pub use port::Port;
 
-use crate::probes::Watcher;
 use direction::{Direction, DirectionState};
 pub(crate) use direction::{highest_rate, shortest_delay};
 use farlink_link::{LinkSpec, direction_seed};
@@ -47,6 +51,7 @@ pub struct Emulator {
     sender: Sender<DirectionSample>,
     samples: Receiver<DirectionSample>,
     cables: Vec<Cable>,
+    bottlenecks: usize,
 }
 
 // Bytes of a receive ring. Hosts that fill all processors stop the emulator for up to 70 ms; at 15 Gbit/s 32 MiB lost
@@ -88,7 +93,7 @@ impl Emulator {
         let (sender, samples) = channel();
         let stop = Arc::new(AtomicBool::new(false));
         let (waiting, threads, cables, netlink) = (Vec::new(), Vec::new(), Vec::new(), Netlink::open()?);
-        Ok(Emulator { stop, interval, netlink, waiting, threads, sender, samples, cables })
+        Ok(Emulator { stop, interval, netlink, waiting, threads, sender, samples, cables, bottlenecks: 0 })
     }
 
     /// Joins two ports by a link; `forward` leads from the first to the second. Equal seeds decide equally about equal
@@ -106,6 +111,7 @@ impl Emulator {
                 seed: direction_seed(seed, link, index == 0),
                 interval: self.interval,
                 exact,
+                bottleneck: None,
             };
             let (from, to) = (Arc::clone(&ports[index]), Arc::clone(&ports[1 - index]));
             self.waiting.push(Direction::new(setup, from, to, Arc::clone(&directions[index]))?);
@@ -114,13 +120,21 @@ impl Emulator {
         Ok(())
     }
 
-    /// Shows the frames of directions to their watchers, by link and whether it is the forward direction. Call it before
-    /// [`Emulator::begin`].
-    pub fn watch(&mut self, mut watchers: BTreeMap<(usize, bool), Watcher>) {
-        for direction in &mut self.waiting {
-            if let Some(watcher) = watchers.remove(&direction.place()) {
-                direction.set_watcher(watcher);
-            }
+    /// Lets these links share one transmitter in each direction. Their ports must have no receive rings, whose frames
+    /// would come too late to be put in order. Call it before [`Emulator::begin`].
+    pub fn share(&mut self, links: &[usize]) {
+        for (forward, number) in [(true, self.bottlenecks), (false, self.bottlenecks + 1)] {
+            let places = links.iter().map(|link| link * 2 + usize::from(!forward));
+            places.for_each(|place| self.waiting[place].share(number));
+        }
+        self.bottlenecks += 2;
+    }
+
+    /// Lets an observer see the frames of one direction. Call it before [`Emulator::begin`].
+    pub fn observe(&mut self, link: usize, forward: bool, observer: Box<dyn FrameObserver>) {
+        // Each link has added its forward direction, then its reverse one.
+        if let Some(direction) = self.waiting.get_mut(link * 2 + usize::from(!forward)) {
+            direction.observe(observer);
         }
     }
 
@@ -133,7 +147,8 @@ impl Emulator {
         // The two directions of a link have different workers.
         let mut shares: Vec<Vec<Direction>> = (0..workers).map(|_| Vec::new()).collect();
         for (index, direction) in self.waiting.drain(..).enumerate() {
-            shares[index % workers].push(direction);
+            // Directions of one bottleneck have one worker, which knows the order of their frames.
+            shares[direction.bottleneck().unwrap_or(index) % workers].push(direction);
         }
         for (index, share) in shares.into_iter().filter(|share| !share.is_empty()).enumerate() {
             let worker = Worker::new(share, start_ns, self.interval)?;

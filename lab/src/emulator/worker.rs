@@ -1,11 +1,13 @@
 //! A thread that runs directions of links: it sleeps until a frame arrives or is due.
 
+use super::bottleneck::Bottleneck;
 use super::direction::{Direction, DirectionSample};
+use farlink_link::Transmitter;
 use farlink_os::packet::FrameBatch;
 use farlink_os::poll::Poller;
 use farlink_os::{monotonic_ns, schedule};
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::convert::Infallible;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,6 +24,9 @@ pub const PRIORITY: i32 = 50;
 /// Directions of one thread.
 pub struct Worker {
     directions: Vec<Direction>,
+    bottlenecks: Vec<Bottleneck>,
+    /// Place of each direction's bottleneck.
+    bottleneck_of: Vec<Option<usize>>,
     poller: Poller,
     agenda: Agenda,
     /// Directions at which frames wait.
@@ -42,7 +47,8 @@ impl Worker {
             agenda.put(index, direction.wake_at());
         }
         let is_readable = vec![false; directions.len()];
-        Ok(Worker { directions, poller, agenda, readable: VecDeque::new(), is_readable })
+        let (bottlenecks, bottleneck_of) = bottlenecks(&directions);
+        Ok(Worker { directions, bottlenecks, bottleneck_of, poller, agenda, readable: VecDeque::new(), is_readable })
     }
 
     /// Runs until `stop`. Drops `starting` once it receives packets. Samples go to `samples` each interval and at the
@@ -66,8 +72,9 @@ impl Worker {
             self.sleep()?;
         }
         let now = monotonic_ns();
-        for direction in &mut self.directions {
-            let _ = samples.send(direction.sample(now, real_time));
+        for (direction, place) in self.directions.iter_mut().zip(&self.bottleneck_of) {
+            let shared = place.map(|place| self.bottlenecks[place].transmitter());
+            let _ = samples.send(direction.sample(now, real_time, shared));
         }
         Ok(())
     }
@@ -78,7 +85,8 @@ impl Worker {
         for _ in 0..self.directions.len() {
             let Some(index) = self.agenda.take(now) else { return Ok(()) };
             let direction = &mut self.directions[index];
-            if let Some(sample) = direction.wake(now, real_time)? {
+            let shared = self.bottleneck_of[index].map(|place| self.bottlenecks[place].transmitter());
+            if let Some(sample) = direction.wake(now, real_time, shared)? {
                 let _ = samples.send(sample);
             }
             self.agenda.put(index, direction.wake_at());
@@ -90,15 +98,31 @@ impl Worker {
     fn receive(&mut self, batch: &mut FrameBatch) -> io::Result<()> {
         for _ in 0..self.readable.len() {
             let Some(index) = self.readable.pop_front() else { break };
-            let direction = &mut self.directions[index];
-            if direction.receive(batch)? {
+            let more = match self.bottleneck_of[index] {
+                Some(place) => self.receive_shared(place, batch)?,
+                None => {
+                    let more = self.directions[index].receive(batch)?;
+                    self.agenda.put(index, self.directions[index].wake_at());
+                    more
+                }
+            };
+            if more {
                 self.readable.push_back(index);
             } else {
                 self.is_readable[index] = false;
             }
-            self.agenda.put(index, direction.wake_at());
         }
         Ok(())
+    }
+
+    /// Receives at all directions of a bottleneck.
+    fn receive_shared(&mut self, place: usize, batch: &mut FrameBatch) -> io::Result<bool> {
+        let bottleneck = &mut self.bottlenecks[place];
+        let more = bottleneck.receive(&mut self.directions, batch)?;
+        for member in bottleneck.members() {
+            self.agenda.put(*member, self.directions[*member].wake_at());
+        }
+        Ok(more)
     }
 
     /// Sleeps until a frame arrives or is due.
@@ -115,6 +139,24 @@ impl Worker {
             }
         })
     }
+}
+
+/// Bottlenecks of these directions, and the place of each direction's.
+fn bottlenecks(directions: &[Direction]) -> (Vec<Bottleneck>, Vec<Option<usize>>) {
+    let mut members: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (index, direction) in directions.iter().enumerate() {
+        if let Some(number) = direction.bottleneck() {
+            members.entry(number).or_default().push(index);
+        }
+    }
+    let (mut all, mut of) = (Vec::new(), vec![None; directions.len()]);
+    for members in members.into_values() {
+        let specs = members.iter().map(|member| directions[*member].spec());
+        let Some(transmitter) = Transmitter::shared(specs) else { continue };
+        members.iter().for_each(|member| of[*member] = Some(all.len()));
+        all.push(Bottleneck::new(transmitter, members));
+    }
+    (all, of)
 }
 
 /// When each direction is to be called.

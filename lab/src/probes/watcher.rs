@@ -1,5 +1,6 @@
 //! Copies of frames on their way from the emulator's workers to a reader, which they never wait for.
 
+use crate::emulator::FrameObserver;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -66,6 +67,14 @@ pub fn watch_queue() -> WatchQueue {
     WatchQueue { frames, load: Arc::default(), sender: Some(sender) }
 }
 
+impl FrameObserver for Watcher {
+    fn sent(&mut self, at_ns: u64, frame: &[u8]) {
+        self.see(FramePoint::Leaving, at_ns, frame);
+    }
+    fn handed_over(&mut self, at_ns: u64, frame: &[u8]) {
+        self.see(FramePoint::HandedOver, at_ns, frame);
+    }
+}
 impl Watcher {
     /// Copies a frame for the reader, or counts it as missed if too much waits.
     pub fn see(&self, point: FramePoint, at_ns: u64, bytes: &[u8]) {

@@ -25,9 +25,11 @@ impl RunFolder {
     pub fn create(root: &Path, scenario: &Scenario) -> Result<Self> {
         let root = super::absolute(root)?;
         let nodes: Vec<PathBuf> = scenario.nodes.iter().map(|n| root.join("nodes").join(&n.name)).collect();
-        let common = root.join("nodes").join(COMMON);
-        if common.exists() {
-            fs::remove_dir_all(&common).with_context(|| format!("cannot empty {}", common.display()))?;
+        // What an earlier run left would look like this one's.
+        for left in [root.join("nodes").join(COMMON), root.join("captures")] {
+            if left.exists() {
+                fs::remove_dir_all(&left).with_context(|| format!("cannot empty {}", left.display()))?;
+            }
         }
         for node in &nodes {
             if node.exists() {
@@ -49,6 +51,11 @@ impl RunFolder {
             }
         }
         Ok(folder)
+    }
+
+    /// Folder of the run.
+    pub fn root(&self) -> &Path {
+        &self.root
     }
 
     pub fn node(&self, index: usize) -> &Path {

@@ -1,9 +1,12 @@
-//! Hosts and links of a scenario as the supervisor makes them.
+//! Hosts, links and captures of a scenario as the supervisor makes them.
 
+use super::folder::RunFolder;
+use crate::emulator::capture::{self, CaptureSetup};
 use crate::emulator::rings;
-use crate::supervisor::{CableSetup, HostLimits, HostSetup, HostTcp, Reply, Request, Supervisor};
+use crate::hybla;
+use crate::supervisor::{CableSetup, HostLimits, HostRoute, HostSetup, HostTcp, Reply, Request, Supervisor};
 use anyhow::{Context, Result, bail};
-use farlink_scenario::{Node, PREFIX_LENGTH, Processors, Scenario};
+use farlink_scenario::{IpRoute, Node, PREFIX_LENGTH, Processors, Scenario};
 use std::time::Duration;
 
 /// What the supervisor could give.
@@ -16,9 +19,15 @@ pub struct HostsMade {
 }
 
 /// Sets up hosts and links.
-pub fn set_up(scenario: &Scenario, supervisor: &mut Supervisor) -> Result<HostsMade> {
+pub fn set_up(scenario: &Scenario, congestion: &[String], supervisor: &mut Supervisor) -> Result<HostsMade> {
     let specs: Vec<_> = (0..scenario.links.len()).map(|link| scenario.link_spec(link)).collect();
-    let rings = rings(&specs);
+    let mut rings = rings(&specs);
+    for (rings, link) in rings.iter_mut().zip(&scenario.links) {
+        // Frames of a bottleneck are put in the order of their sending, which those in a ring would come too late for.
+        if link.shares.is_some() {
+            *rings = [0; 2];
+        }
+    }
     let cable = |link: usize| {
         let ends = scenario.ends(link);
         CableSetup {
@@ -31,8 +40,11 @@ pub fn set_up(scenario: &Scenario, supervisor: &mut Supervisor) -> Result<HostsM
     let cables = (0..scenario.links.len()).map(cable).collect();
     let processors = farlink_os::process::allowed_processors();
     let mut turn = 0;
-    let hosts = scenario.nodes.iter().map(|node| host(node, &processors, &mut turn)).collect::<Result<_>>()?;
-    supervisor.tell(&Request::SetUp { hosts, cables })?;
+    let host = |(node, control)| host(node, control, &processors, &mut turn);
+    let hosts = scenario.nodes.iter().zip(congestion).map(host).collect::<Result<_>>()?;
+    let route = |route: IpRoute| HostRoute { host: route.node, to: route.to.into(), via: route.via.into() };
+    let routes = scenario.ip_routes().into_iter().map(route).collect();
+    supervisor.tell(&Request::SetUp { hosts, cables, routes })?;
     let set_up = |r: &Reply| match r {
         Reply::SetUp { real_time, no_groups, .. } => {
             Some(HostsMade { real_time: *real_time, no_groups: no_groups.clone() })
@@ -44,7 +56,7 @@ pub fn set_up(scenario: &Scenario, supervisor: &mut Supervisor) -> Result<HostsM
 }
 
 /// One host. Hosts with a number of processors take turns at them, so that they share as few as possible.
-fn host(node: &Node, processors: &[usize], turn: &mut usize) -> Result<HostSetup> {
+fn host(node: &Node, congestion: &str, processors: &[usize], turn: &mut usize) -> Result<HostSetup> {
     let name = &node.name;
     let cpus = match &node.host.cpus {
         None => Vec::new(),
@@ -71,7 +83,7 @@ fn host(node: &Node, processors: &[usize], turn: &mut usize) -> Result<HostSetup
     Ok(HostSetup {
         name: name.clone(),
         tcp: HostTcp {
-            congestion: Some(node.tcp.control_in_linux().to_string()),
+            congestion: Some(congestion.into()),
             send_buffer: node.tcp.send_buffer.bytes(),
             receive_buffer: node.tcp.receive_buffer.bytes(),
             sack: node.tcp.sack,
@@ -79,6 +91,24 @@ fn host(node: &Node, processors: &[usize], turn: &mut usize) -> Result<HostSetup
         },
         limits: HostLimits { cpus, quota: node.host.quota, memory: node.host.memory.map(|memory| memory.bytes()) },
     })
+}
+
+/// Names of the hosts' TCP congestion controls in this kernel.
+pub fn congestion(scenario: &Scenario) -> Vec<String> {
+    let available = hybla::available();
+    let name = |node: &Node| hybla::name_in_kernel(node.tcp.control_in_linux(), &available).to_string();
+    scenario.nodes.iter().map(name).collect()
+}
+
+/// Captures of the scenario's links, in the run's folder.
+pub fn captures(scenario: &Scenario, folder: &RunFolder) -> Vec<CaptureSetup> {
+    let setup = |(link, name): (usize, &String)| CaptureSetup {
+        link,
+        path: capture::file_in(folder.root(), name),
+        interfaces: scenario.links[link].between.map(|node| scenario.nodes[node].name.clone()),
+    };
+    let wanted = scenario.links.iter().enumerate().filter_map(|(index, link)| Some((index, link.capture.as_ref()?)));
+    wanted.map(setup).collect()
 }
 
 /// Hosts whose queue of received frames is shorter than the scenario wants, in words.
@@ -107,7 +137,7 @@ mod tests {
         let nodes: String = hosts.iter().enumerate().map(|(n, text)| node(n + 1, text)).collect();
         let scenario = Scenario::parse(&format!("name = \"s\"\nduration = \"9 s\"\n{nodes}")).unwrap();
         let mut turn = 0;
-        scenario.nodes.iter().map(|node| Ok(host(node, processors, &mut turn)?.limits.cpus)).collect()
+        scenario.nodes.iter().map(|node| Ok(host(node, "cubic", processors, &mut turn)?.limits.cpus)).collect()
     }
 
     #[test]

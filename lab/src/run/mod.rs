@@ -2,6 +2,7 @@
 //! result is written as a run directory like that of a simulation.
 
 mod baseline;
+mod flows;
 mod folder;
 mod hosts;
 mod outages;

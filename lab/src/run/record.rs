@@ -1,19 +1,21 @@
 //! Writing of a run: the results of the live part, in the same tables that a simulation writes.
 
 use super::baseline;
+use super::flows;
 use super::folder::RunFolder;
 use super::outages::Outages;
 use super::outcome::{ProcessRecord, SessionOutcome};
 use super::session::PROBE_INTERVAL;
 use crate::driver::NodeContext;
 use crate::gate::{Late, Signs};
+use crate::hybla;
 use anyhow::{Context, Result};
 use farlink_report::schema::{STORED_BUNDLES, STORED_BYTES};
 use farlink_report::{
     Accounting, EventRow, FileCheck, Lateness, LinkRow, MachineLoad, ProcessRow, RunWriter, SampleRow, Text,
 };
 use farlink_scenario::{Scenario, StoreKind, Table, TrafficKind};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -92,7 +94,9 @@ pub fn write(
     manifest.duration_s = end_ns as f64 / 1e9;
     manifest.wall_s = begun.elapsed().as_secs_f64();
     manifest.files = arrivals.complete_files(scenario, files);
+    manifest.flows = flows::results(scenario, folder, &outcome.congestion);
     validity(scenario, &outcome, &mut manifest.validity);
+    background(scenario, &outcome, manifest);
     for phase in &manifest.phases {
         let signs = Signs { baseline_spread: baseline::spread(&phase.baseline), ..Signs::default() };
         let doubts = signs.doubts();
@@ -199,6 +203,28 @@ fn validity(scenario: &Scenario, outcome: &SessionOutcome, validity: &mut farlin
     validity.notes.extend(limits(scenario));
     let restarted: Vec<&str> = outcome.restarted.iter().map(name).collect();
     validity.notes.extend(note_of_restarts(&restarted));
+}
+
+/// Doubts and notes about flows and captures.
+fn background(scenario: &Scenario, outcome: &SessionOutcome, manifest: &mut farlink_report::Manifest) {
+    let validity = &mut manifest.validity;
+    for flow in &manifest.flows {
+        validity.disturbances.extend(flow.failure.iter().map(|failure| format!("Flow {}: {failure}.", flow.name)));
+    }
+    let mut controls: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (control, node) in outcome.congestion.iter().zip(&scenario.nodes) {
+        controls.entry(control).or_default().push(&node.name);
+    }
+    let words =
+        |(control, nodes): (&&str, &Vec<&str>)| format!("{} at {}", hybla::described(control), nodes.join(", "));
+    let words: Vec<String> = controls.iter().map(words).collect();
+    validity.notes.push(format!("TCP congestion control: {}.", words.join("; ")));
+    for capture in &outcome.captures {
+        let link = &scenario.links[capture.link];
+        validity.disturbances.extend(capture.doubt().map(|doubt| format!("Link {}: {doubt}.", link.name)));
+        let file = link.capture.as_deref().unwrap_or_default();
+        validity.notes.push(format!("Capture captures/{file}.pcapng holds {} frames.", capture.frames));
+    }
 }
 
 /// Judges the delay of nodes waiting for a processor by the shortest of their links.

@@ -1,6 +1,7 @@
 //! The live part of a run, from the first namespace to the last exit.
 
 use super::baseline::Baseline;
+use super::flows;
 use super::folder::RunFolder;
 use super::outcome::{ProcessRecord, Remarks, SessionOutcome};
 use super::phases::Phases;
@@ -9,6 +10,7 @@ use super::usage::Usages;
 use super::{LabOptions, LabProgress, hosts};
 use crate::driver::{BundleTally, Driver, NodeContext, Program};
 use crate::drivers;
+use crate::emulator::capture::CaptureSummary;
 use crate::emulator::{Lateness, MachineWatch};
 use crate::supervisor::{
     LinkModels, LinkReport, ProcessUsage, Reply, Request, Role, SignalName, SpawnSetup, Supervisor,
@@ -84,6 +86,8 @@ pub struct LabSession<'a> {
     links: Vec<[LinkReport; 2]>,
     /// Whether the counters of each direction are final.
     frozen: Vec<[bool; 2]>,
+    captures: Vec<CaptureSummary>,
+    congestion: Vec<String>,
     pub ended: bool,
     stopping: bool,
     samples: Vec<SampleRow>,
@@ -103,7 +107,8 @@ impl<'a> LabSession<'a> {
     pub fn start(scenario: &'a Scenario, options: &LabOptions, folder: &'a RunFolder) -> Result<Self> {
         let program = super::absolute(&options.program)?;
         let mut supervisor = Supervisor::start(&program, Some(&folder.supervisor_log()))?;
-        let made = hosts::set_up(scenario, &mut supervisor)?;
+        let congestion = hosts::congestion(scenario);
+        let made = hosts::set_up(scenario, &congestion, &mut supervisor)?;
         let mut remarks = Remarks { disturbances: hosts::short_queues(scenario), ..Remarks::default() };
         remarks.notes.push(match &made.no_groups {
             None => "CPU and memory of each role were counted by control groups, limits kept by them.".to_string(),
@@ -145,6 +150,8 @@ impl<'a> LabSession<'a> {
             samples_dropped: 0,
             links: vec![Default::default(); scenario.links.len()],
             frozen: vec![[false; 2]; scenario.links.len()],
+            captures: Vec::new(),
+            congestion,
             ended: false,
             stopping: false,
             samples: Vec::new(),
@@ -171,6 +178,7 @@ impl<'a> LabSession<'a> {
             seed: self.scenario.seed,
             start_ns: Some(self.start_ns),
             interval_ms,
+            captures: hosts::captures(self.scenario, self.folder),
         })?;
         let store = |index: usize| Some((index, self.drivers[index].store(&self.context(index))?));
         let stores = (0..self.drivers.len()).filter_map(store).collect();
@@ -208,7 +216,7 @@ impl<'a> LabSession<'a> {
         for traffic in 0..self.scenario.traffic.len() {
             self.start_receiver(traffic, &self.scenario.traffic[traffic].name)?;
         }
-        Ok(())
+        self.start_flow_receivers()
     }
 
     fn turn_before_start(&mut self, who: impl FnOnce() -> String) -> Result<()> {
@@ -255,7 +263,7 @@ impl<'a> LabSession<'a> {
         let duration = self.scenario.duration;
         let mut state = LabProgress { phase: "running", duration_s: duration.as_secs_f64(), ..LabProgress::default() };
         let mut look_at = self.start_ns;
-        let (mut complete, mut stopped) = (false, false);
+        let (mut complete, mut stopped, mut flows_begun) = (false, false, 0);
         while !complete || !self.scenario.stop_when_delivered || !self.phases.may_end() {
             let now = farlink_os::monotonic_ns();
             let elapsed = Duration::from_nanos(now.saturating_sub(self.start_ns));
@@ -267,6 +275,7 @@ impl<'a> LabSession<'a> {
             if now >= self.start_ns {
                 self.change_due_links(elapsed)?;
                 self.restart_due_nodes(elapsed)?;
+                self.start_due_flows(elapsed, &mut flows_begun)?;
             }
             self.start_due_senders(elapsed, now >= self.start_ns)?;
             if now >= self.start_ns {
@@ -308,6 +317,8 @@ impl<'a> LabSession<'a> {
             unready,
             drivers: self.drivers,
             links: self.links,
+            captures: self.captures,
+            congestion: self.congestion,
             samples: self.samples,
             processes: self.records,
             phases,
@@ -403,6 +414,7 @@ impl<'a> LabSession<'a> {
                 }
             }
             Reply::Emulating { .. } => self.emulating = true,
+            Reply::Captured(summary) => self.captures.push(summary),
             Reply::Ready { .. } | Reply::SetUp { .. } | Reply::Started { .. } | Reply::Failed { .. } => {}
         }
         Ok(())
@@ -443,7 +455,8 @@ impl<'a> LabSession<'a> {
             (None, None) => "no status".to_string(),
         };
         let is_node = id < FIRST_APPLICATION;
-        if !self.stopping && !process.killed && (is_node || code != Some(0)) {
+        // Background traffic that fails is a doubt about the run, not its end.
+        if !self.stopping && !process.killed && !flows::is_flow(id) && (is_node || code != Some(0)) {
             let node = &self.scenario.nodes[process.node];
             let hint = match node.host.memory {
                 Some(memory) if signal == Some(9) => {

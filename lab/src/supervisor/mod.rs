@@ -16,7 +16,7 @@ mod tcp;
 pub use accounts::{Accounts, account_of};
 pub use client::Supervisor;
 pub use protocol::{
-    Addresses, CableSetup, HostLimits, HostSetup, HostTcp, LinkModels, LinkReport, ProcessUsage, Reply, Request,
+    Addresses, CableSetup, HostLimits, HostRoute, HostSetup, HostTcp, LinkModels, LinkReport, ProcessUsage, Reply, Request,
     SignalName, SpawnSetup,
 };
 pub use readings::{Reading, Role, RoleReading, TcpReading};

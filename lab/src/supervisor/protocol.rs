@@ -1,6 +1,7 @@
 //! Requests to the supervisor and its replies, one JSON object per line.
 
 use super::readings::{Reading, Role};
+use crate::emulator::capture::{CaptureSetup, CaptureSummary};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -20,6 +21,8 @@ pub enum Request {
         hosts: Vec<HostSetup>,
         /// Cables between the hosts.
         cables: Vec<CableSetup>,
+        /// Routes of hosts to others over several cables; with any, all hosts forward packets.
+        routes: Vec<HostRoute>,
     },
     /// Starts the emulator on all cables. Sent once, after `SetUp`. Replies: [`Reply::Emulating`], then [`Reply::Link`]
     /// each interval.
@@ -32,6 +35,8 @@ pub enum Request {
         start_ns: Option<u64>,
         /// Milliseconds between samples.
         interval_ms: u64,
+        /// Links whose frames are written to files.
+        captures: Vec<CaptureSetup>,
     },
     /// Starts a process. Reply: [`Reply::Started`], and later [`Reply::Exited`].
     Spawn(SpawnSetup),
@@ -116,6 +121,17 @@ pub struct CableSetup {
     pub mtu: u32,
     /// Bytes of the receive rings at both ends ([`crate::emulator::rings`]).
     pub rings: [usize; 2],
+}
+
+/// A route of a host to one address.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HostRoute {
+    /// Number of the host.
+    pub host: usize,
+    /// Destination.
+    pub to: IpAddr,
+    /// Neighbour that forwards.
+    pub via: IpAddr,
 }
 
 /// Source of the link models, passed as text, which is exact and small.
@@ -253,6 +269,8 @@ pub enum Reply {
     },
     /// Counters of one direction of a link.
     Link(Box<LinkReport>),
+    /// Result of a capture, before the emulator ends.
+    Captured(CaptureSummary),
     /// The emulator has ended.
     EmulatorEnded {
         /// Resource use of the emulator.

@@ -1,15 +1,17 @@
 //! The loop of PID 1: one thread serves requests, children and resource reports.
 
 use super::accounts::Accounts;
-use super::protocol::{CableSetup, HostSetup, LinkModels, ProcessUsage, Reply, Request, SignalName, SpawnSetup, say};
+use super::protocol::{CableSetup, HostRoute, HostSetup, LinkModels, ProcessUsage, Reply, Request, SignalName, SpawnSetup, say};
 use super::tcp;
 use crate::cable::{self, CableEnd};
+use crate::emulator::capture::{CaptureSetup, Captures};
 use crate::emulator::{Emulator, Port};
 use crate::probes::{self, Probe, ProbedHosts};
 use farlink_link::LinkSpec;
 use farlink_os::account::{self, Waits};
 use farlink_os::cgroup::{GroupName, Hierarchies};
 use farlink_os::namespace::NetworkNamespace;
+use farlink_os::netlink::Netlink;
 use farlink_os::process::{self, EndedChild, Fork, Surroundings};
 use farlink_os::{monotonic_ns, schedule};
 use std::collections::BTreeMap;
@@ -108,9 +110,9 @@ impl Server {
 
     fn obey(&mut self, request: Request) -> io::Result<()> {
         match request {
-            Request::SetUp { hosts, cables } => self.set_up(hosts, &cables),
-            Request::Emulate { links, seed, start_ns, interval_ms } => {
-                self.emulate(&links, seed, start_ns, Duration::from_millis(interval_ms))
+            Request::SetUp { hosts, cables, routes } => self.set_up(&hosts, &cables, &routes),
+            Request::Emulate { links, seed, start_ns, interval_ms, captures } => {
+                self.emulate(&links, seed, start_ns, Duration::from_millis(interval_ms), &captures)
             }
             Request::Spawn(setup) => self.spawn(&setup),
             Request::Signal { id, signal } => {
@@ -135,19 +137,28 @@ impl Server {
         }
     }
 
-    fn set_up(&mut self, hosts: Vec<HostSetup>, cables: &[CableSetup]) -> io::Result<()> {
+    fn set_up(&mut self, hosts: Vec<HostSetup>, cables: &[CableSetup], routes: &[HostRoute]) -> io::Result<()> {
         let (accounts, no_groups) = Accounts::new(self.groups, &self.hierarchies, &hosts)?;
         self.accounts = Some(accounts);
         for HostSetup { tcp, .. } in &hosts {
             tcp::check(tcp)?;
             let host = cable::make_host()?;
             host.within(|| tcp::set_up(tcp))?;
+            if !routes.is_empty() {
+                host.within(cable::allow_forwarding)?;
+            }
             self.hosts.push(host);
         }
         self.setups = hosts;
         for (index, setup) in cables.iter().enumerate() {
             let [a, b] = [0, 1].map(|i| self.end(setup, i));
             self.ports.push(cable::plug(&format!("link{index}"), [&a?, &b?], setup.mtu, setup.rings)?);
+        }
+        for route in routes {
+            let host = self.hosts.get(route.host).ok_or_else(|| io::Error::other("no such host"))?;
+            let control = hosts.get(route.host).and_then(|tcp| tcp.congestion.as_deref());
+            let prefix = if route.to.is_ipv4() { 32 } else { 128 };
+            host.within(|| Netlink::open()?.add_route(route.to, prefix, route.via, control))?;
         }
         let descriptors = self.hosts.iter().map(|host| host.as_fd().as_raw_fd()).collect();
         say(&Reply::SetUp { descriptors, real_time: schedule::may_be_real_time(), no_groups });
@@ -162,19 +173,27 @@ impl Server {
     }
 
     /// Starts the emulator in a process of its own.
-    fn emulate(&mut self, links: &LinkModels, seed: u64, start_ns: Option<u64>, interval: Duration) -> io::Result<()> {
+    fn emulate(
+        &mut self,
+        links: &LinkModels,
+        seed: u64,
+        start_ns: Option<u64>,
+        interval: Duration,
+        captures: &[CaptureSetup],
+    ) -> io::Result<()> {
         // The emulator's threads need memory that a fork for the next program would make
         // copy-on-write, and PID 1 must stay without threads.
-        let specs = link_specs(links)?;
+        let plan = link_plan(links)?;
         let ports = std::mem::take(&mut self.ports);
-        if specs.len() != ports.len() {
-            return Err(io::Error::other(format!("{} links for {} cables", specs.len(), ports.len())));
+        if plan.specs.len() != ports.len() {
+            return Err(io::Error::other(format!("{} links for {} cables", plan.specs.len(), ports.len())));
         }
         if let Fork::Parent(child) = process::fork()? {
             self.emulator = Some(child);
             return Ok(());
         }
-        let result = process::die_with_parent().and_then(|()| run_emulator(ports, &specs, seed, start_ns, interval));
+        let run = || run_emulator(ports, &plan, seed, start_ns, interval, captures);
+        let result = process::die_with_parent().and_then(|()| run());
         if let Err(error) = &result {
             say(&Reply::Failed { reason: format!("link emulator: {error}") });
         }
@@ -308,17 +327,27 @@ fn usage_of(ended: &EndedChild) -> ProcessUsage {
     }
 }
 
-/// Models of the links, and whether each is exact.
-fn link_specs(links: &LinkModels) -> io::Result<Vec<(LinkSpec, bool)>> {
+/// Models of the links.
+#[derive(Default)]
+struct LinkPlan {
+    /// Specification of each link, and whether it is exact.
+    specs: Vec<(LinkSpec, bool)>,
+    /// Links that share transmitters.
+    bottlenecks: Vec<Vec<usize>>,
+}
+
+fn link_plan(links: &LinkModels) -> io::Result<LinkPlan> {
     match links {
         LinkModels::Scenario { text, folder } => {
             let scenario = farlink_scenario::Scenario::parse_in(text, folder)
                 .map_err(|errors| io::Error::other(format!("{}", errors[0])))?;
-            Ok((0..scenario.links.len()).map(|link| (scenario.link_spec(link), scenario.links[link].exact)).collect())
+            let spec = |link: usize| (scenario.link_spec(link), scenario.links[link].exact);
+            let specs = (0..scenario.links.len()).map(spec).collect();
+            Ok(LinkPlan { specs, bottlenecks: scenario.bottlenecks() })
         }
         LinkModels::One { specification, exact } => {
             let spec = LinkSpec::parse(specification).map_err(|e| io::Error::other(e.to_string()))?;
-            Ok(vec![(spec, *exact)])
+            Ok(LinkPlan { specs: vec![(spec, *exact)], ..LinkPlan::default() })
         }
     }
 }
@@ -326,21 +355,32 @@ fn link_specs(links: &LinkModels) -> io::Result<Vec<(LinkSpec, bool)>> {
 /// Emulates until asked to end.
 fn run_emulator(
     ports: Vec<[Port; 2]>,
-    specs: &[(LinkSpec, bool)],
+    plan: &LinkPlan,
     seed: u64,
     start_ns: Option<u64>,
     interval: Duration,
+    captures: &[CaptureSetup],
 ) -> io::Result<()> {
     let asked_to_end = process::watch_termination()?;
     let mut emulator = Emulator::new(interval)?;
-    for (ports, (spec, exact)) in ports.into_iter().zip(specs) {
+    for (ports, (spec, exact)) in ports.into_iter().zip(&plan.specs) {
         emulator.add(ports, spec, seed, *exact)?;
     }
+    plan.bottlenecks.iter().for_each(|links| emulator.share(links));
+    let mut files = Captures::new(captures.len());
+    for setup in captures {
+        for (observer, forward) in files.add(setup)?.into_iter().zip([true, false]) {
+            emulator.observe(setup.link, forward, observer);
+        }
+    }
+    // Before the links, whose thread gets a priority that the writer must not have.
+    files.begin()?;
     say(&Reply::Emulating { start_ns: emulator.begin(start_ns)? });
     while !asked_to_end.load(std::sync::atomic::Ordering::Relaxed) {
         emulator.poll(Duration::from_millis(20))?.iter().for_each(report);
     }
     emulator.finish()?.iter().for_each(report);
+    files.finish().into_iter().for_each(|summary| say(&Reply::Captured(summary)));
     Ok(())
 }
 

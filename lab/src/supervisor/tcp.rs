@@ -41,9 +41,10 @@ fn set(name: &str, value: &str) -> io::Result<()> {
 
 /// Error that lists the available controls and a way to get the requested one.
 fn missing(control: &str, known: &[&str]) -> io::Error {
+    let install = if control == "hybla" { ", `farlink doctor --install hybla`" } else { "" };
     io::Error::other(format!(
-        "this kernel has no TCP congestion control `{control}`, only {}; hint: `modprobe tcp_{control}` as root, or \
-         another `congestion` in `tcp` of [[node]]",
+        "this kernel has no TCP congestion control `{control}`, only {}; hint: `modprobe tcp_{control}` as root{install}, \
+         or another `congestion` in `tcp` of [[node]]",
         known.join(", ")
     ))
 }

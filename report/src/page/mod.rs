@@ -12,6 +12,7 @@ mod map;
 mod network;
 mod pdf;
 mod phases;
+mod plain_flows;
 pub mod plot;
 mod sections;
 mod svg;
@@ -82,6 +83,7 @@ fn page(runs: &[RunData], comparison: &Comparison, span: f64) -> String {
     page.latency(&mut out);
     page.steps(&mut out);
     page.links(&mut out);
+    page.plain_flows(&mut out);
     page.processes(&mut out);
     page.phases(&mut out);
     page.validity(&mut out);

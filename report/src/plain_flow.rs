@@ -1,0 +1,36 @@
+//! Results of plain TCP and UDP flows between hosts.
+
+use serde::{Deserialize, Serialize};
+
+/// Result of one flow of the scenario's `[[flow]]`.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PlainFlow {
+    /// Name of the flow.
+    pub name: String,
+    /// Name of the sending node.
+    pub from: String,
+    /// Name of the receiving node.
+    pub to: String,
+    /// Transport protocol: `tcp` or `udp`.
+    pub transport: String,
+    /// Congestion control of TCP, by its name at the sending host; absent for UDP.
+    pub congestion: Option<String>,
+    /// Payload bytes sent; in TCP, given to the sending host.
+    pub sent_bytes: u64,
+    /// Payload bytes received.
+    pub received_bytes: u64,
+    /// Time from the first byte received to the last, in seconds.
+    pub seconds: f64,
+    /// Payload received per second of that time, in bit/s.
+    pub bit_s: f64,
+    /// Datagrams sent; 0 for TCP.
+    pub datagrams: u64,
+    /// Datagrams that did not arrive, up to the highest that did; 0 for TCP.
+    pub lost: u64,
+    /// TCP segments sent again.
+    pub retransmitted: u64,
+    /// Failure of an end, in words; its counters are then 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+}

@@ -1,0 +1,298 @@
+//! Plain TCP and UDP flows between hosts, over the links of the scenario: background traffic beside the nodes' own.
+
+use crate::build;
+use crate::cable::Cable;
+use crate::sim_event::{Queue, SimEvent};
+use farlink_base::{Duration, Instant, Payload, TimerKey};
+use farlink_link::UDP_IPV4_HEADERS;
+use farlink_link::stream::{self, Input, Output, Segment, StreamEnd};
+use farlink_report::PlainFlow;
+use farlink_scenario::{Flow, FlowTransport, Scenario};
+
+/// Time of data that a TCP sender of limited rate writes at once.
+const PIECE: Duration = Duration::from_millis(1);
+/// Least bytes of it: a full segment, as smaller ones would be mostly headers.
+const PIECE_LEAST: u64 = 1448;
+/// Most bytes that a sender without a rate writes at once.
+const WRITE_MOST: u64 = 256 << 10;
+
+/// A packet of a flow, on its way.
+#[derive(Clone)]
+pub(crate) struct FlowPacket {
+    flow: usize,
+    /// Whether it goes to the receiver.
+    onward: bool,
+    /// Links that it has crossed.
+    crossed: usize,
+    /// The segment; `None` for a datagram.
+    segment: Option<Box<Segment>>,
+}
+
+/// Where a packet goes next: cable, its end, and IP bytes.
+pub(crate) type FlowStep = (usize, usize, u64);
+
+/// All flows of a simulation.
+pub(crate) struct Flows {
+    flows: Vec<SimFlow>,
+    /// Packets that leave a host now; the world takes them.
+    pub departures: Vec<FlowPacket>,
+}
+
+struct SimFlow {
+    /// Cable and its end at which packets to the receiver enter it.
+    path: Vec<(usize, usize)>,
+    start: Instant,
+    stop: Instant,
+    rate_bit_s: Option<u64>,
+    /// Payload bytes of a datagram; 0 for TCP.
+    datagram: u64,
+    stream: Option<Box<FlowStream>>,
+    /// Bytes that the sender was due to send by its rate.
+    due: u64,
+    first: Option<Instant>,
+    last: Instant,
+    arrived: u64,
+    result: PlainFlow,
+}
+
+/// The TCP connection of a flow: the sender's end, then the receiver's.
+struct FlowStream {
+    ends: [StreamEnd; 2],
+    alarms: [Option<TimerKey>; 2],
+    room: u64,
+    opened: bool,
+    closing: bool,
+    /// Sequence number after the last one sent.
+    highest: u64,
+}
+
+impl Flows {
+    /// Prepares the flows of a scenario, and sets the time of their beginnings.
+    pub fn new(scenario: &Scenario, queue: &mut Queue) -> Flows {
+        let flows: Vec<SimFlow> = scenario.flows.iter().map(|flow| SimFlow::new(scenario, flow)).collect();
+        for (index, flow) in flows.iter().enumerate() {
+            queue.arm(flow.start, SimEvent::FlowTurn(index));
+        }
+        Flows { flows, departures: Vec::new() }
+    }
+
+    /// Lets a sender send what is due, and sets the time of its next turn.
+    pub fn turn(&mut self, now: Instant, index: usize, queue: &mut Queue) {
+        let flow = &mut self.flows[index];
+        match &mut flow.stream {
+            None => {
+                let packet = FlowPacket { flow: index, onward: true, crossed: 0, segment: None };
+                self.departures.push(packet);
+                flow.result.datagrams += 1;
+                flow.result.sent_bytes += flow.datagram;
+                flow.due += flow.datagram;
+            }
+            Some(stream) => {
+                if stream.ends[0].is_idle() {
+                    self.tell(now, index, 0, Input::Connect, queue);
+                } else if now >= flow.stop {
+                    stream.closing = true;
+                }
+                let flow = &mut self.flows[index];
+                let piece = |rate: u64| (rate / 8 * PIECE.as_nanos() as u64 / 1_000_000_000).max(PIECE_LEAST);
+                flow.due = flow.rate_bit_s.map_or(u64::MAX, |rate| flow.due.saturating_add(piece(rate)));
+                self.write(now, index, queue);
+            }
+        }
+        let flow = &self.flows[index];
+        let next = match (flow.rate_bit_s, &flow.stream) {
+            // The time of each byte counts from the start, so that rounding does not add up.
+            (Some(rate), _) => {
+                flow.start
+                    + Duration::from_nanos((u128::from(flow.due) * 8_000_000_000 / u128::from(rate.max(1))) as u64)
+            }
+            (None, _) => flow.stop,
+        };
+        let ended = now >= flow.stop;
+        let next = next.max(now + Duration::from_nanos(1)).min(flow.stop);
+        // Streams have a last turn, at which they close.
+        if !ended && (flow.stream.is_some() || next < flow.stop) {
+            queue.arm(next, SimEvent::FlowTurn(index));
+        }
+    }
+
+    /// Handles a deadline of one end of a connection.
+    pub fn wake(&mut self, now: Instant, index: usize, side: usize, queue: &mut Queue) {
+        if let Some(stream) = &mut self.flows[index].stream {
+            stream.alarms[side] = None;
+        }
+        self.tell(now, index, side, Input::Wake, queue);
+    }
+
+    /// Takes a packet that has crossed a link: at the end of its path, or on to the next link.
+    pub fn arrive(&mut self, now: Instant, mut packet: FlowPacket, queue: &mut Queue) {
+        packet.crossed += 1;
+        let flow = &mut self.flows[packet.flow];
+        if packet.crossed < flow.path.len() {
+            return self.departures.push(packet);
+        }
+        match packet.segment {
+            Some(segment) => self.tell(now, packet.flow, usize::from(packet.onward), Input::Segment(segment), queue),
+            None => {
+                flow.arrived += 1;
+                flow.received(now, flow.datagram);
+            }
+        }
+    }
+
+    /// Next link of a packet.
+    pub fn step(&self, packet: &FlowPacket) -> FlowStep {
+        let flow = &self.flows[packet.flow];
+        let bytes = packet.segment.as_ref().map_or(flow.datagram + UDP_IPV4_HEADERS, |segment| segment.ip_bytes());
+        let (cable, end) = match packet.onward {
+            true => flow.path[packet.crossed],
+            false => {
+                let (cable, end) = flow.path[flow.path.len() - 1 - packet.crossed];
+                (cable, 1 - end)
+            }
+        };
+        (cable, end, bytes)
+    }
+
+    /// Results at the end of the run.
+    pub fn results(&self) -> Vec<PlainFlow> {
+        self.flows.iter().map(SimFlow::outcome).collect()
+    }
+
+    /// Writes what the rate and the buffer of a stream permit.
+    fn write(&mut self, now: Instant, index: usize, queue: &mut Queue) {
+        loop {
+            let flow = &mut self.flows[index];
+            let Some(stream) = flow.stream.as_mut().filter(|stream| stream.opened) else { return };
+            if stream.closing {
+                // Closing twice has no effect.
+                return self.tell(now, index, 0, Input::Close, queue);
+            }
+            let bytes = stream.room.min(flow.due.saturating_sub(flow.result.sent_bytes)).min(WRITE_MOST);
+            if bytes == 0 {
+                return;
+            }
+            stream.room -= bytes;
+            flow.result.sent_bytes += bytes;
+            self.tell(now, index, 0, Input::Write(Payload::fill(0, bytes)), queue);
+        }
+    }
+
+    fn tell(&mut self, now: Instant, index: usize, side: usize, input: Input, queue: &mut Queue) {
+        let flow = &mut self.flows[index];
+        let Some(stream) = &mut flow.stream else { return };
+        let mut outputs: Vec<Output> = Vec::new();
+        stream.ends[side].handle(now, input, &mut outputs);
+        let mut writes = false;
+        for output in outputs {
+            match output {
+                Output::Transmit(segment) => {
+                    let again = side == 0 && !segment.payload.is_empty() && segment.sequence < stream.highest;
+                    flow.result.retransmitted += u64::from(again);
+                    if side == 0 {
+                        stream.highest = stream.highest.max(segment.sequence + segment.payload.len());
+                    }
+                    let packet = FlowPacket { flow: index, onward: side == 0, crossed: 0, segment: Some(segment) };
+                    self.departures.push(packet);
+                }
+                Output::Opened => {
+                    stream.opened = true;
+                    writes |= side == 0;
+                }
+                Output::Writable { room } if side == 0 => {
+                    stream.room = room;
+                    writes = true;
+                }
+                Output::Data(data) => {
+                    flow.result.received_bytes += data.len();
+                    flow.first.get_or_insert(now);
+                    flow.last = now;
+                }
+                Output::Closed { error: true } => {
+                    flow.result.failure = Some("the connection ended by an error".into());
+                }
+                _ => {}
+            }
+        }
+        let wanted = stream.ends[side].next_timeout();
+        if stream.alarms[side].map(|key| key.deadline()) != wanted {
+            if let Some(old) = stream.alarms[side].take() {
+                queue.cancel(old);
+            }
+            stream.alarms[side] = wanted.map(|at| queue.arm(at, SimEvent::FlowWake(index, side)));
+        }
+        if writes && !stream.closing {
+            self.write(now, index, queue);
+        }
+    }
+}
+
+impl SimFlow {
+    fn new(scenario: &Scenario, flow: &Flow) -> SimFlow {
+        let path = flow.path.iter().map(|hop| (hop.link, usize::from(!hop.forward))).collect();
+        let mtu = flow.path.iter().map(|hop| u64::from(scenario.links[hop.link].mtu_bytes)).min().unwrap_or(1500);
+        let tcp = flow.transport == FlowTransport::Tcp;
+        let stream = tcp.then(|| {
+            let config = |node: usize| -> stream::Config { build::stream(&scenario.nodes[node].tcp, mtu) };
+            let ends = [StreamEnd::new(config(flow.from)), StreamEnd::listen(config(flow.to))];
+            Box::new(FlowStream { ends, alarms: [None; 2], room: 0, opened: false, closing: false, highest: 0 })
+        });
+        let result = PlainFlow {
+            name: flow.name.clone(),
+            from: scenario.nodes[flow.from].name.clone(),
+            to: scenario.nodes[flow.to].name.clone(),
+            transport: flow.transport.name().into(),
+            congestion: tcp.then(|| scenario.nodes[flow.from].tcp.control_in_linux().to_string()),
+            ..PlainFlow::default()
+        };
+        SimFlow {
+            path,
+            start: Instant::ZERO + flow.start,
+            stop: Instant::ZERO + flow.stop,
+            rate_bit_s: flow.rate.map(|rate| rate.0),
+            datagram: if tcp { 0 } else { flow.datagram_bytes },
+            stream,
+            due: 0,
+            first: None,
+            last: Instant::ZERO,
+            arrived: 0,
+            result,
+        }
+    }
+
+    fn received(&mut self, now: Instant, bytes: u64) {
+        self.result.received_bytes += bytes;
+        self.first.get_or_insert(now);
+        self.last = now;
+    }
+
+    fn outcome(&self) -> PlainFlow {
+        let seconds = self.first.map_or(0.0, |first| (self.last - first).as_secs_f64());
+        let received = self.result.received_bytes as f64;
+        let bit_s = if seconds > 0.0 { received * 8.0 / seconds } else { 0.0 };
+        // Duplicates may make more arrive than were sent.
+        let lost = self.result.datagrams.saturating_sub(self.arrived);
+        PlainFlow { seconds, bit_s, lost, ..self.result.clone() }
+    }
+}
+
+/// Carries the departures of flows over the cables.
+pub(crate) fn carry(
+    now: Instant,
+    flows: &mut Flows,
+    cables: &mut [Cable],
+    bottlenecks: &mut [crate::cable::SharedTransmitters],
+    queue: &mut Queue,
+) {
+    let mut departures = std::mem::take(&mut flows.departures);
+    for packet in departures.drain(..) {
+        let (cable, end, bytes) = flows.step(&packet);
+        let cable = &mut cables[cable];
+        let shared = cable.bottleneck.map(|place| &mut bottlenecks[place][end]);
+        let (first, again) = cable.send_ip(now, end, bytes, shared);
+        for at in first.into_iter().chain(again) {
+            queue.arm(at, SimEvent::FlowPacket(Box::new(packet.clone())));
+        }
+    }
+    flows.departures = departures;
+}

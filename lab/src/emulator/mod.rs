@@ -5,6 +5,7 @@
 
 mod bottleneck;
 pub mod capture;
+mod carrier;
 mod direction;
 mod frame;
 pub mod frame_queue;
@@ -20,7 +21,8 @@ pub use lateness::{Lateness, MachineWatch};
 pub use observer::FrameObserver;
 pub use port::Port;
 
-use direction::{Direction, DirectionState};
+use carrier::DirectionState;
+use direction::Direction;
 pub(crate) use direction::{highest_rate, shortest_delay};
 use farlink_link::{LinkSpec, direction_seed};
 use farlink_os::monotonic_ns;
@@ -213,16 +215,17 @@ impl Cable {
     /// Lowers the carrier when both directions are down and nothing is in flight, and raises it before either opens.
     fn update_carrier(&mut self, netlink: &mut Netlink) {
         let up = self.directions.iter().any(|d| d.up.load(Ordering::Acquire));
-        let now = monotonic_ns();
-        let drained = self.directions.iter().all(|d| d.drained_ns.load(Ordering::Relaxed) <= now);
-        let carrier = up || !drained;
+        let idle_ns = self.directions.iter().map(|d| d.idle_ns()).max().unwrap_or(0);
+        let carrier = up || idle_ns > monotonic_ns();
         if carrier != self.carrier {
             for port in &self.ports {
                 let _ = port.set_carrier(carrier, netlink);
             }
+            let there = monotonic_ns();
             if carrier {
-                let there = monotonic_ns();
                 self.directions.iter().for_each(|direction| direction.carrier_up(there));
+            } else {
+                self.directions[0].carrier_down(there, idle_ns);
             }
             self.carrier = carrier;
         }

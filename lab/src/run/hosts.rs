@@ -40,7 +40,7 @@ pub fn set_up(scenario: &Scenario, congestion: &[String], supervisor: &mut Super
     let cables = (0..scenario.links.len()).map(cable).collect();
     let processors = farlink_os::process::allowed_processors();
     let mut turn = 0;
-    let host = |(node, control)| host(node, control, &processors, &mut turn);
+    let host = |(node, control): (&Node, &String)| host(node, control, &processors, &mut turn);
     let hosts = scenario.nodes.iter().zip(congestion).map(host).collect::<Result<_>>()?;
     let route = |route: IpRoute| HostRoute { host: route.node, to: route.to.into(), via: route.via.into() };
     let routes = scenario.ip_routes().into_iter().map(route).collect();

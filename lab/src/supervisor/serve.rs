@@ -1,7 +1,9 @@
 //! The loop of PID 1: one thread serves requests, children and resource reports.
 
 use super::accounts::Accounts;
-use super::protocol::{CableSetup, HostRoute, HostSetup, LinkModels, ProcessUsage, Reply, Request, SignalName, SpawnSetup, say};
+use super::protocol::{
+    CableSetup, HostRoute, HostSetup, LinkModels, ProcessUsage, Reply, Request, SignalName, SpawnSetup, say,
+};
 use super::tcp;
 use crate::cable::{self, CableEnd};
 use crate::emulator::capture::{CaptureSetup, Captures};

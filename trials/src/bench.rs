@@ -41,7 +41,7 @@ pub const CHORE: Chore = Chore {
 };
 
 fn run(arguments: &[String]) -> Result<()> {
-    // The first word selects the table of simulations.
+    // The other tables have options of their own, so they are chosen before any option is parsed.
     if let Some((_, rest)) = arguments.split_first().filter(|(first, _)| *first == "sim") {
         return sim::run(rest);
     }

@@ -328,17 +328,19 @@ fn read_again(file: &mut File) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cgroup::one_test_at_a_time;
     use std::process::{Command, Stdio};
 
     /// A group of this test, or the reason why there is none.
-    fn group(needs: Needs, start: u64) -> Result<(ControlGroup, GroupName), String> {
-        let name = GroupName { process: std::process::id(), start };
+    fn group(needs: Needs) -> Result<(ControlGroup, GroupName), String> {
+        let name = GroupName::of_self().unwrap();
         ControlGroup::create(&Hierarchies::detect(), name, needs).map(|top| (top, name)).map_err(|e| e.to_string())
     }
 
     #[test]
     fn child_accounts_and_is_removed() {
-        let (top, name) = match group(Needs::default(), 1) {
+        let _alone = one_test_at_a_time();
+        let (top, name) = match group(Needs::default()) {
             Ok(made) => made,
             Err(e) => return println!("skipped: no cgroup may be made: {e}"),
         };
@@ -358,8 +360,9 @@ mod tests {
 
     #[test]
     fn limits_are_written_to_the_kernel() {
+        let _alone = one_test_at_a_time();
         let needs = Needs { quota: true, cpus: true, memory: true };
-        let (top, name) = match group(needs, 2) {
+        let (top, name) = match group(needs) {
             Ok(made) => made,
             Err(e) => return println!("skipped: no cgroup with limits may be made: {e}"),
         };

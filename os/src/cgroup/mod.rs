@@ -152,6 +152,13 @@ fn write(file: &Path, value: &str) -> io::Result<()> {
     fs::write(file, value).map_err(|e| context(e, &format!("writing `{value}` to {}", file.display())))
 }
 
+/// Held by tests that make groups: those of this process have one name, and a sweep takes all others.
+#[cfg(test)]
+fn one_test_at_a_time() -> std::sync::MutexGuard<'static, ()> {
+    static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

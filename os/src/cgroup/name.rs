@@ -56,10 +56,13 @@ impl FromStr for GroupName {
     }
 }
 
-/// Field 22 of proc_pid_stat(5), counted after the name, which may hold anything.
+/// Field 22 of proc_pid_stat(5), counted after the name, which may hold anything; `None` for a process that has ended,
+/// waited for or not.
 fn start_time(process: &str) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    stat.get(stat.rfind(')')? + 1..)?.split_whitespace().nth(19)?.parse().ok()
+    let mut fields = stat.get(stat.rfind(')')? + 1..)?.split_whitespace();
+    let state = fields.next()?;
+    (!["Z", "X"].contains(&state)).then(|| fields.nth(18)?.parse().ok())?
 }
 
 #[cfg(test)]
@@ -72,6 +75,19 @@ mod tests {
         assert_eq!(own.to_string().parse(), Ok(own));
         assert!(own.lives());
         assert!(!GroupName { start: own.start + 1, ..own }.lives(), "the number belongs to another process");
+    }
+
+    #[test]
+    fn ended_process_does_not_live() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let process = child.id();
+        let stat = || fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+        while !stat().contains(") Z ") {
+            std::thread::yield_now();
+        }
+        let start = stat().rsplit_once(')').unwrap().1.split_whitespace().nth(19).unwrap().parse().unwrap();
+        assert!(!GroupName { process, start }.lives(), "nobody waited for it yet");
+        child.wait().unwrap();
     }
 
     #[test]

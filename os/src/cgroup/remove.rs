@@ -31,8 +31,10 @@ pub fn sweep(hierarchies: &Hierarchies) -> Swept {
     names.sort_unstable();
     names.dedup();
     let mut swept = Swept::default();
+    // One time for all: what cannot be removed must not hold up the run that sweeps.
+    let until = Instant::now() + GRACE;
     for name in names.into_iter().filter(|name| !name.lives()) {
-        match remove(hierarchies, name) {
+        match remove_until(hierarchies, name, until) {
             left if left.is_empty() => swept.removed.push(name),
             left => swept.left.extend(left),
         }
@@ -42,16 +44,21 @@ pub fn sweep(hierarchies: &Hierarchies) -> Swept {
 
 /// Kills the marked processes in the groups of this name, then removes the groups; returns the directories left.
 pub fn remove(hierarchies: &Hierarchies, name: GroupName) -> Vec<PathBuf> {
-    let begun = Instant::now();
+    remove_until(hierarchies, name, Instant::now() + GRACE)
+}
+
+fn remove_until(hierarchies: &Hierarchies, name: GroupName, until: Instant) -> Vec<PathBuf> {
     loop {
         let left = remains(hierarchies, name);
+        // A group is busy for a moment after its last process has ended; any other refusal stays.
+        let mut busy = false;
         for top in &left {
             end_marked(top, name);
-            // A group is busy for a moment after its last process has ended.
-            let _ = remove_tree(top, 0);
+            let removed = remove_tree(top, 0);
+            busy |= removed.is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy);
         }
         let left: Vec<PathBuf> = left.into_iter().filter(|top| top.exists()).collect();
-        if left.is_empty() || begun.elapsed() > GRACE {
+        if left.is_empty() || !busy || Instant::now() > until {
             return left;
         }
         std::thread::sleep(Duration::from_millis(10));
@@ -115,11 +122,33 @@ fn end_marked(directory: &Path, name: GroupName) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cgroup::{ControlGroup, Needs};
+    use crate::cgroup::{ControlGroup, Needs, one_test_at_a_time};
     use std::os::unix::process::ExitStatusExt;
 
     #[test]
+    fn stuck_group_is_left_at_the_deadline() {
+        let _alone = one_test_at_a_time();
+        let hierarchies = Hierarchies::detect();
+        // The name of a living process, which nobody sweeps.
+        let own = GroupName::of_self().unwrap();
+        let group = match ControlGroup::create(&hierarchies, own, Needs::default()) {
+            Ok(group) => group,
+            Err(e) => return println!("skipped: no cgroup may be made: {e}"),
+        };
+        let mut foreign = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        group.add(foreign.id()).unwrap();
+        let begun = Instant::now();
+        let left = remove_until(&hierarchies, own, begun);
+        let took = begun.elapsed();
+        foreign.kill().unwrap();
+        foreign.wait().unwrap();
+        assert!(!left.is_empty() && took < GRACE, "{took:?}, {left:?}");
+        assert!(remove(&hierarchies, own).is_empty());
+    }
+
+    #[test]
     fn groups_of_gone_process_are_swept() {
+        let _alone = one_test_at_a_time();
         let hierarchies = Hierarchies::detect();
         let own = GroupName::of_self().unwrap();
         // No process has this start time, so the groups count as left behind.

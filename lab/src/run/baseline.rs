@@ -60,10 +60,12 @@ impl Baseline {
                 enough = false;
                 continue;
             }
-            let first = self.flows.len() as u32 * 2;
-            let name = |role: &str| format!("baseline-{}-{number}-{role}", scenario.links[link].name);
+            // A second baseline must not write over the files of the first.
+            let place = self.flows.len();
+            let first = place as u32 * 2;
+            let name = |role: &str| format!("baseline-{}-{place}-{role}", scenario.links[link].name);
             // Ports stay below 2^16, however many flows a scenario has.
-            let at = format!("{}:{}", ends[1].address, PORT + (self.flows.len() % 40_000) as u16);
+            let at = format!("{}:{}", ends[1].address, PORT + (place % 40_000) as u16);
             let run = |arguments: &[&str]| {
                 let mut command = vec![program.display().to_string()];
                 command.extend(["flow", "--json"].iter().chain(arguments).map(|word| word.to_string()));
@@ -130,13 +132,14 @@ impl Baseline {
 pub fn spread(flows: &[BaselineFlow]) -> Option<f64> {
     let tcp = |link: &str| {
         let rates = flows.iter().filter(move |flow| flow.link == link && flow.transport == "tcp");
-        rates.filter_map(|flow| flow.bit_s).collect::<Vec<f64>>()
+        // A flow of which nothing arrived is as far from the other as can be.
+        rates.map(|flow| flow.bit_s.unwrap_or(0.0)).collect::<Vec<f64>>()
     };
     let of = |flow: &BaselineFlow| {
         let rates = tcp(&flow.link);
         let (least, most) =
             rates.iter().fold((f64::MAX, 0.0f64), |(low, high), rate| (low.min(*rate), high.max(*rate)));
-        (rates.len() > 1).then(|| (most - least) / most)
+        (rates.len() > 1 && most > 0.0).then(|| (most - least) / most)
     };
     flows.iter().filter_map(of).max_by(f64::total_cmp)
 }
@@ -178,6 +181,18 @@ mod tests {
     }
 
     #[test]
+    fn second_baseline_has_its_own_files() {
+        let (mut baseline, scenario) = (Baseline::default(), scenario("6 s"));
+        for begun in [0, 20] {
+            assert!(baseline.begin(&scenario, 0, Duration::from_secs(begun), Path::new("farlink")));
+        }
+        let mut names: Vec<&String> = baseline.flows.iter().flat_map(|flow| &flow.ends).map(|(_, name)| name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), 12, "{names:?}");
+    }
+
+    #[test]
     fn short_phase_has_no_flows() {
         let mut baseline = Baseline::default();
         assert!(!baseline.begin(&scenario("2 s"), 0, Duration::ZERO, Path::new("farlink")));
@@ -196,5 +211,7 @@ mod tests {
         assert_eq!(spread(&flows), None);
         flows.push(flow("l", "tcp", Some(100.0)));
         assert_eq!(spread(&flows), Some(0.1));
+        flows.extend([flow("m", "tcp", None), flow("n", "tcp", None), flow("n", "tcp", None)]);
+        assert_eq!(spread(&flows), Some(1.0), "one of two failed");
     }
 }

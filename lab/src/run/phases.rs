@@ -15,6 +15,8 @@ use std::time::Duration;
 pub struct TrafficState {
     /// Whether a sender is at work.
     pub sending: bool,
+    /// Whether a sender is still to begin.
+    pub left: bool,
     /// Whether all bundles created so far are delivered.
     pub delivered: bool,
 }
@@ -45,7 +47,8 @@ impl Phases {
         let ended = self.current.as_mut().is_none_or(|(_, phase, begun, sent)| {
             *sent |= traffic.sending;
             let until = phase.until.is_some_and(|until| match until {
-                PhaseEnd::Sent => *sent && !traffic.sending,
+                // A phase that begins before its sender waits for it; after the last sender there is none to wait for.
+                PhaseEnd::Sent => !traffic.sending && (*sent || !traffic.left),
                 PhaseEnd::Delivered => !traffic.sending && traffic.delivered,
             });
             let over = phase.duration.is_some_and(|duration| elapsed >= begun.saturating_add(duration));
@@ -97,7 +100,8 @@ impl Phases {
 
     /// Phases that ended, and the names of those that never began.
     pub fn into_ended(self) -> (Vec<PhaseFacts>, Vec<String>) {
-        (self.ended, self.phases.into_iter().map(|(_, phase)| phase.name).collect())
+        let missed = self.asked.into_iter().flatten().chain(self.phases);
+        (self.ended, missed.map(|(_, phase)| phase.name).collect())
     }
 }
 
@@ -105,7 +109,8 @@ impl LabSession<'_> {
     /// Begins and ends phases that are due, and takes the due steps of a baseline in progress.
     pub fn change_phase(&mut self, elapsed: Duration) -> Result<()> {
         let is_sending = |p: &SessionProcess| p.sends.is_some() && p.exited.is_none();
-        let traffic = TrafficState { sending: self.processes.iter().any(is_sending), delivered: self.delivered };
+        let sending = self.processes.iter().any(is_sending);
+        let traffic = TrafficState { sending, left: self.has_waiting_senders(), delivered: self.delivered };
         if self.phases.is_boundary(elapsed, traffic) {
             self.supervisor.tell(&Request::Phase { number: 0 })?;
         }
@@ -166,8 +171,8 @@ mod tests {
         let scenario = Scenario::parse(&format!("name = \"s\"\nduration = \"100 s\"\n{nodes}{text}")).unwrap();
         (Phases::new(&scenario), Usages::new(&scenario))
     }
-    const IDLE: TrafficState = TrafficState { sending: false, delivered: false };
-    const BUSY: TrafficState = TrafficState { sending: true, delivered: false };
+    const IDLE: TrafficState = TrafficState { sending: false, left: true, delivered: false };
+    const BUSY: TrafficState = TrafficState { sending: true, left: true, delivered: false };
 
     /// Passes each boundary up to so many tenths of a second; returns their times and the phases that begin.
     fn play(
@@ -214,10 +219,32 @@ mod tests {
         // Senders work from 1 s to 2 s, and all is delivered at 3 s.
         let traffic = |tenth: u64| match tenth {
             10..20 => BUSY,
-            30.. => TrafficState { sending: false, delivered: true },
+            30.. => TrafficState { sending: false, left: false, delivered: true },
             _ => IDLE,
         };
         assert_eq!(play(&mut phases, &mut usages, 60, traffic), ["0:0", "20:1", "30:-"]);
         assert_eq!(phases.into_ended().1, ["never"]);
+    }
+
+    #[test]
+    fn phase_after_the_last_sender_waits_for_none() {
+        let (mut phases, mut usages) = phases(
+            "[[phase]]\nname = \"warm\"\nduration = \"3 s\"\n[[phase]]\nname = \"load\"\nuntil = \"sent\"\n\
+             [[phase]]\nname = \"rest\"\nduration = \"1 s\"\n",
+        );
+        // The only sender works from 1 s to 2 s.
+        let traffic = |tenth: u64| match tenth {
+            0..10 => IDLE,
+            10..20 => TrafficState { left: false, ..BUSY },
+            _ => TrafficState { left: false, ..IDLE },
+        };
+        assert_eq!(play(&mut phases, &mut usages, 60, traffic), ["0:0", "30:1", "31:2", "41:-"]);
+    }
+
+    #[test]
+    fn phase_asked_for_at_the_end_never_began() {
+        let (mut phases, _) = phases("[[phase]]\nname = \"late\"\nstart = \"1 s\"\n");
+        assert!(phases.is_boundary(Duration::from_secs(1), IDLE));
+        assert_eq!(phases.into_ended().1, ["late"]);
     }
 }

@@ -289,8 +289,9 @@ impl<'a> LabSession<'a> {
                 // Nodes write their events with a delay, so bundles already sent may not be counted
                 // yet.
                 let all_counted = tally.created >= sent_at_least(self.scenario) && tally.created > 0;
-                self.delivered = tally.created > 0 && tally.delivered >= tally.created;
-                complete = self.all_sent() && all_counted && self.delivered;
+                let delivered = tally.created > 0 && tally.delivered >= tally.created;
+                self.delivered = delivered && tally.created >= self.begun_at_least();
+                complete = self.all_sent() && all_counted && delivered;
                 progress(state);
             }
             self.turn()?;
@@ -348,19 +349,35 @@ impl<'a> LabSession<'a> {
     }
 
     fn start_due_senders(&mut self, elapsed: Duration, started: bool) -> Result<()> {
-        while let Some(traffic) = self.waiting.last().copied() {
+        if !started {
+            return Ok(());
+        }
+        while let Some(place) = next_due(self.scenario, &self.waiting, elapsed, |node| self.restarts.awaits(node)) {
+            let traffic = self.waiting.remove(place);
             let entry = &self.scenario.traffic[traffic];
-            // A sender whose node is down waits until the node is ready again.
-            if !started || entry.start > elapsed || self.restarts.awaits(entry.from) {
-                return Ok(());
-            }
-            self.waiting.pop();
+            // What was counted so far does not hold for this sender's bundles.
+            self.delivered = false;
             let content = self.folder.content(self.scenario, traffic);
             let program = self.drivers[entry.from].sender(&self.context(entry.from), traffic, content.as_deref());
             let id = FIRST_APPLICATION + traffic as u32 * 2;
             self.spawn(id, entry.from, &format!("{}-sender", entry.name), program)?.sends = Some(traffic);
         }
         Ok(())
+    }
+
+    /// Whether a sender is still to begin.
+    pub fn has_waiting_senders(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Number of bundles that the senders begun so far create, as far as it can be known.
+    fn begun_at_least(&self) -> u64 {
+        // Killed senders stop in the middle, and killed nodes lose events.
+        if !self.restarts.restarted().is_empty() {
+            return 0;
+        }
+        let begun = self.processes.iter().filter_map(|process| process.sends);
+        begun.map(|traffic| created_by(&self.scenario.traffic[traffic].kind)).sum()
     }
 
     fn all_sent(&self) -> bool {
@@ -402,7 +419,10 @@ impl<'a> LabSession<'a> {
             Reply::Phase { at_ns, dropped, .. } => self.note_boundary(at_ns, dropped),
             Reply::Exited { id, code, signal, usage, .. } => return self.note_exit(id, code, signal, usage),
             Reply::EmulatorEnded { usage, killed_for_memory, dropped } => {
-                self.samples_dropped = dropped;
+                // What is left out while everything ends concerns no result.
+                if !self.closed {
+                    self.samples_dropped = dropped;
+                }
                 for (node, killed) in self.scenario.nodes.iter().zip(killed_for_memory).filter(|(_, n)| *n > 0) {
                     let text = format!("Node {}: {killed} processes were killed at its memory limit.", node.name);
                     self.remarks.disturbances.push(text);
@@ -510,11 +530,24 @@ fn role_of(id: u32) -> Role {
 
 /// Number of bundles the senders of a scenario have created when done, without replies to pings.
 fn sent_at_least(scenario: &Scenario) -> u64 {
-    let of = |kind: &TrafficKind| match kind {
+    scenario.traffic.iter().map(|traffic| created_by(&traffic.kind)).sum()
+}
+
+/// Number of bundles that one sender creates.
+fn created_by(kind: &TrafficKind) -> u64 {
+    match kind {
         TrafficKind::File { size, bundle_size, .. } => size.bytes().div_ceil(bundle_size.bytes().max(1)),
         TrafficKind::Bundles { count, .. } | TrafficKind::Ping { count, .. } => *count,
-    };
-    scenario.traffic.iter().map(|traffic| of(&traffic.kind)).sum()
+    }
+}
+
+/// Place of the next sender to start among those that wait, the last of which starts first. A sender whose node is down
+/// waits until the node is ready again, and those of other nodes do not wait for it.
+fn next_due(scenario: &Scenario, waiting: &[usize], elapsed: Duration, down: impl Fn(usize) -> bool) -> Option<usize> {
+    let is_due = |traffic: &usize| scenario.traffic[*traffic].start <= elapsed;
+    let due = waiting.iter().rev().take_while(|traffic| is_due(traffic));
+    let place = due.enumerate().find(|(_, traffic)| !down(scenario.traffic[**traffic].from)).map(|(back, _)| back)?;
+    Some(waiting.len() - 1 - place)
 }
 
 /// Start of the run on the monotonic clock, and the wall-clock time of the same moment: a whole millisecond, the unit
@@ -539,6 +572,21 @@ mod tests {
             [[traffic]]\nfrom = \"a\"\nto = \"b\"\nping = { count = 3 }\n\
             [[traffic]]\nfrom = \"a\"\nto = \"b\"\nbundles = { count = 7, size = \"1 kB\" }\n";
         assert_eq!(sent_at_least(&Scenario::parse(text).unwrap()), 5 + 3 + 7);
+    }
+
+    #[test]
+    fn sender_of_dead_node_holds_up_no_other() {
+        let traffic = |from: &str, start: u8| {
+            format!("[[traffic]]\nfrom = \"{from}\"\nto = \"b\"\nstart = \"{start} s\"\nping = {{}}\n")
+        };
+        let text = "name = \"s\"\nduration = \"9 s\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n[[node]]\nname = \"b\"\n\
+            id = \"ipn:2.0\"\n[[node]]\nname = \"c\"\nid = \"ipn:3.0\"\n\
+            [[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nlayer = \"ltp\"\n\
+            [[link]]\nname = \"m\"\nbetween = [\"c\", \"b\"]\nlayer = \"ltp\"\n";
+        let text = [text, &traffic("a", 1), &traffic("c", 2), &traffic("c", 4)].concat();
+        let scenario = Scenario::parse(&text).unwrap();
+        let next = |at, down: usize| next_due(&scenario, &[2, 1, 0], Duration::from_secs(at), |node| node == down);
+        assert_eq!((next(0, 9), next(3, 9), next(3, 0), next(1, 0)), (None, Some(2), Some(1), None));
     }
 
     #[test]

@@ -84,6 +84,8 @@ struct Server {
     probes: Vec<Box<dyn Probe>>,
     interval_ns: Option<u64>,
     next_sample_ns: u64,
+    /// Start of the run, before which no sample counts.
+    start_ns: u64,
     /// Samples left out because reading took too long.
     dropped: u64,
     /// Waits of each child's threads at the last report.
@@ -105,6 +107,7 @@ impl Server {
             probes: Vec::new(),
             interval_ns: None,
             next_sample_ns: 0,
+            start_ns: 0,
             dropped: 0,
             waits: BTreeMap::new(),
         }
@@ -114,6 +117,7 @@ impl Server {
         match request {
             Request::SetUp { hosts, cables, routes } => self.set_up(hosts, &cables, &routes),
             Request::Emulate { links, seed, start_ns, interval_ms, captures } => {
+                self.start_ns = start_ns.unwrap_or(0);
                 self.emulate(&links, seed, start_ns, Duration::from_millis(interval_ms), &captures)
             }
             Request::Spawn(setup) => self.spawn(&setup),
@@ -269,7 +273,7 @@ impl Server {
         let now = monotonic_ns();
         let Some(interval) = self.interval_ns.filter(|_| self.own_proc && now >= self.next_sample_ns) else { return };
         if self.next_sample_ns > 0 {
-            self.dropped += (now - self.next_sample_ns) / interval;
+            self.dropped += self.left_out(self.next_sample_ns, now, interval);
         }
         self.read(now);
         for (child, id) in &self.children {
@@ -281,7 +285,12 @@ impl Server {
         // Reading takes at most a fifth of this process, which has programs to start besides.
         let cost = monotonic_ns() - now;
         self.next_sample_ns = (now + interval).max(now + 5 * cost);
-        self.dropped += (self.next_sample_ns - now) / interval - 1;
+        self.dropped += self.left_out(now + interval, self.next_sample_ns, interval);
+    }
+
+    /// Samples of the run that were left out between the time one was due and the time it is taken.
+    fn left_out(&self, due_ns: u64, taken_ns: u64, interval_ns: u64) -> u64 {
+        taken_ns.saturating_sub(due_ns.max(self.start_ns)) / interval_ns
     }
 
     fn read(&mut self, now: u64) {
@@ -399,5 +408,21 @@ impl From<SignalName> for process::Signal {
             SignalName::Stop => process::Signal::Stop,
             SignalName::Continue => process::Signal::Continue,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_before_the_run_are_not_missed() {
+        let mut server = Server::new(true, GroupName { process: 1, start: 1 }, Hierarchies::default());
+        server.start_ns = 5000;
+        let left_out = |due, taken| server.left_out(due, taken, 100);
+        assert_eq!(
+            (left_out(1000, 4000), left_out(1000, 5250), left_out(6000, 6099), left_out(6000, 6300)),
+            (0, 2, 0, 3)
+        );
     }
 }

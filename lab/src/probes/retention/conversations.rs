@@ -86,6 +86,11 @@ impl Conversations {
         };
         conversation.packet(at_ns, &packet, each);
     }
+    /// Makes room: of connections that are over only late copies of segments can come.
+    fn forget_ended(&mut self) {
+        let ended = self.open.extract_if(.., |_, conversation| conversation.lost);
+        self.unread += ended.map(|(_, conversation)| conversation.reader.unread()).sum::<u64>();
+    }
     /// Begins a connection, in place of an older one between the same ports.
     fn begin(
         &mut self,
@@ -101,6 +106,9 @@ impl Conversations {
         if let Some(mut older) = self.open.remove(&key) {
             older.reader.end(each);
             self.unread += older.reader.unread();
+        }
+        if self.open.len() >= CONVERSATIONS_MAX {
+            self.forget_ended();
         }
         if self.open.len() < CONVERSATIONS_MAX {
             let order = Some(TcpOrder::new(syn));

@@ -104,6 +104,19 @@ fn datagrams_and_own_bundles_are_told_apart() {
 }
 
 #[test]
+fn ended_connections_make_room() {
+    let bench = ProbeBench::new(WatchedLayer::Stcp);
+    for number in 0..5000u16 {
+        let bundle = stcp(&bundle(number.into(), 5));
+        for (sees, at_ns) in [(ProbeBench::arrives as fn(&ProbeBench, u64, &[u8]), 100), (ProbeBench::leaves, 200)] {
+            sees(&bench, at_ns, &segment([10_000 + number, 4556], 9, 2, b""));
+            sees(&bench, at_ns, &segment([10_000 + number, 4556], 10, 1, &bundle));
+        }
+    }
+    assert_eq!(bench.finish().bundles.len(), 5000);
+}
+
+#[test]
 fn connections_from_before_stay_unread() {
     let bench = ProbeBench::new(WatchedLayer::Stcp);
     bench.arrives(100, &segment([40_000, 4556], 100, 0, &stcp(&bundle(1, 5))));

@@ -25,8 +25,12 @@ pub struct Swept {
     pub left: Vec<PathBuf>,
 }
 
-/// Removes the groups of all processes that are gone, wherever in the hierarchies they are.
+/// Removes the groups of all processes that are gone, wherever in the hierarchies they are. Nothing in a container,
+/// which cannot tell.
 pub fn sweep(hierarchies: &Hierarchies) -> Swept {
+    if !sees_all_processes() {
+        return Swept::default();
+    }
     let mut names: Vec<GroupName> = all(hierarchies).into_iter().map(|(name, _)| name).collect();
     names.sort_unstable();
     names.dedup();
@@ -102,20 +106,32 @@ fn remove_tree(directory: &Path, depth: usize) -> io::Result<()> {
     fs::remove_dir(directory)
 }
 
+/// Processes in a group and below it; the kernel lists those of other PID namespaces as 0.
+fn processes(directory: &Path) -> Vec<u32> {
+    let (mut found, mut waiting) = (Vec::new(), vec![directory.to_path_buf()]);
+    while let Some(group) = waiting.pop() {
+        let text = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+        found.extend(text.lines().filter_map(|line| line.parse::<u32>().ok()));
+        waiting.extend(folders(&group));
+    }
+    found
+}
+
+/// Whether this process sees all others: it is in the first PID namespace. In another, as in a container, the makers of
+/// groups may live out of sight.
+fn sees_all_processes() -> bool {
+    // The number is part of the kernel's interface (PROC_PID_INIT_INO).
+    fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() == "pid:[4026531836]")
+}
+
 /// Kills the processes in a group and below it whose environment carries the name.
 fn end_marked(directory: &Path, name: GroupName) {
     let mark = format!("{MARK}={name}");
-    let mut waiting = vec![directory.to_path_buf()];
-    while let Some(group) = waiting.pop() {
-        let text = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
-        // The kernel lists processes of other PID namespaces as 0.
-        for process in text.lines().filter_map(|line| line.parse::<u32>().ok()).filter(|process| *process > 0) {
-            let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
-            if environment.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes()) {
-                let _ = signal(process, Signal::Kill);
-            }
+    for process in processes(directory).into_iter().filter(|process| *process > 0) {
+        let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+        if environment.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes()) {
+            let _ = signal(process, Signal::Kill);
         }
-        waiting.extend(folders(&group));
     }
 }
 
@@ -147,7 +163,30 @@ mod tests {
     }
 
     #[test]
+    fn pid_namespace_hides_makers() {
+        const INSIDE: &str = "FARLINK_TEST_INSIDE";
+        if std::env::var_os(INSIDE).is_some() {
+            assert!(!sees_all_processes());
+            assert_eq!(sweep(&Hierarchies::detect()), Swept::default());
+            return;
+        }
+        let unshare = |arguments: &[&str]| {
+            let mut inside = std::process::Command::new("unshare");
+            inside.args(["--pid", "--fork", "--mount-proc"]).args(arguments).env(INSIDE, "1");
+            inside.output().is_ok_and(|output| output.status.success())
+        };
+        if !unshare(&["true"]) {
+            return println!("skipped: no PID namespace may be made");
+        }
+        let program = std::env::current_exe().unwrap();
+        assert!(unshare(&[program.to_str().unwrap(), "--exact", "cgroup::remove::tests::pid_namespace_hides_makers"]));
+    }
+
+    #[test]
     fn groups_of_gone_process_are_swept() {
+        if !sees_all_processes() {
+            return println!("skipped: in a container nothing is swept");
+        }
         let _alone = one_test_at_a_time();
         let hierarchies = Hierarchies::detect();
         let own = GroupName::of_self().unwrap();

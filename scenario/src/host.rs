@@ -114,18 +114,19 @@ pub enum PhaseEnd {
 }
 
 impl Scenario {
-    /// Latest span of a phase that follows from the scenario alone: its start, and its end if it has one.
-    pub fn latest_span(&self, phase: usize) -> (Duration, Option<Duration>) {
+    /// Latest span of a phase that follows from the scenario alone: its start, and its end if it has one. `None` for a
+    /// phase after one that only an event of the run ends.
+    pub fn latest_span(&self, phase: usize) -> Option<(Duration, Option<Duration>)> {
         let mut before = Some(Duration::ZERO);
         for (index, at) in self.phases.iter().enumerate() {
-            let start = before.unwrap_or_default().max(at.start.unwrap_or_default());
+            let start = before?.max(at.start.unwrap_or_default());
             let next = self.phases.get(index + 1).and_then(|next| next.start);
             before = at.duration.map(|duration| start.saturating_add(duration)).or(next);
             if index == phase {
-                return (start, before);
+                return Some((start, before));
             }
         }
-        (Duration::ZERO, None)
+        None
     }
 
     /// Notes on features without effect in a simulation: limits of hosts and baselines.
@@ -141,6 +142,8 @@ impl Scenario {
         let baseline = baseline.then(|| "A simulation has no baseline: its phase only passes.".to_string());
         let until = self.phases.iter().any(|phase| phase.until.is_some());
         let until = until.then(|| "In a simulation phases end at their latest: `until` has no effect.".to_string());
-        hosts.chain(baseline).chain(until).collect()
+        let never = (0..self.phases.len()).filter(|phase| self.latest_span(*phase).is_none());
+        let never = never.map(|phase| format!("Phase {} does not begin in a simulation.", self.phases[phase].name));
+        hosts.chain(baseline).chain(until).chain(never).collect()
     }
 }

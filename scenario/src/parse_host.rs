@@ -19,7 +19,7 @@ pub fn host(reader: &Reader<'_>) -> HostSpec {
         table.fail("memory", "at least 4 MiB", "a node needs some tens of MB, with `store_capacity` to match");
     }
     HostSpec {
-        kind: HostKind::Namespace,
+        kind: [HostKind::Namespace][table.choice("kind").unwrap_or(0)],
         cpus: table.custom("cpus", processors),
         quota: table.custom("quota", quota),
         memory,
@@ -73,6 +73,12 @@ pub fn phases(top: &Reader<'_>) -> Vec<Phase> {
         if last.zip(phase.start).is_some_and(|(last, start)| start <= last) {
             reader.fail("start", "begins before the phase above it", "write phases in order of time");
         }
+        if let Some(before) = phases.last().filter(|before| before.duration.is_none() && before.until.is_none())
+            && phase.start.is_none()
+        {
+            let hint = format!("give `{}` a `duration` or `until`, or this one a `start`", before.name);
+            reader.fail("name", format!("never begins: nothing ends `{}` above it", before.name), hint);
+        }
         if phase.kind == PhaseKind::Baseline && (phase.duration.is_none() || phase.until.is_some()) {
             reader.fail(
                 "duration",
@@ -89,7 +95,8 @@ pub fn phases(top: &Reader<'_>) -> Vec<Phase> {
 pub fn check(top: &Reader<'_>, scenario: &Scenario) {
     for (index, (phase, (path, table))) in scenario.phases.iter().zip(top.tables("phase")).enumerate() {
         let reader = Reader::new(top.errors, &PHASE, vec![(path, table)]);
-        let (start, end) = scenario.latest_span(index);
+        // What follows an event of the run may begin at any time.
+        let Some((start, end)) = scenario.latest_span(index) else { continue };
         if start >= scenario.duration && !scenario.duration.is_zero() {
             let hint = "give the run a longer `duration`, or the phases shorter ones";
             reader.fail("name", format!("begins at {}, when the run is over", format_duration(start)), hint);
@@ -154,10 +161,24 @@ mod tests {
         let scenario = parse("", text).unwrap();
         assert_eq!(scenario.phases[0].kind.word(), "baseline");
         assert_eq!(scenario.phases[1].until, Some(PhaseEnd::Sent));
-        let spans: Vec<_> = (0..3).map(|phase| scenario.latest_span(phase)).collect();
+        let spans: Vec<_> = (0..3).filter_map(|phase| scenario.latest_span(phase)).collect();
         let at = Duration::from_secs;
         assert_eq!(spans, [(at(0), Some(at(9))), (at(9), Some(at(50))), (at(50), Some(at(60)))]);
         assert_eq!(scenario.notes_of_simulation().len(), 2, "of the baseline, and of `until`");
+    }
+
+    #[test]
+    fn phase_after_an_event_has_no_known_span() {
+        let text = "[[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nlayer = \"ltp\"\n\
+                    [[traffic]]\nfrom = \"a\"\nto = \"b\"\nping = {}\n\
+                    [[phase]]\nname = \"load\"\nuntil = \"sent\"\n\
+                    [[phase]]\nname = \"after\"\nkind = \"baseline\"\nduration = \"9 s\"\n\
+                    [[phase]]\nname = \"rest\"\nstart = \"50 s\"\n";
+        let scenario = parse("", text).unwrap();
+        let spans: Vec<_> = (0..3).map(|phase| scenario.latest_span(phase)).collect();
+        assert_eq!(spans, [Some((Duration::ZERO, None)), None, None]);
+        let notes = scenario.notes_of_simulation();
+        assert!(notes.contains(&"Phase after does not begin in a simulation.".to_string()), "{notes:?}");
     }
 
     #[test]
@@ -179,6 +200,7 @@ mod tests {
             ("name = \"p\"\nduration = \"0 s\"", "takes no time"),
             ("name = \"p\"\nkind = \"baseline\"", "a time that is given"),
             ("name = \"p\"\n[[phase]]\nname = \"p\"", "a second phase"),
+            ("name = \"p\"\n[[phase]]\nname = \"q\"", "nothing ends `p` above it"),
             ("name = \"p\"\nstart = \"3 s\"\n[[phase]]\nname = \"q\"\nstart = \"2 s\"", "in order of time"),
         ] {
             let found = parse("", &format!("[[phase]]\n{keys}\n")).unwrap_err();

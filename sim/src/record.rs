@@ -106,7 +106,7 @@ fn manifest(scenario: &Scenario, options: &Options) -> Result<Manifest> {
     manifest.expect.finished_within_s = scenario.expect.finished_within.map(|d| d.as_secs_f64());
     manifest.expect.wall_time_lab_s = scenario.expect.wall_time_lab.map(|d| d.as_secs_f64());
     manifest.command = options.command.clone();
-    manifest.phases = (0..scenario.phases.len()).map(|phase| phase_facts(scenario, phase)).collect();
+    manifest.phases = (0..scenario.phases.len()).filter_map(|phase| phase_facts(scenario, phase)).collect();
     manifest.fidelity = match scenario.fidelity {
         Fidelity::Message => Some("message".to_string()),
         Fidelity::Full => Some("full".to_string()),
@@ -114,16 +114,16 @@ fn manifest(scenario: &Scenario, options: &Options) -> Result<Manifest> {
     Ok(manifest)
 }
 
-/// A phase at its latest: in a simulation nothing ends it early.
-fn phase_facts(scenario: &Scenario, phase: usize) -> PhaseFacts {
-    let (start, end) = scenario.latest_span(phase);
-    PhaseFacts {
+/// A phase at its latest: in a simulation nothing ends it early, and one after an event does not begin.
+fn phase_facts(scenario: &Scenario, phase: usize) -> Option<PhaseFacts> {
+    let (start, end) = scenario.latest_span(phase)?;
+    Some(PhaseFacts {
         name: scenario.phases[phase].name.clone(),
         kind: scenario.phases[phase].kind.word().to_string(),
         start_s: start.as_secs_f64(),
         end_s: end.unwrap_or(scenario.duration).as_secs_f64(),
         ..PhaseFacts::default()
-    }
+    })
 }
 
 /// Names of a link direction.

@@ -291,6 +291,11 @@ impl CampaignFolder {
         fs::rename(running, &aside).with_context(|| format!("cannot name {}", aside.display()))?;
         fs::create_dir_all(running).with_context(|| format!("cannot make {}", running.display()))
     }
+    /// Puts the run that was set aside last in the place of a failed one.
+    pub(crate) fn take_back(&self, running: &Path, name: &str, number: usize) -> Result<()> {
+        let _ = fs::remove_dir_all(running);
+        fs::rename(self.aside(name, number), running).with_context(|| format!("cannot name {}", running.display()))
+    }
     fn aside(&self, name: &str, number: usize) -> PathBuf {
         self.path.join("cells").join(format!(".{name}.try{number}"))
     }

@@ -196,6 +196,17 @@ fn one(
     loop {
         let begun = Instant::now();
         let ended = runner.run(&CellJob { plan, cell, folder: &running, stop: options.stop });
+        // A repetition that fails takes nothing away from the run before it.
+        if let Err(why) = &ended
+            && let Some(DisturbedTry { mut disturbances, metrics, wall_s }) = tries.pop()
+        {
+            folder.take_back(&running, &name, tries.len() + 1)?;
+            let why = format!("{why:#}");
+            disturbances.push(format!("Machine: a repetition failed: {}.", why.lines().next().unwrap_or_default()));
+            let record = CellRecord::of(plan, cell, metrics, wall_s, options.version);
+            folder.end(&running, &CellRecord { disturbances, tries, ..record })?;
+            return Ok(CellEnd::Done);
+        }
         // The folder of an unfinished run is removed, so that a later call starts it again.
         if !matches!(ended, Ok(CellEnd::Done)) {
             folder.drop_cell(&running);

@@ -125,6 +125,26 @@ fn disturbed_cell_is_repeated_and_kept() {
 }
 
 #[test]
+fn failed_repetition_leaves_the_disturbed_run() {
+    let source = folder(CAMPAIGN);
+    let plan = plan(source.path()).unwrap();
+    let out = CampaignFolder::create(&source.path().join("out"), &plan, &[], true, "test").unwrap();
+    let cell = Some("2-s_large_s11");
+    let runner = Pretend { disturb: cell.map(|cell| (cell, 9)), fail_again: cell, ..Pretend::default() };
+    let summary = run(&plan, &out, 1, &runner).unwrap();
+    assert_eq!((summary.done, summary.failed.len()), (18, 0));
+    let records = out.records(&plan).unwrap();
+    let (_, record) = records.iter().find(|(_, record)| record.cell.contains("2-s_large_s11")).unwrap();
+    let said = ["Machine: 2-s_large_s11 was loud.", "Machine: a repetition failed: no room on the moon."];
+    assert_eq!((record.tries.len(), &record.disturbances[..]), (0, &said.map(String::from)[..]));
+    assert!(record.metrics.values().any(Option::is_some));
+    let kept = out.path().join("cells").join(&record.cell);
+    assert!(kept.join("bundles.parquet").exists() && !kept.join("tries").exists());
+    let names = fs::read_dir(out.path().join("cells")).unwrap().flatten().map(|entry| entry.file_name());
+    assert!(names.into_iter().all(|name| !name.to_string_lossy().starts_with('.')), "nothing is left aside");
+}
+
+#[test]
 fn folder_is_locked_and_foreign_refused() {
     let source = folder(CAMPAIGN);
     let plan = plan(source.path()).unwrap();

@@ -46,6 +46,8 @@ pub struct Pretend {
     /// Part of a cell's name, and how many of its runs are disturbed.
     pub disturb: Option<(&'static str, usize)>,
     pub disturbed: AtomicUsize,
+    /// Part of the name of a cell that fails when it is run after a disturbed run.
+    pub fail_again: Option<&'static str>,
 }
 impl Runner for Pretend {
     fn run(&self, job: &CellJob<'_>) -> Result<CellEnd> {
@@ -57,7 +59,11 @@ impl Runner for Pretend {
             std::fs::write(job.folder.join("manifest.json"), "{").unwrap();
             return Ok(CellEnd::Stopped);
         }
-        if self.fail.is_some_and(|what| name.contains(what)) {
+        let again = self.disturbed.load(Ordering::SeqCst) > 0;
+        if self.fail.is_some_and(|what| name.contains(what))
+            || again && self.fail_again.is_some_and(|what| name.contains(what))
+        {
+            std::fs::write(job.folder.join("manifest.json"), "{").unwrap();
             bail!("no room on the moon");
         }
         assert!(!self.panic.is_some_and(|what| name.contains(what)), "a mistake of ours");

@@ -182,7 +182,7 @@ mod tests {
         (0..25_000).for_each(|_| directions[0].take(at, &frame, Some(&mut transmitter)));
         let sample = directions[0].sample(at, false, Some(&mut transmitter));
         assert_eq!((sample.statistics.dropped_total(), sample.own_losses), (0, 0));
-        assert!(sample.queued_bytes > 30 << 20);
+        assert!(sample.queued_bytes > 30_000_000);
     }
 
     #[test]

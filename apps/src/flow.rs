@@ -7,6 +7,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 /// Bytes that a TCP flow writes or reads at once.
@@ -41,7 +42,7 @@ pub struct FlowOptions {
     pub rate: Option<DataRate>,
     /// Payload bytes of each datagram, at least 8.
     pub datagram: usize,
-    /// Duration of sending.
+    /// Duration of sending, with the time that connecting takes.
     pub duration: Duration,
 }
 
@@ -52,7 +53,7 @@ pub struct FlowReport {
     pub bytes: u64,
     /// Time from the first byte to the last, s.
     pub seconds: f64,
-    /// Mean rate in that time, bit/s.
+    /// Mean rate in that time, bit/s: at receivers without what arrived first.
     pub bit_s: f64,
     /// Datagrams sent or received; 0 for TCP.
     pub datagrams: u64,
@@ -93,10 +94,11 @@ pub fn send(options: &FlowOptions, stop: &AtomicBool) -> Result<FlowReport> {
     .with_context(|| format!("sending to {}", options.to))
 }
 
-/// Counters that connections share: bytes, and the first and last time at which any arrived.
+/// Counters that connections share: bytes, those of the first delivery, and the first and last time at which any arrived.
 #[derive(Default)]
 struct Counters {
     bytes: AtomicU64,
+    first_bytes: AtomicU64,
     first_ns: AtomicU64,
     last_ns: AtomicU64,
     ended: AtomicBool,
@@ -106,12 +108,18 @@ impl Counters {
     fn add(&self, bytes: usize) {
         let now = farlink_os::monotonic_ns();
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        let _ = self.first_ns.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
+        if self.first_ns.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            self.first_bytes.store(bytes as u64, Ordering::Relaxed);
+        }
         self.last_ns.fetch_max(now, Ordering::Relaxed);
     }
     fn report(&self) -> FlowReport {
         let span = self.last_ns.load(Ordering::Relaxed).saturating_sub(self.first_ns.load(Ordering::Relaxed));
-        FlowReport { bytes: self.bytes.load(Ordering::Relaxed), ..FlowReport::default() }.timed(span as f64 / 1e9)
+        let (bytes, seconds) = (self.bytes.load(Ordering::Relaxed), span as f64 / 1e9);
+        // What arrived first took no part of the time that begins then.
+        let later = bytes.saturating_sub(self.first_bytes.load(Ordering::Relaxed));
+        let bit_s = FlowReport { bytes: later, ..FlowReport::default() }.timed(seconds).bit_s;
+        FlowReport { bytes, seconds, bit_s, ..FlowReport::default() }
     }
 }
 
@@ -178,28 +186,45 @@ fn receive_udp(at: SocketAddr, once: bool, stop: &AtomicBool) -> Result<FlowRepo
     Ok(FlowReport { datagrams, lost: u64::saturating_sub(next, datagrams), ..counters.report() })
 }
 
-/// Connects; retries while the receiver may still be starting.
-fn connect(to: SocketAddr, stop: &AtomicBool) -> Result<TcpStream> {
-    let begun = Instant::now();
-    loop {
-        match TcpStream::connect(to) {
+/// Connects within the time of the flow; retries while the receiver may still be starting. `None` after `stop`.
+fn connect(to: SocketAddr, pace: &Pace, stop: &AtomicBool) -> Result<Option<TcpStream>> {
+    while !stop.load(Ordering::Relaxed) {
+        let left = pace.duration.saturating_sub(pace.begun.elapsed());
+        anyhow::ensure!(!left.is_zero(), "no connection within {:.1} s", pace.duration.as_secs_f64());
+        match connect_within(to, left, stop) {
             Ok(connection) => return Ok(connection),
-            Err(why) if why.kind() == ErrorKind::ConnectionRefused && begun.elapsed() < SILENCE => {
-                anyhow::ensure!(!stop.load(Ordering::Relaxed), "stopped");
-                std::thread::sleep(LOOK);
+            Err(why) if why.kind() == ErrorKind::ConnectionRefused && pace.begun.elapsed() < SILENCE => {
+                std::thread::sleep(LOOK.min(left));
             }
+            Err(why) if why.kind() == ErrorKind::TimedOut => {}
             Err(why) => return Err(why.into()),
         }
     }
+    Ok(None)
+}
+
+/// Connects in a thread of its own, since nothing else ends the wait early. `None` after `stop`.
+fn connect_within(to: SocketAddr, left: Duration, stop: &AtomicBool) -> std::io::Result<Option<TcpStream>> {
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || tell.send(TcpStream::connect_timeout(&to, left)));
+    while !stop.load(Ordering::Relaxed) {
+        match told.recv_timeout(LOOK) {
+            Ok(connection) => return connection.map(Some),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Err(ErrorKind::Other.into()),
+        }
+    }
+    Ok(None)
 }
 
 fn send_tcp(options: &FlowOptions, stop: &AtomicBool) -> Result<FlowReport> {
-    let mut connection = connect(options.to, stop)?;
+    // Connecting takes time of the flow: its end is that of the options, and its bytes are due from the beginning.
+    let mut pace = Pace::new(options.rate, options.duration);
+    let Some(mut connection) = connect(options.to, &pace, stop)? else { return Ok(FlowReport::default()) };
     // A network that takes nothing must not keep a sender beyond its time.
     connection.set_write_timeout(Some(LOOK))?;
     connection.set_read_timeout(Some(LOOK))?;
     let piece = vec![0; options.rate.map_or(PIECE, |rate| (rate.0 as usize / 8000).clamp(PIECE_LEAST, PIECE))];
-    let mut pace = Pace::new(options.rate, options.duration);
     let mut bytes = 0;
     while pace.wait(piece.len()) && !stop.load(Ordering::Relaxed) {
         let mut left = &piece[..];
@@ -306,6 +331,31 @@ mod tests {
         let (sent, received) = flow(Transport::Tcp, None);
         assert!(sent.bytes > 0 && sent.bytes == received.bytes, "{sent:?} {received:?}");
         assert!(received.bit_s > 0.0 && received.lost == 0);
+    }
+
+    #[test]
+    fn connecting_takes_time_of_the_flow() {
+        // Without a receiver, and with one that comes later.
+        for late in [false, true] {
+            let to = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+            let stop = Arc::new(AtomicBool::new(false));
+            let receiver = late.then(|| {
+                let stop = Arc::clone(&stop);
+                std::thread::spawn(move || {
+                    std::thread::sleep(Duration::from_secs(1));
+                    receive(to, Transport::Tcp, true, &stop).unwrap()
+                })
+            });
+            let (duration, rate) = (Duration::from_millis(1500), Some(DataRate(8_000_000)));
+            let options = FlowOptions { to, transport: Transport::Tcp, rate, datagram: 1000, duration };
+            let begun = Instant::now();
+            let sent = send(&options, &stop);
+            assert!(begun.elapsed() < Duration::from_millis(2400), "{:?}", begun.elapsed());
+            match receiver.map(|thread| thread.join().unwrap()) {
+                None => assert!(format!("{:#}", sent.unwrap_err()).contains("no connection within 1.5 s")),
+                Some(received) => assert_eq!(sent.unwrap().bytes, received.bytes),
+            }
+        }
     }
 
     #[test]

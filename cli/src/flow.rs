@@ -34,7 +34,7 @@ pub struct Args {
     /// Payload of each datagram, at least 8 bytes.
     #[arg(long, default_value = "1400 B", allow_hyphen_values = true)]
     datagram: DataVolume,
-    /// How long to send.
+    /// How long to send, with the time that connecting takes.
     #[arg(long, default_value = "10", allow_hyphen_values = true, value_parser = values::seconds)]
     seconds: Duration,
     /// Print one JSON document.

@@ -3,6 +3,7 @@
 
 use anyhow::{Context, Result, bail};
 use std::fs;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -55,7 +56,7 @@ pub fn install() -> Result<String> {
         );
     }
     let folder = std::env::temp_dir().join(format!("farlink-hybla-{}", std::process::id()));
-    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    create_own(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let file = folder.join("hybla.bpf.o");
     let registered = fs::write(&file, OBJECT)
         .with_context(|| format!("cannot write {}", file.display()))
@@ -69,6 +70,12 @@ pub fn install() -> Result<String> {
         );
     }
     Ok(format!("Hybla is registered as `{OURS}`, for the whole machine, until it is removed or started anew."))
+}
+
+/// Creates a folder of this user alone. One that exists is refused: in `/tmp` it may be a stranger's, who could exchange
+/// the object before root loads it, or lead the writing elsewhere by a symbolic link.
+fn create_own(folder: &Path) -> std::io::Result<()> {
+    fs::DirBuilder::new().mode(0o700).create(folder)
 }
 
 /// Removes our Hybla; connections that have it keep it. Returns a sentence about the outcome.
@@ -120,6 +127,16 @@ mod tests {
         assert_eq!(name_in_kernel("hybla", &list(&["reno", OURS])), OURS);
         assert_eq!(name_in_kernel("hybla", &list(&["reno"])), "hybla");
         assert_eq!(name_in_kernel("reno", &list(&[OURS])), "reno");
+    }
+
+    #[test]
+    fn folder_of_a_stranger_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(create_own(folder.path()).unwrap_err().kind(), std::io::ErrorKind::AlreadyExists);
+        let own = folder.path().join("own");
+        create_own(&own).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(own).unwrap().permissions());
+        assert_eq!(mode & 0o777, 0o700);
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub struct PlainFlow {
     pub received_bytes: u64,
     /// Time from the first byte received to the last, in seconds.
     pub seconds: f64,
-    /// Payload received per second of that time, in bit/s.
+    /// Payload received after the first delivery, per second of that time, in bit/s.
     pub bit_s: f64,
     /// Datagrams sent; 0 for TCP.
     pub datagrams: u64,

@@ -2,7 +2,7 @@
 
 use crate::types::Scenario;
 use farlink_base::{DataRate, Duration};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 /// Transport protocol of a flow.
@@ -83,40 +83,52 @@ impl Scenario {
         found.into_iter().map(|(_, links)| links).collect()
     }
 
-    /// Path of the fewest links from one node to another; of several, at each node over the link that stands first.
-    /// `None` if there is none.
+    /// Path of the fewest links from one node to another; `None` if there is none. Of several, the one whose link that
+    /// stands last is the earliest; if they have it in common, the next to last decides. No two paths are equal then, so
+    /// paths of all flows agree at every node: a host has one route to an address.
     pub(crate) fn shortest_path(&self, from: usize, to: usize) -> Option<Vec<FlowHop>> {
         let mut links_of = vec![Vec::new(); self.nodes.len()];
         for (index, link) in self.links.iter().enumerate() {
             link.between.iter().for_each(|node| links_of[*node].push(index));
         }
-        // Distances from the destination, so that each node on the way knows which neighbour is closer.
-        let mut distance = vec![usize::MAX; self.nodes.len()];
-        let mut queue = VecDeque::from([to]);
-        distance[to] = 0;
-        while let Some(node) = queue.pop_front() {
-            for link in &links_of[node] {
-                let [a, b] = self.links[*link].between;
-                let peer = if a == node { b } else { a };
-                if distance[peer] == usize::MAX {
-                    distance[peer] = distance[node] + 1;
-                    queue.push_back(peer);
+        // Best way to each node: its links, the last-standing first, and the link by which it is entered.
+        let mut best: Vec<Option<(Vec<usize>, usize)>> = vec![None; self.nodes.len()];
+        best[from] = Some((Vec::new(), usize::MAX));
+        let mut reached = vec![from];
+        while best[to].is_none() && !reached.is_empty() {
+            let mut next: BTreeMap<usize, (Vec<usize>, usize)> = BTreeMap::new();
+            for node in reached {
+                let Some((links, _)) = &best[node] else { continue };
+                for link in &links_of[node] {
+                    let peer = self.peer(*link, node);
+                    if best[peer].is_some() {
+                        continue;
+                    }
+                    let mut way = links.clone();
+                    way.insert(way.partition_point(|other| other > link), *link);
+                    let better = next.get(&peer).is_none_or(|(known, _)| way < *known);
+                    if better {
+                        next.insert(peer, (way, *link));
+                    }
                 }
             }
+            reached = next.keys().copied().collect();
+            next.into_iter().for_each(|(node, way)| best[node] = Some(way));
         }
-        let (mut here, mut path) = (from, Vec::new());
-        while distance[here] > 0 {
-            let hop = |link: &usize| {
-                let [a, b] = self.links[*link].between;
-                let peer = if a == here { b } else { a };
-                let closer = distance[here] != usize::MAX && distance[peer] + 1 == distance[here];
-                closer.then_some((FlowHop { link: *link, forward: a == here }, peer))
-            };
-            let (hop, peer) = links_of[here].iter().find_map(hop)?;
-            path.push(hop);
-            here = peer;
+        let (mut here, mut path) = (to, Vec::new());
+        while here != from {
+            let link = best[here].as_ref()?.1;
+            here = self.peer(link, here);
+            path.push(FlowHop { link, forward: self.links[link].between[0] == here });
         }
+        path.reverse();
         Some(path)
+    }
+
+    /// The node at the other end of a link.
+    fn peer(&self, link: usize, node: usize) -> usize {
+        let [a, b] = self.links[link].between;
+        if a == node { b } else { a }
     }
 
     /// Addresses of both ends of a flow: those of its first link at the sender, and of its last link at the receiver.
@@ -175,6 +187,32 @@ mod tests {
         assert_eq!(scenario.shortest_path(3, 0).unwrap()[0], FlowHop { link: 5, forward: false });
         assert_eq!(scenario.shortest_path(0, 5), None);
         assert_eq!(scenario.shortest_path(1, 1), Some(Vec::new()));
+    }
+
+    #[test]
+    fn routes_follow_the_paths_of_all_flows() {
+        // From e to d and back there are two ways; links that stand first lead there by b, and back by c.
+        let mut scenario = scenario(&["ae", "eb", "dc", "db", "ec", "cf", "fd"], "ad");
+        let flows = [("back", 3, 0), ("f", 5, 0), ("g", 0, 5), ("h", 1, 2), ("i", 2, 1), ("k", 4, 3)];
+        for (name, from, to) in flows {
+            let path = scenario.shortest_path(from, to).unwrap();
+            let name = name.to_string();
+            scenario.flows.push(Flow { name, from, to, path, ..scenario.flows[0].clone() });
+        }
+        let routes = scenario.ip_routes();
+        for flow in &scenario.flows {
+            let back: Vec<FlowHop> =
+                flow.path.iter().rev().map(|hop| FlowHop { forward: !hop.forward, ..*hop }).collect();
+            let [near, far] = scenario.flow_addresses(flow).unwrap();
+            for (path, to) in [(&flow.path, far), (&back, near)] {
+                for hop in &path[..path.len() - 1] {
+                    let [here, next] = scenario.ends(hop.link);
+                    let [here, next] = if hop.forward { [here, next] } else { [next, here] };
+                    let via = routes.iter().find(|route| (route.node, route.to) == (here.node, to)).unwrap().via;
+                    assert_eq!(via, next.address, "{} to {to} at {}", flow.name, here.node);
+                }
+            }
+        }
     }
 
     #[test]

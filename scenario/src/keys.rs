@@ -284,7 +284,7 @@ const LINK_KEYS: &[Key] = &[
     ),
     key(
         "shares",
-        Text,
+        Kind::Name,
         Absent,
         "Bottleneck: links with the same word have one transmitter, with one queue, in each direction. Give them the same `rate` and `queue`; delay and losses are each link's own.",
     ),

@@ -159,6 +159,7 @@ mod tests {
         let both = |more: &str| format!("shares = \"up\"\n{TO_C}shares = \"up\"\n{more}");
         assert_eq!(parse(&both("")).unwrap().links[1].shares.as_deref(), Some("up"));
         refused("shares = \"up\"\n", "with no other link");
+        refused("shares = \"<b>\"\n", "1 to 64 letters");
         refused(&both("rate = \"2 Mbit/s\"\n"), "at different rates");
         refused(&both("queue = \"9 kB\"\n"), "at different rates");
         refused(&format!("rate = \"unlimited\"\n{}rate = \"unlimited\"\n", both("")), "has no rate");

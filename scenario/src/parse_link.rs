@@ -62,7 +62,7 @@ fn link(reader: &Reader<'_>, layers: &Tables<'_>, nodes: &Names) -> Option<Link>
     }
     let exact = reader.flag("exact").unwrap_or(false);
     let capture = capture(reader);
-    let shares = reader.text("shares");
+    let shares = reader.name("shares");
     let found = reader.flag("found").unwrap_or(false);
     // A discovered neighbour is present while its session lasts; layers over datagrams have none.
     if found && layer.kind.medium != Medium::Streams {

@@ -49,7 +49,8 @@ struct SimFlow {
     stream: Option<Box<FlowStream>>,
     /// Bytes due so far by the sender's rate.
     due: u64,
-    first: Option<Instant>,
+    /// Time and bytes of the first delivery.
+    first: Option<(Instant, u64)>,
     last: Instant,
     arrived: u64,
     result: PlainFlow,
@@ -92,9 +93,16 @@ impl Flows {
                     self.tell(now, index, 0, Input::Connect, queue);
                 } else if now >= flow.stop {
                     stream.closing = true;
+                    if !stream.opened {
+                        let within = (flow.stop - flow.start).as_secs_f64();
+                        flow.result.failure.get_or_insert_with(|| format!("no connection within {within:.1} s"));
+                    }
                 }
                 let flow = &mut self.flows[index];
-                let piece = |rate: u64| (rate / 8 * PIECE.as_nanos() as u64 / 1_000_000_000).max(PIECE_LEAST);
+                let piece = |rate: u64| {
+                    let bits = u128::from(rate) * PIECE.as_nanos() / 1_000_000_000;
+                    u64::try_from(bits / 8).unwrap_or(u64::MAX).max(PIECE_LEAST)
+                };
                 flow.due = flow.rate_bit_s.map_or(u64::MAX, |rate| flow.due.saturating_add(piece(rate)));
                 self.write(now, index, queue);
             }
@@ -205,7 +213,7 @@ impl Flows {
                 }
                 Output::Data(data) => {
                     flow.result.received_bytes += data.len();
-                    flow.first.get_or_insert(now);
+                    flow.first.get_or_insert((now, data.len()));
                     flow.last = now;
                 }
                 Output::Closed { error: true } => {
@@ -262,14 +270,15 @@ impl SimFlow {
 
     fn received(&mut self, now: Instant, bytes: u64) {
         self.result.received_bytes += bytes;
-        self.first.get_or_insert(now);
+        self.first.get_or_insert((now, bytes));
         self.last = now;
     }
 
     fn outcome(&self) -> PlainFlow {
-        let seconds = self.first.map_or(0.0, |first| (self.last - first).as_secs_f64());
-        let received = self.result.received_bytes as f64;
-        let bit_s = if seconds > 0.0 { received * 8.0 / seconds } else { 0.0 };
+        // What arrived first took no part of the time that begins then.
+        let (first, bytes) = self.first.unwrap_or((self.last, 0));
+        let (seconds, later) = ((self.last - first).as_secs_f64(), self.result.received_bytes - bytes);
+        let bit_s = if seconds > 0.0 { later as f64 * 8.0 / seconds } else { 0.0 };
         // Duplicates may make more arrive than were sent.
         let lost = self.result.datagrams.saturating_sub(self.arrived);
         PlainFlow { seconds, bit_s, lost, ..self.result.clone() }

@@ -36,6 +36,27 @@ fn datagrams_cross_several_links_at_their_rate() {
 }
 
 #[test]
+fn rate_of_few_datagrams_is_theirs() {
+    let outcome = run(&(link("ab", "") + &flow("ab", "transport = \"udp\"\nrate = \"100 kbit/s\"\ndatagram = \"50 kB\"")));
+    let flow = &outcome.flows[0];
+    assert_eq!((flow.datagrams, flow.seconds.round(), (flow.bit_s / 1e3).round()), (3, 8.0, 100.0), "{flow:?}");
+}
+
+#[test]
+fn rate_beyond_all_networks_is_no_overflow() {
+    let flow = &run(&(link("ab", "rate = \"1 Mbit/s\"") + &flow("ab", "rate = \"1000000 Gbit/s\""))).flows[0];
+    assert!(flow.received_bytes > 1_000_000, "{flow:?}");
+}
+
+#[test]
+fn stream_without_connection_says_so() {
+    let contact = "[[contact]]\nlink = \"ab\"\nstart = \"4 s\"\nend = \"9 s\"\n";
+    let outcome = run(&(link("ab", "rate = \"1 Mbit/s\"") + contact + &flow("ab", "stop = \"3 s\"")));
+    assert_eq!(outcome.flows[0].failure.as_deref(), Some("no connection within 3.0 s"));
+    assert_eq!(outcome.flows[0].sent_bytes, 0);
+}
+
+#[test]
 fn stream_takes_the_rate_of_its_bottleneck() {
     let links =
         link("ab", "rate = \"8 Mbit/s\"\ndelay = \"10 ms\"") + &link("bc", "rate = \"4 Mbit/s\"\ndelay = \"10 ms\"");

@@ -3,6 +3,7 @@
 
 use super::direction::Direction;
 use farlink_link::Transmitter;
+use farlink_os::monotonic_ns;
 use farlink_os::packet::FrameBatch;
 use std::io;
 use std::ops::Range;
@@ -40,9 +41,10 @@ impl Bottleneck {
         self.frames.clear();
         self.bytes.clear();
         let (frames, bytes) = (&mut self.frames, &mut self.bytes);
-        let mut more = true;
+        let (mut more, mut before) = (true, 0);
         for _ in 0..ROUNDS {
             more = false;
+            before = monotonic_ns();
             for member in &self.members {
                 more |= directions[*member].collect(batch, |frame, sent_ns| {
                     let start = bytes.len();
@@ -59,48 +61,75 @@ impl Bottleneck {
         for (sent_ns, member, range) in frames.drain(..) {
             directions[member].take(sent_ns, &bytes[range], Some(&mut self.transmitter));
         }
+        // Not before they were taken: time never goes back to that of a frame.
+        if !more {
+            self.members.iter().for_each(|member| directions[*member].all_taken(before));
+        }
         Ok(more)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::cable::{CableEnd, make_host, plug};
     use crate::emulator::Emulator;
+    use crate::emulator::carrier::DirectionState;
+    use crate::emulator::direction::DirectionSetup;
+    use crate::emulator::port::Port;
     use farlink_link::LinkSpec;
     use farlink_os::namespace::NetworkNamespace;
-    use std::io;
     use std::net::UdpSocket;
+    use std::sync::Arc;
     use std::time::{Duration, Instant};
 
-    /// Two hosts with two links between them; `None` if the kernel refuses.
-    fn bench(shared: bool) -> Option<([NetworkNamespace; 2], Emulator)> {
+    fn spec() -> LinkSpec {
+        LinkSpec::parse("delay=1 ms,rate=1 Mbit/s").unwrap()
+    }
+
+    /// Two hosts with two links between them, and what `with` makes of the ports; `None` if the kernel refuses.
+    fn bench<T>(with: impl FnOnce(Vec<[Port; 2]>) -> io::Result<T>) -> Option<([NetworkNamespace; 2], T)> {
         let build = || -> io::Result<_> {
             let home = NetworkNamespace::current()?;
             NetworkNamespace::create()?.enter()?;
             let built = (|| {
                 let hosts = [make_host()?, make_host()?];
-                let mut emulator = Emulator::new(Duration::from_millis(50))?;
-                let spec = LinkSpec::parse("delay=1 ms,rate=1 Mbit/s").map_err(|e| io::Error::other(e.to_string()))?;
-                for link in 0..2 {
+                let plug_in = |link: usize| {
                     let end = |i: usize| CableEnd {
                         host: &hosts[i],
                         addresses: vec![(format!("10.0.{link}.{}", i + 1).parse().unwrap(), 24)],
                         congestion: None,
                     };
-                    let ports = plug(&format!("link{link}"), [&end(0), &end(1)], 1500, [0; 2])?;
-                    emulator.add(ports, &spec, 1, false)?;
-                }
-                if shared {
-                    emulator.share(&[0, 1]);
-                }
-                emulator.begin(None)?;
-                Ok((hosts, emulator))
+                    plug(&format!("link{link}"), [&end(0), &end(1)], 1500, [0; 2])
+                };
+                let ports = (0..2).map(plug_in).collect::<io::Result<Vec<_>>>()?;
+                let made = with(ports)?;
+                Ok((hosts, made))
             })();
             home.enter()?;
             built
         };
         build().inspect_err(|e| println!("skipped: the kernel refuses a host or an interface: {e}")).ok()
+    }
+
+    /// An emulator of links that share a bottleneck.
+    fn emulator(ports: Vec<[Port; 2]>) -> io::Result<Emulator> {
+        let mut emulator = Emulator::new(Duration::from_millis(50))?;
+        ports.into_iter().try_for_each(|ports| emulator.add(ports, &spec(), 1, false))?;
+        emulator.share(&[0, 1])?;
+        emulator.begin(None)?;
+        Ok(emulator)
+    }
+
+    /// Forward directions of the links, without a worker.
+    fn directions(ports: Vec<[Port; 2]>) -> io::Result<Vec<Direction>> {
+        let direction = |(link, [from, to]): (usize, [Port; 2])| {
+            let interval = Duration::from_secs(1);
+            let spec = spec().forward;
+            let setup = DirectionSetup { link, forward: true, spec, seed: 1, interval, exact: false, bottleneck: None };
+            Direction::new(setup, Arc::new(from), Arc::new(to), Arc::new(DirectionState::new()))
+        };
+        ports.into_iter().enumerate().map(direction).collect()
     }
 
     /// Sends ten datagrams of 10 ms, over both links in turns; returns their order of arrival, and the time they took.
@@ -127,7 +156,7 @@ mod tests {
 
     #[test]
     fn shared_links_transmit_in_order_of_sending() {
-        let Some((hosts, mut emulator)) = bench(true) else { return };
+        let Some((hosts, mut emulator)) = bench(emulator) else { return };
         let (order, took) = alternate(&hosts);
         assert_eq!(order, (0..10).collect::<Vec<u8>>());
         // Never faster than the rate; by how much slower depends on other load.
@@ -135,5 +164,40 @@ mod tests {
         let samples = emulator.finish().unwrap();
         let delivered = |link| samples.iter().rev().find(|s| s.link == link && s.forward).unwrap().statistics.delivered;
         assert_eq!((delivered(0), delivered(1)), (5, 5));
+    }
+
+    #[test]
+    fn members_have_memory_for_the_longest_queue() {
+        let Some((hosts, mut directions)) = bench(directions) else { return };
+        let queue = farlink_base::DataVolume(40 << 20);
+        directions[0].share(0, queue).unwrap();
+        directions[0].begin(0, u64::MAX);
+        let mut transmitter = Transmitter::shared([directions[0].spec()]).unwrap();
+        let sender = hosts[0].within(|| UdpSocket::bind("0.0.0.0:0")).unwrap();
+        assert!(sender.send_to(&[1; 1222], "10.0.0.2:4000").is_ok());
+        let mut sample = None;
+        directions[0].collect(&mut FrameBatch::new(), |frame, at| sample = Some((frame.to_vec(), at))).unwrap();
+        let (frame, at) = sample.unwrap();
+        // More than the 16 MiB of a slow link, less than the queue.
+        (0..25_000).for_each(|_| directions[0].take(at, &frame, Some(&mut transmitter)));
+        let sample = directions[0].sample(at, false, Some(&mut transmitter));
+        assert_eq!((sample.statistics.dropped_total(), sample.own_losses), (0, 0));
+        assert!(sample.queued_bytes > 30_000_000);
+    }
+
+    #[test]
+    fn late_reading_leaves_times_of_sending() {
+        let Some((hosts, mut directions)) = bench(directions) else { return };
+        let start = monotonic_ns();
+        directions.iter_mut().for_each(|direction| direction.begin(start, u64::MAX));
+        let specs: Vec<_> = directions.iter().map(|direction| direction.spec().clone()).collect();
+        let mut bottleneck = Bottleneck::new(Transmitter::shared(&specs).unwrap(), vec![0, 1]);
+        let sender = hosts[0].within(|| UdpSocket::bind("0.0.0.0:0")).unwrap();
+        (0..2).for_each(|link| assert!(sender.send_to(&[1; 1222], format!("10.0.{link}.2:4000")).is_ok()));
+        // As if the worker had had no processor: both are due by then, 11 ms and 21 ms after they were sent.
+        std::thread::sleep(Duration::from_millis(50));
+        bottleneck.receive(&mut directions, &mut FrameBatch::new()).unwrap();
+        let due: Vec<u64> = directions.iter_mut().map(|direction| direction.next_due().unwrap() - start).collect();
+        assert!(due[0] < 45_000_000 && due[1] < 45_000_000, "{due:?}");
     }
 }

@@ -8,7 +8,7 @@ use super::observer::FrameObserver;
 use super::pending::{DueFrame, Pending};
 use super::port::{Intake, Port, Received};
 use super::train::{self, TRAIN_MOST, TrainHead};
-use farlink_base::Instant;
+use farlink_base::{DataVolume, Instant};
 use farlink_link::{Delay, DirectionSpec, LinkDirection, PacketFate, Statistics, Transmitter};
 use farlink_os::monotonic_ns;
 use farlink_os::packet::{BATCH, FrameBatch};
@@ -150,9 +150,13 @@ impl Direction {
         &self.setup.spec
     }
 
-    /// Makes this direction share the transmitter of a bottleneck.
-    pub fn share(&mut self, bottleneck: usize) {
+    /// Makes this direction share the transmitter of a bottleneck, with its queue. Call it before any frame.
+    pub fn share(&mut self, bottleneck: usize, queue: DataVolume) -> io::Result<()> {
         self.setup.bottleneck = Some(bottleneck);
+        // Its frames may fill the whole queue, which may be longer than its own.
+        self.setup.spec.queue = Some(queue);
+        self.pending = Pending::new(memory_for(&self.setup.spec))?;
+        Ok(())
     }
 
     /// Adds an observer of its frames.
@@ -181,6 +185,12 @@ impl Direction {
         let left = || self.due.first().map(|due| due.at);
         let next = || self.pending.next().map(|due| due.at + if self.busy { self.quantum_ns } else { 0 });
         self.retry_at.or_else(left).or_else(next)
+    }
+
+    /// Monotonic time at which the next frame in flight is due.
+    #[cfg(test)]
+    pub fn next_due(&self) -> Option<u64> {
+        self.pending.next().map(|due| due.at)
     }
 
     /// Number of the bottleneck that it shares.
@@ -216,20 +226,28 @@ impl Direction {
         let (from, mut intake) = (Arc::clone(&self.from), std::mem::take(&mut self.intake));
         let received = intake.receive(&from, batch, |bytes, sent_ns| self.take(sent_ns, bytes, None));
         self.intake = intake;
-        self.received(before, received)
+        let more = self.received(received)?;
+        if !more {
+            self.all_taken(before);
+        }
+        Ok(more)
     }
 
     /// Receives some frames without taking them, and calls `each` with every frame and the time at which it was sent;
     /// returns whether there may be more.
     pub fn collect(&mut self, batch: &mut FrameBatch, each: impl FnMut(&[u8], u64)) -> io::Result<bool> {
-        let before = monotonic_ns();
         let received = self.intake.receive(&self.from, batch, each);
-        self.received(before, received)
+        self.received(received)
     }
 
-    /// Handles the result of a receive at the port that began at `before`.
-    fn received(&mut self, before: u64, received: io::Result<Received>) -> io::Result<bool> {
+    /// Advances model time: every frame sent before this monotonic time has been taken.
+    pub fn all_taken(&mut self, before: u64) {
         let lag = if self.intake.has_ring() { RING_LAG_NS } else { 0 };
+        self.model_now = self.model_now.max(self.instant(before.saturating_sub(lag)));
+    }
+
+    /// Handles the result of a receive at the port.
+    fn received(&mut self, received: io::Result<Received>) -> io::Result<bool> {
         let received = match received {
             Ok(received) => received,
             // The error of an interface that went down is over once it was read.
@@ -237,10 +255,6 @@ impl Direction {
             Err(e) => return Err(e),
         };
         self.own_losses += received.lost as u64;
-        // Everything sent before has been taken, so model time may advance.
-        if !received.more {
-            self.model_now = self.model_now.max(self.instant(before.saturating_sub(lag)));
-        }
         Ok(received.more)
     }
 

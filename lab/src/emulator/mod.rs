@@ -24,6 +24,7 @@ pub use port::Port;
 use carrier::DirectionState;
 use direction::Direction;
 pub(crate) use direction::{highest_rate, shortest_delay};
+use farlink_base::DataVolume;
 use farlink_link::{LinkSpec, direction_seed};
 use farlink_os::monotonic_ns;
 use farlink_os::netlink::Netlink;
@@ -123,12 +124,16 @@ impl Emulator {
 
     /// Lets these links share one transmitter in each direction. Their ports must have no receive rings, whose frames
     /// would come too late to be put in order. Call it before [`Emulator::begin`].
-    pub fn share(&mut self, links: &[usize]) {
+    pub fn share(&mut self, links: &[usize]) -> io::Result<()> {
         for (forward, number) in [(true, self.bottlenecks), (false, self.bottlenecks + 1)] {
             let places = links.iter().map(|link| link * 2 + usize::from(!forward));
-            places.for_each(|place| self.waiting[place].share(number));
+            let queue = places.clone().map(|place| self.waiting[place].spec().queue_bytes()).max().unwrap_or(0);
+            for place in places {
+                self.waiting[place].share(number, DataVolume(queue))?;
+            }
         }
         self.bottlenecks += 2;
+        Ok(())
     }
 
     /// Lets an observer see the frames of one direction. Call it before [`Emulator::begin`].

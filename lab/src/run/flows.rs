@@ -71,7 +71,8 @@ impl LabSession<'_> {
 }
 
 fn process_name(flow: &Flow, sends: bool) -> String {
-    format!("{}-flow-{}", flow.name, if sends { "sender" } else { "receiver" })
+    // Not `sender` and `receiver`, which end the names of the processes of traffic: its own name may end in `-flow`.
+    format!("{}-flow-{}", flow.name, if sends { "source" } else { "sink" })
 }
 
 /// Counters that `farlink flow --json` prints.
@@ -115,7 +116,8 @@ pub fn results(scenario: &Scenario, folder: &RunFolder, congestion: &[String]) -
 }
 
 fn counted(node: &Path, process: &str) -> Result<Counted, String> {
-    let text = std::fs::read_to_string(node.join(format!("{process}.out"))).unwrap_or_default();
+    // Without a file it never began: the run was over before.
+    let Ok(text) = std::fs::read_to_string(node.join(format!("{process}.out"))) else { return Ok(Counted::default()) };
     serde_json::from_str(text.lines().last().unwrap_or_default()).map_err(|_| {
         let log = std::fs::read_to_string(node.join(format!("{process}.log"))).unwrap_or_default();
         let why = log.lines().next().unwrap_or("it ended without a result");
@@ -137,13 +139,15 @@ mod tests {
         let scenario = Scenario::parse(text).unwrap();
         let run = RunFolder::create(folder.path(), &scenario).unwrap();
         let write = |node: usize, file: &str, text: &str| std::fs::write(run.node(node).join(file), text).unwrap();
-        write(0, "t-flow-sender.out", "{\"bytes\":900,\"retransmitted\":3}\n");
-        write(1, "t-flow-receiver.out", "{\"bytes\":800,\"seconds\":2.0,\"bit_s\":3200.0}\n");
-        write(1, "u-flow-sender.out", "");
-        write(1, "u-flow-sender.log", "error: no route\nhint: none\n");
+        write(0, "t-flow-source.out", "{\"bytes\":900,\"retransmitted\":3}\n");
+        write(1, "t-flow-sink.out", "{\"bytes\":800,\"seconds\":2.0,\"bit_s\":3200.0}\n");
+        write(1, "u-flow-source.out", "");
+        write(1, "u-flow-source.log", "error: no route\nhint: none\n");
         let [tcp, udp] = &results(&scenario, &run, &["cubic".into(), "reno".into()])[..] else { panic!() };
         assert_eq!((tcp.sent_bytes, tcp.received_bytes, tcp.retransmitted, tcp.bit_s), (900, 800, 3, 3200.0));
         assert_eq!((tcp.congestion.as_deref(), &tcp.failure), (Some("cubic"), &None));
-        assert_eq!(udp.failure.as_deref(), Some("u-flow-sender: error: no route"));
+        assert_eq!(udp.failure.as_deref(), Some("u-flow-source: error: no route"));
+        std::fs::remove_file(run.node(1).join("u-flow-source.out")).unwrap();
+        assert_eq!(results(&scenario, &run, &[])[1].failure, None, "the run ended before it began");
     }
 }

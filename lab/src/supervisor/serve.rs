@@ -377,7 +377,7 @@ fn run_emulator(
     for (ports, (spec, exact)) in ports.into_iter().zip(&plan.specs) {
         emulator.add(ports, spec, seed, *exact)?;
     }
-    plan.bottlenecks.iter().for_each(|links| emulator.share(links));
+    plan.bottlenecks.iter().try_for_each(|links| emulator.share(links))?;
     let mut files = Captures::new(captures.len());
     for setup in captures {
         for (observer, forward) in files.add(setup)?.into_iter().zip([true, false]) {

@@ -37,7 +37,8 @@ fn datagrams_cross_several_links_at_their_rate() {
 
 #[test]
 fn rate_of_few_datagrams_is_theirs() {
-    let outcome = run(&(link("ab", "") + &flow("ab", "transport = \"udp\"\nrate = \"100 kbit/s\"\ndatagram = \"50 kB\"")));
+    let outcome =
+        run(&(link("ab", "") + &flow("ab", "transport = \"udp\"\nrate = \"100 kbit/s\"\ndatagram = \"50 kB\"")));
     let flow = &outcome.flows[0];
     assert_eq!((flow.datagrams, flow.seconds.round(), (flow.bit_s / 1e3).round()), (3, 8.0, 100.0), "{flow:?}");
 }

@@ -46,7 +46,7 @@ fn rate_of_few_datagrams_is_theirs() {
 #[test]
 fn rate_beyond_all_networks_is_no_overflow() {
     let flow = &run(&(link("ab", "rate = \"1 Mbit/s\"") + &flow("ab", "rate = \"1000000 Gbit/s\""))).flows[0];
-    assert!(flow.received_bytes > 1_000_000, "{flow:?}");
+    assert!(flow.received_bytes > 900_000, "{flow:?}");
 }
 
 #[test]

@@ -52,7 +52,7 @@ pub use farlink_config::quota::Quota;
 pub use farlink_config::reports::ReportRules;
 pub use farlink_link::{DirectionSpec, LinkSpec};
 pub use fault::Down;
-pub use host::{HostKind, HostSpec, Phase, PhaseEnd, PhaseKind, Processors};
+pub use host::{ContainerImage, HostKind, HostSpec, Phase, PhaseEnd, PhaseKind, Processors};
 pub use flow::{Flow, FlowHop, FlowTransport, IpRoute};
 pub use layers::NodeLayer;
 pub use shared::{ConnectSide, Layer, Settings, SizeRange};

@@ -28,6 +28,7 @@ pub const CHORE: Chore = Chore {
            one FARLINK_COST names.\n\
            \n\
            `emulator` prints what the testbed's emulator costs and how late it is, in turns with another build of it.\n\
+           `links` prints how long many hosts and links take to come up, and how many of their changes are late.\n\
            `phases` shows how exactly the testbed tells memory and processor time of a program in the phases in which\n\
            it uses them, by control groups and, as an ordinary user, by /proc. `kills` kills random processes of runs at\n\
            random moments, and fails where anything is left.\n\

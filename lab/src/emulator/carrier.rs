@@ -145,7 +145,10 @@ mod tests {
             schedule.publish(now, &state);
             if state.up.load(Ordering::Relaxed) != before {
                 let of = if before { &state.closed_ns } else { &state.opens_ns };
-                changes.push(((now as i64 - START as i64) / MS as i64, of.load(Ordering::Relaxed).saturating_sub(START) / MS));
+                changes.push((
+                    (now as i64 - START as i64) / MS as i64,
+                    of.load(Ordering::Relaxed).saturating_sub(START) / MS,
+                ));
             }
             assert!(schedule.next_ns() > now);
             now = schedule.next_ns();

@@ -27,7 +27,6 @@ pub(crate) use direction::{highest_rate, shortest_delay};
 use farlink_link::{LinkSpec, direction_seed};
 use farlink_os::monotonic_ns;
 use farlink_os::netlink::Netlink;
-use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

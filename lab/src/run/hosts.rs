@@ -46,7 +46,7 @@ pub fn set_up(
     let cables = (0..scenario.links.len()).map(cable).collect();
     let processors = farlink_os::process::allowed_processors();
     let mut turn = 0;
-    let host = |(node, control)| host(node, control, &processors, &mut turn);
+    let host = |(node, control): (&Node, &String)| host(node, control, &processors, &mut turn);
     let mut hosts = scenario.nodes.iter().zip(congestion).map(host).collect::<Result<Vec<_>>>()?;
     hosts.iter_mut().zip(containers).for_each(|(host, container)| host.container = container);
     let route = |route: IpRoute| HostRoute { host: route.node, to: route.to.into(), via: route.via.into() };

@@ -17,8 +17,8 @@ mod tcp;
 pub use accounts::{Accounts, account_of};
 pub use client::Supervisor;
 pub use protocol::{
-    Addresses, CableSetup, HostLimits, HostRoute, HostSetup, HostTcp, LinkModels, LinkReport, ProcessUsage, Reply, Request,
-    SignalName, SpawnSetup,
+    Addresses, CableSetup, HostLimits, HostRoute, HostSetup, HostTcp, LinkModels, LinkReport, ProcessUsage, Reply,
+    Request, SignalName, SpawnSetup,
 };
 pub use readings::{Reading, Role, RoleReading, TcpReading};
 

@@ -2,7 +2,9 @@
 
 use super::accounts::Accounts;
 use super::containers::{Containers, Start};
-use super::protocol::{CableSetup, HostRoute, HostSetup, LinkModels, ProcessUsage, Reply, Request, SignalName, SpawnSetup, say};
+use super::protocol::{
+    CableSetup, HostRoute, HostSetup, LinkModels, ProcessUsage, Reply, Request, SignalName, SpawnSetup, say,
+};
 use super::tcp;
 use crate::cable::{self, CableEnd};
 use crate::emulator::capture::{CaptureSetup, Captures};

@@ -116,7 +116,8 @@ fn killed_container_node_starts_again() {
                    [[traffic]]\nname = \"later\"\nfrom = \"boxed\"\nto = \"plain\"\nstart = \"6 s\"\n\
                    bundles = { count = 3, size = \"1 kB\" }\n";
     let there = SCENARIO.find("[[traffic]]").unwrap()..SCENARIO.rfind("[[traffic]]").unwrap();
-    let (succeeded, result, errors) = run(&folder, &SCENARIO.replace(&SCENARIO[there], restart).replace("IMAGE", "./root"));
+    let (succeeded, result, errors) =
+        run(&folder, &SCENARIO.replace(&SCENARIO[there], restart).replace("IMAGE", "./root"));
     assert!(succeeded, "{errors}");
     assert_eq!(result["delivered"].as_u64(), Some(5 + 3), "{result}");
     assert!(folder.join("run/nodes/boxed/node-2.log").exists());

@@ -110,7 +110,13 @@ impl Place {
             fs::remove_dir_all(path("files")).unwrap();
             fs::create_dir_all(path("files/etc")).unwrap();
             names.iter().for_each(|name| fs::write(path("files/etc").join(name), "of the image").unwrap());
-            let archive = Command::new("tar").arg("-czf").arg(blobs.join(digest)).arg("-C").arg(path("files")).arg("etc").status();
+            let archive = Command::new("tar")
+                .arg("-czf")
+                .arg(blobs.join(digest))
+                .arg("-C")
+                .arg(path("files"))
+                .arg("etc")
+                .status();
             assert!(archive.unwrap().success());
         };
         layer("01", &["first", "removed"]);
@@ -125,10 +131,7 @@ impl Place {
         let container = ContainerSetup {
             layers: image.layers,
             environment: image.environment,
-            binds: vec![
-                Bind { path: path("node"), writable: true },
-                Bind { path: own_path(), writable: false },
-            ],
+            binds: vec![Bind { path: path("node"), writable: true }, Bind { path: own_path(), writable: false }],
             libraries: Libraries::of(&own_path()),
             mounts: path("mounts"),
         };

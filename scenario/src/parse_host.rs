@@ -18,12 +18,7 @@ pub fn host(reader: &Reader<'_>) -> HostSpec {
     if memory.is_some_and(|memory| memory < MEMORY_MIN) {
         table.fail("memory", "at least 4 MiB", "a node needs some tens of MB, with `store_capacity` to match");
     }
-    HostSpec {
-        kind: kind(&table),
-        cpus: table.custom("cpus", processors),
-        quota: table.custom("quota", quota),
-        memory,
-    }
+    HostSpec { kind: kind(&table), cpus: table.custom("cpus", processors), quota: table.custom("quota", quota), memory }
 }
 
 fn kind(table: &Reader<'_>) -> HostKind {

@@ -119,7 +119,8 @@ mod tests {
         }
         let gone = fs::symlink_metadata(into.join("etc/gone")).unwrap();
         assert!(gone.file_type().is_char_device());
-        let mut names: Vec<_> = fs::read_dir(into.join("etc")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let mut names: Vec<_> =
+            fs::read_dir(into.join("etc")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         names.sort();
         assert_eq!(names, ["emptied", "gone", "kept"]);
         assert_eq!(fs::read_dir(into.join("etc/emptied")).unwrap().count(), 0);

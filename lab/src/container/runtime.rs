@@ -20,7 +20,9 @@ impl Runtime {
     /// When there is none.
     pub fn find() -> Result<Runtime> {
         let Some(path) = program("crun") else {
-            bail!("containers need the program `crun`\nhint: `apt install crun`, `dnf install crun`; `farlink doctor` tries it");
+            bail!(
+                "containers need the program `crun`\nhint: `apt install crun`, `dnf install crun`; `farlink doctor` tries it"
+            );
         };
         let output = Command::new(&path).arg("--version").output();
         let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();

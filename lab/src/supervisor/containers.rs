@@ -83,7 +83,8 @@ impl Containers {
     /// # Errors
     /// When there is no runtime, or the kernel refuses a mount.
     pub fn new(hosts: &[HostSetup], hierarchies: &Hierarchies) -> io::Result<Containers> {
-        let wanted = || hosts.iter().enumerate().filter_map(|(index, host)| Some((index, host, host.container.as_ref()?)));
+        let wanted =
+            || hosts.iter().enumerate().filter_map(|(index, host)| Some((index, host, host.container.as_ref()?)));
         let Some((_, _, first)) = wanted().next() else { return Ok(Containers::default()) };
         let runtime = Runtime::find().map_err(io::Error::other)?;
         mounts::mount_memory(&first.mounts)?;
@@ -165,9 +166,7 @@ impl Containers {
         let id = starting.setup.id;
         Some(match (process, done) {
             (_, Some(ended)) => Start::Ended { id, ended },
-            (Some(process), None) => {
-                Start::Runs { setup: Box::new(starting.setup), process, signal: starting.signal }
-            }
+            (Some(process), None) => Start::Runs { setup: Box::new(starting.setup), process, signal: starting.signal },
             (None, None) => Start::Ended { id, ended },
         })
     }

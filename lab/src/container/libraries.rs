@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 /// Most bytes of a program that are searched for its loader; linkers put it in front.
 const HEAD: u64 = 64 << 10;
+/// Folders that loaders of all distributions search, beside those named after the machine.
+const FOLDERS: [&str; 4] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64"];
 
 /// Libraries of a program of this machine.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -30,16 +32,18 @@ impl Libraries {
         Libraries { loader, files }
     }
 
-    /// Files that a root file system needs so that the program starts; none if it has the loader and so, presumably,
-    /// its libraries.
+    /// Files that a root file system lacks for the program to start. Libraries of both are mixed only where its own are
+    /// incomplete: its C library fits its loader.
     pub fn needed_in(&self, root: &Path) -> Vec<Bind> {
-        let inside = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
-        let Some(loader) = &self.loader else { return Vec::new() };
         // A link there may be meant for another root, so it is not followed.
-        if fs::symlink_metadata(inside(loader)).is_ok() {
-            return Vec::new();
-        }
-        let all = std::iter::once(loader).chain(&self.files);
+        let has = |path: &Path| fs::symlink_metadata(root.join(path.strip_prefix("/").unwrap_or(path))).is_ok();
+        let Some(loader) = &self.loader else { return Vec::new() };
+        let lacking = |file: &&PathBuf| {
+            let own = file.parent().into_iter().flat_map(|own| [Some(own), own.strip_prefix("/usr").ok()]).flatten();
+            let mut folders = own.chain(FOLDERS.into_iter().map(Path::new));
+            !has(loader) || !file.file_name().is_some_and(|name| folders.any(|folder| has(&folder.join(name))))
+        };
+        let all = std::iter::once(loader).filter(|loader| !has(loader)).chain(self.files.iter().filter(lacking));
         all.map(|path| Bind { path: path.clone(), writable: false }).collect()
     }
 }
@@ -89,16 +93,23 @@ mod tests {
     }
 
     #[test]
-    fn root_with_loader_needs_nothing() {
+    fn only_lacking_libraries_are_needed() {
         let root = tempfile::tempdir().unwrap();
-        let loader = Some(PathBuf::from("/lib64/ld.so"));
-        let libraries = Libraries { loader, files: vec!["/lib/libc.so.6".into()] };
-        let needed: Vec<PathBuf> = libraries.needed_in(root.path()).into_iter().map(|bind| bind.path).collect();
-        assert_eq!(needed, [PathBuf::from("/lib64/ld.so"), PathBuf::from("/lib/libc.so.6")]);
-        fs::create_dir(root.path().join("lib64")).unwrap();
-        std::os::unix::fs::symlink("/nowhere", root.path().join("lib64/ld.so")).unwrap();
-        assert!(libraries.needed_in(root.path()).is_empty());
-        assert!(Libraries::default().needed_in(root.path()).is_empty(), "a static program");
+        let (loader, c, gcc) = ("/lib64/ld.so", "/usr/lib/x/libc.so.6", "/usr/lib/x/libgcc_s.so.1");
+        let libraries = Libraries { loader: Some(loader.into()), files: vec![c.into(), gcc.into()] };
+        let needed =
+            || -> Vec<PathBuf> { libraries.needed_in(root.path()).into_iter().map(|bind| bind.path).collect() };
+        let add = |file: &str| {
+            let path = root.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::os::unix::fs::symlink("/nowhere", path).unwrap();
+        };
+        add("usr/lib64/libc.so.6");
+        assert_eq!(needed(), [loader, c, gcc].map(PathBuf::from), "one without a loader is of no use");
+        add("lib64/ld.so");
+        assert_eq!(needed(), [PathBuf::from(gcc)]);
+        add("lib/x/libgcc_s.so.1");
+        assert!(needed().is_empty() && Libraries::default().needed_in(root.path()).is_empty());
     }
 
     #[test]

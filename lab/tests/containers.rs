@@ -56,7 +56,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What this program does in a container.
+/// Work of this program in a container.
 fn inside(arguments: &[&str]) -> ExitCode {
     match arguments {
         ["report"] => {

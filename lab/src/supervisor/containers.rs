@@ -32,7 +32,7 @@ pub struct Containers {
     hosts: BTreeMap<usize, Container>,
     /// Programs that the runtime is starting, by its process.
     starting: BTreeMap<u32, Starting>,
-    /// Processes that ended since, any of which may be such a program.
+    /// Processes that ended meanwhile; one may be such a program, whose number is not known yet.
     strays: BTreeMap<u32, EndedChild>,
     started: u64,
     hidden_mount: Option<CString>,
@@ -56,7 +56,7 @@ struct Starting {
     signal: Option<SignalName>,
 }
 
-/// What the end of the runtime means.
+/// Result of a start, known when the runtime ends.
 #[derive(Debug)]
 pub enum Start {
     /// A program runs as this process.
@@ -139,17 +139,17 @@ impl Containers {
         self.starting.insert(runtime, Starting { setup, process_file, signal: None });
     }
 
-    /// Keeps a signal for a program that does not run yet; whether there is such a program.
+    /// Keeps a signal for a program that does not run yet; returns whether there is such a program.
     pub fn keep_signal(&mut self, id: u32, signal: SignalName) -> bool {
         let Some(starting) = self.starting.values_mut().find(|starting| starting.setup.id == id) else { return false };
-        // Whoever kills does not mean to be outdone by a later request to end.
+        // A later request to end does not undo a kill.
         if starting.signal != Some(SignalName::Kill) {
             starting.signal = Some(signal);
         }
         true
     }
 
-    /// Notes the end of a process that is nobody's, or the runtime's.
+    /// Notes the end of the runtime, or of a process that is no known program.
     pub fn ended(&mut self, ended: EndedChild) -> Option<Start> {
         let Some(starting) = self.starting.remove(&ended.process) else {
             if !self.starting.is_empty() && self.strays.len() < STRAYS_MAX {

@@ -70,6 +70,7 @@ fn inside(arguments: &[&str]) -> ExitCode {
             let report = json!({
                 "root": names("/"), "etc": names("/etc"), "host": host, "environment": environment,
                 "interfaces": interfaces, "folder": names("."), "memory": names("/dev/shm"),
+                "emptied": names("/etc/emptied"),
             });
             println!("{report}");
         }
@@ -109,7 +110,10 @@ impl Place {
         let layer = |digest: &str, names: &[&str]| {
             fs::remove_dir_all(path("files")).unwrap();
             fs::create_dir_all(path("files/etc")).unwrap();
-            names.iter().for_each(|name| fs::write(path("files/etc").join(name), "of the image").unwrap());
+            for name in names.iter().map(|name| path("files/etc").join(name)) {
+                fs::create_dir_all(name.parent().unwrap()).unwrap();
+                fs::write(name, "of the image").unwrap();
+            }
             let archive = Command::new("tar")
                 .arg("-czf")
                 .arg(blobs.join(digest))
@@ -119,8 +123,8 @@ impl Place {
                 .status();
             assert!(archive.unwrap().success());
         };
-        layer("01", &["first", "removed"]);
-        layer("02", &["second", ".wh.removed"]);
+        layer("01", &["first", "removed", "emptied/old"]);
+        layer("02", &["second", ".wh.removed", "emptied/.wh..wh..opq", "emptied/new"]);
         let digest = |digest: &str| json!({ "digest": format!("sha256:{digest}") });
         let write = |name: &str, value: serde_json::Value| fs::write(path(name), value.to_string()).unwrap();
         write("layout/blobs/sha256/03", json!({ "config": { "Env": ["IMAGE=yes", "PATH=/nowhere"] } }));
@@ -219,14 +223,15 @@ fn programs_share_files(place: &Place) {
 fn layers_are_stacked(place: &Place) {
     let mut supervisor = place.supervisor(HostLimits::default()).unwrap();
     let etc = |report: serde_json::Value| {
+        assert_eq!(report["emptied"], json!(["new"]), "the second layer empties a folder");
         let mut names: Vec<String> = serde_json::from_value(report["etc"].clone()).unwrap();
         names.sort();
         names
     };
-    assert_eq!(etc(place.report(&mut supervisor)), ["first", "second"], "the second layer removes one file");
+    assert_eq!(etc(place.report(&mut supervisor)), ["emptied", "first", "second"], "the second layer removes one file");
     place.spawn(&mut supervisor, 1, &["change"]);
     assert_eq!(exit_of(&mut supervisor, 1), (Some(0), None));
-    assert_eq!(etc(place.report(&mut supervisor)), ["second"]);
+    assert_eq!(etc(place.report(&mut supervisor)), ["emptied", "second"]);
     supervisor.end().unwrap();
     let [first, second] = [&place.container.layers[0].join("etc/first"), &place.container.layers[1].join("etc/second")];
     assert_eq!(fs::read_to_string(first).unwrap(), fs::read_to_string(second).unwrap());

@@ -22,7 +22,7 @@ use std::time::Duration;
 const GRAIN_NS: u64 = 200_000;
 // Longest time for which due frames wait for more, so that one system call hands over many.
 const QUANTUM_NS: u64 = 200_000;
-// Part of a link's delay that this may be.
+// Such a wait may take up to 1/50 of the link's delay, so that it stays small beside it.
 const QUANTUM_PART: u32 = 50;
 // Frames of one hand-over from which on the next one waits for more.
 const QUANTUM_FRAMES: usize = 8;
@@ -150,7 +150,7 @@ impl Direction {
         &self.setup.spec
     }
 
-    /// Makes it share the transmitter of a bottleneck.
+    /// Makes this direction share the transmitter of a bottleneck.
     pub fn share(&mut self, bottleneck: usize) {
         self.setup.bottleneck = Some(bottleneck);
     }
@@ -171,7 +171,7 @@ impl Direction {
         &self.from
     }
 
-    /// Monotonic time at which it wants to be called again, unless frames arrive before.
+    /// Monotonic time of the next call that this direction needs, unless frames arrive first.
     pub fn wake_at(&self) -> u64 {
         self.hand_over_at().unwrap_or(u64::MAX).min(self.sample_at).min(self.carrier.next_ns())
     }
@@ -227,7 +227,7 @@ impl Direction {
         self.received(before, received)
     }
 
-    /// Judges a result of the port, asked at `before`.
+    /// Handles the result of a receive at the port that began at `before`.
     fn received(&mut self, before: u64, received: io::Result<Received>) -> io::Result<bool> {
         let lag = if self.intake.has_ring() { RING_LAG_NS } else { 0 };
         let received = match received {
@@ -456,7 +456,7 @@ pub fn shortest_delay(spec: &DirectionSpec) -> Duration {
     spec.windows.iter().flatten().filter_map(|w| w.delay).fold(own, Duration::min)
 }
 
-/// Highest rate that it ever has; `None` without a limit.
+/// Highest rate of the direction at any time; `None` without a limit.
 pub fn highest_rate(spec: &DirectionSpec) -> Option<u64> {
     use farlink_link::Rate;
     let own = match &spec.rate {

@@ -4,8 +4,12 @@ use farlink_os::packet::VNET_HEADER;
 use std::net::{IpAddr, SocketAddr};
 
 const ETHERNET: usize = 14;
-/// Bits of the IPv4 field that say that more fragments follow, or how much came before.
+/// More-fragments flag and fragment offset in the IPv4 header.
 const FRAGMENT: u16 = 0x3fff;
+/// Next header of an IPv6 fragment.
+const V6_FRAGMENT: u8 = 44;
+/// Bytes of the fixed IPv6 header.
+const V6_HEADER: usize = 40;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 /// Segmentation type of a super-packet of datagrams.
@@ -30,7 +34,7 @@ pub enum Transport {
         ends: bool,
         resets: bool,
     },
-    /// Datagrams of this length one after the other, the last of them shorter.
+    /// Consecutive datagrams of `stride` bytes; the last may be shorter.
     Udp { stride: usize },
 }
 
@@ -50,10 +54,12 @@ impl<'a> Packet<'a> {
             TCP => {
                 let flags = *rest.get(13)?;
                 let sequence = rest.get(4..8)?.try_into().map(u32::from_be_bytes).ok()?;
+                // FIN is 1, SYN 2, RST 4 (RFC 9293 section 3.1).
                 let (begins, ends, resets) = (flags & 2 != 0, flags & 1 != 0, flags & 4 != 0);
                 (Transport::Tcp { sequence, begins, ends, resets }, usize::from(*rest.get(12)? >> 4) * 4)
             }
             UDP => {
+                // `gso_size` of the virtio-net header, which the kernel writes in host byte order.
                 let size = usize::from(u16::from_ne_bytes([virtio[4], virtio[5]]));
                 let stride = if virtio[1] == GSO_UDP && size > 0 { size } else { usize::MAX };
                 (Transport::Udp { stride }, 8)
@@ -64,11 +70,15 @@ impl<'a> Packet<'a> {
         Some(Packet { from, to, transport, payload: rest.get(header..)? })
     }
 
-    /// Bytes of a fragment of an IPv4 packet; 0 for other frames.
+    /// Bytes of a fragment of an IP packet; 0 for other frames.
     pub fn fragment_bytes(frame: &[u8]) -> usize {
-        let ip = frame.get(VNET_HEADER + ETHERNET..).filter(|_| u16_at(frame, VNET_HEADER + 12) == Some(0x0800));
-        match ip.and_then(|ip| Some((u16_at(ip, 6)?, u16_at(ip, 2)?))) {
-            Some((place, length)) if place & FRAGMENT != 0 => length.into(),
+        let Some(ip) = frame.get(VNET_HEADER + ETHERNET..) else { return 0 };
+        match u16_at(frame, VNET_HEADER + 12) {
+            Some(0x0800) if u16_at(ip, 6).is_some_and(|place| place & FRAGMENT != 0) => {
+                u16_at(ip, 2).unwrap_or(0).into()
+            }
+            // The length counts from the end of the fixed header.
+            Some(0x86dd) if ip.get(6) == Some(&V6_FRAGMENT) => V6_HEADER + usize::from(u16_at(ip, 4).unwrap_or(0)),
             _ => 0,
         }
     }
@@ -96,7 +106,7 @@ fn ip_v4(ip: &[u8]) -> Option<IpContent<'_>> {
 }
 fn ip_v6(ip: &[u8]) -> Option<IpContent<'_>> {
     let address = |at: usize| ip.get(at..at + 16)?.try_into().map(|bytes: [u8; 16]| IpAddr::from(bytes)).ok();
-    // Extension headers, such as that of fragments, are none of the transports.
+    // An extension header, such as that of fragments, is neither TCP nor UDP, so the caller ignores the packet.
     let length = usize::from(u16_at(ip, 4)?);
     let rest = within(ip, 40, if length == 0 { 0 } else { 40 + length })?;
     Some((address(8)?, address(24)?, *ip.get(6)?, rest))
@@ -160,5 +170,9 @@ pub(super) mod tests {
         let v6 = [&[0; VNET_HEADER + 12][..], &[0x86, 0xdd], &ip].concat();
         let packet = Packet::read(&v6).unwrap();
         assert_eq!((packet.from.port(), packet.to.port(), packet.payload), (9, 8, &b""[..]));
+        assert_eq!(Packet::fragment_bytes(&v6), 0);
+        let mut fragment = v6.clone();
+        fragment[VNET_HEADER + ETHERNET + 6] = V6_FRAGMENT;
+        assert_eq!((Packet::read(&fragment), Packet::fragment_bytes(&fragment)), (None, 48));
     }
 }

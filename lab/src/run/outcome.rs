@@ -42,7 +42,7 @@ pub struct SessionOutcome {
     pub roles: Vec<RoleUse>,
     /// Whether control groups counted; else `/proc`.
     pub groups: bool,
-    /// What goes beyond measurements: why the run is doubtful, and remarks.
+    /// Doubts and remarks that do not come from measurements.
     pub remarks: Remarks,
     /// Samples that the probes left out.
     pub samples_dropped: u64,

@@ -17,6 +17,20 @@ use farlink_book::{Flags, Handle, Held, RetentionConstraint, Why};
 const UNANSWERED_PART: u64 = 4;
 
 impl Agent {
+    /// Answers a request of an application with a refusal.
+    pub(crate) fn refuse_app<S: Sink<Output>>(input: AppInput, reason: Refusal, out: &mut S) {
+        match input {
+            AppInput::Register { registration, .. } => {
+                out.push(Output::App(AppOutput::Registered { registration, result: Err(reason) }));
+            }
+            AppInput::Send { request, .. } => {
+                out.push(Output::App(AppOutput::SendResult { request, result: Err(reason) }));
+            }
+            // Neither has an answer, and nothing is registered or delivered before the store is open.
+            AppInput::Unregister { .. } | AppInput::DeliveryDone { .. } => {}
+        }
+    }
+
     pub(crate) fn on_app<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, input: AppInput) {
         match input {
             AppInput::Register { registration, endpoint, window } => {
@@ -276,7 +290,7 @@ impl Agent {
         pieces
     }
 
-    /// The store deleted a bundle (and remembers its delivery): the window opens.
+    /// Opens the delivery window that the deletion of this record in the store releases.
     pub(super) fn on_deleted(&mut self, bundle: BundleHandle) {
         let releasing = self.deliveries.made().and_then(|deliveries| deliveries.released(bundle.0));
         let Some(registration) = releasing else { return };
@@ -284,7 +298,7 @@ impl Agent {
         self.work.extend(endpoint.map(Step::Deliver));
     }
 
-    /// A bundle leaves: it is removed from all queues and deliveries of applications.
+    /// Removes a leaving bundle from all queues and deliveries of applications.
     pub(super) fn withdraw(&mut self, bundle: Handle) {
         let Some(held) =
             self.book.get(bundle).filter(|held| held.has(RetentionConstraint::Deliver) || held.bundle.is_for_group())

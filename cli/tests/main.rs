@@ -2,6 +2,7 @@
 
 mod bench;
 mod campaign;
+mod containers;
 mod lab;
 mod lab_flows;
 mod messages;

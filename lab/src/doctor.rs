@@ -1,7 +1,8 @@
 //! Capabilities of this machine to isolate, emulate and measure, found by trying each as the current user, with hints
 //! for what is missing.
 
-use crate::supervisor::{CableSetup, HostSetup, Reply, Request, Supervisor};
+use crate::container::{self, Bind, ContainerSetup, Libraries, Runtime};
+use crate::supervisor::{CableSetup, HostSetup, Reply, Request, Role, SpawnSetup, Supervisor};
 use farlink_os::cgroup::{self, ControlGroup, GroupName, Hierarchies, Needs};
 use farlink_os::pressure::{self, Resource};
 use farlink_os::udp::DatagramSocket;
@@ -76,6 +77,7 @@ pub fn examine(program: &Path, directory: &Path) -> Findings {
         real_time(),
         timers(),
         cgroups(),
+        containers(program),
         pressure_and_steal(),
         offloads(),
         buffers(),
@@ -214,6 +216,68 @@ fn cgroups() -> MachineCheck {
         )
         .hint("as an ordinary user: start within `systemd-run --user --scope -p Delegate=yes`; needed only for `quota` and `memory` of hosts"),
     }
+}
+
+/// Starts this program in a container without any file of its own.
+fn containers(program: &Path) -> MachineCheck {
+    let none = |found: String, hint: &str| MachineCheck::new("containers", CheckOutcome::Partly, found).hint(hint);
+    let Ok(runtime) = Runtime::find() else {
+        let hint = "`apt install crun` or `dnf install crun`; needed only for hosts with kind = \"container\"";
+        return none("no `crun`, which starts them".into(), hint);
+    };
+    let folder = std::env::temp_dir().join(format!("farlink-doctor-container-{}", std::process::id()));
+    let tried = try_container(program, &folder);
+    let _ = fs::remove_dir_all(&folder);
+    match tried {
+        Ok(()) => {
+            let engine = |name: &&str| container::program(name).is_some();
+            let engines = ["podman", "docker"].into_iter().filter(engine).collect::<Vec<_>>().join(", ");
+            let named = if engines.is_empty() { String::new() } else { format!(", and by name of {engines}") };
+            let found = format!("{runtime}; images of folders and archives{named}");
+            MachineCheck::new("containers", CheckOutcome::Yes, found)
+        }
+        Err(error) => none(
+            format!("{runtime} does not start them: {}", format!("{error:#}").replace('\n', "; ")),
+            "as root; within a container it must be a privileged one",
+        ),
+    }
+}
+
+fn try_container(program: &Path, folder: &Path) -> anyhow::Result<()> {
+    let place = |name: &str| folder.join(name);
+    for name in ["root", "mounts"] {
+        fs::create_dir_all(place(name))?;
+    }
+    let container = ContainerSetup {
+        layers: vec![place("root")],
+        binds: vec![Bind { path: program.to_path_buf(), writable: false }],
+        libraries: Libraries::of(program),
+        mounts: place("mounts"),
+        ..ContainerSetup::default()
+    };
+    let mut supervisor = Supervisor::start(program, Some(&place("log")))?;
+    let host = HostSetup { name: "doctor".into(), container: Some(container), ..HostSetup::default() };
+    supervisor.tell(&Request::SetUp { hosts: vec![host], cables: Vec::new(), routes: Vec::new() })?;
+    supervisor.tell(&Request::Spawn(SpawnSetup {
+        id: 0,
+        host: 0,
+        role: Role::Application,
+        command: vec![program.display().to_string(), "--version".into()],
+        environment: Default::default(),
+        directory: "/".into(),
+        stdout: Some(place("version")),
+        stderr: None,
+        real_time: None,
+    }))?;
+    let exited = |reply: &Reply| match reply {
+        Reply::Exited { code, .. } => Some(*code),
+        _ => None,
+    };
+    let code = supervisor.wait_for(Duration::from_secs(10), exited, |_| {})?;
+    supervisor.end()?;
+    let log = fs::read_to_string(place("log")).unwrap_or_default();
+    anyhow::ensure!(code == Some(0), "{}", log.lines().next_back().unwrap_or("it ended at once"));
+    Ok(())
 }
 
 fn pressure_and_steal() -> MachineCheck {

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cable;
+pub mod container;
 pub mod doctor;
 pub mod driver;
 pub mod drivers;

@@ -13,6 +13,7 @@ mod direct;
 pub mod disk;
 pub mod members;
 pub mod memory;
+pub mod mounts;
 pub mod multicast;
 pub mod namespace;
 pub mod netlink;

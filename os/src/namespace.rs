@@ -112,6 +112,32 @@ pub(crate) fn enter_network(fd: BorrowedFd<'_>) -> io::Result<()> {
     check(unsafe { libc::setns(fd.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
 }
 
+/// Creates a namespace of System V and POSIX message queues and shared memory, held open by the descriptor; the calling
+/// thread stays in its own.
+pub fn create_ipc() -> io::Result<OwnedFd> {
+    let open = || fs::File::open("/proc/thread-self/ns/ipc").map(OwnedFd::from);
+    let home = open().map_err(|e| context(e, "/proc/thread-self/ns/ipc"))?;
+    unshare(Namespaces { ipc: true, ..Namespaces::default() })?;
+    let made = open();
+    enter_ipc(home.as_fd())?;
+    made
+}
+
+/// Moves the calling thread into the namespace of a descriptor. Safe between fork and exec.
+pub(crate) fn enter_ipc(fd: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: setns takes no pointers; the descriptor is open for the length of the call.
+    check(unsafe { libc::setns(fd.as_raw_fd(), libc::CLONE_NEWIPC) }).map(drop)
+}
+
+/// Hides a mount below an empty one, in a new mount namespace of the calling process. Safe between fork and exec.
+pub(crate) fn hide_mount(at: &std::ffi::CStr) -> io::Result<()> {
+    // SAFETY: unshare takes no pointers.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
+    // A mount that came from another user's namespace may be covered, but not taken away.
+    // SAFETY: the texts end with NUL and live for the call; data may be null.
+    check(unsafe { libc::mount(c"tmpfs".as_ptr(), at.as_ptr(), c"tmpfs".as_ptr(), 0, std::ptr::null()) }).map(drop)
+}
+
 /// Makes all mounts private, then mounts a `/proc` for this process ID namespace. Fails in containers that mask parts
 /// of `/proc`.
 pub fn mount_private_proc() -> io::Result<()> {
@@ -142,6 +168,19 @@ mod tests {
         assert_eq!(Namespaces::default().flags(), 0);
         let both = Namespaces { network: true, process: true, ..Default::default() };
         assert_eq!(both.flags(), libc::CLONE_NEWNET | libc::CLONE_NEWPID);
+    }
+
+    #[test]
+    fn creator_stays_in_its_ipc_namespace() {
+        let own = || fs::read_link("/proc/thread-self/ns/ipc").unwrap();
+        let home = own();
+        match create_ipc() {
+            Ok(made) => {
+                let number = fs::read_link(format!("/proc/self/fd/{}", made.as_raw_fd())).unwrap();
+                assert!(own() == home && number != home, "{number:?}");
+            }
+            Err(e) => println!("skipped: the kernel refuses a namespace: {e}"),
+        }
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Child processes that end with their parent, run in another network namespace, and are accounted for.
 
-use crate::namespace::enter_network;
+use crate::namespace::{enter_ipc, enter_network, hide_mount};
 use crate::schedule::set_real_time_in_turns;
 use crate::{check, context};
+use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -50,6 +51,10 @@ pub fn fork() -> io::Result<Fork> {
 pub struct Surroundings {
     /// Network namespace to enter.
     pub namespace: Option<OwnedFd>,
+    /// Namespace of message queues and shared memory to enter.
+    pub ipc: Option<OwnedFd>,
+    /// Mount that it shall not see, in a mount namespace of its own.
+    pub hidden_mount: Option<CString>,
     /// Control groups to enter: their files of processes, opened for writing.
     pub groups: Vec<OwnedFd>,
     /// Processors that it may use; empty for all.
@@ -78,13 +83,19 @@ pub fn start_within(command: &mut Command, surroundings: Surroundings) {
         if let Some(namespace) = &surroundings.namespace {
             enter_network(namespace.as_fd())?;
         }
+        if let Some(ipc) = &surroundings.ipc {
+            enter_ipc(ipc.as_fd())?;
+        }
+        if let Some(mount) = &surroundings.hidden_mount {
+            hide_mount(mount)?;
+        }
         if let Some(priority) = surroundings.real_time {
             set_real_time_in_turns(priority)?;
         }
         die_with_parent()
     };
     // SAFETY: between fork and exec the closure makes system calls only (write, sched_setaffinity, setns,
-    // sched_setscheduler, prctl); it allocates nothing and takes no lock.
+    // unshare, mount, sched_setscheduler, prctl); it allocates nothing and takes no lock.
     unsafe { command.pre_exec(start) };
 }
 

@@ -2,6 +2,8 @@
 
 use crate::types::Scenario;
 use farlink_base::{DataVolume, Duration};
+use std::fmt;
+use std::path::PathBuf;
 
 /// Most phases of a scenario.
 pub const PHASES_MAX: usize = 64;
@@ -35,11 +37,39 @@ impl HostSpec {
 }
 
 /// Kind of a host's isolation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum HostKind {
     /// Programs of this machine in namespaces of their own.
     #[default]
     Namespace,
+    /// Programs in a container of this image.
+    Container(ContainerImage),
+}
+
+/// Image of a container.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ContainerImage {
+    /// A folder or an archive, relative to the scenario's folder.
+    Path(PathBuf),
+    /// A name by which Podman or Docker knows it.
+    Name(String),
+}
+
+impl ContainerImage {
+    /// Reads the key `image`: a path begins with `/`, `./` or `../`.
+    pub fn parse(text: &str) -> ContainerImage {
+        let path = ["/", "./", "../"].iter().any(|start| text.starts_with(start));
+        if path { ContainerImage::Path(text.into()) } else { ContainerImage::Name(text.into()) }
+    }
+}
+
+impl fmt::Display for ContainerImage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ContainerImage::Path(path) => write!(f, "{}", path.display()),
+            ContainerImage::Name(name) => f.write_str(name),
+        }
+    }
 }
 
 /// Processors that a host may use.
@@ -129,15 +159,22 @@ impl Scenario {
         None
     }
 
-    /// Notes on features without effect in a simulation: limits of hosts and baselines.
+    /// Notes on features without effect in a simulation: limits and images of hosts, and baselines.
     pub fn notes_of_simulation(&self) -> Vec<String> {
         let limited = |node: &&crate::Node| !node.host.limits().is_empty();
         let note = |node: &crate::Node| {
             let limits = node.host.limits().join(", ");
             format!("The limits of the host of {} ({limits}) have no effect in a simulation.", node.name)
         };
+        let image = |node: &crate::Node| match &node.host.kind {
+            HostKind::Namespace => None,
+            HostKind::Container(image) => {
+                Some(format!("The container image of {} ({image}) has no effect in a simulation.", node.name))
+            }
+        };
         // Groups of thousands of nodes have the same host.
         let hosts = self.nodes.iter().filter(limited).take(16).map(note);
+        let hosts = hosts.chain(self.nodes.iter().filter_map(image).take(16));
         let baseline = self.phases.iter().any(|phase| phase.kind == PhaseKind::Baseline);
         let baseline = baseline.then(|| "A simulation has no baseline: its phase only passes.".to_string());
         let until = self.phases.iter().any(|phase| phase.until.is_some());

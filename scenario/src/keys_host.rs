@@ -8,6 +8,9 @@ use Kind::Choice;
 const PROCESSORS: Kind = other("number of processors, or list of their numbers", "2");
 const SHARE_OF_PROCESSORS: Kind = other("number of processors, also a fraction", "0.5");
 
+/// Kinds of hosts.
+const HOST_KINDS: &[&str] = &["namespace", "container"];
+
 /// Keys of `[node.host]`.
 pub const HOST: Section = Section {
     name: "node.host",
@@ -15,9 +18,15 @@ pub const HOST: Section = Section {
     keys: &[
         key(
             "kind",
-            Choice(&["namespace"]),
+            Choice(HOST_KINDS),
             Is("namespace"),
-            "`namespace`: programs of this machine in namespaces of their own.",
+            "`namespace`: programs of this machine in namespaces of their own. `container`: programs of an OCI image, in the namespaces and control groups that they would have without it; started by `crun`.",
+        ),
+        key(
+            "image",
+            other("image of the container: path, or name at Podman or Docker", "\"./image.tar\""),
+            Absent,
+            "Of `kind = \"container\"`: a path that begins with `/`, `./` or `../`, relative to the scenario, of an OCI layout, of an archive that Podman or Docker saved, or of a folder with the files of the root; else the name of an image that Podman or Docker has here.",
         ),
         key(
             "cpus",

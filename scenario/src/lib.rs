@@ -53,7 +53,7 @@ pub use farlink_config::reports::ReportRules;
 pub use farlink_link::{DirectionSpec, LinkSpec};
 pub use fault::Down;
 pub use flow::{Flow, FlowHop, FlowTransport, IpRoute};
-pub use host::{HostKind, HostSpec, Phase, PhaseEnd, PhaseKind, Processors};
+pub use host::{ContainerImage, HostKind, HostSpec, Phase, PhaseEnd, PhaseKind, Processors};
 pub use layers::NodeLayer;
 pub use shared::{ConnectSide, Layer, Settings, SizeRange};
 pub use topology::{first_delay, first_rate};

@@ -1,6 +1,6 @@
 //! `[node.host]` and `[[phase]]`: machines of nodes, and spans of the run.
 
-use crate::host::{HostKind, HostSpec, PHASES_MAX, Phase, PhaseEnd, PhaseKind, Processors};
+use crate::host::{ContainerImage, HostKind, HostSpec, PHASES_MAX, Phase, PhaseEnd, PhaseKind, Processors};
 use crate::keys_host::{HOST, PHASE};
 use crate::types::Scenario;
 use farlink_base::{DataVolume, Duration, format_duration};
@@ -18,12 +18,24 @@ pub fn host(reader: &Reader<'_>) -> HostSpec {
     if memory.is_some_and(|memory| memory < MEMORY_MIN) {
         table.fail("memory", "at least 4 MiB", "a node needs some tens of MB, with `store_capacity` to match");
     }
-    HostSpec {
-        kind: [HostKind::Namespace][table.choice("kind").unwrap_or(0)],
-        cpus: table.custom("cpus", processors),
-        quota: table.custom("quota", quota),
-        memory,
+    HostSpec { kind: kind(&table), cpus: table.custom("cpus", processors), quota: table.custom("quota", quota), memory }
+}
+
+fn kind(table: &Reader<'_>) -> HostKind {
+    let container = table.choice("kind") == Some(1);
+    let image = table.custom("image", |input| match input.text()? {
+        text if text.is_empty() || text.chars().any(char::is_control) => Err("expected a path or a name".into()),
+        text => Ok(ContainerImage::parse(text)),
+    });
+    match image {
+        Some(image) if container => return HostKind::Container(image),
+        Some(_) => table.fail("image", "an image for a host without a container", "add kind = \"container\""),
+        None if container && !table.given("image") => {
+            table.fail("image", "missing", "e.g. image = \"./image.tar\", or the name of an image at Podman or Docker");
+        }
+        None => {}
     }
+    HostKind::Namespace
 }
 
 fn processors(input: Input<'_, '_>) -> Result<Processors, String> {
@@ -139,7 +151,21 @@ mod tests {
     }
 
     #[test]
-    fn impossible_limits_are_errors() {
+    fn container_has_path_or_name() {
+        for (image, wanted) in [
+            ("./a/image.tar", ContainerImage::Path("./a/image.tar".into())),
+            ("/srv/root", ContainerImage::Path("/srv/root".into())),
+            ("docker.io/library/busybox:1.36", ContainerImage::Name("docker.io/library/busybox:1.36".into())),
+        ] {
+            let scenario = parse(&format!("host = {{ kind = \"container\", image = \"{image}\" }}"), "").unwrap();
+            assert_eq!(scenario.nodes[0].host.kind, HostKind::Container(wanted));
+            let notes = scenario.notes_of_simulation();
+            assert!(notes.len() == 1 && notes[0].contains(image), "{notes:?}");
+        }
+    }
+
+    #[test]
+    fn impossible_hosts_are_errors() {
         for (host, said) in [
             ("cpus = 0", "0 is not between 1"),
             ("cpus = []", "at least one processor"),
@@ -147,6 +173,9 @@ mod tests {
             ("quota = nan", "is no number"),
             ("memory = \"1 kB\"", "at least 4 MiB"),
             ("kind = \"virtual\"", "`virtual`"),
+            ("kind = \"container\"", "missing"),
+            ("kind = \"container\", image = \"\"", "a path or a name"),
+            ("image = \"./x\"", "without a container"),
         ] {
             let found = parse(&format!("host = {{ {host} }}"), "").unwrap_err();
             assert!(found.contains(said), "{host}: {found}");

@@ -1,5 +1,6 @@
 //! Files of a run beside its tables: a folder for each node with configuration and logs, and the files sent by traffic.
 
+use crate::container;
 use crate::driver::COMMON;
 use anyhow::{Context, Result, anyhow};
 use farlink_base::Rng;
@@ -26,7 +27,7 @@ impl RunFolder {
         let root = super::absolute(root)?;
         let nodes: Vec<PathBuf> = scenario.nodes.iter().map(|n| root.join("nodes").join(&n.name)).collect();
         // What an earlier run left would look like this one's.
-        for left in [root.join("nodes").join(COMMON), root.join("captures")] {
+        for left in [root.join("nodes").join(COMMON), root.join("captures"), root.join(container::FOLDER)] {
             if left.exists() {
                 fs::remove_dir_all(&left).with_context(|| format!("cannot empty {}", left.display()))?;
             }
@@ -111,8 +112,10 @@ impl RunFolder {
         Ok(checks)
     }
 
-    /// Adds context to an error: the last lines of each non-empty log, and the path of the folder.
+    /// Adds context to an error: the last lines of each non-empty log, and the path of the folder. Unpacked images are
+    /// removed.
     pub fn explain(&self, error: anyhow::Error) -> anyhow::Error {
+        let _ = fs::remove_dir_all(self.root.join(container::FOLDER));
         let mut text = format!("{error:#}");
         let mut logs = vec![self.supervisor_log()];
         for node in &self.nodes {
@@ -140,6 +143,7 @@ impl RunFolder {
     /// and files that arrived intact.
     pub fn tidy(&self, checks: &[FileCheck]) -> Result<()> {
         let _ = fs::remove_dir_all(self.root.join("nodes").join(COMMON));
+        let _ = fs::remove_dir_all(self.root.join(container::FOLDER));
         for node in &self.nodes {
             let _ = fs::remove_dir_all(node.join("store"));
             for file in ["farlink.sock", "node.keys", "security.starts"] {

@@ -1,6 +1,7 @@
 //! Hosts, links and captures of a scenario as the supervisor makes them.
 
 use super::folder::RunFolder;
+use crate::container::ContainerSetup;
 use crate::emulator::capture::{self, CaptureSetup};
 use crate::emulator::rings;
 use crate::hybla;
@@ -19,7 +20,12 @@ pub struct HostsMade {
 }
 
 /// Sets up hosts and links.
-pub fn set_up(scenario: &Scenario, congestion: &[String], supervisor: &mut Supervisor) -> Result<HostsMade> {
+pub fn set_up(
+    scenario: &Scenario,
+    congestion: &[String],
+    containers: Vec<Option<ContainerSetup>>,
+    supervisor: &mut Supervisor,
+) -> Result<HostsMade> {
     let specs: Vec<_> = (0..scenario.links.len()).map(|link| scenario.link_spec(link)).collect();
     let mut rings = rings(&specs);
     for (rings, link) in rings.iter_mut().zip(&scenario.links) {
@@ -41,7 +47,8 @@ pub fn set_up(scenario: &Scenario, congestion: &[String], supervisor: &mut Super
     let processors = farlink_os::process::allowed_processors();
     let mut turn = 0;
     let host = |(node, control): (&Node, &String)| host(node, control, &processors, &mut turn);
-    let hosts = scenario.nodes.iter().zip(congestion).map(host).collect::<Result<_>>()?;
+    let mut hosts = scenario.nodes.iter().zip(congestion).map(host).collect::<Result<Vec<_>>>()?;
+    hosts.iter_mut().zip(containers).for_each(|(host, container)| host.container = container);
     let route = |route: IpRoute| HostRoute { host: route.node, to: route.to.into(), via: route.via.into() };
     let routes = scenario.ip_routes().into_iter().map(route).collect();
     supervisor.tell(&Request::SetUp { hosts, cables, routes })?;
@@ -91,6 +98,7 @@ fn host(node: &Node, congestion: &str, processors: &[usize], turn: &mut usize) -
             window_scaling: node.tcp.window_scaling,
         },
         limits: HostLimits { cpus, quota: node.host.quota, memory: node.host.memory.map(|memory| memory.bytes()) },
+        container: None,
     })
 }
 

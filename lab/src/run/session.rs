@@ -8,6 +8,7 @@ use super::phases::Phases;
 use super::restarts::Restarts;
 use super::usage::Usages;
 use super::{LabOptions, LabProgress, hosts};
+use crate::container;
 use crate::driver::{BundleTally, Driver, NodeContext, Program};
 use crate::drivers;
 use crate::emulator::capture::CaptureSummary;
@@ -28,6 +29,8 @@ use std::time::Duration;
 // Time for nodes to get ready before the run starts, and additional time per node.
 const LEAD: Duration = Duration::from_millis(1200);
 const LEAD_PER_NODE: Duration = Duration::from_millis(200);
+// An OCI runtime starts a program in 0.2 to 0.5 s on a loaded machine.
+const LEAD_PER_CONTAINER: Duration = Duration::from_millis(500);
 // Longest wait for the supervisor in one turn of the loop.
 const TURN: Duration = Duration::from_millis(10);
 // Interval at which deliveries are counted; nodes write their events every 200 ms.
@@ -106,9 +109,12 @@ impl<'a> LabSession<'a> {
     /// Sets everything up and waits until all nodes are ready.
     pub fn start(scenario: &'a Scenario, options: &LabOptions, folder: &'a RunFolder) -> Result<Self> {
         let program = super::absolute(&options.program)?;
+        let (containers, images): (Vec<_>, Vec<_>) =
+            container::prepare(scenario, folder.root(), &program)?.into_iter().map(Option::unzip).unzip();
         let mut supervisor = Supervisor::start(&program, Some(&folder.supervisor_log()))?;
         let congestion = hosts::congestion(scenario);
-        let made = hosts::set_up(scenario, &congestion, &mut supervisor)?;
+        let contained = containers.iter().flatten().count() as u32;
+        let made = hosts::set_up(scenario, &congestion, containers, &mut supervisor)?;
         let mut remarks = Remarks { disturbances: hosts::short_queues(scenario), ..Remarks::default() };
         remarks.notes.push(match &made.no_groups {
             None => "CPU and memory of each role were counted by control groups, limits kept by them.".to_string(),
@@ -118,6 +124,7 @@ impl<'a> LabSession<'a> {
                 why.lines().next().unwrap_or_default()
             ),
         });
+        remarks.notes.extend(images.into_iter().flatten());
         let [removed, left] = &supervisor.swept;
         if !removed.is_empty() {
             remarks.notes.push(format!("Control groups of ended runs were removed: {}.", removed.join(", ")));
@@ -125,7 +132,8 @@ impl<'a> LabSession<'a> {
         if !left.is_empty() {
             remarks.notes.push(format!("Control groups of ended runs could not be removed: {}.", left.join(", ")));
         }
-        let (start_ns, epoch) = choose_start(LEAD + LEAD_PER_NODE * scenario.nodes.len() as u32);
+        let lead = LEAD + LEAD_PER_NODE * scenario.nodes.len() as u32 + LEAD_PER_CONTAINER * contained;
+        let (start_ns, epoch) = choose_start(lead);
         let mut waiting: Vec<usize> = (0..scenario.traffic.len()).collect();
         // The next sender to start is last, where it is cheap to take.
         waiting.sort_by_key(|t| std::cmp::Reverse(scenario.traffic[*t].start));

@@ -7,6 +7,7 @@
 
 mod accounts;
 mod client;
+mod containers;
 mod isolate;
 mod protocol;
 mod readings;

@@ -1,6 +1,7 @@
 //! Requests to the supervisor and its replies, one JSON object per line.
 
 use super::readings::{Reading, Role};
+use crate::container::ContainerSetup;
 use crate::emulator::capture::{CaptureSetup, CaptureSummary};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -75,6 +76,9 @@ pub struct HostSetup {
     pub tcp: HostTcp,
     /// Bounds of all its programs together.
     pub limits: HostLimits,
+    /// Container of its programs; without one they have the files of this machine.
+    #[serde(default)]
+    pub container: Option<ContainerSetup>,
 }
 
 /// Bounds of a host's programs.

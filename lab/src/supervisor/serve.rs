@@ -1,6 +1,7 @@
 //! The loop of PID 1: one thread serves requests, children and resource reports.
 
 use super::accounts::Accounts;
+use super::containers::{Containers, Start};
 use super::protocol::{
     CableSetup, HostRoute, HostSetup, LinkModels, ProcessUsage, Reply, Request, SignalName, SpawnSetup, say,
 };
@@ -76,6 +77,7 @@ struct Server {
     groups: GroupName,
     hierarchies: Hierarchies,
     accounts: Option<Accounts>,
+    containers: Containers,
     setups: Vec<HostSetup>,
     hosts: Vec<NetworkNamespace>,
     ports: Vec<[Port; 2]>,
@@ -99,6 +101,7 @@ impl Server {
             groups,
             hierarchies,
             accounts: None,
+            containers: Containers::default(),
             setups: Vec::new(),
             hosts: Vec::new(),
             ports: Vec::new(),
@@ -120,10 +123,11 @@ impl Server {
                 self.start_ns = start_ns.unwrap_or(0);
                 self.emulate(&links, seed, start_ns, Duration::from_millis(interval_ms), &captures)
             }
-            Request::Spawn(setup) => self.spawn(&setup),
+            Request::Spawn(setup) => self.spawn(setup),
             Request::Signal { id, signal } => {
-                if let Some((child, _)) = self.children.iter().find(|(_, known)| **known == id) {
-                    let _ = process::signal(*child, signal.into());
+                match self.children.iter().find(|(_, known)| **known == id) {
+                    Some((child, _)) => drop(process::signal(*child, signal.into())),
+                    None => drop(self.containers.keep_signal(id, signal)),
                 }
                 Ok(())
             }
@@ -155,6 +159,7 @@ impl Server {
             }
             self.hosts.push(host);
         }
+        self.containers = Containers::new(&hosts, &self.hierarchies)?;
         self.setups = hosts;
         for (index, setup) in cables.iter().enumerate() {
             let [a, b] = [0, 1].map(|i| self.end(setup, i));
@@ -207,27 +212,36 @@ impl Server {
         std::process::exit(i32::from(result.is_err()));
     }
 
-    fn spawn(&mut self, setup: &SpawnSetup) -> io::Result<()> {
-        match self.start(setup) {
-            Ok(child) => {
-                self.children.insert(child, setup.id);
-                if let Some(accounts) = &mut self.accounts {
-                    accounts.started(child, setup.host, setup.role);
-                }
-                say(&Reply::Started { id: setup.id });
-                Ok(())
-            }
-            Err(e) => Err(farlink_os::context(e, &format!("starting `{}`", setup.command.join(" ")))),
+    fn spawn(&mut self, setup: SpawnSetup) -> io::Result<()> {
+        let child = self.start(&setup);
+        let child = child.map_err(|e| farlink_os::context(e, &format!("starting `{}`", setup.command.join(" "))))?;
+        if let Some(accounts) = &mut self.accounts {
+            accounts.started(child, setup.host, setup.role);
         }
+        say(&Reply::Started { id: setup.id });
+        if self.containers.has(setup.host) {
+            self.containers.starts(child, setup);
+        } else {
+            self.children.insert(child, setup.id);
+        }
+        Ok(())
     }
 
-    fn start(&self, setup: &SpawnSetup) -> io::Result<u32> {
+    fn start(&mut self, setup: &SpawnSetup) -> io::Result<u32> {
         let no_host = || io::Error::other("no such host");
         let host = self.hosts.get(setup.host).ok_or_else(no_host)?;
         let (limits, accounts) = (&self.setups[setup.host].limits, self.accounts.as_ref().ok_or_else(no_host)?);
-        let (program, arguments) = setup.command.split_first().ok_or_else(|| io::Error::other("empty command"))?;
-        let mut command = Command::new(program);
-        command.args(arguments).envs(&setup.environment).envs(accounts.marks(setup.host, setup.role));
+        let marks = accounts.marks(setup.host, setup.role);
+        let (mut command, ipc, hidden_mount) = if self.containers.has(setup.host) {
+            let (command, ipc, hidden_mount) = self.containers.command(setup, &marks)?;
+            (command, Some(ipc), hidden_mount)
+        } else {
+            let (program, arguments) = setup.command.split_first().ok_or_else(|| io::Error::other("empty command"))?;
+            let mut command = Command::new(program);
+            command.args(arguments).envs(&setup.environment);
+            (command, None, None)
+        };
+        command.envs(marks);
         command.current_dir(&setup.directory).stdin(Stdio::null());
         command.stdout(match &setup.stdout {
             Some(file) => Stdio::from(File::create(file)?),
@@ -239,6 +253,8 @@ impl Server {
         }
         let surroundings = Surroundings {
             namespace: Some(host.as_fd().try_clone_to_owned()?),
+            ipc,
+            hidden_mount,
             groups: accounts.entrances(setup.host, setup.role)?,
             processors: limits.cpus.clone(),
             // The kernel limits ordinary threads only.
@@ -261,11 +277,27 @@ impl Server {
                 say(&Reply::EmulatorEnded { usage, killed_for_memory, dropped: self.dropped });
             } else if let Some(id) = self.children.remove(&ended.process) {
                 self.waits.remove(&ended.process);
-                let at_ns = monotonic_ns();
-                say(&Reply::Exited { id, at_ns, code: ended.code, signal: ended.signal, usage });
+                say_ended(id, &ended);
+            } else {
+                match self.containers.ended(ended) {
+                    Some(Start::Runs { setup, process, signal }) => self.runs(&setup, process, signal),
+                    Some(Start::Ended { id, ended }) => say_ended(id, &ended),
+                    None => {}
+                }
             }
         }
         Ok(())
+    }
+
+    /// Takes over a program that the runtime of containers has started.
+    fn runs(&mut self, setup: &SpawnSetup, process: u32, signal: Option<SignalName>) {
+        self.children.insert(process, setup.id);
+        if let Some(accounts) = &mut self.accounts {
+            accounts.started(process, setup.host, setup.role);
+        }
+        if let Some(signal) = signal {
+            let _ = process::signal(process, signal.into());
+        }
     }
 
     /// Samples the hosts when it is time.
@@ -327,6 +359,11 @@ fn mean_waits(before: &BTreeMap<u32, Waits>, now: &BTreeMap<u32, Waits>) -> Vec<
     means.sort_unstable_by(|a, b| b.cmp(a));
     means.truncate(MOST_THREADS);
     means
+}
+
+fn say_ended(id: u32, ended: &EndedChild) {
+    let (code, signal) = (ended.code, ended.signal);
+    say(&Reply::Exited { id, at_ns: monotonic_ns(), code, signal, usage: usage_of(ended) });
 }
 
 fn usage_of(ended: &EndedChild) -> ProcessUsage {

@@ -1,0 +1,137 @@
+//! Archives of images and their layers, by the programs that every machine with images has: `tar`, Podman, Docker.
+
+use super::runtime;
+use anyhow::{Context, Result, bail};
+use farlink_os::mounts;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Prefix of the names by which a layer removes files of those below (OCI image specification, layer.md).
+const REMOVED: &str = ".wh.";
+/// Name by which a folder of a layer removes all that those below have in it.
+const EMPTIED: &str = ".wh..wh..opq";
+
+/// Saves an image of Podman or Docker as an archive in a folder.
+///
+/// # Errors
+/// When there is neither, or neither has the image.
+pub fn save(name: &str, into: &Path) -> Result<PathBuf> {
+    if name.starts_with('-') {
+        bail!("no image has a name that begins with `-`\nhint: a path begins with `/`, `./` or `../`");
+    }
+    fs::create_dir_all(into).with_context(|| format!("cannot create {}", into.display()))?;
+    let file = into.join("saved.tar");
+    let engines: [(&str, &[&str]); 2] =
+        [("podman", &["save", "--quiet", "--format", "oci-archive", "--output"]), ("docker", &["save", "--output"])];
+    let mut reasons = Vec::new();
+    for (engine, arguments) in engines {
+        let Some(program) = runtime::program(engine) else { continue };
+        match run(Command::new(program).args(arguments).arg(&file).arg(name)) {
+            Ok(()) => return Ok(file),
+            Err(error) => reasons.push(format!("{engine}: {error}")),
+        }
+        let _ = fs::remove_file(&file);
+    }
+    if reasons.is_empty() {
+        bail!(
+            "neither Podman nor Docker is here to give it\nhint: install one, or give a path that begins with `/`, `./` \
+             or `../`: an archive that one of them saved elsewhere, or a folder with the files"
+        );
+    }
+    bail!("{}\nhint: `podman pull {name}` or `docker pull {name}` fetches it", reasons.join("; "))
+}
+
+/// Unpacks an archive into a new folder.
+///
+/// # Errors
+/// When `tar` fails, or is missing.
+pub fn unpack(archive: &Path, into: &Path) -> Result<()> {
+    fs::create_dir_all(into).with_context(|| format!("cannot create {}", into.display()))?;
+    let mut tar = Command::new("tar");
+    // It finds out by itself how the archive is compressed, and writes outside of the folder by no link within it.
+    tar.args(["--numeric-owner", "-x", "-p", "-f"]).arg(archive).arg("-C").arg(into).env_remove("TAR_OPTIONS");
+    run(&mut tar).with_context(|| format!("unpacking {}", archive.display()))
+}
+
+/// Unpacks a layer, and replaces the names by which it removes files by the marks of the kernel's overlays.
+///
+/// # Errors
+/// As [`unpack`], and when a mark cannot be made.
+pub fn unpack_layer(archive: &Path, into: &Path) -> Result<()> {
+    unpack(archive, into)?;
+    let mut waiting = vec![into.to_path_buf()];
+    while let Some(folder) = waiting.pop() {
+        let mode = fs::symlink_metadata(&folder)?.permissions().mode();
+        if mode & 0o700 != 0o700 {
+            // Without them, an ordinary user could not remove the layer again.
+            fs::set_permissions(&folder, fs::Permissions::from_mode(mode | 0o700))?;
+        }
+        for entry in fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))? {
+            let entry = entry?;
+            let (path, name) = (entry.path(), entry.file_name());
+            if name == EMPTIED {
+                fs::remove_file(&path)?;
+                mounts::hide_below(&folder)?;
+            } else if let Some(removed) = name.to_str().and_then(|name| name.strip_prefix(REMOVED)) {
+                fs::remove_file(&path)?;
+                if !removed.is_empty() && removed != "." && removed != ".." {
+                    mounts::hide(&folder.join(removed))?;
+                }
+            } else if entry.file_type()?.is_dir() {
+                waiting.push(path);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Runs a program to its end; its last words are the error.
+fn run(command: &mut Command) -> Result<()> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().with_context(|| format!("cannot start `{program}`"))?;
+    if !output.status.success() {
+        let words = String::from_utf8_lossy(&output.stderr);
+        bail!("{}", words.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it failed").trim());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::FileTypeExt;
+
+    #[test]
+    fn removals_become_marks() {
+        let folder = tempfile::tempdir().unwrap();
+        let layer = folder.path().join("layer");
+        fs::create_dir_all(layer.join("etc/emptied")).unwrap();
+        for name in ["etc/.wh.gone", "etc/emptied/.wh..wh..opq", "etc/kept"] {
+            fs::write(layer.join(name), "").unwrap();
+        }
+        let archive = folder.path().join("layer.tar");
+        run(Command::new("tar").arg("-cf").arg(&archive).arg("-C").arg(&layer).arg("etc")).unwrap();
+        let into = folder.path().join("unpacked");
+        if let Err(error) = unpack_layer(&archive, &into) {
+            return println!("skipped: no marks of overlays may be made here: {error:#}");
+        }
+        let gone = fs::symlink_metadata(into.join("etc/gone")).unwrap();
+        assert!(gone.file_type().is_char_device());
+        let mut names: Vec<_> =
+            fs::read_dir(into.join("etc")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, ["emptied", "gone", "kept"]);
+        assert_eq!(fs::read_dir(into.join("etc/emptied")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn damaged_archive_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let archive = folder.path().join("no.tar");
+        fs::write(&archive, [7; 700]).unwrap();
+        let error = format!("{:#}", unpack(&archive, &folder.path().join("x")).unwrap_err());
+        assert!(error.contains("no.tar"), "{error}");
+    }
+}

@@ -1,0 +1,297 @@
+//! Images: a folder with the files of the root, an OCI layout (OCI image specification 1.0), or an archive of Podman or
+//! Docker.
+
+use super::archive::{save, unpack, unpack_layer};
+use anyhow::{Context, Result, bail};
+use farlink_os::mounts::LAYERS_MAX;
+use farlink_scenario::ContainerImage;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Component, Path, PathBuf};
+
+/// Most bytes of one description in an image.
+const DESCRIPTION_MAX: u64 = 4 << 20;
+/// Most lists of an image that refer to each other.
+const LISTS_MAX: usize = 8;
+
+/// An image whose layers are folders.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Image {
+    /// Folders, each over the one before.
+    pub layers: Vec<PathBuf>,
+    /// Variables for its programs, as `NAME=VALUE`.
+    pub environment: Vec<String>,
+    /// Digest of its description, or its folder.
+    pub identity: String,
+}
+
+/// Opens an image; what must be unpacked goes below the folder `into`.
+///
+/// # Errors
+/// When there is no such image, it is for another kind of processor, or it cannot be read.
+pub fn open(image: &ContainerImage, folder: &Path, into: &Path) -> Result<Image> {
+    let path = match image {
+        ContainerImage::Name(name) => save(name, into)?,
+        ContainerImage::Path(path) => std::path::absolute(folder.join(path))?,
+    };
+    if path.is_file() {
+        let layout = into.join("archive");
+        unpack(&path, &layout)?;
+        if !described(&layout) {
+            let hint = "hint: an archive of `podman save` or `docker save`; that of an exported container must be unpacked first";
+            bail!("{} holds no image\n{hint}", path.display());
+        }
+        let image = of_layout(&layout, into)?;
+        // Its layers exist twice now.
+        fs::remove_dir_all(&layout)?;
+        if matches!(path.parent(), Some(parent) if parent == into) {
+            fs::remove_file(&path)?;
+        }
+        return Ok(image);
+    }
+    if described(&path) {
+        return of_layout(&path, into);
+    }
+    let files = fs::read_dir(&path).with_context(|| format!("cannot read {}", path.display()))?.count();
+    if files == 0 {
+        bail!("the folder {} is empty\nhint: it holds the files of the root, or an OCI layout", path.display());
+    }
+    Ok(Image { identity: format!("files of {}", path.display()), layers: vec![path], environment: Vec::new() })
+}
+
+/// Whether a folder is the layout of an image, not the root itself.
+fn described(folder: &Path) -> bool {
+    folder.join("index.json").is_file() && folder.join("blobs").is_dir() || folder.join("manifest.json").is_file()
+}
+
+#[derive(Deserialize)]
+struct List {
+    manifests: Vec<Reference>,
+}
+
+#[derive(Deserialize)]
+struct Reference {
+    digest: String,
+    platform: Option<Platform>,
+}
+
+#[derive(Deserialize)]
+struct Platform {
+    #[serde(default)]
+    architecture: String,
+}
+
+#[derive(Deserialize)]
+struct Manifest {
+    config: Reference,
+    layers: Vec<Reference>,
+}
+
+/// Entry of `manifest.json`, as `docker save` writes it.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct SavedImage {
+    config: String,
+    layers: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Description {
+    #[serde(default)]
+    architecture: String,
+    config: Option<Start>,
+}
+
+#[derive(Deserialize)]
+struct Start {
+    #[serde(rename = "Env", default)]
+    environment: Option<Vec<String>>,
+}
+
+fn of_layout(layout: &Path, into: &Path) -> Result<Image> {
+    let (description, layers) = if layout.join("index.json").is_file() {
+        let manifest = manifest_of(layout)?;
+        let layers = manifest.layers.iter().map(|layer| blob(layout, &layer.digest)).collect::<Result<Vec<_>>>()?;
+        (blob(layout, &manifest.config.digest)?, layers)
+    } else {
+        let saved: Vec<SavedImage> = read(&layout.join("manifest.json"))?;
+        let saved = only(saved)?;
+        let layers = saved.layers.iter().map(|layer| within(layout, layer)).collect::<Result<Vec<_>>>()?;
+        (within(layout, &saved.config)?, layers)
+    };
+    if layers.is_empty() || layers.len() > LAYERS_MAX {
+        bail!("it has {} layers, where 1 to {LAYERS_MAX} are possible", layers.len());
+    }
+    let found: Description = read(&description)?;
+    if !found.architecture.is_empty() && found.architecture != architecture() {
+        bail!("it is for `{}`, and this machine is `{}`", found.architecture, architecture());
+    }
+    let mut folders = Vec::new();
+    for (index, layer) in layers.iter().enumerate() {
+        let folder = into.join(format!("layer-{index}"));
+        unpack_layer(layer, &folder)?;
+        folders.push(folder);
+    }
+    let name = description.file_stem().unwrap_or_default().to_string_lossy();
+    let environment = found.config.and_then(|start| start.environment).unwrap_or_default();
+    Ok(Image { layers: folders, environment, identity: format!("sha256:{name}") })
+}
+
+/// Follows the lists of a layout to the image for this machine.
+fn manifest_of(layout: &Path) -> Result<Manifest> {
+    let mut list = layout.join("index.json");
+    for _ in 0..LISTS_MAX {
+        let found: List = read(&list)?;
+        let ours = |reference: &Reference| match &reference.platform {
+            Some(platform) => platform.architecture == architecture(),
+            None => true,
+        };
+        // An archive may name images for other machines without having them.
+        let there = found.manifests.iter().filter(|r| ours(r)).filter_map(|r| blob(layout, &r.digest).ok());
+        list = only(there.filter(|path| path.is_file()).collect())?;
+        if let Ok(manifest) = read::<Manifest>(&list) {
+            return Ok(manifest);
+        }
+    }
+    bail!("its lists refer to each other more than {LISTS_MAX} times")
+}
+
+fn only<T>(mut images: Vec<T>) -> Result<T> {
+    match images.len() {
+        1 => images.pop().context("it was there"),
+        0 => bail!("it holds no image for this machine, which is `{}`", architecture()),
+        many => bail!("it holds {many} images\nhint: save each for itself"),
+    }
+}
+
+fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
+    let mut text = Vec::new();
+    let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    file.take(DESCRIPTION_MAX).read_to_end(&mut text)?;
+    serde_json::from_slice(&text).with_context(|| format!("{} is no description of an image", path.display()))
+}
+
+/// File of a digest.
+fn blob(layout: &Path, digest: &str) -> Result<PathBuf> {
+    let plain = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    match digest.split_once(':') {
+        Some((kind, hex)) if plain(kind) && plain(hex) => Ok(layout.join("blobs").join(kind).join(hex)),
+        _ => bail!("`{}` is no digest", digest.escape_default()),
+    }
+}
+
+/// File of a layout by its relative path.
+fn within(layout: &Path, path: &str) -> Result<PathBuf> {
+    let plain = Path::new(path).components().all(|part| matches!(part, Component::Normal(_)));
+    if path.is_empty() || !plain {
+        bail!("`{}` leads out of the image", path.escape_default());
+    }
+    Ok(layout.join(path))
+}
+
+/// This machine's kind of processor, as images name it.
+fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        "x86" => "386",
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use std::process::Command;
+
+    const HEX: [&str; 4] = ["aa01", "aa02", "aa03", "aa04"];
+
+    fn tar(archive: &Path, folder: &Path) {
+        let made = Command::new("tar").arg("-cf").arg(archive).arg("-C").arg(folder).arg(".").status().unwrap();
+        assert!(made.success());
+    }
+
+    /// A layout with one layer that holds one file; returns the folder that holds the layout.
+    fn layout(machine: &str) -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let (layout, files) = (folder.path().join("layout"), folder.path().join("files"));
+        let blobs = layout.join("blobs/sha256");
+        fs::create_dir_all(&blobs).unwrap();
+        fs::create_dir_all(files.join("etc")).unwrap();
+        fs::write(files.join("etc/name"), "of the image").unwrap();
+        tar(&blobs.join(HEX[0]), &files);
+        let digest = |n: usize| json!({ "digest": format!("sha256:{}", HEX[n]) });
+        let write = |path: PathBuf, value: serde_json::Value| fs::write(path, value.to_string()).unwrap();
+        write(blobs.join(HEX[1]), json!({ "architecture": machine, "config": { "Env": ["A=b"] } }));
+        write(blobs.join(HEX[2]), json!({ "config": digest(1), "layers": [digest(0)] }));
+        let absent = json!({ "digest": "sha256:aa09", "platform": { "architecture": architecture() } });
+        let foreign = json!({ "digest": "sha256:aa01", "platform": { "architecture": "pdp11" } });
+        write(blobs.join(HEX[3]), json!({ "manifests": [foreign, absent, digest(2)] }));
+        write(layout.join("index.json"), json!({ "manifests": [digest(3)] }));
+        (folder, layout)
+    }
+
+    fn open_path(path: &Path, into: &Path) -> Result<Image> {
+        open(&ContainerImage::Path(path.into()), Path::new("/"), into)
+    }
+
+    fn check(image: &Image) {
+        assert_eq!((image.environment.as_slice(), image.identity.as_str()), (&["A=b".to_string()][..], "sha256:aa02"));
+        assert_eq!(fs::read_to_string(image.layers[0].join("etc/name")).unwrap(), "of the image");
+    }
+
+    #[test]
+    fn layout_and_archive_are_equal() {
+        let (folder, layout) = layout(architecture());
+        check(&open_path(&layout, &folder.path().join("a")).unwrap());
+        let archive = folder.path().join("image.tar");
+        tar(&archive, &layout);
+        let into = folder.path().join("b");
+        check(&open_path(&archive, &into).unwrap());
+        assert!(!into.join("archive").exists() && archive.exists());
+    }
+
+    #[test]
+    fn image_saved_by_docker_is_read() {
+        let (folder, layout) = layout(architecture());
+        fs::remove_file(layout.join("index.json")).unwrap();
+        let saved = |layer: &str| {
+            let text = json!([{ "Config": "blobs/sha256/aa02", "Layers": [layer] }]).to_string();
+            fs::write(layout.join("manifest.json"), text).unwrap();
+        };
+        saved("blobs/sha256/aa01");
+        check(&open_path(&layout, &folder.path().join("a")).unwrap());
+        saved("../../etc/shadow");
+        let error = open_path(&layout, &folder.path().join("b")).unwrap_err().to_string();
+        assert!(error.contains("leads out"), "{error}");
+    }
+
+    #[test]
+    fn folder_of_files_is_used_in_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let empty = open_path(folder.path(), Path::new("/nowhere")).unwrap_err().to_string();
+        assert!(empty.contains("is empty"), "{empty}");
+        fs::create_dir(folder.path().join("bin")).unwrap();
+        let image = open_path(folder.path(), Path::new("/nowhere")).unwrap();
+        assert_eq!(image.layers, [folder.path()]);
+    }
+
+    #[test]
+    fn unusable_images_are_errors() {
+        let (folder, layout) = layout("pdp11");
+        let error = open_path(&layout, &folder.path().join("a")).unwrap_err().to_string();
+        assert!(error.contains("it is for `pdp11`"), "{error}");
+        let missing = open_path(Path::new("/no/such"), folder.path()).unwrap_err().to_string();
+        assert!(missing.contains("/no/such"), "{missing}");
+        let archive = folder.path().join("files.tar");
+        tar(&archive, &folder.path().join("files"));
+        let error = open_path(&archive, &folder.path().join("b")).unwrap_err().to_string();
+        assert!(error.contains("holds no image") && error.contains("hint:"), "{error}");
+        for digest in ["", "sha256", "sha256:", "sha256:../x", ":aa"] {
+            assert!(blob(&layout, digest).is_err(), "{digest}");
+        }
+    }
+}

@@ -4,6 +4,7 @@ mod bench;
 mod campaign;
 mod lab;
 mod lab_flows;
+mod lab_retention;
 mod messages;
 mod one;
 mod phases;

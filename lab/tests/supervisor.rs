@@ -61,11 +61,15 @@ fn main() -> ExitCode {
 fn set_up(supervisor: &mut Supervisor, links: &str) {
     let address = |host: u8| vec![(std::net::Ipv4Addr::new(10, 0, 0, host).into(), 24)];
     let cable = CableSetup { hosts: [0, 1], addresses: [address(1), address(2)], mtu: 1500, rings: [4 << 20, 0] };
-    supervisor.tell(&Request::SetUp { hosts: vec![HostSetup::default(); 2], cables: vec![cable], routes: vec![] }).unwrap();
+    supervisor
+        .tell(&Request::SetUp { hosts: vec![HostSetup::default(); 2], cables: vec![cable], routes: vec![] })
+        .unwrap();
     let set_up = |r: &Reply| matches!(r, Reply::SetUp { .. }).then_some(());
     supervisor.wait_for(SECONDS, set_up, |_| {}).unwrap();
     let links = LinkModels::One { specification: links.into(), exact: false };
-    supervisor.tell(&Request::Emulate { links, seed: 1, start_ns: None, interval_ms: 50, captures: vec![] }).unwrap();
+    let (captures, retention) = (Vec::new(), false);
+    let emulate = Request::Emulate { links, seed: 1, start_ns: None, interval_ms: 50, captures, retention };
+    supervisor.tell(&emulate).unwrap();
     let emulating = |r: &Reply| match r {
         Reply::Emulating { start_ns } => Some(*start_ns),
         _ => None,

@@ -128,7 +128,7 @@ impl Scenario {
         (Duration::ZERO, None)
     }
 
-    /// Notes on what a simulation leaves out: limits of hosts and baselines.
+    /// Notes on what a simulation leaves out: limits of hosts, baselines and retention times.
     pub fn notes_of_simulation(&self) -> Vec<String> {
         let limited = |node: &&crate::Node| !node.host.limits().is_empty();
         let note = |node: &crate::Node| {
@@ -139,8 +139,11 @@ impl Scenario {
         let hosts = self.nodes.iter().filter(limited).take(16).map(note);
         let baseline = self.phases.iter().any(|phase| phase.kind == PhaseKind::Baseline);
         let baseline = baseline.then(|| "A simulation has no baseline: its phase only passes.".to_string());
+        let retention = self.phases.iter().any(|phase| phase.kind == PhaseKind::Retention);
+        let retention =
+            retention.then(|| "A simulation measures no retention times: their phase only passes.".to_string());
         let until = self.phases.iter().any(|phase| phase.until.is_some());
         let until = until.then(|| "In a simulation phases end at their latest: `until` has no effect.".to_string());
-        hosts.chain(baseline).chain(until).collect()
+        hosts.chain(baseline).chain(retention).chain(until).collect()
     }
 }

@@ -1,7 +1,7 @@
 //! A checked scenario as plain data. Every quantity has its unit in its type or its name.
 
-use crate::host::{HostSpec, Phase};
 pub use crate::flow::Flow;
+use crate::host::{HostSpec, Phase};
 use crate::motion::{Group, GroupTraffic, Mobility, Radio};
 pub use crate::shared::{ConnectSide, Layer, Settings, SizeRange};
 use farlink_base::node::Given;

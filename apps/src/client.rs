@@ -102,14 +102,14 @@ impl Read for ArrivingBundle<'_> {
     }
 }
 
-/// Source that ended [`Client::wait`].
+/// Reason for the return of [`Client::wait`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadySource {
     /// Data from the node.
     Node,
     /// The other descriptor is readable.
     Other,
-    /// Neither, until the time was up.
+    /// The time is up.
     Nothing,
 }
 
@@ -235,8 +235,7 @@ impl Client {
         self.send_message(&AapMessage::new(AapBody::Adu(adu)), payload)
     }
     /// Sends a bundle whose payload is read while it is sent: `head`, then `rest`, `length` bytes in total. `told` is
-    /// called
-    /// with the number of bytes sent so far.
+    /// called with the number of bytes sent so far.
     ///
     /// # Errors
     /// If the connection is lost, or `rest` cannot be read or ends early; the connection is then unusable.
@@ -440,7 +439,7 @@ impl ClientSender {
         out.extend_from_slice(payload);
         self.writer.write_all(&out)
     }
-    /// Ends the connection: the other half returns from what it waits for.
+    /// Ends the connection; a blocked call of the other half returns.
     pub fn shutdown(&self) {
         self.writer.shutdown();
     }

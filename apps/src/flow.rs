@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 /// Bytes that a TCP flow writes or reads at once.
 const PIECE: usize = 256 << 10;
-/// Least bytes that one of limited rate writes: a full segment, as smaller ones would be mostly headers.
+/// Fewest bytes that a flow of limited rate writes at once: a full segment, as smaller ones would be mostly headers.
 const PIECE_LEAST: usize = 1448;
-/// How often a wait looks whether it was stopped.
+/// Interval at which a wait checks the stop flag.
 const LOOK: Duration = Duration::from_millis(100);
 /// Silence after which a flow of datagrams has ended.
 const SILENCE: Duration = Duration::from_secs(3);
@@ -30,7 +30,7 @@ pub enum Transport {
     Udp,
 }
 
-/// What a sender does.
+/// Parameters of a sender.
 #[derive(Clone, Debug)]
 pub struct FlowOptions {
     /// Address of the receiver.
@@ -41,7 +41,7 @@ pub struct FlowOptions {
     pub rate: Option<DataRate>,
     /// Payload bytes of each datagram, at least 8.
     pub datagram: usize,
-    /// How long it sends.
+    /// Duration of sending.
     pub duration: Duration,
 }
 
@@ -50,15 +50,15 @@ pub struct FlowOptions {
 pub struct FlowReport {
     /// Payload bytes sent or received.
     pub bytes: u64,
-    /// From the first byte to the last, seconds.
+    /// Time from the first byte to the last, s.
     pub seconds: f64,
-    /// Bits a second in that time.
+    /// Mean rate in that time, bit/s.
     pub bit_s: f64,
     /// Datagrams sent or received; 0 for TCP.
     pub datagrams: u64,
-    /// Datagrams that did not arrive: by their numbers, up to the highest that did. Only receivers know.
+    /// Datagrams lost: numbers missing below the highest received. 0 at senders.
     pub lost: u64,
-    /// TCP segments sent again. Only senders know.
+    /// TCP segments sent again; 0 at receivers.
     pub retransmitted: u64,
 }
 
@@ -178,7 +178,7 @@ fn receive_udp(at: SocketAddr, once: bool, stop: &AtomicBool) -> Result<FlowRepo
     Ok(FlowReport { datagrams, lost: u64::saturating_sub(next, datagrams), ..counters.report() })
 }
 
-/// Connects, for as long as the receiver may still be starting.
+/// Connects; retries while the receiver may still be starting.
 fn connect(to: SocketAddr, stop: &AtomicBool) -> Result<TcpStream> {
     let begun = Instant::now();
     loop {
@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn paced_datagrams_are_numbered() {
         let (sent, received) = flow(Transport::Udp, Some(8_000_000));
-        // 400 ms of 1000 datagrams a second.
+        // 1000 datagrams a second for 400 ms; a busy machine may send fewer.
         assert!((200..=401).contains(&sent.datagrams), "{sent:?}");
         assert_eq!(received.datagrams + received.lost, sent.datagrams, "{received:?}");
     }

@@ -191,7 +191,7 @@ impl PerfRun<'_> {
             let to = (from + size - HEADER).min(content.len());
             payload.extend_from_slice(&content[from..to]);
         }
-        // Arbitrary filler.
+        // The value has no meaning: the server looks at the header only.
         payload.resize(size, 0x5a);
         let adu = BundleAdu { dst_eid: self.options.destination.clone(), lifetime_ms: 3_600_000, ..Default::default() };
         self.inbox.sender.send(adu, &payload)?;

@@ -1,4 +1,4 @@
-//! Progress bars, on stderr and only for people.
+//! Progress bars on stderr, shown only on a terminal.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 

@@ -271,7 +271,7 @@ fn content(kind: u64, data: &BlockData) -> (String, Value) {
 
 pub(crate) fn hex(bytes: &[u8], most: usize) -> String {
     let mut text: String = bytes.iter().take(most).map(|byte| format!("{byte:02x}")).collect();
-    // An ellipsis marks the cut.
+    // Without a mark the preview would look complete.
     if bytes.len() > most {
         text.push('…');
     }
@@ -300,7 +300,7 @@ fn offsets(bundle: &Bundle, skipped: usize) -> Vec<(u64, u64)> {
             (at - length, length)
         })
         .collect();
-    // The payload block fills the rest.
+    // The payload block is the last one (RFC 9171 section 4.1): it fills the rest.
     let end = bundle.encoded_len() + skipped as u64 - 1;
     out.push((at, end.saturating_sub(at)));
     out

@@ -1,6 +1,5 @@
 //! Custody and compressed reporting in BPv7 (CCSDS 734.6-O-1), as `farlink bundle decode` shows blocks and records.
-//! Types
-//! are those of the standard; a node can be configured to use others.
+//! Types are those of the standard; a node can be configured to use others.
 
 use farlink_bundle::v7::CustodyCodes;
 use farlink_bundle::v7::custody::{Counter, ReportingBlock, Sequence, SignalEntry, TransferBlock, asks, read_signal};

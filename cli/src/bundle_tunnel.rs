@@ -1,6 +1,5 @@
 //! Bundle-in-bundle encapsulation (draft-ietf-dtn-bibect), as `farlink bundle decode` shows it, with the record types
-//! of
-//! the drafts and those of ION.
+//! of the drafts and those of ION.
 
 use farlink_base::{Accel, DtnTime, Payload};
 use farlink_bundle::v7::{Carried, TunnelCodes, TunnelSignal};

@@ -31,7 +31,7 @@ impl Bar {
             // Failed cells count as processed, or the bar would never fill.
             bar.set_position((progress.done + progress.failed) as u64);
             bar.set_message(words);
-        // Logs of batch systems get a line every ten seconds.
+        // No terminal, e.g. the log of a batch system: ten seconds keep it short.
         } else if self.said.elapsed() >= Duration::from_secs(10) {
             self.said = Instant::now();
             eprintln!("cells: {} of {}{words}", progress.done, progress.total);

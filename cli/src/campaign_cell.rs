@@ -66,7 +66,7 @@ fn simulate(mut scenario: Scenario, folder: &Path, keep: bool, stop: &Arc<Atomic
 
 /// Runs cells in threads of this process.
 pub struct InThreads {
-    /// Set from outside.
+    /// Stop flag of the campaign.
     pub stop: Arc<AtomicBool>,
     /// Whether runs are kept.
     pub keep: bool,
@@ -94,7 +94,7 @@ impl Runner for WithChildren {
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder.as_path() };
         command.args(["campaign", "cell", "--seed", &job.cell.seed.to_string()]);
         command.arg("--scenario").arg(&text).arg("--folder").arg(folder).arg("--out").arg(job.folder);
-        // Options equal to the default are left out.
+        // Without it the child writes only the tables that metrics read.
         if self.keep {
             command.arg("--keep");
         }
@@ -110,7 +110,7 @@ impl Runner for WithChildren {
             // Killed by `wait` after a stop was requested.
             None => Ok(CellEnd::Stopped),
             Some(status) if status.success() => {
-                // The log is kept only if the cell failed.
+                // A campaign of thousands of cells would leave as many logs.
                 let _ = std::fs::remove_file(&log);
                 Ok(CellEnd::Done)
             }
@@ -141,7 +141,7 @@ fn wait(mut child: Child, stop: &AtomicBool) -> Result<Option<std::process::Exit
 pub struct OnLab {
     /// Path of this program, which is also the node's.
     pub program: PathBuf,
-    /// Set from outside.
+    /// Stop flag of the campaign.
     pub stop: Arc<AtomicBool>,
 }
 impl Runner for OnLab {

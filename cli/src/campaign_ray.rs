@@ -39,7 +39,7 @@ pub fn run(words: &[OsString]) -> Result<(), CliError> {
         if stop.load(Ordering::Relaxed) {
             patience = patience.saturating_sub(GLANCE);
         }
-        // 20 s after Control-C the child is killed.
+        // A child that ignores Control-C must not keep this process alive.
         if patience.is_zero() {
             child.kill()?;
         }
@@ -47,8 +47,7 @@ pub fn run(words: &[OsString]) -> Result<(), CliError> {
     };
     match status.code() {
         Some(0) => Ok(()),
-        // The child has printed the error.
-        // Only 1 and 2 are defined exit statuses of this program.
+        // The child has printed the error. Only 1 and 2 are defined exit statuses of this program.
         Some(code) => std::process::exit(code.clamp(1, 2)),
         None => Err(CliError::Run(anyhow::anyhow!("the package's campaign ended with {status}"))),
     }

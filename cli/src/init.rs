@@ -25,8 +25,7 @@ pub struct Args {
 #[derive(clap::Subcommand)]
 enum InitCommand {
     /// Two nodes: node-a.toml (ipn:1.0) and node-b.toml (ipn:2.0), linked over TCP; the files also hold a link over
-    /// LTP,
-    /// commented out. Without addresses both nodes run on this computer.
+    /// LTP, commented out. Without addresses both nodes run on this computer.
     TwoNodes(Box<TwoNodes>),
     /// A scenario for simulation and testbed: scenario.toml.
     Scenario {
@@ -179,7 +178,7 @@ fn write(file: &Path, text: &str, force: bool) -> Result<(), CliError> {
 fn new_key() -> std::io::Result<String> {
     let key = |name: &str| -> std::io::Result<String> {
         let mut secret = [0; 32];
-        // 256 random bits per key.
+        // 32 bytes: as long as the key of AES-256.
         std::fs::File::open("/dev/urandom")?.read_exact(&mut secret)?;
         let digits: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(format!("[[key]]\nname = \"{name}\"\nsecret = \"{digits}\"\n"))

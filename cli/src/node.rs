@@ -465,8 +465,7 @@ fn list(at: &ControlArgs, path: &str, columns: &[&str]) -> Result<(), CliError> 
 
 /// Prints one page of bundles and mentions if there are more.
 fn bundles(at: &ControlArgs, limit: usize, after: u64) -> Result<(), CliError> {
-    // One more than is shown reveals whether others follow.
-    // `u64::MAX` is a valid limit.
+    // One more than is shown reveals whether others follow. `u64::MAX` is a valid limit.
     let asked = limit.saturating_add(1);
     let mut value = at.ask("GET", &format!("/bundles?limit={asked}&after={after}"), "")?;
     let cut = value.as_array_mut().is_some_and(|rows| {

@@ -218,7 +218,7 @@ fn route_text(plan: &Parsed, route: &Route) -> String {
         text += &format!("{}. {from} > {to}{link}: sent at +{start} s, there at +{arrival} s\n", number + 1);
     }
     let hops = count(route.hops(), "hop");
-    // Wall time only if the plan has an epoch.
+    // Without an epoch the times of a plan are relative only.
     let wall = plan.plan.epoch.map(|e| e.saturating_add_ms(route.arrival.0 / 1_000_000));
     let wall = wall.map(|w| format!(" ({w})")).unwrap_or_default();
     text + &format!("arrives at +{} s{wall} after {hops}\n", route.arrival.as_secs_f64())

@@ -138,7 +138,7 @@ fn sentence(parsed: &Parsed, node: NodeId, seen: &Forecast) -> String {
     let Some(peak) = seen.peak() else { return format!("{name}: nothing to forecast\n") };
     let most = format!("{} at {} at most", DataVolume(peak.bytes), after(peak.at.0));
     match seen.full {
-        // Wall time only if the plan has an epoch.
+        // Without an epoch the times of a plan are relative only.
         Some(full) => {
             let wall = parsed.plan.epoch.map(|epoch| format!(" ({})", epoch.saturating_add_ms(full.0 / 1_000_000)));
             format!("{name}: congestion at {}{}; {most}\n", after(full.0), wall.unwrap_or_default())

@@ -42,7 +42,6 @@ pub struct Args {
     secret: String,
     /// Print one JSON document per file or bundle. Without --out it has `redelivered`, true if the bundle may have been
     /// printed before; without --discard it has the payload, as `text` if UTF-8, else as `hex`.
-    /// before (`redelivered`); without --discard it has the payload, as `text` if UTF-8, else as `hex`.
     #[arg(long)]
     json: bool,
 }

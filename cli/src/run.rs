@@ -45,8 +45,7 @@ pub struct Args {
     #[arg(long, requires = "out")]
     force: bool,
     /// Simulation only: show the run live in this terminal: positions and contacts of nodes, or links that are up,
-    /// store
-    /// occupancy, and the bundles of a node. `q` stops the run and keeps its results.
+    /// store occupancy, and the bundles of a node. `q` stops the run and keeps its results.
     #[arg(long, conflicts_with = "json")]
     watch: bool,
     /// Print one JSON document.

@@ -50,8 +50,7 @@ pub struct Args {
     #[arg(long, default_value = "normal", value_parser = ["bulk", "normal", "expedited"])]
     priority: String,
     /// Request custody: a custodian keeps the bundles until the next one has accepted custody. Refused for groups, and
-    /// by
-    /// a node without [custody] or a durable store, or with a router that copies.
+    /// by a node without [custody] or a durable store, or with a router that copies.
     #[arg(long)]
     custody: bool,
     /// Status reports to request; nodes send them if `status_reports` allows it.

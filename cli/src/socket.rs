@@ -11,8 +11,7 @@ const USUAL: &str = "farlink.sock";
 #[derive(clap::Args)]
 pub struct SocketArgs {
     /// Application socket of the node: a path, or host:port; default: `farlink.sock`, or the only `*.sock` in this
-    /// folder
-    /// that is not a control socket.
+    /// folder that is not a control socket.
     #[arg(long = "at", value_name = "SOCKET")]
     place: Option<String>,
 }

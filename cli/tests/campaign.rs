@@ -99,9 +99,11 @@ fn killed_and_resumed_campaign_matches_exactly() {
     let (code, printed, said) = farlink(folder, "campaign resume killed --jobs 2 --json");
     assert_eq!(code, Some(0), "{said}");
     let json: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    // Only the missing cells may run again: done ones have cost their time.
     assert_eq!((json["done"].as_u64(), json["ran"].as_u64()), (Some(12), Some(12 - there as u64)), "{json}");
     assert!(results(&folder.join("killed")) == expected);
 
+    // A cell's result must not depend on the kind of process that computes it.
     let (code, _, said) = farlink(folder, "campaign run crowd --isolate --out children");
     assert_eq!(code, Some(0), "{said}");
     assert!(results(&folder.join("children")) == expected);

@@ -130,7 +130,7 @@ fn bottleneck_limits_links_together_in_both_worlds() {
             "\"b\", \"a\"]\nlayer = \"ltp\"\nrate = \"2 Mbit/s\"\nshares = \"modem\"",
         )
         .replace("rate = \"5 Mbit/s\"", "rate = \"2 Mbit/s\"\nshares = \"modem\"");
-    // Both flows leave b forward.
+    // Both flows leave b, over links that share one transmitter: together they get its rate, not each.
     let (start, _) = shared.split_at(shared.find("[[flow]]").unwrap());
     let flow = |to: &str| {
         format!("[[flow]]\nfrom = \"b\"\nto = \"{to}\"\ntransport = \"udp\"\nrate = \"2 Mbit/s\"\nstop = \"3 s\"\n")

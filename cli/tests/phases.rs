@@ -91,7 +91,7 @@ fn phases_have_their_own_results() {
         base["baseline"].as_array().unwrap().iter().map(|flow| flow["bit_s"].as_f64()).collect();
     assert_eq!(rates.len(), 3, "{base:#}");
     assert!(rates.iter().all(|rate| rate.is_some_and(|rate| rate > 1e6 && rate < 21e6)), "{rates:?}");
-    // Each role of each node, and the emulator.
+    // Resources are accounted by role and node; the emulator belongs to no node.
     let roles = |phase: &Value| -> Vec<String> {
         let roles = phase["roles"].as_array().unwrap().iter();
         roles.map(|role| format!("{} {}", role["role"].as_str().unwrap(), role["node"])).collect()

@@ -50,6 +50,7 @@ fn run_without_force_replaces_nothing() {
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("run holds another run: Simulation of pair") && said.contains("--force"), "{said}");
     assert_eq!(std::fs::read(folder.join("run/manifest.json")).unwrap(), before);
+    // Another seed, so that a replaced manifest differs.
     assert_eq!(farlink(&folder, "run scenario.toml --in sim --seed 7 --out run --force").0, Some(0));
     assert_ne!(std::fs::read(folder.join("run/manifest.json")).unwrap(), before);
     std::fs::remove_dir_all(&folder).unwrap();
@@ -105,6 +106,7 @@ fn init_scenario_meets_its_expectation() {
 
 /// Starts a run that would take days and sends it a signal.
 fn interrupted(folder: &Path, out: &str, signal: &str) -> Output {
+    // 70,000 days are just within the limit of 200 years; no machine simulates a billion bundles in a test.
     let endless = SCENARIO.replace("20 s", "70000 d").replace("count = 10,", "count = 1000000000,");
     std::fs::write(folder.join("endless.toml"), endless).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_farlink"));
@@ -136,6 +138,7 @@ fn interrupted_run_is_marked_unfinished() {
 
     // A killed run has unfinished tables: it still counts as a run, which only --force replaces.
     let output = interrupted(&folder, "killed", "-KILL");
+    // A process killed by a signal has no exit status.
     assert_eq!(output.status.code(), None);
     let (code, _, said) = farlink(&folder, "report killed");
     assert_eq!(code, Some(0), "{said}");
@@ -203,6 +206,7 @@ fn damaged_run_gets_a_remedy() {
     assert_eq!(farlink(&folder, "run scenario.toml --in sim --out whole").0, Some(0));
     assert_eq!(farlink(&folder, "run scenario.toml --in sim --out run").0, Some(0));
     let empty = |name: &str| std::fs::write(folder.join("run").join(name), "").unwrap();
+    // Damage adds up from row to row: the tables first, then the manifest that names them.
     for (name, command, says) in [
         ("bundles.parquet", "compare whole run", "the run run cannot be read: run/bundles.parquet is damaged"),
         ("bundles.parquet", "report run", "hint: `farlink run scenario.toml --in sim --seed 1` makes it again"),
@@ -250,6 +254,7 @@ fn long_lists_stop_at_twenty() {
         };
         (0..25).map(one).collect::<String>()
     };
+    // 25 entries exceed the twenty that commands list.
     let (nodes, _) = SCENARIO.split_once("[[traffic]]").unwrap();
     std::fs::write(folder.join("many.toml"), format!("{nodes}{}", traffic("b"))).unwrap();
     let (code, printed, _) = farlink(&folder, "run many.toml --in sim --out run");

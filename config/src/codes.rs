@@ -5,8 +5,8 @@ use crate::errors::Errors;
 /// A chosen type: key, path of its table, number.
 pub type Chosen = (&'static str, String, u64);
 
-/// Reports types that one node uses for two purposes. Records of different tunnels are told apart by their source, so
-/// each tunnel is compared with the others' records only.
+/// Reports types that one node uses for two purposes. Records of different tunnels differ in their source, so each
+/// tunnel is compared with the others' records only.
 pub fn report_clashes(errors: &Errors<'_>, blocks: &[Chosen], records: &[Chosen], tunnels: &[[Chosen; 2]]) {
     let report = |others: &[Chosen], (key, path, number): &Chosen, what: &str| {
         let Some((other, of, _)) = others.iter().find(|(.., taken)| taken == number) else { return };

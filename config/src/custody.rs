@@ -38,7 +38,7 @@ pub struct CustodyRules {
     pub to: Vec<String>,
     /// Most bytes in custody; `None`: half of the store's capacity.
     pub capacity: Option<DataVolume>,
-    /// How it is signalled.
+    /// Terms of custody signalling.
     pub terms: CustodyTerms,
 }
 

@@ -50,7 +50,7 @@ pub fn write_toml(out: &mut String, keys: &[Key]) {
     }
 }
 
-/// Words that a key may have as its value, if only these.
+/// Words allowed as the value; `None` if others are allowed, too.
 fn words(kind: Kind) -> Option<&'static [&'static str]> {
     match kind {
         Kind::Choice(words) => Some(words),

@@ -29,6 +29,7 @@ impl<'a> Errors<'a> {
     /// Collector for a text. With a `file`, mistakes name it: `node.toml:7: link.x.rate`; otherwise only the line:
     /// `link[x].rate (line 7)`.
     pub fn new(file: Option<&'a str>, text: &'a str) -> Self {
+        // Computed once: a file with many mistakes asks for many lines.
         let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
         let lines = std::iter::once(0).chain(breaks).collect();
         Errors {
@@ -180,8 +181,7 @@ const MISTAKES_MAX: usize = 200;
 const MESSAGE_MAX: usize = 2000;
 
 /// Makes a message safe for a terminal: text quoted from a file cannot move the cursor, change the direction of the
-/// text
-/// or fill the screen.
+/// text or fill the screen.
 fn printable(message: String) -> String {
     // Unicode's bidirectional control characters.
     let turns = |c| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

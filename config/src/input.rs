@@ -21,7 +21,7 @@ impl<'v, 'a> Input<'v, 'a> {
         match self {
             Input::Given(DeValue::Integer(i)) => format!("the bare number {i}"),
             Input::Given(DeValue::Float(f)) => format!("the bare number {f}"),
-            // Arrays and tables may be long: their type says enough.
+            // Arrays and tables may be long: their type suffices in a message.
             Input::Given(value) => value.type_str().to_string(),
             Input::Default(text) => format!("`{text}`"),
         }

@@ -2,9 +2,8 @@
 //! expected value and the most similar key.
 //!
 //! It declares only the keys that node files and scenarios share: those of [`node`], [`security`], [`custody`],
-//! [`reports`], [`tunnel`] and [`quota`]. Reference pages are generated from the same declarations ([`docs`]). It opens files only in
-//! [`read_text`].
-//! Read [`Key`] and [`Reader`] first.
+//! [`reports`], [`tunnel`] and [`quota`]. Reference pages are generated from the same declarations ([`docs`]). It opens
+//! files only in [`read_text`]. Read [`Key`] and [`Reader`] first.
 #![forbid(unsafe_code)]
 
 pub mod codes;

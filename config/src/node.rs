@@ -1,12 +1,11 @@
-//! The plain settings of a node, which node files and scenarios give alike: keys and values by the rows of
-//! [`farlink_base::node`].
+//! Plain settings of a node, common to node files and scenarios: keys and values by the rows of [`farlink_base::node`].
 
 use crate::keys::{Fallback, Key, Kind, key};
 use crate::reader::Reader;
 use farlink_base::node::{Given, params_of};
 use farlink_base::{NodeParam, NodeSettings};
 
-/// The key of a row, for tables of keys that are made once and kept: the text of its default is never freed.
+/// Key of a row. For tables built once: the text of its default is leaked.
 pub fn row_key(row: &NodeParam) -> Key {
     let setting = row.setting();
     let default = row.default().map_or(Fallback::Absent, |value| Fallback::Is(setting.text(value).leak()));
@@ -18,13 +17,13 @@ pub fn row_keys(table: &str) -> Vec<Key> {
     params_of(table).map(row_key).collect()
 }
 
-/// Where a file has the rows of one table: under the keys of a reader, behind a prefix.
+/// Location of one table's rows in a file: keys of a reader, behind a prefix.
 pub struct RowsAt<'r, 'a> {
-    /// The table of a node file.
+    /// Name of the table in node files.
     pub table: &'static str,
-    /// Before each name.
+    /// Prefix of each key.
     pub prefix: &'static str,
-    /// Whose keys they are.
+    /// Reader of the keys.
     pub reader: &'r Reader<'a>,
 }
 impl RowsAt<'_, '_> {
@@ -33,7 +32,7 @@ impl RowsAt<'_, '_> {
     }
 }
 
-/// A hint in which paths of rows, in backticks, are spelled as keys of this file.
+/// Rewrites a hint: paths of rows in backquotes become keys of this file.
 fn spelled(hint: &str, places: &[RowsAt<'_, '_>]) -> String {
     let key = |path: &str| {
         let row = NodeParam::named(path)?;
@@ -49,8 +48,8 @@ fn spelled(hint: &str, places: &[RowsAt<'_, '_>]) -> String {
     parts.map(spelled).collect()
 }
 
-/// The settings of a node whose file has its rows there, and what it says of them; the rest is as usual. Says what
-/// contradicts itself.
+/// Reads the settings of a node at these places, and reports contradictions. Rows that are not given keep the value in
+/// `usual`. Also returns the rows given.
 pub fn node_settings(places: &[RowsAt<'_, '_>], usual: NodeSettings) -> (NodeSettings, Given) {
     let mut given = Given::new();
     for place in places {

@@ -78,6 +78,7 @@ impl<'a> Reader<'a> {
     pub fn fail(&self, name: &str, expected: impl Into<String>, hint: impl Into<String>) {
         match self.find(name) {
             Some((path, value)) => self.errors.at(&joined(path, name), Some(value.span().start), expected, hint),
+            // A missing key has no place of its own: the table that lacks it has.
             None => self.errors.at(&joined(self.path(), name), self.errors.beginning(self.path()), expected, hint),
         }
     }
@@ -236,7 +237,7 @@ impl<'a> Reader<'a> {
         let (path, table) = self.raw_table(name)?;
         Some(Reader::checked(self.errors, section, &path, table))
     }
-    /// Nested tables of this name in all overlaid tables, overlaid likewise: each key falls back by itself.
+    /// Nested tables of this name in all overlaid tables, overlaid likewise, key by key.
     pub fn overlaid(&self, name: &str, section: &'static Section) -> Reader<'a> {
         let tables = self.tables.iter().map(|table| Reader::new(self.errors, self.section, vec![table.clone()]));
         let nested = tables.filter_map(|outer| outer.table(name, section)).flat_map(|reader| reader.tables);

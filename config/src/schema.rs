@@ -4,8 +4,7 @@ use crate::keys::{Fallback, Key, Kind, Section};
 use farlink_base::{Setting, Unit};
 use std::fmt::Write;
 
-/// The schema of a file: its top, and the sections that keys of it name. Where several have one name, a table is one of
-/// them.
+/// JSON schema of a file: its top table, and the sections that keys name. Sections that share a name are alternatives.
 pub fn schema(title: &str, top: &Section, sections: &[&Section]) -> String {
     let mut out = format!(
         "{{\n\"$schema\": \"http://json-schema.org/draft-07/schema#\",\n\"title\": {},\n{},\n\"definitions\": {{",
@@ -13,6 +12,7 @@ pub fn schema(title: &str, top: &Section, sections: &[&Section]) -> String {
         members(top)
     );
     let mut names: Vec<&str> = sections.iter().map(|section| section.name).collect();
+    // Several layers share a section name: `dedup` needs equal names side by side.
     names.sort_unstable();
     names.dedup();
     for (place, name) in names.iter().enumerate() {
@@ -30,6 +30,7 @@ fn members(section: &Section) -> String {
     let keys: Vec<String> = section.keys.iter().map(|key| format!("{}: {}", quoted(key.name), value(key))).collect();
     let required = section.keys.iter().filter(|key| key.default == Fallback::Required);
     let required: Vec<String> = required.map(|key| quoted(key.name)).collect();
+    // Names of parameters depend on the policy chosen, so any further key is allowed.
     let others = matches!(section.name, "router" | "control");
     format!(
         "\"type\": \"object\", \"description\": {}, \"additionalProperties\": {others}, \"required\": [{}], \
@@ -51,7 +52,7 @@ fn value(key: &Key) -> String {
     format!("{{{kind}{separator}\"description\": {}{default}}}", quoted(key.help))
 }
 
-/// Whether its default is no text in JSON.
+/// Whether the value is no string in JSON.
 fn is_bare(kind: Kind) -> bool {
     match kind {
         Kind::Count(..) | Kind::Flag | Kind::Share => true,
@@ -65,16 +66,19 @@ fn kind(kind: Kind) -> String {
     match kind {
         Kind::Text | Kind::Name | Kind::File | Kind::Duration | Kind::Rate | Kind::Volume => text(),
         Kind::Count(min, max) => count(min, max),
+        // A string, too, for percentages.
         Kind::Share => "\"type\": [\"number\", \"string\"]".into(),
         Kind::Flag => flag(),
         Kind::Choice(words) => choice(words),
         Kind::Choices(words) => format!("\"type\": \"array\", \"items\": {{{}}}", choice(words)),
         Kind::Setting(setting) => of_setting(&setting),
         Kind::Table(name) => format!("\"allOf\": [{{{}}}]", table(name)),
+        // An array of tables, or tables by name such as `[link.NAME]` of node files.
         Kind::Tables(name) => format!(
             "\"anyOf\": [{{\"type\": \"array\", \"items\": {{{0}}}}}, {{\"type\": \"object\", \"additionalProperties\": {{{0}}}}}]",
             table(name)
         ),
+        // TOML has times of its own, and other kinds have readers of their own: any value is accepted.
         Kind::Time | Kind::Other { .. } => String::new(),
     }
 }

@@ -124,7 +124,7 @@ fn contradictions(reader: &Reader<'_>, rule: &Rule) {
     if rule.targets.is_empty() {
         reader.fail("targets", "protects nothing", "name \"payload\"");
     }
-    // Keys that have no effect for this role and service.
+    // Only warnings: a key without effect for this role and service weakens nothing.
     let without_use: &[(&str, bool)] = &[
         ("wrap", !source),
         ("hash", !source || rule.service != Service::Integrity),
@@ -139,8 +139,7 @@ fn contradictions(reader: &Reader<'_>, rule: &Rule) {
 }
 
 /// Refuses a rule whose key is used in another security context by the rule at `first`, under the name `other` (RFC
-/// 9173
-/// section 6.2).
+/// 9173 section 6.2).
 pub fn refuse_second_service(reader: &Reader<'_>, rule: &Rule, other: &str, first: &str) {
     let other = if other == rule.key { String::new() } else { format!(", the same as `{other}`,") };
     let (key, service) = (&rule.key, Service::WORDS[rule.service as usize]);

@@ -1,10 +1,10 @@
-//! Terms of tunnels, which node files and scenarios give alike.
+//! Terms of tunnels, shared by node files and scenarios.
 
 use crate::custody::terms;
 use crate::reader::Reader;
 use farlink_base::{Duration, TUNNEL_TERMS, TunnelTerms};
 
-/// Reads the terms and says what contradicts itself in them.
+/// Reads the terms and reports contradictions.
 pub fn tunnel(reader: &Reader<'_>) -> TunnelTerms {
     let terms = terms(reader, TUNNEL_TERMS);
     if terms.timeout < Duration::from_millis(1) {

@@ -148,6 +148,7 @@ fn links(program: &Path) -> MachineCheck {
 }
 
 fn real_time() -> MachineCheck {
+    // In a thread of its own, which the priority stays with; 50 is that of the emulator's workers.
     let granted = std::thread::spawn(|| schedule::set_real_time(50)).join();
     match granted {
         Ok(Ok(())) => MachineCheck::new("real-time scheduling", CheckOutcome::Yes, "SCHED_FIFO granted"),
@@ -195,6 +196,7 @@ fn cgroups() -> MachineCheck {
     }
     kinds.extend(found.version_1.iter().map(|(controller, _)| format!("v1 {}", controller.name())));
     let kinds = if kinds.is_empty() { "none mounted".to_string() } else { kinds.join(", ") };
+    // All needs at once: a host may have every limit.
     let attempt = GroupName::of_self().and_then(|name| {
         let made = ControlGroup::create(&found, name, Needs { quota: true, cpus: true, memory: true });
         cgroup::remove(&found, name);

@@ -94,7 +94,7 @@ pub trait Driver {
     /// be cheap.
     fn tally(&mut self, node: &NodeContext<'_>) -> BundleTally;
 
-    /// Folder of the node's store, whose size is sampled; `None` where events tell it.
+    /// Folder of the node's store, whose size is sampled; `None` if the events report it.
     fn store(&self, _node: &NodeContext<'_>) -> Option<PathBuf> {
         None
     }

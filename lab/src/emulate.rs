@@ -19,7 +19,7 @@ pub const HOSTS: [&str; 2] = ["a", "b"];
 // Time by which the first host's program starts before the second's, so that a server can get
 // ready.
 const HEAD_START: Duration = Duration::from_millis(300);
-// Interval of samples from the emulator.
+// Same interval as for the samples of a run; the status line needs no shorter one.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Options of [`emulate`].

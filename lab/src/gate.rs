@@ -1,5 +1,5 @@
-//! The validity gate: what a run measured of itself and of its machine, against bounds. A run within all of them is
-//! clean, any other is disturbed, with the reasons.
+//! The validity gate: compares the measurements that a run took of itself and of its machine with bounds. A run within
+//! all of them is clean; any other is disturbed, with the reasons.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub enum Late {
     HandOver,
 }
 
-/// Measurements from which a run is judged; what is absent is not judged.
+/// Measurements from which a run is judged; absent ones are not judged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Signs {
     /// Component whose delay is given.

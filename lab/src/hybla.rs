@@ -36,7 +36,7 @@ pub fn described(name: &str) -> String {
     format!("{name} (of the kernel)")
 }
 
-/// Registers our Hybla; returns a sentence about what happened.
+/// Registers our Hybla; returns a sentence about the outcome.
 ///
 /// # Errors
 /// If this user, this kernel or this machine's programs do not permit it; each with a hint.
@@ -62,6 +62,7 @@ pub fn install() -> Result<String> {
         .and_then(|()| bpftool(&["struct_ops", "register", &file.display().to_string()]));
     let _ = fs::remove_dir_all(&folder);
     registered?;
+    // The exit status is no proof: see `bpftool` below.
     if !available().iter().any(|name| name == OURS) {
         bail!(
             "`bpftool` succeeded, and the kernel lists no `{OURS}`\nhint: `bpftool struct_ops list` shows its objects"
@@ -70,7 +71,7 @@ pub fn install() -> Result<String> {
     Ok(format!("Hybla is registered as `{OURS}`, for the whole machine, until it is removed or started anew."))
 }
 
-/// Removes our Hybla; connections that have it keep it. Returns a sentence about what happened.
+/// Removes our Hybla; connections that have it keep it. Returns a sentence about the outcome.
 ///
 /// # Errors
 /// As [`install`].

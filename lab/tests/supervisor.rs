@@ -291,7 +291,7 @@ fn roles_are_counted_apart(supervisor: &mut Supervisor) {
 fn a_host_obeys_limits(supervisor: &mut Supervisor) {
     let limits = HostLimits { cpus: vec![0], quota: Some(0.5), memory: Some(64_000_000) };
     let host = HostSetup { name: "small".into(), limits, ..HostSetup::default() };
-    supervisor.tell(&Request::SetUp { hosts: vec![host], cables: vec![] }).unwrap();
+    supervisor.tell(&Request::SetUp { hosts: vec![host], cables: vec![], routes: vec![] }).unwrap();
     let set_up = |r: &Reply| matches!(r, Reply::SetUp { .. }).then_some(());
     if let Err(error) = supervisor.wait_for(SECONDS, set_up, |_| {}) {
         let text = error.to_string();

@@ -182,7 +182,7 @@ fn quota(quota: &QuotaStatus) -> Value {
 fn texts(endpoints: &[EndpointId]) -> Vec<String> {
     endpoints.iter().map(ToString::to_string).collect()
 }
-/// Neighbours heard by discovery, with counters of beacons.
+/// Neighbours discovered, with counters of beacons.
 type HeardNode = (Vec<Announced>, BeaconCounts);
 fn announcements((heard, counts): &HeardNode) -> Value {
     json!({

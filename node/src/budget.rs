@@ -21,7 +21,7 @@ const TABLE_PART: u64 = 8;
 const HEADS_PART: u64 = 32;
 /// Memory of one remembered bundle identity, in the agent and the store's index.
 const REMEMBERED_BYTES: u64 = 432;
-/// Memory of one neighbour that nobody configured, including its session.
+/// Memory of one unconfigured neighbour, including its session.
 const STRANGER_BYTES: u64 = 16 << 10;
 /// Memory of one fragment awaiting reassembly, beside its bundle.
 const FRAGMENT_BYTES: u64 = 256;

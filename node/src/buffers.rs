@@ -1,4 +1,4 @@
-//! Memory that sockets read into and that is used again once every slice of it is dropped.
+//! Read buffers of sockets; their memory is reused once every slice of it is dropped.
 
 use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;

@@ -178,7 +178,7 @@ impl Discovery {
     pub fn links(&self) -> &BTreeMap<DiscoveredId, (LinkId, String)> {
         &self.links
     }
-    /// Neighbours heard by now.
+    /// Neighbours discovered so far.
     pub fn announced(&self) -> impl Iterator<Item = (&EndpointId, &AnnouncedNode)> {
         self.announcer.announced()
     }

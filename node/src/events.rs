@@ -177,7 +177,7 @@ struct Writer {
     file: Option<BufWriter<File>>,
     live: tokio::sync::broadcast::Sender<Arc<str>>,
     repeats: Repeats<WriteFault>,
-    /// Neighbours nobody configured, which may come and go under ever new numbers.
+    /// Unconfigured neighbours, which may come and go under ever new link numbers.
     strangers: Crowd,
 }
 

@@ -54,7 +54,7 @@ const INPUTS_WAIT: usize = 64;
 const WAKES: usize = 16;
 /// Interval at which a run records its time in the store.
 const NOTED_EACH: Duration = Duration::from_secs(600);
-/// The same without a trusted clock: after a power cut, ages are computed from it.
+/// [`NOTED_EACH`] without a trusted clock: after a power cut, ages are computed from the time recorded last.
 const NOTED_EACH_WITHOUT_TIME: Duration = Duration::from_secs(1);
 /// Most delay of a deadline while received answers wait to be handled.
 const LATE: Duration = Duration::from_millis(20);
@@ -94,7 +94,7 @@ pub struct Node {
     pub stack: Stack,
     /// Configuration in effect.
     pub config: NodeConfig,
-    /// The same as configured at the start, before the memory budget lowered bounds.
+    /// Configuration as read at the start, before the memory budget lowered bounds.
     configured: NodeConfig,
     /// Log level.
     pub log: LogLevel,
@@ -110,7 +110,7 @@ pub struct Node {
     budget: Budget,
     pub(crate) lists: Lists,
     stopping: Option<Instant>,
-    /// When this run last recorded its time in the store.
+    /// Time at which this run last recorded its time in the store.
     noted: Option<Instant>,
     /// Other shards of the node until they run; only shard 0 has them.
     siblings: Vec<Node>,
@@ -335,7 +335,7 @@ impl Node {
             self.leave(now);
             self.input(Input::Admin(AdminInput::Shutdown));
         } else {
-            // A second request ends the node immediately.
+            // Asked twice: the operator does not wait for sessions and bundles in flight.
             self.stopping = Some(Instant::ZERO);
         }
         // Passed on in both cases, so that a second request ends all shards.
@@ -530,7 +530,7 @@ impl Node {
                 break;
             }
         }
-        // Connections that the stack requested meanwhile.
+        // Connecting needs the resolver, which `Io` lacks: the stack's requests were only recorded until here.
         for (layer, stream, link) in std::mem::take(&mut self.io.connects) {
             let io = &mut self.io;
             let mut connector =

@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 
 /// Prefix of shards' folders; the number follows.
 const FOLDER: &str = "shard-";
-/// Divisor of the bound of arriving bytes that gives the bytes which may be offered to others without a verdict.
+/// Divisor of the bound of arriving bytes; the quotient bounds the bytes offered to other shards without a verdict.
 const OFFERED_PART: u64 = 2;
 
 /// Messages of one turn for another shard.

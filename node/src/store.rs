@@ -115,7 +115,7 @@ pub fn ran_before(dir: &Path) -> u64 {
     let (boot, mut number) = (words.next(), || words.next()?.parse::<u64>().ok());
     let (Some(at_ms), Some(ran_ms)) = (number(), number()) else { return 0 };
     let (now_boot, now_ms) = clock::boot();
-    // The clock since boot says nothing about an earlier boot.
+    // The clock since boot restarts with the machine: readings of two boots cannot be compared.
     let since_ms = if boot == Some(now_boot.as_str()) { now_ms.saturating_sub(at_ms) } else { 0 };
     ran_ms.saturating_add(since_ms)
 }

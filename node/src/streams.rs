@@ -336,7 +336,7 @@ impl Streams {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         match std::mem::replace(&mut stream.phase, Phase::Resolving) {
             Phase::Open(socket) if !abort => {
-                // A close_notify tells the peer that the data was complete (RFC 8446 section 6.1).
+                // A close_notify proves to the peer that the data is complete (RFC 8446 section 6.1).
                 if let Some(tls) = &mut stream.tls {
                     tls.say_end();
                     if let Ok(Some(records)) = tls.take() {

@@ -211,7 +211,7 @@ impl PathFound {
     }
 
     fn town(self) -> Town {
-        // Mirror and move the places, and order them as a `Hashtable` iterates.
+        // Random draws pick places by index, so the order must be that of The ONE's `Hashtable`.
         let hashes: Vec<i32> = self.names.iter().map(|name| string_hash(name)).collect();
         let order = table_order(&hashes);
         let mut new = vec![0u32; order.len()];

@@ -133,7 +133,7 @@ impl Movers {
     }
 
     fn next_goal(&mut self, host: usize, now: f64) -> bool {
-        // Take the next place of the way, or begin a new way; at its end the pause begins.
+        // False at the end of a way, when the pause begins.
         if self.minds[host].way.is_none() {
             self.new_way(host);
         }
@@ -181,7 +181,7 @@ impl Body {
 }
 
 fn walk(from: Point, area: Point, random: &mut Random) -> Point {
-    // Redraw until the end of the leg lies inside the world.
+    // Each redraw consumes random numbers, as in The ONE: clipping the leg would change all later draws.
     loop {
         let angle = random.unit() * 2.0 * std::f64::consts::PI;
         let far = random.unit() * LONGEST_LEG;

@@ -181,7 +181,7 @@ impl World<'_> {
     }
 
     fn make_room(&mut self, host: u32, size: i32) -> bool {
-        // Evict the oldest messages until `size` bytes are free, except the one being sent.
+        // Oldest first, as in The ONE; never the message being sent, which the transfer still needs.
         if !self.buffers[host as usize].could_hold(size) {
             return false;
         }

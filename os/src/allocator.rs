@@ -1,4 +1,4 @@
-//! Counting allocator: the memory in use, which a memory budget is compared with.
+//! Counting allocator: reports the memory in use, for comparison with a memory budget.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
@@ -24,8 +24,7 @@ pub fn in_use() -> Option<u64> {
 }
 
 /// Makes the allocator of the `farlink` command return its free pages to the kernel at once, rather than after a
-/// second.
-/// Takes some hundred microseconds. No effect in a process with another allocator.
+/// second. Takes some hundred microseconds. No effect in a process with another allocator.
 pub fn give_back() {
     ASKED.fetch_add(1, Relaxed);
     collect();
@@ -41,7 +40,8 @@ pub fn give_back_if_asked() {
 }
 
 fn collect() {
-    // SAFETY: it may be called at any time from any thread; it looks at what is free, which nobody refers to.
+    // SAFETY: mi_collect may be called at any time from any thread; it touches only free memory, to which nobody
+    // refers.
     unsafe { libmimalloc_sys::mi_collect(true) }
 }
 

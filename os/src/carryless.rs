@@ -2,8 +2,8 @@
 
 /// Bytes whose products go into one sum.
 pub const BLOCK: usize = 1024;
-/// For each block of [`BLOCK`] bytes, of which the last may be shorter by a multiple of 16: the sum, without carries, of
-/// the products of its pairs of 64-bit words, each added to its word of the key before (low half first).
+/// Carry-less sum over each block of [`BLOCK`] bytes (the last may be shorter by a multiple of 16): the products of its
+/// pairs of 64-bit words, each word XORed with its key word first; the low half of a sum comes first.
 pub type Sums = fn(key: &[u64; BLOCK / 8], bytes: &[u8], sums: &mut [[u64; 2]]);
 
 /// The fastest implementation that this processor has; `None` without instructions for carry-less products.
@@ -32,7 +32,7 @@ mod x86 {
     use super::BLOCK;
     use std::arch::x86_64::*;
 
-    /// Four pairs an instruction, in four independent sums.
+    /// Multiplies four pairs per instruction, into four independent sums.
     #[target_feature(enable = "avx512f,vpclmulqdq,pclmulqdq")]
     pub unsafe fn wide(key: &[u64; BLOCK / 8], bytes: &[u8], sums: &mut [[u64; 2]]) {
         for (block, sum) in bytes.chunks(BLOCK).zip(sums) {
@@ -59,7 +59,7 @@ mod x86 {
         }
     }
 
-    /// A pair an instruction.
+    /// Multiplies one pair per instruction.
     #[target_feature(enable = "pclmulqdq")]
     pub unsafe fn narrow(key: &[u64; BLOCK / 8], bytes: &[u8], sums: &mut [[u64; 2]]) {
         for (block, sum) in bytes.chunks(BLOCK).zip(sums) {
@@ -88,7 +88,7 @@ mod arm {
     use super::BLOCK;
     use std::arch::aarch64::vmull_p64;
 
-    /// A pair an instruction.
+    /// Multiplies one pair per instruction.
     #[target_feature(enable = "neon,aes")]
     pub unsafe fn sums(key: &[u64; BLOCK / 8], bytes: &[u8], sums: &mut [[u64; 2]]) {
         for (block, sum) in bytes.chunks(BLOCK).zip(sums) {
@@ -106,7 +106,7 @@ mod arm {
 mod tests {
     use super::*;
 
-    /// Bit by bit.
+    /// Reference implementation, bit by bit.
     fn slow(key: &[u64; BLOCK / 8], block: &[u8]) -> [u64; 2] {
         let mut sum = 0u128;
         for (pair, key) in block.as_chunks::<16>().0.iter().zip(key.as_chunks::<2>().0) {

@@ -1,6 +1,5 @@
 //! Direct I/O (O_DIRECT) for long writes: the kernel neither copies nor caches the bytes nor writes them back later,
-//! which
-//! on a fast disk costs more than the rest of a store's work.
+//! which on a fast disk costs more than the rest of a store's work.
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::fs::File;
@@ -46,7 +45,7 @@ impl Direct {
         let room = &mut self.room[begin..begin + ROOM];
         let mut left: usize = slices.iter().map(|slice| slice.len()).sum();
         while left > 0 {
-            // Bytes up to the next block boundary.
+            // O_DIRECT needs aligned offsets: first the bytes up to the next block boundary (-offset mod BLOCK).
             let before = (offset as usize).wrapping_neg() % BLOCK;
             let (len, whole) = match (before, left / BLOCK * BLOCK) {
                 (0, 0) => (left, false),
@@ -100,8 +99,7 @@ fn gather(slices: &mut &mut [IoSlice<'_>], part: &mut [u8]) {
 }
 
 /// Writes whole blocks; returns the bytes written. The caller writes the rest through the page cache: also everything
-/// if
-/// the file system requires a larger alignment than [`BLOCK`].
+/// if the file system requires a larger alignment than [`BLOCK`].
 fn write_blocks(file: &File, offset: u64, part: &[u8], refused: &mut bool) -> io::Result<usize> {
     let mut done = 0;
     while done < part.len() {

@@ -2,9 +2,8 @@
 //! files kept for reuse, and a lock against other processes.
 //!
 //! After [`DiskFiles::sync`] (or [`Syncing::run`], on another thread) returns, data and name of the file are on the
-//! device;
-//! after [`DiskFiles::remove`] and [`DiskFiles::syncing_names`], a removed file stays removed. Both hold through power
-//! loss, as far as the device is honest about flushes.
+//! device; after [`DiskFiles::remove`] and [`DiskFiles::syncing_names`], a removed file stays removed. Both hold
+//! through power loss, as far as the device is honest about flushes.
 
 use crate::direct::{BLOCK, Direct, last_bytes};
 use bytes::Bytes;
@@ -148,8 +147,7 @@ impl DiskFiles {
         Ok(files)
     }
     /// Removes files that an earlier run kept for reuse, before the first change: a run that only reads removes
-    /// nothing.
-    /// The reserved file stays.
+    /// nothing. The reserved file stays.
     fn remove_kept(&mut self) -> io::Result<()> {
         if self.tidy {
             return Ok(());
@@ -215,8 +213,7 @@ impl DiskFiles {
         Ok(files)
     }
     /// Creates a file, reusing the kept file `of` if there is one; returns the bytes allocated to it. Durable with the
-    /// next
-    /// [`DiskFiles::sync`].
+    /// next [`DiskFiles::sync`].
     ///
     /// # Errors
     /// If it exists, or there is no space.
@@ -260,8 +257,7 @@ impl DiskFiles {
         }
     }
     /// Writes within the allocated bytes of a reused file: whole blocks, the first one completed by `before`, the last
-    /// one by
-    /// zeros, so that nothing needs to be read first.
+    /// one by zeros, so that nothing needs to be read first.
     fn write_over(&mut self, file: u32, offset: u64, before: &[u8], slices: &[IoSlice<'_>], to: u64) -> io::Result<()> {
         let block = BLOCK as u64;
         let zeros = [0; BLOCK];
@@ -350,8 +346,7 @@ impl DiskFiles {
         self.file(file)?.set_len(len)
     }
     /// Deletes the file, also a kept one, or keeps it for reuse by [`DiskFiles::create`] and returns its length.
-    /// Durable once
-    /// [`DiskFiles::syncing_names`] has run. A missing file is no error.
+    /// Durable once [`DiskFiles::syncing_names`] has run. A missing file is no error.
     ///
     /// # Errors
     /// If the file may reappear.
@@ -376,8 +371,7 @@ impl DiskFiles {
         Ok(None)
     }
     /// Reserves a kept file of this many bytes, all written, for [`DiskFiles::create`] on a full disk. Reuses the
-    /// reserved file
-    /// of an earlier run, which may remain shorter if the disk is full. Returns its length.
+    /// reserved file of an earlier run, which may remain shorter if the disk is full. Returns its length.
     ///
     /// # Errors
     /// System call errors; then no file is reserved. `AlreadyExists` if this run has reserved one.
@@ -702,7 +696,7 @@ mod tests {
                 assert_eq!(found.len(), LEN.max(written.len()), "no longer than what was written");
             }
         }
-        // Not at the end of the last write.
+        // The bytes before it in its block are known only for a write that continues the last one: this one does not.
         write(&mut files, 2, 10, &[b"elsewhere"]).unwrap();
         assert_eq!(files.read(2, 9, 11).unwrap(), &b"\0elsewhere\0"[..]);
         files.remove(2, true).unwrap();
@@ -732,7 +726,7 @@ mod tests {
         assert_eq!(syncing.run().unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
-    /// Whether the beginning of the file is in the page cache; `None` if the file system does not tell.
+    /// Whether the beginning of the file is in the page cache; `None` if the file system does not report it.
     fn is_cached(path: &Path) -> Option<bool> {
         let (file, mut byte) = (File::open(path).unwrap(), [0; 1]);
         let read =

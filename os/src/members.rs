@@ -1,7 +1,7 @@
-//! Processes of accounts, told apart by an environment variable: the way to account where no control group may be made.
+//! Accounting of processes by an environment variable, for machines where no control group may be made.
 //!
-//! A process that clears its environment stays in the account of its parent. What ends between two scans counts through
-//! the parent that waited for it.
+//! A process that clears its environment stays in the account of its parent. A process that ends between two scans is
+//! counted through the parent that waited for it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -117,7 +117,7 @@ impl Members {
         *total = (total.0 + cpu_user, total.1 + cpu_system);
     }
 
-    /// Enters a process that was started for an account, before it could be seen.
+    /// Registers a process started for an account, before a scan can find it.
     pub fn started(&mut self, process: u32, account: u32) {
         let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok().and_then(|text| Stat::parse(&text));
         if let Some(stat) = stat {
@@ -150,8 +150,8 @@ struct ProcessMemory {
 }
 
 impl ProcessMemory {
-    /// Reads the memory of a process. What processes share is divided among them, at the cost of a walk over its
-    /// pages, unless it is alone.
+    /// Reads the memory of a process. Shared memory is divided among its processes, at the cost of a walk over the
+    /// pages, unless the process is alone.
     fn read(process: u32, alone: bool) -> Option<ProcessMemory> {
         let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
         let whole = ProcessMemory::parse(&status, ["RssAnon:", "RssShmem:", "RssFile:"]);
@@ -175,7 +175,7 @@ impl ProcessMemory {
 #[derive(Clone, Copy, Debug)]
 struct Stat {
     parent: u32,
-    /// With children that ended and were waited for.
+    /// Time in user mode, including children that ended and were waited for.
     user: Duration,
     system: Duration,
     start: u64,

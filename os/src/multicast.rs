@@ -9,9 +9,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Opens a non-blocking socket that may share its port, and joins the groups of its address family. Datagrams to a
-/// group
-/// have a hop limit of 1 and also reach sockets of this machine. With an `interface`, only that one is used, in both
-/// directions.
+/// group have a hop limit of 1 and also reach sockets of this machine. With an `interface`, only that one is used, in
+/// both directions.
 ///
 /// # Errors
 /// System call errors, with the interface or group they concern.

@@ -113,8 +113,7 @@ pub(crate) fn enter_network(fd: BorrowedFd<'_>) -> io::Result<()> {
 }
 
 /// Makes all mounts private, then mounts a `/proc` for this process ID namespace. Fails in containers that mask parts
-/// of
-/// `/proc`.
+/// of `/proc`.
 pub fn mount_private_proc() -> io::Result<()> {
     mount_call(c"none", c"/", None, libc::MS_REC | libc::MS_PRIVATE)?;
     mount_call(c"proc", c"/proc", Some(c"proc"), libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC)

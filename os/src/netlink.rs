@@ -56,8 +56,8 @@ impl Netlink {
         self.create_pair(name, |_| {}, peer, |_| {})
     }
 
-    /// Creates a pair of connected Ethernet interfaces: `name` in this namespace, `peer` in another one. Made in its
-    /// place an interface costs 3 ms, moved there 40 ms.
+    /// Creates a pair of connected Ethernet interfaces: `name` in this namespace, `peer` in another one. Creating an
+    /// interface in place costs 3 ms, moving it there 40 ms.
     pub fn create_veth_to(
         &mut self,
         name: &str,
@@ -181,8 +181,7 @@ impl Netlink {
     }
 
     /// Sets the TCP congestion control, by its kernel name, for connections with a neighbour. Unlike the default of a
-    /// network
-    /// namespace, a route may name any control that the kernel has.
+    /// network namespace, a route may name any control that the kernel has.
     pub fn set_congestion_control(&mut self, index: u32, neighbour: IpAddr, control: &str) -> io::Result<()> {
         let (family, octets) = family_and_octets(neighbour);
         let mut m = RequestBody::default();

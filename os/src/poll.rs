@@ -78,9 +78,8 @@ impl Poller {
         let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
         Ok(epoll::add(&self.epoll, fd, EventData::new_u64(token), flags)?)
     }
-    /// Starts or stops watching a descriptor from [`Poller::add_reader`] for writing, too. A state that holds already
-    /// is
-    /// reported.
+    /// Starts or stops watching a descriptor from [`Poller::add_reader`] for writing, too. A condition that already
+    /// holds is reported.
     ///
     /// # Errors
     /// System call errors.
@@ -90,8 +89,7 @@ impl Poller {
         Ok(epoll::modify(&self.epoll, fd, EventData::new_u64(token), flags)?)
     }
     /// Waits until a descriptor is ready or `timeout` has passed (`None`: for ever); calls `each` for every ready one.
-    /// An
-    /// interrupted wait returns early.
+    /// An interrupted wait returns early.
     ///
     /// # Errors
     /// System call errors.

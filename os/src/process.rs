@@ -45,7 +45,7 @@ pub fn fork() -> io::Result<Fork> {
     }
 }
 
-/// Place and rights of a program that is started.
+/// Environment in which a program is started.
 #[derive(Debug, Default)]
 pub struct Surroundings {
     /// Network namespace to enter.

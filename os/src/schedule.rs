@@ -14,8 +14,7 @@ pub fn set_real_time(priority: i32) -> io::Result<()> {
 }
 
 /// Sets round-robin real-time scheduling (`SCHED_RR`) for the calling thread and its later children; priority 1
-/// (lowest)
-/// to 99. For programs that share a processor with others of the same priority.
+/// (lowest) to 99. For programs that share a processor with others of the same priority.
 pub fn set_real_time_in_turns(priority: i32) -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: priority };
     // SAFETY: parameters is a whole sched_param; 0 names the calling thread.
@@ -51,8 +50,7 @@ pub fn processors() -> usize {
 }
 
 /// Sleeps until one of `fds` is readable or the monotonic clock reaches `deadline_ns`; returns whether one is readable.
-/// A
-/// signal ends the wait early.
+/// A signal ends the wait early.
 pub fn wait_readable(fds: &[BorrowedFd<'_>], deadline_ns: Option<u64>) -> io::Result<bool> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let timeout = deadline_ns.map(|deadline| {

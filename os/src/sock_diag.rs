@@ -14,7 +14,7 @@ const ESTABLISHED: u32 = 1 << 1;
 const NLMSG_HEADER: usize = 16;
 /// `inet_diag_msg` without attributes.
 const MESSAGE: usize = 72;
-/// Most connections that one reading returns, and most packets of the kernel that it takes.
+/// Most connections that one reading returns, and most packets from the kernel that it reads.
 const CONNECTIONS: usize = 1024;
 const PACKETS: usize = 64;
 
@@ -72,7 +72,8 @@ impl SockDiag {
         self.sequence += 1;
         rustix::net::send(&self.socket, &request(family, self.sequence), rustix::net::SendFlags::empty())?;
         let mut buffer = vec![0u8; 1 << 16];
-        // A dump's first packet is ready when the request returns, and each further one when it is asked for.
+        // Reads never block: a dump's first packet is ready when the request returns, each further one when the one
+        // before was read.
         for _ in 0..PACKETS {
             let received = rustix::net::recv(&self.socket, &mut buffer[..], rustix::net::RecvFlags::empty());
             let length = match received {
@@ -200,7 +201,7 @@ mod tests {
             assert_eq!(connection(&packet), None);
         }
         assert!(found.is_empty());
-        // A refusal is an error, the end of a dump its end.
+        // NLMSG_ERROR must become an error; NLMSG_DONE completes the dump.
         let mut refused = request(2, 7);
         refused[4..6].copy_from_slice(&(libc::NLMSG_ERROR as u16).to_ne_bytes());
         refused[16..20].copy_from_slice(&(-libc::EPERM).to_ne_bytes());

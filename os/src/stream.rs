@@ -12,8 +12,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 /// Starts to connect, from the given address (port 0: any) or one chosen by the kernel. The socket becomes writable
-/// when
-/// it is connected or has failed ([`TcpStream::take_error`]).
+/// when it is connected or has failed ([`TcpStream::take_error`]).
 ///
 /// # Errors
 /// If the kernel refuses at once.
@@ -104,8 +103,7 @@ pub fn read_into(from: impl AsFd, buffer: &mut BytesMut, limit: usize) -> io::Re
 }
 
 /// Limits the bytes of a TCP socket that wait to be sent (TCP_NOTSENT_LOWAT, tcp(7)); bytes sent and not acknowledged
-/// do
-/// not count.
+/// do not count.
 ///
 /// # Errors
 /// System call errors, e.g. if the socket is not a TCP connection.

@@ -52,8 +52,7 @@ pub fn grow_buffers(socket: &UdpSocket, bytes: usize) {
 
 impl DatagramSocket {
     /// Binds a socket. `offload` requests segmentation and coalescing, if the kernel has them; `buffer` is the size
-    /// requested
-    /// for receive and send buffers, bytes.
+    /// requested for receive and send buffers, bytes.
     ///
     /// # Errors
     /// System call errors such as "address in use".
@@ -320,7 +319,7 @@ impl PieceCursor<'_> {
             n -= here;
         }
     }
-    /// Whether the position is not `n` bytes after `start`, as the kernel accepted only part of the datagrams.
+    /// Whether the position is not `n` bytes after `start`: the kernel accepted only part of the datagrams.
     fn position_differs(&self, start: &Self, n: usize) -> bool {
         let mut expected = *start;
         expected.skip(n);
@@ -419,13 +418,13 @@ fn encode(address: &SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
 fn decode(storage: &libc::sockaddr_storage) -> Option<SocketAddr> {
     match i32::from(storage.ss_family) {
         libc::AF_INET => {
-            // SAFETY: the family says what it is.
+            // SAFETY: for this family the kernel writes a sockaddr_in6.
             let v4 = unsafe { &*(&raw const *storage).cast::<libc::sockaddr_in>() };
             let ip = Ipv4Addr::from(v4.sin_addr.s_addr.to_ne_bytes());
             Some(SocketAddrV4::new(ip, u16::from_be(v4.sin_port)).into())
         }
         libc::AF_INET6 => {
-            // SAFETY: the family says what it is.
+            // SAFETY: for this family the kernel writes a sockaddr_in.
             let v6 = unsafe { &*(&raw const *storage).cast::<libc::sockaddr_in6>() };
             let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
             Some(SocketAddrV6::new(ip, u16::from_be(v6.sin6_port), v6.sin6_flowinfo, v6.sin6_scope_id).into())

@@ -146,7 +146,7 @@ impl Campaign {
         let record = CellRecord::of(&self.plan, self.cell(name)?, metrics, wall_s, version);
         self.folder.put(&record).map_err(failure)
     }
-    /// Keeps why a cell failed.
+    /// Records the reason why a cell failed.
     fn fail(&self, name: &str, why: &str) -> PyResult<()> {
         self.cell(name)?;
         self.folder.fail(name, why);

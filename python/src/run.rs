@@ -43,7 +43,7 @@ impl OwnPolicies for Own {
     }
 }
 
-/// Ends the runs that were given it; may be set from any thread.
+/// Flag that ends the runs to which it was passed; may be set from any thread.
 #[pyclass(frozen, module = "farlink._engine")]
 #[derive(Default)]
 pub struct Stop(AtomicBool);
@@ -53,7 +53,7 @@ impl Stop {
     fn new() -> Stop {
         Stop::default()
     }
-    /// Ends the runs that were given it.
+    /// Ends the runs to which the flag was passed.
     fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }

@@ -268,7 +268,7 @@ impl Bundle {
     fn lifetime(&self) -> f64 {
         self.meta.lifetime_ms as f64 / 1000.0
     }
-    /// Whether this neighbour gave it.
+    /// Whether the bundle came from this neighbour.
     fn came_from(&self, peer: &Peer) -> bool {
         peer.of == self.node.0 && self.from == PeerId(peer.id)
     }

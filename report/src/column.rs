@@ -79,7 +79,7 @@ field!(Text, Text, text, |v| v, |v: &Text| v.clone());
 
 impl<T: ColumnField> ColumnField for Option<T> {
     const KIND: ColumnKind = T::KIND;
-    // An `Option` becomes an optional Parquet column.
+    // Absent values are marked by definition levels, which only optional Parquet columns have.
     const OPTIONAL: bool = true;
     fn put(value: Option<&Self>, column: &mut Buffer) {
         // Absence at either level is written as an absent value.

@@ -115,7 +115,7 @@ pub struct BaselineFlow {
     pub retransmitted: u64,
 }
 
-/// A phase with what became of the bundles created in it.
+/// A phase and the fate of the bundles created in it.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct PhaseUse {
     /// Facts of the manifest.
@@ -123,11 +123,11 @@ pub struct PhaseUse {
     pub facts: PhaseFacts,
     /// Bundles created in the phase.
     pub created: u64,
-    /// Those of them that were delivered, at any time.
+    /// Number of these bundles delivered, at any time.
     pub delivered: u64,
-    /// Latency of those, in seconds.
+    /// Latency of the delivered bundles, in seconds.
     pub latency_s: Option<Latency>,
-    /// Their payload over the time from the first creation to the last delivery, in bit/s.
+    /// Delivered payload over the time from the first creation to the last delivery, in bit/s.
     pub goodput_bit_s: Option<f64>,
 }
 

@@ -77,7 +77,7 @@ impl RunWriter {
         }
         if self.keep_events { self.events.push(row) } else { Ok(()) }
     }
-    /// Appends one sample of a metric. Without a phase, it gets that of the manifest at its time.
+    /// Appends one sample of a metric. A sample without a phase gets the manifest's phase at its time.
     pub fn sample(&mut self, row: &SampleRow) -> Result<()> {
         self.last_ns = self.last_ns.max(row.time_ns);
         let phase = self.manifest.phases.iter().find(|phase| phase.holds(row.time_ns));

@@ -157,7 +157,7 @@ mod tests {
         let expected =
             "cell,ratio,seed\n\"a,b\",0.1,1\n,,-2\n\"say \"\"x\"\"\",0.000000001,\n\"\",3,9223372036854775807\n";
         assert_eq!(sheet().csv(), expected);
-        // A header line without columns.
+        // The header line is there even without columns, and empty.
         assert_eq!(Sheet::default().csv(), "\n");
         let json = sheet().json();
         assert_eq!(json[1], serde_json::json!({"cell": null, "ratio": null, "seed": -2}));

@@ -44,8 +44,7 @@ impl Scenario {
         };
         [end(0), end(1)]
     }
-    /// All link ends of the node with this index, in the order in which it gets them, those of one moment
-    /// in order of links.
+    /// All link ends of the node with this index, by time of appearance, then in the order of links.
     pub fn ends_of(&self, node: usize) -> Vec<LinkEnd> {
         let ends = (0..self.links.len()).flat_map(|link| self.ends(link)).filter(|end| end.node == node);
         let mut ends: Vec<LinkEnd> = ends.collect();
@@ -67,7 +66,7 @@ impl Scenario {
         }
         places
     }
-    /// When nodes get links and lose them while the run lasts, in order of time.
+    /// Links that appear or disappear during the run, in order of time.
     pub fn link_changes(&self) -> Vec<LinkChange> {
         let mut changes = Vec::new();
         for (link, l) in self.links.iter().enumerate() {

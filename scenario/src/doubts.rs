@@ -1,4 +1,4 @@
-//! Doubts: parts of a scenario that can run and are hardly meant.
+//! Warnings about valid scenarios: parts that are probably not intended.
 
 use crate::host::PhaseKind;
 use crate::motion::Reach;
@@ -6,7 +6,7 @@ use crate::types::{Custody, Link, Node, Scenario, StoreKind, Traffic, TrafficKin
 use farlink_base::{ClockTrust, Duration, Facts, format_duration};
 
 impl Scenario {
-    /// One sentence for each doubt: links, contacts and faults outside the run, ports that real nodes cannot open
+    /// One sentence for each warning: links, contacts and faults outside the run, ports that real nodes cannot open
     /// twice, reports and custody without effect.
     pub fn doubts(&self) -> Vec<String> {
         let mut all = Vec::new();
@@ -60,7 +60,7 @@ impl Scenario {
         all.extend((0..self.radios.len()).filter_map(|radio| self.knows_only_plans(radio)));
         all
     }
-    /// Nodes whose clock leaves them without the contact plan: links that are always up are in it, too.
+    /// Nodes whose clock prevents use of the contact plan, which includes links that are always up.
     fn clocks_without_plan(&self) -> Vec<String> {
         let doubt = |node: &Node| {
             let (settings, name) = (node.settings(), &node.name);

@@ -42,8 +42,8 @@ impl Scenario {
         let holes: Vec<_> = mine.flat_map(|fault| fault.beginnings(self.duration).map(|at| hole(fault, at))).collect();
         if holes.is_empty() { windows } else { Some(without(windows, holes)) }
     }
-    /// First fault that the testbed cannot inject; it knows faults of links, and restarts of nodes that send nothing
-    /// meanwhile.
+    /// First fault that the testbed cannot inject; it supports outages of links, and restarts of nodes that send
+    /// nothing meanwhile.
     pub(crate) fn faults_need_simulation(&self) -> Option<ConfigError> {
         let why = |fault: &Fault| match fault.kind {
             FaultKind::LinkDown { .. } => None,

@@ -45,9 +45,9 @@ pub enum HostKind {
 /// Processors that a host may use.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Processors {
-    /// So many, chosen by the testbed.
+    /// This many, chosen by the testbed.
     Count(usize),
-    /// Those with these numbers.
+    /// These, by number.
     These(Vec<usize>),
 }
 
@@ -60,16 +60,16 @@ pub struct Phase {
     pub kind: PhaseKind,
     /// Earliest start; `None`: when the one before ends.
     pub start: Option<Duration>,
-    /// Longest time it takes; `None`: until the next one begins, or the run ends.
+    /// Longest duration; `None`: until the next one begins, or the run ends.
     pub duration: Option<Duration>,
-    /// What ends it early.
+    /// Event that ends it early.
     pub until: Option<PhaseEnd>,
 }
 
 /// Purpose of a phase.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PhaseKind {
-    /// Any.
+    /// No particular purpose.
     Free,
     /// Plain TCP and UDP through the hosts and links.
     Baseline,
@@ -79,7 +79,7 @@ pub enum PhaseKind {
     Ping,
     /// A busy sender.
     Load,
-    /// Waiting for what was sent.
+    /// No new traffic: bundles in transit arrive.
     Unload,
     /// Times that relays hold bundles.
     Retention,
@@ -107,14 +107,14 @@ impl PhaseKind {
 /// Event that ends a phase early.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PhaseEnd {
-    /// All senders that began have sent all.
+    /// Every sender that began has sent all its bundles.
     Sent,
-    /// All of that, and all bundles created so far are delivered.
+    /// As `Sent`, and all bundles created so far are delivered.
     Delivered,
 }
 
 impl Scenario {
-    /// Latest span of a phase, from what is known before the run: its start, and its end where it has one.
+    /// Latest span of a phase that follows from the scenario alone: its start, and its end if it has one.
     pub fn latest_span(&self, phase: usize) -> (Duration, Option<Duration>) {
         let mut before = Some(Duration::ZERO);
         for (index, at) in self.phases.iter().enumerate() {
@@ -128,7 +128,7 @@ impl Scenario {
         (Duration::ZERO, None)
     }
 
-    /// Notes on what a simulation leaves out: limits of hosts, baselines and retention times.
+    /// Notes on features without effect in a simulation: limits of hosts, baselines and retention times.
     pub fn notes_of_simulation(&self) -> Vec<String> {
         let limited = |node: &&crate::Node| !node.host.limits().is_empty();
         let note = |node: &crate::Node| {

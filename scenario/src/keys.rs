@@ -1,6 +1,6 @@
-//! Every key of a scenario file: the one definition that the parser checks against, that gives
-//! defaults, and that `docs/reference/scenario.md` is generated from. Plain settings of nodes come from their own table
-//! (`core/base/src/node.rs`), parameters of convergence layers from those of the layers (`core/cla`).
+//! Every key of a scenario file, defined once: for the parser, for defaults, and for the generated
+//! `docs/reference/scenario.md`. Plain settings of nodes come from their own table (`core/base/src/node.rs`),
+//! parameters of convergence layers from those of the layers (`core/cla`).
 
 use crate::settings::row_keys;
 use farlink_base::{CUSTODY_TERMS, REPORT_TERMS, TUNNEL_TERMS, settings};

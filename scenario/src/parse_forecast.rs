@@ -21,7 +21,7 @@ pub fn forecast(top: &Reader<'_>, scenario: &mut Scenario) {
             }
         }
         let (start, end) = (moved(contact.start, shift), moved(contact.end, shift));
-        // Contacts that end before the run starts are left out.
+        // `moved` cuts times at the start of the run: a contact that is over by then has no length.
         if start < end {
             scenario.forecast.push(farlink_routing::Contact {
                 link: Some(NO_LINK.into()),

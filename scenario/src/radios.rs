@@ -1,4 +1,4 @@
-//! Where a scenario with radios, plain flows, or bundles lost as they are made, can be run.
+//! Worlds that can run a scenario with radios, plain flows, or traffic that gives up refused bundles.
 
 use crate::types::{Fidelity, Scenario};
 use farlink_base::ConfigError;
@@ -28,7 +28,7 @@ impl Scenario {
             hint: hint(),
         })
     }
-    /// Reason why whole bundles do not suffice; `None` if they do. Plain flows and shared transmitters are of packets.
+    /// Reason why whole bundles do not suffice; `None` if they do. Plain flows and shared transmitters need packets.
     pub fn needs_packets(&self) -> Option<ConfigError> {
         if self.fidelity == Fidelity::Full {
             return None;

@@ -42,7 +42,7 @@ fn value_in(settings: &Settings, name: &str) -> Option<u64> {
     settings.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
 }
 
-/// Which end of a stream link opens the connection.
+/// End of a stream link that opens the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ConnectSide {
     /// The first node of `between`.
@@ -63,7 +63,7 @@ impl ConnectSide {
     }
 }
 
-/// Uniformly drawn size; both the same for a fixed one.
+/// Uniformly drawn size; a fixed one has equal bounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SizeRange {
     /// Least size, included.

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 /// One scenario, checked: every name in it refers to something, every index is in range.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scenario {
-    /// Short name: letters, digits and `-`; run directories are called after it.
+    /// Short name: letters, digits and `-`; run directories are named after it.
     pub name: String,
     /// Purpose of the scenario, for people.
     pub description: String,
@@ -29,15 +29,15 @@ pub struct Scenario {
     pub duration: Duration,
     /// Whether the run ends as soon as all traffic was sent and delivered.
     pub stop_when_delivered: bool,
-    /// Whether nodes that go by the plan take over each other's routes; simulations only.
+    /// Whether nodes that route by the plan adopt each other's routes; simulations only.
     pub shared_routes: bool,
-    /// How much of a node a simulation plays.
+    /// Level of detail of a simulation.
     pub fidelity: Fidelity,
-    /// Wall time at the start of the run; `None` is bound by the world at start.
+    /// Wall time at the start of the run; `None`: chosen by the world at the start.
     pub epoch: Option<DtnTime>,
     /// Nodes in the order of the file.
     pub nodes: Vec<Node>,
-    /// Links in the order of the file; their place gives them their addresses.
+    /// Links in the order of the file; their index determines their addresses.
     pub links: Vec<Link>,
     /// Contacts, inline ones and those of the plan file, in order of time. A link without any is
     /// always up.
@@ -54,7 +54,7 @@ pub struct Scenario {
     pub groups: Vec<Group>,
     /// Movement models and the nodes that follow them.
     pub mobilities: Vec<Mobility>,
-    /// Radios, which give links to nodes that hear each other.
+    /// Radios, which give links to nodes in contact.
     pub radios: Vec<Radio>,
     /// Faults injected in the run.
     pub faults: Vec<Fault>,
@@ -74,7 +74,7 @@ pub struct Scenario {
     pub folder: PathBuf,
 }
 
-/// How much of a node a simulation plays.
+/// Level of detail of a simulation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Fidelity {
     /// Whole bundles over links of a rate and a delay, without convergence layers.
@@ -93,7 +93,7 @@ pub struct Node {
     /// The first ID in short form: the node number of an ipn ID; dtn nodes are numbered in the
     /// order of the file from [`NodeId::INTERNED`].
     pub number: NodeId,
-    /// Where bundles are kept.
+    /// Kind of the bundle store.
     pub store: StoreKind,
     /// Router and its parameters.
     pub router: Policy,
@@ -107,11 +107,11 @@ pub struct Node {
     pub tunnels: Vec<Tunnel>,
     /// Bundles whose custody is accepted, and the signals that answer.
     pub custody_rules: CustodyRules,
-    /// Destinations for which bundles made here ask for custody: patterns; none but where `custody` is `Ask`.
+    /// Destination patterns for which bundles created here request custody; empty unless `custody` is `Ask`.
     pub custody_request: Vec<String>,
     /// Plain settings that the scenario gives, by the paths of their rows; see [`Node::settings`].
     pub given: Given,
-    /// Reports on many bundles at once.
+    /// Compressed reporting (CCSDS 734.6-O-1); `None` without it.
     pub compressed_reports: Option<ReportRules>,
     /// Quotas of sources and neighbours in the node's store.
     pub quotas: Vec<Quota>,
@@ -127,7 +127,7 @@ pub struct Node {
     pub layers: Vec<(&'static str, Settings)>,
     /// BPSec rules, in the order in which they are tried.
     pub security: Vec<Rule>,
-    /// Where it is drawn in the topology, 0 to 1 from left and top; `None` is laid out.
+    /// Position in the drawn topology, 0 to 1 from left and top; `None`: laid out automatically.
     pub position: Option<(f64, f64)>,
 }
 
@@ -144,7 +144,7 @@ pub struct Tcp {
     pub sack: bool,
     /// Whether the testbed's hosts scale windows beyond 64 kB.
     pub window_scaling: bool,
-    /// Frames that must be able to wait for a processor of the testbed's machine.
+    /// Frames that the testbed's machine must be able to queue for a processor.
     pub rx_queue: Option<u32>,
 }
 
@@ -223,13 +223,13 @@ pub struct Route {
 pub struct Tunnel {
     /// Index of the other end in [`Scenario::nodes`].
     pub end: usize,
-    /// Destinations of bundles that go in here: patterns. None: bundles only come out.
+    /// Destination patterns of the bundles that enter here; empty: bundles only leave it here.
     pub to: Vec<String>,
     /// Custody, lifetime and other terms of the outer bundles.
     pub terms: TunnelTerms,
 }
 
-/// Where bundles are kept.
+/// Kind of a bundle store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StoreKind {
     /// In memory: gone at exit, acknowledged at once.
@@ -295,7 +295,7 @@ pub struct LinkChange {
     pub at: Duration,
     /// Index of the link in [`Scenario::links`].
     pub link: usize,
-    /// Whether they get it.
+    /// Whether the link appears.
     pub appears: bool,
 }
 
@@ -335,15 +335,15 @@ pub struct Traffic {
     pub service: u32,
     /// Kind of traffic: a file, bundles or pings.
     pub kind: TrafficKind,
-    /// When it begins, from the start of the run.
+    /// Start, from the start of the run.
     pub start: Duration,
     /// Lifetime of its bundles.
     pub lifetime: Duration,
     /// Class of service of its bundles.
     pub priority: Priority,
-    /// Bundles sent and not yet accepted by the sender's own node; 0 is 64.
+    /// Most bundles sent and not yet accepted by the sender's own node; 0: 64.
     pub window: u32,
-    /// Status reports that its bundles ask for, to the sending node.
+    /// Status reports requested by its bundles, to the sending node.
     pub reports: Facts,
     /// Whether bundles that the sender's node refuses are lost instead of offered again.
     pub lost: bool,
@@ -351,7 +351,7 @@ pub struct Traffic {
     pub drawn: Option<usize>,
 }
 
-/// Words for the status reports that bundles may ask for.
+/// Words for the status reports that bundles may request.
 pub const REPORT_WORDS: &[&str] = &["reception", "forwarding", "delivery", "deletion"];
 /// Facts of the words of [`REPORT_WORDS`], in the same order.
 const REPORT_FACTS: [u32; 4] =
@@ -362,7 +362,7 @@ impl Traffic {
     pub(crate) fn reports_of(words: &[usize]) -> Facts {
         Facts(words.iter().filter_map(|word| REPORT_FACTS.get(*word)).fold(0, |all, fact| all | fact))
     }
-    /// The words for the reports that its bundles ask for.
+    /// Words for the reports that its bundles request.
     pub fn report_words(&self) -> Vec<&'static str> {
         let asked = REPORT_WORDS.iter().zip(REPORT_FACTS).filter(|(_, fact)| self.reports.has(*fact));
         asked.map(|(word, _)| *word).collect()
@@ -380,7 +380,7 @@ pub enum TrafficKind {
         size: DataVolume,
         /// Payload of each bundle (the last may be shorter).
         bundle_size: DataVolume,
-        /// How fast bundles are created.
+        /// Pace at which bundles are created.
         pace: Pace,
     },
     /// Bundles with content from the seed.
@@ -389,7 +389,7 @@ pub enum TrafficKind {
         count: u64,
         /// Payload of each bundle.
         size: SizeRange,
-        /// How fast they are created.
+        /// Pace at which bundles are created.
         pace: Pace,
     },
     /// Echo requests; latency is the round trip.
@@ -403,7 +403,7 @@ pub enum TrafficKind {
     },
 }
 
-/// How fast bundles are created.
+/// Pace of creating bundles.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pace {
     /// As fast as the window allows.
@@ -449,9 +449,9 @@ pub enum Table {
 pub struct Expect {
     /// Delivered bundles over created ones.
     pub delivery_ratio: Option<f64>,
-    /// All delivered by then, from the start of the run.
+    /// Latest time by which everything is delivered, from the start of the run.
     pub finished_within: Option<Duration>,
-    /// Real time a run in the testbed takes, set-up included.
+    /// Longest real time of a run in the testbed, set-up included.
     pub wall_time_lab: Option<Duration>,
 }
 
@@ -481,21 +481,21 @@ pub enum FaultKind {
         /// Index of the link in [`Scenario::links`].
         link: usize,
     },
-    /// Two nodes hear each other by no radio.
+    /// Two nodes cannot communicate by radio.
     Unheard {
         /// Indices of the nodes, the smaller first.
         between: [usize; 2],
     },
     /// A node's clock is set wrong.
     ClockJump {
-        /// By how much, in nanoseconds; negative: back.
+        /// Change in nanoseconds; negative: back.
         by_ns: i64,
         /// Index of the node.
         node: usize,
     },
     /// A node's clock runs wrong from then on.
     ClockDrift {
-        /// How much too fast, in parts of a million; negative: too slow.
+        /// Rate error in parts per million; negative: too slow.
         ppm: f64,
         /// Index of the node.
         node: usize,

@@ -60,6 +60,7 @@ fn all_mistakes_come_at_once() {
         .replace("1 kB", "1 parsec")
         .replace("ipn:2.0", "ipn:0.0");
     let found = errors(&text);
+    // One of each stage: a quantity, a rate, a volume and a node ID.
     assert_eq!(found.len(), 4, "{found:#?}");
     assert!(found.iter().all(|e| e.contains("hint: ")), "{found:#?}");
 }
@@ -123,6 +124,7 @@ fn traffic_begins_within_the_run() {
     for none in ["0 s", "0 min"] {
         one_error("\"10 s\"", &format!("\"{none}\""), &["duration (line 3)", "takes no time", "hint: "]);
     }
+    // `a` is no unit, and the others are no lengths of time that a clock could count.
     for absurd in ["-1 s", "300 a", "1e300 s", "NaN s", "inf s"] {
         one_error("\"10 s\"", &format!("\"{absurd}\""), &["duration (line 3)"]);
     }
@@ -130,6 +132,7 @@ fn traffic_begins_within_the_run() {
         let start = format!("to = \"b\"\nstart = \"{late}\"");
         one_error("to = \"b\"", &start, &["traffic[1].start (line 18)", "when the run is over", "`duration`"]);
     }
+    // A start just before the end is valid: the run still has time for it.
     assert!(errors(&GOOD.replace("to = \"b\"", "to = \"b\"\nstart = \"9999 ms\"")).is_empty());
 }
 
@@ -158,6 +161,7 @@ fn contacts_fit_links_without_overlap() {
 
 #[test]
 fn datagram_fits_mtu_table_fits_layer() {
+    // 1472 B: the default MTU of 1500 B less 20 B of IPv4 and 8 B of UDP.
     one_error("rate =", "ltp = { datagram = \"1480 B\" }\nrate =", &["1472 B (the MTU less IP and UDP headers)"]);
     one_error("rate =", "tcpclv4 = { segment = \"1 kB\" }\nrate =", &["link[ab].tcpclv4", "layer is another"]);
 }
@@ -177,12 +181,14 @@ fn missing_file_names_its_path() {
 fn unknown_policies_and_parameters_are_errors() {
     one_error("id = \"ipn:1.0\"", "id = \"ipn:1.0\"\nrouter = \"sbar\"", &["node[a].router", "did you mean `sabr`?"]);
     one_error("id = \"ipn:1.0\"", "id = \"ipn:1.0\"\ncontrol = \"nome\"", &["node[a].control", "did you mean `none`?"]);
+    // A misspelt parameter would silently leave the policy at its default.
     let wrong = "id = \"ipn:1.0\"\nrouter_params = { profil = 1 }";
     one_error("id = \"ipn:1.0\"", wrong, &["node[a].router_params", "`profil`: unknown parameter", "profile"]);
 }
 
 #[test]
 fn node_parameter_in_link_is_redirected() {
+    // Keepalive is a setting of the whole layer: a link has none of its own.
     let table = "\ntcpclv4 = { keepalive = \"5 s\" }\n";
     let found = errors(&GOOD.replace("layer = \"ltp\"\n", &format!("layer = \"tcpclv4\"{table}")));
     assert_eq!(found.len(), 1, "{found:#?}");

@@ -106,6 +106,7 @@ fn addresses_follow_link_order() {
     let [first, second] = s.ends(1);
     assert_eq!((first.address, second.address), (Ipv4Addr::new(10, 0, 1, 1), Ipv4Addr::new(10, 0, 1, 2)));
     assert_eq!((first.node, first.peer, first.peer_address), (1, 2, second.address));
+    // Ports assigned by IANA to LTP (RFC 5326) and TCPCL (RFC 9174).
     assert_eq!((first.port, s.ends(0)[0].port), (1113, 4556));
     let onboard = s.ends_of(1);
     assert_eq!(onboard.iter().map(|e| e.address.to_string()).collect::<Vec<_>>(), ["10.0.0.2", "10.0.1.1"]);
@@ -160,6 +161,7 @@ fn contact_takes_rate_at_its_start() {
     let s = Scenario::parse(SMALL).unwrap();
     let plan = s.contact_plan();
     assert_eq!(plan.contacts.len(), 1);
+    // The table changes at 5 s; the contact begins at 6 s.
     assert_eq!(plan.contacts[0].rate, DataRate(2_000_000));
     assert_eq!(s.link_spec(0).forward.windows, Some(Vec::new()), "scheduled, and never up that way");
 }
@@ -182,6 +184,7 @@ fn default_interval_gives_thousand_samples() {
             format!("name = \"x\"\nduration = \"{duration}\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n{measure}");
         Scenario::parse(&text).unwrap_or_else(|e| panic!("{e:#?}")).measure.interval
     };
+    // A thousandth of the year; the 20 s below would give 20 ms, under the least interval of 100 ms.
     assert_eq!(interval("365 d", ""), Duration::from_millis(31_536_000));
     assert_eq!(interval("20 s", "[measure]\nsegments = true"), Duration::from_millis(100));
     assert_eq!(interval("365 d", "[measure]\ninterval = \"1 s\""), Duration::from_secs(1));
@@ -291,6 +294,7 @@ fn same_kind_and_port_share_layer() {
         scenario.layers_of(node).into_iter().map(|layer| (layer.name, layer.port, layer.links)).collect()
     };
     let own = |name: &str, port, links: &[usize]| (name.to_string(), port, links.to_vec());
+    // Registry order first: LTP precedes TCPCLv4, although the file names TCPCLv4 first.
     assert_eq!(layers(0), [own("ltp-2000", 2000, &[1, 3]), own("ltp", 1113, &[2]), own("tcpclv4", 4556, &[0, 4])]);
     assert_eq!(layers(1).iter().map(|(name, ..)| name.as_str()).collect::<Vec<_>>(), ["ltp-2000", "tcpclv4"]);
     assert_eq!(scenario.ends(1).map(|end| end.port), [2000; 2]);
@@ -355,6 +359,7 @@ fn traffic_requests_reports_nodes_compress_them() {
         (&a.request[..], a.terms.delay, a.terms.bundles),
         (&["ipn:2.*".to_string()][..], Duration::from_secs(3), 1000)
     );
+    // A node's own table replaces that of the defaults, instead of being merged with it.
     assert_eq!((b.request.len(), b.terms.delay), (0, Duration::from_secs(10)), "its own table, whole");
     assert!(with("", bundles).unwrap().traffic[0].report_words().is_empty());
     assert!(with("reports = [\"arrival\"]", bundles).unwrap_err().contains("`arrival` is none of"));

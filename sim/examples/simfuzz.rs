@@ -141,7 +141,7 @@ fn fuzz(wanted: &RunRequest) -> ExitCode {
 }
 
 fn keep_traces(wanted: &RunRequest, traces: &mut [(u64, String)]) -> bool {
-    // One line per seed, in their order; returns whether the file was written.
+    // Threads end in any order; sorted, the traces of two runs can be compared. Returns whether the file was written.
     let Some(file) = &wanted.traces else { return true };
     traces.sort();
     let text: String = traces.iter().map(|(_, line)| line.as_str()).collect();
@@ -150,7 +150,7 @@ fn keep_traces(wanted: &RunRequest, traces: &mut [(u64, String)]) -> bool {
 }
 
 fn tell(wanted: &RunRequest, seed: u64, complaints: &[String]) {
-    // Print the complaints, then the smallest network with the same first complaint.
+    // Shrinking keeps the first complaint only: the others may follow from it.
     println!("\nseed {seed}:");
     complaints.iter().for_each(|complaint| println!("  {complaint}"));
     if wanted.unshrunk {

@@ -317,7 +317,7 @@ fn security(scenario: &Scenario, index: usize) -> Option<SecurityConfig> {
 }
 
 fn layer_config(node: &Node, layer: &NodeLayer) -> Result<LayerConfig, ConfigError> {
-    // Each layer of a node has its own sockets.
+    // A node introduces itself with the same identity over every layer.
     let own = identity(node);
     let kind = LayerKind::new(layer.kind, own, node.layer_settings(layer.kind));
     let kind = kind.ok_or_else(|| unknown_layer(layer.kind.name))?;

@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 /// Largest number of bundles in a lie, the newest; policies read no more.
 const IDS_MAX: usize = 4096;
-/// The same for RAPID, which reads arrivals from a quarter of its hello.
+/// As [`IDS_MAX`], for RAPID, which reads arrivals from a quarter of its hello.
 const RAPID_IDS_MAX: usize = 1000;
 
 /// Lies of a node.

@@ -31,7 +31,7 @@ impl File {
         }
     }
     fn pieces_of(&self, start: u64, end: u64) -> Vec<(u64, Payload)> {
-        // Pieces within `start..end`, the outer ones shortened.
+        // A piece that begins before `start` may reach into the range: the search begins one earlier.
         let first = self.pieces.range(..start).next_back().filter(|(at, p)| *at + p.len() > start);
         let from = first.map_or(start, |(at, _)| *at);
         let part = |(at, piece): (&u64, &Payload)| {
@@ -41,7 +41,7 @@ impl File {
         self.pieces.range(from..end).map(part).collect()
     }
     fn cut(&mut self, start: u64, end: u64) {
-        // Remove `start..end` and keep the parts of pieces that reach beyond it.
+        // A piece that straddles an end of the range keeps its part outside: a write replaces only its own bytes.
         let first = self.pieces.range(..start).next_back().filter(|(at, p)| *at + p.len() > start);
         let from = first.map_or(start, |(at, _)| *at);
         let hit: Vec<u64> = self.pieces.range(from..end).map(|(at, _)| *at).collect();
@@ -114,7 +114,7 @@ impl Disk {
     }
 
     fn remember(&mut self, file: u32, offset: u64, end: u64) {
-        // Record the content that the change will overwrite.
+        // A power failure reverts the change, so its old content is kept until a sync.
         let (Some(undo), Some(there)) = (&mut self.undo, self.files.get(&file)) else { return };
         undo.push_back(Undo {
             file,
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn overwritten_ranges_read_back() {
-        // A byte array serves as the model of the file.
+        // A plain array is the reference for pieces that overlap, touch or lie apart.
         let mut file = File::default();
         let mut model = [0u8; 100];
         for (offset, text) in [(0u64, &b"0123456789"[..]), (20, b"abcdefghij"), (5, b"XXXXXXXXXXXXXXXXXX"), (8, b"y")] {

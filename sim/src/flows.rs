@@ -9,26 +9,26 @@ use farlink_link::stream::{self, Input, Output, Segment, StreamEnd};
 use farlink_report::PlainFlow;
 use farlink_scenario::{Flow, FlowTransport, Scenario};
 
-/// Time of data that a TCP sender of limited rate writes at once.
+/// Data that a TCP sender of limited rate writes at once, as time at that rate.
 const PIECE: Duration = Duration::from_millis(1);
-/// Least bytes of it: a full segment, as smaller ones would be mostly headers.
+/// Fewest bytes of such a write: a full segment, as smaller ones would be mostly headers.
 const PIECE_LEAST: u64 = 1448;
 /// Most bytes that a sender without a rate writes at once.
 const WRITE_MOST: u64 = 256 << 10;
 
-/// A packet of a flow, on its way.
+/// Packet of a flow in transit.
 #[derive(Clone)]
 pub(crate) struct FlowPacket {
     flow: usize,
     /// Whether it goes to the receiver.
     onward: bool,
-    /// Links that it has crossed.
+    /// Number of links crossed.
     crossed: usize,
     /// The segment; `None` for a datagram.
     segment: Option<Box<Segment>>,
 }
 
-/// Where a packet goes next: cable, its end, and IP bytes.
+/// Next hop of a packet: cable, its end, and IP bytes.
 pub(crate) type FlowStep = (usize, usize, u64);
 
 /// All flows of a simulation.
@@ -47,7 +47,7 @@ struct SimFlow {
     /// Payload bytes of a datagram; 0 for TCP.
     datagram: u64,
     stream: Option<Box<FlowStream>>,
-    /// Bytes that the sender was due to send by its rate.
+    /// Bytes due so far by the sender's rate.
     due: u64,
     first: Option<Instant>,
     last: Instant,
@@ -67,7 +67,7 @@ struct FlowStream {
 }
 
 impl Flows {
-    /// Prepares the flows of a scenario, and sets the time of their beginnings.
+    /// Prepares the flows of a scenario and schedules their starts.
     pub fn new(scenario: &Scenario, queue: &mut Queue) -> Flows {
         let flows: Vec<SimFlow> = scenario.flows.iter().map(|flow| SimFlow::new(scenario, flow)).collect();
         for (index, flow) in flows.iter().enumerate() {
@@ -76,7 +76,7 @@ impl Flows {
         Flows { flows, departures: Vec::new() }
     }
 
-    /// Lets a sender send what is due, and sets the time of its next turn.
+    /// Sends everything due and schedules the sender's next turn.
     pub fn turn(&mut self, now: Instant, index: usize, queue: &mut Queue) {
         let flow = &mut self.flows[index];
         match &mut flow.stream {
@@ -124,7 +124,7 @@ impl Flows {
         self.tell(now, index, side, Input::Wake, queue);
     }
 
-    /// Takes a packet that has crossed a link: at the end of its path, or on to the next link.
+    /// Receives a packet at the end of a link: delivers it, or forwards it over the next link.
     pub fn arrive(&mut self, now: Instant, mut packet: FlowPacket, queue: &mut Queue) {
         packet.crossed += 1;
         let flow = &mut self.flows[packet.flow];
@@ -159,7 +159,7 @@ impl Flows {
         self.flows.iter().map(SimFlow::outcome).collect()
     }
 
-    /// Writes what the rate and the buffer of a stream permit.
+    /// Writes to a stream as much as rate and buffer permit.
     fn write(&mut self, now: Instant, index: usize, queue: &mut Queue) {
         loop {
             let flow = &mut self.flows[index];

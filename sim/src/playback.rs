@@ -94,7 +94,7 @@ mod tests {
     }
 
     fn played(scenario: &Scenario) -> (Vec<LegRow>, Vec<MeetingRow>) {
-        // The two tables of a recorded run.
+        // Read back from the run directory, so that writing the tables is tested, too.
         let folder = tempfile::tempdir().unwrap();
         let options = Options { folder: folder.path().join("run"), ..Options::default() };
         record::run(scenario, &options, &mut |_| {}).unwrap();

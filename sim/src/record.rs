@@ -54,7 +54,7 @@ pub fn run(scenario: &Scenario, options: &Options, progress: &mut dyn FnMut(Prog
     run_with(scenario, options, &Registered, progress)
 }
 
-/// The same with routers and controls of the caller.
+/// As [`run`], with routers and controls of the caller.
 ///
 /// # Errors
 /// As [`run`].
@@ -67,7 +67,7 @@ pub fn run_with(
     simulate(scenario, options, own, None, progress)
 }
 
-/// The same with an observer, which does not affect the simulation.
+/// As [`run`], with an observer, which does not affect the simulation.
 ///
 /// # Errors
 /// As [`run`].
@@ -232,7 +232,7 @@ impl<'a> Recording<'a> {
     }
 
     fn write_meeting(&mut self, (radio, a, b): Pair, start: Instant, end: Instant) {
-        // Contacts of no duration are left out.
+        // The run may end as a contact begins: a row of no duration shows nothing.
         if start < end {
             let [node, peer] = [a, b].map(|node| self.nodes[node as usize].clone());
             let radio = self.radios[usize::from(radio)].clone();
@@ -242,7 +242,7 @@ impl<'a> Recording<'a> {
     }
 
     fn write_playback(&mut self, scenario: &Scenario, ended: Instant) {
-        // Write the legs of all nodes, and the contacts still open at the end.
+        // Contacts still open have no edge that would write them: the end of the run closes them.
         let rest: Vec<_> = self.meetings.iter().flat_map(Meetings::rest).collect();
         rest.into_iter().for_each(|(pair, since)| self.write_meeting(pair, since, ended));
         if scenario.measure.tables.contains(&Table::Legs) {
@@ -326,10 +326,9 @@ fn file_check(traffic: &TrafficOutcome) -> Option<FileCheck> {
 
 impl Recording<'_> {
     fn records(&self, class: EventClass) -> bool {
-        // The table of bundles is derived from bundle events, so these are always recorded.
         match class {
             EventClass::Segment => self.segments,
-            // The table of bundles is gathered from these events.
+            // Recorded even without the table of events: the table of bundles is derived from them.
             EventClass::Bundle => true,
             EventClass::Link | EventClass::Node => self.events,
         }

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     fn secured(piece: u64) -> ([Tls; 2], u64) {
-        // The bytes of the handshake arrive in pieces of this length.
+        // Pieces of this length, as TCP may cut a handshake anywhere.
         let (client, hello) = Tls::begin(false);
         let (server, nothing) = Tls::begin(true);
         assert!(nothing.is_none(), "a server is asked");

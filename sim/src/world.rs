@@ -95,7 +95,7 @@ impl<O: Observer> World<O> {
     pub fn new(scenario: &Scenario, observer: O) -> Result<World<O>, ConfigError> {
         World::with_policies(scenario, observer, &Registered)
     }
-    /// The same with routers or congestion controls of the caller.
+    /// As [`World::new`], with routers or congestion controls of the caller.
     ///
     /// # Errors
     /// Names the part of the scenario that cannot be simulated.
@@ -219,7 +219,7 @@ impl<O: Observer> World<O> {
     }
 
     fn settle(&mut self) {
-        // Process all consequences at this time: inputs of nodes, then radio turns.
+        // A turn is granted only when no input is left: all bundles of this moment compete for it.
         self.drain();
         while self.take_turn() {
             self.drain();
@@ -299,7 +299,7 @@ impl<O: Observer> World<O> {
     }
 
     fn drain(&mut self) {
-        // Process inputs until nodes produce no more.
+        // An input may cause others at the same time, at any node: they are handled in the order of their creation.
         while let Some((node, input)) = self.todo.pop_front() {
             self.input(node, input);
         }
@@ -310,7 +310,7 @@ impl<O: Observer> World<O> {
     }
 
     fn at_node(&mut self, node: usize, act: impl FnOnce(&mut SimulatedNode, Instant, &mut Said<'_>)) {
-        // Act on a node and carry out its outputs; a node that is down receives nothing.
+        // A node that is down receives nothing: inputs already scheduled for it are dropped.
         if self.nodes[node].stopped {
             return;
         }
@@ -484,7 +484,7 @@ impl<O: Observer> World<O> {
     }
 
     fn change(&mut self, index: usize) {
-        // A link appears at both nodes or disappears.
+        // Both nodes change at the same time: neither may use a link that the other lacks.
         let link = self.changes[index].link;
         let ends = self.cables[link].ends.map(|end| (end.node, end.link));
         let Some(configs) = self.changes[index].appears.take() else {

@@ -30,7 +30,7 @@ impl Log {
 }
 
 fn row(top: &str, node: &str, layer: &str, more: &str) -> Scenario {
-    // Three nodes in a row; `a` sends to `c` through `b`.
+    // A relay between source and destination, so that a fault can strike each role.
     let nodes: String = [("a", 1), ("b", 2), ("c", 3)]
         .map(|(name, n)| format!("[[node]]\nname = \"{name}\"\nid = \"ipn:{n}.0\"\n{node}\n"))
         .concat();
@@ -155,7 +155,7 @@ fn faulty_run_replays_from_seed() {
 }
 
 fn radios(faults: &str) -> Scenario {
-    // Ten nodes that meet by radio.
+    // Ten walkers in 400 m meet so often that faults strike contacts.
     let text = format!(
         "name = \"r\"\nduration = \"20 min\"\nstop_when_delivered = false\nfidelity = \"message\"\n\
          [[mobility]]\nname = \"m\"\nmodel = \"random_waypoint\"\narea = \"400 m\"\nspeed = [\"1 m/s\", \"3 m/s\"]\n\

@@ -13,7 +13,7 @@ fn run(scenario: &Scenario) -> Outcome {
 }
 
 fn crowd(policies: &str, seed: u64) -> Scenario {
-    // Twelve walkers whose stores hold about five bundles.
+    // Stores of about five bundles: without contention all controls would deliver alike.
     let mut scenario = parse(&format!(
         r#"
         name = "crowd"
@@ -51,7 +51,7 @@ fn crowd(policies: &str, seed: u64) -> Scenario {
     scenario
 }
 fn delivered(policies: &str) -> u64 {
-    // Sum over four seeds.
+    // Four seeds, so that no policy wins by the luck of one.
     let seeds = 1..=4;
     seeds.map(|seed| run(&crowd(policies, seed)).traffic.iter().map(|traffic| traffic.delivered).sum::<u64>()).sum()
 }

@@ -17,7 +17,7 @@ impl Observer for Got {
 }
 
 fn scenario(contacts: &str, keys: &str, more: &str) -> Scenario {
-    // Nodes `a` to `d` with contacts from a file; bundles of 10 kB at 80 kbit/s.
+    // 10 kB at 80 kbit/s take a second each, so that times count bundles.
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("contacts.txt"), contacts).unwrap();
     let node = |(number, name): (usize, &str)| {
@@ -31,7 +31,7 @@ fn scenario(contacts: &str, keys: &str, more: &str) -> Scenario {
     Scenario::parse_in(&text, folder.path()).unwrap_or_else(|errors| panic!("{errors:#?}"))
 }
 fn traffic(from: &str, to: &str, count: u64) -> String {
-    // All bundles are created at 10 s.
+    // All are due at one moment, so that only the rules of turns decide their order.
     let bundles = format!("{{ count = {count}, size = \"10 kB\" }}");
     format!(
         "[[traffic]]\nname = \"{from}{to}\"\nfrom = \"{from}\"\nto = \"{to}\"\nstart = \"10 s\"\nbundles = {bundles}\n"
@@ -53,7 +53,7 @@ fn run(scenario: &Scenario) -> (Outcome, Vec<(usize, f64)>) {
 }
 
 fn four_bundles(keys: &str) -> Vec<(usize, f64)> {
-    // `a` has two bundles for `b` and one for `c`, `b` one for `c`, all from the same time.
+    // Sender, receiver and a third node all have something next: only so do the orders of turns differ.
     let more = traffic("a", "b", 2) + &traffic("a", "c", 1) + &traffic("b", "c", 1);
     let mut scenario = scenario(ALL, keys, &more);
     scenario.nodes.iter_mut().for_each(|node| node.router.name = "static".into());
@@ -84,7 +84,7 @@ fn turns_follow_chosen_order() {
 }
 
 fn far(keys: &str) -> (Outcome, Vec<f64>) {
-    // Three bundles from `a` to `b`, with a one-way delay of 10 s.
+    // A delay of ten transmission times shows whether the radio waits for each arrival.
     let mut scenario = scenario("a b 0 300\n", &format!("delay = \"10 s\"\n{keys}"), &traffic("a", "b", 3));
     scenario.nodes.iter_mut().for_each(|node| node.router.name = "static".into());
     let outcome = World::new(&scenario, Got::default()).unwrap().run();

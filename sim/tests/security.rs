@@ -5,7 +5,7 @@ use farlink_scenario::{Fidelity, Scenario};
 use farlink_sim::{Observer, Outcome, World};
 
 fn scenario(rules: &str, layer: &str, fidelity: Fidelity) -> Scenario {
-    // Three nodes in a row; `a` sends to `c` through `b`.
+    // Source, verifier and acceptor of a rule are three different nodes.
     let text = format!(
         r#"
         name = "security"

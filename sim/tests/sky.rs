@@ -7,7 +7,7 @@ use farlink_sim::contacts::sky::{Ephemeris, Pass};
 use farlink_sim::{Outcome, Silent, TrafficOutcome, World};
 
 fn scenario(duration: &str, walker: &str, count: u32, radios: &str) -> String {
-    // A constellation of this shape and two stations that send to each other.
+    // Stations so far apart that a bundle must cross several satellites.
     format!(
         r#"
         name = "sky"

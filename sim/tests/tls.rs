@@ -39,7 +39,7 @@ fn run(tls: [&str; 2], fidelity: Fidelity) -> (Outcome, First) {
     World::new(&scenario(tls, fidelity), First::default()).unwrap().run()
 }
 fn bytes(outcome: &Outcome) -> u64 {
-    // Both directions count.
+    // Handshakes and acknowledgments cost bytes in both directions.
     outcome.links[0].iter().map(|direction| direction.sent_bytes).sum()
 }
 

@@ -85,7 +85,7 @@ fn within(most: Duration, target: Target, data: &[u8]) {
         assert!(took <= most, "{took:?} for an input of {} B", data.len());
     }
 }
-/// Processor time of this thread, to a hundredth of a second; zero where nobody counts it.
+/// Processor time of this thread, to a hundredth of a second; zero if the kernel does not report it.
 fn processor_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap_or_default();
     // proc(5): utime and stime are the 14th and 15th field; the second may hold spaces and ends with `)`.

@@ -49,7 +49,7 @@ fn read<'a>(reader: &mut impl PassiveReader, pieces: impl Iterator<Item = &'a [u
     found
 }
 
-/// A stream reads the same in pieces of any length, and no more bundle bytes than there are.
+/// Checks that a stream reads the same in pieces of any length, with no more bundle bytes than passed.
 fn stream<R: PassiveReader>(data: &[u8], make: impl Fn() -> R) {
     let whole = read(&mut make(), std::iter::once(data));
     assert!(whole.bytes() + whole.unread <= data.len() as u64 || !whole.lost.is_empty());

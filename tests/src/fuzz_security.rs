@@ -7,7 +7,8 @@ use farlink_bundle::{Profile, decode};
 /// The keys of the examples of RFC 9173.
 const KEYS: [&[u8]; 3] = [b"abcdefghijklmnop", b"qwertyuiopasdfghqwertyuiopasdfgh", &[0x1a, 0x2b, 0x1a, 0x2b]];
 
-/// The data of a security block: parsed data encodes again, and is not longer, but for another spelling of a name.
+/// The data of a security block: parsed data encodes again, no longer than before except for another spelling of a
+/// name.
 pub fn security_block(data: &[u8]) {
     let Ok(block) = SecurityBlock::decode(data) else { return };
     let again = block.encode();

@@ -1,6 +1,6 @@
-//! Real nodes before neighbours that read nothing for a while, over each layer on TCP. The age in a bundle is right
-//! when its first byte leaves, but for the bytes that the node's stream and the kernels hold, and a bundle that expired
-//! before does not leave.
+//! Real nodes whose neighbours read nothing for a while, over each layer on TCP. The age in a bundle is right when its
+//! first byte leaves, except for the bytes held by the node's stream and the kernels; a bundle that expired before is
+//! not sent.
 
 use crate::node_support::Node;
 use farlink_aap2::proto::BundleAdu;
@@ -144,7 +144,7 @@ impl SlowReader {
     fn place(&self) -> u64 {
         self.read - self.rest.len() as u64
     }
-    /// A moment no later than the one at which this byte was read.
+    /// Lower bound of the time at which this byte was read.
     fn time_of(&self, byte: u64) -> Instant {
         self.times[self.times.partition_point(|(end, _)| *end <= byte)].1
     }

@@ -198,7 +198,7 @@ fn unproven_announced_name_is_rejected() {
     let [here, there] = [port(), port()];
     let [a, b] = [DiscoverySite::new(dir.path(), 1), DiscoverySite::new(dir.path(), 2)];
     let first = secured(&a, &between(here, there), "ipn-1");
-    // The second node announces node 2 and has the certificate of node 9.
+    // The announced name is that of node 2, and the certificate proves another one.
     let _second = secured(&b, &between(there, here), "ipn-9");
     until("it is turned away", || first.log().contains("proves another node"));
     assert!(!pings_for(&first, 2, "2 s"), "nothing goes to it: {}", first.log());

@@ -75,7 +75,7 @@ fn full_disk_delivers_and_recovers() {
         sender.response().expect("the node answers").response_status() == AapStatus::Success
     };
     for round in 0..3 {
-        // Fill the disk until not even 20 bytes fit.
+        // Long bundles are refused first; only when short ones are, too, is the disk full.
         let (mut kept, mut refused) = (0, 0);
         while refused < 30 {
             let bytes = if refused < 10 { 5000 } else { 20 };

@@ -237,7 +237,7 @@ fn intact_bundles_of_damage_are_exported() {
     let store = folder.path().join("store");
     let path = first_file(&store);
     let mut bytes = std::fs::read(&path).expect("a file");
-    // Inside one of the bundles.
+    // Inside one of the bundles; the headers of the file stay whole.
     bytes[12_000] ^= 1;
     std::fs::write(&path, bytes).expect("it is written");
     let [store, saved] = [store, folder.path().join("saved")].map(|path| path.display().to_string());

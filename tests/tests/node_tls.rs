@@ -44,7 +44,7 @@ impl TlsNodes {
         Node::start(&file, self.dir.path().join(format!("{number}.sock")))
     }
 }
-/// The lines of a layer that is secured so, with a certificate of this name in a folder.
+/// Keys of a layer with this TLS policy, and a certificate of this name in a folder.
 fn tls(policy: &str, folder: &str, name: &str) -> String {
     format!(
         "tls = \"{policy}\"\ncertificate = \"{folder}/{name}.pem\"\nkey = \"{folder}/{name}.key\"\n\

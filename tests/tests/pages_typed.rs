@@ -254,8 +254,7 @@ fn secure_bundles_page_can_be_typed() {
             }
             _ => {}
         }
-        // Name of the file to which the next block is appended.
-        // The sentence before a block ends with the name of its file.
+        // The sentence before a block ends with the name of the file to which the block is appended.
         let named = |name: &&str| part.trim_end().ends_with(&format!("`{name}`:"));
         file = ["node-a.toml", "node-b.toml"].into_iter().find(named);
     }

@@ -141,7 +141,7 @@ fn difference_names_its_origin() {
     let lines = simulation(&scenario);
     let read = |lines: &[Vec<String>]| read(&scenario, lines);
     assert_eq!(difference::differences(&scenario, &read(&lines), &read(&lines)), "");
-    // A changed decision and a missing segment.
+    // Decisions and segments are compared in different ways, so one difference of each kind is made.
     let mut other = lines.clone();
     let at = other[1].iter().position(|line| line.contains("\"event\":\"routed\"")).unwrap();
     other[1][at] = other[1][at].replace("\"ground\"", "\"space\"");

@@ -75,7 +75,7 @@ fn as_ours(file: &Path, seed: Option<u64>) -> Result<(), String> {
     let (built, built_mb) = (cpu_s(), memory_mb());
     let (outcome, Silent) = world.run();
     let run = cpu_s();
-    // Sums over all flows of the scenario.
+    // A scenario may draw thousands of flows among groups; the line of output has one figure for all.
     let created: u64 = outcome.traffic.iter().map(|traffic| traffic.created).sum();
     let delivered: u64 = outcome.traffic.iter().map(|traffic| traffic.delivered).sum();
     // Latency of flows of one bundle each, such as all flows drawn among groups.

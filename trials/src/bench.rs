@@ -5,6 +5,7 @@ mod emulator;
 mod exact;
 mod hybla;
 mod kills;
+mod links;
 mod phases;
 mod retention;
 mod sim;
@@ -17,7 +18,7 @@ use std::process::Command;
 /// The chore `cargo xtask bench`.
 pub const CHORE: Chore = Chore {
     name: "bench",
-    usage: "[--runs N] | sim [--only NAME] [--all] [--limit SECONDS] [--seeds N] | emulator [--only NAME] [--against FARLINK] [--runs N] [--seconds N] | phases [--runs N] | kills [--times N] [--seed N] | retention [--only NAME] | hybla [--runs N] [--seconds N]",
+    usage: "[--runs N] | sim [--only NAME] [--all] [--limit SECONDS] [--seeds N] | emulator [--only NAME] [--against FARLINK] [--runs N] [--seconds N] | links [--hosts N] [--links N] [--changes N] | phases [--runs N] | kills [--times N] [--seed N] | retention [--only NAME] | hybla [--runs N] [--seconds N]",
     help: "Runs `farlink bench suite` and writes the table of the README.\n\
            \n\
            `sim` prints what simulations of whole bundles cost instead, beside the marks that are aimed at and what\n\
@@ -27,6 +28,7 @@ pub const CHORE: Chore = Chore {
            one FARLINK_COST names.\n\
            \n\
            `emulator` prints what the testbed's emulator costs and how late it is, in turns with another build of it.\n\
+           `links` prints how long many hosts and links take to come up, and how many of their changes are late.\n\
            `phases` shows how exactly the testbed tells memory and processor time of a program in the phases in which\n\
            it uses them, by control groups and, as an ordinary user, by /proc. `kills` kills random processes of runs at\n\
            random moments, and fails where anything is left.\n\
@@ -40,22 +42,24 @@ pub const CHORE: Chore = Chore {
     run,
 };
 
+type Bench = fn(&[String]) -> Result<()>;
+
+/// Benchmarks apart from the suite, by the word that selects them.
+const BENCHES: [(&str, Bench); 7] = [
+    ("sim", sim::run),
+    ("emulator", emulator::run),
+    ("links", links::run),
+    ("phases", phases::run),
+    ("hybla", hybla::run),
+    ("kills", kills::run),
+    ("retention", retention::run),
+];
+
 fn run(arguments: &[String]) -> Result<()> {
-    // The first word selects the table of simulations.
-    if let Some((_, rest)) = arguments.split_first().filter(|(first, _)| *first == "sim") {
-        return sim::run(rest);
-    }
-    if let Some((_, rest)) = arguments.split_first().filter(|(first, _)| *first == "emulator") {
-        return emulator::run(rest);
-    }
-    if let Some((first, rest)) = arguments.split_first() {
-        match first.as_str() {
-            "phases" => return phases::run(rest),
-            "hybla" => return hybla::run(rest),
-            "kills" => return kills::run(rest),
-            "retention" => return retention::run(rest),
-            _ => {}
-        }
+    if let Some((first, rest)) = arguments.split_first()
+        && let Some((_, run)) = BENCHES.iter().find(|(name, _)| name == first)
+    {
+        return run(rest);
     }
     let mut arguments = tools::Arguments::new(arguments);
     let runs = arguments.number("--runs", 3)?;

@@ -92,7 +92,7 @@ fn prove() -> Result<()> {
     println!("copied the tree to {}", copy.display());
 
     let library = copy.join("core/base/src/lib.rs");
-    // First, a clock read in core/base.
+    // Clippy refuses a clock in the engine only if it finds the configuration of core/ and the crate's attributes.
     let clean = std::fs::read_to_string(&library)?;
     let late = "\n/// Breaks the law.\n#[cfg(clippy)]\npub fn late() -> std::time::Instant {\n    std::time::Instant::now()\n}\n";
     std::fs::write(&library, format!("{clean}{late}"))?;
@@ -106,7 +106,7 @@ fn prove() -> Result<()> {
     println!("a clock read under core/ fails, and is told: core is sans-I/O: take `now` as an argument");
     std::fs::write(&library, clean)?;
 
-    // Then, a forbidden dependency and a wire structure in the agent.
+    // These two are found by `layers` and its checks of sources, which no compiler supports.
     let manifest = copy.join("core/cla/Cargo.toml");
     let text = std::fs::read_to_string(&manifest)?;
     let bent = text.replacen("[dependencies]\n", "[dependencies]\nfarlink-bundle.workspace = true\n", 1);

@@ -1,4 +1,4 @@
-//! `cargo xtask conformance`: where each rule of the standards is kept, and by which test that is shown.
+//! `cargo xtask conformance`: maps each rule of the standards to the code that keeps it and the tests that show this.
 //!
 //! The rules of a standard are a table, `docs/conformance/rfc<number>.toml`, in words of our own. Code refers to a rule
 //! by a comment that is nothing but numbers of rules (`// 9171-4.1-2, 9171-4.1-3`), before the item or the line that

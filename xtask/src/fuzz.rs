@@ -36,7 +36,6 @@ fn run(arguments: &[String]) -> Result<()> {
     for name in &wanted {
         ensure!(known.iter().any(|target| target == name), "`{name}` is not a target; there are: {}", known.join(", "));
     }
-    // Without names all targets are fuzzed.
     let chosen: Vec<&String> = known.iter().filter(|t| wanted.is_empty() || wanted.contains(&t.as_str())).collect();
     let binaries = build(&folder)?;
     // A finding in one target does not stop the others.

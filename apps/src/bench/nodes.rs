@@ -118,7 +118,7 @@ impl Middle for Farlink {
 }
 
 impl BenchOptions {
-    /// Writes the file of a node with these neighbours; the flag of each tells whether this node connects to it.
+    /// Writes the file of a node with these neighbours, each with a flag: whether this node connects to it.
     pub(super) fn write(&self, node: u32, ports: &Ports, neighbours: &[(u32, bool)]) -> anyhow::Result<PathBuf> {
         let at = node as usize - 1;
         let mut text = format!(
@@ -136,10 +136,9 @@ impl BenchOptions {
                 self.link_lines(*connects)
             );
         }
-        // A node that is not a neighbour is reached through the first neighbour.
+        // A neighbour is its own next hop; the first neighbour leads to all others.
         text += "[routes]\n";
         for other in [GENERATOR, SINK].into_iter().filter(|other| *other != node) {
-            // Direct neighbours are reached directly.
             let through = neighbours.iter().map(|(neighbour, _)| *neighbour).find(|neighbour| neighbour == &other);
             if let Some(through) = through.or(neighbours.first().map(|(neighbour, _)| *neighbour)) {
                 text += &format!("\"ipn:{other}.*\" = \"ipn:{through}.0\"\n");
@@ -172,7 +171,7 @@ impl BenchOptions {
             Medium::Datagrams if self.layer == "udpcl" => {
                 format!("version = 2\ndatagram = \"{} B\"\npace = \"{UDPCL_PACE} B\"", self.mtu)
             }
-            // Loopback has no rate to pace by: limit the window to what the receiver's socket buffer holds.
+            // Loopback has no rate to pace by: the receiver's socket buffer bounds the window instead.
             Medium::Datagrams => {
                 format!("datagram = \"{} B\"\nwindow = \"{} B\"\nmargin = \"50 ms\"", self.mtu, self.window())
             }
@@ -183,8 +182,7 @@ impl BenchOptions {
         u64::from(self.mtu).min(self.bundle_size).max(1) as usize
     }
     /// Most bytes in flight over LTP, and in a plain copy of datagrams: a quarter of the receiver's socket buffer,
-    /// whose
-    /// limit ordinary users cannot raise. The kernel charges about 2.3 kB per datagram.
+    /// whose limit ordinary users cannot raise. The kernel charges about 2.3 kB per datagram.
     pub(super) fn window(&self) -> u64 {
         let root = rustix::process::geteuid().is_root();
         let limit = std::fs::read_to_string("/proc/sys/net/core/rmem_max").ok();
@@ -240,7 +238,7 @@ impl NodeProcess {
     pub fn start(mut command: Command, folder: &Path, name: &str) -> anyhow::Result<NodeProcess> {
         let (report, log) = (folder.join(format!("{name}.json")), folder.join(format!("{name}.log")));
         let said = std::fs::File::create(&report)?;
-        // A restarted node appends to its log.
+        // Appended, so that a restart keeps the log of the run before.
         let errors = std::fs::OpenOptions::new().create(true).append(true).open(&log)?;
         // Some programs exit when standard input ends: keep the pipe open.
         command.stdin(Stdio::piped()).stdout(said).stderr(errors);

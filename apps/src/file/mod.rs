@@ -52,8 +52,7 @@ fn head(header: &Header) -> anyhow::Result<Vec<u8>> {
 }
 
 /// Reads the header of a payload of this length, if it has one. Also returns the bytes read, which otherwise are part
-/// of
-/// the payload.
+/// of the payload.
 fn decode(payload: &mut impl Read, length: u64) -> io::Result<(Option<Header>, Vec<u8>)> {
     let mut read = Vec::new();
     payload.by_ref().take(6).read_to_end(&mut read)?;

@@ -135,8 +135,8 @@ pub fn receive(
                 receiver.client = reconnect(at, options)?;
             }
             Err(Lost::Ours(why)) => {
-                // Accept what can still be synced: the next run then needs less space. Not behind a failed group, as
-                // acceptances count from the oldest delivery.
+                // Accept the data that can still be synced: the next run then needs less space. Not behind a failed
+                // group, as acceptances count from the oldest delivery.
                 let _ = receiver.settle();
                 return Err(why);
             }
@@ -365,7 +365,7 @@ mod tests {
         let (path, out) = (folder.path().join("node.sock"), folder.path().join("in"));
         let node = node(&path, vec![vec![1; GROUP_BYTES as usize + 1], vec![2; 9], vec![3; 9]]);
         let failed = receive(path.to_str().unwrap(), &options(&out), |_| {
-            // Remove the file while it is written.
+            // A file unlinked before its sync is lost: its group must fail.
             let _ = std::fs::remove_file(out.join(".bundle-1.new"));
             Ok(())
         });

@@ -212,7 +212,7 @@ impl Payload {
     }
 }
 
-/// Summary of what was sent.
+/// Summary of a source that was sent.
 #[derive(Clone, Debug)]
 pub struct SendReport {
     /// Name of the source.

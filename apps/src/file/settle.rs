@@ -47,7 +47,7 @@ impl SettleBatch {
         } else if !self.bundles.is_empty() || !self.pieces.is_empty() {
             self.bundles.iter().try_for_each(|(_, file)| file.sync_data())?;
             self.pieces.iter().try_for_each(|pieces| pieces.data.sync_data())?;
-            // Makes the directory entries durable.
+            // Syncing a file does not make its directory entry durable.
             folder.sync_all()?;
         }
         // A removed file or folder is lost when this process ends, whatever was synced.
@@ -84,8 +84,7 @@ pub struct Settler {
 }
 impl Settler {
     /// Starts the thread for a folder and the list in it. The thread ends with the first group that fails: no later
-    /// group is
-    /// recorded.
+    /// group is recorded.
     pub fn start(path: PathBuf, folder: Arc<File>, mut list: TakenList) -> io::Result<Settler> {
         let (batches, inbox) = channel::<SettleBatch>();
         let (outbox, results) = channel();
@@ -251,7 +250,7 @@ mod tests {
             let named = dir.path().join("bundle-1").exists();
             let (all, none) = ([true; 3], [false; 3]);
             assert_eq!([noted, listed, named], if broken == "none" { all } else { none }, "{broken}");
-            // Later groups fail, too.
+            // The thread ended with the first failure: no later group may be recorded.
             let next = SettleBatch { lines: TakenLines::More("1 3 ipn:1.9\n".into()), ..SettleBatch::default() };
             let lasts = settler.begin(next).and_then(|()| settler.wait().map(drop)).is_ok();
             assert_eq!(lasts, broken == "none", "{broken}");

@@ -5,8 +5,7 @@
 //!
 //! A bundle is stored as `.bundle-N.new` until its identity and number are in the list of received bundles, then as
 //! `bundle-N`. After a crash in between, [`Shelf::open`] renames it if it is listed, and otherwise removes it, as it
-//! will
-//! be delivered again.
+//! will be delivered again.
 
 use super::part::PartialFile;
 use super::settle::{SettleBatch, Settler, arriving, name_bundle, named};
@@ -165,8 +164,7 @@ impl Shelf {
         Ok(())
     }
     /// Reads the payload of a bundle whose identity is known, and returns it if it differs from those received before.
-    /// A long
-    /// payload is kept in an unnamed file meanwhile.
+    /// A long payload is kept in an unnamed file meanwhile.
     fn unless_repeated(
         &mut self,
         identity: &BundleIdentity,
@@ -334,7 +332,7 @@ impl Shelf {
             self.parts.retain(|id, _| unpromised.contains(id));
         }
         if self.waiting.capacity() == 0 {
-            // Reuse the allocation.
+            // The drained vector keeps its allocation: use it for the next group.
             self.waiting = settling;
         }
         Ok(told)
@@ -393,8 +391,7 @@ fn last_with_those_above(path: &Path) -> io::Result<()> {
 }
 
 /// Whether a bundle may be a repetition: the node marks it, or it is for a group. A member that rejoins a group gets
-/// all
-/// bundles held, unmarked.
+/// all bundles held, unmarked.
 fn may_be_repeated(adu: &BundleAdu) -> bool {
     let is_for_group = || adu.dst_eid.parse::<EndpointId>().is_ok_and(|group| !group.is_singleton());
     is_marked(adu) || is_for_group()

@@ -1,6 +1,5 @@
 //! List of received bundles with the digests of their payloads: one line each, in a file that is compacted when it
-//! grows
-//! long.
+//! grows long.
 
 use super::hex;
 use rustix::fs::{FallocateFlags, fallocate};
@@ -84,7 +83,7 @@ pub struct TakenBundles {
     listed: bool,
     lines: usize,
     known: HashMap<BundleIdentity, Vec<TakenRecord>>,
-    /// The same, in order of reception.
+    /// Bundles remembered, in order of reception.
     order: VecDeque<(BundleIdentity, TakenRecord)>,
     /// Lines not yet written.
     waiting: String,
@@ -170,8 +169,7 @@ impl TakenBundles {
 
 impl TakenList {
     /// Reserves space for the list: on a full disk, bundles received before must still be recorded, or the node would
-    /// deliver
-    /// them again and again.
+    /// deliver them again and again.
     fn set_room_aside(&mut self) -> io::Result<()> {
         let length = self.file.metadata()?.len();
         if length + ROOM / 2 > self.room {
@@ -354,7 +352,7 @@ mod tests {
         }
         taken.write().unwrap();
         assert_eq!(open(&dir).of(&identity(1)), [with(0, None), with(0xfe, Some(3))], "each content once");
-        // Lines of earlier versions.
+        // Earlier versions wrote no digest: their lines must stay readable.
         std::fs::write(dir.path().join(".taken"), "1 7 ipn:1.9 5\n2 14 ipn:2.9\n").unwrap();
         let mut taken = open(&dir);
         let old = TakenRecord { number: Some(5), content: None };

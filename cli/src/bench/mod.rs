@@ -56,8 +56,7 @@ enum BenchCommand {
     )]
     Routing(routing::Args),
     /// A node that forwards between several generators and sinks, with one owner thread and with one per pair;
-    /// baseline:
-    /// as many plain copies at once.
+    /// baseline: as many plain copies at once.
     #[command(after_help = "Examples:\n  farlink bench shards --shards 2\n  \
         farlink bench shards --shards 4 --bundle-size '1 kB' --cross --json")]
     Shards(shards::Args),

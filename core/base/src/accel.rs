@@ -111,7 +111,7 @@ const fn crc16_table() -> [u16; 256] {
 static CRC16: [u16; 256] = crc16_table();
 
 /// CRC-32C (Castagnoli, reflected, init and final xor FFFFFFFF), eight bytes a step. `state` is the
-/// CRC of what came before, 0 at the start: `crc32c(crc32c(0, a), b) == crc32c(0, ab)`.
+/// CRC of the bytes before, 0 at the start: `crc32c(crc32c(0, a), b) == crc32c(0, ab)`.
 pub fn crc32c(state: u32, bytes: &[u8]) -> u32 {
     let mut crc = !state;
     let (words, rest) = bytes.as_chunks::<8>();
@@ -126,7 +126,7 @@ pub fn crc32c(state: u32, bytes: &[u8]) -> u32 {
             ^ CRC32C[1][word[6] as usize]
             ^ CRC32C[0][word[7] as usize];
     }
-    // Fewer than eight bytes are left.
+    // The step needs eight bytes; the table of single bytes serves the rest.
     for byte in rest {
         crc = (crc >> 8) ^ CRC32C[0][((crc ^ u32::from(*byte)) & 0xff) as usize];
     }

@@ -166,7 +166,7 @@ impl EndpointId {
     /// Whether the text is a valid destination pattern: `*`, the beginning of an endpoint ID followed by `*`, a node
     /// ID, or a whole endpoint ID in its canonical spelling.
     pub fn is_pattern(text: &str) -> bool {
-        // A wildcard is allowed at the end only.
+        // All before the end is compared literally, so that a wildcard there would not act as one.
         if text.strip_suffix('*').unwrap_or(text).contains('*') {
             return false;
         }

@@ -1,7 +1,7 @@
-//! Contract for finding the end of a bundle in bytes that nobody keeps.
+//! Contract for finding the end of a bundle in bytes that are not kept.
 
-/// Finds the end of one bundle while its bytes pass. Convergence layers that put several bundles into one block need it
-/// and know no bundle's encoding, so whoever knows it implements it.
+/// Finds the end of one bundle while its bytes pass. Convergence layers that put several bundles into one block need
+/// it, but know no encoding of bundles; the codec implements it.
 pub trait FindEnd: Default {
     /// Number of bytes ahead whose values do not matter; [`FindEnd::pass`] takes up to that many.
     fn opaque(&self) -> u64;

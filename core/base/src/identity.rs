@@ -60,7 +60,7 @@ impl BundleId {
     /// never the same one, whatever their names: their timestamps count in different units, and neither can be encoded
     /// as the other.
     pub fn fingerprint_in(&self, version: u8) -> u128 {
-        // Version 7 keeps the plain fingerprint: it is what most nodes and stores have.
+        // Version 7 keeps the plain fingerprint, which most nodes and stores have.
         const APART: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
         // The XOR keeps the distribution and needs no second hash.
         self.fingerprint() ^ APART.wrapping_mul(u128::from(version ^ 7))

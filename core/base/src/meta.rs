@@ -296,7 +296,7 @@ mod tests {
             let both = duties.with_security(reason);
             assert!(both.security() == Some(reason) && both.has(Duties::REPORT | Duties::DELETE));
         }
-        // The later reason replaces the earlier one.
+        // There are bits for one reason only, so that the last one counts.
         let twice = duties.with_security(DeleteReason::MissingSecurity).with_security(DeleteReason::FailedSecurity);
         assert_eq!(twice.security(), Some(DeleteReason::FailedSecurity));
     }

@@ -1,8 +1,8 @@
-//! The settings of a node: the one table that node files and their reload, scenarios in both worlds, references, schemas
-//! and `--help` are made of.
+//! Settings of a node in one table, from which node files and their reload, scenarios in both worlds, references,
+//! schemas and `--help` are derived.
 //!
-//! A row is the field itself, its default, range and words; what it means is said by the code that reads the field. Read
-//! [`NodeSettings`] and [`NodeParam`] first. Not in the table: names, addresses, files, and lists such as links and rules.
+//! A row holds a field with its default, range and help text. Read [`NodeSettings`] and [`NodeParam`] first. Not in the
+//! table: names, addresses, files, and lists such as links and rules.
 
 use crate::{
     ClockTrust, CrcType, DataVolume, Duration, LogFormat, LogLevel, Profile, Setting, Unit, exact_volume, nanoseconds,
@@ -11,17 +11,17 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// One row: a setting of a node, and how it gets into [`NodeSettings`] and out of it.
+/// Row of the table: a setting of a node, with access to its field of [`NodeSettings`].
 #[derive(Debug)]
 pub struct NodeParam {
     /// Key of a node file, with its table: `hop_limit`, `limits.bundles`.
     pub path: &'static str,
-    /// One sentence: what it does.
+    /// One sentence about its effect.
     pub help: &'static str,
     range: Range,
     /// Reads the value; `None` for a setting without a default that was not set.
     pub get: fn(&NodeSettings) -> Option<u64>,
-    /// Sets it; the value is in the range.
+    /// Writes a value within the range.
     pub set: fn(&mut NodeSettings, u64),
     /// Computes the default of a setting that depends on other settings.
     follows: Option<fn(&NodeSettings) -> u64>,
@@ -29,11 +29,11 @@ pub struct NodeParam {
     example: Option<u64>,
     /// Whether a running node takes it from a file that it reads again; otherwise it needs a restart.
     pub is_live: bool,
-    /// Why simulations ignore it; `None`: they obey it.
+    /// Reason why simulations ignore it; `None` if they obey it.
     pub unsimulated: Option<&'static str>,
 }
 
-/// What a setting counts, its smallest and its largest value.
+/// Unit of a setting, its smallest and its largest value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Range(pub Unit, pub u64, pub u64);
 
@@ -48,7 +48,7 @@ const fn bytes(min: u64, max: u64) -> Range {
 pub(crate) const fn choice(words: &'static [&'static str]) -> Range {
     Range(Unit::Choice(words), 0, words.len() as u64 - 1)
 }
-/// Up to a hundred years.
+/// Durations up to a hundred years.
 pub(crate) const DURATION: Range = Range(Unit::Nanoseconds, 0, 36_500 * 86_400 * 1_000_000_000);
 
 impl NodeParam {
@@ -73,11 +73,11 @@ impl NodeParam {
     const fn follows(self, value: fn(&NodeSettings) -> u64) -> Self {
         NodeParam { follows: Some(value), ..self }
     }
-    /// The row of this path.
+    /// Row of this path.
     pub fn named(path: &str) -> Option<&'static NodeParam> {
         params().find(|row| row.path == path)
     }
-    /// Table of a node file in which it stands: `limits`; empty for the top of the file.
+    /// Table of a node file that contains it, such as `limits`; empty for the top of the file.
     pub fn table(&self) -> &'static str {
         self.path.rsplit_once('.').map_or("", |(table, _)| table)
     }
@@ -112,7 +112,7 @@ pub fn params_of(table: &str) -> impl Iterator<Item = &'static NodeParam> {
     params().filter(move |row| row.table() == table)
 }
 
-/// Something that a row reads and sets as a number.
+/// Type of a field that a row reads and writes as a number.
 pub(crate) trait Plain {
     fn value(&self) -> Option<u64>;
     fn of(value: u64) -> Self;
@@ -154,7 +154,7 @@ impl<T: Plain> Plain for Option<T> {
     }
 }
 
-/// A table: the fields of a struct with their defaults, and a row for each.
+/// Defines a struct of settings with their defaults, and a table with a row for each field.
 macro_rules! settings {
     (
         $(#[$doc:meta])*
@@ -189,7 +189,7 @@ macro_rules! settings {
 /// Most shards of a node.
 pub const SHARDS_MAX: u8 = 64;
 
-/// The least memory that a node is given.
+/// Smallest memory of a node, bytes.
 pub const MEMORY_MIN: u64 = 64 << 20;
 
 settings! {
@@ -214,25 +214,25 @@ settings! {
     seed: Option<u64> = None, count(0, u64::MAX), "Of everything random; without it, different at every start.", .example(1);
     shutdown_timeout: Duration = Duration::from_secs(10), DURATION, "How long SIGTERM waits for sessions and disk.",
         .unsimulated("simulated nodes are not shut down");
-    + /// What the agent obeys.
+    + /// Settings of the agent.
     agent: AgentSettings = AgentSettings::default();
-    + /// Memory that the node may use; `None`: half of what there is.
+    + /// Memory that the node may use; `None`: half of the machine's.
     memory: Option<DataVolume> = None;
-    + /// Room for bundles.
+    + /// Settings of the store.
     store: StoreSettings = StoreSettings::default();
-    + /// Bounds.
+    + /// Bounds of tables and buffers.
     limits: Limits = Limits::default();
-    + /// Security of bundles.
+    + /// Settings of bundle security.
     security: SecuritySettings = SecuritySettings::default();
-    + /// The application interface.
+    + /// Settings of the application interface.
     app: AppSettings = AppSettings::default();
-    + /// The log.
+    + /// Settings of the log.
     log: LogSettings = LogSettings::default();
 }
 
 settings! {
-    /// Plain settings that the agent keeps: the others are gone from a node that runs, for thousands of nodes fit in one
-    /// process.
+    /// Plain settings that the agent keeps. The others are dropped after the start, so that thousands of nodes fit in
+    /// one process.
     AgentSettings, AGENT: "", |node| node.agent;
     status_reports: bool = false, FLAG, "Whether status reports are generated, of bundles that ask for them.";
     previous_node_block: bool = true, FLAG, "Whether what is forwarded says which node it leaves.";
@@ -242,7 +242,7 @@ settings! {
 }
 
 settings! {
-    /// How much is kept, and where long bundles arrive.
+    /// Capacity of the store, and the length from which arriving bundles go to disk.
     StoreSettings, STORE: "store.", |node| node.store;
     capacity: DataVolume = DataVolume(10_000_000_000), bytes(0, 1 << 60),
         "Most bytes the store may keep; beyond it the control decides.";
@@ -250,7 +250,7 @@ settings! {
         "Longer bundles go to a durable store while they arrive; \"0 B\": none.";
 }
 
-/// Shares of the store, which are bounds; by themselves they follow from its capacity.
+/// Shares of the store, fields of [`Limits`]; their defaults follow from its capacity.
 const SHARES: &[NodeParam] = &[
     NodeParam::new(
         "store.strangers",
@@ -281,13 +281,13 @@ const SHARES: &[NodeParam] = &[
     .example(100_000),
 ];
 
-/// What a head may take of memory as a matter of course; only what is more counts to [`Limits::head_bytes`].
+/// Memory of a usual head, bytes; only the excess counts towards [`Limits::head_bytes`].
 pub const SHORT_HEAD_BYTES: u64 = 256;
 
 /// Largest value of a bound.
 const LARGE: u64 = 1 << 50;
 
-/// Bounds that stand apart: of all memory, and in whole seconds.
+/// Bounds that need a conversion or are no field of [`Limits`].
 const MORE_LIMITS: &[NodeParam] = &[
     NodeParam::new(
         "limits.memory",
@@ -308,7 +308,7 @@ const MORE_LIMITS: &[NodeParam] = &[
 ];
 
 settings! {
-    /// Every table and buffer is bounded.
+    /// Bounds of all tables and buffers.
     Limits, LIMITS: "limits.", |node| node.limits;
     bundle_bytes: u64 = 4 << 30, bytes(1, LARGE), "Largest bundle taken.";
     memory_bytes: u64 = 1 << 30, bytes(1, LARGE), "Payload kept in memory before stored bundles stay on disk.";
@@ -322,29 +322,29 @@ settings! {
         "Fragments waiting to be joined, of which those that nobody vouches for may be half.";
     dynamic_links: usize = 10_000, count(1, LARGE), "Links opened by unconfigured peers.";
     reports_per_second: u32 = 1000, count(1, u32::MAX as u64), "Status reports made a second; more are not made.";
-    + /// Seconds that a bundle is kept here at most, whatever lifetime it has (RFC 9171 4.3.1); 0: as long as that.
+    + /// Longest time that a bundle is kept here, s, whatever its lifetime (RFC 9171 4.3.1); 0: its whole lifetime.
     lifetime_s: u32 = 0;
-    + /// Most bytes kept of neighbours nobody configured, all together; of the bundles kept they may be half.
+    + /// Most bytes held for all unconfigured neighbours together; they may have half of all bundles.
     stranger_bytes: u64 = u64::MAX;
     + /// Most bytes kept of one source.
     source_bytes: u64 = u64::MAX;
-    + /// Bytes of the store that only expedited bundles and those applications here wait for may fill; 0: none, and
-    /// whoever comes first fills it. Where there are some, no giver fills the rest alone either.
+    + /// Bytes of the store reserved for expedited bundles and bundles that applications here wait for; with any, no
+    /// previous node fills the rest alone either. 0: none.
     reserved_bytes: u64 = 0;
 }
 
 settings! {
-    /// Security of bundles.
+    /// Settings of bundle security.
     SecuritySettings, SECURITY: "security.", |node| node.security;
     longest: DataVolume = DataVolume(64 << 20), bytes(0, LARGE),
         "Longest payload whose operations are made or checked, in memory; longer bundles are refused where a rule fits.";
 }
 
-/// Why simulations know no applications.
+/// Reason why simulations ignore settings of the application interface.
 const TRAFFIC: &str = "the applications of a simulation are its traffic";
 
 settings! {
-    /// The application interface.
+    /// Settings of the application interface.
     AppSettings, APP: "app.", |node| node.app;
     window: u32 = 256, count(1, 65_536),
         "Deliveries that a subscriber may leave unanswered, however many it asks for; their bytes are bounded besides, by a quarter of limits.memory_bytes.",
@@ -354,11 +354,11 @@ settings! {
     echo_rate: u64 = 1000, count(1, 10_000_000), "Answers per second at most.", .unsimulated(TRAFFIC);
 }
 
-/// Why simulations know no log.
+/// Reason why simulations ignore settings of the log.
 const NO_LOG: &str = "a simulated node has events and no log";
 
 settings! {
-    /// The log.
+    /// Settings of the log.
     LogSettings, LOG: "log.", |node| node.log;
     level: LogLevel = LogLevel::Info, choice(LogLevel::WORDS),
         "error, warn, info, debug (one line per bundle event), trace.", .live(), .unsimulated(NO_LOG);
@@ -368,11 +368,11 @@ settings! {
 /// Values that a file gives, by the paths of their rows.
 pub type Given = Vec<(&'static str, u64)>;
 
-/// What contradicts itself in settings: the path of one of them, why, and what to try.
+/// Contradiction between settings: path of one of them, explanation, and suggested remedy.
 pub type Contradiction = (&'static str, String, &'static str);
 
 impl NodeSettings {
-    /// Sets what a file gives; a path that no row has is left out.
+    /// Applies the values of a file; paths without a row are ignored.
     pub fn apply(&mut self, given: &[(&'static str, u64)]) {
         for (path, value) in given {
             if let Some(row) = NodeParam::named(path) {
@@ -380,7 +380,7 @@ impl NodeSettings {
             }
         }
     }
-    /// Sets what follows from other settings, but for those of which something is said.
+    /// Computes the settings that depend on others, except those given explicitly (`is_said`).
     pub fn settle(&mut self, is_said: impl Fn(&str) -> bool) {
         for row in params().filter(|row| !is_said(row.path)) {
             if let Some(follows) = row.follows {
@@ -388,19 +388,19 @@ impl NodeSettings {
                 (row.set)(self, value);
             }
         }
-        // One that arrives in memory must fit there whole.
+        // A bundle that arrives in memory must fit the room for arriving bundles whole.
         if self.longest_in_memory() > self.limits.arriving_bytes {
             self.limits.bundle_bytes = self.limits.bundle_bytes.min(self.limits.arriving_bytes);
         }
     }
-    /// The longest bundle that is in memory until it is whole.
+    /// Length of the longest bundle that arrives in memory, bytes.
     fn longest_in_memory(&self) -> u64 {
         match self.store.spill_from.bytes() {
             0 => self.limits.bundle_bytes,
             longer => self.limits.bundle_bytes.min(longer),
         }
     }
-    /// What contradicts itself in these settings before they are settled, of which a file says some.
+    /// Contradictions between settings that are not settled yet; `is_said`: whether a path was given explicitly.
     pub fn contradictions(&self, is_said: impl Fn(&str) -> bool) -> Vec<Contradiction> {
         let mut found: Vec<Contradiction> = Vec::new();
         let capacity = self.store.capacity.bytes();

@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(resolve_params(KNOWN, &[("copies".into(), 2.0)], "router"), Ok(alloc::vec![2.0]));
         let error = resolve_params(KNOWN, &[("copys".into(), 2.0)], "router").unwrap_err();
         assert_eq!((error.path.as_str(), error.hint.as_str()), ("router.copys", "did you mean `copies`?"));
-        // Below, above, and not a number.
+        // Just outside of both bounds; NaN, which is neither below nor above, must not slip through.
         for bad in [0.0, 65.0, f64::NAN] {
             assert!(resolve_params(KNOWN, &[("copies".into(), bad)], "router").is_err());
         }

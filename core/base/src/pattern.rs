@@ -12,7 +12,7 @@ pub fn pattern_rank(pattern: &str, endpoint: &EndpointId, text: &str) -> Option<
     if let Some(prefix) = pattern.strip_suffix('*') {
         return text.starts_with(prefix).then_some(prefix.len());
     }
-    // A whole endpoint ID, or the node ID for all endpoints of the node.
+    // An endpoint ID, or a node ID for all endpoints of the node, is more specific than any prefix.
     (*text == *pattern || endpoint.node_id().to_string() == pattern).then_some(usize::MAX)
 }
 

@@ -239,7 +239,7 @@ impl Payload {
                 out.push(chunk.slice(from - at, to - from));
             }
             at += chunk.len();
-            // Chunks behind the range need no look.
+            // A slice costs steps up to its own end, not up to the end of the rope.
             if at >= end {
                 break;
             }

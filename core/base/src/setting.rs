@@ -158,7 +158,7 @@ impl Setting {
 /// Signed duration in nanoseconds; positive without a sign.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The text is malformed or out of range.
 pub fn parse_offset(text: &str) -> Result<i64, String> {
     let text = text.trim();
     let (sign, rest) = match text.strip_prefix('-') {

@@ -1,10 +1,10 @@
-//! Terms of custody, of compressed reports and of tunnels: tables of rows that node files, scenarios, references and the
-//! testbed loop over, as over [`crate::node`]. To whom they apply is said beside them, by patterns.
+//! Settings of custody, of compressed reports and of tunnels, in tables for node files, scenarios, references and the
+//! testbed, like [`crate::node`]. The patterns of endpoints that they apply to are configured beside them.
 
 use crate::node::{DURATION, FLAG, Plain, Range, choice, count};
 use crate::{Duration, LayerParam};
 
-/// A struct with defaults, and a table of its fields.
+/// Defines a struct of settings with their defaults, and a table of its fields.
 macro_rules! terms {
     (
         $(#[$doc:meta])*
@@ -41,11 +41,11 @@ macro_rules! terms {
 const BLOCK: Range = count(13, 191);
 /// Types of administrative records that a node may choose.
 const RECORD: Range = count(2, 64_999);
-/// Bundles that one signal is about.
+/// Number of bundles that one signal covers.
 const GATHERED: Range = count(1, 100_000);
 
 terms! {
-    /// How custody is signalled.
+    /// Settings of custody signals.
     CustodyTerms, /// Rows of [`CustodyTerms`].
     CUSTODY_TERMS;
     timeout: Duration = Duration::from_secs(30), DURATION,
@@ -60,7 +60,7 @@ terms! {
 }
 
 terms! {
-    /// How reports about many bundles are made.
+    /// Settings of compressed reports.
     ReportTerms, /// Rows of [`ReportTerms`].
     REPORT_TERMS;
     delay: Duration = Duration::from_secs(10), DURATION, "How long reports gather.";
@@ -69,11 +69,11 @@ terms! {
     record: u64 = 14, RECORD, "Type of the signals.";
 }
 
-/// Words of `times`.
+/// Values of `times`: DTN milliseconds or Unix seconds.
 const TIMES: &[&str] = &["dtn", "unix"];
 
 terms! {
-    /// How bundles travel in a tunnel.
+    /// Settings of a tunnel.
     TunnelTerms, /// Rows of [`TunnelTerms`].
     TUNNEL_TERMS;
     custody: bool = false, FLAG, "Whether they are kept here until the far end says that it has them.";

@@ -182,7 +182,7 @@ pub fn format_duration(duration: Duration) -> String {
         format!("{} us", decimal(s * 1e6))
     } else if s < 1.0 {
         format!("{} ms", decimal(s * 1e3))
-    // Seconds up to two hours, hours up to two days.
+    // A larger unit is used only from two of it on.
     } else if s < 7200.0 {
         format!("{} s", decimal(s))
     } else if s < 172_800.0 {

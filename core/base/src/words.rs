@@ -1,6 +1,6 @@
 //! Choices that files write as words.
 
-/// An enumeration whose variants files write as words, in one order.
+/// Defines an enumeration whose variants are words in files, in the order of the variants.
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident { $($(#[$of:meta])* $variant:ident = $word:literal,)* }) => {
         $(#[$doc])*
@@ -35,7 +35,7 @@ words! {
 }
 
 impl CrcType {
-    /// Its code on the wire.
+    /// Code on the wire (RFC 9171 4.2.1).
     pub const fn code(self) -> u8 {
         match self {
             CrcType::None => 0,
@@ -43,7 +43,7 @@ impl CrcType {
             CrcType::Crc32c => 2,
         }
     }
-    /// Bytes of its value.
+    /// Length of the CRC value, bytes.
     pub const fn width(self) -> usize {
         match self {
             CrcType::None => 0,
@@ -54,39 +54,39 @@ impl CrcType {
 }
 
 words! {
-    /// How strictly to read. Both refuse what has no meaning or would cost others: an anonymous bundle that
-    /// may be fragmented or is a fragment (RFC 9171 4.2.3), a fragment without payload or one that reaches
-    /// beyond the whole (4.3.1, 5.8). Requests for reports by anonymous and administrative bundles are read
-    /// by the permissive, and void: no report is ever made about such a bundle, so that none answers another.
+    /// Strictness of parsing. Both profiles refuse an anonymous bundle that may be fragmented or is a fragment (RFC
+    /// 9171 4.2.3), and a fragment without payload or beyond the original (4.3.1, 5.8). The permissive one accepts
+    /// report requests of anonymous and administrative bundles, but no report about such a bundle is made, so that no
+    /// report answers another.
     Profile {
         /// Every MUST of RFC 9171, deterministic encoding included; of RFC 5050 in version 6.
         Strict = "strict",
-        /// What peers in the field send: no CRC on the primary block, non-shortest integers; in version 6 no last block
-        /// that says so.
+        /// Accepts common deviations of peers: no CRC on the primary block, integers not in shortest form; in version 6
+        /// a last block without its flag.
         #[default]
         Permissive = "permissive",
     }
 }
 
 words! {
-    /// Whether a node believes the clock of its machine.
+    /// Trust of a node in the clock of its machine.
     ClockTrust {
-        /// It does.
+        /// The clock is believed.
         #[default]
         Trusted = "trusted",
-        /// Never: bundles are created with time 0 and an age block.
+        /// The clock is not believed: bundles are created with time 0 and an age block.
         Untrusted = "untrusted",
     }
 }
 
 words! {
-    /// Least important lines that a log shows.
+    /// Least important level of the lines in a log.
     LogLevel {
         /// Failures.
         Error = "error",
-        /// What somebody should look at.
+        /// Conditions that need attention.
         Warn = "warn",
-        /// What happens seldom.
+        /// Rare events.
         #[default]
         Info = "info",
         /// One line for each event of a bundle.
@@ -97,9 +97,9 @@ words! {
 }
 
 words! {
-    /// How lines of a log are written.
+    /// Format of log lines.
     LogFormat {
-        /// For people.
+        /// Text for people.
         #[default]
         Text = "text",
         /// One JSON object a line.

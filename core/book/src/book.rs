@@ -64,7 +64,7 @@ impl Book {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Releases memory of a fuller time if no bundle is held. For idle times: releasing very much takes milliseconds.
+    /// Releases surplus memory if no bundle is held. For idle times: a large release takes milliseconds.
     pub fn rest(&mut self) {
         if self.is_empty() && self.slots.slots() > 0 {
             self.slots = Slots::new();
@@ -109,7 +109,7 @@ impl Book {
     pub fn all(&self) -> impl Iterator<Item = &Held> {
         self.slots.walk(ARRIVAL, self.oldest)
     }
-    /// Whether all have one class of service and arrived in the order of their numbers.
+    /// Whether all bundles have the same class of service and arrived in the order of their numbers.
     pub fn is_even(&self) -> bool {
         self.in_order && self.classes.iter().filter(|count| **count > 0).count() <= 1
     }
@@ -196,7 +196,7 @@ impl Book {
         self.classes[usize::from(held.bundle.priority.number())] -= 1;
         Some(held)
     }
-    /// Time at which [`Book::pop_expired`] may have something: the end of the earliest bucket of lifetimes, at most
+    /// Time at which [`Book::pop_expired`] may return a bundle: the end of the earliest bucket of lifetimes, at most
     /// 16.8 ms after its first bundle expires.
     #[inline]
     pub fn next_expiry(&self) -> Option<Instant> {

@@ -49,10 +49,10 @@ impl Buckets {
     /// Bucket of a hash; at least one bucket must exist.
     #[inline]
     pub fn place(&self, hash: u64) -> u32 {
-        // As many binary digits as the highest bucket number needs.
+        // Mask of as many bits as the highest bucket number needs.
         let low = u32::MAX >> self.count.leading_zeros();
         let place = hash as u32 & low;
-        // That bucket does not exist yet: its hashes are still in the one it will split from.
+        // A bucket that does not exist yet: its hashes are still in the one it will split from.
         if place < self.count { place } else { place & (low >> 1) }
     }
     /// Head of a bucket, or [`NIL`].

@@ -63,7 +63,7 @@ pub fn forecast(occupied: u64, capacity: u64, flows: &[StoreFlow], from: Instant
         changes.push((flow.start.max(from), rate));
         changes.push((flow.end.min(until), -rate));
     }
-    // A change of nothing at the end makes the last level.
+    // A zero change at the end, so that the forecast has a level there.
     changes.push((until, 0));
     changes.sort_unstable();
     let (full, mut at, mut growth) = (i128::from(capacity) * UNIT, from, 0);

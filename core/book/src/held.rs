@@ -33,8 +33,8 @@ pub enum RetentionConstraint {
     Deliver,
     /// It is a fragment that waits for the others.
     Fragment,
-    /// Something else refers to it: the whole it is a fragment of, or local members of a group that must still get
-    /// it.
+    /// Another record refers to it: the reassembled bundle of which it is a fragment, or local members of a group that
+    /// must still get it.
     Whole,
 }
 
@@ -81,7 +81,7 @@ impl Flags {
     pub const DURABLE: u8 = 1;
     /// Found in the store after a restart, or delivered before without an answer.
     pub const SEEN_BEFORE: u8 = 2;
-    /// The agent has more about it in side tables (neighbours tried, ranges left to send).
+    /// The agent keeps more about it in side tables (neighbours tried, ranges left to send).
     pub const ASIDE: u8 = 4;
     /// The store has no record of it: a reassembled whole, a hello.
     pub const VIRTUAL: u8 = 8;
@@ -176,7 +176,7 @@ pub struct Held {
     pub labels: [u32; 2],
     /// Previous node (RFC 9171 section 4.4.1).
     pub from: PeerId,
-    /// Its first next hop in the link queues, for the queues' owner.
+    /// Index of its first next hop in the link queues; for the queues' owner.
     pub leg: u32,
     /// Hops the bundle has made so far.
     pub hops: u8,
@@ -187,7 +187,7 @@ pub struct Held {
     /// Flags of the entry.
     pub flags: Flags,
     pub(crate) reasons: RetentionConstraints,
-    /// A cursor stands on it.
+    /// Whether a cursor stands on it.
     pub(crate) marked: bool,
     /// Some bits of its identity's hash.
     pub(crate) tag: u16,

@@ -16,7 +16,7 @@ pub struct Journey {
 
 /// A contact plan on a node's clock.
 pub trait Journeys {
-    /// Number that changes with each change of the plan or of the clock that places it.
+    /// Version number that changes with the plan and with the clock that maps the plan to this node's time.
     fn edition(&self) -> u64;
     /// Number of nodes in the plan.
     fn nodes(&self) -> u32;

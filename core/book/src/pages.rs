@@ -79,8 +79,8 @@ impl<T, const FIRST: u32> IndexMut<u32> for Pages<T, FIRST> {
     }
 }
 
-/// Slots whose pages are released when none is in use: not so few that they are made again for every other bundle,
-/// and not so many that the release takes long.
+/// Fewest slots of an empty pool whose pages are released: a smaller pool would be allocated again for every other
+/// bundle. [`MANY`] bounds the time of a release.
 const FEW: u32 = 64;
 const MANY: u32 = 4096;
 
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn empty_pools_release_pages_within_limit() {
-        // Few slots are kept, some are released, many would take too long to release.
+        // Two bounds: a few slots would soon be needed again, and releasing many would stall the caller.
         for (things, left) in [(5, 8), (500, 0), (10_000, 10_000)] {
             let mut pool: Pool<u32, 2> = Pool::new();
             let slots: Vec<u32> = (0..things).map(|thing| pool.insert(thing)).collect();

@@ -82,7 +82,7 @@ pub struct Peer {
     pub heard: bool,
     /// Its newest hello of this encounter.
     pub newest_hello: Newest,
-    /// End of the time that processing its hellos used up.
+    /// Time up to which its budget for hello processing is spent.
     pub hellos_until: Instant,
     /// Low halves of the identities of bundles it is known to have.
     has: KnownBundles,
@@ -101,8 +101,8 @@ impl Default for Newest {
     }
 }
 impl Newest {
-    /// Whether a hello is newer than the last one, or the last one is older than `counts`; if so, it becomes the
-    /// newest.
+    /// Accepts a hello as the newest if it was created later than the last one, or if the last one arrived more than
+    /// `counts` ago. Returns whether it did.
     pub fn is_news(&mut self, made: CreationTimestamp, now: Instant, counts: Duration) -> bool {
         let news = self.came == Instant::MAX || made > self.made || self.came + counts <= now;
         if news {

@@ -326,8 +326,7 @@ pub struct DeliveryEstimate {
 
 /// Forecasts that a control may ask of a router.
 pub trait DeliveryForecast {
-    /// Estimates a bundle's delivery from this node, or via a neighbour it is passed to; `None` if the router cannot
-    /// tell.
+    /// Estimates a bundle's delivery from this node, or via a neighbour it is passed to; `None` without an estimate.
     fn prospect(&self, node: &Node<'_>, held: &Held, via: Option<&Peer>) -> Option<DeliveryEstimate> {
         let _ = (node, held, via);
         None
@@ -434,7 +433,7 @@ pub fn numbers(message: &[u8]) -> impl Iterator<Item = u64> + '_ {
     message.as_chunks::<8>().0.iter().map(|chunk| u64::from_be_bytes(*chunk))
 }
 
-/// Most bundles of which a book examines all rather than a random sample.
+/// Largest book of which all bundles are examined rather than a random sample.
 const EXACT: usize = 1024;
 
 /// Bundles in ascending order of score, oldest first among equals. Each step costs a heap operation.

@@ -92,7 +92,7 @@ mod tests {
     const HONEST: NodeId = NodeId(2);
     const LIAR: NodeId = NodeId(3);
 
-    /// A table of a hundred.
+    /// Notes a report in a table of at most a hundred entries.
     fn report(reporters: &mut Reporters<u64>, key: u64, reporter: NodeId) {
         if reporters.len() >= 100 && !reporters.by_key.contains_key(&key) {
             let loser = reporters.loser().unwrap();

@@ -38,8 +38,9 @@
 //! | `work` | follow-up steps, timers, the budget of one call |
 //! | `policies` | the router and the congestion control |
 //!
-//! A new router is a file of `core/routing/src`, a new congestion control one of `core/congestion/src`: [`Policies`] asks
-//! them, for `dispatch.rs` and `forward.rs` *where* a bundle goes, for `evict.rs` *whether* it is kept. Neither is named here.
+//! A new router is a file of `core/routing/src`, a new congestion control one of `core/congestion/src`; neither is
+//! named here. [`Policies`] asks them: for `dispatch.rs` and `forward.rs` *where* a bundle goes, for `evict.rs`
+//! *whether* it is kept.
 //!
 //! Each call runs in its [`Context`]: the current time, the edge to wire formats, and the sink for outputs.
 
@@ -151,7 +152,7 @@ impl Agent {
     pub fn set_control(&mut self, control: Box<dyn Control>) {
         self.policies.set_control(control);
     }
-    /// Gives policies that are registered for it knowledge beyond any real node; simulations only.
+    /// Sets the oracle of the policies that use one: knowledge that no real node has, for simulations only.
     pub fn set_oracle(&mut self, oracle: Box<dyn farlink_book::Oracle + Send>) {
         self.policies.set_oracle(oracle);
     }
@@ -203,7 +204,7 @@ impl Agent {
     ) -> bool {
         self.take_link(&mut Context { now, edge, out }, settings, origin)
     }
-    /// Removes a link; its queued bundles are routed again. Its layer still answers for transmissions in progress.
+    /// Removes a link and routes its queued bundles again. Its layer still answers for transmissions in progress.
     pub fn remove_link<S: Sink<Output>>(&mut self, now: Instant, id: LinkId, edge: &mut dyn Edge, out: &mut S) {
         self.drop_link(&mut Context { now, edge, out }, id);
     }

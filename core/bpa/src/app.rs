@@ -8,7 +8,7 @@ use farlink_base::{BundleId, CreationTimestamp, EndpointId, Facts, Payload, Prio
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RegistrationId(pub u64);
 impl RegistrationId {
-    /// Stands for no application: bundles to the far ends of tunnels are delivered here.
+    /// Reserved for outer bundles of tunnels that end here; they are delivered to this node, not to an application.
     pub const TUNNEL: RegistrationId = RegistrationId(u64::MAX);
 }
 

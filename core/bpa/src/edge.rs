@@ -109,7 +109,7 @@ pub enum Record {
     Hello(Bytes),
     /// Custody signals about bundles handed over.
     Custody(Vec<Signal>),
-    /// Content for an application registered at its destination: a status report, an unknown record.
+    /// Content for the application registered at its destination, such as a status report or an unknown record.
     Other,
     /// A record that cannot be parsed.
     Unreadable,
@@ -210,8 +210,8 @@ pub trait Edge {
         // Without security configured, bundles leave as they were made.
         Ok(made)
     }
-    /// Whether the payload may be delivered only through [`Output::Open`](crate::Output::Open), which verifies its
-    /// security and decrypts it.
+    /// Whether the payload must be delivered through [`Output::Open`](crate::Output::Open), which verifies its security
+    /// and decrypts it.
     fn guards(&self, _bundle: &BundleMeta) -> bool {
         // Without security configured, payloads are delivered as they are.
         false

@@ -22,11 +22,11 @@ pub struct OfferToken {
     pub ticket: Ticket,
 }
 impl OfferToken {
-    /// Stands for no layer: a bundle taken out of another one, identified by the delivery of the outer one.
+    /// Reserved for bundles taken out of a tunnel; the ticket is the number of the outer bundle's delivery.
     pub const TUNNEL: LayerId = LayerId(u16::MAX);
 }
 
-/// How scarce the memory of a node is.
+/// Scarcity of a node's memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub enum Pressure {
     /// Memory is not scarce.
@@ -58,8 +58,8 @@ pub enum Input {
         /// Fields that change from hop to hop.
         hop: Box<HopState>,
     },
-    /// A piece of an arriving bundle is on disk, as a fragment of its own. [`Output::Kept`] answers once it is held
-    /// whatever becomes of the rest; there is no answer if it may not be kept.
+    /// A piece of an arriving bundle is on disk, as a fragment of its own. [`Output::Kept`] answers once the piece is
+    /// held independently of the rest; there is no answer if it may not be kept.
     Piece {
         /// Link it arrives on.
         link: LinkId,
@@ -108,7 +108,7 @@ pub enum Input {
         /// Defect that was found.
         error: Malformed,
     },
-    /// How scarce memory is from now on; repeated while it stays scarce.
+    /// The memory pressure from now on; repeated while memory stays scarce.
     Pressure(Pressure),
     /// Carrier of a link appeared or was lost.
     Carrier {
@@ -117,14 +117,14 @@ pub enum Input {
         /// Whether the medium works.
         up: bool,
     },
-    /// Whether a layer can take a bundle for the link.
+    /// A layer's readiness to take a bundle for the link.
     Ready {
         /// Link that is meant.
         link: LinkId,
         /// Whether it can take one.
         ready: bool,
     },
-    /// The same for a link that takes one bundle at a time. Once given, it replaces [`Input::Ready`] for that link.
+    /// Like [`Input::Ready`], for a link that takes one bundle at a time; used from then on instead of it.
     TakesOne {
         /// Link that is meant.
         link: LinkId,

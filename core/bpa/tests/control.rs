@@ -95,7 +95,7 @@ fn eviction_orders_negative_zero_and_nan_worth() {
 
 #[test]
 fn insufficient_eviction_evicts_nothing() {
-    // Worth: 1, 2, never evicted. An arrival is worth 1.5.
+    // Only the bundle worth 1 may go for an arrival worth 1.5; alone it frees too little for the long one.
     let control = Rule {
         admit: Box::new(|held| Ok(if held.bundle.sequence > 3 { 1.5 } else { 9.0 })),
         worth: Box::new(|held| [Some(1.0), Some(2.0), None][(held.number - 1) as usize % 3]),
@@ -298,7 +298,7 @@ fn move_action_ignored_for_departed_bundle() {
 
 #[test]
 fn moved_and_forwarded_events_differ() {
-    // A policy must tell its own move from a forwarding.
+    // A policy must distinguish its own move from a forwarding.
     let (told, gone) = std::sync::mpsc::channel();
     let script = Script {
         hears: EventMask::KEPT.and(EventMask::GONE),

@@ -97,7 +97,7 @@ fn unsent_copy_offered_to_next_neighbour() {
 
 #[test]
 fn lost_copy_reoffered_at_once_refused_later() {
-    // A lost session says nothing about room; a refusal does.
+    // A lost session gives no evidence about room; a refusal does.
     let mut node = alone(Script::flood());
     carried(&mut node, 1, nine());
     node.carrier(0, true);
@@ -238,7 +238,7 @@ fn best_rank_leaves_first_control_may_refuse() {
 
 #[test]
 fn flood_reaches_each_node_once() {
-    // Four nodes in a line, each with links to both sides.
+    // In a line each copy crosses each wire once at most; summaries must keep it from going back.
     let node = |me: u64| {
         let to = |n: u32, peer| farlink_bpa::LinkSettings { peer: EndpointId::ipn(peer, 0), ..link(n) };
         let settings = farlink_bpa::Settings {

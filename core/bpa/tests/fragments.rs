@@ -162,7 +162,7 @@ fn overlapping_fragments_give_same_bytes() {
 fn contradicting_fragments_left_out() {
     let first = 0..100;
     let mut node = with(&[first]);
-    // One fragment claims another total length, one lies beyond the end.
+    // Neither another total length nor an offset beyond the end may spoil the genuine original.
     let mut longer = whole().payload(Payload::fill(0, 300)).piece(100..200);
     longer.meta.id ^= 1;
     node.receive(7, longer);

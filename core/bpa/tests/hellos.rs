@@ -17,7 +17,7 @@ fn hello_accepted_from_its_sender_only() {
     let sent = node.take_sent();
     assert_eq!(sent.len(), 1, "nothing is copied before the summary is here");
     assert_eq!((sent[0].bundle.is_administrative(), &sent[0].bundle.destination), (true, &EndpointId::ipn(2, 0)));
-    // A hello in the name of another node is ignored.
+    // A neighbour may speak only for itself, or it could end the wait for another's summary.
     let content = [&[b'H', 1, 1][..], &[0; 24]].concat();
     hello_of(&mut node, 0, EndpointId::ipn(3, 0), content);
     assert_eq!(names(&data(&mut node)), []);

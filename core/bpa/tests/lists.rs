@@ -24,7 +24,7 @@ fn list_resumes_behind_departed_bundle() {
         if !more {
             break;
         }
-        // The last listed bundle leaves, and one behind it.
+        // The list must continue although the bundle it reached leaves, and one that it has not reached.
         let last = *seen.last().unwrap();
         node.admin(AdminInput::Cancel { bundle: BundleHandle(last) });
         node.admin(AdminInput::Cancel { bundle: BundleHandle(last + 5) });
@@ -36,7 +36,7 @@ fn list_resumes_behind_departed_bundle() {
 
 #[test]
 fn page_behind_forgotten_bundle_skips_older() {
-    // No bundle 1000 is known any more; the page starts behind its number all the same.
+    // The page is given a number, not a place: it must start behind 1000 whether or not that bundle is held.
     let mut node = Node::with(Settings { capacity_bytes: 1 << 30, ..settings() }, None);
     send(&mut node, 77, 1200);
     let list = node.agent.begin_list();
@@ -52,7 +52,7 @@ fn page_behind_forgotten_bundle_skips_older() {
 
 #[test]
 fn departures_are_listed_and_summed() {
-    // One bundle each with a contact, without a route, and with a full neighbour.
+    // Causes with a known departure (contact), with none (no route), and with a next attempt (full neighbour).
     let mut node = Node::with(settings(), Some(plan(100, 200, 1_000_000)));
     send(&mut node, 2, 3);
     send(&mut node, 77, 2);

@@ -161,7 +161,7 @@ fn narrow_route_asks_router_again() {
     node.ask(uncut(EndpointId::ipn(9, 1), 500));
     assert_eq!(node.sent().iter().map(|sent| (sent.link.0, sent.len())).collect::<Vec<_>>(), [(1, 5000), (0, 500)]);
     assert_eq!(complaints(&node), 0);
-    // A router that knows no other link.
+    // Without another link the bundle must wait, and the operator must learn why.
     let script = Script { route: Box::new(move |_, _, _| leg(0)), ..Script::default() };
     let mut node = Node::of(Settings { links: vec![with_mtu(0, 1400)], ..settings() }, None, script, Rule::default());
     node.ask(uncut(EndpointId::ipn(9, 1), 5000));

@@ -116,7 +116,7 @@ impl Bundle {
         self.extensions.retain(|block| block.kind != kind);
         self.extensions.len() != before
     }
-    /// Blocks of unknown type, in wire order, with the flags that say how to process them (RFC 9171 5.6 step 4).
+    /// Blocks of unknown type, in wire order, with the flags that rule their processing (RFC 9171 5.6 step 4).
     pub fn unprocessable(&self) -> impl Iterator<Item = (&ExtensionBlock, BlockFlags)> {
         self.extensions
             .iter()

@@ -147,7 +147,7 @@ pub struct Bundle {
     /// CRC type of the payload block.
     pub payload_crc: CrcType,
     /// Received CRC value of the payload block, written again while the payload is untouched, so that a payload on disk
-    /// need not be read to be forwarded. Whoever changes the payload block must set it to `None`.
+    /// need not be read to be forwarded. Set it to `None` with any change of the payload block.
     pub payload_crc_value: Option<u32>,
     pub payload: Payload,
 }

@@ -293,7 +293,7 @@ impl<'a> HeadWalk<'a, '_> {
         }
         let meaning = read_data(fields.kind, data, data_at as u64, self.profile)?;
         let span = start..self.reader.position();
-        // A second block of labels or of vouching is one that no hop would write: it counts as another's.
+        // Hops write at most one labels block and one unvouched block: a second one counts as the source's.
         let of_hops = match &meaning {
             Some(BlockData::PreviousNode(_) | BlockData::Age(_) | BlockData::HopCount(_)) => true,
             Some(BlockData::Labels(_)) => !core::mem::replace(&mut self.labels, true),
@@ -316,7 +316,7 @@ impl<'a> HeadWalk<'a, '_> {
         let flags = primary.flags;
         let fail = |reason| Err(Malformed { offset: 1, reason });
         let anonymous = primary.source.is_null();
-        // RFC 9171 4.2.3.
+        // RFC 9171 4.2.3: without an identity its fragments could not be joined.
         // 9171-4.2.3-2
         if anonymous && !flags.has(BundleFlags::NO_FRAGMENT) {
             return fail("an anonymous bundle that may be fragmented");

@@ -1,11 +1,11 @@
-//! Identity of a bundle from its first bytes, for whoever watches bundles pass.
+//! Identity of a bundle from its first bytes, for tools that watch bundles pass.
 
 use crate::cbor::CborReader;
 use crate::fields::read_primary;
 use crate::{CreationTimestamp, EndpointId, Profile, v6};
 use farlink_base::{Accel, Malformed};
 
-/// Identity of a bundle as its primary block alone has it: a fragment's payload length is missing.
+/// Identity of a bundle from its primary block alone, so without the payload length of a fragment.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PeekedIdentity {
     /// Version of the bundle protocol.

@@ -1,7 +1,7 @@
 //! The contract between a convergence layer's folder and everything that configures, builds and drives layers.
 //!
 //! A new layer is a folder with an `impl` of [`Protocol`] and one row in [`each_protocol`](crate::each_protocol). No
-//! method has a default body: a new layer answers every question, and the compiler asks each of them.
+//! method has a default body, so the compiler demands each of them from a new layer.
 
 use crate::registry::LayerInfo;
 use alloc::string::String;
@@ -11,7 +11,7 @@ use core::net::IpAddr;
 use farlink_base::layer::{ConvergenceLayer, Input, Output};
 use farlink_base::{Duration, Instant, LayerId, LayerParam, LinkId, Malformed, NodeId, Payload, Sink, StreamId};
 
-/// How a layer knows a node; each protocol takes the name it has a field for.
+/// Names of a node in its layers; each protocol takes the one that it has a field for.
 #[derive(Clone, Default, Debug)]
 pub struct Identity {
     /// Node ID as text (TCPCL, UDPCL).
@@ -81,7 +81,7 @@ pub trait Protocol: ConvergenceLayer + Debug + Sized {
     fn rekey(&mut self, id: LinkId, link: &Self::Link) -> bool;
     /// Whether a session with a peer of this node ID at this address is open.
     fn serves(&self, node_id: &str, at: IpAddr) -> bool;
-    /// Gives back memory that a busy time needed.
+    /// Releases memory that a busy period needed.
     fn shrink(&mut self);
     /// Takes one input like [`ConvergenceLayer::handle`], but may leave bytes for the returned stream to a later
     /// [`write`](Self::write), so that inputs which come together leave in one write.

@@ -1,8 +1,8 @@
 //! Passive readers: find the bundles in bytes that two other nodes exchange, and the times at which they pass.
 //!
 //! A [`PassiveReader`] takes one direction of a conversation: a connection's bytes in order, or the datagrams from one
-//! host to another, as often and in whatever order they pass. It keeps the first bytes of each bundle, so that whoever
-//! asks can read its identity, and passes over the rest by length. Each layer has its reader in its own `reading.rs`.
+//! host to another, as often and in whatever order they pass. It keeps the first bytes of each bundle, so that its
+//! identity can be read, and skips the rest by length. Each layer has its reader in its own `reading.rs`.
 
 use crate::tcpcl_v4::wire::NoMessage;
 use alloc::vec::Vec;
@@ -21,7 +21,7 @@ const MESSAGE_FIRST: usize = 64;
 pub struct BundlePassage<'a> {
     /// Its first bytes, at most [`HEAD_BYTES`].
     pub head: &'a [u8],
-    /// Its length, bytes; of a bundle that was cut short the bytes that passed.
+    /// Its length, bytes; for a bundle that was cut short, the number of bytes that passed.
     pub length: u64,
     /// Earliest time at which one of its bytes passed for the first time.
     pub first: Instant,
@@ -108,7 +108,7 @@ pub(crate) enum StreamStep {
 
 /// Messages of a protocol over streams.
 pub(crate) trait StreamFormat {
-    /// Reads the next message, of data only its head. Bytes that follow do not change what it reads.
+    /// Reads the next message; of data only its head. Bytes that follow do not change the result.
     fn next(&mut self, reader: &mut PayloadReader<'_>) -> Result<StreamStep, NoMessage>;
 }
 

@@ -8,7 +8,7 @@ use farlink_base::{Duration, Refusal, Setting};
 
 pub use farlink_base::layer::Medium;
 
-/// How peers of a layer identify themselves.
+/// Identification of the peers of a layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Introduction {
     /// Engine number (LTP).
@@ -28,7 +28,7 @@ pub struct LayerInfo {
     pub short: &'static str,
     /// Name with its standard.
     pub title: &'static str,
-    /// One line for whoever chooses a layer.
+    /// Summary in one line, for choosing a layer.
     pub summary: &'static str,
     /// Name in beacons (IPND).
     pub announced: &'static str,
@@ -36,7 +36,7 @@ pub struct LayerInfo {
     pub announced_number: Option<u64>,
     /// Transport below the layer.
     pub medium: Medium,
-    /// How its peers identify themselves.
+    /// Identification of its peers.
     pub introduction: Introduction,
     /// Assigned port; where none is assigned, the one commonly used.
     pub port: u16,
@@ -53,7 +53,7 @@ pub struct LayerInfo {
     pub repairs: bool,
     /// Whether each connection carries bundles one way only, so that each sender connects.
     pub one_way: bool,
-    /// Whether a neighbour is there only while a session with it is; such a layer has the setting `sessions`.
+    /// Whether a neighbour is reachable only while a session with it is open; such a layer has the setting `sessions`.
     pub sessions: bool,
     /// Settings that bound the bytes of bundles which the layer itself holds.
     pub held: &'static [&'static str],

@@ -193,7 +193,7 @@ fn alternating_neighbour_backs_off() {
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     let mut newcomer = None;
     for n in 0..600u32 {
-        // A victim that answers nobody, or late.
+        // A victim that does not answer, or answers late.
         site.receive("192.0.2.1:3003", &numbered("ipn:66.0", 5, n));
         site.until(f64::from(n) + 0.5);
         site.receive("192.0.2.1:3003", &numbered("ipn:66.0", 0, n));

@@ -83,7 +83,7 @@ fn broken_aggregate_loses_only_its_remainder() {
         assert_eq!(answer[0].body, SegmentBody::Cancel { by_sender: false, reason: reason::USER }, "{broken:?}");
         assert!(b.arrived.is_empty());
     }
-    // An unknown service, as before.
+    // Blocks of an unknown service are cancelled as a whole, with a reason of their own.
     let answer = segments(&b.receive(1, one(3, 3, &item(&[1], 1))));
     assert_eq!(answer[0].body, SegmentBody::Cancel { by_sender: false, reason: reason::UNREACHABLE });
     // Green aggregates are read in the same way.

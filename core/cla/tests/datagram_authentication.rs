@@ -117,7 +117,7 @@ fn forged_segment_is_dropped_silently() {
     assert_eq!([a.ltp.usage(), b.ltp.usage()], before, "nothing changed");
     assert!(b.dropped.len() >= said && b.dropped.iter().any(|why| why.contains("wrong")), "{:?}", b.dropped);
     assert!(b.dropped.iter().any(|why| why.contains("without")) && b.dropped.iter().any(|why| why.contains("way")));
-    // Genuine segments continue.
+    // The genuine session must not have suffered from the forgeries.
     for datagram in &first[1..] {
         b.receive(1, datagram.clone());
     }

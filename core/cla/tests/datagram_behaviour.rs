@@ -278,7 +278,7 @@ fn cancels_repeat_until_acknowledged() {
     assert_eq!(bench.ltp.usage(), Usage::default());
     assert!(bench.segment(peer(), 2, number, SegmentBody::CancelAck { by_sender: true }).is_empty());
 
-    // The receiver cancels our session.
+    // The other direction: a cancel by the receiver is acknowledged and fails the bundle.
     let out = bench.send(10, bundle(10, 100));
     let number = sent(&out)[0].1.session.number;
     let out = bench.segment(peer(), 2, number, SegmentBody::Cancel { by_sender: false, reason: reason::SYSTEM });
@@ -316,7 +316,7 @@ fn faults_cancel_with_their_reason() {
 
 #[test]
 fn unknown_engines_get_dynamic_links() {
-    // Depends on whether unknown engines are accepted.
+    // Unknown engines are accepted unless the configuration forbids it.
     let mut bench = EngineBench::new(|_, _| {});
     let out = bench.segment(unknown_peer(), 77, 1, data(kind::BLOCK_END, 0, b"\0\0\0\x0cabcdefgh", 3, 0));
     let Some(Output::PeerUp { link, node, .. }) = out.first() else { panic!("{out:?}") };

@@ -181,7 +181,7 @@ fn forged_segment_is_not_amplified() {
         asked += Segment { session: SessionId { engine: 77, number: 1 }, body: body.clone() }.emit().len();
         answered += size(&bench.segment(elsewhere(), 77, 1, body));
     }
-    // An unknown client service.
+    // A session refused for its client service is answered by a cancel, which a forged address must get once only.
     let data = Data { kind: 0, service: 3, offset: 0, length: 1, checkpoint: 0, report: 0 };
     answered += size(&bench.segment(elsewhere(), 78, 1, SegmentBody::Data(data, Bytes::from_static(b"x"))));
     for _ in 0..50 {
@@ -291,7 +291,7 @@ fn closed_session_cancels_are_rate_limited() {
     let cancel = || SegmentBody::Cancel { by_sender: false, reason: reason::SYSTEM };
     let said = |out: Vec<Output>| sent(&out).into_iter().map(|segment| segment.body).collect::<Vec<_>>();
     let mut bench = IdentityBench::new(|_, _| {});
-    // One session cancelled by its sender, and one completed.
+    // Both ways in which a session is closed: cancelled by its sender, and completed.
     bench.segment(home(), 1, 7, data(kind::RED, 0, b"abc", 0));
     bench.segment(home(), 1, 7, SegmentBody::Cancel { by_sender: true, reason: 0 });
     let out = bench.segment(home(), 1, 8, whole());

@@ -1,4 +1,4 @@
-//! Passive readers of LTP and UDPCL, fed with what two real entities exchange.
+//! Passive readers of LTP and UDPCL, fed with the datagrams that two real entities exchange.
 
 use crate::datagram_common::{self, Channel, EnginePair};
 use crate::udpcl_common::{self, UdpclPair};
@@ -110,7 +110,7 @@ fn lossless_ltp_passes_in_order() {
             assert_all_once(&left, side, side + 1);
             let arrived = ltp(&world.arrived[side]);
             let delay = world.channel.delay[side].as_nanos() as u64;
-            // What arrives is what left, a delay later.
+            // The channel only delays here, so arrivals are the departures, shifted.
             let later: Vec<_> =
                 left.iter().map(|[n, len, first, last]| [*n, *len, first + delay, last + delay]).collect();
             assert_eq!(arrived, later);

@@ -1,4 +1,4 @@
-//! Passive readers of the stream layers, fed with what two real entities exchange.
+//! Passive readers of the stream layers, fed with the bytes that two real entities exchange.
 
 use crate::stream_common::{LINK, StreamOutcome, StreamPlan, run};
 use farlink_base::{Duration, Instant, LayerId, Payload, Rng};

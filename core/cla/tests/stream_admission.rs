@@ -187,7 +187,7 @@ fn announced() -> Lone {
 
 #[test]
 fn announced_name_blocks_no_other_address() {
-    // A node ID that is only announced binds nobody at other addresses.
+    // A node ID that is only announced must not bind peers at other addresses.
     let mut lone = announced();
     connects(&mut lone, 0, "10.0.0.2", &hello());
     let said = lone.said();

@@ -332,14 +332,14 @@ fn disabled_link_ends_and_blocks_sessions() {
         assert!(lone.wrote().ends_with(&[5, 0, 0]), "SESS_TERM");
         lone.wait(Duration::from_secs(600));
         assert_eq!(count(&lone.said(), |o| matches!(o, Output::Socket(socket::Output::Connect { .. }))), 0);
-        // The peer connects: rejected.
+        // A disabled link must not come back by a connection of the peer.
         lone.stream = PASSIVE;
         lone.open();
         lone.receive(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
         let said = lone.said();
         assert_eq!(count(&said, |o| matches!(o, Output::PeerUp { .. })), 0, "{said:?}");
         assert!(lone.wrote().ends_with(&[5, 0, 0]), "SESS_TERM: nothing about what it said");
-        // Enabled again, this side connects.
+        // A link that comes up is no longer disabled.
         lone.give(Input::Link { link, state: LinkState::UP });
         let said = lone.said();
         let Some(Output::Socket(socket::Output::Connect { stream, .. })) = said.last() else { panic!("{said:?}") };
@@ -352,7 +352,7 @@ fn disabled_link_ends_and_blocks_sessions() {
 
 #[test]
 fn disabled_dynamic_link_keeps_its_session() {
-    // Without its session the link would be removed, and made anew as enabled.
+    // Without its session the link would be removed, and made again as enabled.
     let mut lone = Lone::passive(ours());
     lone.receive(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
     let said = lone.said();

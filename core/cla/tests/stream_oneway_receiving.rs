@@ -71,7 +71,7 @@ fn trickled_long_bundle_costs_its_length() {
         let mut lone = passive(framing);
         let bundle: Vec<u8> = (0..200_000u32).map(|n| (n % 251) as u8).collect();
         let wire = frame(framing, &bundle);
-        // Each byte in a buffer of its own.
+        // One byte per read: a head may be cut anywhere.
         for byte in &wire {
             lone.receive(&[*byte]);
         }

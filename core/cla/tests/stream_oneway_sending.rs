@@ -344,7 +344,7 @@ fn shutdown_finishes_begun_bundles() {
 
 #[test]
 fn removed_link_returns_all_bundles() {
-    // At whatever stage the link is removed.
+    // At each stage of the link the bundles are in another place.
     for (framing, removed) in FRAMINGS.into_iter().flat_map(|framing| [(framing, true), (framing, false)]) {
         for stage in 0..5 {
             let link = LinkId(0);

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 fn tcpcl_v4(segment_bytes: u64, connect: [bool; 2]) -> impl Fn(usize) -> TcpclV4 {
     with_tls(segment_bytes, connect, [Tls::Forbid; 2])
 }
-/// The same in version 3, or with one side in version 3 and the other in both.
+/// TCPCLv3 with segments of this size; `connect`: the sides that connect.
 fn tcpcl_v3(segment_bytes: u64, connect: [bool; 2]) -> impl Fn(usize) -> TcpclV4 {
     versions(segment_bytes, connect, [Tls::Forbid; 2], [Versions::Three; 2])
 }

@@ -301,16 +301,16 @@ fn peer_termination_returns_unacknowledged_bundles() {
 /// Keeps 7242-4.2-1, 7242-6.1-4, 7242-6.1-5.
 #[test]
 fn termination_in_any_state_ends_session() {
-    // Directly after the contact header, in one piece with it.
+    // SHUTDOWN directly after the contact header, in one piece with it.
     let mut lone = Lone::passive(old_ours());
     lone.receive(&[contact(ALL, 30, "ipn:1.0"), vec![0x52, 2]].concat());
     assert!(lone.wrote().ends_with(&[0x50]));
     assert_eq!(lone.closed(), Some(false));
-    // Instead of it.
+    // SHUTDOWN instead of the contact header.
     let mut lone = Lone::passive(old_ours());
     lone.receive(&[0x50; 20]);
     assert_eq!(lone.closed(), Some(false), "no magic bytes");
-    // Between segments, twice, and after this side's own.
+    // SHUTDOWN between segments, twice, and after this side's own.
     let mut lone = passive(ALL);
     lone.receive(&[segment(START, b"abc"), vec![0x50, 0x50]].concat());
     assert!(lone.said().iter().any(|o| matches!(o, Output::OfferAborted { .. })));

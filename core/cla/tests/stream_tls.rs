@@ -37,7 +37,7 @@ fn visited(tls: Tls) -> Lone {
     lone.open();
     lone
 }
-/// The same after TLS, with a certificate for these node IDs.
+/// Like `visited`, after TLS with a certificate for these node IDs.
 fn secured_visit(tls: Tls, proven: &[&str]) -> Lone {
     let mut lone = visited(tls);
     lone.receive(&message("contact_tls"));

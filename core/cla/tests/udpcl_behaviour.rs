@@ -94,7 +94,7 @@ fn link_down_returns_unsent_bundles() {
 
 #[test]
 fn withdrawal_is_answered_once() {
-    // Whether the bundle waits or is leaving.
+    // Both for the bundle that waits and for the one that is leaving.
     let mut bench = UdpclBench::new(|_, span| slow(span));
     bench.send(1, bundle(1, 5000));
     bench.send(2, bundle(2, 5000));

@@ -36,7 +36,7 @@ fn every_first_octet_is_handled() {
             let (bundles, complaints) = (offers(&out), malformed(&out).len());
             match MessageKind::of(first) {
                 MessageKind::Padding => assert_eq!((bundles.len(), complaints), (0, 0), "{packet:02x?}"),
-                // The agent parses it.
+                // Well formed or not: parsing bundles is the agent's task.
                 MessageKind::Bundle => assert_eq!((bundles[0].1.len(), complaints), (packet.len() as u64, 0)),
                 MessageKind::Dtls | MessageKind::Unused => {
                     assert_eq!((bundles.len(), complaints), (0, 1), "{packet:02x?}")
@@ -125,7 +125,7 @@ fn overlap_flood_holds_nothing() {
 
 #[test]
 fn address_flood_stays_within_quarter() {
-    // A hundred thousand addresses are used.
+    // Forged source addresses cost the sender nothing, so there are a hundred thousand.
     let mut bench = UdpclBench::new(|config, _| (config.transfers, config.memory_bytes) = (1000, 1 << 20));
     let piece = vec![0x9f; 1000];
     let mut peer_ups = 0;

@@ -41,7 +41,7 @@ fn clean_channel_delivers_everything_once() {
 
 #[test]
 fn single_datagram_delivery_equals_channel_survival() {
-    // As many arrive as the channel delivers.
+    // Without retransmission the share that arrives is that of the channel.
     for seed in 0..5 {
         let channel = Channel { loss: 0.3, jitter: Duration::from_millis(50), ..Channel::default() };
         let world = filled(seed, channel, version(1), 300);
@@ -124,7 +124,7 @@ fn rate_limit_holds_at_any_time() {
         let datagram = (len + 28) as f64;
         let due = (total as f64 - datagram) / bytes_per_second;
         assert!(took <= due * 1.001 + 0.002, "not slower: {took} s, {due} s at the rate");
-        // Over every interval between two datagrams.
+        // Every interval is checked, because a mean rate would hide bursts.
         for (first, (from, _)) in wire.iter().enumerate().step_by(7) {
             let mut sum = 0;
             for (at, bytes) in &wire[first..] {

@@ -17,7 +17,7 @@ const MOST: u32 = 65_535;
 const LOOKED_AT: usize = 4096;
 /// Most bundles per message, sent or read.
 const SENT_MAX: usize = 256;
-/// The mean is recounted after one in so many bundles changed.
+/// The mean is recounted once one in so many bundles changed.
 const PART: usize = 8;
 
 /// Control by average forwarding number, as far as it is known here.
@@ -53,7 +53,7 @@ impl AfnerLocal {
 /// Message with the identities and counts of bundles held here.
 fn counts_message(node: &Node<'_>) -> Vec<u8> {
     let mut message = Vec::new();
-    // A count of 0 tells the neighbour nothing.
+    // A count of 0 is the default, so sending it would waste space.
     let forwarded = node.book.all().take(LOOKED_AT).filter(|held| node.label(held) > 0);
     for held in forwarded.take(SENT_MAX) {
         put_number(&mut message, (held.bundle.id >> 64) as u64);
@@ -92,7 +92,7 @@ impl Control for AfnerLocal {
             PolicyEvent::Heard { from, bytes } if self.trust.heeds(node, from).is_some() => {
                 merge_counts(node, bytes, out)
             }
-            // A node that routes by a plan counts nothing, but its hops count.
+            // A node that routes by a plan sends no count, but each hop is at least one forwarding.
             PolicyEvent::Kept { bundle, wire } => {
                 let hops = node.get(bundle).map_or(0, |held| u32::from(held.hops));
                 out.label(bundle, wire.unwrap_or(0).clamp(hops, MOST));
@@ -174,7 +174,7 @@ mod tests {
             let bundle = site.keep(9, 1);
             site.set_label(bundle, label);
         }
-        // Enough changes for a recount.
+        // Any event counts as a change, and the mean is recounted only after so many.
         (0..LOOKED_AT / PART).for_each(|_| drop(on(&mut control, &mut site, PolicyEvent::Down { peer })));
         assert_eq!(control.mean, 2.0);
     }

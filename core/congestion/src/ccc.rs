@@ -63,7 +63,7 @@ impl Ccc {
     }
 
     fn label(&self, node: &Node<'_>, credit: u32) -> u32 {
-        // Beyond the range of a label all credit counts as the most.
+        // A label has 32 bits; one that wrapped would make the richest bundle the poorest.
         u32::try_from(node.now.0 / self.unit_ns.max(1)).unwrap_or(u32::MAX).saturating_add(credit)
     }
     fn credit(&self, node: &Node<'_>, held: &Held) -> u32 {
@@ -71,7 +71,7 @@ impl Ccc {
     }
     /// Credit of the sender's copy after `gave` came back.
     fn returned(&self, node: &Node<'_>, held: &Held, gave: u32, keep: bool) -> u32 {
-        // At the bound the original credit is unknown: all that came back counts.
+        // A credit at the bound may have been capped, so the reward in it is unknown: all that came back counts.
         let most = if keep && gave < self.initial { gave.saturating_sub(self.reward) } else { gave };
         if keep { self.credit(node, held).saturating_add(self.penalty).min(most) } else { most }
     }

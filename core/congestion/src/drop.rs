@@ -84,7 +84,7 @@ impl Control for DropPolicy {
         if new.size() as f64 > most {
             return Err(Refusal::TooLarge);
         }
-        // At a share of 1 bundles are evicted; a smaller share is kept by refusals.
+        // At a share of 1 eviction makes space; a smaller share is enforced by refusing newcomers.
         if self.full < 1.0 && node.book.bytes().saturating_add(new.size()) as f64 > most {
             return Err(Refusal::NoResources);
         }
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn least_urgent_oldest_make_room() {
         let mut site = ControlSite::new(400);
-        // Older and newer of one class, one above and one below.
+        // Two of one class, so that age decides between them, and one each above and below it.
         let order = [Priority::Normal, Priority::Normal, Priority::Expedited, Priority::Bulk];
         let [older, newer, urgent, bulk] = order.map(|priority| site.keep_with(9, 100, |b, _| b.priority = priority));
         let control = drop(DropOrder::Oldest);

@@ -56,7 +56,7 @@ pub(crate) struct Spread {
 impl Spread {
     /// Utility of a copy if `seen` nodes besides the source have seen the bundle and `copies` nodes hold it.
     pub fn utility(&self, aim: Aim, seen: f64, copies: f64) -> f64 {
-        // More may have seen it than are known as nodes.
+        // `seen` may exceed the number of nodes that are known.
         let unseen = (1.0 - seen / self.others).max(0.0);
         match aim {
             Aim::Delivery => {

@@ -1,5 +1,5 @@
-//! History of bundles: which nodes held them and when, as nodes inform each other, and from that the numbers of nodes
-//! that held and had seen bundles of a given age.
+//! History of bundles: which nodes held them and when, as nodes report it to each other, and the resulting numbers of
+//! nodes that held and had seen bundles of a given age.
 //!
 //! A. Krifa, C. Barakat, T. Spyropoulos: "Optimal Buffer Management Policies for Delay Tolerant Networks", SECON
 //! 2008, sections on distributed estimation. Everything is bounded: beyond 128 bundles the one not reported for
@@ -276,7 +276,7 @@ impl History {
         self.samples = Vec::new();
         for (_, id) in self.order.iter().rev() {
             let Some(record) = self.records.get(id) else { continue };
-            // Changes at each age, which are then summed.
+            // Differences per step of age: their running sums are the counts at each age.
             let last = ((record.age_s(now) / self.bin_s) as usize).min(BINS - 1);
             let bin = |age: u32| (age / self.bin_s) as usize;
             let mut changes = alloc::vec![(0i32, 0i32); last + 2];

@@ -78,7 +78,7 @@ fn own_and_invalid_records_are_ignored() {
         [0, 7, 500, 4, 1, holder, times, said].iter().for_each(|number| put_number(&mut message, *number));
         message
     };
-    // Its own period, one that ends before it begins, and one reported before it began.
+    // Three reports to ignore: a period of this node, one that ends before it begins, one reported before it began.
     for (said, times, holder) in [(100, 50 << 32 | 60, 1), (100, 60 << 32 | 50, 2), (40, 50 << 32 | 60, 2)] {
         assert_eq!(history.read(&site.node(), TELLER, &bundle(said, times, holder)), Some(()));
         assert!(history.records.is_empty(), "{said} {times} {holder}");
@@ -112,7 +112,7 @@ fn tables_are_bounded() {
     assert!(history.records.values().all(|record| record.holders.len() == HOLDERS_MAX));
     assert!(history.records.contains_key(&499) && !history.records.contains_key(&0));
     assert!(history.message(site.now, NodeId(7)).len() <= MESSAGE_MAX);
-    // Ages far beyond the last step.
+    // Ages far beyond the last step must count at that step rather than extend the table.
     site.now = Instant::MAX;
     history.count(site.now);
     assert_eq!((history.samples.len(), history.samples(u32::MAX).1.len()), (BINS, SAMPLES_MAX));

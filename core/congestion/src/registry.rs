@@ -212,7 +212,7 @@ mod tests {
         assert!(worth.is_none_or(|worth| !worth.is_nan()), "{what} is no number");
     }
 
-    /// Life of a node, with and without a plan. Returns the most actions requested by one message.
+    /// Runs a node's life, with and without a plan. Returns the most actions requested by one message.
     fn live(control: &mut dyn Control, words: &[Vec<u8>]) -> usize {
         let mut site = ControlSite::new(10_000);
         let (liar, other) = (site.meet(2), site.meet(3));
@@ -328,7 +328,7 @@ mod tests {
                 }
             }
             let all = |end: fn(&Param) -> f64| info.params.iter().map(|p| (p.name.into(), end(p))).collect::<Vec<_>>();
-            // All parameters at one end together.
+            // Every bound is a valid value, so a control must work with all of them at once.
             for values in [all(|param| param.min), all(|param| param.max)] {
                 live(&mut *make_control(info.name, &values, 7).unwrap(), &lies()[..8]);
             }

@@ -160,8 +160,8 @@ impl LinkDirection {
         self.transmitter.free
     }
 
-    /// Does `work` with a transmitter that several directions share in place of its own. Rate and queue are then the
-    /// shared ones; windows, losses and delay remain its own, as do its counters. The times given to all directions
+    /// Runs `work` with a transmitter that several directions share, instead of this direction's own. Rate and queue
+    /// are then the shared ones; windows, losses, delay and counters remain its own. The times given to all directions
     /// that share it must not decrease.
     pub fn with_transmitter<T>(&mut self, shared: &mut Transmitter, work: impl FnOnce(&mut LinkDirection) -> T) -> T {
         core::mem::swap(&mut self.transmitter, shared);
@@ -170,7 +170,7 @@ impl LinkDirection {
         result
     }
 
-    /// Latest arrival of any packet: a carrier may fall then.
+    /// Latest arrival of any packet so far; a carrier may be lowered from then on.
     pub fn last_arrival(&self) -> Instant {
         self.last_arrival
     }
@@ -275,7 +275,7 @@ mod tests {
     fn window_end_drops_unsent_packets() {
         let windows = Vec::from([ContactWindow::new(Instant(10 * MS), Instant(20 * MS))]);
         let mut link = LinkDirection::new(DirectionSpec { windows: Some(windows), ..megabit(1000) }, 1);
-        // Before the window, 9 ms within it, 1 ms to its very end, one too many, and after it.
+        // Five packets: before the window, within it, up to its very end, one that no longer fits, and after it.
         let packets = [(9 * MS, 125), (10 * MS, 1125), (11 * MS, 125), (12 * MS, 125), (20 * MS, 125)];
         let got = arrivals(&mut link, packets);
         assert_eq!(got, [None, Some(1019 * MS), Some(1020 * MS), None, None]);

@@ -1,8 +1,8 @@
 //! Link model of simulator and testbed: rate, delay, loss, queue and contact windows of a space link as a state
 //! machine, and a reliable byte stream over such a link for simulations.
 //!
-//! It contains no packets, no sockets and no clock: the driver asks for the fate of a packet, keeps the packet until
-//! then, and the model never looks inside. Read [`LinkDirection`] and [`DirectionSpec`] first, then
+//! It contains no packets, no sockets and no clock: the driver asks for the fate of a packet and keeps the packet until
+//! its arrival; the model never looks inside. Read [`LinkDirection`] and [`DirectionSpec`] first, then
 //! [`stream::StreamEnd`].
 #![no_std]
 #![forbid(unsafe_code)]

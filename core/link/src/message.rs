@@ -77,8 +77,8 @@ impl LinkDirection {
         MessageFate::Arrives(at)
     }
 
-    /// Suspends an unfinished transmission and returns the bytes still to be sent in another. Sent bytes count as
-    /// delivered, the message when its last bit is sent.
+    /// Suspends an unfinished transmission and returns the bytes left for a later one. Sent bytes count as delivered at
+    /// once, the message only when its last bit is sent.
     pub fn suspend_message(&mut self, now: Instant, transmission: Transmission) -> u64 {
         let Transmission { began, wire_bytes, until, .. } = transmission;
         let left = now.min(until);

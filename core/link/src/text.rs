@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(spec.reverse.rate, Rate::Constant(DataRate(1_000_000)));
         assert_eq!(spec.forward.delay, Delay::Constant(Duration::from_millis(600)));
         assert_eq!(spec.reverse.loss, Loss::Bernoulli(0.01));
-        // A name alone, and a name with a key that changes the preset.
+        // `preset=` may be left out, and later keys override the preset.
         let geo = LinkSpec::preset("geo").unwrap();
         assert_eq!(LinkSpec::parse("geo"), Ok(geo.clone()));
         assert_eq!(LinkSpec::parse("preset=geo,queue=1 MB").unwrap().forward.queue, Some(DataVolume(1_000_000)));

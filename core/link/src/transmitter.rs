@@ -1,5 +1,5 @@
-//! The transmitter of a direction: its rate, and the queue before it. Several directions may share one, as links do that
-//! leave through one modem: a bottleneck.
+//! The transmitter of a direction: its rate, and the queue before it. Several directions may share one, like links that
+//! leave through the same modem (a bottleneck).
 
 use crate::schedule::RateSchedule;
 use crate::spec::DirectionSpec;

@@ -1,9 +1,8 @@
 //! Acknowledgments of delivery that routers exchange, so that delivered bundles are not carried on. Both routers that
-//! use them (MaxProp 4.2, RAPID 4.2.3) delete a bundle on a neighbour's acknowledgment, and with that a trusted
-//! neighbour can delete any bundle by its identity. The default here is the same, for neighbours at configured
-//! addresses. With `hearsay` 1 it deletes nothing: an acknowledged bundle gets no more copies and stays as long as
-//! there is space (`docs/decisions/0029-trust-in-delivery-notices.md`). An acknowledgment by the destination itself
-//! always deletes.
+//! use them (MaxProp 4.2, RAPID 4.2.3) delete a bundle on a neighbour's acknowledgment, which lets a trusted neighbour
+//! delete any bundle by its identity. The default is the same here, for neighbours at configured addresses. With
+//! `hearsay` 1 such an acknowledgment deletes nothing: the bundle gets no more copies and stays while there is space
+//! (`docs/decisions/0029-trust-in-delivery-notices.md`). An acknowledgment by the destination itself always deletes.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -76,7 +75,7 @@ impl Acks {
             self.order.remove(&number);
         }
     }
-    /// Identity of a bundle that an event shows to be delivered, here or at its destination; it is remembered.
+    /// Remembers and returns the identity of a bundle whose delivery, here or at its destination, an event shows.
     pub fn observe(&mut self, node: &Node<'_>, event: &PolicyEvent<'_>) -> Option<u128> {
         let held = match *event {
             PolicyEvent::Sent { bundle, to, .. } => {
@@ -92,7 +91,7 @@ impl Acks {
     }
     /// Writes the latest acknowledgments, `most` at most: their number, and both halves of each.
     pub fn write(&self, message: &mut Vec<u8>, most: usize) {
-        // The latest ones, if not all fit.
+        // `order` is ascending: the latest are kept if not all fit.
         let before = self.order.len().saturating_sub(most);
         put_number(message, (self.order.len() - before) as u64);
         for id in self.order.values().skip(before) {

@@ -34,7 +34,7 @@ mod tests {
             RouteDecision::Carry
         );
         assert!(DirectDelivery.copies(), "otherwise it would not be offered to its destination");
-        // No other neighbour gets a copy.
+        // The agent serves the destination; any other neighbour would be a relay.
         assert_eq!(DirectDelivery.wants(&site.node(), site.peer(peer), site.held(bundle)), None);
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! S. Jain, K. Fall, R. Patra: "Routing in a Delay Tolerant Network", SIGCOMM 2004. As in The ONE, a bundle is not
 //! given back to a node that forwarded it: among several nodes in range it would circulate until its hop limit. So
-//! nodes tell each other the identities they forwarded. A bundle that comes back nevertheless is accepted, because
-//! some layers cannot report a refusal to the sender; it then waits for a neighbour met later. A bundle for a group
-//! is never given away and stays at its source. Fragments cut differently on the way count as new and may go back.
+//! nodes exchange the identities they forwarded. A bundle that comes back nevertheless is accepted, because some layers
+//! cannot report a refusal to the sender; it then waits for a neighbour met later. A bundle for a group is never given
+//! away and stays at its source. Fragments cut differently on the way count as new and may go back.
 
 use crate::router::Router;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -46,7 +46,7 @@ impl FirstContact {
     /// Remembers that a bundle was forwarded, and reports it to all neighbours that are up except the one that took it.
     fn give(&mut self, held: &Held, out: &mut Actions) {
         let id = held.bundle.id;
-        // !self.known.insert(id) { || Anonymous bundles cannot be recognised when they come back.
+        // Anonymous bundles cannot be recognised when they come back.
         if held.bundle.is_anonymous() || !self.known.insert(id) {
             return;
         }
@@ -78,7 +78,7 @@ impl FirstContact {
                 met.gave.insert(u128::from(high) << 64 | u128::from(low));
             }
         }
-        // The answer may have changed: bundles it had are no longer offered.
+        // Bundles that it forwarded are no longer offered to it.
         out.push(Action::Reask(from));
     }
 }

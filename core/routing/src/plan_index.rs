@@ -55,8 +55,8 @@ impl Passing {
     }
 }
 
-/// Lane: contacts of one transmitter in order of start, none more than twice as long as another. So contacts that run
-/// now are found without a look at all that are over.
+/// Lane: contacts of one transmitter in order of start, none more than twice as long as another. So running contacts
+/// are found without examining all past ones.
 #[derive(Clone, Debug)]
 pub(crate) struct ContactLane {
     /// Shortest light time, ns.

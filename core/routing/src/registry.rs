@@ -166,8 +166,8 @@ mod tests {
 
     const NEVER: [f64; 5] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 1e300];
 
-    /// Life of a node: two neighbours, their messages, and a bundle that arrives, fails, is sent and leaves. Returns
-    /// the most actions requested by one message.
+    /// Runs a node's life: two neighbours, their messages, and a bundle that arrives, fails, is sent and leaves.
+    /// Returns the most actions requested by one message.
     fn live(router: &mut dyn Router, words: &[Vec<u8>]) -> usize {
         let mut site = RouterSite::new();
         let (liar, other) = (site.meet(2, 0), site.meet(3, 1));
@@ -245,7 +245,7 @@ mod tests {
         // More nodes, acknowledgments and rows than any table holds.
         all.push(of(&|n| if n % 2 == 0 { n } else { 1f64.to_bits() }, 131_072));
         all.push(of(&|n| [4096, 0, 2][n.min(2) as usize], 131_072));
-        // Not a whole number.
+        // Numbers have eight bytes each; 13 bytes cut one in two.
         all.push(Vec::from([255; 13]));
         all
     }

@@ -43,8 +43,8 @@ pub trait Router: DeliveryForecast + fmt::Debug + Send {
     fn on(&mut self, node: &Node<'_>, event: &PolicyEvent<'_>, out: &mut Actions) {
         let _ = (node, event, out);
     }
-    /// Table entries examined when a neighbour's message is processed, besides its own bytes and held bundles. The
-    /// more they are, the less often a talkative neighbour is read.
+    /// Table entries examined when a neighbour's message is processed, besides its own bytes and held bundles. The more
+    /// there are, the less often the messages of a neighbour are read.
     fn looks(&self) -> usize {
         0
     }

@@ -44,7 +44,7 @@ impl Router for StaticRoutes {
             let known = node.peers.get(up.peer).is_some_and(|peer| peer.is(held.destination()));
             known && up.until > node.now && !tried.contains(&up.peer) && !held.bundle.is_for_group()
         };
-        // The fastest link; among equals, the one configured first.
+        // Link numbers follow the configuration: of equally fast links the first one configured wins.
         let fit = self.up.iter().filter(|(_, up)| leads(up));
         match fit.min_by_key(|(link, up)| (Reverse(up.rate), **link)) {
             Some((link, up)) => RouteDecision::One(NextHop { link: *link, not_before: node.now, until: up.until }),
@@ -80,7 +80,7 @@ mod tests {
             }
         };
         assert_eq!(ask(&mut router, bundle, &[]), None);
-        // Two links to one neighbour, at different rates.
+        // The rate must decide, not the order in which the links came up.
         router.on(&site.node(), &link_up(peer, 0, 10), &mut out);
         router.on(&site.node(), &link_up(peer, 1, 20), &mut out);
         assert_eq!(

@@ -50,7 +50,7 @@ impl Exhaustive<'_> {
         }
         for (index, c) in self.plan.contacts.iter().enumerate().filter(|(_, c)| c.from == at) {
             let excluded = path.len() == 1 && self.query.excluded.contains(&c.to);
-            // excluded { || A repeated node never arrives earlier, as waiting is allowed.
+            // A repeated node never arrives earlier, as waiting is allowed.
             if path.contains(&c.to) || excluded {
                 continue;
             }

@@ -30,8 +30,8 @@ const TURN: Duration = Duration::from_micros(100);
 /// Payload bytes that are on the way at once.
 const ON_THE_WAY: u64 = 8 << 20;
 
-/// Processor seconds of this thread, without other load on the machine. Under callgrind, which counts instead,
-/// nothing asks for them.
+/// Processor seconds of this thread, without other load on the machine. Not read under callgrind, which counts
+/// instructions instead.
 fn cpu(counted: bool) -> f64 {
     if counted {
         return 0.0;

@@ -102,9 +102,9 @@ struct Arrival {
     flying: VecDeque<(u64, u64)>,
     /// Number of bytes at which the head is looked for next.
     look: u64,
-    /// Its head was read.
+    /// Contents of its head, once that was read.
     opened: Option<Opened>,
-    /// The agent was informed of its beginning.
+    /// Whether the agent was informed of its beginning.
     said: bool,
     /// Spills that hold the bytes on disk; the last one takes the next bytes. Each kept fragment has a spill of its
     /// own.
@@ -112,7 +112,7 @@ struct Arrival {
     /// Least length of a kept piece, if the bundle is to be kept in pieces; 0: whole.
     least: u64,
     pieces: Option<Box<Pieces>>,
-    /// The last part is in.
+    /// Whether the last part is in.
     ended: bool,
     held: bool,
 }

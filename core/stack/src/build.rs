@@ -1,4 +1,4 @@
-//! From configuration to machines.
+//! Construction of a node's agent, store and layers from its configuration.
 
 use crate::config::{Config, LinkConfig, StoreKind};
 use crate::kinds::{self, Layer};
@@ -31,7 +31,7 @@ pub(crate) fn mismatch(link: &str, layer: &str) -> ConfigError {
     error(format!("link.{link}"), &format!("parameters of the protocol of layer `{layer}`"), "name the right layer")
 }
 
-/// A link of a layer that this node does not have.
+/// Error for a link whose layer this node lacks.
 pub(crate) fn no_layer(link: &str) -> ConfigError {
     error(format!("link.{link}.layer"), "a convergence layer that exists", "add it under [[layer]]")
 }
@@ -76,7 +76,7 @@ pub(crate) fn agent(config: &Config, version: u8) -> Result<Agent, ConfigError> 
     }
     let router = farlink_routing::make_router(&config.router, &config.router_params, &names, config.seed)?;
     let control = farlink_congestion::make_control(&config.control, &config.control_params, config.seed)?;
-    // Only the made router can say whether it copies bundles, so shards and custody are checked after it.
+    // Whether a router copies bundles is known only once it is made, so shards and custody are checked after it.
     shards::check(config, router.copies() || control.wishes())?;
     if let Some(custody) = &config.custody {
         let durable = config.store.kind == StoreKind::Durable;

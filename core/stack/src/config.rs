@@ -56,7 +56,7 @@ pub struct Config {
     pub accel: Accel,
     /// Security of bundles of version 7; without it, security blocks pass as they came.
     pub security: Option<SecurityConfig>,
-    /// The part of the node that this stack is; `None`: all of it.
+    /// Part of the node that this stack runs; `None`: the whole node.
     pub shards: Option<ShardConfig>,
 }
 
@@ -96,7 +96,7 @@ pub struct StoreConfig {
     pub file_max: DataVolume,
 }
 
-/// Where bundles are kept.
+/// Location of held bundles.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StoreKind {
     /// In memory: gone at exit, acknowledged at once.

@@ -33,7 +33,7 @@ impl Default for CustodyConfig {
     }
 }
 
-/// RFC 5050 6.1.2: whether custody was taken, and the reason.
+/// Status flag and reason code of each answer in a custody signal (RFC 5050 6.1.2).
 pub(crate) const REASONS: [(Answer, (bool, u8)); 8] = [
     (Answer::Taken, (true, 0)),
     (Answer::Refused, (false, 0)),
@@ -49,7 +49,7 @@ pub(crate) fn answer_of(succeeded: bool, reason: u8) -> Answer {
         return Answer::Taken;
     }
     let known = REASONS.iter().find(|(_, code)| *code == (false, reason));
-    // An unknown reason is a refusal: custody must not be released by a code that nobody understands.
+    // An unknown reason is a refusal: a code of unknown meaning must not release custody.
     known.map_or(Answer::Refused, |(answer, _)| *answer)
 }
 
@@ -149,11 +149,12 @@ pub(crate) fn v7_record(content: &[u8]) -> Result<Record, Malformed> {
 
 /// Notes the custodian and the number from the custody transfer block of a bundle of version 7.
 pub(crate) fn v7_note(meta: &mut BundleMeta, hop: &mut HopState, codes: &v7::CustodyCodes) {
-    // The number stands for the whole bundle, so the bundle must not be fragmented.
+    // Type 0 stands for a block that the node ignores (see `reporting::codes`).
     if codes.transfer_block == 0 {
         return;
     }
     if let Some((custodian, transfer)) = custody::transfer(meta, codes.transfer_block) {
+        // A fragment would carry the number of the whole bundle, so the bundle must not be fragmented.
         meta.facts.0 |= Facts::CUSTODY | Facts::NO_FRAGMENT;
         (hop.custodian, hop.transfer) = (custodian, Some(transfer.into()));
     }

@@ -25,8 +25,8 @@ use farlink_bundle::{CrcType, Encoded, Profile, v7};
 /// Longest payload that is copied out of its read buffer, which it would keep alive.
 const SMALL: u64 = 4096;
 
-/// Checks the bytes of a bundle that is still arriving, in order, if they do not stay in memory: check sums and
-/// digest.
+/// Checker of the CRCs and digest of a bundle whose bytes do not stay in memory while it arrives; it sees them in
+/// order.
 pub trait Watch: fmt::Debug + Send {
     /// Takes the next bytes of the bundle.
     fn pass(&mut self, part: &Payload);
@@ -86,8 +86,8 @@ pub struct Opening {
     pub watch: Box<dyn Watch>,
     /// Offset of the payload's first byte in the bundle.
     pub starts_at: u64,
-    /// The same, if an arrived part of the payload may be kept as a fragment: not under BPSec, whose operations
-    /// cover all of it (RFC 9172 5.2).
+    /// Value of `starts_at`, if an arrived part of the payload may be kept as a fragment. `None` under BPSec, whose
+    /// operations cover all of it (RFC 9172 5.2).
     pub payload_at: Option<u64>,
     /// Whether its primary block is known to be right: then its identity is certain, even if a later block is wrong.
     pub named: bool,
@@ -155,7 +155,7 @@ pub trait Codec: fmt::Debug + Send {
     ) -> Option<Box<dyn Piece>> {
         None
     }
-    /// Function that rewrites the age in the first bytes of such a bundle as it leaves; `None`: it has no age.
+    /// Function that rewrites the age in the first bytes of this bundle as it leaves; `None` if it has no age.
     fn restamp(&self, _bundle: &BundleMeta) -> Option<Restamp> {
         None
     }
@@ -415,7 +415,7 @@ impl Piece for v7::PendingFragment {
 enum Digests {
     /// Only bundles that are compared with another; the key derives from this secret.
     WhereNeeded(u64),
-    /// The same, with its key, once a digest was needed: an idle node has no key.
+    /// Same as `WhereNeeded`, once a digest was needed: an idle node has no key.
     Needed(DigestKey),
     /// All arriving bundles, as their payloads may leave memory; `None` until the store has read its secret.
     OfAll(Option<DigestKey>),

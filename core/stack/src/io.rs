@@ -90,9 +90,9 @@ pub enum Output {
     },
     /// Operation on the store's files.
     Disk(DiskOp),
-    /// Message for an application. A payload longer than 16 MiB and than all that may be read at once
-    /// (`limits.memory_bytes`) stays on disk, and so does one beyond 64 KiB while applications left as much, or 4
-    /// MiB, unanswered: [`Input::Read`] gets its bytes.
+    /// Message for an application. A payload stays on disk, to be fetched with [`Input::Read`], if it exceeds both 16
+    /// MiB and `limits.memory_bytes`, or if it exceeds 64 KiB while applications left more than `limits.memory_bytes`
+    /// (at least 4 MiB) unanswered.
     App(AppOutput),
     /// This many more bytes given with [`Input::Spool`] are on disk.
     Spooled {

@@ -131,7 +131,7 @@ macro_rules! layers {
                     LinkParams::Message { .. } => None,
                 }
             }
-            /// Whether the neighbour is there only while a session with it is.
+            /// Whether the neighbour is reachable only while a session with it is open.
             pub(crate) fn has_sessions(&self) -> bool {
                 match self {
                     $(LinkParams::$name(_) => <$protocol>::LAYERS[0].sessions,)*
@@ -145,7 +145,7 @@ macro_rules! layers {
                     LinkParams::Message { .. } => false,
                 }
             }
-            /// The same for a discovered neighbour, which announces itself every `interval`.
+            /// Parameters adapted to a discovered neighbour, which announces itself every `interval`.
             pub fn discovered(self, interval: Duration) -> LinkParams {
                 match self {
                     $(LinkParams::$name(link) => LinkParams::$name(<$protocol>::discovered(link, interval)),)*
@@ -178,7 +178,7 @@ macro_rules! layers {
                     LayerKind::Message => Layer::Message,
                 })
             }
-            /// Gives back memory that a busy time needed.
+            /// Releases memory that a busy period needed.
             pub fn shrink(&mut self) {
                 match self {
                     $(Layer::$name(layer) => layer.shrink(),)*
@@ -186,7 +186,7 @@ macro_rules! layers {
                     Layer::Message | Layer::Remote(_) => {}
                 }
             }
-            /// Gives it one input. Bytes for the stream that is returned may wait for [`Layer::write`].
+            /// Handles one input. Bytes for the returned stream may wait for [`Layer::write`].
             pub fn handle_soon(
                 &mut self,
                 now: Instant,
@@ -195,7 +195,7 @@ macro_rules! layers {
             ) -> Option<StreamId> {
                 match self {
                     $(Layer::$name(layer) => layer.handle_soon(now, input, out),)*
-                    // They have no protocol: bundles bypass one, the stack talks to the others itself.
+                    // No protocol runs here: bundles bypass the first, and the stack itself handles the other two.
                     Layer::Message | Layer::Shared(_) | Layer::Remote(_) => None,
                 }
             }
@@ -226,7 +226,7 @@ macro_rules! layers {
                 match (self, link) {
                     $((Layer::$name(layer), LinkParams::$name(link)) => layer.rekey(id, link),)*
                     (Layer::Shared(shared), link) => shared.layer.rekey(id, link),
-                    // Its owner has the keys.
+                    // Only the owner shard holds the keys.
                     (Layer::Remote(_), _) => true,
                     _ => false,
                 }

@@ -139,7 +139,7 @@ impl Reads {
         // An application that does not answer may still have one bundle at a time, but not in memory.
         self.exceeds(payload) || (payload.len() > LITTLE && unanswered > self.bytes_max.max(STEP))
     }
-    /// Gives back the room of a busy time.
+    /// Releases memory that a busy period needed.
     pub fn rest(&mut self) {
         self.queue.shrink_to_fit();
     }

@@ -59,7 +59,7 @@ impl SpoolBench {
             }
         }
     }
-    /// The store writes the oldest.
+    /// Lets the store write the oldest spill.
     fn write(&mut self) {
         let (spill, len) = self.asked.remove(0);
         let at = self.written.entry(spill).or_default();

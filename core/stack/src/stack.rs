@@ -134,7 +134,7 @@ impl Stack {
         self.work_off(now, next, out);
     }
 
-    /// Gives back the room of a busy time, while nothing happens.
+    /// Releases memory that a busy period needed; call it while nothing happens.
     pub fn rest(&mut self) {
         self.work = VecDeque::new();
         self.todo = Vec::new();

@@ -25,7 +25,7 @@ impl Store {
             (Store::Memory, _) => {}
         }
     }
-    /// Gives back the room of a busy time.
+    /// Releases memory that a busy period needed.
     pub fn rest(&mut self) {
         if let Store::Durable(store) = self {
             store.rest();

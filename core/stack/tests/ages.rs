@@ -19,14 +19,14 @@ use farlink_stack::{Config, Input, LayerKind, LinkParams};
 use std::collections::BTreeMap;
 
 const COUNT: u32 = 200;
-/// For so long, nothing gets through.
+/// Time during which nothing gets through.
 const STALL: Duration = Duration::from_secs(20);
-/// A lifetime that ends while nothing gets through.
+/// Lifetime that ends during the stall.
 const SHORT: Duration = Duration::from_secs(5);
 /// Largest error of an age that is too small, unless a setup allows more.
 const EXACT: Duration = Duration::from_millis(10);
 
-/// A layer as all nodes have it.
+/// Convergence layer of all nodes, with its settings.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Carrier {
     TcpclV4,
@@ -135,7 +135,7 @@ impl AgeSetup {
             short: |_| false,
         }
     }
-    /// The same with fewer bundles.
+    /// Like `new`, with fewer bundles.
     fn few(over: Carrier, version: u8, clock: bool) -> AgeSetup {
         AgeSetup { count: 60, rate: 1_000_000, ..AgeSetup::new(over, version, clock) }
     }
@@ -222,7 +222,7 @@ impl AgeBench {
     fn stall(&mut self, lifetime_ms: u64) {
         self.stall_busy(lifetime_ms, Duration::ZERO);
     }
-    /// The same with nodes that notice their timers late by `lag`, until the stall is over.
+    /// Like `stall`, with nodes that notice their timers late by `lag` until the stall is over.
     fn stall_busy(&mut self, lifetime_ms: u64, lag: Duration) {
         // A peer that reads nothing stalls a stream; datagrams have no back pressure, so their link goes down.
         let (stream, link, sender) = (self.setup.over.is_stream(), self.link(), self.setup.sender());
@@ -392,7 +392,7 @@ fn bundles_age_behind_full_retransmission_memory() {
     }
 }
 
-/// The type of the LTP segment that a datagram is (RFC 5326 3.1).
+/// Whether a datagram is an LTP cancel segment of a block's sender (type 12, RFC 5326 3.1).
 fn is_cancel(datagram: &Payload) -> bool {
     datagram.to_bytes().is_some_and(|bytes| bytes[0] & 0x0f == 12)
 }

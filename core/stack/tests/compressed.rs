@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 /// Bundles as they came to a node.
 type ReportWire = Arc<Mutex<Vec<Bytes>>>;
 
-/// All three nodes tell in short; the first asks for it.
+/// All three nodes send compressed reports; the first requests them.
 fn everybody(node: usize, config: &mut Config) {
     let mut compressed = CompressedConfig::default();
     compressed.settings.delay = Duration::from_secs(2);

@@ -23,7 +23,7 @@ fn held_after(line: &mut Line, bundles: usize) -> i64 {
         let all = |line: &Line| line.delivered.len() == before + 100;
         assert!(line.run_until(Duration::from_secs(60), all), "{} delivered", line.delivered.len());
     }
-    // Deletions that wait for company are written, files that went are given back.
+    // Deletions are written in batches and files released later, so give both the time.
     line.run(Duration::from_secs(2));
     line.held(1)
 }

@@ -93,7 +93,7 @@ fn accepting_layer_owns_streams() {
         Input::Socket(LayerId(2), socket::Input::Closed { stream: StreamId(StreamId::PASSIVE | 2), error: true }),
     );
     assert_eq!(links(&stack), 1);
-    // A stream that a layer which has none is given is closed or ignored, not taken by another.
+    // A stream given to a layer of datagrams is closed or ignored, not taken by another layer.
     let out = give(
         &mut stack,
         Input::Socket(LayerId(0), socket::Input::Opened { stream: StreamId(StreamId::PASSIVE | 9), from: peer() }),

@@ -1,4 +1,4 @@
-//! A link an operator turns off: both ends know, and turned on it serves again.
+//! Links that an operator turns off: both ends close them, and carry bundles again once they are on.
 
 use crate::line::{Layer, Line, content};
 use farlink_base::Duration;
@@ -27,7 +27,7 @@ fn disabled_link_ends_session_until_enabled() {
         line.run(seconds(60));
         assert!(line.delivered.is_empty() && line.streams(node) == 0, "a neighbour that comes is sent away");
         turn(&mut line, true);
-        // The neighbour connects again, ever more rarely.
+        // The neighbour's attempts to connect have backed off by now.
         line.run(seconds(70));
         assert_eq!([0, 1].map(|end| line.streams(end)), [1; 2], "turned on at {node}");
         assert!(line.delivered == [content(1, 1000)]);

@@ -1,5 +1,5 @@
-//! Odd bundles of version 6, legal ones that nobody sends and illegal ones: the fate of each in a whole node, after
-//! a restart too (RFC 5050, 6260).
+//! Odd bundles of version 6, legal but unusual ones and illegal ones: the fate of each in a whole node, after a restart
+//! too (RFC 5050, 6260).
 
 use crate::odd::{NO_FRAGMENT, NOW_S, Old, SINGLETON, Site, number, old};
 use farlink_base::layer::DatagramBatch;
@@ -19,7 +19,7 @@ const LATE: &str = "refused: lifetime expired";
 fn read(bytes: &[u8]) -> v6::BundleView {
     v6::decode(&Payload::from(bytes.to_vec()), Profile::Permissive).expect("a bundle of version 6")
 }
-/// The same bundle in version 7.
+/// A bundle of version 7 for ipn:1.1.
 fn new(source: EndpointId, creation: CreationTimestamp, payload: &[u8]) -> Vec<u8> {
     new_to(EndpointId::ipn(1, 1), source, creation, payload)
 }
@@ -178,7 +178,7 @@ fn odd_invalid_bundles_leave_nothing() {
     for cut in 1..whole.len() {
         site.fate(&whole[..cut]);
         let mut changed = whole.clone();
-        // One bit of each byte, another one each time.
+        // One bit per byte, a different one each time: all positions are tried without eight runs per byte.
         changed[cut] ^= 0x80 >> (cut % 8);
         site.fate(&changed);
     }
@@ -214,7 +214,7 @@ fn versions_never_share_identity() {
             assert_eq!(site.fate(&bytes), "delivered", "{version} after {first}");
         }
     }
-    // Pieces of the one are no pieces of the other.
+    // Fragments of one version must not complete a bundle of the other.
     let piece = |version: u64, offset: u64, payload: &[u8]| {
         let whole = old(2).with(|b| (b.place, b.payload) = (Some((offset, 20)), payload.to_vec()));
         if version == 6 {

@@ -54,7 +54,7 @@ fn tune(index: usize, config: &mut Config) {
             via(config, 1, 2);
         }
         _ => {
-            // Both links, each over a layer of its own.
+            // A layer for each link, so that each shard can own one.
             to(config, 0, 1);
             to(config, 1, 4);
             config.links[1].layer = 1;
@@ -399,7 +399,7 @@ fn full_first_shard_loses_nothing() {
             config.node.store.capacity = DataVolume(6 << 20);
         }
     });
-    // No application takes bundles for the node.
+    // Deliveries would free the store at once, and it must fill up.
     line.tell(FIRST, Input::App(AppInput::Unregister { registration: RegistrationId(1) }));
     let wanted: Vec<Vec<u8>> = (0..30).map(|n| content(n, 400_000).to_vec()).collect();
     wanted.iter().for_each(|payload| send(&mut line, FAR, FIRST, payload));

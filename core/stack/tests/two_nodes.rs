@@ -271,7 +271,7 @@ impl TwoNodes {
         loop {
             let pending = self.pending.first_key_value().map(|((t, _), _)| *t);
             let timers = self.stacks.iter().filter_map(Stack::next_timeout);
-            // Virtual time jumps to the next event.
+            // Nothing happens between events, so virtual time skips to the next one.
             let Some(next) = timers.chain(pending).min().filter(|t| *t <= end) else { break };
             self.now = self.now.max(next);
             if pending.is_some_and(|t| t <= self.now) {

@@ -60,7 +60,7 @@ fn reported_room_is_there() {
         };
         let (mut there, mut taken) = (Vec::new(), 0);
         for round in 0..3 {
-            // A third is deleted, and the room is filled again.
+            // The room of deleted bundles must count again, or the store would shrink with each round.
             for number in there.drain(..there.len() / 3) {
                 taken -= size(&world, number);
                 world.delete(number, round == 1);
@@ -80,7 +80,7 @@ fn reported_room_is_there() {
 #[test]
 fn quota_bounds_only_its_own_bundles() {
     let mut world = world(Config { quota_bytes: 3000, ..small(300_000) });
-    // Bundles go by turns to three quotas.
+    // `put` charges bundles to three quotas in turn; three of 900 bytes and their heads fit each.
     let numbers: Vec<u64> = (0..30).map(|_| world.put(900)).collect();
     world.settle();
     for quota in 0..3 {

@@ -247,7 +247,7 @@ fn joint_reads_isolate_a_bad_record() {
         let payload = world.loaded[number].clone().expect("it can be read").to_bytes().unwrap();
         assert_eq!(payload, world.known[number].payload, "{number}");
     }
-    // A byte of one of them is damaged.
+    // One damaged record must not fail the others of its shared read.
     let bad = left[20];
     let needle = world.known[&bad].payload.slice(1000..1064);
     for file in world.disk.files.values_mut() {

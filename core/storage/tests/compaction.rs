@@ -286,7 +286,7 @@ fn second_deletion_replaces_the_first() {
     world.settle();
     let file = newest(&world);
     let passing = fill(&mut world);
-    // It is delivered in the end.
+    // A second deletion, now as delivered, must replace the first one's record.
     world.known.get_mut(&deleted).expect("known").delete_answered = false;
     world.delete(deleted, true);
     world.settle();

@@ -73,7 +73,7 @@ fn secret_is_the_same_after_restart() {
 
 #[test]
 fn file_without_header_is_read() {
-    // The file holds one bundle, or many.
+    // Three bundles fit in one file, 40 take several.
     for count in [3, 40] {
         let mut world = open(2, small(400_000));
         (0..count).for_each(|_| _ = world.put(1000));
@@ -134,7 +134,7 @@ fn lost_spill_number_stays_used() {
     let mut world = open(6, small(400_000));
     let (number, file) = spilled_apart(&mut world);
     let used = spill_of(&world.known[&number].rope);
-    // The file with the bytes is lost.
+    // A record without its bytes is dropped, yet its spill number must not be given to other bytes.
     let mut disk = world.disk.killed();
     let lost = disk.files.remove(&file).expect("there");
     let mut next = again(&world, disk);

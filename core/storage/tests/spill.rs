@@ -53,7 +53,7 @@ fn ropes_outlive_moves_of_their_records() {
             assert_eq!(range, bytes[start as usize..(start + len) as usize]);
         }
     }
-    // A rope of parts of several bundles, with bytes and patterns between.
+    // One load may mix extents of several records with bytes and patterns.
     let (mut rope, mut bytes) = (Payload::from(&b"begin"[..]), b"begin".to_vec());
     for (part, content) in &ropes {
         rope.append(part.slice(10, 300));

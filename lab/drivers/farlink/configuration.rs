@@ -14,7 +14,7 @@ use std::fmt::{Display, Write};
 const AHEAD_WHEN_LATE: u64 = 100_000_000;
 // Largest difference between the clocks of hosts on one machine, ns.
 const CLOCK_ERROR: u64 = 1_000_000;
-// UDP port of neighbour announcements.
+// Default port of `[discovery]`, written out because the unicast addresses need one.
 const ANNOUNCED_AT: u16 = 3003;
 // Interval between announcements: the shortest that nodes accept.
 const ANNOUNCED_EVERY: &str = "1 s";

@@ -33,7 +33,7 @@ pub fn put_aside(node: &NodeContext<'_>, life: u32, killed_ns: u64) -> Result<()
     fs::write(&file, "").with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// Appends to a finished life that the next one starts now.
+/// Appends the event of the restart to the file of the life that ended.
 pub fn tell_up(node: &NodeContext<'_>, life: u32) -> Result<()> {
     let kept = node.folder.join(events_of(life));
     let opened = fs::OpenOptions::new().append(true).open(&kept);
@@ -80,7 +80,7 @@ mod tests {
         something(&NodeContext { scenario: &scenario, index: 0, folder: &folder, epoch, program, real_time: true });
         fs::remove_dir_all(&folder).unwrap();
     }
-    /// Events of the node in all its lives, as times and words.
+    /// Times and names of the node's events in all its lives.
     fn said(driver: &mut Farlink, node: &NodeContext<'_>) -> Vec<(u64, String)> {
         let mut said = Vec::new();
         let each = &mut |row: farlink_report::EventRow| {

@@ -35,7 +35,7 @@ pub const KEYS: &str = "node.keys";
 /// Socket of the control API, present if the node's links change.
 pub const CONTROL: &str = "control.sock";
 
-// Log file of the node, and the text of its warning about a reduced bound.
+// The log is searched for this text, because no event reports that a node reduced a bound.
 const LOG: &str = "node.log";
 const LOWERED: &str = "its share of the memory budget";
 
@@ -85,7 +85,7 @@ impl Driver for Farlink {
         let text = String::from_utf8_lossy(&log);
         let mut found: Vec<String> = Vec::new();
         for line in text.lines().filter(|line| line.contains(LOWERED)) {
-            // Text after time, level and module.
+            // Time, level and module come first; only the text is of use in a report.
             let said = line.split_once(": ").map_or(line, |(_, said)| said).to_string();
             // A restarted node repeats the warning.
             if !found.contains(&said) {

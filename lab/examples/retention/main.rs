@@ -1,5 +1,5 @@
-//! Measures known times by the retention probe: relays that only copy, and relays that work 200 µs for each bundle or
-//! block. `cargo xtask bench retention` runs it.
+//! Checks the retention probe against known times: relays that only copy, and relays that work 200 µs for each bundle
+//! or block. `cargo xtask bench retention` runs it.
 
 mod traffic;
 mod world;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use traffic::Traffic;
 use world::RelayRun;
 
-/// Bundles a run.
+/// Bundles per run.
 const BUNDLES: u64 = 1000;
 const WORK: Duration = Duration::from_micros(200);
 
@@ -31,7 +31,7 @@ fn main() {
     }
 }
 
-/// Runs a relay; the findings about it.
+/// Runs a relay and returns the findings about it.
 fn measure(traffic: Traffic, work: Duration) -> Result<RetentionReport, std::io::Error> {
     let units = BUNDLES / traffic.bundles();
     let run = RelayRun { traffic, units, pace: Duration::from_micros(1500), work, real_time: true };

@@ -1,5 +1,5 @@
-//! Bundles in the encodings of the layers, in units of equal length: a relay that counts bytes or datagrams forwards
-//! them whole.
+//! Bundles encoded for each convergence layer, in units of equal length: a relay that counts bytes or datagrams can
+//! forward whole units.
 
 use farlink_base::{Accel, Bytes, CreationTimestamp, EndpointId, Payload};
 use farlink_bundle::Bundle;
@@ -10,7 +10,7 @@ use farlink_lab::probes::retention::WatchedLayer;
 
 /// Payload of a bundle, bytes.
 const PAYLOAD: u64 = 3000;
-/// The same in a single datagram: the probe reads no IP fragments.
+/// Payload of a bundle in a single datagram, bytes; the probe does not reassemble IP fragments.
 const PAYLOAD_DATAGRAM: u64 = 1300;
 /// Data in one datagram, bytes.
 const DATAGRAM: usize = 1360;
@@ -21,20 +21,20 @@ const AGGREGATED: u64 = 10;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Traffic {
     TcpclV4,
-    /// Transfers of several segments, and a message between them.
+    /// Transfers of three segments, with a KEEPALIVE after the first.
     TcpclV4Pieces,
     TcpclV3,
     Stcp,
     Mtcp,
     Udpcl,
-    /// Transfers of version 2, of several datagrams.
+    /// UDPCL version 2, several datagrams per transfer.
     UdpclPieces,
-    /// A block a bundle.
+    /// LTP, one block per bundle.
     Ltp,
     LtpAggregated,
-    /// Service data aggregation: each bundle behind a mark.
+    /// Aggregated LTP block: the client service ID stands before each bundle.
     LtpMarked,
-    /// A session that goes on in TLS; the relay forwards it all the same.
+    /// TCPCLv4 session that switches to TLS; the relay forwards it unread.
     Tls,
 }
 
@@ -82,7 +82,7 @@ impl Traffic {
             _ => Vec::new(),
         }
     }
-    /// A unit: one piece of a stream, or datagrams.
+    /// Encodes one unit: a piece of a stream, or datagrams.
     pub fn unit(self, number: u64) -> Vec<Vec<u8>> {
         let bundle = self.bundle(number);
         match self {
@@ -117,7 +117,7 @@ impl Traffic {
         }
     }
 
-    /// A bundle. Its length does not depend on its number, up to 50,000 of them.
+    /// Encodes a bundle; all of the first 50,000 have the same length.
     pub fn bundle(self, number: u64) -> Vec<u8> {
         let payload = if self == Traffic::Udpcl { PAYLOAD_DATAGRAM } else { PAYLOAD };
         let creation = CreationTimestamp { sequence: 1000 + number, ..CreationTimestamp::default() };
@@ -147,7 +147,7 @@ fn framed(framing: Framing, bundle: &[u8]) -> Vec<u8> {
 fn transfer(number: u64, bundle: &[u8]) -> Vec<Vec<u8>> {
     let (mut packets, mut at, total) = (Vec::new(), 0, bundle.len() as u64);
     while at < total {
-        // Large enough that each number takes the same room.
+        // Above 2^32, so that the transfer number is encoded in equally many bytes for every bundle.
         let (head, len) = segment_head((1 << 40) + number, total, at, DATAGRAM as u64);
         packets.push([&head[..], &bundle[at as usize..(at + len) as usize]].concat());
         at += len;

@@ -1,4 +1,4 @@
-//! Three hosts in a row, and a relay in the middle one that works a known time for each unit.
+//! Three hosts in a row; the relay in the middle one works a known time for each unit.
 
 use crate::traffic::Traffic;
 use farlink_lab::cable::{CableEnd, make_host, plug};
@@ -15,7 +15,7 @@ use std::time::Duration;
 const PORT: u16 = 4556;
 /// Priority of programs in hosts, as in the testbed.
 const PRIORITY: i32 = 10;
-/// Time without a datagram after which the rest is taken for lost.
+/// Time without a datagram after which the rest is presumed lost.
 const SILENCE: Duration = Duration::from_secs(3);
 
 /// One run.
@@ -24,9 +24,9 @@ pub struct RelayRun {
     pub traffic: Traffic,
     /// Units sent.
     pub units: u64,
-    /// Time between them.
+    /// Time between units.
     pub pace: Duration,
-    /// Time that the relay works for each.
+    /// Time that the relay works for each unit.
     pub work: Duration,
     /// Whether programs have real-time priority, where that is permitted.
     pub real_time: bool,
@@ -37,8 +37,8 @@ fn address(host: usize, link: usize) -> SocketAddr {
     format!("10.0.{link}.{}:{PORT}", host - link + 1).parse().unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Runs a relay between two hosts, watched on both links. Call it in a thread of its own, whose network namespace
-/// changes.
+/// Runs a relay between two hosts, watched on both links. It changes the network namespace of the calling thread, so
+/// call it in a thread of its own.
 ///
 /// # Errors
 ///
@@ -83,6 +83,7 @@ pub fn run(run: RelayRun) -> io::Result<RetentionReport> {
     };
     let stream = run.traffic.is_stream();
     let sink = start(2, if stream { stream_sink } else { datagram_sink })?;
+    // A datagram to a socket that is not bound yet would be lost; `connect` tries again by itself.
     std::thread::sleep(Duration::from_millis(20));
     let relay = start(1, if stream { stream_relay } else { datagram_relay })?;
     std::thread::sleep(Duration::from_millis(20));
@@ -98,7 +99,7 @@ fn ended(program: JoinHandle<io::Result<()>>) -> io::Result<()> {
     program.join().unwrap_or_else(|_| Err(io::Error::other("a program of a host panicked")))
 }
 
-/// Works for this long: sleeping would take longer by the lateness of waking up.
+/// Busy-waits for `time`; a sleep would overshoot by the wake-up delay.
 fn work(time: Duration) {
     let until = monotonic_ns() + time.as_nanos() as u64;
     while monotonic_ns() < until {

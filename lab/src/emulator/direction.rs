@@ -1,6 +1,7 @@
 //! One direction of a link: receives frames at one port, passes each wire packet to the link model, and hands them over
 //! at the other port when they are due. A [`super::worker`] runs many.
 
+use super::carrier::{CarrierSchedule, DirectionState};
 use super::frame::{self, Frame};
 use super::lateness::Lateness;
 use super::observer::FrameObserver;
@@ -13,7 +14,7 @@ use farlink_os::monotonic_ns;
 use farlink_os::packet::{BATCH, FrameBatch};
 use std::io::{self, IoSlice};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 // Wire packets of one super-packet that arrive within this time are delivered together. It matches
@@ -21,7 +22,7 @@ use std::time::Duration;
 const GRAIN_NS: u64 = 200_000;
 // Longest time for which due frames wait for more, so that one system call hands over many.
 const QUANTUM_NS: u64 = 200_000;
-// Part of a link's delay that this may be.
+// Such a wait may take up to 1/50 of the link's delay, so that it stays small beside it.
 const QUANTUM_PART: u32 = 50;
 // Frames of one hand-over from which on the next one waits for more.
 const QUANTUM_FRAMES: usize = 8;
@@ -68,7 +69,7 @@ pub struct DirectionSample {
     pub handed_over_bytes: u64,
     /// Number of frames ignored because they are not unicast IP.
     pub ignored: u64,
-    /// Packets lost by the emulator, not by the link model, plus link openings that it missed.
+    /// Packets lost by the emulator, not by the link model, plus changes of links for which it was late.
     pub own_losses: u64,
     /// Bytes in flight.
     pub in_flight_bytes: u64,
@@ -78,45 +79,13 @@ pub struct DirectionSample {
     pub real_time: bool,
 }
 
-/// State of a direction that other threads read without a lock.
-#[derive(Debug)]
-pub struct DirectionState {
-    /// Whether the direction may transmit now or within the notice time.
-    pub up: AtomicBool,
-    /// Monotonic nanoseconds at which everything in flight has arrived.
-    pub drained_ns: AtomicU64,
-    /// Monotonic nanoseconds of the next opening, or of the last one if it is open.
-    pub opens_ns: AtomicU64,
-    /// Openings at which the carrier came too late; the host dropped packets sent before it.
-    pub missed: AtomicU64,
-}
-
-impl DirectionState {
-    /// State of a direction that is up from the start.
-    pub fn new() -> DirectionState {
-        DirectionState {
-            up: AtomicBool::new(true),
-            drained_ns: AtomicU64::new(0),
-            opens_ns: AtomicU64::new(0),
-            missed: AtomicU64::new(0),
-        }
-    }
-    /// Records that the carrier is up from now on, and counts an opening it missed.
-    pub fn carrier_up(&self, now_ns: u64) {
-        let late = self.up.load(Ordering::Relaxed) && now_ns > self.opens_ns.load(Ordering::Relaxed);
-        self.missed.fetch_add(u64::from(late), Ordering::Relaxed);
-    }
-}
-
-// Notice before a link opens, so that the carrier is up in time.
-const NOTICE: Duration = Duration::from_millis(50);
-
 /// A direction and its frames in flight.
 pub struct Direction {
     setup: DirectionSetup,
     /// Monotonic nanoseconds of the run's start; packets sent earlier wait for it.
     start_ns: u64,
     link: LinkDirection,
+    carrier: CarrierSchedule,
     from: Arc<Port>,
     intake: Intake,
     to: Arc<Port>,
@@ -146,8 +115,10 @@ pub struct Direction {
 impl Direction {
     pub fn new(setup: DirectionSetup, from: Arc<Port>, to: Arc<Port>, shared: Arc<DirectionState>) -> io::Result<Self> {
         let quantum = shortest_delay(&setup.spec) / QUANTUM_PART;
+        let link = LinkDirection::new(setup.spec.clone(), setup.seed);
         Ok(Direction {
-            link: LinkDirection::new(setup.spec.clone(), setup.seed),
+            carrier: CarrierSchedule::new(link.clone()),
+            link,
             pending: Pending::new(memory_for(&setup.spec))?,
             joins: !setup.exact,
             quantum_ns: if setup.exact { 0 } else { QUANTUM_NS.min(quantum.as_nanos() as u64) },
@@ -179,7 +150,7 @@ impl Direction {
         &self.setup.spec
     }
 
-    /// Makes it share the transmitter of a bottleneck.
+    /// Makes this direction share the transmitter of a bottleneck.
     pub fn share(&mut self, bottleneck: usize) {
         self.setup.bottleneck = Some(bottleneck);
     }
@@ -192,6 +163,7 @@ impl Direction {
     /// Sets model time 0, and the time of the first sample.
     pub fn begin(&mut self, start_ns: u64, sample_at: u64) {
         (self.start_ns, self.sample_at) = (start_ns, sample_at);
+        self.carrier.begin(start_ns);
     }
 
     /// Port at which frames arrive.
@@ -199,9 +171,9 @@ impl Direction {
         &self.from
     }
 
-    /// Monotonic time at which it wants to be called again, unless frames arrive before.
+    /// Monotonic time of the next call that this direction needs, unless frames arrive first.
     pub fn wake_at(&self) -> u64 {
-        self.hand_over_at().unwrap_or(u64::MAX).min(self.sample_at)
+        self.hand_over_at().unwrap_or(u64::MAX).min(self.sample_at).min(self.carrier.next_ns())
     }
 
     fn hand_over_at(&self) -> Option<u64> {
@@ -227,12 +199,14 @@ impl Direction {
         if self.hand_over_at().is_some_and(|at| at <= now) {
             self.hand_over()?;
         }
+        if now >= self.carrier.next_ns() {
+            self.carrier.publish(now, &self.shared);
+        }
         if now < self.sample_at {
             return Ok(None);
         }
         let interval = (self.setup.interval.as_nanos() as u64).max(1);
         self.sample_at += interval * ((now - self.sample_at) / interval + 1);
-        self.publish();
         Ok(Some(self.sample(now, real_time, shared)))
     }
 
@@ -253,7 +227,7 @@ impl Direction {
         self.received(before, received)
     }
 
-    /// Judges a result of the port, asked at `before`.
+    /// Handles the result of a receive at the port that began at `before`.
     fn received(&mut self, before: u64, received: io::Result<Received>) -> io::Result<bool> {
         let lag = if self.intake.has_ring() { RING_LAG_NS } else { 0 };
         let received = match received {
@@ -305,6 +279,8 @@ impl Direction {
             first = last;
         }
         self.verdicts = verdicts;
+        let drained = self.link.last_arrival().0.saturating_add(self.start_ns);
+        self.shared.drained_ns.store(drained, Ordering::Relaxed);
     }
 
     fn keep(&mut self, frame: &Frame<'_>, first: usize, last: usize, at: u64, corrupted: bool) {
@@ -411,19 +387,6 @@ impl Direction {
         }
     }
 
-    fn publish(&mut self) {
-        let now = self.model_now;
-        let opens = if self.link.is_up(now) { now } else { self.link.next_change(now) };
-        let up = opens <= now + NOTICE + self.setup.interval;
-        if up && !self.shared.up.load(Ordering::Relaxed) {
-            self.shared.opens_ns.store(opens.0.saturating_add(self.start_ns), Ordering::Relaxed);
-        }
-        // Released after `opens_ns`, which the polling thread compares.
-        self.shared.up.store(up, Ordering::Release);
-        let drained = self.link.last_arrival().0.saturating_add(self.start_ns);
-        self.shared.drained_ns.store(drained, Ordering::Relaxed);
-    }
-
     /// Counters of the direction now.
     pub fn sample(&mut self, now_ns: u64, real_time: bool, shared: Option<&mut Transmitter>) -> DirectionSample {
         self.own_losses += self.from.take_drops() + self.shared.missed.swap(0, Ordering::Relaxed);
@@ -493,7 +456,7 @@ pub fn shortest_delay(spec: &DirectionSpec) -> Duration {
     spec.windows.iter().flatten().filter_map(|w| w.delay).fold(own, Duration::min)
 }
 
-/// Highest rate that it ever has; `None` without a limit.
+/// Highest rate of the direction at any time; `None` without a limit.
 pub fn highest_rate(spec: &DirectionSpec) -> Option<u64> {
     use farlink_link::Rate;
     let own = match &spec.rate {
@@ -541,20 +504,6 @@ mod tests {
         let bad = PacketFate::Arrives(PacketArrival { at: Instant(1), corrupted: true });
         assert_eq!(end(&[at(1), bad, at(1)], 0), 1);
         assert_eq!(end(&[at(1), bad, at(1)], 1), 2);
-    }
-
-    #[test]
-    fn late_carrier_counts_missed_opening() {
-        let shared = DirectionState::new();
-        let missed = || shared.missed.swap(0, Ordering::Relaxed);
-        shared.opens_ns.store(1000, Ordering::Relaxed);
-        shared.carrier_up(900);
-        assert_eq!(missed(), 0, "in time");
-        shared.carrier_up(1001);
-        assert_eq!(missed(), 1);
-        shared.up.store(false, Ordering::Relaxed);
-        shared.carrier_up(1001);
-        assert_eq!(missed(), 0, "the other direction opens");
     }
 
     #[test]

@@ -55,6 +55,7 @@ impl Lateness {
         for (index, count) in self.buckets.iter().enumerate() {
             seen += count;
             if seen >= wanted && seen > 0 {
+                // The upper end of a bucket may exceed every value in it.
                 return Duration::from_nanos(upper(index).min(self.max_ns));
             }
         }
@@ -68,6 +69,7 @@ fn bucket(ns: u64) -> usize {
         return ns as usize;
     }
     let power = 63 - ns.leading_zeros();
+    // The two bits after the leading one choose among the four buckets of a power of two.
     (power as usize) * 4 - 4 + ((ns >> (power - 2)) & 3) as usize
 }
 

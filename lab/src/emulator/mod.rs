@@ -5,6 +5,7 @@
 
 mod bottleneck;
 pub mod capture;
+mod carrier;
 mod direction;
 mod frame;
 pub mod frame_queue;
@@ -20,12 +21,12 @@ pub use lateness::{Lateness, MachineWatch};
 pub use observer::FrameObserver;
 pub use port::Port;
 
-use direction::{Direction, DirectionState};
+use carrier::DirectionState;
+use direction::Direction;
 pub(crate) use direction::{highest_rate, shortest_delay};
 use farlink_link::{LinkSpec, direction_seed};
 use farlink_os::monotonic_ns;
 use farlink_os::netlink::Netlink;
-use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -57,12 +58,12 @@ pub struct Emulator {
 // Bytes of a receive ring. Hosts that fill all processors stop the emulator for up to 70 ms; at 15 Gbit/s 32 MiB lost
 // frames then, 64 MiB did not.
 const RING: usize = 64 << 20;
-// Smallest ring worth having.
+// Smallest ring worth having: 4 ms at 15 Gbit/s.
 const RING_LEAST: usize = 8 << 20;
 // Part of this machine's memory that rings may have together.
 const RING_PART: u64 = 8;
-// Rate and delay from which a link has rings: a slower one has few frames, and on a shorter one they would wait too long
-// in the block that the kernel fills.
+// Rate and delay from which a link has rings: a slower one has few frames, and on a shorter one they would wait too
+// long in the block that the kernel fills.
 const RING_RATE: u64 = 100_000_000;
 const RING_DELAY: Duration = Duration::from_millis(1);
 
@@ -144,7 +145,7 @@ impl Emulator {
         let (starting, all_run) = channel();
         let start_ns = start_ns.unwrap_or_else(monotonic_ns);
         let workers = farlink_os::schedule::processors().clamp(1, WORKERS);
-        // The two directions of a link have different workers.
+        // Consecutive directions are those of one link: the remainder gives them different workers.
         let mut shares: Vec<Vec<Direction>> = (0..workers).map(|_| Vec::new()).collect();
         for (index, direction) in self.waiting.drain(..).enumerate() {
             // Directions of one bottleneck have one worker, which knows the order of their frames.
@@ -213,16 +214,17 @@ impl Cable {
     /// Lowers the carrier when both directions are down and nothing is in flight, and raises it before either opens.
     fn update_carrier(&mut self, netlink: &mut Netlink) {
         let up = self.directions.iter().any(|d| d.up.load(Ordering::Acquire));
-        let now = monotonic_ns();
-        let drained = self.directions.iter().all(|d| d.drained_ns.load(Ordering::Relaxed) <= now);
-        let carrier = up || !drained;
+        let idle_ns = self.directions.iter().map(|d| d.idle_ns()).max().unwrap_or(0);
+        let carrier = up || idle_ns > monotonic_ns();
         if carrier != self.carrier {
             for port in &self.ports {
                 let _ = port.set_carrier(carrier, netlink);
             }
+            let there = monotonic_ns();
             if carrier {
-                let there = monotonic_ns();
                 self.directions.iter().for_each(|direction| direction.carrier_up(there));
+            } else {
+                self.directions[0].carrier_down(there, idle_ns);
             }
             self.carrier = carrier;
         }

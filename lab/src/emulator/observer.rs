@@ -3,10 +3,10 @@
 /// Sees the frames of one direction of a link. It is called by the thread of the link, so it must neither wait nor take
 /// long: a late call delays packets.
 pub trait FrameObserver: Send {
-    /// The host at the beginning of the direction sent a frame, at that monotonic nanosecond. The frame begins with its
-    /// virtio-net header, and may be a super-packet.
+    /// Called for each frame that the host at the beginning of the direction sends, with its monotonic nanosecond. The
+    /// frame begins with its virtio-net header, and may be a super-packet.
     fn sent(&mut self, at_ns: u64, frame: &[u8]);
 
-    /// A frame was handed over to the host at the end of the direction, at that monotonic nanosecond.
+    /// Called for each frame handed over to the host at the end of the direction, with its monotonic nanosecond.
     fn handed_over(&mut self, at_ns: u64, frame: &[u8]);
 }

@@ -1,5 +1,5 @@
-//! Sources and sinks of frames: a packet socket on the emulator's end of a virtual Ethernet pair, whose other end is the
-//! host's interface.
+//! Sources and sinks of frames: a packet socket on the emulator's end of a virtual Ethernet pair, whose other end is
+//! the host's interface.
 
 use farlink_os::netlink::Netlink;
 use farlink_os::packet::{BATCH, FrameBatch, PacketRing, PacketSocket};
@@ -22,8 +22,8 @@ pub struct Port {
 const BUFFER: usize = 64 << 20;
 
 impl Port {
-    /// Opens the port at an interface of the calling thread's network namespace, with a receive ring of so many bytes;
-    /// 0 for none.
+    /// Opens the port at an interface of the calling thread's network namespace, with a receive ring of `ring` bytes; 0
+    /// for none.
     pub fn open(name: &str, index: u32, ring: usize) -> io::Result<Port> {
         let (socket, ring) = match ring {
             0 => (PacketSocket::open(index, BUFFER)?, None),

@@ -1,5 +1,5 @@
-//! Trains: datagrams of one flow that are due together leave as one super-packet, so that the far host's network stack is
-//! passed once for all of them.
+//! Trains: datagrams of one flow that are due together leave as one super-packet, so that the far host's network stack
+//! is passed once for all of them.
 
 use super::frame::{ETHERNET, GSO_NONE, GSO_UDP, GsoLayout, HEADERS_MAX, NEEDS_CHECKSUM};
 use farlink_os::packet::VNET_HEADER;
@@ -20,8 +20,8 @@ struct Datagram<'a> {
 }
 
 impl<'a> Datagram<'a> {
-    /// Reads a frame; `None` unless it is one whole, unfragmented UDP datagram whose checksum the kernel completes, as
-    /// a super-packet's is: any other checksum may be wrong, and must arrive so.
+    /// Reads a frame; `None` unless it is one whole, unfragmented UDP datagram whose checksum the kernel completes. A
+    /// super-packet's always is; any other checksum may be wrong, and must arrive so.
     fn read(frame: &'a [u8]) -> Option<Datagram<'a>> {
         let (virtio, ethernet) = frame.split_at_checked(VNET_HEADER)?;
         let field = |at: usize| u16::from_ne_bytes([virtio[at], virtio[at + 1]]);
@@ -146,7 +146,7 @@ mod tests {
         let head = TrainHead::new(&frames[0], 2500).unwrap();
         let mut joined = head.bytes().to_vec();
         frames.iter().for_each(|frame| joined.extend_from_slice(head.payload(frame)));
-        // Cut again, the datagrams are the same, byte for byte.
+        // The far host must see the original datagrams, not only their data.
         let frame = Frame::read(&joined).unwrap();
         assert_eq!(frame.packets(), 3);
         for (index, original) in frames.iter().enumerate() {

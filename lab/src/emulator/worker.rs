@@ -159,7 +159,7 @@ fn bottlenecks(directions: &[Direction]) -> (Vec<Bottleneck>, Vec<Option<usize>>
     (all, of)
 }
 
-/// When each direction is to be called.
+/// Time of each direction's next call.
 #[derive(Debug)]
 struct Agenda {
     heap: BinaryHeap<Reverse<(u64, usize)>>,

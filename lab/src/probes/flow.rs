@@ -1,4 +1,4 @@
-//! One direction of a TCP connection, put in order by sequence numbers.
+//! Reassembly of one direction of a TCP connection by sequence numbers.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,8 @@ pub struct TcpOrder {
     /// Segments behind a gap, with their times, by position.
     ahead: BTreeMap<u64, (u64, Box<[u8]>)>,
     ahead_bytes: usize,
-    /// Latest time of a byte in order: earlier ones of later bytes do not count, since no receiver had them before.
+    /// Latest arrival of a byte in order. A later byte that arrived earlier counts from here: no receiver had it
+    /// before.
     latest_ns: u64,
     /// Position of the end, when it is known.
     end: Option<u64>,
@@ -39,7 +40,7 @@ impl TcpOrder {
             end: None,
         }
     }
-    /// Whether a SYN with this sequence number is that of the connection.
+    /// Whether a SYN with this sequence number opened this connection.
     pub const fn began_with(&self, syn: u32) -> bool {
         self.begin == syn.wrapping_add(1)
     }
@@ -48,7 +49,7 @@ impl TcpOrder {
         self.end.is_some_and(|end| self.next >= end)
     }
 
-    /// Takes a segment, and passes on what is in order now, with times. `ends`: it carries a FIN.
+    /// Adds a segment and passes on all bytes now in order, with times. `ends`: the segment carries a FIN.
     ///
     /// # Errors
     ///

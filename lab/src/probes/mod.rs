@@ -1,6 +1,6 @@
-//! Probes: what is measured while a run goes on, apart from its events. Those of [`Probe`] sample all hosts; the
-//! supervisor owns and asks them. [`Watcher`] copies the frames of a link to a reader, and [`retention`] finds in them
-//! how long a relay keeps each bundle; [`zero_work`] is a relay to compare with.
+//! Probes: measurements during a run, apart from its events. Those of [`Probe`] sample all hosts; the supervisor owns
+//! and calls them. [`Watcher`] copies the frames of a link to a reader, and [`retention`] finds in them how long a
+//! relay keeps each bundle; [`zero_work`] is a relay to compare with.
 
 mod flow;
 mod packet;
@@ -31,12 +31,12 @@ pub struct ProbedHosts<'a> {
     pub emulator: Option<u32>,
 }
 
-/// Something that is sampled.
+/// A source of samples.
 pub trait Probe {
     /// Reads all hosts once and calls `each` with the values. Hosts that cannot be read are left out.
     fn sample(&mut self, hosts: &mut ProbedHosts<'_>, each: &mut dyn FnMut(Reading));
 
-    /// A phase begins: peaks count from here.
+    /// Begins a phase: peaks count from here.
     fn begin_phase(&mut self, _hosts: &mut ProbedHosts<'_>) {}
 }
 

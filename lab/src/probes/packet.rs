@@ -4,7 +4,7 @@ use farlink_os::packet::VNET_HEADER;
 use std::net::{IpAddr, SocketAddr};
 
 const ETHERNET: usize = 14;
-/// Bits of the IPv4 field that say that more fragments follow, or how much came before.
+/// More-fragments flag and fragment offset in the IPv4 header.
 const FRAGMENT: u16 = 0x3fff;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -30,7 +30,7 @@ pub enum Transport {
         ends: bool,
         resets: bool,
     },
-    /// Datagrams of this length one after the other, the last of them shorter.
+    /// Consecutive datagrams of `stride` bytes; the last may be shorter.
     Udp { stride: usize },
 }
 
@@ -50,10 +50,12 @@ impl<'a> Packet<'a> {
             TCP => {
                 let flags = *rest.get(13)?;
                 let sequence = rest.get(4..8)?.try_into().map(u32::from_be_bytes).ok()?;
+                // FIN is 1, SYN 2, RST 4 (RFC 9293 section 3.1).
                 let (begins, ends, resets) = (flags & 2 != 0, flags & 1 != 0, flags & 4 != 0);
                 (Transport::Tcp { sequence, begins, ends, resets }, usize::from(*rest.get(12)? >> 4) * 4)
             }
             UDP => {
+                // `gso_size` of the virtio-net header, which the kernel writes in host byte order.
                 let size = usize::from(u16::from_ne_bytes([virtio[4], virtio[5]]));
                 let stride = if virtio[1] == GSO_UDP && size > 0 { size } else { usize::MAX };
                 (Transport::Udp { stride }, 8)
@@ -96,7 +98,7 @@ fn ip_v4(ip: &[u8]) -> Option<IpContent<'_>> {
 }
 fn ip_v6(ip: &[u8]) -> Option<IpContent<'_>> {
     let address = |at: usize| ip.get(at..at + 16)?.try_into().map(|bytes: [u8; 16]| IpAddr::from(bytes)).ok();
-    // Extension headers, such as that of fragments, are none of the transports.
+    // An extension header, such as that of fragments, is neither TCP nor UDP, so the caller ignores the packet.
     let length = usize::from(u16_at(ip, 4)?);
     let rest = within(ip, 40, if length == 0 { 0 } else { 40 + length })?;
     Some((address(8)?, address(24)?, *ip.get(6)?, rest))

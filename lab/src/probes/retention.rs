@@ -1,8 +1,8 @@
-//! Bundle retention time by the wire: for each bundle that a relay forwards, the time from its last byte handed over to
-//! the relay's host until its first and its last byte leave there.
+//! Bundle retention time measured on the wire: for each bundle that a relay forwards, the time from its last byte
+//! handed over to the relay's host until its first and its last byte leave there.
 //!
-//! Nothing of the relay is asked or changed, so that any implementation is measured alike. A thread reads copies of the
-//! frames ([`RetentionProbe`]); the layers' passive readers find the bundles in them. What it misses is counted. TLS
+//! The relay is neither asked nor changed, so that any implementation is measured alike. A thread reads copies of the
+//! frames ([`RetentionProbe`]); the layers' passive readers find the bundles in them. Missed frames are counted. TLS
 //! hides bundles.
 
 mod conversations;
@@ -118,8 +118,8 @@ pub struct RetentionProbe {
 }
 
 impl RetentionProbe {
-    /// Starts the thread. Returns the watcher of each direction that it wants to see, by link and whether it is the
-    /// forward one. Watch connections from their beginning on: what begins before stays unread.
+    /// Starts the thread. Returns a watcher for each direction to be observed, by link and whether it is the forward
+    /// one. Connections that began before they were watched stay unread.
     pub fn start(setup: RetentionSetup) -> io::Result<(RetentionProbe, BTreeMap<(usize, bool), Watcher>)> {
         let mut queue = watch_queue();
         let links = setup.relays.iter().flat_map(|relay| relay.links.iter().map(|(link, _)| *link));
@@ -129,6 +129,7 @@ impl RetentionProbe {
             Some(((link, forward), watcher))
         });
         let watchers = watchers.collect();
+        // Only the watchers hold the queue open now, so that the thread ends with them.
         queue.close();
         let reading = RetentionReading::new(&setup);
         let reading = move || reading.read(&queue);

@@ -1,11 +1,11 @@
-//! Size of the files in which a node keeps bundles, for implementations whose events do not tell it.
+//! Size of the files in which a node keeps bundles, for implementations whose events do not report it.
 
 use super::{Probe, ProbedHosts};
 use crate::supervisor::Reading;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Most files and folders looked at of one store.
+/// Most files and folders examined in one store.
 const ENTRIES: usize = 10_000;
 
 /// The probe: hosts by number, with the folders of their stores.

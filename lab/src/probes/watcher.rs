@@ -1,4 +1,4 @@
-//! Copies of frames on their way from the emulator's workers to a reader, which they never wait for.
+//! Copies of frames for a reader, queued by the emulator's workers without ever blocking them.
 
 use crate::emulator::FrameObserver;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -89,6 +89,8 @@ impl Watcher {
             self.load.bytes.fetch_sub(len, Ordering::Relaxed);
         }
         self.load.missed.fetch_add(1, Ordering::Relaxed);
+        // A lock held by another worker or the reader must not delay the link: then the time is left out, not the
+        // count.
         if let Ok(mut times) = self.load.missed_at.try_lock()
             && times.len() < TIMES_MAX
         {
@@ -103,7 +105,7 @@ impl WatchQueue {
         let queue = self.sender.clone()?;
         Some(Watcher { link, forward, queue, load: Arc::clone(&self.load) })
     }
-    /// Makes no further watchers, so that the queue ends with those that exist.
+    /// Makes no further watchers: the queue ends once the existing ones are dropped.
     pub fn close(&mut self) {
         self.sender = None;
     }

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 /// Transports of a link's flows. Two of TCP show how far baselines differ by themselves.
 const TRANSPORTS: [&str; 3] = ["tcp", "udp", "tcp"];
-/// By how much a receiver starts before its sender.
+/// Head start of a receiver before its sender.
 const HEAD_START: Duration = Duration::from_millis(300);
-/// Time left after a flow for what is still on its way, besides the round trip.
+/// Time after a flow, besides the round trip, for data still in flight.
 const DRAIN: Duration = Duration::from_millis(200);
 /// Shortest time that a flow sends.
 const SHORTEST: Duration = Duration::from_millis(300);
@@ -62,6 +62,7 @@ impl Baseline {
             }
             let first = self.flows.len() as u32 * 2;
             let name = |role: &str| format!("baseline-{}-{number}-{role}", scenario.links[link].name);
+            // Ports stay below 2^16, however many flows a scenario has.
             let at = format!("{}:{}", ends[1].address, PORT + (self.flows.len() % 40_000) as u16);
             let run = |arguments: &[&str]| {
                 let mut command = vec![program.display().to_string()];
@@ -70,7 +71,7 @@ impl Baseline {
                 Program { command, ..Program::default() }
             };
             let mut sender = run(&[at.as_str(), "--seconds", &format!("{:.3}", sends.as_secs_f64())]);
-            // Without a rate datagrams only show how many a sender can throw away.
+            // Without a rate limit, datagrams only show how many a sender can throw away.
             if let Some(rate) = farlink_scenario::first_rate(one).filter(|_| transport == "udp") {
                 sender.command.extend(["--rate".into(), format!("{} bit/s", rate.bits_per_second())]);
             }
@@ -81,6 +82,7 @@ impl Baseline {
             self.steps.push_back((begin, receiver));
             let sender = BaselineStep::Start(first, ends[0].node, names[0].clone(), sender);
             self.steps.push_back((begin + HEAD_START, sender));
+            // Before the next flow begins, even if an end hangs: two flows at once would measure each other.
             self.steps.push_back((begin + slot - DRAIN / 4, BaselineStep::End([first, first + 1])));
             let [from, to] = ends.map(|end| scenario.nodes[end.node].name.clone());
             self.flows.push(BaselineRecord {
@@ -103,7 +105,7 @@ impl Baseline {
         self.steps.pop_front_if(|(at, _)| *at <= elapsed).map(|(_, step)| step)
     }
 
-    /// Reads what the programs printed; the flows, by the names of their phases.
+    /// Reads the output of the programs; returns the flows by the names of their phases.
     pub fn results(self, folder: &RunFolder) -> Vec<(String, BaselineFlow)> {
         let printed = |(node, name): &(usize, String)| -> Value {
             let text = std::fs::read_to_string(folder.node(*node).join(format!("{name}.out"))).unwrap_or_default();
@@ -112,6 +114,7 @@ impl Baseline {
         let of = |record: BaselineRecord| {
             let [sent, received] = [printed(&record.ends[0]), printed(&record.ends[1])];
             let flow = BaselineFlow {
+                // 0 means that nothing arrived, so there is no rate.
                 bit_s: received["bit_s"].as_f64().filter(|rate| *rate > 0.0),
                 lost: received["lost"].as_u64().unwrap_or(0),
                 retransmitted: sent["retransmitted"].as_u64().unwrap_or(0),
@@ -123,7 +126,7 @@ impl Baseline {
     }
 }
 
-/// Difference between the TCP flows of each link and phase, as a fraction of the larger; the largest.
+/// Largest difference between the two TCP flows of a link and phase, as a fraction of the larger.
 pub fn spread(flows: &[BaselineFlow]) -> Option<f64> {
     let tcp = |link: &str| {
         let rates = flows.iter().filter(move |flow| flow.link == link && flow.transport == "tcp");

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use farlink_scenario::{IpRoute, Node, PREFIX_LENGTH, Processors, Scenario};
 use std::time::Duration;
 
-/// What the supervisor could give.
+/// Capabilities that the supervisor could provide.
 #[derive(Clone, Debug)]
 pub struct HostsMade {
     /// Whether programs may have real-time scheduling.
@@ -23,7 +23,7 @@ pub fn set_up(scenario: &Scenario, congestion: &[String], supervisor: &mut Super
     let specs: Vec<_> = (0..scenario.links.len()).map(|link| scenario.link_spec(link)).collect();
     let mut rings = rings(&specs);
     for (rings, link) in rings.iter_mut().zip(&scenario.links) {
-        // Frames of a bottleneck are put in the order of their sending, which those in a ring would come too late for.
+        // Frames in a ring would come too late to be put in the order of their sending, as a bottleneck does.
         if link.shares.is_some() {
             *rings = [0; 2];
         }
@@ -40,7 +40,7 @@ pub fn set_up(scenario: &Scenario, congestion: &[String], supervisor: &mut Super
     let cables = (0..scenario.links.len()).map(cable).collect();
     let processors = farlink_os::process::allowed_processors();
     let mut turn = 0;
-    let host = |(node, control)| host(node, control, &processors, &mut turn);
+    let host = |(node, control): (&Node, &String)| host(node, control, &processors, &mut turn);
     let hosts = scenario.nodes.iter().zip(congestion).map(host).collect::<Result<_>>()?;
     let route = |route: IpRoute| HostRoute { host: route.node, to: route.to.into(), via: route.via.into() };
     let routes = scenario.ip_routes().into_iter().map(route).collect();
@@ -51,6 +51,7 @@ pub fn set_up(scenario: &Scenario, congestion: &[String], supervisor: &mut Super
         }
         _ => None,
     };
+    // The time grows with the links, each of which is a cable to be plugged.
     let most = Duration::from_secs(10 + scenario.links.len() as u64);
     supervisor.wait_for(most, set_up, |_| {}).context("setting up the hosts")
 }
@@ -114,6 +115,7 @@ pub fn captures(scenario: &Scenario, folder: &RunFolder) -> Vec<CaptureSetup> {
 /// Hosts whose queue of received frames is shorter than the scenario wants, in words.
 pub fn short_queues(scenario: &Scenario) -> Vec<String> {
     let text = std::fs::read_to_string("/proc/sys/net/core/netdev_max_backlog").unwrap_or_default();
+    // A hidden setting is no reason to doubt the run.
     let Ok(there) = text.trim().parse::<u32>() else { return Vec::new() };
     let short = |node: &&Node| node.tcp.rx_queue.is_some_and(|wanted| wanted > there);
     let words = |node: &Node| {

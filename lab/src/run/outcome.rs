@@ -2,6 +2,7 @@
 
 use super::LabProgress;
 use crate::driver::Driver;
+use crate::emulator::capture::CaptureSummary;
 use crate::emulator::{Lateness, MachineWatch};
 use crate::supervisor::{LinkReport, ProcessUsage, Role};
 use farlink_base::DtnTime;
@@ -27,6 +28,10 @@ pub struct SessionOutcome {
     pub drivers: Vec<Box<dyn Driver>>,
     /// Final counters of each link, forward and reverse.
     pub links: Vec<[LinkReport; 2]>,
+    /// Results of the captures.
+    pub captures: Vec<CaptureSummary>,
+    /// TCP congestion control of each host, by its name in the kernel.
+    pub congestion: Vec<String>,
     /// Samples of links and processes.
     pub samples: Vec<SampleRow>,
     /// Resource use of each process.
@@ -37,7 +42,7 @@ pub struct SessionOutcome {
     pub roles: Vec<RoleUse>,
     /// Whether control groups counted; else `/proc`.
     pub groups: bool,
-    /// What goes beyond measurements: why the run is doubtful, and remarks.
+    /// Doubts and remarks that do not come from measurements.
     pub remarks: Remarks,
     /// Samples that the probes left out.
     pub samples_dropped: u64,

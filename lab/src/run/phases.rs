@@ -10,7 +10,7 @@ use farlink_scenario::{Phase, PhaseEnd, PhaseKind, Scenario};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// What a phase's end may depend on.
+/// State of the traffic, on which the end of a phase may depend.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TrafficState {
     /// Whether a sender is at work.
@@ -19,7 +19,7 @@ pub struct TrafficState {
     pub delivered: bool,
 }
 
-/// The phases of a scenario in progress. A boundary takes effect when the supervisor has read what was used up to it.
+/// The phases of a scenario in progress. A boundary takes effect when the supervisor has read the usage up to it.
 #[derive(Debug, Default)]
 pub struct Phases {
     phases: VecDeque<(usize, Phase)>,
@@ -63,7 +63,7 @@ impl Phases {
         true
     }
 
-    /// The oldest boundary asked for took place; returns the phase that begins with it.
+    /// Records that the oldest requested boundary took place; returns the phase that begins with it.
     pub fn pass(&mut self, at: Duration, usages: &mut Usages) -> Option<(usize, PhaseKind)> {
         self.close(at, usages);
         let (index, phase) = self.asked.pop_front().flatten()?;
@@ -72,7 +72,7 @@ impl Phases {
         Some((index, kind))
     }
 
-    /// Ends the phase in progress, if any, and the span of what was used.
+    /// Ends the phase in progress, if any, and its span of usage.
     pub fn close(&mut self, at: Duration, usages: &mut Usages) {
         let roles = usages.end_span();
         if let Some((_, phase, begun, _)) = self.current.take() {
@@ -102,7 +102,7 @@ impl Phases {
 }
 
 impl LabSession<'_> {
-    /// Begins and ends phases that are due, and does what a baseline in progress wants.
+    /// Begins and ends phases that are due, and takes the due steps of a baseline in progress.
     pub fn change_phase(&mut self, elapsed: Duration) -> Result<()> {
         let is_sending = |p: &SessionProcess| p.sends.is_some() && p.exited.is_none();
         let traffic = TrafficState { sending: self.processes.iter().any(is_sending), delivered: self.delivered };

@@ -32,9 +32,9 @@ const LEAD: Duration = Duration::from_millis(1200);
 const LEAD_PER_NODE: Duration = Duration::from_millis(200);
 // Longest wait for the supervisor in one turn of the loop.
 const TURN: Duration = Duration::from_millis(10);
-// Interval at which deliveries are counted.
+// Interval at which deliveries are counted; nodes write their events every 200 ms.
 const LOOK: Duration = Duration::from_millis(200);
-// Time for processes to end after a signal.
+// Time for processes to end after a signal; the end of the supervisor kills the rest.
 const GRACE: Duration = Duration::from_secs(5);
 // Real-time priorities, where permitted: nodes above applications, as a separate machine would
 // serve its network first. Both are below the emulator (50), which serves all nodes.

@@ -1,4 +1,5 @@
-//! Use of processors and memory by role, from what the probes read: rows of the samples table, and totals of each phase.
+//! Use of processors and memory by role, from the values that probes read: rows of the samples table, and totals of
+//! each phase.
 
 use crate::supervisor::{Reading, Role, RoleReading, TcpReading};
 use farlink_report::schema::{APPLICATION, CPU_S, EMULATOR, MEMORY_BYTES, RSS_BYTES, STORE_FILES_BYTES, TCP};
@@ -26,7 +27,7 @@ pub struct Usages {
 }
 
 impl Usages {
-    /// Nothing read yet.
+    /// Accounts of a scenario before the first reading.
     pub fn new(scenario: &Scenario) -> Usages {
         let ends = (0..scenario.links.len()).flat_map(|link| scenario.ends(link));
         let name = |link: usize| scenario.links[link].name.as_str().into();
@@ -45,6 +46,7 @@ impl Usages {
         let time_ns = time_ns.inspect(|now| {
             // Values of one time come in several messages.
             if *now >= self.next_row_ns && *now != self.rows_at_ns {
+                // A tenth less than the interval, since readings come a little early or late.
                 (self.rows_at_ns, self.next_row_ns) = (*now, now.saturating_add(self.interval_ns / 10 * 9));
             }
         });
@@ -85,7 +87,7 @@ impl Usages {
             }
             Reading::Tcp(tcp) => {
                 let TcpReading { host, peer, round_trip_us, window, retransmitted, delivery_rate } = *tcp;
-                // Connections to other addresses are none of a link.
+                // Connections to other addresses do not cross a link of the scenario.
                 let Some(link) = self.links.get(&peer) else { return };
                 let values =
                     [f64::from(round_trip_us) / 1e6, window as f64, retransmitted as f64, delivery_rate as f64 * 8.0];
@@ -95,7 +97,7 @@ impl Usages {
         }
     }
 
-    /// Ends a span: use in it, by node and role. The next span begins.
+    /// Ends the span and begins the next; returns the use in the ended one, by node and role.
     pub fn end_span(&mut self) -> Vec<RoleUse> {
         let names = &self.names;
         let ended = self.tracks.iter_mut().map(|((host, role), track)| {

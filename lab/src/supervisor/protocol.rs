@@ -59,7 +59,7 @@ pub enum Request {
         /// Folders whose size is sampled, with the number of their host.
         stores: Vec<(usize, PathBuf)>,
     },
-    /// Begins a phase: what was used up to now is read, and peaks of memory are reset. Replies: [`Reply::Read`], then
+    /// Begins a phase: reads the usage up to now and resets peaks of memory. Replies: [`Reply::Read`], then
     /// [`Reply::Phase`].
     Phase {
         /// Number of the phase.

@@ -113,7 +113,7 @@ impl Server {
 
     fn obey(&mut self, request: Request) -> io::Result<()> {
         match request {
-            Request::SetUp { hosts, cables, routes } => self.set_up(&hosts, &cables, &routes),
+            Request::SetUp { hosts, cables, routes } => self.set_up(hosts, &cables, &routes),
             Request::Emulate { links, seed, start_ns, interval_ms, captures, retention } => {
                 let mut plan = link_plan(&links)?;
                 plan.retention = plan.retention.filter(|_| retention);
@@ -161,7 +161,7 @@ impl Server {
         }
         for route in routes {
             let host = self.hosts.get(route.host).ok_or_else(|| io::Error::other("no such host"))?;
-            let control = hosts.get(route.host).and_then(|tcp| tcp.congestion.as_deref());
+            let control = self.setups.get(route.host).and_then(|host| host.tcp.congestion.as_deref());
             let prefix = if route.to.is_ipv4() { 32 } else { 128 };
             host.within(|| Netlink::open()?.add_route(route.to, prefix, route.via, control))?;
         }

@@ -53,7 +53,7 @@ impl AppSocket {
 
 /// Most bytes of one spooled payload on their way to disk; with more, its application is not read.
 const SPOOL_WINDOW: u64 = 4 << 20;
-/// Divisor of the memory of all applications that bounds the same.
+/// Divisor of the memory of all applications; the quotient bounds that window, too.
 const SPOOL_PART: u64 = 4;
 /// Least bytes of one write to disk, except the last.
 const SPOOL_STEP: u64 = 256 << 10;
@@ -470,7 +470,7 @@ impl Connection {
         }
         let silent = now.since(self.heard);
         if self.registration.is_some() {
-            // Two silent intervals with an unanswered keepalive.
+            // The client had a whole interval to answer the keepalive.
             if silent >= self.keepalive * 2 && self.pushed.iter().any(|p| matches!(p, Pushed::Keepalive)) {
                 return true;
             }

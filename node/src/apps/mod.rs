@@ -38,7 +38,7 @@ pub struct Apps {
     payload_max: u64,
     /// Most unanswered deliveries of a subscriber, whatever it asks for.
     window_max: u32,
-    /// Bytes of bundles that applications are sending and that are not all here yet.
+    /// Most payload bytes in memory for all connections.
     sending_max: u64,
     spooling: Spooling,
     links: Vec<(String, String)>,

@@ -8,7 +8,7 @@ use farlink_config::Reader;
 use farlink_os::memory;
 use farlink_stack::{LayerKind, LinkConfig, LinkParams, StoreKind};
 
-/// Adds a warning for each of them, with its line and an alternative.
+/// Adds a warning, with its line and an alternative, for each setting that is not advised.
 pub fn all(top: &Reader<'_>, config: &NodeConfig) {
     rates(top, config);
     store(top, config);

@@ -361,7 +361,7 @@ mod tests {
         assert_eq!(with(&durable("2 MiB"), "arriving_bytes = \"1 MiB\"").len(), 1);
         let none = with("kind = \"memory\"\ncapacity = \"0 B\"", "");
         assert!(none.len() == 1 && none[0].contains("node.toml:4: store.capacity: leaves no room"), "{none:?}");
-        // Limits that do not contradict each other.
+        // No warning: with this store, and with this spill threshold, every bundle fits the limit of arriving bytes.
         assert_eq!(with(memory, "arriving_bytes = \"1 MiB\""), Vec::<String>::new(), "bundles are no larger then");
         assert_eq!(with(&durable("1 MiB"), "arriving_bytes = \"1 MiB\""), Vec::<String>::new());
     }

@@ -6,8 +6,8 @@ use std::fmt::Debug;
 
 /// Keys whose values differ and need a restart.
 ///
-/// Live are links, discovery, plan, routes, quotas, certificates, security rules and keys, and settings whose rows say
-/// so.
+/// Links, discovery, plan, routes, quotas, certificates, security rules and keys change live, as do settings whose rows
+/// allow it.
 pub fn needs_restart(running: &NodeConfig, fresh: &NodeConfig) -> Vec<String> {
     let (old, new) = (&running.stack, &fresh.stack);
     let mut keys: Vec<String> = Vec::new();

@@ -28,10 +28,7 @@ pub struct Moved {
     pub damage: Vec<Damage>,
 }
 
-/// Folders of a store's shards.
-///
-/// # Errors
-/// If the folder cannot be listed.
+/// Folders of a store's shards; only the first if `dir` cannot be listed.
 pub fn shards(dir: &Path) -> Vec<(u8, PathBuf)> {
     let more = crate::shards::left_over(dir);
     let mut numbers: Vec<u8> = std::iter::once(0).chain(more).collect();
@@ -44,7 +41,7 @@ pub fn shards(dir: &Path) -> Vec<(u8, PathBuf)> {
 /// # Errors
 /// If a node uses the store, or the folder exists or cannot be written.
 pub fn export(dir: &Path, to: &Path) -> anyhow::Result<Moved> {
-    // Lock all shards before writing anything.
+    // `Offline::read` locks a shard: all are locked before anything is written.
     let opened: Vec<(u8, Offline, Contents, PathBuf)> = shards(dir)
         .into_iter()
         .map(|(shard, dir)| Offline::read(&dir).map(|(store, found)| (shard, store, found, dir)))
@@ -192,7 +189,7 @@ fn read_bundle(store: &mut Offline, line: &Value, path: &Path) -> anyhow::Result
         flags: u32::try_from(number(line, "flags")?)?,
     };
     let mut file = open_regular(OpenOptions::new().read(true), path)?;
-    // Verify the checksum before storing anything.
+    // A pass of its own for the checksum: a damaged bundle must not reach the store.
     let (mut crc, mut bytes, mut len) = (0, vec![0; 1 << 20], 0);
     loop {
         let read = file.read(&mut bytes)?;

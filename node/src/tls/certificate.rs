@@ -79,7 +79,7 @@ pub fn authority(valid: Duration) -> Result<Made, rcgen::Error> {
 
 pub(super) fn authority_params(key: &KeyPair, valid: Duration) -> Result<CertificateParams, rcgen::Error> {
     let mut params = CertificateParams::new(Vec::new())?;
-    // The name distinguishes authorities.
+    // Verifiers find the issuer by its name, so each authority needs a name of its own.
     let number = params.key_identifier(key).iter().take(4).fold(0u32, |number, byte| number << 8 | u32::from(*byte));
     params.distinguished_name.push(DnType::CommonName, format!("Farlink test authority {number:08x}"));
     // No intermediates: this authority signs nodes only.

@@ -39,7 +39,7 @@ impl House {
         let root = KeyPair::from_pem(&self.authority.key).unwrap();
         self.signed(name, id, &Issuer::new(authority_params(&root, YEAR).unwrap(), root), "", change)
     }
-    /// The same with another signer; `behind` follows the certificate in its file.
+    /// As `changed`, with another signer; `behind` follows the certificate in its file.
     fn signed(
         &self,
         name: &str,

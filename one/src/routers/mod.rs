@@ -36,7 +36,7 @@ impl World<'_> {
     }
 
     fn exchange_deliverable(&mut self, host: u32, links: &[Link]) -> bool {
-        // Offer this host's messages to their receivers among the neighbours, then ask neighbours for its own.
+        // The ONE's order: this host's messages for its neighbours, then theirs for it.
         let mut pairs: Vec<(Held, Link)> = Vec::new();
         for held in self.buffers[host as usize].held() {
             pairs.extend(links.iter().filter(|link| link.peer == held.to).map(|&link| (*held, link)));
@@ -54,7 +54,7 @@ impl World<'_> {
     }
 
     fn ask(&mut self, host: u32, link: Link) -> bool {
-        // Ask a neighbour for messages addressed to this host.
+        // The neighbour becomes the sender, so it must be idle.
         let peer = link.peer;
         if self.pulses[peer as usize].engaged > 0 {
             return false;
@@ -85,7 +85,7 @@ impl World<'_> {
     }
 
     fn offer_all(&mut self, host: u32, links: &[Link], pick: impl Fn(&Held) -> bool) {
-        // Offer the picked messages to one neighbour after the other, until a transfer begins.
+        // Both lists are taken out for the call and put back, so that their allocations are reused.
         let (mut list, mut queue) = (std::mem::take(&mut self.listed), std::mem::take(&mut self.queue));
         list.clear();
         list.extend(self.buffers[host as usize].held().iter().filter(|held| pick(held)));

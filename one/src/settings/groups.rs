@@ -135,7 +135,7 @@ impl Setup {
     }
 
     fn radio(&mut self, values: &Values, interface: &Value) -> Result<usize, Mistake> {
-        // Index of the interface's kind; a new kind is added.
+        // Interfaces connect only within a kind, so groups that name the same one must share its index.
         let name = interface.text.as_str();
         if let Some(place) = self.radios.iter().position(|kind| kind.name == name) {
             return Ok(place);

@@ -58,7 +58,7 @@ fn halves(line: &str) -> (&str, &str) {
 }
 
 fn plain(text: &str) -> Option<String> {
-    // Resolve escapes; `None` for an invalid `\u`.
+    // Java refuses an invalid `\u`, so `None` must not become text.
     let mut out = String::with_capacity(text.len());
     let mut rest = text.chars();
     while let Some(c) = rest.next() {

@@ -232,7 +232,7 @@ pub(super) fn parts(value: &Value) -> Result<u32, Mistake> {
 }
 
 pub(super) fn refuse(values: &Values, table: &str, spaces: &[&str]) -> Result<(), Mistake> {
-    // Refuse keys of a namespace that request an unsupported feature.
+    // Ignoring such a key silently would give reports that differ from The ONE's.
     for key in REFUSED.iter().filter(|key| key.space == table) {
         if let Some(value) = values.find(spaces, key.name) {
             let number = |text: &str| text.parse::<f64>().ok();

@@ -35,7 +35,7 @@ pub struct Generator {
 }
 
 pub(super) fn of(values: &Values, hosts: u32) -> Result<Vec<Source>, Mistake> {
-    // Each source has the namespace `Events` and its number.
+    // Sources numbered beyond the count have no effect; `Values::beyond` reports them.
     let count = values.find(&["Events"], "nrof").map_or(Ok(0), |value| parts(&value))?;
     (1..=count).map(|number| source(values, &format!("Events{number}"), hosts)).collect()
 }

@@ -80,11 +80,11 @@ impl Values {
         self.folders.extend([beside.to_path_buf(), beside.join("..")]);
         Ok(())
     }
-    /// The same settings for another run of a batch.
+    /// Settings for another run of the batch.
     pub fn of_run(&self, run: usize) -> Values {
         Values { run, ..self.clone() }
     }
-    /// The same settings for a run in Farlink's own world.
+    /// Settings for a run in Farlink's own world.
     pub fn translated(self) -> Values {
         Values { translated: true, ..self }
     }

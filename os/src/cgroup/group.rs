@@ -1,4 +1,4 @@
-//! Groups: made with children, limited, entered, read.
+//! Control groups: creation, limits, entry of processes, and usage.
 
 use super::{Controller, GroupName, Hierarchies, Needs, field, number, write};
 use crate::context;
@@ -27,10 +27,10 @@ enum Part {
 pub struct ControlGroup {
     parts: Vec<(Part, PathBuf)>,
     needs: Needs,
-    /// Whether accounting and sharing of processors are one hierarchy on a kernel that grants real time by group: its
-    /// groups have none.
+    /// Whether `cpuacct` and `cpu` are one hierarchy on a kernel with CONFIG_RT_GROUP_SCHED, where new groups get no
+    /// real-time budget.
     one_for_both: bool,
-    /// `memory.peak` of version 2, which is reset for one open file alone.
+    /// Open `memory.peak` of version 2: a reset holds only for the open file that requested it.
     peak: Option<File>,
 }
 
@@ -80,7 +80,7 @@ impl ControlGroup {
         self.one_for_both = one.is_some_and(|mount| mount.join("cpu.rt_runtime_us").exists());
         let mut lacking = Vec::new();
         for controller in wanted.into_iter().filter(|(_, wanted)| *wanted).map(|(controller, _)| controller) {
-            // Version 2 accounts beside, and leaves real time alone.
+            // Version 2 can account for processor time, too, and does not restrict real-time threads.
             if controller == Controller::CpuAccount && self.one_for_both && !needs.quota {
                 lacking.push(controller);
                 continue;
@@ -98,7 +98,8 @@ impl ControlGroup {
         let Some((hierarchy, _)) = &hierarchies.unified else {
             return Err(io::Error::new(io::ErrorKind::NotFound, "no cgroup is mounted"));
         };
-        // A group with processes can give no controller to children: that of a login holds its shell.
+        // In version 2 a group with processes cannot enable controllers for children, and the group of a login holds
+        // its shell: try the groups above it, too.
         let mut refusal = None;
         for parent in hierarchy.own.ancestors().take_while(|parent| parent.starts_with(&hierarchy.mount)) {
             match self.make_unified(parent, name, &lacking) {
@@ -309,7 +310,7 @@ fn make(parent: &Path, name: &str) -> io::Result<PathBuf> {
     }
 }
 
-/// Lets children of a group of version 2 have the controllers; one that is refused is missed later.
+/// Enables controllers for the children of a version 2 group; callers check later whether the kernel refused one.
 fn enable(parent: &Path, needs: Needs) {
     let wanted = [("+memory", true), ("+cpu", needs.quota), ("+cpuset", needs.cpus)];
     for (word, _) in wanted.into_iter().filter(|(_, wanted)| *wanted) {

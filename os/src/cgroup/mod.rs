@@ -1,7 +1,7 @@
 //! Control groups, versions 1 and 2: exact accounting and limits of a host's processes, if the machine permits groups.
 //!
-//! Groups outlive the process that made them, so they carry its name ([`GroupName`]), and whoever comes next removes
-//! those whose process is gone ([`sweep`]).
+//! Groups outlive the process that made them, so they carry its name ([`GroupName`]), and a later run removes those
+//! whose process is gone ([`sweep`]).
 
 mod group;
 mod name;
@@ -32,7 +32,7 @@ pub enum Controller {
 impl Controller {
     const ALL: [Controller; 4] = [Controller::CpuAccount, Controller::Memory, Controller::Cpu, Controller::CpuSet];
 
-    /// Name among the mount options, which is also that in version 2 where there is one.
+    /// Name among the mount options, and in version 2 if it has the controller.
     pub const fn name(self) -> &'static str {
         match self {
             Controller::CpuAccount => "cpuacct",

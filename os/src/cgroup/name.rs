@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::str::FromStr;
 
-/// Name of a run's groups, `farlink-PID-START`. Process numbers come again; with the start time they do not.
+/// Name of a run's groups, `farlink-PID-START`. Process IDs are reused; with the start time the name is unique.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GroupName {
     /// Process that made the groups, as it sees itself.
@@ -29,7 +29,7 @@ impl GroupName {
         if start_time(&self.process.to_string()) == Some(self.start) {
             return true;
         }
-        // Its number may be that of another process namespace, in which a container runs.
+        // The ID may be of another PID namespace, as in a container: compare with the IDs in each namespace (NSpid).
         let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
         let names = processes.filter_map(|entry| entry.file_name().into_string().ok());
         let numbers = names.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));

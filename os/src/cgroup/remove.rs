@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// Environment variable of programs in a run's groups: the name of the groups. Only processes that carry it are ended.
 pub const MARK: &str = "FARLINK_GROUP";
 
-/// Most directories looked at below a mount, and how deep.
+/// Most directories, and most levels, searched below a mount.
 const DIRECTORIES: usize = 20_000;
 const DEPTH: usize = 10;
 /// How long processes may take to end, and groups to empty.
@@ -40,7 +40,7 @@ pub fn sweep(hierarchies: &Hierarchies) -> Swept {
     swept
 }
 
-/// Ends what carries the name in the groups of that name, and removes them; returns the directories left.
+/// Kills the marked processes in the groups of this name, then removes the groups; returns the directories left.
 pub fn remove(hierarchies: &Hierarchies, name: GroupName) -> Vec<PathBuf> {
     let begun = Instant::now();
     loop {
@@ -101,7 +101,7 @@ fn end_marked(directory: &Path, name: GroupName) {
     let mut waiting = vec![directory.to_path_buf()];
     while let Some(group) = waiting.pop() {
         let text = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
-        // Processes of other namespaces stand there as 0.
+        // The kernel lists processes of other PID namespaces as 0.
         for process in text.lines().filter_map(|line| line.parse::<u32>().ok()).filter(|process| *process > 0) {
             let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
             if environment.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes()) {
@@ -122,7 +122,7 @@ mod tests {
     fn groups_of_gone_process_are_swept() {
         let hierarchies = Hierarchies::detect();
         let own = GroupName::of_self().unwrap();
-        // A start time that no process has.
+        // No process has this start time, so the groups count as left behind.
         let gone = GroupName { start: own.start + 1, ..own };
         let group = match ControlGroup::create(&hierarchies, gone, Needs::default()) {
             Ok(group) => group,

@@ -60,7 +60,7 @@ impl PacketRing {
             let field = &raw mut (*head.as_ptr()).hdr.bh1.block_status;
             AtomicU32::from_ptr(field)
         };
-        // Acquired: what the kernel wrote to the block before is visible.
+        // Acquire makes all writes of the kernel to the block visible.
         if status.load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
             return None;
         }
@@ -98,7 +98,7 @@ impl Drop for PacketRing {
     }
 }
 
-/// One frame's place in a block.
+/// Position of one frame in a block.
 struct RingFrame {
     start: usize,
     length: usize,
@@ -159,7 +159,7 @@ mod tests {
             let mut head = vec![0u8; VNET_HEADER];
             head.extend_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
             let (mut seen, mut late) = (Vec::new(), 0);
-            // So many that blocks are used again.
+            // More frames than the ring holds, so that blocks are reused.
             for number in 0..6000u32 {
                 let body = [number.to_be_bytes(); 250].concat();
                 a.send(&[&[IoSlice::new(&head), IoSlice::new(&body)]])?;
@@ -179,7 +179,7 @@ mod tests {
                 }
             }
             assert!(seen.is_sorted_by(|a, b| a < b), "in order, each once");
-            // A program that stands still for some milliseconds loses frames, and is told how many.
+            // A reader that stalls for some milliseconds loses frames, and the kernel counts them.
             assert_eq!(seen.len() as u64 + b.take_drops()?, 6000);
             assert!(late < 600, "frames are stamped when sent, not when read: {late}");
             assert!(ring.take(|_, _| {}).is_none());

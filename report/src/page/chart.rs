@@ -66,7 +66,7 @@ impl Chart<'_> {
         let y = |v: f64| self.y.place(v, bottom, top);
         for (from, to, tip) in &self.shades {
             let (from, to) = (x(from.max(self.x.from)), x(to.min(self.x.to)));
-            // Shades outside the axis are skipped.
+            // Outside of the axis the clamped ends meet or cross, and a rectangle has no negative width.
             if to > from {
                 svg.rect("shade", (from, top), (to - from, bottom - top), 0.0, tip);
             }

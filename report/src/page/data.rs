@@ -10,7 +10,7 @@ use crate::statistics::{FlowUse, Statistics};
 use anyhow::Result;
 use std::collections::{BTreeMap, HashMap};
 
-// Most points of one line.
+// Most points of one line: a point per two pixels of the widest figure.
 const POINTS: usize = 600;
 // Most bundles whose path is followed step by step; more would hardly change the means.
 const FOLLOWED: usize = 200_000;
@@ -107,7 +107,7 @@ impl RunData {
             steps: steps(run, &bundles)?,
             map: Play::read(run, &bundles)?,
             links: run.links()?,
-            // Those of phases have a table of their own.
+            // Rows of phases have a table of their own.
             processes: run.processes()?.into_iter().filter(|row| row.phase.is_none()).collect(),
             manifest,
         })

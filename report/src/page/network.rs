@@ -106,7 +106,7 @@ fn windows(topology: &Topology, link: &LinkFacts, end_s: f64) -> String {
     if forward == reverse { forward } else { format!("{forward}; reverse {reverse}") }
 }
 
-// Most links in the table.
+// Most links in the table; a line below it counts the others.
 const ROWS: usize = 60;
 
 /// Writes the table of links, which holds the details the figure has no room for.

@@ -7,7 +7,7 @@ use super::canvas::Canvas;
 use super::plot::INKS;
 use std::fmt::Write;
 
-// Size of a pixel of the figures, in points.
+// A pixel of the figures is 1/96 of an inch, as in CSS, and a point 1/72.
 const POINTS: f64 = 0.75;
 // Distance of the Bezier control points of a quarter circle from its ends, in radii.
 const HANDLE: f64 = 0.5523;

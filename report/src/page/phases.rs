@@ -1,4 +1,4 @@
-//! The table of phases: what each role used in each phase, and what became of bundles.
+//! The table of phases: resource use of each role, and delivery of the bundles created, in each phase.
 
 use super::retention::retention;
 use super::sections::{ReportPage, close, open};

@@ -6,7 +6,7 @@ use super::svg::{Svg, text_width};
 use crate::format::Quantity;
 use crate::manifest::{ContactFacts, Topology};
 
-// Most rows drawn.
+// A page stays readable to about this height; the caption counts the rows left out.
 const ROWS: usize = 40;
 
 /// One row: label and contacts as (start, end, rate); `None` if the link is always up.

@@ -1,7 +1,6 @@
-//! Recorded contacts, in two kinds of lines: `time CONN one other up` and `down`, as the ONE simulator
-//! writes them (StandardEventsReader, EventLogReport, ConnectivityONEReport; its other events are not
-//! looked at), and tables `one other start end`, as data sets of CRAWDAD have them. Times are seconds;
-//! further columns are not looked at.
+//! Recorded contacts, in two kinds of lines: `time CONN one other up` and `down`, as the ONE simulator writes them
+//! (StandardEventsReader, EventLogReport, ConnectivityONEReport; its other events are ignored), and tables `one other
+//! start end`, as in data sets of CRAWDAD. Times are seconds; further columns are ignored.
 
 use super::text::{Mistake, lines, number};
 use farlink_base::Duration;
@@ -12,7 +11,7 @@ use std::collections::HashMap;
 pub struct Encounter<'t> {
     /// Line of the file with its beginning, from 1.
     pub line: usize,
-    /// The two nodes, in the file's words.
+    /// Names of the two nodes in the file.
     pub nodes: [&'t str; 2],
     /// Beginning in seconds of the file's clock.
     pub start: f64,

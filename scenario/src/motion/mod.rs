@@ -29,12 +29,12 @@ pub struct Mobility {
     pub model: Model,
     /// Seed of the movements alone; `None`: the scenario's.
     pub seed: Option<u64>,
-    /// Indices in [`crate::Scenario::nodes`] of those that move so, in their order.
+    /// Indices in [`crate::Scenario::nodes`] of the nodes that move so, in their order.
     pub nodes: Vec<usize>,
 }
 
-/// Models of movement; lengths in metres, speeds in metres a second, pauses in seconds, each from the
-/// least to the largest.
+/// Models of movement; lengths in metres, speeds in metres a second, pauses in seconds; ranges as smallest and largest
+/// value.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Model {
     /// No movement: the n-th node is at the n-th point, further nodes at random places of the area.
@@ -44,16 +44,16 @@ pub enum Model {
         /// Width and height; zero where all nodes have points.
         area: Point,
     },
-    /// A random direction and distance, a pause, and so on.
+    /// Steps of random direction and length, with a pause after each.
     Walk {
         /// Area, speed and pause.
         wander: Wander,
         /// Length of a step.
         step: [f64; 2],
     },
-    /// To a random point of the area, a pause, and so on.
+    /// Ways to random points of the area, with a pause after each.
     Waypoint(Wander),
-    /// To a random crossing by the shortest way along streets, a pause, and so on.
+    /// Shortest ways along streets to random crossings, with a pause after each.
     Map {
         /// Streets of a file or of a generated city.
         map: Map,
@@ -66,12 +66,12 @@ pub enum Model {
     Trace(Vec<Track>),
     /// Around the Earth: the n-th node is the n-th satellite, plane by plane.
     Orbit(Walker),
-    /// On the ground of the Earth, and turns with it: the n-th node is at the n-th place.
+    /// On the ground, turning with the Earth: the n-th node is at the n-th place.
     Ground(Vec<Site>),
 }
 
 impl Model {
-    /// Whether it is around the Earth or on it, and not in a plane.
+    /// Whether its nodes are in orbit or on the Earth, instead of in a plane.
     pub fn is_of_the_sky(&self) -> bool {
         matches!(self, Model::Orbit(_) | Model::Ground(_))
     }
@@ -91,7 +91,7 @@ pub struct Wander {
 /// Streets of a map.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Map {
-    /// Those of a file.
+    /// Streets of a file.
     File(Streets),
     /// A city made from the seed.
     City {
@@ -99,7 +99,7 @@ pub enum Map {
         columns: u32,
         /// Crossings from south to north.
         rows: u32,
-        /// Metres between two of them.
+        /// Metres between neighbouring crossings.
         block: f64,
         /// Displacement of crossings from the grid, 0 to 1.
         bend: f64,
@@ -108,12 +108,12 @@ pub enum Map {
     },
 }
 
-/// A radio: two nodes that have it get a link while they hear each other.
+/// A radio: two nodes that have it get a link while they are in contact.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Radio {
-    /// Its name; its links are called after it and their nodes.
+    /// Name of the radio; its links are named after it and their nodes.
     pub name: String,
-    /// Rule for pairs of nodes that hear each other.
+    /// Rule for the pairs of nodes in contact.
     pub reach: Reach,
     /// Rate of each direction of a link; `None`: without a limit.
     pub rate: Option<DataRate>,
@@ -123,20 +123,20 @@ pub struct Radio {
     pub loss: Loss,
     /// The convergence layer that its links stand for.
     pub layer: Layer,
-    /// How nodes share it.
+    /// Sharing among its nodes.
     pub sharing: Sharing,
-    /// Indices in [`crate::Scenario::nodes`] of those that have it, in their order.
+    /// Indices in [`crate::Scenario::nodes`] of the nodes that have it, in their order.
     pub nodes: Vec<usize>,
 }
 
-/// How the links of a radio share it.
+/// Sharing of a radio among its links.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sharing {
-    /// Concurrency of transfers: one a node, or one a direction of a link.
+    /// Concurrency of transfers: one per node, or one per direction of a link.
     pub turns: Turns,
     /// Order of turns, where several nodes could send.
     pub order: TurnOrder,
-    /// How long a transfer keeps the radio.
+    /// Time for which a transfer keeps the radio.
     pub delay_mode: DelayMode,
     /// Whether summaries between neighbours take no time of the radio.
     pub metadata_free: bool,
@@ -168,7 +168,7 @@ pub enum TurnOrder {
     Random,
 }
 
-/// How long a transfer keeps the radios of both its ends.
+/// Time for which a transfer keeps the radios of both its ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DelayMode {
     /// Until the last bit left.
@@ -177,7 +177,7 @@ pub enum DelayMode {
     StopAndWait,
 }
 
-/// Rule for pairs of nodes that hear each other.
+/// Rule for the pairs of nodes in contact.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Reach {
     /// Nodes that are no farther apart, in metres.
@@ -203,14 +203,14 @@ impl Radio {
     }
 }
 
-/// Bundles among the nodes of groups, each from one drawn to another drawn.
+/// Bundles among the nodes of groups; the two ends of each are drawn.
 #[derive(Clone, PartialEq, Debug)]
 pub struct GroupTraffic {
-    /// Its name; that of a bundle has a number besides.
+    /// Name; those of its bundles have a number appended.
     pub name: String,
     /// Indices of the nodes that send.
     pub from: Range<usize>,
-    /// Indices of those that receive.
+    /// Indices of the nodes that receive.
     pub to: Range<usize>,
     /// Service number of the receivers.
     pub service: u32,
@@ -218,15 +218,15 @@ pub struct GroupTraffic {
     pub count: u64,
     /// Payload of each bundle, drawn from the range.
     pub size: SizeRange,
-    /// Time between two, in seconds, from the least to the largest.
+    /// Shortest and longest time between two bundles, in seconds.
     pub interval: [f64; 2],
-    /// When the first begins, from the start of the run.
+    /// Time of the first bundle, from the start of the run.
     pub start: Duration,
     /// Lifetime; `None`: that of the sender's bundles.
     pub lifetime: Option<Duration>,
     /// Class of service; `None`: that of the sender's.
     pub priority: Option<farlink_base::Priority>,
-    /// Status reports that they ask for, to the sending node.
+    /// Status reports requested, to the sending node.
     pub reports: farlink_base::Facts,
     /// Whether bundles that a sender's node refuses are lost instead of offered again.
     pub lost: bool,
@@ -235,7 +235,7 @@ pub struct GroupTraffic {
 /// A group of nodes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Group {
-    /// Its name; its nodes are called so, with their numbers from 1.
+    /// Name; its nodes have this name with a number from 1.
     pub name: String,
     /// Indices of its nodes in [`crate::Scenario::nodes`].
     pub nodes: Range<usize>,

@@ -1,6 +1,6 @@
-//! Recorded positions: a line for each, `time node x y`, in seconds and metres; further columns are not
-//! looked at. The files of the ONE simulator begin with a line of least and largest values (time, x, y,
-//! z), which has other columns than the rest; the least are taken away then, as it does.
+//! Recorded positions, one line each: `time node x y`, in seconds and metres; further columns are ignored. Files of the
+//! ONE simulator begin with a line of bounds (least and largest time, x, y, z) with another number of columns; as
+//! there, the least values are then subtracted.
 
 use super::text::{Mistake, Point, lines, number};
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ pub struct Track {
     pub fixes: Vec<(f64, Point)>,
 }
 
-/// Reads tracks: in the order of their numbers, where all are numbers, else as they come in the file.
+/// Reads tracks: by number if all names are numbers, else in the order of the file.
 ///
 /// # Errors
 /// The first line that is no position, or goes back in time.

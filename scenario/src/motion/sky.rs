@@ -41,7 +41,7 @@ pub struct Site {
 /// Line-of-sight rule for pairs of satellites and stations.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Sight {
-    /// Pairs that may hear each other.
+    /// Pairs that may be in contact.
     pub neighbours: Neighbours,
     /// Greatest distance; `None`: unlimited.
     pub range: Option<f64>,
@@ -51,7 +51,7 @@ pub struct Sight {
     pub clearance: f64,
 }
 
-/// Pairs of nodes that may hear each other.
+/// Pairs of nodes that may be in contact.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Neighbours {
     /// Each station and each satellite.

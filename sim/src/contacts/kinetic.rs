@@ -50,7 +50,7 @@ impl Kinetic {
         Kinetic::with_cells(radio, range, nodes, 0.0)
     }
 
-    /// The same with cells of at least this width in metres, which affects only the computing time.
+    /// As [`Kinetic::new`], with cells of at least this width in metres, which affects only the computing time.
     pub fn with_cells(radio: u16, range: f64, mut nodes: Vec<(u32, Box<dyn Mobility>)>, cell: f64) -> Kinetic {
         // Ordered by node index, which breaks ties and lets `position` search.
         nodes.sort_by_key(|(node, _)| *node);
@@ -106,7 +106,7 @@ impl Kinetic {
     }
 
     fn on_motion(&mut self, member: u32) {
-        // A leg ended, or the member reached the border of its cell.
+        // `entered` is `None` if the leg ended, else the cell across the border.
         let (time, entered) = self.motion(member);
         let now = time.max(self.members[member as usize].leg.start);
         let here = self.members[member as usize].cell;
@@ -169,7 +169,7 @@ impl Kinetic {
     }
 
     fn look(&mut self, member: u32, now: f64, cells: [Cell; 9]) {
-        // Queue the starts of contacts with members of these cells.
+        // Only starts before the end of both legs are queued, so that none is ever withdrawn.
         for cell in cells.into_iter().filter(|cell| *cell != Cell::NONE) {
             let mut next = self.grid.first(cell);
             while let Some(other) = next {
@@ -186,7 +186,7 @@ impl Kinetic {
     }
 
     fn await_end(&mut self, one: u32, other: u32, now: f64) {
-        // Queue the end of a contact, if it is certain.
+        // An uncertain end is not queued: the node whose leg ends first examines its contacts again.
         let time = self.range(one, other).map_or(now, |(_, leaves)| leaves.max(now));
         if time < self.certain_until(one, other) {
             self.push_edge(time, DOWN, one, other);

@@ -69,7 +69,7 @@ fn turning_back_inside_range_keeps_contact() {
 }
 
 fn crowd(count: u32, seed: u64) -> MovingNodes {
-    // All kinds of mobility in a square kilometre.
+    // Every model at once: contacts must not depend on the way that legs come about.
     let city = City { columns: 9, rows: 9, block: 110.0, bend: 0.5, missing: 0.2 };
     let roads = Arc::new(city.roads(&mut Rng::new(seed)));
     let wander = |pause| Wander { area: [1000.0; 2], speed: [0.5, 15.0], pause: [0.0, pause] };
@@ -88,7 +88,7 @@ fn crowd(count: u32, seed: u64) -> MovingNodes {
 }
 
 fn legs(motion: &mut dyn Mobility, until: f64) -> Vec<Leg> {
-    // All legs until a time.
+    // The last leg ends after `until`: every sampled time is within one.
     let mut legs = vec![motion.first_leg()];
     while let Some(last) = legs.last().copied().filter(|last| last.end <= until) {
         legs.push(motion.next_leg(&last));
@@ -101,7 +101,7 @@ fn at(legs: &[Leg], time: f64) -> Point {
 }
 
 fn against_samples(count: u32, seed: u64, range: f64, until: f64, step: f64) -> u64 {
-    // Compare the edges with distances sampled at every step; returns the number of samples.
+    // Sampling uses no equation of `Kinetic`, so it checks them independently; returns the number of samples.
     let ways: Vec<Vec<Leg>> = crowd(count, seed).iter_mut().map(|(_, motion)| legs(motion.as_mut(), until)).collect();
     let mut changes: BTreeMap<(u32, u32), Vec<(f64, bool)>> = BTreeMap::new();
     for edge in edges(Kinetic::new(0, range, crowd(count, seed)), until) {
@@ -149,7 +149,7 @@ fn against_samples(count: u32, seed: u64, range: f64, until: f64, step: f64) -> 
 
 #[test]
 fn contacts_match_sampled_distances() {
-    // Debug builds check fewer nodes for a shorter time.
+    // Sampling is slow without optimization.
     let (count, until) = if cfg!(debug_assertions) { (24, 300.0) } else { (60, 3600.0) };
     for (seed, range) in [(1, 150.0), (2, 40.0), (3, 8.0)] {
         let states = against_samples(count, seed, range, until, 0.5);

@@ -139,7 +139,7 @@ impl Ephemeris {
         radio: &Radio,
         wanted: &sky::Sight,
     ) -> Result<Vec<([u32; 2], SightWindow)>, String> {
-        // Passes are found pair by pair.
+        // The orbits crate counts in kilometres and nanoseconds, scenarios in metres.
         let limits = Limits { range_km: wanted.range.map(|m| m / 1e3), clearance_km: wanted.clearance / 1e3 };
         let duration = i64::try_from(scenario.duration.as_nanos()).unwrap_or(i64::MAX / 2);
         let span = SightWindow { start: 0, end: duration };

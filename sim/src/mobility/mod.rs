@@ -139,7 +139,7 @@ impl Wander {
         [[0.0; 2], self.area]
     }
     fn appear(&self, random: &mut Rng) -> Leg {
-        // Every wandering node starts with a pause at a random position.
+        // The drawn pause keeps nodes from setting out all at once.
         let at = self.point(random);
         Leg::rest(at, 0.0, draw(random, self.pause))
     }
@@ -168,7 +168,7 @@ impl Wanderer {
         leg
     }
     fn next_leg(&mut self, last: &Leg, next_goal: impl FnOnce(&Wander, &mut Rng, Point) -> Point) -> Leg {
-        // After a way comes a pause, and after a pause a way to a newly drawn goal.
+        // The goal is drawn only when the pause is over, so that draws follow the order of legs.
         if self.wander.rests_after(last) {
             return Leg::rest(self.goal, last.end, draw(&mut self.random, self.wander.pause));
         }

@@ -8,11 +8,11 @@ fn row(turns: Turns, order: TurnOrder, beams: u32) -> (Table, Vec<bool>) {
     (table, joined)
 }
 fn begin(table: &mut Table, places: std::ops::Range<u32>) {
-    // All ends of these links request a turn.
+    // With every end waiting, the rules of turns alone decide who sends.
     places.for_each(|place| [0, 1].into_iter().for_each(|side| table.wait((place, side))));
 }
 fn asked(table: &mut Table, take: bool) -> Vec<End> {
-    // Collect all ends that get a turn; with `take` each begins to send.
+    // Without `take` the asked ends have nothing to send, so their radios stay free for the others.
     let mut all = Vec::new();
     while let Some(end) = table.next() {
         if take {

@@ -240,7 +240,7 @@ impl Entry {
     }
 
     fn place_of(&self, payload: &Payload) -> Option<u64> {
-        // Find the offset of a payload; none if this entry did not send it.
+        // A generated payload knows its offset, and its seed shows whether this entry sent it.
         if let [Chunk::Fill { seed, offset, .. }] = payload.chunks() {
             return Some(*offset).filter(|_| *seed == self.fill);
         }

@@ -189,7 +189,7 @@ impl Applications {
     }
 
     fn deliver(&mut self, now: Instant, node: usize, bundle: &Delivery) -> Option<AppInput> {
-        // Check the delivery against its entry; a ping is answered.
+        // By source it is a request or data, by destination the answer to a ping; other bundles belong to no entry.
         let sender = self.by_source.get(&bundle.source).map(|index| &mut self.entries[*index]);
         if let Some(entry) = sender.filter(|entry| entry.traffic.to == node) {
             if !matches!(entry.traffic.kind, TrafficKind::Ping { .. }) {

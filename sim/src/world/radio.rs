@@ -87,7 +87,7 @@ impl<O: Observer> World<O> {
         let of_pair = |place: &&u32| self.radios.links[**place as usize].nodes == nodes;
         let Some(place) = self.radios.table.links_of(seat).iter().find(of_pair).copied() else { return };
         self.observer.contact(&edge);
-        // Senders must hear of failed transfers before their link disappears.
+        // Senders must learn of failed transfers before their link disappears.
         while let Some(number) = self.radios.links[place as usize].transfers.last().copied() {
             self.break_off(number);
         }

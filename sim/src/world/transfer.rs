@@ -42,7 +42,8 @@ impl<O: Observer> World<O> {
     }
 
     fn ask(&mut self, offered: Offered) {
-        // Ask the receiver for acceptance, then begin to send.
+        // A receiver that can refuse in advance is asked first, so that a duplicate or a full store costs no
+        // transmission.
         let Offered { end, id, bundle, hop, size } = offered;
         let (Some((from, _)), Some((to, link))) = (self.radios.at(end), self.radios.at((end.0, 1 - end.1))) else {
             return;
@@ -185,7 +186,7 @@ impl<O: Observer> World<O> {
         self.todo.push_back((from as usize, Input::Message(MessageInput::Done { id, result: Err(None) })));
     }
     fn let_go(&mut self, number: u64, why: DropReason) -> Option<Transfer> {
-        // Count the drop, and release the receiver if it had accepted.
+        // Only a transfer under way counts as dropped; a receiver that accepted in advance must be released.
         let transfer = self.radios.end(self.now, number)?;
         if matches!(transfer.stage, Stage::Sending | Stage::Flying) {
             let end = transfer.end;
@@ -202,7 +203,7 @@ impl<O: Observer> World<O> {
 }
 
 fn rounded_up(at: Instant, quantum: Duration) -> Instant {
-    // Rounded up to the quantum; zero means no rounding.
+    // Zero means no rounding, and must not become a divisor.
     let quantum = u64::try_from(quantum.as_nanos()).unwrap_or(u64::MAX);
     if quantum == 0 { at } else { Instant(at.0.div_ceil(quantum).saturating_mul(quantum)) }
 }

@@ -9,7 +9,7 @@ use std::fmt::Write;
 pub enum Layers {
     /// Reliable layers, with packet loss.
     Plain,
-    /// The same, with duplicates, reordering, corruption and bursts of loss.
+    /// As `Plain`, with duplicates, reordering, corruption and bursts of loss.
     Rough,
     /// Layers without acknowledgments among the others.
     Unreliable,

@@ -182,7 +182,7 @@ impl Draft {
     }
 
     fn network(seed: u64) -> Draft {
-        // Few nodes with every feature of a scenario.
+        // A random stream of its own: other uses of the seed draw other numbers.
         let mut random = Rng::stream(seed, 0x51f0_0221);
         let shape = Shape::of(&mut random);
         let mut draft = Draft::empty(seed, &mut random, shape.by_radio, shape.message);

@@ -4,7 +4,7 @@ use super::draft::{Draft, Part};
 
 impl Draft {
     fn without_node(&self, node: usize) -> Draft {
-        // Parts that refer to the node or its links are removed with it.
+        // A part that names a missing node or link would make the scenario invalid instead of smaller.
         let mut less = self.clone();
         less.nodes[node - 1].clear();
         let links = self.links.iter().filter(|part| part.nodes.contains(&node));
@@ -17,7 +17,7 @@ impl Draft {
         less
     }
     fn without_link(&self, index: usize) -> Draft {
-        // Faults of the link are removed with it.
+        // A fault of a missing link would make the scenario invalid instead of smaller.
         let mut less = self.clone();
         let gone = less.links.remove(index).link;
         less.faults.retain(|part| part.link.is_none() || part.link != gone);

@@ -392,7 +392,7 @@ impl Watch {
 }
 
 fn limited(scenario: &Scenario, quota: &Quota) -> Option<(Vec<u64>, u64)> {
-    // Sources and limit of a quota, if it limits the number of bundles.
+    // Patterns are resolved once, not for each of millions of events; quotas of bytes alone are not checked.
     let of = |number: u64| {
         let source = EndpointId::ipn(number, 0);
         quota.sources.iter().any(|pattern| pattern_rank(pattern, &source, &source.to_string()).is_some())

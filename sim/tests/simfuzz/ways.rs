@@ -33,7 +33,7 @@ pub struct Ways {
 }
 
 fn whole(key: &BundleKey) -> BundleKey {
-    // Fragments count as their bundle.
+    // The hops of any fragment bound those of the bundle reassembled from it.
     BundleKey { fragment: None, ..*key }
 }
 

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 fn nodes(name: &str, duration_s: u64, count: usize, defaults: &str) -> String {
-    // Nodes are named `n1`, `n2` and so on.
+    // Links, contacts and traffic of all scenarios refer to `n1`, `n2` and so on.
     let mut text = format!(
         "name = \"{name}\"\nseed = 7\nduration = \"{duration_s} s\"\nstop_when_delivered = false\n\
          [node_defaults]\nlifetime = \"9600 h\"\n{defaults}\n"

@@ -149,7 +149,7 @@ impl Node {
     pub fn kill(mut self) {
         let _ = self.process.kill();
     }
-    /// Sends SIGTERM; gives the exit code.
+    /// Sends SIGTERM; returns the exit code.
     pub fn terminate(mut self) -> Option<i32> {
         self.process.end(END_MAX).expect("it ends").code()
     }

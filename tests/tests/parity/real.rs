@@ -86,6 +86,7 @@ struct Machine {
 impl Machine {
     fn new() -> Machine {
         static RUNS: AtomicU32 = AtomicU32::new(0);
+        // Runs of this process and of others go on at the same time: each has a loopback network of its own.
         let network = (std::process::id() << 4 | RUNS.fetch_add(1, Relaxed) & 15) & 0xffff;
         let ports = farlink_scenario::LAYERS.iter().map(|layer| (layer.port, port())).collect();
         Machine { network, ports }
@@ -97,6 +98,7 @@ impl Machine {
     /// A node file of the testbed's driver, with its sockets moved to this machine.
     fn moved(&self, scenario: &Scenario, index: usize, file: &Path) -> String {
         let mut text = std::fs::read_to_string(file).expect("the driver's file");
+        // The driver gives each host the same ports, in namespaces of their own; here all share one machine.
         for (usual, port) in &self.ports {
             text = text.replace(&format!("\"0.0.0.0:{usual}\""), &format!("\"{}:{port}\"", self.host(index)));
             for end in scenario.ends_of(index) {
@@ -165,7 +167,7 @@ fn applications(scenario: &Scenario, nodes: &[Node]) -> Vec<Client> {
     scenario.traffic.iter().enumerate().map(attach).collect()
 }
 
-/// Sends every bundle when it is due; gives how late the latest was accepted.
+/// Sends every bundle when it is due; returns the greatest lateness of an acceptance.
 fn send(scenario: &Scenario, start: Instant, mut senders: Vec<Client>) -> Duration {
     let mut due: Vec<(Duration, usize, u64)> = Vec::new();
     for (index, entry) in scenario.traffic.iter().enumerate() {
@@ -213,7 +215,7 @@ fn sleep_until(at: Instant) {
     std::thread::sleep(at.saturating_duration_since(Instant::now()));
 }
 
-/// How much longer than asked a sleep ever took.
+/// Longest time by which a sleep exceeded its request.
 fn longest_stall(stopped: &AtomicBool) -> Duration {
     const NAP: Duration = Duration::from_millis(5);
     let mut longest = Duration::ZERO;

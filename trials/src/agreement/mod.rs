@@ -58,7 +58,7 @@ fn run(arguments: &[String]) -> Result<()> {
     if let Some(control) = tcp {
         return tcp::run(&tools::farlink()?, &readme, &control, only.as_deref());
     }
-    // Slow scenarios run with `--all` or by name only.
+    // A scenario asked for by name runs even if it is slow.
     let mut names = scenarios(&campaign)?;
     match &only {
         Some(name) if !names.contains(name) => bail!("no scenario `{name}`; there are {}", names.join(", ")),
@@ -88,7 +88,7 @@ fn run(arguments: &[String]) -> Result<()> {
 /// Names of the scenarios, sorted.
 fn scenarios(campaign: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
-    // Each TOML file of the folder is a scenario.
+    // No list is kept: a new file in the folder is compared without further change.
     for entry in std::fs::read_dir(campaign)? {
         let path = entry?.path();
         if path.extension().is_some_and(|end| end == "toml") {
@@ -172,7 +172,7 @@ fn one_run(farlink: &Path, scenario: &Path, world: &str, seed: u64, out: &Path) 
 }
 
 fn disturbances_of(run: &Path) -> Result<Vec<String>> {
-    // The manifest lists every event that invalidates a measurement.
+    // The testbed's validity gate has judged the run already.
     let manifest: Value = serde_json::from_str(&std::fs::read_to_string(run.join("manifest.json"))?)?;
     let list = manifest["validity"]["disturbances"].as_array().cloned().unwrap_or_default();
     Ok(list.iter().filter_map(|d| d.as_str().map(str::to_string)).collect())

@@ -168,7 +168,7 @@ fn measure(case: &Case, stage: &mut Stage, honest: &Honest, lasts: Duration, rat
     honest.wait_flowing()?;
     let mut before = AttackWatch::default();
     let undisturbed = before.during(stage, honest, lasts)?;
-    // Baselines before the attack: descriptors, log size and peak memory.
+    // The undisturbed part has opened descriptors and written to the log, too: only growth beyond it counts.
     let (descriptors, logged) = (stage.attacked().descriptors(), stage.attacked().logged());
     stage.attacked().forget_peak()?;
     let target = Target {
@@ -258,7 +258,7 @@ fn ask_every_second(node: &Node, until: Instant) -> Result<Vec<Option<Duration>>
     let mut answers = Vec::new();
     while Instant::now() < until {
         let next = Instant::now() + STATUS_EVERY;
-        // Asks in the middle of each interval.
+        // In the middle of an interval, the attack is under way at the first and the last query, too.
         std::thread::sleep(STATUS_EVERY.min(until.saturating_duration_since(Instant::now())) / 2);
         answers.push(node.ask("status", STATUS_MAX)?.map(|(took, _)| took));
         std::thread::sleep(next.min(until).saturating_duration_since(Instant::now()));

@@ -1,4 +1,4 @@
-//! `cargo xtask bench emulator`: what the testbed's link emulator costs, and how late it is, beside another build of it.
+//! `cargo xtask bench emulator`: cost and lateness of the testbed's link emulator, beside another build of it.
 
 use crate::tools;
 use anyhow::{Context, Result, bail};
@@ -41,9 +41,9 @@ const BUFFERS: u64 = 2 * (64 << 20);
 struct Figures {
     gbit_s: f64,
     datagrams_s: f64,
-    /// Processor seconds of the emulator a gigabyte of payload that arrived.
+    /// Processor seconds of the emulator per gigabyte of payload received.
     cpu_s_gb: f64,
-    /// Its processor microseconds a datagram that was sent.
+    /// Processor microseconds of the emulator per datagram sent.
     us_datagram: f64,
     late_p50_us: f64,
     late_p99_us: f64,
@@ -51,7 +51,7 @@ struct Figures {
     memory_mb: f64,
 }
 
-/// Runs every load with this build, and in turns with that of `against`.
+/// Runs every load with this build, alternating with the build that `--against` names.
 pub fn run(arguments: &[String]) -> Result<()> {
     let mut arguments = tools::Arguments::new(arguments);
     let runs = arguments.number("--runs", 5)?;
@@ -124,7 +124,7 @@ fn measure(program: &Path, flow: &Path, load: &Load, seconds: u64) -> Result<Fig
     let folder = tempfile::tempdir()?;
     let results = ["received", "sent"].map(|name| folder.path().join(name));
     let shell = |words: &[&str], result: &Path| {
-        // As in the testbed, hosts' programs have real-time priority where that is permitted.
+        // As in the testbed: equal TCP buffers, and real-time priority where that is permitted.
         let buffers = format!("4096 131072 {BUFFERS}");
         format!(
             "for b in tcp_rmem tcp_wmem; do echo '{buffers}' > /proc/sys/net/ipv4/$b; done; \
@@ -197,6 +197,7 @@ fn emulator_below(process: u32) -> Option<u32> {
         if !supervises {
             return None;
         }
+        // PID 1 stays without threads, so a supervisor's process with several is the emulator.
         emulator_below(child).or_else(|| (threads(child) > 1).then_some(child))
     })
 }
@@ -204,6 +205,7 @@ fn emulator_below(process: u32) -> Option<u32> {
 fn usage(process: u32) -> Option<Used> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    // utime and stime: the 14th and 15th field of proc_pid_stat(5), counted here from the third.
     let ticks = fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?;
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

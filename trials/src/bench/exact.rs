@@ -1,5 +1,5 @@
-//! Farlink's own world compared with The ONE's, which `one/` reproduces to the byte: the same people, radios and
-//! messages in kind, with several seeds each. Where an exact permutation test rejects equality, the models differ.
+//! Farlink's own world compared with The ONE's, which `one/` reproduces to the byte: equal parameters of people, radios
+//! and messages, several seeds each. Where an exact permutation test rejects equality, the models differ.
 
 use super::cells::{Cell, scenario};
 use crate::tools;
@@ -59,7 +59,7 @@ pub fn compare(program: &Path, folder: &Path, cell: &Cell, seeds: u64) -> Result
         for (world, (flag, file)) in [("--one", &theirs), ("--seed", &ours)].into_iter().enumerate() {
             let text = tools::output(Command::new(program).args([flag, &seed.to_string()]).arg(file))?;
             let measured: Value = serde_json::from_str(&text).with_context(|| format!("what it said: {text}"))?;
-            // Mean over the seeds.
+            // The cost is reported without a test of significance, so its mean is enough.
             cpu[world] += measured["run_s"].as_f64().unwrap_or(f64::NAN) / seeds as f64;
             all[world].push(Figures::of(&measured));
         }

@@ -1,4 +1,5 @@
-//! `cargo xtask bench hybla`: plain flows of each TCP through a long link with losses, in the testbed and in simulation.
+//! `cargo xtask bench hybla`: plain flows of each TCP through a long link with losses, in the testbed and in
+//! simulation.
 
 use crate::tools;
 use anyhow::{Context, Result, bail};
@@ -8,10 +9,10 @@ use std::process::Command;
 
 /// Congestion controls by the words of scenarios; the last is compared with the first.
 const CONTROLS: [&str; 3] = ["newreno", "cubic", "hybla"];
-/// Least ratio of what Hybla carries to what Reno does.
+/// Least ratio of Hybla's received bytes to Reno's.
 const LEAST: f64 = 5.0;
 
-/// Runs all flows and prints what each carried.
+/// Runs all flows and prints the rate of each.
 pub fn run(arguments: &[String]) -> Result<()> {
     let mut arguments = tools::Arguments::new(arguments);
     let runs = arguments.number("--runs", 3)?;
@@ -28,7 +29,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     }
     println!("{told}\n");
     let result = measure(&farlink, runs, seconds);
-    // What was registered before stays.
+    // An object that was registered before may be in use by somebody else.
     if told.contains("is registered as") {
         doctor("--remove")?;
     }

@@ -1,5 +1,5 @@
-//! `cargo xtask bench kills`: whether runs of the testbed leave anything when one of their processes is killed at a
-//! random moment.
+//! `cargo xtask bench kills`: checks that runs of the testbed leave nothing behind when one of their processes is
+//! killed at a random moment.
 
 use crate::random::Random;
 use crate::tools;
@@ -19,10 +19,10 @@ const SCENARIO: &str = "name = \"kills\"\nduration = \"60 s\"\nstop_when_deliver
     [[traffic]]\nfrom = \"a\"\nto = \"b\"\nstart = \"6 s\"\nbundles = { count = 100000, size = \"10 kB\" }\n";
 /// Latest moment of a kill after the start.
 const LATEST: Duration = Duration::from_secs(9);
-/// How long the rest may take to end.
+/// Longest time for the rest of the run to end.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Kills a random process of a run so many times.
+/// Kills a random process of each of `--times` runs.
 pub fn run(arguments: &[String]) -> Result<()> {
     let mut arguments = tools::Arguments::new(arguments);
     let (times, seed) = (arguments.number("--times", 20)?, arguments.number("--seed", 1)?);
@@ -44,6 +44,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
 }
 
 fn kill(farlink: &Path, scenario: &Path, out: &Path, random: &mut Random) -> Result<String> {
+    // Another run, or things of other programs, may be on this machine already.
     let before = Left::now();
     let mut command = Command::new(farlink);
     command.args(["run", "--in", "lab", "--out"]).arg(out).arg(scenario).stdout(Stdio::null()).stderr(Stdio::null());
@@ -100,6 +101,7 @@ impl Left {
             let line = fs::read(folder.join("cmdline")).unwrap_or_default();
             let line = String::from_utf8_lossy(&line).replace('\0', " ");
             let environment = fs::read(folder.join("environ")).unwrap_or_default();
+            // Programs of hosts carry the mark in their environment; a supervisor shows in its command line.
             let marked = environment.windows(14).any(|part| part == b"FARLINK_GROUP=");
             if marked || line.contains("lab-supervisor") {
                 things.insert(format!("process {process} `{line}`"));

@@ -1,5 +1,5 @@
-//! `cargo xtask bench phases`: whether the testbed tells memory and processor time of a program to 2 %, in their phases,
-//! by control groups and without.
+//! `cargo xtask bench phases`: checks that the testbed reports memory and processor time of a program to within 2 %, in
+//! the right phase, with control groups and without.
 
 use crate::tools;
 use anyhow::{Context, Result, bail, ensure};
@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 /// Memory that the program allocates in one phase, bytes.
 const MEMORY: usize = 300_000_000;
-/// Fraction of a processor that it burns in another.
+/// Fraction of a processor that it uses in another phase.
 const BURN: f64 = 0.4;
-/// Period in which it burns that fraction.
+/// Period of this use: busy for its fraction, asleep for the rest.
 const PERIOD: Duration = Duration::from_millis(50);
 /// Times between the boundaries, and the names of the phases.
 const PLAN: [(&str, Duration); 4] = [
@@ -141,7 +141,7 @@ fn cpu_s() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// What was told of the program at the end of a phase.
+/// Values reported of the program up to the end of a phase.
 #[derive(Clone, Copy, Debug, Default)]
 struct PhaseTold {
     cpu_s: f64,
@@ -149,7 +149,7 @@ struct PhaseTold {
     anonymous: f64,
 }
 
-/// A supervisor of `farlink`, spoken to by lines of JSON.
+/// A supervisor of `farlink`, addressed by lines of JSON.
 struct Supervisor {
     child: Child,
     input: ChildStdin,
@@ -200,7 +200,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Waits for the boundary; returns what was told up to it. The next phase begins.
+    /// Waits for the boundary that begins the next phase; returns the values reported up to it.
     fn end_phase(&mut self, number: usize) -> Result<PhaseTold> {
         let boundary = self.wait_for("phase")?;
         ensure!(boundary["number"] == number, "another boundary: {boundary}");
@@ -209,7 +209,7 @@ impl Supervisor {
         Ok(told)
     }
 
-    /// The next reply before a time; values read are noted.
+    /// Waits for the next reply until `limit`; values read are noted.
     fn next(&mut self, limit: Instant) -> Result<Option<Value>> {
         let Ok(reply) = self.replies.recv_timeout(limit.saturating_duration_since(Instant::now())) else {
             return Ok(None);

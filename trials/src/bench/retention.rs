@@ -1,4 +1,4 @@
-//! `cargo xtask bench retention`: how well the testbed's probe of retention times measures relays of known times.
+//! `cargo xtask bench retention`: checks the testbed's retention probe against relays of known times.
 
 use crate::tools;
 use anyhow::{Result, bail};

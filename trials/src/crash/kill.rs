@@ -225,7 +225,7 @@ fn kill_all(
     while last.0 > 0 && starts < STARTS_MAX {
         interrupt::check()?;
         std::thread::sleep(Duration::from_millis(20));
-        // Progress resets the count of restarts.
+        // Restarts count as useless only while nothing arrives.
         let now = missing();
         if now != last.0 {
             (last, starts) = ((now, Instant::now()), 0);

@@ -57,7 +57,7 @@ fn send(dir: &Path, binary: &Path, node: &Node, bundles: u64) -> Result<BTreeMap
         client.send(to("ipn:1.64"), &payload(id, (id * 97 % 3000) as usize))?;
         ensure!(is_taken(&mut client)?, "bundle {id} was refused");
         let number = files.len();
-        // Files are spread evenly among the bundles.
+        // Spread among the bundles, so that cuts can hit a file at any time.
         if id >= number as u64 * bundles / FILES as u64 {
             let (name, bytes) = (format!("file-{number}"), payload(1 << 40 | id, LENGTH as usize));
             std::fs::write(dir.join(&name), &bytes)?;
@@ -76,7 +76,7 @@ fn receive(binary: &Path, node: &Node, inbox: &Path) -> Result<Child> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().context("starting a receiver")
 }
 fn found(inbox: &Path, bundles: u64, files: &BTreeMap<String, Vec<u8>>) -> Result<Vec<String>> {
-    // Every received file is compared with the bytes sent under its name or number.
+    // Confirmed bundles and files must be there once, byte for byte; a torn bundle shows as `odd`.
     let (mut times, mut complaints, mut odd, mut whole) = (BTreeMap::<u64, u32>::new(), Vec::new(), Vec::new(), 0);
     for entry in std::fs::read_dir(inbox)? {
         let name = entry?.file_name().to_string_lossy().into_owned();

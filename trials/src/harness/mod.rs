@@ -26,7 +26,7 @@ pub fn free_port() -> Result<u16> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     for _ in 0..20_000 {
         let step = NEXT.fetch_add(1, Ordering::Relaxed);
-        // Concurrent trials start at different ports.
+        // The process number spreads concurrent trials over the range, so that they do not race for the same ports.
         let port = 10_000 + (std::process::id().wrapping_mul(61).wrapping_add(step) % 20_000) as u16;
         if TcpListener::bind(("127.0.0.1", port)).is_ok() && UdpSocket::bind(("127.0.0.1", port)).is_ok() {
             return Ok(port);

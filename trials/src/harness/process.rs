@@ -25,6 +25,7 @@ impl Process {
     /// Runs `command`, which is or becomes `farlink node ...`. Its output is appended to `log`; applications attach at
     /// `socket`.
     ///
+    /// # Errors
     /// When the program cannot be started.
     pub fn start(command: &mut Command, name: &str, socket: PathBuf, log: PathBuf) -> Result<Process> {
         let file = File::options().create(true).append(true).open(&log)?;

@@ -110,7 +110,7 @@ pub const TABLE: &[Mutant] = &[
         "Flags(Flags::DURABLE | ",
         &["-p farlink-bpa"],
     ),
-    // RFC 9171 section 4.4.3.
+    // A bundle beyond its hop limit is deleted (RFC 9171 section 4.4.3).
     plain(
         "the hop limit is one more",
         "core/bpa/src/procedures/receive.rs",

@@ -18,7 +18,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(30);
 /// Observations of one flow.
 #[derive(Default)]
 struct FlowSeen {
-    /// Time of sending, of bundles not delivered yet.
+    /// Time of sending of each undelivered bundle.
     open: HashMap<u64, Instant>,
     acknowledged: HashSet<u64>,
     delivered: HashSet<u64>,

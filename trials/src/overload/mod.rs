@@ -190,7 +190,7 @@ fn overload(nodes: &mut [Node], flows: &[Arc<Flow>], seconds: u64) -> Result<Vec
     let saturation = (sum(normal).delivered - before) as f64 / measured.as_secs_f64();
     println!("saturation     {saturation:>10.0} bundles/s of {PAYLOAD} B");
 
-    // Overload: each sender offers its part of ten times that.
+    // A slow link must not round a sender's part down to nothing.
     let each = (saturation as u64 * FACTOR / SENDERS).max(1);
     normal.iter().for_each(|flow| flow.offer(each));
     expedited.offer(EXPEDITED);
@@ -203,7 +203,7 @@ fn overload(nodes: &mut [Node], flows: &[Arc<Flow>], seconds: u64) -> Result<Vec
     println!("answered       {answered:>10.0} bundles/s, {:.0} refused", rate(before.refused, after.refused));
     println!("goodput        {goodput:>10.0} bundles/s, {:.0} % of saturation", 100.0 * goodput / saturation.max(1.0));
 
-    // Recovery: half of the goodput; refusals must end.
+    // Half of the goodput lets a full node drain, so refusals must end.
     let each = (saturation as u64 / 2 / SENDERS).max(1);
     normal.iter().for_each(|flow| flow.offer(each));
     let most = most.max(watch(nodes, RECOVERY_MAX.min(lasts) + Duration::from_secs(1))?);
@@ -211,7 +211,7 @@ fn overload(nodes: &mut [Node], flows: &[Arc<Flow>], seconds: u64) -> Result<Vec
     println!("recovery       {:>10.2} s until the last refusal", recovery.as_secs_f64());
     println!("memory         {:>10.1} MiB of {}", most as f64 / f64::from(1 << 20), MEMORY >> 20);
 
-    // Everything acknowledged must arrive.
+    // A refused bundle is no loss; an acknowledged one is.
     flows.iter().for_each(|flow| flow.stop());
     let drain = Instant::now();
     while sum(flows).missing > 0 && drain.elapsed() < DRAIN_MAX {

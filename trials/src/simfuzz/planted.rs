@@ -22,7 +22,7 @@ struct Planted {
 const fn row(holds: &'static str, mutant: &'static str, says: &'static str) -> Planted {
     Planted { holds, mutant, says }
 }
-/// Stands for the complaint: the traces of two processes differ.
+/// Placeholder for a complaint: the traces of two processes differ.
 const DIFFERS: &str = "another trace";
 
 const PLANTED: &[Planted] = &[

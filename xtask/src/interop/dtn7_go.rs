@@ -34,7 +34,7 @@ const DISCOVERY: (&str, u16) = ("127.0.0.1", 35_039);
 const FOUND_MAX: usize = 63_000;
 /// Longest startup of the daemon.
 const START_MAX: Duration = Duration::from_secs(30);
-// Longest run of its client.
+/// Longest run of its client.
 const CLIENT_MAX: Duration = Duration::from_secs(60);
 
 /// Trials over MTCP, its only shared layer.

@@ -104,7 +104,7 @@ pub fn write(rows: &[Row]) -> Result<()> {
     let (Some(begin), Some(end)) = (text.find(BEGIN), text.find(END)) else {
         bail!("{PAGE} has no `{BEGIN}` and `{END}`");
     };
-    // The date of the trials, in UTC.
+    // The standard library has no calendar.
     let date = tools::output(std::process::Command::new("date").args(["-u", "+%Y-%m-%d"])).context("no date")?;
     let table = merged(&text[begin..end], rows, date.trim());
     std::fs::write(&page, format!("{}{BEGIN}\n{table}{}", &text[..begin], &text[end..]))?;

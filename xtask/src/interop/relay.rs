@@ -54,7 +54,7 @@ impl Relay {
                 TcpStream::connect(("127.0.0.1", to)).ok()
             });
             let far = tries.next().context("nobody listens")?;
-            // One thread for each direction.
+            // A direction blocks while it reads, so the way back needs a thread of its own.
             let back = (far.try_clone()?, near.try_clone()?, passed.clone());
             std::thread::spawn(move || copy(back.0, back.1, false, &back.2));
             copy(near, far, true, &passed);

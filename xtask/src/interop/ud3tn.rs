@@ -23,7 +23,7 @@ pub const PROGRAMS: [&str; 1] = ["ud3tn"];
 const APPLICATION: &str = "ipn:2.42";
 /// Endpoint that accepts contacts.
 const CONTACTS: &str = "ipn:2.9000";
-// Endpoint that answers pings.
+/// Endpoint that answers pings.
 const ITS_ECHO: &str = "ipn:2.9002";
 /// Reason why bundles of version 6 from it are unreadable.
 const BLOCK_LENGTH: &str = "it says that primary blocks are 3 bytes longer than they are (RFC 5050 4.5.1)";

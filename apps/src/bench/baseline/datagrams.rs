@@ -16,8 +16,7 @@ use std::time::{Duration, Instant};
 const LOST: Duration = Duration::from_millis(5);
 
 /// Copies datagrams of this length with at most `window` bytes in flight. With `relay`, a thread forwards them, and
-/// only
-/// its processor time counts.
+/// only its processor time counts.
 pub(super) fn copy(length: usize, window: u64, relay: bool, time: Duration) -> anyhow::Result<Copied> {
     let any: SocketAddr = "127.0.0.1:0".parse().context("loopback")?;
     let bind = || DatagramSocket::bind(&any, true, 64 << 20);
@@ -61,7 +60,7 @@ pub(super) fn copy(length: usize, window: u64, relay: bool, time: Duration) -> a
                     buffer.reserve(65_536);
                     let _ = out.receive(&mut buffer);
                 }
-                // Nothing was confirmed for a while: what is missing was dropped.
+                // Nothing was confirmed for a while: the missing bytes were dropped.
                 false => lost = sent - total.load(Relaxed).min(sent),
             }
             continue;

@@ -25,7 +25,7 @@ impl Middle for Hdtn {
         let free = || Ok::<u16, std::io::Error>(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port());
         let config = config(options.layer, ports, (free()?, free()?));
         std::fs::write(folder.join("hdtn.json"), format!("{config:#}\n"))?;
-        // One contact of ten days.
+        // Ten days: longer than any benchmark.
         let contact = |number: u64, dest: u64| {
             json!({ "contact": number, "source": 3, "dest": dest, "startTime": 0, "endTime": 864_000,
                     "rateBitsPerSec": 0, "owlt": 1 })
@@ -55,7 +55,7 @@ fn config(layer: &str, ports: &Ports, zmq: (u16, u16)) -> Value {
         "remotePort": ports.sink, "maxNumberOfBundlesInPipeline": 1_000, "maxSumOfBundleBytesInPipeline": PIPELINE,
         "keepAliveIntervalSeconds": 15
     });
-    // Keys that apply to TCPCLv4 only.
+    // HDTN refuses keys of another layer: these are TCPCLv4's.
     if word == "tcpcl_v4" {
         for (key, value) in session.as_object().into_iter().flatten() {
             induct[key] = value.clone();

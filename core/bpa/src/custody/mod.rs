@@ -34,7 +34,7 @@ pub(crate) struct Custodian {
 /// Stage of custody of one bundle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
-    /// Custody is accepted once the store has the bundle, which leaves no sooner.
+    /// Custody will be accepted after the commit; the bundle may not leave before it.
     Promised,
     /// This node is custodian.
     Ours,
@@ -52,7 +52,7 @@ pub(crate) struct Entry {
     pub stage: Stage,
     /// Custodian at the time of arrival.
     pub before: Option<Custodian>,
-    /// Whether any neighbour was given the bundle since, as far as known: another node may have custody of it by now.
+    /// Whether any neighbour may have received the bundle since; if so, another node may have custody of it.
     pub handed: bool,
     /// Latest receivers, oldest first.
     pub to: Vec<PeerId>,
@@ -108,13 +108,13 @@ pub(crate) struct ReceivedCustodySignal {
     version: u8,
     answer: Answer,
     about: Subject,
-    /// Whether it named a bundle that its sender has no say in.
+    /// Whether it named a bundle that its sender cannot have custody of.
     foreign: bool,
 }
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Subject {
     One(BundleId),
-    /// First and last number each; the last element is next.
+    /// Pairs of first and last number; the last pair is applied next.
     Runs(Vec<(u64, u64)>),
 }
 

@@ -155,7 +155,7 @@ impl Agent {
         self.release_custody(cx, number);
     }
 
-    /// Another node has custody: only transmissions in progress hold the bundle from now on.
+    /// Releases custody to another node; from now on only transmissions in progress hold the bundle.
     // 5050-5.10.2-1, 5050-5.11-1
     fn release_custody<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, number: u64) {
         let Some(entry) = self.custody.as_mut().and_then(|custody| custody.forget(number)) else { return };
@@ -168,7 +168,7 @@ impl Agent {
         }
     }
 
-    /// A neighbour has a bundle in custody: the wait for its signal begins.
+    /// Starts the wait for a custody signal once a neighbour has received the bundle.
     pub(crate) fn await_signal(&mut self, now: Instant, bundle: Handle, link: LinkId, peer: PeerId) {
         let Some(held) = self.book.get(bundle) else { return };
         if !held.has(RetentionConstraint::Custody) || held.has(RetentionConstraint::Route) || held.sends > 0 {
@@ -199,8 +199,7 @@ impl Agent {
         }
     }
 
-    /// RFC 5050 5.12: without a signal, or after a refusal, the bundle is sent again, over another route if there is
-    /// one.
+    /// Sends the bundle again after a refusal or without a signal, over another route if there is one (RFC 5050 5.12).
     // 5050-5.10.1-4
     fn repeat<S: Sink<Output>>(&mut self, number: u64, out: &mut S) {
         let Some(entry) = self.custody.as_mut().and_then(|custody| custody.get_mut(number)) else { return };

@@ -146,7 +146,7 @@ impl Agent {
         if taken { KEPT_CUSTODY } else { 0 }
     }
 
-    /// The store has a bundle: custody begins, and the former custodian is answered.
+    /// Begins custody of a bundle that the store has now, and answers the former custodian.
     // 5050-5.7-5, 5050-5.10-2, 5050-5.10.1-2
     pub(crate) fn on_custody_stored<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle) {
         let (Some(custody), Some(held)) = (&mut self.custody, self.book.get(bundle)) else { return };
@@ -195,7 +195,7 @@ impl Agent {
         self.answer(cx, &before, meta, answer);
     }
 
-    /// A bundle leaves: its custodian is answered if it was given up or delivered here.
+    /// Answers the custodian of a departing bundle if it was given up or delivered here.
     // 5050-5.4.2-1, 5050-5.7-5
     pub(crate) fn leave_custody<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle, why: Why) {
         let (Some(custody), Some(held)) = (&mut self.custody, self.book.get(bundle)) else { return };

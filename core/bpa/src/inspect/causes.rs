@@ -133,7 +133,7 @@ impl Agent {
             };
             let Some(held) = self.book.get(bundle) else { continue };
             let cause = self.cause(now, held);
-            // Departures within one second are one group.
+            // Grouped by whole seconds: exact times would make almost every bundle a group of its own.
             let second = cause.at.map(|at| at.0 / 1_000_000_000);
             let sum = sums.entry((held.destination(), cause.what, cause.peer, second)).or_insert_with(|| Sum {
                 destination: held.bundle.destination.node_id(),

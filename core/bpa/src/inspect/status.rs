@@ -103,7 +103,7 @@ impl Agent {
 
     /// Node ID of a node named in an event; null if only its number is known here.
     pub fn node_name(&self, node: NodeId) -> EndpointId {
-        // Numbered nodes need no look-up.
+        // The number of an ipn node is its name; other names are known of this node and its neighbours only.
         if !node.is_named() {
             return EndpointId::ipn(node.0, 0);
         }

@@ -58,7 +58,7 @@ impl Agent {
         }
     }
 
-    /// Routes rest on outdated assumptions: all queued and waiting bundles are routed again.
+    /// Routes all queued and waiting bundles again, because their routes rest on outdated assumptions.
     pub(crate) fn let_queues_go(&mut self) {
         for link in self.neighbours.links().map(|link| link.id).collect::<Vec<_>>() {
             for timer in self.outbound.queues.let_link_go(link) {
@@ -120,7 +120,7 @@ impl Agent {
         }
     }
 
-    /// A contact of a link begins or ends.
+    /// Handles the begin or end of a link's contact.
     pub(crate) fn on_edge<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, link: LinkId) {
         if let Some(link) = self.neighbours.link_mut(link) {
             link.edge_timer = None;
@@ -186,7 +186,7 @@ impl Agent {
         }
     }
 
-    /// A neighbour appears on a link or disappears from it.
+    /// Notes that a neighbour came up on a link or was lost there.
     fn meet(&mut self, now: Instant, link: LinkId, met: bool, delay: Duration) {
         let peer = self.neighbours.peer_of(link);
         match self.neighbours.note(link, met, self.plan.placed(), now) {
@@ -202,7 +202,7 @@ impl Agent {
         }
     }
 
-    /// A neighbour is out of reach: its offers end, and unsent hellos to it are dropped.
+    /// Ends the offers to a neighbour out of reach, and drops its unsent hellos.
     fn part(&mut self, now: Instant, peer: farlink_base::PeerId) {
         if let Some(timer) = self.outbound.offers.made().and_then(|offers| offers.end(&mut self.book, peer)) {
             self.work.cancel(timer);
@@ -255,8 +255,8 @@ impl Agent {
         }
         true
     }
-    /// Sends hellos over this link beside its data at no cost, for simulations that neglect them. To be called before
-    /// the link first asks for a turn.
+    /// Sends hellos over this link beside its data at no cost, for simulations that neglect them. Call it before the
+    /// link first asks for a turn.
     pub fn free_hellos(&mut self, link: LinkId) {
         if let Some(link) = self.neighbours.link_mut(link).filter(|link| link.takes.turns()) {
             link.takes = Takes::FreeTurns;
@@ -284,7 +284,7 @@ impl Agent {
         })
     }
 
-    /// Removes a link; its queued bundles are routed again. Its layer still answers for transmissions in progress.
+    /// Removes a link and routes its queued bundles again. Its layer still answers for transmissions in progress.
     pub(crate) fn drop_link<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, id: LinkId) {
         let Some(link) = self.neighbours.link_mut(id) else { return };
         link.carrier = false;
@@ -308,7 +308,7 @@ impl Agent {
         name.is_node_id() && !name.is_here() && !self.is_local(name.node())
     }
 
-    /// A neighbour's name becomes known or better vouched for; quotas follow the name.
+    /// Notes that a neighbour's name became known or better vouched for; quotas follow the name.
     pub(crate) fn learn(&mut self, peer: PeerId, name: EndpointId, identity: Identity) {
         self.neighbours.learn(peer, name, identity);
         let name = self.neighbours.peers().get(peer).map(Peer::endpoint);

@@ -20,11 +20,11 @@ pub(super) const BYTE: Duration = Duration::from_micros(4);
 pub(super) const HELD: Duration = Duration::from_micros(10);
 /// Charge per candidate that the router examines.
 pub(super) const LOOK: Duration = Duration::from_micros(2);
-/// Budget that may be used in advance: contact with a neighbour may be lost and regained several times in a row.
+/// Budget that may be used in advance, because contact may be lost and regained several times in a row.
 pub(super) const AHEAD: Duration = Duration::from_secs(4);
 /// Bytes of waiting hellos of all neighbours together; further ones are dropped.
 pub(super) const WAITING_MAX: usize = 4 << 20;
-/// Waiting neighbours that only claim their names.
+/// Most neighbours with waiting hellos whose names are only claimed.
 pub(super) const CLAIMING_MAX: usize = 64;
 
 /// Joined hellos of a neighbour whose budget was spent.
@@ -46,7 +46,7 @@ impl DeferredHellos {
             self.summary = Some(hello.ids.to_vec());
         }
         for (message, more) in self.messages.iter_mut().zip(hello.messages) {
-            // A message that does not fit is dropped as a whole.
+            // Part of a policy's message would be unreadable: one that does not fit is dropped whole.
             if message.len() + more.len() <= MESSAGE_MAX.min(room) {
                 message.extend_from_slice(more);
             }

@@ -125,7 +125,7 @@ pub(super) struct HelloContent<'a> {
 
 pub(super) fn read(content: &[u8]) -> Option<HelloContent<'_>> {
     let (head, rest) = content.split_at_checked(22)?;
-    // Head: version, flags, free bytes, capacity, count of identities.
+    // 22 bytes: version and flags (1 each), free bytes and capacity (8 each), count of identities (4).
     let number = |at: usize| u64::from_be_bytes(head[at..at + 8].try_into().unwrap_or_default());
     let count = u32::from_be_bytes(head[18..22].try_into().ok()?) as usize;
     let (ids, rest) = rest.split_at_checked(count.checked_mul(8)?)?;

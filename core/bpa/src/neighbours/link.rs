@@ -164,7 +164,7 @@ pub struct Link {
     pub busy_until: Instant,
     /// Whether a timer is set to pump it after its backlog.
     pub pace_armed: bool,
-    /// Fires at the next edge of its contacts.
+    /// Timer of the next begin or end of its contacts.
     pub edge_timer: Option<TimerKey>,
     /// State last reported to the layer.
     pub told: Option<LinkState>,
@@ -333,7 +333,7 @@ mod tests {
     fn planned_link_follows_its_contacts() {
         let l = link();
         assert!(l.is_up(None, Instant::ZERO) && l.state(None, Instant::ZERO).rate.is_none());
-        // Two contacts with a gap of 10 s between them.
+        // Between the two contacts the link must be down: the windows are [10, 20) s and [30, 40) s.
         let index =
             plan("contact 1 2 +10..+20 rate 8800 bit/s delay 1 s\ncontact 1 2 +30..+40 rate 8800 bit/s delay 1 s");
         let (mut l, plan) = (planned(&index), placed(&index));

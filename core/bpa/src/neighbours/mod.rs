@@ -47,7 +47,7 @@ impl Neighbours {
     pub fn peers(&self) -> &Peers {
         &self.peers
     }
-    /// A neighbour, for changes.
+    /// A neighbour by mutable reference.
     pub fn peer_mut(&mut self, peer: PeerId) -> Option<&mut Peer> {
         self.peers.get_mut(peer)
     }

@@ -276,7 +276,7 @@ impl Agent {
         pieces
     }
 
-    /// The store deleted a bundle (and remembers its delivery): the window opens.
+    /// Opens the delivery window that the deletion of this record in the store releases.
     pub(super) fn on_deleted(&mut self, bundle: BundleHandle) {
         let releasing = self.deliveries.made().and_then(|deliveries| deliveries.released(bundle.0));
         let Some(registration) = releasing else { return };
@@ -284,7 +284,7 @@ impl Agent {
         self.work.extend(endpoint.map(Step::Deliver));
     }
 
-    /// A bundle leaves: it is removed from all queues and deliveries of applications.
+    /// Removes a leaving bundle from all queues and deliveries of applications.
     pub(super) fn withdraw(&mut self, bundle: Handle) {
         let Some(held) =
             self.book.get(bundle).filter(|held| held.has(RetentionConstraint::Deliver) || held.bundle.is_for_group())

@@ -81,7 +81,7 @@ impl Agent {
         }
     }
 
-    /// A part that leaves before its whole dissolves the whole; the other parts wait again.
+    /// Dissolves the reassembled bundle of a part that leaves before it; the other parts wait again.
     fn dissolve_whole_of<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, part: Handle) {
         if self.book.get(part).is_some_and(|held| held.has(RetentionConstraint::Whole)) {
             if let Some(whole) = self.fragments.whole_of(part) {

@@ -124,7 +124,7 @@ impl Agent {
         let Some(held) = self.book.get(bundle) else { return RouteDecision::Carry };
         let seen = crate::policies::seen((&self.book, &self.neighbours, &self.plan), &self.settings, &self.local, now);
         let way = match self.outbound.partial_sends.left(bundle) {
-            // The rest of a bundle that leaves in fragments.
+            // Only the rest needs a route: earlier fragments of the bundle have left already.
             Some(left) => {
                 let size = left + held.bundle.overhead();
                 self.policies
@@ -297,7 +297,7 @@ impl Agent {
         }
     }
 
-    /// The time that a bundle waited for has come.
+    /// Dispatches a bundle whose wait has ended.
     pub(crate) fn on_wait_end<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle) {
         self.await_delivery(bundle);
         if self.book.get(bundle).is_some_and(|held| self.waits_for_a_way(held)) {

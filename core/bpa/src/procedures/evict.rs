@@ -226,7 +226,7 @@ mod tests {
         let (mut book, handles) = book_with(&priorities);
         let wanted = Vec::from([handles[4], handles[0]]);
         assert_eq!(least(&book), ([wanted.clone(), wanted], 9));
-        // A single class is left.
+        // Once the other classes are gone, the rest need not be examined again.
         let _ = (book.remove(handles[4]), book.remove(handles[6]));
         assert_eq!(least(&book), ([handles[..2].to_vec(), handles[..2].to_vec()], 2));
         book.audit();

@@ -53,7 +53,7 @@ impl Agent {
         self.depart(cx, bundle, why, None);
     }
 
-    /// The store refused a bundle that is being sent: deliveries of it end.
+    /// Ends the deliveries of a bundle that the store refused while it is being sent.
     pub(super) fn forgo(&mut self, bundle: Handle) {
         self.withdraw(bundle);
         if self.book.get(bundle).is_some_and(|held| held.bundle.is_for_group()) {

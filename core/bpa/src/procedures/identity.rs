@@ -146,7 +146,7 @@ impl Agent {
         let id = bundle.id ^ hash128(&[&content.to_le_bytes()]);
         (content != 0).then(|| BundleMeta { id, ..bundle.clone() })
     }
-    /// The same for a bundle that an earlier run kept; `None` if it is here already.
+    /// The bundle of an earlier run under the identity it gets here; `None` if it is here already.
     pub(super) fn place_recovered(&self, bundle: &Arc<BundleMeta>, edge: &mut dyn Edge) -> Option<Arc<BundleMeta>> {
         let here = self.book.find(bundle.id).map(|held| held.bundle.clone());
         let delivered = self.is_for_members(bundle).then(|| self.remembered.delivered(bundle.original_id())).flatten();

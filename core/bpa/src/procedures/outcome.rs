@@ -121,7 +121,7 @@ impl Agent {
         if kept == 0 || !held.bundle.may_fragment() || held.bundle.facts.has(Facts::CUSTODY) {
             return;
         }
-        // Progress resets the count of failures.
+        // A neighbour to which bytes get through does not refuse the bundle, however often its link breaks.
         held.failures = 0;
         let (length, number) = (kept, held.name());
         if whole {
@@ -135,7 +135,7 @@ impl Agent {
         self.event(out, Event::Fragmented { bundle: number, link, offset: range.start, length });
     }
 
-    /// A transmission did not go through.
+    /// Takes a failure or refusal of a transmission.
     pub(crate) fn on_send_failed<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,

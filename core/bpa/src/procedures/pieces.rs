@@ -96,7 +96,7 @@ impl Agent {
         }
         keeps
     }
-    /// A piece became durable: the promised prefix of its bundle may grow.
+    /// Promises a longer prefix of an arriving bundle if a newly durable piece extends it.
     pub(crate) fn report_durable_prefix<S: Sink<Output>>(
         &mut self,
         token: OfferToken,
@@ -108,7 +108,7 @@ impl Agent {
             out.push(Output::Kept { token, bytes });
         }
     }
-    /// The whole is here; its pieces stay until it is durable.
+    /// Keeps the pieces of a bundle that arrived whole until it is durable.
     pub(super) fn pieces_await(&mut self, token: OfferToken, whole: Handle) {
         let has = self.fragments.arriving().is_some_and(|arriving| arriving.is_known(token));
         let Some(number) = self.book.get(whole).map(|held| held.number).filter(|_| has) else { return };
@@ -116,7 +116,7 @@ impl Agent {
             self.pieces_end(token, false);
         }
     }
-    /// The transfer ended: the pieces become fragments, or go.
+    /// Ends a transfer: its pieces become fragments if they `stay`, else they are dropped.
     pub(crate) fn pieces_end(&mut self, token: OfferToken, stay: bool) {
         if self.fragments.arriving().is_some_and(|arriving| arriving.is_known(token)) {
             self.work.push(Step::Pieces(token, stay));

@@ -19,7 +19,7 @@ impl Agent {
             && parts.iter().all(|part| self.book.get(*part).is_some_and(|held| held.flags.has(Flags::DURABLE)))
     }
 
-    /// A bundle became durable: its whole may have waited for that.
+    /// Notes a part that became durable; its reassembled bundle may have waited for that.
     pub(super) fn durable_part(&mut self, part: Handle) {
         if self.book.get(part).is_some_and(|held| held.has(RetentionConstraint::Whole)) {
             if let Some(whole) = self.fragments.whole_of(part) {

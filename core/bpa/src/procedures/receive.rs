@@ -137,7 +137,7 @@ impl Agent {
         let insecure = bundle.duties.security().is_some();
         if self.was_there(&bundle, from) {
             self.pieces_end(token, false);
-            // A held copy is forwarded as usual.
+            // Only this arrival is answered: the copy held here goes its own way.
             if self.is_durably_here(&bundle, cx.edge) {
                 return cx.out.push(Output::Verdict { token, result: had(hop) });
             }
@@ -191,7 +191,7 @@ impl Agent {
         let admitted = admitted.and_then(|()| self.make_room(cx, &new));
         if let Err(reason) = admitted {
             self.turn_away(cx, link, &bundle, reason);
-            // Promised pieces of it stay.
+            // The neighbour may rely on promised pieces although the whole is refused.
             self.pieces_end(token, true);
             return cx.out.push(Output::Verdict { token, result: Err(reason) });
         }
@@ -307,8 +307,8 @@ impl Agent {
         self.is_durable(held) && !self.fragments.is_arriving(held.handle())
     }
 
-    /// A held bundle returned over another path: nodes on the old path may have released it since, so their answers no
-    /// longer count.
+    /// Notes that a held bundle returned over another path. Nodes on the old path may have released it since, so their
+    /// answers no longer count.
     fn note_return(&mut self, bundle: Handle, from: PeerId, hop: &HopState) {
         let back = self.book.get(bundle).filter(|held| is_on_new_way(held, from, hop)).map(|held| held.number);
         if let Some(number) = back {

@@ -42,9 +42,9 @@ impl Agent {
     }
 }
 
-/// Hash of a bundle. An encrypted payload is left out, because it may be encrypted differently in each round. Of a vouched
-/// bundle the ends of the payload are enough, as no stranger enters their table: a digest of all costs as much as the
-/// checksum.
+/// Hash of a bundle. An encrypted payload is left out, because it may be encrypted differently in each round. For
+/// vouched bundles the ends of the payload suffice, as strangers do not enter their table; a digest of the whole
+/// payload would cost as much as the checksum.
 fn tag(meta: &BundleMeta, strange: bool, edge: &mut dyn Edge) -> u64 {
     let payload = if meta.facts.has(Facts::SEALED) {
         0

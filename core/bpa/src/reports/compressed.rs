@@ -12,7 +12,7 @@ use farlink_base::{EndpointId, Instant};
 
 /// Receivers with gathered reports; beyond that the longest waiting one is served at once.
 const RECEIVERS_MAX: usize = 1024;
-/// Bundles gathered for all receivers; beyond that the same applies.
+/// Bundles gathered for all receivers; beyond that, too, the longest waiting one is served at once.
 const TOTAL_MAX: u64 = 1 << 16;
 /// Approximate length of one signal, bytes; also the bound on names gathered for one receiver.
 const BYTES_MAX: u64 = 32 << 10;

@@ -27,7 +27,7 @@ impl Agent {
             compressed.gather(now, report_to, Item { fate, sequence, destination, source }, number);
         }
     }
-    /// The same for a held bundle.
+    /// Notes an event of a held bundle, like [`Agent::report_compressed`].
     pub(crate) fn report_compressed_of(&mut self, now: Instant, bundle: Handle, fate: Fate, edge: &dyn Edge) {
         if self.reports.compressed.is_none() {
             return;

@@ -35,7 +35,7 @@ impl Agent {
         self.report_about(cx, &meta, status, reason);
     }
 
-    /// The same for a bundle that is not held; returns whether it requested the report.
+    /// Reports about a bundle that need not be held; returns whether it requested the report.
     pub(crate) fn report_about<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,

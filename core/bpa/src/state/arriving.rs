@@ -30,7 +30,7 @@ impl Arriving {
     }
     /// Adds a piece to an arriving bundle.
     pub fn add(&mut self, token: OfferToken, piece: Handle, bytes: u64) {
-        // The first piece of a bundle also begins its tracking.
+        // Tracking starts here, or with `begin` for a bundle whose pieces were here before.
         let held = self.held.entry(token).or_default();
         held.pieces.push(piece);
         held.size = (held.size.0 + 1, held.size.1 + bytes);
@@ -67,7 +67,7 @@ impl Arriving {
     pub fn is_known(&self, token: OfferToken) -> bool {
         self.held.contains_key(&token)
     }
-    /// Whether a bundle is such a piece.
+    /// Whether a bundle is a piece of an arriving one.
     pub fn has(&self, piece: Handle) -> bool {
         self.of.contains_key(&piece)
     }

@@ -44,7 +44,7 @@ struct Rest {
     waiting: BTreeMap<u64, Handle>,
     /// Number of the bundle tried last.
     tried: u64,
-    /// Successive refusals at that time.
+    /// Successive refusals when it was tried.
     times_then: u8,
 }
 
@@ -67,7 +67,7 @@ impl Empty for Backoff {
 }
 
 impl Backoff {
-    /// A neighbour had no room for a bundle of this group.
+    /// Begins a back-off, or lengthens it: a neighbour had no room for a bundle of this group.
     pub fn begin(&mut self, peer: PeerId, alike: Alike, now: Instant) {
         let rest = self.full.entry((peer, alike)).or_default();
         // Bundles under way when the back-off began are refused for the same reason.
@@ -110,7 +110,7 @@ impl Backoff {
             rest.waiting.remove(&number);
         }
     }
-    /// The neighbour accepted a bundle of this group: the returned ones are to be tried, too.
+    /// Notes that the neighbour accepted a bundle of this group; returns others to be tried.
     pub fn took(&mut self, peer: PeerId, alike: Alike, now: Instant) -> Vec<Handle> {
         // Success proves that there is room: the back-off starts over.
         let Some(rest) = self.full.get_mut(&(peer, alike)) else { return Vec::new() };
@@ -149,7 +149,7 @@ impl Backoff {
         }
         None
     }
-    /// The neighbour came up again: its back-offs end, and waiting bundles are tried now.
+    /// Ends the back-offs of a neighbour that came up again; waiting bundles are tried now.
     pub fn end(&mut self, peer: PeerId, now: Instant) {
         let [first, last] = [(NodeId::NULL, false), (NodeId(u64::MAX), true)];
         let [first, last] = [first, last].map(|(source, expedited)| (peer, Alike { source, expedited }));
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn each_success_admits_two_more() {
-        // Six bundles of one source wait at one neighbour.
+        // One probe and `AFTER_ONE` for each success: after 1 + 2 + 2 only one of the six is left.
         let (book, handles) = book_with(&[Priority::Normal; 6]);
         let alike = Alike::to(&book.get(handles[0]).unwrap().bundle);
         let mut backoff = Backoff::default();

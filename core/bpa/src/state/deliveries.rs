@@ -210,8 +210,8 @@ impl Deliveries {
     pub fn is_held(&self, bundle: Handle, delivery: DeliveryId) -> bool {
         self.of.contains(&(bundle, delivery))
     }
-    /// A bundle leaves. Its bytes are still on their way to applications, which may read them much later: the window
-    /// stays closed and the bytes counted until they answer.
+    /// Detaches a leaving bundle from its deliveries. Applications may read its bytes much later, so the window stays
+    /// closed and the bytes counted until they answer.
     pub fn let_go(&mut self, bundle: Handle) {
         for delivery in self.open_of(bundle).collect::<Vec<_>>() {
             self.of.remove(&(bundle, delivery));
@@ -299,7 +299,7 @@ impl Deliveries {
     pub fn shared(&self) -> impl Iterator<Item = Handle> + '_ {
         self.shares.keys().copied()
     }
-    /// Whether a bundle is one of those.
+    /// Whether a bundle is held for members of a group here.
     #[cfg(feature = "audit")]
     pub fn is_shared(&self, bundle: Handle) -> bool {
         self.shares.contains_key(&bundle)

@@ -11,7 +11,7 @@ use farlink_base::{BundleMeta, Instant};
 
 /// Most vouched bundles remembered: 256 KiB. A bundle evicted before it returns is forwarded at once.
 const VOUCHED_MAX: usize = 1 << 14;
-/// The same for bundles that are not vouched for: 128 KiB.
+/// Most other bundles remembered: 128 KiB.
 const STRANGE_MAX: usize = 1 << 13;
 /// Initial number of slots, doubled whenever they are full.
 const SLOTS_MIN: usize = 1 << 6;
@@ -79,7 +79,7 @@ impl LoopTable {
     const fn new(most: usize, yields: bool) -> LoopTable {
         LoopTable { slots: Vec::new(), used: 0, most, yields }
     }
-    /// The places that an entry may have.
+    /// Slots in which an entry may be.
     fn places(&self, tag: u64) -> core::ops::Range<usize> {
         // The upper bits of the product are the well mixed ones.
         let group =

@@ -67,7 +67,7 @@ impl Memory {
         // Under pressure nothing on disk may stay, whatever the bound.
         self.resident > most || self.scarce.pressure > Pressure::None
     }
-    /// Whether the walk is in progress.
+    /// Whether the walk that gives bundles memory of their own is in progress.
     pub fn settles(&self) -> bool {
         self.scarce.settling.is_some()
     }
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn scarce_memory_releases_arrival_buffers() {
         let (mut book, mut memory) = (Book::new(0), Memory::default());
-        // Three bundles are slices of three shared buffers.
+        // Each slice of 4 bytes keeps its whole buffer of 1,000 alive until it is settled.
         let buffers: Vec<Bytes> = (0..3u8).map(|n| Bytes::from(alloc::vec![n; 1000])).collect();
         let handles: Vec<Handle> =
             (1..).zip(&buffers).map(|(n, b)| keep(&mut book, bundle(n, b.slice(5..9).into()))).collect();

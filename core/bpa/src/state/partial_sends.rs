@@ -97,7 +97,7 @@ mod tests {
         let (mut book, handles) = book_with(&[Priority::Normal]);
         let (mut partial, bundle) = (PartialSends::default(), handles[0]);
         assert_eq!(partial.next(bundle, 10), None, "whole");
-        // Fragments of 60 bytes from a payload of 100.
+        // 60 does not divide the payload of 100 bytes: the last fragment is shorter.
         partial.limit(&mut book, bundle, 60);
         let first = partial.next(bundle, u64::MAX).unwrap();
         assert_eq!(first, 0..60);

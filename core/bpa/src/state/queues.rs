@@ -211,7 +211,7 @@ impl Queues {
             if let Some(queue) = self.links.get_mut(&link) {
                 queue.bundles -= 1;
                 queue.bytes -= size;
-                // An empty list goes at once, with its timer.
+                // The timer of an empty list would wake the node for nothing.
                 if empty {
                     queue.lists.remove(&key);
                     timer = self.lists.remove(entry.list).and_then(|list| list.timer);

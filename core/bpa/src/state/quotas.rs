@@ -242,7 +242,7 @@ impl Quotas {
         }
         Ok(())
     }
-    /// The same quotas with empty sums.
+    /// Copy of the quotas with empty sums.
     #[cfg(feature = "audit")]
     pub(super) fn as_before(&self) -> Quotas {
         Quotas { counting: self.counting, ..Quotas::default() }

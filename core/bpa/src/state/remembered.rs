@@ -86,7 +86,7 @@ pub(crate) struct Delivered {
     pub vouched: bool,
 }
 impl Delivered {
-    /// Stands for an unknown content.
+    /// Content number of a delivery whose content is unknown.
     const UNKNOWN: u64 = 2;
 
     fn of(kept: u64) -> Self {
@@ -122,7 +122,7 @@ impl Remembered {
     pub fn loops(&mut self) -> &mut Loops {
         &mut self.0.loops
     }
-    /// The same, if anything is remembered at all.
+    /// Recently forwarded bundles, unless nothing was ever remembered.
     pub fn loops_met(&mut self) -> Option<&mut Loops> {
         self.0.made().map(|kinds| &mut kinds.loops)
     }
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn oldest_of_a_kind_is_forgotten() {
-        // The capacity is two of each kind.
+        // One identity more than fits; the repeated one takes no second place.
         let mut memory = Remembered::new(2);
         for id in [1, 2, 2, 3] {
             memory.deliver(id, 7);

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// Stands for no place.
+/// Index that refers to no place.
 pub(crate) const NIL: u32 = u32::MAX;
 const PAGE: usize = 16;
 
@@ -66,7 +66,7 @@ impl<T> Slab<T> {
         self.free = at;
         self.used -= 1;
         if self.used == 0 {
-            // Pages are freed with the last value.
+            // A burst must not occupy its pages for good.
             *self = Slab::new();
         }
         Some(value)

@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn earlier_wait_wins_and_ends_refusal() {
-        // The earliest of three times stays.
+        // Neither a later time nor an endless wait may delay a retry that was agreed before.
         let (mut book, handles) = book_with(&[Priority::Normal; 2]);
         let mut waits = Waits::default();
         waits.until(&mut book, handles[0], Instant(50));

@@ -15,7 +15,7 @@ pub(crate) const DOWNTIME_MAX: core::time::Duration = core::time::Duration::from
 #[derive(Debug)]
 pub(crate) struct WallClock {
     clock: Clock,
-    /// Latest known time of an earlier run, and the instant it became known; 0 if none is.
+    /// Latest known time of an earlier run, 0 if unknown, and the instant it became known.
     newest: (DtnTime, Instant),
     /// Longest downtime trusted, s.
     down_max_s: u32,

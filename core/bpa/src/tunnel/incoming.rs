@@ -24,7 +24,7 @@ impl Agent {
     pub(crate) fn far_end(&self, from: PeerId) -> Option<EndpointId> {
         self.tunnels.as_ref()?.far_end(from).cloned()
     }
-    /// Whether a bundle is a record from a tunnel's far end that was not yet found to carry nothing.
+    /// Whether a bundle is a record from a tunnel's far end that may still carry a bundle or a signal.
     pub(crate) fn comes_through_tunnel(&self, held: &Held) -> bool {
         let Some(tunnels) = &self.tunnels else { return false };
         let meta = &held.bundle;

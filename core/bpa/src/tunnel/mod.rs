@@ -355,7 +355,7 @@ impl Tunnels {
         });
         gathered.numbers.insert(number..number.saturating_add(1));
         gathered.count += 1;
-        // Too many receivers, or enough numbers for one signal.
+        // The table of receivers is bounded, and a signal with enough numbers need not wait for its time.
         if gathered.count >= most || self.gathered.len() > TOLD_MAX {
             self.hurry(now, if self.gathered.len() > TOLD_MAX { None } else { Some(group) });
         }

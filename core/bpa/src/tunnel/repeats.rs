@@ -11,7 +11,7 @@ pub(crate) struct Repeats {
 }
 impl Repeats {
     pub fn at(&mut self, number: u64, at: Instant) {
-        // Each bundle has one time: the new one replaces the former.
+        // A former time would remain in the order by time and fire as well.
         self.stop(number);
         self.at.insert((at, number));
         self.of.insert(number, at);
@@ -24,7 +24,7 @@ impl Repeats {
     pub fn next(&self) -> Option<Instant> {
         self.at.first().map(|(at, _)| *at)
     }
-    /// Takes a bundle whose time has come.
+    /// Takes a bundle whose repetition is due.
     pub fn pop(&mut self, now: Instant) -> Option<u64> {
         let (_, number) = self.at.first().copied().filter(|(at, _)| *at <= now)?;
         self.stop(number);

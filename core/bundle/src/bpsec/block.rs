@@ -134,7 +134,7 @@ fn read_targets(reader: &mut CborReader<'_>) -> Result<Vec<u64>, Malformed> {
         if count == 0 || count > TARGETS_MAX {
             return reader.error_at(at, "a security block has a target, and no more than a bundle has blocks");
         }
-        // Grows with what is read: the count is a claim of the peer.
+        // Grows with the items read: the count is a claim of the peer.
         let mut targets = Vec::new();
         for _ in 0..count {
             let at = reader.position();

@@ -38,7 +38,7 @@ impl Scope {
     }
 }
 
-/// Header fields of a block, which values may cover.
+/// Header fields of a block, which a scope may cover.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
     /// Block type code.

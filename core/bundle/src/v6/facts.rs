@@ -100,7 +100,7 @@ impl BlockSummary {
                 true
             }
             Meaning::Age(age_us) => {
-                // Only the first age block counts.
+                // Hops rewrite the first age block only, so that no other may count.
                 if self.facts & Facts::AGE == 0 {
                     self.hop.age_ms = age_us / 1000;
                 }

@@ -63,8 +63,8 @@ pub(super) fn split(rope: &Payload, head: &BundleHead) -> Result<(Payload, Vec<u
 }
 
 /// Parses one whole bundle (RFC 5050 5.6). The payload becomes a sub-rope of `rope`; all bytes around it are copied.
-/// Unknown blocks are discarded if their flags say so, else kept and marked as unprocessed; [`BundleMeta::duties`]
-/// holds the processing they demand.
+/// Unknown blocks are discarded if their flags demand it, else kept and marked as unprocessed;
+/// [`BundleMeta::duties`] holds the processing they demand.
 ///
 /// # Errors
 /// Violation of the standard, with its offset.

@@ -217,7 +217,7 @@ fn read_report(reader: &mut FieldReader<'_>, fragment: bool) -> Result<StatusRep
     for (bit, item) in items.iter_mut().enumerate() {
         if flags >> bit & 1 != 0 {
             let time = read_time(reader)?;
-            // Time 0 is unknown.
+            // A node without clock writes time 0.
             *item = StatusItem::at(Some(time).filter(|time| *time != DtnTime::UNKNOWN));
         }
     }

@@ -16,8 +16,8 @@ impl BundleHead {
 }
 
 /// Parses one whole bundle (RFC 9171 5.6). The payload becomes a sub-rope of `rope`; the bytes before it are copied. If
-/// part of the payload is not in memory, its CRC is trusted unchecked. Unknown blocks are discarded if their flags say
-/// so, else kept; [`BundleMeta::duties`] holds the processing they demand.
+/// part of the payload is not in memory, its CRC is trusted unchecked. Unknown blocks are discarded if their flags
+/// demand it, else kept; [`BundleMeta::duties`] holds the processing they demand.
 ///
 /// # Errors
 /// Violation of the standard, with its offset.

@@ -91,7 +91,7 @@ fn flags_and_blocks_become_facts() {
 /// Keeps 9171-4.4.1-3, 9171-5.4-7, 9171-5.4-8.
 #[test]
 fn previous_node_block_follows_hop_state() {
-    // RFC 9171 4.4.1.
+    // RFC 9171 4.4.1: at most one such block, which names the node that forwards the bundle.
     let (meta, hop) = through(&plain(b"data"));
     let from = |node| HopState { previous: EndpointId::ipn(node, 0), ..hop.clone() };
     let first = leaves(&meta, &from(7), None);
@@ -230,7 +230,7 @@ fn hop_count_above_limit_stays_above() {
 /// Keeps 9171-5.8-6, 9171-5.8-7.
 #[test]
 fn unreplicated_blocks_stay_with_first_fragment() {
-    // RFC 9171 5.8.
+    // RFC 9171 5.8: only blocks marked for replication are in every fragment.
     let mut bundle = Bundle::new(EndpointId::ipn(1, 1), EndpointId::ipn(2, 1), CreationTimestamp::default())
         .hop_limit(30)
         .payload(Payload::from(&b"0123456789"[..]))
@@ -309,7 +309,7 @@ fn stored_fragment_renders_from_loaded_bytes() {
     let loaded = Payload::from(&b"2345"[..]);
     assert_eq!(render_loaded(&meta, loaded, &hop, Some(2..6), &accel(), &mut BytesMut::new()), want);
     assert!(!append(&meta, &hop, None, &accel(), &mut BytesMut::new()), "not in memory");
-    // The same around bytes that only pass the check.
+    // `piece` sees the payload bytes once, for the CRC, and must still give the same encoding.
     for cut in [2..6, 0..4, 0..10] {
         let mut piece = piece(&meta, &hop, cut.clone(), &accel(), &mut BytesMut::new());
         let bytes = Payload::from(&b"0123456789"[cut.start as usize..cut.end as usize]);
@@ -365,7 +365,7 @@ fn false_payload_length_allocates_nothing() {
 /// Keeps 9171-4.2.3-1, 9171-4.2.3-2, 9171-5.2-1.
 #[test]
 fn drafts_become_bundles_that_obey() {
-    // RFC 9171 4.2.3, 4.4.2.
+    // RFC 9171 4.2.3, 4.4.2: combinations that the standard forbids are adjusted instead of refused.
     let facts = Facts(Facts::REPORT_DELETION | Facts::STATUS_TIME | Facts::UNRELIABLE);
     let draft = BundleDraft {
         source: EndpointId::ipn(1, 1),
@@ -384,7 +384,7 @@ fn drafts_become_bundles_that_obey() {
         let meta = make(draft, at, payload(), CrcType::Crc32c, &accel());
         let hop = HopState { labels: draft.labels, ..HopState::default() };
         let bundle = leaves(&meta, &hop, None);
-        // The new bundle equals the one read back.
+        // A bundle made here must not differ from a received one, or a restart would change it.
         let (back, came) = through(&bundle);
         assert_eq!((back.facts, back.id, &back.head, back.tail), (meta.facts, meta.id, &meta.head, meta.tail));
         assert_eq!((back.rare, back.priority, back.hop_limit, came), (meta.rare.clone(), meta.priority, 8, hop));
@@ -497,7 +497,7 @@ const ALL_FACTS: u32 = Facts::REPORTS | Facts::STATUS_TIME;
 /// Keeps 9171-4.3.1-10, 9171-4.3.1-12, 9171-4.3.2-4, 9171-5.8-1.
 #[test]
 fn fragment_range_is_checked() {
-    // RFC 9171 4.3.1, 5.8.
+    // RFC 9171 4.3.1, 5.8: a fragment has payload and lies within the original.
     let fragment = |payload: &'static [u8], offset, total| {
         let mut bundle = plain(payload);
         bundle.primary.flags = BundleFlags(BundleFlags::FRAGMENT);

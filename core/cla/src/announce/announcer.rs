@@ -214,8 +214,7 @@ impl Announcer {
     fn leave(&mut self, now: Instant, key: &AnnouncerKey, around: &impl Around, out: &mut impl Sink<Output>) {
         match self.heard.get_mut(key).map(|heard| (heard.stands, heard.address)) {
             // Anyone can forge this beacon, so a link with a live session stays. An attempt that ends this way counts
-            // as
-            // failed: otherwise alternating arrivals and departures would cause a connection attempt each time.
+            // as failed: otherwise alternating arrivals and departures would cause a connection attempt each time.
             Some((NodeState::Linked { id, up: None, .. }, address)) if around.state(id) != LinkNow::Up => {
                 out.push(Output::Lost { id, why: "it leaves" });
                 self.tried.end(now, address, None);

@@ -26,7 +26,7 @@ use farlink_base::{Duration, EndpointId};
 
 /// Beacon periods without a beacon after which a neighbour counts as gone.
 pub const SILENCE: u32 = 3;
-/// The same while a session with keepalives is up: beacons get lost on a busy link.
+/// Beacon periods without a beacon while a session with keepalives is up: beacons get lost on a busy link.
 pub const SILENCE_ANSWERING: u32 = 12;
 /// Longest time of one attempt to connect.
 pub const ATTEMPT: Duration = Duration::from_secs(10);

@@ -28,11 +28,11 @@ const HOUR_NS: u64 = 3_600_000_000_000;
 /// Policy for requesting cookies from peers that may have forged their addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AskCookies {
-    /// While they hold half of the sessions available to them.
+    /// Request them while such peers hold half of the sessions available to them.
     Pressed,
-    /// Always.
+    /// Request them always.
     Always,
-    /// Never.
+    /// Request them never.
     Never,
 }
 impl AskCookies {

@@ -43,7 +43,7 @@ pub(super) struct Cancelled {
 /// An engine whose link was removed.
 #[derive(Debug)]
 pub(super) struct Parted {
-    /// Until then late segments of the engine make no dynamic link.
+    /// Time until which late segments of the engine make no dynamic link.
     pub(super) until: Instant,
     /// Cancel segments that a new link to the engine goes on sending; kept only for the engine removed last.
     pub(super) cancels: Vec<(SessionId, Bytes)>,
@@ -153,7 +153,7 @@ pub struct Ltp {
 }
 
 impl Ltp {
-    /// Releases spare capacity after a busy time.
+    /// Releases spare capacity after a busy period.
     pub fn rest(&mut self) {
         self.spans.iter_mut().for_each(LtpSpan::give_back);
         if let Some(sessions) = self.sessions.made() {

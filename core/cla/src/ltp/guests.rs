@@ -99,7 +99,7 @@ impl Ltp {
         }
         found
     }
-    /// Whether a new session from this address may begin: `None` if not, else whether it counts as a guest's.
+    /// Decides whether a new session from this address may begin: `None` if not, else true if it counts as a guest's.
     pub(super) fn admits(&self, known: Option<usize>, from: SocketAddr) -> Option<bool> {
         if self.sessions.imports.len() >= self.config.sessions as usize {
             return None;

@@ -96,7 +96,7 @@ pub(super) struct Import {
     green_follows: bool,
     /// Length of the red part taken out so far.
     taken: u64,
-    /// The agent paused the arriving bundle.
+    /// Whether the agent paused the arriving bundle.
     held: bool,
     red: Assembly,
     red_end: Option<u64>,
@@ -361,7 +361,7 @@ impl Import {
         }
         &self.open[first..]
     }
-    /// Whether to report without a request: there is a gap, the end is unknown, and at least `every` bytes arrived
+    /// Report to make without a request, if there is a gap, the end is unknown, and at least `every` bytes arrived
     /// since the last report (6.11 "asynchronous").
     // 5326-3.2.2-5, 5326-6.11-4
     pub(super) fn wants_asynchronous(&self, every: u64) -> Option<ReportRequest> {
@@ -383,7 +383,7 @@ impl Import {
         self.judge()
     }
     /// Result of the verdicts, once they decide. `Ok`: the red part is kept and these checkpoints can be answered.
-    /// `Err`: cancel; the flag tells whether retrying could help.
+    /// `Err`: cancel; true if a retry could help.
     pub(super) fn judge(&mut self) -> Option<Result<Vec<ReportRequest>, bool>> {
         let kept = |v: &Result<(), Refusal>| v.is_ok() || v.is_err_and(is_as_good_as_kept);
         let final_ = |v: &Result<(), Refusal>| v.is_err_and(is_final);

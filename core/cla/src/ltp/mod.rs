@@ -144,7 +144,7 @@ pub struct SpanConfig {
     pub report_every: u64,
     /// Idle time after which an import session is dropped.
     pub idle: Duration,
-    /// The same for blocks without a red part, whose missing data is not retransmitted.
+    /// Idle time for blocks without a red part, whose missing data is not retransmitted.
     pub idle_green: Duration,
     /// Offset at which blocks turn green: data from there on is sent once and not repaired; 0: no green data.
     pub green_from: u64,

@@ -69,7 +69,7 @@ pub(super) struct PaceControl {
     /// Time from checkpoint to report: smoothed, and the lowest known.
     trip: Duration,
     least: Duration,
-    /// The data in flight was sent on an idle link: its answer waits behind no others.
+    /// Whether the data in flight was sent on an idle link: its answer waits behind no others.
     alone: bool,
     /// Most bytes in flight.
     window: u64,

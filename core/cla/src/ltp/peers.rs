@@ -43,7 +43,7 @@ impl Ltp {
         true
     }
     /// Changes the keys of an authenticated link from the next segment on; its sessions continue. Returns false if
-    /// authentication would be switched on or off: then the link must be added anew.
+    /// authentication would be switched on or off: then the link must be removed and added again.
     pub fn replace_keys(&mut self, link: LinkId, authentication: &Authentication) -> bool {
         let Some(&index) = self.by_link.get(&link) else { return false };
         let span = &mut self.spans[index];

@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use farlink_base::layer::{SendId, WINDOW};
 use farlink_base::{Chunk, Payload};
 
-/// How far ahead of the bytes sent further ones are requested.
+/// Bytes requested ahead of those sent.
 const AHEAD: u64 = 2 * WINDOW;
 /// Most bytes of a streamed bundle in memory: those, the bytes sent last, and a range to retransmit.
 const HELD_MAX: u64 = AHEAD + 3 * WINDOW;

@@ -57,7 +57,7 @@ pub(super) struct Traffic {
     pub(super) next_session: u64,
     /// Congestion control, if no rate is configured.
     pub(super) pace: Option<Box<PaceControl>>,
-    /// New data waits for congestion control.
+    /// Whether new data waits for congestion control.
     pub(super) held: bool,
     /// Answer time beyond the propagation delay: smoothed, and its variation, ns.
     pub(super) answer: Option<(u64, u64)>,
@@ -185,7 +185,7 @@ impl Rules {
     pub(super) fn seal(&self) -> Option<&Seal> {
         self.rare.as_ref()?.seal.as_ref()
     }
-    /// The same rules with other keys; `None` without authentication.
+    /// Copy of the rules with other keys; `None` without authentication.
     pub(super) fn rekeyed(&self, seal: Seal) -> Option<Rules> {
         self.seal()?;
         let mut rules = self.clone();
@@ -367,7 +367,7 @@ impl LtpSpan {
     pub(super) fn begin_burst(&mut self, now: Instant) -> Instant {
         let (rate, early) = (self.rate(), self.early());
         let traffic = &mut *self.traffic;
-        // Decided anew in each burst: a block that has begun continues to its checkpoint.
+        // Decided again in each burst: a block that has begun continues to its checkpoint.
         traffic.held = false;
         if rate != traffic.charged || traffic.full_cost == Duration::ZERO {
             traffic.charged = rate;

@@ -43,7 +43,7 @@ mod tests {
                 framing.put_head(&mut wire, len);
                 wire.resize(wire.len() + len as usize, len as u8);
             }
-            // A byte each nanosecond.
+            // A byte at a time, with a time of its own, shows which bytes count as the first and the last.
             for (at, byte) in wire.iter().enumerate() {
                 reader.push(Instant(at as u64), &[*byte], &mut |reading| {
                     let Reading::Bundle(passage) = reading else { panic!("{reading:?}") };

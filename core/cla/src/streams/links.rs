@@ -29,7 +29,7 @@ pub(crate) type LinkTable<C, S> = Few<LinkId, Box<StreamLink<C, S>>>;
 pub(crate) struct StreamLink<C, S> {
     pub config: C,
     pub configured: bool,
-    /// Disabled by an operator, and not up since.
+    /// Whether an operator disabled the link, and it has not been up since.
     pub closed: bool,
     /// Readiness as last reported to the agent.
     pub ready: bool,

@@ -6,7 +6,7 @@ use farlink_base::{Instant, Leaving, Payload};
 
 /// Memory that a queued bundle costs besides its bytes.
 pub(crate) const OVERHEAD: u64 = 128;
-/// How far ahead of the bytes sent further ones are requested.
+/// Bytes requested ahead of those sent.
 pub(crate) const AHEAD: u64 = 2 * WINDOW;
 
 /// A bundle that has not begun to leave.

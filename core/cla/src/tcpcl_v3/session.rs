@@ -20,11 +20,11 @@ const NEVER: Duration = Duration::from_secs(3650 * 86_400);
 /// Features negotiated by the contact headers (RFC 7242 4.2).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Terms {
-    /// Segments are acknowledged.
+    /// Whether segments are acknowledged.
     pub acks: bool,
-    /// Bundles may be refused.
+    /// Whether bundles may be refused.
     pub refusals: bool,
-    /// The peer asks for LENGTH messages.
+    /// Whether the peer asks for LENGTH messages.
     pub lengths: bool,
 }
 

@@ -18,8 +18,8 @@ impl TcpclV4 {
         }
     }
 
-    /// Whether this session may serve the link it claims without proof of identity: it must come from an address of
-    /// the neighbour, and no live session from elsewhere may serve the link. A neighbour that moved waits until the
+    /// Checks whether this session may serve the link it claims without proof of identity: it must come from an address
+    /// of the neighbour, and no live session from elsewhere may serve the link. A neighbour that moved waits until the
     /// old session is dead.
     pub(super) fn judge_claim(&self, stream: StreamId, link: LinkId) -> Result<(), Unwelcome> {
         let (Some(session), Some(link)) = (self.sessions.get(&stream), self.links.get(&link)) else { return Ok(()) };

@@ -89,7 +89,7 @@ impl TcpclSession {
                     return SessionDue::Dead;
                 }
                 if !self.is_ending() && config.idle > Duration::ZERO && !self.has_unfinished() {
-                    // RFC 9174 6.2.
+                    // RFC 9174 6.2 leaves it to each node whether and when idle sessions end.
                     if at(self.last_used + config.idle) {
                         return SessionDue::Idle;
                     }

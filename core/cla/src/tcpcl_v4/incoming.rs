@@ -78,9 +78,9 @@ pub struct IncomingTransfers {
     undecided_bytes: u64,
     /// Pending acknowledgments of all transfers.
     acks: usize,
-    /// The peer has closed its half of the stream.
+    /// Whether the peer has closed its half of the stream.
     ended: bool,
-    /// The agent paused the arriving transfer.
+    /// Whether the agent paused the arriving transfer.
     held: bool,
     /// Whether the peer learns the verdicts on its transfers.
     reliable: bool,

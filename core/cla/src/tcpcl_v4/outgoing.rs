@@ -43,7 +43,7 @@ struct UnackedTransfer {
 pub enum Nonsense {
     /// The transfer ID was never used.
     UnknownTransfer,
-    /// It acknowledges more than was sent, or less than everything as the end.
+    /// More is acknowledged than was sent, or less than everything as the end.
     Miscounted,
 }
 

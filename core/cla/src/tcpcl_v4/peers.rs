@@ -167,7 +167,7 @@ impl TcpclV4 {
     }
 
     /// Disables a link: its sessions are terminated and unsent bundles return to the agent. A dynamic link keeps its
-    /// session: without it the link would be removed, and made anew as enabled.
+    /// session: without it the link would be removed, and made again as enabled.
     pub(super) fn close_link(&mut self, now: Instant, link_id: LinkId, out: &mut impl Sink<Output>) {
         let Some(link) = self.links.get_mut(&link_id).filter(|link| link.configured) else { return };
         link.turn_off(&mut self.timers);

@@ -1,4 +1,4 @@
-//! Passive reader of TCPCL, version 4 or 3 as the contact header says.
+//! Passive reader of TCPCL, version 4 or 3 as given in the contact header.
 
 use super::wire::{self, NoMessage, V4Message};
 use crate::reading::{StreamFormat, StreamReading, StreamStep, stream_reader};
@@ -205,7 +205,7 @@ mod tests {
         tcpcl_v3::wire::put_segment(&mut rest, END, 3);
         rest.extend_from_slice(b"cde");
         contact.extend_from_slice(&rest);
-        // Byte by byte.
+        // A message may be cut at any byte.
         let pieces: Vec<&[u8]> = contact.chunks(1).collect();
         let (found, unread) = read(&pieces);
         assert!(unread == 0 && matches!(&found[..], [Bundle(bytes, ..)] if bytes == b"abcde"), "{found:?}");

@@ -87,9 +87,9 @@ pub struct TcpclSession {
     pub term_sent: bool,
     pub term_received: bool,
     pub paused: bool,
-    /// Writing is postponed so that further messages can join.
+    /// Whether writing is postponed so that further messages can join.
     pub is_to_write: bool,
-    /// The driver was asked to start TLS.
+    /// Whether the driver was asked to start TLS.
     pub tls_asked: bool,
     /// Node IDs that the peer's certificate proves.
     pub certified: Vec<String>,
@@ -548,7 +548,7 @@ mod tests {
         session.phase = SessionPhase::Established;
         (session.outgoing.segment_limit, session.outgoing.transfer_limit) = (256 << 10, u64::MAX);
         let (mut out, mut next) = (Vec::new(), 0u64);
-        // The socket accepts everything; ten bundles are received and acknowledged.
+        // The counterexample: pending segments are many here, but answers leave at once and must not count.
         for turn in 2..10_000 {
             while session.outgoing.waiting_bytes() < 1 << 20 {
                 session.outgoing.push(WaitingBundle {
@@ -565,7 +565,7 @@ mod tests {
             out.clear();
             assert!(!session.is_flooded(), "{} bytes wait in turn {turn}", session.pending.len());
         }
-        // From here the socket accepts nothing.
+        // A peer that reads nothing: answers pile up until the session is given up.
         session.on_writable(Instant(10_000), 0);
         let turns = (1..).take_while(|turn| {
             session.control.extend_from_slice(&[0; 180]);

@@ -15,11 +15,11 @@ use farlink_base::{Few, Instant, LinkId, Rng, Sink, TimerQueue};
 pub struct Usage {
     /// Incomplete transfers being received.
     pub transfers: usize,
-    /// Their bytes, and the memory that their fragmentation costs.
+    /// Bytes of incomplete transfers, and the memory that their fragmentation costs.
     pub arriving_bytes: u64,
     /// Bundles waiting to be sent.
     pub queued: usize,
-    /// Their bytes not sent yet.
+    /// Bytes of waiting bundles that have not been sent.
     pub queued_bytes: u64,
     /// Peers without a configured link that confirmed where they listen.
     pub dynamic: usize,

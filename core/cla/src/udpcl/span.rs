@@ -11,7 +11,7 @@ use farlink_base::{DataRate, Duration, Instant, Leaving, Payload, TimerKey};
 const BURST: Duration = Duration::from_millis(2);
 /// Most bundles queued here, as time at the link's rate: more stay with the agent, which can still reorder them.
 const QUEUE_TIME: Duration = Duration::from_millis(50);
-/// The same bound in bytes, at most.
+/// Most bytes queued here, at any rate.
 const QUEUE_BYTES: u64 = 64 << 20;
 /// Data per IP packet of a fragmented datagram, bytes: 1500 less the IP header.
 const PACKET_DATA: u64 = 1480;

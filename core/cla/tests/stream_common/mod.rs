@@ -100,9 +100,9 @@ enum Todo {
     Deliver(usize, usize),
     /// Bytes from this side confirmed to have arrived.
     Confirmed(usize, usize, u64),
-    /// Input, with the number of restarts of the side when it was scheduled.
+    /// Verdict of an agent, with the number of restarts of the side when it was scheduled.
     Verdict(usize, usize, Input),
-    /// The same for the answer to a request, or a resume.
+    /// Answer to a request, or a resume, with the same number.
     Tell(usize, usize, Input),
     Retry(usize),
     Link(LinkState),

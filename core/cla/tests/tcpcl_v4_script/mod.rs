@@ -60,7 +60,7 @@ impl Lone {
     pub fn active(span: LinkParams) -> Lone {
         Lone::connecting(ours(), span)
     }
-    /// The same with its own configuration.
+    /// Like `active`, with this configuration.
     pub fn connecting(config: Config, span: LinkParams) -> Lone {
         let config = Config { layer: LayerId(2), ..config };
         let mut lone = Lone::new(config, vec![span]);

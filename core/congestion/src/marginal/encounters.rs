@@ -8,7 +8,7 @@ use farlink_book::Reporters;
 
 /// Most nodes remembered.
 pub(super) const NODES_MAX: usize = 1024;
-/// Age at the start of the node of meetings that were never reported, s.
+/// Time before the node's start at which a node that was never reported counts as last met, s.
 const BEFORE_S: f64 = 20_000.0;
 
 /// Source of the knowledge about a node, the least certain first.

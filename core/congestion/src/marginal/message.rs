@@ -138,10 +138,10 @@ mod tests {
         for cut in 0..whole.len() {
             assert!(parts(&whole[..cut]).count() < 4, "{cut}");
         }
-        // A count without its entries.
+        // The count alone must not make the reader allocate or wait for entries.
         assert_eq!(parts(&[ARRIVED, 255, 255, 1, 2, 3]).count(), 0);
         assert_eq!(parts(b"no letter at all").count(), 0);
-        // A part longer than is read.
+        // All of its entries are there, but the part exceeds `ENTRIES_MAX`.
         let mut many = vec![GONE, 0xff, 0xff];
         many.extend_from_slice(&[0; 16 * 65_535]);
         assert_eq!(parts(&many).count(), 0, "more than is read of one part");

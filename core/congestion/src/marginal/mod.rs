@@ -40,7 +40,7 @@ const NOTHING: f64 = -1.0;
 /// Added to the worth of protected own bundles: more than any other bundle's, less than that of a newcomer created
 /// here or for this node.
 const PROTECTED: f64 = 1e200;
-/// Most neighbours up that are checked for holding a bundle.
+/// Most reachable neighbours checked for holding a bundle.
 const ASKED_MAX: usize = 64;
 /// Most bundles held at which all are compared with a neighbour's list.
 const LOOKED_MAX: usize = 1024;
@@ -249,7 +249,7 @@ impl MarginalUtility {
         }
     }
 
-    /// Decides about a planned copy for a neighbour, also one that the router does not want if there is space.
+    /// Decides about a planned copy for a neighbour, including one that the router does not want, if there is space.
     fn allow_planned(
         &self,
         node: &Node<'_>,

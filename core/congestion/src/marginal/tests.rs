@@ -77,7 +77,7 @@ fn recent_meeting_raises_copies_lower_worth() {
     let (mut site, mut control) = (ControlSite::new(1000), control());
     let (lately, never) = (of_others(&mut site, 9, 100), of_others(&mut site, 8, 100));
     let large = of_others(&mut site, 9, 200);
-    // A report of recent and of old meetings.
+    // Node 9 was met a minute ago, node 8 never.
     let bytes = letter(|letter| letter.met(&[(NodeId(9), 60), (NodeId(4), 30_000)]));
     let peer = site.meet(2);
     on_event(&mut control, &site.node(), PolicyEvent::Heard { from: peer, bytes: &bytes });
@@ -241,7 +241,7 @@ fn spare_room_adds_planned_copies() {
         control.allow(&node, site.peer(two), site.held(bundle), want)
     };
     assert_eq!(allow(&site, None), None, "it reported no free space");
-    // One byte too few.
+    // Space is compared exactly: the bundle has 100 B.
     site.says(two, 99, None);
     assert_eq!(allow(&site, None), None);
     site.says(two, 100, None);

@@ -24,7 +24,7 @@ pub(super) fn power(x: f64, times: usize) -> f64 {
     (0..times).fold(1.0, |product, _| product * x)
 }
 
-/// Rank of an offer, lowest first: by worth, and behind all others those that only the control wants.
+/// Rank of an offer, lowest first: by worth; offers that only the control wants come last.
 pub(super) fn rank(worth: f64, wished: bool) -> u64 {
     // The second group takes one of the bits, and rank 0 stays free.
     let order = (i64::MAX as u64 - worth.max(0.0).to_bits().min(i64::MAX as u64)) >> 2;

@@ -222,7 +222,7 @@ impl StreamEnd {
         while let Some(content) = next {
             next = self.sender.next_segment(now);
             burst += content.payload.len();
-            // The receiver coalesces what leaves as one burst, so each segment knows whether another follows.
+            // The receiver coalesces the segments of a burst, so each segment shows whether another follows.
             let more = next.is_some() && burst + self.config.segment_bytes <= BURST;
             if !more {
                 burst = 0;

@@ -17,7 +17,7 @@ impl Selective {
     /// Inserts a range in front and removes the ranges it covers; the oldest one is dropped if there are too many.
     pub(super) fn push_front(&mut self, start: u64, end: u64) {
         let mut next = Selective { ranges: [(start, end), (0, 0), (0, 0)], count: 1 };
-        // Two older ranges and the new one make three.
+        // Three ranges are the most that fit beside the timestamp option (RFC 2018 3).
         for range in self.ranges().iter().filter(|r| r.0 < start || r.1 > end).take(2) {
             next.ranges[usize::from(next.count)] = *range;
             next.count += 1;

@@ -180,7 +180,7 @@ impl StreamSender {
     pub fn new_room(&mut self) -> Option<u64> {
         let room = self.buffer.saturating_sub(self.outstanding());
         let all = self.outstanding() == 0 && room > self.reported_room;
-        // A quarter of the buffer: fewer, larger writes instead of one per acknowledgment.
+        // Reported in quarters of the buffer, for fewer and larger writes than one per acknowledgment.
         if room >= self.reported_room + self.buffer / 4 || all {
             self.reported_room = room;
             return Some(room);
@@ -209,7 +209,7 @@ impl StreamSender {
         let mut measured = None;
         for (start, end) in core::iter::once(cumulative).chain(segment.selective.ranges().iter().copied()) {
             while let Some((sequence, sent)) = self.flight.from(start) {
-                // This includes segments that begin beyond the end.
+                // Also stops at segments that begin beyond the end: their end is larger, too.
                 if sequence + sent.content.length() > end {
                     break;
                 }

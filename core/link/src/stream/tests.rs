@@ -12,7 +12,7 @@ const MS: Duration = Duration::from_millis(1);
 const A: usize = 0;
 const B: usize = 1;
 
-/// Two ends, the link between them, and what each end's user saw.
+/// Two ends, the link between them, and the user of each end.
 struct StreamPair {
     now: Instant,
     ends: [StreamEnd; 2],
@@ -157,7 +157,7 @@ fn confirmed_counts_acknowledged_data_bytes() {
     assert!((1..=20 * 1448).contains(&first), "the first window came back: {first}");
     pair.at(5.0);
     assert_eq!(pair.user[A].confirmed, 100_000);
-    // A reader that has stopped: what its host has is acknowledged, what does not fit is not.
+    // The reader stops: bytes that fit its host's buffer are still acknowledged, further ones are not.
     pair.tell(B, Input::Pause);
     pair.user[A].to_write = Payload::fill(9, 20_000_000);
     pair.user[A].close_after = true;
@@ -225,7 +225,7 @@ fn goodput_falls_with_loss() {
     }
     let rate = |n: usize| rows[n].2;
     assert!(rate(0) > 3e6 && rate(5) > 6e6, "{rows:?}");
-    // But for one that ends slow start just before the queue overflows.
+    // The exception to "more loss, less goodput": one early loss ends slow start just before the queue would overflow.
     assert!((0.9..1.1).contains(&(rate(0) / rate(1))), "{rows:?}");
     assert!((1..4).all(|n| rate(n) > rate(n + 1)), "more loss, less goodput: {rows:?}");
     assert!((5..9).all(|n| rate(n) > rate(n + 1)), "more loss, less goodput: {rows:?}");
@@ -257,7 +257,7 @@ fn probe_recovers_lost_window_update() {
     pair.directions[B] =
         LinkDirection::new(DirectionSpec { windows: Some([closed].into()), ..path(10_000_000, 100) }, 2);
     pair.tell(B, Input::Resume);
-    // The link is up again after the update was lost.
+    // Only now, so that the window update was lost and nothing but the probe can reveal the window.
     pair.directions[B] = LinkDirection::new(path(10_000_000, 100), 2);
     pair.at(200.0);
     assert_eq!(pair.user[B].received, Payload::fill(9, 400_000));
@@ -378,10 +378,10 @@ proptest! {
             ..path(2_000_000, 40)
         };
         let mut pair = StreamPair::new(spec.clone(), Config { receive_buffer, ..Config::default() });
-        // Both directions lose different packets.
+        // Different seeds, or both directions would lose the same packets.
         pair.directions = [LinkDirection::new(spec.clone(), seed), LinkDirection::new(spec, !seed)];
         for (n, bytes) in writes.iter().enumerate() {
-            // Writes alternate, so that both ends send at once.
+            // Writes alternate between the ends, so that data and acknowledgments cross.
             pair.user[n % 2].to_write.push_bytes(Bytes::from(bytes.clone()));
         }
         let want = [1, 0].map(|e: usize| pair.user[e].to_write.to_bytes().unwrap());

@@ -41,7 +41,7 @@ pub fn check(plan: &ContactPlan) -> Vec<Finding> {
     }
     overlaps(plan, &mut findings);
     one_way_only(plan, &mut findings);
-    // In the order of the file, errors first.
+    // The order in which an author reads the file; errors of a contact come before oddities.
     findings.sort_by_key(|f| (f.contact, !f.error));
     findings
 }

@@ -49,7 +49,7 @@ mod tests {
         let past = PlanClock::of_epoch(&plan(900_000), &clock).unwrap();
         assert_eq!(past.plan_time(Instant(5_000_000_000)), PlanTime::from_secs(100));
         assert_eq!(past.instant(PlanTime::from_secs(103)), Instant(8_000_000_000));
-        // Before the process began: clamped.
+        // The process's clock has no time before its start.
         assert_eq!(past.instant(PlanTime(0)), Instant::ZERO);
         // An epoch ten seconds after the clock's reading.
         let future = PlanClock::of_epoch(&plan(1_010_000), &clock).unwrap();

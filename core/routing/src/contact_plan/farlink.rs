@@ -297,7 +297,7 @@ pub fn emit(plan: &ContactPlan, names: &[(String, NodeId)]) -> String {
     for (name, node) in names.iter().filter(|(_, node)| !node.is_named()) {
         let _ = writeln!(text, "node {name} {}", node.0);
     }
-    // The first name of a node wins.
+    // Reversed, so that the first name of a node overwrites later ones.
     let by_node: BTreeMap<NodeId, &str> = names.iter().rev().map(|(name, node)| (*node, name.as_str())).collect();
     let name = |node: NodeId| by_node.get(&node).map_or_else(|| node.0.to_string(), |name| name.to_string());
     for contact in &plan.contacts {

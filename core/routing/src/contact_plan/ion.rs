@@ -260,7 +260,7 @@ pub fn emit(plan: &ContactPlan) -> (String, Vec<Warning>) {
     let mut written: BTreeMap<(NodeId, NodeId, u64, u64), u64> = BTreeMap::new();
     for (index, contact) in plan.contacts.iter().enumerate() {
         let (start, end) = (contact.start.0.div_ceil(1_000_000_000), contact.end.0 / 1_000_000_000);
-        // Rounded inwards: a contact must not seem longer than it is.
+        // Times are rounded inwards and the delay up: a contact must not seem longer or nearer than it is.
         let delay = nanoseconds(contact.one_way_delay).div_ceil(1_000_000_000);
         let exact = [contact.start.0, contact.end.0, nanoseconds(contact.one_way_delay)];
         let mut warn = |what: &str| {
@@ -269,7 +269,7 @@ pub fn emit(plan: &ContactPlan) -> (String, Vec<Warning>) {
         if exact.iter().any(|ns| ns % 1_000_000_000 != 0) {
             warn("ION counts whole seconds: the contact is cut and the range rounded up to them");
         }
-        // ION's rates are in bytes.
+        // ION counts rates in bytes per second.
         if contact.rate.0 % 8 != 0 {
             warn("ION counts whole bytes per second: the rate is rounded down");
         }

@@ -59,7 +59,7 @@ pub fn parse_seconds(text: &str) -> Option<u64> {
     while !rest.is_empty() {
         let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
         let (whole, fraction) = rest[..digits].split_once('.').unwrap_or((&rest[..digits], ""));
-        // (whole.is_empty() || A number without a unit must be the last.
+        // A part after a number without a unit would be ambiguous.
         if plain || (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
             return None;
         }

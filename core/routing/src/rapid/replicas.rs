@@ -39,7 +39,7 @@ pub struct Replicas {
 
 impl Replicas {
     /// Learns a copy, if the report is newer than the known one. It is relayed if it is new or differs by a quarter
-    /// from the value relayed before; `change` counts that. `reporter` is the reporter.
+    /// from the value relayed before; `change` counts that. `reporter` is the node that sent the report.
     pub fn learn(&mut self, id: u128, copy: KnownCopy, reporter: NodeId, change: &mut u64) {
         if !(0.0..=RATE_MAX).contains(&copy.rate) {
             return;

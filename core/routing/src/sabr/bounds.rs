@@ -110,7 +110,7 @@ impl BoundsWindow {
         // Contacts in a row often share a rate.
         let mut cached = (DataRate(0), 0);
         while let Some(Reverse((after, place))) = heap.pop() {
-            // An outdated heap entry.
+            // Entries are not removed when a shorter path is found, so outdated ones are skipped here.
             if after > left[place as usize] {
                 continue;
             }

@@ -116,7 +116,7 @@ fn cached_bounds_are_limited() {
     assert!(guide.window.is_none(), "not even a window");
     let most = KEPT_MAX / (index.nodes.len() * size_of::<u64>());
     assert!(guide.bounds(&index, NodeId(1), PlanTime(0), 1000).is_some());
-    // Stands for as many requests.
+    // One result under many keys is as good as many requests, and much faster.
     let window = guide.window.as_mut().unwrap();
     let one = window.found.values().next().unwrap().clone();
     window.found.extend((0..most as u64).map(|n| ((NodeId(n), n), one.clone())));
@@ -137,7 +137,7 @@ fn tied(rng: &mut Rng, nodes: u64) -> Arc<PlanIndex> {
             rate: DataRate([80, 160, 7, 81][rng.below(kinds) as usize]),
             ..contact(
                 from,
-                // Sometimes a node to itself, which is no contact.
+                // Sometimes a node to itself, which the index must leave out.
                 rng.below(nodes),
                 [start, start + [100, 60, 20, 0][rng.below(kinds) as usize]],
                 [SECOND, 0, 10 * SECOND, 7][rng.below(kinds) as usize],

@@ -65,7 +65,7 @@ mod tests {
         assert_eq!(Profile::Exact.volume(1000), 1000);
         assert_eq!((Profile::Sabr.volume(1000), Profile::Sabr.volume(10_000)), (1100, 10_300));
         assert_eq!((Profile::Ion.volume(100), Profile::Ion.volume(16_000)), (136, 17_000));
-        // Sums saturate.
+        // A size at the limit must not overflow when its overhead is added.
         assert_eq!(Profile::Ion.volume(u64::MAX), u64::MAX);
         let far = Duration::from_secs(1200);
         assert_eq!(Profile::Exact.delay_ns(far), 1_200_000_000_000);

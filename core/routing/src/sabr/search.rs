@@ -377,7 +377,7 @@ impl Search<'_> {
                 return;
             }
             if self.memory.heap.peek().is_some_and(|Reverse((first, ..))| *first < key) {
-                // Something earlier is on the heap and goes first.
+                // Labels must leave the heap in order, so the scan continues after the earlier one.
                 return self.memory.later(key, scan, place);
             }
             scan.at += 1;

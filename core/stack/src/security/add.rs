@@ -101,7 +101,6 @@ impl Security {
         }
         // Dropping the CRC changes the primary block, and so breaks operations that cover it.
         let primary = hashes.iter().any(|plan| plan.target == PRIMARY) && bundle.primary.crc != CrcType::None;
-        // Dropping the CRC would change the primary block under operations of other nodes.
         if primary && secured {
             return Err(Trouble::Conflict);
         }

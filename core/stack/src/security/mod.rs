@@ -62,7 +62,7 @@ pub struct SecurityCounts {
     pub verified: u64,
     /// Operations that failed their check, or could not be checked for want of a key or of a known context.
     pub failed: u64,
-    /// Required, and not there.
+    /// Required operations that were absent.
     pub missing: u64,
 }
 impl SecurityCounts {
@@ -74,7 +74,7 @@ impl SecurityCounts {
     }
 }
 
-/// Rules, keys and counters. Obeys [`SecurityConfig`].
+/// Security of a node: rules, keys and counters, as [`SecurityConfig`] sets them.
 // 9171-8-1, 9171-8-2
 #[derive(Debug)]
 pub struct Security {
@@ -218,7 +218,7 @@ impl Security {
     pub(crate) fn is_source_of(&self, made: &BundleMeta) -> bool {
         !wishes(&self.rules, &self.node_ids, made, true).is_empty()
     }
-    /// Adds the operations that are missing; `None` when none is.
+    /// Adds the operations that are missing; `None` if there are none.
     fn add_to(&mut self, meta: &BundleMeta, wishes: &[Wish<'_>]) -> Result<Option<BundleMeta>, Trouble> {
         // RFC 9172 5.2: no security block is added to a fragment.
         // 9172-5.2-2

@@ -156,7 +156,7 @@ impl<'a> Reception<'a> {
             || kinds.any(|kind| self.wish(Service::Confidentiality, kind).is_some())
     }
 
-    /// RFC 9172 5.1.1.
+    /// Decrypts encrypted blocks, or verifies copies of them (RFC 9172 5.1.1).
     // 9172-2.2-1, 9172-5.1.1-2, 9172-5.1.1-9, 9172-5.1.1-12
     fn decipher(&mut self) -> Result<(), DeleteReason> {
         let sections = self.sections(CONFIDENTIALITY)?;

@@ -75,7 +75,7 @@ fn removed_link_clears_pending_account() {
         });
         match verdict {
             Some(verdict) => assert_eq!(take(&mut owner, 0, verdict), (true, Vec::new())),
-            // It is whole: its verdict comes yet.
+            // The bundle is complete at the remote layer, so its verdict is still to come.
             None => {
                 let mut out = Vec::new();
                 home.on_input(Input::Accepted { ticket: TICKET }, &mut out);
@@ -116,7 +116,7 @@ fn layer_bound_starves_no_link() {
     }
     assert_eq!(reported(&last), (0..16).map(|link| (link, false)).collect::<Vec<_>>(), "who has one gets no more");
     assert_eq!(reported(&give(&mut home, LinkId(17), 10)), [(17, false)], "who has none gets one");
-    // Until half of it is taken.
+    // Hysteresis: the layer counts as full until half of the bound was taken.
     let taken =
         |home: &mut RemoteLayer, link| actions_after(home, [Across::Taken { link, bundles: 1, bytes: 2 << 20 }]);
     for link in 0..8 {

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use farlink_base::layer::{Input, Output, SendId, Ticket};
 use farlink_base::{BundleMeta, Facts, Instant, LinkId, NodeId, Payload};
 
-/// The shard where bundles that need common tables meet.
+/// Shard of all bundles that need common tables.
 pub(crate) const CENTRE: u8 = 0;
 /// Most bundles of other shards that a layer gets in one call; its own agent's come in between.
 const IN_TURN: usize = 8;
@@ -23,7 +23,7 @@ pub(crate) type Pace<'a> = &'a mut dyn FnMut(LinkId, u64) -> Option<Instant>;
 #[derive(Debug, Default)]
 struct SendLine {
     ready: bool,
-    /// It is down by the contact plan or the operator.
+    /// Whether it is down by the contact plan or the operator.
     down: bool,
     /// Whether the neighbour is there; `None`: not known yet.
     up: Option<bool>,

@@ -32,12 +32,12 @@ pub const SHARD_BUNDLES_MAX: u64 = 1 << 23;
 /// Position of the shard's number in that of a transmission from another shard.
 const SHARD_AT: u32 = 56;
 
-/// The part of its node that a stack is.
+/// Position of a stack among the shards of its node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ShardConfig {
     /// Number of this shard; shard 0 has the applications.
     pub own: u8,
-    /// How many there are.
+    /// Number of shards.
     pub count: u8,
     /// Owning shard of each layer of [`Config::layers`].
     pub owners: Vec<u8>,

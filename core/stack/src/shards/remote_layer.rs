@@ -10,8 +10,7 @@ use farlink_base::{LinkId, Refusal};
 /// Bound per link on bundles and bytes at the owner that its layer has not taken; beyond it this shard keeps the
 /// next.
 const OF_LINK: Untaken = Untaken { bundles: 1024, bytes: 4 << 20 };
-/// The same bound for all links of the layer together: beyond it each link has one bundle at a time, until half is
-/// taken.
+/// Bound for all links of the layer together: beyond it each link has one bundle at a time, until half is taken.
 const OF_LAYER: Untaken = Untaken { bundles: 8 * OF_LINK.bundles, bytes: 8 * OF_LINK.bytes };
 
 /// Bundles at their owner that its layer has not taken.
@@ -44,11 +43,11 @@ pub(crate) enum Do {
 /// One link of the layer.
 #[derive(Debug, Default)]
 struct OwnerLine {
-    /// Its layer takes more.
+    /// Whether the layer takes more for this link.
     ready: bool,
-    /// The readiness that the agent knows.
+    /// Readiness as last reported to the agent.
     reported: bool,
-    /// Its neighbour is known to be there.
+    /// Whether the neighbour is known to be there.
     up: bool,
     untaken: Untaken,
 }
@@ -71,9 +70,9 @@ impl OwnerLine {
 #[derive(Debug)]
 struct Offered {
     link: LinkId,
-    /// Its last part is here.
+    /// Whether the last part is here.
     ended: bool,
-    /// It was refused before; further parts are dropped.
+    /// Whether it was refused before; further parts are dropped.
     refused: bool,
 }
 

@@ -52,7 +52,7 @@ pub(super) fn take(owner: &mut LayerOwner, from: u8, input: Input) -> (bool, Vec
     (given, out.iter().map(short).collect())
 }
 
-/// On a link without a rate.
+/// Next bundle that leaves over a link without a rate.
 fn next(owner: &mut LayerOwner, given: usize) -> Option<Input> {
     owner.next(given, &mut |_, _| None)
 }
@@ -165,7 +165,7 @@ fn head_collection_is_bounded() {
     assert_eq!((part(&mut one, 5, true, None).0, one.away()), ("away", 45), "whatever it looks like");
     assert_eq!(take(&mut one, 0, Input::Accepted { ticket: TICKET }), (true, Vec::new()));
     assert_eq!((one.away(), one.knows(TICKET)), (0, false));
-    // It stays here.
+    // Once a shard was found for the bundle, later parts are not read for it again.
     assert_eq!(part(&mut one, 10, false, Some(false)).0, "here");
     assert_eq!(part(&mut one, 10, true, Some(true)).0, "here");
     assert!(!one.knows(TICKET));

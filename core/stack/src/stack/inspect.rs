@@ -78,7 +78,7 @@ impl Stack {
     pub fn room(&self) -> Option<u64> {
         self.agent.room()
     }
-    /// Least room in bytes for a bundle made of this request. `None` where it is not room that decides.
+    /// Least room in bytes for a bundle made of this request. `None` where something other than room decides.
     pub fn needs(&mut self, now: Instant, wanted: SendRequest) -> Option<u64> {
         self.agent.needs(now, wanted, &mut self.edges)
     }

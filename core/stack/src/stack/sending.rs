@@ -17,7 +17,7 @@ const PIECE_BYTES: u64 = 16 << 20;
 impl Stack {
     /// Hands a bundle to its link's layer, rendered for this hop.
     pub(super) fn send(&mut self, departure: Departure, out: &mut dyn Sink<Output>) {
-        // A whole bundle on disk leaves from there; a short piece is read before, for its CRC.
+        // A tunnel has no layer: the bundle becomes the payload of another one.
         if departure.link == LinkId::TUNNEL {
             let payload = departure.payload();
             // Only a payload in memory can be secured; a longer one leaves from disk unchanged.
@@ -29,6 +29,7 @@ impl Stack {
         let layer = layer_of(&self.link_layer, departure.link);
         let message = matches!(self.layers.get(usize::from(layer.0)), Some(Layer::Message));
         let payload = departure.payload();
+        // A whole bundle on disk leaves from there; a short piece is read before, for its CRC.
         match &departure.cut {
             _ if message && payload.is_stored() => self.read(Waiting::Departure(departure), payload),
             _ if message => self.send_message(departure, payload, out),

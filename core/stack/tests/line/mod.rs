@@ -18,7 +18,7 @@ use std::net::SocketAddr;
 
 /// Bytes in use in the whole process.
 pub type Meter = fn() -> usize;
-/// Which versions of the bundle protocol each node speaks; none named: the stack's own.
+/// Makes the codecs of a node, that of its own bundles first.
 pub type Speak = Box<dyn Fn(usize, &Config) -> Vec<Box<dyn Codec>>>;
 
 /// Memory of each node: growth and shrinkage of the process during the node's steps.
@@ -43,7 +43,7 @@ impl CountedMemory {
 const EPOCH: DtnTime = DtnTime(800_000_000_000);
 const ROOM: u64 = 1 << 20;
 const DELAY: Duration = Duration::from_millis(2);
-/// From one shard of a node to another.
+/// Delay of messages between shards of a node.
 const CROSSING: Duration = Duration::from_micros(50);
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -179,11 +179,11 @@ pub struct Line {
     pub lag: Duration,
     /// The node that reads nothing for now.
     pub deaf: Option<usize>,
-    /// Bytes read of streams whose writers want to know.
+    /// Bytes read of streams whose writers asked for confirmations.
     confirmed: BTreeMap<(usize, StreamId), u64>,
-    /// Number of streams asked for.
+    /// Number of requests to connect.
     pub connects: usize,
-    /// The first of those nodes that are shards of one, and the layer that each node's streams are of.
+    /// First of the nodes that are shards of one node, and layer of each node's streams.
     pub shards: usize,
     layers: Vec<LayerId>,
     /// Number of messages between shards.
@@ -333,14 +333,14 @@ impl Line {
         out.drain(..).for_each(|output| self.follow(node, output));
         self.out = out;
     }
-    /// A node loses its link of this number.
+    /// Removes a link of a node.
     pub fn remove_link(&mut self, node: usize, link: LinkId) {
         let now = self.now;
         let mut out = Vec::new();
         self.nodes[node].as_mut().expect("it runs").remove_link(now, link, &mut out);
         out.into_iter().for_each(|output| self.follow(node, output));
     }
-    /// A node gets its link of this number again.
+    /// Adds a removed link of a node again.
     pub fn add_link(&mut self, node: usize, link: LinkId) {
         let (now, count) = (self.now, self.nodes.len());
         let mut config = config(self.layer, node, count);
@@ -353,7 +353,7 @@ impl Line {
     fn peer(&self, node: usize, link: LinkId) -> usize {
         peers(node, self.nodes.len()).nth(link.0 as usize).expect("a configured link")
     }
-    /// A rope crosses the network: its bytes are the receiver's from now on.
+    /// Carries a rope across the network: its bytes count as the receiver's from now on.
     fn carry(&mut self, from: usize, to: usize, rope: Payload) -> Payload {
         let data = self.memory.of(to, || flat(&rope));
         self.memory.of(from, || drop(rope));
@@ -485,7 +485,7 @@ impl Line {
             }
         }
     }
-    /// Asks for the next part of a delivery, or takes it: all is there.
+    /// Requests the next part of a delivery, or completes the delivery once all of it is there.
     fn read_on(&mut self, node: usize, delivery: DeliveryId) {
         let Some((registration, rest, came)) = self.joining.get_mut(&(node, delivery)) else { return };
         let next = if rest.is_empty() {
@@ -498,7 +498,7 @@ impl Line {
         };
         self.later(Duration::ZERO, node, next);
     }
-    /// The node that read nothing reads again.
+    /// Lets the deaf node read again.
     pub fn resume_reads(&mut self) {
         let Some(node) = self.deaf.take() else { return };
         let all = self.ends.iter_mut().filter(|((of, _), _)| *of == node);
@@ -583,7 +583,7 @@ impl Line {
         let endpoint = EndpointId::ipn(node as u64 + 1, 1);
         self.tell(node, Input::App(AppInput::Register { registration: RegistrationId(1), endpoint, window: 4 }));
     }
-    /// The first node sends to the last.
+    /// Sends a payload from the first node to the last.
     pub fn send(&mut self, payload: Bytes) {
         self.send_from(0, payload);
     }
@@ -606,7 +606,7 @@ impl Line {
         let bundle = self.wanted(0, Bytes::copy_from_slice(&payload[at..]));
         self.tell(0, Input::App(AppInput::Send { request: SPOOLED, bundle }));
     }
-    /// A node sends to the last.
+    /// Sends a payload from this node to the last.
     pub fn send_from(&mut self, node: usize, payload: Bytes) {
         let bundle = self.wanted(node, payload);
         self.tell(node, Input::App(AppInput::Send { request: RequestId(0), bundle }));
@@ -624,7 +624,7 @@ impl Line {
             payload: Payload::from(payload),
         }
     }
-    /// Nothing is left anywhere.
+    /// Asserts that no node holds anything.
     pub fn assert_empty(&self) {
         for node in self.nodes.iter().flatten() {
             assert_eq!((node.status(self.now).bundles, node.store_usage().bytes), (0, 0));

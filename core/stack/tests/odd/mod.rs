@@ -67,7 +67,7 @@ impl Old {
         change(&mut self);
         self
     }
-    /// With names instead of numbers.
+    /// Uses names instead of numbers.
     pub fn named(mut self, names: [(&str, &str); 4]) -> Old {
         for (end, (scheme, part)) in self.ends.iter_mut().zip(names) {
             let scheme_at = self.dictionary.len() as u64;
@@ -200,7 +200,7 @@ impl Site {
     pub fn receive(&mut self, bundle: &[u8]) {
         self.receive_beginning(bundle, bundle.len());
     }
-    /// The same, but only the first bytes of the bundle have come.
+    /// Like `receive`, but only the first bytes of the bundle have come.
     pub fn receive_beginning(&mut self, bundle: &[u8], came: usize) {
         self.streams += 1;
         let stream = StreamId(StreamId::PASSIVE | self.streams);

@@ -1,4 +1,4 @@
-//! A codec whose reading of whole bundles a test looks at, or spoils.
+//! A codec that lets a test observe or break the reading of whole bundles.
 
 use farlink_base::{
     BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DtnTime, EndpointId, HopState, Malformed, Payload,
@@ -10,7 +10,7 @@ use farlink_stack::{Codec, Opening, Piece};
 use std::fmt;
 use std::ops::Range;
 
-/// A codec that reads whole bundles by this function, and does all else as it is.
+/// A codec that reads whole bundles by this function and is otherwise unchanged.
 pub struct Reads<C, R>(pub C, pub R);
 impl<C, R> fmt::Debug for Reads<C, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -64,10 +64,10 @@ pub struct Search {
     pub events: usize,
     pub bounds: Bounds,
     pub alterations: Vec<Alteration>,
-    /// Equal states are continued once; else every history is.
+    /// Whether equal states are continued once; else every history is.
     pub merge: bool,
     pub jobs: usize,
-    /// Goes on after a violation.
+    /// Whether the search goes on after a violation.
     pub all: bool,
     /// Whether progress is printed.
     pub progress: bool,
@@ -268,7 +268,7 @@ impl Search {
             let mut enabled = state.enabled;
             while enabled != 0 {
                 let at = enabled.trailing_zeros() as u8;
-                // Clears the lowest bit set.
+                // The lowest bit set is the event that is taken now.
                 enabled &= enabled - 1;
                 let mut prefix = state.prefix;
                 prefix.steps[usize::from(prefix.len)] = at;

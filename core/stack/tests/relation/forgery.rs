@@ -12,7 +12,7 @@ pub const STRANGE: u8 = b's';
 /// Difference between a forgery and the honest bundle.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Alteration {
-    /// Not at all: a copy.
+    /// No difference: a copy.
     Nothing,
     Payload,
     Length,

@@ -9,15 +9,15 @@ use std::fmt;
 /// Setup of a world. Node `n` is `ipn:(n + 1).0`; bundles go between the first and the last node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Setup {
-    /// 2: two neighbours; 3: a relay between them.
+    /// Number of nodes. 2: two neighbours; 3: a relay between them.
     pub nodes: usize,
-    /// Log stores instead of stores in memory.
+    /// Whether nodes have log stores instead of stores in memory.
     pub durable: bool,
     /// Version of the bundle protocol of the honest nodes and of the forgeries.
     pub version: u8,
-    /// The last link is UDPCL with datagrams too short for a bundle, so that bundles cross it as fragments.
+    /// Whether the last link is UDPCL with datagrams too short for a bundle, so that bundles cross it as fragments.
     pub narrow: bool,
-    /// A crash is a power cut that may keep parts of unsynced data, instead of none.
+    /// Whether a crash is a power cut, which may keep parts of unsynced data, instead of none.
     pub power: bool,
 }
 
@@ -58,7 +58,7 @@ pub enum Step {
     Crash { node: u8 },
     /// The link between nodes `link` and `link + 1` goes down.
     Down { link: u8 },
-    /// The same link comes up.
+    /// The link between nodes `link` and `link + 1` comes up.
     Up { link: u8 },
     /// Time passes until the next timer of a node.
     Wait,
@@ -126,7 +126,7 @@ impl History {
         self.steps.push(step);
     }
 
-    /// The same history without the stranger.
+    /// Copy of the history without the stranger.
     pub fn honest(mut self) -> History {
         self.steps.retain(|step| !matches!(step, Step::Forge { .. }));
         self

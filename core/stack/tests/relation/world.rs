@@ -45,7 +45,7 @@ enum Packet {
     Datagrams(DatagramBatch),
 }
 
-/// Its [`fmt::Debug`] must show everything that a later step depends on.
+/// World of a history. Its [`fmt::Debug`] must show everything that a later step depends on.
 #[derive(Debug)]
 pub struct World {
     setup: Setup,

@@ -16,7 +16,7 @@ use farlink_base::{BundleHandle, Chunk, Duration, Extent, Instant, Payload, Refu
 
 /// Longest payload piece that is copied beside its header, bytes: cheaper than one more slice of a vectored write.
 const COPIED: usize = 2048;
-/// Delete records that may wait for a commit of something else; one more starts a commit.
+/// Delete records that may wait for a commit of other records; one more starts a commit.
 const LAZY_MAX: usize = 10_000;
 
 /// Bytes of an arriving bundle on their way to disk.
@@ -60,7 +60,7 @@ pub(super) struct CommitQueue {
     bytes: u64,
     urgent_since: Option<Instant>,
     lazy_at: Option<Instant>,
-    /// Bundles wait for space that compaction must free first.
+    /// Whether bundles wait for space that compaction must free first.
     pub blocked: bool,
 }
 impl CommitQueue {
@@ -163,7 +163,7 @@ struct Draw {
     large: u64,
     /// Bundle and spill records in the file, including those drawn.
     bundles: u64,
-    /// The next record does not fit into this file.
+    /// Whether the next record does not fit into this file.
     full: bool,
 }
 impl Draw {

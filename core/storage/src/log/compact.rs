@@ -45,7 +45,7 @@ impl LogStore {
             self.compaction = self.choose().map(|victim| Compaction { victim, cursor: 0, reading: None, copying: 0 });
         }
         let Some(compaction) = &mut self.compaction else { return };
-        // The next records are read only after the last copies are durable.
+        // One window at a time bounds the memory and the room that copies take.
         if compaction.reading.is_some() || compaction.copying > 0 {
             return;
         }

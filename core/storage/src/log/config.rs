@@ -22,10 +22,10 @@ pub struct Config {
     pub quota_bytes: u64,
     /// Most deliveries remembered.
     pub remembered: usize,
-    /// How long a lone bundle waits for more before a commit. Bundles that arrive during a commit share the next one
+    /// Time that a lone bundle waits for more before a commit. Bundles that arrive during a commit share the next one
     /// in any case, so 0 is fine.
     pub commit_wait: Duration,
-    /// How long a delete record waits for a commit of something else.
+    /// Time that a delete record waits for a commit of other records.
     pub delete_wait: Duration,
     /// Most bytes written in one commit.
     pub group_bytes: u64,

@@ -34,7 +34,7 @@ impl Trouble {
     pub fn is_full(&self) -> bool {
         self.retry_at.is_some() && self.reason == Refusal::NoResources
     }
-    /// When the next commit may be tried.
+    /// Earliest time of the next commit after a failure.
     pub fn retry_at(&self) -> Option<Instant> {
         self.retry_at
     }
@@ -49,7 +49,7 @@ impl Trouble {
         self.failures += 1;
         self.reason = reason;
     }
-    /// When to retry removing files.
+    /// Time of the next attempt to remove files.
     pub fn remove_at(&self, segments: &Segments) -> Option<Instant> {
         self.remove_at.filter(|_| !segments.empty.is_empty())
     }

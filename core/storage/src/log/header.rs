@@ -32,9 +32,9 @@ pub(super) struct FileHeader {
     pub clean_below: u32,
     /// Offset of the first record: both copies and the gap between them.
     pub len: u32,
-    /// The file was made of another, whose bytes follow its own.
+    /// Whether the file was made of another, whose bytes follow its own.
     pub remade: bool,
-    /// Its records do not name their file.
+    /// Whether its records do not name their file.
     pub nameless: bool,
 }
 impl FileHeader {

@@ -53,7 +53,7 @@ struct LoadJob {
     rope: Payload,
     /// Files that must stay until the job ends.
     pins: Vec<u32>,
-    /// The job counts against [`JOBS`]: it does not share the read of an earlier one.
+    /// Whether the job counts against [`JOBS`]: it does not share the read of an earlier one.
     leads: bool,
 }
 impl LoadJob {

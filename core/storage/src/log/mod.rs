@@ -90,9 +90,9 @@ struct Gone {
     loc: Option<Loc>,
     copies: Copies,
     remember: Option<Remembered>,
-    /// A delete record waits for the next group.
+    /// Whether a delete record waits for the next group.
     queued: bool,
-    /// `Deleted` must be answered after the commit.
+    /// Whether `Deleted` must be answered after the commit.
     answer: bool,
 }
 

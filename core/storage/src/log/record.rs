@@ -212,8 +212,8 @@ pub(super) struct SpillMeta {
 const BUNDLE_FIXED: u64 = 8 + 4 + 1 + 1 + 4 * 8 + 16 + 8 + 3 * 4;
 const PIECE: u64 = 1 + 3 * 8;
 const DELETE_META: u64 = 8 + 1 + 16 + 8 + 8;
-/// Bit of a bundle or delete record's field mask: the record has a digest of format 3, which nobody can compare any
-/// more. Records of formats before have none.
+/// Bit of a bundle or delete record's field mask: the record has a digest of format 3, which can no longer be compared.
+/// Records of earlier formats have none.
 const HAS_OLD_DIGEST: u8 = 4;
 /// Bit of a bundle or delete record's field mask: the record has a digest.
 const HAS_DIGEST: u8 = 16;
@@ -483,7 +483,7 @@ impl<'a> FieldReader<'a> {
         let tail = Bytes::copy_from_slice(self.take(tail)?);
         Some(BundleMeta { bundle, index, pieces, crcs, head, tail })
     }
-    /// A digest, or what was made of one, by the record's field mask; 0 if it is not known.
+    /// Reads the digest if the record's field mask has one; 0 without one, or for one of format 3.
     fn digest(&mut self, has: u8) -> Option<u64> {
         let field = if has & (HAS_DIGEST | HAS_OLD_DIGEST) != 0 { self.u64()? } else { 0 };
         Some(if has & HAS_DIGEST != 0 { field } else { 0 })

@@ -30,7 +30,7 @@ const UNREAD: u64 = 1 << 32;
 /// Recovery under way.
 #[derive(Debug, Default)]
 pub(super) struct Recovery {
-    /// The list of files arrived.
+    /// Whether the list of files arrived.
     listed: bool,
     /// Files not read yet, newest last, with their lengths.
     files: Vec<(u32, u64)>,
@@ -56,7 +56,7 @@ pub(super) struct Recovery {
     bundles: VecDeque<RecoveredRecord>,
     wake_at: Option<Instant>,
     reporting: bool,
-    /// A file has a newer format.
+    /// Whether a file has a newer format.
     newer: bool,
 }
 impl Recovery {

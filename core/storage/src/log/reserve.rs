@@ -12,14 +12,14 @@ use farlink_base::{Instant, Refusal, Sink};
 /// State of the reserve, and when to retry reserving.
 #[derive(Debug)]
 pub(super) struct Reserve {
-    /// Never reserves: the store is small, or its disk never fills.
+    /// Whether nothing is ever reserved, because the store is small or its disk never fills.
     never: bool,
     asked: bool,
-    /// The disk is full: make the next file of the reserve, if that helps.
+    /// Whether the disk is full, so that the next file is made of the reserve if that helps.
     needed: bool,
-    /// The reserve was used or could not be made: only small records are written until it is there again.
+    /// Whether the reserve was used or could not be made; only small records are written until it exists again.
     wanted: bool,
-    /// The file made of it has no room for more deletions.
+    /// Whether the file made of it has no room for more deletions.
     used_up: bool,
     retry_at: Option<Instant>,
     failures: u32,
@@ -53,7 +53,7 @@ impl Reserve {
     pub fn hurry(&mut self, now: Instant) {
         self.retry_at = self.retry_at.map(|at| at.min(now));
     }
-    /// When to retry reserving.
+    /// Time of the next attempt to reserve.
     pub fn retry_at(&self) -> Option<Instant> {
         self.retry_at
     }

@@ -17,7 +17,7 @@ pub(super) enum Find {
         sequence: u64,
         loc: Loc,
         meta: Meta,
-        /// The checksums of its data match, or were not to be checked.
+        /// Whether the checksums of its data match, or were not to be checked.
         whole: bool,
     },
     Damage {
@@ -41,14 +41,14 @@ pub(super) struct Scan {
     at: u64,
     damage_from: Option<u64>,
     check: Option<DataCheck>,
-    /// Check the data of records, not only their headers and meta parts.
+    /// Whether to check the data of records besides their headers and meta parts.
     pub verify: bool,
     started: bool,
-    /// A whole header or record was found.
+    /// Whether a whole header or record was found.
     pub ours: bool,
-    /// Something other than zeros was found.
+    /// Whether a byte other than zero was found.
     pub content: bool,
-    /// The file was made of another.
+    /// Whether the file was made of another.
     remade: bool,
     /// Length of a damaged record of this file behind its last whole record.
     broken_end: Option<u64>,

@@ -26,11 +26,11 @@ pub(super) struct LogSegment {
     /// Length of the file, bytes; more than `len` in a file made of another.
     pub size: u64,
     pub salt: u64,
-    /// All of its records name their file, so it may be written over.
+    /// Whether all its records name their file, so that it may be written over.
     pub named: bool,
     /// Records of bundles and spills added, copies not counted.
     pub bundles: u64,
-    /// Made of the reserve: it does not grow while the disk is full.
+    /// Whether it was made of the reserve, so that it does not grow while the disk is full.
     pub reserved: bool,
     /// Bytes of live records.
     pub live: u64,
@@ -38,18 +38,18 @@ pub(super) struct LogSegment {
     pub records: BTreeMap<u64, (Owner, u64)>,
     /// Bundles with a dead record in this file: their delete records are needed until it is removed.
     pub dead: Vec<BundleHandle>,
-    /// Takes no more records.
+    /// Whether it takes no more records.
     pub sealed: bool,
-    /// A write or sync of it failed, or recovery found unfinished data in it. Recovery must check the data of its
-    /// records, and it is compacted first.
+    /// Whether a write or sync of it failed, or recovery found unfinished data in it. Recovery must check the data of
+    /// its records, and it is compacted first.
     pub suspect: bool,
     /// Operations and loads under way.
     pub busy: u32,
-    /// A `Remove` is under way.
+    /// Whether a `Remove` is under way.
     pub removing: bool,
-    /// Could not be read: compaction skips it until the next start.
+    /// Whether it could not be read; compaction then skips it until the next start.
     pub unreadable: bool,
-    /// Not recognisable as a file of this store: never touched.
+    /// Whether it is not recognisable as a file of this store; it is then never touched.
     pub foreign: bool,
 }
 impl LogSegment {
@@ -63,7 +63,7 @@ impl LogSegment {
 #[derive(Clone, Copy, Debug)]
 struct Spare {
     len: u64,
-    /// Its old content is durably gone.
+    /// Whether its old content is durably gone.
     ready: bool,
 }
 
@@ -235,7 +235,7 @@ impl Segments {
             segment.busy += 1;
         }
     }
-    /// Notes the end of one.
+    /// Notes the end of an operation or load on the file.
     pub fn end(&mut self, file: u32) {
         if let Some(segment) = self.table.get_mut(&file) {
             segment.busy = segment.busy.saturating_sub(1);

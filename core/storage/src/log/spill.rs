@@ -314,7 +314,7 @@ mod tests {
         let (mut spills, mut segments, mut quotas) = (Spills::default(), Segments::default(), Quotas::new(100));
         let numbers = [1, 2].map(|agent| spills.append(agent, 0, 10, &mut quotas).0);
         let piece = |spill| PayloadPiece::Spill { spill, offset: 0, len: 1 };
-        // Two pieces of the second spill, in any order.
+        // A payload may use one spill in several pieces and in any order, but holds it once.
         let held = spills.take(&[piece(numbers[1]), piece(numbers[0]), piece(numbers[1])], &mut quotas).unwrap();
         assert_eq!(*held, numbers);
         held.iter().for_each(|number| spills.release(*number, &mut segments, &mut quotas));

@@ -27,13 +27,13 @@ pub struct SimDisk {
     pub kept: BTreeMap<u32, SimFile>,
     /// Operations performed so far.
     pub count: u64,
-    /// Operations in this range fail.
+    /// Range of operations that fail, and their error.
     pub fail: Option<(core::ops::Range<u64>, DiskError)>,
     /// Bytes that fit into its files; `None` is no limit.
     pub space: Option<u64>,
-    /// A full disk is reported by the sync, not by the write.
+    /// Whether a full disk is reported by the sync instead of the write.
     pub tells_late: bool,
-    /// Reservations fail with this error.
+    /// Error of all reservations, if any.
     pub reserves_fail: Option<DiskError>,
     /// Length of a reservation, whatever length was requested.
     pub reserves: Option<u64>,
@@ -43,9 +43,9 @@ pub struct SimDisk {
     pub reserves_used: usize,
     /// Numbers given to files of this run.
     pub numbers: BTreeSet<u32>,
-    /// This file cannot be read from there on.
+    /// File that cannot be read, and the offset from which on.
     pub unreadable: Option<(u32, u64)>,
-    /// A settled file is still read from the cache.
+    /// Whether a settled file is still read from the cache.
     pub remembers: bool,
     /// Changes of the files, if they are counted.
     pub touched: Option<Touch>,

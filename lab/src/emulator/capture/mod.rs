@@ -51,7 +51,7 @@ pub struct CaptureSummary {
 }
 
 impl CaptureSummary {
-    /// What the capture lacks, if anything.
+    /// Warning about frames that the capture lacks, if any.
     pub fn doubt(&self) -> Option<String> {
         let all = self.frames + self.missed;
         match &self.failure {
@@ -124,7 +124,7 @@ impl Drop for Captures {
     }
 }
 
-/// The capture's part in one direction.
+/// Observer that copies the frames of one direction into the queues of its capture.
 struct CaptureObserver {
     sent: FrameWriter,
     handed_over: FrameWriter,
@@ -186,7 +186,7 @@ impl CaptureFile {
         Ok((file, [forward, reverse]))
     }
 
-    /// Writes frames in order of time: those for which no earlier one can come, and those before `until`.
+    /// Writes frames in order of time: those that no earlier frame can precede, and those before `until`.
     fn write_until(&mut self, until: u64) {
         loop {
             let waits = self.queues.iter().map(|(queue, ..)| queue.next_at());

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 /// Link type of Ethernet (`LINKTYPE_ETHERNET`).
 const ETHERNET: u16 = 1;
-// Types of blocks.
+// The section's type reads the same in either byte order, which a reader does not know before.
 const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
 const PACKET: u32 = 6;
@@ -38,7 +38,7 @@ impl<W: Write> PcapngWriter<W> {
     pub fn new(out: W, comment: &str, interfaces: &[String]) -> io::Result<Self> {
         let mut writer = PcapngWriter { out, block: Vec::new() };
         writer.begin(SECTION);
-        // Byte order of the file, version 1.0, and no length of the section.
+        // Byte-order magic, version 1.0; all ones mean that the length of the section is not given.
         writer.bytes(&0x1a2b_3c4du32.to_le_bytes());
         writer.bytes(&[1, 0, 0, 0]);
         writer.bytes(&u64::MAX.to_le_bytes());
@@ -52,7 +52,7 @@ impl<W: Write> PcapngWriter<W> {
             // Reserved, and no limit of a packet's length.
             writer.bytes(&[0; 6]);
             writer.option(NAME, name.as_bytes());
-            // Powers of ten: nanoseconds.
+            // Negative power of ten: 9 for nanoseconds. Without this option readers assume microseconds.
             writer.option(RESOLUTION, &[9]);
             writer.option(END, &[]);
             writer.end()?;

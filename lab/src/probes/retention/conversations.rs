@@ -82,7 +82,7 @@ impl Conversations {
             self.open.insert(key, Conversation { reader: layer.reader(), order: None, lost: false });
         }
         let Some(conversation) = self.open.get_mut(&key).filter(|conversation| !conversation.lost) else {
-            // Of a connection that began before, or of one conversation too many.
+            // The connection began before the probe, or there is no room for the conversation.
             self.unread += packet.payload.len() as u64;
             return;
         };

@@ -47,11 +47,11 @@ pub struct RelayRetention {
     pub only_arrived_ns: Vec<u64>,
     /// Number of bundles that only left, such as the relay's own.
     pub only_left: u64,
-    /// Number of bundles whose rest did not come.
+    /// Number of bundles that ended incomplete.
     pub cut: u64,
     /// Number of bundles without a readable identity, or beyond those that are kept.
     pub unidentified: u64,
-    /// Number of gaps in what could be read.
+    /// Number of gaps in the readable bytes.
     pub lost: u64,
     /// Number of conversations enciphered from some point on.
     pub enciphered: u64,
@@ -84,7 +84,7 @@ pub struct RetentionReport {
     pub zero_work: Vec<[RelayRetention; 2]>,
     /// Number of frames that the probe missed.
     pub missed: u64,
-    /// Times of the first of them, monotonic ns.
+    /// Times of the first missed frames, monotonic ns.
     pub missed_at_ns: Vec<u64>,
     /// Bytes of payload that could not be read.
     pub unread: u64,

@@ -66,7 +66,7 @@ fn retention_is_from_last_byte_to_first() {
     bench.arrives(300, &segment([40_000, 4556], 100 + first.len() as u32, 0, &second));
     bench.arrives(400, &segment([40_000, 4556], 1100, 0, &first[1000..]));
     bench.arrives(500, &segment([40_000, 4556], 1100, 0, &first[1000..]));
-    // The relay forwards the second first.
+    // Relays may reorder: bundles must be matched by identity, not by order.
     bench.leaves(600, &segment([40_000, 4556], 100, 0, &second));
     bench.leaves(700, &segment([40_000, 4556], 100 + second.len() as u32, 0, &first[..50]));
     bench.leaves(800, &segment([40_000, 4556], 150 + second.len() as u32, 1, &first[50..]));
@@ -98,7 +98,7 @@ fn datagrams_and_own_bundles_are_told_apart() {
     }
     // The other way round is no conversation of the relay's: it is sent by the other node.
     bench.watchers[&(0, true)].see(FramePoint::Leaving, 5, &udp(50));
-    // Other traffic.
+    // Another port, and a frame too short for any header.
     bench.arrives(7, &frame(17, [53, 53], &[0; 4], b"a question"));
     bench.arrives(8, &[0; 30]);
     let found = bench.finish();

@@ -1,7 +1,7 @@
 //! A node on Hardy's published crates, over TCPCLv4, driven over standard input and output:
 //! `farlink-hardy-peer NODE LISTEN [--connect ADDRESS] [--tls CERTIFICATE KEY AUTHORITIES]`; the last is a folder.
 //!
-//! Frames, both ways: a letter, a length (4 bytes, big-endian) and so many bytes. Input: `S` sends a payload (an
+//! Frames, both ways: a letter, a length (4 bytes, big-endian) and that many bytes. Input: `S` sends a payload (an
 //! endpoint, a zero byte, the payload). Output: `K` ready, `A` accepted, `E` failed with the reason, `D` a delivered
 //! payload, `R` a delivery report. `xtask/src/interop/hardy.rs` starts it.
 

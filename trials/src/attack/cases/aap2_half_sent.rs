@@ -22,7 +22,7 @@ fn run(target: &Target) -> Result<Outcome> {
         })
         .collect();
     let sent: u64 = senders.into_iter().filter_map(|sender| sender.join().ok()).sum();
-    // Half of each bundle is sent, in parts of 1 MiB.
+    // The socket took these bytes; the node answers a bundle only once it is whole.
     Ok(Outcome::of(format!("{} MB sent", sent / 1_000_000)))
 }
 

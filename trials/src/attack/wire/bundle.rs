@@ -21,7 +21,7 @@ pub struct Bundle {
     /// Sequence number, which identifies the bundle together with source and creation time.
     pub sequence: u64,
     pub lifetime: Duration,
-    /// Offset and total length, of a fragment.
+    /// Offset and total length, if it is a fragment.
     pub fragment: Option<(u64, u64)>,
     /// Type and data of an extension block before the payload.
     pub extension: Option<(u64, Vec<u8>)>,

@@ -18,7 +18,7 @@ pub struct Old {
     pub destination: (u64, u64),
     pub sequence: u64,
     pub lifetime: Duration,
-    /// Offset and total length, of a fragment.
+    /// Offset and total length, if it is a fragment.
     pub fragment: Option<(u64, u64)>,
     /// Bytes of unused names in the dictionary; 0: compressed headers (RFC 6260) without a dictionary.
     pub dictionary: usize,

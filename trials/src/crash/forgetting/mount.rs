@@ -53,6 +53,8 @@ impl Mount {
     }
     /// Cuts the power of a disk whose process has ended; returns the bytes and names that were not synced.
     ///
+    /// # Errors
+    /// When the file system does not answer.
     pub fn cut(&self, random: &mut Random) -> Result<(u64, u64)> {
         // Requests are answered in order, so an answer now follows all requests of the ended process.
         std::fs::metadata(self.path.join("-"))

@@ -121,7 +121,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
         let (sources, left_out) = tree::instrument(&root, &asked.crates, (&asked.kinds, false))?;
         let all: Vec<Site> = sources.into_iter().flat_map(|source| source.sites).collect();
         let chosen = asked.chosen(&all);
-        // Prints the mutants of a run without planting them.
+        // The rules help to choose mutants: a list is cheap, a run is not.
         for site in &chosen {
             let (file, line, rules) = (&site.file, site.lines.0, site.marks.join(" "));
             println!("{:>10} {file}:{line} {} {rules}", site.number, site.anchor());
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn toy_mutants_are_tried() {
-        // The toy is instrumented and built, and every mutant is tried.
+        // Only a built and executed toy shows that the switches compile and that verdicts are right.
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         std::fs::create_dir_all(root.join("core/toy/src")).unwrap();

@@ -37,7 +37,7 @@ pub fn write(chosen: &[Site], verdicts: &BTreeMap<u32, Verdict>, unguardable: us
     for site in chosen {
         let Some(verdict) = verdicts.get(&site.number) else { continue };
         let why = accepted.iter().find(|row| row.is_of(site)).filter(|_| !verdict.is_noticed());
-        // Each mutant counts for its file and for the total.
+        // The last row of the table is the sum over all files.
         for counts in [files.entry(&site.file).or_default(), &mut total] {
             match (verdict, why) {
                 (Verdict::Killed(_), _) => counts.killed += 1,

@@ -328,7 +328,7 @@ impl Finder<'_> {
         }
     }
     fn add_one(&mut self, span: proc_macro2::Span, more: &str) {
-        // The value grows by one while the mutant is planted.
+        // One more is always another value, so that the mutant differs from the code.
         if let Some(number) = self.site(Kind::Number, span) {
             let before = format!("(if ::farlink_mutant::live({number}) {{ ");
             self.wrap(span, before, format!(" }} else {{ {more} }})"));
@@ -337,7 +337,7 @@ impl Finder<'_> {
     fn number(&mut self, expr: &Expr) {
         match expr {
             Expr::Lit(syn::ExprLit { lit: syn::Lit::Int(it), .. }) => {
-                // A literal keeps its suffix.
+                // Without its suffix a literal could get another type.
                 if let Some(more) = it.base10_parse::<u128>().ok().and_then(|value| value.checked_add(1)) {
                     self.add_one(expr.span(), &format!("{more}{}", it.suffix()));
                 }

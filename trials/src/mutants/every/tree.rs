@@ -42,6 +42,7 @@ fn unguardable_file() -> PathBuf {
 
 /// Instruments the sources of crates (folders of the root) with these kinds, everywhere or only under marks of rules.
 ///
+/// # Errors
 /// When a source cannot be read.
 pub fn instrument(root: &Path, crates: &[String], wanted: (&[Kind], bool)) -> Result<(Vec<Source>, usize)> {
     let left_out = std::fs::read_to_string(unguardable_file()).unwrap_or_default();

@@ -140,7 +140,7 @@ const HARMLESS: [&str; 3] = ["", "Unknown type code", "Connection establish "];
 
 /// Checks lines of a session: CRC status and payload at the end of a bundle, and messages; returns the number of lines.
 fn session(text: &str, load: &Load) -> Result<usize> {
-    // One ledger for each direction.
+    // Both directions carry the same load: a single ledger would see every payload twice.
     let mut ledgers = [Ledger::of(load), Ledger::of(load)];
     for line in text.lines() {
         let [checksums, payload, malformed, complaints] = fields(line)?;

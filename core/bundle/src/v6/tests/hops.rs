@@ -6,7 +6,7 @@ use farlink_base::Duties;
 /// Keeps 5050-4.6-1, 5050-5.6-2, 5050-5.6-3, 5050-5.6-4.
 #[test]
 fn unknown_v6_blocks_follow_their_flags() {
-    // RFC 5050 5.6 step 3, 4.6.
+    // RFC 5050 5.6 step 3, 4.6: the flags of an unknown block decide about it and the bundle.
     use block_flags as F;
     for (flags, kept, duties) in [
         (0, true, 0),
@@ -59,7 +59,7 @@ fn security_blocks_stay_and_seal_payload() {
 
 #[test]
 fn previous_hop_block_follows_hop_state() {
-    // RFC 6259 3.2.
+    // RFC 6259 3.2: a node removes the block it received, and adds its own if it states its identity.
     let from = |node: EndpointId| HopState { previous: node, ..HopState::default() };
     let (meta, _) = made(b"data").read();
     let first = leaves(&meta, &from(EndpointId::dtn("relay", "")), None);
@@ -87,7 +87,7 @@ fn previous_hop_block_follows_hop_state() {
 
 #[test]
 fn contradictory_previous_hop_is_null() {
-    // RFC 6259 2, 3.3.
+    // RFC 6259 2, 3.3: a reference and strings that disagree state no previous hop.
     let refers = |references: &[(u64, u64)], data: &[u8]| {
         let flags = block_flags::DISCARD | block_flags::REFERENCES;
         Raw { references: Some(references.to_vec()), ..block(kind::PREVIOUS_HOP, flags, data) }
@@ -214,7 +214,7 @@ fn custody_number_goes_with_custodian() {
         // written.
         assert_eq!(leaves(&meta, &hop(EndpointId::dtn("x", ""), 7), None), before.wire());
     }
-    // The result reads back and is rewritten identically.
+    // Written once, the custody blocks must be stable: the same custodian and number change nothing.
     let (meta, came) = read_strict(&left).unwrap();
     assert_eq!((&came.custodian, came.transfer.as_ref().unwrap().number), (&mine, 7));
     assert_eq!(leaves(&meta, &came, None), left);

@@ -174,7 +174,7 @@ fn v6_bundle_round_trips_byte_for_byte() {
 
 #[test]
 fn flags_and_blocks_become_facts() {
-    // RFC 5050 4.2, 4.5.1; draft-irtf-dtnrg-ecos.
+    // The meanings are those of RFC 5050 4.2, 4.5.1 and draft-irtf-dtnrg-ecos.
     let asks = flags::CUSTODY | flags::APP_ACK | flags::REPORT_DELIVERY | flags::REPORT_CUSTODY;
     let bundle = made(b"data").with(|bundle| {
         bundle.flags = asks | flags::SINGLETON | 2 << 7;
@@ -292,7 +292,7 @@ fn drafts_become_bundles_that_obey() {
 /// Keeps 6260-2.1-1, 6260-2.1-5, 6260-3-1, 6260-3.2-1.
 #[test]
 fn all_ipn_endpoints_compress_header() {
-    // RFC 6260 2.1, 3.2.
+    // RFC 6260 2.1, 3.2: ipn endpoints alone need no dictionary.
     let large = EndpointId::ipn(u32::MAX.into(), u32::MAX);
     let numbers = [EndpointId::ipn(2, 1), EndpointId::ipn(1, 300), EndpointId::Null, large];
     let bytes = |endpoint: &EndpointId| {

@@ -99,7 +99,7 @@ fn invalid_endpoint_names_are_refused() {
 /// Keeps 6260-2.1-3.
 #[test]
 fn node_zero_is_null_endpoint() {
-    // RFC 6260 2.2.
+    // RFC 6260 2.2: node 0 is the null endpoint, whatever the service.
     let (meta, hop) =
         made(b"").with(|bundle| (bundle.endpoints[2], bundle.endpoints[3]) = ((0, 5), (0, 1 << 40))).read();
     assert!(meta.report_to().is_null() && hop.custodian.is_null());
@@ -108,7 +108,7 @@ fn node_zero_is_null_endpoint() {
 /// Keeps 5050-4-3.
 #[test]
 fn missing_last_block_flag_is_restored() {
-    // RFC 5050 4.
+    // RFC 5050 4: the last block must be flagged, so a bundle accepted without the flag leaves with it.
     const NONE: &str = "no block has the last-block flag";
     let alone = made(b"data").with(|bundle| bundle.payload.flags = 0);
     let mut followed = made(b"data").after(&[block(90, 0x20, b"x"), block(91, 0x20, b"y")]);
@@ -150,7 +150,7 @@ fn replicated_custody_block_is_refused() {
 /// Keeps 5050-4.2-1, 5050-4.2-2, 5050-4.3-1.
 #[test]
 fn anonymous_and_admin_requests_are_void() {
-    // RFC 5050 4.2, 4.3.
+    // RFC 5050 4.2, 4.3: such bundles must request nothing; requests accepted permissively have no effect.
     const REPORTS: &str = "an anonymous or administrative bundle that asks for reports";
     let anonymous =
         |bits| made(b"").with(|bundle| (bundle.endpoints[1], bundle.flags) = ((0, 0), flags::NO_FRAGMENT | bits));

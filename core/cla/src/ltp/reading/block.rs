@@ -83,7 +83,7 @@ impl<E: FindEnd> BlockReading<E> {
         }
         let mut at = offset.max(self.read);
         while at < end {
-            // The piece that covers `at`, or else the next one.
+            // Bytes under a piece are skipped: of repeated data the first copy stays.
             let before = self.ahead.range(..=at).next_back().map(|(_, piece)| piece.end).filter(|end| *end > at);
             if let Some(covered) = before {
                 at = covered;
@@ -121,7 +121,7 @@ impl<E: FindEnd> BlockReading<E> {
         let head_end = self.read.saturating_sub(passing.length).saturating_add(HEAD_BYTES as u64);
         start >= head_end && end <= self.read.saturating_add(extent.opaque())
     }
-    /// Reads the pieces that continue what was read.
+    /// Reads the pieces that continue the bytes read so far.
     fn catch_up(&mut self, held: &mut PiecesHeld, each: &mut dyn FnMut(Reading<'_>)) -> Result<(), &'static str> {
         while let Some(first) = self.ahead.first_entry().filter(|first| *first.key() == self.read) {
             let piece = first.remove();
@@ -140,7 +140,7 @@ impl<E: FindEnd> BlockReading<E> {
         }
         Ok(())
     }
-    /// Reads bytes that continue what was read.
+    /// Reads bytes that continue those read so far.
     fn read(
         &mut self,
         times: (Instant, Instant),
@@ -200,7 +200,7 @@ impl<E: FindEnd> BlockReading<E> {
         }
     }
 
-    /// Reports a bundle under way as cut short, and gives back what is held. Returns the number of bytes not read.
+    /// Reports a bundle under way as cut short, and releases the bytes held. Returns the number of bytes not read.
     pub fn close(self, held: &mut PiecesHeld, each: &mut dyn FnMut(Reading<'_>)) -> u64 {
         if let Item::Bundle(_, passing) = &self.item
             && passing.length > 0

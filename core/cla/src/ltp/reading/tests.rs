@@ -91,7 +91,7 @@ proptest! {
             order.swap(at, at - rng.below(back as u64).min(at as u64) as usize);
         }
         let mut bench = ReaderBench::default();
-        // First arrival of each byte.
+        // Repeated bytes do not change these: the reader must report the first passage.
         let mut times = alloc::vec![u64::MAX; block.len()];
         for (now, (start, end, datagram)) in (1..).zip(&order) {
             times[*start..*end].iter_mut().for_each(|time| *time = now.min(*time));
@@ -112,7 +112,7 @@ fn long_payload_with_gaps_is_not_kept() {
     let block = toy(3, 1 << 20);
     let mut bench = ReaderBench::default();
     let all = segments(&block, SERVICE_BUNDLE, 1000, 0);
-    // Every second segment, then the others.
+    // All gaps first: the most pieces that can wait.
     for (now, (.., datagram)) in (0..).zip(all.iter().step_by(2).chain(all.iter().skip(1).step_by(2))) {
         bench.push(now, datagram);
         assert!(bench.reader.held_bytes() < 80_000, "{}", bench.reader.held_bytes());

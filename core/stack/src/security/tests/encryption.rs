@@ -70,7 +70,7 @@ fn keys_rotate_without_a_bundle_lost() {
         assert_eq!(arrives(&mut both, meta).duties.security(), None);
         assert_eq!(opened(&both, &sent(meta)), Ok(b"hello".to_vec()));
     }
-    // After the old generation was taken away.
+    // Once the old generation is gone, bundles protected by it can no longer be decrypted.
     let mut later = receiver(vec![secret("cipher", 3)]);
     assert_eq!(arrives(&mut later, &new).duties.security(), None);
     assert_eq!(arrives(&mut later, &old).duties.security(), Some(DeleteReason::FailedSecurity));

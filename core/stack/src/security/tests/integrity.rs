@@ -73,7 +73,7 @@ fn primary_hash_stays_while_covered() {
     let arrived = arrives(&mut end, &passed);
     assert_eq!((arrived.duties.security(), opened(&end, &arrived)), (None, Ok(b"hello".to_vec())));
     for at in 3..20 {
-        // Source, destination, times: none can be another.
+        // These bytes hold source, destination and times: none may change unnoticed.
         let mut bytes = meta.head.to_vec();
         bytes[at] ^= 1;
         let rope = [&bytes[..], b"hello", &[0xff]].concat();
@@ -141,7 +141,7 @@ fn each_hash_length_verifies() {
         let meta = source.protect(hello()).unwrap();
         let arrived = arrives(&mut end, &meta);
         assert_eq!((arrived.duties.security(), opened(&end, &arrived)), (None, Ok(b"hello".to_vec())));
-        // Variant, wrapped key, scope.
+        // One bad parameter at a time: variant, wrapped key, scope.
         for (at, value) in [
             (0, SecurityValue::Uint(9)),
             (0, SecurityValue::Bytes(vec![6])),
@@ -193,7 +193,7 @@ fn unreadable_security_blocks_prevent_additions() {
     for (kind, own) in [(12, rule(Source, Integrity, "mac")), (11, rule(Source, Confidentiality, "cipher"))] {
         let unreadable = by_hand(&hello(), |bundle| {
             empty(kind, 20, &[PAYLOAD]).insert(bundle);
-            // Targets as they were, the rest of no known form.
+            // The targets stay readable; parameters and results have no known form.
             bundle.extensions[0].data = BlockData::Unknown(Bytes::from_static(&[0x81, 1, 0xf6]));
             bundle.extensions[0].raw = None;
         });

@@ -1,0 +1,34 @@
+//! How long many hosts and links take to come up, and how punctual their links' changes are: `many_links HOSTS LINKS
+//! CHANGES`. `cargo xtask bench links` runs it.
+
+mod world;
+
+use std::process::ExitCode;
+use world::ManyLinks;
+
+fn main() -> ExitCode {
+    // This program is its own supervisor.
+    if let Some(code) = farlink_lab::supervisor::run_if_asked() {
+        return code;
+    }
+    let numbers: Vec<usize> = std::env::args().skip(1).filter_map(|argument| argument.parse().ok()).collect();
+    let &[hosts, links, changes] = &numbers[..] else {
+        eprintln!("usage: many_links HOSTS LINKS CHANGES");
+        return ExitCode::from(2);
+    };
+    let program = std::env::current_exe().unwrap_or_default();
+    match (ManyLinks { hosts, links, changes }).run(&program) {
+        Ok(found) => {
+            let seconds = found.set_up.as_secs_f64();
+            println!(
+                "{hosts} hosts and {links} links joined in {seconds:.2} s; {} changes, {} later than 50 ms",
+                found.changes, found.late
+            );
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

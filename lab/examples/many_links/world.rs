@@ -1,0 +1,106 @@
+//! A ring of hosts with many links, each of which opens and closes again and again.
+
+use farlink_lab::supervisor::{CableSetup, HostSetup, LinkModels, Reply, Request, Supervisor};
+use std::fmt::Write as _;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Time between two changes of one link.
+const PERIOD_MS: u64 = 500;
+/// Longest wait for one step.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Size of the world.
+#[derive(Clone, Copy, Debug)]
+pub struct ManyLinks {
+    /// Number of hosts.
+    pub hosts: usize,
+    /// Number of links.
+    pub links: usize,
+    /// Number of changes of all links together, at least.
+    pub changes: usize,
+}
+
+/// Findings.
+#[derive(Clone, Copy, Debug)]
+pub struct Findings {
+    /// Time until all hosts are joined and all links emulated.
+    pub set_up: Duration,
+    /// Number of changes made.
+    pub changes: usize,
+    /// Changes later than 50 ms, which a run would call a disturbance.
+    pub late: u64,
+}
+
+impl ManyLinks {
+    /// Hosts that a link joins: neighbours first, then those two places apart, and so on.
+    fn ends(&self, link: usize) -> [usize; 2] {
+        let from = link % self.hosts;
+        [from, (from + 1 + link / self.hosts) % self.hosts]
+    }
+
+    fn contacts_each(&self) -> usize {
+        self.changes.div_ceil(self.links * 2)
+    }
+
+    /// Scenario whose links change at times spread over a period, so that none waits for another.
+    fn scenario(&self) -> String {
+        let mut text = "name = \"many\"\nduration = \"60 s\"\n".to_string();
+        for host in 0..self.hosts {
+            let _ = write!(text, "[[node]]\nname = \"h{host}\"\nid = \"ipn:{}.0\"\n", host + 1);
+        }
+        for link in 0..self.links {
+            let [a, b] = self.ends(link);
+            let _ = write!(
+                text,
+                "[[link]]\nname = \"l{link}\"\nbetween = [\"h{a}\", \"h{b}\"]\nlayer = \"udpcl\"\ndelay = \"1 ms\"\n"
+            );
+            let first = 1000 + PERIOD_MS * link as u64 / self.links as u64;
+            for contact in 0..self.contacts_each() as u64 {
+                let start = first + contact * 2 * PERIOD_MS;
+                let end = start + PERIOD_MS;
+                let _ = write!(text, "[[contact]]\nlink = \"l{link}\"\nstart = \"{start} ms\"\nend = \"{end} ms\"\n");
+            }
+        }
+        text
+    }
+
+    /// Sets it up, waits until all changes are made, and takes it down.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses isolation, or a step fails.
+    pub fn run(&self, program: &Path) -> anyhow::Result<Findings> {
+        let mut supervisor = Supervisor::start(program, None)?;
+        let begun = Instant::now();
+        let cable = |link: usize| {
+            let address = |end: u8| {
+                let [high, low] = (link as u16).to_be_bytes();
+                vec![(IpAddr::from(Ipv4Addr::new(10, high, low, end)), 30)]
+            };
+            CableSetup { hosts: self.ends(link), addresses: [address(1), address(2)], mtu: 1500, rings: [1 << 20; 2] }
+        };
+        let hosts = (0..self.hosts).map(|host| HostSetup { name: format!("h{host}"), ..HostSetup::default() });
+        let cables = (0..self.links).map(cable).collect();
+        supervisor.tell(&Request::SetUp { hosts: hosts.collect(), cables, routes: Vec::new() })?;
+        supervisor.wait_for(PATIENCE, |r| matches!(r, Reply::SetUp { .. }).then_some(()), |_| {})?;
+        let links = LinkModels::Scenario { text: self.scenario(), folder: std::env::temp_dir() };
+        let emulate = Request::Emulate { links, seed: 1, start_ns: None, interval_ms: 1000, captures: Vec::new() };
+        supervisor.tell(&emulate)?;
+        supervisor.wait_for(PATIENCE, |r| matches!(r, Reply::Emulating { .. }).then_some(()), |_| {})?;
+        let set_up = begun.elapsed();
+        std::thread::sleep(Duration::from_millis(1500 + PERIOD_MS * 2 * self.contacts_each() as u64 + PERIOD_MS));
+        supervisor.tell(&Request::StopEmulator)?;
+        let mut late = vec![[0; 2]; self.links];
+        let count = |reply: Reply| {
+            if let Reply::Link(report) = reply {
+                late[report.link][usize::from(report.forward)] = report.own_losses;
+            }
+        };
+        supervisor.wait_for(PATIENCE, |r| matches!(r, Reply::EmulatorEnded { .. }).then_some(()), count)?;
+        supervisor.end()?;
+        let late = late.iter().flatten().sum();
+        Ok(Findings { set_up, changes: self.contacts_each() * 2 * self.links, late })
+    }
+}

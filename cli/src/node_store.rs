@@ -66,7 +66,7 @@ fn check(dir: &Path, as_json: bool) -> Result<(), CliError> {
     // A node with several shards has a store per shard.
     let mut places = 0;
     let mut all = Vec::new();
-    for (shard, dir) in transfer::shards(dir) {
+    for (shard, dir) in transfer::shards(dir)? {
         let (mut store, found) = Offline::read(&dir)?;
         let mut broken = Vec::new();
         for bundle in &found.bundles {

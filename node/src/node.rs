@@ -186,7 +186,10 @@ impl Node {
     /// # Errors
     /// If something cannot be opened; the error names it.
     pub fn new(config: NodeConfig, log: LogLevel) -> anyhow::Result<Node> {
-        let count = crate::shards::count(&config);
+        let count = crate::shards::count(&config).with_context(|| {
+            let dir = config.store_dir.as_deref().unwrap_or(std::path::Path::new("the store"));
+            format!("listing {}: a shard would be overlooked", dir.display())
+        })?;
         if let (StoreKind::Durable, Some(dir)) = (&config.stack.store.kind, &config.store_dir) {
             // All folders are checked before any is opened, so that a refusal changes nothing.
             let folders: Vec<_> = (0..count).map(|shard| crate::shards::folder(dir, shard)).collect();

@@ -8,6 +8,7 @@ use farlink_base::{Event, LayerId, LinkId};
 use farlink_os::poll::Waker;
 use farlink_stack::{Across, Input, SHARD_BUNDLES_MAX, ShardConfig, StoreKind};
 use std::collections::{HashMap, VecDeque};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -262,19 +263,31 @@ pub(crate) fn is_foreign(config: &NodeConfig, layer: usize) -> bool {
     shards.is_some_and(|shards| shards.owners.get(layer).is_some_and(|owner| *owner != shards.own))
 }
 /// Number of shards: the configured number, raised by folders left over from a larger one.
-pub(crate) fn count(config: &NodeConfig) -> u8 {
+///
+/// # Errors
+/// If the store's folder is there and cannot be listed: shards would be overlooked.
+pub(crate) fn count(config: &NodeConfig) -> io::Result<u8> {
     let left = config.store_dir.as_deref().filter(|_| config.stack.store.kind == StoreKind::Durable);
     // Folders of removed shards are opened once more, so that their bundles are sent and none is lost.
-    let left = left.map_or(0, |dir| left_over(dir).max().map_or(0, |last| last + 1));
-    config.stack.node.shards.max(left).max(1)
+    let left = left.map_or(Ok(Vec::new()), left_over)?.into_iter().max().map_or(0, |last| last + 1);
+    Ok(config.stack.node.shards.max(left).max(1))
 }
-pub(crate) fn left_over(dir: &Path) -> impl Iterator<Item = u8> {
-    let names = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    names.filter_map(|entry| {
-        let name = entry.file_name();
-        let number = name.to_str()?.strip_prefix(FOLDER)?.parse::<u8>().ok()?;
-        (number > 0 && number < farlink_stack::SHARDS_MAX).then_some(number)
-    })
+/// Numbers of the shards beside the first that have a folder in a store; none without a store.
+///
+/// # Errors
+/// If the store's folder is there and cannot be listed.
+pub(crate) fn left_over(dir: &Path) -> io::Result<Vec<u8>> {
+    let names = match std::fs::read_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        names => names?,
+    };
+    let mut numbers = Vec::new();
+    for entry in names {
+        let name = entry?.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix(FOLDER)?.parse::<u8>().ok());
+        numbers.extend(number.filter(|number| *number > 0 && *number < farlink_stack::SHARDS_MAX));
+    }
+    Ok(numbers)
 }
 /// Folder of a shard's bundles.
 pub(crate) fn folder(dir: &Path, shard: u8) -> PathBuf {
@@ -403,6 +416,20 @@ mod tests {
         drop(shards.remove(0));
         assert!(shards.iter().all(|(mesh, _)| !mesh.is_broken()), "it ended in good order");
         assert!(!shards[0].0.may_end(false) && shards[0].0.may_end(true), "and is not waited for");
+    }
+
+    #[test]
+    fn unlisted_store_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = dir.path().join("store");
+        assert_eq!(left_over(&store).unwrap(), Vec::<u8>::new(), "no store yet");
+        std::fs::write(&store, "").unwrap();
+        assert!(left_over(&store).is_err(), "a file in its place");
+        std::fs::remove_file(&store).unwrap();
+        ["shard-2", "shard-0", "shard-x", "other"].iter().for_each(|name| {
+            std::fs::create_dir_all(store.join(name.replace("shard-", FOLDER))).unwrap();
+        });
+        assert_eq!(left_over(&store).unwrap(), [2]);
     }
 
     #[test]

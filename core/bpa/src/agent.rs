@@ -67,7 +67,7 @@ use crate::tunnel::Tunnels;
 use crate::work::{Step, Timer, Work};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use farlink_base::{BundleMeta, EndpointId, Instant, Lazy, LinkId, NodeId, PeerId, Rng, Sink};
+use farlink_base::{BundleMeta, EndpointId, Instant, Lazy, LinkId, NodeId, PeerId, Refusal, Rng, Sink};
 use farlink_book::{Book, Origin, PolicyEvent, Why};
 use farlink_congestion::Control;
 use farlink_routing::{PlanIndex, Router};
@@ -291,7 +291,11 @@ impl Agent {
                 self.work.extend(self.neighbours.links().map(|link| Step::Pump(link.id)));
             }
             // Requests need the recovered book: they wait until the store was read.
-            Input::App(input) if !self.open => self.work.defer(input),
+            Input::App(input) if !self.open => {
+                if let Err(input) = self.work.defer(input) {
+                    Self::refuse_app(input, Refusal::NoResources, cx.out);
+                }
+            }
             Input::App(input) => self.on_app(cx, input),
             Input::Admin(input) => self.on_admin(cx, input),
         }

@@ -14,7 +14,7 @@ use farlink_book::{Action, Handle, Side};
 /// Units of follow-up work per call: any remainder makes [`Agent::next_timeout`](crate::Agent::next_timeout) now.
 const SLICE: u32 = 256;
 /// Most application requests kept while the store is opening.
-const DEFERRED_MAX: usize = 100_000;
+pub(crate) const DEFERRED_MAX: usize = 100_000;
 
 /// Action due at a deadline.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -131,12 +131,14 @@ impl Work {
     pub fn next_deadline(&self) -> Option<Instant> {
         self.timers.next_deadline()
     }
-    /// Keeps a request of an application while the store is opening.
-    pub fn defer(&mut self, input: AppInput) {
-        // Applications may ask without bound before the store is open; a lost request is repeated by them.
+    /// Keeps a request of an application while the store is opening; gives it back where too many wait, since
+    /// applications may ask without bound.
+    pub fn defer(&mut self, input: AppInput) -> Result<(), AppInput> {
         if self.deferred.0.len() < DEFERRED_MAX {
             self.deferred.0.push(input);
+            return Ok(());
         }
+        Err(input)
     }
     /// Requests kept meanwhile, in order of arrival.
     pub fn take_deferred(&mut self) -> Vec<AppInput> {

@@ -3,7 +3,10 @@
 use crate::support;
 
 use crate::support::{Bundle, NOW_UTC, Node, from_two};
-use farlink_base::{BundleHandle, Clock, DeleteReason, DtnTime, Duties, EndpointId, Event, Instant, Priority, store};
+use farlink_base::{
+    BundleHandle, Clock, DeleteReason, DtnTime, Duties, EndpointId, Event, Instant, Priority, Refusal, store,
+};
+use farlink_bpa::app::AppOutput;
 use farlink_bpa::{Input, Output};
 
 /// A recovered record, stored `down_ms` ago with a bundle age of 5 s.
@@ -379,4 +382,21 @@ fn clock_behind_last_run_is_doubted() {
     node.tell(Input::Admin(farlink_bpa::app::AdminInput::LastRun { at, downtime_max, ran_ms: 0 }));
     node.open();
     assert_eq!(doubts(&node), [-5000]);
+}
+
+#[test]
+fn requests_beyond_bound_are_refused_while_opening() {
+    const KEPT: usize = 100_000;
+    let mut node = Node::closed(support::settings(), None, support::NoRouter, support::Rule::default());
+    for service in 0..KEPT as u32 {
+        node.register(service);
+    }
+    assert_eq!(node.results(), [], "they wait");
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    assert_eq!(node.results(), [false]);
+    node.register(1);
+    let refused = |output: &Output| {
+        matches!(output, Output::App(AppOutput::Registered { result: Err(Refusal::NoResources), .. }))
+    };
+    assert!(node.said.iter().any(refused));
 }

@@ -6,6 +6,10 @@ use std::net::{IpAddr, SocketAddr};
 const ETHERNET: usize = 14;
 /// More-fragments flag and fragment offset in the IPv4 header.
 const FRAGMENT: u16 = 0x3fff;
+/// Next header of an IPv6 fragment.
+const V6_FRAGMENT: u8 = 44;
+/// Bytes of the fixed IPv6 header.
+const V6_HEADER: usize = 40;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 /// Segmentation type of a super-packet of datagrams.
@@ -66,11 +70,15 @@ impl<'a> Packet<'a> {
         Some(Packet { from, to, transport, payload: rest.get(header..)? })
     }
 
-    /// Bytes of a fragment of an IPv4 packet; 0 for other frames.
+    /// Bytes of a fragment of an IP packet; 0 for other frames.
     pub fn fragment_bytes(frame: &[u8]) -> usize {
-        let ip = frame.get(VNET_HEADER + ETHERNET..).filter(|_| u16_at(frame, VNET_HEADER + 12) == Some(0x0800));
-        match ip.and_then(|ip| Some((u16_at(ip, 6)?, u16_at(ip, 2)?))) {
-            Some((place, length)) if place & FRAGMENT != 0 => length.into(),
+        let Some(ip) = frame.get(VNET_HEADER + ETHERNET..) else { return 0 };
+        match u16_at(frame, VNET_HEADER + 12) {
+            Some(0x0800) if u16_at(ip, 6).is_some_and(|place| place & FRAGMENT != 0) => {
+                u16_at(ip, 2).unwrap_or(0).into()
+            }
+            // The length counts from the end of the fixed header.
+            Some(0x86dd) if ip.get(6) == Some(&V6_FRAGMENT) => V6_HEADER + usize::from(u16_at(ip, 4).unwrap_or(0)),
             _ => 0,
         }
     }
@@ -162,5 +170,9 @@ pub(super) mod tests {
         let v6 = [&[0; VNET_HEADER + 12][..], &[0x86, 0xdd], &ip].concat();
         let packet = Packet::read(&v6).unwrap();
         assert_eq!((packet.from.port(), packet.to.port(), packet.payload), (9, 8, &b""[..]));
+        assert_eq!(Packet::fragment_bytes(&v6), 0);
+        let mut fragment = v6.clone();
+        fragment[VNET_HEADER + ETHERNET + 6] = V6_FRAGMENT;
+        assert_eq!((Packet::read(&fragment), Packet::fragment_bytes(&fragment)), (None, 48));
     }
 }

@@ -28,12 +28,15 @@ pub struct Moved {
     pub damage: Vec<Damage>,
 }
 
-/// Folders of a store's shards; only the first if `dir` cannot be listed.
-pub fn shards(dir: &Path) -> Vec<(u8, PathBuf)> {
-    let more = crate::shards::left_over(dir);
-    let mut numbers: Vec<u8> = std::iter::once(0).chain(more).collect();
+/// Folders of a store's shards, in order.
+///
+/// # Errors
+/// If `dir` is there and cannot be listed.
+pub fn shards(dir: &Path) -> anyhow::Result<Vec<(u8, PathBuf)>> {
+    let mut numbers = crate::shards::left_over(dir).with_context(|| format!("listing {}", dir.display()))?;
+    numbers.push(0);
     numbers.sort_unstable();
-    numbers.into_iter().map(|shard| (shard, crate::shards::folder(dir, shard))).collect()
+    Ok(numbers.into_iter().map(|shard| (shard, crate::shards::folder(dir, shard))).collect())
 }
 
 /// Writes every intact bundle of a store and its remembered deliveries into a new folder; the store stays unchanged.
@@ -42,7 +45,7 @@ pub fn shards(dir: &Path) -> Vec<(u8, PathBuf)> {
 /// If a node uses the store, or the folder exists or cannot be written.
 pub fn export(dir: &Path, to: &Path) -> anyhow::Result<Moved> {
     // `Offline::read` locks a shard: all are locked before anything is written.
-    let opened: Vec<(u8, Offline, Contents, PathBuf)> = shards(dir)
+    let opened: Vec<(u8, Offline, Contents, PathBuf)> = shards(dir)?
         .into_iter()
         .map(|(shard, dir)| Offline::read(&dir).map(|(store, found)| (shard, store, found, dir)))
         .collect::<anyhow::Result<_>>()?;

@@ -222,7 +222,7 @@ impl ReportPage<'_> {
         figure(out, |width| timeline::draw(topology, self.span, width).0);
         let left_out = timeline::draw(topology, self.span, WIDE).1;
         if left_out > 0 {
-            let _ = write!(out, "<p class=\"caption\">{left_out} more links are not drawn.</p>");
+            let _ = write!(out, "<p class=\"caption\">{left_out} more rows are not drawn.</p>");
         }
         close(out);
     }

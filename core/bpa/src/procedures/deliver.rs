@@ -17,6 +17,20 @@ use farlink_book::{Flags, Handle, Held, RetentionConstraint, Why};
 const UNANSWERED_PART: u64 = 4;
 
 impl Agent {
+    /// Answers a request of an application with a refusal.
+    pub(crate) fn refuse_app<S: Sink<Output>>(input: AppInput, reason: Refusal, out: &mut S) {
+        match input {
+            AppInput::Register { registration, .. } => {
+                out.push(Output::App(AppOutput::Registered { registration, result: Err(reason) }));
+            }
+            AppInput::Send { request, .. } => {
+                out.push(Output::App(AppOutput::SendResult { request, result: Err(reason) }));
+            }
+            // Neither has an answer, and nothing is registered or delivered before the store is open.
+            AppInput::Unregister { .. } | AppInput::DeliveryDone { .. } => {}
+        }
+    }
+
     pub(crate) fn on_app<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, input: AppInput) {
         match input {
             AppInput::Register { registration, endpoint, window } => {

@@ -111,6 +111,9 @@ struct WatchedPort {
     subject: RetentionSubject,
 }
 
+/// Watcher of each direction, by link and whether it is the forward one.
+pub type DirectionWatchers = BTreeMap<(usize, bool), Watcher>;
+
 /// Reader of watched links, in a thread of its own.
 #[derive(Debug)]
 pub struct RetentionProbe {
@@ -120,7 +123,7 @@ pub struct RetentionProbe {
 impl RetentionProbe {
     /// Starts the thread. Returns a watcher for each direction to be observed, by link and whether it is the forward
     /// one. Connections that began before they were watched stay unread.
-    pub fn start(setup: RetentionSetup) -> io::Result<(RetentionProbe, BTreeMap<(usize, bool), Watcher>)> {
+    pub fn start(setup: RetentionSetup) -> io::Result<(RetentionProbe, DirectionWatchers)> {
         let mut queue = watch_queue();
         let links = setup.relays.iter().flat_map(|relay| relay.links.iter().map(|(link, _)| *link));
         let directions = links.flat_map(|link| [(link, true), (link, false)]);

@@ -204,19 +204,22 @@ impl LabSession<'_> {
 
     /// Starts and ends the programs of zero-work relays that are due.
     pub fn do_zero_work(&mut self, elapsed: Duration) -> Result<()> {
-        while let Some(step) = self.zero_works.due(elapsed) {
-            match step {
-                ZeroWorkStep::Start(number, node, name, program) => {
+        let source = self.zero_works.source().map(|number| FIRST_ZERO_WORK + number);
+        let sent = source.is_some_and(|id| self.processes.iter().any(|p| p.id == id && p.exited.is_some()));
+        match self.zero_works.due(elapsed, sent) {
+            Some(ZeroWorkStep::Start(programs)) => {
+                for (number, node, name, program) in programs {
                     // One that fails leaves net times out.
                     self.spawn(FIRST_ZERO_WORK + number, node, &name, program)?.killed = true;
                 }
-                ZeroWorkStep::End(numbers) => {
-                    for number in numbers {
-                        let (id, signal) = (FIRST_ZERO_WORK + number, SignalName::Terminate);
-                        self.supervisor.tell(&Request::Signal { id, signal })?;
-                    }
+            }
+            Some(ZeroWorkStep::End(numbers)) => {
+                for number in numbers {
+                    let (id, signal) = (FIRST_ZERO_WORK + number, SignalName::Terminate);
+                    self.supervisor.tell(&Request::Signal { id, signal })?;
                 }
             }
+            None => {}
         }
         Ok(())
     }

@@ -31,17 +31,22 @@ const DRAIN: Duration = Duration::from_millis(200);
 const MEASUREMENTS_MAX: usize = 32;
 /// Number of programs of a measurement.
 const PROGRAMS: u32 = 3;
+/// Multiple of its planned time after which a measurement is given up.
+const PATIENCE: u32 = 5;
+
+/// A program to start: its number, its node and its name.
+pub type ZeroWorkStart = (u32, usize, String, Program);
 
 /// Something to do for a zero-work relay.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ZeroWorkStep {
-    /// Start a program: its number, its node and its name.
-    Start(u32, usize, String, Program),
+    /// Start programs.
+    Start(Vec<ZeroWorkStart>),
     /// End the programs with these numbers.
     End(std::ops::Range<u32>),
 }
 
-/// A measurement that was planned.
+/// A measurement that took place.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ZeroWorkRecord {
     /// Name of the phase.
@@ -50,15 +55,40 @@ pub struct ZeroWorkRecord {
     pub relay: usize,
     /// Whether over TCP; else UDP.
     pub stream: bool,
-    /// Its time, since the start of the run.
+    /// Time that it took, since the start of the run.
     pub span: std::ops::Range<Duration>,
 }
 
-/// The steps still to come, in order of time since the start of the run, and all measurements.
+/// A measurement.
+#[derive(Debug)]
+struct Measurement {
+    record: ZeroWorkRecord,
+    /// Sink and relay.
+    receivers: Vec<ZeroWorkStart>,
+    source: ZeroWorkStart,
+    /// Longest time that the source may take.
+    patience: Duration,
+    drain: Duration,
+}
+
+/// Progress of a measurement. It follows the programs, which start late on a busy machine.
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    /// Sink and relay open their sockets until then.
+    Opening(Duration),
+    /// The source sends, at the latest until then.
+    Sending(Duration),
+    /// The last bundles pass until then.
+    Draining(Duration),
+}
+
+/// The measurements still to come, that in progress, and those that ended.
 #[derive(Debug, Default)]
 pub struct ZeroWorks {
-    steps: VecDeque<(Duration, ZeroWorkStep)>,
-    /// Measurements, in order of time.
+    planned: VecDeque<Measurement>,
+    current: Option<(Measurement, Stage)>,
+    count: u32,
+    /// Measurements that ended, in order of time.
     pub records: Vec<ZeroWorkRecord>,
 }
 
@@ -82,7 +112,7 @@ impl ZeroWorks {
         let phase = &scenario.phases[phase];
         let count = wanted.len().clamp(1, MEASUREMENTS_MAX) as u32;
         let most = phase.duration.map(|duration| duration / 2 / count);
-        let (mut at, mut left) = (now, Vec::new());
+        let mut left = Vec::new();
         for (place, (number, stream)) in wanted.into_iter().enumerate() {
             let relay = &setup.relays[number];
             let chain = RelayChain::new(scenario, relay, stream);
@@ -91,10 +121,9 @@ impl ZeroWorks {
                 left.push(relay.name.clone());
                 continue;
             };
-            let span = at..at + chain.overhead() + chain.pace * bundles as u32;
-            at = span.end;
-            self.plan(&chain, relay, bundles, (span.start, span.end), program)?;
-            self.records.push(ZeroWorkRecord { phase: phase.name.clone(), relay: number, stream, span });
+            let record = ZeroWorkRecord { phase: phase.name.clone(), relay: number, stream, span: now..now };
+            let planned = self.plan(&chain, relay, bundles, record, program)?;
+            self.planned.push_back(planned);
         }
         left.dedup();
         Ok(left)
@@ -105,20 +134,15 @@ impl ZeroWorks {
         chain: &RelayChain,
         relay: &WatchedRelay,
         count: u64,
-        (begin, end): (Duration, Duration),
+        record: ZeroWorkRecord,
         program: &Path,
-    ) -> Result<()> {
-        let number = self.records.len() as u32;
-        let first = number * PROGRAMS;
+    ) -> Result<Measurement> {
+        let number = self.count;
+        self.count += 1;
         let [[near, own], [_, far]] = chain.ends;
         let address = |end: LinkEnd| SocketAddr::from((end.address, PORT));
         let (at, to) = (address(own), address(far));
-        let parts = [
-            (ZeroWorkPart::Sink { at: to }, far.node, "sink", begin),
-            (ZeroWorkPart::Relay { at, to }, own.node, "relay", begin),
-            (ZeroWorkPart::Source { to: at }, near.node, "source", begin + HEAD_START),
-        ];
-        for (index, (part, node, word, at)) in parts.into_iter().enumerate() {
+        let start = |place: u32, part, node: usize, word: &str| -> Result<ZeroWorkStart> {
             let work = ZeroWork {
                 part,
                 stream: chain.stream,
@@ -130,21 +154,58 @@ impl ZeroWorks {
             };
             let command = std::iter::once(program.display().to_string()).chain(work.arguments()?).collect();
             let name = format!("zero-work-{}-{number}-{word}", relay.name);
-            let program = Program { command, ..Program::default() };
-            self.steps.push_back((at, ZeroWorkStep::Start(first + index as u32, node, name, program)));
-        }
-        self.steps.push_back((end, ZeroWorkStep::End(first..first + PROGRAMS)));
-        Ok(())
+            Ok((number * PROGRAMS + place, node, name, Program { command, ..Program::default() }))
+        };
+        Ok(Measurement {
+            record,
+            receivers: vec![
+                start(0, ZeroWorkPart::Sink { at: to }, far.node, "sink")?,
+                start(1, ZeroWorkPart::Relay { at, to }, own.node, "relay")?,
+            ],
+            source: start(2, ZeroWorkPart::Source { to: at }, near.node, "source")?,
+            patience: (chain.overhead() + chain.pace * count as u32) * PATIENCE,
+            drain: DRAIN + chain.round_trips,
+        })
     }
 
-    /// The next step that is due.
-    pub fn due(&mut self, elapsed: Duration) -> Option<ZeroWorkStep> {
-        self.steps.pop_front_if(|(at, _)| *at <= elapsed).map(|(_, step)| step)
+    /// Number of the source that sends.
+    pub fn source(&self) -> Option<u32> {
+        let (measurement, stage) = self.current.as_ref()?;
+        matches!(stage, Stage::Sending(_)).then_some(measurement.source.0)
+    }
+
+    /// The next step that is due. `sent` says whether the source has ended.
+    pub fn due(&mut self, elapsed: Duration, sent: bool) -> Option<ZeroWorkStep> {
+        let Some((measurement, stage)) = &mut self.current else {
+            let mut next = self.planned.pop_front()?;
+            next.record.span = elapsed..elapsed;
+            let receivers = next.receivers.clone();
+            self.current = Some((next, Stage::Opening(elapsed + HEAD_START)));
+            return Some(ZeroWorkStep::Start(receivers));
+        };
+        match *stage {
+            Stage::Opening(until) if elapsed >= until => {
+                *stage = Stage::Sending(elapsed + measurement.patience);
+                Some(ZeroWorkStep::Start(vec![measurement.source.clone()]))
+            }
+            Stage::Sending(latest) if sent || elapsed >= latest => {
+                *stage = Stage::Draining(elapsed + measurement.drain);
+                None
+            }
+            Stage::Draining(until) if elapsed >= until => {
+                let (mut measurement, _) = self.current.take()?;
+                measurement.record.span.end = elapsed;
+                self.records.push(measurement.record);
+                let last = measurement.source.0;
+                Some(ZeroWorkStep::End(last + 1 - PROGRAMS..last + 1))
+            }
+            _ => None,
+        }
     }
 
     /// Whether no measurement is still to end.
     pub fn is_over(&self) -> bool {
-        self.steps.is_empty()
+        self.planned.is_empty() && self.current.is_none()
     }
 }
 
@@ -222,17 +283,20 @@ mod tests {
         Scenario::parse(&text).unwrap()
     }
 
+    /// Steps in tenths of a second, of a source that takes half a second; the measurements; relays left out.
     fn steps(scenario: &Scenario) -> (Vec<String>, ZeroWorks, Vec<String>) {
-        let (mut works, begun, mut seen) = (ZeroWorks::default(), Duration::from_secs(5), Vec::new());
+        let (mut works, mut seen, mut sends) = (ZeroWorks::default(), Vec::new(), 0);
         let setup = RetentionSetup::of(scenario);
-        let left = works.begin(scenario, &setup, 0, begun, Path::new("farlink")).unwrap();
-        let at: Vec<Duration> = works.steps.iter().map(|(at, _)| *at).collect();
-        assert!(at.is_sorted() && at.first().is_none_or(|first| *first == begun), "{at:?}");
-        while let Some(step) = works.due(Duration::from_secs(99)) {
-            seen.push(match step {
-                ZeroWorkStep::Start(number, node, name, _) => format!("{number} at {node}: {name}"),
-                ZeroWorkStep::End(numbers) => format!("end {numbers:?}"),
-            });
+        let left = works.begin(scenario, &setup, 0, Duration::ZERO, Path::new("farlink")).unwrap();
+        for tenth in 0..100 {
+            sends = if works.source().is_some() { sends + 1 } else { 0 };
+            match works.due(Duration::from_millis(tenth * 100), sends > 5) {
+                Some(ZeroWorkStep::Start(programs)) => {
+                    seen.extend(programs.iter().map(|(number, node, name, _)| format!("{number} at {node}: {name}")));
+                }
+                Some(ZeroWorkStep::End(numbers)) => seen.push(format!("end {numbers:?}")),
+                None => {}
+            }
         }
         (seen, works, left)
     }
@@ -247,7 +311,8 @@ mod tests {
         assert_eq!((&seen[3][..], &seen[7][..], seen.len()), ("end 0..3", "end 3..6", 8));
         let records: Vec<_> = works.records.iter().map(|record| (record.relay, record.stream)).collect();
         assert_eq!((records, left.len(), works.is_over()), (vec![(0, true), (0, false)], 0, true));
-        assert!(works.records[1].span.end <= Duration::from_secs(15), "half of the phase is left");
+        let [first, second] = [0, 1].map(|place: usize| works.records[place].span.clone());
+        assert!(first.end - first.start > Duration::from_millis(900) && second.start >= first.end, "{first:?}");
         let (seen, ..) = steps(&scenario(["ltp", "ltp"], ""));
         assert_eq!(seen.len(), 4, "UDP only");
     }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use farlink_base::Duration;
-use farlink_report::{Manifest, Quantity, RunReader, Statistics};
+use farlink_report::{Manifest, Quantity, RetentionFacts, RunReader, Statistics};
 use farlink_scenario::{Pace, Scenario, Traffic, TrafficKind};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -70,8 +70,20 @@ metrics! {
         |ran| Some(ran.manifest.given_up.get("depleted_storage").copied().unwrap_or(0) as f64);
     "goodput_bit_s", "goodput", Rate, "Goodput: delivered payload over the time from the first creation to the last delivery.",
         |ran| ran.statistics.goodput_bit_s;
+    "retention_median_s", "median retention", Seconds,
+        "Time from a bundle's last byte in to its first byte out at a relay, median, less that of a zero-work relay in the same host; of the relay with the longest, over all phases of kind `retention`. Testbed only.",
+        |ran| longest(ran, |relay| relay.net_first_out_s.map(|times| times.p50));
+    "retention_p99_s", "99th percentile of retention", Seconds, "The same, 99th percentile.",
+        |ran| longest(ran, |relay| relay.net_first_out_s.map(|times| times.p99));
+    "retention_raw_median_s", "median retention with the wire", Seconds, "The same median without subtraction.",
+        |ran| longest(ran, |relay| relay.first_out_s.map(|times| times.p50));
     "last_delivery_s", "last delivery", Seconds, "Time of the last delivery, from the start of the run.",
         |ran| ran.statistics.last_delivery_s;
+}
+
+/// Longest of a time over all relays and phases.
+fn longest(ran: &Ran<'_>, of: fn(&RetentionFacts) -> Option<f64>) -> Option<f64> {
+    ran.manifest.phases.iter().flat_map(|phase| &phase.retention).filter_map(of).max_by(f64::total_cmp)
 }
 
 /// Reads the run of a scenario in this folder and computes all metrics; absent where the run has none.
@@ -121,7 +133,7 @@ pub(crate) fn all(ran: &Ran<'_>) -> Vec<(&'static str, Option<f64>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use farlink_report::RunWorld;
+    use farlink_report::{PhaseFacts, RetentionTimes, RunWorld};
 
     fn bundle(hops: u64, delivered_ns: Option<u64>) -> farlink_report::BundleRow {
         farlink_report::BundleRow {
@@ -165,6 +177,21 @@ mod tests {
     }
 
     #[test]
+    fn slowest_relay_gives_retention() {
+        let relay = |p50: f64| RetentionFacts {
+            net_first_out_s: Some(RetentionTimes { p50, ..RetentionTimes::default() }),
+            ..RetentionFacts::default()
+        };
+        let mut manifest = Manifest::new(RunWorld::Lab, "x", "", None);
+        let retention = vec![relay(0.1), RetentionFacts::default(), relay(0.3)];
+        manifest.phases = vec![PhaseFacts { retention, ..PhaseFacts::default() }, PhaseFacts::default()];
+        let ran = Ran { manifest: &manifest, statistics: &Statistics::of(&[], &[]), offered: 4 };
+        let numbers = all(&ran);
+        let of = |name: &str| numbers.iter().find(|(known, _)| *known == name).unwrap().1;
+        assert_eq!((of("retention_median_s"), of("retention_raw_median_s")), (Some(0.3), None));
+    }
+
+    #[test]
     fn offered_bundles_begin_before_end() {
         let scenario = |traffic: &str| {
             let text = format!(
@@ -192,7 +219,17 @@ mod tests {
         let absent: Vec<&str> = all(&ran).into_iter().filter(|(_, v)| v.is_none()).map(|(name, _)| name).collect();
         assert_eq!(
             absent,
-            ["latency_mean_s", "latency_median_s", "overhead", "hops_mean", "goodput_bit_s", "last_delivery_s"]
+            [
+                "latency_mean_s",
+                "latency_median_s",
+                "overhead",
+                "hops_mean",
+                "goodput_bit_s",
+                "retention_median_s",
+                "retention_p99_s",
+                "retention_raw_median_s",
+                "last_delivery_s"
+            ]
         );
         assert_eq!(NAMES.len(), METRICS.len());
         assert!(NAMES.iter().all(|name| metric(name).is_some()) && metric("x").is_none());

@@ -5,7 +5,7 @@ use crate::progress::RunProgress;
 use crate::values;
 use anyhow::Context as _;
 use clap::ValueEnum;
-use farlink_report::{FlowUse, Manifest, Missed, Quantity, RoleUse, RunReader, Statistics};
+use farlink_report::{FlowUse, Manifest, Missed, PhaseUse, Quantity, RetentionFacts, RoleUse, RunReader, Statistics};
 use farlink_routing::contact_plan;
 use farlink_scenario::{Fidelity, Scenario};
 use std::io::Write as _;
@@ -286,6 +286,9 @@ fn tell(folder: &Path) -> Result<(), CliError> {
     if manifest.expect != farlink_report::Expected::default() && missed.is_empty() {
         println!("  expected   yes: all of [expect] is met");
     }
+    for line in retention(&s.phases).iter().take(TRAFFIC_SHOWN) {
+        println!("  retention  {line}");
+    }
     if let Some(line) = processors(&s.roles) {
         println!("  processors {line}");
     }
@@ -293,6 +296,31 @@ fn tell(folder: &Path) -> Result<(), CliError> {
     println!("  run        {}", folder.display());
     eprint!("{}", warnings(&manifest.validity.disturbances));
     judge(&missed, &run)
+}
+
+/// Retention times of the relays, a line for each phase and relay.
+fn retention(phases: &[PhaseUse]) -> Vec<String> {
+    let seconds = |s: f64| Quantity::Seconds.text(s);
+    let relays = phases.iter().flat_map(|phase| phase.facts.retention.iter().map(move |relay| (phase, relay)));
+    let line = |(phase, relay): (&PhaseUse, &RetentionFacts)| {
+        let told = match (&relay.unavailable, relay.first_out_s) {
+            (Some(reason), _) => format!("n/a: {reason}"),
+            (None, None) => "n/a".to_string(),
+            (None, Some(raw)) => {
+                let net = relay.net_first_out_s.map_or("n/a".into(), |net| seconds(net.p50));
+                let missing =
+                    if relay.missing > 0 { format!(", {} did not leave", relay.missing) } else { String::new() };
+                format!(
+                    "p50 {} (net {net}), p99 {}, {} bundles{missing}",
+                    seconds(raw.p50),
+                    seconds(raw.p99),
+                    relay.bundles
+                )
+            }
+        };
+        format!("{} in {}: {told}", relay.relay, phase.facts.name)
+    };
+    relays.map(line).collect()
 }
 
 /// Processor time by node, with that of applications apart, and of the emulator; nodes beyond a few are left out.

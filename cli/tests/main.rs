@@ -5,6 +5,7 @@ mod campaign;
 mod containers;
 mod lab;
 mod lab_flows;
+mod lab_retention;
 mod messages;
 mod one;
 mod phases;

@@ -95,6 +95,7 @@ pub fn emulate(program: &Path, options: &EmulateOptions, talk: &mut dyn FnMut(&s
         start_ns: None,
         interval_ms: INTERVAL.as_millis() as u64,
         captures: captures.transpose()?.into_iter().collect(),
+        retention: false,
     })?;
     let emulating = |r: &Reply| matches!(r, Reply::Emulating { .. }).then_some(());
     supervisor.wait_for(Duration::from_secs(20), emulating, |_| {})?;

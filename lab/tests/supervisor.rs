@@ -67,7 +67,9 @@ fn set_up(supervisor: &mut Supervisor, links: &str) {
     let set_up = |r: &Reply| matches!(r, Reply::SetUp { .. }).then_some(());
     supervisor.wait_for(SECONDS, set_up, |_| {}).unwrap();
     let links = LinkModels::One { specification: links.into(), exact: false };
-    supervisor.tell(&Request::Emulate { links, seed: 1, start_ns: None, interval_ms: 50, captures: vec![] }).unwrap();
+    let (captures, retention) = (Vec::new(), false);
+    let emulate = Request::Emulate { links, seed: 1, start_ns: None, interval_ms: 50, captures, retention };
+    supervisor.tell(&emulate).unwrap();
     let emulating = |r: &Reply| match r {
         Reply::Emulating { start_ns } => Some(*start_ns),
         _ => None,

@@ -3,6 +3,7 @@
 use crate::custody::CustodyUse;
 use crate::format::{Quantity, difference};
 use crate::manifest::Manifest;
+use crate::retention::RetentionFacts;
 use crate::statistics::{FlowUse, Statistics, same_order};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -208,6 +209,7 @@ fn metrics(runs: &[&Statistics]) -> Vec<ComparedMetric> {
         }
     }
     flows(runs, &mut metrics);
+    retention(runs, &mut metrics);
     let order = runs.iter().map(|s| same_order(&runs[0].order, &s.order)).collect();
     metrics.push(metric("order", "bundle pairs delivered in the same order", Quantity::Share, order));
     // Links are matched by name and sending node; a link may be missing from some runs.
@@ -269,6 +271,41 @@ fn flows(runs: &[&Statistics], metrics: &mut Vec<ComparedMetric>) {
     }
 }
 
+/// JSON name, label, quantity and getter of a metric of one relay.
+type RelayDefinition = (&'static str, &'static str, Quantity, fn(&RetentionFacts) -> Option<f64>);
+
+const RELAY_METRICS: &[RelayDefinition] = &[
+    ("bundles", "bundles that left", Quantity::Count, |r| r.unavailable.is_none().then_some(r.bundles as f64)),
+    ("missing", "bundles that did not leave", Quantity::Count, |r| r.unavailable.is_none().then_some(r.missing as f64)),
+    ("first_out_s.p50", "median retention", Quantity::Seconds, |r| Some(r.first_out_s?.p50)),
+    ("first_out_s.p99", "99th percentile retention", Quantity::Seconds, |r| Some(r.first_out_s?.p99)),
+    ("net_first_out_s.p50", "median retention, net", Quantity::Seconds, |r| Some(r.net_first_out_s?.p50)),
+    ("net_first_out_s.p99", "99th percentile retention, net", Quantity::Seconds, |r| Some(r.net_first_out_s?.p99)),
+];
+
+/// Adds the metrics of each relay in each phase that measures retention.
+fn retention(runs: &[&Statistics], metrics: &mut Vec<ComparedMetric>) {
+    let mut relays: Vec<(&str, &str)> = Vec::new();
+    for (phase, relay) in
+        runs.iter().flat_map(|s| &s.phases).flat_map(|phase| phase.facts.retention.iter().map(move |r| (phase, r)))
+    {
+        let relay = (phase.facts.name.as_str(), relay.relay.as_str());
+        if !relays.contains(&relay) {
+            relays.push(relay);
+        }
+    }
+    for (phase, relay) in relays {
+        for (name, title, quantity, get) in RELAY_METRICS {
+            let value = |s: &&Statistics| {
+                let phase = s.phases.iter().find(|found| found.facts.name == phase)?;
+                get(phase.facts.retention.iter().find(|found| found.relay == relay)?)
+            };
+            let (name, title) = (format!("retention.{phase}.{relay}.{name}"), format!("{phase}, {relay}: {title}"));
+            metrics.push(metric(&name, &title, *quantity, runs.iter().map(value).collect()));
+        }
+    }
+}
+
 fn metric(name: &str, title: &str, quantity: Quantity, values: Vec<Option<f64>>) -> ComparedMetric {
     let first = values.first().copied().flatten();
     let relative = |value: Option<f64>| match (first?, value?) {
@@ -296,6 +333,8 @@ fn metric(name: &str, title: &str, quantity: Quantity, values: Vec<Option<f64>>)
 mod tests {
     use super::*;
     use crate::manifest::RunWorld;
+    use crate::phase::{PhaseFacts, PhaseUse};
+    use crate::retention::RetentionTimes;
     use crate::statistics::tests::{bundle, link};
 
     fn comparison() -> Comparison {
@@ -354,6 +393,28 @@ mod tests {
         a.custody = Some(CustodyUse { signals: 4, ..CustodyUse::default() });
         let c = Comparison::of(&[("a".into(), &manifest, &a), ("b".into(), &manifest, &b)]);
         assert_eq!(c.metric("custody.signals").unwrap().values, [Some(4.0), None]);
+    }
+
+    #[test]
+    fn retention_is_compared_by_phase_and_relay() {
+        let manifest = Manifest::new(RunWorld::Lab, "s", "text", None);
+        let run = |p50: Option<f64>| {
+            let relay = RetentionFacts {
+                relay: "b".into(),
+                bundles: 3,
+                unavailable: p50.is_none().then(|| "TLS".into()),
+                first_out_s: p50.map(|p50| RetentionTimes { p50, ..RetentionTimes::default() }),
+                ..RetentionFacts::default()
+            };
+            let facts = PhaseFacts { name: "relay".into(), retention: vec![relay], ..PhaseFacts::default() };
+            Statistics { phases: PhaseUse::all(&[facts], &[]), ..Statistics::of(&[], &[]) }
+        };
+        let [a, b] = [run(Some(0.0002)), run(None)];
+        let c = Comparison::of(&[("a".into(), &manifest, &a), ("b".into(), &manifest, &b)]);
+        let values = |name: &str| c.metric(&format!("retention.relay.b.{name}")).unwrap().values.clone();
+        assert_eq!(values("first_out_s.p50"), [Some(0.0002), None]);
+        assert_eq!(values("bundles"), [Some(3.0), None]);
+        assert_eq!(values("net_first_out_s.p50"), [None, None]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Phases of a run with their results, and use of processors and memory by role.
 
+use crate::retention::RetentionFacts;
 use crate::schema::BundleRow;
 use crate::statistics::{BundleNumbers, Latency, percentile};
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,9 @@ pub struct PhaseFacts {
     /// Plain flows through the links; only a baseline of the testbed has any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub baseline: Vec<BaselineFlow>,
+    /// Times for which relays kept bundles; only a retention phase of the testbed has any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub retention: Vec<RetentionFacts>,
 }
 
 impl PhaseFacts {

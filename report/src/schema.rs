@@ -414,6 +414,10 @@ pub const TCP: [&str; 4] = ["tcp_round_trip_s", "tcp_window_bytes", "tcp_retrans
 /// Metric of a node: bytes of the files of its store.
 pub const STORE_FILES_BYTES: &str = "store_files_bytes";
 
+/// Metrics of a relay and the link over which a bundle left: times from the bundle's last byte in to its first byte out,
+/// and to its last byte out.
+pub const RETENTION: [&str; 2] = ["retention_first_out_s", "retention_last_out_s"];
+
 /// All metrics of the samples table.
 pub const METRICS: &[SampleMetric] = &[
     SampleMetric { name: STORED_BYTES, unit: "B", help: "Bundles kept at the node, in bytes as encoded." },
@@ -460,6 +464,12 @@ pub const METRICS: &[SampleMetric] = &[
         unit: "B",
         help: "Files of the node's store, where events do not tell it.",
     },
+    SampleMetric {
+        name: RETENTION[0],
+        unit: "s",
+        help: "In retention phases, a sample for each bundle when it has arrived at a relay: time from its last byte in to its first byte out over the link, zero-work relay not subtracted.",
+    },
+    SampleMetric { name: RETENTION[1], unit: "s", help: "The same to its last byte out." },
 ];
 
 /// Lists the values of the column `event` with their meaning; `seen` is left out because it only introduces a bundle's

@@ -1,5 +1,6 @@
 //! Warnings about valid scenarios: parts that are probably not intended.
 
+use crate::host::PhaseKind;
 use crate::motion::Reach;
 use crate::types::{Custody, Link, Node, Scenario, StoreKind, Traffic, TrafficKind};
 use farlink_base::{ClockTrust, Duration, Facts, format_duration};
@@ -48,6 +49,13 @@ impl Scenario {
                 "node `{}` takes custody of nothing: its store is in memory; give it store = \"durable\"",
                 node.name
             )
+        }));
+        let relays = || {
+            (0..self.nodes.len()).any(|node| self.links.iter().filter(|l| l.between.contains(&node)).nth(1).is_some())
+        };
+        let measured = self.phases.iter().find(|phase| phase.kind == PhaseKind::Retention).filter(|_| !relays());
+        all.extend(measured.map(|phase| {
+            format!("phase `{}` measures how long relays keep bundles, and no node has two links", phase.name)
         }));
         all.extend((0..self.radios.len()).filter_map(|radio| self.knows_only_plans(radio)));
         all
@@ -235,6 +243,20 @@ mod tests {
         );
         assert!(doubts("", "", "1 kB").is_empty() && doubts("", "udpcl = { version = 2 }", "8 kB").is_empty());
         assert!(doubts("bundle_version = 6", "", "8 kB").is_empty(), "those are cut");
+    }
+
+    #[test]
+    fn retention_without_relay_is_doubted() {
+        let doubts = |last: u8| {
+            let node = |n: u8| format!("[[node]]\nname = \"n{n}\"\nid = \"ipn:{n}.0\"\n");
+            let link =
+                |n: u8| format!("[[link]]\nname = \"l{n}\"\nbetween = [\"n{n}\", \"n{}\"]\nlayer = \"ltp\"\n", n + 1);
+            let nodes: String = (1..=last).map(node).chain((1..last).map(link)).collect();
+            let phase = "[[phase]]\nname = \"p\"\nkind = \"retention\"\n";
+            Scenario::parse(&format!("name = \"s\"\nduration = \"9 s\"\n{nodes}{phase}")).unwrap().doubts()
+        };
+        assert_eq!(doubts(2), ["phase `p` measures how long relays keep bundles, and no node has two links"]);
+        assert!(doubts(3).is_empty());
     }
 
     #[test]

@@ -159,7 +159,7 @@ impl Scenario {
         None
     }
 
-    /// Notes on features without effect in a simulation: limits and images of hosts, and baselines.
+    /// Notes on features without effect in a simulation: limits and images of hosts, baselines and retention times.
     pub fn notes_of_simulation(&self) -> Vec<String> {
         let limited = |node: &&crate::Node| !node.host.limits().is_empty();
         let note = |node: &crate::Node| {
@@ -177,10 +177,13 @@ impl Scenario {
         let hosts = hosts.chain(self.nodes.iter().filter_map(image).take(16));
         let baseline = self.phases.iter().any(|phase| phase.kind == PhaseKind::Baseline);
         let baseline = baseline.then(|| "A simulation has no baseline: its phase only passes.".to_string());
+        let retention = self.phases.iter().any(|phase| phase.kind == PhaseKind::Retention);
+        let retention =
+            retention.then(|| "A simulation measures no retention times: their phase only passes.".to_string());
         let until = self.phases.iter().any(|phase| phase.until.is_some());
         let until = until.then(|| "In a simulation phases end at their latest: `until` has no effect.".to_string());
         let never = (0..self.phases.len()).filter(|phase| self.latest_span(*phase).is_none());
         let never = never.map(|phase| format!("Phase {} does not begin in a simulation.", self.phases[phase].name));
-        hosts.chain(baseline).chain(until).chain(never).collect()
+        hosts.chain(baseline).chain(retention).chain(until).chain(never).collect()
     }
 }

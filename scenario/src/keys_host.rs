@@ -66,7 +66,7 @@ pub const PHASE: Section = Section {
             "kind",
             Choice(PHASE_KINDS),
             Is("free"),
-            "What it is for. In the testbed `baseline` sends plain TCP and UDP through each link, one after the other; no traffic may start in it. The other kinds are names for reports.",
+            "What it is for. In the testbed `baseline` sends plain TCP and UDP through each link, one after the other; no traffic may start in it. `retention` measures how long relays, the nodes with several links, keep the bundles that pass in it, and first how long a relay takes that does no work. The other kinds are names for reports.",
         ),
         key(
             "start",

@@ -86,7 +86,8 @@ impl ManyLinks {
         supervisor.tell(&Request::SetUp { hosts: hosts.collect(), cables, routes: Vec::new() })?;
         supervisor.wait_for(PATIENCE, |r| matches!(r, Reply::SetUp { .. }).then_some(()), |_| {})?;
         let links = LinkModels::Scenario { text: self.scenario(), folder: std::env::temp_dir() };
-        let emulate = Request::Emulate { links, seed: 1, start_ns: None, interval_ms: 1000, captures: Vec::new() };
+        let (captures, retention) = (Vec::new(), false);
+        let emulate = Request::Emulate { links, seed: 1, start_ns: None, interval_ms: 1000, captures, retention };
         supervisor.tell(&emulate)?;
         supervisor.wait_for(PATIENCE, |r| matches!(r, Reply::Emulating { .. }).then_some(()), |_| {})?;
         let set_up = begun.elapsed();

@@ -60,7 +60,7 @@ pub fn run(run: RelayRun) -> io::Result<RetentionReport> {
     }
     let relays = vec![WatchedRelay { name: "relay".into(), links: vec![(0, true), (1, false)] }];
     let layers = [0, 1].map(|link| (link, (run.traffic.layer(), PORT))).into();
-    let setup = RetentionSetup { layers, relays };
+    let setup = RetentionSetup { layers, relays, zero_work: None };
     let (probe, watchers) = RetentionProbe::start(setup)?;
     for ((link, forward), watcher) in watchers {
         emulator.observe(link, forward, Box::new(watcher));

@@ -341,13 +341,25 @@ impl Direction {
         for due in &self.due[..frames] {
             self.lateness.add(now.saturating_sub(due.at));
             self.handed_over_bytes += due.length().saturating_sub(super::FRAME_OVERHEAD) as u64;
-            for observer in &mut self.observers {
-                observer.handed_over(now, self.pending.bytes_of(*due));
-            }
+        }
+        if !self.observers.is_empty() {
+            self.show(frames, now, monotonic_ns());
         }
         self.busy = frames > QUANTUM_FRAMES;
         self.finish(frames);
         Ok(())
+    }
+
+    /// Shows observers frames that were handed over in this span.
+    fn show(&mut self, frames: usize, begin: u64, end: u64) {
+        let all = end.saturating_sub(begin);
+        for (place, due) in (0..).zip(&self.due[..frames]) {
+            // The kernel passes one after the other to the host's sockets before it returns.
+            let [from, to] = [place, place + 1].map(|place| begin + all * place / frames as u64);
+            for observer in &mut self.observers {
+                observer.handed_over(from, to, self.pending.bytes_of(*due));
+            }
+        }
     }
 
     /// Decides which of the frames due leave together.

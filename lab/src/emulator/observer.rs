@@ -7,6 +7,7 @@ pub trait FrameObserver: Send {
     /// frame begins with its virtio-net header, and may be a super-packet.
     fn sent(&mut self, at_ns: u64, frame: &[u8]);
 
-    /// Called for each frame handed over to the host at the end of the direction, with its monotonic nanosecond.
-    fn handed_over(&mut self, at_ns: u64, frame: &[u8]);
+    /// Called for each frame handed over to the host at the end of the direction: the kernel took it at the first of these
+    /// monotonic nanoseconds or later, and had passed it to the host's sockets by the second.
+    fn handed_over(&mut self, begin_ns: u64, end_ns: u64, frame: &[u8]);
 }

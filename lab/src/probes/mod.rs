@@ -1,6 +1,6 @@
 //! Probes: measurements during a run, apart from its events. Those of [`Probe`] sample all hosts; the supervisor owns
 //! and calls them. [`Watcher`] copies the frames of a link to a reader, and [`retention`] finds in them how long a
-//! relay keeps each bundle.
+//! relay keeps each bundle; [`zero_work`] is a relay to compare with.
 
 mod flow;
 mod packet;
@@ -9,6 +9,7 @@ pub mod retention;
 mod store;
 mod tcp;
 mod watcher;
+pub mod zero_work;
 
 use crate::supervisor::{Accounts, Reading};
 use farlink_os::namespace::NetworkNamespace;

@@ -6,11 +6,14 @@
 //! hides bundles.
 
 mod conversations;
+mod part;
 mod report;
 
+pub use part::{RelayCounters, RetentionPart, RetentionSubject};
 pub use report::{BundleRetention, RelayRetention, RetentionReport};
 
 use super::watcher::{FramePoint, WatchQueue, WatchedFrame, Watcher, watch_queue};
+use super::zero_work;
 use conversations::Conversations;
 use farlink_base::Accel;
 use farlink_scenario::{Link, Node, Scenario};
@@ -68,9 +71,11 @@ pub struct RetentionSetup {
     pub layers: BTreeMap<usize, (WatchedLayer, u16)>,
     /// Relays, each with its links.
     pub relays: Vec<WatchedRelay>,
+    /// Port of zero-work relays in the same hosts, which speak STCP over TCP and UDPCL over UDP.
+    pub zero_work: Option<u16>,
 }
 impl RetentionSetup {
-    /// Setup for a scenario: every node with several links is a relay.
+    /// Setup for a scenario: every node with several links is a relay, and has a zero-work relay beside it.
     pub fn of(scenario: &Scenario) -> RetentionSetup {
         let links = || scenario.links.iter().enumerate();
         let layer =
@@ -81,9 +86,33 @@ impl RetentionSetup {
             (links.len() > 1).then(|| WatchedRelay { name: node.name.clone(), links })
         };
         let relays = scenario.nodes.iter().enumerate().filter_map(relay).collect();
-        RetentionSetup { layers: links().filter_map(layer).collect(), relays }
+        RetentionSetup { layers: links().filter_map(layer).collect(), relays, zero_work: Some(zero_work::PORT) }
+    }
+
+    /// Ports watched on a link. That of its layer comes first, should two be equal.
+    fn ports(&self, link: usize) -> Vec<WatchedPort> {
+        let own = self.layers.get(&link).map(|(layer, port)| (*layer, *port, RetentionSubject::Relay));
+        let zero_work = self.zero_work.iter().flat_map(|port| {
+            [
+                (WatchedLayer::Stcp, *port, RetentionSubject::ZeroWorkStreams),
+                (WatchedLayer::Udpcl, *port, RetentionSubject::ZeroWorkDatagrams),
+            ]
+        });
+        let port = |(layer, port, subject)| WatchedPort { layer, port, subject };
+        own.into_iter().chain(zero_work).map(port).collect()
     }
 }
+
+/// Port of a layer, and the relay that uses it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct WatchedPort {
+    layer: WatchedLayer,
+    port: u16,
+    subject: RetentionSubject,
+}
+
+/// Watcher of each direction, by link and whether it is the forward one.
+pub type DirectionWatchers = BTreeMap<(usize, bool), Watcher>;
 
 /// Reader of watched links, in a thread of its own.
 #[derive(Debug)]
@@ -94,7 +123,7 @@ pub struct RetentionProbe {
 impl RetentionProbe {
     /// Starts the thread. Returns a watcher for each direction to be observed, by link and whether it is the forward
     /// one. Connections that began before they were watched stay unread.
-    pub fn start(setup: RetentionSetup) -> io::Result<(RetentionProbe, BTreeMap<(usize, bool), Watcher>)> {
+    pub fn start(setup: RetentionSetup) -> io::Result<(RetentionProbe, DirectionWatchers)> {
         let mut queue = watch_queue();
         let links = setup.relays.iter().flat_map(|relay| relay.links.iter().map(|(link, _)| *link));
         let directions = links.flat_map(|link| [(link, true), (link, false)]);
@@ -105,7 +134,8 @@ impl RetentionProbe {
         let watchers = watchers.collect();
         // Only the watchers hold the queue open now, so that the thread ends with them.
         queue.close();
-        let reading = move || RetentionReading::new(setup).read(&queue);
+        let reading = RetentionReading::new(&setup);
+        let reading = move || reading.read(&queue);
         let thread = std::thread::Builder::new().name("retention".into()).spawn(reading)?;
         Ok((RetentionProbe { thread }, watchers))
     }
@@ -120,20 +150,35 @@ impl RetentionProbe {
     }
 }
 
+/// Place where frames are seen: link, direction, point.
+type FramePlace = (usize, bool, FramePoint);
+
 /// State of the reading thread.
 struct RetentionReading {
-    setup: RetentionSetup,
     accel: Accel,
-    /// Conversations by the place where they are seen: link, direction, point.
-    places: BTreeMap<(usize, bool, FramePoint), Conversations>,
-    /// Findings by relay, in the order of the setup.
-    relays: Vec<RelaySeen>,
+    /// Ports watched on each link.
+    ports: BTreeMap<usize, Vec<WatchedPort>>,
+    /// Relay at the end of a link to which its forward direction leads, or at the other end.
+    relay_at: BTreeMap<(usize, bool), usize>,
+    places: BTreeMap<FramePlace, Conversations>,
+    /// Findings by relay, in the order of the setup, and by subject.
+    relays: Vec<[RelaySeen; 3]>,
 }
 
 impl RetentionReading {
-    fn new(setup: RetentionSetup) -> RetentionReading {
-        let relays = setup.relays.iter().map(|relay| RelaySeen::new(relay.name.clone())).collect();
-        RetentionReading { setup, accel: Accel::default(), places: BTreeMap::new(), relays }
+    fn new(setup: &RetentionSetup) -> RetentionReading {
+        let ends = |(index, relay): (usize, &WatchedRelay)| {
+            relay.links.iter().map(move |end| (*end, index)).collect::<Vec<_>>()
+        };
+        let relay_at: BTreeMap<_, _> = setup.relays.iter().enumerate().flat_map(ends).collect();
+        let seen = |relay: &WatchedRelay| [(); 3].map(|()| RelaySeen::new(relay.name.clone()));
+        RetentionReading {
+            accel: Accel::default(),
+            ports: relay_at.keys().map(|(link, _)| (*link, setup.ports(*link))).collect(),
+            relays: setup.relays.iter().map(seen).collect(),
+            relay_at,
+            places: BTreeMap::new(),
+        }
     }
     fn read(mut self, queue: &WatchQueue) -> RetentionReport {
         loop {
@@ -146,25 +191,35 @@ impl RetentionReading {
         let (missed, missed_at_ns) = queue.missed();
         self.report(missed, missed_at_ns)
     }
-    fn frame(&mut self, frame: &WatchedFrame) {
+    /// Relay to which frames are handed over at a place, or which they leave there.
+    fn relay(&self, (link, forward, point): FramePlace) -> Option<usize> {
         // A frame in the forward direction is handed over to the relay at that end, and leaves the one at the other.
-        let to_relay =
-            |forward_leads: bool| forward_leads == (frame.forward == (frame.point == FramePoint::HandedOver));
-        let relay = self.setup.relays.iter().position(|relay| {
-            relay.links.iter().any(|(link, forward_leads)| *link == frame.link && to_relay(*forward_leads))
-        });
-        let Some(seen) = relay.and_then(|index| self.relays.get_mut(index)) else { return };
-        let Some(layer) = self.setup.layers.get(&frame.link) else { return };
+        self.relay_at.get(&(link, forward == (point == FramePoint::HandedOver))).copied()
+    }
+    fn frame(&mut self, frame: &WatchedFrame) {
         let place = (frame.link, frame.forward, frame.point);
+        let Some(relay) = self.relay(place) else { return };
+        let (Some(seen), Some(ports)) = (self.relays.get_mut(relay), self.ports.get(&frame.link)) else { return };
         let conversations = self.places.entry(place).or_insert_with(Conversations::new);
-        conversations.frame(frame.at_ns, &frame.bytes, *layer, &mut |reading| {
-            seen.reading(frame.point, &reading, &self.accel);
+        conversations.frame(frame.at_ns, &frame.bytes, ports, &mut |subject, reading| {
+            seen[subject as usize].reading((frame.point, frame.link), &reading, &self.accel);
         });
     }
-    fn report(self, missed: u64, missed_at_ns: Vec<u64>) -> RetentionReport {
-        let unread = self.places.values().map(Conversations::unread).sum();
-        let relays = self.relays.into_iter().map(RelaySeen::finish).collect();
-        RetentionReport { relays, missed, missed_at_ns, unread }
+    fn report(mut self, missed: u64, missed_at_ns: Vec<u64>) -> RetentionReport {
+        let mut unread = 0;
+        for (place, conversations) in std::mem::take(&mut self.places) {
+            let (own, relay) = (conversations.unread(), self.relay(place));
+            unread += own;
+            if let Some(seen) = relay.and_then(|relay| self.relays.get_mut(relay)) {
+                seen[RetentionSubject::Relay as usize].unread(own);
+            }
+        }
+        let (mut relays, mut zero_work) = (Vec::new(), Vec::new());
+        for [relay, streams, datagrams] in self.relays {
+            relays.push(relay.finish());
+            zero_work.push([streams.finish(), datagrams.finish()]);
+        }
+        RetentionReport { relays, zero_work, missed, missed_at_ns, unread }
     }
 }
 

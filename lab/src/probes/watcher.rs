@@ -17,7 +17,7 @@ const TIMES_MAX: usize = 10_000;
 pub enum FramePoint {
     /// As stamped by the kernel when it left its host.
     Leaving,
-    /// When the emulator handed it over to the far host.
+    /// When the emulator had handed it over to the sockets of the far host.
     HandedOver,
 }
 
@@ -71,8 +71,8 @@ impl FrameObserver for Watcher {
     fn sent(&mut self, at_ns: u64, frame: &[u8]) {
         self.see(FramePoint::Leaving, at_ns, frame);
     }
-    fn handed_over(&mut self, at_ns: u64, frame: &[u8]) {
-        self.see(FramePoint::HandedOver, at_ns, frame);
+    fn handed_over(&mut self, _: u64, end_ns: u64, frame: &[u8]) {
+        self.see(FramePoint::HandedOver, end_ns, frame);
     }
 }
 impl Watcher {

@@ -10,8 +10,10 @@ mod outcome;
 mod phases;
 mod record;
 mod restarts;
+mod retention;
 mod session;
 mod usage;
+mod zero_work;
 
 use anyhow::{Context, Result};
 use farlink_report::{Manifest, RunWorld, RunWriter, Topology};

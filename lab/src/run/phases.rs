@@ -85,7 +85,7 @@ impl Phases {
                 start_s: begun.as_secs_f64(),
                 end_s: at.as_secs_f64(),
                 roles,
-                baseline: Vec::new(),
+                ..PhaseFacts::default()
             });
         }
     }
@@ -128,21 +128,29 @@ impl LabSession<'_> {
                 }
             }
         }
-        Ok(())
+        self.do_zero_work(elapsed)
     }
 
-    pub fn note_boundary(&mut self, at_ns: u64, dropped: u64) {
+    pub fn note_boundary(&mut self, at_ns: u64, dropped: u64) -> Result<()> {
         self.samples_dropped = dropped;
         let at = Duration::from_nanos(at_ns.saturating_sub(self.start_ns));
         if self.ended {
             self.phases.close(at, &mut self.usages);
             self.closed = true;
-        } else if let Some((index, PhaseKind::Baseline)) = self.phases.pass(at, &mut self.usages)
-            && !self.baseline.begin(self.scenario, index, at, &self.program)
-        {
-            let name = &self.scenario.phases[index].name;
-            let text = format!("Phase {name} is too short for a baseline of every link; it has those that fit.");
-            self.remarks.notes.push(text);
+            return Ok(());
+        }
+        match self.phases.pass(at, &mut self.usages) {
+            Some((index, PhaseKind::Baseline)) => {
+                if !self.baseline.begin(self.scenario, index, at, &self.program) {
+                    let name = &self.scenario.phases[index].name;
+                    let text =
+                        format!("Phase {name} is too short for a baseline of every link; it has those that fit.");
+                    self.remarks.notes.push(text);
+                }
+                Ok(())
+            }
+            Some((index, PhaseKind::Retention)) => self.begin_zero_work(index, at),
+            _ => Ok(()),
         }
     }
 
@@ -152,12 +160,13 @@ impl LabSession<'_> {
         self.turns_until(|session| session.closed)
     }
 
-    /// Phases with the results of their baselines.
+    /// Phases with the results of their baselines and retention times.
     pub fn collect_phases(&mut self) -> (Vec<PhaseFacts>, Vec<String>) {
         let (mut phases, missed) = std::mem::take(&mut self.phases).into_ended();
         for (name, flow) in std::mem::take(&mut self.baseline).results(self.folder) {
             phases.iter_mut().filter(|phase| phase.name == name).for_each(|phase| phase.baseline.push(flow.clone()));
         }
+        self.collect_retention(&mut phases);
         (phases, missed)
     }
 }

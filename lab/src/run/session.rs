@@ -6,7 +6,9 @@ use super::folder::RunFolder;
 use super::outcome::{ProcessRecord, Remarks, SessionOutcome};
 use super::phases::Phases;
 use super::restarts::Restarts;
+use super::retention::{FIRST_ZERO_WORK, Retention};
 use super::usage::Usages;
+use super::zero_work::ZeroWorks;
 use super::{LabOptions, LabProgress, hosts};
 use crate::container;
 use crate::driver::{BundleTally, Driver, NodeContext, Program};
@@ -77,6 +79,8 @@ pub struct LabSession<'a> {
     pub restarts: Restarts,
     pub phases: Phases,
     pub baseline: Baseline,
+    pub zero_works: ZeroWorks,
+    pub retention: Option<Retention>,
     pub usages: Usages,
     records: Vec<ProcessRecord>,
     groups: bool,
@@ -93,7 +97,7 @@ pub struct LabSession<'a> {
     congestion: Vec<String>,
     pub ended: bool,
     stopping: bool,
-    samples: Vec<SampleRow>,
+    pub samples: Vec<SampleRow>,
     waiting: Vec<usize>,
     /// Link changes still to come, and the number of those done.
     changes: VecDeque<LinkChange>,
@@ -149,6 +153,8 @@ impl<'a> LabSession<'a> {
             restarts: Restarts::new(scenario),
             phases: Phases::new(scenario),
             baseline: Baseline::default(),
+            zero_works: ZeroWorks::default(),
+            retention: Retention::new(scenario),
             usages: Usages::new(scenario),
             records: Vec::new(),
             groups: made.no_groups.is_none(),
@@ -187,6 +193,7 @@ impl<'a> LabSession<'a> {
             start_ns: Some(self.start_ns),
             interval_ms,
             captures: hosts::captures(self.scenario, self.folder),
+            retention: self.retention.is_some(),
         })?;
         let store = |index: usize| Some((index, self.drivers[index].store(&self.context(index))?));
         let stores = (0..self.drivers.len()).filter_map(store).collect();
@@ -249,7 +256,8 @@ impl<'a> LabSession<'a> {
             stdout: Some(folder.join(format!("{name}.out"))),
             stderr: Some(folder.join(format!("{name}.log"))),
             real_time: self.real_time.then_some(match id {
-                ..FIRST_APPLICATION => NODE_PRIORITY,
+                // A zero-work relay gets what the node in its place gets.
+                ..FIRST_APPLICATION | FIRST_ZERO_WORK.. => NODE_PRIORITY,
                 _ => APPLICATION_PRIORITY,
             }),
         }))?;
@@ -272,7 +280,7 @@ impl<'a> LabSession<'a> {
         let mut state = LabProgress { phase: "running", duration_s: duration.as_secs_f64(), ..LabProgress::default() };
         let mut look_at = self.start_ns;
         let (mut complete, mut stopped, mut flows_begun) = (false, false, 0);
-        while !complete || !self.scenario.stop_when_delivered || !self.phases.may_end() {
+        while !complete || !self.scenario.stop_when_delivered || !self.phases.may_end() || !self.zero_works.is_over() {
             let now = farlink_os::monotonic_ns();
             let elapsed = Duration::from_nanos(now.saturating_sub(self.start_ns));
             stopped = stop.load(Ordering::Relaxed);
@@ -424,7 +432,7 @@ impl<'a> LabSession<'a> {
                     waits.iter().for_each(|[ns, times]| own.add_many(*ns, *times));
                 }
             }
-            Reply::Phase { at_ns, dropped, .. } => self.note_boundary(at_ns, dropped),
+            Reply::Phase { at_ns, dropped, .. } => return self.note_boundary(at_ns, dropped),
             Reply::Exited { id, code, signal, usage, .. } => return self.note_exit(id, code, signal, usage),
             Reply::EmulatorEnded { usage, killed_for_memory, dropped } => {
                 // What is left out while everything ends concerns no result.
@@ -443,6 +451,11 @@ impl<'a> LabSession<'a> {
             }
             Reply::Emulating { .. } => self.emulating = true,
             Reply::Captured(summary) => self.captures.push(summary),
+            Reply::Retention(part) => {
+                if let Some(retention) = &mut self.retention {
+                    retention.note(part);
+                }
+            }
             Reply::Ready { .. } | Reply::SetUp { .. } | Reply::Started { .. } | Reply::Failed { .. } => {}
         }
         Ok(())

@@ -27,15 +27,19 @@ use std::process::ExitCode;
 /// Hidden argument that makes the program a supervisor.
 pub const ARGUMENT: &str = "lab-supervisor";
 
-/// Does the supervisor's work if this process was started as one. Call it before anything else in `main`: no thread may
-/// exist yet.
+/// Does the work of a supervisor, or of a program that it starts in hosts, if this process was started as one. Call it
+/// before anything else in `main`: no thread may exist yet.
 pub fn run_if_asked() -> Option<ExitCode> {
     let asked = std::env::args_os().nth(1).is_some_and(|argument| argument == ARGUMENT);
-    asked.then(|| match isolate::become_supervisor() {
+    asked.then(supervise).or_else(crate::probes::zero_work::run_if_asked)
+}
+
+fn supervise() -> ExitCode {
+    match isolate::become_supervisor() {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             protocol::say(&Reply::Failed { reason: error.to_string() });
             ExitCode::FAILURE
         }
-    })
+    }
 }

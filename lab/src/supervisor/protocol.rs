@@ -3,6 +3,7 @@
 use super::readings::{Reading, Role};
 use crate::container::ContainerSetup;
 use crate::emulator::capture::{CaptureSetup, CaptureSummary};
+use crate::probes::retention::RetentionPart;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -38,6 +39,8 @@ pub enum Request {
         interval_ms: u64,
         /// Links whose frames are written to files.
         captures: Vec<CaptureSetup>,
+        /// Whether the retention times of all relays of a scenario are measured.
+        retention: bool,
     },
     /// Starts a process. Reply: [`Reply::Started`], and later [`Reply::Exited`].
     Spawn(SpawnSetup),
@@ -275,6 +278,8 @@ pub enum Reply {
     Link(Box<LinkReport>),
     /// Result of a capture, before the emulator ends.
     Captured(CaptureSummary),
+    /// Part of the findings about relays, before the emulator ends.
+    Retention(RetentionPart),
     /// The emulator has ended.
     EmulatorEnded {
         /// Resource use of the emulator.

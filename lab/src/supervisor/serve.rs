@@ -9,6 +9,7 @@ use super::tcp;
 use crate::cable::{self, CableEnd};
 use crate::emulator::capture::{CaptureSetup, Captures};
 use crate::emulator::{Emulator, Port};
+use crate::probes::retention::{RetentionProbe, RetentionSetup};
 use crate::probes::{self, Probe, ProbedHosts};
 use farlink_link::LinkSpec;
 use farlink_os::account::{self, Waits};
@@ -119,9 +120,11 @@ impl Server {
     fn obey(&mut self, request: Request) -> io::Result<()> {
         match request {
             Request::SetUp { hosts, cables, routes } => self.set_up(hosts, &cables, &routes),
-            Request::Emulate { links, seed, start_ns, interval_ms, captures } => {
+            Request::Emulate { links, seed, start_ns, interval_ms, captures, retention } => {
                 self.start_ns = start_ns.unwrap_or(0);
-                self.emulate(&links, seed, start_ns, Duration::from_millis(interval_ms), &captures)
+                let mut plan = link_plan(&links)?;
+                plan.retention = plan.retention.filter(|_| retention);
+                self.emulate(&plan, seed, start_ns, Duration::from_millis(interval_ms), &captures)
             }
             Request::Spawn(setup) => self.spawn(setup),
             Request::Signal { id, signal } => {
@@ -186,7 +189,7 @@ impl Server {
     /// Starts the emulator in a process of its own.
     fn emulate(
         &mut self,
-        links: &LinkModels,
+        plan: &LinkPlan,
         seed: u64,
         start_ns: Option<u64>,
         interval: Duration,
@@ -194,7 +197,6 @@ impl Server {
     ) -> io::Result<()> {
         // The emulator's threads need memory that a fork for the next program would make
         // copy-on-write, and PID 1 must stay without threads.
-        let plan = link_plan(links)?;
         let ports = std::mem::take(&mut self.ports);
         if plan.specs.len() != ports.len() {
             return Err(io::Error::other(format!("{} links for {} cables", plan.specs.len(), ports.len())));
@@ -203,7 +205,7 @@ impl Server {
             self.emulator = Some(child);
             return Ok(());
         }
-        let run = || run_emulator(ports, &plan, seed, start_ns, interval, captures);
+        let run = || run_emulator(ports, plan, seed, start_ns, interval, captures);
         let result = process::die_with_parent().and_then(|()| run());
         if let Err(error) = &result {
             say(&Reply::Failed { reason: format!("link emulator: {error}") });
@@ -382,6 +384,8 @@ struct LinkPlan {
     specs: Vec<(LinkSpec, bool)>,
     /// Links that share transmitters.
     bottlenecks: Vec<Vec<usize>>,
+    /// Relays of a scenario.
+    retention: Option<RetentionSetup>,
 }
 
 fn link_plan(links: &LinkModels) -> io::Result<LinkPlan> {
@@ -391,7 +395,8 @@ fn link_plan(links: &LinkModels) -> io::Result<LinkPlan> {
                 .map_err(|errors| io::Error::other(format!("{}", errors[0])))?;
             let spec = |link: usize| (scenario.link_spec(link), scenario.links[link].exact);
             let specs = (0..scenario.links.len()).map(spec).collect();
-            Ok(LinkPlan { specs, bottlenecks: scenario.bottlenecks() })
+            let retention = Some(RetentionSetup::of(&scenario));
+            Ok(LinkPlan { specs, bottlenecks: scenario.bottlenecks(), retention })
         }
         LinkModels::One { specification, exact } => {
             let spec = LinkSpec::parse(specification).map_err(|e| io::Error::other(e.to_string()))?;
@@ -421,15 +426,30 @@ fn run_emulator(
             emulator.observe(setup.link, forward, observer);
         }
     }
-    // Before the links, whose thread gets a priority that the writer must not have.
+    // Before the links, whose thread gets a priority that the writer and the reader must not have.
     files.begin()?;
+    let probe = plan.retention.clone().map(|setup| watch(setup, &mut emulator)).transpose()?;
     say(&Reply::Emulating { start_ns: emulator.begin(start_ns)? });
     while !asked_to_end.load(std::sync::atomic::Ordering::Relaxed) {
         emulator.poll(Duration::from_millis(20))?.iter().for_each(report);
     }
     emulator.finish()?.iter().for_each(report);
     files.finish().into_iter().for_each(|summary| say(&Reply::Captured(summary)));
+    // The probe ends with the links, which hold its watchers.
+    drop(emulator);
+    if let Some(probe) = probe {
+        probe.finish()?.parts(&mut |part| say(&Reply::Retention(part)));
+    }
     Ok(())
+}
+
+/// Starts the retention probe.
+fn watch(setup: RetentionSetup, emulator: &mut Emulator) -> io::Result<RetentionProbe> {
+    let (probe, watchers) = RetentionProbe::start(setup)?;
+    for ((link, forward), watcher) in watchers {
+        emulator.observe(link, forward, Box::new(watcher));
+    }
+    Ok(probe)
 }
 
 fn report(sample: &crate::emulator::DirectionSample) {

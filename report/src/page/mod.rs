@@ -14,6 +14,7 @@ mod pdf;
 mod phases;
 mod plain_flows;
 pub mod plot;
+mod retention;
 mod sections;
 mod svg;
 mod timeline;

@@ -1,5 +1,6 @@
 //! The table of phases: resource use of each role, and delivery of the bundles created, in each phase.
 
+use super::retention::retention;
 use super::sections::{ReportPage, close, open};
 use super::svg::escape;
 use crate::format::Quantity;
@@ -27,6 +28,7 @@ impl ReportPage<'_> {
             );
             run.statistics.phases.iter().for_each(|phase| phase_row(out, phase));
             out.push_str("</tbody></table></div>");
+            retention(out, &run.statistics.phases);
             roles(out, &run.statistics.phases);
             baselines(out, &run.statistics.phases);
         }

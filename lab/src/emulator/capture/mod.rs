@@ -134,8 +134,9 @@ impl FrameObserver for CaptureObserver {
     fn sent(&mut self, at_ns: u64, frame: &[u8]) {
         self.sent.push(at_ns, &frame[VNET_HEADER.min(frame.len())..]);
     }
-    fn handed_over(&mut self, at_ns: u64, frame: &[u8]) {
-        self.handed_over.push(at_ns, &frame[VNET_HEADER.min(frame.len())..]);
+    fn handed_over(&mut self, begin_ns: u64, _: u64, frame: &[u8]) {
+        // An acknowledgment leaves the host before the kernel returns.
+        self.handed_over.push(begin_ns, &frame[VNET_HEADER.min(frame.len())..]);
     }
 }
 
@@ -259,9 +260,9 @@ mod tests {
         let mut captures = Captures::new(1);
         let [mut forward, mut reverse] = captures.add(&setup(path.clone())).unwrap();
         forward.sent(1000, &frame(1));
-        forward.handed_over(5000, &frame(1));
+        forward.handed_over(5000, 5500, &frame(1));
         reverse.sent(2000, &frame(2));
-        reverse.handed_over(6000, &frame(2));
+        reverse.handed_over(6000, 6500, &frame(2));
         forward.sent(3000, &frame(3));
         captures.begin().unwrap();
         let expected = CaptureSummary { link: 3, frames: 5, missed: 0, failure: None };

@@ -1,6 +1,6 @@
 //! Conversations seen at one place of a link, each with the reader of its layer.
 
-use super::WatchedLayer;
+use super::{RetentionSubject, WatchedLayer, WatchedPort};
 use crate::probes::flow::TcpOrder;
 use crate::probes::packet::{Packet, Transport};
 use farlink_base::Instant;
@@ -55,13 +55,13 @@ impl Conversations {
         self.unread + self.open.values().map(|conversation| conversation.reader.unread()).sum::<u64>()
     }
 
-    /// Reads a frame that passed at this time, if it belongs to the layer at this port.
+    /// Reads a frame that passed at this time, if it belongs to one of these ports.
     pub fn frame(
         &mut self,
         at_ns: u64,
         bytes: &[u8],
-        (layer, port): (WatchedLayer, u16),
-        each: &mut dyn FnMut(Reading<'_>),
+        ports: &[WatchedPort],
+        each: &mut dyn FnMut(RetentionSubject, Reading<'_>),
     ) {
         let Some(packet) = Packet::read(bytes) else {
             // Fragments are not put together: a layer over datagrams should send none.
@@ -69,10 +69,12 @@ impl Conversations {
             return;
         };
         let stream = matches!(packet.transport, Transport::Tcp { .. });
-        // In answers over a connection, the port where a node listens is the source.
-        if layer.is_stream() != stream || ![packet.to.port(), packet.from.port()].contains(&port) {
-            return;
-        }
+        let watched = ports.iter().find(|watched| {
+            // In answers over a connection, the port where a node listens is the source.
+            watched.layer.is_stream() == stream && [packet.to.port(), packet.from.port()].contains(&watched.port)
+        });
+        let Some(WatchedPort { layer, subject, .. }) = watched.copied() else { return };
+        let each = &mut |reading: Reading<'_>| each(subject, reading);
         let key = (stream, packet.from, packet.to);
         if let Transport::Tcp { sequence, begins: true, .. } = packet.transport {
             self.begin(key, sequence, layer, each);

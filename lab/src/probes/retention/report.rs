@@ -22,6 +22,8 @@ pub struct BundleRetention {
     pub left_first_ns: u64,
     /// When its last byte left.
     pub left_last_ns: u64,
+    /// Number of the link over which it left.
+    pub left_over: usize,
 }
 impl BundleRetention {
     /// Time until the first byte left, ns; negative for a relay that forwards a bundle while it arrives.
@@ -41,8 +43,8 @@ pub struct RelayRetention {
     pub name: String,
     /// Bundles that arrived and left, in the order of their arrival.
     pub bundles: Vec<BundleRetention>,
-    /// Number of bundles that only arrived, such as those for the relay itself.
-    pub only_arrived: u64,
+    /// When bundles came that only arrived, such as those for the relay itself, monotonic ns.
+    pub only_arrived_ns: Vec<u64>,
     /// Number of bundles that only left, such as the relay's own.
     pub only_left: u64,
     /// Number of bundles that ended incomplete.
@@ -53,6 +55,8 @@ pub struct RelayRetention {
     pub lost: u64,
     /// Number of conversations enciphered from some point on.
     pub enciphered: u64,
+    /// Bytes of payload that could not be read.
+    pub unread: u64,
 }
 impl RelayRetention {
     /// Reason why there are no figures; `None` if there are.
@@ -76,6 +80,8 @@ impl RelayRetention {
 pub struct RetentionReport {
     /// Findings about each relay, in the order of the setup.
     pub relays: Vec<RelayRetention>,
+    /// Findings about the zero-work relay beside each: over TCP, and over UDP.
+    pub zero_work: Vec<[RelayRetention; 2]>,
     /// Number of frames that the probe missed.
     pub missed: u64,
     /// Times of the first missed frames, monotonic ns.
@@ -97,8 +103,8 @@ impl RetentionReport {
 #[derive(Debug)]
 pub(super) struct RelaySeen {
     arrived: BTreeMap<PeekedIdentity, u64>,
-    /// Length, and the times of the first and the last byte.
-    left: BTreeMap<PeekedIdentity, (u64, u64, u64)>,
+    /// Length, times of the first and the last byte, and the link.
+    left: BTreeMap<PeekedIdentity, (u64, u64, u64, usize)>,
     found: RelayRetention,
 }
 
@@ -107,8 +113,12 @@ impl RelaySeen {
         let found = RelayRetention { name, ..RelayRetention::default() };
         RelaySeen { arrived: BTreeMap::new(), left: BTreeMap::new(), found }
     }
-    /// Takes a finding in a conversation to or from the relay.
-    pub fn reading(&mut self, point: FramePoint, reading: &Reading<'_>, accel: &Accel) {
+    /// Adds bytes that could not be read.
+    pub fn unread(&mut self, bytes: u64) {
+        self.found.unread += bytes;
+    }
+    /// Takes a finding in a conversation over a link, to or from the relay.
+    pub fn reading(&mut self, (point, link): (FramePoint, usize), reading: &Reading<'_>, accel: &Accel) {
         let passage = match reading {
             Reading::Bundle(passage) => passage,
             Reading::Cut(_) => return self.found.cut += 1,
@@ -125,7 +135,7 @@ impl RelaySeen {
                 self.arrived.entry(bundle).or_insert(passage.last.0);
             }
             FramePoint::Leaving => {
-                self.left.entry(bundle).or_insert((passage.length, passage.first.0, passage.last.0));
+                self.left.entry(bundle).or_insert((passage.length, passage.first.0, passage.last.0, link));
             }
         }
     }
@@ -133,16 +143,17 @@ impl RelaySeen {
     pub fn finish(mut self) -> RelayRetention {
         for (bundle, arrived_ns) in self.arrived {
             match self.left.remove(&bundle) {
-                Some((length, left_first_ns, left_last_ns)) => {
+                Some((length, left_first_ns, left_last_ns, left_over)) => {
                     self.found.bundles.push(BundleRetention {
                         bundle,
                         length,
                         arrived_ns,
                         left_first_ns,
                         left_last_ns,
+                        left_over,
                     });
                 }
-                None => self.found.only_arrived += 1,
+                None => self.found.only_arrived_ns.push(arrived_ns),
             }
         }
         self.found.only_left = self.left.len() as u64;

@@ -1,0 +1,325 @@
+//! Zero-work relays of a run: at the start of each retention phase, beside each relay in turn, bundles pass a program that
+//! only copies them.
+
+use crate::driver::Program;
+use crate::probes::retention::{RetentionSetup, WatchedRelay};
+use crate::probes::zero_work::{FIRST_SEQUENCE, PORT, ZeroWork, ZeroWorkPart};
+use anyhow::Result;
+use farlink_scenario::{LinkEnd, Medium, Scenario, TrafficKind};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+/// Bundles by which a relay is measured: as many as this, and at least so many.
+const BUNDLES: u64 = 200;
+const BUNDLES_LEAST: u64 = 30;
+/// Shortest time between two bundles.
+const PACE: Duration = Duration::from_millis(2);
+/// Part of a link's rate that they take at most.
+const RATE_PART: u64 = 10;
+/// Payload of the bundles: that of the scenario's traffic within these bounds. Larger ones over TCP would measure TCP.
+const PAYLOAD_MIN: u64 = 64;
+const PAYLOAD_MAX: u64 = 16_000;
+/// Bytes of an IP packet that are no payload of a bundle over UDP.
+const HEADERS: u64 = 150;
+/// By how much relay and sink start before the source.
+const HEAD_START: Duration = Duration::from_millis(300);
+/// Time left for what is still on its way, besides the round trip.
+const DRAIN: Duration = Duration::from_millis(200);
+/// Most measurements in a phase.
+const MEASUREMENTS_MAX: usize = 32;
+/// Number of programs of a measurement.
+const PROGRAMS: u32 = 3;
+/// Multiple of its planned time after which a measurement is given up.
+const PATIENCE: u32 = 5;
+
+/// A program to start: its number, its node and its name.
+pub type ZeroWorkStart = (u32, usize, String, Program);
+
+/// Something to do for a zero-work relay.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ZeroWorkStep {
+    /// Start programs.
+    Start(Vec<ZeroWorkStart>),
+    /// End the programs with these numbers.
+    End(std::ops::Range<u32>),
+}
+
+/// A measurement that took place.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ZeroWorkRecord {
+    /// Name of the phase.
+    pub phase: String,
+    /// Number of the relay in the probe's setup.
+    pub relay: usize,
+    /// Whether over TCP; else UDP.
+    pub stream: bool,
+    /// Time that it took, since the start of the run.
+    pub span: std::ops::Range<Duration>,
+}
+
+/// A measurement.
+#[derive(Debug)]
+struct Measurement {
+    record: ZeroWorkRecord,
+    /// Sink and relay.
+    receivers: Vec<ZeroWorkStart>,
+    source: ZeroWorkStart,
+    /// Longest time that the source may take.
+    patience: Duration,
+    drain: Duration,
+}
+
+/// Progress of a measurement. It follows the programs, which start late on a busy machine.
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    /// Sink and relay open their sockets until then.
+    Opening(Duration),
+    /// The source sends, at the latest until then.
+    Sending(Duration),
+    /// The last bundles pass until then.
+    Draining(Duration),
+}
+
+/// The measurements still to come, that in progress, and those that ended.
+#[derive(Debug, Default)]
+pub struct ZeroWorks {
+    planned: VecDeque<Measurement>,
+    current: Option<(Measurement, Stage)>,
+    count: u32,
+    /// Measurements that ended, in order of time.
+    pub records: Vec<ZeroWorkRecord>,
+}
+
+impl ZeroWorks {
+    /// Plans the measurements of a phase that begins now. Returns the names of relays for which there is no time.
+    pub fn begin(
+        &mut self,
+        scenario: &Scenario,
+        setup: &RetentionSetup,
+        phase: usize,
+        now: Duration,
+        program: &Path,
+    ) -> Result<Vec<String>> {
+        let mut wanted = Vec::new();
+        for (number, relay) in setup.relays.iter().enumerate() {
+            let has = |medium| relay.links.iter().any(|(link, _)| scenario.links[*link].layer.kind.medium == medium);
+            let media = [(Medium::Streams, true), (Medium::Datagrams, false)];
+            wanted.extend(media.into_iter().filter(|(medium, _)| has(*medium)).map(|(_, stream)| (number, stream)));
+        }
+        // Half of the phase belongs to its traffic.
+        let phase = &scenario.phases[phase];
+        let count = wanted.len().clamp(1, MEASUREMENTS_MAX) as u32;
+        let most = phase.duration.map(|duration| duration / 2 / count);
+        let mut left = Vec::new();
+        for (place, (number, stream)) in wanted.into_iter().enumerate() {
+            let relay = &setup.relays[number];
+            let chain = RelayChain::new(scenario, relay, stream);
+            let bundles = chain.bundles_within(most).filter(|_| place < MEASUREMENTS_MAX);
+            let Some(bundles) = bundles else {
+                left.push(relay.name.clone());
+                continue;
+            };
+            let record = ZeroWorkRecord { phase: phase.name.clone(), relay: number, stream, span: now..now };
+            let planned = self.plan(&chain, relay, bundles, record, program)?;
+            self.planned.push_back(planned);
+        }
+        left.dedup();
+        Ok(left)
+    }
+
+    fn plan(
+        &mut self,
+        chain: &RelayChain,
+        relay: &WatchedRelay,
+        count: u64,
+        record: ZeroWorkRecord,
+        program: &Path,
+    ) -> Result<Measurement> {
+        let number = self.count;
+        self.count += 1;
+        let [[near, own], [_, far]] = chain.ends;
+        let address = |end: LinkEnd| SocketAddr::from((end.address, PORT));
+        let (at, to) = (address(own), address(far));
+        let start = |place: u32, part, node: usize, word: &str| -> Result<ZeroWorkStart> {
+            let work = ZeroWork {
+                part,
+                stream: chain.stream,
+                payload: chain.payload,
+                count,
+                pace_us: u64::try_from(chain.pace.as_micros()).unwrap_or(u64::MAX),
+                // The probe takes an identity that it knows for a repetition.
+                sequence: FIRST_SEQUENCE + u64::from(number) * BUNDLES,
+            };
+            let command = std::iter::once(program.display().to_string()).chain(work.arguments()?).collect();
+            let name = format!("zero-work-{}-{number}-{word}", relay.name);
+            Ok((number * PROGRAMS + place, node, name, Program { command, ..Program::default() }))
+        };
+        Ok(Measurement {
+            record,
+            receivers: vec![
+                start(0, ZeroWorkPart::Sink { at: to }, far.node, "sink")?,
+                start(1, ZeroWorkPart::Relay { at, to }, own.node, "relay")?,
+            ],
+            source: start(2, ZeroWorkPart::Source { to: at }, near.node, "source")?,
+            patience: (chain.overhead() + chain.pace * count as u32) * PATIENCE,
+            drain: DRAIN + chain.round_trips,
+        })
+    }
+
+    /// Number of the source that sends.
+    pub fn source(&self) -> Option<u32> {
+        let (measurement, stage) = self.current.as_ref()?;
+        matches!(stage, Stage::Sending(_)).then_some(measurement.source.0)
+    }
+
+    /// The next step that is due. `sent` says whether the source has ended.
+    pub fn due(&mut self, elapsed: Duration, sent: bool) -> Option<ZeroWorkStep> {
+        let Some((measurement, stage)) = &mut self.current else {
+            let mut next = self.planned.pop_front()?;
+            next.record.span = elapsed..elapsed;
+            let receivers = next.receivers.clone();
+            self.current = Some((next, Stage::Opening(elapsed + HEAD_START)));
+            return Some(ZeroWorkStep::Start(receivers));
+        };
+        match *stage {
+            Stage::Opening(until) if elapsed >= until => {
+                *stage = Stage::Sending(elapsed + measurement.patience);
+                Some(ZeroWorkStep::Start(vec![measurement.source.clone()]))
+            }
+            Stage::Sending(latest) if sent || elapsed >= latest => {
+                *stage = Stage::Draining(elapsed + measurement.drain);
+                None
+            }
+            Stage::Draining(until) if elapsed >= until => {
+                let (mut measurement, _) = self.current.take()?;
+                measurement.record.span.end = elapsed;
+                self.records.push(measurement.record);
+                let last = measurement.source.0;
+                Some(ZeroWorkStep::End(last + 1 - PROGRAMS..last + 1))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether no measurement is still to end.
+    pub fn is_over(&self) -> bool {
+        self.planned.is_empty() && self.current.is_none()
+    }
+}
+
+/// A relay between its neighbours over its first two links.
+struct RelayChain {
+    /// Ends of both links, in the direction of the bundles.
+    ends: [[LinkEnd; 2]; 2],
+    stream: bool,
+    payload: u64,
+    pace: Duration,
+    round_trips: Duration,
+}
+
+impl RelayChain {
+    fn new(scenario: &Scenario, relay: &WatchedRelay, stream: bool) -> RelayChain {
+        let links = [relay.links[0], relay.links[1]];
+        let ends = [0, 1].map(|place| {
+            let (link, forward_leads) = links[place];
+            let [first, second] = scenario.ends(link);
+            // Bundles come over the first link and leave over the second.
+            if forward_leads == (place == 0) { [first, second] } else { [second, first] }
+        });
+        let both = links.map(|(link, _)| &scenario.links[link]);
+        let round_trips = both.iter().map(|link| link.forward.longest_delay() + link.reverse.longest_delay()).sum();
+        let payload = match scenario.traffic.first().map(|traffic| &traffic.kind) {
+            Some(TrafficKind::File { bundle_size, .. }) => bundle_size.bytes(),
+            Some(TrafficKind::Bundles { size, .. }) => size.max.bytes(),
+            Some(TrafficKind::Ping { size, .. }) => size.bytes(),
+            None => PAYLOAD_MIN,
+        };
+        let mtu = both.iter().map(|link| u64::from(link.mtu_bytes)).min().unwrap_or(0);
+        let most = if stream { PAYLOAD_MAX } else { mtu.saturating_sub(HEADERS) };
+        let payload = payload.clamp(PAYLOAD_MIN, most.max(PAYLOAD_MIN));
+        let rates =
+            both.iter().flat_map(|link| [&link.forward, &link.reverse]).filter_map(farlink_scenario::first_rate);
+        let rate = rates.map(|rate| rate.bits_per_second()).min().unwrap_or(u64::MAX).max(1);
+        let bits = (payload + HEADERS) * 8 * RATE_PART;
+        let pace = PACE.max(Duration::from_secs_f64(bits as f64 / rate as f64));
+        RelayChain { ends, stream, payload, pace, round_trips }
+    }
+
+    /// Time that it takes besides that between bundles: two round trips for each connection, and one to drain.
+    fn overhead(&self) -> Duration {
+        HEAD_START + DRAIN + self.round_trips * if self.stream { 3 } else { 1 }
+    }
+
+    /// Number of bundles for which there is time; `None` if they are too few.
+    fn bundles_within(&self, most: Option<Duration>) -> Option<u64> {
+        let Some(most) = most else { return Some(BUNDLES) };
+        let sends = most.saturating_sub(self.overhead());
+        let bundles = u64::try_from(sends.as_nanos() / self.pace.as_nanos().max(1)).unwrap_or(u64::MAX).min(BUNDLES);
+        (bundles >= BUNDLES_LEAST).then_some(bundles)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scenario(layers: [&str; 2], phase: &str) -> Scenario {
+        let node = |name: &str, number| format!("[[node]]\nname = \"{name}\"\nid = \"ipn:{number}.0\"\n");
+        let link = |name: &str, a: &str, b: &str, layer: &str| {
+            format!(
+                "[[link]]\nname = \"{name}\"\nbetween = [\"{a}\", \"{b}\"]\nlayer = \"{layer}\"\nrate = \"10 Mbit/s\"\n\
+                 delay = \"10 ms\"\n"
+            )
+        };
+        let text = [
+            "name = \"s\"\nduration = \"100 s\"\n".to_string(),
+            node("a", 1) + &node("b", 2) + &node("c", 3),
+            link("near", "a", "b", layers[0]) + &link("far", "c", "b", layers[1]),
+            format!("[[phase]]\nname = \"relay\"\nkind = \"retention\"\n{phase}\n"),
+        ]
+        .concat();
+        Scenario::parse(&text).unwrap()
+    }
+
+    /// Steps in tenths of a second, of a source that takes half a second; the measurements; relays left out.
+    fn steps(scenario: &Scenario) -> (Vec<String>, ZeroWorks, Vec<String>) {
+        let (mut works, mut seen, mut sends) = (ZeroWorks::default(), Vec::new(), 0);
+        let setup = RetentionSetup::of(scenario);
+        let left = works.begin(scenario, &setup, 0, Duration::ZERO, Path::new("farlink")).unwrap();
+        for tenth in 0..100 {
+            sends = if works.source().is_some() { sends + 1 } else { 0 };
+            match works.due(Duration::from_millis(tenth * 100), sends > 5) {
+                Some(ZeroWorkStep::Start(programs)) => {
+                    seen.extend(programs.iter().map(|(number, node, name, _)| format!("{number} at {node}: {name}")));
+                }
+                Some(ZeroWorkStep::End(numbers)) => seen.push(format!("end {numbers:?}")),
+                None => {}
+            }
+        }
+        (seen, works, left)
+    }
+
+    #[test]
+    fn each_transport_of_a_relay_has_its_turn() {
+        let (seen, works, left) = steps(&scenario(["tcpclv4", "ltp"], "duration = \"20 s\""));
+        assert_eq!(
+            seen[..3],
+            ["0 at 2: zero-work-b-0-sink", "1 at 1: zero-work-b-0-relay", "2 at 0: zero-work-b-0-source"]
+        );
+        assert_eq!((&seen[3][..], &seen[7][..], seen.len()), ("end 0..3", "end 3..6", 8));
+        let records: Vec<_> = works.records.iter().map(|record| (record.relay, record.stream)).collect();
+        assert_eq!((records, left.len(), works.is_over()), (vec![(0, true), (0, false)], 0, true));
+        let [first, second] = [0, 1].map(|place: usize| works.records[place].span.clone());
+        assert!(first.end - first.start > Duration::from_millis(900) && second.start >= first.end, "{first:?}");
+        let (seen, ..) = steps(&scenario(["ltp", "ltp"], ""));
+        assert_eq!(seen.len(), 4, "UDP only");
+    }
+
+    #[test]
+    fn short_phase_leaves_relay_out() {
+        let (seen, _, left) = steps(&scenario(["tcpclv4", "ltp"], "duration = \"1 s\""));
+        assert_eq!((seen.len(), left), (0, vec!["b".to_string()]));
+    }
+}

@@ -122,6 +122,28 @@ impl Poller {
         }
         Ok(())
     }
+
+    /// Like [`Poller::wait`], with a timeout of nanoseconds: `epoll_wait` rounds up to the next millisecond. Costs a
+    /// system call more.
+    ///
+    /// # Errors
+    /// System call errors.
+    pub fn wait_precisely(&mut self, timeout: Duration, each: impl FnMut(Readiness)) -> io::Result<()> {
+        if !timeout.is_zero() {
+            let timeout = rustix::event::Timespec {
+                tv_sec: timeout.as_secs().min(1 << 30) as i64,
+                tv_nsec: timeout.subsec_nanos().into(),
+            };
+            // The set itself is readable while any of its members is ready.
+            let mut set = [rustix::event::PollFd::new(&self.epoll, rustix::event::PollFlags::IN)];
+            match rustix::event::poll(&mut set, Some(&timeout)) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(()),
+                Ok(_) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.wait(Some(Duration::ZERO), each)
+    }
 }
 
 /// Makes this thread's timed waits end on time rather than up to 50 us late.
@@ -141,6 +163,9 @@ mod tests {
         let start = Instant::now();
         poller.wait(Some(Duration::from_micros(2500)), |_| panic!("nothing is ready")).unwrap();
         assert!(start.elapsed() >= Duration::from_micros(2400));
+        let start = Instant::now();
+        poller.wait_precisely(Duration::from_micros(2500), |_| panic!("nothing is ready")).unwrap();
+        assert!(start.elapsed() >= Duration::from_micros(2500));
         let waker = poller.waker();
         std::thread::spawn(move || waker.wake());
         poller.wait(Some(Duration::from_secs(10)), |_| {}).unwrap();
@@ -153,7 +178,7 @@ mod tests {
         a.write_all(b"last words").unwrap();
         a.shutdown(std::net::Shutdown::Write).unwrap();
         seen.clear();
-        poller.wait(Some(Duration::from_secs(10)), |r| seen.push(r)).unwrap();
+        poller.wait_precisely(Duration::from_secs(10), |r| seen.push(r)).unwrap();
         assert_eq!(seen, [Readiness { token: 7, readable: true, writable: true, ended: true }]);
     }
 }

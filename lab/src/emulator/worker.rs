@@ -132,7 +132,7 @@ impl Worker {
         // Also asks without waiting, so that no direction waits for those that always have frames.
         let left = if self.readable.is_empty() && left > SPIN_NS { left } else { 0 };
         let (readable, is_readable) = (&mut self.readable, &mut self.is_readable);
-        self.poller.wait(Some(Duration::from_nanos(left)), |ready| {
+        self.poller.wait_precisely(Duration::from_nanos(left), |ready| {
             let index = ready.token as usize;
             if ready.readable && !std::mem::replace(&mut is_readable[index], true) {
                 readable.push_back(index);

@@ -1,11 +1,10 @@
 //! Nodes in containers in the testbed, end to end, from an image made here. Skipped without isolation or OCI runtime.
 
+use crate::testbed::{self, FARLINK};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-const FARLINK: &str = env!("CARGO_BIN_EXE_farlink");
 
 const SCENARIO: &str = r#"
 name = "containers"
@@ -38,8 +37,7 @@ file = { size = "100 kB", bundle_size = "20 kB" }
 
 /// Whether containers work here; prints the reason if not.
 fn possible() -> bool {
-    let output = Command::new(FARLINK).args(["doctor", "--json"]).output().unwrap();
-    let findings: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let findings = testbed::doctor();
     let check = findings["checks"].as_array().unwrap().iter().find(|check| check["name"] == "containers").unwrap();
     let possible = findings["lab"] == true && check["outcome"] == "yes";
     if !possible {
@@ -49,10 +47,7 @@ fn possible() -> bool {
 }
 
 fn folder(name: &str) -> PathBuf {
-    let folder = std::env::temp_dir().join(format!("farlink-cli-containers-{name}-{}", std::process::id()));
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).unwrap();
-    folder
+    testbed::empty_folder(&format!("containers-{name}"))
 }
 
 /// An archive like those of Podman and Docker, whose only layer has one file.

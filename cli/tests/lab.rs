@@ -1,12 +1,11 @@
 //! The testbed end to end: real node processes in isolated hosts, as the user who runs the tests.
 //! Skipped with the reason if the kernel does not permit isolation.
 
+use crate::testbed::{self, FARLINK, possible};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-
-const FARLINK: &str = env!("CARGO_BIN_EXE_farlink");
 
 const SCENARIO: &str = r#"
 name = "lab-test"
@@ -51,23 +50,8 @@ to = "relay"
 bundles = { count = 4, size = ["1 kB", "2 kB"], interval = "50 ms" }
 "#;
 
-/// Whether this machine can run the testbed; prints the reason if not.
-fn possible() -> bool {
-    let output = Command::new(FARLINK).args(["doctor", "--json"]).output().unwrap();
-    let findings: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let possible = findings["lab"] == true;
-    if !possible {
-        println!("skipped: {}", findings["checks"][0]["found"]);
-    }
-    possible
-}
-
 fn folder(name: &str) -> PathBuf {
-    let folder = std::env::temp_dir().join(format!("farlink-cli-lab-{name}-{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("scenario.toml"), SCENARIO).unwrap();
-    folder
+    testbed::folder(&format!("lab-{name}"), SCENARIO)
 }
 
 fn run(folder: &Path) -> Command {

@@ -1,10 +1,9 @@
 //! Plain flows and captures in the testbed. Skipped with the reason if the kernel does not permit isolation.
 
+use crate::testbed::{self, FARLINK, possible};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::Command;
-
-const FARLINK: &str = env!("CARGO_BIN_EXE_farlink");
 
 /// Three hosts in a row: a stream from the first to the last, and datagrams back.
 const SCENARIO: &str = r#"
@@ -48,22 +47,9 @@ start = "500 ms"
 stop = "2500 ms"
 "#;
 
-fn possible() -> bool {
-    let output = Command::new(FARLINK).args(["doctor", "--json"]).output().unwrap();
-    let findings: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let possible = findings["lab"] == true;
-    if !possible {
-        println!("skipped: {}", findings["checks"][0]["found"]);
-    }
-    possible
-}
-
 /// Runs a scenario; returns its manifest and folder.
 fn run(name: &str, text: &str, world: &str) -> (Value, PathBuf) {
-    let folder = std::env::temp_dir().join(format!("farlink-cli-flows-{name}-{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("scenario.toml"), text).unwrap();
+    let folder = testbed::folder(&format!("flows-{name}"), text);
     let mut command = Command::new(FARLINK);
     command.current_dir(&folder).args(["run", "scenario.toml", "--in", world, "--out", "run"]);
     let output = command.output().unwrap();

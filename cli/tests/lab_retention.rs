@@ -1,11 +1,11 @@
 //! Retention times in the testbed, by `farlink run`. Skipped with the reason if the kernel does not permit isolation.
 //! How exact they are, `cargo xtask bench retention` shows.
 
+use crate::testbed::{self, FARLINK, possible};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::Command;
 
-const FARLINK: &str = env!("CARGO_BIN_EXE_farlink");
 const BUNDLES: u64 = 60;
 
 /// Three nodes in a row over a layer; the traffic waits for the zero-work relay.
@@ -31,22 +31,9 @@ fn scenario(layer: &str, more: &str) -> String {
     .concat()
 }
 
-fn possible() -> bool {
-    let output = Command::new(FARLINK).args(["doctor", "--json"]).output().unwrap();
-    let findings: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let possible = findings["lab"] == true;
-    if !possible {
-        println!("skipped: {}", findings["checks"][0]["found"]);
-    }
-    possible
-}
-
 /// Runs a scenario and makes its report; returns the JSON of the run, the page, and the folder.
 fn run(name: &str, text: &str) -> (Value, String, PathBuf) {
-    let folder = std::env::temp_dir().join(format!("farlink-cli-retention-{name}-{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("scenario.toml"), text).unwrap();
+    let folder = testbed::folder(&format!("retention-{name}"), text);
     let farlink = |arguments: &[&str]| {
         let output = Command::new(FARLINK).current_dir(&folder).args(arguments).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -12,4 +12,5 @@ mod phases;
 mod plan_forecast;
 mod plan_from_orbits;
 mod runs;
+mod testbed;
 mod wrong_inputs;

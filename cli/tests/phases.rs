@@ -1,11 +1,10 @@
 //! Phases, baselines and limits of hosts in the testbed, by `farlink run`. Skipped with the reason if the kernel does not
 //! permit isolation.
 
+use crate::testbed::{FARLINK, folder, possible};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::Command;
-
-const FARLINK: &str = env!("CARGO_BIN_EXE_farlink");
 
 const SCENARIO: &str = r#"
 name = "phases"
@@ -41,24 +40,6 @@ to = "b"
 start = "5 s"
 bundles = { count = 40, size = "10 kB", interval = "20 ms" }
 "#;
-
-fn possible() -> bool {
-    let output = Command::new(FARLINK).args(["doctor", "--json"]).output().unwrap();
-    let findings: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let possible = findings["lab"] == true;
-    if !possible {
-        println!("skipped: {}", findings["checks"][0]["found"]);
-    }
-    possible
-}
-
-fn folder(name: &str, scenario: &str) -> PathBuf {
-    let folder = std::env::temp_dir().join(format!("farlink-cli-{name}-{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("scenario.toml"), scenario).unwrap();
-    folder
-}
 
 /// Runs a scenario; its JSON and its manifest.
 fn run(folder: &PathBuf, world: &str) -> (Value, Value) {

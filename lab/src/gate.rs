@@ -78,7 +78,7 @@ impl Signs {
             doubts.push(format!("{what} up to {:.1} ms late (99 %), {:.1} allowed", ms(self.late_p99), ms(allowed)));
         }
         if self.own_losses > 0 {
-            doubts.push(format!("{} packets or openings missed by the emulator itself", self.own_losses));
+            doubts.push(format!("{} packets or link changes missed by the emulator itself", self.own_losses));
         }
         let time = "of the time";
         for (share, most, what, of) in [

@@ -1,4 +1,4 @@
-//! Hosts that are containers: their programs by the supervisor and the OCI runtime. Skipped where there is none.
+//! Hosts that are containers: their programs by the supervisor and the OCI runtime. Skipped without a runtime.
 //!
 //! This program is its own supervisor, and runs in the containers: their image has nothing but a few files.
 

@@ -4,7 +4,7 @@ use crate::types::Scenario;
 use farlink_base::ConfigError;
 
 impl Scenario {
-    /// Error for the first router or control that only a simulator can serve; `None` if there is none.
+    /// Error for the first router or control that only a simulator can serve; `None` if all can be served.
     pub fn needs_oracle(&self) -> Option<ConfigError> {
         let routers: Vec<_> = farlink_routing::routers().iter().map(|router| (router.name, router.oracle)).collect();
         let controls: Vec<_> =

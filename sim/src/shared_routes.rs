@@ -53,7 +53,7 @@ impl Found {
     }
 }
 
-/// Router of one node that follows shared routes and searches if there is none.
+/// Router of one node that follows shared routes and searches without one.
 #[derive(Debug)]
 pub(crate) struct Follower {
     own: Sabr,

@@ -54,7 +54,7 @@ fn links_are_assigned_by_peer_address() {
 }
 
 #[test]
-fn unknown_peers_are_rejected_by_default() {
+fn unknown_peers_are_rejected_on_request() {
     // Explicit, because `accept_unknown` is on by default.
     let mut lone = waiting(Config { accept_unknown: false, ..ours() });
     lone.open(0, "10.9.9.9");

@@ -21,8 +21,12 @@ fn main() -> ExitCode {
         Ok(found) => {
             let seconds = found.set_up.as_secs_f64();
             println!(
-                "{hosts} hosts and {links} links joined in {seconds:.2} s; {} changes, {} later than 50 ms",
-                found.changes, found.late
+                "{hosts} hosts and {links} links joined in {seconds:.2} s; {} changes, {} later than 50 ms; a host saw at \
+                 least {} of {} at each of its links",
+                found.seen[1] * links,
+                found.late,
+                found.seen[0],
+                found.seen[1]
             );
             ExitCode::SUCCESS
         }

@@ -17,7 +17,7 @@ impl Runtime {
     /// Finds the runtime.
     ///
     /// # Errors
-    /// When there is none.
+    /// When no runtime is installed.
     pub fn find() -> Result<Runtime> {
         let Some(path) = program("crun") else {
             bail!(

@@ -331,7 +331,7 @@ mod tests {
     use crate::cgroup::one_test_at_a_time;
     use std::process::{Command, Stdio};
 
-    /// A group of this test, or the reason why there is none.
+    /// A group of this test, or the reason why none can be made.
     fn group(needs: Needs) -> Result<(ControlGroup, GroupName), String> {
         let name = GroupName::of_self().unwrap();
         ControlGroup::create(&Hierarchies::detect(), name, needs).map(|top| (top, name)).map_err(|e| e.to_string())

@@ -29,7 +29,7 @@ impl ContactEdge {
 /// Edges come in the order of [`ContactEdge::key`]. Those of one pair and radio alternate, beginning with a start, and
 /// never two at one time: a contact that ends as it begins is dropped.
 pub trait Contacts: Send {
-    /// The next edge not later than `until`; `None` if there is none. A later `until` may yield one.
+    /// The next edge not later than `until`; `None` without one. A later `until` may yield one.
     fn next(&mut self, until: Instant) -> Option<ContactEdge>;
 }
 

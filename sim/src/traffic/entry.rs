@@ -192,7 +192,7 @@ impl Entry {
         self.plan.next == self.total && self.outcome.delivered + self.lost >= self.total
     }
 
-    /// Time at which the next bundle is due; `None` if there is none.
+    /// Time at which the next bundle is due; `None` at the end.
     pub fn due(&self) -> Option<Instant> {
         if self.plan.next >= self.total {
             return None;

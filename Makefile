@@ -18,7 +18,9 @@ demo:
 
 test:
 	@scripts/bootstrap
-	@cargo xtask ci
+	@# With the whole workspace's features, which the tests need too: `cargo xtask` would build its dependencies twice.
+	@cargo build --quiet --workspace --bin xtask
+	@"$${CARGO_TARGET_DIR:-target}/debug/xtask" ci
 
 install:
 	@scripts/bootstrap

@@ -39,7 +39,6 @@ fn forwarded_bundles_are_found_in_order() {
         let length = traffic.bundle(0).len() as u64;
         for bundle in &relay.bundles {
             assert!(bundle.length == length && bundle.left_first_ns <= bundle.left_last_ns, "{name}: {bundle:?}");
-            assert!(bundle.first_ns() > 0, "{name}: {bundle:?} left before it arrived");
         }
         assert_eq!((relay.lost, relay.cut, relay.unidentified, report.unread), (0, 0, 0, 0), "{name}");
         assert_eq!((relay.only_arrived_ns.len(), relay.only_left), (0, 0), "{name}");

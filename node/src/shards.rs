@@ -283,9 +283,17 @@ pub(crate) fn left_over(dir: &Path) -> io::Result<Vec<u8>> {
     };
     let mut numbers = Vec::new();
     for entry in names {
-        let name = entry?.file_name();
+        let entry = entry?;
+        let name = entry.file_name();
         let number = name.to_str().and_then(|name| name.strip_prefix(FOLDER)?.parse::<u8>().ok());
-        numbers.extend(number.filter(|number| *number > 0 && *number < farlink_stack::SHARDS_MAX));
+        let number = number.filter(|number| *number > 0 && *number < farlink_stack::SHARDS_MAX);
+        // Not `shard-07`, which would stand for a number twice.
+        let number = number.filter(|number| *name == *format!("{FOLDER}{number}"));
+        if let Some(number) = number
+            && std::fs::metadata(entry.path())?.is_dir()
+        {
+            numbers.push(number);
+        }
     }
     Ok(numbers)
 }
@@ -429,6 +437,8 @@ mod tests {
         ["shard-2", "shard-0", "shard-x", "other"].iter().for_each(|name| {
             std::fs::create_dir_all(store.join(name.replace("shard-", FOLDER))).unwrap();
         });
+        std::fs::create_dir(store.join("shard-03")).unwrap();
+        std::fs::write(store.join("shard-4"), "").unwrap();
         assert_eq!(left_over(&store).unwrap(), [2]);
     }
 

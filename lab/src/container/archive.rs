@@ -13,6 +13,9 @@ const REMOVED: &str = ".wh.";
 /// Name by which a folder of a layer removes all that those below have in it.
 const EMPTIED: &str = ".wh..wh..opq";
 
+/// Prefix of the names that AUFS keeps for itself.
+const KEPT_APART: &str = ".wh..wh.";
+
 /// Saves an image of Podman or Docker as an archive in a folder.
 ///
 /// # Errors
@@ -74,10 +77,14 @@ pub fn unpack_layer(archive: &Path, into: &Path) -> Result<()> {
             if name == EMPTIED {
                 fs::remove_file(&path)?;
                 mounts::hide_below(&folder)?;
+            } else if name.to_str().is_some_and(|name| name.starts_with(KEPT_APART)) {
+                let removed =
+                    if entry.file_type()?.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+                removed.with_context(|| format!("cannot remove {}", path.display()))?;
             } else if let Some(removed) = name.to_str().and_then(|name| name.strip_prefix(REMOVED)) {
-                fs::remove_file(&path)?;
+                fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
                 if !removed.is_empty() && removed != "." && removed != ".." {
-                    mounts::hide(&folder.join(removed))?;
+                    hide(&folder.join(removed))?;
                 }
             } else if entry.file_type()?.is_dir() {
                 waiting.push(path);
@@ -87,13 +94,23 @@ pub fn unpack_layer(archive: &Path, into: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Runs a program to its end; its last words are the error.
+/// Hides what the layers below have by a name; what this layer has by it stays.
+fn hide(name: &Path) -> std::io::Result<()> {
+    match fs::symlink_metadata(name) {
+        Ok(own) if own.is_dir() => mounts::hide_below(name),
+        Ok(_) => Ok(()),
+        Err(_) => mounts::hide(name),
+    }
+}
+
+/// Runs a program to its end; its first complaint is the error, since later ones follow from it.
 fn run(command: &mut Command) -> Result<()> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let output = command.output().with_context(|| format!("cannot start `{program}`"))?;
+    let output = command.env("LC_ALL", "C").output().with_context(|| format!("cannot start `{program}`"))?;
     if !output.status.success() {
         let words = String::from_utf8_lossy(&output.stderr);
-        bail!("{}", words.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it failed").trim());
+        let complaint = |line: &&str| !line.trim().is_empty() && !line.contains("Removing leading");
+        bail!("{}", words.lines().find(complaint).unwrap_or("it failed").trim());
     }
     Ok(())
 }
@@ -107,8 +124,12 @@ mod tests {
     fn removals_become_marks() {
         let folder = tempfile::tempdir().unwrap();
         let layer = folder.path().join("layer");
-        fs::create_dir_all(layer.join("etc/emptied")).unwrap();
-        for name in ["etc/.wh.gone", "etc/emptied/.wh..wh..opq", "etc/kept"] {
+        for name in ["etc/emptied", "etc/.wh..wh.plnk", "etc/anew"] {
+            fs::create_dir_all(layer.join(name)).unwrap();
+        }
+        // What a layer removes below, it may bring itself.
+        let names = ["etc/.wh.gone", "etc/emptied/.wh..wh..opq", "etc/kept", "etc/.wh.kept", "etc/.wh.anew"];
+        for name in names {
             fs::write(layer.join(name), "").unwrap();
         }
         let archive = folder.path().join("layer.tar");
@@ -122,7 +143,8 @@ mod tests {
         let mut names: Vec<_> =
             fs::read_dir(into.join("etc")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         names.sort();
-        assert_eq!(names, ["emptied", "gone", "kept"]);
+        assert_eq!(names, ["anew", "emptied", "gone", "kept"]);
+        assert!(fs::symlink_metadata(into.join("etc/kept")).unwrap().is_file() && into.join("etc/anew").is_dir());
         assert_eq!(fs::read_dir(into.join("etc/emptied")).unwrap().count(), 0);
     }
 
@@ -132,6 +154,6 @@ mod tests {
         let archive = folder.path().join("no.tar");
         fs::write(&archive, [7; 700]).unwrap();
         let error = format!("{:#}", unpack(&archive, &folder.path().join("x")).unwrap_err());
-        assert!(error.contains("no.tar"), "{error}");
+        assert!(error.contains("no.tar: tar: This does not look like a tar archive"), "{error}");
     }
 }

@@ -3,11 +3,12 @@
 
 use super::archive::{save, unpack, unpack_layer};
 use anyhow::{Context, Result, bail};
+use farlink_os::disk;
 use farlink_os::mounts::LAYERS_MAX;
 use farlink_scenario::ContainerImage;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use std::fs::{self, File};
+use std::fs::{self, OpenOptions};
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
@@ -124,7 +125,8 @@ fn of_layout(layout: &Path, into: &Path) -> Result<Image> {
     if layers.is_empty() || layers.len() > LAYERS_MAX {
         bail!("it has {} layers, where 1 to {LAYERS_MAX} are possible", layers.len());
     }
-    let found: Description = read(&description)?;
+    let layers = layers.iter().map(|layer| plain_file(layout, layer)).collect::<Result<Vec<_>>>()?;
+    let found: Description = read(&plain_file(layout, &description)?)?;
     if !found.architecture.is_empty() && found.architecture != architecture() {
         bail!("it is for `{}`, and this machine is `{}`", found.architecture, architecture());
     }
@@ -168,9 +170,25 @@ fn only<T>(mut images: Vec<T>) -> Result<T> {
 
 fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
     let mut text = Vec::new();
-    let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    // A pipe in its place would be read for ever.
+    let file = disk::open_regular(OpenOptions::new().read(true), path);
+    let file = file.with_context(|| format!("cannot read {}", path.display()))?;
     file.take(DESCRIPTION_MAX).read_to_end(&mut text)?;
     serde_json::from_slice(&text).with_context(|| format!("{} is no description of an image", path.display()))
+}
+
+/// Resolves the links of a path, as Docker makes them between layers. Fails where it ends outside of the layout, or not
+/// at a plain file.
+fn plain_file(layout: &Path, path: &Path) -> Result<PathBuf> {
+    let resolve = |path: &Path| fs::canonicalize(path).with_context(|| format!("cannot read {}", path.display()));
+    let file = resolve(path)?;
+    if !file.starts_with(resolve(layout)?) {
+        bail!("{} leads out of the image", path.display());
+    }
+    if !file.is_file() {
+        bail!("{} is not a plain file", path.display());
+    }
+    Ok(file)
 }
 
 /// File of a digest.

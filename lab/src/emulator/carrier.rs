@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Notice before a link opens, so that the carrier is up in time.
 const NOTICE: Duration = Duration::from_millis(50);
-/// Time after the closing for which frames sent before it may still be on their way to the link model.
+/// Time after the closing, or after the last arrival, for which frames sent before may still be on their way to the link
+/// model or, late, to the host.
 const SETTLE_NS: u64 = 10_000_000;
 /// Time by which a carrier may fall late after that, so that no change is more than 50 ms late.
 const LATE_NS: u64 = 40_000_000;
@@ -48,7 +49,7 @@ impl DirectionState {
 
     /// Monotonic nanoseconds from which the carrier is needed no longer.
     pub fn idle_ns(&self) -> u64 {
-        self.drained_ns.load(Ordering::Relaxed).max(self.closed_ns.load(Ordering::Relaxed).saturating_add(SETTLE_NS))
+        self.drained_ns.load(Ordering::Relaxed).max(self.closed_ns.load(Ordering::Relaxed)).saturating_add(SETTLE_NS)
     }
 
     /// Records that a carrier needed until `idle_ns` is down from now on, and counts it if it is late.
@@ -64,12 +65,14 @@ pub struct CarrierSchedule {
     link: LinkDirection,
     start_ns: u64,
     next_ns: u64,
+    /// Whether it is open, and the next change after that.
+    last: (bool, Instant),
 }
 
 impl CarrierSchedule {
     /// Schedule of a link model that has carried nothing yet.
     pub fn new(link: LinkDirection) -> CarrierSchedule {
-        CarrierSchedule { link, start_ns: 0, next_ns: 0 }
+        CarrierSchedule { link, start_ns: 0, next_ns: 0, last: (false, Instant::ZERO) }
     }
 
     /// Sets the monotonic nanoseconds of model time 0.
@@ -85,14 +88,21 @@ impl CarrierSchedule {
     /// Brings the state up to date. Call it with times that never go back.
     pub fn publish(&mut self, now_ns: u64, state: &DirectionState) {
         let now = Instant(now_ns.saturating_sub(self.start_ns));
-        let (open, change) = (self.link.is_up(now), self.link.next_change(now));
+        let mut closed = None;
+        // A late caller missed several changes.
+        while self.last.1 <= now {
+            let (was_open, at) = self.last;
+            closed = was_open.then_some(at).or(closed);
+            self.last = (self.link.is_up(at), self.link.next_change(at));
+        }
+        let (open, change) = self.last;
         let monotonic = |at: Instant| at.0.saturating_add(self.start_ns);
+        if let Some(at) = closed {
+            state.closed_ns.store(monotonic(at), Ordering::Relaxed);
+        }
         let up = open || change <= now + NOTICE;
         if up && !state.up.load(Ordering::Relaxed) {
             state.opens_ns.store(if open { now_ns } else { monotonic(change) }, Ordering::Relaxed);
-        } else if !up && state.up.load(Ordering::Relaxed) {
-            // 0 where it is closed from the start.
-            state.closed_ns.store(self.next_ns, Ordering::Relaxed);
         }
         self.next_ns = if up { monotonic(change) } else { monotonic(change).saturating_sub(NOTICE.as_nanos() as u64) };
         // Released after the times, which the reader compares.
@@ -123,6 +133,8 @@ mod tests {
         assert_eq!(missed(), 0, "closed from the start");
         state.closed_ns.store(900, Ordering::Relaxed);
         assert_eq!(state.idle_ns(), 900 + 10 * MS);
+        state.drained_ns.store(950, Ordering::Relaxed);
+        assert_eq!(state.idle_ns(), 950 + 10 * MS);
         state.carrier_down(1000 + 40 * MS, 1000);
         assert_eq!(missed(), 0, "in time");
         state.carrier_down(1001 + 40 * MS, 1000);
@@ -155,5 +167,18 @@ mod tests {
         }
         // Windows 20 ms apart are one for the carrier.
         assert_eq!(changes, [(-10, 0), (150, 200), (400, 400), (850, 900), (1000, 1000)]);
+    }
+
+    #[test]
+    fn late_caller_knows_the_last_closing() {
+        let window = |from: u64, to: u64| ContactWindow::new(Instant(from * MS), Instant(to * MS));
+        let windows = Some(vec![window(100, 101), window(200, 250), window(900, 901)]);
+        let link = LinkDirection::new(DirectionSpec { windows, ..DirectionSpec::default() }, 1);
+        let (mut schedule, state) = (CarrierSchedule::new(link), DirectionState::new());
+        for (at, closed) in [(0, 0), (90, 0), (400, 250), (895, 250), (2000, 901)] {
+            schedule.publish(at * MS, &state);
+            assert_eq!(state.closed_ns.load(Ordering::Relaxed), closed * MS, "at {at} ms");
+        }
+        assert!(!state.up.load(Ordering::Relaxed));
     }
 }

@@ -229,7 +229,7 @@ impl Cable {
             if carrier {
                 self.directions.iter().for_each(|direction| direction.carrier_up(there));
             } else {
-                self.directions[0].carrier_down(there, idle_ns);
+                self.directions.iter().for_each(|direction| direction.carrier_down(there, idle_ns));
             }
             self.carrier = carrier;
         }

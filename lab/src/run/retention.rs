@@ -1,7 +1,7 @@
 //! Retention times of a run: what the probe found, by phase and relay.
 
 use super::session::LabSession;
-use super::zero_work::{ZeroWorkRecord, ZeroWorkStep};
+use super::zero_work::{BUNDLES_LEAST, ZeroWorkRecord, ZeroWorkStep};
 use crate::probes::retention::{RelayCounters, RetentionPart, RetentionSetup, RetentionSubject, WatchedRelay};
 use crate::supervisor::{Request, SignalName};
 use anyhow::Result;
@@ -159,16 +159,18 @@ impl RelayFindings {
         passed.copied().collect()
     }
 
-    /// Times of a zero-work relay; `None` if nothing passed.
+    /// Times of a zero-work relay; `None` if too little passed.
     fn zero_work(&self, stream: bool, span_ns: &Range<u64>) -> Option<ZeroWorkTimes> {
         let (subject, transport) = if stream {
             (RetentionSubject::ZeroWorkStreams, "tcp")
         } else {
             (RetentionSubject::ZeroWorkDatagrams, "udp")
         };
-        let passed = self.passed_in(subject, span_ns);
+        let passed: Vec<Passage> =
+            self.passed_in(subject, span_ns).into_iter().filter(|passage| span_ns.contains(&passage[2])).collect();
         let times = passed.iter().map(|passage| seconds(passage[0], passage[1])).collect();
-        let RetentionTimes { p50, p99, .. } = RetentionTimes::of(times)?;
+        let RetentionTimes { p50, p99, .. } =
+            RetentionTimes::of(times).filter(|_| passed.len() as u64 >= BUNDLES_LEAST)?;
         Some(ZeroWorkTimes { transport: transport.into(), bundles: passed.len() as u64, p50_s: p50, p99_s: p99 })
     }
 }
@@ -230,6 +232,18 @@ impl LabSession<'_> {
         for phase in phases.iter_mut().filter(|phase| phase.kind == PhaseKind::Retention.word()) {
             phase.retention = retention.results(self.scenario, phase, &self.zero_works.records, self.start_ns);
             retention.samples(self.scenario, phase, self.start_ns, &mut self.samples);
+            let unmeasured = |relay: &&RetentionFacts| {
+                let of = |record: &&ZeroWorkRecord| {
+                    record.phase == phase.name && retention.setup.relays[record.relay].name == relay.relay
+                };
+                self.zero_works.records.iter().filter(of).count() > relay.zero_work.len()
+            };
+            let names: Vec<&str> =
+                phase.retention.iter().filter(unmeasured).map(|relay| relay.relay.as_str()).collect();
+            if !names.is_empty() {
+                let text = format!("Phase {}: too few bundles passed the zero-work relay beside", phase.name);
+                self.remarks.notes.push(format!("{text} {} in its time.", names.join(", ")));
+            }
             let missed = phase.retention.first().map_or(0, |relay| relay.frames_missed);
             if missed > 0 {
                 let text = format!("Phase {}: the probe of retention times missed {missed} frames.", phase.name);
@@ -282,7 +296,10 @@ mod tests {
         let bundles =
             vec![passage(900, 9), passage(1100, 300), passage(1100, 200), passage(1999, 200), passage(2000, 9)];
         retention.note(passed(RetentionSubject::Relay, bundles));
-        retention.note(passed(RetentionSubject::ZeroWorkDatagrams, vec![passage(1050, 20), passage(1300, 70)]));
+        let mut zero_work = vec![passage(1050, 20); BUNDLES_LEAST as usize];
+        // One that comes after the measurement, and one that leaves after it.
+        zero_work.extend([passage(1300, 70), passage(1190, 20_000)]);
+        retention.note(passed(RetentionSubject::ZeroWorkDatagrams, zero_work));
         retention.note(RetentionPart::Stayed { relay: 0, at_ns: vec![START, START + 1500 * MS] });
         retention.note(RetentionPart::Missed { at_ns: vec![START + 1200 * MS, START + 2200 * MS] });
         let milliseconds = Duration::from_millis;
@@ -295,7 +312,7 @@ mod tests {
         assert_eq!((found.bundles, found.missing, found.overtaking, found.frames_missed), (3, 1, 1, 1));
         assert!(close(found.first_out_s, 200e-6) && close(found.net_first_out_s, 180e-6), "{found:?}");
         assert_eq!(found.zero_work.len(), 1, "none over TCP");
-        assert_eq!((&found.zero_work[0].transport[..], found.zero_work[0].bundles), ("udp", 1));
+        assert_eq!((&found.zero_work[0].transport[..], found.zero_work[0].bundles), ("udp", BUNDLES_LEAST));
         let mut rows = Vec::new();
         retention.samples(&scenario, &phase(), START, &mut rows);
         assert_eq!(rows.len(), 6);

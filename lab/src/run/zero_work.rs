@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// Bundles by which a relay is measured: as many as this, and at least so many.
 const BUNDLES: u64 = 200;
-const BUNDLES_LEAST: u64 = 30;
+pub const BUNDLES_LEAST: u64 = 30;
 /// Shortest time between two bundles.
 const PACE: Duration = Duration::from_millis(2);
 /// Part of a link's rate that they take at most.
@@ -55,7 +55,7 @@ pub struct ZeroWorkRecord {
     pub relay: usize,
     /// Whether over TCP; else UDP.
     pub stream: bool,
-    /// Time that it took, since the start of the run.
+    /// Time that it took, since the start of the run; empty if there was none for it.
     pub span: std::ops::Range<Duration>,
 }
 
@@ -69,6 +69,8 @@ struct Measurement {
     /// Longest time that the source may take.
     patience: Duration,
     drain: Duration,
+    /// Latest end, since the start of the run: what comes after the phase would disturb the next one.
+    ends: Duration,
 }
 
 /// Progress of a measurement. It follows the programs, which start late on a busy machine.
@@ -111,7 +113,8 @@ impl ZeroWorks {
         // Half of the phase belongs to its traffic.
         let phase = &scenario.phases[phase];
         let count = wanted.len().clamp(1, MEASUREMENTS_MAX) as u32;
-        let most = phase.duration.map(|duration| duration / 2 / count);
+        let ends = phase.duration.map_or(scenario.duration, |duration| now.saturating_add(duration));
+        let most = ends.saturating_sub(now) / 2 / count;
         let mut left = Vec::new();
         for (place, (number, stream)) in wanted.into_iter().enumerate() {
             let relay = &setup.relays[number];
@@ -122,7 +125,7 @@ impl ZeroWorks {
                 continue;
             };
             let record = ZeroWorkRecord { phase: phase.name.clone(), relay: number, stream, span: now..now };
-            let planned = self.plan(&chain, relay, bundles, record, program)?;
+            let planned = self.plan(&chain, relay, bundles, (record, ends), program)?;
             self.planned.push_back(planned);
         }
         left.dedup();
@@ -134,7 +137,7 @@ impl ZeroWorks {
         chain: &RelayChain,
         relay: &WatchedRelay,
         count: u64,
-        record: ZeroWorkRecord,
+        (record, ends): (ZeroWorkRecord, Duration),
         program: &Path,
     ) -> Result<Measurement> {
         let number = self.count;
@@ -165,6 +168,7 @@ impl ZeroWorks {
             source: start(2, ZeroWorkPart::Source { to: at }, near.node, "source")?,
             patience: (chain.overhead() + chain.pace * count as u32) * PATIENCE,
             drain: DRAIN + chain.round_trips,
+            ends,
         })
     }
 
@@ -178,6 +182,10 @@ impl ZeroWorks {
     pub fn due(&mut self, elapsed: Duration, sent: bool) -> Option<ZeroWorkStep> {
         let Some((measurement, stage)) = &mut self.current else {
             let mut next = self.planned.pop_front()?;
+            if elapsed >= next.ends {
+                self.records.push(next.record);
+                return None;
+            }
             next.record.span = elapsed..elapsed;
             let receivers = next.receivers.clone();
             self.current = Some((next, Stage::Opening(elapsed + HEAD_START)));
@@ -188,13 +196,13 @@ impl ZeroWorks {
                 *stage = Stage::Sending(elapsed + measurement.patience);
                 Some(ZeroWorkStep::Start(vec![measurement.source.clone()]))
             }
-            Stage::Sending(latest) if sent || elapsed >= latest => {
+            Stage::Sending(latest) if sent || elapsed >= latest.min(measurement.ends) => {
                 *stage = Stage::Draining(elapsed + measurement.drain);
                 None
             }
             Stage::Draining(until) if elapsed >= until => {
                 let (mut measurement, _) = self.current.take()?;
-                measurement.record.span.end = elapsed;
+                measurement.record.span.end = elapsed.min(measurement.ends);
                 self.records.push(measurement.record);
                 let last = measurement.source.0;
                 Some(ZeroWorkStep::End(last + 1 - PROGRAMS..last + 1))
@@ -253,8 +261,7 @@ impl RelayChain {
     }
 
     /// Number of bundles for which there is time; `None` if they are too few.
-    fn bundles_within(&self, most: Option<Duration>) -> Option<u64> {
-        let Some(most) = most else { return Some(BUNDLES) };
+    fn bundles_within(&self, most: Duration) -> Option<u64> {
         let sends = most.saturating_sub(self.overhead());
         let bundles = u64::try_from(sends.as_nanos() / self.pace.as_nanos().max(1)).unwrap_or(u64::MAX).min(BUNDLES);
         (bundles >= BUNDLES_LEAST).then_some(bundles)
@@ -266,10 +273,13 @@ mod tests {
     use super::*;
 
     fn scenario(layers: [&str; 2], phase: &str) -> Scenario {
+        scenario_at("10 Mbit/s", layers, phase)
+    }
+    fn scenario_at(rate: &str, layers: [&str; 2], phase: &str) -> Scenario {
         let node = |name: &str, number| format!("[[node]]\nname = \"{name}\"\nid = \"ipn:{number}.0\"\n");
         let link = |name: &str, a: &str, b: &str, layer: &str| {
             format!(
-                "[[link]]\nname = \"{name}\"\nbetween = [\"{a}\", \"{b}\"]\nlayer = \"{layer}\"\nrate = \"10 Mbit/s\"\n\
+                "[[link]]\nname = \"{name}\"\nbetween = [\"{a}\", \"{b}\"]\nlayer = \"{layer}\"\nrate = \"{rate}\"\n\
                  delay = \"10 ms\"\n"
             )
         };
@@ -320,6 +330,25 @@ mod tests {
     #[test]
     fn short_phase_leaves_relay_out() {
         let (seen, _, left) = steps(&scenario(["tcpclv4", "ltp"], "duration = \"1 s\""));
+        assert_eq!((seen.len(), left), (0, vec!["b".to_string()]));
+    }
+
+    #[test]
+    fn measurement_ends_with_its_phase() {
+        let scenario = scenario(["tcpclv4", "ltp"], "duration = \"4 s\"");
+        let (mut works, setup) = (ZeroWorks::default(), RetentionSetup::of(&scenario));
+        works.begin(&scenario, &setup, 0, Duration::from_secs(1), Path::new("farlink")).unwrap();
+        // A source that never ends.
+        let steps = (10..200).filter_map(|tenth| works.due(Duration::from_millis(tenth * 100), false)).count();
+        assert_eq!((steps, works.is_over()), (3, true), "the second relay has no time left");
+        let spans: Vec<_> = works.records.iter().map(|record| record.span.clone()).collect();
+        assert_eq!(spans[0], Duration::from_secs(1)..Duration::from_secs(5));
+        assert!(spans[1].is_empty());
+    }
+
+    #[test]
+    fn slow_link_has_no_time_in_endless_phase() {
+        let (seen, _, left) = steps(&scenario_at("5 kbit/s", ["tcpclv4", "tcpclv4"], ""));
         assert_eq!((seen.len(), left), (0, vec!["b".to_string()]));
     }
 }

@@ -176,6 +176,19 @@ fn process_file(bundle: &Path) -> PathBuf {
     bundle.join("process")
 }
 
+/// Makes the folders over which the runtime mounts. Links in their places are replaced: runtimes may follow them out of
+/// the root (crun 1.8 makes the device files there).
+fn make_mount_points(root: &Path) -> io::Result<()> {
+    for name in ["dev", "proc", "sys"] {
+        let place = root.join(name);
+        if fs::symlink_metadata(&place).is_ok_and(|found| !found.is_dir()) {
+            fs::remove_file(&place)?;
+        }
+        fs::create_dir_all(&place)?;
+    }
+    Ok(())
+}
+
 impl Container {
     fn new(name: &str, setup: &ContainerSetup, place: &Path) -> io::Result<Container> {
         let [root, upper, work, shared_memory] =
@@ -186,6 +199,7 @@ impl Container {
         // As /dev/shm of any machine.
         fs::set_permissions(&shared_memory, fs::Permissions::from_mode(0o1777))?;
         mounts::mount_overlay(&setup.layers, &upper, &work, &root)?;
+        make_mount_points(&root)?;
         let libraries = setup.libraries.needed_in(&root);
         let ipc = namespace::create_ipc()?;
         Ok(Container { name: name.into(), setup: setup.clone(), place: place.into(), ipc, libraries })
@@ -240,6 +254,19 @@ mod tests {
         let starting = Starting { setup, process_file: process_file(folder), signal: None };
         containers.starting.insert(100, starting);
         containers
+    }
+
+    #[test]
+    fn links_at_mount_points_are_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let (root, outside) = (folder.path().join("root"), folder.path().join("outside"));
+        fs::create_dir_all(root.join("sys/kept")).unwrap();
+        fs::create_dir(&outside).unwrap();
+        std::os::unix::fs::symlink("../outside", root.join("dev")).unwrap();
+        fs::write(root.join("proc"), "").unwrap();
+        make_mount_points(&root).unwrap();
+        assert!(["dev", "proc", "sys/kept"].iter().all(|name| fs::symlink_metadata(root.join(name)).unwrap().is_dir()));
+        assert!(outside.is_dir());
     }
 
     #[test]

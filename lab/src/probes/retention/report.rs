@@ -9,6 +9,9 @@ use std::collections::BTreeMap;
 /// Most bundles of one relay that are kept; further ones are only counted.
 const BUNDLES_MAX: usize = 1 << 20;
 
+/// Time by which a bundle may seem to leave before it arrives: hand-over is known by the span of its system call.
+const DOUBT_NS: u64 = 1_000_000;
+
 /// Passage of one bundle through a relay.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BundleRetention {
@@ -102,7 +105,8 @@ impl RetentionReport {
 /// Bundles seen at one relay.
 #[derive(Debug)]
 pub(super) struct RelaySeen {
-    arrived: BTreeMap<PeekedIdentity, u64>,
+    /// Times of the first and the last byte.
+    arrived: BTreeMap<PeekedIdentity, (u64, u64)>,
     /// Length, times of the first and the last byte, and the link.
     left: BTreeMap<PeekedIdentity, (u64, u64, u64, usize)>,
     found: RelayRetention,
@@ -132,7 +136,7 @@ impl RelaySeen {
         // The first copy counts: later ones are repetitions.
         match point {
             FramePoint::HandedOver => {
-                self.arrived.entry(bundle).or_insert(passage.last.0);
+                self.arrived.entry(bundle).or_insert((passage.first.0, passage.last.0));
             }
             FramePoint::Leaving => {
                 self.left.entry(bundle).or_insert((passage.length, passage.first.0, passage.last.0, link));
@@ -141,8 +145,12 @@ impl RelaySeen {
     }
     /// Joins arrivals and departures.
     pub fn finish(mut self) -> RelayRetention {
-        for (bundle, arrived_ns) in self.arrived {
+        for (bundle, (arriving_ns, arrived_ns)) in self.arrived {
             match self.left.remove(&bundle) {
+                // Its own, which came back.
+                Some((_, _, left_last_ns, _)) if left_last_ns.saturating_add(DOUBT_NS) < arriving_ns => {
+                    self.found.only_left += 1;
+                }
                 Some((length, left_first_ns, left_last_ns, left_over)) => {
                     self.found.bundles.push(BundleRetention {
                         bundle,
@@ -156,8 +164,8 @@ impl RelaySeen {
                 None => self.found.only_arrived_ns.push(arrived_ns),
             }
         }
-        self.found.only_left = self.left.len() as u64;
-        self.found.bundles.sort_by_key(|bundle| bundle.arrived_ns);
+        self.found.only_left += self.left.len() as u64;
+        self.found.bundles.sort_by_key(|bundle| (bundle.arrived_ns, bundle.left_first_ns));
         self.found
     }
 }

@@ -156,3 +156,19 @@ fn nodes_with_several_links_are_relays() {
         assert!(WatchedLayer::named(kind.name).is_some(), "{}", kind.name);
     }
 }
+
+#[test]
+fn returning_own_bundle_is_no_retention() {
+    let bench = ProbeBench::new(WatchedLayer::Stcp);
+    let [own, other] = [1, 2].map(|number| stcp(&bundle(number, 10)));
+    let syn = segment([40_000, 4556], 99, 2, b"");
+    bench.arrives(100, &syn);
+    bench.leaves(101, &syn);
+    bench.leaves(200, &segment([40_000, 4556], 100, 0, &own));
+    bench.arrives(5_000_000, &segment([40_000, 4556], 100, 0, &own));
+    bench.arrives(6_000_000, &segment([40_000, 4556], 100 + own.len() as u32, 0, &other));
+    bench.leaves(6_000_300, &segment([40_000, 4556], 100 + own.len() as u32, 0, &other));
+    let relay = bench.finish();
+    let times: Vec<i64> = relay.bundles.iter().map(BundleRetention::first_ns).collect();
+    assert_eq!((times, relay.only_left, relay.only_arrived_ns.len()), (vec![300], 1, 0));
+}

@@ -107,7 +107,7 @@ impl Default for CompressedSettings {
     }
 }
 impl CompressedSettings {
-    /// Settings with these terms, empty pattern lists, and zero for the rest.
+    /// Settings with these terms and empty pattern lists.
     pub fn of(terms: &ReportTerms) -> Self {
         CompressedSettings { to: Vec::new(), request: Vec::new(), delay: terms.delay, bundles: terms.bundles }
     }

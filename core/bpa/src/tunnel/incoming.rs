@@ -121,8 +121,8 @@ impl Agent {
         let held = self.deliveries.bundle_of(DeliveryId(token.ticket.0)).and_then(|bundle| self.book.get(bundle));
         // After a restart the previous node is unknown: the bundle gets no privileges.
         held.map_or((PeerId::NONE, true), |held| {
-            // The flag of a reassembled bundle does not tell who brought its fragments, so the neighbour must be
-            // configured, too.
+            // A reassembled bundle has no such flag for its fragments' neighbours, so the neighbour must be configured,
+            // too.
             let peer = self.neighbours.peers().get(held.from);
             let configured = peer.is_some_and(|peer| peer.origin == Origin::Configured);
             (held.from, held.flags.has(Flags::STRANGE) || !configured)

@@ -26,7 +26,7 @@ impl<T: Empty> Lazy<T> {
     pub const fn new(from: T::From) -> Self {
         Lazy { made: None, from }
     }
-    /// The value if it is allocated, for changes that an empty value does not need, such as removals.
+    /// The value if it is allocated; for changes such as removals, which an empty value does not need.
     pub fn made(&mut self) -> Option<&mut T> {
         self.made.as_deref_mut()
     }

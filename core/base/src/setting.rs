@@ -46,8 +46,8 @@ pub struct Setting {
     pub max: u64,
 }
 
-/// Row of a layer's table: a [`Setting`] with access to its field in the layer's configuration `C`. The default is that
-/// of `C`, or of a configuration given with it.
+/// Row of a layer's table: a [`Setting`] with access to its field in the layer's configuration `C`. The field's value
+/// in `C::default()`, or in another given configuration, is the setting's default.
 #[derive(Debug)]
 pub struct LayerParam<C: 'static> {
     /// Key in configuration files.

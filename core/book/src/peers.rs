@@ -7,7 +7,7 @@ use farlink_base::{
     set,
 };
 
-/// Most names of one neighbour at which it may add one that it merely claims.
+/// Number of names of one neighbour from which on a name that it merely claims is ignored.
 const NAMES_MAX: usize = 64;
 
 /// Certainty of a neighbour's name, in ascending order. A weaker one never displaces a stronger one.
@@ -27,14 +27,14 @@ pub enum Identity {
 /// Way in which a neighbour became known.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Origin {
-    /// The configuration names it.
+    /// The configuration names the neighbour.
     Configured,
-    /// It is in radio contact, and the simulation names it (nodes that move): as good as configured while it is there,
-    /// forgotten afterwards.
+    /// The neighbour is in radio contact, and the simulation names it (nodes that move): as good as configured while it
+    /// is there, forgotten afterwards.
     Met,
-    /// It was discovered by its announcements.
+    /// The neighbour was discovered by its announcements.
     Discovered,
-    /// It connected to this node.
+    /// The neighbour connected to this node.
     Came,
 }
 impl Origin {

@@ -16,9 +16,9 @@ use farlink_base::{DataRate, DeleteReason, Instant, LinkId, NodeId, PeerId, Rng}
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Side {
-    /// The router and its label.
+    /// The router.
     Router = 0,
-    /// The congestion control and its label.
+    /// The congestion control.
     Control = 1,
 }
 
@@ -103,7 +103,7 @@ pub enum Why {
     Forwarded,
     /// Moved to a neighbour to free space here.
     Migrated(PeerId),
-    /// A policy learned that it was delivered elsewhere.
+    /// A policy learned that the bundle was delivered elsewhere.
     Acked,
     /// Evicted in favour of another bundle.
     Overflow,
@@ -157,7 +157,7 @@ pub enum PolicyEvent<'a> {
     },
     /// A message arrived from the same policy at a neighbour.
     Heard {
-        /// Neighbour that sent it.
+        /// Neighbour that sent the message.
         from: PeerId,
         /// Content in the policy's own format.
         bytes: &'a [u8],
@@ -174,7 +174,7 @@ pub enum PolicyEvent<'a> {
     Handed {
         /// Bundle being sent.
         bundle: Handle,
-        /// Neighbour it is sent to.
+        /// Neighbour that the bundle is sent to.
         to: PeerId,
         /// Part of this policy's label that travels with the bundle.
         gave: u32,
@@ -185,7 +185,7 @@ pub enum PolicyEvent<'a> {
     Sent {
         /// Bundle that was sent.
         bundle: Handle,
-        /// Neighbour that now has it.
+        /// Neighbour that now has the bundle.
         to: PeerId,
         /// Part of this policy's label that travelled with the bundle.
         gave: u32,
@@ -196,7 +196,7 @@ pub enum PolicyEvent<'a> {
     Failed {
         /// Bundle that was sent.
         bundle: Handle,
-        /// Neighbour it was sent to.
+        /// Neighbour that the bundle was sent to.
         to: PeerId,
         /// Part of this policy's label that comes back.
         gave: u32,
@@ -207,7 +207,7 @@ pub enum PolicyEvent<'a> {
     Gone {
         /// Bundle that leaves.
         bundle: Handle,
-        /// Cause of its departure.
+        /// Cause of the bundle's departure.
         why: Why,
     },
     /// The time requested with [`Action::Wake`] has come.
@@ -385,7 +385,7 @@ pub enum Action {
     Migrate {
         /// Bundle to move.
         bundle: Handle,
-        /// Neighbour that takes it.
+        /// Neighbour that takes the bundle.
         to: PeerId,
     },
     /// Requests a [`PolicyEvent::Wake`] at this time.

@@ -87,7 +87,7 @@ pub enum AppOutput {
     Registered {
         /// Number of the registration asked for.
         registration: RegistrationId,
-        /// Endpoint under which it is active, or the refusal.
+        /// Endpoint under which the registration is active, or the refusal.
         result: Result<EndpointId, Refusal>,
     },
     /// Answer to `Send`: the bundle is kept and will be sent, or was refused. On a durable store the answer follows the
@@ -100,7 +100,7 @@ pub enum AppOutput {
     },
     /// A bundle for the application.
     Deliver {
-        /// Registration that receives it.
+        /// Registration that receives the bundle.
         registration: RegistrationId,
         /// Number to name in `DeliveryDone`.
         delivery: DeliveryId,
@@ -143,14 +143,14 @@ pub enum AdminInput {
     },
     /// Remove a static route.
     RemoveRoute {
-        /// Pattern as it was added.
+        /// Pattern with which the route was added.
         pattern: String,
     },
     /// Administrative state of a link. Turning it off ends its sessions, so that the neighbour notices.
     SetLink {
         /// Name of the link.
         link: String,
-        /// Whether it may be used.
+        /// Whether the link may be used.
         enabled: bool,
     },
     /// Delete a stored bundle.
@@ -161,7 +161,7 @@ pub enum AdminInput {
     /// End of the node's last run as far as known, and the longest plausible downtime. Must precede the first reading
     /// of the clock.
     LastRun {
-        /// Latest time that the run noted by its clock; `None` if unknown.
+        /// Latest time that the run recorded by its clock; `None` if unknown.
         at: Option<farlink_base::DtnTime>,
         /// Longest plausible downtime; a clock that claims more is doubted.
         downtime_max: core::time::Duration,
@@ -174,7 +174,7 @@ pub enum AdminInput {
     Shutdown,
 }
 
-/// One stored bundle and the reason why it is still here, for operators.
+/// One stored bundle and the reason why this node still holds it, for operators.
 #[derive(Clone, Debug)]
 pub struct BundleStatus {
     /// Number of the bundle in this node.
@@ -245,7 +245,7 @@ pub struct QuotaStatus {
     pub bundles_max: Option<u64>,
     /// Most bytes allowed; `None`: unbounded.
     pub bytes_max: Option<u64>,
-    /// Bundles refused because of this quota since it took effect.
+    /// Number of bundles refused because of this quota since it was set.
     pub refused: u64,
 }
 

@@ -27,7 +27,7 @@ pub struct Draft {
     pub priority: Priority,
     /// Most hops; 0 for no limit.
     pub hop_limit: u8,
-    /// Number and flags of its compressed reporting block, if any.
+    /// Number and flags of the bundle's compressed reporting block; `None` for a bundle without one.
     pub compressed: Option<(u64, u64)>,
 }
 
@@ -36,11 +36,11 @@ pub struct Draft {
 pub enum Status {
     /// The node received the bundle.
     Received,
-    /// The node forwarded it.
+    /// The node forwarded the bundle.
     Forwarded,
-    /// The node delivered it.
+    /// The node delivered the bundle.
     Delivered,
-    /// The node deleted it.
+    /// The node deleted the bundle.
     Deleted,
 }
 
@@ -120,17 +120,17 @@ pub enum Record {
 /// Event that a compressed report asserts about numbered bundles (CCSDS 734.6-O-1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Fate {
-    /// The node received them.
+    /// The node received the bundles.
     Received,
-    /// It forwarded them.
+    /// The node forwarded the bundles.
     Forwarded,
-    /// It delivered them.
+    /// The node delivered the bundles.
     Delivered,
-    /// It deleted them.
+    /// The node deleted the bundles.
     Deleted,
-    /// It took custody of them.
+    /// The node took custody of the bundles.
     CustodyTaken,
-    /// It did not take custody of them.
+    /// The node did not take custody of the bundles.
     CustodyRefused,
 }
 impl Fate {

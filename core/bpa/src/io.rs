@@ -50,11 +50,11 @@ pub enum Input {
     /// A bundle begins to arrive: its head is here, its payload is a placeholder of the right length. The agent refuses
     /// the bundle at once or reserves room for it.
     Begun {
-        /// Link it arrives on.
+        /// Link over which the bundle arrives.
         link: LinkId,
         /// Offer that the verdict answers.
         token: OfferToken,
-        /// The bundle as far as it is known.
+        /// The bundle, as far as it has arrived.
         bundle: Arc<BundleMeta>,
         /// Fields that change from hop to hop.
         hop: Box<HopState>,
@@ -62,7 +62,7 @@ pub enum Input {
     /// A piece of an arriving bundle is on disk, as a fragment of its own. [`Output::Kept`] follows once the piece is
     /// held independently of the rest; no answer follows if it may not be kept.
     Piece {
-        /// Link it arrives on.
+        /// Link over which the bundle arrives.
         link: LinkId,
         /// Offer of the arriving bundle.
         token: OfferToken,
@@ -80,7 +80,7 @@ pub enum Input {
     },
     /// A whole bundle arrived.
     Arrived {
-        /// Link it arrived on.
+        /// Link over which the bundle or hello arrived.
         link: LinkId,
         /// Offer that the verdict answers.
         token: OfferToken,
@@ -91,7 +91,7 @@ pub enum Input {
     },
     /// An arrived bundle could not be parsed.
     Malformed {
-        /// Link it arrived on.
+        /// Link over which the bundle or hello arrived.
         link: LinkId,
         /// Offer that the verdict answers.
         token: OfferToken,
@@ -100,7 +100,7 @@ pub enum Input {
     },
     /// An arrived bundle has a valid head and damage behind it.
     Damaged {
-        /// Link it arrived on.
+        /// Link over which the bundle or hello arrived.
         link: LinkId,
         /// Offer that the verdict answers.
         token: OfferToken,
@@ -134,7 +134,7 @@ pub enum Input {
     },
     /// A hello that a neighbour sent as [`Output::Hello`].
     Hello {
-        /// Link it arrived on.
+        /// Link over which the bundle or hello arrived.
         link: LinkId,
         /// Content of the hello.
         content: Vec<u8>,
@@ -202,7 +202,7 @@ pub enum Input {
     },
     /// An arrived bundle is refused by rule, independent of room.
     Unwanted {
-        /// Link it arrived on.
+        /// Link over which the bundle or hello arrived.
         link: LinkId,
         /// Offer that the verdict answers.
         token: OfferToken,
@@ -235,9 +235,9 @@ pub enum Input {
         bundle: BundleHandle,
         /// Index entry of the bundle.
         index: IndexEntry,
-        /// The bundle, its payload on disk.
+        /// The bundle; its payload is on disk.
         meta: Arc<BundleMeta>,
-        /// Fields that change from hop to hop, as they were at arrival.
+        /// Fields that change from hop to hop, as they were when the bundle arrived.
         hop: Box<HopState>,
     },
     /// A request of an application.

@@ -78,12 +78,12 @@ impl Policies {
         let (router_hears, control_hears) = (router.hears(), control.hears());
         Policies { router, control, router_hears, control_hears, oracle: None, orders: Actions::default() }
     }
-    /// Replaces the router before it was first used.
+    /// Replaces the router, before its first use.
     pub fn set_router(&mut self, router: Box<dyn Router>) {
         self.router_hears = router.hears();
         self.router = router;
     }
-    /// Replaces the control before it was first used.
+    /// Replaces the control, before its first use.
     pub fn set_control(&mut self, control: Box<dyn Control>) {
         self.control_hears = control.hears();
         self.control = control;

@@ -117,7 +117,7 @@ impl Agent {
         }
     }
 
-    /// Applies a signal to one bundle, or to the payload range `piece` of it.
+    /// Applies a signal to one bundle, or to the range `piece` of the bundle's payload.
     // 5050-6.3-1, 5050-6.3-2
     fn apply_to_number<S: Sink<Output>>(
         &mut self,

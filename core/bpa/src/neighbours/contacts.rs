@@ -99,8 +99,8 @@ impl Agent {
         }
     }
 
-    /// Assigns a group of contacts to the link to this neighbour that the group names, or, if it names none, to the
-    /// first one. Only links to configured neighbours count.
+    /// Assigns a group of contacts between this node and `peer` to a link to `peer`: the one that the group names, or
+    /// the first if it names none. Only links to configured neighbours count.
     fn bind_group(&mut self, index: &PlanIndex, group: GroupId, peer: NodeId, incoming: bool) {
         if self.is_local(peer) {
             return;

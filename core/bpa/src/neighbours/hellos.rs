@@ -35,7 +35,7 @@ pub(super) struct Hello {
 #[derive(Debug, Default)]
 pub(crate) struct Hellos {
     pub(super) pending: BTreeMap<PeerId, Hello>,
-    /// The last hello made for each neighbour, with its content.
+    /// Last hello made for each neighbour: its bundle and content.
     pub(super) under_way: BTreeMap<PeerId, (Handle, Hello)>,
     /// Hellos from neighbours whose budget is spent.
     pub(super) hello_budget: Option<Box<HelloBudget>>,

@@ -34,9 +34,9 @@ pub(crate) struct Neighbours {
 pub(crate) enum Met {
     /// No change of the neighbour.
     Same,
-    /// The first of its links came up.
+    /// The first of the neighbour's links came up.
     Up,
-    /// The last of its links went down.
+    /// The last of the neighbour's links went down.
     Down,
 }
 
@@ -93,8 +93,8 @@ impl Neighbours {
     pub fn ups(&self, peer: PeerId) -> u32 {
         self.ups.get(&peer).copied().unwrap_or(0)
     }
-    /// Adds a link, and a neighbour for it unless `origin` vouches for the name in the settings and a neighbour of that
-    /// name is known. Returns false if the link exists.
+    /// Adds a link. It leads to the known neighbour of the name in the settings if `origin` vouches for that name;
+    /// otherwise a neighbour is added, too. Returns false if the link exists.
     pub fn add(&mut self, settings: &LinkSettings, origin: Origin) -> bool {
         // A second link of the same number would take over the first one's queue.
         if self.links.contains_key(&settings.link) {

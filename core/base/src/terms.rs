@@ -1,5 +1,5 @@
 //! Settings of custody, of compressed reports and of tunnels, in tables for node files, scenarios, references and the
-//! testbed, like [`crate::node`]. The patterns of endpoints that they apply to are configured beside them.
+//! testbed, like [`crate::node`]. The patterns of endpoints to which they apply are configured elsewhere.
 
 use crate::node::{DURATION, FLAG, Plain, Range, choice, count};
 use crate::{Duration, LayerParam};
@@ -37,11 +37,11 @@ macro_rules! terms {
     };
 }
 
-/// Types of blocks that a node may choose.
+/// Types of blocks from which a node may choose.
 const BLOCK: Range = count(13, 191);
-/// Types of administrative records that a node may choose.
+/// Types of administrative records from which a node may choose.
 const RECORD: Range = count(2, 64_999);
-/// Number of bundles that one signal covers.
+/// Number of bundles that one signal may cover.
 const GATHERED: Range = count(1, 100_000);
 
 terms! {
@@ -69,7 +69,7 @@ terms! {
     record: u64 = 14, RECORD, "Type of the signals.";
 }
 
-/// Values of `times`: DTN milliseconds or Unix seconds.
+/// Words for `times`: DTN milliseconds, or Unix seconds.
 const TIMES: &[&str] = &["dtn", "unix"];
 
 terms! {

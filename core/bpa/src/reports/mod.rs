@@ -21,20 +21,21 @@ pub(crate) struct Reports {
 }
 
 impl Reports {
-    /// Limits reports to this many a second; compressed ones are included if they are configured.
+    /// Limits reports to `per_second`, compressed ones included. `compressed`: settings of compressed reports, if they
+    /// are configured.
     pub fn new(per_second: u32, compressed: Option<CompressedSettings>) -> Self {
         let compressed = compressed.map(|settings| Box::new(Compressed::new(settings)));
         Reports { per_second, second: Instant::ZERO, made: 0, compressed }
     }
-    /// Whether bundles may ask for compressed reports.
+    /// Whether compressed reports are configured.
     pub fn compresses(&self) -> bool {
         self.compressed.is_some()
     }
-    /// Time of the next due signal.
+    /// Time at which the next compressed report is due.
     pub fn next(&self) -> Option<Instant> {
         self.compressed.as_ref()?.next()
     }
-    /// Takes a due receiver with its lines and number of bundles.
+    /// Takes a receiver whose reports are due, with their lines and the number of bundles they are about.
     pub fn pop(&mut self, now: Instant) -> Option<(EndpointId, Vec<ReportItem>, u64)> {
         self.compressed.as_mut()?.pop(now)
     }

@@ -77,8 +77,8 @@ pub struct Config {
     pub sessions: u32,
     /// Whether peers without a configured link may connect; their link is dynamic.
     pub accept_unknown: bool,
-    /// Longest time for each step of opening a session (contact header, TLS, SESS_INIT) and for ending one, before the
-    /// peer is dropped.
+    /// Longest time for opening a session (contact header, TLS, SESS_INIT), and for the peer to react when a session
+    /// ends, before the peer is dropped.
     pub contact_timeout: Duration,
     /// Time without transfers after which a session is terminated; zero: never.
     pub idle: Duration,

@@ -21,8 +21,8 @@ const DYNAMIC_MAX: usize = 1024;
 const ADDRESSES_MAX: usize = 4096;
 /// Time after a link's removal during which its engine gets no dynamic link; two light round trips are added.
 const PARTED: Duration = Duration::from_secs(60);
-/// Most cancel segments sent once when a link is removed. Sessions beyond end by the peer's timers, unless a new link
-/// to the same engine cancels them.
+/// Most cancel segments sent, once each, when a link is removed. Further sessions end by the peer's timers, unless a
+/// new link to the same engine cancels them.
 const FAREWELLS_MAX: usize = 4096;
 
 impl Ltp {
@@ -43,7 +43,8 @@ impl Ltp {
         true
     }
     /// Changes the keys of an authenticated link from the next segment on; its sessions continue. Returns false if
-    /// there is no such link, or if more than the keys would change: then the link must be removed and added again.
+    /// there is no such link, or if authentication would be switched on or off: then the link must be removed and added
+    /// again.
     pub fn replace_keys(&mut self, link: LinkId, authentication: &Authentication) -> bool {
         let Some(&index) = self.by_link.get(&link) else { return false };
         let span = &mut self.spans[index];

@@ -56,7 +56,7 @@ impl Attempts {
         let times = self.failed.get(&address).map_or(0, |failed| failed.times);
         let wait = AGAIN_MIN.saturating_mul(1 << times.min(16)).min(AGAIN_MAX);
         self.failed.insert(address, Failed { until: now + wait, times: times.saturating_add(1) });
-        // An entry stays for [`AGAIN_MAX`] after its backoff, so that a repeated failure still doubles the next one.
+        // An entry stays for `AGAIN_MAX` after its backoff, so that a repeated failure still doubles the next one.
         self.failed.retain(|_, failed| failed.until + AGAIN_MAX > now);
         if self.failed.len() > TRIED_MAX {
             let oldest = self.failed.iter().min_by_key(|(_, failed)| failed.until).map(|(address, _)| *address);

@@ -23,7 +23,7 @@ pub struct Identity {
 /// A neighbour as its layer is configured for it.
 #[derive(Clone, Default, Debug)]
 pub struct Neighbour {
-    /// Names by which its layer identifies it.
+    /// Names by which the layer identifies the neighbour.
     pub identity: Identity,
     /// Node number of its node ID.
     pub node: NodeId,

@@ -181,7 +181,7 @@ fn disabled_link_stays_disabled() {
 
 #[test]
 fn own_and_unwanted_beacons_are_ignored() {
-    // Also ignored: beacons that share no layer with this node.
+    // Beacons that share no layer with this node are ignored, too.
     let mut site = AnnounceSite::new("ipn:1.0", |config| {
         config.node_ids.push("dtn://one/".parse().unwrap());
         config.accept = vec!["ipn:2.*".into(), "dtn://*".into()];

@@ -7,7 +7,7 @@ use farlink_base::Duration;
 pub enum DropReason {
     /// The link was down, because of the time or a random outage.
     Down,
-    /// Its transmission would have ended after the link went down, or never.
+    /// The packet's transmission would have ended after the link went down, or never.
     WindowEnd,
     /// The queue limit was exceeded.
     QueueFull,

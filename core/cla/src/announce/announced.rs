@@ -42,7 +42,7 @@ pub struct AnnouncedNode {
 pub enum NodeState {
     /// No link; the node waits for an attempt to connect.
     Waiting {
-        /// Earliest time of that attempt.
+        /// Earliest time of the attempt; the backoff of the address may end later.
         until: Instant,
     },
     /// A link was made for it.

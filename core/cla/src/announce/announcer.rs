@@ -193,7 +193,7 @@ impl Announcer {
     ) {
         // Both nodes compare the same names, so exactly one of them waits.
         let polite = self.own_name > key.1.to_string();
-        // It waits for a bounded time only: the other may receive no beacons, or never connect.
+        // The wait is bounded, because the other may receive no beacons, or never connect.
         let wait = if polite { self.config.interval.min(POLITE) } else { Duration::ZERO };
         let heard = AnnouncedNode {
             address,

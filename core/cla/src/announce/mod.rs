@@ -27,7 +27,8 @@ use farlink_base::{Duration, EndpointId};
 
 /// Number of announced periods without a beacon after which a neighbour counts as gone.
 pub const SILENCE: u32 = 3;
-/// The same number while a session with keepalives is up; greater, because beacons get lost on a busy link.
+/// Number of announced periods without a beacon after which a neighbour counts as gone although a session with
+/// keepalives is up. Greater than [`SILENCE`], because beacons get lost on a busy link.
 pub const SILENCE_ANSWERING: u32 = 12;
 /// Longest time of one attempt to connect.
 pub const ATTEMPT: Duration = Duration::from_secs(10);

@@ -146,7 +146,8 @@ pub struct SpanConfig {
     pub report_every: u64,
     /// Time without a segment after which an import session is dropped.
     pub idle: Duration,
-    /// The same for blocks without a red part, whose missing data is not sent again.
+    /// Time without a segment after which an import session is dropped that has no red part, or lacks only green data;
+    /// missing green data is not sent again.
     pub idle_green: Duration,
     /// Offset from which blocks are green: data from there on is sent once and not repaired; 0: no green data.
     pub green_from: u64,

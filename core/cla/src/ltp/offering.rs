@@ -92,7 +92,7 @@ impl Offering {
     pub(super) fn held(&self) -> u64 {
         self.rest.len() + self.open.as_ref().map_or(0, |open| open.kept)
     }
-    /// Copies bytes that wait out of the receive buffers.
+    /// Copies the waiting bytes, so that they share no receive buffer.
     pub(super) fn unshare(&mut self) {
         self.rest = self.rest.own();
     }

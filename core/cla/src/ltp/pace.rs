@@ -60,7 +60,7 @@ pub(super) struct PaceControl {
     delivered: u64,
     /// Time of the last arrival, or, on an idle link, when the data in flight began to leave.
     since: Instant,
-    /// Number of arrived bytes at which the round began; it ends with the report on a checkpoint sent after that.
+    /// Number of arrived bytes at which the round began. The round ends with the report on a checkpoint sent after that.
     round_from: u64,
     covered: u64,
     lost: u64,

@@ -42,7 +42,7 @@ struct Streamed {
 /// Use of bytes that the agent gave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Given {
-    /// They are sent for the first time.
+    /// To be sent for the first time.
     Fresh,
     Again,
     Nothing,

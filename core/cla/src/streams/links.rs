@@ -90,8 +90,8 @@ impl<C: StreamLinkParams, S> StreamLink<C, S> {
     fn reset_backoff(&mut self) {
         (self.backoff, _) = self.config.reconnect();
     }
-    /// Handles a change of the link's state; returns whether sending or receiving became possible. [`PARK`] after it
-    /// went down for sending, the timer `park` expires.
+    /// Handles a change of the link's state; returns whether sending or receiving became possible. When the link goes
+    /// down for sending, the timer `park` is armed to expire [`PARK`] later.
     pub fn on_state<T>(&mut self, now: Instant, state: LinkState, timers: &mut TimerQueue<T>, park: T) -> bool {
         let before = core::mem::replace(&mut self.state, state);
         // A link that comes up is no longer disabled by the operator.

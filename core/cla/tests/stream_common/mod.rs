@@ -102,7 +102,7 @@ enum Todo {
     Confirmed(usize, usize, u64),
     /// Verdict of an agent, with the number of restarts that its side had when the verdict was scheduled.
     Verdict(usize, usize, Input),
-    /// Answer to a request, or a resume, with the number of restarts in the same way.
+    /// Answer to a request, or a resume, with the number of restarts that its side had when it was scheduled.
     Tell(usize, usize, Input),
     Retry(usize),
     Link(LinkState),

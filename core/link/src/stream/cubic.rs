@@ -15,7 +15,7 @@ const GROWTH_BEFORE_LOSS: f64 = 20.0;
 const LOW_WINDOW: u64 = 16;
 /// Largest gap between two acknowledgments of one train, ns (Linux `hystart_ack_delta_us`).
 const TRAIN_GAP_NS: u64 = 2_000_000;
-/// Number of measurements at the start of a round trip whose minimum counts.
+/// Number of measurements in a round trip before their minimum is compared.
 const SAMPLES: u32 = 8;
 /// Bounds of the increase of the round trip that ends slow start, which is otherwise an eighth of the round trip, ns.
 const LONGER_NS: (u64, u64) = (4_000_000, 16_000_000);

@@ -1,6 +1,6 @@
-//! Guests: senders whose identity cannot be known, which are peers without a configured link, and ports of a
-//! neighbour's host other than its own. All guests together get a quarter of the sessions and of the memory, one
-//! address a quarter of that.
+//! Guests: senders whose identity cannot be known. They are peers without a configured link, and sockets of a
+//! neighbour's host other than the neighbour's own. All guests together get a quarter of the sessions and of the
+//! memory, and one address a quarter of these sessions.
 
 use super::engine::{Ltp, Sessions};
 use super::span::LtpSpan;
@@ -9,7 +9,7 @@ use core::net::SocketAddr;
 use farlink_base::layer::Output;
 use farlink_base::{Event, EventClass, LinkId, Map, Sink, map};
 
-/// Divisor for the share of all guests, and of one guest within it.
+/// Divisor of the limits: for the share of all guests, and again for the sessions of one guest.
 const PART: u64 = 4;
 
 /// Resources held by guests.
@@ -22,7 +22,7 @@ pub(super) struct Guests {
 }
 
 impl Sessions {
-    /// Whether a guest at this address may begin a session, given the limit for all.
+    /// Whether a guest at this address may begin a session, given the limit for all sessions.
     fn may_begin(&self, from: SocketAddr, sessions: u32) -> bool {
         let share = (u64::from(sessions) / PART).max(1);
         self.guests.as_ref().is_none_or(|guests| {
@@ -30,7 +30,7 @@ impl Sessions {
             u64::from(guests.total) < share && u64::from(one) < (share / PART).max(1)
         })
     }
-    /// Whether guests hold half of the sessions available to them, given the limit for all.
+    /// Whether guests hold at least half of the sessions available to them, given the limit for all sessions.
     pub(super) fn guests_press(&self, sessions: u32) -> bool {
         let share = (u64::from(sessions) / PART).max(1);
         self.guests.as_ref().is_some_and(|guests| u64::from(guests.total) * 2 >= share)
@@ -56,17 +56,17 @@ impl Sessions {
             self.guests = None;
         }
     }
-    /// Updates the weight of a guest's session.
+    /// Replaces the weight of a guest's session, bytes.
     pub(super) fn guest_weighs(&mut self, before: u64, after: u64) {
         guests_weigh(&mut self.guests, before, after);
     }
-    /// Whether guests may hold `bytes` more, given the memory limit for all.
+    /// Whether guests may hold `bytes` more, given the memory limit for all sessions.
     pub(super) fn guest_may_hold(&self, bytes: u64, memory: u64) -> bool {
         self.guests.as_ref().is_none_or(|guests| guests.bytes + bytes <= memory / PART)
     }
 }
 
-/// Updates the weight of a guest's session, with the table borrowed separately.
+/// Like [`Sessions::guest_weighs`], for callers that have borrowed another table of the sessions.
 pub(super) fn guests_weigh(guests: &mut Option<Box<Guests>>, before: u64, after: u64) {
     if let Some(guests) = guests {
         guests.bytes = guests.bytes + after - before;
@@ -74,14 +74,14 @@ pub(super) fn guests_weigh(guests: &mut Option<Box<Guests>>, before: u64, after:
 }
 
 impl Ltp {
-    /// Sets the address of a link's peer; only segments from there count as its own.
+    /// Sets the address of a link's peer. Only segments from there count as the peer's own.
     pub(super) fn peer_is_at(&mut self, link: LinkId, address: SocketAddr) {
         if let Some(&index) = self.by_link.get(&link) {
             self.spans[index].home = Some(Box::new(address));
         }
     }
-    /// Span over which an engine may send from this address, preferring one that is up; `None` if it is known at
-    /// other addresses only.
+    /// Span over which an engine may send from this address; one that is up comes first. `None` if the engine is
+    /// unknown, or known at other addresses only.
     pub(super) fn span_from(&self, engine: u64, from: SocketAddr) -> Option<usize> {
         let mut found = None;
         let mut at = self.by_engine.get(&engine).copied();
@@ -99,7 +99,8 @@ impl Ltp {
         }
         found
     }
-    /// Decides whether a new session from this address may begin: `None` if not, else true if it counts as a guest's.
+    /// Decides whether a new session from this address may begin. `None` if not, otherwise whether it counts as a
+    /// guest's.
     pub(super) fn admits(&self, known: Option<usize>, from: SocketAddr) -> Option<bool> {
         if self.sessions.imports.len() >= self.config.sessions as usize {
             return None;
@@ -107,7 +108,7 @@ impl Ltp {
         let guest = known.is_none_or(|index| is_guest(&self.spans[index], from));
         (!guest || self.sessions.may_begin(from, self.config.sessions)).then_some(guest)
     }
-    /// Reports a segment that claims a peer's engine from a foreign address; it is not answered.
+    /// Reports a segment that claims a peer's engine from an address that is not the peer's; it is not answered.
     pub(super) fn not_from_there(&self, out: &mut impl Sink<Output>) {
         if out.wants(EventClass::Link) {
             let reason = "LTP segment of a peer from an address that is not its own";
@@ -116,8 +117,8 @@ impl Ltp {
     }
 }
 
-/// Whether segments from this address cannot be attributed to the span's peer: anyone may claim an engine number, and
-/// a host has more sockets than its node's.
+/// Whether segments from this address cannot be attributed to the span's peer. Anyone may claim an engine number, and
+/// other programs on the peer's host have sockets, too.
 fn is_guest(span: &LtpSpan, from: SocketAddr) -> bool {
     span.link.is_dynamic() || span.home.as_ref().is_some_and(|home| **home != from)
 }

@@ -94,7 +94,7 @@ impl LogStore {
                 (self.reserve.wanted, self.reserve.failures) = (false, 0);
             }
             Err(error) => {
-                // 2^4: pauses double up to 16 times the first.
+                // At most 16 times `retry`: a disk that stays full is tried rarely, but freed space is still noticed.
                 self.reserve.retry_at = Some(now + self.config.retry * (1 << self.reserve.failures.min(4)));
                 self.reserve.failures += 1;
                 if error == DiskError::Full {

@@ -179,7 +179,7 @@ pub struct Parsed {
     pub warnings: Vec<Warning>,
 }
 impl Parsed {
-    /// Finds a node by number, `ipn:` EID or a declared name.
+    /// Finds a node by number, `ipn:` or `dtn:` EID, or a declared name.
     pub fn node(&self, text: &str) -> Option<NodeId> {
         let named = self.names.iter().find(|(name, _)| name == text).map(|(_, node)| *node);
         named.or_else(|| text::parse_node(text))

@@ -32,7 +32,7 @@ impl Sha {
     /// All variants, in order.
     pub const ALL: [Sha; 3] = [Sha::Sha256, Sha::Sha384, Sha::Sha512];
 
-    /// Length of a hash, and of a key generated for it, bytes.
+    /// Length of a hash, and of a key made for a single block, bytes.
     // 9173-3.1-1
     pub const fn len(self) -> usize {
         match self {

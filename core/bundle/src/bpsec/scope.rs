@@ -25,7 +25,7 @@ impl Scope {
     pub(super) fn has(self, bit: u16) -> bool {
         self.0 & bit != 0
     }
-    /// Reads the scope parameter; all parts without it.
+    /// Reads the scope parameter; without one, the scope is all parts.
     // 9172-3.6-16, 9173-3.3.3-1, 9173-3.3.3-2, 9173-4.3.4-1, 9173-4.3.4-2
     pub(super) fn read(parameter: Option<&super::SecurityValue>) -> Result<Scope, SecurityFault> {
         match parameter {

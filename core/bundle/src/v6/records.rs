@@ -26,11 +26,11 @@ pub struct StatusReport {
     pub received: StatusItem,
     /// Assertion that the node took custody.
     pub accepted: StatusItem,
-    /// Assertion that the node forwarded it.
+    /// Assertion that the node forwarded the bundle.
     pub forwarded: StatusItem,
-    /// Assertion that the node delivered it.
+    /// Assertion that the node delivered the bundle.
     pub delivered: StatusItem,
-    /// Assertion that the node deleted it.
+    /// Assertion that the node deleted the bundle.
     pub deleted: StatusItem,
     /// Reason code; codes up to 8 are those of [`crate::reason`].
     pub reason: u8,

@@ -19,9 +19,9 @@ pub struct Begun {
     pub payload_len: u64,
     /// Check that takes the payload's bytes as they arrive, then the bytes after it.
     pub check: PayloadCheck,
-    /// Whether it has BPSec blocks, which cannot be verified on a part of the bundle.
+    /// Whether the bundle has BPSec blocks, which cannot be verified on a part of it.
     pub guarded: bool,
-    /// Whether its primary block has a CRC, so that its identity is certain even if the rest is damaged.
+    /// Whether the primary block has a CRC: then the bundle's identity is certain even if the rest is damaged.
     pub named: bool,
 }
 

@@ -35,7 +35,7 @@ pub struct Carried {
     pub number: u64,
     /// Time at which the sender retransmits without a signal: DTN ms, or Unix seconds from ION; 0: not stated.
     pub due: u64,
-    /// Encoded bundle, wherever its bytes are.
+    /// Encoded bundle; its bytes may be in memory or on disk.
     pub bundle: Payload,
 }
 

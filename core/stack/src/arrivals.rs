@@ -93,7 +93,7 @@ impl Bounds {
 #[derive(Debug)]
 struct Arrival {
     link: LinkId,
-    /// Its bytes in order: in memory, then on disk.
+    /// First bytes of the bundle, in order: the head in memory, then those on disk.
     rope: Payload,
     /// Bytes in memory that follow the rope.
     rest: Payload,
@@ -101,9 +101,9 @@ struct Arrival {
     flying: VecDeque<(u64, u64)>,
     /// Number of arrived bytes at which parsing the head is tried next.
     look: u64,
-    /// Contents of its head, once that was read.
+    /// Content of the bundle's head, once that was parsed.
     opened: Option<Opened>,
-    /// Whether the agent was informed of its beginning.
+    /// Whether the agent was informed of the bundle's beginning.
     said: bool,
     /// Spills that hold the bytes on disk; the last one takes the next bytes. Each kept fragment has a spill of its
     /// own.
@@ -414,7 +414,7 @@ impl Arrivals {
         }
         out.push(Do::Whole { token, link, rope, known, digest });
     }
-    /// Forgets an arrival and gives its memory back.
+    /// Forgets an arrival and subtracts its memory. `None` if the offer is unknown or refused.
     fn close(&mut self, token: OfferToken) -> Option<Arrival> {
         self.open.get(&token)?.as_ref()?;
         let arrival = self.open.remove(&token)??;

@@ -94,7 +94,7 @@ pub struct Opening {
 
 /// A fragment that leaves while its payload is on disk.
 pub trait Piece: fmt::Debug + Send {
-    /// Whether its bytes must pass before it can be rendered.
+    /// Whether payload bytes must pass before the fragment can be rendered.
     fn wants_bytes(&self) -> bool;
     /// Takes the next bytes, in memory.
     fn pass(&mut self, part: &Payload);
@@ -185,7 +185,7 @@ pub trait Codec: fmt::Debug + Send {
     /// Checks and decrypts the payload for an application; `payload` is the bundle's, in memory.
     ///
     /// # Errors
-    /// The reason why it must not be handed out.
+    /// The reason why the payload must not be handed out.
     fn open(&self, _bundle: &BundleMeta, payload: Payload) -> Result<Payload, DeleteReason> {
         Ok(payload)
     }

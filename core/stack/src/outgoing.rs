@@ -175,7 +175,7 @@ impl Outgoing {
         }
         self.hand_over(link, out);
     }
-    /// Notes whether a layer takes more for a link.
+    /// Records whether a layer takes more for a link.
     pub fn on_ready(&mut self, link: LinkId, ready: bool, out: &mut Vec<Do>) {
         if ready {
             self.closed.remove(&link);

@@ -25,7 +25,7 @@ struct Passed {
     piece: Box<dyn Piece>,
 }
 
-/// A complete piece, as if it had arrived as a fragment.
+/// A complete piece, encoded as if it had arrived as a fragment.
 #[derive(Debug)]
 pub(crate) struct Kept {
     /// Range of the arriving bundle that is promised with this piece; bytes before it belong to earlier pieces.
@@ -99,7 +99,7 @@ impl Pieces {
     pub fn until_end(&self, offset: u64) -> Option<u64> {
         self.ends.front().map(|end| end.saturating_sub(offset))
     }
-    /// Notes that all bytes up to this offset left for the disk; returns whether a piece ends there.
+    /// Records that all bytes up to this offset left for the disk; returns whether a piece ends there.
     pub fn left(&mut self, offset: u64) -> bool {
         self.ends.pop_front_if(|end| *end <= offset).is_some()
     }

@@ -25,7 +25,7 @@ const WHOLE: u64 = 16 << 20;
 /// more.
 const LITTLE: u64 = 64 << 10;
 
-/// A transmission, as the agent decided it.
+/// A transmission that the agent decided on.
 #[derive(Debug)]
 pub(crate) struct Departure {
     pub link: LinkId,
@@ -57,7 +57,7 @@ pub(crate) enum Waiting {
     Delivery(AppOutput, Option<Arc<BundleMeta>>),
     /// A request of the driver for part of a delivery.
     Part(DeliveryId),
-    /// A piece, until its bytes have passed.
+    /// A fragment to be sent, whose bytes pass for its CRC.
     Piece(Departure, Box<dyn Piece>),
 }
 impl Waiting {

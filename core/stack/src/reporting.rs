@@ -11,9 +11,9 @@ use farlink_bundle::v7::custody::{self, Counter, NumberRun, ReportingBlock, Sequ
 pub struct CompressedConfig {
     /// Behaviour of the agent: which events it reports, and to whom.
     pub settings: CompressedSettings,
-    /// Type of the block.
+    /// Block type of the compressed reporting extension block.
     pub block: u64,
-    /// Type of the record.
+    /// Record type of compressed reporting signals.
     pub record: u64,
 }
 impl CompressedConfig {

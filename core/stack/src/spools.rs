@@ -15,11 +15,11 @@ use farlink_bpa::app::{RequestId, SendRequest};
 struct Spool {
     spill: u64,
     quota: u64,
-    /// Its first bytes, on disk.
+    /// First bytes of the payload, on disk.
     rope: Payload,
-    /// Bytes that follow, on their way there.
+    /// Number of bytes that follow, on their way to disk.
     flying: u64,
-    /// Bytes in memory that follow those on disk.
+    /// Last bytes so far, in memory.
     rest: Payload,
     /// The request, once it is whole.
     request: Option<Box<SendRequest>>,

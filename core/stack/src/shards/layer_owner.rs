@@ -24,7 +24,7 @@ pub(crate) type Pace<'a> = &'a mut dyn FnMut(LinkId, u64) -> Option<Instant>;
 #[derive(Debug, Default)]
 struct SendLine {
     ready: bool,
-    /// Whether it is down by the contact plan or the operator.
+    /// Whether the contact plan or the operator keeps the link down.
     down: bool,
     /// Whether the neighbour is there; `None`: not known yet.
     up: Option<bool>,

@@ -308,11 +308,11 @@ impl Line {
     pub fn node(&self, node: usize) -> &Stack {
         self.nodes[node].as_ref().expect("it runs")
     }
-    /// Bytes that a node holds, data under way to it included.
+    /// Number of bytes that a node holds, including data under way to it.
     pub fn held(&self, node: usize) -> i64 {
         self.memory.held[node] as i64
     }
-    /// Most bytes that a node held, data under way to it included.
+    /// Largest number of bytes that a node held, including data under way to it.
     pub fn most_held(&self, node: usize) -> u64 {
         self.memory.most[node].max(0) as u64
     }

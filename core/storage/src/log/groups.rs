@@ -79,7 +79,7 @@ impl Groups {
         });
         number
     }
-    /// Notes the result of a group's write or sync.
+    /// Records the result of a group's write or sync.
     pub fn answered(&mut self, number: u64, sync: bool, error: Option<DiskError>) {
         let Some(group) = self.list.iter_mut().find(|group| group.number == number) else { return };
         group.answers += 1;

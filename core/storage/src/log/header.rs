@@ -56,8 +56,8 @@ impl FileHeader {
         out.put_bytes(0, (u64::from(self.len).saturating_sub(SHORT_HEADER)) as usize);
         out.put_slice(&copy);
     }
-    /// Reads the header of this file; the bool tells whether both copies are whole. If the header of a recycled file
-    /// never reached the disk, returns that of the file it was made of.
+    /// Reads the header of this file, and whether both copies are whole. If the header of a recycled file never reached
+    /// the disk, returns that of the file it was made of.
     pub fn decode(accel: &Accel, bytes: &[u8], file: u32) -> Option<(FileHeader, bool)> {
         let copy = |at: usize| Self::decode_copy(accel, bytes.get(at..at + HEADER_COPY as usize)?);
         let second = |len: u32| copy(len as usize - HEADER_COPY as usize);

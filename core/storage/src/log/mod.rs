@@ -86,7 +86,7 @@ impl Copies {
 /// Memory of a deleted bundle: kept while its records could resurrect it or its delivery is remembered.
 #[derive(Debug, Default)]
 struct Gone {
-    /// Its durable delete record.
+    /// Place of the durable delete record, if there is one.
     loc: Option<Loc>,
     copies: Copies,
     remember: Option<Remembered>,

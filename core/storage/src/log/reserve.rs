@@ -12,7 +12,7 @@ use farlink_base::{Instant, Refusal, Sink};
 /// State of the reserve, and when to retry reserving.
 #[derive(Debug)]
 pub(super) struct Reserve {
-    /// Whether nothing is ever reserved: none is configured, or the driver's disk never fills.
+    /// Whether nothing is ever reserved, because no reserve is configured or the driver's disk never fills.
     never: bool,
     asked: bool,
     /// Whether the disk is full, so that the next file is made of the reserve if that helps.

@@ -35,9 +35,9 @@ pub(super) struct LogSegment {
     pub live: u64,
     /// Live records by offset: owner and size.
     pub records: BTreeMap<u64, (Owner, u64)>,
-    /// Bundles with a dead record in this file: their delete records are needed until it is removed.
+    /// Bundles with a dead record in this file; their delete records are needed until the file is removed.
     pub dead: Vec<BundleHandle>,
-    /// Whether it takes no more records.
+    /// Whether the file takes no more records.
     pub sealed: bool,
     /// Whether a write or sync of the file failed, or recovery found unfinished data in it. Recovery must check the
     /// data of its records, and compaction takes it first.
@@ -46,7 +46,7 @@ pub(super) struct LogSegment {
     pub busy: u32,
     /// Whether a `Remove` is under way.
     pub removing: bool,
-    /// Whether it could not be read; compaction then skips it until the next start.
+    /// Whether the file could not be read; compaction then skips it until the next start.
     pub unreadable: bool,
     /// Whether the file is never touched: nothing in it is recognised, or it has numbers that a newer salt uses too.
     pub foreign: bool,
@@ -136,7 +136,7 @@ impl Segments {
         len.saturating_sub(self.table.get(&file).map_or(0, |segment| segment.size))
     }
     /// Whether a file about to be removed may be kept instead: fewer than `most` are kept, its length is between half
-    /// and all of `segment_bytes`, no operation on it failed, and the store is at most half full.
+    /// and all of `segment_bytes`, its records name it, no operation on it failed, and the store is at most half full.
     pub fn may_keep(&self, file: u32, most: usize, segment_bytes: u64, capacity: u64) -> bool {
         let fits = |s: &LogSegment| s.named && !s.suspect && (segment_bytes / 2..=segment_bytes).contains(&s.size);
         self.spares.len() < most && self.bytes <= capacity / 2 && self.table.get(&file).is_some_and(fits)
@@ -163,7 +163,7 @@ impl Segments {
         self.bytes -= len;
         Some((file, len))
     }
-    /// Enters the file reserved for a full disk.
+    /// Adds the file reserved for a full disk.
     pub fn keep_reserve(&mut self, file: u32, bytes: u64) {
         self.bytes += bytes;
         self.reserve = Some((file, bytes));
@@ -206,7 +206,7 @@ impl Segments {
             }
         }
     }
-    /// Notes a dead record of the bundle in the file.
+    /// Records a dead record of the bundle in the file.
     pub fn add_dead(&mut self, file: u32, bundle: BundleHandle) {
         if let Some(segment) = self.table.get_mut(&file) {
             segment.dead.push(bundle);
@@ -228,13 +228,13 @@ impl Segments {
     pub fn clean_below(&self, next: u32) -> u32 {
         self.table.iter().find(|(_, s)| s.suspect).map_or(next, |(file, _)| next.min(*file))
     }
-    /// Notes the start of an operation or load on the file.
+    /// Records the start of an operation or load on the file.
     pub fn begin(&mut self, file: u32) {
         if let Some(segment) = self.table.get_mut(&file) {
             segment.busy += 1;
         }
     }
-    /// Notes the end of an operation or load on the file.
+    /// Records the end of an operation or load on the file.
     pub fn end(&mut self, file: u32) {
         if let Some(segment) = self.table.get_mut(&file) {
             segment.busy = segment.busy.saturating_sub(1);

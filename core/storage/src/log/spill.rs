@@ -193,7 +193,7 @@ impl Spills {
     pub fn loc(&self, number: u64, start: u64) -> Option<Loc> {
         self.table.get(&number)?.parts.get(&start).copied()
     }
-    /// Notes a record's place after compaction copied it.
+    /// Records a record's place after compaction copied it.
     pub fn moved(&mut self, number: u64, start: u64, loc: Loc) {
         if let Some(spill) = self.table.get_mut(&number) {
             spill.parts.insert(start, loc);

@@ -136,13 +136,13 @@ impl History {
     pub fn others(&self) -> f64 {
         self.nodes.last.len().max(1) as f64
     }
-    /// Notes a meeting with a node.
+    /// Records a meeting with a node.
     pub fn met(&mut self, me: NodeId, now: Instant, node: NodeId) {
         if node != me && node != NodeId::NULL {
             self.nodes.note(now, node, None);
         }
     }
-    /// Notes that this node now has, or no longer has, a bundle.
+    /// Records that this node now has, or no longer has, a bundle.
     pub fn have(&mut self, node: &Node<'_>, held: &Held, has: bool) {
         // The end of a period keeps its beginning; a new copy begins a new period.
         let age = age_s(node, held);

@@ -44,7 +44,7 @@ pub(super) fn seconds(now: Instant) -> f64 {
 }
 
 impl Encounters {
-    /// Notes a meeting with a node; `sure` if its identity is certain. Without space, a reported node is forgotten,
+    /// Records a meeting with a node; `sure` if its identity is certain. Without space, a reported node is forgotten,
     /// or else one that only claimed its name, or else the one met longest ago.
     pub fn meet(&mut self, node: NodeId, at_s: f64, sure: bool) {
         if self.met.len() >= NODES_MAX && !self.met.contains_key(&node) && !self.evict_reported() {

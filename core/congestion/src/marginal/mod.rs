@@ -125,7 +125,7 @@ impl MarginalUtility {
             }
         }
     }
-    /// Notes a delivery that this node observed.
+    /// Records a delivery that this node observed.
     fn saw(&mut self, node: &Node<'_>, bundle: Handle, out: &mut Actions) {
         let Some(held) = node.get(bundle).filter(|held| !held.bundle.is_anonymous()) else { return };
         // A group has further members, so one delivery does not end it.

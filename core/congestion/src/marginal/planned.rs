@@ -112,7 +112,7 @@ impl Planned {
         Planned { fails, later, wait_s, meetings: 0, unplanned: 0, known: RefCell::default() }
     }
 
-    /// Notes a meeting of two nodes of the plan. Unplanned meetings lower the trust in the plan.
+    /// Records a meeting of two nodes of the plan. Unplanned meetings lower the trust in the plan.
     pub fn meet(&mut self, plan: &dyn Journeys, now: Instant, me: NodeId, peer: NodeId) {
         let Some((here, there)) = plan.place(me).zip(plan.place(peer)) else { return };
         // A contact in either direction counts as planned.

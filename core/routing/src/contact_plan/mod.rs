@@ -214,7 +214,7 @@ pub fn parse_with(text: &str, resolve: &dyn Fn(&str) -> Option<NodeId>) -> Resul
 /// Detects the dialect of a text from its first line with content. An empty plan is in Farlink's dialect.
 ///
 /// # Errors
-/// That line is in neither dialect.
+/// The first line with content is in neither dialect.
 pub fn detect(text: &str) -> Result<Dialect, PlanError> {
     for (line, content) in text::lines(text) {
         let Some(word) = content.split_whitespace().next() else { continue };

@@ -115,7 +115,7 @@ pub fn answer(plan: &Parsed, request: &RouteRequest<'_>) -> Result<RouteAnswer, 
     Ok(RouteAnswer { route, reason })
 }
 
-/// The first condition whose removal alone would give a route.
+/// Names the first condition whose removal alone would give a route.
 fn reason(index: &PlanIndex, query: &Query<'_>) -> String {
     // Each trial drops one condition, so the answer names something the user can change.
     let find = |query: &Query<'_>| find_route(index, query, &Booked::default());

@@ -104,7 +104,7 @@ pub fn render_loaded(
     Encoded { head, payload, tail: out.split().freeze() }
 }
 
-/// Fragment under encoding whose bytes are not in memory: they pass once, for its CRC.
+/// Fragment under encoding whose payload is not in memory; its bytes pass once through [`Self::pass`], for the CRC.
 #[derive(Debug)]
 pub struct PendingFragment {
     head: Bytes,

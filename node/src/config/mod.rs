@@ -2,7 +2,7 @@
 //!
 //! Every quantity has a unit ("100 kB", "2.5 Mbit/s", "600 ms"), relative paths start at the folder of the file, and
 //! unknown keys are mistakes. [`keys`] has all keys with defaults and descriptions, and `docs/reference/node.md` is
-//! made from it; parameters of convergence layers are in the tables of the layers.
+//! made from it; `farlink_cla` defines the parameters of convergence layers.
 
 mod advice;
 mod build;

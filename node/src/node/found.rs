@@ -33,7 +33,7 @@ pub struct Announced {
     pub sequence: Option<u32>,
 }
 
-/// Knowledge of neighbours that the announcer asks for.
+/// Answers of the node to the announcer's questions about neighbours.
 struct Known<'a> {
     now: Instant,
     stack: &'a Stack,
@@ -77,7 +77,7 @@ impl Node {
         let discovery = Discovery::open(settings, &own, clock::now(), (&self.io.poller, DISCOVERY))?;
         Ok(Some(Box::new(discovery)))
     }
-    /// Replaces discovery; links made before end.
+    /// Replaces discovery, and ends the links that the previous one made.
     pub(super) fn set_discovery(&mut self, fresh: Option<Box<Discovery>>) {
         let old = std::mem::replace(&mut self.discovery, fresh);
         for (link, name) in old.iter().flat_map(|old| old.links().values()) {

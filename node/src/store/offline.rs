@@ -342,7 +342,7 @@ fn write(files: &mut DiskFiles, action: DiskAction) -> io::Result<DiskAnswer> {
     }
     Ok(DiskAnswer::Done)
 }
-/// Reads bytes; unreadable ones are replaced by zeros.
+/// Reads bytes up to the end of the file; unreadable blocks become zeros and are added to `unread`.
 fn read_what_can_be(path: &Path, offset: u64, len: u64, unread: &mut Vec<Damage>) -> Bytes {
     let size = path.metadata().map_or(0, |data| data.len());
     let end = size.min(offset.saturating_add(len));
@@ -366,7 +366,7 @@ fn read_what_can_be(path: &Path, offset: u64, len: u64, unread: &mut Vec<Damage>
     }
     bytes.into()
 }
-/// Locks the store as a node does, if it was ever used.
+/// Locks the store as a node does; `None` if it has no lock file.
 fn lock(dir: &Path) -> anyhow::Result<Option<File>> {
     let path = dir.join("lock");
     let file = match open_regular(OpenOptions::new().read(true), &path) {

@@ -108,7 +108,7 @@ pub fn verify_host(shown: &CertificateDer<'_>, host: &ServerName<'_>) -> Result<
 
 /// Verifier of servers: a valid certificate of a trusted authority.
 ///
-/// Node ID and host are checked by the session after the handshake, so that the peer gets an alert for them.
+/// Node ID and host are checked after the handshake, by the session and its layer.
 #[derive(Debug)]
 pub struct Servers(Believed);
 impl Servers {

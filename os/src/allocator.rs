@@ -46,7 +46,7 @@ fn collect() {
 }
 
 fn count(bytes: isize) {
-    // The count of an ending thread is destroyed already.
+    // At the end of a thread its count may be gone already; then the shared count is updated directly.
     let told = OWN.try_with(|own| {
         let sum = own.get() + bytes;
         let tell = sum.unsigned_abs() >= UNTOLD;

@@ -61,7 +61,7 @@ pub fn hide(name: &Path) -> io::Result<()> {
         .map_err(|e| context(e.into(), &format!("hiding {}", name.display())))
 }
 
-/// Marks a folder, so that it hides what the layers below have in it.
+/// Marks a folder in a layer of an overlay, so that it hides its contents in the layers below.
 ///
 /// # Errors
 /// When the file system has no extended attributes.

@@ -112,8 +112,8 @@ pub fn allowed_processors() -> Vec<usize> {
     (0..rustix::thread::CpuSet::MAX_CPU).filter(|processor| set.is_set(*processor)).collect()
 }
 
-/// Leaves the session of the caller and its standard input and output, so that it outlives signals to their terminal
-/// and keeps no pipe open.
+/// Moves this process into a new session and replaces its standard input and output by `/dev/null`, so that signals to
+/// the caller's terminal do not reach it and it keeps no pipe open.
 pub fn detach() -> io::Result<()> {
     rustix::process::setsid()?;
     let nothing = fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;

@@ -5,7 +5,7 @@ use farlink_scenario::{Fidelity, Scenario};
 use farlink_sim::{Observer, World};
 
 fn scenario(control: &str, fidelity: Fidelity) -> Scenario {
-    // The relay is full of bundles that were forwarded once when it creates its own, which were not.
+    // When the relay creates its own bundles, it is full of bundles that were forwarded once.
     let text = format!(
         r#"
         name = "oracle"

@@ -199,7 +199,7 @@ impl Radios {
         }
         Some(transfer)
     }
-    /// Frees the radios of a transfer that began then.
+    /// Frees the radios of a transfer that began at `began`, and counts the time since as busy.
     pub fn free(&mut self, now: Instant, end: End, began: Instant) {
         self.kind_of(end.0).outcome.counted.busy += now.since(began);
         self.table.release(end);

@@ -136,7 +136,7 @@ impl Entry {
         })
     }
 
-    /// Whether the window allows another bundle besides `besides`.
+    /// Whether the window allows one more bundle, with `besides` others counted as unanswered.
     pub fn window_open(&self, besides: usize) -> bool {
         let window = if self.traffic.window > 0 { self.traffic.window } else { SEND_WINDOW };
         self.open.len() + besides < window as usize

@@ -20,7 +20,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 /// Low bits of a request number, which hold the index of the traffic entry.
 const ENTRY_BITS: u32 = 24;
-/// Deliveries that a receiver accepts at once.
+/// Window of a receiver: deliveries that it may leave unanswered. It answers each at once.
 const WINDOW: u32 = 64;
 
 /// Inputs for nodes: (node, input).
@@ -420,7 +420,7 @@ mod tests {
             joined.append(payload.slice(start, rest));
             entry.arrive(Instant(2), &joined, true);
         }
-        // Bundles without content cannot be distinguished.
+        // Empty payloads carry nothing to recognize a repetition by, so each counts as another delivery.
         let empty = sent.iter().filter(|payload| payload.is_empty()).count() as u64;
         assert_eq!((entry.outcome.damaged, entry.outcome.delivered), (0, 50 + empty));
         let mut wrong = sent.iter().find(|payload| !payload.is_empty()).unwrap().to_bytes().unwrap().to_vec();

@@ -71,7 +71,7 @@ const FIFTY: Cell = Cell {
     compared: true,
     ..THOUSAND
 };
-/// Each node creates a bundle every 7,500 s.
+/// Ten thousand nodes for an hour; each creates a bundle every 7,500 s.
 const HOUR: Cell = Cell {
     name: "10000-hour",
     nodes: 10_000,

@@ -63,7 +63,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// An outcome without a forbidden effect; the marks that every case has decide about harm.
+    /// An outcome without a forbidden effect; whether harm was done is decided by the marks common to all cases.
     pub fn of(did: String) -> Outcome {
         Outcome { did, broke: None }
     }

@@ -160,7 +160,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     let seeds = arguments.number("--seeds", 5)?;
     let limit_s = arguments.number("--limit", LIMIT_S)?;
     let all = arguments.flag("--all");
-    // Two lists of 6 have 924 splits among 4,096 bit patterns.
+    // The permutation test walks all 2^12 bit patterns for two lists of 6 values.
     if seeds > 6 {
         bail!("--seeds {seeds}: at most 6, all splits of which are looked at");
     }

@@ -188,7 +188,7 @@ impl Flow {
                 std::thread::sleep(Duration::from_millis(20));
                 continue;
             };
-            // An hour: the receiver blocks until its node ends.
+            // An hour is longer than any trial: in practice the receiver blocks until its node ends.
             let _ = client.set_read_timeout(Some(Duration::from_secs(3600)));
             while let Ok(delivered) = client.delivery() {
                 self.delivered(&delivered.payload);

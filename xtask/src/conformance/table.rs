@@ -24,7 +24,7 @@ pub struct Table {
 pub struct Rule {
     /// Standard, section, and number within the section: `9171-4.1-2`.
     pub id: String,
-    /// Strength in the standard's own word; `procedure` for a step of one.
+    /// Strength in the standard's own word; `procedure` for a step of a procedure.
     pub level: String,
     /// A few words of the standard's own sentence.
     pub quote: Option<String>,

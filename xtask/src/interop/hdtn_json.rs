@@ -151,7 +151,7 @@ pub fn stcp_induct(port: u16) -> Value {
     }] })
 }
 
-/// Outduct of such a stream, for bundles to `node`.
+/// Outduct of a stream (STCP) between HDTN's programs, for bundles to `node`.
 pub fn stcp_outduct(node: u64, port: u16) -> Value {
     json!({ "outductConfigName": "near", "outductVector": [{
         "name": "near", "convergenceLayer": "stcp", "nextHopNodeId": node, "remoteHostname": "127.0.0.1",

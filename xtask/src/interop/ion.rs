@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 pub const PROGRAMS: [&str; 7] = ["ionstart", "ionadmin", "bpversion", "bptrace", "bprecvfile", "bpecho", "bplist"];
 /// Longest run of `ionstart`, which itself waits for five seconds.
 const START_MAX: Duration = Duration::from_secs(60);
-/// Longest run of a tool for one bundle, including the wait for room.
+/// Time limit of one run of an ION tool; tools that send may first wait for space in ION's store.
 const TOOL_MAX: Duration = Duration::from_secs(120);
 /// Largest payload in a datagram.
 const UDP_TAKES: usize = 60_000;
@@ -149,7 +149,7 @@ fn pair<'a>(
     let (here, there) = (format!("127.0.0.1:{}", free_port()?), format!("127.0.0.1:{}", free_port()?));
     let datagrams = duct == Duct::Udp;
     let most = |bytes: usize| if datagrams { bytes.min(UDP_TAKES) } else { bytes };
-    // Over LTP limited to the rate that its socket accepts: four seconds.
+    // Largest single bundle: over LTP, four seconds at the rate that ION's socket accepts.
     let once = match duct {
         Duct::Udp => 0,
         Duct::Ltp => 10_000_000,

@@ -40,7 +40,7 @@ pub(super) struct Rules {
 /// State of a host that every update reads.
 #[derive(Clone)]
 pub(super) struct Pulse {
-    /// Last step in which neither its contacts nor its cell can change.
+    /// First step in which its contacts or its cell may change again.
     pub quiet: u64,
     /// Time of its last search for expired messages, seconds.
     pub checked: f64,

@@ -55,7 +55,8 @@ impl Network {
     pub fn pairs(&self) -> usize {
         self.links.iter().map(|link| link.pairs.len()).sum()
     }
-    /// Node with the oldest two-line elements at a time in nanoseconds from the start, and their age in days.
+    /// Node with the oldest two-line elements at a time in nanoseconds from the start, and their age in days; `None` if
+    /// no node has such elements.
     pub fn oldest(&self, time: i64) -> Option<(&str, i64)> {
         let ages = self.nodes.iter().filter_map(|node| Some((node.name.as_str(), node.place.age_days(time)?)));
         ages.max_by_key(|(_, days)| *days)

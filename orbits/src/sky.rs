@@ -50,8 +50,8 @@ pub struct SkyBody {
     pub pull: Pull,
     /// Rotation; `None` for a body without ground.
     pub spin: Option<Spin>,
-    /// Axes to which elements of orbits around it refer: its equator and the node of that on the Earth's equator; for
-    /// the Sun, the ecliptic and the equinox of J2000.
+    /// Axes to which elements of orbits around it refer: its equator, and the ascending node of its equator on the
+    /// Earth's equator; for the Sun, the ecliptic and the equinox of J2000.
     pub axes: Axes,
     motion: Motion,
     reach: MotionBounds,

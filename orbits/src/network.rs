@@ -14,7 +14,7 @@ pub struct NetworkNode {
     pub id: NodeId,
     /// Position as a function of time.
     pub place: Trajectory,
-    /// Least elevation at which it communicates, in radians; for nodes on the ground.
+    /// Least elevation at which the node communicates, in radians; for nodes on the ground.
     pub mask: f64,
 }
 

@@ -106,7 +106,8 @@ impl Trajectory {
         }
     }
 
-    /// Position and velocity relative to its centre at a time in nanoseconds from the plan's start.
+    /// Position and velocity of the node relative to the centre of its trajectory, at a time in nanoseconds from the
+    /// plan's start.
     ///
     /// # Errors
     /// When the elements are not valid at that time.

@@ -40,13 +40,13 @@ enum Motion {
 pub struct SkyBody {
     /// Name as written in files.
     pub name: String,
-    /// Parent body, around which it moves.
+    /// Parent body, around which this body moves.
     pub around: Option<BodyId>,
     /// Equatorial radius in kilometres.
     pub radius_km: f64,
     /// Flattening of the ellipsoid: 1 - polar radius / equatorial radius.
     pub flattening: f64,
-    /// Gravity field for orbits around it.
+    /// Gravity field for orbits around this body.
     pub pull: Pull,
     /// Rotation; `None` for a body without ground.
     pub spin: Option<Spin>,

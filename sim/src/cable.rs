@@ -19,7 +19,7 @@ pub(crate) struct Cable {
     /// TCP parameters of the hosts at both ends.
     pub streams: [Config; 2],
     carrier: bool,
-    /// Index of the bottleneck that it shares with other cables.
+    /// Index of the bottleneck that the cable shares with other cables; `None` without one.
     pub bottleneck: Option<usize>,
 }
 

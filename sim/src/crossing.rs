@@ -19,7 +19,7 @@ const LINK_BITS: u32 = 24;
 struct CrossingFlight {
     /// Index of the sending node.
     from: usize,
-    /// Life of the sender in which it was sent: an answer to an earlier life is dropped.
+    /// Life of the sender in which the bundle was sent; an answer to an earlier life is dropped.
     life: u32,
     id: SendId,
     bundle: Arc<BundleMeta>,

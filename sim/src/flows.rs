@@ -20,7 +20,7 @@ const WRITE_MOST: u64 = 256 << 10;
 #[derive(Clone)]
 pub(crate) struct FlowPacket {
     flow: usize,
-    /// Whether it goes to the receiver.
+    /// Whether the packet goes to the receiver.
     onward: bool,
     /// Number of links crossed.
     crossed: usize,

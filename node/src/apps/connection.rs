@@ -115,9 +115,9 @@ pub enum Pushed {
 /// One connected application.
 pub struct Connection {
     socket: AppSocket,
-    /// Decoder of its messages.
+    /// Decoder of the application's messages.
     pub decoder: Decoder,
-    /// Its endpoint, once configured.
+    /// Endpoint of the application, once configured.
     pub endpoint: Option<String>,
     /// Canonical form of the endpoint, under which its secret is kept.
     pub canonical: EndpointId,
@@ -131,16 +131,16 @@ pub struct Connection {
     pub pushed: VecDeque<Pushed>,
     /// Keepalive interval; zero disables it.
     pub keepalive: Duration,
-    /// Time of its last bytes.
+    /// Time of the last bytes from the application.
     pub heard: Instant,
     /// Time of the last keepalive sent.
     pub asked: Instant,
     opened: Instant,
-    /// Whether its configuration was accepted.
+    /// Whether the application's configuration was accepted.
     pub introduced: bool,
-    /// Whether its unfinished bundle has memory and may arrive.
+    /// Whether the application's unfinished bundle has memory and may arrive.
     pub admitted: bool,
-    /// Memory that is counted for it in the sum of all applications.
+    /// Memory counted for this connection in the sum of all applications.
     pub counted: u64,
     spooling: Spooling,
     /// Payload being spooled to disk.

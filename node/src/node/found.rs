@@ -13,19 +13,19 @@ use std::net::SocketAddr;
 /// Discovered neighbour, for operators.
 #[derive(Clone, Debug)]
 pub struct Announced {
-    /// Node ID that it announces.
+    /// Node ID that the neighbour announces.
     pub node: EndpointId,
-    /// Layer of this node that reaches it.
+    /// Layer of this node that reaches the neighbour.
     pub layer: String,
     /// Address of the service.
     pub address: SocketAddr,
-    /// Link made for it; `None` if not yet, or if a better one exists.
+    /// Link made for the neighbour; `None` if not yet, or if a better link exists.
     pub link: Option<String>,
-    /// Time since its first beacon.
+    /// Time since the neighbour's first beacon.
     pub since: Duration,
-    /// Time since its last beacon.
+    /// Time since the neighbour's last beacon.
     pub silent: Duration,
-    /// Announced interval of its beacons.
+    /// Interval between the neighbour's beacons, as announced.
     pub period: Duration,
     /// Number of beacons received.
     pub beacons: u64,

@@ -34,7 +34,7 @@ pub struct Files {
 pub struct Credentials {
     client: Arc<ClientConfig>,
     server: Arc<ServerConfig>,
-    /// Node IDs that its own certificate proves.
+    /// Node IDs that the certificate proves.
     pub node_ids: Vec<String>,
 }
 impl fmt::Debug for Credentials {

@@ -80,7 +80,7 @@ pub struct Group {
     pub wait: [f64; 2],
     /// Buffer size in bytes; `i32::MAX` means unlimited.
     pub buffer: i64,
-    /// Lifetime of their messages, minutes.
+    /// Lifetime of the hosts' messages, minutes.
     pub lifetime: Option<i32>,
     /// Whether messages leave in the order of arrival, instead of shuffled.
     pub fifo: bool,

@@ -32,7 +32,7 @@ pub struct Values {
 /// Value of a key, with its place.
 #[derive(Clone, Debug)]
 pub struct Value {
-    /// Full key, with the namespace it was found in.
+    /// Full key, with the namespace in which it was found.
     pub key: String,
     /// Text of the value for this run.
     pub text: String,

@@ -37,9 +37,9 @@ pub struct ControlGroup {
 /// Resource usage of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupUsage {
-    /// Processor time of its processes in user mode.
+    /// Processor time of the group's processes in user mode.
     pub cpu_user: Duration,
-    /// Processor time of its processes in the kernel.
+    /// Processor time of the group's processes in the kernel.
     pub cpu_system: Duration,
     /// Memory charged now, including the page cache, bytes.
     pub memory: Option<u64>,

@@ -33,13 +33,13 @@ struct Seat {
 
 #[derive(Clone, Copy, Default)]
 struct TurnSide {
-    /// Whether it may have something to send.
+    /// Whether the end may have something to send.
     waits: bool,
-    /// Whether it is queued for a turn.
+    /// Whether the end is queued for a turn.
     called: bool,
-    /// Whether it sends, if ends do not exclude each other.
+    /// Whether the end sends, if ends do not exclude each other.
     busy: bool,
-    /// Number of its last turn.
+    /// Number of the end's last turn.
     last: u64,
 }
 
@@ -48,7 +48,7 @@ struct TurnLink {
     radio: u16,
     seats: [u32; 2],
     sides: [TurnSide; 2],
-    /// Number of links created before it.
+    /// Number of links created before this one.
     met: u64,
     /// Whether both seats have a beam for it.
     joined: bool,

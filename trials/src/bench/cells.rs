@@ -27,7 +27,7 @@ pub struct Cell {
     pub exact_s: Option<f64>,
     /// Whether both worlds are compared with several seeds.
     pub compared: bool,
-    /// Whether it takes minutes and therefore runs on request only.
+    /// Whether the scenario takes minutes and therefore runs on request only.
     pub long: bool,
 }
 impl Cell {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// Memory that the program allocates in one phase, bytes.
 const MEMORY: usize = 300_000_000;
-/// Fraction of a processor that it uses in another phase.
+/// Fraction of a processor that the program uses in another phase.
 const BURN: f64 = 0.4;
 /// Period of the processor load: busy for the fraction [`BURN`], then asleep.
 const PERIOD: Duration = Duration::from_millis(50);

@@ -166,7 +166,7 @@ pub struct Target {
     pub api: SocketAddr,
     /// Socket of the node's applications.
     pub applications: PathBuf,
-    /// Socket of the applications of its neighbour over TCPCLv4.
+    /// Socket of the applications of the node's neighbour over TCPCLv4.
     pub neighbours_applications: PathBuf,
     /// Start of the attack.
     pub begun: Instant,

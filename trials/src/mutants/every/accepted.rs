@@ -11,7 +11,7 @@ pub struct Accepted {
     item: String,
     /// Code of the mutated statement.
     text: String,
-    /// Reason why it may survive.
+    /// Reason why the mutant may survive.
     pub why: String,
 }
 impl Accepted {

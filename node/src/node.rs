@@ -184,7 +184,7 @@ impl Node {
     /// Opens sockets, store and applications.
     ///
     /// # Errors
-    /// If something cannot be opened; the error names it.
+    /// If a socket, the store or an application cannot be opened; the error names it.
     pub fn new(config: NodeConfig, log: LogLevel) -> anyhow::Result<Node> {
         let count = crate::shards::count(&config).with_context(|| {
             let dir = config.store_dir.as_deref().unwrap_or(std::path::Path::new("the store"));

@@ -263,7 +263,7 @@ impl<'a> World<'a> {
     /// Finishes the reports, whose names are `files`.
     ///
     /// # Errors
-    /// Fails if one cannot be written.
+    /// Fails if a report cannot be written.
     pub(super) fn finish(
         mut self,
         files: &[std::path::PathBuf],

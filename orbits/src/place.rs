@@ -110,7 +110,7 @@ impl Trajectory {
     /// plan's start.
     ///
     /// # Errors
-    /// When the elements are not valid at that time.
+    /// When the elements of the node's orbit are not valid at that time.
     pub fn state(&self, sky: &Sky, time: i64) -> Result<StateVector, String> {
         match &self.how {
             How::Ground { place, .. } => {

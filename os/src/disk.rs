@@ -110,7 +110,7 @@ impl DiskFiles {
     /// Opens and locks the folder, creating it if absent.
     ///
     /// # Errors
-    /// If it cannot be created or opened; `WouldBlock` if another process holds the lock.
+    /// If the folder cannot be created or opened; `WouldBlock` if another process holds the lock.
     pub fn open(dir: &Path) -> io::Result<DiskFiles> {
         let doing = |what: &str| format!("{what} {}", dir.display());
         // Created for the owner only: bundles are private.
@@ -216,7 +216,7 @@ impl DiskFiles {
     /// next [`DiskFiles::sync`].
     ///
     /// # Errors
-    /// If it exists, or there is no space.
+    /// If the file exists, or there is no space.
     pub fn create(&mut self, file: u32, of: Option<u32>) -> io::Result<u64> {
         self.remove_kept()?;
         let path = self.path(file);

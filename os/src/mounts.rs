@@ -54,7 +54,7 @@ pub fn mount_overlay(layers: &[impl AsRef<Path>], upper: &Path, work: &Path, at:
 /// Makes a mark that hides this name of the layers below.
 ///
 /// # Errors
-/// When the file system refuses: the kernel lets every user make it since Linux 5.8.
+/// When the file system refuses. Since Linux 5.8 the kernel lets every user make such a mark.
 pub fn hide(name: &Path) -> io::Result<()> {
     // A character device 0, 0 is the kernel's mark.
     rustix::fs::mknodat(CWD, name, FileType::CharacterDevice, Mode::empty(), 0)

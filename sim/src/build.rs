@@ -201,7 +201,7 @@ fn by_message(config: &mut LinkConfig, scenario: &Scenario, end: &LinkEnd) {
 /// Configuration of one node at its start, and all its link ends by link number, including links that appear later.
 ///
 /// # Errors
-/// Names the key of the scenario that no stack can be built from.
+/// Names the key of the scenario because of which no stack can be built.
 pub fn node_config(
     scenario: &Scenario,
     index: usize,

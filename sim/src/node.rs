@@ -94,7 +94,7 @@ impl SimulatedNode {
     /// Adds a link.
     ///
     /// # Errors
-    /// Fails if the node already has it.
+    /// Fails if the node already has the link.
     pub fn add_link(
         &mut self,
         now: Instant,
@@ -107,7 +107,7 @@ impl SimulatedNode {
     /// Adds a link of a radio contact.
     ///
     /// # Errors
-    /// Fails if the node already has it.
+    /// Fails if the node already has the link.
     pub fn meet(
         &mut self,
         now: Instant,

@@ -84,7 +84,7 @@ impl TerminalScreen {
     /// Switches the terminal to the view.
     ///
     /// # Errors
-    /// If the terminal does not support it; it is restored.
+    /// If the terminal does not support the view; the terminal is restored first.
     pub fn open() -> io::Result<TerminalScreen> {
         match ratatui::try_init() {
             Ok(terminal) => Ok(TerminalScreen {

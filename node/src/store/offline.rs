@@ -140,7 +140,7 @@ impl Offline {
     /// Creates a store in a folder without one.
     ///
     /// # Errors
-    /// If there is one, or the folder cannot be written.
+    /// If the folder has a store already, or cannot be written.
     pub fn make(dir: &Path) -> anyhow::Result<Offline> {
         if !files(dir).map_err(|why| unreadable(dir, &why))?.is_empty() {
             anyhow::bail!("{} holds a store\nhint: import into a new folder", dir.display());
@@ -278,7 +278,7 @@ impl Offline {
     /// Stores identities of delivered bundles, numbered from `last_bundle + 1`, and the counter.
     ///
     /// # Errors
-    /// If they cannot be stored.
+    /// If the identities cannot be stored.
     pub fn remember(&mut self, deliveries: &[Remembered], last_bundle: u64, counter: u64) -> anyhow::Result<()> {
         for (remembered, number) in deliveries.iter().zip(last_bundle + 1..) {
             self.input(Input::Delete { bundle: BundleHandle(number), remember: Some(*remembered) });

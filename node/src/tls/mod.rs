@@ -179,7 +179,7 @@ impl Session {
     /// Seals bytes for the peer.
     ///
     /// # Errors
-    /// If the library has no memory for them.
+    /// If the TLS library has no memory for the bytes.
     pub fn say(&mut self, bytes: &[u8]) -> Result<(), String> {
         std::io::Write::write_all(&mut self.tls.writer(), bytes).map_err(|why| why.to_string())
     }

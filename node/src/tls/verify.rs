@@ -100,7 +100,7 @@ fn reason(why: webpki::Error) -> CertificateError {
 /// Checks that a certificate without a Node ID belongs to this host (RFC 9174 section 4.4.4.2).
 ///
 /// # Errors
-/// If it belongs to other hosts; the error names them.
+/// If the certificate belongs to other hosts; the error names them.
 // 9174-4.4.4.2-1, 9174-4.4.4.2-2
 pub fn verify_host(shown: &CertificateDer<'_>, host: &ServerName<'_>) -> Result<(), Error> {
     verify_server_name(&ParsedCertificate::try_from(shown)?, host)

@@ -149,7 +149,7 @@ impl ControlGroup {
     /// parent's other programs.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When the group cannot be made.
     pub fn child(&self, name: &str, quota: bool) -> io::Result<ControlGroup> {
         let (needs, one_for_both) = (self.needs, self.one_for_both);
         let mut group = ControlGroup { parts: Vec::new(), needs, one_for_both, peak: None };

@@ -97,7 +97,7 @@ impl Stage {
     /// Starts the nodes in a folder.
     ///
     /// # Errors
-    /// When one of them does not start.
+    /// When a node does not start.
     pub fn start(binary: &Path, dir: &Path, abilities: Abilities, setting: Setting) -> Result<Stage> {
         let way = setting.way;
         let mut ports = [0; 11];

@@ -48,7 +48,7 @@ impl Node {
     /// Prepares and starts a node with a soft descriptor limit, in a folder of its name.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the node cannot be started.
     pub fn started(dir: &Path, name: &'static str, binary: &Path, keys: &str, descriptors: u32) -> Result<Node> {
         let mut node = Node::configured(dir.join(name), binary, name, keys.to_string())?;
         node.descriptors = Some(descriptors);

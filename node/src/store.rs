@@ -74,7 +74,7 @@ pub fn owner(dir: &Path) -> io::Result<Vec<String>> {
         Err(why) => Err(why),
     }
 }
-/// Sets durably the node that the store belongs to.
+/// Records durably to which node the store belongs.
 pub fn set_owner(dir: &Path, own: &[String]) -> io::Result<()> {
     if owner(dir)? == *own {
         return Ok(());

@@ -29,7 +29,7 @@ pub struct NetworkLink {
     pub rates: [DataRate; 2],
     /// Limits on the line of sight.
     pub limits: Limits,
-    /// Least elevation in radians, replacing that of the nodes.
+    /// Least elevation in radians in place of that of the nodes; `None` keeps the nodes' own.
     pub mask: Option<f64>,
     /// Most simultaneous links of a node at the first end, and at the second end; `None` for no limit.
     pub beams: [Option<u32>; 2],

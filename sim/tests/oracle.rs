@@ -62,7 +62,7 @@ fn scenario(control: &str, fidelity: Fidelity) -> Scenario {
     scenario
 }
 
-/// Bundles that the relay evicted, and its own that it accepted before it could forward any.
+/// Number of bundles that the relay evicted, and of its own bundles that it accepted before it could forward any.
 #[derive(Default)]
 struct Relay {
     given_up: u32,

@@ -3,7 +3,8 @@
 use super::NodeConfig;
 use farlink_config::Reader;
 
-/// Shard that owns a layer: the one named in its table, or else layers are dealt by their `place` in the file.
+/// Shard that owns a layer: the shard named in the layer's table, or else the number `place` of the layer in the file
+/// modulo the number of shards.
 pub fn owner(top: &Reader<'_>, layer: &Reader<'_>, place: usize) -> u8 {
     let shards = top.setting("shards").map_or(1, |count| count as u8);
     let owner = layer.custom("shard", |input| match u8::try_from(input.integer()?) {

@@ -21,9 +21,9 @@ pub enum Router {
     Epidemic,
     /// Router class `SprayAndWaitRouter` of The ONE.
     Spray {
-        /// Copies that a new message starts with.
+        /// Number of copies with which a new message starts.
         copies: u32,
-        /// Whether half of the copies are handed on, instead of one.
+        /// Whether a host hands on half of its copies, instead of one.
         binary: bool,
     },
     /// Router class `ProphetRouter` of The ONE.

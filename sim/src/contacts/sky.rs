@@ -49,7 +49,7 @@ pub struct Ephemeris {
     sky: Sky,
     /// Trajectories by node index.
     places: Vec<Option<Trajectory>>,
-    /// Passes by radio and pair.
+    /// All passes, sorted by radio and pair.
     passes: Vec<Pass>,
 }
 
@@ -87,7 +87,7 @@ impl Ephemeris {
         Ok(Some(Arc::new(ephemeris)))
     }
 
-    /// All passes, by radio and pair; those of a pair in time order.
+    /// All passes, sorted by radio and pair; those of a pair in time order.
     pub fn passes(&self) -> &[Pass] {
         &self.passes
     }

@@ -72,7 +72,8 @@ pub struct Account {
 }
 
 impl Honest {
-    /// Starts all directions with the rates of [`NAMES`], bundles per second; 0: as many as possible.
+    /// Starts all directions with these rates, in the order of [`NAMES`], bundles per second; 0 means as many as
+    /// possible.
     pub fn start(stage: &Stage, rates: [u64; 4]) -> Honest {
         let end = |node: usize, service: u64| (stage.socket(node), format!("ipn:{node}.{service}"));
         let flow = |rate, source, destination| {

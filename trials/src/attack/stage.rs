@@ -21,7 +21,7 @@ pub struct Abilities {
 }
 
 impl Abilities {
-    /// Asks a binary for its features.
+    /// Determines the abilities of a binary by checking configurations.
     ///
     /// # Errors
     /// When files cannot be written or the binary cannot be started.

@@ -39,7 +39,7 @@ pub struct Flow {
     pub destination: (PathBuf, String),
     /// Bundles offered per second.
     rate: AtomicU64,
-    /// Undelivered bundles at most, where no rate is given.
+    /// Greatest number of undelivered bundles, if the flow has no rate.
     backlog: usize,
     seen: Mutex<FlowSeen>,
     sending_over: AtomicBool,

@@ -89,7 +89,7 @@ fn pair<'a>(
     Ok(Pair { name: NAME.into(), layer, ours, peer: Box::new(peer), can, size })
 }
 
-/// Node `ipn:10.0` with its applications at `ipn:2.42`.
+/// HDTN as node `ipn:10.0`, with its applications at `ipn:2.42`.
 struct Hdtn {
     dir: PathBuf,
     programs: PathBuf,

@@ -29,7 +29,7 @@ const HEAD_STEP: usize = 512;
 struct Coming {
     adu: BundleAdu,
     payload: Payload,
-    /// Payload bytes before `payload`, which were taken.
+    /// Number of payload bytes that were taken before; they precede `payload`.
     taken: u64,
 }
 impl Coming {
@@ -61,12 +61,13 @@ impl Decoder {
     pub fn has_request(&self) -> bool {
         !self.ready.is_empty()
     }
-    /// Payload bytes announced and received of an incomplete bundle.
+    /// Number of payload bytes announced for an incomplete bundle, and of those received; `None` if no bundle is
+    /// incomplete.
     pub fn unfinished(&self) -> Option<(u64, u64)> {
         self.adu.as_ref().map(|coming| (coming.adu.payload_length, coming.taken + coming.payload.len()))
     }
-    /// Takes the payload bytes received so far of an incomplete bundle, if they are at least `least`; its request will
-    /// contain only the later ones.
+    /// Takes the payload bytes of an incomplete bundle that arrived since the last call; `None` if fewer than `least`
+    /// arrived or no bundle is incomplete. The bundle's request will contain only later bytes.
     pub fn take_part(&mut self, least: u64) -> Option<Payload> {
         let coming = self.adu.as_mut().filter(|coming| coming.payload.len() >= least)?;
         // The request's announced length still covers these bytes.
@@ -117,7 +118,8 @@ impl Decoder {
                 Request::Configure(config)
             }
             AapBody::Adu(adu) => {
-                // Checked before any payload byte is kept: memory is bounded by bytes received.
+                // Checked before any payload byte is kept; memory grows with the bytes received, not with the length
+                // announced.
                 if adu.payload_length > self.payload_max {
                     return Err("a payload larger than this node takes");
                 }
@@ -131,7 +133,7 @@ impl Decoder {
         self.ready.push_back(request);
         Ok(())
     }
-    /// Moves bytes read behind a message into its payload.
+    /// Moves bytes that follow a message in the input into the bundle's payload.
     fn payload_from_input(&mut self) {
         let Some(coming) = &mut self.adu else { return };
         let n = coming.missing().min(self.input.len() as u64) as usize;

@@ -24,9 +24,9 @@ const TURN: usize = 16;
 const TURN_BYTES: u64 = 1 << 20;
 /// Interval at which host names are resolved again.
 const RESOLVE_EVERY: Duration = Duration::from_secs(30);
-/// Datagrams at least this long are read straight into place, one per call ...
+/// Length of a long message: after one, messages are read straight into place, one per call.
 const LARGE: usize = 16 << 10;
-/// ... until this many in a row are shorter; those are read in batches and copied together.
+/// Number of shorter messages in a row after which messages are read in batches and copied together.
 const SMALL_RUN: u32 = 32;
 
 /// All datagram sockets of a node.
@@ -42,7 +42,7 @@ pub struct Datagrams {
     resolve_at: Option<Instant>,
     /// Bytes received and sent since the start.
     pub bytes: (u64, u64),
-    /// Datagrams dropped by the kernel or the network.
+    /// Datagrams not sent: without an address, beyond the bound of the queue, or refused by the kernel.
     pub dropped: u64,
 }
 
@@ -63,7 +63,7 @@ struct SendTarget {
     layer: LayerId,
     name: String,
     address: Option<SocketAddr>,
-    /// The only lookup whose answer counts.
+    /// Number of the latest lookup; answers to earlier ones are ignored.
     lookup: u64,
 }
 
@@ -184,7 +184,7 @@ impl Datagrams {
         }
     }
 
-    /// Sends a batch; the kernel's overflow is queued.
+    /// Sends a batch; datagrams for which the kernel has no room are queued.
     pub fn send(&mut self, layer: LayerId, to: Destination, train: DatagramBatch, now: Instant) {
         let address = match to {
             Destination::Address(address) => Some(address),
@@ -315,7 +315,7 @@ impl Datagrams {
             self.resolve_at = (names > 0).then(|| now + RESOLVE_EVERY);
         }
     }
-    /// Takes the answer of a lookup; without addresses the previous one stays.
+    /// Handles the answer to a lookup unless a later one was made; without addresses, the link keeps its previous one.
     pub fn resolved(&mut self, lookup: Lookup, addresses: &[SocketAddr]) {
         let link = lookup.link;
         let Some(target) = self.links.get_mut(&link).filter(|target| target.lookup == lookup.number) else { return };

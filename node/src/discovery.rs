@@ -102,7 +102,7 @@ impl Discovery {
     pub fn settings(&self) -> &DiscoverySettings {
         &self.settings
     }
-    /// Index of the node's layer with this index in the announcer's configuration.
+    /// Index among the node's layers of the layer with this index in the announcer's configuration.
     pub fn layer(&self, place: usize) -> Option<usize> {
         self.layers.get(place).copied()
     }

@@ -44,7 +44,7 @@ impl AppsWorld {
     fn subscribe(&mut self) -> (u64, RegistrationId) {
         self.connect();
         let serial = self.apps.serial;
-        // Another kind of client on the same connection: start again.
+        // Replace the connection by one whose client end does not block.
         let (client, socket) = UnixStream::pair().unwrap();
         socket.set_nonblocking(true).unwrap();
         client.set_nonblocking(true).unwrap();

@@ -140,7 +140,7 @@ impl Offline {
     /// Creates a store in a folder without one.
     ///
     /// # Errors
-    /// If there is one, or the folder cannot be written.
+    /// If the folder has a store already, or cannot be written.
     pub fn make(dir: &Path) -> anyhow::Result<Offline> {
         if !files(dir).map_err(|why| unreadable(dir, &why))?.is_empty() {
             anyhow::bail!("{} holds a store\nhint: import into a new folder", dir.display());
@@ -278,7 +278,7 @@ impl Offline {
     /// Stores identities of delivered bundles, numbered from `last_bundle + 1`, and the counter.
     ///
     /// # Errors
-    /// If they cannot be stored.
+    /// If the identities cannot be stored.
     pub fn remember(&mut self, deliveries: &[Remembered], last_bundle: u64, counter: u64) -> anyhow::Result<()> {
         for (remembered, number) in deliveries.iter().zip(last_bundle + 1..) {
             self.input(Input::Delete { bundle: BundleHandle(number), remember: Some(*remembered) });
@@ -342,7 +342,7 @@ fn write(files: &mut DiskFiles, action: DiskAction) -> io::Result<DiskAnswer> {
     }
     Ok(DiskAnswer::Done)
 }
-/// Reads bytes; unreadable ones are replaced by zeros.
+/// Reads bytes up to the end of the file; unreadable blocks become zeros and are added to `unread`.
 fn read_what_can_be(path: &Path, offset: u64, len: u64, unread: &mut Vec<Damage>) -> Bytes {
     let size = path.metadata().map_or(0, |data| data.len());
     let end = size.min(offset.saturating_add(len));
@@ -366,7 +366,7 @@ fn read_what_can_be(path: &Path, offset: u64, len: u64, unread: &mut Vec<Damage>
     }
     bytes.into()
 }
-/// Locks the store as a node does, if it was ever used.
+/// Locks the store as a node does; `None` if it has no lock file.
 fn lock(dir: &Path) -> anyhow::Result<Option<File>> {
     let path = dir.join("lock");
     let file = match open_regular(OpenOptions::new().read(true), &path) {

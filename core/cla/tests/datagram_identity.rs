@@ -157,11 +157,17 @@ fn dynamic_peers_hold_quarter_of_memory() {
     // Guests may not use all of the memory; the rest stays available to configured neighbours.
     let mut bench = IdentityBench::new(|config, _| config.memory_bytes = 1 << 20);
     static BYTES: [u8; 1000] = [7; 1000];
-    for n in 0..2000 {
-        bench.segment(elsewhere(), 77, n % 40, data(kind::RED, 2000 * (n / 40) + 1000, &BYTES, 0));
-    }
-    let held = bench.ltp.usage().arriving_bytes;
-    assert!((1 << 17..(1 << 18) + 1000).contains(&held), "{held}");
+    let mut hold = |ports: u64| {
+        for n in 0..2000 {
+            let from = SocketAddr::new(elsewhere().ip(), 2000 + (n % ports) as u16);
+            bench.segment(from, 77, n % 40 * ports + n % ports, data(kind::RED, 2000 * (n / 40) + 1000, &BYTES, 0));
+        }
+        bench.ltp.usage().arriving_bytes
+    };
+    let one = hold(1);
+    assert!((1 << 15..(1 << 16) + 1000).contains(&one), "of one address a sixteenth: {one}");
+    let all = hold(8);
+    assert!((1 << 17..(1 << 18) + 1000).contains(&all), "{all}");
 }
 
 #[test]

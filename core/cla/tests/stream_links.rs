@@ -1,6 +1,6 @@
 //! Tests of TCPCLv4 links that are added and removed while sessions are open, and of bundles that are withdrawn.
 
-use crate::tcpcl_v4_script::{Lone, PASSIVE, message, ours, send, span};
+use crate::tcpcl_v4_script::{Lone, PASSIVE, init_of, message, ours, send, span};
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId};
 use farlink_base::socket;
 use farlink_base::{Duration, Leaving, LinkId, Payload, Refusal, StreamId};
@@ -145,6 +145,20 @@ fn dynamic_links_can_be_removed() {
     assert_eq!(count(&said, |o| matches!(o, Output::PeerDown { link: l } if *l == link)), 1);
     assert_eq!(count(&said, |o| matches!(o, Output::Socket(socket::Output::Close { abort: false, .. }))), 1);
     assert_eq!((lone.layer.usage(), lone.layer.next_timeout()), (Usage::default(), None));
+}
+
+#[test]
+fn refused_stranger_leaves_no_link() {
+    let mut lone = Lone::new(ours(), Vec::new());
+    for number in 0..3 {
+        lone.stream = StreamId(PASSIVE.0 + number);
+        lone.open();
+        let mut init = init_of(&format!("ipn:{}.0", 100 + number));
+        // A segment limit of zero.
+        init[3..11].fill(0);
+        lone.receive(&[message("contact_no_tls"), init].concat());
+        assert_eq!((lone.closed(), lone.layer.usage()), (Some(false), Usage::default()));
+    }
 }
 
 #[test]

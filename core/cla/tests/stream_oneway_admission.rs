@@ -1,7 +1,7 @@
 //! Tests of admission over STCP and MTCP: which link a stream gets, and the cost of many peers.
 
 use crate::oneway_script::{FRAMINGS, Lone, PASSIVE, PLACE, closed, downs, frame, ours, span, ups};
-use farlink_base::layer::{Input, LinkState, Output};
+use farlink_base::layer::{Input, LinkState, Output, Ticket};
 use farlink_base::socket;
 use farlink_base::{Duration, LinkId, Payload, StreamId};
 use farlink_cla::oneway::{Config, Framing, LinkParams};
@@ -175,6 +175,55 @@ fn reconnecting_neighbour_keeps_few_streams() {
     }
     assert!(lone.reasons().is_empty());
     assert_eq!(lone.layer.usage().sessions, 8);
+}
+
+/// Receives a bundle, and closes the stream before the bundle is decided; returns its ticket.
+fn leave_bundle(lone: &mut Lone) -> Ticket {
+    lone.receive_bundle(b"kept");
+    let [(ticket, _, true)] = lone.offers()[..] else { panic!("one offer") };
+    lone.close(false);
+    lone.said();
+    ticket
+}
+/// Whether a bundle that is refused for lack of room is offered again.
+fn is_kept(lone: &mut Lone, ticket: Ticket) -> bool {
+    lone.refuse(ticket);
+    lone.wait(SECOND);
+    lone.said().iter().any(|o| matches!(o, Output::Offer { last: true, .. }))
+}
+
+#[test]
+fn closed_stream_keeps_bundles_when_neighbour_reconnects() {
+    let mut lone = waiting(ours());
+    lone.open(0, PLACE);
+    let ticket = leave_bundle(&mut lone);
+    for n in 1..9 {
+        lone.wait(SECOND);
+        lone.open(n, PLACE);
+        lone.receive(&[0; 4]);
+    }
+    lone.said();
+    lone.open(9, PLACE);
+    assert_eq!(closed(&lone.said(), stream(1)), Some(true), "the open one that was silent for longest");
+    assert!(is_kept(&mut lone, ticket));
+}
+
+#[test]
+fn idle_stranger_goes_before_held_bundles() {
+    // The neighbour reserves one of the four sessions.
+    let mut lone = waiting(Config { sessions: 4, ..ours() });
+    lone.open(0, "10.9.9.9");
+    let ticket = leave_bundle(&mut lone);
+    for n in 1..3 {
+        lone.wait(SECOND);
+        lone.open(n, "10.9.9.9");
+        lone.receive(&[0; 4]);
+    }
+    lone.wait(SECOND * 61);
+    lone.said();
+    lone.open(3, "10.9.9.9");
+    assert_eq!(closed(&lone.said(), stream(1)), Some(true));
+    assert!(is_kept(&mut lone, ticket));
 }
 
 #[test]

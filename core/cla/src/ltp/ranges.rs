@@ -47,6 +47,10 @@ impl RangeSet {
     pub fn contains(&self, position: u64) -> bool {
         position < u64::MAX && self.covers(position, position + 1)
     }
+    /// Whether `start..end` overlaps a run or is adjacent to one, so that its insertion adds no run.
+    pub fn touches(&self, start: u64, end: u64) -> bool {
+        self.runs.get(self.find(start)).is_some_and(|run| run.0 <= end)
+    }
     pub fn insert(&mut self, start: u64, end: u64) {
         if start >= end {
             return;
@@ -139,6 +143,8 @@ mod tests {
             let (start, end) = (scope.0.min(scope.1), scope.0.max(scope.1));
             let range = start as usize..end as usize;
             prop_assert_eq!(set.covers(start, end), oracle[range.clone()].iter().all(|b| *b));
+            let around = range.start.saturating_sub(1)..(range.end + 1).min(64);
+            prop_assert_eq!(set.touches(start, end), oracle[around].iter().any(|b| *b));
             let inside: Vec<_> = set.within(start, end).flat_map(|(a, b)| a..b).collect();
             let outside: Vec<_> = set.gaps(start, end).flat_map(|(a, b)| a..b).collect();
             prop_assert_eq!(inside, range.clone().filter(|i| oracle[*i]).map(|i| i as u64).collect::<Vec<_>>());

@@ -5,7 +5,7 @@ use super::cookies::{Cookies, echoing, with_cookies};
 use super::ending::SessionEnd;
 use super::engine::{Ltp, Sessions};
 use super::extension::Extensions;
-use super::guests::guests_weigh;
+use super::guests::guest_weighs;
 use super::import::{Import, OpenReport, REPORTS_OPEN_MAX, RedStage, ReportRequest, SegmentFault};
 use super::offers::Offers;
 use super::reported::ReceivedReport;
@@ -170,7 +170,7 @@ impl Ltp {
             return;
         }
         let Some(import) = self.sessions.imports.get_mut(&id) else { return };
-        let (index, guest) = (import.span, import.guest);
+        let (index, guest, began) = (import.span, import.guest, import.from);
         if !self.spans[index].is_at(from) {
             return self.not_from_there(out);
         }
@@ -197,7 +197,7 @@ impl Ltp {
         let next = import.is_next(data);
         let limit = if next { memory } else { memory / 4 * 3 };
         let holds_much = next && import.held() >= 2 * part_bytes(memory);
-        let share = !guest || self.sessions.guest_may_hold(data.length, memory);
+        let share = !guest || self.sessions.guest_may_hold(began, data.length, limit);
         let Some(import) = self.sessions.imports.get_mut(&id) else { return };
         if (!share || self.arriving_bytes + data.length > limit) && !holds_much {
             // Report the other gaps, because without a report the sender would give up.
@@ -214,7 +214,7 @@ impl Ltp {
         self.arriving_bytes = self.arriving_bytes + after - before;
         let unasked = import.wants_asynchronous(self.spans[index].rules.report_every);
         if guest {
-            self.sessions.guest_weighs(before, after);
+            self.sessions.guest_weighs(began, before, after);
         }
         match taken {
             // 5326-6.21-1
@@ -322,10 +322,10 @@ impl Ltp {
             import.offering.push(green);
             offers.green(import, out);
         }
-        let (after, guest) = (import.weight(), import.guest);
+        let after = import.weight();
         self.arriving_bytes = self.arriving_bytes + after - before;
-        if guest {
-            guests_weigh(guests, before, after);
+        if import.guest {
+            guest_weighs(guests, import.from, before, after);
         }
         // The agent may have decided on the last bundle before its end arrived.
         if complete && let Some(outcome) = import.judge() {
@@ -348,7 +348,7 @@ impl Ltp {
             let after = import.weight();
             self.arriving_bytes = self.arriving_bytes + after - before;
             if import.guest {
-                guests_weigh(guests, before, after);
+                guest_weighs(guests, import.from, before, after);
             }
         }
     }
@@ -513,7 +513,7 @@ impl Ltp {
         import.clear();
         self.arriving_bytes -= before;
         if import.guest {
-            self.sessions.guest_weighs(before, 0);
+            self.sessions.guest_weighs(import.from, before, 0);
             self.sessions.guest_left(import.from);
         }
         let index = import.span;

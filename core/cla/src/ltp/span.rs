@@ -55,7 +55,7 @@ pub(super) struct Traffic {
     pub(super) armed: Option<TimerKey>,
     /// Next session number; 0 until a session was numbered.
     pub(super) next_session: u64,
-    /// Congestion control; `None` if the link has a known rate, or nothing was sent since memory was released.
+    /// Congestion control; `None` if the link has a known rate, or no session was open since memory was released.
     pub(super) pace: Option<Box<PaceControl>>,
     /// Whether new data waits until congestion control allows another block.
     pub(super) held: bool,
@@ -129,10 +129,13 @@ impl Traffic {
     fn is_held(&self) -> bool {
         self.held && self.pace.as_ref().is_some_and(|pace| !pace.is_open())
     }
-    /// Releases the memory of queues and congestion control, if everything has left.
-    fn give_back(&mut self) {
+    /// Releases the memory of queues, if everything has left, and of congestion control, if nothing is in use.
+    fn give_back(&mut self, in_use: bool) {
         if self.is_empty() && self.fresh.is_empty() {
-            (self.pace, self.held) = (None, false);
+            // Reports are still to come on the data in flight, and retransmissions need the rate.
+            if !in_use {
+                (self.pace, self.held) = (None, false);
+            }
             (self.control, self.resends, self.fresh) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
         }
     }
@@ -332,8 +335,9 @@ impl LtpSpan {
     /// Releases spare capacity.
     pub(super) fn give_back(&mut self) {
         self.timers.give_back();
+        let in_use = self.exports > 0;
         if let Some(traffic) = self.traffic.made() {
-            traffic.give_back();
+            traffic.give_back(in_use);
         }
     }
     fn cost(&self, datagram: u64) -> Duration {
@@ -484,6 +488,26 @@ mod tests {
         };
         assert_eq!(charged(Some(DataRate(100_000_000))), [48, 188, 1388], "headers of the medium are charged");
         assert_eq!(charged(None), [0, 145, 1360], "otherwise control segments would look like a slow link");
+    }
+
+    #[test]
+    fn learned_rate_stays_while_sessions_are_open() {
+        let state = LinkState::UP;
+        let mut span = LtpSpan::new(&SpanConfig::default(), &[], Destination::Link(LinkId(1)), state, 1);
+        let now = Instant(1_000_000_000);
+        span.exports = 1;
+        let unknown = span.rate();
+        let pace = span.pace().unwrap();
+        pace.sent(10_000_000, now);
+        let mark = pace.mark(now);
+        pace.report(now + Duration::from_millis(10), &mark, 10_000_000, 0);
+        let learned = span.rate();
+        assert!(learned > unknown);
+        span.give_back();
+        assert_eq!(span.rate(), learned);
+        span.exports = 0;
+        span.give_back();
+        assert_eq!(span.rate(), unknown);
     }
 
     #[test]

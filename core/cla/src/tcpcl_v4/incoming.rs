@@ -172,13 +172,13 @@ impl IncomingTransfers {
         self.transfers.len() > MAX_UNDECIDED >> half || self.acks > MAX_ACKS >> half
     }
 
-    /// Pauses or resumes the arriving transfer; returns whether that changed anything.
+    /// Pauses or resumes the transfer that arrives under this ticket; other tickets are ignored. Returns whether that
+    /// changed anything.
     pub fn hold(&mut self, ticket: Ticket, held: bool) -> bool {
         let arriving = |transfer: &&IncomingTransfer| {
             transfer.ticket == ticket && !transfer.complete && transfer.verdict.is_none()
         };
-        let held = held && self.transfers.back().filter(arriving).is_some();
-        core::mem::replace(&mut self.held, held) != held
+        self.transfers.back().filter(arriving).is_some() && core::mem::replace(&mut self.held, held) != held
     }
 
     /// Handles the head of a segment. `ending`: the session is ending, so new transfers are refused.
@@ -198,6 +198,8 @@ impl IncomingTransfers {
             let refusal = transfer.judge(head, self.transfer_mru);
             if let Some(code) = refusal {
                 transfer.verdict = Some(Err(code));
+                // The agent answers no hold of an aborted offer.
+                self.held = false;
                 if transfer.received > 0 {
                     out.push(Output::OfferAborted { ticket: transfer.ticket });
                 }
@@ -539,5 +541,28 @@ mod tests {
             assert!(!incoming.is_full(2500, true));
             assert!(!incoming.hold(Ticket(0), true) || release == 0);
         }
+    }
+
+    #[test]
+    fn late_resume_of_earlier_transfer_is_ignored() {
+        let mut incoming = IncomingTransfers::new(0, 1000, 10_000);
+        feed(&mut incoming, head(START | END, 0, 10), &mut Vec::new()).unwrap();
+        feed(&mut incoming, head(START, 1, 10), &mut Vec::new()).unwrap();
+        assert!(incoming.hold(Ticket(1), true));
+        for held in [false, true] {
+            assert!(!incoming.hold(Ticket(0), held) && incoming.is_full(2500, true));
+        }
+        assert!(incoming.hold(Ticket(1), false) && !incoming.is_full(2500, true));
+    }
+
+    #[test]
+    fn held_transfer_refused_here_resumes_reading() {
+        let mut incoming = IncomingTransfers::new(0, 1000, 15);
+        feed(&mut incoming, head(START, 0, 10), &mut Vec::new()).unwrap();
+        assert!(incoming.hold(Ticket(0), true));
+        let mut out = Vec::new();
+        feed(&mut incoming, head(0, 0, 10), &mut out).unwrap();
+        assert!(matches!(out[..], [Output::OfferAborted { ticket: Ticket(0) }]), "longer than this node accepts");
+        assert!(!incoming.is_full(2500, true));
     }
 }

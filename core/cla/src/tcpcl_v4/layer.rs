@@ -79,8 +79,12 @@ impl TcpclV4 {
     }
 
     fn open_session(&mut self, now: Instant, stream: StreamId, link: Option<LinkId>) {
+        // Numbers wrap around, so the next one may still be in use.
+        while self.numbers.contains_key(&self.next_session) {
+            self.next_session = self.next_session.wrapping_add(1);
+        }
         let number = self.next_session;
-        self.next_session = self.next_session.wrapping_add(1);
+        self.next_session = number.wrapping_add(1);
         self.numbers.insert(number, stream);
         self.sessions.insert(stream, Box::new(TcpclSession::new(now, number, stream, link, &self.config)));
     }
@@ -649,5 +653,23 @@ impl ConvergenceLayer for TcpclV4 {
     }
     fn next_timeout(&self) -> Option<Instant> {
         self.timers.next_deadline()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn session_number_in_use_is_skipped() {
+        let mut layer = TcpclV4::new(Config::default(), Vec::new());
+        for stream in 0..3 {
+            layer.open_session(Instant::ZERO, StreamId(stream), None);
+        }
+        // As after 2^32 sessions.
+        layer.next_session = 1;
+        layer.open_session(Instant::ZERO, StreamId(3), None);
+        let streams: Vec<StreamId> = layer.numbers.into_values().collect();
+        assert_eq!(streams, [0, 1, 2, 3].map(StreamId));
     }
 }

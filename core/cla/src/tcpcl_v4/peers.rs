@@ -35,37 +35,27 @@ impl TcpclV4 {
         }
         let name = session.proven.clone().unwrap_or_else(|| peer.node_id.clone());
         let (proven, from) = (session.proven.is_some(), session.from);
-        let link_id = match session.link {
-            Some(link) => link,
-            None => self.link_of(&name, from)?,
-        };
-        // A peer with a proven identity may come from any address.
-        if !proven {
-            self.judge_claim(stream, link_id)?;
-        }
-        let primary = self.links.get(&link_id).and_then(|link| link.primary());
-        let was_proven = primary.and_then(|s| self.sessions.get(&s)).is_some_and(|s| s.proven.is_some());
-        let (Some(session), Some(link)) = (self.sessions.get_mut(&stream), self.links.get_mut(&link_id)) else {
-            return Err((term::UNKNOWN, "its link is gone"));
-        };
-        let expected = &link.config.node_id;
-        if !session.passive && !expected.is_empty() && !name.is_empty() && !same_node(expected, &name) {
-            return Err((term::CONTACT_FAILURE, "the peer is not the node this link leads to"));
-        }
         if self.shutdown {
             return Err((term::UNKNOWN, "the node is shutting down"));
-        }
-        if link.closed {
-            return Err((term::UNKNOWN, "its link is disabled"));
         }
         // 9174-4.7-1
         if peer.segment_mru == 0 {
             return Err((term::CONTACT_FAILURE, "the peer's segment limit is zero"));
         }
-        // A claim without proof must not displace a proven identity.
-        if was_proven && !proven {
-            return Err((term::CONTACT_FAILURE, "a session with a proven identity serves its link"));
-        }
+        let known = session.link.or_else(|| self.link_of(&name, from));
+        let link_id = match known {
+            Some(link) => {
+                self.judge_link(stream, link, &name, proven)?;
+                link
+            }
+            // Made after all checks, because a dynamic link is removed only with its last session.
+            None => self.meet(&name)?,
+        };
+        let primary = self.links.get(&link_id).and_then(|link| link.primary());
+        let was_proven = self.is_proven(primary);
+        let (Some(session), Some(link)) = (self.sessions.get_mut(&stream), self.links.get_mut(&link_id)) else {
+            return Err((term::UNKNOWN, "its link is gone"));
+        };
         session.establish(now, link_id, peer, &link.config, &self.config);
         if session.is_unacknowledged() {
             out.push(Output::Socket(socket::Output::Confirm { stream }));
@@ -88,9 +78,37 @@ impl TcpclV4 {
         Ok(())
     }
 
-    /// Link for a peer that connected: a configured or dynamic link of its node ID, else a new dynamic link.
+    /// Whether a session has a proven identity.
+    fn is_proven(&self, session: Option<StreamId>) -> bool {
+        session.and_then(|stream| self.sessions.get(&stream)).is_some_and(|session| session.proven.is_some())
+    }
+
+    /// Checks whether a session may serve an existing link as node `name`.
+    fn judge_link(&self, stream: StreamId, link_id: LinkId, name: &str, proven: bool) -> Result<(), Unwelcome> {
+        // A peer with a proven identity may come from any address.
+        if !proven {
+            self.judge_claim(stream, link_id)?;
+        }
+        let (Some(session), Some(link)) = (self.sessions.get(&stream), self.links.get(&link_id)) else {
+            return Err((term::UNKNOWN, "its link is gone"));
+        };
+        let expected = &link.config.node_id;
+        if !session.passive && !expected.is_empty() && !name.is_empty() && !same_node(expected, name) {
+            return Err((term::CONTACT_FAILURE, "the peer is not the node this link leads to"));
+        }
+        if link.closed {
+            return Err((term::UNKNOWN, "its link is disabled"));
+        }
+        // A claim without proof must not displace a proven identity.
+        if !proven && self.is_proven(link.primary()) {
+            return Err((term::CONTACT_FAILURE, "a session with a proven identity serves its link"));
+        }
+        Ok(())
+    }
+
+    /// Link of a peer that connected: a configured or dynamic link of its node ID.
     // 9174-4.6-3
-    fn link_of(&mut self, node_id: &str, from: Option<IpAddr>) -> Result<LinkId, Unwelcome> {
+    fn link_of(&self, node_id: &str, from: Option<IpAddr>) -> Option<LinkId> {
         let known = |link: &TcpclLink| {
             let there = !link.config.hearsay || from.is_some_and(|from| link.is_at(from));
             there && !node_id.is_empty() && same_node(&link.config.node_id, node_id)
@@ -98,9 +116,10 @@ impl TcpclV4 {
         // Of several links to one node, prefer one that allows the address, then one that is enabled.
         let fit = |link: &TcpclLink| (!link.may_be_at(from), link.closed);
         let known = self.links.iter().filter(|(_, link)| known(link)).min_by_key(|(id, link)| (fit(link), **id));
-        if let Some((id, _)) = known {
-            return Ok(*id);
-        }
+        known.map(|(id, _)| *id)
+    }
+    /// Makes a dynamic link for a peer without a link.
+    fn meet(&mut self, node_id: &str) -> Result<LinkId, Unwelcome> {
         if !self.config.accept_unknown {
             return Err((term::CONTACT_FAILURE, "an unknown node"));
         }

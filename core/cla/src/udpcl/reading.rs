@@ -10,7 +10,7 @@ use farlink_base::{Bytes, FindEnd, Instant, Payload};
 
 /// Most transfers that are followed or remembered as finished; if there are more, the oldest is dropped.
 pub const TRANSFERS_MAX: usize = 1 << 14;
-/// Most separate runs of data of one transfer; once it has as many, no further data of it is taken.
+/// Most separate runs of data of one transfer; once it has as many, only data next to one of them is taken.
 const RUNS_MAX: usize = 256;
 /// Most messages read from one datagram, as in the receiver.
 const MESSAGES_MAX: usize = 512;
@@ -123,7 +123,7 @@ impl<E: FindEnd> UdpclReader<E> {
         if transfer.total != total {
             return Err("two lengths of one transfer");
         }
-        if transfer.received.runs().len() >= RUNS_MAX {
+        if transfer.received.runs().len() >= RUNS_MAX && !transfer.received.touches(offset, end) {
             return Err("a transfer in too many pieces");
         }
         transfer.take(now, (offset, end), head);
@@ -305,6 +305,25 @@ mod tests {
             prop_assert!(seen.iter().all(|times| *times == 1), "{:?}", seen);
             prop_assert_eq!((reader.transfers(), reader.unread()), (0, 0));
         }
+    }
+
+    #[test]
+    fn transfer_at_run_limit_still_completes() {
+        let (mut reader, mut seen, total) = (UdpclReader::<ShortEnd>::new(), Vec::new(), 2 * RUNS_MAX as u64 + 2);
+        let mut lost = 0;
+        let mut pass = |at: u64| {
+            let packet = [&segment_head(3, total, at, 0).0[..], &[1]].concat();
+            reader.push(Instant(at), &packet, &mut |reading| match reading {
+                Reading::Lost(_) => lost += 1,
+                Reading::Bundle(passage) => seen.push(passage.length),
+                other => panic!("{other:?}"),
+            });
+        };
+        // Every other byte, one of them beyond the limit, which must pass again; then the gaps.
+        (0..total).step_by(2).for_each(&mut pass);
+        (1..total).step_by(2).for_each(&mut pass);
+        pass(total - 2);
+        assert_eq!((seen, lost), (alloc::vec![total], 1));
     }
 
     #[test]

@@ -61,6 +61,10 @@ impl Decoder {
     pub fn has_request(&self) -> bool {
         !self.ready.is_empty()
     }
+    /// Decodes messages as requests again, because the server refused the subscription.
+    pub fn expect_requests(&mut self) {
+        self.answers = false;
+    }
     /// Number of payload bytes announced for an incomplete bundle, and of those received; `None` if no bundle is
     /// incomplete.
     pub fn unfinished(&self) -> Option<(u64, u64)> {
@@ -113,7 +117,7 @@ impl Decoder {
         let message = AapMessage::decode(bytes).map_err(|_| "a message that is no protobuf")?;
         let request = match message.body.ok_or("a message of a kind this node does not serve")? {
             AapBody::Config(config) => {
-                // From here on a subscriber sends only responses.
+                // From here on a subscriber sends only responses, unless it is refused.
                 self.answers = config.is_subscriber;
                 Request::Configure(config)
             }
@@ -226,5 +230,18 @@ mod tests {
         decoder.feed(out.freeze()).unwrap();
         assert!(matches!(decoder.request(), Some(Request::Configure(_))));
         assert_eq!(decoder.request(), Some(Request::Response(AapStatus::Success)));
+    }
+
+    #[test]
+    fn refused_subscriber_sends_requests() {
+        let mut decoder = Decoder::new(0);
+        for subscribes in [true, false] {
+            let mut out = BytesMut::new();
+            let config = ConnectionConfig { is_subscriber: subscribes, ..Default::default() };
+            proto::frame(&AapMessage::new(AapBody::Config(config)), &mut out);
+            decoder.feed(out.freeze()).unwrap();
+            assert!(matches!(decoder.request(), Some(Request::Configure(_))), "{subscribes}");
+            decoder.expect_requests();
+        }
     }
 }

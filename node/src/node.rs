@@ -323,10 +323,14 @@ impl Node {
     pub fn apps(&mut self) -> &mut Apps {
         &mut self.io.apps
     }
-    /// Passes an input to the stack behind all inputs that wait, and handles them as far as a turn allows.
+    /// Passes an input to the stack, after all inputs that wait.
     pub fn input(&mut self, input: Input) {
         self.io.inputs.push_back(input);
-        self.drain();
+        // Not bounded as in a turn: the caller reports the input as done.
+        for _ in 0..self.io.inputs.len() {
+            self.handle_next();
+        }
+        self.connect();
     }
     /// Ends all sessions, persists, and makes [`Node::run`] return within the configured time; a second call makes it
     /// return at once.
@@ -522,18 +526,25 @@ impl Node {
         // Bounded, so that sockets are polled again soon enough.
         let until = clock::now() + INPUTS_TIME;
         for _ in 0..INPUTS_TURN {
-            let Some(input) = self.io.inputs.pop_front() else { break };
-            // Each input gets the current time, as one call may take long.
-            self.io.now = clock::now();
-            // Plan, routes and other settings hold for all shards; they arrive at shard 0.
-            if let (Some(_), Input::Admin(input)) = (&self.io.mesh, &input) {
-                self.forward_to_shards(input);
-            }
-            self.stack.handle(self.io.now, input, &mut self.io);
-            if self.io.now >= until {
+            if !self.handle_next() || self.io.now >= until {
                 break;
             }
         }
+        self.connect();
+    }
+    /// Handles the first input that waits; false if there is none.
+    fn handle_next(&mut self) -> bool {
+        let Some(input) = self.io.inputs.pop_front() else { return false };
+        // Each input gets the current time, as one call may take long.
+        self.io.now = clock::now();
+        // Plan, routes and other settings hold for all shards; they arrive at shard 0.
+        if let (Some(_), Input::Admin(input)) = (&self.io.mesh, &input) {
+            self.forward_to_shards(input);
+        }
+        self.stack.handle(self.io.now, input, &mut self.io);
+        true
+    }
+    fn connect(&mut self) {
         // Connecting needs the resolver, which `Io` lacks: the stack's requests were only recorded until here.
         for (layer, stream, link) in std::mem::take(&mut self.io.connects) {
             let io = &mut self.io;
@@ -853,4 +864,19 @@ fn open_datagrams(config: &NodeConfig, poller: &Poller) -> anyhow::Result<Datagr
     let datagrams = Datagrams::new(&layers)?;
     datagrams.watch(poller, DATAGRAM)?;
     Ok(datagrams)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn input_behind_others_is_handled_at_once() {
+        let config = NodeConfig::parse("node_ids = \"ipn:1.0\"", std::path::Path::new("node.toml")).unwrap();
+        let log = LogLevel::init(&config.stack.node.log);
+        let mut node = Node::new(config, log).unwrap();
+        node.io.inputs.extend((0..2 * INPUTS_TURN).map(|_| Input::Wake));
+        node.input(Input::Admin(AdminInput::ConfirmClock));
+        assert!(node.io.inputs.is_empty());
+    }
 }

@@ -58,6 +58,9 @@ impl RunPace {
     /// Takes note of the virtual time that the simulation has reached. After a large lag the pace continues from there,
     /// so that the simulation need not catch up.
     pub fn keep_up(&mut self, real: Duration, at: Instant) {
+        if self.paused {
+            return;
+        }
         let due = self.at(real);
         if self.free || due.since(at).as_secs_f64() / self.speed > BEHIND.as_secs_f64() {
             self.origin = (real, at);
@@ -129,6 +132,17 @@ mod tests {
         assert_eq!((pace.at(s(100)), pace.until(s(100), Instant(31 * S))), (Instant(30 * S), None));
         pace.pause(s(100), Instant(30 * S));
         assert_eq!(pace.at(s(101)), Instant(40 * S));
+    }
+
+    #[test]
+    fn pause_without_limit_halts_run() {
+        let mut pace = RunPace::new(s(600));
+        pace.release(s(0), Instant(0));
+        pace.pause(s(3), Instant(30 * S));
+        pace.keep_up(s(4), Instant(31 * S));
+        assert_eq!((pace.at(s(5)), pace.until(s(5), Instant(31 * S))), (Instant(30 * S), None));
+        pace.pause(s(6), Instant(30 * S));
+        assert!(pace.is_free());
     }
 
     #[test]

@@ -68,11 +68,12 @@ pub struct Peer {
     pub links: Vec<LinkId>,
     /// Links over which bundles may leave now.
     pub up: Vec<LinkId>,
-    /// Planned end of the current contact, if the contact plan has one.
+    /// Planned end of the current contact, the latest of all links; `None` without an end.
     pub until: Option<Instant>,
-    /// Planned start of the next contact, if the contact plan has one.
+    /// Planned start of the next contact over any link, if the contact plan has one.
     pub next_up: Option<Instant>,
-    /// Rate of the link that came up last; before that, of the fastest link. `None`: unknown.
+    /// Rate of the fastest link that is up; while none is, as it last was, at first that of the fastest link. `None`:
+    /// unknown.
     pub rate: Option<DataRate>,
     /// Free bytes of the neighbour's store, from its last hello.
     pub free: Option<u64>,

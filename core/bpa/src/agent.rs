@@ -220,7 +220,9 @@ impl Agent {
         let custody = self.custody.as_ref().and_then(|custody| custody.next());
         let tunnels = self.tunnels.as_ref().and_then(|tunnels| tunnels.next());
         let own = Instant::earliest([self.work.next_deadline(), self.book.next_expiry(), self.outbound.next()]);
-        Instant::earliest([own, custody, tunnels, self.reports.next()])
+        // Before the store was read, no unused sequence number is known.
+        let reports = if self.open { self.reports.next() } else { None };
+        Instant::earliest([own, custody, tunnels, reports])
     }
 
     /// Whether [`Input::Wake`] at `now` would find any work.
@@ -379,7 +381,7 @@ impl Agent {
             self.on_custody_due(cx, due);
         } else if let Some(due) = self.tunnels.as_mut().and_then(|tunnels| tunnels.pop(now)) {
             self.on_tunnel_due(cx, due);
-        } else if let Some(due) = self.reports.pop(now) {
+        } else if let Some(due) = if self.open { self.reports.pop(now) } else { None } {
             self.send_compressed(cx, due);
         } else if let Some(taken) = self.outbound.queues.take_loose(&mut self.book) {
             self.on_loose(cx, taken);

@@ -13,10 +13,11 @@ use farlink_book::{Action, Actions, Held, Identity, Node, Peer, PolicyEvent, Rep
 /// Maximum number of acknowledgments remembered; beyond it, the oldest of the largest reporter is forgotten.
 pub const ACKS_MAX: usize = 4096;
 
-/// Parameter for the effect of acknowledgments from third parties.
+/// Parameter for the effect of acknowledgments from third parties; 0 turns all acknowledgments off.
 pub const HEARSAY: Param = Param {
     name: "hearsay",
-    help: "Bundles that third parties acknowledge: 0 ignored, 1 get no more copies, 2 are deleted and refused.",
+    help: "Bundles that third parties acknowledge: 1 get no more copies, 2 are deleted and refused; 0 ignores all \
+           acknowledgments, also the destination's.",
     unit: "",
     default: 2.0,
     min: 0.0,

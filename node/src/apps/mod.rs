@@ -398,12 +398,15 @@ impl Apps {
             inputs.push_back(Input::App(AppInput::Unregister { registration }));
         }
         if connection.endpoint.is_some() {
-            if let Some(shared) = self.secrets.get_mut(&connection.canonical) {
-                // The secret protects an endpoint while any connection uses it; then it is free again.
-                shared.1 -= 1;
-                if shared.1 == 0 {
-                    self.secrets.remove(&connection.canonical);
-                }
+            self.release(&connection.canonical);
+        }
+    }
+    /// Ends one connection's use of an endpoint. The secret protects the endpoint while any connection uses it.
+    fn release(&mut self, canonical: &EndpointId) {
+        if let Some(shared) = self.secrets.get_mut(canonical) {
+            shared.1 -= 1;
+            if shared.1 == 0 {
+                self.secrets.remove(canonical);
             }
         }
     }

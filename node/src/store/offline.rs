@@ -76,13 +76,13 @@ enum Medium {
 #[derive(Default)]
 struct OfflineOutput {
     operations: VecDeque<DiskOp>,
-    rest: Vec<Output>,
+    rest: VecDeque<Output>,
 }
 impl Sink<Output> for OfflineOutput {
     fn push(&mut self, output: Output) {
         match output {
             Output::Disk(operation) => self.operations.push_back(operation),
-            other => self.rest.push(other),
+            other => self.rest.push_back(other),
         }
     }
     fn wants(&self, class: EventClass) -> bool {
@@ -208,10 +208,11 @@ impl Offline {
         self.input(Input::Wake);
         true
     }
-    /// Runs the store until `wanted` accepts one of its outputs.
+    /// Runs the store until `wanted` accepts one of its outputs; later ones remain for the next call.
     fn until<T>(&mut self, mut wanted: impl FnMut(Output) -> Option<T>) -> anyhow::Result<T> {
         loop {
-            for output in std::mem::take(&mut self.said.rest) {
+            // One commit of the store answers many requests at once.
+            while let Some(output) = self.said.rest.pop_front() {
                 if let Some(answer) = wanted(output) {
                     return Ok(answer);
                 }
@@ -379,4 +380,23 @@ fn lock(dir: &Path) -> anyhow::Result<Option<File>> {
         anyhow::anyhow!("the store {} is in use by another process\nhint: stop the node first", dir.display())
     })?;
     Ok(Some(file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farlink_base::DtnTime;
+
+    #[test]
+    fn five_remembered_deliveries_survive_import() {
+        let dir = tempfile::tempdir().unwrap();
+        let deliveries: Vec<Remembered> =
+            (0..5).map(|n| Remembered { fingerprint: n, until: DtnTime(1_000_000), content: 0 }).collect();
+        let mut store = Offline::make(dir.path()).unwrap();
+        store.remember(&deliveries, 7, 99).unwrap();
+        drop(store);
+        let (_, mut contents) = Offline::read(dir.path()).unwrap();
+        contents.deliveries.sort_by_key(|remembered| remembered.fingerprint);
+        assert_eq!((contents.deliveries, contents.counter), (deliveries, 99));
+    }
 }

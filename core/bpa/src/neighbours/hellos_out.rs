@@ -124,7 +124,8 @@ impl Agent {
         if hello.summary {
             let listed = |held: &&Held| !held.bundle.is_anonymous() && !self.is_hello(held);
             let kept = self.book.all().filter(listed).map(|held| held.bundle.id);
-            // At most half of the list are deliveries, so that held bundles are listed, too.
+            // At most half of the list are deliveries, so that held bundles are listed, too, the oldest first: they had
+            // the most time to spread. A bundle left out is at worst offered in vain: the neighbour's copy is refused.
             for id in self.remembered.newest_deliveries().take(IDS_MAX / 2).chain(kept).take(IDS_MAX) {
                 put_u64(&mut content, id as u64);
             }

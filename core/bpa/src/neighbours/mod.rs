@@ -155,19 +155,27 @@ impl Neighbours {
     fn note(&mut self, link: LinkId, met: bool, plan: Option<Placed<'_>>, now: Instant) -> Met {
         let Some(l) = self.links.get_mut(&link) else { return Met::Same };
         l.said_met = met;
-        let contact = l.contact(plan, now);
-        let next = l.next_contact(plan, now).map(|w| w.start);
-        let (peer, rate) = (l.peer, contact.map(|w| w.rate).or(l.rate));
+        let (peer, links) = (l.peer, &self.links);
         let Some(p) = self.peers.get_mut(peer) else { return Met::Same };
         let was_up = p.is_up();
         p.up.retain(|up| *up != link);
-        p.next_up = next;
         if met {
             p.up.push(link);
             // Sorted, so that the first link does not depend on the order in which links came up.
             p.up.sort();
-            p.rate = rate;
-            p.until = contact.map(|w| w.end).filter(|end| *end < Instant::MAX);
+        }
+        let next = |link: &LinkId| links.get(link)?.next_contact(plan, now);
+        p.next_up = p.links.iter().filter_map(next).map(|w| w.start).min();
+        // Over all links that are up, so that it does not matter which one changed last. A neighbour that is lost keeps
+        // its rate, by which policies measure the meeting that has ended.
+        if p.is_up() {
+            let open = |up: &LinkId| links.get(up).map(|l| (l.rate, l.contact(plan, now)));
+            let (mut rate, mut until) = (None, Instant::ZERO);
+            for (steady, contact) in p.up.iter().filter_map(open) {
+                rate = rate.max(contact.map(|w| w.rate).or(steady));
+                until = until.max(contact.map_or(Instant::MAX, |w| w.end));
+            }
+            (p.rate, p.until) = (rate, Some(until).filter(|end| *end < Instant::MAX));
         }
         match (was_up, p.is_up()) {
             (false, true) => {
@@ -189,7 +197,7 @@ impl Neighbours {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use farlink_base::Duration;
+    use farlink_base::{DataRate, Duration};
 
     fn settings(link: u32, peer: EndpointId) -> LinkSettings {
         LinkSettings {
@@ -225,6 +233,24 @@ mod tests {
         assert_eq!(all.note(LinkId(0), false, None, Instant::ZERO), Met::Same);
         assert_eq!(all.note(LinkId(1), false, None, Instant::ZERO), Met::Down);
         assert_eq!((all.ups(configured), all.dynamic_links()), (1, 1));
+    }
+
+    #[test]
+    fn peer_rate_is_fastest_link_up() {
+        let mut all = Neighbours::new(0);
+        let rates = [Some(DataRate(1000)), Some(DataRate(10)), None];
+        for (link, rate) in (0..).zip(rates) {
+            all.add(&LinkSettings { rate, ..settings(link, EndpointId::ipn(2, 0)) }, Origin::Configured);
+        }
+        let rate = |all: &Neighbours| all.peers.get(all.peer_of(LinkId(0))).unwrap().rate;
+        for link in 0..3 {
+            all.note(LinkId(link), true, None, Instant::ZERO);
+            assert_eq!(rate(&all), rates[0], "{link}");
+        }
+        for (link, left) in [(0, rates[1]), (1, None), (2, None)] {
+            all.note(LinkId(link), false, None, Instant::ZERO);
+            assert_eq!(rate(&all), left, "{link}");
+        }
     }
 
     #[test]

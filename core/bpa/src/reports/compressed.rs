@@ -46,8 +46,16 @@ impl Compressed {
     pub fn new(settings: CompressedSettings) -> Self {
         Compressed { settings, gathered: BTreeMap::new(), by_due: BTreeSet::new(), total: 0, next: None }
     }
-    /// Adds the event of one bundle to a receiver's gathered reports.
+    /// Adds the event of one bundle to a receiver's gathered reports. It is dropped if there are too many, because the
+    /// rate limit holds them back.
     pub(super) fn gather(&mut self, now: Instant, to: EndpointId, item: Item, number: u64) {
+        let full = match self.gathered.get(&to) {
+            Some(gathered) => gathered.names >= BYTES_MAX && !gathered.items.contains_key(&item),
+            None => self.gathered.len() > RECEIVERS_MAX,
+        };
+        if full || self.total > TOTAL_MAX {
+            return;
+        }
         let due = now + self.settings.delay;
         let gathered = self.gathered.entry(to.clone()).or_insert_with(|| {
             self.by_due.insert((due, to.clone()));
@@ -164,6 +172,19 @@ mod tests {
             told += bundles;
         }
         assert_eq!((told, all.by_due.len(), all.total), (200_000, 0, 0), "and nothing is forgotten");
+    }
+
+    #[test]
+    fn unsent_items_are_bounded() {
+        // The rate limit lets nothing leave.
+        let mut all = compressed(100);
+        for n in 0..100_000 {
+            let name = EndpointId::dtn(&"x".repeat(900), &alloc::format!("{n}"));
+            let item = Item { source: name, ..item(Fate::Received, 1) };
+            all.gather(Instant::ZERO, EndpointId::ipn(n % 5000 / (1 + n % 7), 0), item, n * 2);
+        }
+        assert!(all.gathered.len() <= RECEIVERS_MAX + 1 && all.total <= TOTAL_MAX + 1, "{}", all.total);
+        assert!(all.gathered.values().all(|gathered| gathered.names <= BYTES_MAX + 2000));
     }
 
     #[test]

@@ -38,15 +38,12 @@ impl Agent {
         }
     }
 
-    /// Sends the gathered reports of one receiver. They are lost if the rate limit is reached or there is no room.
+    /// Sends the gathered reports of one receiver. They are lost if there is no room.
     pub(crate) fn send_compressed<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
         (to, items, bundles): (EndpointId, Vec<ReportItem>, u64),
     ) {
-        if !self.open || !self.reports.allow(cx.now) {
-            return;
-        }
         let me = self.node_id();
         let mut left = bundles;
         for items in signals(&items) {

@@ -124,10 +124,10 @@ impl Backoff {
     pub fn next(&self) -> Option<Instant> {
         self.due.first().map(|(at, _)| *at)
     }
-    /// End of the backoff that a bundle waits for; `None` if it waits for none.
+    /// Time of the next attempt with a bundle of the group that this one waits with; `None` if it waits for none.
     pub fn due(&self, bundle: Handle) -> Option<Instant> {
         let (key, _) = self.at.get(&bundle)?;
-        self.full.get(key).map(|rest| rest.until)
+        self.full.get(key).map(|rest| rest.again)
     }
     /// Takes a waiting bundle that is to be tried. A backoff without waiting bundles ends.
     pub fn pop(&mut self, now: Instant) -> Option<Handle> {
@@ -225,6 +225,18 @@ mod tests {
             tried.push(bundle);
         }
         assert_eq!(tried, [handles[0], handles[1], handles[0]]);
+    }
+
+    #[test]
+    fn next_attempt_is_after_failed_one() {
+        let (book, handles) = book_with(&[Priority::Normal; 2]);
+        let alike = Alike::to(&book.get(handles[0]).unwrap().bundle);
+        let mut backoff = Backoff::default();
+        backoff.begin(PEER, alike, at(0));
+        handles.iter().for_each(|bundle| assert!(backoff.wait(&book, *bundle, &[PEER])));
+        // The tried bundle does not report back: the group's backoff is over, but the other bundle waits on.
+        assert_eq!(backoff.pop(at(1)), Some(handles[0]));
+        assert_eq!(backoff.due(handles[1]), backoff.next());
     }
 
     #[test]

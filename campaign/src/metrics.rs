@@ -81,7 +81,7 @@ metrics! {
         |ran| ran.statistics.last_delivery_s;
 }
 
-/// Longest of a time over all relays and phases.
+/// Largest of a time over all relays and phases; `None` if no relay has it.
 fn longest(ran: &Ran<'_>, of: fn(&RetentionFacts) -> Option<f64>) -> Option<f64> {
     ran.manifest.phases.iter().flat_map(|phase| &phase.retention).filter_map(of).max_by(f64::total_cmp)
 }
@@ -98,7 +98,8 @@ pub fn measure(scenario: &Scenario, folder: &Path) -> Result<BTreeMap<String, Op
     Ok(all(&ran).into_iter().map(|(name, value)| (name.to_string(), value)).collect())
 }
 
-/// Number of bundles that applications try to send before the end, by the scenario's traffic.
+/// Number of bundles that applications try to send before the end, by the scenario's traffic. Traffic without an
+/// interval counts in full if it starts before the end.
 pub(crate) fn offered(scenario: &Scenario) -> u64 {
     let begins = |start: Duration| start < scenario.duration;
     let of = |traffic: &Traffic| match &traffic.kind {

@@ -50,7 +50,7 @@ impl Interval {
     }
 }
 
-/// The 0.975 quantile of Student's t distribution.
+/// The 0.975 quantile of Student's t distribution; infinite without a degree of freedom.
 pub fn student_t(freedom: usize) -> f64 {
     // NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2, from 1 degree of freedom.
     const TABLE: [f64; 30] = [
@@ -91,7 +91,6 @@ fn beta_share(x: f64, a: f64, b: f64) -> f64 {
 fn fraction(x: f64, a: f64, b: f64) -> f64 {
     // Replacement for a denominator of zero.
     const LEAST: f64 = 1e-300;
-    // Lentz's method replaces denominators of zero by a tiny number.
     let held = |value: f64| if value.abs() < LEAST { LEAST } else { value };
     let (mut c, mut d) = (1.0, 1.0 / held(1.0 - (a + b) * x / (a + 1.0)));
     let mut found = d;

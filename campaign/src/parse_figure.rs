@@ -121,7 +121,6 @@ fn against(reader: &Reader<'_>, series: Option<usize>, axes: &[Axis]) -> usize {
         }
         // Without `against` the first series is the reference.
         (None, _) => 0,
-        // Without `against` the first series is the reference.
     }
 }
 

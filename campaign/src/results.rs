@@ -14,7 +14,7 @@ pub(crate) struct Spot {
     pub facet: Option<usize>,
 }
 
-/// Records of a campaign that ended so far.
+/// Records of the cells of a campaign that have ended so far.
 #[derive(Debug)]
 pub struct Results<'p> {
     /// Plan that the records belong to.
@@ -62,11 +62,12 @@ impl<'p> Results<'p> {
         // In order of seeds, so that sums are rounded equally in every process.
         self.plan.campaign.seeds().into_iter().filter_map(of).collect()
     }
-    /// Mean and interval of the metric over all seeds.
+    /// Mean and interval of the metric over all seeds; `None` if no seed has a value.
     pub(crate) fn interval(&self, figure: &Figure, spot: Spot) -> Option<Interval> {
         Interval::of(&self.values(figure, spot).into_values().collect::<Vec<_>>())
     }
-    /// Paired difference from the figure's reference series; `None` for the reference itself.
+    /// Paired difference from the figure's reference series; `None` for the reference itself, and if they share no
+    /// seed.
     pub(crate) fn difference(&self, figure: &Figure, spot: Spot) -> Option<Interval> {
         // The reference series at the same position and facet.
         let other = Spot { series: spot.series.map(|_| figure.against), ..spot };
@@ -98,7 +99,7 @@ impl<'p> Results<'p> {
     }
 }
 
-/// Differences for the seeds that both have.
+/// Differences `one` less `other`, for the seeds that both have.
 pub(crate) fn differences(one: &BTreeMap<u64, f64>, other: &BTreeMap<u64, f64>) -> Vec<f64> {
     one.iter().filter_map(|(seed, value)| Some(value - other.get(seed)?)).collect()
 }

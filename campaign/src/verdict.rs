@@ -4,9 +4,8 @@
 //! values). A comparison is decided by the 95 % interval of the mean (Student's t): in favour if the whole interval is
 //! on the claim's side, against if it is wholly on the other side, and open if it covers both or if there are fewer
 //! than two seeds. The claim is **confirmed** if all its comparisons are in favour, **contradicted** if one is against,
-//! and **undecidable** otherwise. With many comparisons some interval misses the truth by chance, one in twenty of
-//! those without a real difference; a claim of many comparisons is therefore stronger than one of few, and the counts
-//! are part of the verdict.
+//! and **undecidable** otherwise. By chance one interval in twenty misses a true difference of zero. A claim of many
+//! comparisons is therefore harder to confirm than one of few, and the counts are part of the verdict.
 
 use crate::numbers::Interval;
 use crate::results::{Results, Spot, differences};
@@ -192,8 +191,8 @@ impl Results<'_> {
         }
     }
 
-    /// Metric by seed, as the mean over these positions of the horizontal axis; `None` if this size contains none of
-    /// them.
+    /// Metric by seed, as the mean over these positions of the horizontal axis; `None` if the current size contains
+    /// none of them.
     fn at(&self, figure: &Figure, place: SeriesSpan<'_>) -> Option<BTreeMap<u64, f64>> {
         let spots: Vec<Spot> =
             place.xs.iter().map(|x| Spot { x: *x, series: place.series, facet: place.facet }).collect();

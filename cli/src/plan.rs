@@ -222,7 +222,7 @@ fn route_text(plan: &Parsed, route: &Route) -> String {
     text + &format!("arrives at +{} s{date} after {hops}\n", route.arrival.as_secs_f64())
 }
 
-/// Date of a time of the plan in brackets, given nanoseconds from its epoch; empty without an epoch.
+/// Date, in brackets, of a time given in nanoseconds from the plan's epoch; empty for a plan without one.
 pub fn date(plan: &Parsed, ns: u64) -> String {
     plan.plan.epoch.map(|epoch| format!(" ({})", epoch.saturating_add_ms(ns / 1_000_000))).unwrap_or_default()
 }

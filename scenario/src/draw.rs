@@ -4,7 +4,7 @@ use crate::motion::GroupTraffic;
 use crate::types::{Pace, Scenario, SizeRange, Traffic, TrafficKind};
 use farlink_base::{DataVolume, Duration, Rng};
 
-/// Stream of random numbers of this purpose, distinct from every other purpose of a run.
+/// Number of the random stream for traffic, distinct from those of all other purposes of a run.
 const TRAFFIC: u64 = 17;
 
 impl Scenario {
@@ -31,7 +31,7 @@ fn draw(scenario: &Scenario, index: usize, traffic: &GroupTraffic, mut random: R
         // The order of draws is part of the result: ends, size, gap.
         let mut one = |nodes: &std::ops::Range<usize>| nodes.start + random.below(nodes.len() as u64) as usize;
         let (from, mut to) = (one(&traffic.from), one(&traffic.to));
-        // Draw until the receiver is not the sender. The loop ends: parsing refuses traffic of one node to itself.
+        // Draw until the receiver is not the sender.
         while to == from {
             to = one(&traffic.to);
         }

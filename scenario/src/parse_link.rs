@@ -92,7 +92,7 @@ fn link(reader: &Reader<'_>, layers: &Tables<'_>, nodes: &Names) -> Option<Link>
     })
 }
 
-/// File of a capture.
+/// Name of the file of a capture.
 enum Capture {
     /// Named like the link.
     OfLink,

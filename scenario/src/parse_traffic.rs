@@ -220,7 +220,7 @@ fn file(table: &Reader<'_>, folder: &Path) -> Option<TrafficKind> {
     Some(TrafficKind::File { path, size: size?, bundle_size: bundle_size?, pace })
 }
 
-/// `bundles` of one node or among groups, with the seconds between two, least and most.
+/// Reads `bundles`; returns also the least and the largest number of seconds between two, for draws among groups.
 fn bundles(table: &Reader<'_>, in_group: bool) -> Option<(TrafficKind, [f64; 2])> {
     let (count, size) = (table.count("count"), table.custom("size", size_range));
     let interval = table.custom("interval", |input| span(input, seconds));

@@ -130,7 +130,7 @@ impl Supervisor {
         Ok(name.map(|name| cgroup::remains(&Hierarchies::detect(), name)).unwrap_or_default())
     }
 
-    /// Name of its control groups, should it make any.
+    /// Name that all control groups of the supervisor carry, if it creates any.
     pub fn groups(&self) -> &str {
         &self.groups
     }

@@ -16,7 +16,7 @@ const LATE_NS: u64 = 40_000_000;
 /// State of a direction that the polling thread, which sets the carriers, reads without a lock.
 #[derive(Debug)]
 pub struct DirectionState {
-    /// Whether the direction may transmit now or within [`NOTICE`].
+    /// Whether the direction may transmit now, or opens within the notice time.
     pub up: AtomicBool,
     /// Monotonic time, in ns, at which the last frame in flight arrives.
     pub drained_ns: AtomicU64,

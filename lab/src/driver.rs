@@ -74,20 +74,20 @@ pub trait Driver {
     /// Program that adds a link to the running node, or removes one, and ends when this is done.
     ///
     /// # Errors
-    /// When this implementation cannot change its links, or a file cannot be written.
+    /// If this implementation cannot change its links, or a file cannot be written.
     fn change_link(&self, node: &NodeContext<'_>, change: LinkChange) -> Result<Program>;
 
     /// Saves the files of a node after its process has ended, and adds the failure to the node's events. `killed_ns` is
     /// the monotonic time, in ns, at which the testbed killed it.
     ///
     /// # Errors
-    /// When a file cannot be moved.
+    /// If a file cannot be moved.
     fn fell(&mut self, node: &NodeContext<'_>, killed_ns: u64) -> Result<()>;
 
     /// Program that restarts a [killed node](Driver::fell) with the data on its disk.
     ///
     /// # Errors
-    /// When restarting is not supported, or a file cannot be written.
+    /// If restarting is not supported, or a file cannot be written.
     fn again(&mut self, node: &NodeContext<'_>) -> Result<Program>;
 
     /// Counts bundles so far; repeated deliveries after a restart count once. Called several times a second, so it must
@@ -106,6 +106,6 @@ pub trait Driver {
     /// monotonic clock.
     ///
     /// # Errors
-    /// When the event record cannot be read.
+    /// If the event record cannot be read.
     fn events(&mut self, node: &NodeContext<'_>, each: &mut dyn FnMut(EventRow) -> Result<()>) -> Result<()>;
 }

@@ -82,7 +82,7 @@ fn create_own(folder: &Path) -> std::io::Result<()> {
 /// Removes our Hybla; connections that use it keep it. Returns a sentence about the outcome.
 ///
 /// # Errors
-/// As [`install`].
+/// As for [`install`].
 pub fn remove() -> Result<String> {
     if !available().iter().any(|name| name == OURS) {
         return Ok(format!("No `{OURS}` is registered: nothing was removed."));

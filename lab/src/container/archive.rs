@@ -49,7 +49,7 @@ pub fn save(name: &str, into: &Path) -> Result<PathBuf> {
 /// Unpacks an archive into a new folder.
 ///
 /// # Errors
-/// When `tar` fails, or is missing.
+/// If `tar` fails, or is missing.
 pub fn unpack(archive: &Path, into: &Path) -> Result<()> {
     fs::create_dir_all(into).with_context(|| format!("cannot create {}", into.display()))?;
     let mut tar = Command::new("tar");

@@ -52,7 +52,7 @@ pub struct ContainerSetup {
 /// images below the folder of the run.
 ///
 /// # Errors
-/// When there is no runtime, or an image cannot be read.
+/// If there is no runtime, or an image cannot be read.
 pub fn prepare(scenario: &Scenario, run: &Path, program: &Path) -> Result<Vec<Option<(ContainerSetup, String)>>> {
     let kinds = || scenario.nodes.iter().map(|node| &node.host.kind);
     if kinds().all(|kind| *kind == HostKind::Namespace) {

@@ -165,7 +165,7 @@ mod tests {
             assert!(schedule.next_ns() > now);
             now = schedule.next_ns();
         }
-        // Windows 20 ms apart are one for the carrier.
+        // The carrier stays up between windows that are only 20 ms apart.
         assert_eq!(changes, [(-10, 0), (150, 200), (400, 400), (850, 900), (1000, 1000)]);
     }
 

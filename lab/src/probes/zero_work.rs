@@ -1,5 +1,5 @@
-//! Zero-work relay, with the source and the sink that it passes bundles between. These programs run in hosts, and give
-//! the time that no relay there avoids. They are this program, started again with a hidden argument.
+//! Programs of a zero-work measurement: a source, a relay that only copies bundles, and a sink, each in a host. They
+//! give the time that no relay there avoids. Each is this program, started again with a hidden argument.
 
 use farlink_base::{Accel, CreationTimestamp, EndpointId, Payload};
 use farlink_bundle::Bundle;

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use farlink_scenario::{IpRoute, Node, PREFIX_LENGTH, Processors, Scenario};
 use std::time::Duration;
 
-/// Outcome of setting up the hosts: whether real-time scheduling is available, and why control groups are not.
+/// Outcome of setting up the hosts: whether real-time scheduling is available, and why control groups are missing.
 #[derive(Clone, Debug)]
 pub struct HostsMade {
     /// Whether programs may have real-time scheduling.

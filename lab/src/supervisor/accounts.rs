@@ -92,7 +92,7 @@ impl Accounts {
     /// Open files through which a program enters the account's control groups; empty without groups.
     ///
     /// # Errors
-    /// When they cannot be opened.
+    /// If they cannot be opened.
     pub fn entrances(&self, host: usize, role: Role) -> io::Result<Vec<OwnedFd>> {
         match &self.way {
             Way::Groups { roles, .. } => roles[host][usize::from(role == Role::Application)].entrances(),

@@ -110,7 +110,7 @@ impl Containers {
     /// mount that must be hidden from it, if any.
     ///
     /// # Errors
-    /// When a file cannot be written.
+    /// If a file cannot be written.
     pub fn command(
         &mut self,
         setup: &SpawnSetup,

@@ -5,7 +5,7 @@ use crate::driver::Driver;
 #[path = "../drivers/farlink/mod.rs"]
 pub mod farlink;
 
-/// Creates a driver of the default implementation.
+/// Creates a driver for the default implementation, Farlink's own node.
 pub fn new_default() -> Box<dyn Driver> {
     Box::new(farlink::Farlink::default())
 }

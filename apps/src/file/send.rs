@@ -45,13 +45,13 @@ pub struct SendOptions {
     pub reports: u64,
     /// Endpoint ID to which status reports are sent.
     pub report_to: String,
-    /// Bytes of the source in each of the first bundles, instead of `bundle_size`; 0 counts as 1.
+    /// Bytes of the source in each of the first bundles, instead of `bundle_size`; 0 makes an empty payload.
     pub sizes: Vec<u64>,
 }
 impl SendOptions {
     fn size(&self, bundle: u64) -> u64 {
         let given = usize::try_from(bundle).ok().and_then(|index| self.sizes.get(index).copied());
-        given.unwrap_or(self.bundle_size).max(1)
+        given.unwrap_or(self.bundle_size.max(1))
     }
 }
 
@@ -260,9 +260,11 @@ pub fn send(
     let mut began = None;
     let mut chunk = source.take(options.size(0))?;
     loop {
-        let next = source.take(options.size(bundles + 1))?;
+        let wanted = options.size(bundles + 1);
+        let next = source.take(wanted)?;
         chunk.hash(&mut hash)?;
-        let last = next.len() == 0;
+        // A bundle that shall be empty is not the end of the source.
+        let last = wanted > 0 && next.len() == 0;
         let bytes = chunk.len();
         let mut header = Header { id: id.clone(), name: source.name.clone(), offset, bytes, total: None, sha256: None };
         if last {

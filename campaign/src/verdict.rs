@@ -163,7 +163,7 @@ impl Results<'_> {
                         _ => (0.0, f64::INFINITY),
                     };
                     let lies = match claim.rule {
-                        // The mirrored test for `above`, which keeps both strict.
+                        // `side` is strict only for `above`, so `below` tests the negated difference.
                         ClaimRule::Below => side(difference.map(negative), (0.0, f64::INFINITY)),
                         _ => side(difference, wanted),
                     };

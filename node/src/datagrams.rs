@@ -55,7 +55,7 @@ struct Socket {
     queue: VecDeque<(SocketAddr, DatagramBatch)>,
     queued: u64,
     retry: Option<Instant>,
-    /// Small messages in a row; a few do not yet count as small traffic.
+    /// Small messages received in succession; from [`SMALL_RUN`] on, messages are read in batches.
     small: u32,
 }
 

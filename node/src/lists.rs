@@ -113,7 +113,7 @@ mod tests {
             lists.get(other).unwrap().ended = n % 3 != 0;
             assert!(lists.open.len() <= MOST);
         }
-        // Continuing a list takes no place of another.
+        // Continuing a list reuses its entry, so no other list is ended.
         (lists.get(long).unwrap().last, lists.get(long).unwrap().ended) = (77, true);
         let on = lists.begin(&mut stack, 77);
         assert!(lists.get(on).is_some_and(|list| list.behind == 0 && !list.ended) && lists.get(long).is_none());

@@ -149,13 +149,13 @@ impl Places {
         Places { nodes, links }
     }
 
+    /// Contact of the scenario for a contact of the plan; `Ok(None)` if it ends before the run starts.
     fn placed(
         &self,
         scenario: &Scenario,
         contact: &farlink_routing::Contact,
         shift: i128,
     ) -> Result<Option<Contact>, (String, String)> {
-        // `Ok(None)`: the contact ends before the run starts.
         let node = |number| {
             let missing =
                 || (format!("no node of the scenario is {number}"), "remove the contact or add the node".into());

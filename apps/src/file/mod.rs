@@ -51,8 +51,8 @@ fn head(header: &Header) -> anyhow::Result<Vec<u8>> {
     encode(header, &[])
 }
 
-/// Reads the header of a payload of `length` bytes; `None` if it is not a piece of a file. Also returns the bytes read,
-/// which then belong to the payload.
+/// Reads the header of a payload of `length` bytes, and returns it with the bytes read. Without a header (`None`) the
+/// payload is not a piece of a file, and these bytes are its beginning.
 fn decode(payload: &mut impl Read, length: u64) -> io::Result<(Option<Header>, Vec<u8>)> {
     let mut read = Vec::new();
     payload.by_ref().take(6).read_to_end(&mut read)?;

@@ -128,7 +128,7 @@ impl TakenBundles {
         let listed = self.order.iter_mut().filter(|(other, _)| other == identity).map(|(_, record)| record);
         known.chain(listed).filter(|record| **record == old).for_each(|record| *record = learnt);
     }
-    /// Numbers of the remembered bundles that are files.
+    /// File numbers of the remembered bundles that were saved as files of their own, not as pieces of one.
     pub fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
         self.order.iter().filter_map(|(_, record)| record.number)
     }

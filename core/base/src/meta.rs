@@ -46,7 +46,7 @@ impl Facts {
     pub const HOPS: u32 = 1 << 11;
     /// Custody transfer is requested.
     pub const CUSTODY: u32 = 1 << 12;
-    /// The payload is encrypted, and this node lacks the key.
+    /// The payload is encrypted; cleared if this node is a destination and can decrypt it.
     pub const SEALED: u32 = 1 << 13;
     /// Mask of the requests that applications make and that the primary block carries.
     pub const REQUESTS: u32 = Self::REPORTS | Self::NO_FRAGMENT | Self::APP_ACK | Self::STATUS_TIME;

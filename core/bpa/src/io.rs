@@ -267,7 +267,7 @@ pub enum Output {
     },
     /// Promise to a layer that the first bytes of its offer are kept, whatever becomes of the rest of the bundle.
     Kept {
-        /// Offer that is answered.
+        /// Offer of the bundle, still without a verdict.
         token: OfferToken,
         /// Bytes of the encoded bundle that are kept.
         bytes: u64,

@@ -158,7 +158,8 @@ impl Stack {
             self.agent_at = self.agent.next_timeout().unwrap_or(Instant::MAX);
         }
         if (self.work.capacity() <= FEW || rests) && self.agent.is_empty() {
-            // Thousands of idle nodes hold no room for it; a busy one keeps its room until its contact ends.
+            // Frees the work list: a simulation may have thousands of idle nodes. A busy node keeps its capacity until
+            // its contact ends.
             self.work = VecDeque::new();
         }
     }

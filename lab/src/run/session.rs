@@ -274,8 +274,8 @@ impl<'a> LabSession<'a> {
         self.processes.last_mut().context("it was added")
     }
 
-    /// Runs until the scenario's duration is over, everything is delivered, or `stop` is set; then takes everything
-    /// down.
+    /// Runs until the scenario's duration is over, `stop` is set, or, with `stop_when_delivered`, all traffic is
+    /// delivered and no phase remains; then takes everything down.
     pub fn run(mut self, stop: &AtomicBool, progress: &mut dyn FnMut(LabProgress)) -> Result<SessionOutcome> {
         let duration = self.scenario.duration;
         let mut state = LabProgress { phase: "running", duration_s: duration.as_secs_f64(), ..LabProgress::default() };

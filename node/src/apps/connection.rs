@@ -427,7 +427,7 @@ impl Connection {
     pub fn reads(&self, delivery: DeliveryId) -> bool {
         self.reading == Some(delivery)
     }
-    /// Queues the part that was read for output.
+    /// Queues for the client a part of a stored delivery that was read from disk.
     pub fn stored_came(&mut self, part: &Payload) {
         self.reading = None;
         let mut behind = std::mem::take(&mut self.later);

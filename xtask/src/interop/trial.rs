@@ -189,7 +189,7 @@ impl Pair<'_> {
                         }
                         _ => {
                             peer.kill();
-                            // By now the event file contains all forwarded bundles.
+                            // After this pause the event file contains all forwarded bundles.
                             sleep(AWAY);
                             gone = ours.happened("forwarded").saturating_sub(before + came);
                             peer.start()?;

@@ -38,8 +38,8 @@ pub(crate) enum Stage {
     Promised,
     /// This node is custodian.
     Ours,
-    /// The bundle is addressed to this node. Its custodian gets an answer after the commit, or, if the bundle leaves
-    /// before, after the delivery.
+    /// The bundle is addressed to this node. Its custodian gets an answer after the commit, or after the delivery if
+    /// that comes first.
     Arrives,
     /// Another node is custodian and gets an answer if this node gives the bundle up.
     Theirs,

@@ -89,9 +89,8 @@ impl Agent {
     /// Decides whether this node will accept custody of a bundle that is now held, or only remembers its custodian.
     /// `carrier`: the bundle's previous node, or that of the outer bundle if it came through a tunnel.
     pub(crate) fn enter_custody(&mut self, bundle: Handle, hop: &HopState, carrier: PeerId) {
-        // No custodian may release a bundle because of one of doubtful identity: a bundle that failed its security
-        // check only claims the identity and will be deleted, and a bundle that no link vouches for may differ from the
-        // custodian's.
+        // A signal about a copy of doubtful identity must not release the custodian's bundle: a copy that failed its
+        // security check only claims the identity and will be deleted, and one that no link vouches for may differ.
         let counts = |held: &&Held| {
             asks(&held.bundle) && held.bundle.duties.security().is_none() && !held.flags.has(Flags::STRANGE)
         };

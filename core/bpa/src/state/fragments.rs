@@ -182,7 +182,7 @@ impl Fragments {
         let contents = || self.contents(new.bundle.original_id(), at.total, new.flags.has(Flags::STRANGE));
         contents().nth(CONTENTS_MAX - 1).is_none() || self.content_of(book, new, at).is_some()
     }
-    /// Waiting contents of an identity and a total length.
+    /// Incomplete originals with this identity, total length and vouching; several if their fragments disagree.
     fn contents(&self, id: u128, total: u64, strange: bool) -> impl Iterator<Item = (&Original, &Joining)> {
         self.pieces.joining.range((id, total, strange, 0)..=(id, total, strange, u32::MAX))
     }

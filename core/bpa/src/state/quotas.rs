@@ -31,7 +31,6 @@ pub struct Quota {
 
 impl Quota {
     fn is_about(&self, name: &EndpointId, source: bool) -> bool {
-        // Without patterns of sources the quota applies to neighbours.
         match self.sources.is_empty() {
             false => source && matches_any(&self.sources, name),
             true => !source && matches_any(&self.neighbours, name),

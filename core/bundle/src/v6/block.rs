@@ -71,7 +71,8 @@ pub struct ExtendedClass {
 impl ExtendedClass {
     /// Critical: send a copy over every plausible route.
     pub const CRITICAL: u8 = 1;
-    /// Best effort: the bundle may be lost on the way, unless [`ExtendedClass::RELIABLE`] marks it as a stream.
+    /// Best effort: the bundle may be lost on the way, unless [`ExtendedClass::RELIABLE`] is set, too (ION: reliable
+    /// streaming).
     pub const BEST_EFFORT: u8 = 2;
     /// A flow label is present.
     pub const LABEL: u8 = 4;

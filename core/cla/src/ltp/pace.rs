@@ -28,7 +28,7 @@ const WHOLE: u64 = 1 << 16;
 pub(super) struct Mark {
     /// Time at which it left the transmitter.
     pub(super) left: Instant,
-    /// Bytes that its session had sent including it, retransmissions counted.
+    /// Red bytes that the session had sent up to and including the checkpoint, retransmissions counted.
     pub(super) sent: u64,
     /// Bytes of all sessions known to have arrived by then, and [`PaceControl::since`] at that time.
     delivered: u64,
@@ -163,7 +163,7 @@ impl PaceControl {
     pub(super) fn mark(&self, left: Instant) -> Mark {
         Mark { left, sent: 0, delivered: self.delivered, since: self.since }
     }
-    /// Removes bytes that no report will cover from those in flight.
+    /// Subtracts bytes from those in flight: a report covered them, or none will because the session ended.
     pub(super) fn forget(&mut self, bytes: u64) {
         self.out -= bytes.min(self.out);
     }

@@ -24,6 +24,8 @@ pub const EVENTS_MAX: usize = 15;
 const SHARDS: usize = 256;
 /// Maximum number of pairs of histories with equal states whose continuations are compared.
 const PAIRS: usize = 200;
+/// Number of pairs at the beginning of a search that are compared whatever their states.
+const PAIRS_FIRST: usize = 16;
 
 /// Limits on the events of one history, by sort.
 #[derive(Clone, Copy, Debug)]
@@ -299,8 +301,10 @@ impl Search {
             if let Some(first) = found.get_mut(&key) {
                 report.merged += 1;
                 first.orders += orders;
-                // One in 16 states, so that pairs come from all over the search.
-                if report.pairs.len() < PAIRS && ((key >> 64) as u64).is_multiple_of(16) {
+                // The first pairs, so that a small search has some; then one in 16 states, so that others come from all
+                // over the search.
+                let few = report.pairs.len() < PAIRS_FIRST;
+                if few || report.pairs.len() < PAIRS && ((key >> 64) as u64).is_multiple_of(16) {
                     report.pairs.push((first.prefix, prefix));
                 }
                 return;

@@ -348,3 +348,42 @@ fn very_long_rope_read_alone() {
     numbers.iter().for_each(|number| world.load(*number));
     assert_eq!(world.outstanding.len(), 2);
 }
+
+/// A start at whose `step`-th operation an application begins to send, and another one gives up.
+fn begun_while_read(step: usize) {
+    let mut before = world(small(512 * 1024), 7);
+    let kept: Vec<u64> = (0..3).map(|_| spilled(&mut before)).collect();
+    let mut world = StoreWorld::open(before.config, before.disk.clone(), 8);
+    let mut last = None;
+    for at in 0.. {
+        if at == step {
+            world.spill_parts(vec![vec![1; 40]]);
+            world.drop_spills();
+            // A new spill may have the number of one that was dropped.
+            world.next_spill -= 1;
+            world.spill_parts(vec![vec![2; 600], vec![3; 700]]);
+            last = Some(world.opened.is_none());
+        }
+        if !world.step() && last.is_some() {
+            break;
+        }
+    }
+    assert_eq!(world.finish_spills_due(), 0, "step {step}: parts that came before the end of the start are answered");
+    world.check_contents(&before, "recovered");
+    assert!(kept.iter().all(|number| world.recovered.contains_key(number)), "step {step}");
+    world.next_bundle = before.next_bundle;
+    world.known = before.known.clone();
+    world.finish_spills_surely();
+    world.settle();
+    let sent = known(&world, before.next_bundle).clone();
+    assert!(sent.stored, "step {step}");
+    assert_eq!(world.load_rope(sent.rope).unwrap(), sent.payload, "step {step}");
+    world.reopen(world.disk.clone(), "again");
+}
+
+#[test]
+fn spills_during_start_are_kept() {
+    for step in 0..40 {
+        begun_while_read(step);
+    }
+}

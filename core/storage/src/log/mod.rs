@@ -40,7 +40,7 @@ use record::{BundleDraft, Loc, META_MAX};
 use recover::Recovery;
 use reserve::Reserve;
 use segment::Segments;
-use spill::Spills;
+use spill::{EarlySpills, Spills};
 
 /// A bundle that was put and not deleted.
 #[derive(Debug)]
@@ -154,6 +154,7 @@ pub struct LogStore {
     /// Latest wall time at which a bundle was stored.
     wall: Option<DtnTime>,
     spills: Spills,
+    early: EarlySpills,
     queue: CommitQueue,
     groups: Groups,
     /// The file being created.
@@ -203,6 +204,7 @@ impl LogStore {
             remembered: BTreeSet::new(),
             wall: None,
             spills: Spills::default(),
+            early: EarlySpills::default(),
             queue: CommitQueue::default(),
             groups: Groups::default(),
             creating: None,
@@ -429,7 +431,9 @@ impl BundleStore for LogStore {
                 }
                 None => out.push(Output::Refused { bundle, reason: Refusal::NotAcceptable }),
             },
-            Input::Spill { spill, quota, data } => self.spill(now, spill, quota, data, out),
+            Input::Spill { spill, quota, data } if self.is_open() => self.spill(now, spill, quota, data, out),
+            Input::Spill { spill, quota, data } => self.early.push(spill, quota, data),
+            Input::DropSpill { spill } if !self.is_open() => self.early.abandon(spill),
             Input::DropSpill { spill } => self.spills.abandon(spill, &mut self.segments, &mut self.quotas),
             Input::Delete { bundle, remember } => self.delete(now, bundle, remember, out),
             Input::Load { load, payload } => self.load(load, &payload, out),

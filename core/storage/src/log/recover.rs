@@ -394,6 +394,7 @@ impl LogStore {
             } else {
                 out.push(Output::Opened { counter: self.counter, last_bundle: self.last_bundle, secret: self.salt });
                 self.phase = StorePhase::Open;
+                self.spill_early(now, out);
                 return;
             }
         }

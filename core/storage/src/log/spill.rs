@@ -217,6 +217,22 @@ impl Spills {
     }
 }
 
+/// Parts of spills that come while the store is read: which numbers are in use is known only afterwards.
+#[derive(Debug, Default)]
+pub(super) struct EarlySpills {
+    /// The agent's number of the spill, its quota key and its bytes.
+    parts: Vec<(u64, u64, Payload)>,
+}
+impl EarlySpills {
+    pub fn push(&mut self, agent: u64, quota: u64, data: Payload) {
+        self.parts.push((agent, quota, data));
+    }
+    /// Drops a spill whose bundle was given up.
+    pub fn abandon(&mut self, agent: u64) {
+        self.parts.retain(|(of, ..)| *of != agent);
+    }
+}
+
 /// Extent by which a payload refers to a spill's bytes.
 pub(super) fn extents(spill: u64, offset: u64, len: u64) -> Chunk {
     Chunk::Stored { extent: Extent { record: Extent::SPILL | spill, offset }, len }
@@ -241,6 +257,12 @@ impl LogStore {
         }
         let (number, start) = self.spills.append(spill, quota, data.len(), &mut self.quotas);
         self.queue.push_spill(now, SpillWrite { agent: spill, number, start, data, attempts: 0 });
+    }
+    /// Takes the parts that came while the store was read.
+    pub(super) fn spill_early(&mut self, now: Instant, out: &mut impl Sink<Output>) {
+        for (spill, quota, data) in core::mem::take(&mut self.early.parts) {
+            self.spill(now, spill, quota, data, out);
+        }
     }
     fn refuse_spill(&mut self, agent: u64, reason: Refusal, out: &mut impl Sink<Output>) {
         self.spills.fail(agent, &mut self.segments, &mut self.quotas);

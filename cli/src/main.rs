@@ -21,6 +21,7 @@ mod echo;
 mod emulate;
 mod flow;
 mod init;
+mod lab;
 mod meetings;
 mod node;
 mod node_store;
@@ -70,6 +71,8 @@ enum Command {
     Run(run::Args),
     /// Studies: a scenario with varied parameters and repetitions, evaluated in figures.
     Campaign(campaign::Args),
+    /// Implementations that the testbed runs: list, show, check.
+    Lab(lab::Args),
     /// Compare runs side by side.
     Compare(compare::Args),
     /// Write the HTML report of a run.
@@ -178,6 +181,7 @@ fn main() -> ExitCode {
         Command::Plan(args) => plan::run(args),
         Command::Run(args) => run::run(args),
         Command::Campaign(args) => campaign::run(args),
+        Command::Lab(args) => lab::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Report(args) => report::run(args),
         Command::Node(args) => node::run(args),

@@ -168,7 +168,7 @@ pub fn document(folder: &Path) -> Result<(serde_json::Value, Result<(), CliError
     Ok((value, judge(&missed, &run)))
 }
 
-fn load(path: &Path) -> Result<Scenario, CliError> {
+pub fn load(path: &Path) -> Result<Scenario, CliError> {
     Scenario::load(path).map_err(|errors| CliError::mistakes(path, &errors))
 }
 

@@ -414,6 +414,9 @@ pub const TCP: [&str; 4] = ["tcp_round_trip_s", "tcp_window_bytes", "tcp_retrans
 /// Metric of a node: bytes of the files of its store.
 pub const STORE_FILES_BYTES: &str = "store_files_bytes";
 
+/// Metric of a node: round-trip time of a ping by its application, in seconds.
+pub const ROUND_TRIP_S: &str = "round_trip_s";
+
 /// Metrics of a relay and the link over which a bundle left: times from the bundle's last byte in to its first byte out,
 /// and to its last byte out.
 pub const RETENTION: [&str; 2] = ["retention_first_out_s", "retention_last_out_s"];
@@ -463,6 +466,11 @@ pub const METRICS: &[SampleMetric] = &[
         name: STORE_FILES_BYTES,
         unit: "B",
         help: "Files of the node's store, where events do not tell it.",
+    },
+    SampleMetric {
+        name: ROUND_TRIP_S,
+        unit: "s",
+        help: "Round trip of a ping, measured by the application that sent it; in runs with several implementations.",
     },
     SampleMetric {
         name: RETENTION[0],

@@ -120,6 +120,7 @@ pub static NODE: LazyLock<Section> = LazyLock::new(|| {
         NODE_KEYS,
         &tables,
         crate::keys_host::NODE_KEYS,
+        crate::implementation::NODE_KEYS,
         crate::keys_moving::NODE_KEYS,
     ]
     .concat();

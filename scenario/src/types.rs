@@ -2,6 +2,7 @@
 
 pub use crate::flow::Flow;
 use crate::host::{HostSpec, Phase};
+use crate::implementation::Implementation;
 use crate::motion::{Group, GroupTraffic, Mobility, Radio};
 pub use crate::shared::{ConnectSide, Layer, Settings, SizeRange};
 use farlink_base::node::Given;
@@ -119,6 +120,8 @@ pub struct Node {
     pub lifetime: Duration,
     /// Priority of bundles created here whose traffic entry names none.
     pub priority: Priority,
+    /// Implementation that the testbed runs.
+    pub implementation: Implementation,
     /// Its machine in the testbed.
     pub host: HostSpec,
     /// TCP of its host.

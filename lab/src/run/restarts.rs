@@ -148,11 +148,13 @@ impl LabSession<'_> {
         self.restarts.lives[node] += 1;
         let program = self.with_driver(node, |driver, context| driver.again(context))?;
         self.spawn(node as u32, node, &format!("node-{}", self.restarts.lives[node] + 1), program)?;
+        self.start_readiness(node)?;
         self.restarts.starting.push(killed);
         Ok(())
     }
 
     fn attach_again(&mut self, killed: &Killed) -> Result<()> {
+        self.start_companions(killed.node)?;
         for traffic in &killed.receivers {
             let name = format!("{}-{}", self.scenario.traffic[*traffic].name, self.restarts.lives[killed.node] + 1);
             self.start_receiver(*traffic, &name)?;
@@ -164,7 +166,8 @@ impl LabSession<'_> {
     pub fn start_receiver(&mut self, traffic: usize, name: &str) -> Result<()> {
         let to = self.scenario.traffic[traffic].to;
         let into = self.folder.received(traffic);
-        let Some(program) = self.drivers[to].receiver(&self.context(to), traffic, Some(&into)) else { return Ok(()) };
+        let program = self.drivers[to].receiver(&self.context(to), traffic, Some(&into))?;
+        let Some(program) = program else { return Ok(()) };
         let id = FIRST_APPLICATION + traffic as u32 * 2 + 1;
         self.spawn(id, to, &format!("{name}-receiver"), program)?.receives = Some(traffic);
         Ok(())

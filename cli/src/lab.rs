@@ -22,6 +22,14 @@ pub struct Args {
 enum What {
     /// List the drivers of this program, with what they need.
     Drivers,
+    /// Print a driver, or one of its files.
+    Driver {
+        /// Name of a driver.
+        name: String,
+        /// A file of its folder.
+        #[arg(default_value = "driver.toml")]
+        file: String,
+    },
     /// Print files and commands of a node of a scenario, without running anything.
     Show {
         /// Name of a driver, of which the scenario has a node.
@@ -51,6 +59,10 @@ enum What {
 pub fn run(args: Args) -> Result<(), CliError> {
     match args.what {
         What::Drivers => drivers(),
+        What::Driver { name, file } => {
+            print!("{}", DriverFolder::find(&name, std::path::Path::new("."))?.read_text(&file)?);
+            Ok(())
+        }
         What::Show { name, scenario } => show(&name, &scenario),
         What::Check { name, with, layer, out, json } => {
             let program = std::env::current_exe().map_err(anyhow::Error::from)?;

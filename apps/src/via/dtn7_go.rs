@@ -51,8 +51,8 @@ pub fn receiver(at: &str, endpoint: &str) -> Result<Dtn7GoReceiver> {
 fn register(at: &str, endpoint: &str) -> Result<()> {
     let request = PackWriter::default().map(2).text("Type").number(REGISTER).text("EndpointID").text(endpoint);
     match ask(at, &request.out).and_then(|answer| read(&answer)) {
-        // An endpoint may have been registered before.
-        Err(why) if format!("{why:#}").contains("already registered") => Ok(()),
+        // "ID has already been registered", by an application before.
+        Err(why) if format!("{why:#}").contains("already") => Ok(()),
         other => other.map(drop),
     }
 }
@@ -195,7 +195,7 @@ mod tests {
             let bundle = PackWriter::default().map(3).text("BundleID").text("x").text("SourceID").text("dtn://a/in");
             two.extend(bundle.text("Payload").bytes(payload).out);
         }
-        let registered = answer(false, "dtn://peer/in is already registered").out;
+        let registered = answer(false, "ID has already been registered: dtn://peer/in").out;
         let answers = vec![registered.clone(), answer(true, "").out, registered, answer(true, "").out, two];
         let (at, requests, _folder) = daemon(answers);
         let lifetime = Duration::from_secs(60);

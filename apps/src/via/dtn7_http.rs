@@ -100,13 +100,10 @@ pub fn receiver(at: &str, service: &str) -> Result<HttpReceiver> {
     Ok(HttpReceiver { web, endpoint, pause: PAUSE_LEAST })
 }
 
-/// Attaches both: at the node ID, from which it sends, unless another endpoint is named.
+/// Attaches both at the node ID, from which it sends, whatever the source.
 pub fn pair(at: &str, terms: &SenderTerms) -> Result<AttachedPair> {
     let web = Dtn7Web::new(at)?;
-    let endpoint = match &terms.source {
-        Some(service) => web.register(service)?,
-        None => web.node_id()?,
-    };
+    let endpoint = web.node_id()?;
     let receiver = HttpReceiver { web, endpoint: endpoint.clone(), pause: PAUSE_LEAST };
     Ok(AttachedPair { sender: Box::new(sender(at, terms)?), receiver: Box::new(receiver), endpoint })
 }

@@ -155,7 +155,7 @@ pub(super) fn start(words: &[String]) -> Result<Child> {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
     farlink_os::process::start_in(&mut command, None, None);
-    command.spawn().with_context(|| format!("`{program}`"))
+    super::lines::spawn(&mut command, program)
 }
 
 /// Reads a frame.

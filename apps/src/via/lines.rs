@@ -1,7 +1,8 @@
 //! Lines of programs: of a log that grows, and of the output of a program that this one starts.
 
 use super::queue::ByteQueue;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -84,6 +85,11 @@ impl LogTail {
     }
 }
 
+/// Starts a program, shown as this in errors.
+pub fn spawn(command: &mut Command, shown: &str) -> Result<Child> {
+    command.spawn().map_err(|why| anyhow!("cannot run `{shown}`: {why}\nhint: is it installed, and in the PATH?"))
+}
+
 /// Program started here. Dropping it ends it: by an interrupt, then by SIGTERM, then by SIGKILL, so that programs with
 /// shared memory can leave it whole.
 pub struct StartedProgram {
@@ -92,17 +98,22 @@ pub struct StartedProgram {
 }
 
 impl StartedProgram {
-    /// Starts a program in a folder, without input; its output goes to `output`.
+    /// Starts a program in a folder, with variables of its environment and without input; its output goes to `output`.
     ///
     /// # Errors
     /// If it cannot be started.
-    pub fn start(words: &[String], folder: &Path, output: Stdio) -> Result<StartedProgram> {
+    pub fn start(
+        words: &[String],
+        environment: &BTreeMap<String, String>,
+        folder: &Path,
+        output: Stdio,
+    ) -> Result<StartedProgram> {
         let (program, arguments) = words.split_first().context("no program is named")?;
         let mut command = Command::new(program);
-        command.args(arguments).current_dir(folder).stdin(Stdio::null()).stdout(output);
+        command.args(arguments).envs(environment).current_dir(folder).stdin(Stdio::null()).stdout(output);
         farlink_os::process::start_in(&mut command, None, None);
         let shown: String = words.join(" ").chars().take(200).collect();
-        let child = command.spawn().with_context(|| format!("cannot run `{shown}`"))?;
+        let child = spawn(&mut command, &shown)?;
         Ok(StartedProgram { child, shown })
     }
     /// Lines of the output with their times, by a thread; the output must be a pipe.
@@ -214,7 +225,7 @@ mod tests {
     #[test]
     fn lines_of_a_program_end_with_it() {
         let words = shell("echo one; printf two; exit 3");
-        let mut program = StartedProgram::start(&words, Path::new("."), Stdio::piped()).unwrap();
+        let mut program = StartedProgram::start(&words, &BTreeMap::new(), Path::new("."), Stdio::piped()).unwrap();
         let lines = program.lines().unwrap();
         let next = || lines.pop(Duration::from_secs(20)).map(|line| line.unwrap().1);
         assert_eq!((next().unwrap(), next().unwrap()), ("one".into(), "two".into()));
@@ -229,7 +240,8 @@ mod tests {
         // One ends by the interrupt and leaves a file; the other ignores all but SIGKILL.
         for script in ["trap 'touch left; exit' INT; echo; sleep 60 & wait", "trap '' INT TERM; echo; sleep 60 & wait"]
         {
-            let mut program = StartedProgram::start(&shell(script), dir.path(), Stdio::piped()).unwrap();
+            let mut program =
+                StartedProgram::start(&shell(script), &BTreeMap::new(), dir.path(), Stdio::piped()).unwrap();
             let lines = program.lines().unwrap();
             lines.pop(Duration::from_secs(20)).unwrap();
             let id = program.child.id();

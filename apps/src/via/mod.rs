@@ -187,7 +187,20 @@ impl AppInterface {
             Via::Programs => programs::Programs::read(&self.at)?.receiver(service)?,
         })
     }
-    /// Attaches a sender and a receiver at one endpoint.
+    /// Attaches a receiver at a service, and a sender for its answers.
+    ///
+    /// # Errors
+    /// If nothing answers there, or refuses the endpoint.
+    pub fn service(&self, service: &str, terms: &SenderTerms) -> Result<AttachedPair> {
+        if self.via == Via::Frames {
+            // One program, which has one endpoint.
+            return self.pair(terms);
+        }
+        let receiver = self.receiver(service)?;
+        Ok(AttachedPair { sender: self.sender(terms)?, receiver, endpoint: service.into() })
+    }
+    /// Attaches a sender and a receiver of its answers. An interface that sends from one endpoint only ignores the
+    /// source.
     ///
     /// # Errors
     /// If nothing answers there, or refuses the endpoint, or the interface needs an endpoint ID and none is given.

@@ -44,7 +44,7 @@ pub fn ping(pair: AttachedPair, plan: &PingPlan, stop: &AtomicBool, say: &mut dy
         // A thread of its own stamps answers while this one hands pings over.
         std::thread::Builder::new().name("answers".into()).spawn(move || listen(receiver, flow, &answer, &done))?
     };
-    let mut run = PingRun { plan, answers, waiting: BTreeMap::new(), answered: 0, say };
+    let mut run = PingRun { answers, waiting: BTreeMap::new(), answered: 0, say };
     let mut pings = || -> Result<()> {
         let begun = Instant::now();
         for number in 0..plan.count {
@@ -96,7 +96,6 @@ fn listen(mut receiver: Box<dyn BundleReceiver>, flow: u64, answer: &Sender<Resu
 }
 
 struct PingRun<'a> {
-    plan: &'a PingPlan,
     answers: Answers,
     /// Pings without an answer, and the times at which they are lost.
     waiting: BTreeMap<u64, Instant>,

@@ -82,7 +82,9 @@ mod tests {
     #[test]
     fn scattered_numbers_stay_bounded() {
         let mut ranges = Ranges::default();
-        (0..RANGES_MAX as u64 + 5).for_each(|at| drop(ranges.add(2 * at..2 * at + 1)));
+        for at in 0..RANGES_MAX as u64 + 5 {
+            ranges.add(2 * at..2 * at + 1);
+        }
         assert_eq!(ranges.ends.len(), RANGES_MAX);
         assert_eq!(ranges.add(u64::MAX - 1..u64::MAX), 0);
         // Numbers that extend a known range still count.

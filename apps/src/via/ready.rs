@@ -2,8 +2,9 @@
 
 use super::ATTENTION;
 use super::lines::{LogTail, StartedProgram};
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, anyhow, bail};
 use regex_lite::Regex;
+use std::collections::BTreeMap;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -58,7 +59,10 @@ pub fn wait_ready(sign: &ReadySign, within: Duration, touch: &Path, stop: &Atomi
     loop {
         let until = begun + within.min(Duration::from_secs(1 << 32));
         if appears(sign, log.as_mut(), until, &mut latest)? {
-            std::fs::write(touch, "").with_context(|| format!("{} cannot be created", touch.display()))?;
+            std::fs::write(touch, "").map_err(|why| {
+                let touch = touch.display();
+                anyhow!("{touch} cannot be created: {why}\nhint: --touch names a file in a folder that exists")
+            })?;
             return Ok(());
         }
         if stop.load(Ordering::Relaxed) {
@@ -87,7 +91,7 @@ fn appears(sign: &ReadySign, log: Option<&mut LogTail>, until: Instant, latest: 
         ReadySign::File(path) => return Ok(path.exists()),
         ReadySign::Run(words) => {
             // A program that hangs must not outlast the time.
-            let mut program = StartedProgram::start(words, Path::new("."), Stdio::null())?;
+            let mut program = StartedProgram::start(words, &BTreeMap::new(), Path::new("."), Stdio::null())?;
             match program.wait_until(until)? {
                 Some(status) if status.success() => return Ok(true),
                 Some(status) => *latest = format!(" ({status})"),
@@ -191,6 +195,6 @@ mod tests {
         assert_eq!(why, "stopped while waiting for the file /no/such/file");
         let sign = ReadySign::File(waiting.folder.path().into());
         let why = wait_ready(&sign, LONG, Path::new("/no/such/ready"), &stop).unwrap_err().to_string();
-        assert_eq!(why, "/no/such/ready cannot be created");
+        assert!(why.starts_with("/no/such/ready cannot be created: ") && why.contains("hint: "), "{why}");
     }
 }

@@ -141,7 +141,7 @@ pub(super) fn wait_until(due: Instant, stop: &AtomicBool) {
 }
 
 #[cfg(test)]
-pub mod tests {
+pub(super) mod tests {
     use super::*;
     use farlink_base::DataRate;
     use std::sync::{Arc, Mutex};

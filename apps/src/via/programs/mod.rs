@@ -12,82 +12,69 @@ mod whole;
 pub use ping::ping;
 pub use whole::{load, unload};
 
+use super::lines::StartedProgram;
 use super::{BundleReceiver, BundleSender, SenderTerms};
 use anyhow::{Context, Result, anyhow, bail};
 use regex_lite::Regex;
 use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Stdio;
 
 /// Programs and how to read them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Programs {
-    /// Sends one bundle, or every bundle of a stream.
-    send: Option<SendProgram>,
-    /// Receives bundles.
-    receive: Option<ReceiveProgram>,
-    /// Sends many bundles with payloads of its own.
-    load: Option<LoadProgram>,
-    /// Receives and counts those.
-    unload: Option<UnloadProgram>,
-    /// Measures round-trip times.
-    ping: Option<PingProgram>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SendProgram {
-    run: Vec<String>,
-    /// Whether the files of payloads must outlive the program, which sends them later.
+    /// Variables of the environment of all programs.
     #[serde(default)]
-    keep: bool,
-    /// Address at which the program takes a stream of packets: it is started once for each destination.
-    packets: Option<String>,
+    environment: BTreeMap<String, String>,
+    /// Sends one bundle, or every bundle of a stream.
+    send: Option<OwnProgram>,
+    /// Receives bundles.
+    receive: Option<OwnProgram>,
+    /// Sends many bundles with payloads of its own.
+    load: Option<OwnProgram>,
+    /// Receives and counts those.
+    unload: Option<OwnProgram>,
+    /// Measures round-trip times.
+    ping: Option<OwnProgram>,
 }
 
+/// A program of the implementation, and what its output means.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ReceiveProgram {
+struct OwnProgram {
+    /// Program and arguments.
     run: Vec<String>,
-    /// Log to follow; without one, the output of the program.
+    /// Sender: whether the file of a payload can be removed when the program has ended. Some implementations only note
+    /// its name, and read it when they send.
+    #[serde(default)]
+    remove: bool,
+    /// Sender: address at which the program takes a stream of packets; it is started once for each destination.
+    /// Receiver: address to which it delivers such a stream; this program listens there first.
+    packets: Option<String>,
+    /// Receiver: log to follow; without one, the output of the program.
     log: Option<String>,
-    /// Expression for lines about a delivery: group 1 is the file of the payload. Without one, each line counts.
+    /// Receiver: expression for lines about a delivery, whose group 1 is the file of the payload. Without one, each line
+    /// counts.
     each: Option<String>,
-    /// Folder in which the program runs and leaves files.
+    /// Receiver: folder in which the program runs and leaves files.
     folder: Option<String>,
-    /// Pause after which the program is run again: each run leaves payloads as files in the folder.
+    /// Receiver: pause after which the program is run again; each run leaves payloads as files in the folder.
     every: Option<String>,
-    /// Address at which the program delivers a stream of packets; this program listens there first.
-    packets: Option<String>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct LoadProgram {
-    run: Vec<String>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct UnloadProgram {
-    run: Vec<String>,
-    /// Expression for the line after which everything has arrived; group 1, if any, is the count.
+    /// Program that counts: expression for the line after which everything has arrived; group 1, if any, is the count.
     done: Option<String>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PingProgram {
-    run: Vec<String>,
-    rtt: RttLine,
+    /// Ping: expression for lines about an answer.
+    rtt: Option<RttLine>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RttLine {
-    /// Expression for lines about an answer: group 1 is the round-trip time.
+    /// Expression for lines about an answer, whose group 1 is the round-trip time.
     #[serde(rename = "match")]
     pattern: String,
-    /// Unit of the time: `s` or `ms`.
+    /// Unit of the time: `s`, `ms` or `us`.
     unit: String,
     /// Expression for the number of the ping in the same line; without one, answers are numbered as they come.
     number: Option<String>,
@@ -108,27 +95,12 @@ impl Programs {
     }
     fn parse(text: &str) -> Result<Programs> {
         let programs: Programs = serde_json::from_str(text)?;
-        let runs = [
-            programs.send.as_ref().map(|send| &send.run),
-            programs.receive.as_ref().map(|receive| &receive.run),
-            programs.load.as_ref().map(|load| &load.run),
-            programs.unload.as_ref().map(|unload| &unload.run),
-            programs.ping.as_ref().map(|ping| &ping.run),
-        ];
-        for words in runs.into_iter().flatten() {
-            words.first().context("`run` names no program")?;
-            // All that can be replaced, so that a misspelt name is found before a program is started.
-            let known = PLACEHOLDERS.map(|name| (name, String::new()));
-            words.iter().try_for_each(|word| fill(word, &known).map(drop))?;
-        }
-        if let Some(receive) = &programs.receive {
-            receive.check()?;
+        let all = [&programs.send, &programs.receive, &programs.load, &programs.unload, &programs.ping];
+        for program in all.into_iter().flatten() {
+            program.check()?;
         }
         if let Some(ping) = &programs.ping {
-            ping.rtt.read()?;
-        }
-        if let Some(done) = programs.unload.as_ref().and_then(|unload| unload.done.as_deref()) {
-            expression(done)?;
+            ping.rtt.as_ref().context("`ping` needs `rtt`, which finds the times in its output")?;
         }
         Ok(programs)
     }
@@ -139,8 +111,8 @@ impl Programs {
     pub fn sender(&self, terms: &SenderTerms) -> Result<Box<dyn BundleSender>> {
         let program = self.send.clone().ok_or_else(|| missing("send"))?;
         Ok(match program.packets.clone() {
-            Some(place) => Box::new(packets::sender(program.run, place, terms)),
-            None => Box::new(send::sender(program, terms)?),
+            Some(place) => Box::new(packets::sender(self.command(&program), place, terms)),
+            None => Box::new(send::sender(self.command(&program), program.remove, terms)?),
         })
     }
     /// Receiver by the program `receive`.
@@ -150,9 +122,13 @@ impl Programs {
     pub fn receiver(&self, service: &str) -> Result<Box<dyn BundleReceiver>> {
         let program = self.receive.clone().ok_or_else(|| missing("receive"))?;
         Ok(match program.packets.clone() {
-            Some(place) => Box::new(packets::receiver(&program, &place, service)?),
-            None => receive::receiver(program, service)?,
+            Some(place) => Box::new(packets::receiver(&self.command(&program), &program, &place, service)?),
+            None => receive::receiver(&self.command(&program), &program, service)?,
         })
+    }
+    /// Command of one of the programs.
+    fn command(&self, program: &OwnProgram) -> OwnCommand {
+        OwnCommand { words: program.run.clone(), environment: self.environment.clone() }
     }
     /// Whether it names a program that measures round-trip times.
     pub fn pings(&self) -> bool {
@@ -160,14 +136,24 @@ impl Programs {
     }
 }
 
-impl ReceiveProgram {
+impl OwnProgram {
     fn check(&self) -> Result<()> {
+        self.run.first().context("`run` names no program")?;
+        // All that can be replaced, so that a misspelt name is found before a program is started.
+        let known = PLACEHOLDERS.map(|name| (name, String::new()));
+        self.run.iter().try_for_each(|word| fill(word, &known).map(drop))?;
         if let Some(each) = &self.each {
-            groups(each, 1)?;
+            group(each)?;
+        }
+        if let Some(done) = &self.done {
+            expression(done)?;
+        }
+        if let Some(rtt) = &self.rtt {
+            rtt.read()?;
         }
         let ways = [self.each.is_some() || self.log.is_some(), self.every.is_some(), self.packets.is_some()];
         if ways.iter().filter(|way| **way).count() > 1 {
-            bail!("`receive` takes one of `each` and `log`, `every`, or `packets`");
+            bail!("a program takes one of `each` and `log`, `every`, or `packets`");
         }
         if let Some(every) = &self.every {
             farlink_base::parse_duration(every).map_err(|why| anyhow!("`every`: {why}"))?;
@@ -183,10 +169,25 @@ impl RttLine {
         let seconds = match self.unit.as_str() {
             "s" => 1.0,
             "ms" => 1e-3,
-            other => bail!("`unit` is `{other}`, not `s` or `ms`"),
+            "us" => 1e-6,
+            other => bail!("`unit` is `{other}`, not `s`, `ms` or `us`"),
         };
-        let number = self.number.as_deref().map(|number| groups(number, 1)).transpose()?;
-        Ok((groups(&self.pattern, 1)?, number, seconds))
+        Ok((group(&self.pattern)?, self.number.as_deref().map(group).transpose()?, seconds))
+    }
+}
+
+/// Words of a program with placeholders, and its environment.
+#[derive(Clone, Debug)]
+struct OwnCommand {
+    words: Vec<String>,
+    environment: BTreeMap<String, String>,
+}
+
+impl OwnCommand {
+    /// Starts the program in a folder with these values in place of the placeholders.
+    fn start(&self, values: &Values<'_>, folder: &Path, output: Stdio) -> Result<StartedProgram> {
+        let words: Result<Vec<String>> = self.words.iter().map(|word| fill(word, values)).collect();
+        StartedProgram::start(&words?, &self.environment, folder, output)
     }
 }
 
@@ -195,10 +196,10 @@ fn expression(pattern: &str) -> Result<Regex> {
     Regex::new(pattern).map_err(|why| anyhow!("`{pattern}` is not a regular expression: {why}"))
 }
 
-/// Regular expression with at least so many groups.
-fn groups(pattern: &str, least: usize) -> Result<Regex> {
+/// Regular expression with a group.
+fn group(pattern: &str) -> Result<Regex> {
     let expression = expression(pattern)?;
-    if expression.captures_len() <= least {
+    if expression.captures_len() < 2 {
         bail!("`{pattern}` has no group: write parentheses around the part that is meant");
     }
     Ok(expression)
@@ -210,12 +211,7 @@ fn missing(program: &str) -> anyhow::Error {
 
 /// Names that can be replaced.
 const PLACEHOLDERS: [&str; 9] =
-    ["file", "source", "service", "to", "count", "size", "lifetime_s", "interval_s", "timeout_s"];
-
-/// Replaces the placeholders of all words.
-fn fill_all(words: &[String], values: &Values<'_>) -> Result<Vec<String>> {
-    words.iter().map(|word| fill(word, values)).collect()
-}
+    ["file", "source", "endpoint", "to", "count", "size", "lifetime_s", "interval_s", "timeout_s"];
 
 /// Replaces the placeholders of a word; braces around anything but a name stay.
 fn fill(word: &str, values: &Values<'_>) -> Result<String> {
@@ -266,7 +262,8 @@ mod tests {
             (r#"{"receive": {"run": ["x"], "every": "1 s"}}"#, "`every` needs `folder`"),
             (r#"{"receive": {"run": ["x"], "every": "soon", "folder": "y"}}"#, "`every`: `soon` is not a duration"),
             (r#"{"receive": {"run": ["x"], "log": "y", "packets": "z:1"}}"#, "takes one of"),
-            (r#"{"ping": {"run": ["x"], "rtt": {"match": "(.*)", "unit": "us"}}}"#, "`unit` is `us`"),
+            (r#"{"ping": {"run": ["x"], "rtt": {"match": "(.*)", "unit": "h"}}}"#, "`unit` is `h`"),
+            (r#"{"ping": {"run": ["x"], "rtt": null}}"#, "`ping` needs `rtt`"),
             (r#"{"ping": {"run": ["x"], "rtt": {"match": "=", "unit": "s"}}}"#, "`=` has no group"),
             (r#"{"unload": {"run": ["x"], "done": "["}}"#, "`[` is not a regular expression"),
         ] {

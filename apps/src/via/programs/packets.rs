@@ -4,7 +4,7 @@
 use super::super::lines::StartedProgram;
 use super::super::queue::ByteQueue;
 use super::super::{ANSWER_MAX, ATTENTION, BundleReceiver, BundleSender, DeliveredPayload, MESSAGE_MAX, SenderTerms};
-use super::{ReceiveProgram, fill_all};
+use super::{OwnCommand, OwnProgram};
 use anyhow::{Context, Result, bail, ensure};
 use std::io::{BufReader, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// Sender with a program and a stream for its destination.
 pub struct PacketSender {
-    run: Vec<String>,
+    command: OwnCommand,
     place: String,
     terms: SenderTerms,
     /// Destination, stream and program.
@@ -23,8 +23,8 @@ pub struct PacketSender {
 }
 
 /// Sender whose program is started with the first bundle, as only then its destination is known.
-pub fn sender(run: Vec<String>, place: String, terms: &SenderTerms) -> PacketSender {
-    PacketSender { run, place, terms: terms.clone(), open: None }
+pub fn sender(command: OwnCommand, place: String, terms: &SenderTerms) -> PacketSender {
+    PacketSender { command, place, terms: terms.clone(), open: None }
 }
 
 impl PacketSender {
@@ -37,7 +37,7 @@ impl PacketSender {
             ("size", size.to_string()),
             ("lifetime_s", self.terms.lifetime.as_secs().max(1).to_string()),
         ];
-        let mut program = StartedProgram::start(&fill_all(&self.run, &values)?, Path::new("."), Stdio::null())?;
+        let mut program = self.command.start(&values, Path::new("."), Stdio::null())?;
         let begun = Instant::now();
         let stream = loop {
             match TcpStream::connect(&self.place) {
@@ -91,14 +91,13 @@ pub struct PacketReceiver {
 }
 
 /// Listens at the place, starts the program, and accepts its stream.
-pub fn receiver(program: &ReceiveProgram, place: &str, service: &str) -> Result<PacketReceiver> {
+pub fn receiver(command: &OwnCommand, program: &OwnProgram, place: &str, endpoint: &str) -> Result<PacketReceiver> {
     let listener = TcpListener::bind(place).with_context(|| format!("cannot listen at {place} for packets"))?;
     listener.set_nonblocking(true)?;
-    let values = [("service", service.to_string()), ("source", service.to_string()), ("count", "0".into())];
-    let words = fill_all(&program.run, &values)?;
+    let values = [("endpoint", endpoint.to_string()), ("source", endpoint.to_string()), ("count", "0".into())];
     let folder = program.folder.as_deref().unwrap_or(".");
     std::fs::create_dir_all(folder).with_context(|| format!("the folder {folder}"))?;
-    let mut program = StartedProgram::start(&words, Path::new(folder), Stdio::null())?;
+    let mut program = command.start(&values, Path::new(folder), Stdio::null())?;
     let begun = Instant::now();
     let stream = loop {
         match listener.accept() {

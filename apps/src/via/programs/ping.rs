@@ -1,10 +1,9 @@
 //! Round-trip times by a program of the implementation: its own stamps, read from its output.
 
 use super::super::event::AppEvent;
-use super::super::lines::StartedProgram;
 use super::super::ping::PingPlan;
 use super::super::{ATTENTION, SenderTerms};
-use super::{Programs, fill_all, missing};
+use super::{Programs, missing};
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -24,7 +23,7 @@ pub fn ping(
     say: &mut dyn FnMut(AppEvent),
 ) -> Result<u64> {
     let program = programs.ping.as_ref().ok_or_else(|| missing("ping"))?;
-    let (time, number, unit) = program.rtt.read()?;
+    let (time, number, unit) = program.rtt.as_ref().ok_or_else(|| missing("ping"))?.read()?;
     let seconds = |duration: Duration| format!("{}", duration.as_secs_f64());
     let values = [
         ("to", plan.to.clone()),
@@ -35,8 +34,7 @@ pub fn ping(
         ("timeout_s", seconds(plan.timeout)),
         ("lifetime_s", terms.lifetime.as_secs().max(1).to_string()),
     ];
-    let words = fill_all(&program.run, &values)?;
-    let mut program = StartedProgram::start(&words, Path::new("."), Stdio::piped())?;
+    let mut program = programs.command(program).start(&values, Path::new("."), Stdio::piped())?;
     let lines = program.lines()?;
     let mut answered: BTreeSet<u64> = BTreeSet::new();
     // The program may wait for answers that never arrive.

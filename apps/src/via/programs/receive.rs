@@ -3,7 +3,7 @@
 use super::super::lines::{LogTail, StartedProgram};
 use super::super::queue::ByteQueue;
 use super::super::{BundleReceiver, DeliveredPayload, MESSAGE_MAX};
-use super::{ReceiveProgram, expression, fill_all};
+use super::{OwnCommand, OwnProgram, expression};
 use anyhow::{Context, Result, bail, ensure};
 use regex_lite::Regex;
 use std::collections::VecDeque;
@@ -20,22 +20,23 @@ const LOOK: Duration = Duration::from_millis(2);
 const RUN_MAX: Duration = Duration::from_secs(60);
 
 /// Receiver by this program.
-pub fn receiver(program: ReceiveProgram, service: &str) -> Result<Box<dyn BundleReceiver>> {
-    let values = [("service", service.to_string()), ("source", service.to_string()), ("count", "0".into())];
-    let words = fill_all(&program.run, &values)?;
+pub fn receiver(command: &OwnCommand, program: &OwnProgram, endpoint: &str) -> Result<Box<dyn BundleReceiver>> {
+    let values = [("endpoint", endpoint.to_string()), ("source", endpoint.to_string()), ("count", "0".into())];
     let folder = PathBuf::from(program.folder.as_deref().unwrap_or("."));
     std::fs::create_dir_all(&folder).with_context(|| format!("the folder {}", folder.display()))?;
     if let Some(every) = &program.every {
         let pause = farlink_base::parse_duration(every).map_err(anyhow::Error::msg)?;
-        return Ok(Box::new(RepeatedReceiver { words, folder, pause, waiting: VecDeque::new(), run_at: None }));
+        let (command, waiting) = (command.clone(), VecDeque::new());
+        let values = values.map(|(name, value)| (name, value)).to_vec();
+        return Ok(Box::new(RepeatedReceiver { command, values, folder, pause, waiting, run_at: None }));
     }
     let each = program.each.as_deref().map(expression).transpose()?;
     // The log is opened first, so that no line of the program is missed.
-    let mut source = program.log.as_ref().map(|log| LineSource::Log(LogTail::from_now(log)));
-    let output = if source.is_some() { Stdio::null() } else { Stdio::piped() };
-    let mut program = StartedProgram::start(&words, &folder, output)?;
-    let source = match source.take() {
-        Some(source) => source,
+    let log = program.log.as_ref().map(LogTail::from_now);
+    let output = if log.is_some() { Stdio::null() } else { Stdio::piped() };
+    let mut program = command.start(&values, &folder, output)?;
+    let source = match log {
+        Some(log) => LineSource::Log(log),
         None => LineSource::Output(program.lines()?),
     };
     Ok(Box::new(LineReceiver { program, source, each, folder, waiting: VecDeque::new() }))
@@ -117,7 +118,8 @@ fn read_file(path: &Path) -> Result<Vec<u8>> {
 
 /// Receiver whose program leaves what has arrived in a folder, and ends.
 struct RepeatedReceiver {
-    words: Vec<String>,
+    command: OwnCommand,
+    values: Vec<(&'static str, String)>,
     folder: PathBuf,
     pause: Duration,
     waiting: VecDeque<PathBuf>,
@@ -127,7 +129,7 @@ struct RepeatedReceiver {
 
 impl RepeatedReceiver {
     fn run(&mut self) -> Result<()> {
-        let mut program = StartedProgram::start(&self.words, &self.folder, Stdio::null())?;
+        let mut program = self.command.start(&self.values, &self.folder, Stdio::null())?;
         let status = program.wait_until(Instant::now() + RUN_MAX)?;
         // Programs fail, too, where nothing has arrived.
         status.with_context(|| format!("`{}` still ran after {} s", program.shown(), RUN_MAX.as_secs()))?;
@@ -185,9 +187,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name).display().to_string();
         // The sender copies a payload to the receiver's folder, then logs it, as ION's programs do.
-        let send = "cp \"$1\" \"$2\"/in/$4; echo \"[i] $3 has created '$4', size x\" >> \"$2\"/ion.log";
+        let send = "cp \"$1\" \"$PLACE\"/in/$3; echo \"[i] $2 has created '$3', size x\" >> \"$PLACE\"/ion.log";
         let programs = programs(json!({
-            "send": { "run": ["sh", "-c", send, "-", "{file}", path(""), "{to}:{lifetime_s}", "n-{size}"] },
+            "environment": { "PLACE": path("") },
+            "send": { "run": ["sh", "-c", send, "-", "{file}", "{to}:{lifetime_s}", "n-{size}"], "remove": true },
             "receive": {
                 "run": ["sh", "-c", "echo started >> ../started; exec sleep 60"], "folder": path("in"),
                 "log": path("ion.log"), "each": "has created '([^']+)'",
@@ -210,7 +213,8 @@ mod tests {
 
     #[test]
     fn lines_alone_are_counted() {
-        let programs = programs(json!({ "receive": { "run": ["sh", "-c", "echo 1; echo \"$1\"", "-", "{service}"] } }));
+        let programs =
+            programs(json!({ "receive": { "run": ["sh", "-c", "echo 1; echo \"$1\"", "-", "{endpoint}"] } }));
         let mut receiver = programs.receiver("ipn:2.42").unwrap();
         assert_eq!((received(receiver.as_mut()), received(receiver.as_mut())), (Vec::new(), Vec::new()));
         assert!(receiver.receive(WAIT).unwrap_err().to_string().contains("ended"));

@@ -1,8 +1,7 @@
 //! Sender by a program for each bundle, with the payload in a file.
 
-use super::super::lines::StartedProgram;
 use super::super::{BundleSender, SenderTerms};
-use super::{SendProgram, fill_all};
+use super::{OwnCommand, Values};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -13,7 +12,8 @@ const RUN_MAX: Duration = Duration::from_secs(120);
 
 /// Sender of one bundle at a time.
 pub struct FileSender {
-    program: SendProgram,
+    command: OwnCommand,
+    remove: bool,
     source: String,
     lifetime_s: u64,
     /// Folder of the payloads.
@@ -22,13 +22,25 @@ pub struct FileSender {
 }
 
 /// Sender whose payloads lie in a new folder beside the node's files.
-pub fn sender(program: SendProgram, terms: &SenderTerms) -> Result<FileSender> {
+pub fn sender(command: OwnCommand, remove: bool, terms: &SenderTerms) -> Result<FileSender> {
     // In the working directory, which the programs of the implementation see in any case.
     let folder = std::env::current_dir()?.join(format!("sent-{:08x}", crate::random() as u32));
     let source = terms.source.clone().unwrap_or_default();
     // At least one second: implementations count whole ones.
     let lifetime_s = terms.lifetime.as_secs().max(1);
-    Ok(FileSender { program, source, lifetime_s, folder, sent: 0 })
+    Ok(FileSender { command, remove, source, lifetime_s, folder, sent: 0 })
+}
+
+impl FileSender {
+    fn run(&self, values: &Values<'_>) -> Result<()> {
+        // Its output would be mixed with ours.
+        let mut program = self.command.start(values, Path::new("."), Stdio::null())?;
+        let status = program.wait_until(Instant::now() + RUN_MAX)?;
+        let status =
+            status.with_context(|| format!("`{}` still ran after {} s", program.shown(), RUN_MAX.as_secs()))?;
+        ensure!(status.success(), "`{}` failed: {status}", program.shown());
+        Ok(())
+    }
 }
 
 impl BundleSender for FileSender {
@@ -48,17 +60,12 @@ impl BundleSender for FileSender {
             ("count", "1".into()),
             ("lifetime_s", self.lifetime_s.to_string()),
         ];
-        // Its output would be mixed with ours.
-        let words = fill_all(&self.program.run, &values)?;
-        let mut program = StartedProgram::start(&words, Path::new("."), Stdio::null())?;
-        let status = program.wait_until(Instant::now() + RUN_MAX)?;
-        let status =
-            status.with_context(|| format!("`{}` still ran after {} s", program.shown(), RUN_MAX.as_secs()))?;
-        ensure!(status.success(), "`{}` failed: {status}", program.shown());
-        if !self.program.keep {
+        let sent = self.run(&values);
+        // A program that failed has no use for the file either.
+        if self.remove || sent.is_err() {
             std::fs::remove_file(&file)?;
         }
-        Ok(())
+        sent
     }
     fn finish(&mut self) -> Result<()> {
         Ok(())
@@ -66,7 +73,7 @@ impl BundleSender for FileSender {
 }
 impl Drop for FileSender {
     fn drop(&mut self) {
-        // Fails while files are kept in it, which is meant.
+        // Fails while it holds files, which is meant.
         let _ = std::fs::remove_dir(&self.folder);
     }
 }

@@ -2,8 +2,7 @@
 
 use super::super::ATTENTION;
 use super::super::event::AppEvent;
-use super::super::lines::StartedProgram;
-use super::{Programs, SenderTerms, expression, fill_all, missing};
+use super::{Programs, SenderTerms, expression, missing};
 use anyhow::{Result, ensure};
 use std::path::Path;
 use std::process::Stdio;
@@ -30,7 +29,7 @@ pub fn load(
         ("size", size.to_string()),
         ("lifetime_s", terms.lifetime.as_secs().max(1).to_string()),
     ];
-    let mut program = StartedProgram::start(&fill_all(&program.run, &values)?, Path::new("."), Stdio::null())?;
+    let mut program = programs.command(program).start(&values, Path::new("."), Stdio::null())?;
     while !stop.load(Ordering::Relaxed) {
         if let Some(status) = program.wait_until(Instant::now() + ATTENTION)? {
             ensure!(status.success(), "`{}` failed: {status}", program.shown());
@@ -47,7 +46,7 @@ pub fn load(
 /// If the file names none, or it fails, or the time is over.
 pub fn unload(
     programs: &Programs,
-    service: &str,
+    endpoint: &str,
     count: u64,
     timeout: Option<Duration>,
     stop: &AtomicBool,
@@ -55,8 +54,8 @@ pub fn unload(
 ) -> Result<()> {
     let program = programs.unload.as_ref().ok_or_else(|| missing("unload"))?;
     let done = program.done.as_deref().map(expression).transpose()?;
-    let values = [("service", service.to_string()), ("source", service.to_string()), ("count", count.to_string())];
-    let mut program = StartedProgram::start(&fill_all(&program.run, &values)?, Path::new("."), Stdio::piped())?;
+    let values = [("endpoint", endpoint.to_string()), ("source", endpoint.to_string()), ("count", count.to_string())];
+    let mut program = programs.command(program).start(&values, Path::new("."), Stdio::piped())?;
     let (lines, begun) = (program.lines()?, Instant::now());
     while !stop.load(Ordering::Relaxed) {
         let late = timeout.is_some_and(|timeout| begun.elapsed() > timeout);
@@ -96,7 +95,7 @@ mod tests {
     }
 
     fn unloaded(script: &str, done: Option<&str>, timeout: Option<Duration>) -> (Result<()>, Vec<AppEvent>) {
-        let run = json!(["sh", "-c", script, "-", "{service}", "{count}"]);
+        let run = json!(["sh", "-c", script, "-", "{endpoint}", "{count}"]);
         let programs = Programs::parse(&json!({ "unload": { "run": run, "done": done } }).to_string()).unwrap();
         let (mut events, stop) = (Vec::new(), AtomicBool::new(false));
         let result = unload(&programs, "ipn:2.1", 3, timeout, &stop, &mut |event| events.push(event));

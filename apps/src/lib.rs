@@ -2,7 +2,8 @@
 //! benchmarks.
 //!
 //! They use a node as any other program would, over AAP2 ([`client`]) and HTTP ([`http`]), and link none of its code.
-//! Services inside the node (echo, load) are in `node/src/apps`. Read [`client::Client`] first, then [`ping`].
+//! Services inside the node (echo, load) are in `node/src/apps`. [`via`] does the same for other implementations. Read
+//! [`client::Client`] first, then [`ping`].
 #![forbid(unsafe_code)]
 
 mod answers;
@@ -17,6 +18,7 @@ mod inbox;
 pub mod perf;
 pub mod ping;
 mod timing;
+pub mod via;
 
 pub use timing::Quantiles;
 

@@ -2,6 +2,8 @@
 //!
 //! stdout carries data, stderr messages; exit 0 success, 1 failure at run time, 2 bad input or usage.
 
+mod app;
+mod app_run;
 mod bar;
 mod bench;
 mod bundle;
@@ -87,6 +89,8 @@ enum Command {
     Ping(ping::Args),
     /// Answer pings from other nodes.
     Echo(echo::Args),
+    /// Applications of any implementation of DTN: send, receive, ping and echo over its own interface.
+    App(app::Args),
     /// Send a file or text.
     Send(send::Args),
     /// Receive files and bundles.
@@ -189,6 +193,7 @@ fn main() -> ExitCode {
         Command::Init(args) => init::run(args),
         Command::Ping(args) => ping::run(args),
         Command::Echo(args) => echo::run(args),
+        Command::App(args) => app::run(args),
         Command::Send(args) => send::run(args),
         Command::Recv(args) => recv::run(args),
         Command::Perf(args) => perf::run(args),

@@ -1,5 +1,6 @@
 //! Tests of the command line, in one program so that it is linked once.
 
+mod app;
 mod bench;
 mod campaign;
 mod containers;

@@ -68,7 +68,7 @@ pub enum SendPace {
 }
 impl SendPace {
     /// Time after the start at which the next bundle is due, after this many bundles and bytes.
-    fn due(self, bundles: u64, bytes: u64) -> Duration {
+    pub fn due(self, bundles: u64, bytes: u64) -> Duration {
         match self {
             SendPace::Flat => Duration::ZERO,
             SendPace::Rate(rate) => rate.time_for(bytes),

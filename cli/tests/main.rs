@@ -2,6 +2,7 @@
 
 mod app;
 mod bench;
+mod documentation;
 mod campaign;
 mod containers;
 mod lab;

@@ -92,7 +92,7 @@ impl CheckedDriver {
             id,
             takes: folder.takes(layer).and_then(|text| text.parse::<DataVolume>().ok()),
             echo: folder.answers_pings(),
-            restarts: !folder.forks(),
+            restarts: folder.restarts(),
         }
     }
 }

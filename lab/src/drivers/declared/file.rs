@@ -127,10 +127,17 @@ pub struct Start {
     /// Whether the program ends once the node runs in the background.
     #[serde(default)]
     pub forks: bool,
+    /// Whether a node that was killed still has its bundles after a restart.
+    #[serde(default = "yes")]
+    pub durable: bool,
     pub ready: Spanned<Ready>,
     /// Programs started once the node is ready.
     #[serde(default)]
     pub also: Vec<Vec<Word>>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// Arguments repeated for each layer, each link, each service with an application, and each node beyond the neighbours.

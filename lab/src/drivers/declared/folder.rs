@@ -28,6 +28,7 @@ macro_rules! built_in {
 built_in! {
     "dtn7-rs": ["driver.toml"];
     "ion": ["driver.toml", "node.rc.j2"];
+    "toy": ["driver.toml", "toy.py"];
 }
 
 /// Files of a driver, read and checked.
@@ -138,9 +139,9 @@ impl DriverFolder {
         self.file.app.echo.is_some()
     }
 
-    /// Whether its nodes run in the background.
-    pub fn forks(&self) -> bool {
-        self.file.start.forks
+    /// Whether its nodes can be killed and go on from their disk.
+    pub fn restarts(&self) -> bool {
+        self.file.start.durable && !self.file.start.forks
     }
 
     /// Whether its driver says how its programs print their version.

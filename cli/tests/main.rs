@@ -2,9 +2,9 @@
 
 mod app;
 mod bench;
-mod documentation;
 mod campaign;
 mod containers;
+mod documentation;
 mod lab;
 mod lab_flows;
 mod lab_retention;

@@ -39,6 +39,13 @@ pub fn flow(scenario: &Scenario, traffic: usize) -> u64 {
     Rng::stream(scenario.seed, 3 << 32 | traffic as u64).next_u64()
 }
 
+/// Name of a traffic flow in the names of its applications' files: with its number if another has the same name.
+pub fn label(scenario: &Scenario, traffic: usize) -> String {
+    let name = &scenario.traffic[traffic].name;
+    let alone = scenario.traffic.iter().filter(|other| &other.name == name).count() == 1;
+    if alone { name.clone() } else { format!("{name}+{traffic}") }
+}
+
 /// Program that sends a traffic flow from a node with this interface. `echo` is the service at which the destination
 /// answers pings.
 ///
@@ -293,10 +300,11 @@ fn outputs(node: &NodeContext<'_>) -> Vec<(usize, PathBuf)> {
     names.sort_unstable();
     let traffic = node.scenario.traffic.iter().enumerate();
     let ends = traffic.flat_map(|(index, entry)| {
-        [(entry.from, "-sender.out"), (entry.to, "-receiver.out")].map(|(at, end)| (at, index, &entry.name, end))
+        [(entry.from, "-sender.out"), (entry.to, "-receiver.out")]
+            .map(|(at, end)| (at, index, label(node.scenario, index), end))
     });
     let here = ends.filter(|(at, ..)| *at == node.index);
-    let of = |(_, index, name, end): (usize, usize, &String, &str)| {
+    let of = |(_, index, name, end): (usize, usize, String, &str)| {
         let is_output = |file: &&String| {
             let life = file.strip_suffix(end).and_then(|rest| rest.strip_prefix(name.as_str()));
             life.is_some_and(|life| life.is_empty() || life.strip_prefix('-').is_some_and(is_number))

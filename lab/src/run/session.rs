@@ -11,6 +11,7 @@ use super::retention::{FIRST_ZERO_WORK, Retention};
 use super::usage::Usages;
 use super::zero_work::ZeroWorks;
 use super::{LabOptions, LabProgress, hosts};
+use crate::attached;
 use crate::container;
 use crate::driver::{BundleTally, Driver, NodeContext, Program};
 use crate::drivers;
@@ -255,7 +256,7 @@ impl<'a> LabSession<'a> {
             self.turn_before_start(|| "the links were".to_string())?;
         }
         for traffic in 0..self.scenario.traffic.len() {
-            self.start_receiver(traffic, &self.scenario.traffic[traffic].name)?;
+            self.start_receiver(traffic, &attached::label(self.scenario, traffic))?;
         }
         self.start_flow_receivers()
     }
@@ -404,7 +405,8 @@ impl<'a> LabSession<'a> {
             let context = self.context(entry.from);
             let program = self.drivers[entry.from].sender(&context, traffic, content.as_deref(), echo)?;
             let id = FIRST_APPLICATION + traffic as u32 * 2;
-            self.spawn(id, entry.from, &format!("{}-sender", entry.name), program)?.sends = Some(traffic);
+            self.spawn(id, entry.from, &format!("{}-sender", attached::label(self.scenario, traffic)), program)?
+                .sends = Some(traffic);
         }
         Ok(())
     }

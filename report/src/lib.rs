@@ -43,6 +43,7 @@ pub use manifest::{
 };
 pub use nagle::{HeldSegments, NagleReport, NagleVerdict, RoundTripClusters, held_in_capture};
 pub use page::plot;
+pub use page::{distribution, drawing, stack};
 pub use page::{escape, html, is_report, shell};
 pub use pcapng::{CapturedFrame, FrameSide, PcapngReader};
 pub use phase::{BaselineFlow, PhaseFacts, PhaseUse, RoleUse, Spread};

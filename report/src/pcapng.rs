@@ -121,7 +121,7 @@ impl<R: Read> PcapngReader<R> {
         self.kind = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
         let length = u32::from_le_bytes([head[4], head[5], head[6], head[7]]) as usize;
         // Type, length, and the length again.
-        ensure!((12..=BLOCK_MAX).contains(&length) && length % 4 == 0, "a block of {length} bytes");
+        ensure!((12..=BLOCK_MAX).contains(&length) && length.is_multiple_of(4), "a block of {length} bytes");
         self.body.resize(length - 8, 0);
         if !fill(&mut self.input, &mut self.body)? {
             return Ok(false);

@@ -50,7 +50,7 @@ impl RoundTrip {
             }
         }
         let mut found: Vec<RoundTrip> = flows.into_values().flat_map(pairs_of_flow).collect();
-        found.sort_by(|a, b| a.sent_ns.cmp(&b.sent_ns));
+        found.sort_by_key(|trip| trip.sent_ns);
         found
     }
 }

@@ -36,6 +36,10 @@ impl Measured {
     pub(crate) fn is_whole(&self) -> bool {
         self.phase.is_none() && self.node.is_none()
     }
+    /// Whether it is no metric of the whole run: of a phase or a node, or a distribution.
+    pub fn is_narrow(&self) -> bool {
+        !self.is_whole() || self.metric.is_sample()
+    }
     /// Title with phase and node.
     pub fn title(&self) -> String {
         let phase = self.phase.as_ref().map_or(String::new(), |phase| format!(" in phase {phase}"));

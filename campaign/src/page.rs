@@ -8,7 +8,7 @@ use crate::results::{Results, Spot};
 use crate::text::{numbers_text, titled};
 use crate::types::Figure;
 use anyhow::{Context, Result};
-use farlink_report::{Quantity, escape, shell};
+use farlink_report::{escape, shell};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs;
@@ -227,12 +227,11 @@ impl Results<'_> {
                 let spot = Spot { x, series: *one, facet };
                 let mean = self.interval(figure, spot).map_or("-".into(), |found| found.estimate().text(quantity));
                 let less = self.difference(figure, spot).map_or(String::new(), |found| {
-                    let effect =
-                        found.effect.map_or(String::new(), |effect| format!(", g {}", Quantity::Ratio.text(effect)));
                     format!(
-                        "<br><span class=\"caption\">less {}: {}{effect}</span>",
+                        "<br><span class=\"caption\">less {}: {}{}</span>",
                         escape(self.label(figure.series, Some(figure.against))),
-                        escape(&found.interval.estimate().text(quantity))
+                        escape(&found.interval.estimate().text(quantity)),
+                        found.effect_text()
                     )
                 });
                 let paper = self.paper(figure, spot).map_or(String::new(), |paper| {

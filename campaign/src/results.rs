@@ -5,6 +5,7 @@ use crate::measure::Measured;
 use crate::numbers::{ConfidenceLevel, Interval, hedges_g};
 use crate::plan::{CampaignPlan, PlanCell};
 use crate::types::Figure;
+use farlink_report::Quantity;
 use std::collections::BTreeMap;
 
 /// A point of a figure, by the indices of its axis values.
@@ -126,5 +127,11 @@ impl Difference {
         let differences: Vec<f64> = both.iter().map(|(one, other)| one - other).collect();
         let (one, other): (Vec<f64>, Vec<f64>) = both.into_iter().unzip();
         Some(Difference { interval: Interval::at(&differences, level)?, effect: hedges_g(&one, &other) })
+    }
+    /// Effect size in words, with a comma before; empty if there is none.
+    pub fn effect_text(&self) -> String {
+        // Equal series need no measure of their distance.
+        let effect = self.effect.filter(|_| self.interval.mean != 0.0);
+        effect.map_or(String::new(), |effect| format!(", g {}", Quantity::Ratio.text(effect)))
     }
 }

@@ -3,7 +3,6 @@
 use crate::details::{DetailTable, plain_interval};
 use crate::results::{Results, Spot};
 use crate::types::{Figure, FigureShape};
-use farlink_report::Quantity;
 use std::fmt::Write;
 
 /// Title of a figure's metric with its unit.
@@ -107,9 +106,7 @@ impl Results<'_> {
             |spot: Spot| self.interval(figure, spot).map_or("-".into(), |found| plain_interval(&found, quantity));
         let less = |spot: Spot| {
             self.difference(figure, spot).map_or("-".into(), |found| {
-                let effect =
-                    found.effect.map_or(String::new(), |effect| format!(", g {}", Quantity::Ratio.text(effect)));
-                format!("{}{effect}", plain_interval(&found.interval, quantity))
+                format!("{}{}", plain_interval(&found.interval, quantity), found.effect_text())
             })
         };
         let row = |label: String, x: Option<usize>, of: &dyn Fn(Spot) -> String| {
@@ -122,9 +119,13 @@ impl Results<'_> {
         // Without a second series there is nothing to compare.
         if series.len() > 1 {
             for x in self.places(figure) {
+                let less_than = match figure.measured.metric.is_sample() {
+                    true => format!("median less {against}"),
+                    false => format!("less {against}"),
+                };
                 let label = match self.label(figure.x, x) {
-                    "" => format!("less {against}"),
-                    place => format!("{place}, less {against}"),
+                    "" => less_than,
+                    place => format!("{place}, {less_than}"),
                 };
                 rows.push(row(label, x, &less));
             }

@@ -55,9 +55,8 @@ impl WantedRange {
 /// One comparison.
 struct ClaimComparison {
     wanted: WantedRange,
-    /// Mean with its interval; `None` without runs.
-    interval: Option<Interval>,
-    effect: Option<f64>,
+    /// Mean with its interval and effect size; `None` without runs.
+    difference: Option<Difference>,
     /// Place and series, in words.
     what: String,
 }
@@ -71,12 +70,12 @@ enum ComparisonSide {
 
 impl ClaimComparison {
     fn chance(&self) -> Option<f64> {
-        self.wanted.chance(self.interval.as_ref()?)
+        self.wanted.chance(&self.difference?.interval)
     }
     /// Decision at this p-value.
     fn side(&self, chance: Option<f64>, error: f64) -> ComparisonSide {
-        match (self.interval, chance) {
-            (Some(interval), Some(chance)) if chance <= error => match self.wanted.holds(interval.mean) {
+        match (self.difference, chance) {
+            (Some(found), Some(chance)) if chance <= error => match self.wanted.holds(found.interval.mean) {
                 true => ComparisonSide::Favour,
                 false => ComparisonSide::Against,
             },
@@ -85,15 +84,14 @@ impl ClaimComparison {
     }
     /// The comparison in words, with its adjusted p-value where there are several.
     fn text(&self, figure: &Figure, adjusted: Option<f64>) -> String {
-        let Some(interval) = self.interval else { return format!("{} no runs", self.what) };
+        let Some(found) = self.difference else { return format!("{} no runs", self.what) };
         let plain = |value: f64| Quantity::Ratio.text(value);
-        let effect = self.effect.map_or(String::new(), |effect| format!(", g {}", plain(effect)));
         let chance = self.chance().map_or(String::new(), |p| match adjusted {
             Some(adjusted) => format!(", p {} ({} corrected)", plain(p), plain(adjusted)),
             None => format!(", p {}", plain(p)),
         });
-        let number = interval.estimate().text(plain_quantity(figure.measured.metric.quantity));
-        format!("{} {number}{effect}{chance}", self.what)
+        let number = found.interval.estimate().text(plain_quantity(figure.measured.metric.quantity));
+        format!("{} {number}{}{chance}", self.what, found.effect_text())
     }
 }
 
@@ -212,8 +210,7 @@ impl Results<'_> {
         let at = |span: SeriesSpan<'_>| self.at(figure, claim, span);
         let comparison = |what: &str, difference: Option<Difference>, wanted| ClaimComparison {
             wanted,
-            interval: difference.map(|difference| difference.interval),
-            effect: difference.and_then(|difference| difference.effect),
+            difference,
             what: self.told(figure, claim, here, what),
         };
         match claim.rule {
@@ -312,8 +309,8 @@ mod tests {
     use super::*;
 
     fn side(values: &[f64], wanted: WantedRange) -> &'static str {
-        let interval = Interval::of(values);
-        let comparison = ClaimComparison { wanted, interval, effect: None, what: String::new() };
+        let difference = Interval::of(values).map(|interval| Difference { interval, effect: None });
+        let comparison = ClaimComparison { wanted, difference, what: String::new() };
         match comparison.side(comparison.chance(), 0.05) {
             ComparisonSide::Favour => "favour",
             ComparisonSide::Against => "against",

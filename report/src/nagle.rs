@@ -21,7 +21,8 @@ use std::path::{Path, PathBuf};
 const ROUND_TRIPS_LEAST: usize = 20;
 // Share of the round trips in the second cluster: DTN-COMET saw a third.
 const SHARE: f64 = 0.2;
-// Share of the first cluster below which it is a few odd values.
+// Share of the first cluster below which it is a few odd values, unless the wire shows held segments: an application
+// that writes each message in two pieces has nearly all of its round trips delayed.
 const FIRST_SHARE: f64 = 0.05;
 // Distance of the clusters in s. Acknowledgments are delayed for 40 ms to 200 ms in Linux; a link's own delay may take
 // from it or add to it.
@@ -60,6 +61,11 @@ impl RoundTripClusters {
     /// Finds two clusters at the distance that delayed acknowledgments cause, the second with more than a fifth of all.
     /// `None` where there are none, and for fewer than 20 round trips.
     pub fn find(seconds: &[f64]) -> Option<RoundTripClusters> {
+        RoundTripClusters::find_above(seconds, FIRST_SHARE)
+    }
+
+    /// The same with at least this share in the first cluster.
+    fn find_above(seconds: &[f64], first_share: f64) -> Option<RoundTripClusters> {
         let mut all: Vec<f64> = seconds.iter().copied().filter(|value| value.is_finite()).collect();
         if all.len() < ROUND_TRIPS_LEAST {
             return None;
@@ -68,7 +74,7 @@ impl RoundTripClusters {
         // Losses cause round trips of seconds, which would outweigh all others.
         let near = all.partition_point(|value| *value <= all[all.len() / 20] + 2.0 * DISTANCE.end());
         let count = all.len() as f64;
-        let least = (FIRST_SHARE * count).ceil().max(1.0) as usize;
+        let least = (first_share * count).ceil().max(1.0) as usize;
         let splits = (least..near).filter_map(|at| {
             let (first, second) = all[..near].split_at(at);
             let (below, above) = (percentile(first, 0.95)?, percentile(second, 0.05)?);
@@ -305,11 +311,7 @@ impl NagleReport {
             return None;
         }
         let seconds: Vec<f64> = round_trips.iter().map(|trip| trip.seconds).collect();
-        let mut report = NagleReport {
-            round_trips: seconds.len() as u64,
-            clusters: RoundTripClusters::find(&seconds),
-            ..NagleReport::default()
-        };
+        let mut report = NagleReport { round_trips: seconds.len() as u64, ..NagleReport::default() };
         let entries = std::fs::read_dir(run.folder().join("captures")).into_iter().flatten().flatten();
         let mut captures: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
         captures.retain(|path| path.extension().is_some_and(|extension| extension == "pcapng"));
@@ -317,6 +319,8 @@ impl NagleReport {
         for path in captures {
             report.capture(&path);
         }
+        let first_share = if report.held.is_some() { 0.0 } else { FIRST_SHARE };
+        report.clusters = RoundTripClusters::find_above(&seconds, first_share);
         Some(report)
     }
 

@@ -261,8 +261,11 @@ fn captures_of_a_run_are_read() {
     assert_eq!((verdict(&trips[..9]), verdict(&trips)), (None, Some(NagleVerdict::Suspected)));
     let captures = folder.path().join("captures");
     std::fs::create_dir(&captures).unwrap();
+    let nearly_all: Vec<RoundTrip> =
+        (0..90).map(|at| RoundTrip { seconds: if at == 0 { 0.002 } else { 0.042 }, ..trip(at) }).collect();
+    assert_eq!(verdict(&nearly_all), Some(NagleVerdict::Absent));
     std::fs::write(captures.join("l.pcapng"), captured(true)).unwrap();
-    assert_eq!(verdict(&trips), Some(NagleVerdict::Found));
+    assert_eq!([verdict(&trips), verdict(&nearly_all)], [Some(NagleVerdict::Found); 2]);
     std::fs::write(captures.join("m.pcapng"), "no capture").unwrap();
     let report = NagleReport::read(&run, &trips).unwrap();
     assert!(report.verdict() == NagleVerdict::Found && report.unreadable.unwrap().starts_with("m.pcapng: "));

@@ -155,11 +155,11 @@ fn style() -> String {
         "text{font:12px system-ui,sans-serif;fill:#1c2430}.page{fill:#fff}.name{font-size:14px;font-weight:600}\
          .tick,.title{fill:#5a6675}.grid{stroke:#e8ebef}.axis{stroke:#5a6675}.bound{stroke:#1c2430;stroke-width:1.3}.line{fill:none;stroke-width:2}\
          .paper{fill:none;stroke-width:1.6}.reference{fill:none;stroke:#5a6675;stroke-width:1.6;stroke-dasharray:6 4}\
-         .part{stroke:#fff;stroke-width:0.8}",
+         .part{stroke-width:0.8}",
     );
     for (number, ink) in INKS.iter().enumerate() {
         out.push_str(&format!(
-            ".s{number}{{stroke:{ink}}}.mark.s{number},.bar.s{number},.part.s{number}{{fill:{ink}}}"
+            ".s{number}{{stroke:{ink}}}.mark.s{number},.bar.s{number}{{fill:{ink}}}.part.s{number}{{fill:{ink};stroke:#fff}}"
         ));
     }
     out

@@ -74,7 +74,7 @@ pub struct Judgement {
 impl Judgement {
     /// Describes the counts, the worst comparison and the reasons; the counts without correction only where they differ.
     pub fn text(&self) -> String {
-        let mut text = self.told();
+        let mut text = self.corrected_text();
         if self.uncorrected != self.counts {
             let _ = write!(text, "; {}", self.without_correction());
         }
@@ -83,12 +83,12 @@ impl Judgement {
     /// Describes the same, always with the counts without correction.
     pub fn full_text(&self) -> String {
         match self.counts.all() {
-            0 | 1 => self.told(),
-            _ => format!("{}; {}", self.told(), self.without_correction()),
+            0 | 1 => self.corrected_text(),
+            _ => format!("{}; {}", self.corrected_text(), self.without_correction()),
         }
     }
 
-    fn told(&self) -> String {
+    fn corrected_text(&self) -> String {
         if self.counts.all() == 0 {
             return "none of its points is in this size".into();
         }

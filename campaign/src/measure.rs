@@ -19,7 +19,7 @@ const KEPT: usize = 2001;
 /// A metric, with the phase and the node of which it is taken.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Measured {
-    /// The metric.
+    /// Metric or distribution.
     pub metric: &'static Metric,
     /// Name of the phase; `None` for the whole run.
     pub phase: Option<String>,
@@ -170,7 +170,7 @@ impl RunNumbers<'_> {
     fn all(&self, samples: &[Measured]) -> CellNumbers {
         let mut found = CellNumbers::default();
         self.narrowed(None, &mut |ran| {
-            for metric in METRICS {
+            for metric in METRICS.iter().filter(|_| ran.node.is_none()) {
                 found.metrics.insert(metric.name.to_string(), metric.value(ran));
             }
             found.add(ran, samples);
@@ -348,6 +348,18 @@ mod tests {
         assert_eq!(numbers.samples["latency_s/load/"], KeptSample { count: 2, values: vec![2.0, 5.0] });
         assert_eq!(numbers.samples["latency_s"].values, [1.0, 2.0, 5.0]);
         assert_eq!(numbers.samples.len(), 2, "a phase that the run lacks has no values");
+    }
+
+    #[test]
+    fn metrics_of_run_cover_all_nodes() {
+        let mut manifest = crate::ran::tests::manifest();
+        manifest.roles = manifest.phases[1].roles.clone();
+        let numbers = numbers_of(&manifest, Vec::new(), &[]);
+        let peak = "memory_peak_implementation_bytes";
+        let narrowed = ["//a", "//b", "/load/", "/load/a"].map(|at| numbers.narrowed[&format!("{peak}{at}")]);
+        assert_eq!((numbers.metrics[peak], narrowed), (Some(3000.0), [1000.0, 3000.0, 3000.0, 1000.0]));
+        assert_eq!(numbers.metrics["cpu_percent_implementation"], Some(20.0));
+        assert_eq!(numbers.spreads["cpu_percent_implementation"].mean, 20.0);
     }
 
     #[test]

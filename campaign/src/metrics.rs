@@ -62,11 +62,11 @@ impl MetricScope {
 /// Computation of a metric.
 #[derive(Debug)]
 pub(crate) enum MetricSource {
-    /// One number.
+    /// One number of a run.
     Value(fn(&Ran<'_>) -> Option<f64>),
     /// The mean of samples, whose quartiles are kept beside it.
     Spread(fn(&Ran<'_>) -> Option<Spread>),
-    /// A distribution.
+    /// All values of a distribution.
     Sample(fn(&Ran<'_>) -> Vec<f64>),
 }
 

@@ -6,10 +6,10 @@ use farlink_report::plot::Estimate;
 /// Confidence of intervals; claims are judged at the same level.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ConfidenceLevel {
-    /// 95 %.
+    /// An interval that misses the mean once in 20 times.
     #[default]
     P95,
-    /// 99 %.
+    /// An interval that misses the mean once in 100 times.
     P99,
 }
 

@@ -31,7 +31,7 @@ impl Results<'_> {
             let of = |record: &&crate::folder::CellRecord| record.numbers.metrics.get(metric.name).copied().flatten();
             columns.push((metric.name.to_string(), ColumnValues::Real(records.iter().map(of).collect())));
         }
-        // Of phases and nodes there are too many numbers for columns; those that figures show have one.
+        // All numbers of phases and nodes would be too many columns; those that figures show have one.
         let mut narrowed: Vec<&Measured> = Vec::new();
         let shown = self.plan.campaign.figures.iter().flat_map(Figure::shown);
         for shown in shown.filter(|shown| !shown.is_whole() && !shown.metric.is_sample()) {

@@ -109,7 +109,7 @@ pub struct Figure {
     pub name: String,
     /// Title above the figure.
     pub title: String,
-    /// What its vertical axis shows; in a distribution, its horizontal one.
+    /// Quantity of the vertical axis; in a distribution, of the horizontal one.
     pub measured: Measured,
     /// Quantities shown in place of it: parts of a stack, or groups of a table.
     pub parts: Vec<FigurePart>,
@@ -168,7 +168,7 @@ impl FigureShape {
 pub struct FigurePart {
     /// Name in the legend or the table.
     pub label: String,
-    /// What it shows.
+    /// Quantity that it shows.
     pub measured: Measured,
 }
 

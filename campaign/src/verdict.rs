@@ -52,7 +52,7 @@ impl WantedRange {
     }
 }
 
-/// One comparison.
+/// One comparison of a claim, before its decision.
 struct ClaimComparison {
     wanted: WantedRange,
     /// Mean with its interval and effect size; `None` without runs.

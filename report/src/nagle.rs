@@ -198,7 +198,7 @@ impl HeldCounter {
         }
         self.found.small += 1;
         // Linux holds a small segment only behind another small one (Minshall's variant), so that the end of a large
-        // write behind full segments tells nothing.
+        // write behind full segments shows nothing.
         if self.is_waiting {
             self.found.overlapping += 1;
         } else if let Some((_, waited)) = released.filter(|(at, _)| segment.time_ns.saturating_sub(*at) <= RELEASE_NS) {

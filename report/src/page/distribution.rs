@@ -13,7 +13,7 @@ const POINTS: usize = 400;
 // Part of the largest 99th percentile behind which the axis ends: the rest is a few far values.
 const BEHIND: f64 = 1.15;
 
-/// One curve.
+/// Distribution of one series.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DistributionCurve {
     /// Name in the legend.

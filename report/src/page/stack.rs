@@ -16,7 +16,7 @@ pub struct StackBars {
     pub bars: Vec<StackBar>,
 }
 
-/// One bar.
+/// One bar of stacked parts.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct StackBar {
     /// Value of each part from the bottom; absent where there is none.
